@@ -5,6 +5,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
 	"github.com/crosstown-mq/crosstown/core"
@@ -19,6 +20,8 @@ const (
 	// spliceRange is the largest number of deliveries in a peer's disposition: the client
 	// behind the splice takes them one by one.
 	spliceRange = 1 << 16
+	// spliceBeats is the largest number of empty frames that a peer may send in a second.
+	spliceBeats = 100
 	// spliceTag is the first byte of the delivery tags of messages that were encoded
 	// here, and spliceTagLength how long such tags are: the client's own have 8 bytes.
 	spliceTag       = 'x'
@@ -42,6 +45,8 @@ type Splice struct {
 	decoder  wire.Decoder
 	headless bool // a protocol header is not expected
 	granted  grants
+	beat     time.Time // when the client got an empty frame last
+	beats    int       // empty frames since then
 
 	in    []byte // from the peer, not looked at yet
 	ready []byte // for the client, from at on
@@ -129,8 +134,7 @@ func (s *Splice) receive() error {
 // admit makes one of the peer's frames ready for the client.
 func (s *Splice) admit(f wire.Frame) (err error) {
 	if len(f.Body) == 0 {
-		s.ready = wire.AppendHeartbeat(s.ready)
-		return nil
+		return s.heartbeat(time.Now())
 	}
 	p, payload, err := s.decoder.Decode(f.Body)
 	if err != nil {
@@ -163,6 +167,19 @@ func (s *Splice) admit(f wire.Frame) (err error) {
 	}
 	s.ready, err = wire.AppendFrame(s.ready, f.Channel, p, payload)
 	return err
+}
+
+// heartbeat makes one of the peer's empty frames ready for the client, which keeps them all until another frame
+// comes: so it gets one in a second at most.
+func (s *Splice) heartbeat(now time.Time) error {
+	if now.Sub(s.beat) >= time.Second {
+		s.beat, s.beats = now, 0
+		s.ready = wire.AppendHeartbeat(s.ready)
+	}
+	if s.beats++; s.beats > spliceBeats {
+		return &wire.Error{Condition: wire.CondFramingError, Description: "The peer sent too many empty frames in a second."}
+	}
+	return nil
 }
 
 // simplify removes from one of the peer's rarer performatives what may hold values of any type.

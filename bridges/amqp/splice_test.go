@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	goamqp "github.com/Azure/go-amqp"
@@ -139,6 +140,25 @@ func TestASpliceTakesNoMoreThanItsClientAllows(t *testing.T) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
+}
+
+func TestASplicePassesOneEmptyFrameInASecond(t *testing.T) {
+	t.Parallel()
+	flood := func(n int) ([]byte, error) {
+		said := wire.AppendProtocolHeader(nil, wire.ProtocolAMQP)
+		for range n {
+			said = wire.AppendHeartbeat(said)
+		}
+		return io.ReadAll(NewSplice(&scripted{said: bytes.NewReader(said)}))
+	}
+	synctest.Test(t, func(t *testing.T) { // in which no time passes
+		if got, err := flood(spliceBeats); err != nil || len(got) != wire.ProtocolHeaderSize+len(wire.AppendHeartbeat(nil)) {
+			t.Errorf("got %d bytes, %v, want a header and one empty frame", len(got), err)
+		}
+		if _, err := flood(spliceBeats + 1); err == nil || !strings.Contains(err.Error(), "empty frames") {
+			t.Errorf("a flood: got %v", err)
+		}
+	})
 }
 
 func TestTheTextOfAPeersErrorIsBounded(t *testing.T) {
