@@ -12,37 +12,39 @@ const (
 	TransactionLifetime       = 2 * time.Minute // from the first operation
 )
 
-// Work is what a transaction, or a message with verdicts, does in one partition: all of it, or
-// nothing.
+// Work contains the operations of a transaction, or of a message with verdicts, in one partition.
+// The partition carries out all of them, or none.
 type Work struct {
-	// Settlements end locks of the partition: LockLost or SessionLockLost if one is lost.
+	// Settlements end locks of the partition. If one is lost, Commit returns LockLost or
+	// SessionLockLost.
 	Settlements []Settlement
-	// Cancels removes scheduled messages: MessageNotFound if one is not scheduled.
+	// Cancels are the numbers of scheduled messages to remove. If one is not scheduled, Commit
+	// returns MessageNotFound.
 	Cancels []int64
-	// States are set as by SetSessionState: SessionLockLost if a lock has ended.
+	// States are set as by SetSessionState. If a lock has ended, Commit returns SessionLockLost.
 	States []SessionState
-	// Scheduled are messages that a Reserve gave these numbers: from now on they are scheduled, or
-	// dropped if duplicate detection knows them. MessageNotFound if one is not reserved any more.
-	// None of them is among the Cancels.
+	// Scheduled are messages that an earlier Work with Reserve has reserved under these numbers.
+	// Commit schedules them, or drops them if duplicate detection knows their ids. It returns
+	// MessageNotFound if one is not reserved any more. None of them is among the Cancels.
 	Scheduled []Reserved
-	// Reserve, unless zero, is the time until which the Messages or Publications are reserved under
-	// their numbers, instead of being stored for receivers: they are invisible, and are removed at
-	// that time. Cancels and Operations.Cancel remove them sooner. They all have a
+	// Reserve, if not zero, is the time until which the Messages or Publications are reserved under
+	// their numbers, instead of being stored for receivers. Reserved messages are invisible, and
+	// are removed at this time. Cancels and Operations.Cancel remove them sooner. Each has a
 	// ScheduledEnqueueTime, no Transit.Key and no copies, and the Work contains nothing else.
 	Reserve time.Time
-	// Check only asks whether the Settlements, Cancels, States and Scheduled would be refused now.
+	// Check only asks whether Commit would refuse the Settlements, Cancels, States and Scheduled
+	// now.
 	Check bool
-	// Messages are appended to the partition as by Append: one group.
+	// Messages are appended to the partition as one group, as by Append.
 	Messages []*Message
-	// Publications are published in the partition, a topic's, as by Publish: one group, evaluated
-	// with the rules of Version.
+	// Publications are published in the partition of a topic as one group, as by Publish. They were
+	// evaluated with the rules of Version.
 	Publications []Publication
 	Version      int64
-	// Effects are what else results from the Messages, or from the Publications; at most one for
-	// each. With Effects, the partition must be a main queue's.
+	// Effects are the other results of the Messages, or of the Publications, with at most one for
+	// each. With Effects, the partition must belong to a main queue.
 	Effects []Effect
-	// Transfers are appended to the partition's transfer queue, each with its
-	// Transit.Destination.
+	// Transfers are appended to the partition's transfer queue, each with its Transit.Destination.
 	Transfers []*Message
 }
 
@@ -70,17 +72,18 @@ type Reserved struct {
 	Message *Message
 }
 
-// Effect is what a message causes outside of the queue that it was sent to. A message that is
-// dropped as a duplicate, or whose Transit.Key is known, has none.
+// Effect contains the results of a message outside of its queue. A message that is dropped as a
+// duplicate, or whose Transit.Key is known, has no effect.
 type Effect struct {
 	Of int // index of the message among the Messages, or the Publications, of the Work
-	// Instead says that the message itself is not stored, and its number is 0. Its id and key are
-	// noted nevertheless. A full partition refuses it only if the effect stores something.
+	// Instead means that the message itself is not stored, and its number is 0. Its id and key are
+	// recorded nevertheless. A full partition refuses the message only if the effect stores
+	// something.
 	Instead bool
-	// Transfers are like the Transfers of the Work.
+	// Transfers have the same meaning as the Transfers of the Work.
 	Transfers []*Message
-	// DeadLetters are appended to the queue's dead letters, for a topic to its own, and are
-	// available at once.
+	// DeadLetters are appended to the dead-letter queue of the queue or topic, and are available
+	// immediately.
 	DeadLetters []*Message
 }
 
@@ -89,44 +92,46 @@ func (x *Effect) Stores() bool { return len(x.Transfers)+len(x.DeadLetters) > 0 
 
 // Committing is the part of a partition that carries out transactions.
 type Committing interface {
-	// Commit does all of w in one step, or returns why it did nothing. The numbers are those of the
-	// Messages, or of the Publications. w contains at most MaxTransactionSettlements settlements,
-	// cancels and states together. The partition serves no other call meanwhile, so w should contain no
-	// more than a few hundred messages.
+	// Commit carries out all operations of w in one step, or none and returns the reason. The
+	// numbers are those of the Messages, or of the Publications. w contains at most
+	// MaxTransactionSettlements settlements, cancels and states together. During the step the
+	// partition serves no other call, so w should contain no more than a few hundred messages.
 	Commit(ctx context.Context, w Work) (numbers []int64, err error)
 }
 
-// Transactions makes transactions.
+// Transactions begins transactions.
 type Transactions interface {
 	// Begin returns a transaction. It is rolled back unless Commit is called.
 	Begin() Transaction
 }
 
-// Transaction collects operations that are carried out together. Each is checked when it is added,
-// also with the store: a refusal leaves the others as they are. Their effects are invisible before
-// Commit. Until then locks may still expire. Calls must not overlap.
+// Transaction collects operations that are carried out together. Each operation is checked when it
+// is added, also with the store. If an operation is refused, the others stay in the transaction.
+// The effects of all operations are invisible before Commit. Until then locks may still expire.
+// Calls must not overlap.
 //
 // All settlements, scheduled messages, cancellations and session states must belong to one
-// partition of one entity. Messages to other entities go through the transfer queue there, in the
-// same step. Without any of these operations, the first entity that is sent to takes that role. All
-// messages to one entity must have keys of the same partition of it.
+// partition of one entity. Messages to other entities go through the transfer queue of this
+// partition, in the same step. Without any of these operations, the partition belongs to the first
+// entity to which a message is sent. All messages to one entity must have keys of the same
+// partition of this entity.
 type Transaction interface {
-	// Send needs Send on the address and, if not "", on via, the entity through
-	// whose transfer queue the messages go. It takes ownership of them.
+	// Send needs Send on the address and, if via is not "", on via. Via is the entity through whose
+	// transfer queue the messages go. The messages then belong to the transaction.
 	Send(ctx context.Context, id Identity, address, via Address, group []*Message) error
-	// Settle needs Listen; all are added, or none.
+	// Settle needs Listen. It adds all settlements, or none.
 	Settle(ctx context.Context, id Identity, address Address, settlements []Settlement) error
-	// Schedule needs Send, and returns the numbers that the messages have after the commit: each
-	// has a ScheduledEnqueueTime. It takes ownership of them.
+	// Schedule needs Send. It returns the numbers that the messages have after the commit. Each
+	// message has a ScheduledEnqueueTime. The messages then belong to the transaction.
 	Schedule(ctx context.Context, id Identity, address Address, group []*Message) (numbers []int64, err error)
-	// Cancel needs Send; all are added, or none. Messages that the transaction itself has scheduled
-	// may be cancelled, too.
+	// Cancel needs Send. It adds all cancellations, or none. It can also cancel messages that the
+	// transaction itself has scheduled.
 	Cancel(ctx context.Context, id Identity, address Address, numbers []int64) error
 	// SetSessionState needs Listen, and the lock of a Session.
 	SetSessionState(ctx context.Context, id Identity, address Address, lock SessionLock, state []byte) error
-	// Commit carries out all operations, or returns why it carried out none.
+	// Commit carries out all operations, or none and returns the reason.
 	Commit(ctx context.Context) error
-	// Rollback ends a transaction without a commit. Without it, reservations in the store expire
-	// after the transaction's lifetime.
+	// Rollback ends a transaction without a commit. Without Rollback, reservations in the store
+	// expire after the transaction's lifetime.
 	Rollback(ctx context.Context)
 }

@@ -168,7 +168,7 @@ func Check(s *core.ScheduleSettings, now time.Time) (setting string, err error) 
 		return "message", err
 	}
 	if text, err := json.Marshal(s.Message); err != nil || len(text) > maxMessage {
-		return "message", fmt.Errorf("it has %d bytes, more than %d: send a reference to a large body", len(text), maxMessage)
+		return "message", fmt.Errorf("the message has %d bytes, but at most %d are allowed: send a reference to a large body", len(text), maxMessage)
 	}
 	return "", nil
 }

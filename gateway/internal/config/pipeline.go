@@ -113,7 +113,7 @@ type History struct {
 	Max    int           `config:"max"`    // events of an entity at most; 0: DefaultEvents
 }
 
-// Defaults of a History.
+// The defaults of a History.
 const (
 	DefaultHistory = 24 * time.Hour
 	DefaultEvents  = 100_000

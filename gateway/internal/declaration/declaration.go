@@ -65,7 +65,7 @@ func Declare(ctx context.Context, admin Admin, c *config.Contents, o Options) er
 	}
 	for _, u := range d.unforwarded {
 		if _, err := d.admin.UpdateEntity(ctx, d.Identity, u.name, u.complete); err != nil {
-			errs = append(errs, fmt.Errorf("forward from the configured %s %s: %w", u.word(), u.name, err))
+			errs = append(errs, fmt.Errorf("set the forwarding of the configured %s %s: %w", u.word(), u.name, err))
 		}
 	}
 	return errors.Join(append(errs, ctx.Err())...)

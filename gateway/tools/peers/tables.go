@@ -128,12 +128,12 @@ type column struct {
 
 // headlines are the columns of the README's table.
 var headlines = []column{
-	{"1 KiB, 4×4, µs", "1k-4x4", cpu},
-	{"1 KiB, 16×16, µs", "1k-16x16", cpu},
-	{"64 KiB, µs", "64k-4x4", cpu},
-	{"at 2,000/s, µs", "paced-2000", cpu},
-	{"a lone message, p50 ms", "lone", p50},
-	{"drain, messages/s", "fill-drain", drain},
+	{"CPU µs: 1 KiB, 4 senders, 4 receivers", "1k-4x4", cpu},
+	{"CPU µs: 1 KiB, 16 senders, 16 receivers", "1k-16x16", cpu},
+	{"CPU µs: 64 KiB, 4 senders, 4 receivers", "64k-4x4", cpu},
+	{"CPU µs: 2,000 messages/s", "paced-2000", cpu},
+	{"latency ms: a single message", "lone", p50},
+	{"messages/s: drain a full queue", "fill-drain", drain},
 }
 
 // growth are the columns of the table that begins the scale group.
@@ -150,7 +150,7 @@ var growth = []column{
 // overview writes a table of several scenarios: medians, each with its ratio to NATS.
 func (g *group) overview(columns []column) string {
 	var b strings.Builder
-	b.WriteString("| |")
+	b.WriteString("| broker |")
 	for _, c := range columns {
 		b.WriteString(" " + c.title + " |")
 	}
@@ -177,7 +177,7 @@ func (g *group) overview(columns []column) string {
 func (g *group) summary() string {
 	var b strings.Builder
 	b.WriteString(g.overview(headlines))
-	fmt.Fprintf(&b, "\nThe broker's CPU time per message (its Redis included), latency and rate: medians of one run of %d rounds on %s, with %s. In brackets is the ratio to NATS with its default settings. NATS by default, like Redis everysec, acknowledges before a message is on the disk. [Performance](docs/performance.md) has the rest: intervals, rates, the client's work, and the method.\n",
+	fmt.Fprintf(&b, "\nThe columns show the broker's CPU time per message (with that of its Redis), the median latency of a single message, and the rate at which receivers drain a full queue. The values are medians of one run of %d rounds on %s, with %s. The ratio to NATS with its default settings is in brackets. With these settings NATS acknowledges a message before it is on the disk, and so does Redis everysec. [Performance](docs/performance.md) contains the intervals, the rates, the client's work and the method.\n",
 		g.Rounds, g.Measured, g.Machine)
 	return b.String()
 }

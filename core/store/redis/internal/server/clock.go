@@ -26,12 +26,12 @@ type Clock struct {
 type reading struct{ local, earliest, latest time.Time }
 
 const (
-	// ClockRefresh is how often the server's clock is read.
+	// ClockRefresh is the interval between readings of the server's clock.
 	ClockRefresh = time.Second
 	// clockTimeout bounds a reading. A slower reading is too imprecise, and a master that hangs
 	// must not prevent the gateway from registering.
 	clockTimeout = time.Second
-	// FirstReadings is how often it is read before the store is used.
+	// FirstReadings is the number of readings of the server's clock before the store is used.
 	FirstReadings = 3
 	// drift bounds how much two clocks may differ in measuring an interval: by 1/drift of it, which
 	// is more than NTP slews a clock.
