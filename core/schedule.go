@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 )
 
 // ScheduleSettings describe a schedule, which sends a message to a queue or topic at each tick of a
@@ -55,11 +54,6 @@ func (s *ScheduledMessage) Message() (*Message, error) {
 	}
 	if s.CorrelationID != "" {
 		m.CorrelationID = StringID(s.CorrelationID)
-	}
-	for _, text := range [...]string{s.Body, s.ContentType, s.Subject, s.CorrelationID, s.SessionID, s.PartitionKey, s.To, s.ReplyTo} {
-		if !utf8.ValidString(text) {
-			return nil, fmt.Errorf("%.40q is not UTF-8", text)
-		}
 	}
 	if s.TimeToLive != "" {
 		life, err := time.ParseDuration(s.TimeToLive)

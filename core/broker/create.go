@@ -66,7 +66,8 @@ func (b *Broker) CreateSubscription(ctx context.Context, id core.Identity, name 
 	if topic.Kind != core.Topic {
 		return core.Entity{}, b.refusals.NotFound(topicName)
 	}
-	if err := b.roomForSubscription(ctx, topic.Name); err != nil {
+	subscriptions := core.Listing{Kind: core.Subscription, Topic: topic.Name}
+	if err := b.roomFor(ctx, subscriptions, maxSubscriptions, "The topic '%s' has %d subscriptions, which is the limit: delete one first.", topic.Name); err != nil {
 		return core.Entity{}, err
 	}
 	room, err := b.roomForRule(ctx, topic.Name, rule.Filter.Kind)
@@ -93,14 +94,14 @@ func (b *Broker) touchTopic(ctx context.Context, name string, at time.Time) {
 	}
 }
 
-// roomForSubscription refuses a subscription if its topic already has maxSubscriptions.
-func (b *Broker) roomForSubscription(ctx context.Context, topic string) error {
-	last, err := b.store.Entities(ctx, b.namespace, core.Listing{Kind: core.Subscription, Topic: topic}, maxSubscriptions-1, 1)
+// roomFor refuses another entity if there are most in a listing. text is the refusal, with the name of what they are in.
+func (b *Broker) roomFor(ctx context.Context, l core.Listing, most int, text, in string) error {
+	last, err := b.store.Entities(ctx, b.namespace, l, most-1, 1)
 	if err != nil {
-		return b.refusals.Of(err, &core.Entity{Name: topic})
+		return b.refusals.Of(err, &core.Entity{Name: in})
 	}
 	if len(last) > 0 {
-		return core.Refuse(core.QuotaExceeded, "The topic '%s' has %d subscriptions, which is the limit: delete one first.", topic, maxSubscriptions)
+		return core.Refuse(core.QuotaExceeded, text, in, most)
 	}
 	return nil
 }

@@ -67,7 +67,7 @@ func (b *Broker) putSchedule(ctx context.Context, set core.ScheduleSettings) (en
 		created = core.CodeOf(err) == core.NotFound
 		switch old := ent.Schedule; {
 		case created:
-			if err = b.roomForSchedule(ctx); err != nil {
+			if err = b.roomFor(ctx, core.Listing{Kind: core.Schedule}, maxSchedules, "The namespace '%s' has %d schedules, which is the limit: delete one first.", b.name); err != nil {
 				return ent, created, err
 			}
 			set.LastTick = now
@@ -99,15 +99,6 @@ func sameSchedule(a, b *core.ScheduleSettings) bool {
 	x, _ := json.Marshal(a) // a schedule that was checked or read can be encoded
 	y, _ := json.Marshal(b)
 	return bytes.Equal(x, y)
-}
-
-// roomForSchedule refuses a schedule if the namespace has maxSchedules.
-func (b *Broker) roomForSchedule(ctx context.Context) error {
-	last, err := b.store.Entities(ctx, b.namespace, core.Listing{Kind: core.Schedule}, maxSchedules-1, 1)
-	if err == nil && len(last) > 0 {
-		err = core.Refuse(core.QuotaExceeded, "The namespace '%s' has %d schedules, which is the limit: delete one first.", b.name, maxSchedules)
-	}
-	return err
 }
 
 // DeleteSchedule deletes a schedule, or returns NotFound. Messages that it has sent stay.
