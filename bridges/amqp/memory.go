@@ -39,7 +39,7 @@ func (c *conn) Reserve(l *engine.Link, n int64, begun bool) engine.Verdict {
 	}
 	now := time.Now()
 	switch {
-	case begun || !c.memory.Fits(whole) || c.memory.IsRefused():
+	case begun || !c.memory.Fits(whole) || c.memory.IsRefused(whole):
 		return engine.Never
 	case c.patience.IsZero():
 		c.patience = now.Add(fair.Patience)

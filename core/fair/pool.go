@@ -273,7 +273,7 @@ func (s *Share) take(n int64, begins bool) bool {
 	p := s.pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if begins && p.refuses(s.policy) || !s.allows(n, p.held) {
+	if begins && p.refuses(s.policy, n) || !s.allows(n, p.held) {
 		return false
 	}
 	s.stopWaiting()
@@ -284,13 +284,13 @@ func (s *Share) take(n int64, begins bool) bool {
 	return true
 }
 
-// flowPart: at Tight, a policy is refused that has recently taken more than one flowPart-th of the pool.
+// flowPart: at Tight, a policy may recently have taken one flowPart-th of the pool, with what it takes now.
 const flowPart = 16
 
-// refuses reports whether the level refuses new work of a policy: it closes the pool, or the policy
+// refuses reports whether the level refuses new work of a policy that takes n: it closes the pool, or the policy
 // has recently taken too much. g may be nil. The caller holds p.mu.
-func (p *Pool) refuses(g *group) bool {
-	return p.isShut() || g != nil && p.shuts == Full && p.gauge.Level() == Tight && g.flow > p.limit/flowPart
+func (p *Pool) refuses(g *group, n int64) bool {
+	return p.isShut() || g != nil && p.shuts == Full && p.gauge.Level() == Tight && g.flow+n > p.limit/flowPart
 }
 
 // forgetFlow reduces the flow of all groups. The caller holds p.mu.
@@ -305,14 +305,14 @@ func (p *Pool) forgetFlow() {
 func (p *Pool) Refuses(w Who) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.refuses(p.groups[w])
+	return p.refuses(p.groups[w], 0)
 }
 
-// IsRefused is Refuses for the share's holder.
-func (s *Share) IsRefused() bool {
+// IsRefused reports whether the level refuses n for new work of the share's holder.
+func (s *Share) IsRefused(n int64) bool {
 	s.pool.mu.Lock()
 	defer s.pool.mu.Unlock()
-	return s.pool.refuses(s.policy)
+	return s.pool.refuses(s.policy, n)
 }
 
 // Fits reports whether an empty share could take n of an unused pool. If not, waiting is useless.
@@ -470,7 +470,7 @@ func (s *Share) Refuse(n int64) error {
 	switch {
 	case !s.Fits(n):
 		return core.Refuse(core.QuotaExceeded, "The message has %[2]d bytes, but a connection may use at most half of the %[1]d bytes that the gateway has for messages in progress: increase the setting message-memory.", p.limit, n)
-	case s.IsRefused():
+	case s.IsRefused(n):
 		return p.gauge.Refusal()
 	}
 	return core.Refuse(core.Busy, "All of the gateway's %s is in use. Try again later.", p.name)
@@ -511,7 +511,7 @@ func (s *Waiter) Await(ctx context.Context, n int64) error {
 	patience := time.NewTimer(Patience)
 	defer patience.Stop()
 	for {
-		if s.IsRefused() {
+		if s.IsRefused(n) {
 			return s.Refuse(n)
 		}
 		s.Wait(n)

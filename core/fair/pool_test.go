@@ -138,10 +138,13 @@ func TestWhoHasSentMuchIsRefusedWhileMemoryIsTight(t *testing.T) {
 			t.Error("tight: what a policy has sent is forgotten with its last request")
 		}
 		next.Close()
+		began := time.Now()
 		if heavy.Take(1) || !light.Take(1) {
 			t.Error("tight: one that has sent much of late goes on, or one that has not is refused")
 		}
-		began := time.Now()
+		if err := light.Await(t.Context(), 10*mb); core.CodeOf(err) != core.Busy || time.Since(began) != 0 {
+			t.Errorf("tight: one that asks for much: got %v after %v, want busy at once", err, time.Since(began))
+		}
 		if err := heavy.Await(t.Context(), 1); core.CodeOf(err) != core.Busy || time.Since(began) != 0 {
 			t.Errorf("tight: got %v after %v, want busy at once", err, time.Since(began))
 		}
