@@ -190,7 +190,7 @@ func TestBackupsOfAGatewayAreOneAtATime(t *testing.T) {
 	}
 	isThere := func() bool { _, err := os.Stat(links); return err == nil }
 	e.eventually("the first backup has begun", isThere)
-	if _, said, err := copyStore(t, nil, "backup", "--connection-string", e.connection()); err == nil || !strings.Contains(said, "under way") {
+	if _, said, err := copyStore(t, nil, "backup", "--connection-string", e.connection()); err == nil || !strings.Contains(said, "in progress") {
 		t.Errorf("a second backup: got %v, %s", err, said)
 	}
 	e.send(q, "meanwhile")

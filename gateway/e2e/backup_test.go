@@ -184,7 +184,7 @@ func TestABackupMovesMessagesBetweenEngines(t *testing.T) {
 		if store != "file" {
 			continue
 		}
-		if _, said, err := copyStore(t, nil, "backup", "--store", store, "--data", data); err == nil || !strings.Contains(said, "in use by another gateway") || !strings.Contains(said, "stop it") {
+		if _, said, err := copyStore(t, nil, "backup", "--store", store, "--data", data); err == nil || !strings.Contains(said, "in use by another gateway") || !strings.Contains(said, "stop that gateway") {
 			t.Errorf("backup beside a gateway: got %v, %s", err, said)
 		}
 		g.stop()

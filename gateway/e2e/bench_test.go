@@ -85,7 +85,7 @@ func TestBenchSaysWhatIsWrong(t *testing.T) {
 			{[]string{"--connection-string", e.gw.connection(devPolicy, "wrong", true), "--entity", queue}, "InvalidSignature"},
 			{[]string{"--connection-string", e.gw.connection(sendOnly, sendOnlyKey, true), "--entity", queue}, "'Listen' claim(s)"},
 			{[]string{"--url", "amqp://127.0.0.1:1", "--entity", queue}, "connection refused"},
-			{[]string{"--connection-string", good, "--entity", queue}, "no run of this command sent"},
+			{[]string{"--connection-string", good, "--entity", queue}, "that this command did not send"},
 		} {
 			said := fails(e.T, append([]string{"bench", "--messages", "10"}, tt.args...)...)
 			if !strings.Contains(said, tt.want) {

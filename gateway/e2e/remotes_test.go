@@ -87,7 +87,7 @@ func TestAGatewayForwardsToOthersAndPullsFromThem(t *testing.T) {
 	}
 
 	_, err = branch.admin().CreateQueue(branch.ctx(), "nowhere", &admin.CreateQueueOptions{Properties: &admin.QueueProperties{ForwardTo: new("moon:orders")}})
-	if err == nil || !strings.Contains(err.Error(), "It has billing, hq, safe.") {
+	if err == nil || !strings.Contains(err.Error(), "which is not a remote of the namespace: use billing, hq, safe, or add") {
 		t.Errorf("to a remote that is none: got %v", err)
 	}
 	list := branch.crosstown("remote", "list")
@@ -241,8 +241,8 @@ func TestNamespacesOfAGatewayForwardToEachOther(t *testing.T) {
 	}{
 		{sales, "board:reports", "which is not a remote of the namespace: use home, plant, suite, or add"},
 		{works, "plant:orders", "which is not a remote of the namespace: use board, or add"},
-		{own, "plant:orders", "the namespace has no remotes."},
-		{guest, "plant:orders", "the namespace has no remotes."},
+		{own, "plant:orders", "the namespace has no remotes: add the remote"},
+		{guest, "plant:orders", "the namespace has no remotes: add the remote"},
 	} {
 		if err := forward(c.namespace, "nowhere", c.to); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s to %s: got %v, want %q", c.policy, c.to, err, c.want)

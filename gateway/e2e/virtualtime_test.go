@@ -149,9 +149,9 @@ func TestTimeIsMovedInOneNamespace(t *testing.T) {
 			body, want string
 		}{
 			{e, `{"freeze": true}`, "uses real time"},
-			{moved, `{}`, "has none of freeze"},
+			{moved, `{}`, "must have one of freeze"},
 			{moved, `{"freeze": true, "resume": true}`, "not both"},
-			{moved, `{"advance": "soon"}`, "is not a duration"},
+			{moved, `{"advance": "soon"}`, "it must be a duration"},
 			{moved, `{"set": "1999-01-01T00:00:00Z"}`, "between the years 2000 and 2200"},
 			{moved, `{"advance": "2000000h"}`, "between the years 2000 and 2200"},
 			{moved, `{"advance": "1h", "set": "2030-01-01T00:00:00Z"}`, "not both"},
