@@ -188,7 +188,7 @@ func TestATapSaysWhatIsWrong(t *testing.T) {
 	}
 	_, problems, end := g.startTap(t, "orders")
 	g.halt(t) // within its drain timeout
-	for !strings.Contains(problems.String(), "has ended the tap of orders") {
+	for !strings.Contains(problems.String(), "ended the recording of orders") {
 		<-problems.written
 	}
 	if code := end(); code != exitFailure && code != exitOK {
