@@ -92,7 +92,7 @@ type Reader interface {
 	// More reports whether the list or map that was entered last has another element or member. If
 	// there is none, the list or map has ended.
 	More() bool
-	// Key reads the name of a member. Keys of MessagePack that are not texts are read as values.
+	// Key reads the name of a member. It reads a key of MessagePack that is not a text as a value.
 	Key() []byte
 	// Only reports, after the first Key of a map, whether the map has no other key.
 	Only() bool

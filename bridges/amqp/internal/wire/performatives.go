@@ -218,7 +218,7 @@ type SASLOutcome struct {
 // SASLCode is the result of an authentication.
 type SASLCode uint8
 
-// The results, §5.3.3.6.
+// The results of a SASL exchange, AMQP 1.0 §5.3.3.6.
 const (
 	SASLOK      SASLCode = 0
 	SASLAuth    SASLCode = 1 // bad credentials

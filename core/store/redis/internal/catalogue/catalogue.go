@@ -205,7 +205,7 @@ func (s *Catalogue) fence(ctx context.Context, k keyspace.Catalogue, topicID str
 		cmds[i] = redis.NewCmd(ctx, script.TopicSetVersion.Command([]any{s.server.Names.Stream(r), s.server.Names.Head(r)}, v)...)
 	}
 	if err := s.server.Exchange(ctx, conn.Replicated, cmds...); err != nil {
-		return fmt.Errorf("tell the partitions of topic %s: %w", topicID, err)
+		return fmt.Errorf("update the partitions of the topic %s: %w", topicID, err)
 	}
 	_, err := s.server.Eval(ctx, script.TopicClearFence, []any{k.Fences}, topicID, v)
 	return err
