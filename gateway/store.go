@@ -34,7 +34,7 @@ func openStore(ctx context.Context, c *config.Config, log *slog.Logger) (*store,
 	default:
 		opened, err := redis.Open(ctx, c.Store, redis.Options{Logger: log})
 		if err != nil {
-			return nil, fmt.Errorf("%w: or choose another store with --store", err)
+			return nil, fmt.Errorf("%w, or choose another store with --store", err)
 		}
 		return &store{Store: opened, redis: opened}, nil
 	}
@@ -50,7 +50,7 @@ func fileStore(c *config.Config, log *slog.Logger) (*store, error) {
 		Sync: file.Sync(c.Sync), Repair: c.Repair, Memory: of.cache, Remember: of.remembered, Logger: log,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("store file: %w: or choose another directory with --data, or another store with --store", err)
+		return nil, fmt.Errorf("store file: %w, choose another directory with --data, or choose another store with --store", err)
 	}
 	return &store{Store: opened, file: opened}, nil
 }

@@ -59,8 +59,7 @@ func explain(dir string, err error) error {
 	var owner *fsys.OwnerError
 	switch {
 	case errors.As(err, &locked):
-		return fmt.Errorf("directory %s is in use by another gateway, with the process id %s: "+
-			"stop that gateway, or give this one another directory: %w", dir, locked.Text, err)
+		return fmt.Errorf("directory %s is in use by another gateway (%w): stop that gateway", dir, err)
 	case errors.As(err, &owner):
 		return fmt.Errorf("directory %s belongs to user %d: run the gateway as that user (it runs as %d), "+
 			"or change the owner of the directory and all files in it: %w", dir, owner.Owner, owner.Self, err)

@@ -48,7 +48,7 @@ func TestRefusedDirectories(t *testing.T) {
 		fs   refusing
 		want string
 	}{
-		{refusing{lock: &fsys.LockedError{Name: "LOCK", Text: "123"}}, "in use by another gateway, with the process id 123: stop that gateway"},
+		{refusing{lock: &fsys.LockedError{Name: "LOCK", Text: "123"}}, "in use by another gateway (LOCK is locked by process 123): stop that gateway"},
 		{refusing{lock: fsys.ErrNoLocks}, "cannot be locked: put it on a local disk"},
 		{refusing{lock: &fsys.OwnerError{Name: "LOCK", Owner: 5, Self: 6}}, "belongs to user 5: run the gateway as that user (it runs as 6)"},
 		{refusing{mkdir: os.ErrPermission}, "this user may not write to directory /data: change its owner"},
