@@ -99,9 +99,7 @@ func TestAnInterruptedBenchCallsNothingLost(t *testing.T) {
 		args := []string{"bench", "--fill-then-drain", "--messages=100000000", "--in-flight=10", "--connection-string", g.connection}
 		ended <- run(ctx, args, strings.NewReader(""), stdout, stderr, []string{"HOME=" + t.TempDir()})
 	}()
-	for !strings.Contains(stderr.String(), " s  acknowledged ") {
-		<-stderr.written
-	}
+	waitFor(t, stderr, " s  acknowledged ")
 	interrupt()
 	code := <-ended
 	if said := stdout.String() + stderr.String(); code == exitOK || !strings.Contains(said, "had not arrived when the run was interrupted") || strings.Contains(said, "delivered twice") {

@@ -188,9 +188,7 @@ func TestATapSaysWhatIsWrong(t *testing.T) {
 	}
 	_, problems, end := g.startTap(t, "orders")
 	g.halt(t) // within its drain timeout
-	for !strings.Contains(problems.String(), "ended the recording of orders") {
-		<-problems.written
-	}
+	waitFor(t, problems, "ended the recording of orders")
 	if code := end(); code != exitFailure && code != exitOK {
 		t.Errorf("got %d", code)
 	}
