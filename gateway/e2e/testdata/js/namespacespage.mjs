@@ -99,7 +99,7 @@ await browse(async (page, context) => {
   await page.setViewportSize({ width: 1280, height: 800 });
 
   // Who manages another namespace sees that one alone, with either key, and asks
-  // nothing but for its remotes, its webhooks and its status.
+  // nothing but for its remotes, its webhooks, its schedules and its status.
   for (const secret of [invoices, rotated]) {
     await button("Sign out").click();
     asked.length = 0;
@@ -111,7 +111,7 @@ await browse(async (page, context) => {
     await page.getByRole("link", { name: "Connected clients" }).click();
     await page.getByText("this page").waitFor();
     assert.equal(await page.getByRole("cell", { name: "sbemulatorns" }).count(), 0);
-    assert.deepEqual([...new Set(asked)].filter((path) => path.includes("$crosstown/") && !path.includes("console")).sort(), ["/$crosstown/hooks", "/$crosstown/pushes", "/$crosstown/remotes", "/$crosstown/status"]);
+    assert.deepEqual([...new Set(asked)].filter((path) => path.includes("$crosstown/") && !path.includes("console")).sort(), ["/$crosstown/hooks", "/$crosstown/pushes", "/$crosstown/remotes", "/$crosstown/schedules", "/$crosstown/status"]);
     await page.goto(`http://${gateway}/#/namespaces`);
   }
 
