@@ -9,6 +9,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/fair"
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
@@ -57,9 +58,16 @@ type Splice struct {
 }
 
 // NewSplice puts a Splice on a connection. One goroutine may read and one may write at the same
-// time.
-func NewSplice(c net.Conn) *Splice {
-	return &Splice{Conn: c, decoder: wire.Decoder{Limits: spliceLimits}}
+// time. memory counts large messages while they arrive, and is closed with the Splice; nil: they do
+// not count.
+func NewSplice(c net.Conn, memory *fair.Share) *Splice {
+	return &Splice{Conn: c, decoder: wire.Decoder{Limits: spliceLimits}, granted: grants{memory: memory}}
+}
+
+// Close implements net.Conn.
+func (s *Splice) Close() error {
+	s.granted.forget()
+	return s.Conn.Close()
 }
 
 // SpliceTag returns the n-th delivery tag for messages that are already encoded.
@@ -324,6 +332,7 @@ const maxSpliced = core.MaxMessageSizeKB<<10 + 1<<20
 // does not check it.
 type grants struct {
 	mu       sync.Mutex
+	memory   *fair.Share                // of messages that arrive; nil: they do not count
 	sessions map[uint16]*grantedSession // by the client's channel
 	peer     map[uint16]*grantedSession // the same, by the peer's
 }
@@ -339,6 +348,39 @@ type grantedLink struct {
 	limit uint32 // how many may
 	size  int    // bytes of the delivery in flight
 	open  bool   // one is in flight
+	taken int64  // of memory, for this delivery
+}
+
+// spliceStep is the number of bytes by which the memory of a large message grows while it arrives.
+// Smaller messages count when they have arrived.
+const spliceStep = 256 << 10
+
+// count takes memory for the delivery in flight on a link, and reports whether there was enough. At the end of
+// the delivery it returns the memory: from then on the receiver counts the message.
+func (g *grants) count(l *grantedLink) bool {
+	switch {
+	case g.memory == nil:
+	case !l.open:
+		g.memory.Add(-l.taken)
+		l.taken = 0
+	case int64(l.size) > l.taken+spliceStep:
+		n := int64(l.size) - l.taken
+		if !g.memory.Take(n) {
+			return false
+		}
+		l.taken += n
+	}
+	return true
+}
+
+// forget returns the memory of all deliveries. Nothing is counted afterwards.
+func (g *grants) forget() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.memory != nil {
+		g.memory.Close()
+		g.memory = nil
+	}
 }
 
 // note inspects a frame of the client.
@@ -413,7 +455,10 @@ func (g *grants) admit(channel uint16, p wire.Performative, size int) error {
 			}
 		}
 	case *wire.Detach:
-		if s := g.peer[channel]; s != nil {
+		if s := g.peer[channel]; s != nil && s.peer[p.Handle] != nil {
+			l := s.peer[p.Handle]
+			l.open = false
+			g.count(l)
 			delete(s.peer, p.Handle)
 		}
 	case *wire.Transfer:
@@ -432,7 +477,9 @@ func (g *grants) admit(channel uint16, p wire.Performative, size int) error {
 		if l.size += size; l.size > maxSpliced {
 			return &wire.Error{Condition: wire.CondMessageSizeExceeded, Description: "The peer sent a message that is larger than the gateway allows."}
 		}
-		l.open = p.More && !p.Aborted
+		if l.open = p.More && !p.Aborted; !g.count(l) {
+			return &wire.Error{Condition: wire.CondResourceLimitExceeded, Description: "The gateway has no memory for a large message of the peer."}
+		}
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package amqp
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"slices"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/fair"
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
@@ -67,7 +69,7 @@ func use(t testing.TB, said []byte) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
-	c, err := goamqp.NewConn(ctx, NewSplice(&scripted{said: bytes.NewReader(said)}), &goamqp.ConnOptions{SASLType: goamqp.SASLTypeAnonymous(), IdleTimeout: -1})
+	c, err := goamqp.NewConn(ctx, NewSplice(&scripted{said: bytes.NewReader(said)}, nil), &goamqp.ConnOptions{SASLType: goamqp.SASLTypeAnonymous(), IdleTimeout: -1})
 	if err != nil {
 		return
 	}
@@ -97,7 +99,7 @@ func FuzzSplice(f *testing.F) {
 
 func TestASpliceRefusesDispositionsThatWouldKeepAClientBusy(t *testing.T) {
 	t.Parallel()
-	s := NewSplice(&scripted{said: bytes.NewReader(script(t, &wire.Disposition{First: 0, Last: value.Some(uint32(1 << 31))}))})
+	s := NewSplice(&scripted{said: bytes.NewReader(script(t, &wire.Disposition{First: 0, Last: value.Some(uint32(1 << 31))}))}, nil)
 	if _, err := io.ReadAll(s); err == nil {
 		t.Error("it was let through")
 	}
@@ -122,7 +124,7 @@ func TestASpliceTakesNoMoreThanItsClientAllows(t *testing.T) {
 		"an endless message":        {scriptOf(t, make([]byte, spliceFrame-1000), endless...), false},
 		"protocol headers for ever": {append(script(t), bytes.Repeat([]byte("AMQP\x00\x01\x00\x00"), 3)...), false},
 	} {
-		s := NewSplice(&scripted{said: bytes.NewReader(c.said)})
+		s := NewSplice(&scripted{said: bytes.NewReader(c.said)}, nil)
 		for _, p := range []wire.Performative{
 			&wire.Begin{}, &wire.Attach{Name: "x", Role: wire.RoleReceiver, Handle: 3},
 			&wire.Flow{Handle: value.Some(uint32(3)), LinkCredit: value.Some(uint32(2))},
@@ -149,7 +151,7 @@ func TestASplicePassesOneEmptyFrameInASecond(t *testing.T) {
 		for range n {
 			said = wire.AppendHeartbeat(said)
 		}
-		return io.ReadAll(NewSplice(&scripted{said: bytes.NewReader(said)}))
+		return io.ReadAll(NewSplice(&scripted{said: bytes.NewReader(said)}, nil))
 	}
 	synctest.Test(t, func(t *testing.T) { // in which no time passes
 		if got, err := flood(spliceBeats); err != nil || len(got) != wire.ProtocolHeaderSize+len(wire.AppendHeartbeat(nil)) {
@@ -163,7 +165,7 @@ func TestASplicePassesOneEmptyFrameInASecond(t *testing.T) {
 
 func TestTheTextOfAPeersErrorIsBounded(t *testing.T) {
 	t.Parallel()
-	s := NewSplice(&scripted{said: bytes.NewReader(script(t, &wire.Close{Error: &wire.Error{Condition: "x", Description: strings.Repeat("T", 60_000)}}))})
+	s := NewSplice(&scripted{said: bytes.NewReader(script(t, &wire.Close{Error: &wire.Error{Condition: "x", Description: strings.Repeat("T", 60_000)}}))}, nil)
 	got, err := io.ReadAll(s)
 	if err != nil || len(got) > 2000 || !bytes.Contains(got, []byte("TTT")) {
 		t.Errorf("%d bytes are passed on, %v", len(got), err)
@@ -182,7 +184,7 @@ func TestASpliceMakesWholeFramesOfParts(t *testing.T) {
 		}
 		_ = theirs.Close()
 	}()
-	heard, err := io.ReadAll(NewSplice(ours))
+	heard, err := io.ReadAll(NewSplice(ours, nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,3 +226,40 @@ func TestAMessageThatIsSentIsReadAsItIs(t *testing.T) {
 		t.Errorf("got %+v", a.Message)
 	}
 }
+
+// A message that arrives takes memory, so one that does not end is refused, and the connection ends.
+func TestALargeMessageOfAPeerTakesMemory(t *testing.T) {
+	t.Parallel()
+	pool := fair.New(8<<20, nil, nil)
+	memory := pool.Share(nil)
+	memory.Join(fair.Who{Namespace: "ns", Policy: "remote r"})
+	link := &grantedLink{limit: 10}
+	g := grants{memory: memory, peer: map[uint16]*grantedSession{0: {peer: map[uint32]*grantedLink{0: link}}}}
+	transfer := func(more bool) error { return g.admit(0, &wire.Transfer{More: more}, 64<<10) }
+	for range 32 {
+		if err := transfer(true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if held := pool.Stats().Held; held < 2<<20-spliceStep || held > 2<<20 {
+		t.Errorf("2 MiB of a message take %d bytes", held)
+	}
+	if err := transfer(false); err != nil || pool.Stats().Held != 0 {
+		t.Errorf("a whole message: got %v, and %d bytes", err, pool.Stats().Held)
+	}
+	var err error
+	for err == nil {
+		err = transfer(true)
+	}
+	if e, ok := errors.AsType[*wire.Error](err); !ok || e.Condition != wire.CondResourceLimitExceeded || link.size > 5<<20 {
+		t.Errorf("an endless message: got %v after %d bytes", err, link.size)
+	}
+	g.forget()
+	g.forget()
+	if held := pool.Stats().Held; held != 0 || !transferIsFree(&g) {
+		t.Errorf("after the end of the connection: %d bytes are held", held)
+	}
+}
+
+// transferIsFree reports whether what arrives after the end of a connection counts no more.
+func transferIsFree(g *grants) bool { return g.count(&grantedLink{open: true, size: 9 << 20}) }

@@ -13,6 +13,7 @@ import (
 	goamqp "github.com/Azure/go-amqp"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp"
+	"github.com/crosstown-mq/crosstown/core/fair"
 )
 
 const (
@@ -66,11 +67,18 @@ func (r *Remote) connect(ctx context.Context) (*connection, error) {
 	if r.o.User != "" {
 		login = goamqp.SASLTypePlain(r.o.User, r.o.Password)
 	}
-	conn, err := goamqp.NewConn(ctx, amqp.NewSplice(c), &goamqp.ConnOptions{
+	var memory *fair.Share // a client of the command line has none
+	if r.here.Memory != nil {
+		memory = r.here.Memory.Share(nil)
+		memory.Join(r.who())
+	}
+	splice := amqp.NewSplice(c, memory)
+	conn, err := goamqp.NewConn(ctx, splice, &goamqp.ConnOptions{
 		HostName: r.o.Host, IdleTimeout: cmp.Or(r.o.idle, idleTimeout), SASLType: login, ContainerID: "crosstown-" + r.o.Name,
 	})
 	if err != nil {
 		_ = plain.Close()
+		_ = splice.Close() // it gives back its memory
 		return nil, err
 	}
 	session, err := conn.NewSession(ctx, nil)

@@ -88,6 +88,13 @@ func (s *source) fail(err error) {
 	s.err.Store(&err)
 }
 
+// who names the remote among the holders of memory.
+func (r *Remote) who() fair.Who {
+	who := fair.Of(r.here.Identity)
+	who.Policy = "remote " + r.o.Name
+	return who
+}
+
 // fetch runs one link to its end. It asks for messages while there is memory for more like the last ones.
 func (s *source) fetch(ctx context.Context, l *connection) error {
 	to, err := s.r.here.Broker.OpenSender(core.WithPeer(ctx, "remote "+s.r.o.Name+" "+s.From), s.r.here.Identity, core.At(s.Into), nil)
@@ -97,9 +104,7 @@ func (s *source) fetch(ctx context.Context, l *connection) error {
 	defer to.Close()
 	memory := s.r.here.Memory.Waiter(nil)
 	defer memory.Close()
-	who := fair.Of(s.r.here.Identity)
-	who.Policy = "remote " + s.r.o.Name
-	memory.Join(who)
+	memory.Join(s.r.who())
 	if !memory.AwaitRoom(ctx, 1) {
 		return ctx.Err()
 	}
