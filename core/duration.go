@@ -29,6 +29,15 @@ var durationUnits = [...]struct {
 	{'S', true, value.TicksPerSecond},
 }
 
+// ParseAnyDuration parses a duration in the notation of Go, such as 90s, or of ISO 8601: see
+// ParseDuration.
+func ParseAnyDuration(s string) (time.Duration, error) {
+	if d, err := time.ParseDuration(s); err == nil {
+		return d, nil
+	}
+	return ParseDuration(s)
+}
+
 // ParseDuration parses an ISO 8601 duration such as PT1M, P14D or PT60M0S, with a resolution of 100
 // ns. Only the seconds may have a fraction. Durations that do not fit into time.Duration are
 // Forever.

@@ -56,10 +56,7 @@ func (s *ScheduledMessage) Message() (*Message, error) {
 		m.CorrelationID = StringID(s.CorrelationID)
 	}
 	if s.TimeToLive != "" {
-		life, err := time.ParseDuration(s.TimeToLive)
-		if err != nil {
-			life, err = ParseDuration(s.TimeToLive)
-		}
+		life, err := ParseAnyDuration(s.TimeToLive)
 		if err != nil || life <= 0 {
 			return nil, fmt.Errorf("the time to live %.40q is not a duration: write it like 90s, 5m, 36h, PT5M or P14D", s.TimeToLive)
 		}

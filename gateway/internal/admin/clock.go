@@ -50,7 +50,7 @@ func moveOf(c *call) (func(core.VirtualClock, time.Time) (core.VirtualClock, err
 		return nil, core.Refuse(core.InvalidArgument, "Use advance or set, not both.")
 	case request.Advance != "":
 		var err error
-		if by, err = durationOf(request.Advance); err != nil {
+		if by, err = core.ParseAnyDuration(request.Advance); err != nil {
 			return nil, core.Refuse(core.InvalidArgument, "advance is %.40q: it must be a duration such as 90s, 5m, 36h, PT5M or P14D.", request.Advance)
 		}
 	}

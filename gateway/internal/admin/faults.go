@@ -73,19 +73,11 @@ func ruleOf(request *api.Fault) (faults.Rule, error) {
 			continue
 		}
 		var err error
-		if *d.into, err = durationOf(d.text); err != nil {
+		if *d.into, err = core.ParseAnyDuration(d.text); err != nil {
 			return r, core.Refuse(core.InvalidArgument, "%s is %.40q: it must be a duration such as 500ms, 90s, 5m or PT5M.", d.name, d.text)
 		}
 	}
 	return r, nil
-}
-
-// durationOf reads a duration in the notation of Go or ISO 8601.
-func durationOf(text string) (time.Duration, error) {
-	if d, err := time.ParseDuration(text); err == nil {
-		return d, nil
-	}
-	return core.ParseDuration(text)
 }
 
 func faultOf(s *faults.Status) api.Fault {

@@ -257,10 +257,7 @@ func ParseDuration(s string) (time.Duration, error) {
 	if strings.EqualFold(s, "forever") {
 		return core.Forever, nil
 	}
-	if d, err := time.ParseDuration(s); err == nil {
-		return d, nil
-	}
-	if d, err := core.ParseDuration(s); err == nil {
+	if d, err := core.ParseAnyDuration(s); err == nil {
 		return d, nil
 	}
 	if days, ok := strings.CutSuffix(s, "d"); ok && isNumber(days) {

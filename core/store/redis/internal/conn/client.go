@@ -75,9 +75,9 @@ func (s *Client) EachMaster(ctx context.Context, f func(ctx context.Context, nod
 			return f(ctx, node)
 		})
 	}
-	node, ok := s.RDB.(*redis.Client)
-	if !ok {
-		return core.Internal
+	node, err := s.NodeOf(ctx, "") // the only one
+	if err != nil {
+		return err
 	}
 	return f(ctx, node)
 }

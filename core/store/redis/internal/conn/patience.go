@@ -162,9 +162,7 @@ func (p patience) retry(ctx context.Context, c redis.Cmder, do func() error, pas
 		if now.Sub(p.absences.of(p.tag(c), now)) >= p.Wait || now.Sub(began) >= p.Wait {
 			return err
 		}
-		select {
-		case <-time.After(PatiencePause):
-		case <-ctx.Done():
+		if !Pause(ctx, PatiencePause) {
 			return err
 		}
 		again := do()

@@ -9,8 +9,9 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
 
 // ExchangeMode determines how commands are exchanged.
