@@ -177,7 +177,8 @@ type BrokerProperties struct {
 	LockedUntil            time.Time // zero unless locked; a peeked message has it without the token
 	State                  State
 	DeadLetterSource       string
-	Partitioned            bool // the entity has several partitions
+	DeadLetteredTime       time.Time // of a dead letter; zero for others, and if it is not known
+	Partitioned            bool      // the entity has several partitions
 }
 
 // Delivery is a message with its broker properties.

@@ -127,6 +127,9 @@ func selected(contents *config.Contents, body func(*core.Message) (any, error)) 
 		b := broker.Breaker{Failures: failures, Of: c.Of, Consecutive: c.Consecutive, Pause: c.Pause}
 		s.CircuitBreakers = append(s.CircuitBreakers, broker.CircuitBreaker{Entity: c.Entity, Breaker: b})
 	}
+	for _, d := range contents.DeadLetters {
+		s.DeadLetters = append(s.DeadLetters, broker.DeadLetters{Entity: d.Entity, Keep: d.Keep})
+	}
 	for _, c := range contents.Schemas {
 		s.Schemas = append(s.Schemas, broker.Schema{Entity: c.Entity, Router: &schema.Router{Set: c.Set, Action: mismatch[c.OnMismatch], Decode: body}})
 	}

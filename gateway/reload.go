@@ -23,7 +23,7 @@ type reloads struct {
 }
 
 // reloader applies changes of the configuration: the log's level, policies, hosts and quotas of
-// namespaces, retries, rate limits, circuit breakers, schemas, schedules, hooks and pushes with their secrets, the certificate,
+// namespaces, retries, rate limits, circuit breakers, dead letters, schemas, schedules, hooks and pushes with their secrets, the certificate,
 // and entities that do not exist yet. If anything in a configuration is wrong, it applies nothing of it.
 type reloader struct {
 	reloads

@@ -98,6 +98,7 @@ type Selected struct {
 	RateLimits      []RateLimit      // for queues and subscriptions
 	CircuitBreakers []CircuitBreaker // for queues and subscriptions
 	Schemas         []Schema         // for queues and topics
+	DeadLetters     []DeadLetters    // for queues, topics and subscriptions
 	// Schedules are stored in the catalogue, where they stay.
 	Schedules []core.ScheduleSettings
 }
@@ -177,6 +178,7 @@ type Broker struct {
 	barrier    *pause.Barrier
 	delivery   *delivery.Shared
 	scheduler  *scheduler
+	oldDead    oldDeadLetters
 
 	probe struct {
 		mu  sync.Mutex
@@ -237,8 +239,8 @@ func New(store core.Store, o Options) *Broker {
 // Now is the namespace's time.
 func (b *Broker) Now() time.Time { return b.store.Now() }
 
-// Run follows changes to entities, forwards messages, sends those of schedules, deletes idle entities and records when
-// entities were last used, until ctx ends. Then it closes all senders and receivers, waits for
+// Run follows changes to entities, forwards messages, sends those of schedules, removes old dead letters, deletes idle
+// entities and records when entities were last used, until ctx ends. Then it closes all senders and receivers, waits for
 // calls in flight, and returns nil. Call it once.
 func (b *Broker) Run(ctx context.Context) error {
 	stopWatching := b.store.WatchEntities(b.entityChanged)
@@ -246,6 +248,7 @@ func (b *Broker) Run(ctx context.Context) error {
 	forwarding.Go(func() { b.forwarders.Run(ctx) })
 	forwarding.Go(func() { b.audit.Run(ctx) })
 	forwarding.Go(func() { b.scheduler.run(ctx) })
+	forwarding.Go(func() { b.runDeadLetters(ctx) })
 	tick := time.NewTicker(touchInterval)
 	defer tick.Stop()
 	retry := time.NewTimer(refreshRetry)

@@ -16,7 +16,7 @@ const (
 )
 
 // RunDue does what is due after the store's time was moved: locks end, messages expire or become
-// active, idle entities are deleted, schedules send messages, and receivers and forwarders look for
+// active, idle entities and old dead letters are removed, schedules send messages, and receivers and forwarders look for
 // messages. It returns when forwarders have moved the messages that they can move.
 func (b *Broker) RunDue(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -24,6 +24,7 @@ func (b *Broker) RunDue(ctx context.Context) error {
 	defer context.AfterFunc(b.base, cancel)()
 	b.touch(ctx)
 	b.deleteIdle(ctx)
+	b.removeDeadLetters(ctx)
 	b.scheduler.runDue(ctx)
 	b.scheduler.wake()
 	moved, left := time.Now(), int64(-1)

@@ -36,6 +36,7 @@ func diffDelivery(got, want core.Delivery) string {
 	d.times("LockedUntil", g.LockedUntil, w.LockedUntil)
 	d.add("State", g.State == w.State, g.State, w.State)
 	d.add("DeadLetterSource", g.DeadLetterSource == w.DeadLetterSource, g.DeadLetterSource, w.DeadLetterSource)
+	d.times("DeadLetteredTime", g.DeadLetteredTime, w.DeadLetteredTime)
 	d.add("Partitioned", g.Partitioned == w.Partitioned, g.Partitioned, w.Partitioned)
 	return d.String()
 }

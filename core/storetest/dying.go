@@ -32,6 +32,7 @@ var deadLetterStories = []story{
 				ExpiresAt:              enqueued.Add(time.Hour),
 				DeliveryCount:          1,
 				Partitioned:            true,
+				DeadLetteredTime:       s.clock.Now(),
 			},
 		})
 	}},
@@ -45,6 +46,7 @@ var deadLetterStories = []story{
 		s.wantStats("main", s.main, core.Stats{})
 		d := s.lockOneAt(s.dead())
 		want(s, "delivery count of the dead letter", d.DeliveryCount, maxDeliveries)
+		want(s, "time", d.DeadLetteredTime, s.clock.Now())
 		s.wantReason("dead letter", d, core.ReasonMaxDeliveryCount, "Message could not be consumed after 3 delivery attempts.")
 		x, _ := d.Properties.Get("x")
 		want(s, "property of the last abandon", x, any("1"))

@@ -26,6 +26,9 @@ func (sh *shard) delivery(e *record.Entry, a record.SideData, state core.State) 
 	if e.Origin != 0 {
 		d.EnqueuedSequenceNumber = sh.sequenceNumber(e.Origin)
 	}
+	if e.Died != 0 {
+		d.DeadLetteredTime = server.Instant(e.Died)
+	}
 	if t := m.Transit; t != nil {
 		d.DeadLetterSource = t.DeadLetterSource
 		if t.EnqueuedSequenceNumber != 0 {

@@ -198,6 +198,9 @@ func (x *intake) message(ctx context.Context, home core.Ref, prefix string, t *c
 	if _, origin := core.SplitSequenceNumber(t.EnqueuedSequenceNumber); origin != n && (t.Transit == nil || t.Transit.EnqueuedSequenceNumber == 0) {
 		entry = append(entry, "o", origin)
 	}
+	if !t.DeadLetteredTime.IsZero() {
+		entry = append(entry, "z", t.DeadLetteredTime.UnixMilli())
+	}
 	x.do(ctx, "XADD", prefix+"m", entry...)
 	if t.DeliveryCount > 0 {
 		x.do(ctx, "HSET", prefix+"d", n, t.DeliveryCount)

@@ -159,7 +159,7 @@ func (c *Config) fixed() *Config {
 }
 
 func (h Contents) fixed() Contents {
-	h.Policies, h.Queues, h.Topics, h.Retries, h.RateLimits, h.CircuitBreakers, h.Schemas, h.Schedules, h.Hooks, h.Pushes = nil, nil, nil, nil, nil, nil, nil, nil, nil, nil
+	h.Policies, h.Queues, h.Topics, h.Retries, h.RateLimits, h.CircuitBreakers, h.DeadLetters, h.Schemas, h.Schedules, h.Hooks, h.Pushes = nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil
 	return h
 }
 

@@ -24,6 +24,7 @@ type Contents struct {
 	Retries         []Retry                 `config:"retries"`
 	RateLimits      []RateLimit             `config:"rate-limits"`
 	CircuitBreakers []CircuitBreaker        `config:"circuit-breakers"`
+	DeadLetters     []DeadLetters           `config:"dead-letters"`
 	Schemas         []Schema                `config:"schemas"`
 	Schedules       []core.ScheduleSettings `config:"schedules"`
 	Histories       []History               `config:"explain"`
@@ -180,6 +181,7 @@ func (h *Contents) validate(prefix, namespace string, c *Config, r *report) {
 	validateSelectors(prefix+"retries", h.Retries, r)
 	validateSelectors(prefix+"rate-limits", h.RateLimits, r)
 	validateSelectors(prefix+"circuit-breakers", h.CircuitBreakers, r)
+	validateSelectors(prefix+"dead-letters", h.DeadLetters, r)
 	validateSelectors(prefix+"schemas", h.Schemas, r)
 	validateSelectors(prefix+"explain", h.Histories, r)
 	h.validateSchedules(prefix+"schedules", r)

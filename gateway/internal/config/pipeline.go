@@ -223,6 +223,24 @@ func (p *RateLimit) validate(path string, r *report) {
 	}
 }
 
+// DeadLetters determines how long the dead letters of queues, topics and subscriptions are kept. If
+// several entries match an entity, the first applies.
+type DeadLetters struct {
+	Entity string        `config:"entity"` // a name; * in it is any text
+	Keep   time.Duration `config:"keep"`   // since it was dead-lettered
+}
+
+func (p *DeadLetters) pattern() string { return p.Entity }
+
+func (p *DeadLetters) validate(path string, r *report) {
+	if p.Entity == "" {
+		r.add(path+".entity", "the entity is missing: name a queue, topic or subscription, or a pattern such as orders/* or *")
+	}
+	if !r.concerns(path+".keep") && p.Keep < time.Minute {
+		r.add(path+".keep", "%v is too short: use at least 1m", p.Keep)
+	}
+}
+
 // CircuitBreaker determines when deliveries of queues and subscriptions pause because their
 // receivers fail. If several entries match an entity, the first applies. Limits has the defaults.
 type CircuitBreaker struct {

@@ -112,6 +112,7 @@ type Message struct {
 	EnqueuedTime     time.Time       `json:"enqueuedTime,omitzero"`
 	ExpiresAt        time.Time       `json:"expiresAt,omitzero"`
 	ScheduledTime    time.Time       `json:"scheduledEnqueueTime,omitzero"`
+	DeadLetteredTime time.Time       `json:"deadLetteredTime,omitzero"`
 	DeliveryCount    uint32          `json:"deliveryCount"`
 	Subject          *string         `json:"subject,omitempty"`
 	ContentType      *string         `json:"contentType,omitempty"`
@@ -239,7 +240,7 @@ func messageOf(x *core.Stored, path string) *Message {
 	m := x.Message
 	r := &Message{
 		Entity: path, SequenceNumber: x.SequenceNumber, State: states[x.State], EnqueuedTime: x.EnqueuedTime, ExpiresAt: x.ExpiresAt,
-		ScheduledTime: m.ScheduledEnqueueTime, DeliveryCount: x.DeliveryCount, MessageID: idOf(m.MessageID), CorrelationID: idOf(m.CorrelationID),
+		DeadLetteredTime: x.DeadLetteredTime, ScheduledTime: m.ScheduledEnqueueTime, DeliveryCount: x.DeliveryCount, MessageID: idOf(m.MessageID), CorrelationID: idOf(m.CorrelationID),
 		BodyType: bodyTypes[m.Body.Kind], BodyMissing: m.Body.Bytes == nil, CreationTime: m.CreationTime, AbsoluteExpiryTime: m.AbsoluteExpiryTime,
 		WasScheduled: m.WasScheduled, EmptyText: m.EmptyText, Annotations: m.Annotations, DeliveryAnnotations: m.DeliveryAnnotations,
 		Footer: m.Footer, EnqueuedSequence: x.EnqueuedSequenceNumber, InSession: x.InSession, Subscription: x.Subscription, Sub: int(x.Sub),
@@ -355,7 +356,7 @@ func (r *Message) stored() (*core.Stored, error) {
 	}
 	x.BrokerProperties = core.BrokerProperties{
 		SequenceNumber: r.SequenceNumber, EnqueuedSequenceNumber: cmp.Or(r.EnqueuedSequence, r.SequenceNumber), EnqueuedTime: r.EnqueuedTime,
-		ExpiresAt: r.ExpiresAt, DeliveryCount: r.DeliveryCount, State: core.State(state),
+		ExpiresAt: r.ExpiresAt, DeadLetteredTime: r.DeadLetteredTime, DeliveryCount: r.DeliveryCount, State: core.State(state),
 	}
 	m := &core.Message{
 		ScheduledEnqueueTime: r.ScheduledTime, CreationTime: r.CreationTime, AbsoluteExpiryTime: r.AbsoluteExpiryTime,

@@ -92,6 +92,7 @@ func (t *txn) delivery(e *entry) core.Delivery {
 			DeliveryCount:          e.failures,
 			State:                  e.state.state(),
 			DeadLetterSource:       e.deadLetterSource(),
+			DeadLetteredTime:       instant(e.died()),
 			Partitioned:            t.Partitioned,
 		},
 	}

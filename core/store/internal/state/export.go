@@ -119,6 +119,7 @@ func (t *txn) exported(e *entry) (core.Delivery, error) {
 		DeliveryCount:          e.failures,
 		State:                  e.state.state(),
 		DeadLetterSource:       transit(m).DeadLetterSource,
+		DeadLetteredTime:       instant(e.died()),
 	}}, nil
 }
 
@@ -251,6 +252,9 @@ func (t *txn) importMessage(q *queue, x *core.Stored) error {
 	e := t.newEntry(x.Message)
 	e.origin, e.enqueued, e.expires = x.EnqueuedSequenceNumber, millisOf(x.EnqueuedTime), millisOf(x.ExpiresAt)
 	e.failures, e.sessionful = x.DeliveryCount, x.InSession
+	if !x.DeadLetteredTime.IsZero() {
+		e.change(func(more *extra) { more.died = millisOf(x.DeadLetteredTime) })
+	}
 	switch x.State {
 	case core.Deferred:
 		e.state = deferred

@@ -183,8 +183,8 @@ func (r *Replay) put(q *queue, m *Put) {
 	if m.InFrame {
 		e.ref = r.record(m.Record)
 	}
-	if m.Sessionful || e.noted || m.Body.Length > 0 || !m.Overlay.IsEmpty() {
-		e.more = &extra{m.Overlay, m.Body, m.Session, m.ID}
+	if m.Sessionful || e.noted || m.Body.Length > 0 || !m.Overlay.IsEmpty() || m.Died != 0 {
+		e.more = &extra{m.Overlay, m.Body, m.Session, m.ID, m.Died}
 	}
 	switch {
 	case r.err != nil || r.isOld(e.n):

@@ -170,6 +170,7 @@ func (t *txn) deadLetter(q *queue, e *entry, over core.Properties, reason string
 	dead := t.home.queue(q.ref.Sub.DeadLetters())
 	d := e.successor()
 	d.origin, d.enqueued, d.expires, d.failures = e.origin, e.enqueued, e.expires, e.failures
+	d.change(func(more *extra) { more.died = t.now })
 	dead.append(d)
 	t.noteMove(core.EventDeadLettered, q, e, t.number(dead.last), reason)
 	t.wakeReceivers(dead)

@@ -69,7 +69,8 @@ type Put struct {
 	InFrame    bool    // its record is in the frame, at index Record; otherwise Ref says where it is
 	Record     int32
 	Ref        Ref
-	Body       Ref // of a large body; zero: in the record
+	Body       Ref   // of a large body; zero: in the record
+	Died       int64 // when it was dead-lettered
 }
 
 // Change contains the data of a message that can change.
@@ -110,7 +111,7 @@ func (m *Put) set(e *entry) {
 		m.ID = e.messageID()
 	}
 	if e.more != nil {
-		m.Body = e.more.body
+		m.Body, m.Died = e.more.body, e.more.died
 	}
 }
 
@@ -272,6 +273,7 @@ type extra struct {
 	body    Ref             // of a large body
 	session string          // the message's SessionID, if the message is not in memory
 	id      core.ID         // its MessageID, under the same condition, if there is a history
+	died    int64           // when it was dead-lettered; 0: not, or not known
 }
 
 // change replaces e's extra, because deliveries in flight and earlier entries may share the old one.
@@ -282,6 +284,14 @@ func (e *entry) change(how func(*extra)) {
 	}
 	how(&more)
 	e.more = &more
+}
+
+// died returns when e was dead-lettered, or 0 if it was not, or if that is not known.
+func (e *entry) died() int64 {
+	if e.more == nil {
+		return 0
+	}
+	return e.more.died
 }
 
 // sessionID returns the message's session id.

@@ -32,7 +32,8 @@ const (
 	flagInFrame    = 1 << 7 // its record is one of the frame's
 	flagID         = 1 << 8 // with the message's id, for the history
 	flagByBroker   = 1 << 9
-	flagsEnd       = 1 << 10
+	flagDied       = 1 << 10 // with the time when it was dead-lettered
+	flagsEnd       = 1 << 11
 )
 
 // effect codes an effect, except for its kind.
@@ -92,6 +93,7 @@ func (c *coder) put(m *state.Put) {
 	set(flagBody, m.Body.Length > 0)
 	set(flagInFrame, m.InFrame)
 	set(flagID, !m.ID.IsZero())
+	set(flagDied, m.Died != 0)
 	unsigned(c, &flags)
 	unsigned(c, &m.Number)
 	signed(c, &m.Origin)
@@ -116,6 +118,9 @@ func (c *coder) put(m *state.Put) {
 	}
 	if flags&flagID != 0 {
 		c.id(&m.ID)
+	}
+	if flags&flagDied != 0 {
+		signed(c, &m.Died)
 	}
 	if c.decodes {
 		m.Sessionful, m.InFrame = flags&flagSessionful != 0, flags&flagInFrame != 0

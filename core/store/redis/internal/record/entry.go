@@ -19,6 +19,7 @@ type Entry struct {
 	Count     uint32
 	overrides string
 	reason    string // why the broker dead-lettered it: m, x or "" for neither
+	Died      int64  // when it was dead-lettered, ms; 0: not, or not known
 }
 
 var ErrEntry = errors.New("redis: a stream entry has an unexpected form")
@@ -76,6 +77,8 @@ func (e *Entry) set(name, text string) (err error) {
 		e.overrides = text
 	case "r":
 		e.reason = text
+	case "z":
+		e.Died, err = strconv.ParseInt(text, 10, 64)
 	}
 	return err
 }

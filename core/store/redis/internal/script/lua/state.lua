@@ -5,8 +5,8 @@
 --                             time to live (ms), e enqueued time (ms) if it differs from the
 --                             record's, o the first number (that of a topic's publication, else of
 --                             a dead letter in its queue; the first o counts), and in a dead-letter
---                             queue c delivery count, p overrides, r reason (m or x). Returned
---                             entries may have b, a shared body
+--                             queue c delivery count, p overrides, r reason (m or x), z when it was
+--                             dead-lettered (ms). Returned entries may have b, a shared body
 -- KEYS[2]  head       hash    s last number given; c last number locked (cursor); w set while a
 --                             gateway waits for the doorbell (lock.lua says which), a once the holder of a session has
 --                             waited; d the earliest time (ms) at which a sweep may find something:

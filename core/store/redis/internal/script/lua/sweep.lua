@@ -105,6 +105,7 @@ local function makeActions()
       add('c', call('HGET', counts, n))
       add('p', call('HGET', overrides, n))
       add('r', reason)
+      add('z', ARGV[1])
       local id = call('XADD', dead, 'NOMKSTREAM', '0-*', unpack(fields))
       if id then
         call('HINCRBY', deadHead, 's', 1)

@@ -1,0 +1,159 @@
+package broker
+
+import (
+	"cmp"
+	"context"
+	"sync"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
+)
+
+// DeadLetters determines how long the dead letters of an entity are kept.
+type DeadLetters struct {
+	// Entity is the name of a queue, topic or subscription, or a pattern as in a Pipeline.
+	Entity string
+	Keep   time.Duration
+}
+
+// Pattern implements entity.Selector.
+func (d *DeadLetters) Pattern() string { return d.Entity }
+
+// deadLettersInterval is how often old dead letters are looked for.
+const deadLettersInterval = time.Minute
+
+// oldDeadLetters remembers when the first dead letter of an entity becomes old.
+type oldDeadLetters struct {
+	mu  sync.Mutex           // one round at a time
+	set *Selected            // to which due belongs
+	due map[string]time.Time // by the entity's ID: no dead letter is old before
+}
+
+// runDeadLetters removes old dead letters until ctx ends.
+func (b *Broker) runDeadLetters(ctx context.Context) {
+	tick := time.NewTicker(deadLettersInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			b.removeDeadLetters(ctx)
+		}
+	}
+}
+
+// removeDeadLetters removes the dead letters that are older than the configuration allows. It reads
+// only the dead letters of entities that may have old ones: a dead letter that arrives later cannot
+// become old sooner. All gateways do this; the lock of a message lets one remove it.
+func (b *Broker) removeDeadLetters(ctx context.Context) {
+	o := &b.oldDead
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	set, now := b.selected.Load(), b.store.Now()
+	if o.set != set {
+		o.set, o.due = set, nil
+	}
+	if len(set.DeadLetters) == 0 {
+		return
+	}
+	due := map[string]time.Time{}
+	err := b.walk(ctx, func(ent *core.Entity) (gone bool) {
+		d := entity.First(set.DeadLetters, ent.Name)
+		if d == nil {
+			return false
+		}
+		at := o.due[ent.ID]
+		if !at.After(now) || at.After(now.Add(d.Keep)) { // or the clock was set back
+			at = b.removeDeadLettersOf(ctx, ent.Name, now, d.Keep)
+		}
+		due[ent.ID] = at
+		return false
+	})
+	if err != nil && ctx.Err() == nil {
+		b.log.Warn("cannot list entities to remove their old dead letters; trying again later", "err", err)
+	}
+	o.due = due
+}
+
+// removeDeadLettersOf removes the old dead letters of an entity. It returns when others may become
+// old. If a receiver has locked an old one, or the store does not answer, that is now.
+func (b *Broker) removeDeadLettersOf(ctx context.Context, name string, now time.Time, keep time.Duration) (due time.Time) {
+	e, err := b.entity(ctx, name)
+	if err != nil {
+		return now
+	}
+	v, removed := e.View(), 0
+	page := int(max(1, min(firstPeek, peekRead/b.largestMessage(ctx, v))))
+	due = now.Add(keep)
+	for _, sub := range [...]core.SubQueue{core.DeadLetter, core.TransferDeadLetter} {
+		for _, p := range v.Queues[sub] {
+			p.LockDuration, p.BrokerLocks = purgeLock, true
+			p = p.In(b.store)
+			for from, more := int64(0), true; more; {
+				ds, err := p.Peek(ctx, core.PeekRequest{From: from, Max: page})
+				if err != nil {
+					due = now
+				}
+				more = len(ds) == page
+				var old []int64
+				for i := range ds {
+					at := deadSince(&ds[i]).Add(keep)
+					if at.After(now) { // so are those behind it
+						if more = false; at.Before(due) {
+							due = at
+						}
+						break
+					}
+					old = append(old, ds[i].SequenceNumber)
+				}
+				n := e.removeOld(ctx, p, old, keep)
+				if removed += n; n < len(old) {
+					due = now
+				}
+				if more {
+					_, from = core.SplitSequenceNumber(ds[len(ds)-1].SequenceNumber)
+					from++
+				}
+			}
+		}
+	}
+	if removed > 0 {
+		b.log.Info("removed old dead letters", "entity", v.Name, "messages", removed, "keep", keep)
+	}
+	return due
+}
+
+// deadSince returns when a message was dead-lettered. If that is not known, because the message was
+// appended to the dead letters or an earlier version dead-lettered it, it is the enqueued time.
+func deadSince(d *core.Delivery) time.Time {
+	if d.DeadLetteredTime.IsZero() {
+		return d.EnqueuedTime
+	}
+	return d.DeadLetteredTime
+}
+
+// removeOld removes those of the messages that are available, and returns how many.
+func (e *entry) removeOld(ctx context.Context, p core.Partition, numbers []int64, keep time.Duration) (removed int) {
+	if len(numbers) == 0 {
+		return 0
+	}
+	ds, _, err := p.Lock(ctx, core.LockRequest{Numbers: numbers})
+	settlements := make([]core.Settlement, len(ds))
+	for i := range ds {
+		settlements[i].Token = ds[i].LockToken
+	}
+	errs := p.Settle(ctx, settlements)
+	e.traffic.Queues[p.Sub].Settle(settlements, errs)
+	e.audit.Settled(e.View(), p.Sub, settlements, errs, core.Party{Peer: "the gateway, which keeps dead letters for " + keep.String()})
+	for _, failure := range errs {
+		if err = cmp.Or(err, failure); failure == nil {
+			removed++
+		}
+	}
+	if err != nil && core.CodeOf(err) != core.LockLost && ctx.Err() == nil {
+		e.b.log.Warn("cannot remove an old dead letter; trying again later", "entity", e.View().Name, "err", err)
+	}
+	return removed
+}
