@@ -23,27 +23,51 @@ type Front interface {
 	core.Admin
 }
 
-// Connection describes one client of a bridge.
+// Connection describes one client of a bridge. The administration API answers with it.
 type Connection struct {
-	ID       string // as in the log
-	Protocol string // "amqp", "amqp over websocket", "websocket" or "event stream"
-	Peer     string // the client's address
-	Since    time.Time
-	// Namespace is the client's namespace. It is "" until the client has proven an identity.
-	Namespace string
-	Policies  []string // the shared access policies that vouch for it, or the subjects of its tokens
-	Product   string   // what the client calls itself, or ""
-	Sessions  int      // of AMQP, 0 with other protocols
-	Links     []Link
+	ID        string    `json:"id"`        // as in the log
+	Protocol  string    `json:"protocol"`  // "amqp", "amqp over websocket", "websocket" or "event stream"
+	Peer      string    `json:"peer"`      // the client's address
+	Namespace string    `json:"namespace"` // "" until the client has proven an identity
+	Since     time.Time `json:"since"`
+	Policies  []string  `json:"policies,omitempty"` // the shared access policies that vouch for it, or the subjects of its tokens
+	Product   string    `json:"product,omitempty"`  // what the client calls itself
+	Links     []Link    `json:"links"`
+	Sessions  int       `json:"-"` // of AMQP, 0 with other protocols
 }
 
 // Link describes how a connection uses one entity.
 type Link struct {
-	Entity   string // its address
-	Receives bool   // else it sends
-	Deletes  bool   // it receives and deletes
-	Holds    bool   // it holds a session
-	Session  string // the id of that
+	Entity    string  `json:"entity"`            // its address
+	Direction string  `json:"direction"`         // Sends or Receives
+	Mode      string  `json:"mode,omitempty"`    // of one that receives: "peekLock" or "receiveAndDelete"
+	Session   *string `json:"session,omitempty"` // the id of the session that it holds
+}
+
+// The directions of links.
+const (
+	Sends    = "send"
+	Receives = "receive"
+)
+
+// Receiving describes a link that receives from an entity, in a session unless that is nil.
+func Receiving(entity string, mode core.ReceiveMode, session core.Session) Link {
+	l := Link{Entity: entity, Direction: Receives, Mode: "peekLock"}
+	if mode == core.ReceiveAndDelete {
+		l.Mode = "receiveAndDelete"
+	}
+	if session != nil {
+		l.Session = new(session.ID())
+	}
+	return l
+}
+
+// SessionID returns the id of the session that the link holds, or "".
+func (l *Link) SessionID() string {
+	if l.Session == nil {
+		return ""
+	}
+	return *l.Session
 }
 
 // ForcedText is the reason that a client gets if an operator closes its connection.

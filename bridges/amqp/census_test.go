@@ -64,15 +64,15 @@ func TestTheCensusTellsOfConnectionsAndTheirLinks(t *testing.T) {
 			t.Fatalf("got %+v", got)
 		}
 		want := []bridges.Connection{
-			{ID: got[0].ID, Protocol: "amqp", Peer: "pipe", Since: began},
+			{ID: got[0].ID, Protocol: "amqp", Peer: "pipe", Since: began, Links: []bridges.Link{}},
 			{
 				ID: got[1].ID, Protocol: "amqp over websocket", Peer: "peer-1", Since: began.Add(time.Second), Product: "peer", Policies: []string{"root"},
 				Sessions: 1,
 				Links: []bridges.Link{
-					{Entity: "plain"},
-					{Entity: "plain", Receives: true, Deletes: true},
-					{Entity: "plain/$DeadLetterQueue", Receives: true},
-					{Entity: "q", Receives: true, Holds: true, Session: "a"},
+					{Entity: "plain", Direction: bridges.Sends},
+					{Entity: "plain", Direction: bridges.Receives, Mode: "receiveAndDelete"},
+					{Entity: "plain/$DeadLetterQueue", Direction: bridges.Receives, Mode: "peekLock"},
+					{Entity: "q", Direction: bridges.Receives, Mode: "peekLock", Session: new("a")},
 				},
 			},
 		}

@@ -309,19 +309,19 @@ func (c *conn) Evacuate(reason string) { c.drain(reason) }
 // Describe implements link.Member.
 func (c *conn) Describe() bridges.Connection {
 	peer := c.nc.RemoteAddr().String()
-	told := bridges.Connection{ID: c.id, Protocol: c.protocol(), Peer: peer, Since: c.since, Namespace: c.identity.Namespace(), Product: c.product, Sessions: c.eng.Sessions(), Policies: c.identity.Policies()}
+	told := bridges.Connection{ID: c.id, Protocol: c.protocol(), Peer: peer, Since: c.since, Namespace: c.identity.Namespace(), Product: c.product, Sessions: c.eng.Sessions(), Policies: c.identity.Policies(), Links: []bridges.Link{}}
 	for l := range c.eng.Links() {
 		switch d := l.Data.(type) {
 		case *senderLink:
-			told.Links = append(told.Links, bridges.Link{Entity: d.destination.String()})
+			told.Links = append(told.Links, bridges.Link{Entity: d.destination.String(), Direction: bridges.Sends})
 		case *receiverLink:
-			told.Links = append(told.Links, d.describe())
+			told.Links = append(told.Links, bridges.Receiving(d.addr.String(), d.mode, d.session))
 		case *browseLink:
-			told.Links = append(told.Links, bridges.Link{Entity: d.addr.String(), Receives: true})
+			told.Links = append(told.Links, bridges.Receiving(d.addr.String(), core.PeekLock, nil))
 		}
 	}
 	slices.SortFunc(told.Links, func(x, y bridges.Link) int {
-		return cmp.Or(cmp.Compare(x.Entity, y.Entity), cmp.Compare(direction(x), direction(y)), cmp.Compare(x.Session, y.Session))
+		return cmp.Or(cmp.Compare(x.Entity, y.Entity), cmp.Compare(y.Direction, x.Direction), cmp.Compare(x.SessionID(), y.SessionID()))
 	})
 	return told
 }
@@ -332,22 +332,6 @@ func (c *conn) protocol() string {
 		return inside.Protocol()
 	}
 	return "amqp"
-}
-
-// direction puts links that send before those that receive.
-func direction(l bridges.Link) int {
-	if l.Receives {
-		return 1
-	}
-	return 0
-}
-
-func (r *receiverLink) describe() bridges.Link {
-	told := bridges.Link{Entity: r.addr.String(), Receives: true, Deletes: r.mode == core.ReceiveAndDelete}
-	if r.session != nil {
-		told.Holds, told.Session = true, r.session.ID()
-	}
-	return told
 }
 
 // productOf reads the client's name for itself from an open frame: its product with the version, as

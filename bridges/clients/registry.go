@@ -93,8 +93,8 @@ func (c *Registry) Holders(ctx context.Context, id core.Identity, entity string)
 	c.ask(ctx, id, func(_ bridges.Census, found []bridges.Connection) {
 		for _, o := range found {
 			for _, l := range o.Links {
-				if l.Holds && o.Namespace == id.Namespace() && core.FoldName(core.ResourcePath(l.Entity)) == core.FoldName(entity) {
-					holders[core.KeyOfSession(l.Session)] = o
+				if l.Session != nil && o.Namespace == id.Namespace() && core.FoldName(core.ResourcePath(l.Entity)) == core.FoldName(entity) {
+					holders[core.KeyOfSession(*l.Session)] = o
 				}
 			}
 		}

@@ -139,7 +139,7 @@ func describeStream(r *http.Request, id core.Identity, entity string, mode core.
 	return bridges.Connection{
 		ID: refusals.NewID(), Protocol: "event stream", Peer: r.RemoteAddr, Since: time.Now(), Namespace: id.Namespace(),
 		Policies: id.Policies(), Product: r.UserAgent()[:min(len(r.UserAgent()), maxProduct)],
-		Links: []bridges.Link{{Entity: entity, Receives: true, Deletes: mode == core.ReceiveAndDelete}},
+		Links: []bridges.Link{bridges.Receiving(entity, mode, nil)},
 	}
 }
 

@@ -261,16 +261,12 @@ func (c *conn) Evacuate(reason string) { c.drain(&fault{closeForced, reason}) }
 
 // Describe implements link.Member.
 func (c *conn) Describe() bridges.Connection {
-	about := bridges.Connection{ID: c.id, Protocol: "websocket", Peer: c.nc.RemoteAddr().String(), Since: c.since, Namespace: c.identity.Namespace(), Product: c.product, Policies: c.identity.Policies()}
+	about := bridges.Connection{ID: c.id, Protocol: "websocket", Peer: c.nc.RemoteAddr().String(), Since: c.since, Namespace: c.identity.Namespace(), Product: c.product, Policies: c.identity.Policies(), Links: []bridges.Link{}}
 	for _, f := range c.feeds {
-		link := bridges.Link{Entity: f.address.String(), Receives: true, Deletes: f.mode == core.ReceiveAndDelete}
-		if f.held != nil {
-			link.Holds, link.Session = true, f.held.ID()
-		}
-		about.Links = append(about.Links, link)
+		about.Links = append(about.Links, bridges.Receiving(f.address.String(), f.mode, f.held))
 	}
 	for _, o := range c.sendQueues {
-		about.Links = append(about.Links, bridges.Link{Entity: o.address.String()})
+		about.Links = append(about.Links, bridges.Link{Entity: o.address.String(), Direction: bridges.Sends})
 	}
 	return about
 }

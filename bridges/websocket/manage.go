@@ -179,14 +179,12 @@ func writeConnection(w codec.Writer, about bridges.Connection) {
 func writeLink(w codec.Writer, l bridges.Link) {
 	w.OpenMap()
 	w.Key("entity").Text(l.Entity)
-	if l.Receives {
-		w.Key("direction").Text("receive")
-		w.Key("mode").Text(map[bool]string{false: "peekLock", true: "receiveAndDelete"}[l.Deletes])
-	} else {
-		w.Key("direction").Text("send")
+	w.Key("direction").Text(l.Direction)
+	if l.Mode != "" {
+		w.Key("mode").Text(l.Mode)
 	}
-	if l.Holds {
-		w.Key("session").Text(l.Session)
+	if l.Session != nil {
+		w.Key("session").Text(*l.Session)
 	}
 	w.CloseMap()
 }

@@ -84,12 +84,12 @@ func (c *clients) take() {
 			u.channels += conn.Sessions
 			for i := range conn.Links {
 				l := &conn.Links[i]
-				if !l.Receives {
+				if l.Direction == bridges.Sends {
 					u.sends++
 					continue
 				}
 				u.receives++
-				if l.Holds {
+				if l.Session != nil {
 					u.sessions++
 				}
 			}

@@ -336,8 +336,8 @@ func (census) CloseConnection(string) bool { return false }
 
 func (census) Connections(context.Context) []bridges.Connection {
 	return []bridges.Connection{
-		{Protocol: "amqp", Sessions: 3, Links: []bridges.Link{{Entity: "q"}, {Entity: "q", Receives: true}}},
-		{Protocol: "amqp over websocket", Sessions: 2, Links: []bridges.Link{{Entity: "s", Receives: true, Holds: true, Session: "a"}}},
+		{Protocol: "amqp", Sessions: 3, Links: []bridges.Link{{Entity: "q", Direction: bridges.Sends}, {Entity: "q", Direction: bridges.Receives}}},
+		{Protocol: "amqp over websocket", Sessions: 2, Links: []bridges.Link{{Entity: "s", Direction: bridges.Receives, Session: new("a")}}},
 	}
 }
 

@@ -3,6 +3,7 @@ package api
 import (
 	"time"
 
+	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/bridges/remote"
 	"github.com/crosstown-mq/crosstown/bridges/webhooks"
 )
@@ -103,22 +104,8 @@ type ConnectionList struct {
 	Connections []Connection `json:"connections"`
 }
 
-// Connection is one client's connection.
-type Connection struct {
-	ID        string    `json:"id"`        // as in the gateway's log
-	Protocol  string    `json:"protocol"`  // "amqp", "amqp over websocket", "websocket" or "event stream"
-	Peer      string    `json:"peer"`      // the client's address
-	Namespace string    `json:"namespace"` // "" as long as the client has proven nothing
-	Since     time.Time `json:"since"`
-	Policies  []string  `json:"policies,omitempty"` // shared access policies, or subjects of tokens
-	Product   string    `json:"product,omitempty"`  // what the client calls itself
-	Links     []Link    `json:"links"`
-}
-
-// Link is the use of one entity by a connection.
-type Link struct {
-	Entity    string  `json:"entity"`
-	Direction string  `json:"direction"`         // "send" or "receive"
-	Mode      string  `json:"mode,omitempty"`    // of one that receives: "peekLock" or "receiveAndDelete"
-	Session   *string `json:"session,omitempty"` // the session that it holds
-}
+// Connection is one client's connection, and Link its use of one entity.
+type (
+	Connection = bridges.Connection
+	Link       = bridges.Link
+)
