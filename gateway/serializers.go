@@ -65,12 +65,8 @@ func transcoder(c *config.Serializers, plugins *host.Host, now func() time.Time,
 func newPlugins(c *config.Config, log *slog.Logger) *host.Host {
 	var all []host.Options
 	for _, p := range c.Plugins {
-		all = append(all, host.Options{
-			Name: p.Name, Path: p.Path, Args: p.Args, SHA256: p.SHA256, Env: p.Env, Dir: p.Dir,
-			CallTimeout: p.CallTimeout, StartTimeout: p.StartTimeout, DrainTimeout: p.DrainTimeout,
-			Queue: p.Queue, Batch: p.Batch, BackoffMin: p.BackoffMin, BackoffMax: p.BackoffMax,
-			Failures: p.Failures, Off: p.Off, HealthInterval: p.HealthInterval, Memory: int64(p.MaxMemory) << 20, Files: p.MaxFiles,
-		})
+		p.Memory = int64(p.MaxMemory) << 20
+		all = append(all, p.Options)
 	}
 	return host.New(all, log)
 }

@@ -148,39 +148,40 @@ func Attach(ctx context.Context, o Options, conn *grpc.ClientConn) (h *Host, clo
 	return h, func() { i.close(0) }, nil
 }
 
-// Options determine how one plugin is run. Zero fields have the defaults given here.
+// Options determine how one plugin is run: most of its settings in the configuration. Zero fields
+// have the defaults given here.
 type Options struct {
-	Name string // by which it is known in the gateway
-	Path string // of the program: a path, or a name that is looked up in PATH
-	Args []string
+	Name string   `config:"name"` // by which it is known in the gateway
+	Path string   `config:"path"` // of the program: a path, or a name that is looked up in PATH
+	Args []string `config:"args"`
 	// SHA256 is the checksum that the program's file must have, in hexadecimal; "": any.
-	SHA256 string
+	SHA256 string `config:"sha256"`
 	// Env is the program's whole environment, except for the variables of the handshake:
 	// NAME=VALUE, or NAME for the gateway's own value.
-	Env []string
-	Dir string // the program's working directory; "": the gateway's
+	Env []string `config:"env"`
+	Dir string   `config:"dir"` // the program's working directory; "": the gateway's
 
-	CallTimeout  time.Duration // for an answer, waiting included: 2s
-	StartTimeout time.Duration // from the launch to the first answer: 10s
-	DrainTimeout time.Duration // for the calls in flight when it is replaced or stopped: 5s
+	CallTimeout  time.Duration `config:"call-timeout" range:"1ms to 1h"`  // for an answer, waiting included: 2s
+	StartTimeout time.Duration `config:"start-timeout" range:"1ms to 1h"` // from the launch to the first answer: 10s
+	DrainTimeout time.Duration `config:"drain-timeout" range:"1ms to 1h"` // for the calls in flight when it is replaced or stopped: 5s
 
-	Queue int // messages that may wait or be in flight; beyond that, calls are refused as Busy: 10000
-	Batch int // messages in one frame: 200
+	Queue int `config:"queue" range:"1 to 1048576"` // messages that may wait or be in flight; beyond that, calls are refused as Busy: 10000
+	Batch int `config:"batch" range:"1 to 10000"`   // messages in one frame: 200
 
-	BackoffMin time.Duration // the pause before a restart, doubled with each failure: 100ms
-	BackoffMax time.Duration // 10s
+	BackoffMin time.Duration `config:"backoff-min" range:"1ms to 1h"` // the pause before a restart, doubled with each failure: 100ms
+	BackoffMax time.Duration `config:"backoff-max" range:"1ms to 1h"` // 10s
 	// Failures is the number of consecutive failures that turn the plugin off; default 5. Lost
 	// processes and failed launches count.
-	Failures int
+	Failures int `config:"failures" range:"1 to 1000"`
 	// Off is how long the plugin stays off before the host tries it again: 30s by default.
-	Off time.Duration
+	Off time.Duration `config:"off" range:"1ms to 1h"`
 	// HealthInterval is the time between health checks: 5s by default.
-	HealthInterval time.Duration
+	HealthInterval time.Duration `config:"health-interval" range:"1ms to 1h"`
 	// Memory is the maximum number of bytes that the process may use, and Files is the maximum
 	// number of open files. If the process exceeds one of them, a new process replaces it, as in a
 	// reload. 0 means no limit. Both are checked with the health, on Linux only.
-	Memory int64
-	Files  int
+	Memory int64 `config:"-"`
+	Files  int   `config:"max-open-files" range:"1 to 1073741824"`
 }
 
 const (

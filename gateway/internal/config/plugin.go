@@ -5,38 +5,20 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/payload"
 	"github.com/crosstown-mq/crosstown/plugins/builtin"
+	"github.com/crosstown-mq/crosstown/plugins/host"
 )
 
-// Plugin is a program that the gateway runs. Zero settings mean the defaults of plugins/host, which
-// the sample configuration shows.
+// Plugin is a program that the gateway runs. The sample configuration shows the defaults.
 type Plugin struct {
-	Name   string   `config:"name"`
-	Path   string   `config:"path"`
-	Args   []string `config:"args"`
-	SHA256 string   `config:"sha256"`
-	Env    []string `config:"env"` // NAME=VALUE, or NAME for the gateway's own value
-	Dir    string   `config:"dir"`
+	host.Options `config:",squash"`
+	MaxMemory    int `config:"max-memory-megabytes" range:"1 to 1048576"`
 	// Unavailable determines what happens to messages for which the plugin gives no answer, unless
 	// the stage has its own setting. Rules that call the plugin also use it.
 	Unavailable string `config:"unavailable"`
-
-	CallTimeout    time.Duration `config:"call-timeout" range:"1ms to 1h"`
-	StartTimeout   time.Duration `config:"start-timeout" range:"1ms to 1h"`
-	DrainTimeout   time.Duration `config:"drain-timeout" range:"1ms to 1h"`
-	Queue          int           `config:"queue" range:"1 to 1048576"` // messages
-	Batch          int           `config:"batch" range:"1 to 10000"`   // messages of a frame
-	BackoffMin     time.Duration `config:"backoff-min" range:"1ms to 1h"`
-	BackoffMax     time.Duration `config:"backoff-max" range:"1ms to 1h"`
-	Failures       int           `config:"failures" range:"1 to 1000"` // in a row that turn it off
-	Off            time.Duration `config:"off" range:"1ms to 1h"`
-	HealthInterval time.Duration `config:"health-interval" range:"1ms to 1h"`
-	MaxMemory      int           `config:"max-memory-megabytes" range:"1 to 1048576"`
-	MaxFiles       int           `config:"max-open-files" range:"1 to 1073741824"`
 }
 
 var (

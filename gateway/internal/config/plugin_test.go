@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+	"github.com/crosstown-mq/crosstown/plugins/host"
 )
 
 func TestPluginsAreRead(t *testing.T) {
@@ -29,11 +30,11 @@ plugins:
     max-open-files: 300
 `}, nil, "--config=$DIR/c.yaml")
 	want := []config.Plugin{
-		{Name: "geo", Path: "/usr/lib/crosstown/geo-router"},
-		{
+		{Options: host.Options{Name: "geo", Path: "/usr/lib/crosstown/geo-router"}},
+		{Options: host.Options{
 			Name: "to", Path: "node", Args: []string{"router.js", "--table", "table.json"}, SHA256: sum, Env: []string{"HOME", "TABLE=a,b c"}, Dir: "/var/lib/to",
-			CallTimeout: 250 * time.Millisecond, Queue: 500, Failures: 3, MaxMemory: 200, MaxFiles: 300,
-		},
+			CallTimeout: 250 * time.Millisecond, Queue: 500, Failures: 3, Files: 300,
+		}, MaxMemory: 200},
 	}
 	if !reflect.DeepEqual(c.Plugins, want) {
 		t.Errorf("got %+v, want %+v", c.Plugins, want)
