@@ -69,15 +69,15 @@ func (k *FilterKind) UnmarshalText(text []byte) error {
 // Correlation is the condition of a correlation filter: all fields that are set must be equal. A
 // nil field is not part of the condition, but an empty string is.
 type Correlation struct {
-	CorrelationID    *string    `json:",omitempty"`
-	MessageID        *string    `json:",omitempty"`
-	To               *string    `json:",omitempty"`
-	ReplyTo          *string    `json:",omitempty"`
-	Label            *string    `json:",omitempty"`
-	SessionID        *string    `json:",omitempty"`
-	ReplyToSessionID *string    `json:",omitempty"`
-	ContentType      *string    `json:",omitempty"`
-	Properties       Properties `json:",omitzero"`
+	CorrelationID    *string    `json:",omitempty" config:"correlation-id"`
+	MessageID        *string    `json:",omitempty" config:"message-id"`
+	To               *string    `json:",omitempty" config:"to"`
+	ReplyTo          *string    `json:",omitempty" config:"reply-to"`
+	Label            *string    `json:",omitempty" config:"label"`
+	SessionID        *string    `json:",omitempty" config:"session-id"`
+	ReplyToSessionID *string    `json:",omitempty" config:"reply-to-session-id"`
+	ContentType      *string    `json:",omitempty" config:"content-type"`
+	Properties       Properties `json:",omitzero" config:"-"` // in a configuration, values as it has them
 }
 
 // Conditions iterates over the conditions on broker properties by their Service Bus names, in the

@@ -25,8 +25,6 @@ type Options struct {
 	Hosts []string
 	// Now defaults to time.Now.
 	Now func() time.Time
-	// Skew is how long a signature is still accepted after its expiry; default none.
-	Skew time.Duration
 	// Issuers verifies JSON web tokens. If it is nil, none are accepted.
 	Issuers Issuers
 }
@@ -38,32 +36,15 @@ type Issuers interface {
 
 // Authority verifies tokens and keys of one namespace, regardless of the name by which peers call
 // it. It implements core.Authority.
-type Authority struct {
-	name     string
-	id       string
-	policies []core.AccessRule
-	entities func(ctx context.Context, name string) (core.Entity, error)
-	hosts    []string
-	now      func() time.Time
-	skew     time.Duration
-	issuers  Issuers
-}
+type Authority struct{ o Options }
 
 // New makes an Authority.
 func New(o Options) *Authority {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Authority{
-		name:     o.Namespace,
-		id:       o.NamespaceID,
-		policies: o.Policies,
-		entities: o.Entities,
-		hosts:    append([]string{"localhost"}, o.Hosts...),
-		now:      o.Now,
-		skew:     o.Skew,
-		issuers:  o.Issuers,
-	}
+	o.Hosts = append([]string{"localhost"}, o.Hosts...)
+	return &Authority{o}
 }
 
 // Token implements core.Authority. It verifies the signature before the expiry, so that only the
@@ -74,11 +55,11 @@ func (a *Authority) Token(ctx context.Context, _ []string, token, audience strin
 		return core.Grant{}, core.Refuse(core.Unauthorized, "MissingToken: No shared access signature was given.")
 	}
 	if web, ok := cutWebToken(token); ok {
-		if a.issuers == nil {
+		if a.o.Issuers == nil {
 			return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidToken: This gateway does not accept JSON web tokens. Use a shared access signature, or ask the operator to configure an issuer.")
 		}
-		grant, err := a.issuers.Verify(ctx, web)
-		grant.Namespace, grant.NamespaceID = a.name, a.id
+		grant, err := a.o.Issuers.Verify(ctx, web)
+		grant.Namespace, grant.NamespaceID = a.o.Namespace, a.o.NamespaceID
 		return grant, err
 	}
 	s, err := parseSAS(token)
@@ -93,8 +74,7 @@ func (a *Authority) Token(ctx context.Context, _ []string, token, audience strin
 	if err != nil {
 		return core.Grant{}, err
 	}
-	expires := s.expires.Add(a.skew)
-	if !a.now().Before(expires) {
+	if !a.o.Now().Before(s.expires) {
 		return core.Grant{}, core.Refuse(core.Unauthorized, "ExpiredToken: The token is expired. Expiration time: %s.", s.expires.UTC().Format(time.RFC3339))
 	}
 	if audience != "" && !core.IsWithin(core.FoldName(core.ResourcePath(audience)), resource) {
@@ -103,7 +83,7 @@ func (a *Authority) Token(ctx context.Context, _ []string, token, audience strin
 	if err := a.checkHost(ctx, s.resource, resource, host); err != nil {
 		return core.Grant{}, err
 	}
-	grant.Expires = expires
+	grant.Expires = s.expires
 	return grant, nil
 }
 
@@ -150,9 +130,9 @@ func (a *Authority) Key(_ context.Context, _ []string, policy, key string) (core
 		return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidKey: The key has %d bytes, at most %d are read.", len(key), maxToken)
 	}
 	given := sha256.Sum256([]byte(key))
-	for _, p := range a.policies {
+	for _, p := range a.o.Policies {
 		if p.Name == policy && (sameKey(given, p.PrimaryKey) || sameKey(given, p.SecondaryKey)) {
-			return core.Grant{Namespace: a.name, NamespaceID: a.id, Policy: p.Name, Rights: p.Rights}, nil
+			return core.Grant{Namespace: a.o.Namespace, NamespaceID: a.o.NamespaceID, Policy: p.Name, Rights: p.Rights}, nil
 		}
 	}
 	return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidKey: The namespace has no shared access policy '%s' with this key.", policy)
@@ -172,8 +152,8 @@ func sameKey(given [sha256.Size]byte, key string) bool {
 // namespace, or of the entity that the resource names or belongs to. A refusal does not say whether
 // a policy of that name exists: it would reveal namespaces and entities.
 func (a *Authority) verify(ctx context.Context, s sas, resource string) (core.Grant, error) {
-	grant := core.Grant{Namespace: a.name, NamespaceID: a.id, Policy: s.policy, Scope: resource}
-	if grant.Rights = s.signedBy(a.policies); grant.Rights != 0 {
+	grant := core.Grant{Namespace: a.o.Namespace, NamespaceID: a.o.NamespaceID, Policy: s.policy, Scope: resource}
+	if grant.Rights = s.signedBy(a.o.Policies); grant.Rights != 0 {
 		return grant, nil
 	}
 	rules, err := a.entityRules(ctx, core.EntityOf(resource))
@@ -190,16 +170,16 @@ func (a *Authority) verify(ctx context.Context, s sas, resource string) (core.Gr
 // entityRules returns the rules of the entity of that name. HTTP clients sign the URL that they
 // call, so if there is no such entity, it removes the last segment "messages" from the name.
 func (a *Authority) entityRules(ctx context.Context, name string) ([]core.AccessRule, error) {
-	if a.entities == nil || name == "" || strings.HasPrefix(name, "$") {
+	if a.o.Entities == nil || name == "" || strings.HasPrefix(name, "$") {
 		return nil, nil
 	}
-	e, err := a.entities(ctx, name)
+	e, err := a.o.Entities(ctx, name)
 	if core.CodeOf(err) == core.NotFound {
 		i := strings.LastIndex(name+"/", "/messages/")
 		if i <= 0 {
 			return nil, nil
 		}
-		e, err = a.entities(ctx, name[:i])
+		e, err = a.o.Entities(ctx, name[:i])
 	}
 	if core.CodeOf(err) == core.NotFound {
 		return nil, nil
@@ -253,10 +233,10 @@ func (a *Authority) resource(signed string) (path, host string, err error) {
 // checkHost refuses a verified token for the whole namespace if its host is unknown and is the name
 // of an entity: its creator has omitted the host.
 func (a *Authority) checkHost(ctx context.Context, signed, path, host string) error {
-	if path != "" || a.entities == nil || strings.Contains(host, ".") || a.isHost(host) {
+	if path != "" || a.o.Entities == nil || strings.Contains(host, ".") || a.isHost(host) {
 		return nil
 	}
-	switch _, err := a.entities(ctx, core.FoldName(host)); core.CodeOf(err) {
+	switch _, err := a.o.Entities(ctx, core.FoldName(host)); core.CodeOf(err) {
 	case core.NotFound:
 		return nil
 	case "":
@@ -277,7 +257,7 @@ func (a *Authority) isHost(segment string) bool {
 	if _, port, ok := strings.Cut(segment, ":"); ok { // no name of an entity has one; REMOTE:ENTITY is another broker's
 		return port != "" && strings.Trim(port, "0123456789") == ""
 	}
-	for _, h := range a.hosts {
+	for _, h := range a.o.Hosts {
 		if strings.EqualFold(segment, h) {
 			return true
 		}

@@ -12,7 +12,7 @@ import (
 )
 
 // Inspection describes the files in a store's directory, and whether they are intact.
-type Inspection struct{ wal.Inspection }
+type Inspection = wal.Inspection
 
 // Inspect reads a directory and changes nothing. While a gateway uses the directory, a file that it
 // is writing may seem to be incomplete. If contents is true, Inspect also checks the contents of
@@ -22,10 +22,7 @@ func Inspect(dir string, contents bool) (*Inspection, error) {
 	if err == nil && contents && found.Closed && len(found.Snapshots) > 0 {
 		err = inspectNamed(dir, found)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return &Inspection{*found}, nil
+	return found, err
 }
 
 // inspectNamed finds segments to which messages refer and that are missing or cut. The store must have

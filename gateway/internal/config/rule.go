@@ -28,18 +28,10 @@ type Rule struct {
 	ActionParameters map[string]any `config:"action-parameters"`
 }
 
-// Correlation is the condition of a correlation filter: all given fields must be equal. The fields
-// have the names of those in core.Correlation.
+// Correlation is the condition of a correlation filter: all given fields must be equal.
 type Correlation struct {
-	CorrelationID    *string        `config:"correlation-id"`
-	MessageID        *string        `config:"message-id"`
-	To               *string        `config:"to"`
-	ReplyTo          *string        `config:"reply-to"`
-	Label            *string        `config:"label"`
-	SessionID        *string        `config:"session-id"`
-	ReplyToSessionID *string        `config:"reply-to-session-id"`
-	ContentType      *string        `config:"content-type"`
-	Properties       map[string]any `config:"properties"`
+	core.Correlation `config:",squash"`
+	Values           map[string]any `config:"properties"`
 }
 
 // Rule converts r to a rule for the broker. Errors contain the invalid part.
@@ -98,11 +90,10 @@ func numbered(parameters map[string]any) map[string]any {
 }
 
 func (c *Correlation) filter() (*core.Correlation, error) {
-	p, err := properties("correlation.properties", c.Properties)
-	return &core.Correlation{
-		CorrelationID: c.CorrelationID, MessageID: c.MessageID, To: c.To, ReplyTo: c.ReplyTo, Label: c.Label,
-		SessionID: c.SessionID, ReplyToSessionID: c.ReplyToSessionID, ContentType: c.ContentType, Properties: p,
-	}, err
+	f := c.Correlation
+	var err error
+	f.Properties, err = properties("correlation.properties", c.Values)
+	return &f, err
 }
 
 // properties encodes values of a file: texts, numbers and booleans. A whole number becomes an int,
@@ -207,11 +198,8 @@ func RuleOf(r *core.Rule) Rule {
 	case core.SQLFilter:
 		of.SQL, of.Parameters = r.Filter.SQL, writtenProperties(r.Filter.Parameters)
 	case core.CorrelationFilter:
-		c := r.Filter.Correlation
-		of.Correlation = &Correlation{
-			CorrelationID: c.CorrelationID, MessageID: c.MessageID, To: c.To, ReplyTo: c.ReplyTo, Label: c.Label,
-			SessionID: c.SessionID, ReplyToSessionID: c.ReplyToSessionID, ContentType: c.ContentType, Properties: writtenProperties(c.Properties),
-		}
+		of.Correlation = &Correlation{*r.Filter.Correlation, writtenProperties(r.Filter.Correlation.Properties)}
+		of.Correlation.Properties = core.Properties{}
 	case core.FalseFilter:
 		of.MatchNone = true
 	}
