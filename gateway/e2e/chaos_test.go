@@ -64,16 +64,18 @@ func TestNothingAcknowledgedIsLostInChaosWithAMastersDisk(t *testing.T) {
 			}, losing)
 		})
 	}
-	t.Run("Cluster", func(t *testing.T) { // whose other partitions go on
-		needDisks(t)
-		c := redistest.StartCluster(t, 1)
-		url := fmt.Sprintf("%s&replicas=%d", c.URL(), numberFrom(t, replicasVariable, 1))
-		endure(t, []*gateway{own(t, url), own(t, url)}, defaultKills, func(chance *chance) {
-			loss := c.LoseMaster(t, chance.IntN(1000))
-			chance.pause()
-			loss.Repair(t)
-		}, losing)
-	})
+	for _, replicas := range []int{1, 2} {
+		t.Run(fmt.Sprintf("Cluster, %d replicas of each master", replicas), func(t *testing.T) { // whose other partitions go on
+			needDisks(t)
+			c := redistest.StartCluster(t, replicas)
+			url := fmt.Sprintf("%s&replicas=%d", c.URL(), numberFrom(t, replicasVariable, 1))
+			endure(t, []*gateway{own(t, url), own(t, url)}, defaultKills, func(chance *chance) {
+				loss := c.LoseMaster(t, chance.IntN(1000))
+				chance.pause()
+				loss.Repair(t)
+			}, losing)
+		})
+	}
 }
 
 func needDisks(t *testing.T) {

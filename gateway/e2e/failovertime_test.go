@@ -26,13 +26,15 @@ func TestSecondsUntilTheNextSendAfterAMastersDeath(t *testing.T) {
 			}
 		}
 	}
-	cluster := func(t *testing.T) (string, func() func()) {
-		c := redistest.StartCluster(t, 1)
-		n := 0
-		return c.URL() + "&", func() func() {
-			n++
-			loss := c.LoseMaster(t, n)
-			return func() { loss.Repair(t) }
+	cluster := func(replicas int) func(*testing.T) (string, func() func()) {
+		return func(t *testing.T) (string, func() func()) {
+			c := redistest.StartCluster(t, replicas)
+			n := 0
+			return c.URL() + "&", func() func() {
+				n++
+				loss := c.LoseMaster(t, n)
+				return func() { loss.Repair(t) }
+			}
 		}
 	}
 	for _, recipe := range []struct {
@@ -44,9 +46,10 @@ func TestSecondsUntilTheNextSendAfterAMastersDeath(t *testing.T) {
 		{"Sentinel 1 + 1, replicas=1", sentinel(1), 1, true},
 		{"Sentinel 1 + 2, replicas=2", sentinel(2), 2, true},
 		{"Sentinel 1 + 2, replicas=1", sentinel(2), 1, false},
-		{"Cluster 3 + 3, replicas=1", cluster, 1, true},
+		{"Cluster 3 + 3, replicas=1", cluster(1), 1, true},
+		{"Cluster 3 + 6, replicas=1", cluster(2), 1, false},
 		{"Sentinel 1 + 1, without replicas", sentinel(1), 0, false},
-		{"Cluster 3 + 3, without replicas", cluster, 0, false},
+		{"Cluster 3 + 3, without replicas", cluster(1), 0, false},
 	} {
 		t.Run(recipe.name, func(t *testing.T) { // one after the other
 			url, lose := recipe.start(t)

@@ -25,10 +25,10 @@ const (
 	slots   = 16384
 )
 
-// Cluster is three masters, each with a replica or without, on loopback.
+// Cluster is three masters, each with replicas or without, on loopback.
 type Cluster struct {
 	dir   string
-	nodes []*node // the masters, then their replicas in the same order
+	nodes []*node // the masters, then a replica of each in the same order, then another of each
 }
 
 type node struct {
@@ -45,7 +45,7 @@ func SharedCluster(tb testing.TB) *Cluster {
 	return launchCluster(tb, 0)
 }
 
-// StartCluster runs a cluster until the test ends, with 0 or 1 replicas for each master. If a
+// StartCluster runs a cluster until the test ends, with a number of replicas for each master. If a
 // master fails, only its own slots fail.
 func StartCluster(tb testing.TB, replicas int) *Cluster {
 	tb.Helper()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +16,7 @@ import (
 // they are up to date.
 func (c *Cluster) replicate(ctx context.Context) error {
 	for i, n := range c.nodes[masters:] {
-		id, err := c.nodes[i].client.ClusterMyID(ctx).Result()
+		id, err := c.nodes[i%masters].client.ClusterMyID(ctx).Result()
 		if err != nil {
 			return err
 		}
@@ -31,14 +32,14 @@ func (c *Cluster) replicate(ctx context.Context) error {
 	return nil
 }
 
-// waitReplicated returns when the replica of a master has all that the master has.
-func (c *Cluster) waitReplicated(ctx context.Context, master int) error {
+// waitReplicated returns when a replica has all that its master has.
+func (c *Cluster) waitReplicated(ctx context.Context, replica int) error {
 	return eventually(ctx, func() bool {
-		m, err := c.nodes[master].replication(ctx)
+		m, err := c.nodes[replica%masters].replication(ctx)
 		if err != nil {
 			return false
 		}
-		r, err := c.nodes[masters+master].replication(ctx)
+		r, err := c.nodes[masters+replica].replication(ctx)
 		return err == nil && r["master_link_status"] == "up" && r["slave_repl_offset"] == m["master_repl_offset"]
 	})
 }
@@ -106,10 +107,7 @@ func (c *Cluster) AwaitPromotion(tb testing.TB, master int) {
 		if i == master {
 			continue
 		}
-		err := eventually(ctx, func() bool {
-			text, err := n.client.ClusterNodes(ctx).Result()
-			return err == nil && hasSlots(text, c.nodes[masters+master].addr)
-		})
+		err := eventually(ctx, func() bool { return n.knows(ctx, c.nodes[masters+master]) })
 		if err != nil {
 			tb.Fatalf("promotion of the replica of master %d: %v", master, err)
 		}
@@ -124,11 +122,15 @@ func (c *Cluster) holdReplica(ctx context.Context, tb testing.TB, master int, ho
 	}
 }
 
-// hasSlots looks in CLUSTER NODES for a master of that address with slots.
-func hasSlots(nodes, addr string) bool {
-	for line := range strings.Lines(nodes) {
+// knows reports whether the node takes another one for a master with slots.
+func (n *node) knows(ctx context.Context, master *node) bool {
+	text, err := n.client.ClusterNodes(ctx).Result()
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(text) {
 		fields := strings.Fields(line)
-		if len(fields) > 8 && strings.HasPrefix(fields[1], addr+"@") && strings.Contains(fields[2], "master") {
+		if len(fields) > 8 && strings.HasPrefix(fields[1], master.addr+"@") && strings.Contains(fields[2], "master") {
 			return true
 		}
 	}
@@ -270,7 +272,7 @@ func (m *Move) At(tb testing.TB, args ...any) string {
 	return fmt.Sprint(answer)
 }
 
-// LoseMaster ends one of the masters and removes its disk, once its replica has all of its writes.
+// LoseMaster ends one of the masters and removes its disk, once its replicas have all of its writes.
 // Repair must be called afterwards.
 func (c *Cluster) LoseMaster(tb testing.TB, pick int) *Loss {
 	tb.Helper()
@@ -278,7 +280,7 @@ func (c *Cluster) LoseMaster(tb testing.TB, pick int) *Loss {
 	defer cancel()
 	l := &Loss{cluster: c}
 	err := eventually(ctx, func() bool {
-		following := make(map[string]*node) // by their master's port
+		following := make(map[string][]*node) // by their master's port
 		var all []*node
 		for _, n := range c.nodes {
 			facts, err := n.replication(ctx)
@@ -288,7 +290,7 @@ func (c *Cluster) LoseMaster(tb testing.TB, pick int) *Loss {
 			case facts["role"] == "master":
 				all = append(all, n)
 			default:
-				following[facts["master_port"]] = n
+				following[facts["master_port"]] = append(following[facts["master_port"]], n)
 			}
 		}
 		if len(all) != masters || len(following) != masters {
@@ -296,11 +298,11 @@ func (c *Cluster) LoseMaster(tb testing.TB, pick int) *Loss {
 		}
 		l.lost = all[pick%masters]
 		_, port, _ := net.SplitHostPort(l.lost.addr)
-		l.heir = following[port]
-		return l.heir != nil
+		l.heirs = following[port]
+		return len(l.heirs) > 0
 	})
 	if err == nil {
-		err = l.lost.awaitReplicas(ctx, 1)
+		err = l.lost.awaitReplicas(ctx, len(l.heirs))
 	}
 	if err == nil {
 		l.id, err = l.lost.client.ClusterMyID(ctx).Result()
@@ -312,19 +314,21 @@ func (c *Cluster) LoseMaster(tb testing.TB, pick int) *Loss {
 	return l
 }
 
-// Loss is a master of a cluster that has ended, and the replica that takes its place.
+// Loss is a master of a cluster that has ended, and its replicas, one of which takes its place.
 type Loss struct {
-	cluster    *Cluster
-	lost, heir *node
-	id         string
+	cluster *Cluster
+	lost    *node
+	heirs   []*node
+	id      string
 }
 
-// Repair starts the master with an empty disk, as the replica of its heir, and returns when it has what that one has.
+// Repair starts the master with an empty disk, as a replica of its heir, and returns when that one has as many replicas as the lost master had.
 func (l *Loss) Repair(tb testing.TB) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	var others []*node
+	var heir *node
 	for _, n := range l.cluster.nodes {
 		if n != l.lost {
 			others = append(others, n)
@@ -333,33 +337,33 @@ func (l *Loss) Repair(tb testing.TB) {
 	steps := []func() error{
 		func() error {
 			return eventually(ctx, func() bool {
-				for _, n := range others {
-					if text, err := n.client.ClusterNodes(ctx).Result(); err != nil || !hasSlots(text, l.heir.addr) {
-						return false
+				for _, heir = range l.heirs {
+					if !slices.ContainsFunc(others, func(n *node) bool { return !n.knows(ctx, heir) }) {
+						return true
 					}
 				}
-				return true
+				return false
 			})
 		},
 		func() error { return l.lost.start(ctx) },
 		func() error { return l.forget(ctx, others) },
 		func() error {
 			host, port, _ := net.SplitHostPort(l.lost.addr)
-			return l.heir.client.ClusterMeet(ctx, host, port).Err()
+			return heir.client.ClusterMeet(ctx, host, port).Err()
 		},
 		func() error { return l.lost.waitFormed(ctx, len(l.cluster.nodes)) },
 		func() error {
-			id, err := l.heir.client.ClusterMyID(ctx).Result()
+			id, err := heir.client.ClusterMyID(ctx).Result()
 			if err == nil {
 				err = eventually(ctx, func() bool { return l.lost.client.ClusterReplicate(ctx, id).Err() == nil })
 			}
 			return err
 		},
-		func() error { return l.heir.awaitReplicas(ctx, 1) },
+		func() error { return heir.awaitReplicas(ctx, len(l.heirs)) },
 	}
 	for i, step := range steps {
 		if err := step(); err != nil {
-			text, _ := l.heir.client.ClusterNodes(ctx).Result()
+			text, _ := heir.client.ClusterNodes(ctx).Result()
 			tb.Fatalf("repair %s, step %d: %v\n%s", l.lost.addr, i, err, text)
 		}
 	}
