@@ -129,6 +129,24 @@ func (n *node) start(ctx context.Context, more ...string) error {
 	if err := errors.Join(os.RemoveAll(n.dir), os.Mkdir(n.dir, 0o700)); err != nil {
 		return err
 	}
+	return n.run(ctx, more...)
+}
+
+// restart ends the server, calls down, and starts the server again with what it had.
+func (n *node) restart(tb testing.TB, down func()) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), startTimeout)
+	defer cancel()
+	_ = n.client.ShutdownSave(ctx).Err() // the server ends instead of answering
+	n.process.Kill()
+	down()
+	if err := n.run(ctx); err != nil {
+		tb.Fatalf("restart %s: %v", n.addr, err)
+	}
+}
+
+// run starts the server with what is on its disk.
+func (n *node) run(ctx context.Context, more ...string) error {
 	_, port, err := net.SplitHostPort(n.addr)
 	if err != nil {
 		return err

@@ -207,6 +207,12 @@ func (s *Sentinel) FailOver(tb testing.TB) {
 	}
 }
 
+// Restart ends the first master, calls down, and starts the master again with what it had.
+func (s *Sentinel) Restart(tb testing.TB, down func()) {
+	tb.Helper()
+	s.servers[0].restart(tb, down)
+}
+
 // await asks again and again until the answer is yes.
 func (s *Sentinel) await(ctx context.Context, yes func() bool) error {
 	for !yes() {

@@ -209,7 +209,7 @@ func (t *endpoint) AsCluster() {
 
 // Connect returns a client, twice if it is one of a cluster. It calls opened for each new connection.
 func (t *endpoint) Connect(opened func(context.Context, *redis.Conn) error) (redis.UniversalClient, *redis.ClusterClient) {
-	t.Patience = patience{Wait: t.Wait, alone: t.Single != nil, absences: new(absences)}
+	t.Patience = patience{Wait: t.Wait, absences: new(absences)}
 	var c redis.UniversalClient
 	switch {
 	case t.Single != nil:

@@ -21,7 +21,6 @@ const PatiencePause = 25 * time.Millisecond
 // and reads whose answers were lost.
 type patience struct {
 	Wait     time.Duration        // see Options
-	alone    bool                 // no other server could take the place of this one
 	cluster  *redis.ClusterClient // nil outside of a cluster
 	absences *absences
 }
@@ -74,11 +73,9 @@ func (p patience) tag(c redis.Cmder) string {
 var _ redis.Hook = patience{}
 
 // DialHook retries when a server refuses connections, because it may be restarting. go-redis itself
-// counts failed connections and, after a few, dials only once a second.
+// counts failed connections and, after a few, dials only once a second. For the nodes of a cluster it
+// is not called: a master that restarts serves only after two seconds.
 func (p patience) DialHook(next redis.DialHook) redis.DialHook {
-	if !p.alone {
-		return next
-	}
 	return func(ctx context.Context, network, address string) (c net.Conn, err error) {
 		err = p.retry(ctx, nil, func() error {
 			c, err = next(ctx, network, address)
