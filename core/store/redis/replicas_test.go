@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -222,6 +223,43 @@ func TestNothingIsAcknowledgedThatTheReplicaDoesNotHave(t *testing.T) {
 			eventually.True(t, "the store serves again", func() bool { return p.Probe(t.Context()) == nil })
 			send(t, p, q, "again")
 		}
+	})
+}
+
+// A replica pauses. The call that was sent has an unknown outcome; later ones are not sent before the replica has
+// returned, and none of them fails.
+func TestAShortPauseOfAReplicaStaysShort(t *testing.T) {
+	t.Parallel()
+	redistest.EachVersion(t, func(t *testing.T, program string) {
+		r := redistest.StartReplicated(t, program, 1)
+		s := open(t, r.URL()+"?replicas=1", redisstore.Options{Patience: time.Minute})
+		q := queue(t, s)
+		r.Freeze(t, 0)
+		if err := q.Append(t.Context(), [][]*core.Message{{message("m")}})[0].Err; core.CodeOf(err) != core.Busy || core.IsNotDone(err) {
+			t.Errorf("a message without the replica: got %v, want busy, with an unknown outcome", err)
+		}
+		var ended atomic.Int32
+		var calls sync.WaitGroup
+		for _, call := range []func() error{
+			func() error { return q.Append(t.Context(), [][]*core.Message{{message("later")}})[0].Err },
+			func() error {
+				_, err := s.CreateNamespace(t.Context(), core.Namespace{Name: "later", ID: "later"})
+				return err
+			},
+		} {
+			calls.Go(func() {
+				if err := call(); err != nil {
+					t.Errorf("a call across the pause: got %v", err)
+				}
+				ended.Add(1)
+			})
+		}
+		eventually.True(t, "the cause is known", func() bool { return s.Probe(t.Context()) != nil })
+		if n := ended.Load(); n > 0 {
+			t.Errorf("%d calls ended without the replica", n)
+		}
+		r.Thaw(t, 0)
+		calls.Wait()
 	})
 }
 

@@ -45,19 +45,44 @@ func (t *endpoint) nameOf(node *redis.Client) string {
 // replication records which masters have too few replicas.
 type replication struct {
 	mu      sync.Mutex
-	lagging map[*redis.Client]*NotReplicated // refusals
+	lagging map[*redis.Client]*lag
 }
 
-// Refusal refuses calls that wait for replicas, before they are sent, while too few replicas
-// answer.
+// lag is a time in which a master has too few replicas.
+type lag struct {
+	since   time.Time
+	ended   chan struct{}
+	refusal NotReplicated
+}
+
+// Refusal returns an error while too few replicas of a master answer.
 func (r *replication) Refusal(node *redis.Client) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if few := r.lagging[node]; few != nil {
-		refusal := *few
+	if lag := r.lagging[node]; lag != nil {
+		refusal := lag.refusal
 		return &refusal
 	}
 	return nil
+}
+
+// admit refuses a call that waits for replicas, before it is sent, while too few replicas answer. It waits if
+// they have not answered for less than a time.
+func (r *replication) admit(ctx context.Context, node *redis.Client, patience time.Duration) error {
+	r.mu.Lock()
+	lag := r.lagging[node]
+	r.mu.Unlock()
+	if lag == nil {
+		return nil
+	}
+	ctx, cancel := context.WithDeadline(ctx, lag.since.Add(patience))
+	defer cancel()
+	select {
+	case <-lag.ended:
+		return nil
+	case <-ctx.Done():
+		return r.Refusal(node)
+	}
 }
 
 // probeInterval is how often a master with too few replicas is probed.
@@ -71,9 +96,9 @@ func (r *replication) note(s *Client, node *redis.Client) {
 		return
 	}
 	if r.lagging == nil {
-		r.lagging = make(map[*redis.Client]*NotReplicated)
+		r.lagging = make(map[*redis.Client]*lag)
 	}
-	r.lagging[node] = &NotReplicated{node: s.Endpoint.nameOf(node), want: s.Endpoint.Replicas, refused: true}
+	r.lagging[node] = &lag{time.Now(), make(chan struct{}), NotReplicated{node: s.Endpoint.nameOf(node), want: s.Endpoint.Replicas, refused: true}}
 	s.Background.Go(func() { r.await(s, node) })
 }
 
@@ -81,13 +106,13 @@ func (r *replication) note(s *Client, node *redis.Client) {
 func (r *replication) await(s *Client, node *redis.Client) {
 	for first := true; ; first = false {
 		ctx, cancel := s.Bounded(s.Running)
-		lag, err := lagOf(ctx, node)
-		if err == nil && lag != "" {
+		told, err := lagOf(ctx, node)
+		if err == nil {
 			r.mu.Lock()
-			r.lagging[node].reason = lag
+			r.lagging[node].refusal.reason = told
 			r.mu.Unlock()
 			if first {
-				s.Log.Warn("too few replicas of Redis answer: the gateway refuses writes until enough answer", "redis", s.Endpoint.nameOf(node), "replicas", lag)
+				s.Log.Warn("too few replicas of Redis answer: the gateway refuses writes until enough answer", "redis", s.Endpoint.nameOf(node), "replicas", told)
 			}
 		}
 		ended := s.ProbeReplicas(ctx, node) == nil || !s.isMaster(ctx, node)
@@ -97,8 +122,9 @@ func (r *replication) await(s *Client, node *redis.Client) {
 		}
 	}
 	r.mu.Lock()
+	defer r.mu.Unlock()
+	close(r.lagging[node].ended)
 	delete(r.lagging, node)
-	r.mu.Unlock()
 }
 
 // ProbeReplicas returns nil if a master's replicas have everything that it has written so far.

@@ -186,7 +186,7 @@ func (s *Client) sendReplicated(ctx context.Context, how ExchangeMode, cmds []*r
 		}
 		at := slices.IndexFunc(batches, func(b nodeBatch) bool { return b.node == node && b.asking == asking })
 		if at < 0 {
-			if few := s.Replication.Refusal(node); few != nil {
+			if few := s.Replication.admit(ctx, node, s.Endpoint.Patience.Wait); few != nil {
 				return failCommands(cmds, few)
 			}
 			at, batches = len(batches), append(batches, nodeBatch{node: node, asking: asking})
