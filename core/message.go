@@ -187,6 +187,21 @@ type Delivery struct {
 	BrokerProperties
 }
 
+// SetDue corrects the time for which a message is or was scheduled, if Activate has changed it
+// since the message was stored. due is when the message becomes due, or zero if it is not
+// scheduled: then the time is at most that at which it became available.
+func (d *Delivery) SetDue(due time.Time) {
+	if due.IsZero() {
+		if due = d.EnqueuedTime; !d.ScheduledEnqueueTime.After(due) {
+			return
+		}
+	}
+	if d.ScheduledEnqueueTime.UnixMilli() != due.UnixMilli() {
+		m := *d.Message
+		m.ScheduledEnqueueTime, d.Message = due, &m
+	}
+}
+
 // SizeOf returns the total size of deliveries.
 func SizeOf(ds []Delivery) (bytes int) {
 	for i := range ds {

@@ -236,7 +236,7 @@ type Operations interface {
 	// take as long as Clear. With Policy.Sessions it returns NotAllowed.
 	Purge(ctx context.Context, max int) (int, error)
 	// Settle ends locks. The answer has one element per settlement: nil, LockLost, NotAllowed,
-	// InvalidArgument or a failure. With Policy.Sessions, the element for a lost lock is
+	// InvalidArgument or a failure, or a result of Activate. With Policy.Sessions, the element for a lost lock is
 	// SessionLockLost, whatever the cause. If Settlement.Session is set, it is SessionLockLost only
 	// if the lock of the session is lost, and otherwise LockLost.
 	Settle(ctx context.Context, settlements []Settlement) []error
@@ -438,7 +438,8 @@ type Sessions interface {
 	// RenewSession extends the lock, and the locks of the session's messages, to now +
 	// Policy.LockDuration.
 	RenewSession(ctx context.Context, l SessionLock) (until time.Time, err error)
-	// ReleaseSession ends the lock, and the locks of the session's messages.
+	// ReleaseSession ends the lock, and the locks of the session's messages. If l.Nonce is 0, it ends
+	// the current lock of the session, and the doorbell rings for its holder.
 	ReleaseSession(ctx context.Context, l SessionLock) error
 	// SessionState returns the state that was set last, or nil if none was set. An empty state is a
 	// state.
@@ -485,16 +486,25 @@ type Appended struct {
 type Outcome uint8
 
 // The outcomes. Release unlocks a message and does not increment the delivery count.
+//
+// Activate needs no lock: the Nonce of the Token is zero. It makes a message available without a
+// failed delivery. The message is deferred, delayed, locked outside of a session, or scheduled. A
+// deferred or locked message returns to its old place, and the token of its lock is lost. A
+// scheduled message becomes due now or, with Settlement.At, at that time. If the message is in none
+// of these states, or is not scheduled although At is set, the result is MessageNotFound. If it is
+// locked in a session, the result is SessionLocked. Calls with Activate contain no other outcome. A
+// Commit refuses it.
 const (
 	Complete Outcome = iota
 	Abandon
 	Defer
 	DeadLetterOutcome
 	Release
+	Activate
 )
 
 func (o Outcome) String() string {
-	return [...]string{"complete", "abandon", "defer", "dead-letter", "release"}[o]
+	return [...]string{"complete", "abandon", "defer", "dead-letter", "release", "activate"}[o]
 }
 
 // Settlement ends one lock.
@@ -519,6 +529,8 @@ type Settlement struct {
 	//
 	// With Policy.Sessions the message pauses its session, unless it was deferred.
 	Backoff Backoff
+	// At, with Activate, is the time at which a scheduled message becomes due; zero: now.
+	At time.Time
 	// Failed means that the work on the message has failed. The circuit breaker of the broker
 	// counts it.
 	Failed bool

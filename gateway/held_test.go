@@ -45,6 +45,47 @@ func TestScheduledAndDeferredMessagesAreFoundBehindOthers(t *testing.T) {
 	})
 }
 
+func TestHeldMessagesAreActivated(t *testing.T) {
+	t.Parallel()
+	onStores(t, func(t *testing.T, g *gateway) {
+		g.deferOne(t, "orders", "")
+		g.exits(t, exitUsage, []string{"deferred", "activate", "orders"}, "--all")
+		g.exits(t, exitOK, []string{"deferred", "activate", "orders", "--sequence-number=1"}, "activated 1 message of orders")
+		g.exits(t, exitNothing, []string{"deferred", "activate", "orders", "--all"}, "there is no message")
+		r, err := g.sdk(t).NewReceiverForQueue("orders", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ms, err := r.ReceiveMessages(t.Context(), 1, nil)
+		if err != nil || ms[0].DeliveryCount != 2 || *ms[0].SequenceNumber != 1 {
+			t.Fatalf("got %+v, %v, want the first message with its count", ms, err)
+		}
+		g.exits(t, exitOK, []string{"unlock", "orders", "--sequence-number=1"}, "unlocked 1 message of orders")
+		g.exits(t, exitFailure, []string{"unlock", "orders", "--sequence-number=1"}, "could not be unlocked")
+		g.exits(t, exitOK, []string{"receive", "orders"}, "d")
+
+		g.command(t, "", "send", "orders", "later", "--schedule=1h", "--message-id=m")
+		g.exits(t, exitUsage, []string{"scheduled", "activate", "orders", "--all", "--at=soon"}, "2026-12-24T18:00:00Z")
+		g.exits(t, exitOK, []string{"scheduled", "activate", "orders", "--all", "--at=2100-01-01T00:00:00Z"}, "activated 1 message")
+		g.exits(t, exitOK, []string{"scheduled", "list", "orders"}, "2100-01-01T00:00:00Z")
+		g.exits(t, exitOK, []string{"scheduled", "activate", "orders", "--message-id=m", "--json"}, `"activated":1`)
+		g.exits(t, exitOK, []string{"receive", "orders", "--json"}, `"messageId":"m"`)
+
+		g.command(t, "", "send", "replies", "r", "--session=a")
+		s, err := g.sdk(t).AcceptSessionForQueue(t.Context(), "replies", "a", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = s.ReceiveMessages(t.Context(), 1, nil); err != nil {
+			t.Fatal(err)
+		}
+		g.exits(t, exitFailure, []string{"unlock", "replies", "--all"}, "a receiver has locked its session: unlock the session first")
+		g.exits(t, exitOK, []string{"session", "unlock", "replies", "a"}, "unlocked session a of replies")
+		g.exits(t, exitFailure, []string{"session", "unlock", "replies", "a"}, "no receiver has locked the session 'a'")
+		g.exits(t, exitOK, []string{"receive", "replies", "--session=a", "--json"}, `"deliveryCount":1`)
+	})
+}
+
 // deferOne sends a message and defers it.
 func (g *gateway) deferOne(t *testing.T, queue, session string) {
 	t.Helper()

@@ -32,7 +32,7 @@ func Run(t *testing.T, open func(t *testing.T, clock *Clock) core.Store) {
 		browseStories, bellStories, catalogueStories, namespaceStories, quotaStories, crowdStories,
 		sessionStories, sessionIDStories, sessionStateStories, sessionDeferStories, sessionBellStories, takeOverStories,
 		publishStories, fenceStories, duePublishStories, moveStories, transferStories,
-		subscriptionStories, sessionCrowdStories, sweepStories, commitStories, backoffStories, pauseStories, rateStories, clearStories, historyStories, exportStories,
+		subscriptionStories, sessionCrowdStories, sweepStories, commitStories, backoffStories, pauseStories, activateStories, rateStories, clearStories, historyStories, exportStories,
 	)
 	for _, story := range stories {
 		t.Run(story.name, func(t *testing.T) {

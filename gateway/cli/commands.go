@@ -48,7 +48,7 @@ func In(group string, commands ...*cobra.Command) []*cobra.Command {
 func Commands(environ []string) []*cobra.Command {
 	return slices.Concat(
 		In(Messages, messages.Send(environ), messages.Receive(environ), messages.Peek(environ), messages.Tail(environ),
-			messages.DeadLetter(environ), messages.Deferred(environ), messages.Scheduled(environ), messages.Record(environ), messages.Replay(environ), messages.Explain(environ), messages.Schema(environ)),
+			messages.DeadLetter(environ), messages.Deferred(environ), messages.Scheduled(environ), messages.Unlock(environ), messages.Record(environ), messages.Replay(environ), messages.Explain(environ), messages.Schema(environ)),
 		In(Entities, entities.Queue(environ), entities.Topic(environ), entities.Subscription(environ), entities.Rule(environ), entities.Schedule(environ), entities.Namespace(environ)),
 		In(Operate, operate.Top(environ), operate.Connection(environ), operate.Session(environ), operate.Plugin(environ), operate.Remote(environ), operate.Health(environ), operate.Store(environ)),
 		In(Move, move.Import(environ), move.Export(environ), move.Diff(environ), move.Migrate(environ)),

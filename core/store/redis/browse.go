@@ -328,6 +328,7 @@ func (s *Store) peeked(ctx context.Context, sh *shard, entries []record.Entry, w
 		if err != nil {
 			return nil, err
 		}
+		d.SetDue(states[i].due)
 		d.LockedUntil = states[i].until
 		if bodiless {
 			missing = append(missing, missingBody{len(ds), entries[i].Origin})
@@ -341,6 +342,7 @@ func (s *Store) peeked(ctx context.Context, sh *shard, entries []record.Entry, w
 type messageState struct {
 	record.SideData
 	state     core.State
+	due       time.Time // zero: it is not scheduled
 	until     time.Time // end of its lock; zero: it is not locked
 	reserved  bool      // for a transaction: not visible yet
 	inSession bool
@@ -375,7 +377,8 @@ func (s *Store) messageStates(ctx context.Context, prefix string, entries []reco
 		case columns[2][i] != nil:
 			states[i].state = core.Deferred
 		case columns[3][i] != nil:
-			states[i].state = core.Scheduled
+			due, _ := server.ScoreMillis(columns[3][i])
+			states[i].state, states[i].due = core.Scheduled, server.Instant(due)
 		}
 		states[i].reserved, states[i].inSession = columns[4][i] != nil, columns[5][i] != nil
 	}

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/record"
@@ -34,6 +35,9 @@ func (sh *shard) delivery(e *record.Entry, a record.SideData, state core.State) 
 		if t.EnqueuedSequenceNumber != 0 {
 			d.EnqueuedSequenceNumber = t.EnqueuedSequenceNumber
 		}
+	}
+	if state != core.Scheduled {
+		d.SetDue(time.Time{})
 	}
 	if m.TimeToLive > 0 && state != core.Scheduled {
 		d.ExpiresAt = server.Instant(enqueued + m.TimeToLive.Milliseconds())

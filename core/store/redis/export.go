@@ -342,6 +342,7 @@ func (x *export) page(ctx context.Context, sh *shard, prefix string, entries []r
 		if thing.Delivery, bodiless, err = sh.delivery(&entries[i], states[i].SideData, states[i].state); err != nil {
 			return nil, err
 		}
+		thing.SetDue(states[i].due)
 		if bodiless {
 			body, err := x.store.server.RDB.HGet(ctx, x.twin.of(x.store.server.Names.Bodies(sh.Ref)), strconv.FormatInt(entries[i].Origin, 10)).Bytes()
 			if err != nil {

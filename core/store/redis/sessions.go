@@ -149,7 +149,11 @@ func (p *handle) RenewSession(ctx context.Context, l core.SessionLock) (until ti
 // ReleaseSession ends the lock, and the locks of the session's messages.
 func (p *handle) ReleaseSession(ctx context.Context, l core.SessionLock) error {
 	return p.operate(ctx, "release session", func(ctx context.Context, sh *shard) error {
-		_, err := p.inSession(ctx, sh, p.millis(), l, script.SessionRelease, nil, proofOf(&l), string(l.Key()))
+		proof := proofOf(&l)
+		if l.Nonce == 0 {
+			proof = "" // any lock
+		}
+		_, err := p.inSession(ctx, sh, p.millis(), l, script.SessionRelease, nil, proof, string(l.Key()))
 		return err
 	})
 }

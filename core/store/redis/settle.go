@@ -24,6 +24,12 @@ type settling struct {
 // Settle ends locks, one after the other.
 func (p *handle) Settle(ctx context.Context, settlements []core.Settlement) []error {
 	errs := make([]error, 0, len(settlements))
+	if len(settlements) > 0 && settlements[0].Outcome == core.Activate {
+		for i := range settlements {
+			errs = append(errs, p.activate(ctx, &settlements[i]))
+		}
+		return errs
+	}
 	if err := p.server.Enter(ctx); err != nil {
 		return repeat(errs, fmt.Errorf("settle: %w", err), len(settlements))
 	}
@@ -44,6 +50,24 @@ func (p *handle) Settle(ctx context.Context, settlements []core.Settlement) []er
 		errs = append(errs, w.errs...)
 	}
 	return errs
+}
+
+// activate makes a message available whose lock is not known, or moves its schedule.
+func (p *handle) activate(ctx context.Context, st *core.Settlement) error {
+	if st.Token.Partition() != p.Index || st.Token.Nonce() != 0 {
+		return core.MessageNotFound
+	}
+	return p.operate(ctx, "activate", func(ctx context.Context, sh *shard) error {
+		at := int64(0)
+		if !st.At.IsZero() {
+			at = st.At.UnixMilli()
+		}
+		_, code, err := p.transition(ctx, sh, p.millis(), script.Activate, nil, st.Token.Number(), at)
+		if err == nil && code != "" {
+			err = code
+		}
+		return err
+	})
 }
 
 // repeat appends err n times.

@@ -39,12 +39,14 @@ is asked for all messages. --json prints a message a line, as crosstown record d
 func Scheduled(environ []string) *cobra.Command {
 	c := command.Group(&cobra.Command{
 		Use:   "scheduled",
-		Short: "List and cancel scheduled messages",
+		Short: "List, activate, reschedule and cancel scheduled messages",
 		Example: `  crosstown scheduled list orders
+  crosstown scheduled activate orders --sequence-number 17
+  crosstown scheduled activate orders --sequence-number 17 --at 2026-12-24T18:00:00Z
   crosstown scheduled cancel orders --sequence-number 17
   crosstown scheduled cancel orders --where "region = 'eu'"`,
 	})
-	c.AddCommand(heldListCommand(environ, core.Scheduled, "scheduled", numberColumn, idColumn, dueColumn, bodyColumn), cancelCommand(environ))
+	c.AddCommand(heldListCommand(environ, core.Scheduled, "scheduled", numberColumn, idColumn, dueColumn, bodyColumn), activateCommand(environ, core.Scheduled), cancelCommand(environ))
 	return c
 }
 
@@ -136,12 +138,13 @@ func inParts(numbers []int64, atOnce int, do func(some []int64) error) (gone int
 func Deferred(environ []string) *cobra.Command {
 	c := command.Group(&cobra.Command{
 		Use:   "deferred",
-		Short: "List and receive deferred messages",
+		Short: "List, receive and activate deferred messages",
 		Example: `  crosstown deferred list orders
+  crosstown deferred activate orders --sequence-number 17
   crosstown deferred receive orders --sequence-number 17
   crosstown deferred receive orders --where "region = 'eu'" --dead-letter --reason stuck`,
 	})
-	c.AddCommand(heldListCommand(environ, core.Deferred, "deferred", numberColumn, idColumn, sessionColumn, enqueuedColumn, bodyColumn), deferredReceiveCommand(environ))
+	c.AddCommand(heldListCommand(environ, core.Deferred, "deferred", numberColumn, idColumn, sessionColumn, enqueuedColumn, bodyColumn), activateCommand(environ, core.Deferred), deferredReceiveCommand(environ))
 	return c
 }
 

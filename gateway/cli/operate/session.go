@@ -26,7 +26,7 @@ func Session(environ []string) *cobra.Command {
 The commands need Listen on the entity; the client that holds a session is shown to
 policies with Manage there, if it is connected to this gateway.`,
 	})
-	c.AddCommand(sessionListCommand(environ), sessionShowCommand(environ), sessionSetStateCommand(environ))
+	c.AddCommand(sessionListCommand(environ), sessionShowCommand(environ), sessionSetStateCommand(environ), sessionUnlockCommand(environ))
 	return c
 }
 
@@ -214,6 +214,22 @@ it release the session ('session show' names it).`,
 			did = fmt.Sprintf("set the state, %d bytes,", len(*request.State))
 		}
 		_, err := fmt.Fprintf(w, "%s of session %s of %s\n", did, sessionText(args[1]), args[0])
+		return err
+	})
+}
+
+func sessionUnlockCommand(environ []string) *cobra.Command {
+	c := &cobra.Command{
+		Use: "unlock ENTITY ID", Short: "End the lock of a session whose receiver is stuck", Args: cobra.ExactArgs(2),
+		Long: `End the lock of a session whose receiver is stuck, and the locks of its messages. No failed
+delivery counts. The receiver can no longer settle the messages. The command needs Manage
+on the entity.`,
+		Example: `  crosstown session unlock orders customer-17`,
+	}
+	return command.Asking(c, environ, func(args []string) (command.Inquiry, error) {
+		return aboutSession(http.MethodPut, args[0], args[1], api.SessionState{Unlock: true}), nil
+	}, func(w io.Writer, args []string, _ *api.Session) error {
+		_, err := fmt.Fprintf(w, "unlocked session %s of %s\n", sessionText(args[1]), args[0])
 		return err
 	})
 }

@@ -19,8 +19,8 @@ import (
 // movedAtOnce is the number of messages that are locked at a time.
 const movedAtOnce = 16
 
-// move moves, dead-letters or removes messages, for clients with Listen on their entity and Manage
-// on the target.
+// move moves, dead-letters, activates or removes messages, for clients with Listen on their entity
+// and Manage on the target. To activate them, clients need Manage on their entity.
 func (a *API) move(c *call) (any, error) {
 	var r api.MoveRequest
 	if err := c.read(&r, `{"numbers": [7], "to": "orders"}`); err != nil {
@@ -42,6 +42,9 @@ func (a *API) move(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if r.Activate {
+		return activate(c, n, source, &r)
+	}
 	m := mover{served: n, id: c.id, from: source, request: &r}
 	m.prefix = fmt.Sprintf("move/%s/%d/", from.ID, source.Sub)
 	if err := m.check(c.Context()); err != nil {
@@ -59,6 +62,27 @@ func (a *API) move(c *call) (any, error) {
 		return nil, err
 	}
 	return &m.answer, nil
+}
+
+// activate makes messages available, or reschedules them.
+func activate(c *call, n *Served, source core.Address, r *api.MoveRequest) (any, error) {
+	if r.To != "" || r.DeadLetter != nil || r.DropReasons || r.NewMessageIDs {
+		return nil, core.Refuse(core.InvalidArgument, "activate can be combined only with numbers and at.")
+	}
+	var answer api.Moved
+	for i, err := range n.Broker.Activate(c.Context(), c.id, source, r.Numbers, r.At) {
+		switch number := r.Numbers[i]; {
+		case err == nil:
+			answer.Moved++
+		case core.CodeOf(err) == core.MessageNotFound:
+			answer.Absent = append(answer.Absent, number)
+		case core.CodeOf(err) == core.Unauthorized:
+			return nil, err
+		default:
+			answer.Refused = append(answer.Refused, api.NotMoved{Number: number, Error: textOf(err)})
+		}
+	}
+	return &answer, nil
 }
 
 // may reads the name of an entity. It refuses a client without a right on the entity before the

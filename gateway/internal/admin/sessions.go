@@ -100,16 +100,23 @@ func (a *API) sessionsOf(c *call, e *core.Entity, all []core.SessionInfo) []api.
 	return told
 }
 
-// setState sets the state of a session under its lock, as a receiver does.
+// setState sets the state of a session under its lock, as a receiver does, or ends the lock of
+// another receiver.
 func (a *API) setState(c *call, e *core.Entity, n *Served) (any, error) {
 	var request api.SessionState
 	if err := c.readAtMost(maxDeposit, &request, `{"state":"aGVsbG8="}`); err != nil {
 		return nil, err
 	}
-	if request.Clear == (request.State != nil) {
-		return nil, core.Refuse(core.InvalidArgument, `The body must have either state, in base64, or "clear":true.`)
-	}
 	id := c.URL.Query().Get("session")
+	if request.Unlock && !request.Clear && request.State == nil {
+		if err := n.Broker.UnlockSession(c.Context(), c.id, e.Name, id); err != nil {
+			return nil, err
+		}
+		return a.session(c, e, n)
+	}
+	if request.Unlock || request.Clear == (request.State != nil) {
+		return nil, core.Refuse(core.InvalidArgument, `The body must have one of state, in base64, "clear":true and "unlock":true.`)
+	}
 	s, err := a.Broker.AcceptSession(c.Context(), c.id, core.Address{Entity: e.Name}, core.SessionOptions{ID: id, ReceiverOptions: core.ReceiverOptions{
 		Deliver: func([]core.Delivery) {}, Closed: func(error) {},
 	}})

@@ -203,6 +203,7 @@ func at(now time.Time, number int64, events []core.Event) []core.Event {
 var settledAs = [...]core.EventKind{
 	core.Complete: core.EventCompleted, core.Abandon: core.EventAbandoned, core.Defer: core.EventDeferred,
 	core.DeadLetterOutcome: core.EventDeadLettered, core.Release: core.EventReleased,
+	core.Activate: core.EventReleased,
 }
 
 // Settled records which client settled messages.
@@ -220,6 +221,8 @@ func (a *Writer) Settled(v *entity.View, sub core.SubQueue, settlements []core.S
 			Time: now, Kind: settledAs[s.Outcome], Sub: sub, Number: s.Token.SequenceNumber(), Note: core.Note{By: by},
 		}
 		switch {
+		case !s.At.IsZero():
+			x.Kind = core.EventScheduled
 		case s.Outcome == core.DeadLetterOutcome:
 			x.Reason = ReasonOf(s.Properties)
 		case s.Outcome == core.Release && s.Failed:

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
@@ -79,10 +80,10 @@ func (t *txn) delivery(e *entry) core.Delivery {
 			if t.pinned == nil {
 				t.pinned = j.Pin()
 			}
-			t.absent = append(t.absent, absent{e.ref, e.more})
+			t.absent = append(t.absent, absent{e.ref, e.more, e.due()})
 		}
 	}
-	return core.Delivery{
+	d := core.Delivery{
 		Message: e.message,
 		BrokerProperties: core.BrokerProperties{
 			SequenceNumber:         t.number(e.n),
@@ -96,6 +97,18 @@ func (t *txn) delivery(e *entry) core.Delivery {
 			Partitioned:            t.Partitioned,
 		},
 	}
+	if d.Message != nil {
+		d.SetDue(e.due())
+	}
+	return d
+}
+
+// due returns when a scheduled message becomes due, or zero if it is not scheduled.
+func (e *entry) due() time.Time {
+	if e.state != scheduled {
+		return time.Time{}
+	}
+	return instant(e.until)
 }
 
 // deadLetterSource returns the dead-letter source of a message in memory.

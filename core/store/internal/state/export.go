@@ -111,7 +111,7 @@ func (t *txn) exported(e *entry) (core.Delivery, error) {
 			return core.Delivery{}, fmt.Errorf("message %d: %w", e.n, err)
 		}
 	}
-	return core.Delivery{Message: m, BrokerProperties: core.BrokerProperties{
+	d := core.Delivery{Message: m, BrokerProperties: core.BrokerProperties{
 		SequenceNumber:         t.number(e.n),
 		EnqueuedSequenceNumber: e.origin,
 		EnqueuedTime:           instant(e.enqueued),
@@ -120,7 +120,9 @@ func (t *txn) exported(e *entry) (core.Delivery, error) {
 		State:                  e.state.state(),
 		DeadLetterSource:       transit(m).DeadLetterSource,
 		DeadLetteredTime:       instant(e.died()),
-	}}, nil
+	}}
+	d.SetDue(e.due())
+	return d, nil
 }
 
 const (

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
@@ -146,6 +147,7 @@ func (t *txn) wait(ctx context.Context) error { return t.Store.wait(ctx, t.end) 
 type absent struct {
 	ref  Ref
 	more *extra
+	due  time.Time // zero if it is not scheduled
 }
 
 // complete waits until the messages of deliveries are durable, and reads the absent ones. It leaves
@@ -170,6 +172,7 @@ func (t *txn) complete(ctx context.Context, ds []core.Delivery) ([]core.Delivery
 			}
 			if err == nil {
 				ds[i].Message = m
+				ds[i].SetDue(x.due)
 				ds[i].DeadLetterSource = transit(m).DeadLetterSource
 			}
 		}

@@ -112,6 +112,15 @@ func (p *handle) RenewSession(_ context.Context, l core.SessionLock) (time.Time,
 
 // ReleaseSession ends a session's lock and those of its messages, by number.
 func (p *handle) ReleaseSession(_ context.Context, l core.SessionLock) error {
+	if l.Nonce == 0 {
+		if t, ok := p.enter(); ok {
+			if x := t.queue.sessions[l.Key()]; x != nil && x.isHeld() {
+				l = t.lockOf(x, l.ID)
+				t.wakeHolder(t.queue, x)
+			}
+			t.leave()
+		}
+	}
 	t, x, err := p.enterSession(&l, nil)
 	if err != nil {
 		return err

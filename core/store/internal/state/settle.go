@@ -13,7 +13,9 @@ func (p *handle) Settle(ctx context.Context, settlements []core.Settlement) []er
 	t, _, ok := p.enterOnce(nil)
 	if !ok {
 		for i := range errs {
-			errs[i] = lost(p.Policy, nil)
+			if errs[i] = lost(p.Policy, nil); settlements[i].Outcome == core.Activate {
+				errs[i] = core.MessageNotFound
+			}
 		}
 		return errs
 	}
@@ -35,6 +37,9 @@ func (p *handle) Settle(ctx context.Context, settlements []core.Settlement) []er
 
 func (t *txn) settle(s *core.Settlement) error {
 	q := t.queue
+	if s.Outcome == core.Activate && s.Token.Nonce() == 0 {
+		return t.activate(s)
+	}
 	e, err := t.settleable(s)
 	if err != nil {
 		return err
@@ -68,6 +73,35 @@ func (t *txn) settle(s *core.Settlement) error {
 		q.move(e, deferred)
 	case core.DeadLetterOutcome:
 		t.deadLetter(q, e, s.Properties, "")
+	}
+	return nil
+}
+
+// activate makes a message available whose lock is not known, or moves its schedule.
+func (t *txn) activate(s *core.Settlement) error {
+	q, at := t.queue, millisOf(s.At)
+	e := t.inState(s.Token.SequenceNumber(), locked, lockedDeferred, deferred, scheduled)
+	switch {
+	case e == nil || at != 0 && e.state != scheduled:
+		return core.MessageNotFound
+	case e.state == scheduled && at > t.now:
+		e.until = at
+		q.move(e, scheduled)
+		if t.History.Max > 0 {
+			t.write(q, core.Event{Kind: core.EventScheduled, Number: t.number(e.n), Until: instant(at)})
+		}
+		t.wakeReceivers(q) // a waiting receiver must learn when to ask again
+	case e.state == scheduled:
+		t.becomeDue(q, e)
+	case e.sessionful && e.state.IsLocked() && !e.delayed:
+		return core.SessionLocked
+	default:
+		paused := e.session
+		t.note(core.EventReleased, q, e)
+		t.makeAvailable(q, e)
+		if paused != nil {
+			t.wakeSession(q, paused)
+		}
 	}
 	return nil
 }
@@ -136,15 +170,21 @@ func (t *txn) unlock(q *queue, e *entry, failure core.EventKind) {
 			return
 		}
 	}
-	switch {
-	case e.state == lockedDeferred:
+	if e.state == lockedDeferred {
 		q.move(e, deferred)
-	case q.hasExpired(e, t.now):
-		t.expire(q, e)
-	default:
-		q.move(e, again)
-		t.announce(q, e)
+		return
 	}
+	t.makeAvailable(q, e)
+}
+
+// makeAvailable returns e to its old place, unless its time to live has ended.
+func (t *txn) makeAvailable(q *queue, e *entry) {
+	if q.hasExpired(e, t.now) {
+		t.expire(q, e)
+		return
+	}
+	q.move(e, again)
+	t.announce(q, e)
 }
 
 // hasFailed reports whether the number of failed deliveries has reached the limit.

@@ -47,16 +47,11 @@ func (t *txn) sweep(q *queue, budget *int) (done bool) {
 		if !t.spend(budget) {
 			return false
 		}
-		q.remove(e)
 		if e.state == reserved { // its transaction has not committed in time
+			q.remove(e)
 			continue
 		}
-		due := e.successor()
-		due.life = e.life
-		if e.moved {
-			due.origin, due.moved = e.origin, true
-		}
-		t.noteMove(core.EventActivated, q, e, t.admit(q, due, e.sessionful, 0), "")
+		t.becomeDue(q, e)
 	}
 	for q.anyExpired(t.now) {
 		if !t.spend(budget) {
@@ -65,6 +60,17 @@ func (t *txn) sweep(q *queue, budget *int) (done bool) {
 		t.expire(q, q.firstExpired(t.now))
 	}
 	return true
+}
+
+// becomeDue makes a scheduled message available under a new number.
+func (t *txn) becomeDue(q *queue, e *entry) {
+	q.remove(e)
+	due := e.successor()
+	due.life = e.life
+	if e.moved {
+		due.origin, due.moved = e.origin, true
+	}
+	t.noteMove(core.EventActivated, q, e, t.admit(q, due, e.sessionful, 0), "")
 }
 
 // endSessions ends the session locks that end first, all at one instant: first the locks of their

@@ -24,6 +24,10 @@ type MoveRequest struct {
 	NewMessageIDs bool `json:"newMessageIds,omitempty"`
 	// DeadLetter dead-letters the messages, as a receiver does. To must then be empty.
 	DeadLetter *DeadLetter `json:"deadLetter,omitempty"`
+	// Activate makes deferred, delayed, locked and scheduled messages available. With At, scheduled
+	// messages become due at that time. The other members must be empty.
+	Activate bool      `json:"activate,omitempty"`
+	At       time.Time `json:"at,omitzero"`
 }
 
 // DeadLetter contains the reason for which messages are dead-lettered.
@@ -36,7 +40,8 @@ type DeadLetter struct {
 type Moved struct {
 	Moved int `json:"moved"`
 	// Absent contains the numbers of messages that do not exist or are not available, because a
-	// receiver has locked them, or because they are deferred or scheduled.
+	// receiver has locked them, or because they are deferred or scheduled. With Activate, they do
+	// not exist, or are available already.
 	Absent []int64 `json:"absent,omitempty"`
 	// Refused contains the messages that stay, because the target does not accept them or a
 	// receiver holds their session.
@@ -152,9 +157,10 @@ type Holder struct {
 	Policies   []string `json:"policies,omitempty"`
 }
 
-// SessionState is the request that sets or clears the state of a session. It is refused while a
-// receiver holds the session.
+// SessionState is the request that sets or clears the state of a session, or ends its lock. A
+// change of the state is refused while a receiver holds the session.
 type SessionState struct {
-	State *[]byte `json:"state,omitempty"` // base64
-	Clear bool    `json:"clear,omitempty"`
+	State  *[]byte `json:"state,omitempty"` // base64
+	Clear  bool    `json:"clear,omitempty"`
+	Unlock bool    `json:"unlock,omitempty"` // the other members must be empty
 }

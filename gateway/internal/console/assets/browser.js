@@ -11,7 +11,7 @@ import { editAndSend } from "./compose.js";
 import { discard, resubmit, resubmitAll } from "./resubmit.js";
 import { backward, forward } from "./pages.js";
 import { saveMessages } from "./files.js";
-import { cancel, deadLetter, purge, remove, upload } from "./bulk.js";
+import { activate, cancel, deadLetter, purge, remove, reschedule, upload } from "./bulk.js";
 
 const sizes = [50, 250, 1000, 5000]; // messages shown at once
 const size = signal(sizes[0]), newest = signal(false); // the last message is above
@@ -185,6 +185,8 @@ function Actions({ entity, target, view, message }) {
       <${Action} class="danger" icon="trash" run=${() => discard(entity, [message])}>Delete<//>`;
   }
   return html`
+    ${may("Manage") && (message.broker.State !== "Active" || message.broker.LockedUntilUtc) && html`<${Action} class="primary" run=${() => activate(entity, [message])}>${message.broker.State === "Active" ? "Unlock" : "Make available"}<//>`}
+    ${may("Manage") && message.broker.State === "Scheduled" && html`<${Action} run=${() => reschedule(entity, [message])}>Reschedule<//>`}
     ${message.broker.State === "Scheduled" && html`<${Action} class="danger" run=${() => cancel(entity, [message])}>Cancel<//>`}
     ${message.broker.State === "Deferred" && html`<${Action} class="primary" icon="receive" run=${() => receiveDeferred(entity, number)}>Receive<//>`}
     ${may("Send") && !/\/subscriptions\//i.test(entity) && html`<${Action} icon="send" run=${() => editAndSend(entity, message)}>Send a copy<//>`}`;

@@ -1,5 +1,7 @@
 // What is done with many messages at once.
-import { html, complain, confirm, Field, Form, open, textOf, useState } from "./ui.js";
+import { html, complain, confirm, Field, Form, Input, open, textOf, useState } from "./ui.js";
+import { ask } from "./adminapi.js";
+import { instantOf, localTime, zone } from "./zone.js";
 import { bus, changed } from "./session.js";
 import { now } from "./gateway.js";
 import { amount } from "./format.js";
@@ -16,6 +18,24 @@ export async function cancel(entity, messages) {
   await bus().cancel(entity, numbers(messages));
   changed();
   return messages.length === 1 ? "It is cancelled." : `${messages.length} are cancelled.`;
+}
+
+/** Makes deferred, locked and scheduled messages available now or, scheduled ones, `at` a time. */
+export async function activate(entity, messages, at) {
+  const { moved, absent = [], refused = [] } = await ask(`messages/${entity.split("/").map(encodeURIComponent).join("/")}`, { method: "POST", body: JSON.stringify({ numbers: numbers(messages), activate: true, at }) });
+  changed();
+  if (refused.length > 0) throw new Error(`Message ${refused[0].number}: ${refused[0].error}`);
+  if (absent.length > 0) throw new Error(`Message ${absent[0]} is gone, or is available already.`);
+  return at ? `${amount(moved)} rescheduled.` : `${amount(moved)} available now.`;
+}
+
+/** Asks when scheduled messages should become active. */
+export const reschedule = (entity, messages) => open("Reschedule", (close) => html`<${Rescheduling} ...${{ entity, messages, close }} />`);
+
+function Rescheduling({ entity, messages, close }) {
+  const [at, setAt] = useState(localTime(new Date(messages[0].broker.ScheduledEnqueueTimeUtc)));
+  return html`<${Form} action="Reschedule" submit=${async () => close(await activate(entity, messages, instantOf(at)))} cancel=${() => close()}>
+    <${Input} label="Becomes active" type="datetime-local" step="1" required value=${at} set=${setAt} hint=${zone.value} autofocus /><//>`;
 }
 
 /** Receives deferred messages for ever, those of each session under its lock. */

@@ -1,7 +1,7 @@
 // Sessions: their ids, state and messages.
 import { html, Action, confirm, Empty, Field, Form, Input, Loading, open, Select, textOf, useEffect, useLoaded, useState } from "./ui.js";
 import { ask } from "./adminapi.js";
-import { bus, changed, changes } from "./session.js";
+import { bus, changed, changes, may } from "./session.js";
 import { usePoll } from "./poll.js";
 import { base64, fromBase64 } from "./values.js";
 import { utf8, Body } from "./body.js";
@@ -34,7 +34,7 @@ export function Sessions({ entity }) {
         <td class="num">${amount(s.available)}</td><td class="num">${amount(s.locked)}${s.delayed > 0 && html` <span class="badge" title="A delayed message waits for its next delivery. Until then no message of the session is delivered.">paused</span>`}</td><td class="num">${amount(s.deferred)}</td><td class="num">${s.stateBytes === undefined ? "–" : bytes(s.stateBytes)}</td>
         <td>${s.lockedUntil ? time(s.lockedUntil) : html`<span class="muted">free</span>`}</td>
         <td>${s.holder ? html`<div class="clip"><a href="#/connections" title=${`${s.holder.product ?? ""} ${s.holder.connection}`}>${s.holder.product || s.holder.protocol}</a></div><small class="mono">${s.holder.peer}</small>` : s.lockedUntil ? html`<span class="muted" title="It is not connected to this gateway, or this key may not see it.">unknown</span>` : "–"}</td>
-        <td class="tight stays"><${Action} class="small" run=${() => look(entity, s.session)}>Open<//></td></tr>`)}</tbody></table></div>`}
+        <td class="tight stays">${s.lockedUntil && may("Manage") && html`<${Action} class="small danger" run=${() => unlock(entity, s.session)}>Unlock<//> `}<${Action} class="small" run=${() => look(entity, s.session)}>Open<//></td></tr>`)}</tbody></table></div>`}
     ${list?.length === top && html`<div class="in"><${Action} class="small" run=${async () => setTop(Math.min(top + page, most))}>Show more<//></div>`}
   </section>`;
 }
@@ -43,6 +43,13 @@ const most = 1000; // sessions in one answer
 
 async function listSessions(entity, top) {
   return (await ask(`sessions/${entity.split("/").map(encodeURIComponent).join("/")}?top=${top}`)).sessions;
+}
+
+async function unlock(entity, id) {
+  if (!(await confirm("Unlock the session?", "Its receiver loses the session and its messages; another receiver gets them. Do this if the receiver is stuck.", "Unlock"))) return;
+  await ask(`sessions/${entity.split("/").map(encodeURIComponent).join("/")}?session=${encodeURIComponent(id)}`, { method: "PUT", body: '{"unlock":true}' });
+  changed();
+  return `${named(id)} is unlocked.`;
 }
 
 const named = (id) => (id ? `Session ${id}` : "The session with the empty id");

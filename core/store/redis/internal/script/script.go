@@ -63,6 +63,7 @@ var (
 	LockDeferred        = stateScript("lock_deferred", 0, 5, 1)
 	LockNumbers         = stateScript("lock_numbers", 0, 3, 1)
 	Cancel              = stateScript("cancel", 0, 0, 1)
+	Activate            = stateScript("activate", 0, 2, 0)
 	Purge               = stateScript("purge", 0, 2, 0)
 	Sweep               = (&Script{Name: "sweep_only", keys: keyspace.StateKeys, fixed: stateArgs + 1, before: "sweep_idle"}).onState()
 	Stats               = (&Script{Name: "stats", keys: keyspace.StateKeys, fixed: stateArgs, preludes: []string{"count_locks"}}).onState()
@@ -117,7 +118,7 @@ var (
 // entity exists, and the look-up of the key of a move. Locks, renewals, accepted and released sessions,
 // sweeps, touches, annotations and reads do not wait: a failover can only make their locks end early or late.
 var awaited = []string{
-	"append", "append_lock", "topic_publish", "commit", "settle", "cancel", "purge", "clear", "session_state_set", "partition_fill",
+	"append", "append_lock", "topic_publish", "commit", "settle", "cancel", "activate", "purge", "clear", "session_state_set", "partition_fill",
 	"entity_create", "entity_update", "entity_delete", "topic_set_version", "topic_clear_fence", "ns_create", "ns_update", "ns_delete",
 }
 
@@ -127,7 +128,7 @@ var awaited = []string{
 // others do nothing the second time.
 var (
 	receipted = []string{
-		"append", "append_lock", "topic_publish", "commit", "settle", "renew", "cancel",
+		"append", "append_lock", "topic_publish", "commit", "settle", "renew", "cancel", "activate",
 		"session_accept", "session_renew", "session_release", "session_state_set",
 	}
 	unrepeatable = []string{"lock", "lock_deferred", "lock_numbers", "session_lock_messages", "session_take_over", "purge"}

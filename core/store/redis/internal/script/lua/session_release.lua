@@ -4,15 +4,15 @@
 -- KEYS[1..16] as in state.lua, then those of shared_bodies.lua, if it is loaded before, and of
 --             sessions.lua
 -- ARGV[1..4] as in state.lua
--- ARGV[5] proof    of its lock
+-- ARGV[5] proof    of its lock, or '' for any: then the doorbell rings for its holder
 -- ARGV[6] session  the locked session
 -- Returns {'ok'} | {'session_lock_lost'} | {'more'}: call again
 if not sweep() then
   wake()
   return {'more'}
 end
-local sid = ARGV[6]
-if not holds(sid, ARGV[5]) then
+local sid, any = ARGV[6], ARGV[5] == ''
+if any and call('HEXISTS', holders, sid) == 0 or not any and not holds(sid, ARGV[5]) then
   wake()
   return {'session_lock_lost'}
 end
@@ -21,5 +21,6 @@ if not endLocks(sessionMembers(held, sid, -1), 'release') then
   return {'more'}
 end
 endSessionLock(sid)
+if any then call('SPUBLISH', bell, sid) end
 wake()
 return {'ok'}

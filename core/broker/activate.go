@@ -1,0 +1,67 @@
+package broker
+
+import (
+	"context"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
+)
+
+// Activate makes deferred, delayed, locked and scheduled messages available, given by number, or
+// changes when scheduled ones become due: see core.Activate. It returns one error per number. It
+// needs Manage, because it ends the locks of other clients.
+func (b *Broker) Activate(ctx context.Context, id core.Identity, a core.Address, numbers []int64, at time.Time) []error {
+	e, err := b.access(ctx, id, core.Manage, a)
+	if err != nil {
+		return repeat(err, len(numbers))
+	}
+	e.Use()
+	v := e.View()
+	settlements := make([]core.Settlement, len(numbers))
+	for i, n := range numbers {
+		index, position := core.SplitSequenceNumber(n)
+		settlements[i] = core.Settlement{Token: core.NewLockToken(index, position, 0), Outcome: core.Activate, At: at}
+	}
+	groups, strays := entity.GroupByPartition(settlements, len(v.Queues[a.Sub]), entity.PartitionOfSettlement)
+	errs := make([]error, len(numbers))
+	for _, i := range strays {
+		errs[i] = core.MessageNotFound
+	}
+	by := e.audit.Party(ctx, id, core.Manage, v)
+	entity.EachGroup(groups, func(p *entity.PartitionGroup[core.Settlement]) {
+		answers := v.Queues[a.Sub][p.Partition].Settle(ctx, p.Items)
+		e.audit.Settled(v, a.Sub, p.Items, answers, by)
+		for i, err := range answers {
+			switch core.CodeOf(err) {
+			case core.MessageNotFound:
+			case core.SessionLocked:
+				err = core.Refuse(core.SessionLocked, "a receiver has locked its session: unlock the session first")
+			default:
+				err = b.refusals.Of(err, &v.Entity)
+			}
+			errs[p.Index(i)] = err
+		}
+	})
+	return errs
+}
+
+// UnlockSession ends the lock of a session and the locks of its messages, without a failed
+// delivery, whoever holds it. It returns SessionLockLost if the session is not locked. It needs
+// Manage.
+func (b *Broker) UnlockSession(ctx context.Context, id core.Identity, name, session string) error {
+	if err := id.Check(core.Manage, name, time.Now()); err != nil {
+		return err
+	}
+	_, v, err := b.viewWithSessions(ctx, name)
+	if err != nil {
+		return err
+	}
+	l := core.SessionLock{ID: session}
+	l.Index = core.PartitionOf(string(l.Key()), len(v.Queues[core.Main]))
+	err = v.Queues[core.Main][l.Index].ReleaseSession(ctx, l)
+	if core.CodeOf(err) == core.SessionLockLost {
+		return core.Refuse(core.SessionLockLost, "no receiver has locked the session '%s' of '%s'", session, name)
+	}
+	return b.refusals.Of(err, &v.Entity)
+}

@@ -1,0 +1,105 @@
+package messages
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/cli/command"
+	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
+)
+
+// Unlock returns the command crosstown unlock.
+func Unlock(environ []string) *cobra.Command {
+	c := activateCommand(environ, core.Active)
+	c.Use, c.Short = "unlock [ENTITY]", "End the locks of messages whose receivers are stuck"
+	c.Long = `End the locks of messages whose receivers are stuck, and delays before a retry. Other
+receivers get the messages at once, and no failed delivery counts. The former receiver can no
+longer settle them. In an entity with sessions, use crosstown session unlock.
+
+The flags choose, and a message must fit all that are given. The command needs Manage, and
+Listen to find messages.`
+	c.Example = `  crosstown unlock orders --sequence-number 17
+  crosstown unlock orders --older-than 2h
+  crosstown unlock 'orders/$DeadLetterQueue' --message-id order-17`
+	return c
+}
+
+// activateCommand makes messages in a state available.
+func activateCommand(environ []string, state core.State) *cobra.Command {
+	var o chosen
+	var all bool
+	var at string
+	word := map[core.State]string{core.Active: "unlocked", core.Deferred: "activated", core.Scheduled: "activated"}[state]
+	c := &cobra.Command{
+		Use:   "activate [ENTITY]",
+		Short: "Put deferred messages back into their queue",
+		Long: `Put deferred messages back into their places in the queue: the next receiver gets them. They
+keep their message ids, properties and delivery counts. The flags choose, and a message must
+fit all that are given. The command needs Manage, and Listen to find messages.`,
+		Example: `  crosstown deferred activate orders --sequence-number 17
+  crosstown deferred activate orders --older-than 1d
+  crosstown deferred activate orders --all`,
+	}
+	o.bind(c, environ)
+	c.Flags().BoolVar(&all, "all", false, "all messages of the entity")
+	c.Flags().IntVar(&o.count, "count", 0, "maximum number of messages; 0: all that match")
+	if state == core.Scheduled {
+		c.Short = "Deliver scheduled messages now, or at another time"
+		c.Long = `Deliver scheduled messages now, or at another time. They keep their message ids and
+properties. The flags choose, and a message must fit all that are given. The command needs
+Manage, and Listen to find messages.`
+		c.Example = `  crosstown scheduled activate orders --sequence-number 17
+  crosstown scheduled activate orders --where "region = 'eu'" --at 2026-12-24T18:00:00Z
+  crosstown scheduled activate orders --all`
+		c.Flags().StringVar(&at, "at", "", "the `time` at which they become active, such as 2026-12-24T18:00:00Z; default: now")
+	}
+	var due time.Time
+	run := o.browsing(func(c *cobra.Command, b *browser) error {
+		b.state = &state
+		numbers, err := b.numbers(c.Context(), &o.selection)
+		if err != nil {
+			return err
+		}
+		var sum api.Moved
+		for some := range slices.Chunk(numbers, askedToMove) {
+			var answer api.Moved
+			q := command.AboutEntity(http.MethodPost, api.MessagesPath, b.entity)
+			q.Body = api.MoveRequest{Numbers: some, Activate: true, At: due}
+			if err := o.Ask(c.Context(), q, &answer); err != nil {
+				return err
+			}
+			sum.Moved += answer.Moved
+			if sum.Absent = append(sum.Absent, answer.Absent...); state == core.Active && len(o.numbers) == 0 {
+				sum.Absent = nil // they were not locked
+			}
+			for _, r := range answer.Refused {
+				err = errors.Join(err, fmt.Errorf("message %d of %s: %s", r.Number, b.entity, r.Error))
+			}
+		}
+		if len(sum.Absent) > 0 {
+			err = errors.Join(err, fmt.Errorf("%s of %s could not be %s, because they are gone or in another state: %v", command.Messages(len(sum.Absent)), b.entity, word, sum.Absent))
+		}
+		if err != nil && sum.Moved == 0 {
+			return err
+		}
+		return o.report(c, err, map[string]any{word: sum.Moved, "entity": b.entity}, word+" %s of %s", command.Messages(sum.Moved), b.entity)
+	})
+	c.RunE = func(c *cobra.Command, args []string) (err error) {
+		if o.isEmpty() != all {
+			return command.Usagef("specify the messages with --sequence-number, --where or another filter, or use --all")
+		}
+		if at != "" {
+			if due, err = time.Parse(time.RFC3339, at); err != nil {
+				return command.Usagef("--at: %q is not a time: write it as in 2026-12-24T18:00:00Z", at)
+			}
+		}
+		return run(c, args)
+	}
+	return c
+}
