@@ -349,9 +349,12 @@ func (l *Loss) Repair(tb testing.TB) {
 		func() error { return l.forget(ctx, others) },
 		func() error {
 			host, port, _ := net.SplitHostPort(l.lost.addr)
-			return heir.client.ClusterMeet(ctx, host, port).Err()
+			return eventually(ctx, func() bool { // on a busy machine the nodes may not meet at the first try
+				bounded, cancel := context.WithTimeout(ctx, 5*time.Second)
+				defer cancel()
+				return heir.client.ClusterMeet(bounded, host, port).Err() == nil && l.lost.waitFormed(bounded, len(l.cluster.nodes)) == nil
+			})
 		},
-		func() error { return l.lost.waitFormed(ctx, len(l.cluster.nodes)) },
 		func() error {
 			id, err := heir.client.ClusterMyID(ctx).Result()
 			if err == nil {
