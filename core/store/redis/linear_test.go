@@ -26,10 +26,20 @@ func TestSessionsAreLinearizableUnderFaults(t *testing.T) {
 	linear.Sessions(t, failing(t))
 }
 
-// Masters die with their disks. With a replica that has acknowledged every write, the next master has all but some
-// locks, which end without a failed delivery.
+// Masters die with their disks. With a replica that has acknowledged every write, the next master has all but what
+// does not wait for replicas: locks, and sessions that were accepted or released.
 func TestAQueueIsLinearizableAcrossFailovers(t *testing.T) {
 	t.Parallel()
+	linear.Queue(t, failingOver(t))
+}
+
+func TestSessionsAreLinearizableAcrossFailovers(t *testing.T) {
+	t.Parallel()
+	linear.Sessions(t, failingOver(t))
+}
+
+// failingOver is three gateways' stores on a master whose replica takes its place.
+func failingOver(t *testing.T) linear.Subject {
 	sentinel := redistest.StartSentinel(t, 1)
 	s := linear.Subject{Seed: *seed, Rounds: 1}
 	var stores []*redisstore.Store
@@ -43,7 +53,7 @@ func TestAQueueIsLinearizableAcrossFailovers(t *testing.T) {
 		sentinel.Repair(t, lost)
 	}
 	s.Ready = func(tb testing.TB) { awaitStores(tb, stores) }
-	linear.Queue(t, s)
+	return s
 }
 
 // awaitStores waits until all stores answer: they try a server again only after a while.

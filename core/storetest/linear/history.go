@@ -33,8 +33,8 @@ type Subject struct {
 	// Break makes the store fail while answers are in flight, and returns a function that repairs
 	// it, or nil if it recovers by itself. Without Break the store does not fail.
 	Break func(random *rand.Rand) (repair func())
-	// FailOver replaces the server by its replica, if Break is nil. Just before, the replica loses its connection,
-	// and unreplicated is called. No client calls meanwhile.
+	// FailOver replaces the server by its replica, if Break is nil. Just before, it cuts the replica off and calls
+	// unreplicated, whose calls the replica does not get. No client calls meanwhile.
 	FailOver func(unreplicated func())
 	// Rounds is the number of histories, 0 for the usual one.
 	Rounds int
@@ -119,7 +119,9 @@ type history struct {
 	*player
 	p      core.Partition
 	began  time.Time
-	clears bool // clients clear the partition
+	clears bool                                  // clients clear the partition
+	first  []string                              // the session of the first message, nil: none
+	lose   func(s core.Store, random *rand.Rand) // makes a call that does not wait for replicas, as nobody
 	faults atomic.Int64
 	bodies atomic.Int64
 	fakes  atomic.Uint64 // nonces of locks that no client knows
@@ -131,7 +133,6 @@ type history struct {
 	mu     sync.Mutex
 	calls  []call
 	breaks []span // when connections broke
-	overs  []span // when the server was replaced
 }
 
 // history begins one of a partition with locks that outlive it.
@@ -166,8 +167,14 @@ type call struct {
 // now is the time on the history's clock, in ns.
 func (h *history) now() int64 { return time.Since(h.began).Nanoseconds() }
 
+// nobody is the client whose calls are lost with a server: they must leave no trace.
+const nobody = -1
+
 // note records a call that began at a time and ends now.
 func (h *history) note(client int, from int64, s step, a answer) {
+	if client == nobody {
+		return
+	}
 	c := call{span{from, h.now()}, client, s, a}
 	if a < unsure {
 		h.known.Add(1)
@@ -198,10 +205,10 @@ func answerOf(err error) answer {
 
 // play makes clients call while the server fails, and compares the history with a sequential
 // partition. finish reads the final contents. conclusive is false if the comparison takes too long.
-func (h *history) play(first []string, call func(client int, s core.Store, random *rand.Rand), finish func(s core.Store)) (conclusive bool) {
+func (h *history) play(call func(client int, s core.Store, random *rand.Rand), finish func(s core.Store)) (conclusive bool) {
 	h.Logf("repeat with -seed=%d %s=1", h.dice, RoundsVariable)
 	h.awake()
-	h.append(0, h.Stores[0](), 1, first)
+	h.append(0, h.Stores[0](), 1, h.first)
 	for _, s := range h.Stores {
 		h.look(s(), 1) // a store that has seen no message locks the first one alone
 	}
@@ -282,80 +289,21 @@ func (h *history) fail(random *rand.Rand) {
 	h.faults.Add(1)
 }
 
-// failOver replaces the server while no client calls. Nothing that was acknowledged may be lost but locks.
+// failOver replaces the server while no client calls. Nothing that was acknowledged may be lost but locks, and
+// what ends them.
 func (h *history) failOver(random *rand.Rand) {
 	h.enough.Store(-1)
 	if !eventually.Within(eventually.Bound, func() bool { return h.active.Load() == 0 }) {
 		h.Error("the clients do not pause")
 	}
-	var from int64
 	h.FailOver(func() {
-		if random.IntN(2) == 0 {
-			h.append(clientCount, h.Stores[0](), 1, nil) // it waits for a replica
+		if random.IntN(3) == 0 {
+			h.append(clientCount, h.Stores[0](), 1, h.first) // it waits for a replica
 		} else {
-			h.lock(clientCount, h.Stores[0](), 2) // it does not
+			h.lose(h.Stores[0](), random)
 		}
-		from = h.now()
 	})
 	h.awake()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.overs = append(h.overs, span{from, h.now()})
-}
-
-// lostIn lists the locks that must have ended when the server was replaced, because nothing else that was seen has
-// ended them: the lock was refused later, or its message was delivered under another one.
-func (h *history) lostIn(over span) (nonces []uint64) {
-	type lock struct {
-		n     int64
-		nonce uint64
-	}
-	held := map[lock]bool{} // before
-	kept := map[lock]bool{} // afterwards
-	for _, c := range h.calls {
-		switch s := c.step.(type) {
-		case settling:
-			kept[lock{s.n, s.nonce}] = kept[lock{s.n, s.nonce}] || c.from >= over.from && c.answer != refused
-		case renewing:
-			kept[lock{s.n, s.nonce}] = kept[lock{s.n, s.nonce}] || c.from >= over.from && c.answer != refused
-		}
-	}
-	lose := func(l lock) {
-		if held[l] && !kept[l] {
-			nonces = append(nonces, l.nonce)
-		}
-		delete(held, l)
-	}
-	for _, c := range h.calls { // in the order in which they ended
-		before := c.to <= over.from
-		switch s := c.step.(type) {
-		case locking:
-			for i, d := range s.got {
-				if !before {
-					for l := range held {
-						if l.n == d.n {
-							lose(l)
-						}
-					}
-				} else {
-					held[lock{d.n, s.nonces[i]}] = true
-				}
-			}
-		case settling:
-			l := lock{s.n, s.nonce}
-			if !before && c.answer == refused {
-				lose(l)
-			}
-			if c.answer != unheard {
-				delete(held, l)
-			}
-		case renewing:
-			if !before && c.answer == refused {
-				lose(lock{s.n, s.nonce})
-			}
-		}
-	}
-	return nonces
 }
 
 // check compares the history with a sequential partition.
@@ -381,11 +329,6 @@ func (h *history) check() (conclusive bool) {
 // calls whose outcome is still unknown.
 func (h *history) told() (told []porcupine.Operation, open int) {
 	seen, left := h.sightings()
-	for _, over := range h.overs {
-		for _, nonce := range h.lostIn(over) {
-			told = append(told, porcupine.Operation{ClientId: clientCount, Input: undoing{nonce}, Call: over.from, Return: over.to})
-		}
-	}
 	for _, c := range h.calls {
 		// Only an answer that was in flight when connections broke can be lost: later calls find a
 		// broken connection, or a server that is down.
@@ -624,7 +567,8 @@ func anyOutcome(random *rand.Rand) core.Outcome {
 
 func (h *history) playQueue() (conclusive bool) {
 	var tokens bag[core.LockToken]
-	return h.play(nil, func(client int, s core.Store, random *rand.Rand) {
+	h.lose = func(s core.Store, _ *rand.Rand) { tokens.put(h.lock(nobody, s, 2)...) }
+	return h.play(func(client int, s core.Store, random *rand.Rand) {
 		switch choice := random.IntN(100); {
 		case choice < 4 && h.clears:
 			h.clear(client, s)

@@ -14,7 +14,8 @@ import (
 func Sessions(t *testing.T, s Subject) {
 	play(t, s, func(p *player) bool {
 		h := &sessionHistory{history: p.history(true)}
-		return h.play([]string{h.anySession(rand.New(rand.NewPCG(0, 0)))}, h.call, h.finish)
+		h.first, h.lose = []string{h.anySession(rand.New(rand.NewPCG(0, 0)))}, h.loseCall
+		return h.play(h.call, h.finish)
 	})
 }
 
@@ -88,6 +89,19 @@ func (h *sessionHistory) call(client int, s core.Store, random *rand.Rand) {
 		h.list(client, s)
 	default:
 		h.count(client, s)
+	}
+}
+
+// loseCall accepts, uses or releases a session.
+func (h *sessionHistory) loseCall(s core.Store, random *rand.Rand) {
+	l, ok := h.locks.pick(random, true)
+	switch choice := random.IntN(3); {
+	case !ok || choice == 0:
+		h.accept(nobody, s, accepting{next: random.IntN(2) == 0, got: h.anySession(random)})
+	case choice == 1:
+		h.take(nobody, s, l, 2)
+	default:
+		h.release(nobody, s, l)
 	}
 }
 

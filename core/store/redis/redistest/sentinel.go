@@ -115,8 +115,8 @@ func (s *Sentinel) LoseMaster(tb testing.TB) (lost int) {
 	return s.LoseMasterAfter(tb, nil)
 }
 
-// LoseMasterAfter is LoseMaster. Just before, it breaks the connections of the replicas, and calls unreplicated if
-// that is not nil: what the master does meanwhile is lost.
+// LoseMasterAfter is LoseMaster. Just before, it cuts the replicas off and calls unreplicated, if that is not nil:
+// what the master does meanwhile is lost.
 func (s *Sentinel) LoseMasterAfter(tb testing.TB, unreplicated func()) (lost int) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
@@ -130,8 +130,10 @@ func (s *Sentinel) LoseMasterAfter(tb testing.TB, unreplicated func()) (lost int
 		tb.Fatalf("find the master with its replicas: %v; %s", err, s.describe())
 	}
 	if unreplicated != nil {
-		if err := s.servers[lost].client.Do(ctx, "CLIENT", "KILL", "TYPE", "replica").Err(); err != nil {
-			tb.Fatalf("break the connections of replicas: %v", err)
+		for _, c := range [][]any{{"ACL", "SETUSER", "default", "-psync", "-sync"}, {"CLIENT", "KILL", "TYPE", "replica"}} {
+			if err := s.servers[lost].client.Do(ctx, c...).Err(); err != nil {
+				tb.Fatalf("cut the replicas off: %v: %v", c, err)
+			}
 		}
 		unreplicated()
 	}
