@@ -363,6 +363,43 @@ func TestALostAnswerDelaysMessagesOfASession(t *testing.T) {
 	}
 }
 
+// The receiver whose lock call got no answer does not call again: another gateway takes its session over. The
+// messages of the lost call are available there all the same.
+func TestMessagesOfALostCallFollowATakeOver(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	lossy := forget(t, server)
+	o := redisstore.Options{Prefix: "lost:"}
+	s, other := open(t, lossy.url(), o), open(t, server.URL(), o)
+	p := sessions(t, s)
+	sendIn(t, s, p, "a", "0", "1", "2")
+	former, _, _, err := p.In(s).AcceptSession(t.Context(), core.SessionRequest{ID: "a", Mode: core.NonExclusive})
+	if err != nil {
+		t.Fatal(err)
+	}
+	delivered := lockIn(t, s, p, former, 1) // the server knows the script now
+	lossy.loseNext(func() {})
+	if ds, _, err := p.In(s).Lock(t.Context(), core.LockRequest{Most: core.Most{Messages: 1}, Session: &former}); err == nil {
+		t.Fatalf("without an answer: got %v", ds)
+	}
+	l, _, _, err := p.In(other).AcceptSession(t.Context(), core.SessionRequest{ID: "a", TakeOver: former.Token()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually.True(t, "the messages of the lost call are available", func() bool {
+		stats, err := storetest.Stats(t.Context(), other, p)
+		return err == nil && stats.Ready == 2
+	})
+	for i, d := range lockIn(t, other, p, l, 3) {
+		if got := string(d.Body.Bytes); got != fmt.Sprint(1+i) || d.DeliveryCount != 0 {
+			t.Errorf("got %s, delivered %d times before, want %d, not delivered before", got, d.DeliveryCount, 1+i)
+		}
+	}
+	if err := settle(other, p, core.Complete, delivered[0]); err != nil {
+		t.Errorf("complete what the former holder received: %v", err)
+	}
+}
+
 // Messages are locked and cannot be read, because Redis refuses the command. The next calls deliver them, in
 // a session before later ones.
 func TestMessagesThatCouldNotBeReadAreDelivered(t *testing.T) {

@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
@@ -10,7 +11,8 @@ import (
 // lostLocks are the leases of lock calls whose answers, or whose messages, could not be read. Such a call may
 // have locked messages, or a session, of which no receiver knows. When such a lock ends, a failed delivery is counted, so a
 // message might be dead-lettered without ever having been delivered; in a session, later messages would be
-// delivered first. Therefore this gateway's next lock call on the partition ends these locks first.
+// delivered first. Therefore this gateway's next lock call on the partition ends these locks first. If there is none, they
+// end within a second.
 type lostLocks struct {
 	mu     sync.Mutex
 	leases []lease
@@ -45,6 +47,27 @@ func (l *lostLocks) undone(each lease) {
 			return
 		}
 	}
+}
+
+// endLostLocks ends the lost locks in all partitions. Its time is short: the gateway must register in time.
+func (s *Store) endLostLocks(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	now := s.millis()
+	s.shards.mu.Lock()
+	var lost []*shard
+	for _, sh := range s.shards.all {
+		if _, ok := sh.lostLocks.next(now); ok {
+			lost = append(lost, sh)
+		}
+	}
+	s.shards.mu.Unlock()
+	for _, sh := range lost {
+		if err := s.undoLostLocks(ctx, sh); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // undoLostLocks ends the lost locks.

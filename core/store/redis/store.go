@@ -106,7 +106,7 @@ func connect(url string, o Options) (*Store, error) {
 		server: server.Server{Client: conn.Client{Endpoint: t, Log: o.Logger, Probe: names.Probe}, ID: rand.Text(), Reads: cmp.Or(o.reads, server.Format), Names: names, Clock: server.Clock{Given: o.Clock}},
 		least:  cmp.Or(o.leastBlock, leastBlock), shards: shards{all: make(map[place]*shard)},
 	}}
-	s.server.EndLocks = s.doorbells.EndLocks
+	s.server.EndLocks = func(ctx context.Context) error { return cmp.Or(s.doorbells.EndLocks(ctx), s.endLostLocks(ctx)) }
 	s.server.Look = s.server.IsKnown
 	s.connect()
 	s.server.Running, s.server.Stop = context.WithCancel(context.Background())
