@@ -461,16 +461,16 @@ type Sessions interface {
 
 // SessionInfo contains what a store knows of a session without reading its messages.
 type SessionInfo struct {
-	ID        string // as in the request
-	Available int64  // messages that the holder of the session can lock while it is not paused
-	Locked    int64  // locked messages, including deferred ones
-	Delayed   int64  // the locked messages that pause the session
-	Deferred  int64  // deferred messages that are not locked
+	ID        string `json:"session"`   // as in the request
+	Available int64  `json:"available"` // messages that the holder of the session can lock while it is not paused
+	Locked    int64  `json:"locked"`    // locked messages, including deferred ones
+	Delayed   int64  `json:"delayed"`   // the locked messages that pause the session
+	Deferred  int64  `json:"deferred"`  // deferred messages that are not locked
 	// LockedUntil is the end of the session's lock, or zero if no receiver has locked it.
-	LockedUntil time.Time
-	HasState    bool
-	StateBytes  int64
-	State       []byte // nil if the session has none, or if content was not requested
+	LockedUntil time.Time `json:"lockedUntil,omitzero"`
+	HasState    bool      `json:"-"`
+	StateBytes  int64     `json:"-"`
+	State       []byte    `json:"state,omitempty"` // nil if the session has none, or if content was not requested
 }
 
 // KeyLife is how long a Transit.Key stays known without Forget.

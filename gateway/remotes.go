@@ -59,10 +59,7 @@ func (r *remotes) options(m *config.Remote) (remote.Options, error) {
 	}
 	o := remote.Options{
 		Name: m.Name, Address: cmp.Or(p.Address, "namespace "+m.Namespace), Host: p.Host, Window: m.Window, Batches: m.TakesBatches(),
-		User: p.User, Password: p.Password, Policy: p.Policy, Key: p.Key, Signature: p.Sign, Entity: p.Entity,
-	}
-	for _, from := range m.Pull {
-		o.Pulls = append(o.Pulls, remote.Pull(from))
+		Pulls: m.Pull, User: p.User, Password: p.Password, Policy: p.Policy, Key: p.Key, Signature: p.Sign, Entity: p.Entity,
 	}
 	if m.Namespace != "" {
 		o.Dial = r.dialHome

@@ -223,7 +223,10 @@ type Options struct {
 
 // Pull is an entity of the remote to pull messages from, and the queue or topic here that stores
 // them.
-type Pull struct{ From, Into string }
+type Pull struct {
+	From string `config:"from"` // of a topic: TOPIC/Subscriptions/NAME
+	Into string `config:"into"`
+}
 
 // Local is the gateway's side, which stores pulled messages.
 type Local struct {

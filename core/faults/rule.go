@@ -79,41 +79,41 @@ const (
 // Rule makes operations fail. The zero Rule refuses the next Send of any client as busy.
 type Rule struct {
 	// Name identifies the rule; default "fault-N".
-	Name string `config:"name"`
+	Name string `json:"name,omitempty" config:"name"`
 
-	Operation Operation `config:"operation"` // default Send
+	Operation Operation `json:"operation,omitempty" config:"operation"` // default Send
 	// Entity is the entity of the operation: orders, topic/Subscriptions/name,
 	// orders/$DeadLetterQueue, or the beginning of such a path and a "*"; "": any.
-	Entity string `config:"entity"`
+	Entity string `json:"entity,omitempty" config:"entity"`
 	// Client is a part of the client's description (protocol, address and name of its software, as
 	// in the log), or the name of its policy; "": any.
-	Client string `config:"client"`
+	Client string `json:"client,omitempty" config:"client"`
 	// Properties are application properties that the message must have, with their values as text;
 	// for Send and Deliver.
-	Properties map[string]string `config:"properties"`
+	Properties map[string]string `json:"properties,omitempty" config:"properties"`
 	// Skip is the number of matching operations that succeed first. The rule then affects Times of
 	// them, default 1. A Throttle affects all.
-	Skip  int `config:"skip"`
-	Times int `config:"times"`
+	Skip  int `json:"skip,omitempty" config:"skip"`
+	Times int `json:"times,omitempty" config:"times"`
 	// Probability is the probability that the rule affects a matching operation; 0 means 1. The
 	// result depends only on Seed and the operation's number among the matching ones.
-	Probability float64 `config:"probability"`
-	Seed        uint64  `config:"seed"`
+	Probability float64 `json:"probability,omitempty" config:"probability"`
+	Seed        uint64  `json:"seed,omitempty" config:"seed"`
 
-	Effect Effect `config:"effect"` // default Fail
+	Effect Effect `json:"effect,omitempty" config:"effect"` // default Fail
 	// Code is the error for the client with Fail and Detach: core.Busy ("server busy", which SDKs
 	// retry), core.Timeout, core.Internal, core.EntityDisabled and so on. Default core.Busy.
-	Code core.Code `config:"code"`
+	Code core.Code `json:"code,omitempty" config:"code"`
 	// Condition is the AMQP condition to send instead of the Code's condition, such as
 	// amqp:link:stolen.
-	Condition string `config:"condition"`
+	Condition string `json:"condition,omitempty" config:"condition"`
 	// After means that the operation takes effect although its answer is lost. It is for Fail, Drop
 	// and Detach.
-	After bool          `config:"after"`
-	Delay time.Duration `config:"delay"` // before the effect
-	Rate  float64       `config:"rate"`  // of a Throttle, operations a second at each gateway
+	After bool          `json:"after,omitempty" config:"after"`
+	Delay time.Duration `json:"delay,omitempty" config:"delay"` // before the effect
+	Rate  float64       `json:"rate,omitempty" config:"rate"`   // of a Throttle, operations a second at each gateway
 	// Life is how long the rule lasts, default an hour.
-	Life time.Duration `config:"life"`
+	Life time.Duration `json:"life,omitempty" config:"life"`
 }
 
 // condition is an error condition of AMQP: a symbol of at most 100 characters.

@@ -3,6 +3,7 @@ package faults_test
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -258,5 +259,16 @@ func TestRulesThatMakeNoSense(t *testing.T) {
 	}
 	if left := rules.List(); len(left) != 0 {
 		t.Errorf("after the removal: %v", left)
+	}
+}
+
+// TestRulesOfAnEarlierFormAreRead reads a namespace's rules whose members have the names of the Go fields.
+func TestRulesOfAnEarlierFormAreRead(t *testing.T) {
+	t.Parallel()
+	book := &book{text: `{"Made":1,"Rules":[{"Name":"fault-1","Operation":"deliver","Entity":"orders","Client":"","Properties":{"a":"b"},"Skip":2,"Times":3,"Probability":0.5,"Seed":7,"Effect":"reorder","Code":"busy","Condition":"","After":false,"Delay":1000000000,"Rate":0,"Life":3600000000000,"ID":"x","Ends":"2126-01-02T03:04:05Z"}]}`}
+	got := faults.New(book, time.Now).List()
+	want := faults.Rule{Name: "fault-1", Operation: faults.Deliver, Entity: "orders", Properties: map[string]string{"a": "b"}, Skip: 2, Times: 3, Probability: 0.5, Seed: 7, Effect: faults.Reorder, Code: core.Busy, Delay: time.Second, Life: time.Hour}
+	if len(got) != 1 || !reflect.DeepEqual(got[0].Rule, want) || got[0].Ends.Year() != 2126 {
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 }

@@ -106,7 +106,7 @@ func stateText(s *api.Session) string {
 }
 
 func lockText(s *api.Session) string {
-	if s.LockedUntil == nil {
+	if s.LockedUntil.IsZero() {
 		return "-"
 	}
 	return s.LockedUntil.UTC().Format(api.InstantLayout)
@@ -114,7 +114,7 @@ func lockText(s *api.Session) string {
 
 func holderText(s *api.Session) string {
 	switch h := s.Holder; {
-	case h == nil && s.LockedUntil == nil:
+	case h == nil && s.LockedUntil.IsZero():
 		return "-"
 	case h == nil:
 		return "unknown to this gateway"
@@ -159,7 +159,7 @@ func printSession(out io.Writer, s *api.Session, now time.Time) error {
 	w.Row("available:", s.Available)
 	w.Row("locked:", lockedCount(s))
 	w.Row("deferred:", s.Deferred)
-	if s.LockedUntil != nil {
+	if !s.LockedUntil.IsZero() {
 		w.Row("locked until:", fmt.Sprintf("%s, for %v", lockText(s), s.LockedUntil.Sub(now).Round(time.Second)))
 		w.Row("holder:", holderText(s))
 	}

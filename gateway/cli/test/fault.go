@@ -84,7 +84,7 @@ expire-token (after --delay).`,
 	bindNamespace(c, &namespace)
 	flags := c.Flags()
 	flags.StringVar(&f.Name, "name", "", "`NAME` of the rule (default fault-N)")
-	flags.StringVar(&f.Operation, "operation", string(faults.Send), "what goes wrong: "+words(faults.Operations()))
+	flags.StringVar((*string)(&f.Operation), "operation", string(faults.Send), "what goes wrong: "+words(faults.Operations()))
 	flags.StringVar(&f.Entity, "entity", "", "`PATH` of the queue, subscription or sub-queue, or its beginning and a * (default any)")
 	flags.StringVar(&f.Client, "client", "", "`TEXT` in the description of the client (protocol, address, SDK), or its policy (default any)")
 	flags.StringToStringVar(&f.Properties, "property", nil, "application property that the message has, as `NAME=VALUE`; of send and deliver; repeatable")
@@ -92,8 +92,8 @@ expire-token (after --delay).`,
 	flags.IntVar(&f.Times, "times", 0, "how many operations fail then (default 1)")
 	flags.Float64Var(&f.Probability, "probability", 0, "with which a matching operation fails, 0 to 1 (default 1)")
 	flags.Uint64Var(&f.Seed, "seed", 0, "start of the random sequence of --probability")
-	flags.StringVar(&f.Effect, "effect", string(faults.Fail), "what happens: "+words(faults.Effects()))
-	flags.StringVar(&f.Code, "code", "server-busy", "error for the client: server-busy, timeout, internal-error, entity-disabled, quota-exceeded, unauthorized, not-found, lock-lost and so on")
+	flags.StringVar((*string)(&f.Effect), "effect", string(faults.Fail), "what happens: "+words(faults.Effects()))
+	flags.StringVar((*string)(&f.Code), "code", "server-busy", "error for the client: server-busy, timeout, internal-error, entity-disabled, quota-exceeded, unauthorized, not-found, lock-lost and so on")
 	flags.StringVar(&f.Condition, "condition", "", "AMQP condition to send instead of the code's, such as amqp:link:stolen")
 	flags.BoolVar(&f.After, "after", false, "the operation takes effect, but its answer is lost")
 	flags.DurationVar(&delay, "delay", 0, "how long the operation waits first")
@@ -116,9 +116,9 @@ func printFaults(out io.Writer, all []api.Fault) error {
 	w := command.NewTable(out, "NAME", "OPERATION", "ENTITY", "EFFECT", "MATCHED", "MET", "OF")
 	for i := range all {
 		f := &all[i]
-		effect := f.Effect
-		if f.Effect == string(faults.Fail) || f.Effect == string(faults.Detach) {
-			effect += " " + cmp.Or(f.Condition, f.Code)
+		effect := string(f.Effect)
+		if f.Effect == faults.Fail || f.Effect == faults.Detach {
+			effect += " " + cmp.Or(f.Condition, string(f.Code))
 		}
 		if f.After {
 			effect += ", after"

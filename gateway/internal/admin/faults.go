@@ -60,11 +60,7 @@ func (a *API) faults(c *call, about *namespaces.About, name string) (any, error)
 }
 
 func ruleOf(request *api.Fault) (faults.Rule, error) {
-	r := faults.Rule{
-		Name: request.Name, Operation: faults.Operation(request.Operation), Entity: request.Entity, Client: request.Client, Properties: request.Properties,
-		Skip: request.Skip, Times: request.Times, Probability: request.Probability, Seed: request.Seed,
-		Effect: faults.Effect(request.Effect), Code: core.Code(request.Code), Condition: request.Condition, After: request.After, Rate: request.Rate,
-	}
+	r := request.Rule
 	for _, d := range []struct {
 		name, text string
 		into       *time.Duration
@@ -81,11 +77,7 @@ func ruleOf(request *api.Fault) (faults.Rule, error) {
 }
 
 func faultOf(s *faults.Status) api.Fault {
-	f := api.Fault{
-		Name: s.Name, Operation: string(s.Operation), Entity: s.Entity, Client: s.Client, Properties: s.Properties, Skip: s.Skip, Times: s.Times,
-		Probability: s.Probability, Seed: s.Seed, Effect: string(s.Effect), Code: string(s.Code), Condition: s.Condition, After: s.After, Rate: s.Rate, Life: s.Life.String(),
-		Matched: s.Matched, Met: s.Met, Ends: &s.Ends,
-	}
+	f := api.Fault{Rule: s.Rule, Life: s.Life.String(), Matched: s.Matched, Met: s.Met, Ends: &s.Ends}
 	if s.Delay > 0 {
 		f.Delay = s.Delay.String()
 	}

@@ -77,13 +77,11 @@ func (a *API) sessionsOf(c *call, e *core.Entity, all []core.SessionInfo) []api.
 	held := false
 	for i := range all {
 		x, t := &all[i], &told[i]
-		*t = api.Session{ID: x.ID, Available: x.Available, Locked: x.Locked, Delayed: x.Delayed, Deferred: x.Deferred, State: x.State}
+		t.SessionInfo = *x
 		if x.HasState {
 			t.StateBytes = &x.StateBytes
 		}
-		if !x.LockedUntil.IsZero() {
-			held, t.LockedUntil = true, &x.LockedUntil
-		}
+		held = held || !x.LockedUntil.IsZero()
 	}
 	if !held {
 		return told
@@ -93,7 +91,7 @@ func (a *API) sessionsOf(c *call, e *core.Entity, all []core.SessionInfo) []api.
 		return told
 	}
 	for i := range told {
-		if o, ok := holders[core.KeyOfSession(told[i].ID)]; ok && told[i].LockedUntil != nil {
+		if o, ok := holders[core.KeyOfSession(told[i].ID)]; ok && !told[i].LockedUntil.IsZero() {
 			told[i].Holder = &api.Holder{Connection: o.ID, Protocol: o.Protocol, Peer: o.Peer, Product: o.Product, Policies: o.Policies}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/crosstown-mq/crosstown/bridges/remote"
 	"github.com/crosstown-mq/crosstown/core"
 )
 
@@ -86,7 +87,7 @@ func TestTheReferenceHasEveryMemberOfLists(t *testing.T) {
 		"Schedules":               {reflect.TypeFor[core.ScheduleSettings]()},
 		"Histories":               {reflect.TypeFor[History]()},
 		"Namespaces":              {reflect.TypeFor[Namespace]()},
-		"Remotes":                 {reflect.TypeFor[Remote](), reflect.TypeFor[Pull]()},
+		"Remotes":                 {reflect.TypeFor[Remote](), reflect.TypeFor[remote.Pull]()},
 		"Webhooks":                {reflect.TypeFor[Hook](), reflect.TypeFor[Push]()},
 		"Plugins and pipelines":   {reflect.TypeFor[Plugin](), reflect.TypeFor[Pipeline](), reflect.TypeFor[Stage]()},
 		"Serializers of entities": {reflect.TypeFor[EntitySerializers]()},

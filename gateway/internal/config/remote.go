@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/crosstown-mq/crosstown/bridges/remote"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/auth"
 	"github.com/crosstown-mq/crosstown/core/namespaces"
@@ -28,15 +29,9 @@ type Remote struct {
 	CA         string `config:"ca"`          // file in PEM of the authorities that may sign its certificate; default: the system's
 	ServerName string `config:"server-name"` // in its certificate, and what it is called; default: the host
 
-	Window  int    `config:"window" range:"1 to 10000"` // messages in flight
-	Batches *bool  `config:"batches"`                   // it knows those of Service Bus; default: if it has a policy
-	Pull    []Pull `config:"pull"`
-}
-
-// Pull is an entity of a remote whose messages are fetched.
-type Pull struct {
-	From string `config:"from"` // there; of a topic: TOPIC/Subscriptions/NAME
-	Into string `config:"into"` // a queue or topic here
+	Window  int           `config:"window" range:"1 to 10000"` // messages in flight
+	Batches *bool         `config:"batches"`                   // it knows those of Service Bus; default: if it has a policy
+	Pull    []remote.Pull `config:"pull"`
 }
 
 // Endpoint is how a remote is reached.

@@ -3,6 +3,8 @@ package api
 import (
 	"encoding/json"
 	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
 )
 
 // MessagesPath is followed by the name of a queue or subscription, or of a sub-queue of one. POST moves
@@ -135,17 +137,9 @@ type SessionList struct {
 
 // Session is a session of an entity.
 type Session struct {
-	ID        string `json:"session"`
-	Available int64  `json:"available"` // messages that its holder could lock
-	Locked    int64  `json:"locked"`    // messages under lock, deferred ones too
-	Delayed   int64  `json:"delayed"`   // of these, messages that pause the session until their delays end
-	Deferred  int64  `json:"deferred"`  // other deferred messages
-	// LockedUntil is when the session's lock ends; it is missing if no receiver holds the lock.
-	// Holder is that receiver, if it is connected to this gateway.
-	LockedUntil *time.Time `json:"lockedUntil,omitempty"`
-	Holder      *Holder    `json:"holder,omitempty"`
-	StateBytes  *int64     `json:"stateBytes,omitempty"` // missing: it has no state
-	State       []byte     `json:"state,omitempty"`      // base64; only if one session is requested
+	core.SessionInfo
+	StateBytes *int64  `json:"stateBytes,omitempty"` // missing: it has no state
+	Holder     *Holder `json:"holder,omitempty"`     // if a receiver that is connected to this gateway holds the lock
 }
 
 // Holder is the connection that holds a session.
