@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/crosstown-mq/crosstown/core"
 )
 
 // Load reads the configuration from flags that Bind made (which may be nil), from an environment of
@@ -153,7 +155,7 @@ func (c *Config) fixed() *Config {
 	f.Namespaces = slices.Clone(c.Namespaces)
 	for i := range f.Namespaces {
 		n := &f.Namespaces[i]
-		n.Hosts, n.Quotas, n.Contents = nil, Quotas{}, n.Contents.fixed()
+		n.Hosts, n.Quotas, n.Contents = nil, core.NamespaceQuotas{}, n.Contents.fixed()
 	}
 	return &f
 }

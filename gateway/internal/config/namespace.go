@@ -42,17 +42,10 @@ type Contents struct {
 // Namespace is a namespace besides the gateway's own. Its clients are recognized by the host that
 // they call, or by their policy.
 type Namespace struct {
-	Name     string   `config:"name"`
-	Hosts    []string `config:"hosts"`
-	Quotas   Quotas   `config:"quotas"`
+	Name     string               `config:"name"`
+	Hosts    []string             `config:"hosts"`
+	Quotas   core.NamespaceQuotas `config:"quotas"`
 	Contents `config:",squash"`
-}
-
-// Quotas limit the contents of a namespace. Zero means no limit.
-type Quotas struct {
-	MaxEntities      int `config:"max-entities" range:"1 to 1073741824"`       // queues and topics together
-	MaxConnections   int `config:"max-connections" range:"1 to 1073741824"`    // at a time, of this gateway
-	MaxSizeMegabytes int `config:"max-size-megabytes" range:"1 to 1073741824"` // the sum of the entities' max-size-in-megabytes
 }
 
 // Own returns the gateway's own namespace.
@@ -64,9 +57,7 @@ func (c *Config) Own() core.Namespace {
 func (c *Config) Others() []core.Namespace {
 	all := make([]core.Namespace, len(c.Namespaces))
 	for i, n := range c.Namespaces {
-		all[i] = core.Namespace{Name: n.Name, Hosts: n.Hosts, Policies: accessRules(n.Policies), Clock: n.clock(), AllowFaults: n.AllowFaults, Quotas: core.NamespaceQuotas{
-			MaxEntities: n.Quotas.MaxEntities, MaxConnections: n.Quotas.MaxConnections, MaxSizeMegabytes: int64(n.Quotas.MaxSizeMegabytes),
-		}}
+		all[i] = core.Namespace{Name: n.Name, Hosts: n.Hosts, Policies: accessRules(n.Policies), Clock: n.clock(), AllowFaults: n.AllowFaults, Quotas: n.Quotas}
 	}
 	return all
 }
