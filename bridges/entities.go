@@ -23,22 +23,6 @@ func Entities(ctx context.Context, admin core.Admin, id core.Identity, l core.Li
 	return all, counts, nil
 }
 
-// Create creates an entity. first is the first rule of a subscription; nil is a rule that matches
-// every message.
-func Create(ctx context.Context, admin core.Admin, id core.Identity, kind core.Kind, name string, s core.Settings, first *core.Rule) (core.Entity, error) {
-	switch kind {
-	case core.Subscription:
-		if first != nil && first.Name == "" {
-			first.Name = core.DefaultRuleName
-		}
-		return admin.CreateSubscription(ctx, id, name, s, first)
-	case core.Topic:
-		return admin.CreateTopic(ctx, id, name, s)
-	default:
-		return admin.CreateQueue(ctx, id, name, s)
-	}
-}
-
 // Destinations yields the entities to which the settings after forward messages and the settings
 // before did not, by the name of the setting. A client that sets a destination needs Send on it.
 func Destinations(before, after *core.Settings) iter.Seq2[string, string] {

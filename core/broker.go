@@ -177,11 +177,9 @@ type RuleAdmin interface {
 // are paths in the form of SubscriptionPath.
 type Admin interface {
 	RuleAdmin
-	CreateQueue(ctx context.Context, id Identity, name string, s Settings) (Entity, error)
-	CreateTopic(ctx context.Context, id Identity, name string, s Settings) (Entity, error)
-	// CreateSubscription creates a subscription with one rule: the given one, or one that matches
-	// all messages.
-	CreateSubscription(ctx context.Context, id Identity, name string, s Settings, first *Rule) (Entity, error)
+	// CreateEntity creates a queue, a topic or a subscription. A subscription gets one rule: first,
+	// or a rule that matches all messages if first is nil. Other kinds ignore first.
+	CreateEntity(ctx context.Context, id Identity, kind Kind, name string, s Settings, first *Rule) (Entity, error)
 	Entity(ctx context.Context, id Identity, name string) (Entity, Runtime, error)
 	// Entities lists entities by name, at most top after the first skip.
 	Entities(ctx context.Context, id Identity, l Listing, skip, top int) ([]Entity, []Runtime, error)

@@ -80,7 +80,7 @@ func benchmarkPipeline(b *testing.B, program, manner string, stages, batch int) 
 	}
 	br := broker.New(forgetful{memory.New(memory.Options{})}, broker.Options{Namespace: "ns", Pipelines: []broker.Pipeline{line}})
 	root := core.Identity{{Policy: "root", Rights: core.AllRights}}
-	if _, err := br.CreateQueue(ctx, root, "q", core.DefaultSettings(core.Queue)); err != nil {
+	if _, err := br.CreateEntity(ctx, root, core.Queue, "q", core.DefaultSettings(core.Queue), nil); err != nil {
 		b.Fatal(err)
 	}
 	s, err := br.OpenSender(ctx, root, core.At("q"), nil)

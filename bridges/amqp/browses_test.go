@@ -118,7 +118,7 @@ func TestBrowserOfPartitionsSeesEachMessageOnce(t *testing.T) {
 	whole(t, Options{}, func(t *testing.T, s *fixture) {
 		o := core.DefaultSettings(core.Queue)
 		o.EnablePartitioning = true
-		if _, err := s.CreateQueue(t.Context(), rootIdentity, "many", o); err != nil {
+		if _, err := s.CreateEntity(t.Context(), rootIdentity, core.Queue, "many", o, nil); err != nil {
 			t.Fatal(err)
 		}
 		p, _ := s.connect(t)

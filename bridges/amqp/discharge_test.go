@@ -135,7 +135,7 @@ func TestOutcomeThatATransactionRefusesAbandonsTheDelivery(t *testing.T) {
 			addr, b := serveBroker(t, Options{})
 			partitioned := core.DefaultSettings(core.Queue)
 			partitioned.EnablePartitioning = true
-			if _, err := b.CreateQueue(t.Context(), rootIdentity, "q1", partitioned); err != nil {
+			if _, err := b.CreateEntity(t.Context(), rootIdentity, core.Queue, "q1", partitioned, nil); err != nil {
 				t.Fatal(err)
 			}
 			p := dialPeer(t, addr)

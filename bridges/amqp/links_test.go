@@ -466,7 +466,7 @@ func TestMessagesThatComeBackAreNotOvertaken(t *testing.T) {
 					b.Broker = whole
 					return b
 				})
-				if _, err := b.CreateQueue(t.Context(), rootIdentity, "q1", core.DefaultSettings(core.Queue)); err != nil {
+				if _, err := b.CreateEntity(t.Context(), rootIdentity, core.Queue, "q1", core.DefaultSettings(core.Queue), nil); err != nil {
 					t.Fatal(err)
 				}
 				p := dialPeer(t, addr)

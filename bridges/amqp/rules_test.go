@@ -15,10 +15,10 @@ import (
 // subscribe makes the topic "t" with the subscription "s", which gets all.
 func (s *fixture) subscribe(t *testing.T) {
 	t.Helper()
-	if _, err := s.CreateTopic(t.Context(), rootIdentity, "t", core.DefaultSettings(core.Topic)); err != nil {
+	if _, err := s.CreateEntity(t.Context(), rootIdentity, core.Topic, "t", core.DefaultSettings(core.Topic), nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.CreateSubscription(t.Context(), rootIdentity, "t/Subscriptions/s", core.DefaultSettings(core.Subscription), nil); err != nil {
+	if _, err := s.CreateEntity(t.Context(), rootIdentity, core.Subscription, "t/Subscriptions/s", core.DefaultSettings(core.Subscription), nil); err != nil {
 		t.Fatal(err)
 	}
 }

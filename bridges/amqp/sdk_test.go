@@ -24,7 +24,7 @@ func serveWhole(tb testing.TB, o Options, queues ...string) string {
 	tb.Helper()
 	addr, b := serveBroker(tb, o)
 	for _, q := range queues {
-		if _, err := b.CreateQueue(tb.Context(), rootIdentity, q, core.DefaultSettings(core.Queue)); err != nil {
+		if _, err := b.CreateEntity(tb.Context(), rootIdentity, core.Queue, q, core.DefaultSettings(core.Queue), nil); err != nil {
 			tb.Fatal(err)
 		}
 	}

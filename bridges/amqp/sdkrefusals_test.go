@@ -54,7 +54,7 @@ func TestSDKRefusalCostsOnlyItsOperation(t *testing.T) {
 	for _, name := range []string{"q1", "other", "off", "sessions"} {
 		s := core.DefaultSettings(core.Queue)
 		s.RequiresSession = name == "sessions"
-		if _, err := b.CreateQueue(t.Context(), rootIdentity, name, s); err != nil {
+		if _, err := b.CreateEntity(t.Context(), rootIdentity, core.Queue, name, s, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -31,7 +31,7 @@ func sdkSessionfulAt(t *testing.T, lock time.Duration, clock func() time.Time) *
 	addr, b := serveBrokerOn(t, memory.New(memory.Options{Clock: clock}), Options{}, func(b *broker.Broker) bridges.Front { return b })
 	s := core.DefaultSettings(core.Queue)
 	s.RequiresSession, s.LockDuration = true, lock
-	if _, err := b.CreateQueue(t.Context(), rootIdentity, "sessions", s); err != nil {
+	if _, err := b.CreateEntity(t.Context(), rootIdentity, core.Queue, "sessions", s, nil); err != nil {
 		t.Fatal(err)
 	}
 	return sdk(t, addr)
@@ -120,7 +120,7 @@ func TestSDKReceivesLargeMessagesUnderManyCredits(t *testing.T) {
 				addr, b := serveBroker(t, Options{})
 				s := core.DefaultSettings(core.Queue)
 				s.RequiresSession, s.MaxMessageSizeInKilobytes = session != "", core.MaxMessageSizeKB
-				if _, err := b.CreateQueue(t.Context(), rootIdentity, "q", s); err != nil {
+				if _, err := b.CreateEntity(t.Context(), rootIdentity, core.Queue, "q", s, nil); err != nil {
 					t.Fatal(err)
 				}
 				sender, err := b.OpenSender(t.Context(), rootIdentity, core.At("q"), nil)
@@ -307,12 +307,12 @@ func TestSDKMultiplexedReplies(t *testing.T) {
 func TestSDKSessionsOfASubscription(t *testing.T) {
 	t.Parallel()
 	addr, b := serveBroker(t, Options{})
-	if _, err := b.CreateTopic(t.Context(), rootIdentity, "t", core.DefaultSettings(core.Topic)); err != nil {
+	if _, err := b.CreateEntity(t.Context(), rootIdentity, core.Topic, "t", core.DefaultSettings(core.Topic), nil); err != nil {
 		t.Fatal(err)
 	}
 	settings := core.DefaultSettings(core.Subscription)
 	settings.RequiresSession = true
-	if _, err := b.CreateSubscription(t.Context(), rootIdentity, core.SubscriptionPath("t", "s"), settings, nil); err != nil {
+	if _, err := b.CreateEntity(t.Context(), rootIdentity, core.Subscription, core.SubscriptionPath("t", "s"), settings, nil); err != nil {
 		t.Fatal(err)
 	}
 	c := sdk(t, addr)

@@ -41,7 +41,7 @@ func whole(t *testing.T, o Options, f func(t *testing.T, s *fixture)) {
 		for _, name := range []string{"q", "plain"} {
 			s := core.DefaultSettings(core.Queue)
 			s.RequiresSession = name == "q"
-			if _, err := b.CreateQueue(ctx, rootIdentity, name, s); err != nil {
+			if _, err := b.CreateEntity(ctx, rootIdentity, core.Queue, name, s, nil); err != nil {
 				t.Fatal(err)
 			}
 		}

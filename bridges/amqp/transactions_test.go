@@ -712,7 +712,7 @@ func TestTransactionWithAMissingOperationIsRejected(t *testing.T) {
 			t.Parallel()
 			addr, b := serveBroker(t, Options{})
 			for _, q := range []string{"q1", "q2"} {
-				if _, err := b.CreateQueue(t.Context(), rootIdentity, q, core.DefaultSettings(core.Queue)); err != nil {
+				if _, err := b.CreateEntity(t.Context(), rootIdentity, core.Queue, q, core.DefaultSettings(core.Queue), nil); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -834,7 +834,7 @@ func (c *counting) Rollback(context.Context) {}
 func TestAMessageOfSeveralFramesTakesPartInATransaction(t *testing.T) {
 	t.Parallel()
 	addr, b := serveBroker(t, Options{})
-	if _, err := b.CreateQueue(t.Context(), rootIdentity, "q1", core.DefaultSettings(core.Queue)); err != nil {
+	if _, err := b.CreateEntity(t.Context(), rootIdentity, core.Queue, "q1", core.DefaultSettings(core.Queue), nil); err != nil {
 		t.Fatal(err)
 	}
 	p := dialPeer(t, addr)

@@ -297,16 +297,8 @@ func (c *AdminClient) rule(subscription, name string, description *node) (core.R
 	return r, nil
 }
 
-func (c *AdminClient) CreateQueue(ctx context.Context, _ core.Identity, name string, s core.Settings) (core.Entity, error) {
-	return c.put(ctx, core.Queue, name, &s, nil, false)
-}
-
-func (c *AdminClient) CreateTopic(ctx context.Context, _ core.Identity, name string, s core.Settings) (core.Entity, error) {
-	return c.put(ctx, core.Topic, name, &s, nil, false)
-}
-
-func (c *AdminClient) CreateSubscription(ctx context.Context, _ core.Identity, name string, s core.Settings, first *core.Rule) (core.Entity, error) {
-	return c.put(ctx, core.Subscription, name, &s, first, false)
+func (c *AdminClient) CreateEntity(ctx context.Context, _ core.Identity, kind core.Kind, name string, s core.Settings, first *core.Rule) (core.Entity, error) {
+	return c.put(ctx, kind, name, &s, first, false)
 }
 
 func (c *AdminClient) UpdateEntity(ctx context.Context, id core.Identity, name string, s core.Settings) (core.Entity, error) {

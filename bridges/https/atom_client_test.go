@@ -56,7 +56,7 @@ func TestAdminClientReportsUnknownProperties(t *testing.T) {
 	if _, _, err := c.Entity(t.Context(), nil, "none"); core.CodeOf(err) != core.NotFound {
 		t.Errorf("a missing entity: got %v", err)
 	}
-	if _, err := c.CreateQueue(t.Context(), nil, "a/b", want); core.CodeOf(err) != core.AlreadyExists || !strings.Contains(err.Error(), "It is there") {
+	if _, err := c.CreateEntity(t.Context(), nil, core.Queue, "a/b", want, nil); core.CodeOf(err) != core.AlreadyExists || !strings.Contains(err.Error(), "It is there") {
 		t.Errorf("an entity that exists: got %v", err)
 	}
 	if _, _, err := c.Entity(t.Context(), nil, "html"); err == nil || !strings.Contains(err.Error(), "a document of the management API") {

@@ -142,7 +142,7 @@ func (p *put) create(ctx context.Context) (e core.Entity, rt core.Runtime, err e
 			return e, rt, err
 		}
 	}
-	e, err = bridges.Create(ctx, p.front, p.id, p.kind, p.target.node(), settings, first)
+	e, err = p.front.CreateEntity(ctx, p.id, p.kind, p.target.node(), settings, first)
 	return e, rt, err
 }
 

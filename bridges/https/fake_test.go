@@ -1,6 +1,7 @@
 package https
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -329,19 +330,15 @@ func (f *fakeBus) manage(id core.Identity, name string) error {
 	return id.Check(core.Manage, name, f.clock.Add(time.Second))
 }
 
-func (f *fakeBus) CreateQueue(_ context.Context, id core.Identity, name string, s core.Settings) (core.Entity, error) {
-	return f.create(id, core.Entity{Kind: core.Queue, Name: name, Settings: s}, core.ValidateName(name))
-}
-
-func (f *fakeBus) CreateTopic(_ context.Context, id core.Identity, name string, s core.Settings) (core.Entity, error) {
-	return f.create(id, core.Entity{Kind: core.Topic, Name: name, Settings: s}, core.ValidateName(name))
-}
-
-func (f *fakeBus) CreateSubscription(_ context.Context, id core.Identity, name string, s core.Settings, first *core.Rule) (core.Entity, error) {
+func (f *fakeBus) CreateEntity(_ context.Context, id core.Identity, kind core.Kind, name string, s core.Settings, first *core.Rule) (core.Entity, error) {
+	if kind != core.Subscription {
+		return f.create(id, core.Entity{Kind: kind, Name: name, Settings: s}, core.ValidateName(name))
+	}
 	_, own, _ := core.SplitSubscription(name)
 	e := core.Entity{Kind: core.Subscription, Name: name, Settings: s, Rules: []core.Rule{{Name: core.DefaultRuleName, Filter: core.Filter{Kind: core.TrueFilter}}}}
 	if first != nil {
 		e.Rules = []core.Rule{*first}
+		e.Rules[0].Name = cmp.Or(first.Name, core.DefaultRuleName)
 	}
 	e.Rules[0].CreatedAt = f.clock
 	return f.create(id, e, core.ValidateSubscriptionName(own))

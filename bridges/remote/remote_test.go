@@ -340,7 +340,7 @@ func TestAConnectionWithNothingToSendIsKept(t *testing.T) {
 				there := broker.New(memory.New(memory.Options{}), broker.Options{Namespace: "ns"})
 				settings := core.DefaultSettings(core.Queue)
 				settings.AuthorizationRules = []core.AccessRule{{Name: "branch", PrimaryKey: "its key", Rights: core.Send | core.Listen}}
-				if _, err := there.CreateQueue(ctx, root, "orders", settings); err != nil {
+				if _, err := there.CreateEntity(ctx, root, core.Queue, "orders", settings, nil); err != nil {
 					t.Fatal(err)
 				}
 				authority := auth.New(auth.Options{
@@ -398,7 +398,7 @@ func forwarding(t *testing.T, b *broker.Broker, name, to string) {
 	t.Helper()
 	settings := core.DefaultSettings(core.Queue)
 	settings.ForwardTo = to
-	if _, err := b.CreateQueue(t.Context(), root, name, settings); err != nil {
+	if _, err := b.CreateEntity(t.Context(), root, core.Queue, name, settings, nil); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -238,7 +238,7 @@ func (s *site) create(t testing.TB, name string, change ...func(*core.Settings))
 	for _, c := range change {
 		c(&settings)
 	}
-	if _, err := s.CreateQueue(t.Context(), root, name, settings); err != nil {
+	if _, err := s.CreateEntity(t.Context(), root, core.Queue, name, settings, nil); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -36,7 +36,7 @@ func newBroker(t *testing.T) *broker.Broker {
 	t.Cleanup(func() { cancel(); <-done })
 	s := core.DefaultSettings(core.Queue)
 	s.RequiresDuplicateDetection = true
-	if _, err := b.CreateQueue(t.Context(), root, "q", s); err != nil {
+	if _, err := b.CreateEntity(t.Context(), root, core.Queue, "q", s, nil); err != nil {
 		t.Fatal(err)
 	}
 	return b

@@ -71,7 +71,7 @@ func create(t *testing.T, b *broker.Broker, change func(*core.Settings)) {
 	t.Helper()
 	s := core.DefaultSettings(core.Queue)
 	change(&s)
-	if _, err := b.CreateQueue(t.Context(), root, "in", s); err != nil {
+	if _, err := b.CreateEntity(t.Context(), root, core.Queue, "in", s, nil); err != nil {
 		t.Fatal(err)
 	}
 }

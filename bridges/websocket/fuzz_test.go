@@ -33,7 +33,7 @@ func FuzzFrames(f *testing.F) {
 	}
 	h := openHouse(f, Options{}, "q")
 	h.queue("s", withSessions)
-	if _, err := h.broker.CreateTopic(context.Background(), root, "t", core.DefaultSettings(core.Topic)); err != nil {
+	if _, err := h.broker.CreateEntity(context.Background(), root, core.Topic, "t", core.DefaultSettings(core.Topic), nil); err != nil {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, data []byte, pack bool) {

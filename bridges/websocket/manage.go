@@ -51,7 +51,7 @@ func (c *conn) create(q *request) {
 		if err := mayForward(id, &core.Settings{}, &settings); err != nil {
 			return nil, err
 		}
-		if _, err := bridges.Create(ctx, c.bridge.front, id, q.kind, q.entity, settings, q.rule); err != nil {
+		if _, err := c.bridge.front.CreateEntity(ctx, id, q.kind, q.entity, settings, q.rule); err != nil {
 			return nil, err
 		}
 		return c.told(ctx, id, q.entity)

@@ -135,7 +135,7 @@ func (h *house) queue(name string, change func(*core.Settings)) {
 		change(&s)
 	}
 	eventually.True(h.tb, "the broker runs, and creates "+name, func() bool {
-		_, err := h.broker.CreateQueue(context.Background(), root, name, s)
+		_, err := h.broker.CreateEntity(context.Background(), root, core.Queue, name, s, nil)
 		if err != nil && core.CodeOf(err) != core.Busy {
 			h.tb.Fatal(err)
 		}

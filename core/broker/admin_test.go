@@ -18,7 +18,7 @@ func TestAQueueIsCreatedReadListedAndDeleted(t *testing.T) {
 		if ent.Partitions != 1 || ent.Settings.MaxSizeInMegabytes != 1024 || ent.Revision != 1 || ent.CreatedAt.IsZero() {
 			t.Errorf("created: %+v", ent)
 		}
-		_, err := b.CreateQueue(t.Context(), root, "orders", core.DefaultSettings(core.Queue))
+		_, err := b.CreateEntity(t.Context(), root, core.Queue, "orders", core.DefaultSettings(core.Queue), nil)
 		if !errors.Is(err, core.AlreadyExists) || !strings.HasPrefix(core.TextOf(err), "Conflict. ") {
 			t.Errorf("again: got %v", err)
 		}
@@ -61,7 +61,7 @@ func TestAdministrationNeedsManage(t *testing.T) {
 		ctx := t.Context()
 		for i, err := range []error{
 			errorOf2(b.Entity(ctx, id, "q")), errorOf2(b.Entities(ctx, id, core.Listing{}, 0, 1)), errorOf(b.Namespace(ctx, id)),
-			errorOf(b.CreateQueue(ctx, id, "new", settings)), errorOf(b.UpdateEntity(ctx, id, "q", settings)),
+			errorOf(b.CreateEntity(ctx, id, core.Queue, "new", settings, nil)), errorOf(b.UpdateEntity(ctx, id, "q", settings)),
 			b.DeleteEntity(ctx, id, "q"),
 		} {
 			if !errors.Is(err, core.Unauthorized) || !strings.Contains(core.TextOf(err), "'Manage' claim(s) are required") {
@@ -94,7 +94,7 @@ func TestCreationRefusesWhatIsNotValid(t *testing.T) {
 		} {
 			s := core.DefaultSettings(core.Queue)
 			c.change(&s)
-			_, err := b.CreateQueue(t.Context(), root, c.name, s)
+			_, err := b.CreateEntity(t.Context(), root, core.Queue, c.name, s, nil)
 			if core.CodeOf(err) != c.code || !strings.Contains(core.TextOf(err), text) {
 				t.Errorf("got %v, want %s: %s…", err, c.code, text)
 			}
@@ -227,7 +227,7 @@ func TestTheSizeOfMessagesIsTheDefaultOrLarge(t *testing.T) {
 		b := strict(t, c.limits)
 		s := core.DefaultSettings(core.Topic)
 		s.MaxMessageSizeInKilobytes = c.asked
-		ent, err := b.CreateTopic(t.Context(), root, "t", s)
+		ent, err := b.CreateEntity(t.Context(), root, core.Topic, "t", s, nil)
 		switch {
 		case c.wants == 0 && core.CodeOf(err) != core.OutOfRange, c.wants != 0 && err != nil, ent.Settings.MaxMessageSizeInKilobytes != c.wants:
 			t.Errorf("%s tier, %d: got %d, %v, want %d", c.limits.Tier, c.asked, ent.Settings.MaxMessageSizeInKilobytes, err, c.wants)
@@ -241,7 +241,7 @@ func TestTheSizeOfMessagesIsTheDefaultOrLarge(t *testing.T) {
 func TestAnUpdateKeepsTheSizeOfMessagesThatAnEntityHas(t *testing.T) {
 	t.Parallel()
 	b := strict(t, core.Limits{})
-	if err := made(b.CreateQueue(t.Context(), root, "q", core.DefaultSettings(core.Queue))); err != nil {
+	if err := made(b.CreateEntity(t.Context(), root, core.Queue, "q", core.DefaultSettings(core.Queue), nil)); err != nil {
 		t.Fatal(err)
 	}
 	old, err := b.store.Entity(t.Context(), "ns", "q")
@@ -279,7 +279,7 @@ func TestExpressEntitiesDetectNoDuplicates(t *testing.T) {
 		b := strict(t, c.limits)
 		s := core.DefaultSettings(core.Queue)
 		s.EnableExpress, s.RequiresDuplicateDetection, s.EnablePartitioning = c.express, c.dups, c.partitions
-		if err := made(b.CreateQueue(t.Context(), root, "q", s)); (err == nil) != c.ok || err != nil && core.CodeOf(err) != core.InvalidArgument {
+		if err := made(b.CreateEntity(t.Context(), root, core.Queue, "q", s, nil)); (err == nil) != c.ok || err != nil && core.CodeOf(err) != core.InvalidArgument {
 			t.Errorf("%+v: got %v", c, err)
 		}
 	}
@@ -470,10 +470,10 @@ func TestNoSpellingReachesWhatAnotherManages(t *testing.T) {
 		b.create(t, "mine")
 		b.create(t, "secret")
 		for _, topic := range []string{"news", "gossip"} {
-			if _, err := b.CreateTopic(ctx, root, topic, core.DefaultSettings(core.Topic)); err != nil {
+			if _, err := b.CreateEntity(ctx, root, core.Topic, topic, core.DefaultSettings(core.Topic), nil); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := b.CreateSubscription(ctx, root, topic+"/Subscriptions/s", core.DefaultSettings(core.Subscription), nil); err != nil {
+			if _, err := b.CreateEntity(ctx, root, core.Subscription, topic+"/Subscriptions/s", core.DefaultSettings(core.Subscription), nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -485,7 +485,7 @@ func TestNoSpellingReachesWhatAnotherManages(t *testing.T) {
 			for what, err := range map[string]error{
 				"get": errorOf2(b.Entity(ctx, id, queue)), "update": errorOf(b.UpdateEntity(ctx, id, queue, core.DefaultSettings(core.Queue))),
 				"delete": b.DeleteEntity(ctx, id, queue), "list": errorOf2(b.Entities(ctx, id, core.Listing{Kind: core.Subscription, Topic: topic}, 0, 1)),
-				"subscribe":  errorOf(b.CreateSubscription(ctx, id, topic+"/Subscriptions/new", core.DefaultSettings(core.Subscription), nil)),
+				"subscribe":  errorOf(b.CreateEntity(ctx, id, core.Subscription, topic+"/Subscriptions/new", core.DefaultSettings(core.Subscription), nil)),
 				"list rules": errorOf(b.Rules(ctx, id, subscription, 0, 9)), "create a rule": errorOf(b.CreateRule(ctx, id, subscription, rule)),
 				"update a rule": errorOf(b.UpdateRule(ctx, id, subscription, core.Rule{Name: core.DefaultRuleName, Filter: rule.Filter})),
 				"delete a rule": b.DeleteRule(ctx, id, subscription, core.DefaultRuleName),

@@ -14,7 +14,7 @@ func benchBroker(b *testing.B, store core.Store) *Broker {
 	b.Helper()
 	br := New(store, Options{Namespace: "ns"})
 	b.Cleanup(br.stop)
-	if _, err := br.CreateQueue(b.Context(), root, "q", core.DefaultSettings(core.Queue)); err != nil {
+	if _, err := br.CreateEntity(b.Context(), root, core.Queue, "q", core.DefaultSettings(core.Queue), nil); err != nil {
 		b.Fatal(err)
 	}
 	return br

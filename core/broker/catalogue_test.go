@@ -55,7 +55,7 @@ func TestARecreatedEntityDoesNotKeepOldLinks(t *testing.T) {
 		if err := other.DeleteEntity(t.Context(), root, "q"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := other.CreateQueue(t.Context(), root, "q", core.DefaultSettings(core.Queue)); err != nil {
+		if _, err := other.CreateEntity(t.Context(), root, core.Queue, "q", core.DefaultSettings(core.Queue), nil); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()

@@ -10,34 +10,25 @@ import (
 // maxSubscriptions is the number of subscriptions a topic may have.
 const maxSubscriptions = 2000
 
-// CreateQueue implements core.Admin.
-func (b *Broker) CreateQueue(ctx context.Context, id core.Identity, name string, s core.Settings) (core.Entity, error) {
-	return b.createTop(ctx, id, core.Entity{Kind: core.Queue, Name: name, Settings: s})
-}
-
-// CreateTopic implements core.Admin.
-func (b *Broker) CreateTopic(ctx context.Context, id core.Identity, name string, s core.Settings) (core.Entity, error) {
-	return b.createTop(ctx, id, core.Entity{Kind: core.Topic, Name: name, Settings: s})
-}
-
-// createTop creates a queue or topic.
-func (b *Broker) createTop(ctx context.Context, id core.Identity, ent core.Entity) (core.Entity, error) {
-	if err := authorize(id, ent.Name); err != nil {
+// CreateEntity implements core.Admin. A first rule without a name gets the name of the default rule.
+func (b *Broker) CreateEntity(ctx context.Context, id core.Identity, kind core.Kind, name string, s core.Settings, first *core.Rule) (core.Entity, error) {
+	if kind == core.Subscription {
+		return b.createSubscription(ctx, id, name, s, first)
+	}
+	if err := authorize(id, name); err != nil {
 		return core.Entity{}, err
 	}
-	if err := core.ValidateName(ent.Name); err != nil {
+	if err := core.ValidateName(name); err != nil {
 		return core.Entity{}, err
 	}
-	ent.Partitions = 1
-	if ent.Settings.EnablePartitioning {
+	ent := core.Entity{Kind: kind, Name: name, Settings: s, Partitions: 1}
+	if s.EnablePartitioning {
 		ent.Partitions = b.options.PartitionCount
 	}
 	return b.create(ctx, id, ent)
 }
 
-// CreateSubscription implements core.Admin. A first rule without a name gets the name of the
-// default rule.
-func (b *Broker) CreateSubscription(ctx context.Context, id core.Identity, name string, s core.Settings, first *core.Rule) (core.Entity, error) {
+func (b *Broker) createSubscription(ctx context.Context, id core.Identity, name string, s core.Settings, first *core.Rule) (core.Entity, error) {
 	name, err := managed(id, name)
 	if err != nil {
 		return core.Entity{}, err

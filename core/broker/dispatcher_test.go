@@ -501,7 +501,7 @@ func TestReceiversAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New(memory.New(memory.Options{}), Options{Namespace: "ns", MaxReceivers: 2})
 		defer b.stop()
-		if _, err := b.CreateQueue(t.Context(), root, "q", core.DefaultSettings(core.Queue)); err != nil {
+		if _, err := b.CreateEntity(t.Context(), root, core.Queue, "q", core.DefaultSettings(core.Queue), nil); err != nil {
 			t.Fatal(err)
 		}
 		for i, want := range []core.Code{"", "", core.QuotaExceeded} {

@@ -550,18 +550,18 @@ func TestAnEntityForwardsOnlyToAnotherThatTakesMessages(t *testing.T) {
 		} {
 			s := core.DefaultSettings(core.Queue)
 			change(&s)
-			if _, err := b.CreateQueue(t.Context(), root, "new", s); !errors.Is(err, core.InvalidArgument) || core.TextOf(err) != want {
+			if _, err := b.CreateEntity(t.Context(), root, core.Queue, "new", s, nil); !errors.Is(err, core.InvalidArgument) || core.TextOf(err) != want {
 				t.Errorf("got %v, want %s", err, want)
 			}
 		}
 		local := core.Identity{{Rights: core.AllRights, Scope: "mine"}}
 		s := core.DefaultSettings(core.Queue)
 		s.ForwardTo = "q"
-		if _, err := b.CreateQueue(t.Context(), local, "mine", s); !errors.Is(err, core.Unauthorized) {
+		if _, err := b.CreateEntity(t.Context(), local, core.Queue, "mine", s, nil); !errors.Is(err, core.Unauthorized) {
 			t.Errorf("without Send on the destination: got %v", err)
 		}
 		s.AutoDeleteOnIdle = 10 * time.Minute
-		ent, err := b.CreateQueue(t.Context(), root, "mine", s)
+		ent, err := b.CreateEntity(t.Context(), root, core.Queue, "mine", s, nil)
 		if err != nil || ent.Settings.AutoDeleteOnIdle != 10*time.Minute || ent.Settings.ForwardTo != "q" {
 			t.Errorf("got %+v, %v, want a queue that is deleted when idle", ent.Settings, err)
 		}
@@ -594,7 +594,7 @@ func TestASubscriptionThatForwardsIsNotDeletedWhenIdle(t *testing.T) {
 		b.createTopic(t, "t")
 		s := core.DefaultSettings(core.Subscription)
 		s.ForwardTo, s.AutoDeleteOnIdle = "q", 10*time.Minute
-		made, err := b.CreateSubscription(t.Context(), root, "t/Subscriptions/s", s, nil)
+		made, err := b.CreateEntity(t.Context(), root, core.Subscription, "t/Subscriptions/s", s, nil)
 		if err != nil || made.Settings.AutoDeleteOnIdle != core.Forever {
 			t.Errorf("got %+v, %v", made.Settings, err)
 		}
@@ -654,7 +654,7 @@ func TestAForeignHostIsNotTakenForThisNamespace(t *testing.T) {
 	t.Parallel()
 	b := New(memory.New(memory.Options{}), Options{Namespace: "ns", Answers: func(host string) bool { return host == "bus.example" }})
 	t.Cleanup(b.stop)
-	if err := made(b.CreateQueue(t.Context(), root, "q", core.DefaultSettings(core.Queue))); err != nil {
+	if err := made(b.CreateEntity(t.Context(), root, core.Queue, "q", core.DefaultSettings(core.Queue), nil)); err != nil {
 		t.Fatal(err)
 	}
 	called := core.WithHosts(t.Context(), []string{"Gateway:5671"})
@@ -670,7 +670,7 @@ func TestAForeignHostIsNotTakenForThisNamespace(t *testing.T) {
 	} {
 		s := core.DefaultSettings(core.Queue)
 		s.ForwardTo, s.ForwardDeadLetteredMessagesTo = c.given, c.given
-		got, err := b.CreateQueue(called, root, fmt.Sprint("from", i), s)
+		got, err := b.CreateEntity(called, root, core.Queue, fmt.Sprint("from", i), s, nil)
 		if c.kept == "" {
 			if !errors.Is(err, core.InvalidArgument) {
 				t.Errorf("%s: got %v, want a refusal", c.given, err)

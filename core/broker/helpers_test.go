@@ -89,7 +89,7 @@ func (b *started) create(t *testing.T, name string, change ...func(*core.Setting
 	for _, c := range change {
 		c(&s)
 	}
-	ent, err := b.CreateQueue(t.Context(), root, name, s)
+	ent, err := b.CreateEntity(t.Context(), root, core.Queue, name, s, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -32,7 +31,7 @@ func TestLimitsHoldToTheLast(t *testing.T) {
 		return func(t *testing.T, b *Broker, n int) error {
 			s := core.DefaultSettings(core.Queue)
 			change(&s, n)
-			return made(b.CreateQueue(t.Context(), root, "made", s))
+			return made(b.CreateEntity(t.Context(), root, core.Queue, "made", s, nil))
 		}
 	}
 	message := func(make func(n int) *core.Message) func(*testing.T, *Broker, int) error {
@@ -77,10 +76,10 @@ func TestLimitsHoldToTheLast(t *testing.T) {
 		{"MaxMessageSizeInKilobytes", []string{"standard"}, 256, false, queue(func(s *core.Settings, n int) { s.MaxMessageSizeInKilobytes = int64(n) }), core.OutOfRange},
 		{"MaxMessageSizeInKilobytes", []string{"premium"}, 102400, false, queue(func(s *core.Settings, n int) { s.MaxMessageSizeInKilobytes = int64(n) }), core.OutOfRange},
 		{"name of a queue", any, 260, false, func(t *testing.T, b *Broker, n int) error {
-			return made(b.CreateQueue(t.Context(), root, strings.Repeat("q", n), core.DefaultSettings(core.Queue)))
+			return made(b.CreateEntity(t.Context(), root, core.Queue, strings.Repeat("q", n), core.DefaultSettings(core.Queue), nil))
 		}, core.InvalidArgument},
 		{"name of a subscription", any, 50, false, func(t *testing.T, b *Broker, n int) error {
-			return made(b.CreateSubscription(t.Context(), root, "t/Subscriptions/"+strings.Repeat("s", n), core.DefaultSettings(core.Subscription), nil))
+			return made(b.CreateEntity(t.Context(), root, core.Subscription, "t/Subscriptions/"+strings.Repeat("s", n), core.DefaultSettings(core.Subscription), nil))
 		}, core.InvalidArgument},
 		{"name of a rule", any, 50, false, rule(func(n int) core.Rule { return core.Rule{Name: strings.Repeat("r", n), Filter: all} }), core.InvalidArgument},
 		{"SQL filter", any, 1024, false, rule(func(n int) core.Rule {
@@ -131,13 +130,13 @@ func TestLimitsHoldToTheLast(t *testing.T) {
 			s := core.DefaultSettings(core.Queue)
 			s.EnablePartitioning = true
 			for i := range n - 1 {
-				if err := made(b.CreateQueue(t.Context(), root, fmt.Sprint("partitioned", i), s)); err != nil {
+				if err := made(b.CreateEntity(t.Context(), root, core.Queue, fmt.Sprint("partitioned", i), s, nil)); err != nil {
 					t.Fatal(err)
 				}
 			}
 			s = core.DefaultSettings(core.Topic)
 			s.EnablePartitioning = true
-			return made(b.CreateTopic(t.Context(), root, "last", s))
+			return made(b.CreateEntity(t.Context(), root, core.Topic, "last", s, nil))
 		}, core.QuotaExceeded},
 		{"receivers", any, 5000, false, func(t *testing.T, b *Broker, n int) error {
 			for range n {
@@ -212,7 +211,7 @@ func TestWhatIsLargerThanTheTierTakesWhatTheTierTakes(t *testing.T) {
 	b := strict(t, core.Limits{})
 	s := core.DefaultSettings(core.Queue)
 	s.MaxMessageSizeInKilobytes = 1024
-	if err := made(b.CreateQueue(t.Context(), root, "q", s)); err != nil {
+	if err := made(b.CreateEntity(t.Context(), root, core.Queue, "q", s, nil)); err != nil {
 		t.Fatal(err)
 	}
 	limited := New(b.store, Options{Namespace: "ns", Limits: core.StandardLimits()})
@@ -231,13 +230,13 @@ func (b *Broker) furnish(t *testing.T) {
 	ctx, s := t.Context(), core.DefaultSettings(core.Queue)
 	with := func(change func(*core.Settings)) core.Settings { s := s; change(&s); return s }
 	errs := []error{
-		made(b.CreateQueue(ctx, root, "q", s)),
-		made(b.CreateQueue(ctx, root, "sessions", with(func(s *core.Settings) { s.RequiresSession = true }))),
-		made(b.CreateTopic(ctx, root, "t", core.DefaultSettings(core.Topic))),
-		made(b.CreateSubscription(ctx, root, "t/Subscriptions/s", core.DefaultSettings(core.Subscription), nil)),
+		made(b.CreateEntity(ctx, root, core.Queue, "q", s, nil)),
+		made(b.CreateEntity(ctx, root, core.Queue, "sessions", with(func(s *core.Settings) { s.RequiresSession = true }), nil)),
+		made(b.CreateEntity(ctx, root, core.Topic, "t", core.DefaultSettings(core.Topic), nil)),
+		made(b.CreateEntity(ctx, root, core.Subscription, "t/Subscriptions/s", core.DefaultSettings(core.Subscription), nil)),
 	}
 	if b.options.Limits.MaxMessageSizeKB > 256 {
-		errs = append(errs, made(b.CreateQueue(ctx, root, "large", with(func(s *core.Settings) { s.MaxMessageSizeInKilobytes = 1024 }))))
+		errs = append(errs, made(b.CreateEntity(ctx, root, core.Queue, "large", with(func(s *core.Settings) { s.MaxMessageSizeInKilobytes = 1024 }), nil)))
 	}
 	for _, err := range errs {
 		if err != nil {
@@ -303,8 +302,8 @@ func crowd(t *testing.T, b *Broker, n int) error {
 		}
 	}
 	for i := range n - there {
-		kind := [...]func(context.Context, core.Identity, string, core.Settings) (core.Entity, error){b.CreateQueue, b.CreateTopic}[i%2]
-		if err := made(kind(t.Context(), root, fmt.Sprint("e", there+i), core.DefaultSettings(core.Kind(i%2)))); err != nil {
+		kind := core.Kind(i % 2)
+		if err := made(b.CreateEntity(t.Context(), root, kind, fmt.Sprint("e", there+i), core.DefaultSettings(kind), nil)); err != nil {
 			return err
 		}
 	}

@@ -16,7 +16,7 @@ func BenchmarkListPage(b *testing.B) {
 			br := New(memory.New(memory.Options{}), Options{Namespace: "ns"})
 			b.Cleanup(br.stop)
 			for i := range queues {
-				if _, err := br.CreateQueue(b.Context(), root, fmt.Sprintf("q%05d", i), core.DefaultSettings(core.Queue)); err != nil {
+				if _, err := br.CreateEntity(b.Context(), root, core.Queue, fmt.Sprintf("q%05d", i), core.DefaultSettings(core.Queue), nil); err != nil {
 					b.Fatal(err)
 				}
 			}

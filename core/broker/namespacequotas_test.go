@@ -28,20 +28,20 @@ func TestANamespaceHoldsAsManyEntitiesAsItsQuota(t *testing.T) {
 	t.Parallel()
 	q := core.NamespaceQuotas{MaxEntities: 2}
 	b := withQuotas(t, &q)
-	if _, err := b.CreateQueue(t.Context(), root, "a", sized(1)); err != nil {
+	if _, err := b.CreateEntity(t.Context(), root, core.Queue, "a", sized(1), nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.CreateTopic(t.Context(), root, "b", core.DefaultSettings(core.Topic)); err != nil {
+	if _, err := b.CreateEntity(t.Context(), root, core.Topic, "b", core.DefaultSettings(core.Topic), nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.CreateQueue(t.Context(), root, "c", sized(1)); !errors.Is(err, core.QuotaExceeded) || !strings.Contains(core.TextOf(err), "'ns' has 2") {
+	if _, err := b.CreateEntity(t.Context(), root, core.Queue, "c", sized(1), nil); !errors.Is(err, core.QuotaExceeded) || !strings.Contains(core.TextOf(err), "'ns' has 2") {
 		t.Errorf("a third: got %v", err)
 	}
-	if _, err := b.CreateSubscription(t.Context(), root, core.SubscriptionPath("b", "s"), core.DefaultSettings(core.Subscription), nil); err != nil {
+	if _, err := b.CreateEntity(t.Context(), root, core.Subscription, core.SubscriptionPath("b", "s"), core.DefaultSettings(core.Subscription), nil); err != nil {
 		t.Errorf("a subscription, which does not count: %v", err)
 	}
 	q.MaxEntities = 3
-	if _, err := b.CreateQueue(t.Context(), root, "c", sized(1)); err != nil {
+	if _, err := b.CreateEntity(t.Context(), root, core.Queue, "c", sized(1), nil); err != nil {
 		t.Errorf("with a larger quota: %v", err)
 	}
 }
@@ -49,18 +49,18 @@ func TestANamespaceHoldsAsManyEntitiesAsItsQuota(t *testing.T) {
 func TestANamespacesEntitiesAreNoLargerTogetherThanItsQuota(t *testing.T) {
 	t.Parallel()
 	b := withQuotas(t, &core.NamespaceQuotas{MaxSizeMegabytes: 3000})
-	if _, err := b.CreateQueue(t.Context(), root, "a", sized(1024)); err != nil {
+	if _, err := b.CreateEntity(t.Context(), root, core.Queue, "a", sized(1024), nil); err != nil {
 		t.Fatal(err)
 	}
 	partitioned := sized(64) // 1024 together
 	partitioned.EnablePartitioning = true
-	if _, err := b.CreateQueue(t.Context(), root, "b", partitioned); err != nil {
+	if _, err := b.CreateEntity(t.Context(), root, core.Queue, "b", partitioned, nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.CreateQueue(t.Context(), root, "c", sized(953)); !errors.Is(err, core.QuotaExceeded) || !strings.Contains(core.TextOf(err), "others have 2048, and 953 more") {
+	if _, err := b.CreateEntity(t.Context(), root, core.Queue, "c", sized(953), nil); !errors.Is(err, core.QuotaExceeded) || !strings.Contains(core.TextOf(err), "others have 2048, and 953 more") {
 		t.Errorf("one MB too many: got %v", err)
 	}
-	if _, err := b.CreateQueue(t.Context(), root, "c", sized(952)); err != nil {
+	if _, err := b.CreateEntity(t.Context(), root, core.Queue, "c", sized(952), nil); err != nil {
 		t.Errorf("what is left: %v", err)
 	}
 	if _, err := b.UpdateEntity(t.Context(), root, "c", sized(953)); !errors.Is(err, core.QuotaExceeded) {
@@ -81,7 +81,7 @@ func TestTheSizeQuotaHoldsAgainstManyAtOnce(t *testing.T) {
 	b := withQuotas(t, &core.NamespaceQuotas{MaxSizeMegabytes: 500})
 	var all sync.WaitGroup
 	for i := range 20 {
-		all.Go(func() { _, _ = b.CreateQueue(t.Context(), root, "q"+string(rune('a'+i)), sized(100)) })
+		all.Go(func() { _, _ = b.CreateEntity(t.Context(), root, core.Queue, "q"+string(rune('a'+i)), sized(100), nil) })
 	}
 	all.Wait()
 	page, _, err := b.Entities(t.Context(), root, core.Listing{Kind: core.Queue}, 0, 100)

@@ -29,7 +29,7 @@ func BenchmarkSendThrough(b *testing.B) {
 				}
 				br := New(swallowing{memory.New(memory.Options{})}, Options{Namespace: "ns", Pipelines: []Pipeline{line}})
 				b.Cleanup(br.stop)
-				if _, err := br.CreateQueue(b.Context(), root, "q", core.DefaultSettings(core.Queue)); err != nil {
+				if _, err := br.CreateEntity(b.Context(), root, core.Queue, "q", core.DefaultSettings(core.Queue), nil); err != nil {
 					b.Fatal(err)
 				}
 				s, err := br.OpenSender(b.Context(), root, core.At("q"), nil)

@@ -164,13 +164,13 @@ func TestSettingsNameOnlyRemotesThatThereAre(t *testing.T) {
 			"hq:":         "ForwardTo is 'hq:': write REMOTE:ENTITY.",
 		} {
 			s.ForwardTo = to
-			if _, err := b.CreateQueue(t.Context(), root, "q", s); core.TextOf(err) != want {
+			if _, err := b.CreateEntity(t.Context(), root, core.Queue, "q", s, nil); core.TextOf(err) != want {
 				t.Errorf("%s: got %v, want %s", to, err, want)
 			}
 		}
 		s.ForwardTo = "hq:orders"
 		narrow := core.Identity{{Policy: "p", Rights: core.AllRights, Scope: "q"}}
-		if _, err := b.CreateQueue(t.Context(), narrow, "q", s); !errors.Is(err, core.Unauthorized) {
+		if _, err := b.CreateEntity(t.Context(), narrow, core.Queue, "q", s, nil); !errors.Is(err, core.Unauthorized) {
 			t.Errorf("with a grant for the queue alone: got %v, want %v", err, core.Unauthorized)
 		}
 		b.create(t, "q")

@@ -373,20 +373,20 @@ func TestNoOldMessageArrivesAfterAReset(t *testing.T) {
 		for _, c := range change {
 			c(&s)
 		}
-		if _, err := b.CreateQueue(ctx, root, name, s); err != nil {
+		if _, err := b.CreateEntity(ctx, root, core.Queue, name, s, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
 	create("end", partitioned)
 	create("dead")
 	create("three", forwardTo("end"))
-	if _, err := b.CreateTopic(ctx, root, "topic", core.DefaultSettings(core.Topic)); err != nil {
+	if _, err := b.CreateEntity(ctx, root, core.Topic, "topic", core.DefaultSettings(core.Topic), nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"x", "y"} {
 		s := core.DefaultSettings(core.Subscription)
 		s.ForwardTo = "three"
-		if _, err := b.CreateSubscription(ctx, root, core.SubscriptionPath("topic", name), s, nil); err != nil {
+		if _, err := b.CreateEntity(ctx, root, core.Subscription, core.SubscriptionPath("topic", name), s, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

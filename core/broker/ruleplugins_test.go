@@ -107,7 +107,7 @@ func TestARuleThatAsksAnUnknownPluginIsRefused(t *testing.T) {
 
 func createWith(t *testing.T, b *started, r core.Rule) error {
 	t.Helper()
-	return errorOf(b.CreateSubscription(t.Context(), root, core.SubscriptionPath("t", "s2"), core.DefaultSettings(core.Subscription), &r))
+	return errorOf(b.CreateEntity(t.Context(), root, core.Subscription, core.SubscriptionPath("t", "s2"), core.DefaultSettings(core.Subscription), &r))
 }
 
 func TestWithoutAPluginThatRulesAsk(t *testing.T) {

@@ -152,7 +152,7 @@ type harvest struct {
 
 func newHarvest(t *testing.T, store core.Store, schedules int) *harvest {
 	h := &harvest{T: t, store: store, admin: New(store, Options{Namespace: "ns"}), schedules: schedules, seen: map[string]int{}}
-	if _, err := h.admin.CreateQueue(t.Context(), root, "q", core.DefaultSettings(core.Queue)); err != nil {
+	if _, err := h.admin.CreateEntity(t.Context(), root, core.Queue, "q", core.DefaultSettings(core.Queue), nil); err != nil {
 		t.Fatal(err)
 	}
 	for i := range schedules {

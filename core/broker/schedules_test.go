@@ -85,10 +85,10 @@ func TestSchedulesSendToEachKindOfEntity(t *testing.T) {
 		b.create(t, "partitioned", partitioned)
 		b.create(t, "unique", partitioned, func(s *core.Settings) { s.RequiresDuplicateDetection = true })
 		b.create(t, "sessions", func(s *core.Settings) { s.RequiresSession = true })
-		if _, err := b.CreateTopic(t.Context(), root, "topic", core.DefaultSettings(core.Topic)); err != nil {
+		if _, err := b.CreateEntity(t.Context(), root, core.Topic, "topic", core.DefaultSettings(core.Topic), nil); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := b.CreateSubscription(t.Context(), root, "topic/Subscriptions/all", core.DefaultSettings(core.Subscription), nil); err != nil {
+		if _, err := b.CreateEntity(t.Context(), root, core.Subscription, "topic/Subscriptions/all", core.DefaultSettings(core.Subscription), nil); err != nil {
 			t.Fatal(err)
 		}
 		for _, name := range []string{"partitioned", "unique", "sessions", "topic"} {

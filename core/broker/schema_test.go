@@ -196,7 +196,7 @@ func TestAnEntityWithoutASchemaPaysNothing(t *testing.T) {
 	allocations := func(o Options) float64 {
 		b := New(swallowing{memory.New(memory.Options{})}, o)
 		defer b.stop()
-		if _, err := b.CreateQueue(t.Context(), root, "q", core.DefaultSettings(core.Queue)); err != nil {
+		if _, err := b.CreateEntity(t.Context(), root, core.Queue, "q", core.DefaultSettings(core.Queue), nil); err != nil {
 			t.Fatal(err)
 		}
 		s, err := b.OpenSender(t.Context(), root, core.At("q"), nil)

@@ -14,7 +14,7 @@ func benchSessionful(b *testing.B, partitioned bool) *Broker {
 	b.Cleanup(br.stop)
 	s := core.DefaultSettings(core.Queue)
 	s.RequiresSession, s.EnablePartitioning = true, partitioned
-	if _, err := br.CreateQueue(b.Context(), root, "q", s); err != nil {
+	if _, err := br.CreateEntity(b.Context(), root, core.Queue, "q", s, nil); err != nil {
 		b.Fatal(err)
 	}
 	return br

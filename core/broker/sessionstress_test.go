@@ -49,7 +49,7 @@ func stressInSessions(t *testing.T, partitions bool) {
 	defer cancel()
 	settings := core.DefaultSettings(core.Queue)
 	settings.RequiresSession, settings.EnablePartitioning, settings.MaxDeliveryCount = true, partitions, 2000
-	if _, err := b.CreateQueue(ctx, root, "q", settings); err != nil {
+	if _, err := b.CreateEntity(ctx, root, core.Queue, "q", settings, nil); err != nil {
 		t.Fatal(err)
 	}
 	s := &stressed{b: b}

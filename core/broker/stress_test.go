@@ -41,7 +41,7 @@ func stress(t *testing.T, mode core.ReceiveMode, partitions bool) {
 	defer cancel()
 	s := core.DefaultSettings(core.Queue)
 	s.EnablePartitioning = partitions
-	if _, err := b.CreateQueue(ctx, root, "q", s); err != nil {
+	if _, err := b.CreateEntity(ctx, root, core.Queue, "q", s, nil); err != nil {
 		t.Fatal(err)
 	}
 

@@ -73,7 +73,7 @@ func TestASubscriptionIsRefusedBeforeAnythingIsStored(t *testing.T) {
 			{"q/Subscriptions/new", nil, core.NotFound, "The messaging entity 'q' could not be found."},
 			{"T/subscriptions/TAKEN", nil, core.AlreadyExists, "The messaging entity 'ns:Topic:t|TAKEN' already exists."},
 		} {
-			_, err := b.CreateSubscription(t.Context(), root, c.name, core.DefaultSettings(core.Subscription), c.rule)
+			_, err := b.CreateEntity(t.Context(), root, core.Subscription, c.name, core.DefaultSettings(core.Subscription), c.rule)
 			if core.CodeOf(err) != c.code || !strings.HasPrefix(core.TextOf(err), c.text) {
 				t.Errorf("%s: got %v, want %s: %s…", c.name, err, c.code, c.text)
 			}
@@ -82,11 +82,7 @@ func TestASubscriptionIsRefusedBeforeAnythingIsStored(t *testing.T) {
 			t.Errorf("there are %v, %v, want only the one", subs, err)
 		}
 		for name, kind := range map[string]core.Kind{"T": core.Queue, "Q": core.Topic} {
-			create := b.CreateQueue
-			if kind == core.Topic {
-				create = b.CreateTopic
-			}
-			if _, err := create(t.Context(), root, name, core.DefaultSettings(kind)); !errors.Is(err, core.AlreadyExists) || !strings.HasPrefix(core.TextOf(err), "Conflict. ") {
+			if _, err := b.CreateEntity(t.Context(), root, kind, name, core.DefaultSettings(kind), nil); !errors.Is(err, core.AlreadyExists) || !strings.HasPrefix(core.TextOf(err), "Conflict. ") {
 				t.Errorf("a %s of a taken name: got %v", kind, err)
 			}
 		}
@@ -105,15 +101,15 @@ func TestSettingsThatAKindDoesNotHaveKeepTheirDefaults(t *testing.T) {
 			EnableSubscriptionPartitioning: true, MaxDeliveryCount: 3, Status: core.StatusActive, UserMetadata: "mine", AutoDeleteOnIdle: time.Hour,
 			IsAnonymousAccessible: true, AuthorizationRules: []core.AccessRule{{Name: "n", PrimaryKey: "k", Rights: core.Send}},
 		}
-		queue, err := b.CreateQueue(t.Context(), root, "q", all)
+		queue, err := b.CreateEntity(t.Context(), root, core.Queue, "q", all, nil)
 		if s := queue.Settings; err != nil || s.FilteringMessagesBeforePublishing || s.DeadLetteringOnFilterEvaluationExceptions || !s.RequiresSession || s.MaxDeliveryCount != 3 {
 			t.Errorf("queue: %+v, %v", s, err)
 		}
-		topic, err := b.CreateTopic(t.Context(), root, "t", all)
+		topic, err := b.CreateEntity(t.Context(), root, core.Topic, "t", all, nil)
 		if s := topic.Settings; err != nil || s.RequiresSession || s.LockDuration != time.Minute || s.MaxDeliveryCount != 10 || !s.FilteringMessagesBeforePublishing || !s.RequiresDuplicateDetection || s.DeadLetteringOnMessageExpiration {
 			t.Errorf("topic: %+v, %v", s, err)
 		}
-		sub, err := b.CreateSubscription(t.Context(), root, "t/Subscriptions/s", all, nil)
+		sub, err := b.CreateEntity(t.Context(), root, core.Subscription, "t/Subscriptions/s", all, nil)
 		if s := sub.Settings; err != nil || !s.RequiresSession || s.RequiresDuplicateDetection || s.MaxSizeInMegabytes != 1024 || s.IsAnonymousAccessible || s.AuthorizationRules != nil || s.MaxDeliveryCount != 3 {
 			t.Errorf("subscription: %+v, %v", s, err)
 		}
@@ -293,7 +289,7 @@ func TestTopicsHaveLimits(t *testing.T) {
 		if _, err := b.CreateRule(t.Context(), root, sub, core.Rule{Name: "true", Filter: core.Filter{Kind: core.TrueFilter}}); err != nil {
 			t.Errorf("another filter: got %v", err)
 		}
-		_, err := b.CreateSubscription(t.Context(), root, "t/Subscriptions/more", core.DefaultSettings(core.Subscription), nil)
+		_, err := b.CreateEntity(t.Context(), root, core.Subscription, "t/Subscriptions/more", core.DefaultSettings(core.Subscription), nil)
 		if !errors.Is(err, core.QuotaExceeded) {
 			t.Errorf("one subscription more: got %v", err)
 		}

@@ -19,7 +19,7 @@ func (b *started) createTopic(t *testing.T, name string, change ...func(*core.Se
 	for _, c := range change {
 		c(&s)
 	}
-	ent, err := b.CreateTopic(t.Context(), root, name, s)
+	ent, err := b.CreateEntity(t.Context(), root, core.Topic, name, s, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func (b *started) subscribe(t *testing.T, topic, name string, rules []core.Rule,
 	if len(rules) > 0 {
 		first = &rules[0]
 	}
-	if _, err := b.CreateSubscription(t.Context(), root, path, s, first); err != nil {
+	if _, err := b.CreateEntity(t.Context(), root, core.Subscription, path, s, first); err != nil {
 		t.Fatal(err)
 	}
 	for _, r := range rules[min(1, len(rules)):] {

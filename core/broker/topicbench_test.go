@@ -17,12 +17,12 @@ func benchTopic(b *testing.B, store core.Store, subscriptions int, rule func(i i
 	b.Helper()
 	br := New(store, Options{Namespace: "ns"})
 	b.Cleanup(br.stop)
-	if _, err := br.CreateTopic(b.Context(), root, "t", core.DefaultSettings(core.Topic)); err != nil {
+	if _, err := br.CreateEntity(b.Context(), root, core.Topic, "t", core.DefaultSettings(core.Topic), nil); err != nil {
 		b.Fatal(err)
 	}
 	for i := range subscriptions {
 		r := rule(i)
-		if _, err := br.CreateSubscription(b.Context(), root, core.SubscriptionPath("t", fmt.Sprint("s", i)), core.DefaultSettings(core.Subscription), &r); err != nil {
+		if _, err := br.CreateEntity(b.Context(), root, core.Subscription, core.SubscriptionPath("t", fmt.Sprint("s", i)), core.DefaultSettings(core.Subscription), &r); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -120,7 +120,7 @@ func BenchmarkForwardChain(b *testing.B) {
 	for i, to := range []string{"", "q0", "q1", "q2"} {
 		s := core.DefaultSettings(core.Queue)
 		s.ForwardTo = to
-		if _, err := br.CreateQueue(ctx, root, fmt.Sprint("q", i), s); err != nil {
+		if _, err := br.CreateEntity(ctx, root, core.Queue, fmt.Sprint("q", i), s, nil); err != nil {
 			b.Fatal(err)
 		}
 	}

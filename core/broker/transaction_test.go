@@ -102,11 +102,11 @@ func TestTransactionReachesOtherEntities(t *testing.T) {
 
 func TestTransactionPublishes(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *started) {
-		if _, err := b.CreateTopic(t.Context(), root, "news", core.DefaultSettings(core.Topic)); err != nil {
+		if _, err := b.CreateEntity(t.Context(), root, core.Topic, "news", core.DefaultSettings(core.Topic), nil); err != nil {
 			t.Fatal(err)
 		}
 		sub := core.SubscriptionPath("news", "all")
-		if _, err := b.CreateSubscription(t.Context(), root, sub, core.DefaultSettings(core.Subscription), nil); err != nil {
+		if _, err := b.CreateEntity(t.Context(), root, core.Subscription, sub, core.DefaultSettings(core.Subscription), nil); err != nil {
 			t.Fatal(err)
 		}
 		in := b.receive(t, sub, core.PeekLock, 10)

@@ -367,8 +367,11 @@ func TestWhatGivesMemoryBackIsNeverRefused(t *testing.T) {
 			"cancel": {fair.Full + 1, func() error { return front.Cancel(t.Context(), nil, core.Address{}, nil) }},
 			"purge":  {fair.Full + 1, func() error { _, err := front.Purge(t.Context(), nil, core.Address{}, time.Time{}, 1); return err }},
 			"delete": {fair.Full + 1, func() error { return front.DeleteEntity(t.Context(), nil, "q") }},
-			"create": {fair.Tight, func() error { _, err := front.CreateQueue(t.Context(), nil, "q", core.Settings{}); return err }},
-			"peek":   {fair.Full, func() error { _, err := front.Peek(t.Context(), nil, core.Address{}, 1, 1); return err }},
+			"create": {fair.Tight, func() error {
+				_, err := front.CreateEntity(t.Context(), nil, core.Queue, "q", core.Settings{}, nil)
+				return err
+			}},
+			"peek": {fair.Full, func() error { _, err := front.Peek(t.Context(), nil, core.Address{}, 1, 1); return err }},
 			"send": {fair.Tight, func() error {
 				g.Set(fair.Normal)
 				s, err := front.OpenSender(t.Context(), nil, core.Address{}, nil)
@@ -404,7 +407,7 @@ func (idle) Purge(context.Context, core.Identity, core.Address, time.Time, int) 
 	return 0, nil
 }
 func (idle) DeleteEntity(context.Context, core.Identity, string) error { return nil }
-func (idle) CreateQueue(context.Context, core.Identity, string, core.Settings) (core.Entity, error) {
+func (idle) CreateEntity(context.Context, core.Identity, core.Kind, string, core.Settings, *core.Rule) (core.Entity, error) {
 	return core.Entity{}, nil
 }
 

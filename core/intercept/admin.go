@@ -6,21 +6,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-func (f *Front) CreateQueue(ctx context.Context, id core.Identity, name string, settings core.Settings) (core.Entity, error) {
+func (f *Front) CreateEntity(ctx context.Context, id core.Identity, kind core.Kind, name string, settings core.Settings, first *core.Rule) (core.Entity, error) {
 	return ask(ctx, f, Manage, id, core.At(name), func(ctx context.Context, s *Space) (core.Entity, error) {
-		return s.Admin.CreateQueue(ctx, id, name, settings)
-	})
-}
-
-func (f *Front) CreateTopic(ctx context.Context, id core.Identity, name string, settings core.Settings) (core.Entity, error) {
-	return ask(ctx, f, Manage, id, core.At(name), func(ctx context.Context, s *Space) (core.Entity, error) {
-		return s.Admin.CreateTopic(ctx, id, name, settings)
-	})
-}
-
-func (f *Front) CreateSubscription(ctx context.Context, id core.Identity, name string, settings core.Settings, first *core.Rule) (core.Entity, error) {
-	return ask(ctx, f, Manage, id, core.At(name), func(ctx context.Context, s *Space) (core.Entity, error) {
-		return s.Admin.CreateSubscription(ctx, id, name, settings, first)
+		return s.Admin.CreateEntity(ctx, id, kind, name, settings, first)
 	})
 }
 

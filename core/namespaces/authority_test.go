@@ -169,11 +169,11 @@ func TestPoliciesOfEntitiesNeedAHost(t *testing.T) {
 	inBubble(t, func(t *testing.T, g *gateway) {
 		s := core.DefaultSettings(core.Queue)
 		s.AuthorizationRules = []core.AccessRule{{Name: "reader", PrimaryKey: "made-reader", Rights: core.Listen}}
-		if _, err := g.CreateQueue(t.Context(), g.create("made"), "q", s); err != nil {
+		if _, err := g.CreateEntity(t.Context(), g.create("made"), core.Queue, "q", s, nil); err != nil {
 			t.Fatal(err)
 		}
 		s.AuthorizationRules[0].PrimaryKey = "home-reader"
-		if _, err := g.CreateQueue(t.Context(), g.mustEnter("root", "home-key"), "q", s); err != nil {
+		if _, err := g.CreateEntity(t.Context(), g.mustEnter("root", "home-key"), core.Queue, "q", s, nil); err != nil {
 			t.Fatal(err)
 		}
 		for _, c := range []struct{ host, key, want string }{
@@ -284,7 +284,7 @@ func TestThePolicyOfAnEntityIsOfTheNamespaceThatItsTokenNames(t *testing.T) {
 		for _, id := range []core.Identity{g.create("made"), g.mustEnter("root", "home-key")} {
 			s := core.DefaultSettings(core.Queue)
 			s.AuthorizationRules = []core.AccessRule{{Name: "till", PrimaryKey: "key of " + id.Namespace(), Rights: core.Listen}}
-			if _, err := g.CreateQueue(t.Context(), id, "orders", s); err != nil {
+			if _, err := g.CreateEntity(t.Context(), id, core.Queue, "orders", s, nil); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -183,7 +183,7 @@ func TestGatewaysMayCreateDeleteAndUseAtOnce(t *testing.T) {
 				if id.NamespaceID() != made.ID {
 					t.Errorf("the key of %s %s opens %s (rotated: %v)", name, made.ID, id.NamespaceID(), rotated)
 				}
-				_, _ = other.CreateQueue(t.Context(), id, "q", core.DefaultSettings(core.Queue))
+				_, _ = other.CreateEntity(t.Context(), id, core.Queue, "q", core.DefaultSettings(core.Queue), nil)
 			}
 		})
 	}

@@ -151,7 +151,7 @@ func (g *gateway) create(name string) core.Identity {
 
 func (g *gateway) queue(id core.Identity, name string) {
 	g.tb.Helper()
-	if _, err := g.CreateQueue(g.tb.Context(), id, name, core.DefaultSettings(core.Queue)); err != nil {
+	if _, err := g.CreateEntity(g.tb.Context(), id, core.Queue, name, core.DefaultSettings(core.Queue), nil); err != nil {
 		g.tb.Fatalf("create the queue %s in %s: %v", name, id.Namespace(), err)
 	}
 }

@@ -178,7 +178,7 @@ func TestAChangeTakesEffectAtAllGateways(t *testing.T) {
 			if _, err := g.OpenSender(t.Context(), listens, core.At("q"), nil); !errors.Is(err, core.Unauthorized) {
 				t.Errorf("send without the right: got %v", err)
 			}
-			if _, err := g.CreateQueue(t.Context(), id, "r", core.DefaultSettings(core.Queue)); !errors.Is(err, core.QuotaExceeded) || !strings.Contains(core.TextOf(err), "'made'") {
+			if _, err := g.CreateEntity(t.Context(), id, core.Queue, "r", core.DefaultSettings(core.Queue), nil); !errors.Is(err, core.QuotaExceeded) || !strings.Contains(core.TextOf(err), "'made'") {
 				t.Errorf("a second queue: got %v", err)
 			}
 			g.send(g.mustEnter("sender", after.Policies[1].PrimaryKey), "q", "x")

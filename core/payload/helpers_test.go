@@ -102,7 +102,7 @@ func inBubble(t *testing.T, o Options, f func(h *house)) {
 		for name, sessions := range map[string]bool{"q": false, "s": true} {
 			s := core.DefaultSettings(core.Queue)
 			s.RequiresSession = sessions
-			if _, err := inner.CreateQueue(t.Context(), root, name, s); err != nil {
+			if _, err := inner.CreateEntity(t.Context(), root, core.Queue, name, s, nil); err != nil {
 				t.Fatal(err)
 			}
 		}

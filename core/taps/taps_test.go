@@ -36,7 +36,7 @@ func tappedWith(t *testing.T, memory *fair.Pool) (*taps.Taps, core.Broker) {
 		}
 	}()
 	t.Cleanup(func() { cancel(); <-done })
-	if _, err := b.CreateQueue(t.Context(), root, "q", core.DefaultSettings(core.Queue)); err != nil {
+	if _, err := b.CreateEntity(t.Context(), root, core.Queue, "q", core.DefaultSettings(core.Queue), nil); err != nil {
 		t.Fatal(err)
 	}
 	set := taps.New(time.Now, memory)

@@ -48,18 +48,10 @@ func described(k core.Kind, name string, changes []func(*core.Settings)) Entity 
 
 // create makes the entity in the namespace.
 func (b *Bus) create(ctx context.Context, e *Entity) (err error) {
-	admin := b.gateway.broker
-	switch e.kind {
-	case core.Queue:
-		_, err = admin.CreateQueue(ctx, b.identity, e.name, e.settings)
-	case core.Topic:
-		_, err = admin.CreateTopic(ctx, b.identity, e.name, e.settings)
-	default:
-		var first *core.Rule
-		if len(e.rules) > 0 {
-			first = &e.rules[0]
-		}
-		_, err = admin.CreateSubscription(ctx, b.identity, e.name, e.settings, first)
+	var first *core.Rule
+	if len(e.rules) > 0 {
+		first = &e.rules[0]
 	}
+	_, err = b.gateway.broker.CreateEntity(ctx, b.identity, e.kind, e.name, e.settings, first)
 	return err
 }

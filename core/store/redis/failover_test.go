@@ -78,7 +78,7 @@ func newOutage(t *testing.T, create func(b *broker.Broker) (core.Entity, error))
 func partitionedQueue(b *broker.Broker) (core.Entity, error) {
 	settings := core.DefaultSettings(core.Queue)
 	settings.EnablePartitioning = true
-	return b.CreateQueue(context.Background(), root, outageEntity, settings)
+	return b.CreateEntity(context.Background(), root, core.Queue, outageEntity, settings, nil)
 }
 
 // ownersOf are the masters of an entity's partitions.

@@ -40,10 +40,10 @@ func subscriptionOf(name string) string { return core.SubscriptionPath(outageEnt
 func partitionedTopic(b *broker.Broker) (core.Entity, error) {
 	settings := core.DefaultSettings(core.Topic)
 	settings.EnablePartitioning = true
-	topic, err := b.CreateTopic(context.Background(), root, outageEntity, settings)
+	topic, err := b.CreateEntity(context.Background(), root, core.Topic, outageEntity, settings, nil)
 	for _, name := range []string{"live", "kept"} {
 		if err == nil {
-			_, err = b.CreateSubscription(context.Background(), root, subscriptionOf(name), core.DefaultSettings(core.Subscription), nil)
+			_, err = b.CreateEntity(context.Background(), root, core.Subscription, subscriptionOf(name), core.DefaultSettings(core.Subscription), nil)
 		}
 	}
 	return topic, err
@@ -116,7 +116,7 @@ func (o *outage) refusesChanges() {
 	refused("update the topic", err)
 	_, err = b.UpdateEntity(ctx, root, subscriptionOf("live"), live.Settings)
 	refused("update a subscription", err)
-	_, err = b.CreateSubscription(ctx, root, subscriptionOf("new"), core.DefaultSettings(core.Subscription), nil)
+	_, err = b.CreateEntity(ctx, root, core.Subscription, subscriptionOf("new"), core.DefaultSettings(core.Subscription), nil)
 	refused("create a subscription", err)
 	refused("delete a subscription", b.DeleteEntity(ctx, root, subscriptionOf("kept")))
 	refused("delete the topic", b.DeleteEntity(ctx, root, outageEntity))
@@ -127,7 +127,7 @@ func (o *outage) refusesChanges() {
 	well := 0
 	const tries = 12
 	for i := range tries {
-		e, err := b.CreateTopic(ctx, root, fmt.Sprint("new", i), settings)
+		e, err := b.CreateEntity(ctx, root, core.Topic, fmt.Sprint("new", i), settings, nil)
 		if err != nil {
 			refused("create a topic", err)
 			continue
@@ -184,7 +184,7 @@ func (o *outage) keeps(name string) {
 func partitionedSessions(b *broker.Broker) (core.Entity, error) {
 	settings := core.DefaultSettings(core.Queue)
 	settings.EnablePartitioning, settings.RequiresSession = true, true
-	return b.CreateQueue(context.Background(), root, outageEntity, settings)
+	return b.CreateEntity(context.Background(), root, core.Queue, outageEntity, settings, nil)
 }
 
 // sendTo sends a message to a session, and returns its partition.

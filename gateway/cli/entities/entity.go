@@ -120,14 +120,7 @@ func (k *kind) create(environ []string, short string, first *ruleOptions) *cobra
 		if apply(&s); s.EnablePartitioning {
 			s.SupportOrdering = false // partitions have no common order
 		}
-		switch k.Kind {
-		case core.Queue:
-			_, err = m.CreateQueue(ctx, command.AnyIdentity, m.name(), s)
-		case core.Topic:
-			_, err = m.CreateTopic(ctx, command.AnyIdentity, m.name(), s)
-		default:
-			_, err = m.CreateSubscription(ctx, command.AnyIdentity, m.name(), s, rule)
-		}
+		_, err = m.CreateEntity(ctx, command.AnyIdentity, k.Kind, m.name(), s, rule)
 		return m.done(err, "created", k.word, m.name())
 	})
 	k.bind(c.Flags())

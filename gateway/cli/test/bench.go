@@ -61,7 +61,7 @@ func (n *benchNamespace) MakeQueues(ctx context.Context, names []string, session
 	settings := core.DefaultSettings(core.Queue)
 	settings.RequiresSession, settings.AutoDeleteOnIdle = sessions, benchIdle
 	for _, name := range names {
-		if _, err := client.CreateQueue(ctx, command.AnyIdentity, name, settings); err != nil {
+		if _, err := client.CreateEntity(ctx, command.AnyIdentity, core.Queue, name, settings, nil); err != nil {
 			return nil, errors.Join(n.target.Explain(err), remove(context.WithoutCancel(ctx)))
 		}
 		made = append(made, name)

@@ -38,7 +38,7 @@ func memoryBroker(t *testing.T, queues ...string) string {
 	for _, queue := range queues {
 		settings := core.DefaultSettings(core.Queue)
 		settings.RequiresSession = queue == "sessions"
-		if _, err := b.CreateQueue(t.Context(), core.Identity{{Policy: "root", Rights: core.AllRights}}, queue, settings); err != nil {
+		if _, err := b.CreateEntity(t.Context(), core.Identity{{Policy: "root", Rights: core.AllRights}}, core.Queue, queue, settings, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

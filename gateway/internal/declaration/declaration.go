@@ -171,12 +171,8 @@ func completeKeys(s *core.Settings, held []core.AccessRule) (made []string) {
 }
 
 func (d *declaration) make(ctx context.Context, w *wanted, settings core.Settings) error {
-	switch w.kind {
-	case core.Queue:
-		_, err := d.admin.CreateQueue(ctx, d.Identity, w.name, settings)
-		return err
-	case core.Topic:
-		_, err := d.admin.CreateTopic(ctx, d.Identity, w.name, settings)
+	if w.kind != core.Subscription {
+		_, err := d.admin.CreateEntity(ctx, d.Identity, w.kind, w.name, settings, nil)
 		return err
 	}
 	rules, err := w.compiled()
@@ -189,7 +185,7 @@ func (d *declaration) make(ctx context.Context, w *wanted, settings core.Setting
 	} else if w.rules != nil { // before this rule is deleted, it must not get anything either
 		first = &core.Rule{Name: core.DefaultRuleName, Filter: core.Filter{Kind: core.FalseFilter}}
 	}
-	if _, err := d.admin.CreateSubscription(ctx, d.Identity, w.name, settings, first); err != nil {
+	if _, err := d.admin.CreateEntity(ctx, d.Identity, core.Subscription, w.name, settings, first); err != nil {
 		return err
 	}
 	if len(rules) == 0 && w.rules != nil {

@@ -45,8 +45,8 @@ func (h *held) Entity(_ context.Context, _ core.Identity, name string) (core.Ent
 	return e, core.Runtime{}, nil
 }
 
-func (h *held) CreateQueue(_ context.Context, _ core.Identity, name string, s core.Settings) (core.Entity, error) {
-	e := core.Entity{Name: name, Kind: core.Queue, Settings: s}
+func (h *held) CreateEntity(_ context.Context, _ core.Identity, kind core.Kind, name string, s core.Settings, _ *core.Rule) (core.Entity, error) {
+	e := core.Entity{Name: name, Kind: kind, Settings: s}
 	h.entities[core.FoldName(name)] = e
 	return e, nil
 }

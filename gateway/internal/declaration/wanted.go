@@ -14,9 +14,7 @@ import (
 // Admin reads and changes a namespace. It is a part of core.Admin that a client of the management
 // API also has.
 type Admin interface {
-	CreateQueue(ctx context.Context, id core.Identity, name string, s core.Settings) (core.Entity, error)
-	CreateTopic(ctx context.Context, id core.Identity, name string, s core.Settings) (core.Entity, error)
-	CreateSubscription(ctx context.Context, id core.Identity, name string, s core.Settings, first *core.Rule) (core.Entity, error)
+	CreateEntity(ctx context.Context, id core.Identity, kind core.Kind, name string, s core.Settings, first *core.Rule) (core.Entity, error)
 	Entity(ctx context.Context, id core.Identity, name string) (core.Entity, core.Runtime, error)
 	Entities(ctx context.Context, id core.Identity, l core.Listing, skip, top int) ([]core.Entity, []core.Runtime, error)
 	UpdateEntity(ctx context.Context, id core.Identity, name string, s core.Settings) (core.Entity, error)

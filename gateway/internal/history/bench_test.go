@@ -36,7 +36,7 @@ func bench(b *testing.B, queues, busy int) {
 		}
 	}
 	for i := range queues {
-		if _, err := on.CreateQueue(ctx, root, fmt.Sprint("q", i), core.DefaultSettings(core.Queue)); err != nil {
+		if _, err := on.CreateEntity(ctx, root, core.Queue, fmt.Sprint("q", i), core.DefaultSettings(core.Queue), nil); err != nil {
 			b.Fatal(err)
 		}
 		send(i)

@@ -34,7 +34,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 
 func roundTrip(b *testing.B, admin core.Admin, br core.Broker, size int) {
 	ctx := b.Context()
-	if _, err := admin.CreateQueue(ctx, root, "q", core.DefaultSettings(core.Queue)); err != nil {
+	if _, err := admin.CreateEntity(ctx, root, core.Queue, "q", core.DefaultSettings(core.Queue), nil); err != nil {
 		b.Fatal(err)
 	}
 	s, err := br.OpenSender(ctx, root, core.At("q"), nil)

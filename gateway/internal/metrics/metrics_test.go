@@ -113,7 +113,7 @@ func (r *rig) create(t testing.TB, name string, change ...func(*core.Settings)) 
 	for _, c := range change {
 		c(&s)
 	}
-	if _, err := r.CreateQueue(context.Background(), root, name, s); err != nil {
+	if _, err := r.CreateEntity(context.Background(), root, core.Queue, name, s, nil); err != nil {
 		t.Fatal(err)
 	}
 }

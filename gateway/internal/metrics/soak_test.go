@@ -40,7 +40,7 @@ func (r *rig) entitiesOfSoak(t *testing.T) {
 	r.create(t, "graves", expires) // once more, with the same time to live
 	r.create(t, "bury", expires, func(s *core.Settings) { s.ForwardDeadLetteredMessagesTo = "graves" })
 	r.create(t, "brief", expires)
-	if _, err := r.CreateTopic(t.Context(), root, "topic", core.DefaultSettings(core.Topic)); err != nil {
+	if _, err := r.CreateEntity(t.Context(), root, core.Topic, "topic", core.DefaultSettings(core.Topic), nil); err != nil {
 		t.Fatal(err)
 	}
 	for name, change := range map[string]func(*core.Settings){
@@ -54,7 +54,7 @@ func (r *rig) entitiesOfSoak(t *testing.T) {
 		if name == "some" {
 			rule = &core.Rule{Name: "some", Filter: core.Filter{Kind: core.SQLFilter, SQL: "sys.Label = 'odd'"}}
 		}
-		if _, err := r.CreateSubscription(t.Context(), root, "topic/Subscriptions/"+name, s, rule); err != nil {
+		if _, err := r.CreateEntity(t.Context(), root, core.Subscription, "topic/Subscriptions/"+name, s, rule); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -47,7 +47,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 func roundTrip(b *testing.B, traces *tracing.Tracing, size int) {
 	ctx := b.Context()
 	inner := broker.New(traces.Store(memory.New(memory.Options{})), broker.Options{Namespace: "ns"})
-	if _, err := inner.CreateQueue(ctx, root, "q", core.DefaultSettings(core.Queue)); err != nil {
+	if _, err := inner.CreateEntity(ctx, root, core.Queue, "q", core.DefaultSettings(core.Queue), nil); err != nil {
 		b.Fatal(err)
 	}
 	front := intercept.New(&intercept.Space{Broker: inner}, traces.Protocol("bench")...)

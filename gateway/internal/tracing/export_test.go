@@ -48,7 +48,7 @@ func exporting(t *testing.T, o tracing.Options) (*tracing.Tracing, core.Broker) 
 		t.Fatal(err)
 	}
 	b := broker.New(traces.Store(memory.New(memory.Options{})), broker.Options{Namespace: "ns"})
-	if _, err := b.CreateQueue(t.Context(), root, "orders", core.DefaultSettings(core.Queue)); err != nil {
+	if _, err := b.CreateEntity(t.Context(), root, core.Queue, "orders", core.DefaultSettings(core.Queue), nil); err != nil {
 		t.Fatal(err)
 	}
 	return traces, intercept.New(&intercept.Space{Broker: b}, traces.Protocol("test")...)

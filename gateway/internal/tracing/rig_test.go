@@ -98,7 +98,7 @@ func (r *rig) queue(name string, change ...func(*core.Settings)) {
 	for _, c := range change {
 		c(&s)
 	}
-	if _, err := r.CreateQueue(r.Context(), root, name, s); err != nil {
+	if _, err := r.CreateEntity(r.Context(), root, core.Queue, name, s, nil); err != nil {
 		r.Fatal(err)
 	}
 }

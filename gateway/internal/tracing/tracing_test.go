@@ -365,12 +365,12 @@ func TestForwardingIsFollowed(t *testing.T) {
 	r := newRig(t, 0, nil)
 	r.queue("last")
 	topic := core.DefaultSettings(core.Topic)
-	if _, err := r.CreateTopic(t.Context(), root, "events", topic); err != nil {
+	if _, err := r.CreateEntity(t.Context(), root, core.Topic, "events", topic, nil); err != nil {
 		t.Fatal(err)
 	}
 	sub := core.DefaultSettings(core.Subscription)
 	sub.ForwardTo = "last"
-	if _, err := r.CreateSubscription(t.Context(), root, "events/Subscriptions/all", sub, nil); err != nil {
+	if _, err := r.CreateEntity(t.Context(), root, core.Subscription, "events/Subscriptions/all", sub, nil); err != nil {
 		t.Fatal(err)
 	}
 	r.queue("first", func(s *core.Settings) { s.ForwardTo = "events" })
