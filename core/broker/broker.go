@@ -16,6 +16,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/pause"
 	"github.com/crosstown-mq/crosstown/core/broker/internal/pipeline"
 	"github.com/crosstown-mq/crosstown/core/broker/internal/topics"
+	"github.com/crosstown-mq/crosstown/core/fair"
 )
 
 const (
@@ -89,6 +90,9 @@ type Options struct {
 	// Remotes are the brokers to which messages can be forwarded, by name. ForwardTo is then
 	// REMOTE:ENTITY.
 	Remotes map[string]core.Remote
+	// Memory is the memory for messages in progress, from which copies for subscriptions take a part
+	// until they are stored. If it is nil, the copies are not limited.
+	Memory *fair.Pool
 }
 
 // Selected are settings of entities by name that can change while the broker runs. Of each kind,
@@ -219,7 +223,7 @@ func New(store core.Store, o Options) *Broker {
 	}
 	b.refusals = &entity.Refusals{Host: o.Host, Namespace: b.name, Log: b.log}
 	b.policy = &entity.Policy{Store: store, Limits: o.Limits, Histories: o.Histories}
-	b.evaluator = &topics.Evaluator{Plugins: topics.NewPlugins(o.Filters), Body: o.Body, Now: store.Now, Log: b.log}
+	b.evaluator = &topics.Evaluator{Plugins: topics.NewPlugins(o.Filters), Body: o.Body, Namespace: o.Namespace, Memory: o.Memory, Now: store.Now, Log: b.log}
 	b.base, b.cancel = context.WithCancel(context.Background())
 	b.selected.Store(&o.Selected)
 	b.delivery = &delivery.Shared{

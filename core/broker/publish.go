@@ -16,33 +16,54 @@ const publishTries = 8
 
 var errChanging = core.Refuse(core.Busy, "The subscriptions of the topic are changing. Please wait and try again.")
 
-// publishAs publishes groups to a partition of the topic. publications evaluates the groups from
-// first on for a subscription set; it is called again when the store knows a later version.
-func (e *entry) publishAs(ctx context.Context, p core.Partition, n int, publications func(a *topics.Subscriptions, first int) ([][]core.Publication, error)) []core.Appended {
+// publishAs publishes n groups to a partition of the topic. begin begins the evaluation of the groups
+// from first on for a subscription set; it is called again when the store knows a later version.
+func (e *entry) publishAs(ctx context.Context, p core.Partition, n int, begin func(a *topics.Subscriptions, first int) (*topics.Evaluation, error)) []core.Appended {
 	var answers []core.Appended
 	for range publishTries {
 		a, err := e.subscriptions(ctx)
 		if err != nil {
 			return append(answers, failed(n-len(answers), err)...)
 		}
-		groups, err := publications(a, len(answers))
-		if err != nil {
-			return append(answers, failed(n-len(answers), err)...)
+		x, err := begin(a, len(answers))
+		for err == nil && len(answers) < n {
+			answers, err = publishNext(ctx, p, a.Version, x, answers)
 		}
-		got := p.Publish(ctx, a.Version, groups)
-		done := 0
-		for done < len(got) && core.CodeOf(got[done].Err) != core.Conflict {
-			done++
-		}
-		if done == n { // the usual case
-			return got
-		}
-		if answers = append(answers, got[:done]...); len(answers) == n {
+		switch {
+		case err == nil:
 			return answers
+		case core.CodeOf(err) != core.Conflict:
+			return append(answers, failed(n-len(answers), err)...)
 		}
 		e.topic.NoteOutdated(a)
 	}
 	return append(answers, failed(n-len(answers), errChanging)...)
+}
+
+// publishNext publishes the next groups and appends their answers. The error is that of the groups
+// that follow: they may not be stored if one before them may be sent again.
+func publishNext(ctx context.Context, p core.Partition, version int64, x *topics.Evaluation, answers []core.Appended) ([]core.Appended, error) {
+	groups, err := x.Next(ctx)
+	if err != nil {
+		return answers, err
+	}
+	defer x.Release()
+	got := p.Publish(ctx, version, groups)
+	for i := range got {
+		if core.CodeOf(got[i].Err) == core.Conflict {
+			return append(answers, got[:i]...), got[i].Err
+		}
+	}
+	last := got[len(got)-1].Err
+	if answers == nil { // the usual case
+		answers = got
+	} else {
+		answers = append(answers, got...)
+	}
+	if code := core.CodeOf(last); code.Retriable() || code == core.NotFound {
+		return answers, core.CertainlyNotDone(last)
+	}
+	return answers, nil
 }
 
 // subscriptions returns the subscriptions of the topic.
@@ -63,8 +84,8 @@ func (e *entry) publish(ctx context.Context, trail *audit.Trail, v *entity.View,
 }
 
 func (e *entry) publishOnce(ctx context.Context, trail *audit.Trail, v *entity.View, partition uint16, groups [][]*core.Message) []core.Appended {
-	return e.publishAs(ctx, v.Queues[core.Main][partition], len(groups), func(a *topics.Subscriptions, first int) ([][]core.Publication, error) {
-		return e.b.evaluator.Publications(ctx, a, v, partition, groups[first:], trail)
+	return e.publishAs(ctx, v.Queues[core.Main][partition], len(groups), func(a *topics.Subscriptions, first int) (*topics.Evaluation, error) {
+		return e.b.evaluator.Begin(ctx, a, v, partition, groups[first:], trail)
 	})
 }
 
@@ -130,8 +151,8 @@ func (e *entry) PublishDue(ctx context.Context, p core.Partition, ds []core.Deli
 	v := e.View()
 	trail := e.audit.Begin(core.Party{}, "")
 	judged := e.b.store.Now()
-	answers := e.publishAs(ctx, p, len(ds), func(a *topics.Subscriptions, first int) ([][]core.Publication, error) {
-		return e.b.evaluator.Due(ctx, a, v, p.Index, ds[first:], trail)
+	answers := e.publishAs(ctx, p, len(ds), func(a *topics.Subscriptions, first int) (*topics.Evaluation, error) {
+		return e.b.evaluator.BeginDue(ctx, a, v, p.Index, ds[first:], trail)
 	})
 	for i := range answers {
 		if answers[i].Err == nil {

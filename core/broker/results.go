@@ -120,12 +120,15 @@ func (e *entry) tryCommit(ctx context.Context, trail *audit.Trail, v *entity.Vie
 			return nil, err
 		}
 		w.Version = a.Version
-		if !w.Reserve.IsZero() {
-			w.Publications = entity.WithoutCopies(ms)
-		} else if w.Publications, err = e.publicationsExcept(ctx, trail, a, v, p.Index, ms, w.Effects); err != nil {
-			return nil, err
+		w.Publications = entity.WithoutCopies(ms)
+		var x *topics.Evaluation
+		if w.Reserve.IsZero() {
+			if x, err = e.evaluateExcept(ctx, trail, a, v, p.Index, w.Publications, w.Effects); err != nil {
+				return nil, err
+			}
 		}
 		numbers, err := p.Commit(ctx, w)
+		x.Release()
 		if core.CodeOf(err) != core.Conflict {
 			return numbers, err
 		}
@@ -134,30 +137,33 @@ func (e *entry) tryCommit(ctx context.Context, trail *audit.Trail, v *entity.Vie
 	return nil, errChanging
 }
 
-// publicationsExcept is publications for one group, without copies of the messages that effects
-// replace.
-func (e *entry) publicationsExcept(ctx context.Context, trail *audit.Trail, a *topics.Subscriptions, v *entity.View, partition uint16, ms []*core.Message, effects []core.Effect) ([]core.Publication, error) {
-	made := entity.WithoutCopies(ms)
-	staying := make([]*core.Message, 0, len(ms))
-	places := make([]int, 0, len(ms))
+// evaluateExcept adds the copies to publications of one group, except for messages that effects
+// replace. The caller must release the returned evaluation.
+func (e *entry) evaluateExcept(ctx context.Context, trail *audit.Trail, a *topics.Subscriptions, v *entity.View, partition uint16, made []core.Publication, effects []core.Effect) (*topics.Evaluation, error) {
+	staying := make([]*core.Message, 0, len(made))
+	places := make([]int, 0, len(made))
 	next := 0
-	for i, m := range ms {
+	for i := range made {
 		for next < len(effects) && effects[next].Of < i {
 			next++
 		}
 		if next < len(effects) && effects[next].Of == i && effects[next].Instead {
 			continue
 		}
-		staying, places = append(staying, m), append(places, i)
+		staying, places = append(staying, made[i].Message), append(places, i)
 	}
-	groups, err := e.b.evaluator.Publications(ctx, a, v, partition, [][]*core.Message{staying}, trail)
+	x, err := e.b.evaluator.Begin(ctx, a, v, partition, [][]*core.Message{staying}, trail)
 	if err != nil {
 		return nil, err
 	}
-	for i, x := range groups[0] {
-		made[places[i]] = x
+	groups, err := x.Next(ctx)
+	if err != nil {
+		return nil, err
 	}
-	return made, nil
+	for i, p := range groups[0] {
+		made[places[i]] = p
+	}
+	return x, nil
 }
 
 // runPipeline passes messages that are to be sent to partitions through the pipeline. The batches

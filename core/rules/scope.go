@@ -93,6 +93,7 @@ type scope struct {
 	draft   *draft   // set while an action runs: then user properties are looked up there
 	fault   *fault   // the first thing that went wrong
 	work    int      // what evaluation has cost so far, as spend has it
+	ended   bool     // Facts.Changed has ended the evaluation
 	served  []uint64 // bits by subscription, set once it has its plain copy; for Set.Match
 
 	body     any  // the decoded body, if readable

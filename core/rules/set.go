@@ -224,6 +224,9 @@ func (s *Set) lookUp(dst []Copy, sc *scope, sh *shape) []Copy {
 
 // try evaluates a candidate's filter and appends the result.
 func (s *scope) try(dst []Copy, c *candidate) []Copy {
+	if s.ended {
+		return dst
+	}
 	word, bit := c.sub/64, uint64(1)<<(c.sub%64)
 	plain := !c.rule.HasAction()
 	if plain && s.served[word]&bit != 0 && !c.fallible {
@@ -248,5 +251,6 @@ func (s *scope) try(dst []Copy, c *candidate) []Copy {
 	if err != nil {
 		changed = s.message
 	}
+	s.ended = s.facts.Changed != nil && err == nil && !s.facts.Changed(changed)
 	return append(dst, Copy{Sub: c.sub, Rule: c.rule, Message: changed, Err: err})
 }

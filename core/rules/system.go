@@ -23,6 +23,9 @@ type Facts struct {
 	// Ask answers plugin(…): whether the router passes the message. If it is nil, there are no
 	// plugins.
 	Ask func(Call) (bool, error)
+	// Changed gets each message that an action has made for Match. If it returns false, Match ends,
+	// and its result must not be used. It may be nil, and must not block.
+	Changed func(*core.Message) bool
 }
 
 // system is a property of the scope sys.

@@ -70,6 +70,9 @@ var narrowAttacks = []struct {
 		}
 		return sender.Send(n.ctx, batch, nil)
 	}},
+	{"batches of 4,000 messages for a topic whose rules make 501 copies of each", func(n *narrow) error {
+		return n.post("events/messages", "narrow-events", "application/vnd.microsoft.servicebus.json", "["+strings.Repeat(`{},`, 3999)+"{}]")
+	}},
 	{"WebSocket frames of 4,500 messages", func(n *narrow) error {
 		c, err := n.webSocketAt("localhost", "/$crosstown/ws", "crosstown.v1.json")
 		if err != nil {

@@ -1,5 +1,5 @@
 // Package topics evaluates the rules of a topic's subscriptions. A Cache has the subscriptions at
-// one version, an Evaluator makes the copies of messages for the subscriptions, and a Tester
+// one version, an Evaluation makes the copies of messages for the subscriptions, and a Tester
 // explains rules.
 package topics
 
@@ -7,61 +7,22 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/core/broker/internal/audit"
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
+	"github.com/crosstown-mq/crosstown/core/fair"
 	"github.com/crosstown-mq/crosstown/core/rules"
 )
 
 // Evaluator evaluates the rules of topics for messages.
 type Evaluator struct {
-	Plugins *Plugins
-	Body    func(*core.Message) (any, error) // nil: no rule reads bodies
-	Now     func() time.Time
-	Log     *slog.Logger
-}
-
-// Publications evaluates the rules for messages from senders and from forwarders. x, if not nil,
-// gets the events of each message.
-func (ev *Evaluator) Publications(ctx context.Context, a *Subscriptions, v *entity.View, partition uint16, groups [][]*core.Message, x *audit.Trail) ([][]core.Publication, error) {
-	total := 0
-	for _, g := range groups {
-		total += len(g)
-	}
-	read := ev.bodyDecoderFor(a.set)
-	facts := read.facts(rules.Facts{EnqueuedTime: ev.Now()})
-	var q *pluginAnswers // nil if no rule asks a plugin
-	if calls := a.set.Calls(); len(calls) > 0 {
-		var err error
-		if q, err = ev.askPlugins(ctx, v.Name, calls, slices.Concat(groups...)); err != nil {
-			return nil, err
-		}
-	}
-	all := make([]core.Publication, 0, total)
-	made := make([][]core.Publication, len(groups))
-	var copies []core.Copy
-	for i, g := range groups {
-		start := len(all)
-		for _, m := range g {
-			from := len(copies)
-			if q != nil {
-				facts = q.facts(facts, len(all))
-			}
-			copies = a.copies(copies, v, partition, entity.WithoutMoveKey(m), facts)
-			if x != nil {
-				x.Match(m, a.matchEvents(copies[from:], m, facts))
-			}
-			all = append(all, core.Publication{Message: m, Copies: copies[from:len(copies):len(copies)]})
-		}
-		made[i] = all[start:len(all):len(all)]
-	}
-	if err := read.failure(); err != nil {
-		return nil, err
-	}
-	return made, nil
+	Plugins   *Plugins
+	Body      func(*core.Message) (any, error) // nil: no rule reads bodies
+	Memory    *fair.Pool                       // for messages in progress, and so for copies that are not stored yet; nil: unlimited
+	Namespace string                           // its ID
+	Now       func() time.Time
+	Log       *slog.Logger
 }
 
 // askPlugins asks routers. If one does not answer, the error says whether senders are refused or
@@ -104,32 +65,6 @@ func (ev *Evaluator) bodyDecoderFor(s *rules.Set) *bodyDecoder {
 		return nil
 	}
 	return &bodyDecoder{decode: ev.Body}
-}
-
-// Due evaluates the rules for scheduled messages that are due, one group for each.
-func (ev *Evaluator) Due(ctx context.Context, a *Subscriptions, v *entity.View, partition uint16, ds []core.Delivery, x *audit.Trail) ([][]core.Publication, error) {
-	ms := make([]*core.Message, len(ds))
-	for i := range ds {
-		ms[i] = ds[i].Message
-	}
-	q, err := ev.askPlugins(ctx, v.Name, a.set.Calls(), ms)
-	if err != nil {
-		return nil, err
-	}
-	read := ev.bodyDecoderFor(a.set)
-	groups := make([][]core.Publication, 0, len(ds))
-	for i := range ds {
-		d := &ds[i]
-		facts := q.facts(read.facts(rules.Facts{
-			EnqueuedTime: d.EnqueuedTime, SequenceNumber: d.SequenceNumber, EnqueuedSequenceNumber: d.EnqueuedSequenceNumber,
-		}), i)
-		copies := a.copies(nil, v, partition, d.Message, facts)
-		if x != nil {
-			x.Match(d.Message, a.matchEvents(copies, d.Message, facts))
-		}
-		groups = append(groups, []core.Publication{{Message: d.Message, Copies: copies, Source: d.LockToken}})
-	}
-	return groups, read.failure()
 }
 
 // appendFault dead-letters a message whose evaluation failed, once for all rules of the

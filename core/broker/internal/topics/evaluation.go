@@ -1,0 +1,134 @@
+package topics
+
+import (
+	"context"
+	"slices"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/audit"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
+	"github.com/crosstown-mq/crosstown/core/rules"
+)
+
+// Evaluation evaluates the rules of a topic for groups of messages that are published in one
+// partition. It makes their copies in pieces, because many subscriptions can get many copies. The
+// caller must call Release after it has stored a piece.
+type Evaluation struct {
+	subs      *Subscriptions
+	topic     *entity.View
+	partition uint16
+	trail     *audit.Trail
+	facts     rules.Facts
+	body      *bodyDecoder
+	plugins   *pluginAnswers
+	groups    [][]*core.Message
+	due       []core.Delivery // the groups, if they are scheduled messages
+	room      room
+
+	made      []core.Publication // of all groups
+	byGroup   [][]core.Publication
+	evaluated int // groups
+}
+
+// Begin begins an Evaluation for messages from senders and from forwarders. trail, if not nil, gets
+// the events of each message.
+func (ev *Evaluator) Begin(ctx context.Context, ss *Subscriptions, topic *entity.View, partition uint16, groups [][]*core.Message, trail *audit.Trail) (*Evaluation, error) {
+	x := &Evaluation{subs: ss, topic: topic, partition: partition, trail: trail, groups: groups, body: ev.bodyDecoderFor(ss.set), room: room{ev: ev, topic: topic.Name}}
+	x.facts = x.body.facts(rules.Facts{EnqueuedTime: ev.Now()})
+	if ev.Memory != nil {
+		x.facts.Changed = x.room.takeChanged
+	}
+	total := 0
+	for _, g := range groups {
+		total += len(g)
+	}
+	if calls := ss.set.Calls(); len(calls) > 0 {
+		var err error
+		if x.plugins, err = ev.askPlugins(ctx, topic.Name, calls, slices.Concat(groups...)); err != nil {
+			return nil, err
+		}
+	}
+	x.made = make([]core.Publication, 0, total)
+	x.byGroup = make([][]core.Publication, 0, len(groups))
+	return x, nil
+}
+
+// BeginDue begins an Evaluation for scheduled messages that are due. Each is a group.
+func (ev *Evaluator) BeginDue(ctx context.Context, ss *Subscriptions, topic *entity.View, partition uint16, ds []core.Delivery, trail *audit.Trail) (*Evaluation, error) {
+	groups := make([][]*core.Message, len(ds))
+	for i := range ds {
+		groups[i] = []*core.Message{ds[i].Message}
+	}
+	x, err := ev.Begin(ctx, ss, topic, partition, groups, trail)
+	if err == nil {
+		x.due = ds
+	}
+	return x, err
+}
+
+// Next evaluates the rules for the next groups: for one, and for more of them while their copies
+// take little memory.
+func (x *Evaluation) Next(ctx context.Context) ([][]core.Publication, error) {
+	first := x.evaluated
+	var copies []core.Copy
+	for x.evaluated < len(x.groups) && (x.evaluated == first || x.room.held() < piece) {
+		begun := len(x.made)
+		for _, m := range x.groups[x.evaluated] {
+			p := core.Publication{Message: m}
+			if x.due != nil {
+				p.Source = x.due[x.evaluated].LockToken
+			}
+			from := len(copies)
+			copies = x.subs.copies(copies, x.topic, x.partition, entity.WithoutMoveKey(m), x.factsOf(len(x.made)))
+			if err := x.room.takeCopies(ctx, m, len(copies)-from); err != nil {
+				x.made = x.made[:begun]
+				if x.evaluated > first {
+					return x.byGroup[first:], nil // the group is evaluated again when these are stored
+				}
+				x.Release()
+				return nil, err
+			}
+			p.Copies = copies[from:len(copies):len(copies)]
+			x.made = append(x.made, p)
+		}
+		x.note(begun)
+		x.byGroup = append(x.byGroup, x.made[begun:len(x.made):len(x.made)])
+		x.evaluated++
+	}
+	if err := x.body.failure(); err != nil {
+		x.Release()
+		return nil, err
+	}
+	return x.byGroup[first:], nil
+}
+
+// note gives the trail the events of the messages from the i-th on.
+func (x *Evaluation) note(i int) {
+	if x.trail == nil {
+		return
+	}
+	for ; i < len(x.made); i++ {
+		m := x.made[i].Message
+		x.trail.Match(m, x.subs.matchEvents(x.made[i].Copies, m, x.factsOf(i)))
+	}
+}
+
+// factsOf returns what the rules can know about the i-th message besides itself.
+func (x *Evaluation) factsOf(i int) rules.Facts {
+	f := x.facts
+	if x.due != nil {
+		d := &x.due[i]
+		f.EnqueuedTime, f.SequenceNumber, f.EnqueuedSequenceNumber = d.EnqueuedTime, d.SequenceNumber, d.EnqueuedSequenceNumber
+	}
+	if x.plugins != nil {
+		f = x.plugins.facts(f, i)
+	}
+	return f
+}
+
+// Release returns the memory of the groups that Next returned last. x may be nil.
+func (x *Evaluation) Release() {
+	if x != nil {
+		x.room.release()
+	}
+}

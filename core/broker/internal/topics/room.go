@@ -1,0 +1,81 @@
+package topics
+
+import (
+	"context"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
+	"github.com/crosstown-mq/crosstown/core/fair"
+)
+
+const (
+	// piece is the number of bytes of copies from which an Evaluation begins no further group.
+	piece = 1 << 20
+	// step is the number of bytes that are taken at once. A message with few copies takes nothing,
+	// because it has been charged when it arrived.
+	step = 16 << 10
+)
+
+// room is the memory of copies that are not stored yet. All messages of a topic share a part of the
+// memory for messages in progress.
+type room struct {
+	ev    *Evaluator
+	topic string
+	share *fair.Waiter // nil until something is taken
+	taken int64
+	owed  int64 // made, but not taken yet
+	full  error // why nothing more can be taken
+}
+
+func (r *room) held() int64 { return r.taken + r.owed }
+
+// takeChanged takes memory for a message that an action has changed, and reports whether there was
+// enough. It does not wait, because the rules are locked.
+func (r *room) takeChanged(m *core.Message) bool {
+	r.owed += fair.Message + int64(m.HeaderSize())
+	return r.take(context.Background(), false)
+}
+
+// takeCopies takes memory for n copies of m. If nothing is held yet, it waits for memory.
+func (r *room) takeCopies(ctx context.Context, m *core.Message, n int) error {
+	if r.full == nil {
+		r.owed += int64(n) * (fair.Copy + int64(m.HeaderSize()))
+		r.take(ctx, r.taken == 0)
+	}
+	return r.full
+}
+
+// take takes what is owed, and reports whether it has succeeded.
+func (r *room) take(ctx context.Context, waits bool) bool {
+	if r.ev.Memory == nil || r.owed < step || r.full != nil {
+		return r.full == nil
+	}
+	if r.share == nil {
+		r.share = r.ev.Memory.Waiter(nil)
+		r.share.Join(fair.Who{Namespace: "/" + r.ev.Namespace, Policy: "copies for subscriptions of " + r.topic})
+	}
+	most := r.ev.Memory.Stats().Limit / 8 * 3 // what an idle gateway has free, besides the messages themselves
+	switch {
+	case r.held() > most:
+		r.full = core.Refuse(core.QuotaExceeded, "The copies for the subscriptions of '%s' take more than %d bytes of memory, which is three eighths of message-memory: send fewer messages in a batch, or increase this setting.",
+			r.topic, most)
+	case waits:
+		if r.full = r.share.Await(ctx, r.owed); r.full != nil && ctx.Err() != nil {
+			r.full = entity.ErrTimeout
+		}
+	case !r.share.Take(r.owed):
+		r.full = r.share.Refuse(r.owed)
+	}
+	if r.full == nil {
+		r.taken, r.owed = r.held(), 0
+	}
+	return r.full == nil
+}
+
+// release returns everything.
+func (r *room) release() {
+	if r.share != nil {
+		r.share.Close()
+	}
+	*r = room{ev: r.ev, topic: r.topic}
+}
