@@ -50,7 +50,7 @@ var arrows = []struct {
 	{"core/namespaces", []string{"core", "core/auth", "core/intercept"}},
 	{"core/intercept", []string{"core"}},
 	{"core/faults", []string{"core", "core/intercept"}},
-	{"core/payload", []string{"core", "core/intercept"}},
+	{"core/payload", []string{"core", "core/intercept", "golang.org/x/sync/semaphore"}},
 	{"core/fair", []string{"core", "core/intercept"}},
 	{"core/taps", []string{"core", "core/fair", "core/intercept"}},
 	{"core/...", []string{"core", "core/value"}},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core/fair"
+	"github.com/crosstown-mq/crosstown/core/payload"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/gateway/internal/memory"
 )
@@ -19,6 +20,7 @@ type pools struct {
 	messages    *fair.Pool // bytes of what is in progress
 	connections *fair.Pool // bytes of connections, sessions and links
 	streams     *fair.Pool // places of feeds and event streams
+	decoding    *payload.Room
 }
 
 // parts are the default numbers of bytes of memory for each class.
@@ -26,6 +28,7 @@ type parts struct {
 	messages    int64 // in progress
 	connections int64 // with sessions and links
 	cache       int64 // the file store's cache
+	decoded     int64 // large bodies that are decoded for rules, schemas and receivers
 	remembered  int64 // for a store's ids and keys of moves, and as much again for histories
 }
 
@@ -33,12 +36,12 @@ func partsOf(available int64) parts {
 	const leastMessages, leastConnections, mostCache = 16 << 20, 16 << 20, 256 << 20
 	return parts{
 		messages: max(available/4, leastMessages), connections: max(available/8, leastConnections),
-		cache: min(available/8, mostCache), remembered: available / 16,
+		cache: min(available/8, mostCache), decoded: available / 16, remembered: available / 16,
 	}
 }
 
 // sum returns how much all classes together may use.
-func (p parts) sum() int64 { return p.messages + p.connections + p.cache + 2*p.remembered }
+func (p parts) sum() int64 { return p.messages + p.connections + p.cache + p.decoded + 2*p.remembered }
 
 // newPools divides the memory as docs/limits.md says.
 func newPools(c *config.Config, collector *memory.Collector, log *slog.Logger) *pools {
@@ -55,6 +58,7 @@ func newPools(c *config.Config, collector *memory.Collector, log *slog.Logger) *
 	p.messages = fair.New(of.messages, collector.Released, &p.gauge)
 	p.connections = fair.New(of.connections, nil, &p.gauge).Named("memory for connections, sessions and links", fair.Full+1)
 	p.streams = fair.NewStreams(0, &p.gauge)
+	p.decoding = payload.NewRoom(of.decoded)
 	p.watch = memory.NewWatch(memory.Options{Gauge: &p.gauge, Setting: memorySetting(c), Evict: p.messages.Evict, Holders: p.holders, Logger: log})
 	return p
 }

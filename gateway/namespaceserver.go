@@ -12,6 +12,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/faults"
 	"github.com/crosstown-mq/crosstown/core/intercept"
 	"github.com/crosstown-mq/crosstown/core/namespaces"
+	"github.com/crosstown-mq/crosstown/core/payload"
 	"github.com/crosstown-mq/crosstown/core/taps"
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
@@ -26,16 +27,17 @@ import (
 // namespaceServer starts the broker of each namespace and everything around it, and keeps track of
 // the namespaces that are being served.
 type namespaceServer struct {
-	c       *config.Config
-	store   core.Store
-	traces  *tracing.Tracing
-	plugins *host.Host
-	body    func(*core.Message) (any, error) // decodes bodies for rules and schemas
-	remotes *remotes
-	watched *metrics.Metrics
-	memory  *fair.Pool      // for messages in progress
-	running *rungroup.Group // runs the brokers: if one fails, the gateway fails
-	log     *slog.Logger
+	c        *config.Config
+	store    core.Store
+	traces   *tracing.Tracing
+	plugins  *host.Host
+	body     func(*core.Message) (any, error) // decodes bodies for rules and schemas
+	remotes  *remotes
+	watched  *metrics.Metrics
+	memory   *fair.Pool      // for messages in progress
+	decoding *payload.Room   // for decoded bodies
+	running  *rungroup.Group // runs the brokers: if one fails, the gateway fails
+	log      *slog.Logger
 
 	histories *history.History
 
@@ -67,7 +69,7 @@ func (t *namespaceServer) serve(ctx context.Context, n core.Namespace, live name
 	if err != nil {
 		return namespaces.Served{}, err
 	}
-	bodies, err := transcoder(t.serializers(n), t.plugins, store.Now, log)
+	bodies, err := transcoder(t.serializers(n), t.plugins, t.decoding, store.Now, log)
 	if err != nil {
 		return namespaces.Served{}, err
 	}

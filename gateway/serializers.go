@@ -13,7 +13,7 @@ import (
 
 // chain makes a chain of the configured serializers, or returns nil if there are none. Names that
 // are not built in are those of plugins.
-func chain(names []string, plugins *host.Host) (*payload.Chain, error) {
+func chain(names []string, plugins *host.Host, room *payload.Room) (*payload.Chain, error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
@@ -29,16 +29,16 @@ func chain(names []string, plugins *host.Host) (*payload.Chain, error) {
 		}
 		members[i].Serializer = plugin
 	}
-	return payload.NewChain(members...), nil
+	return payload.NewChain(room, members...), nil
 }
 
 // bodyDecoder returns the function with which rules decode bodies: by the configured chain or, without one, as JSON.
-func bodyDecoder(c *config.Serializers, plugins *host.Host) (func(*core.Message) (any, error), error) {
+func bodyDecoder(c *config.Serializers, plugins *host.Host, room *payload.Room) (func(*core.Message) (any, error), error) {
 	names := c.Chain
 	if len(names) == 0 {
 		names = []string{builtin.JSON}
 	}
-	ours, err := chain(names, plugins)
+	ours, err := chain(names, plugins, room)
 	if err != nil {
 		return nil, err
 	}
@@ -46,14 +46,14 @@ func bodyDecoder(c *config.Serializers, plugins *host.Host) (func(*core.Message)
 }
 
 // transcoder makes the transcoder that applies the configured serializers for receivers.
-func transcoder(c *config.Serializers, plugins *host.Host, now func() time.Time, log *slog.Logger) (*payload.Transcoder, error) {
-	shared, err := chain(c.Chain, plugins)
+func transcoder(c *config.Serializers, plugins *host.Host, room *payload.Room, now func() time.Time, log *slog.Logger) (*payload.Transcoder, error) {
+	shared, err := chain(c.Chain, plugins, room)
 	if err != nil {
 		return nil, err
 	}
 	o := payload.Options{Chain: shared, Entities: make(map[string]payload.Entity), Now: now, Logger: log}
 	for _, e := range c.Entities {
-		own, err := chain(e.Chain, plugins)
+		own, err := chain(e.Chain, plugins, room)
 		if err != nil {
 			return nil, err
 		}

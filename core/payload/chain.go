@@ -19,10 +19,11 @@ type Named struct {
 // concurrent use.
 type Chain struct {
 	members []Named
+	room    *Room
 }
 
-// NewChain makes a chain.
-func NewChain(members ...Named) *Chain { return &Chain{slices.Clone(members)} }
+// NewChain makes a chain. room may be nil.
+func NewChain(room *Room, members ...Named) *Chain { return &Chain{slices.Clone(members), room} }
 
 // serving returns the members for a type: those that name it, then those whose types are not known
 // yet, then those with a pattern that matches.
@@ -63,7 +64,14 @@ func (n *Named) rank(mediaType string) int {
 var errEncoded = errors.New("the payload has a content encoding")
 
 // Body decodes the body of a message, for conditions on its fields.
-func (c *Chain) Body(m *core.Message) (any, error) { return c.Decode(context.Background(), m) }
+func (c *Chain) Body(m *core.Message) (any, error) {
+	leave, err := c.room.enter(context.Background(), m)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	return c.Decode(context.Background(), m)
+}
 
 // Decode decodes the body of a message; no body decodes to null. The error is a *core.Undecodable
 // if no serializer can decode the body. It is Busy or Timeout if an earlier serializer cannot
@@ -155,6 +163,11 @@ func (c *Chain) convert(ctx context.Context, m *core.Message, a Accept, checked 
 	if len(targets) == 0 && !checked {
 		return m, nil
 	}
+	leave, err := c.room.enter(ctx, m)
+	if err != nil {
+		return m, err
+	}
+	defer leave()
 	v, err := c.Decode(ctx, m)
 	if err != nil {
 		return m, err

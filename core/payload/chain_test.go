@@ -45,7 +45,7 @@ func TestDeclaredTypeIsTriedFirst(t *testing.T) {
 			t.Errorf("%s: got %s, X asked for %q, Y for %q, want %s, %q, %q", name, got, x.seen, y.seen, c.want, c.x, c.y)
 		}
 	}
-	if _, err := NewChain().Decode(t.Context(), message("app/x", "x:")); err == nil || err.Error() != `The payload, declared as "app/x", could not be deserialized. No serializer supports this type.` {
+	if _, err := NewChain(nil).Decode(t.Context(), message("app/x", "x:")); err == nil || err.Error() != `The payload, declared as "app/x", could not be deserialized. No serializer supports this type.` {
 		t.Errorf("no serializer: got %v", err)
 	}
 }

@@ -57,7 +57,7 @@ func formats() (x, y *marked) {
 	return &marked{mark: "x:", types: []string{"app/x", "app/*+x"}}, &marked{mark: "y:", types: []string{"app/y", "app/special+x"}}
 }
 
-func chainOf(x, y *marked) *Chain { return NewChain(Named{"X", x}, Named{"Y", y}) }
+func chainOf(x, y *marked) *Chain { return NewChain(nil, Named{"X", x}, Named{"Y", y}) }
 
 func message(contentType, body string) *core.Message {
 	return &core.Message{ContentType: contentType, Body: core.Body{Bytes: []byte(body)}}

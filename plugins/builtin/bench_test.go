@@ -52,7 +52,7 @@ func BenchmarkEncode(b *testing.B) {
 
 // BenchmarkTranscode is what a receiver that accepts another format costs.
 func BenchmarkTranscode(b *testing.B) {
-	chain := payload.NewChain(payload.Named{Name: JSON, Serializer: Named(JSON)}, payload.Named{Name: MessagePack, Serializer: Named(MessagePack)},
+	chain := payload.NewChain(nil, payload.Named{Name: JSON, Serializer: Named(JSON)}, payload.Named{Name: MessagePack, Serializer: Named(MessagePack)},
 		payload.Named{Name: CBOR, Serializer: Named(CBOR)}, payload.Named{Name: AMQP, Serializer: Named(AMQP)})
 	for _, c := range []struct{ from, to string }{{JSON, MessagePack}, {MessagePack, JSON}, {CBOR, JSON}, {AMQP, JSON}, {JSON, JSON}} {
 		accept := payload.ParseAccept(named(b, c.to).ContentTypes()[0])

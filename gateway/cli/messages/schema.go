@@ -72,7 +72,7 @@ func (o *schemaCheck) run(c *cobra.Command, args []string) (err error) {
 		}
 		members = append(members, payload.Named{Name: name, Serializer: s})
 	}
-	o.chain = payload.NewChain(members...)
+	o.chain = payload.NewChain(nil, members...)
 	if o.set, err = schema.New([]schema.Version{{File: args[0]}}, o.refs); err != nil {
 		return command.Usage(err)
 	}
