@@ -10,6 +10,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker"
 	"github.com/crosstown-mq/crosstown/core/namespaces"
+	"github.com/crosstown-mq/crosstown/core/payload"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/gateway/internal/schema"
 	"github.com/crosstown-mq/crosstown/gateway/internal/tracing"
@@ -35,7 +36,7 @@ func (t *namespaceServer) newBroker(store core.Store, n core.Namespace, contents
 	}
 	return broker.New(store, broker.Options{
 		Namespace: n.ID, Name: n.Name, Logger: log, Limits: t.c.Limits(), Quotas: live.Quotas, Answers: live.Answers, PartitionCount: contents.Partitions,
-		Body: t.body, Pipelines: pipelines, Filters: filters, Selected: selected(contents, t.body), Remotes: t.remotes.byName(n.ID, t.traces),
+		Body: t.bodies.Body, Pipelines: pipelines, Filters: filters, Selected: selected(contents, t.bodies), Remotes: t.remotes.byName(n.ID, t.traces),
 		Histories: histories(contents.Histories), Gateway: gatewayName(t.c), ForwardWait: t.c.ForwardWait, Memory: t.memory,
 	}), nil
 }
@@ -112,7 +113,7 @@ func (p *pipelineBuilder) doesNotRoute(name string) bool {
 }
 
 // selected converts the settings of entities by name that a running broker takes up.
-func selected(contents *config.Contents, body func(*core.Message) (any, error)) (s broker.Selected) {
+func selected(contents *config.Contents, bodies *payload.Chain) (s broker.Selected) {
 	s.Schedules = contents.Schedules
 	for _, r := range contents.Retries {
 		s.Retries = append(s.Retries, broker.Retry{Entity: r.Entity, Backoff: core.Backoff{First: r.Backoff, Factor: r.Factor, Max: r.Max}, Jitter: r.Jitter})
@@ -131,7 +132,7 @@ func selected(contents *config.Contents, body func(*core.Message) (any, error)) 
 		s.DeadLetters = append(s.DeadLetters, broker.DeadLetters{Entity: d.Entity, Keep: d.Keep})
 	}
 	for _, c := range contents.Schemas {
-		s.Schemas = append(s.Schemas, broker.Schema{Entity: c.Entity, Router: &schema.Router{Set: c.Set, Action: mismatch[c.OnMismatch], Decode: body}})
+		s.Schemas = append(s.Schemas, broker.Schema{Entity: c.Entity, Router: &schema.Router{Set: c.Set, Action: mismatch[c.OnMismatch], Bodies: bodies}})
 	}
 	return s
 }

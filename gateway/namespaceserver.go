@@ -31,7 +31,7 @@ type namespaceServer struct {
 	store    core.Store
 	traces   *tracing.Tracing
 	plugins  *host.Host
-	body     func(*core.Message) (any, error) // decodes bodies for rules and schemas
+	bodies   *payload.Chain // decodes bodies for rules and schemas
 	remotes  *remotes
 	watched  *metrics.Metrics
 	memory   *fair.Pool      // for messages in progress

@@ -104,7 +104,7 @@ func (r *reloader) takeUp(ctx context.Context, name string, contents *config.Con
 	if t == nil {
 		return // a new namespace needs a restart
 	}
-	t.Broker.Select(selected(contents, r.served.body))
+	t.Broker.Select(selected(contents, r.served.bodies))
 	if err := declare(ctx, t.Broker, contents, update, r.log); err != nil {
 		r.log.Error("reload: some configured entities could not be created or changed", "namespace", name, "err", err)
 	}

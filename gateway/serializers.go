@@ -4,7 +4,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/payload"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/plugins/builtin"
@@ -32,17 +31,13 @@ func chain(names []string, plugins *host.Host, room *payload.Room) (*payload.Cha
 	return payload.NewChain(room, members...), nil
 }
 
-// bodyDecoder returns the function with which rules decode bodies: by the configured chain or, without one, as JSON.
-func bodyDecoder(c *config.Serializers, plugins *host.Host, room *payload.Room) (func(*core.Message) (any, error), error) {
+// bodyDecoder returns the chain that decodes bodies for rules and schemas: the configured one or, without one, JSON.
+func bodyDecoder(c *config.Serializers, plugins *host.Host, room *payload.Room) (*payload.Chain, error) {
 	names := c.Chain
 	if len(names) == 0 {
 		names = []string{builtin.JSON}
 	}
-	ours, err := chain(names, plugins, room)
-	if err != nil {
-		return nil, err
-	}
-	return ours.Body, nil
+	return chain(names, plugins, room)
 }
 
 // transcoder makes the transcoder that applies the configured serializers for receivers.

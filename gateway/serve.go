@@ -236,12 +236,12 @@ func (g *server) openBackend(ctx context.Context, st *store, running *rungroup.G
 	b.histories = history.New(b.process.Vitals)
 	running.Go("history", b.histories.Run)
 	b.metrics.Memory(b.pools.messages, b.pools.connections, b.pools.watch.Usage)
-	body, err := bodyDecoder(&c.Serializers, g.plugins, b.pools.decoding)
+	bodies, err := bodyDecoder(&c.Serializers, g.plugins, b.pools.decoding)
 	if err != nil {
 		return nil, err
 	}
 	b.namespaces = &namespaceServer{
-		c: c, store: g.traces.Store(observed(b.metrics, st)), traces: g.traces, plugins: g.plugins, body: body, remotes: b.remotes, watched: b.metrics, memory: b.pools.messages, decoding: b.pools.decoding, histories: b.histories,
+		c: c, store: g.traces.Store(observed(b.metrics, st)), traces: g.traces, plugins: g.plugins, bodies: bodies, remotes: b.remotes, watched: b.metrics, memory: b.pools.messages, decoding: b.pools.decoding, histories: b.histories,
 		running: running, log: log, open: map[string]*admin.Served{},
 	}
 	if b.directory, err = b.namespaces.directory(ctx, g.issuers, g.certificate.hosts); err != nil {

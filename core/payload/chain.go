@@ -63,9 +63,15 @@ func (n *Named) rank(mediaType string) int {
 // errEncoded: payloads with a content encoding are not decoded.
 var errEncoded = errors.New("the payload has a content encoding")
 
+// Enter takes memory for the decoded body of a message until leave is called, and waits for it. Body
+// and Transcode do so themselves.
+func (c *Chain) Enter(ctx context.Context, m *core.Message) (leave func(), err error) {
+	return c.room.enter(ctx, m)
+}
+
 // Body decodes the body of a message, for conditions on its fields.
 func (c *Chain) Body(m *core.Message) (any, error) {
-	leave, err := c.room.enter(context.Background(), m)
+	leave, err := c.Enter(context.Background(), m)
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +169,7 @@ func (c *Chain) convert(ctx context.Context, m *core.Message, a Accept, checked 
 	if len(targets) == 0 && !checked {
 		return m, nil
 	}
-	leave, err := c.room.enter(ctx, m)
+	leave, err := c.Enter(ctx, m)
 	if err != nil {
 		return m, err
 	}

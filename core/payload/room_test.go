@@ -17,7 +17,7 @@ type slow struct {
 
 func (f *slow) Decode(_ context.Context, _ string, payload []byte) (any, error) {
 	f.most.Store(max(f.most.Load(), f.now.Add(1)))
-	time.Sleep(time.Second)
+	<-time.After(time.Second)
 	f.now.Add(-1)
 	return len(payload), nil
 }

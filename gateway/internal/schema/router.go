@@ -87,14 +87,17 @@ func (s *Set) Judge(m *core.Message, decode func(*core.Message) (any, error)) (s
 type Router struct {
 	Set    *Set
 	Action core.VerdictAction // on messages that break the schema; VerdictPass counts them
-	Decode func(*core.Message) (any, error)
+	Bodies interface {
+		Enter(context.Context, *core.Message) (leave func(), err error) // takes memory for the decoded body
+		Decode(context.Context, *core.Message) (any, error)
+	}
 }
 
 // Route implements core.Router.
-func (r *Router) Route(_ context.Context, _ core.Stage, ms []*core.Message) ([]core.Verdict, error) {
+func (r *Router) Route(ctx context.Context, _ core.Stage, ms []*core.Message) ([]core.Verdict, error) {
 	verdicts := make([]core.Verdict, len(ms))
 	for i, m := range ms {
-		why, err := r.Set.Judge(m, r.Decode)
+		why, err := r.judge(ctx, m)
 		if err != nil {
 			return nil, err
 		}
@@ -103,4 +106,13 @@ func (r *Router) Route(_ context.Context, _ core.Stage, ms []*core.Message) ([]c
 		}
 	}
 	return verdicts, nil
+}
+
+func (r *Router) judge(ctx context.Context, m *core.Message) (string, error) {
+	leave, err := r.Bodies.Enter(ctx, m)
+	if err != nil {
+		return "", err
+	}
+	defer leave()
+	return r.Set.Judge(m, func(m *core.Message) (any, error) { return r.Bodies.Decode(ctx, m) })
 }

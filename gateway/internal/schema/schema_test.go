@@ -278,14 +278,14 @@ func TestTheFirstVersionWhoseConditionHoldsJudges(t *testing.T) {
 		{core.Message{}, object("v", int64(3)), nil, "body: no version of the schema applies to this message"},
 		{core.Message{ContentType: "text/csv"}, nil, fmt.Errorf("SECRET"), "body: the body cannot be decoded"},
 	} {
-		r := &Router{Set: set, Action: core.VerdictRefuse, Decode: func(*core.Message) (any, error) { return c.body, c.err }}
+		r := &Router{Set: set, Action: core.VerdictRefuse, Bodies: decoded{c.body, c.err}}
 		vs, err := r.Route(t.Context(), core.Stage{}, []*core.Message{&c.m})
 		if err != nil || vs[0].Description != c.want || (vs[0].Action == core.VerdictRefuse) != (c.want != "") {
 			t.Errorf("%+v, %v: got %+v, %v, want %s", c.m, c.body, vs, err, c.want)
 		}
 	}
 	for _, busy := range []error{core.Refuse(core.Busy, "down"), context.DeadlineExceeded} {
-		r := &Router{Set: set, Decode: func(*core.Message) (any, error) { return nil, busy }}
+		r := &Router{Set: set, Bodies: decoded{nil, busy}}
 		if _, err := r.Route(t.Context(), core.Stage{}, []*core.Message{{}}); !errors.Is(err, busy) {
 			t.Errorf("a serializer that is away: got %v", err)
 		}
@@ -301,3 +301,13 @@ func BenchmarkCheck(b *testing.B) {
 		}
 	}
 }
+
+// decoded is what every body decodes to.
+type decoded struct {
+	body any
+	err  error
+}
+
+func (decoded) Enter(context.Context, *core.Message) (leave func(), err error) { return func() {}, nil }
+
+func (d decoded) Decode(context.Context, *core.Message) (any, error) { return d.body, d.err }
