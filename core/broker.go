@@ -22,10 +22,9 @@ type Broker interface {
 	Settle(ctx context.Context, id Identity, address Address, settlements []Settlement) []error
 	// Renew needs Listen, and returns one result per token.
 	Renew(ctx context.Context, id Identity, address Address, tokens []LockToken) []Renewal
-	// Peek needs Listen. It returns up to max messages, beginning at the sequence number from.
-	Peek(ctx context.Context, id Identity, address Address, from int64, max int) ([]Delivery, error)
-	// PeekState is Peek for the messages in one state.
-	PeekState(ctx context.Context, id Identity, address Address, state State, from int64, max int) ([]Delivery, error)
+	// Peek needs Listen. It returns up to max messages, beginning at the sequence number from: those
+	// in one state or, if state is nil, in any state.
+	Peek(ctx context.Context, id Identity, address Address, state *State, from int64, max int) ([]Delivery, error)
 	// ReceiveDeferred needs Listen. It returns all these messages, or MessageNotFound. With
 	// ReceiveAndDelete it removes them.
 	ReceiveDeferred(ctx context.Context, id Identity, address Address, numbers []int64, mode ReceiveMode) ([]Delivery, error)

@@ -168,7 +168,7 @@ func (g *gateway) browse(t *testing.T, entity string) (all []*core.Message) {
 	}
 	defer c.Close()
 	for from := int64(0); ; {
-		page, err := c.Peek(t.Context(), entity, from, 250)
+		page, err := c.Peek(t.Context(), entity, nil, from, 250)
 		if err != nil {
 			t.Fatal(err)
 		}

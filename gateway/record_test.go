@@ -112,7 +112,7 @@ func (g *gateway) encodedProperties(t *testing.T, queue string) (all []string) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	ms, err := c.Peek(t.Context(), queue, 0, 100)
+	ms, err := c.Peek(t.Context(), queue, nil, 0, 100)
 	if err != nil {
 		t.Fatal(err)
 	}

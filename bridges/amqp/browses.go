@@ -46,7 +46,7 @@ func (c *conn) attachBrowser(l *engine.Link, addr core.Address) {
 		return
 	}
 	open(c, l, addr, func(ctx context.Context, id core.Identity) (core.Entity, error) {
-		if _, err := c.bridge.front.PeekState(ctx, id, b.addr, core.Active, 0, 1); err != nil {
+		if _, err := c.bridge.front.Peek(ctx, id, b.addr, new(core.Active), 0, 1); err != nil {
 			return core.Entity{}, err
 		}
 		return c.bridge.front.Resolve(ctx, id, b.addr)
@@ -104,7 +104,7 @@ func (b *browseLink) ask() {
 // look finds at most n messages, of one partition.
 func (b *browseLink) look(ctx context.Context, id core.Identity, n int) ([]core.Delivery, error) {
 	for i, from := range b.next {
-		ds, err := b.conn.bridge.front.PeekState(ctx, id, b.addr, core.Active, core.SequenceNumber(uint16(i), from), n)
+		ds, err := b.conn.bridge.front.Peek(ctx, id, b.addr, new(core.Active), core.SequenceNumber(uint16(i), from), n)
 		if err != nil {
 			return nil, err
 		}

@@ -301,12 +301,12 @@ func (b *fakeBroker) Renew(_ context.Context, id core.Identity, address core.Add
 	return out
 }
 
-func (b *fakeBroker) PeekState(ctx context.Context, id core.Identity, address core.Address, state core.State, from int64, most int) ([]core.Delivery, error) {
-	ds, err := b.Peek(ctx, id, address, from, most)
-	return slices.DeleteFunc(ds, func(d core.Delivery) bool { return d.State != state }), err
+func (b *fakeBroker) Peek(_ context.Context, id core.Identity, address core.Address, state *core.State, from int64, most int) ([]core.Delivery, error) {
+	ds, err := b.peek(id, address, from, most)
+	return slices.DeleteFunc(ds, func(d core.Delivery) bool { return state != nil && d.State != *state }), err
 }
 
-func (b *fakeBroker) Peek(_ context.Context, id core.Identity, address core.Address, from int64, most int) ([]core.Delivery, error) {
+func (b *fakeBroker) peek(id core.Identity, address core.Address, from int64, most int) ([]core.Delivery, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	q, err := b.queue(id, address, core.Listen)

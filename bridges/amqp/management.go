@@ -174,17 +174,11 @@ func peekMessages(o *operation) (response, error) {
 	omit, _ := o.args.Get("omit-message-body")
 	f := o.form()
 	f.peeked, f.bodiless = true, omit == true
-	state, ofState := o.stateToPeek()
+	state := o.stateToPeek()
 	if o.err != nil {
 		return response{}, o.err
 	}
-	var ds []core.Delivery
-	var err error
-	if ofState && o.sessionless() {
-		ds, err = o.front.PeekState(o.ctx, o.id, o.address, state, from, int(min(count, core.MaxPeek)))
-	} else {
-		ds, err = o.peek(from, int(min(count, core.MaxPeek)))
-	}
+	ds, err := o.peek(state, from, int(min(count, core.MaxPeek)))
 	if err != nil {
 		return response{}, err
 	}
@@ -210,13 +204,17 @@ func peekMessages(o *operation) (response, error) {
 // ignores it.
 const ArgumentPeekState = "com.crosstown:message-state"
 
-func (o *operation) stateToPeek() (state core.State, given bool) {
+// stateToPeek returns nil for all states.
+func (o *operation) stateToPeek() *core.State {
 	v, given := o.args.Get(ArgumentPeekState)
+	if !given {
+		return nil
+	}
 	n, ok := value.Int(v)
-	if given && (!ok || n < 0 || n > int64(core.Scheduled)) {
+	if !ok || n < 0 || n > int64(core.Scheduled) {
 		o.refuse(core.InvalidArgument, "%s is not a state of a message: use 0 for active, 1 for deferred, 2 for scheduled.", ArgumentPeekState)
 	}
-	return core.State(n), given
+	return new(core.State(n))
 }
 
 func scheduleMessages(o *operation) (response, error) {

@@ -390,7 +390,7 @@ func TestTheLifeOfAScheduledMessageBeginsWithItsEnqueuing(t *testing.T) {
 			}
 		}
 		p, _ := s.connect(t)
-		ds, err := s.Peek(t.Context(), rootIdentity, core.At("plain"), 0, 1)
+		ds, err := s.Peek(t.Context(), rootIdentity, core.At("plain"), nil, 0, 1)
 		if err != nil || len(ds) != 1 {
 			t.Fatalf("peek: got %v, %v", ds, err)
 		}

@@ -139,7 +139,7 @@ func TestDeadLetterReasonsByRequestKeepTheirType(t *testing.T) {
 			{Key: "deadletter-description", Value: nil},
 			{Key: "properties-to-modify", Value: value.Map{{Key: "DeadLetterErrorDescription", Value: int64(7)}}},
 		})
-		ds, err := s.Peek(t.Context(), rootIdentity, core.At("plain/$DeadLetterQueue"), 1, 1)
+		ds, err := s.Peek(t.Context(), rootIdentity, core.At("plain/$DeadLetterQueue"), nil, 1, 1)
 		if a.get("statusCode") != int32(200) || err != nil || len(ds) != 1 {
 			t.Fatalf("got %v, %d dead letters, %v", a.headers, len(ds), err)
 		}

@@ -288,9 +288,9 @@ func either[T any](o *operation, entity func() (T, error), session func(core.Ses
 	return session(s)
 }
 
-func (o *operation) peek(from int64, most int) ([]core.Delivery, error) {
+func (o *operation) peek(state *core.State, from int64, most int) ([]core.Delivery, error) {
 	return either(o, func() ([]core.Delivery, error) {
-		return o.front.Peek(o.ctx, o.id, o.address, from, most)
+		return o.front.Peek(o.ctx, o.id, o.address, state, from, most)
 	}, func(s core.Session) ([]core.Delivery, error) { return s.Peek(o.ctx, from, most) })
 }
 

@@ -765,7 +765,7 @@ func sendTo(tb testing.TB, b *broker.Broker, queue string) {
 
 func peekAt(tb testing.TB, b *broker.Broker, queue string) []core.Delivery {
 	tb.Helper()
-	ds, err := b.Peek(tb.Context(), rootIdentity, core.At(queue), 0, 10)
+	ds, err := b.Peek(tb.Context(), rootIdentity, core.At(queue), nil, 0, 10)
 	if err != nil {
 		tb.Fatal(err)
 	}

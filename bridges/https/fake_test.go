@@ -289,12 +289,12 @@ func (f *fakeBus) Renew(_ context.Context, id core.Identity, address core.Addres
 	return out
 }
 
-func (f *fakeBus) PeekState(ctx context.Context, id core.Identity, address core.Address, state core.State, from int64, most int) ([]core.Delivery, error) {
-	ds, err := f.Peek(ctx, id, address, from, most)
-	return slices.DeleteFunc(ds, func(d core.Delivery) bool { return d.State != state }), err
+func (f *fakeBus) Peek(_ context.Context, id core.Identity, address core.Address, state *core.State, from int64, most int) ([]core.Delivery, error) {
+	ds, err := f.peek(id, address, from, most)
+	return slices.DeleteFunc(ds, func(d core.Delivery) bool { return state != nil && d.State != *state }), err
 }
 
-func (f *fakeBus) Peek(_ context.Context, id core.Identity, address core.Address, from int64, max int) ([]core.Delivery, error) {
+func (f *fakeBus) peek(id core.Identity, address core.Address, from int64, max int) ([]core.Delivery, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	q, err := f.allowed(id, core.Listen, address)

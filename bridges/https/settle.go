@@ -70,7 +70,7 @@ func (b *Bridge) verifyLocked(r *http.Request, id core.Identity, address core.Ad
 	if err != nil || n == token.SequenceNumber() {
 		return nil
 	}
-	ds, err := b.front.Peek(r.Context(), id, address, token.SequenceNumber(), 1)
+	ds, err := b.front.Peek(r.Context(), id, address, nil, token.SequenceNumber(), 1)
 	if err != nil {
 		return err
 	}

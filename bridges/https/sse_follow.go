@@ -107,7 +107,7 @@ func (f *follower) skip(ctx context.Context) error {
 
 // peek returns up to n messages of a partition, from the reader's position.
 func (f *follower) peek(ctx context.Context, partition, n int) ([]core.Delivery, error) {
-	ds, err := f.front.Peek(ctx, f.out.id, f.out.address, core.SequenceNumber(uint16(partition), f.next[partition]), n)
+	ds, err := f.front.Peek(ctx, f.out.id, f.out.address, nil, core.SequenceNumber(uint16(partition), f.next[partition]), n)
 	for i := range ds {
 		if at, _ := core.SplitSequenceNumber(ds[i].SequenceNumber); int(at) != partition {
 			return ds[:i], err

@@ -51,14 +51,10 @@ func (c *Client) Send(ctx context.Context, entity string, ms []*core.Message) []
 }
 
 // Peek returns up to most messages of a queue, subscription or sub-queue, beginning at a sequence
-// number, without locking or removing them. It returns no messages if there are none.
-func (c *Client) Peek(ctx context.Context, entity string, from int64, most int) ([]amqp.Arrival, error) {
-	return c.PeekState(ctx, entity, nil, from, most)
-}
-
-// PeekState is Peek for messages in one state, or in any state if state is nil. Brokers other than
-// Crosstown ignore the state, so the caller must check the state of each message.
-func (c *Client) PeekState(ctx context.Context, entity string, state *core.State, from int64, most int) ([]amqp.Arrival, error) {
+// number, without locking or removing them: messages in one state, or in any state if state is nil.
+// It returns no messages if there are none. Brokers other than Crosstown ignore the state, so the
+// caller must check the state of each message.
+func (c *Client) Peek(ctx context.Context, entity string, state *core.State, from int64, most int) ([]amqp.Arrival, error) {
 	arguments := map[string]any{"from-sequence-number": from, "message-count": int32(most)}
 	if state != nil {
 		arguments[amqp.ArgumentPeekState] = int32(*state)
@@ -74,11 +70,11 @@ func (c *Client) PeekState(ctx context.Context, entity string, state *core.State
 	return found, nil
 }
 
-// Pages yields all messages that PeekState returns, beginning at a sequence number.
+// Pages yields all messages that Peek returns, beginning at a sequence number.
 func (c *Client) Pages(ctx context.Context, entity string, state *core.State, from int64) iter.Seq2[[]amqp.Arrival, error] {
 	return func(yield func([]amqp.Arrival, error) bool) {
 		for from >= 0 { // after the last partition it is negative
-			page, err := c.PeekState(ctx, entity, state, from, core.MaxPeek)
+			page, err := c.Peek(ctx, entity, state, from, core.MaxPeek)
 			if err == nil && len(page) == 0 || !yield(page, err) || err != nil {
 				return
 			}

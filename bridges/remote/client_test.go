@@ -32,7 +32,7 @@ func TestAClientSendsAndPeeks(t *testing.T) {
 		}
 		var got []core.Delivery
 		for from := int64(0); ; {
-			some, err := c.Peek(t.Context(), entity, from, 3)
+			some, err := c.Peek(t.Context(), entity, nil, from, 3)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -53,7 +53,7 @@ func TestAClientSendsAndPeeks(t *testing.T) {
 		}
 		checkEvery(t, got)
 	}
-	_, err = c.Peek(t.Context(), "none", 0, 1)
+	_, err = c.Peek(t.Context(), "none", nil, 0, 1)
 	if status, why, ok := Refusal(err); status != http.StatusNotFound || !strings.Contains(why, "could not be found") || !ok {
 		t.Errorf("a missing entity: got %v: %d %s", err, status, why)
 	}
@@ -65,7 +65,7 @@ func TestAClientSendsAndPeeks(t *testing.T) {
 		t.Error("a cancelled call counts as a refusal")
 	}
 	there.way.cut(true)
-	if _, err := c.Peek(t.Context(), "orders", 0, 1); err == nil {
+	if _, err := c.Peek(t.Context(), "orders", nil, 0, 1); err == nil {
 		t.Error("a broken connection peeks")
 	}
 }

@@ -64,7 +64,7 @@ func (s *site) lockedUntil(t *testing.T, session string, n int) (until time.Time
 		}
 		return all[0].LockedUntil
 	}
-	all, err := s.Peek(t.Context(), root, core.At("orders"), 0, n)
+	all, err := s.Peek(t.Context(), root, core.At("orders"), nil, 0, n)
 	if err != nil || len(all) != n {
 		t.Fatal(len(all), err)
 	}
@@ -196,7 +196,7 @@ func TestAReceiverAsksForNoMoreThanItIsToTake(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if left, err := c.Peek(t.Context(), "orders", 0, 10); err != nil || len(left) != 1 || string(left[0].Body.Bytes) != "d" {
+		if left, err := c.Peek(t.Context(), "orders", nil, 0, 10); err != nil || len(left) != 1 || string(left[0].Body.Bytes) != "d" {
 			t.Errorf("%+v: left are %d messages, want d: %v", o, len(left), err)
 		}
 		if _, err := r.Take(t.Context(), 5, time.Minute); err != nil { // d, and credit for four
@@ -204,7 +204,7 @@ func TestAReceiverAsksForNoMoreThanItIsToTake(t *testing.T) {
 		}
 		there.send(t, "orders", inSession("e", ""))
 		for deadline := time.Now().Add(time.Minute); o.Delete; { // until it is on its way
-			if left, err := c.Peek(t.Context(), "orders", 0, 10); err != nil || time.Now().After(deadline) {
+			if left, err := c.Peek(t.Context(), "orders", nil, 0, 10); err != nil || time.Now().After(deadline) {
 				t.Fatal(len(left), err)
 			} else if len(left) == 0 {
 				break
@@ -263,11 +263,11 @@ func TestMessagesAreSettledAsTheirReceiverSays(t *testing.T) {
 			if err := errors.Join(errs...); err != nil || len(errs) != 4 {
 				t.Errorf("%s: %v of %d outcomes", entity, err, len(errs))
 			}
-			left, err := c.Peek(t.Context(), entity, 0, 10)
+			left, err := c.Peek(t.Context(), entity, nil, 0, 10)
 			if err != nil || len(left) != 1 || string(left[0].Body.Bytes) != "abandoned" || left[0].DeliveryCount < 1 {
 				t.Errorf("%s: left are %+v, want what was abandoned: %v", entity, left, err)
 			}
-			dead, err := c.Peek(t.Context(), entity+core.DeadLetter.Suffix(), 0, 10)
+			dead, err := c.Peek(t.Context(), entity+core.DeadLetter.Suffix(), nil, 0, 10)
 			if err != nil || len(dead) != 2 {
 				t.Fatalf("%s: %d dead letters, want 2: %v", entity, len(dead), err)
 			}

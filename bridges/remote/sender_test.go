@@ -53,7 +53,7 @@ func TestASenderFillsBatchesBySize(t *testing.T) {
 	}
 	n := 0
 	for from := int64(0); ; {
-		page, err := there.Peek(t.Context(), root, core.At("orders"), from, 250)
+		page, err := there.Peek(t.Context(), root, core.At("orders"), nil, from, 250)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -92,7 +92,7 @@ func TestASenderSchedules(t *testing.T) {
 		if err != nil || !slices.Equal(numbers, []int64{1, 2}) || s.Sent() != 2 {
 			t.Errorf("%s: got the numbers %v, want 1 and 2: %v", entity, numbers, err)
 		}
-		waiting, err := c.Peek(t.Context(), entity, 0, 10)
+		waiting, err := c.Peek(t.Context(), entity, nil, 0, 10)
 		if err != nil || len(waiting) != 2 || !waiting[1].ScheduledEnqueueTime.Equal(due) || waiting[1].State != core.Scheduled || waiting[1].SessionID != session {
 			t.Errorf("%s: %d wait, %+v: %v", entity, len(waiting), waiting, err)
 		}

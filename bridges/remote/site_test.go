@@ -294,7 +294,7 @@ func (s *site) all(t testing.TB, address string, n int) (got []core.Delivery) {
 	eventually.Within(eventually.Bound, func() bool {
 		got = nil
 		for from := int64(0); ; {
-			ds, err := s.Peek(t.Context(), root, core.At(address), from, 500)
+			ds, err := s.Peek(t.Context(), root, core.At(address), nil, from, 500)
 			if err != nil {
 				t.Fatal(err)
 			}

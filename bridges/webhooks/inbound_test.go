@@ -145,7 +145,7 @@ func TestAHookStoresWhatItsSenderHasSigned(t *testing.T) {
 			if w := call(nil, secret, now, body, strings.Repeat("x", core.DefaultMessageSizeKB<<10+1)); w.Code != http.StatusRequestEntityTooLarge {
 				t.Errorf("a large body: got %d %s", w.Code, w.Body)
 			}
-			if ds, err := b.Peek(t.Context(), root, core.At("q"), 0, 10); err != nil || len(ds) != 0 {
+			if ds, err := b.Peek(t.Context(), root, core.At("q"), nil, 0, 10); err != nil || len(ds) != 0 {
 				t.Fatalf("refused requests have stored %d messages, %v", len(ds), err)
 			}
 			if w := call(func(r *http.Request) { r.URL.Path = Path + "gone" }, secret, now, body, body); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
@@ -156,7 +156,7 @@ func TestAHookStoresWhatItsSenderHasSigned(t *testing.T) {
 					t.Errorf("got %d %s, want 202", w.Code, w.Body)
 				}
 			}
-			ds, err := b.Peek(t.Context(), root, core.At("q"), 0, 10)
+			ds, err := b.Peek(t.Context(), root, core.At("q"), nil, 0, 10)
 			if err != nil || len(ds) != 1 {
 				t.Fatalf("got %d messages, %v, want 1", len(ds), err)
 			}

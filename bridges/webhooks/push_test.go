@@ -60,7 +60,7 @@ func until(t *testing.T, what string, is func() bool) {
 
 func left(t *testing.T, b *broker.Broker, address string) []core.Delivery {
 	t.Helper()
-	ds, err := b.Peek(t.Context(), root, core.At(address), 0, 1000)
+	ds, err := b.Peek(t.Context(), root, core.At(address), nil, 0, 1000)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,10 +11,7 @@ import (
 // peek shows messages without receiving them, at most as many as a client may get at once.
 func (c *conn) peek(q *request) {
 	fetchIn(c, q, func(ctx context.Context, id core.Identity) ([]core.Delivery, error) {
-		if q.has("inState") {
-			return c.bridge.front.PeekState(ctx, id, core.At(q.entity), q.inState, q.from, q.max)
-		}
-		return c.bridge.front.Peek(ctx, id, core.At(q.entity), q.from, q.max)
+		return c.bridge.front.Peek(ctx, id, core.At(q.entity), q.inState, q.from, q.max)
 	}, func(ctx context.Context, s core.Session) ([]core.Delivery, error) {
 		return s.Peek(ctx, q.from, q.max)
 	}, func(w codec.Writer, ds []core.Delivery) {

@@ -41,7 +41,7 @@ type request struct {
 	sequenceNumbers []int64
 	from            int64
 	max             int
-	inState         core.State
+	inState         *core.State
 	before, since   time.Time
 	state           []byte
 	skip, top       int
@@ -88,7 +88,7 @@ var members = [...]member{
 	{"sequenceNumbers", into(func(q *request) *[]int64 { return &q.sequenceNumbers }, items(readSequenceNumber))},
 	{"from", into(func(q *request) *int64 { return &q.from }, readSequenceNumber)},
 	{"max", into(func(q *request) *int { return &q.max }, whole[int](1, maxGroup))},
-	{"inState", into(func(q *request) *core.State { return &q.inState }, oneOf(choice[core.State]{"Active", core.Active}, choice[core.State]{"Deferred", core.Deferred}, choice[core.State]{"Scheduled", core.Scheduled}))},
+	{"inState", into(func(q *request) **core.State { return &q.inState }, oneOf(choice[*core.State]{"Active", new(core.Active)}, choice[*core.State]{"Deferred", new(core.Deferred)}, choice[*core.State]{"Scheduled", new(core.Scheduled)}))},
 	{"before", into(func(q *request) *time.Time { return &q.before }, frame.ReadTime)},
 	{"since", into(func(q *request) *time.Time { return &q.since }, frame.ReadTime)},
 	{"state", into(func(q *request) *[]byte { return &q.state }, readState)},

@@ -61,7 +61,7 @@ func TestTypesOfPropertiesSurvive(t *testing.T) {
 		}
 		properties := "{" + strings.Join(members, ",") + "}"
 		p.ok("send", object{"entity": "q", "messages": []object{{"properties": json.RawMessage(properties)}}})
-		stored, err := h.broker.Peek(context.Background(), root, core.At("q"), 1, 1)
+		stored, err := h.broker.Peek(context.Background(), root, core.At("q"), nil, 1, 1)
 		if err != nil || len(stored) != 1 {
 			t.Fatalf("got %v, %v", stored, err)
 		}
@@ -94,7 +94,7 @@ func TestTypesOfPropertiesSurvive(t *testing.T) {
 		if got := pack.answer(99); got["op"] != "ok" {
 			t.Fatalf("sent on: got %v", got)
 		}
-		twice, err := h.broker.Peek(context.Background(), root, core.At("q"), 2, 1)
+		twice, err := h.broker.Peek(context.Background(), root, core.At("q"), nil, 2, 1)
 		if err != nil || len(twice) != 1 || string(twice[0].Properties.Encoded()) != string(stored[0].Properties.Encoded()) || twice[0].MessageID != stored[0].MessageID {
 			t.Errorf("sent on, properties became %v, %v", twice, err)
 		}
@@ -153,7 +153,7 @@ func TestAJSONBodyIsPassedOnAsItIs(t *testing.T) {
 		p.write(`{"op":"send","id":50,"entity":"q","messages":[{"json":` + body + `}]}`)
 		p.asked[50] = "send"
 		p.answer(50)
-		stored, err := h.broker.Peek(context.Background(), root, core.At("q"), 1, 1)
+		stored, err := h.broker.Peek(context.Background(), root, core.At("q"), nil, 1, 1)
 		if err != nil || len(stored) != 1 || string(stored[0].Body.Bytes) != body || stored[0].ContentType != "application/json" || stored[0].Body.Kind != core.BodyData {
 			t.Fatalf("got %+v, %v", stored, err)
 		}

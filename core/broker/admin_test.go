@@ -390,7 +390,7 @@ func TestLastUseIsRecordedInTime(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		used = b.store.Now()
-		if _, err := b.Peek(t.Context(), root, core.At("q"), 0, 1); err != nil {
+		if _, err := b.Peek(t.Context(), root, core.At("q"), nil, 0, 1); err != nil {
 			t.Fatal(err)
 		}
 		b.stop()

@@ -38,17 +38,7 @@ func (b *Broker) open(ctx context.Context, id core.Identity, a core.Address) (*e
 
 // Peek implements core.Broker. It begins in the partition of from and continues with the following
 // partitions. limit and delivery.PeekBytes bound the result.
-func (b *Broker) Peek(ctx context.Context, id core.Identity, a core.Address, from int64, limit int) ([]core.Delivery, error) {
-	return b.browse(ctx, id, a, from, limit, nil)
-}
-
-// PeekState implements core.Broker, in the same way as Peek.
-func (b *Broker) PeekState(ctx context.Context, id core.Identity, a core.Address, state core.State, from int64, limit int) ([]core.Delivery, error) {
-	return b.browse(ctx, id, a, from, limit, &state)
-}
-
-// browse peeks in one partition after the other. A nil state means messages in any state.
-func (b *Broker) browse(ctx context.Context, id core.Identity, a core.Address, from int64, limit int, state *core.State) ([]core.Delivery, error) {
+func (b *Broker) Peek(ctx context.Context, id core.Identity, a core.Address, state *core.State, from int64, limit int) ([]core.Delivery, error) {
 	_, v, sub, err := b.open(ctx, id, a)
 	if err != nil {
 		return nil, err

@@ -19,7 +19,7 @@ func TestPeekGoesThroughPartitionsInOrder(t *testing.T) {
 		var last int64 = -1
 		seen := 0
 		for {
-			ds, err := b.Peek(t.Context(), root, core.At("q"), last+1, 7)
+			ds, err := b.Peek(t.Context(), root, core.At("q"), nil, last+1, 7)
 			if err != nil || len(ds) > 7 {
 				t.Fatalf("got %d, %v", len(ds), err)
 			}
@@ -37,10 +37,10 @@ func TestPeekGoesThroughPartitionsInOrder(t *testing.T) {
 		if seen != 40 {
 			t.Fatalf("saw %d messages, want 40", seen)
 		}
-		if ds, err := b.Peek(t.Context(), root, core.At("q"), -1, 100); err != nil || len(ds) != 40 {
+		if ds, err := b.Peek(t.Context(), root, core.At("q"), nil, -1, 100); err != nil || len(ds) != 40 {
 			t.Errorf("from a negative number: got %d, %v, want all 40", len(ds), err)
 		}
-		if ds, err := b.Peek(t.Context(), root, core.At("q"), core.SequenceNumber(9, 1), 5); err != nil || len(ds) != 0 {
+		if ds, err := b.Peek(t.Context(), root, core.At("q"), nil, core.SequenceNumber(9, 1), 5); err != nil || len(ds) != 0 {
 			t.Errorf("beyond the last partition: got %d, %v", len(ds), err)
 		}
 	})
@@ -52,7 +52,7 @@ func TestPeekIsBoundedByBytes(t *testing.T) {
 		for range 5 {
 			b.send(t, "q", text(strings.Repeat("x", 100<<10)))
 		}
-		if ds, err := b.Peek(t.Context(), root, core.At("q"), 0, 5); err != nil || len(ds) != 3 {
+		if ds, err := b.Peek(t.Context(), root, core.At("q"), nil, 0, 5); err != nil || len(ds) != 3 {
 			t.Fatalf("got %d messages of 100 KiB, %v, want the 3 that pass 256 KiB", len(ds), err)
 		}
 	})

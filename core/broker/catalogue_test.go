@@ -101,7 +101,7 @@ func TestStatusChangesCloseWhatTheyForbid(t *testing.T) {
 			if (err == nil) != want.receive || err != nil && !errors.Is(err, core.EntityDisabled) {
 				t.Errorf("open: got %v", err)
 			}
-			if _, err = b.Peek(t.Context(), root, core.At("q"), 0, 1); (err == nil) != want.receive {
+			if _, err = b.Peek(t.Context(), root, core.At("q"), nil, 0, 1); (err == nil) != want.receive {
 				t.Errorf("peek: got %v", err)
 			}
 		})

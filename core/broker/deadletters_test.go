@@ -89,7 +89,7 @@ func TestOldDeadLettersAreRemoved(t *testing.T) {
 func (b *started) dead(t *testing.T, name string) (ids []string) {
 	t.Helper()
 	synctest.Wait()
-	ds, err := b.Broker.Peek(t.Context(), root, core.At(name+core.DeadLetter.Suffix()), 0, 100)
+	ds, err := b.Broker.Peek(t.Context(), root, core.At(name+core.DeadLetter.Suffix()), nil, 0, 100)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -152,7 +152,7 @@ func TestReceiveAndDeleteRemovesBeforeDelivery(t *testing.T) {
 		if len(got) != 8 || !got[0].LockToken.IsZero() {
 			t.Fatalf("got %d, token %v, want 8 without a lock", len(got), got[0].LockToken)
 		}
-		if ds, err := b.Peek(t.Context(), root, core.At("q"), 0, 10); err != nil || len(ds) != 0 {
+		if ds, err := b.Peek(t.Context(), root, core.At("q"), nil, 0, 10); err != nil || len(ds) != 0 {
 			t.Fatalf("peek: got %d, %v, want none left", len(ds), err)
 		}
 	})

@@ -97,7 +97,7 @@ func TestMessagesThatAGatewayGaveBackAreNotOvertaken(t *testing.T) {
 		close(moves)
 		time.Sleep(10 * time.Second)
 		var got []string
-		ms, err := client.Peek(t.Context(), root, core.At("to"), 0, 10)
+		ms, err := client.Peek(t.Context(), root, core.At("to"), nil, 0, 10)
 		for i := range ms {
 			got = append(got, string(ms[i].Body.Bytes))
 		}

@@ -28,7 +28,7 @@ func (b *started) everywhere(t *testing.T, names ...string) (left []string) {
 	t.Helper()
 	for _, name := range names {
 		for _, sub := range []string{"", "/$DeadLetterQueue", "/$Transfer", "/$Transfer/$DeadLetterQueue"} {
-			ds, err := b.Peek(t.Context(), root, core.At(name+sub), 0, 1000)
+			ds, err := b.Peek(t.Context(), root, core.At(name+sub), nil, 0, 1000)
 			if err != nil && core.CodeOf(err) != core.NotAllowed {
 				t.Fatalf("peek %s%s: %v", name, sub, err)
 			}
@@ -458,7 +458,7 @@ func TestNoOldMessageArrivesAfterAReset(t *testing.T) {
 	check := func(now int) {
 		for _, name := range peers {
 			for _, sub := range []string{"", "/$DeadLetterQueue", "/$Transfer", "/$Transfer/$DeadLetterQueue"} {
-				ds, err := b.Peek(ctx, root, core.At(name+sub), 0, 10_000)
+				ds, err := b.Peek(ctx, root, core.At(name+sub), nil, 0, 10_000)
 				if err != nil {
 					t.Errorf("peek %s%s: %v", name, sub, err)
 				}

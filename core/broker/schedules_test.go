@@ -26,7 +26,7 @@ func (b *started) put(t *testing.T, set core.ScheduleSettings) core.ScheduleStat
 func (b *started) wantSent(t *testing.T, entity string, want ...string) []core.Delivery {
 	t.Helper()
 	synctest.Wait()
-	ds, err := b.Broker.Peek(t.Context(), root, core.At(entity), 0, 100)
+	ds, err := b.Broker.Peek(t.Context(), root, core.At(entity), nil, 0, 100)
 	if err != nil {
 		t.Fatal(err)
 	}

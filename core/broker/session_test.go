@@ -485,7 +485,7 @@ func TestSessionPeeksItsOwn(t *testing.T) {
 		if all != 300 {
 			t.Errorf("got %d messages, want 300", all)
 		}
-		if ds, err := b.Peek(t.Context(), root, core.At("q"), 0, 1000); err != nil || len(ds) != 900 {
+		if ds, err := b.Peek(t.Context(), root, core.At("q"), nil, 0, 1000); err != nil || len(ds) != 900 {
 			t.Errorf("without a session: got %d messages, %v; want 900", len(ds), err)
 		}
 	})

@@ -59,7 +59,7 @@ func sessions(s *core.Settings) { s.RequiresSession = true }
 // all peeks at what an address holds.
 func (b *started) all(t *testing.T, address string) []core.Delivery {
 	t.Helper()
-	ds, err := b.Peek(t.Context(), root, core.At(address), 0, 10000)
+	ds, err := b.Peek(t.Context(), root, core.At(address), nil, 0, 10000)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -260,7 +260,7 @@ func TestTransactionSchedulesUnderNumbersOfItsOwn(t *testing.T) {
 			if err := kept.Cancel(t.Context(), root, core.At(entity), []int64{third}); err != nil {
 				t.Errorf("%s: cancel in the transaction: %v", entity, err)
 			}
-			if ds, err := b.Peek(t.Context(), root, core.At(entity), 0, 10); err != nil || len(ds) != 0 {
+			if ds, err := b.Peek(t.Context(), root, core.At(entity), nil, 0, 10); err != nil || len(ds) != 0 {
 				t.Errorf("%s: before the commit: %d messages are seen, %v", entity, len(ds), err)
 			}
 			gone.Rollback(t.Context())
@@ -268,7 +268,7 @@ func TestTransactionSchedulesUnderNumbersOfItsOwn(t *testing.T) {
 			if err := b.Cancel(t.Context(), root, core.At(entity), []int64{lost}); !errors.Is(err, core.MessageNotFound) {
 				t.Errorf("%s: cancel what was rolled back: got %v", entity, err)
 			}
-			ds, err := b.Peek(t.Context(), root, core.At(entity), 0, 10)
+			ds, err := b.Peek(t.Context(), root, core.At(entity), nil, 0, 10)
 			if err != nil || bodies(ds) != "committed cancelled" || ds[0].SequenceNumber != first || ds[1].SequenceNumber != second {
 				t.Errorf("%s: after the commit: %q, %v", entity, bodies(ds), err)
 			}

@@ -371,7 +371,7 @@ func TestWhatGivesMemoryBackIsNeverRefused(t *testing.T) {
 				_, err := front.CreateEntity(t.Context(), nil, core.Queue, "q", core.Settings{}, nil)
 				return err
 			}},
-			"peek": {fair.Full, func() error { _, err := front.Peek(t.Context(), nil, core.Address{}, 1, 1); return err }},
+			"peek": {fair.Full, func() error { _, err := front.Peek(t.Context(), nil, core.Address{}, nil, 1, 1); return err }},
 			"send": {fair.Tight, func() error {
 				g.Set(fair.Normal)
 				s, err := front.OpenSender(t.Context(), nil, core.Address{}, nil)
@@ -411,7 +411,7 @@ func (idle) CreateEntity(context.Context, core.Identity, core.Kind, string, core
 	return core.Entity{}, nil
 }
 
-func (idle) Peek(context.Context, core.Identity, core.Address, int64, int) ([]core.Delivery, error) {
+func (idle) Peek(context.Context, core.Identity, core.Address, *core.State, int64, int) ([]core.Delivery, error) {
 	return nil, nil
 }
 

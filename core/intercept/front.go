@@ -113,15 +113,9 @@ func renew(ctx context.Context, c *Call) {
 	c.Renewals = c.space.Broker.Renew(ctx, c.ID, c.Address, c.Tokens)
 }
 
-func (f *Front) Peek(ctx context.Context, id core.Identity, address core.Address, from int64, most int) ([]core.Delivery, error) {
+func (f *Front) Peek(ctx context.Context, id core.Identity, address core.Address, state *core.State, from int64, most int) ([]core.Delivery, error) {
 	return f.deliveries(ctx, Peek, id, address, func(ctx context.Context, b core.Broker) ([]core.Delivery, error) {
-		return b.Peek(ctx, id, address, from, most)
-	})
-}
-
-func (f *Front) PeekState(ctx context.Context, id core.Identity, address core.Address, state core.State, from int64, most int) ([]core.Delivery, error) {
-	return f.deliveries(ctx, Peek, id, address, func(ctx context.Context, b core.Broker) ([]core.Delivery, error) {
-		return b.PeekState(ctx, id, address, state, from, most)
+		return b.Peek(ctx, id, address, state, from, most)
 	})
 }
 

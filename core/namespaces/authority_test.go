@@ -245,7 +245,7 @@ func TestPeersOfADeletedNamespaceAreRefusedAtOnce(t *testing.T) {
 			if _, err := g.Directory.Enter(id, nil); !errors.Is(err, core.NotFound) {
 				t.Errorf("enter: got %v", err)
 			}
-			if _, err := g.Peek(t.Context(), id, core.At("q"), 0, 1); !errors.Is(err, core.NotFound) {
+			if _, err := g.Peek(t.Context(), id, core.At("q"), nil, 0, 1); !errors.Is(err, core.NotFound) {
 				t.Errorf("peek: got %v", err)
 			}
 			if _, err := g.enter("root", "made-key"); !errors.Is(err, core.Unauthorized) {
@@ -253,7 +253,7 @@ func TestPeersOfADeletedNamespaceAreRefusedAtOnce(t *testing.T) {
 			}
 		}
 		again := one.create("made") // is another
-		if _, err := one.Peek(t.Context(), id, core.At("q"), 0, 1); !errors.Is(err, core.NotFound) {
+		if _, err := one.Peek(t.Context(), id, core.At("q"), nil, 0, 1); !errors.Is(err, core.NotFound) {
 			t.Errorf("whoever was in the old one: got %v", err)
 		}
 		if _, err := id.With(again[0], 10, time.Now()); !errors.Is(err, core.Unauthorized) {

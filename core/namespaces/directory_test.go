@@ -94,10 +94,10 @@ func TestFaultRulesAreInTheRecordOfTheirNamespace(t *testing.T) {
 func TestNobodyMayDoAnything(t *testing.T) {
 	inBubble(t, func(t *testing.T, g *gateway) {
 		g.queue(g.mustEnter("root", "home-key"), "q")
-		if _, err := g.Peek(t.Context(), nil, core.At("q"), 0, 1); !errors.Is(err, core.Unauthorized) {
+		if _, err := g.Peek(t.Context(), nil, core.At("q"), nil, 0, 1); !errors.Is(err, core.Unauthorized) {
 			t.Errorf("nobody: got %v", err)
 		}
-		if _, err := g.Peek(t.Context(), core.Identity{{Policy: "any", Rights: core.AllRights}}, core.At("q"), 0, 1); err == nil {
+		if _, err := g.Peek(t.Context(), core.Identity{{Policy: "any", Rights: core.AllRights}}, core.At("q"), nil, 0, 1); err == nil {
 			t.Error("a grant of no namespace is good")
 		}
 	})

@@ -173,7 +173,7 @@ func message(subject string) *core.Message { return &core.Message{Subject: subje
 // holds lists the subjects of a queue's messages.
 func (g *gateway) holds(id core.Identity, queue string) []string {
 	g.tb.Helper()
-	ds, err := g.Peek(g.tb.Context(), id, core.At(queue), 0, 100)
+	ds, err := g.Peek(g.tb.Context(), id, core.At(queue), nil, 0, 100)
 	if err != nil {
 		g.tb.Fatalf("peek at %s in %s: %v", queue, id.Namespace(), err)
 	}

@@ -29,7 +29,7 @@ func TestReceiversGetWhatTheyAccept(t *testing.T) {
 			r.Close()
 			release(h, "q", ds)
 		}
-		ds, err := h.Peek(h.t.Context(), root, core.At("q"), 1, 1)
+		ds, err := h.Peek(h.t.Context(), root, core.At("q"), nil, 1, 1)
 		if err != nil || shown(ds) != "app/x x:1" {
 			h.t.Errorf("afterwards: got %s, %v: the queue's messages were changed", shown(ds), err)
 		}
@@ -89,7 +89,7 @@ func TestUndecodableMessagesAreDeadLettered(t *testing.T) {
 					}
 				}
 				r.Close()
-				ds, err := h.Peek(h.t.Context(), root, core.At("q"), 1, 10)
+				ds, err := h.Peek(h.t.Context(), root, core.At("q"), nil, 1, 10)
 				if wanted := map[core.ReceiveMode]int{core.PeekLock: 3}[mode]; err != nil || len(ds) != wanted {
 					h.t.Errorf("left in the queue: got %d, %v, want %d", len(ds), err, wanted)
 				}
@@ -102,7 +102,7 @@ func TestEntityDelivers(t *testing.T) {
 	o := Options{Chain: chainOf(formats()), Entities: map[string]Entity{"q": {Deliver: "app/y"}, "s": {Deliver: "app/y"}}}
 	inBubble(t, o, func(h *house) {
 		h.send("q", message("app/x", "x:1"), message("app/x", "broken"))
-		ds, err := h.Peek(h.t.Context(), root, core.At("q"), 1, 10)
+		ds, err := h.Peek(h.t.Context(), root, core.At("q"), nil, 1, 10)
 		if got, want := shown(ds), "app/y y:1, app/x broken"; got != want || err != nil {
 			h.t.Errorf("peek: got %s, %v, want %s", got, err, want)
 		}
@@ -287,7 +287,7 @@ func TestReceivedAndDeletedMessagesAreTranscoded(t *testing.T) {
 		if got, want := shown(ds), "app/y y:1, app/x broken"; got != want || !ds[0].LockToken.IsZero() {
 			h.t.Errorf("got %s, want %s, without locks", got, want)
 		}
-		if left, err := h.Peek(h.t.Context(), root, core.At("q"), 1, 10); err != nil || len(left) > 0 {
+		if left, err := h.Peek(h.t.Context(), root, core.At("q"), nil, 1, 10); err != nil || len(left) > 0 {
 			h.t.Errorf("left: %s, %v", shown(left), err)
 		}
 	})

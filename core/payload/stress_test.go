@@ -95,7 +95,7 @@ func (h *house) takeSome(mode core.ReceiveMode, each func(core.Delivery)) int {
 			}
 		}
 	}
-	left, err := h.inner.Peek(h.t.Context(), root, core.At("q"), 1, 1)
+	left, err := h.inner.Peek(h.t.Context(), root, core.At("q"), nil, 1, 1)
 	if err != nil {
 		h.t.Error(err)
 	}

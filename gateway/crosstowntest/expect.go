@@ -84,7 +84,7 @@ func (b *Bus) expect(entity, wanted string, holds func([]core.Delivery) bool) {
 func (b *Bus) messages(entity string) (all []core.Delivery, err error) {
 	ctx := b.tb.Context()
 	for from := int64(1); ; {
-		ds, err := b.gateway.broker.Peek(ctx, b.identity, core.At(entity), from, 256)
+		ds, err := b.gateway.broker.Peek(ctx, b.identity, core.At(entity), nil, from, 256)
 		if err != nil || len(ds) == 0 {
 			return all, err
 		}

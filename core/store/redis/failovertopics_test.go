@@ -152,7 +152,7 @@ func (o *outage) keeps(name string) {
 	copies := map[string]int{}
 	for i := range o.owners {
 		for from := core.SequenceNumber(uint16(i), 0); ; {
-			ds, err := o.broker.Peek(o.Context(), root, core.At(e.Name), from, 100)
+			ds, err := o.broker.Peek(o.Context(), root, core.At(e.Name), nil, from, 100)
 			if err != nil {
 				o.Fatal(err)
 			}

@@ -195,7 +195,7 @@ func (o *receiveOptions) others(ctx context.Context, link *remote.Client, entity
 	if o.session.named() || o.session.next {
 		return ""
 	}
-	page, err := link.PeekState(ctx, entity, new(core.Active), 0, core.MaxPeek)
+	page, err := link.Peek(ctx, entity, new(core.Active), 0, core.MaxPeek)
 	page = slices.DeleteFunc(page, func(a amqp.Arrival) bool { return a.State != core.Active })
 	if err != nil || len(page) == 0 {
 		return ""

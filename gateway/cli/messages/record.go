@@ -151,7 +151,7 @@ type track struct {
 
 // recorder writes what several entities hold, in the order in which it arrived.
 type recorder struct {
-	peek     func(ctx context.Context, entity string, from int64, most int) ([]amqp.Arrival, error)
+	peek     func(ctx context.Context, entity string, state *core.State, from int64, most int) ([]amqp.Arrival, error)
 	use      func(entity string, a amqp.Arrival) error // is given each message
 	idle     func() error                              // is called before a look, which may take a while
 	began    func() error                              // is called after the first pass, if others follow
@@ -215,7 +215,7 @@ func (r *recorder) run(ctx context.Context, entities []string) error {
 func (r *recorder) open(ctx context.Context, entity string) error {
 	r.discover(entity, 0)
 	for from := int64(0); from >= 0; { // after the last partition it is negative
-		first, err := r.peek(ctx, entity, from, 1)
+		first, err := r.peek(ctx, entity, nil, from, 1)
 		if err != nil || len(first) == 0 {
 			return err
 		}
@@ -269,7 +269,7 @@ func (r *recorder) look(ctx context.Context, t *track) error {
 		return err
 	}
 	from := core.SequenceNumber(t.partition, t.next)
-	all, err := r.peek(ctx, t.entity, from, t.ask)
+	all, err := r.peek(ctx, t.entity, nil, from, t.ask)
 	if err != nil {
 		return err
 	}

@@ -171,7 +171,7 @@ func (s *store) add(entity string, partition int, state core.State) {
 }
 
 // peek is as brokers do it: on through the partitions, and sometimes fewer than asked for.
-func (s *store) peek(_ context.Context, entity string, from int64, most int) (found []amqp.Arrival, err error) {
+func (s *store) peek(_ context.Context, entity string, _ *core.State, from int64, most int) (found []amqp.Arrival, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	most = 1 + rand.IntN(most)

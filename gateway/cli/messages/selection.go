@@ -287,7 +287,7 @@ func (b *browser) find(ctx context.Context, o *selection, use func(*amqp.Arrival
 	}
 	if len(o.numbers) > 0 {
 		for _, n := range slices.Sorted(slices.Values(o.numbers)) {
-			page, err := b.link.PeekState(ctx, b.entity, b.state, n, 1)
+			page, err := b.link.Peek(ctx, b.entity, b.state, n, 1)
 			if err == nil && len(page) > 0 && page[0].SequenceNumber == n {
 				err = look(page)
 			}

@@ -234,7 +234,7 @@ func (x *examination) authorization(ctx context.Context) bool {
 		return true
 	}
 	began = time.Now()
-	found, err := link.Peek(ctx, x.entity, 0, 1)
+	found, err := link.Peek(ctx, x.entity, nil, 0, 1)
 	if err != nil {
 		return x.note("round trip", fail, "", "%v", x.target.Explain(err))
 	}

@@ -190,7 +190,7 @@ func (m *mover) sessions(ctx context.Context) (ids []string, numbers map[core.Se
 		for run < len(left) && left[run] == left[run-1]+1 {
 			run++
 		}
-		ds, err := m.served.Broker.Peek(ctx, m.id, m.from, left[0], run)
+		ds, err := m.served.Broker.Peek(ctx, m.id, m.from, nil, left[0], run)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -175,7 +175,7 @@ func (s *soaker) receive(t *testing.T) {
 	if strings.HasPrefix(address, "sessions") {
 		return
 	}
-	if ds, err := s.front.Peek(t.Context(), root, core.At(address), 0, 3); err == nil {
+	if ds, err := s.front.Peek(t.Context(), root, core.At(address), nil, 0, 3); err == nil {
 		for _, d := range ds {
 			if d.State == core.Deferred {
 				_, _ = s.front.ReceiveDeferred(t.Context(), root, core.At(address), []int64{d.SequenceNumber}, core.ReceiveAndDelete) // somebody may be faster

@@ -168,7 +168,7 @@ func (r *rig) settle(at string, d core.Delivery, o core.Outcome) error {
 func (r *rig) forwarded(name string) {
 	r.Helper()
 	eventually.True(r, name+" has forwarded what it had", func() bool {
-		left, err := r.Peek(r.Context(), root, core.At(name), 0, 1)
+		left, err := r.Peek(r.Context(), root, core.At(name), nil, 0, 1)
 		if err != nil {
 			r.Fatal(err)
 		}
