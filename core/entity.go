@@ -89,7 +89,7 @@ type AccessRule struct {
 // Limits of the wire contract's settings table.
 const (
 	MinLockDuration        = time.Second
-	MaxLockDuration        = 5 * time.Minute
+	MaxLockDuration        = 24 * time.Hour
 	MaxMaxDeliveryCount    = 1<<31 - 1 // the documentation says 2000, the service takes any int
 	MinTimeToLive          = time.Second
 	MinDuplicateWindow     = 5 * time.Second // the emulator's; the service's is in Limits

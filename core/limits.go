@@ -3,6 +3,7 @@ package core
 import (
 	"slices"
 	"time"
+	"unicode/utf8"
 )
 
 // Limits are the limits of an Azure tier that are stricter than the gateway's own limits. A zero
@@ -24,6 +25,9 @@ type Limits struct {
 	MaxBatchBytes      int64         // of messages that are sent together
 	MinDuplicateWindow time.Duration // of DuplicateDetectionHistoryTimeWindow
 	MaxPurge           int           // messages that one request may delete
+	MaxLockDuration    time.Duration
+	MaxSQLLength       int // characters of a filter, and of an action
+	MaxSubscriptions   int // of a topic
 
 	ExclusiveSessions  bool // sessions cannot be taken over
 	NoBinaryProperties bool // of messages
@@ -42,6 +46,7 @@ func StandardLimits() Limits {
 		SizesInMegabytes: []int64{1024, 2048, 3072, 4096, 5120},
 		MaxMessageSizeKB: 256, MaxBatchBytes: 256 << 10,
 		MinDuplicateWindow: 20 * time.Second, MaxPurge: 500, ExclusiveSessions: true, NoBinaryProperties: true,
+		MaxLockDuration: 5 * time.Minute, MaxSQLLength: 1024, MaxSubscriptions: 2000,
 	}
 }
 
@@ -68,11 +73,22 @@ func (l *Limits) Check(s *Settings) error {
 	if s.DuplicateDetectionHistoryTimeWindow < l.MinDuplicateWindow {
 		return Refuse(OutOfRange, "DuplicateDetectionHistoryTimeWindow is %v: in the %s tier it must be at least %v.", s.DuplicateDetectionHistoryTimeWindow, l.Tier, l.MinDuplicateWindow)
 	}
+	if l.MaxLockDuration > 0 && s.LockDuration > l.MaxLockDuration {
+		return Refuse(OutOfRange, "LockDuration is %v: in the %s tier it may be at most %v.", s.LockDuration, l.Tier, l.MaxLockDuration)
+	}
 	if l.IsUnpartitioned && s.EnablePartitioning {
 		return Refuse(InvalidArgument, "EnablePartitioning is true: the %s tier does not support partitioned entities.", l.Tier)
 	}
 	if l.HasNoExpress && s.EnableExpress {
 		return Refuse(InvalidArgument, "EnableExpress is true: the %s tier does not support express entities.", l.Tier)
+	}
+	return nil
+}
+
+// CheckRule refuses a rule that the tier does not allow.
+func (l *Limits) CheckRule(r *Rule) error {
+	if n := max(utf8.RuneCountInString(r.Filter.SQL), utf8.RuneCountInString(r.Action)); l.MaxSQLLength > 0 && n > l.MaxSQLLength {
+		return Refuse(InvalidArgument, "Rule '%s': the SQL has %d characters; in the %s tier at most %d are allowed.", r.Name, n, l.Tier, l.MaxSQLLength)
 	}
 	return nil
 }

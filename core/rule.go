@@ -109,8 +109,11 @@ const DefaultRuleName = "$Default"
 
 // Limits of rules.
 const (
-	MaxRuleName         = 50   // characters
-	MaxSQLLength        = 1024 // characters of a filter, and of an action
+	MaxRuleName  = 50       // characters
+	MaxSQLLength = 16 << 10 // characters of a filter, and of an action
+	// SQLLengthOfOne is the length up to which the SQL of a rule counts as one rule towards the
+	// limits of a topic.
+	SQLLengthOfOne      = 1024
 	MaxActionStatements = 32
 )
 

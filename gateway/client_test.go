@@ -260,7 +260,7 @@ func TestTheClientsErrorsSayWhatToDo(t *testing.T) {
 		{"no entity named", g.connection, []string{"peek"}, exitUsage, []string{"no entity is specified", "EntityPath"}},
 		{"no endpoint", "SharedAccessKeyName=x", []string{"peek", "q"}, exitUsage, []string{"Endpoint is missing: write Endpoint=sb://"}},
 		{"bad duration", g.connection, []string{"send", "q", "x", "--ttl=soon", "--schedule=never", "--property=p", "--count=0"}, exitUsage, []string{"--ttl: ", "--schedule: ", "--property: ", "--count: "}},
-		{"bad settings", g.connection, []string{"queue", "create", "q", "--lock-duration=7m", "--max-delivery-count=x"}, exitUsage, []string{"--lock-duration: ", "--max-delivery-count: "}},
+		{"bad settings", g.connection, []string{"queue", "create", "q", "--lock-duration=25h", "--max-delivery-count=x"}, exitUsage, []string{"--lock-duration: ", "--max-delivery-count: "}},
 		{"contradicting modes", g.connection, []string{"receive", "q", "--mode=delete", "--abandon", "--wait=x"}, exitUsage, []string{"--mode ", "--wait: "}},
 		{"two outcomes", g.connection, []string{"receive", "q", "--complete", "--abandon"}, exitUsage, []string{"complete", "abandon"}},
 		{"a subscription as a queue", g.connection, []string{"queue", "show", "t/Subscriptions/s"}, exitUsage, []string{"use: crosstown subscription show t s"}},

@@ -30,7 +30,7 @@ root      queue create replies --requires-session --auto-delete-on-idle=1d --ena
 root      queue create unique --requires-duplicate-detection --duplicate-detection-history-time-window=5m --dead-lettering-on-message-expiration
 root      queue create more --max-message-size-in-kilobytes=1024 --max-size-in-megabytes=2048 --enable-batched-operations=false
 root      queue create nope/$x
-root      queue create q --lock-duration=7m
+root      queue create q --lock-duration=25h
 root      queue create q --lock-duration=0s
 root      queue create q --forward-to=nope
 root      queue create q --forward-to=q

@@ -339,7 +339,7 @@ func policyKey(t *testing.T, g *gateway) string {
 
 func TestAConfigurationIsCheckedAndPrinted(t *testing.T) {
 	t.Parallel()
-	file := write(t, "c.yaml", "store: disk\nqueues:\n  - {name: a b}\n  - {name: q, lock-duration: 9m, colour: red}\n")
+	file := write(t, "c.yaml", "store: disk\nqueues:\n  - {name: a b}\n  - {name: q, lock-duration: 25h, colour: red}\n")
 	home := []string{"HOME=" + t.TempDir()}
 	code, stdout, stderr := invoke(t, home, "config", "check", file)
 	for _, want := range []string{file + ":1: store: ", file + ":3: queues[0].name: ", file + ":4: queues[1].lock-duration: ", file + ":4: queues[1].colour: the setting does not exist"} {

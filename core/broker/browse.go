@@ -20,6 +20,8 @@ const (
 	peekRead = 32 << 20
 	// purgeLock is how long Purge locks the messages that it looks at.
 	purgeLock = 10 * time.Second
+	// moveLock is the longest time for which LockNumbers locks messages.
+	moveLock = 5 * time.Minute
 )
 
 // open finds the entity of an operation that receives or browses messages.
@@ -265,7 +267,10 @@ func (b *Broker) LockNumbers(ctx context.Context, id core.Identity, a core.Addre
 	found := make([][]core.Delivery, len(v.Queues[sub]))
 	errs := make([]error, len(v.Queues[sub]))
 	entity.EachGroup(groups, func(p *entity.PartitionGroup[int64]) {
-		found[p.Partition], _, errs[p.Partition] = v.Queues[sub][p.Partition].Lock(ctx, core.LockRequest{Numbers: p.Items, Session: session})
+		at := v.Queues[sub][p.Partition]
+		// If the gateway ends during a move, the lock must end before the store forgets its key.
+		at.LockDuration = min(at.LockDuration, moveLock)
+		found[p.Partition], _, errs[p.Partition] = at.In(b.store).Lock(ctx, core.LockRequest{Numbers: p.Items, Session: session})
 	})
 	all := slices.Concat(found...)
 	for _, err := range errs {

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -8,7 +9,7 @@ import (
 )
 
 // maxSubscriptions is the number of subscriptions a topic may have.
-const maxSubscriptions = 2000
+const maxSubscriptions = 10_000
 
 // CreateEntity implements core.Admin. A first rule without a name gets the name of the default rule.
 func (b *Broker) CreateEntity(ctx context.Context, id core.Identity, kind core.Kind, name string, s core.Settings, first *core.Rule) (core.Entity, error) {
@@ -58,10 +59,10 @@ func (b *Broker) createSubscription(ctx context.Context, id core.Identity, name 
 		return core.Entity{}, b.refusals.NotFound(topicName)
 	}
 	subscriptions := core.Listing{Kind: core.Subscription, Topic: topic.Name}
-	if err := b.roomFor(ctx, subscriptions, maxSubscriptions, "The topic '%s' has %d subscriptions, which is the limit: delete one first.", topic.Name); err != nil {
+	if err := b.roomFor(ctx, subscriptions, cmp.Or(b.options.Limits.MaxSubscriptions, maxSubscriptions), "The topic '%s' has %d subscriptions, which is the limit: delete one first.", topic.Name); err != nil {
 		return core.Entity{}, err
 	}
-	room, err := b.roomForRule(ctx, topic.Name, rule.Filter.Kind)
+	room, err := b.roomForRule(ctx, topic.Name, rule.Filter.Kind, weightOf(&rule))
 	if err != nil {
 		return core.Entity{}, err
 	}
@@ -73,7 +74,7 @@ func (b *Broker) createSubscription(ctx context.Context, id core.Identity, name 
 	if err != nil {
 		return made, err
 	}
-	room.add(rule.Filter.Kind)
+	room.add(rule.Filter.Kind, weightOf(&rule))
 	b.touchTopic(ctx, topic.Name, made.CreatedAt)
 	return made, nil
 }

@@ -44,7 +44,7 @@ func TestLimitsHoldToTheLast(t *testing.T) {
 		}
 	}
 	all := core.Filter{Kind: core.TrueFilter}
-	tiers := map[string]core.Limits{"standard": core.StandardLimits(), "premium": core.PremiumLimits()}
+	tiers := map[string]core.Limits{"none": {}, "standard": core.StandardLimits(), "premium": core.PremiumLimits()}
 	second, any := int(time.Second/time.Millisecond), []string{"standard", "premium"}
 	for _, c := range []struct {
 		name  string
@@ -55,6 +55,7 @@ func TestLimitsHoldToTheLast(t *testing.T) {
 		want  core.Code
 	}{
 		{"LockDuration", any, 300 * second, false, queue(func(s *core.Settings, n int) { s.LockDuration = time.Duration(n) * time.Millisecond }), core.OutOfRange},
+		{"LockDuration", []string{"none"}, 24 * 3600 * second, false, queue(func(s *core.Settings, n int) { s.LockDuration = time.Duration(n) * time.Millisecond }), core.OutOfRange},
 		{"least LockDuration", any, second, true, queue(func(s *core.Settings, n int) { s.LockDuration = time.Duration(n) * time.Millisecond }), core.OutOfRange},
 		{"least DefaultMessageTimeToLive", any, second, true, queue(func(s *core.Settings, n int) { s.DefaultMessageTimeToLive = time.Duration(n) * time.Millisecond }), core.OutOfRange},
 		{"DuplicateDetectionHistoryTimeWindow", any, 7 * 24 * 3600, false, queue(func(s *core.Settings, n int) { s.DuplicateDetectionHistoryTimeWindow = time.Duration(n) * time.Second }), core.OutOfRange},
@@ -85,6 +86,24 @@ func TestLimitsHoldToTheLast(t *testing.T) {
 		{"SQL filter", any, 1024, false, rule(func(n int) core.Rule {
 			return core.Rule{Name: "r", Filter: core.Filter{Kind: core.SQLFilter, SQL: "a='" + wide(n-4) + "'"}}
 		}), core.InvalidArgument},
+		{"SQL filter", []string{"none"}, 16 << 10, false, rule(func(n int) core.Rule {
+			return core.Rule{Name: "r", Filter: core.Filter{Kind: core.SQLFilter, SQL: "a='" + wide(n-4) + "'"}}
+		}), core.InvalidArgument},
+		{"long SQL filters", []string{"none"}, 2000 / 16, false, func(t *testing.T, b *Broker, n int) error {
+			for i := range n {
+				r := core.Rule{Name: fmt.Sprint(i), Filter: core.Filter{Kind: core.SQLFilter, SQL: "a='b'"}}
+				if _, err := b.CreateRule(t.Context(), root, "t/Subscriptions/s", r); err != nil {
+					return err
+				}
+				r.Filter.SQL = "a='" + strings.Repeat("b", 16<<10-4) + "'"
+				if _, err := b.UpdateRule(t.Context(), root, "t/Subscriptions/s", r); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, core.QuotaExceeded},
+		{"subscriptions", []string{"standard"}, 2000, false, subscribers, core.QuotaExceeded},
+		{"subscriptions", []string{"none"}, 10_000, false, subscribers, core.QuotaExceeded},
 		{"SQL action", any, 1024, false, rule(func(n int) core.Rule {
 			return core.Rule{Name: "r", Filter: all, Action: "SET a='" + wide(n-8) + "'"}
 		}), core.InvalidArgument},
@@ -287,6 +306,24 @@ func batchOf(queue string, half int) func(*testing.T, *Broker, int) error {
 	return func(t *testing.T, b *Broker, n int) error {
 		return b.sends(t, queue, filled(body, half), filled(body, n-half))
 	}
+}
+
+// subscribers makes subscriptions of a topic until there are n.
+func subscribers(t *testing.T, b *Broker, n int) error {
+	topic, err := b.store.Entity(t.Context(), "ns", "t")
+	if err != nil {
+		return err
+	}
+	for i := range n - 2 { // furnish has made one
+		ent := core.Entity{
+			Namespace: "ns", Kind: core.Subscription, Name: core.SubscriptionPath("t", fmt.Sprint("n", i)), ID: core.NewIncarnation(),
+			TopicID: topic.ID, Partitions: 1, Settings: core.DefaultSettings(core.Subscription),
+		}
+		if _, err := b.store.CreateEntity(t.Context(), ent, core.NamespaceQuotas{}); err != nil {
+			return err
+		}
+	}
+	return made(b.CreateEntity(t.Context(), root, core.Subscription, "t/Subscriptions/last", core.DefaultSettings(core.Subscription), nil))
 }
 
 // crowd makes queues and topics until there are n.

@@ -13,7 +13,8 @@ import (
 
 const (
 	// maxSQLFilters and maxOtherFilters are the numbers of rules all subscriptions of a topic may have
-	// together, by the kind of filter.
+	// together, by the kind of filter. A rule with long SQL counts as several, so that the limits
+	// also bound the memory and the work of evaluation.
 	maxSQLFilters   = 2000
 	maxOtherFilters = 100000
 	// ruleTries is how often a change of a rule that conflicts with another is tried.
@@ -22,7 +23,7 @@ const (
 
 // checkRule compiles a rule, and refuses one that cannot be evaluated.
 func (b *Broker) checkRule(r *core.Rule) (*rules.Rule, error) {
-	if err := core.ValidateRuleName(r.Name); err != nil {
+	if err := cmp.Or(core.ValidateRuleName(r.Name), b.options.Limits.CheckRule(r)); err != nil {
 		return nil, err
 	}
 	c, err := rules.Compile(*r)
@@ -43,8 +44,14 @@ type filterCounts struct {
 
 const filterCountsAge = time.Minute
 
-// roomForRule refuses one more rule with a filter of that kind if the topic is full.
-func (b *Broker) roomForRule(ctx context.Context, topic string, k core.FilterKind) (*filterCounts, error) {
+// weightOf is the number of rules as which a rule counts.
+func weightOf(r *core.Rule) int {
+	return max(1, (max(len(r.Filter.SQL), len(r.Action))+core.SQLLengthOfOne-1)/core.SQLLengthOfOne)
+}
+
+// roomForRule refuses further rules with a filter of that kind if the topic is full. weight is the
+// number as which they count.
+func (b *Broker) roomForRule(ctx context.Context, topic string, k core.FilterKind, weight int) (*filterCounts, error) {
 	e, err := b.entity(ctx, topic)
 	if err != nil {
 		return nil, err
@@ -59,7 +66,7 @@ func (b *Broker) roomForRule(ctx context.Context, topic string, k core.FilterKin
 	if sort > 0 {
 		limit, what = maxOtherFilters, "correlation"
 	}
-	if c.filters[sort] >= limit || time.Since(c.at) > filterCountsAge {
+	if c.filters[sort]+weight > limit || time.Since(c.at) > filterCountsAge {
 		t, err := b.topic(ctx, topic)
 		if err != nil {
 			return nil, err
@@ -67,12 +74,12 @@ func (b *Broker) roomForRule(ctx context.Context, topic string, k core.FilterKin
 		c.filters, c.at = [2]int{}, time.Now()
 		for i := range t.Subscriptions {
 			for _, r := range t.Subscriptions[i].Rules {
-				c.filters[filterIndex(r.Filter.Kind)]++
+				c.filters[filterIndex(r.Filter.Kind)] += weightOf(&r)
 			}
 		}
 	}
-	if c.filters[sort] >= limit {
-		return nil, core.Refuse(core.QuotaExceeded, "The topic '%s' has %d %s filters, which is the limit: delete rules first.", topic, c.filters[sort], what)
+	if c.filters[sort]+weight > limit {
+		return nil, core.Refuse(core.QuotaExceeded, "The topic '%s' has %d %s filters, and the limit is %d (SQL of more than %d characters counts as several): delete rules first.", topic, c.filters[sort], what, limit, core.SQLLengthOfOne)
 	}
 	return c, nil
 }
@@ -85,11 +92,11 @@ func filterIndex(k core.FilterKind) int {
 	return 1
 }
 
-// add counts one more filter of that kind.
-func (c *filterCounts) add(k core.FilterKind) {
+// add counts further rules.
+func (c *filterCounts) add(k core.FilterKind, weight int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.filters[filterIndex(k)]++
+	c.filters[filterIndex(k)] += weight
 }
 
 // CreateRule implements core.Admin.
@@ -107,7 +114,7 @@ func (b *Broker) CreateRule(ctx context.Context, id core.Identity, subscription 
 		return core.Rule{}, err
 	}
 	topic, _, _ := core.SplitSubscription(ent.Name)
-	room, err := b.roomForRule(ctx, topic, r.Filter.Kind)
+	room, err := b.roomForRule(ctx, topic, r.Filter.Kind, weightOf(&r))
 	if err != nil {
 		return core.Rule{}, err
 	}
@@ -120,7 +127,7 @@ func (b *Broker) CreateRule(ctx context.Context, id core.Identity, subscription 
 		return core.RuleChange{Rule: r}, compiled, nil
 	})
 	if err == nil {
-		room.add(r.Filter.Kind)
+		room.add(r.Filter.Kind, weightOf(&r))
 	}
 	return r, err
 }
@@ -134,6 +141,21 @@ func (b *Broker) UpdateRule(ctx context.Context, id core.Identity, subscription 
 	}
 	if _, err := b.checkRule(&r); err != nil {
 		return core.Rule{}, err
+	}
+	if weight := weightOf(&r); weight > 1 {
+		old, err := b.Rule(ctx, id, subscription, r.Name)
+		if err != nil {
+			return core.Rule{}, err
+		}
+		if filterIndex(old.Filter.Kind) == filterIndex(r.Filter.Kind) {
+			weight = max(weight-weightOf(&old), 0)
+		}
+		topic, _, _ := core.SplitSubscription(subscription)
+		room, err := b.roomForRule(ctx, topic, r.Filter.Kind, weight)
+		if err != nil {
+			return core.Rule{}, err
+		}
+		room.add(r.Filter.Kind, weight)
 	}
 	err = b.changeRule(ctx, subscription, r.Name, func(ent *core.Entity, known *core.Rule) (core.RuleChange, *rules.Rule, error) {
 		if known == nil {

@@ -294,7 +294,7 @@ func TestInvalidActionIsRefused(t *testing.T) {
 		}
 	}
 	long := "SET a = '" + strings.Repeat("x", core.MaxSQLLength) + "'"
-	if _, err := Compile(core.Rule{Name: "x", Filter: core.Filter{Kind: core.TrueFilter}, Action: long}); !strings.Contains(core.TextOf(err), "the SQL action has 1034 characters; at most 1024") {
+	if _, err := Compile(core.Rule{Name: "x", Filter: core.Filter{Kind: core.TrueFilter}, Action: long}); !strings.Contains(core.TextOf(err), "the SQL action has 16394 characters; at most 16384") {
 		t.Errorf("too long: got %v", err)
 	}
 	compileAction(t, strings.Repeat("REMOVE a ", 32), core.Properties{})

@@ -373,7 +373,7 @@ func TestFiltersThatAreRefusedAsAWhole(t *testing.T) {
 		filter core.Filter
 		text   string
 	}{
-		{"too long", core.Filter{SQL: "a = '" + strings.Repeat("ä", core.MaxSQLLength) + "'"}, "has 1030 characters; at most 1024 are allowed"},
+		{"too long", core.Filter{SQL: "a = '" + strings.Repeat("ä", core.MaxSQLLength) + "'"}, "has 16390 characters; at most 16384 are allowed"},
 		{"not UTF-8", core.Filter{SQL: "a = '\xff'"}, "not valid UTF-8"},
 		{"unknown kind", core.Filter{Kind: 9}, "kind of the filter is unknown"},
 		{"no correlation", core.Filter{Kind: core.CorrelationFilter}, "no condition"},

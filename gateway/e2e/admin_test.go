@@ -266,7 +266,7 @@ func TestSettingsOutOfRangeAreRefusedByName(t *testing.T) {
 			setting string
 			p       admin.QueueProperties
 		}{
-			{"LockDuration", admin.QueueProperties{LockDuration: new("PT6M")}},
+			{"LockDuration", admin.QueueProperties{LockDuration: new("PT25H")}},
 			{"MaxDeliveryCount", admin.QueueProperties{MaxDeliveryCount: new(int32(0))}},
 			{"DuplicateDetectionHistoryTimeWindow", admin.QueueProperties{DuplicateDetectionHistoryTimeWindow: new("P8D")}},
 			{"AutoDeleteOnIdle", admin.QueueProperties{AutoDeleteOnIdle: new("PT1M")}},

@@ -142,7 +142,7 @@ policies:
 queues:
   - name: a//b
   - name: orders
-    lock-duration: 7m
+    lock-duration: 25h
     max-delivery-count: 0
     lock-durration: 1m
     policies: [{name: x, key: "a b", rights: Send}]
@@ -174,7 +174,7 @@ websocket: {max-connections: 0, max-feeds: x, max-frame: 1000}
 		`c.yaml:17: policies[1]: policy "app" is listed twice`,
 		`c.yaml:20: policies[2].name: "" is not a valid policy name`,
 		`c.yaml:22: queues[0].name: The entity name 'a//b' has an empty path segment`,
-		`c.yaml:24: queues[1].lock-duration: LockDuration is 7m0s: the supplied time exceeds the allowed maximum of 5m0s.`,
+		`c.yaml:24: queues[1].lock-duration: LockDuration is 25h0m0s: the supplied time exceeds the allowed maximum of 24h0m0s.`,
 		`c.yaml:25: queues[1].max-delivery-count: MaxDeliveryCount is 0: it must be between 1 and 2147483647.`,
 		`c.yaml:26: queues[1].lock-durration: the setting does not exist: did you mean lock-duration?`,
 		`c.yaml:27: queues[1].policies[0].key: the key of policy "x" contains a space`,
@@ -659,18 +659,18 @@ topics:
 
 func TestABadValueInTheEmulatorsFileIsReportedAtItsPath(t *testing.T) {
 	t.Parallel()
-	bad := strings.NewReplacer(`"PT1M"`, `"PT7M"`, `"PT1H"`, `"soon"`, `"PT30S"`, `"PT7M"`, `"a = 'b'"`, `"a ="`, `"prop1"`, `"p": {}, "prop1"`,
+	bad := strings.NewReplacer(`"PT1M"`, `"PT25H"`, `"PT1H"`, `"soon"`, `"PT30S"`, `"PT25H"`, `"a = 'b'"`, `"a ="`, `"prop1"`, `"p": {}, "prop1"`,
 		`"CorrelationId": "id1"`, `"Size": 5`, `{ "Name": "sub.2" }`, `{ "Name": "sub.2", "Rules": [ { "Name": "x", "Properties": { "FilterType": "Date" } } ] }`).Replace(emulatorSample)
 	_, err := load(t, map[string]string{"c.json": bad}, nil, "--emulator-config=$DIR/c.json", "--namespace=mine")
 	const at = "c.json: UserConfig.Namespaces[0].Queues[0].Properties."
 	want := at + `DefaultMessageTimeToLive: "soon": the value is not a duration: write it like 90s, 5m, 1h30m, 14d, PT5M, P14D or forever` + "\n" +
-		at + `LockDuration: LockDuration is 7m0s: the supplied time exceeds the allowed maximum of 5m0s.`
+		at + `LockDuration: LockDuration is 25h0m0s: the supplied time exceeds the allowed maximum of 24h0m0s.`
 	if err == nil {
 		t.Fatal("loaded")
 	}
 	const sub = "c.json: UserConfig.Namespaces[0].Topics[0].Subscriptions"
 	for _, want := range append(strings.Split(want, "\n"),
-		sub+`[0].Properties.LockDuration: LockDuration is 7m0s`,
+		sub+`[0].Properties.LockDuration: LockDuration is 25h0m0s`,
 		sub+`[0].Rules[0]: correlation.properties.p: {} is not a valid value: the value has no type: write a string, a number`,
 		sub+`[0].Rules[0].Properties.CorrelationFilter.Size: a correlation filter has no such condition: remove it`,
 		sub+`[0].Rules[1]: Rule 'expression': SQL filter, position `,

@@ -58,7 +58,17 @@ func (h *Contents) validateLimits(prefix string, limits *core.Limits, r *report)
 		check(r, elementPath(prefix+"queues", i), core.Queue, &h.Queues[i].QueueSettings, limits)
 	}
 	for i := range h.Topics {
-		check(r, elementPath(prefix+"topics", i), core.Topic, &h.Topics[i].TopicSettings, limits)
+		t, path := &h.Topics[i], elementPath(prefix+"topics", i)
+		check(r, path, core.Topic, &t.TopicSettings, limits)
+		for k := range t.Subscriptions {
+			s, path := &t.Subscriptions[k], elementPath(path+".subscriptions", k)
+			check(r, path, core.Subscription, &s.SubscriptionSettings, limits)
+			for n := range s.Rules {
+				if rule, err := s.Rules[n].Rule(); err == nil && limits.CheckRule(&rule) != nil {
+					r.add(elementPath(path+".rules", n), "%v", limits.CheckRule(&rule))
+				}
+			}
+		}
 	}
 }
 

@@ -61,7 +61,7 @@ namespaces:
     policies: [{name: app, key: k, rights: Send}]
   - name: HOME
     policies: [{name: app, key: k2, rights: Send}, {name: app, key: k3, rights: Sned}]
-    queues: [{name: a//b, lock-duration: 9m}]
+    queues: [{name: a//b, lock-duration: 25h}]
     topics: [{name: t, subscriptions: [{name: s, rules: [{name: r, sql: "a ="}]}]}]
     pipelines: [{entity: "*", ingress: [{plugin: none}]}]
     retries: [{entity: ""}]

@@ -98,7 +98,7 @@ func TestWhatATemplateDoesNotSayIsAnErrorThatNamesTheExpression(t *testing.T) {
 		"a function of Azure":         {queue + `"[concat('ns/', uniqueString('x'))]"}`, nil, `resources\[0\]\.name: .*uniqueString\('x'\).*by Azure`},
 		"in a default value":          {queue + `"[concat('ns/', parameters('d'))]"}`, nil, `uniquestring\(…\) can only be evaluated by Azure: set the parameter d with --parameter d=VALUE`},
 		"in a property":               {queue + `"ns/q", "properties": {"forwardTo": "[reference('x').name]"}}`, nil, `resources\[0\]\.properties\.forwardTo: \[reference\('x'\)\.name\] cannot be evaluated`},
-		"a value out of range":        {queue + `"ns/q", "properties": {"lockDuration": "PT9M"}}`, nil, `resources\[0\]\.properties\.lockDuration: LockDuration is 9m0s`},
+		"a value out of range":        {queue + `"ns/q", "properties": {"lockDuration": "PT25H"}}`, nil, `resources\[0\]\.properties\.lockDuration: LockDuration is 25h0m0s`},
 		"an unknown parameter":        {queue + `"ns/q"}`, map[string]string{"x": "1"}, `the template has no parameter x: it has d, q, self`},
 		"a name with too few parts":   {queue + `"q"}`, nil, `"q" has 1 parts, but the name of a resource of the type Microsoft.ServiceBus/namespaces/queues must have 2`},
 		"a syntax error":              {queue + `"[concat('ns/q']"}`, nil, `concat\(…\): expected ',' or '\)'`},

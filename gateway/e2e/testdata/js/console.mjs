@@ -249,9 +249,9 @@ await browse(async (page, context) => {
   await button("Subscription").click();
   await dialog.getByLabel("Name").fill("eu");
   await dialog.getByText("Settings").click();
-  await dialog.getByLabel("Lock duration").fill("9 min");
+  await dialog.getByLabel("Lock duration").fill("25 h");
   await dialog.getByRole("button", { name: "Create subscription" }).click();
-  await dialog.getByRole("alert").getByText("LockDuration is 9m0s").waitFor();
+  await dialog.getByRole("alert").getByText("LockDuration is 25h0m0s").waitFor();
   await dialog.getByLabel("Lock duration").fill("30 s");
   await dialog.getByRole("button", { name: "Create subscription" }).click();
   await heading("eu").waitFor();

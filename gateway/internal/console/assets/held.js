@@ -126,7 +126,7 @@ function Receiving({ entity, sessions, close }) {
       <${Input} label="How many" type="number" min="1" max="100" required value=${count} set=${setCount} autofocus />
       ${sessions !== false && html`<${Input} label="Session" value=${session} set=${setSession} placeholder=${sessions ? "the next one that is free" : "none"} hint="This page holds the session until its last message is settled." />`}
       ${sessions && !session && html`<${Check} label="The one whose id is empty" value=${empty} set=${setEmpty} />`}
-      <${Check} label="Delete while receiving" value=${removing} set=${setRemoving} hint="Otherwise they stay locked for you, for up to five minutes, until you settle them. Receiving counts a delivery." />
+      <${Check} label="Delete while receiving" value=${removing} set=${setRemoving} hint="Otherwise they stay locked for you until you settle them or their locks expire. Receiving counts a delivery." />
     <//>
     ${!sessions && html`<details><summary>Deferred messages, by number</summary>
       <${Form} action="Receive deferred" submit=${deferred}><${Input} label="Sequence numbers" placeholder="17, 18" required value=${numbers} set=${setNumbers} /><//>
