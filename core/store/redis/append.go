@@ -284,8 +284,11 @@ func (s *Store) addEntries(ctx context.Context, sh *shard, now int64, r *receipt
 	counted := redis.NewCmd(ctx, "HINCRBY", sh.keys.Head, "s", len(messages))
 	cmds := make([]*redis.Cmd, 1, 3+len(messages))
 	cmds[0] = swept
+	stream, arguments, xadds := any(sh.keys.Stream), make([]any, 0, 6*len(messages)), make([]redis.Cmd, len(messages))
 	for i := range messages {
-		cmds = append(cmds, redis.NewCmd(ctx, "XADD", sh.keys.Stream, "NOMKSTREAM", "0-*", "d", messages[i].record))
+		arguments = append(arguments, "XADD", stream, "NOMKSTREAM", "0-*", "d", messages[i].record)
+		xadds[i] = *redis.NewCmd(ctx, arguments[6*i:]...)
+		cmds = append(cmds, &xadds[i])
 	}
 	added := cmds[1:]
 	var armed *redis.Cmd

@@ -94,7 +94,7 @@ func (once) NoRetry() bool { return true }
 // wholeScripts adds the script to those calls whose script the server does not know, and returns them.
 func wholeScripts(cmds []*redis.Cmd) (unknown []*redis.Cmd) {
 	for _, c := range cmds {
-		if !redis.HasErrorPrefix(c.Err(), "NOSCRIPT") {
+		if c.Err() == nil || !redis.HasErrorPrefix(c.Err(), "NOSCRIPT") {
 			continue
 		}
 		args := c.Args()
