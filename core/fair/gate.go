@@ -7,26 +7,20 @@ import (
 )
 
 // Intercept implements intercept.Interceptor. It refuses operations that take memory while there is
-// too little. p is the pool of messages in progress.
+// too little, and never those that give memory back. p is the pool of messages in progress.
 func (p *Pool) Intercept(ctx context.Context, c *intercept.Call) {
-	if from := refusedFrom(c); from <= p.gauge.Level() && (from == Full || p.Refuses(Of(c.ID))) {
+	refused := false
+	switch level := p.gauge.Level(); c.Op {
+	case intercept.Send, intercept.Schedule:
+		refused = level >= Tight && p.Refuses(Of(c.ID))
+	case intercept.Create: // it takes memory that nobody gives back soon
+		refused = level >= Tight
+	case intercept.Peek:
+		refused = level >= Full
+	}
+	if refused {
 		c.Fail(p.gauge.Refusal())
 		return
 	}
 	c.Next(ctx)
-}
-
-// refusedFrom is the level from which a call is refused. A call that gives memory back is never refused.
-func refusedFrom(c *intercept.Call) Level {
-	switch c.Op {
-	case intercept.Send, intercept.Schedule:
-		return Tight
-	case intercept.Manage:
-		if !c.Deletes {
-			return Tight
-		}
-	case intercept.Peek:
-		return Full
-	}
-	return Full + 1
 }

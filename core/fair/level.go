@@ -18,7 +18,7 @@ const (
 	Normal Level = iota
 	Raised       // more than half is used; nothing is refused
 	Tight        // policies that recently sent much are refused sends, schedules, deposits and creations
-	Full         // everybody is refused these, and peeks, streams and taps
+	Full         // namespaces that recently sent more than a little are refused these, and everybody peeks, streams and taps
 )
 
 // String returns the name of the level, as in /health and metrics.

@@ -41,7 +41,7 @@ func (p *Pool) Open(w Who, n int64) (closed func(), err error) {
 	defer p.mu.Unlock()
 	p.noteRefusal()
 	switch {
-	case p.isShut():
+	case p.refuses(s.policy, s.namespace, n):
 		return nil, p.gauge.Refusal()
 	case p.places == "":
 		return nil, core.Refuse(core.Busy, "All of the gateway's %s is in use. Try again later.", p.name)

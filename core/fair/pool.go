@@ -120,9 +120,6 @@ func (p *Pool) Named(name string, shuts Level) *Pool {
 	return p
 }
 
-// isShut reports whether the level makes Take fail, whatever is left.
-func (p *Pool) isShut() bool { return p.gauge.Level() >= p.shuts }
-
 func (p *Pool) noteRefusal() { p.refused, p.latest = p.refused+1, time.Now() }
 
 // Gauge returns the gauge of the pool, which may be nil.
@@ -273,24 +270,34 @@ func (s *Share) take(n int64, begins bool) bool {
 	p := s.pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if begins && p.refuses(s.policy, n) || !s.allows(n, p.held) {
+	if begins && p.refuses(s.policy, s.namespace, n) || !s.allows(n, p.held) {
 		return false
 	}
 	s.stopWaiting()
 	s.add(n)
 	if begins && p.gauge != nil {
 		s.policy.flow += n
+		s.namespace.flow += n
 	}
 	return true
 }
 
 // flowPart: at Tight, a policy may recently have taken one flowPart-th of the pool, with what it takes now.
-const flowPart = 16
+// At Full, a whole namespace may have taken one littlePart-th, so that it goes on if others have filled the memory.
+const flowPart, littlePart = 16, 64
 
-// refuses reports whether the level refuses new work of a policy that takes n: it closes the pool, or the policy
-// has recently taken too much. g may be nil. The caller holds p.mu.
-func (p *Pool) refuses(g *group, n int64) bool {
-	return p.isShut() || g != nil && p.shuts == Full && p.gauge.Level() == Tight && g.flow+n > p.limit/flowPart
+// refuses reports whether the level refuses new work that takes n: it closes the pool, or the policy or namespace
+// has recently taken too much. The groups may be nil if they have taken nothing. The caller holds p.mu.
+func (p *Pool) refuses(policy, namespace *group, n int64) bool {
+	may := func(g *group, part int64) bool { return g == nil || g.flow+n <= p.limit/part }
+	switch l := p.gauge.Level(); {
+	case p.shuts != Full:
+		return l >= p.shuts
+	case l == Full:
+		return !may(namespace, littlePart)
+	default:
+		return l == Tight && !may(policy, flowPart)
+	}
 }
 
 // forgetFlow reduces the flow of all groups. The caller holds p.mu.
@@ -305,14 +312,14 @@ func (p *Pool) forgetFlow() {
 func (p *Pool) Refuses(w Who) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.refuses(p.groups[w], 0)
+	return p.refuses(p.groups[w], p.groups[w.ofNamespace()], 0)
 }
 
 // IsRefused reports whether the level refuses n for new work of the share's holder.
 func (s *Share) IsRefused(n int64) bool {
 	s.pool.mu.Lock()
 	defer s.pool.mu.Unlock()
-	return s.pool.refuses(s.policy, n)
+	return s.pool.refuses(s.policy, s.namespace, n)
 }
 
 // Fits reports whether an empty share could take n of an unused pool. If not, waiting is useless.

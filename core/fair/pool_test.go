@@ -109,7 +109,7 @@ func TestPlacesAreShared(t *testing.T) {
 	}
 }
 
-func TestWhoHasSentMuchIsRefusedWhileMemoryIsTight(t *testing.T) {
+func TestWhoHasSentMuchIsRefusedWhileMemoryIsTightOrFull(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var g fair.Gauge
@@ -159,7 +159,13 @@ func TestWhoHasSentMuchIsRefusedWhileMemoryIsTight(t *testing.T) {
 		}
 		set(fair.Full)
 		if heavy.Take(1) || light.Take(1) {
-			t.Error("full: something begins")
+			t.Error("full: something begins in a namespace that has sent much")
+		}
+		little := p.Share(nil)
+		little.Join(who("c", "z"))
+		defer little.Close()
+		if little.Take(10*mb) || !little.Take(mb) || !little.Take(mb) || little.Take(mb) {
+			t.Error("full: a namespace that sends little may not begin 1/64 of the pool, or may begin more")
 		}
 		if bytes, waits := heavy.Credit(0, 1); bytes != 64<<10 || waits {
 			t.Errorf("full: %d bytes are delivered, waits %t, want 64 KiB", bytes, waits)

@@ -7,7 +7,7 @@ import (
 )
 
 func (f *Front) CreateEntity(ctx context.Context, id core.Identity, kind core.Kind, name string, settings core.Settings, first *core.Rule) (core.Entity, error) {
-	return ask(ctx, f, Manage, id, core.At(name), func(ctx context.Context, s *Space) (core.Entity, error) {
+	return ask(ctx, f, Create, id, core.At(name), func(ctx context.Context, s *Space) (core.Entity, error) {
 		return s.Admin.CreateEntity(ctx, id, kind, name, settings, first)
 	})
 }
@@ -23,7 +23,7 @@ func (f *Front) DeleteEntity(ctx context.Context, id core.Identity, name string)
 }
 
 func (f *Front) CreateRule(ctx context.Context, id core.Identity, subscription string, r core.Rule) (core.Rule, error) {
-	return ask(ctx, f, Manage, id, core.At(subscription), func(ctx context.Context, s *Space) (core.Rule, error) {
+	return ask(ctx, f, Create, id, core.At(subscription), func(ctx context.Context, s *Space) (core.Rule, error) {
 		return s.Admin.CreateRule(ctx, id, subscription, r)
 	})
 }

@@ -28,7 +28,8 @@ const (
 	ListSessions
 	Commit
 	Schedule // in a transaction; elsewhere messages are sent with their time
-	Manage   // to create, change or delete an entity or a rule
+	Create   // of an entity or a rule
+	Manage   // to change or delete an entity or a rule
 	Read     // of entities, rules and the namespace; also to reset it
 )
 
@@ -36,7 +37,7 @@ const (
 func (o Op) String() string {
 	return [...]string{
 		"open-sender", "open-receiver", "accept-session", "send", "settle", "renew", "renew-session", "session-state",
-		"peek", "receive-deferred", "cancel", "purge", "list-sessions", "commit", "schedule", "manage", "read",
+		"peek", "receive-deferred", "cancel", "purge", "list-sessions", "commit", "schedule", "manage", "manage", "read",
 	}[o]
 }
 
@@ -53,7 +54,6 @@ type Call struct {
 	ID      core.Identity
 	Address core.Address
 	Link    *Link // what is opened or used; nil: neither
-	Deletes bool  // Manage deletes something
 
 	// The request, as far as interceptors need it.
 	Groups      [][]*core.Message // of Send and Schedule; in a transaction one

@@ -56,7 +56,6 @@ func ask[T any](ctx context.Context, f *Front, op Op, id core.Identity, address 
 func (f *Front) tell(ctx context.Context, op Op, id core.Identity, address core.Address, do func(context.Context, *Space) error) error {
 	c := newCall(op, id, address, func(ctx context.Context, c *Call) { c.Err = do(ctx, c.space) })
 	defer c.free()
-	c.Deletes = op == Manage
 	f.run(ctx, c)
 	return c.Err
 }
