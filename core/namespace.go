@@ -32,9 +32,9 @@ type Namespace struct {
 
 // NamespaceQuotas limit the contents of a namespace. Zero means no limit.
 type NamespaceQuotas struct {
-	MaxEntities      int   `json:"maxEntities" config:"max-entities" range:"1 to 1073741824"`            // queues and topics together
-	MaxConnections   int   `json:"maxConnections" config:"max-connections" range:"1 to 1073741824"`      // at a time, of one gateway
-	MaxSizeMegabytes int64 `json:"maxSizeMegabytes" config:"max-size-megabytes" range:"1 to 1073741824"` // the sum of the entities' MaxSizeInMegabytes
+	MaxEntities      int   `config:"max-entities" range:"1 to 1073741824"`       // queues and topics together
+	MaxConnections   int   `config:"max-connections" range:"1 to 1073741824"`    // at a time, of one gateway
+	MaxSizeMegabytes int64 `config:"max-size-megabytes" range:"1 to 1073741824"` // the sum of the entities' MaxSizeInMegabytes
 }
 
 // Namespaces is the registry of namespaces that were created at run time. Names are compared

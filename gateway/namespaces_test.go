@@ -11,7 +11,6 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
-	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/auth"
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
@@ -96,12 +95,12 @@ func TestNamespacesAreMadeAndChangedOverHTTP(t *testing.T) {
 	}
 	whole := op.must(201, "PUT", "/suite-2", `{"hosts": ["two.example"], "quotas": {"maxEntities": 1, "maxConnections": 2, "maxSizeMegabytes": 3},
 		"policies": [{"name": "app", "rights": "Listen,Send", "primaryKey": "key"}, {"name": "more", "rights": "Manage"}]}`)
-	if whole.Quotas != (core.NamespaceQuotas{MaxEntities: 1, MaxConnections: 2, MaxSizeMegabytes: 3}) || whole.Policies[0].PrimaryKey != "key" || whole.Policies[0].SecondaryKey != "" ||
+	if whole.Quotas != (api.Quotas{MaxEntities: 1, MaxConnections: 2, MaxSizeMegabytes: 3}) || whole.Policies[0].PrimaryKey != "key" || whole.Policies[0].SecondaryKey != "" ||
 		whole.Policies[0].Rights != "Send,Listen" || !strings.Contains(whole.Policies[0].HostConnectionString, "sb://two.example:"+port+";") {
 		t.Errorf("whole: got %+v", whole)
 	}
 	changed := op.must(200, "PUT", "/SUITE-2", `{"quotas": {"maxEntities": 7}}`)
-	if changed.Name != "suite-2" || changed.Quotas != (core.NamespaceQuotas{MaxEntities: 7}) || len(changed.Policies) != 2 || len(changed.Hosts) != 3 {
+	if changed.Name != "suite-2" || changed.Quotas != (api.Quotas{MaxEntities: 7}) || len(changed.Policies) != 2 || len(changed.Hosts) != 3 {
 		t.Errorf("changed: got %+v", changed)
 	}
 	if got := op.must(200, "GET", "/suite-2", ""); got.Policies[1].PrimaryKey != whole.Policies[1].PrimaryKey {

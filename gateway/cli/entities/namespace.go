@@ -46,7 +46,7 @@ func namespaceCreateCommand(environ []string) *cobra.Command {
 	var (
 		hosts    []string
 		policies []string
-		quotas   core.NamespaceQuotas
+		quotas   api.Quotas
 		virtual  bool
 		faulty   bool
 	)
@@ -97,7 +97,7 @@ those of --host.`,
 	})
 }
 
-func bindQuotas(c *cobra.Command, q *core.NamespaceQuotas) {
+func bindQuotas(c *cobra.Command, q *api.Quotas) {
 	f := c.Flags()
 	f.IntVar(&q.MaxEntities, "max-entities", 0, "maximum number of queues and topics; 0: no limit")
 	f.IntVar(&q.MaxConnections, "max-connections", 0, "maximum number of connections to one gateway at a time; 0: no limit")
@@ -108,7 +108,7 @@ func namespaceUpdateCommand(environ []string) *cobra.Command {
 	var (
 		o      command.Flags
 		hosts  []string
-		quotas core.NamespaceQuotas
+		quotas api.Quotas
 	)
 	c := &cobra.Command{
 		Use:   "update NAME",
@@ -139,7 +139,7 @@ its hosts; --host "" leaves only the hosts derived from its name.`,
 }
 
 // requestOf returns the change that the flags ask for, to a namespace with these quotas.
-func requestOf(c *cobra.Command, hosts []string, given, quotas core.NamespaceQuotas) (request api.NamespaceRequest) {
+func requestOf(c *cobra.Command, hosts []string, given, quotas api.Quotas) (request api.NamespaceRequest) {
 	f := c.Flags()
 	if f.Changed("host") {
 		named := slices.DeleteFunc(hosts, func(h string) bool { return h == "" })

@@ -117,7 +117,7 @@ func apply(request *api.NamespaceRequest, n *core.Namespace) error {
 		n.Hosts = *request.Hosts
 	}
 	if q := request.Quotas; q != nil {
-		n.Quotas = *q
+		n.Quotas = core.NamespaceQuotas(*q)
 	}
 	if request.Policies == nil {
 		return nil
@@ -178,7 +178,7 @@ func (a *API) page(c *call, all []namespaces.About, next string) (any, error) {
 // describe describes a namespace, including its policies if whole is set.
 func (a *API) describe(c *call, about *namespaces.About, whole bool) api.Namespace {
 	n := api.Namespace{
-		Name: about.Name, Kind: api.Created, Hosts: namespaces.HostsOf(&about.Namespace), Connections: about.Connections, Quotas: about.Quotas, VirtualTime: about.Clock != nil, AllowFaults: about.AllowFaults,
+		Name: about.Name, Kind: api.Created, Hosts: namespaces.HostsOf(&about.Namespace), Connections: about.Connections, Quotas: api.Quotas(about.Quotas), VirtualTime: about.Clock != nil, AllowFaults: about.AllowFaults,
 	}
 	switch {
 	case about.Own:

@@ -2,8 +2,6 @@ package api
 
 import (
 	"time"
-
-	"github.com/crosstown-mq/crosstown/core"
 )
 
 // NamespaceHeader contains the namespace to which an operator's request applies, if it is not the
@@ -20,9 +18,9 @@ const (
 // NamespaceRequest sets properties of a namespace. Omitted properties keep their values. In a new
 // namespace, their defaults are: no additional hosts, one policy with random keys, no quotas.
 type NamespaceRequest struct {
-	Hosts    *[]string             `json:"hosts,omitempty"`
-	Policies *[]Policy             `json:"policies,omitempty"`
-	Quotas   *core.NamespaceQuotas `json:"quotas,omitempty"`
+	Hosts    *[]string `json:"hosts,omitempty"`
+	Policies *[]Policy `json:"policies,omitempty"`
+	Quotas   *Quotas   `json:"quotas,omitempty"`
 	// VirtualTime lets the namespace's time be moved: see ClockRequest. It is fixed at creation.
 	VirtualTime *bool `json:"virtualTime,omitempty"`
 	// AllowFaults lets operations fail on demand: see Fault. It is fixed at creation.
@@ -42,6 +40,13 @@ type Policy struct {
 	HostConnectionString string `json:"hostConnectionString,omitempty"`
 }
 
+// Quotas limit the contents of a namespace. Zero means no limit.
+type Quotas struct {
+	MaxEntities      int   `json:"maxEntities"`
+	MaxConnections   int   `json:"maxConnections"`
+	MaxSizeMegabytes int64 `json:"maxSizeMegabytes"`
+}
+
 // The kinds of namespaces.
 const (
 	Own        = "own"        // the gateway's
@@ -51,16 +56,16 @@ const (
 
 // Namespace describes a namespace. Only created namespaces have times and keys here.
 type Namespace struct {
-	Name        string               `json:"name"`
-	Kind        string               `json:"kind"`
-	CreatedAt   *time.Time           `json:"createdAt,omitempty"`
-	ModifiedAt  *time.Time           `json:"modifiedAt,omitempty"`
-	Hosts       []string             `json:"hosts"`
-	Quotas      core.NamespaceQuotas `json:"quotas"`
-	Connections int                  `json:"connections"` // at this gateway
-	VirtualTime bool                 `json:"virtualTime,omitempty"`
-	AllowFaults bool                 `json:"allowFaults,omitempty"`
-	Policies    []Policy             `json:"policies,omitempty"`
+	Name        string     `json:"name"`
+	Kind        string     `json:"kind"`
+	CreatedAt   *time.Time `json:"createdAt,omitempty"`
+	ModifiedAt  *time.Time `json:"modifiedAt,omitempty"`
+	Hosts       []string   `json:"hosts"`
+	Quotas      Quotas     `json:"quotas"`
+	Connections int        `json:"connections"` // at this gateway
+	VirtualTime bool       `json:"virtualTime,omitempty"`
+	AllowFaults bool       `json:"allowFaults,omitempty"`
+	Policies    []Policy   `json:"policies,omitempty"`
 
 	// Entities is the number of its queues and topics, and Megabytes is the sum of their sizes. A
 	// list has these only if the request asks for them.
