@@ -198,15 +198,11 @@ var (
 // New makes a Broker on the store. Entities may be used before Run is called. Until then, the
 // broker notices changes by other gateways only when a cached entity is older than maxAge.
 func New(store core.Store, o Options) *Broker {
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.PartitionCount <= 0 {
 		o.PartitionCount = 4
 	}
-	if o.Gateway == "" {
-		o.Gateway = "gateway"
-	}
+	o.Gateway = cmp.Or(o.Gateway, "gateway")
 	if o.MaxReceivers <= 0 {
 		o.MaxReceivers = 5000
 	}

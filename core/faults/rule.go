@@ -121,25 +121,17 @@ var condition = regexp.MustCompile(`^[a-z][a-z0-9.-]*(:[A-Za-z0-9._-]+)+$`)
 
 // check completes a rule with defaults, and returns what is wrong with it.
 func (r *Rule) check() error {
-	if r.Operation == "" {
-		r.Operation = Send
-	}
-	if r.Effect == "" {
-		r.Effect = Fail
-	}
+	r.Operation = cmp.Or(r.Operation, Send)
+	r.Effect = cmp.Or(r.Effect, Fail)
 	r.Code = cmp.Or(codeOf(r.Code), core.Busy)
 	if r.Times == 0 && r.Effect == Throttle {
 		r.Times = MaxTimes
 	}
-	if r.Times == 0 {
-		r.Times = 1
-	}
+	r.Times = cmp.Or(r.Times, 1)
 	if r.Effect == Reorder && r.Delay == 0 {
 		r.Delay = time.Second
 	}
-	if r.Life == 0 {
-		r.Life = DefaultLife
-	}
+	r.Life = cmp.Or(r.Life, DefaultLife)
 	own, known := allowed[r.Operation]
 	effects := append([]Effect{Fail, Delay, Throttle, Drop}, own...)
 	if r.Operation == Deliver { // it has no answer, and waits for nothing

@@ -1,6 +1,7 @@
 package namespaces
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"slices"
@@ -104,9 +105,7 @@ const openPause = 10 * time.Millisecond
 // Open makes a Directory. It opens the gateway's own and the configured namespaces, and reads the
 // registry. Run must be called afterwards; it also closes the Directory.
 func Open(ctx context.Context, o Options) (*Directory, error) {
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Now == nil {
 		o.Now = time.Now
 	}

@@ -1,6 +1,7 @@
 package payload
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -52,9 +53,7 @@ type plan struct {
 
 // New makes a Transcoder.
 func New(o Options) *Transcoder {
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	if o.Now == nil {
 		o.Now = time.Now
 	}

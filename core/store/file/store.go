@@ -1,6 +1,7 @@
 package file
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,30 +87,14 @@ type Opening struct {
 var _ core.Store = (*Store)(nil)
 
 func (o Options) withDefaults() Options {
-	if o.Sync == "" {
-		o.Sync = SyncInterval
-	}
-	if o.Interval == 0 {
-		o.Interval = 100 * time.Millisecond
-	}
-	if o.Memory == 0 {
-		o.Memory = 128 << 20
-	}
-	if o.Remember == 0 {
-		o.Remember = 128 << 20
-	}
-	if o.SnapshotAfter == 0 {
-		o.SnapshotAfter = 64 << 20
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	if o.compact == 0 {
-		o.compact = compactBelow
-	}
-	if o.fs == nil {
-		o.fs = fsys.OS{}
-	}
+	o.Sync = cmp.Or(o.Sync, SyncInterval)
+	o.Interval = cmp.Or(o.Interval, 100*time.Millisecond)
+	o.Memory = cmp.Or(o.Memory, 128<<20)
+	o.Remember = cmp.Or(o.Remember, 128<<20)
+	o.SnapshotAfter = cmp.Or(o.SnapshotAfter, 64<<20)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	o.compact = cmp.Or(o.compact, compactBelow)
+	o.fs = cmp.Or(o.fs, fsys.FS(fsys.OS{}))
 	return o
 }
 

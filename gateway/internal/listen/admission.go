@@ -1,6 +1,7 @@
 package listen
 
 import (
+	"cmp"
 	"container/list"
 	"errors"
 	"log/slog"
@@ -101,9 +102,7 @@ func NewAdmission(o AdmissionOptions) *Admission {
 	if o.Strangers <= 0 {
 		o.Strangers = min(maxStrangers, max(1, o.Connections/4))
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return &Admission{o: o, share: strangersBytes / int64(o.Strangers), networks: map[netip.Prefix]int{}, proven: map[netip.Addr]time.Time{}}
 }
 

@@ -4,6 +4,7 @@
 package metrics
 
 import (
+	"cmp"
 	"log/slog"
 	"net/http"
 	"time"
@@ -58,9 +59,7 @@ func New(o Options) *Metrics {
 	if o.Refresh <= 0 {
 		o.Refresh = defaultRefresh
 	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	m := &Metrics{o: o, registry: prometheus.NewRegistry()}
 	m.spaces.own.left, m.spaces.others.left = o.MaxEntities, o.MaxEntities
 	info := prometheus.NewGauge(prometheus.GaugeOpts{

@@ -63,9 +63,7 @@ func New(ctx context.Context, o Options) (*Tracing, error) {
 	if o.Endpoint == "" && o.Exporter == nil {
 		return nil, nil
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	inner := o.Exporter
 	if inner == nil {
 		var err error

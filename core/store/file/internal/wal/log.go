@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"log/slog"
@@ -52,25 +53,14 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	def := func(v *int, d int) {
-		if *v == 0 {
-			*v = d
-		}
-	}
-	def(&o.SegmentSize, 64<<20)
-	def(&o.MaxFrame, 256<<20)
-	def(&o.LargeBody, 1<<20)
-	def(&o.Backlog, 64<<20)
-	def(&o.Recent, 32<<20)
-	if o.Interval == 0 {
-		o.Interval = 100 * time.Millisecond
-	}
-	if o.Keep == 0 {
-		o.Keep = 64 << 20
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.SegmentSize = cmp.Or(o.SegmentSize, 64<<20)
+	o.MaxFrame = cmp.Or(o.MaxFrame, 256<<20)
+	o.LargeBody = cmp.Or(o.LargeBody, 1<<20)
+	o.Backlog = cmp.Or(o.Backlog, 64<<20)
+	o.Recent = cmp.Or(o.Recent, 32<<20)
+	o.Interval = cmp.Or(o.Interval, 100*time.Millisecond)
+	o.Keep = cmp.Or(o.Keep, 64<<20)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return o
 }
 
