@@ -33,7 +33,7 @@ func TestEntitiesAreManaged(t *testing.T) {
 		}
 		p.refused("create", object{"kind": "topic", "entity": "orders"}, core.AlreadyExists)
 		p.refused("create", object{"kind": "topic", "entity": "t", "settings": object{"LockDuration": "PT30S"}}, core.InvalidArgument)
-		p.refused("create", object{"kind": "queue", "entity": "x", "settings": object{"LockDuration": "PT30M"}}, core.OutOfRange)
+		p.refused("create", object{"kind": "queue", "entity": "x", "settings": object{"LockDuration": "PT30H"}}, core.OutOfRange)
 		p.refused("create", object{"kind": "queue", "entity": "x", "settings": object{"ForwardTo": "none"}}, core.InvalidArgument)
 		updated := p.ok("update", object{"entity": "orders", "settings": object{"MaxDeliveryCount": 4, "Status": "SendDisabled"}})
 		if s := sub(updated, "entity", "settings"); s["MaxDeliveryCount"] != int64(4) || s["LockDuration"] != "PT30S" || s["UserMetadata"] != "m" || s["Status"] != "SendDisabled" {
