@@ -2,6 +2,7 @@ package bridges
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"net/http"
 	"net/netip"
@@ -35,6 +36,23 @@ func Hosts(r *http.Request) []string {
 		return []string{r.Host, r.TLS.ServerName}
 	}
 	return []string{r.Host}
+}
+
+// Certified returns a context with the client's certificate, if TLS has verified one.
+func Certified(ctx context.Context, state *tls.ConnectionState) context.Context {
+	if state == nil || len(state.VerifiedChains) == 0 {
+		return ctx
+	}
+	return core.WithCertificate(ctx, state.PeerCertificates[0])
+}
+
+// CertifiedBy is Certified for a request without a token. It ignores requests of browsers, which
+// send the certificate even if another site's page makes the request.
+func CertifiedBy(r *http.Request) context.Context {
+	if r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" {
+		return r.Context()
+	}
+	return Certified(r.Context(), r.TLS)
 }
 
 // Prove tells the connection that its client has proven an identity. A connection that needs this

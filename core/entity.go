@@ -81,9 +81,12 @@ type AccessRule struct {
 	Name         string
 	PrimaryKey   string
 	SecondaryKey string
-	Rights       Right
-	CreatedAt    time.Time
-	ModifiedAt   time.Time
+	// Certificate identifies client certificates that prove the policy, instead of a key: one of
+	// the names that auth.NamesOf returns. Only configured policies of namespaces have it.
+	Certificate string `json:",omitempty"`
+	Rights      Right
+	CreatedAt   time.Time
+	ModifiedAt  time.Time
 }
 
 // Limits of the wire contract's settings table.

@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"crypto/x509"
 	"slices"
 	"strings"
 	"time"
@@ -217,6 +218,21 @@ func HostsOf(ctx context.Context) []string {
 	return hosts
 }
 
+// certificateKey is the context key of WithCertificate.
+type certificateKey struct{}
+
+// WithCertificate returns a context for Authority.Token with the certificate of the client, which
+// TLS has verified.
+func WithCertificate(ctx context.Context, c *x509.Certificate) context.Context {
+	return context.WithValue(ctx, certificateKey{}, c)
+}
+
+// CertificateOf returns the client's certificate, or nil.
+func CertificateOf(ctx context.Context) *x509.Certificate {
+	c, _ := ctx.Value(certificateKey{}).(*x509.Certificate)
+	return c
+}
+
 // Authority verifies identities: it turns credentials into grants. hosts are the names by which the
 // peer has called the gateway, with or without port, the most specific first. They select the
 // namespace.
@@ -224,7 +240,7 @@ type Authority interface {
 	// Token verifies a shared access signature: its signature, its expiry, and that its resource
 	// covers audience. audience is a URI or a path; "" accepts the token's own resource. The
 	// Grant's scope is the token's resource. Errors are Unauthorized, with a text that says what is
-	// wrong.
+	// wrong. Without a token, the client's certificate counts, if ctx has one: see WithCertificate.
 	Token(ctx context.Context, hosts []string, token, audience string) (Grant, error)
 	// Key verifies the name and key of a policy, as SASL PLAIN sends them.
 	Key(ctx context.Context, hosts []string, policy, key string) (Grant, error)

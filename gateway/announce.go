@@ -154,7 +154,7 @@ func policyFor(c *config.Config) string {
 	all := c.AllPolicies()
 	policy := all[0]
 	for _, p := range all {
-		if p.Rights&core.Manage != 0 {
+		if p.Rights&core.Manage != 0 && p.Certificate == "" {
 			policy = p
 			break
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -49,6 +50,16 @@ func openCertificate(c *config.Config, listeners []net.Listener) (*certificate, 
 	// No ALPN: a server that offers protocols rejects clients that name other ones, and the first
 	// bytes show the protocol anyway.
 	cert.config = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: cert.forHello}
+	if file := c.TLS.ClientCA; file != "" {
+		authorities, err := os.ReadFile(file)
+		if cert.config.ClientCAs = x509.NewCertPool(); err == nil && !cert.config.ClientCAs.AppendCertsFromPEM(authorities) {
+			err = fmt.Errorf("%s contains no certificate in PEM", file)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("tls.client-ca: %w", err)
+		}
+		cert.config.ClientAuth = tls.VerifyClientCertIfGiven
+	}
 	return cert, nil
 }
 

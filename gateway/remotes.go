@@ -79,7 +79,7 @@ func (r *remotes) keyOf(ctx context.Context, namespace string) (policy, key stri
 	n, err := r.directory.Describe(ctx, namespace)
 	most := core.Right(0)
 	for _, p := range n.Policies {
-		if p.Rights > most {
+		if p.PrimaryKey != "" && p.Rights > most {
 			most, policy, key = p.Rights, p.Name, p.PrimaryKey
 		}
 	}

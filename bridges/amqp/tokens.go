@@ -222,12 +222,28 @@ func (c *conn) checkIdentity(now time.Time) (next time.Time) {
 	return c.expires
 }
 
-// Authenticate answers a SASL init. A client that does not use PLAIN has no identity before it puts
-// a token.
+// Authenticate answers a SASL init. A client has no identity before it puts a token, unless it uses
+// PLAIN, or EXTERNAL with a certificate.
 func (c *conn) Authenticate(init *wire.SASLInit) {
 	c.hostname = init.Hostname
 	switch strings.ToUpper(string(init.Mechanism)) {
-	case "MSSBCBS", "ANONYMOUS", "EXTERNAL":
+	case "EXTERNAL":
+		if s, ok := c.nc.(interface{ ConnectionState() tls.ConnectionState }); ok {
+			state := s.ConnectionState()
+			if ctx := bridges.Certified(c.ctx, &state); ctx != c.ctx {
+				hosts := c.hosts()
+				c.authenticateWith(func(context.Context) (core.Grant, error) {
+					grant, err := c.bridge.authority.Token(ctx, hosts, "", "")
+					if err != nil {
+						c.log.Info("a client's certificate proves no policy", "err", err)
+					}
+					return grant, err
+				})
+				return
+			}
+		}
+		c.eng.Authenticated(wire.SASLOK)
+	case "MSSBCBS", "ANONYMOUS":
 		c.eng.Authenticated(wire.SASLOK)
 	case "PLAIN":
 		c.authenticatePlain(init.InitialResponse)
@@ -245,8 +261,13 @@ func (c *conn) authenticatePlain(response []byte) {
 	}
 	policy, key := string(fields[1]), string(fields[2])
 	hosts := c.hosts()
+	c.authenticateWith(func(ctx context.Context) (core.Grant, error) { return c.bridge.authority.Key(ctx, hosts, policy, key) })
+}
+
+// authenticateWith answers a SASL init with what the authority says.
+func (c *conn) authenticateWith(prove func(context.Context) (core.Grant, error)) {
 	c.async(func(ctx context.Context) func() {
-		grant, err := c.bridge.authority.Key(ctx, hosts, policy, key)
+		grant, err := prove(ctx)
 		return func() {
 			if err == nil {
 				err = c.allow(grant)

@@ -22,17 +22,20 @@ const (
 // authorize proves the identity behind a request about node: an entity's path, or "" for the
 // namespace. The broker checks the identity's rights.
 func (b *Bridge) authorize(r *http.Request, node string) (core.Identity, error) {
-	token := r.Header.Get("Authorization") // the first: a retrying SDK adds another
+	token, ctx := r.Header.Get("Authorization"), r.Context() // the first: a retrying SDK adds another
 	if token == "" {
+		ctx = bridges.CertifiedBy(r)
+	}
+	if token == "" && core.CertificateOf(ctx) == nil {
 		return nil, core.Refuse(core.Unauthorized, "MissingToken: The request has no Authorization header. Send 'Authorization: SharedAccessSignature sr=...&sig=...&se=...&skn=...'.")
 	}
 	scheme, _, _ := strings.Cut(token, " ")
 	isSignature := strings.EqualFold(scheme, sharedAccessSignature)
 	isWebToken := strings.EqualFold(scheme, bearer) || strings.HasPrefix(token, "eyJ") // how JSON begins in base64: an SDK leaves the scheme out
-	if !isSignature && !isWebToken {
+	if token != "" && !isSignature && !isWebToken {
 		return nil, core.Refuse(core.Unauthorized, "MalformedToken: The authorization scheme '%.30s' is not supported. Use 'SharedAccessSignature sr=...&sig=...&se=...&skn=...', or 'Bearer' with a JSON web token.", scheme)
 	}
-	grant, err := b.auth.Token(r.Context(), bridges.Hosts(r), token, "")
+	grant, err := b.auth.Token(ctx, bridges.Hosts(r), token, "")
 	if err != nil {
 		return nil, err
 	}

@@ -88,7 +88,7 @@ func newConn(b *Bridge, ws *websocket.Conn, in *bufio.Reader, e codec.Encoding, 
 		c.product = c.product[:maxProduct]
 	}
 	peer := core.WithPeer(core.WithHosts(context.Background(), c.hosts), bridges.Peer("websocket", r.RemoteAddr, c.product))
-	c.ctx, c.cancel = context.WithCancel(core.WithDisconnect(peer, c.disconnect))
+	c.ctx, c.cancel = context.WithCancel(core.WithDisconnect(bridges.Certified(peer, r.TLS), c.disconnect))
 	ws.SetPingHandler(func(data string) error {
 		c.heard.Store(time.Now().UnixNano())
 		c.owner.Do(func() { c.control(opPong, data) })

@@ -2,10 +2,12 @@ package websocket
 
 import (
 	"bufio"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"sync"
 	"time"
 
@@ -23,7 +25,8 @@ import (
 // them, it looks ahead at the bytes that ws will read next.
 type stream struct {
 	ws      *websocket.Conn
-	hosts   []string      // by which the client called us
+	hosts   []string // by which the client called us
+	tls     *tls.ConnectionState
 	in      *bufio.Reader // what ws reads from
 	message io.Reader     // the one being read, nil between two
 	left    int64         // bytes of message, 0 if unknown
@@ -38,7 +41,7 @@ const (
 
 var _ net.Conn = (*stream)(nil)
 
-func newStream(ws *websocket.Conn, in *bufio.Reader, hosts []string) *stream {
+func newStream(ws *websocket.Conn, in *bufio.Reader, r *http.Request) *stream {
 	ws.SetPingHandler(func(data string) error {
 		err := ws.WriteControl(websocket.PongMessage, []byte(data), time.Now().Add(pongTimeout))
 		if errors.Is(err, websocket.ErrCloseSent) {
@@ -46,7 +49,7 @@ func newStream(ws *websocket.Conn, in *bufio.Reader, hosts []string) *stream {
 		}
 		return err
 	})
-	return &stream{ws: ws, in: in, hosts: hosts}
+	return &stream{ws: ws, in: in, hosts: bridges.Hosts(r), tls: r.TLS}
 }
 
 // Protocol returns the name of the connection's protocol.
@@ -54,6 +57,14 @@ func (s *stream) Protocol() string { return "amqp over websocket" }
 
 // Hosts returns the names by which the client called the gateway, in the form of bridges.Hosts.
 func (s *stream) Hosts() []string { return s.hosts }
+
+// ConnectionState is that of TLS, or zero without TLS.
+func (s *stream) ConnectionState() (state tls.ConnectionState) {
+	if s.tls != nil {
+		state = *s.tls
+	}
+	return state
+}
 
 // NetConn is the connection below the WebSocket.
 func (s *stream) NetConn() net.Conn { return s.ws.NetConn() }

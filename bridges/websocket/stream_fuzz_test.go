@@ -81,7 +81,7 @@ func FuzzStream(f *testing.F) {
 		}
 		var got []byte
 		ws, in := open(t, data, max(int(piece), 1))
-		s := newStream(ws, in, nil)
+		s := newStream(ws, in, &http.Request{})
 		for p := make([]byte, max(int(room), 1)); ; {
 			n, err := s.Read(p)
 			got = append(got, p[:n]...)

@@ -6,8 +6,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-
-	"github.com/crosstown-mq/crosstown/bridges"
 )
 
 // TunnelPath is the path at which AMQP clients connect by WebSocket (Service Bus wire contract
@@ -62,6 +60,6 @@ func (t *Tunnel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	go func() {
 		defer t.group.done()
-		_ = t.serve(t.group.ctx, newStream(ws, in, bridges.Hosts(r))) // it logs the errors itself
+		_ = t.serve(t.group.ctx, newStream(ws, in, r)) // it logs the errors itself
 	}()
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
+	"crypto/x509"
+	"slices"
 	"strings"
 	"time"
 
@@ -51,6 +53,9 @@ func New(o Options) *Authority {
 // holder of a key learns why a token is refused. A JSON web token, with or without the prefix
 // "Bearer ", is valid for the whole namespace; its rights limit what it allows.
 func (a *Authority) Token(ctx context.Context, _ []string, token, audience string) (core.Grant, error) {
+	if c := core.CertificateOf(ctx); c != nil && token == "" {
+		return a.certified(c)
+	}
 	if strings.TrimSpace(token) == "" {
 		return core.Grant{}, core.Refuse(core.Unauthorized, "MissingToken: No shared access signature was given.")
 	}
@@ -85,6 +90,36 @@ func (a *Authority) Token(ctx context.Context, _ []string, token, audience strin
 	}
 	grant.Expires = s.expires
 	return grant, nil
+}
+
+// certified returns the grant of the first policy for a client's certificate. It ends with the
+// certificate.
+func (a *Authority) certified(c *x509.Certificate) (core.Grant, error) {
+	names := NamesOf(c)
+	for _, p := range a.o.Policies {
+		if p.Certificate != "" && slices.Contains(names, p.Certificate) {
+			return core.Grant{Namespace: a.o.Namespace, NamespaceID: a.o.NamespaceID, Policy: p.Name, Rights: p.Rights, Expires: c.NotAfter}, nil
+		}
+	}
+	return core.Grant{}, core.Refuse(core.Unauthorized, "UnknownCertificate: The namespace has no policy for the client's certificate %.500q. Add a policy with one of these names.", names)
+}
+
+// NamesOf returns the names of a client's certificate in the form of policies: CN= with the common
+// name, the whole subject, and DNS= and URI= with the alternative names.
+func NamesOf(c *x509.Certificate) (names []string) {
+	if c.Subject.CommonName != "" {
+		names = append(names, "CN="+c.Subject.CommonName)
+	}
+	if subject := c.Subject.String(); subject != "" {
+		names = append(names, subject)
+	}
+	for _, name := range c.DNSNames {
+		names = append(names, "DNS="+name)
+	}
+	for _, u := range c.URIs {
+		names = append(names, "URI="+u.String())
+	}
+	return slices.Compact(names)
 }
 
 // Signature is a shared access signature that is parsed but not verified.

@@ -191,18 +191,21 @@ func (a *API) Routes() map[string]http.Handler {
 	return routes
 }
 
-// authenticate verifies the credentials of a request. They are a token or, for GET, the name and key of a
-// policy as user and password, because monitors cannot sign tokens. An operator may name another namespace.
+// authenticate verifies the credentials of a request. They are a token, the certificate of the
+// connection or, for GET, the name and key of a policy as user and password, because monitors cannot sign tokens. An operator may name another namespace.
 func (a *API) authenticate(r *http.Request) (core.Identity, error) {
 	var grant core.Grant
 	var err error
-	token := r.Header.Get("Authorization")
+	token, ctx := r.Header.Get("Authorization"), r.Context()
+	if token == "" {
+		ctx = bridges.CertifiedBy(r)
+	}
 	if policy, key, ok := r.BasicAuth(); ok && r.Method == http.MethodGet {
 		grant, err = a.Directory.Key(r.Context(), bridges.Hosts(r), policy, key)
-	} else if token == "" {
+	} else if token == "" && core.CertificateOf(ctx) == nil {
 		err = core.Refuse(core.Unauthorized, "MissingToken: The request has no Authorization header.")
 	} else {
-		grant, err = a.Directory.Token(r.Context(), bridges.Hosts(r), token, "")
+		grant, err = a.Directory.Token(ctx, bridges.Hosts(r), token, "")
 	}
 	if namespace := r.Header.Get(api.NamespaceHeader); namespace != "" && err == nil {
 		grant, err = a.Directory.Within(r.Context(), grant, namespace)

@@ -61,9 +61,11 @@ type Config struct {
 // TLS determines which certificate the gateway uses. Without one, it creates a development
 // certificate.
 type TLS struct {
-	Cert  string   `config:"cert" usage:"file of the server's certificate chain in PEM (default: made by the development CA)"`
-	Key   string   `config:"key" usage:"file of the certificate's private key in PEM"`
-	Hosts []string `config:"hosts" usage:"additional host name or IP address of this gateway, for the development certificate and the development key; repeatable"`
+	Cert string `config:"cert" usage:"file of the server's certificate chain in PEM (default: made by the development CA)"`
+	Key  string `config:"key" usage:"file of the certificate's private key in PEM"`
+	// ClientCA makes clients' certificates prove policies. Clients need not have one.
+	ClientCA string   `config:"client-ca" usage:"file of the CA certificates, in PEM, that sign clients' certificates; a policy with a certificate then needs no key"`
+	Hosts    []string `config:"hosts" usage:"additional host name or IP address of this gateway, for the development certificate and the development key; repeatable"`
 }
 
 // Log determines what is logged, and how.
@@ -108,6 +110,7 @@ type Policy struct {
 	SecondaryKey     string     `config:"secondary-key"`
 	SecondaryKeyFile string     `config:"secondary-key-file"`
 	SecondaryKeyEnv  string     `config:"secondary-key-env"`
+	Certificate      string     `config:"certificate"` // a name of clients' certificates, instead of keys
 	Rights           core.Right `config:"rights"`
 }
 

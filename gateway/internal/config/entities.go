@@ -146,7 +146,7 @@ func addAccessRules(s *core.Settings, policies []Policy) {
 
 // Rule converts the policy to an access rule.
 func (p Policy) Rule() core.AccessRule {
-	return core.AccessRule{Name: p.Name, PrimaryKey: p.Key, SecondaryKey: p.SecondaryKey, Rights: p.Rights}
+	return core.AccessRule{Name: p.Name, PrimaryKey: p.Key, SecondaryKey: p.SecondaryKey, Certificate: p.Certificate, Rights: p.Rights}
 }
 
 // names is a set of names that ignores case.

@@ -56,7 +56,7 @@ func fileName(name string) string {
 func (p *Policy) complete(path, file string, c *Config, environ []string, r *report) {
 	p.Key = readKey(path+".key", p.Key, p.KeyFile, p.KeyEnv, environ, r)
 	p.SecondaryKey = readKey(path+".secondary-key", p.SecondaryKey, p.SecondaryKeyFile, p.SecondaryKeyEnv, environ, r)
-	if p.Key != "" || p.Name == "" || c.Data == "" || r.concerns(path+".key") || r.concerns(path+".key-file") || r.concerns(path+".key-env") {
+	if p.Key != "" || p.Certificate != "" || p.Name == "" || c.Data == "" || r.concerns(path+".key") || r.concerns(path+".key-file") || r.concerns(path+".key-env") {
 		return
 	}
 	switch kept, err := os.ReadFile(file); {

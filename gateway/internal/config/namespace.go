@@ -166,7 +166,7 @@ func (h *Contents) validate(prefix, namespace string, c *Config, r *report) {
 	if h.VirtualTime && c.Store != "memory" {
 		r.add(prefix+"virtual-time", "virtual time is not allowed for a configured namespace with the store %s: use the store memory, or create a namespace with crosstown namespace create NAME --virtual-time", c.Store)
 	}
-	h.validatePolicies(prefix, r)
+	h.validatePolicies(prefix, c, r)
 	h.validateEntities(prefix, r)
 	h.validatePipelines(prefix, c, r)
 	validateSelectors(prefix+"retries", h.Retries, r)

@@ -148,7 +148,7 @@ func readTemplate(path string, document any, o *SourceOptions) (*Source, error) 
 	var c Config
 	decode(r, values, reflect.ValueOf(&c.Contents).Elem(), "")
 	named := c.keyless(DevKey)
-	c.validatePolicies("", r)
+	c.validatePolicies("", &c, r)
 	c.validateEntities("", r)
 	for _, p := range named {
 		p.Key = ""

@@ -195,10 +195,19 @@ func validateOrigins(r *report, path string, patterns []string) {
 	}
 }
 
-func (h *Contents) validatePolicies(prefix string, r *report) {
+func (h *Contents) validatePolicies(prefix string, c *Config, r *report) {
 	for i, p := range h.Policies {
 		path := elementPath(prefix+"policies", i)
 		p.validate(path, r)
+		switch {
+		case p.Certificate == "":
+		case p.Key != "" || p.SecondaryKey != "":
+			r.add(path+".certificate", "policy %q has a key and a certificate: keep one, and give the other a policy of its own", p.Name)
+		case c.TLS.ClientCA == "":
+			r.add(path+".certificate", "the setting requires tls.client-ca: name the file of the CA that signs the clients' certificates")
+		case !strings.Contains(p.Certificate, "="):
+			r.add(path+".certificate", "%q is not a name of a certificate: write CN=, DNS= or URI= and the name, such as CN=app1, or the whole subject", p.Certificate)
+		}
 		same := slices.IndexFunc(h.Policies[:i], func(q Policy) bool { return q.Name == p.Name })
 		if same >= 0 && r.origins.find(path).source == r.origins.find(elementPath(prefix+"policies", same)).source {
 			r.add(path, "policy %q is listed twice: remove one", p.Name)
@@ -319,7 +328,10 @@ func validateEntityPolicies(path string, policies []Policy, r *report) {
 		r.add(path+".policies", "there are %d, but an entity may have at most %d: remove some", len(policies), core.MaxAccessRules)
 	}
 	for i := range policies {
-		policies[i].validate(elementPath(path+".policies", i), r)
+		path := elementPath(path+".policies", i)
+		if policies[i].validate(path, r); policies[i].Certificate != "" {
+			r.add(path+".certificate", "only a policy of the namespace may have a certificate: move the policy to the namespace's policies")
+		}
 	}
 }
 

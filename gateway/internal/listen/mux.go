@@ -227,6 +227,9 @@ func (m *Mux) explainHandshake(conn net.Conn, err error) {
 		m.opts.Logger.Info("a client does not trust this gateway's certificate: give it the CA that `crosstown ca` prints",
 			"peer", conn.RemoteAddr().String(), "err", err)
 	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		m.opts.Logger.Info("a client's certificate is not valid: it must be signed by a CA in the file of tls.client-ca", "peer", conn.RemoteAddr().String(), "err", err)
+	}
 }
 
 type protocol uint8
