@@ -182,7 +182,7 @@ func TestRefusedAdminRequests(t *testing.T) {
 		"delete missing":         {"DELETE", "/new", "", 404, "The messaging entity 'new' could not be found.", nil},
 		"bad name":               {"PUT", "/new!", good, 400, "SubCode=40000. The entity name 'new!' is not allowed", nil},
 		"fixed at creation":      {"PUT", "/q", queueDescription("<RequiresSession>true</RequiresSession>"), 400, "SubCode=40000. The value for the RequiresSession property of an existing Queue cannot be changed", []string{"If-Match: *"}},
-		"out of range":           {"PUT", "/new", queueDescription("<LockDuration>PT10M</LockDuration>"), 400, "SubCode=40000. LockDuration is 10m0s: the supplied time exceeds the allowed maximum", nil},
+		"out of range":           {"PUT", "/new", queueDescription("<LockDuration>PT25H</LockDuration>"), 400, "SubCode=40000. LockDuration is 25h0m0s: the supplied time exceeds the allowed maximum", nil},
 		"bad duration":           {"PUT", "/new", queueDescription("<LockDuration>5 minutes</LockDuration>"), 400, "SubCode=40000. The value '5 minutes' of <LockDuration> is not valid: it must be an ISO 8601 duration such as PT1M", nil},
 		"bad number":             {"PUT", "/new", queueDescription("<MaxDeliveryCount>many</MaxDeliveryCount>"), 400, "The value 'many' of <MaxDeliveryCount> is not valid: it must be an integer.", nil},
 		"bad bool":               {"PUT", "/new", queueDescription("<RequiresSession>yes</RequiresSession>"), 400, "The value 'yes' of <RequiresSession> is not valid: it must be true or false.", nil},

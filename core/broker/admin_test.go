@@ -89,7 +89,7 @@ func TestCreationRefusesWhatIsNotValid(t *testing.T) {
 			change func(*core.Settings)
 			code   core.Code
 		}{
-			"LockDuration is 6m0s":                  {"q", func(s *core.Settings) { s.LockDuration = 6 * time.Minute }, core.OutOfRange},
+			"LockDuration is 25h0m0s":               {"q", func(s *core.Settings) { s.LockDuration = 25 * time.Hour }, core.OutOfRange},
 			"The entity name '$cbs' is not allowed": {"$cbs", func(*core.Settings) {}, core.InvalidArgument},
 		} {
 			s := core.DefaultSettings(core.Queue)
