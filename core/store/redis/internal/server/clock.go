@@ -44,16 +44,22 @@ func (r *reading) at(local time.Time) reading {
 	return reading{local, r.earliest.Add(age - age/drift), r.latest.Add(age + age/drift)}
 }
 
-// narrowed tightens a reading by an earlier one. If the two contradict each other, the clock was
-// set, or is another server's, and narrowed ignores the earlier reading.
-func (r reading) narrowed(before *reading) reading {
+// jump returns by how much the clock was set since an earlier reading, or by how much another server's clock
+// differs. It returns 0 if the readings do not contradict each other.
+func (r reading) jump(before *reading) time.Duration {
 	if before == nil {
+		return 0
+	}
+	old := before.at(r.local)
+	return max(0, r.earliest.Sub(old.latest)) + min(0, r.latest.Sub(old.earliest))
+}
+
+// narrowed tightens a reading by an earlier one, unless the clock has jumped.
+func (r reading) narrowed(before *reading) reading {
+	if before == nil || r.jump(before) != 0 {
 		return r
 	}
 	old := before.at(r.local)
-	if old.latest.Before(r.earliest) || old.earliest.After(r.latest) {
-		return r
-	}
 	if old.earliest.After(r.earliest) {
 		r.earliest = old.earliest
 	}
@@ -137,7 +143,11 @@ func (s *Server) ReadClock(ctx context.Context) error {
 	if all == nil {
 		return fmt.Errorf("read the server's clock: %w", cmp.Or(errors.Join(errs...), errNoMaster))
 	}
-	best := all.narrowed(s.Clock.last.Load())
+	before := s.Clock.last.Load()
+	if by := all.jump(before); by.Abs() >= clockTimeout {
+		s.Log.Warn("the clock of Redis has jumped, or another server with a different clock is the master: locks and scheduled messages end early or late; synchronize the clocks of all Redis nodes", "by", by.Round(time.Millisecond))
+	}
+	best := all.narrowed(before)
 	s.Clock.last.Store(&best)
 	return nil
 }

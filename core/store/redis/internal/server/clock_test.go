@@ -49,31 +49,42 @@ func TestClockReadingKeepsTighterEarlierBounds(t *testing.T) {
 		return &reading{local.Add(after), server.Add(earliest), server.Add(latest)}
 	}
 	const aged = 20 * time.Second / drift // by which a reading is less exact after 20 s
-	for name, c := range map[string]struct{ before, next, want *reading }{
-		"the first": {nil, read(0, 0, time.Second), read(0, 0, time.Second)},
+	for name, c := range map[string]struct {
+		before, next, want *reading
+		jump               time.Duration
+	}{
+		"the first": {nil, read(0, 0, time.Second), read(0, 0, time.Second), 0},
 		"less exact": {
 			read(0, 0, time.Millisecond), read(20*time.Second, 19*time.Second, 21*time.Second),
 			read(20*time.Second, 20*time.Second-aged, 20*time.Second+time.Millisecond+aged),
+			0,
 		},
 		"more exact": {
 			read(0, 0, time.Second), read(20*time.Second, 20500*time.Millisecond, 20501*time.Millisecond),
 			read(20*time.Second, 20500*time.Millisecond, 20501*time.Millisecond),
+			0,
 		},
 		"each knows one bound better": {
 			read(0, 0, 100*time.Millisecond), read(20*time.Second, 20050*time.Millisecond, 20150*time.Millisecond),
 			read(20*time.Second, 20050*time.Millisecond, 20100*time.Millisecond+aged),
+			0,
 		},
 		"the server's clock was set back": {
 			read(0, 0, time.Millisecond), read(20*time.Second, 10*time.Second, 11*time.Second),
 			read(20*time.Second, 10*time.Second, 11*time.Second),
+			-9*time.Second + aged,
 		},
 		"the server's clock was set forward": {
 			read(0, 0, time.Millisecond), read(20*time.Second, time.Minute, 2*time.Minute),
 			read(20*time.Second, time.Minute, 2*time.Minute),
+			40*time.Second - time.Millisecond - aged,
 		},
 	} {
 		if got := c.next.narrowed(c.before); got != *c.want {
 			t.Errorf("%s: got %v, want %v", name, got, *c.want)
+		}
+		if got := c.next.jump(c.before); got != c.jump {
+			t.Errorf("%s: the clock jumped by %v, want %v", name, got, c.jump)
 		}
 	}
 }
