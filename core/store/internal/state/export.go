@@ -52,11 +52,11 @@ func (t *txn) export(ctx context.Context, home *entityState, take func(*core.Sto
 		}
 		for _, key := range slices.Sorted(maps.Keys(q.sessions)) {
 			x := q.sessions[key]
-			if x.state == nil {
+			if x.State == nil {
 				continue
 			}
 			state := at
-			state.Kind, state.Session, state.SessionState, state.Time = core.StoredState, x.stater, x.state, instant(x.stated)
+			state.Kind, state.Session, state.SessionState, state.Time = core.StoredState, x.Stater, x.State, instant(x.Stated)
 			if err := take(&state); err != nil {
 				return err
 			}

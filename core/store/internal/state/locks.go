@@ -178,7 +178,7 @@ func (t *txn) lockDeferred(ctx context.Context, numbers []int64, x *session) ([]
 // lockUnder locks e under the lock of the session x, or under a new lock if x is nil.
 func (t *txn) lockUnder(e *entry, as MessageState, x *session) core.Delivery {
 	if x != nil {
-		return t.lock(e, as, x.nonce, x.until)
+		return t.lock(e, as, x.Nonce, x.Until)
 	}
 	return t.lock(e, as, core.NewNonce(), t.lockEnd())
 }
@@ -271,7 +271,7 @@ func (t *txn) endLinks(q *queue) {
 	for _, x := range q.held.items {
 		held = append(held, x.of)
 	}
-	slices.SortFunc(held, func(a, b *session) int { return cmp.Compare(a.key, b.key) })
+	slices.SortFunc(held, func(a, b *session) int { return cmp.Compare(a.Key, b.Key) })
 	for _, x := range held {
 		q.letGo(x)
 	}

@@ -272,7 +272,7 @@ func (t *txn) unlockAndRing() {
 		if r.session == nil {
 			r.queue.woken = false
 		} else {
-			r.session.woken, session = false, r.session.key
+			r.session.woken, session = false, r.session.Key
 		}
 		for _, doorbell := range t.Store.doorbells.of(r.queue.ref) {
 			calls = append(calls, call{doorbell, session})

@@ -349,4 +349,4 @@ func sizeOf(m *core.Message) int {
 }
 
 // weight returns the weight of a session without its messages.
-func (s *session) weight() int { return sessionWeight + len(s.key) + len(s.state) }
+func (s *session) weight() int { return sessionWeight + len(s.Key) + len(s.State) }

@@ -214,9 +214,9 @@ func (q *queue) replay(e *entry, c *Change) {
 func (q *queue) replaySession(x *Session) {
 	s := q.session(x.Key)
 	q.grow(-s.weight())
-	s.state, s.stated, s.stater = x.State, x.Stated, x.Stater
+	s.State, s.Stated, s.Stater = x.State, x.Stated, x.Stater
 	q.grow(s.weight())
-	s.mode, s.passed = x.Mode, x.Passed
+	s.Mode, s.Passed = x.Mode, x.Passed
 	switch {
 	case x.Until != 0:
 		q.hold(s, x.Nonce, x.Until)

@@ -53,8 +53,8 @@ func (t *txn) acceptSession(r *core.SessionRequest) (l core.SessionLock, ok bool
 		if l := t.lockOf(x, id); l.Token() != r.TakeOver {
 			return core.SessionLock{}, false, core.SessionLocked
 		}
-		x.passed++
-		t.queue.hold(x, x.nonce, t.lockEnd())
+		x.Passed++
+		t.queue.hold(x, x.Nonce, t.lockEnd())
 		t.wakeHolder(t.queue, x)
 		return t.lockOf(x, id), true, nil
 	case held:
@@ -62,14 +62,14 @@ func (t *txn) acceptSession(r *core.SessionRequest) (l core.SessionLock, ok bool
 	default:
 		x = t.queue.session(core.KeyOfSession(id))
 	}
-	x.mode = r.Mode
+	x.Mode = r.Mode
 	t.queue.hold(x, core.NewNonce(), t.lockEnd())
 	return t.lockOf(x, id), true, nil
 }
 
 // lockOf returns the lock of a session as its holder knows it.
 func (t *txn) lockOf(x *session, id string) core.SessionLock {
-	return core.SessionLock{ID: id, Index: t.Ref.Index, Nonce: x.nonce, Mode: x.mode, TakeOvers: x.passed, Until: instant(x.until)}
+	return core.SessionLock{ID: id, Index: t.Ref.Index, Nonce: x.Nonce, Mode: x.Mode, TakeOvers: x.Passed, Until: instant(x.Until)}
 }
 
 // enterSession is enter for the holder of a session. It returns SessionLockLost, and no txn, if the
@@ -92,7 +92,7 @@ func (t *txn) holds(l *core.SessionLock) *session {
 		return nil
 	}
 	x := t.queue.sessions[l.Key()]
-	if x == nil || !x.isHeld() || x.ends() <= t.now || x.nonce != l.Nonce || x.mode != l.Mode || x.passed != l.TakeOvers || l.Index != t.Ref.Index {
+	if x == nil || !x.isHeld() || x.ends() <= t.now || x.Nonce != l.Nonce || x.Mode != l.Mode || x.Passed != l.TakeOvers || l.Index != t.Ref.Index {
 		return nil
 	}
 	return x
@@ -104,8 +104,8 @@ func (p *handle) RenewSession(_ context.Context, l core.SessionLock) (time.Time,
 	if err != nil {
 		return time.Time{}, err
 	}
-	t.queue.hold(x, x.nonce, t.lockEnd())
-	until := instant(x.until)
+	t.queue.hold(x, x.Nonce, t.lockEnd())
+	until := instant(x.Until)
 	t.leave()
 	return until, p.stopped()
 }
@@ -179,7 +179,7 @@ func (p *handle) SessionState(ctx context.Context, l core.SessionLock) ([]byte, 
 	if err != nil {
 		return nil, err
 	}
-	state := slices.Clone(x.state)
+	state := slices.Clone(x.State)
 	t.leave()
 	return state, t.wait(ctx)
 }
@@ -231,9 +231,9 @@ func (p *handle) listSlice(ids []string, since time.Time, after core.SessionKey,
 		}
 		looked++
 		x := t.queue.sessions[key]
-		fits := x.state != nil || x.messages > 0
+		fits := x.State != nil || x.messages > 0
 		if !since.IsZero() {
-			fits = x.state != nil && x.stated > since.UnixMilli()
+			fits = x.State != nil && x.Stated > since.UnixMilli()
 		}
 		if fits && key > after {
 			ids = append(ids, x.id())
@@ -264,12 +264,12 @@ func (p *handle) DescribeSessions(_ context.Context, ids []string, content bool)
 		told.Available, told.Locked, told.Deferred = int64(len(x.ready.items)), int64(len(x.locked.items)), int64(len(x.aside.items))
 		told.Delayed = int64(x.pauses)
 		told.Locked, told.Deferred = told.Locked+told.Delayed, told.Deferred-told.Delayed
-		told.HasState, told.StateBytes = x.state != nil, int64(len(x.state))
+		told.HasState, told.StateBytes = x.State != nil, int64(len(x.State))
 		if x.isHeld() {
-			told.LockedUntil = instant(x.until)
+			told.LockedUntil = instant(x.Until)
 		}
 		if content {
-			told.State = slices.Clone(x.state)
+			told.State = slices.Clone(x.State)
 		}
 	}
 	return all, p.stopped()
@@ -278,30 +278,23 @@ func (p *handle) DescribeSessions(_ context.Context, ids []string, content bool)
 // session is one session of a queue. It is forgotten when it has neither messages nor state, and no
 // receiver holds it.
 type session struct {
-	key      core.SessionKey
+	Session
 	messages int               // available, locked or deferred
 	ready    timerHeap[*entry] // those that are available, by number
 	locked   timerHeap[*entry] // those under lock, by number
 	aside    timerHeap[*entry] // deferred entries that are not locked, and delayed ones, by number
 	pauses   int               // how many entries in aside pause the session
-	until    int64             // the end of its lock that receivers see; 0: no receiver holds it
-	nonce    uint64            // of the lock
-	mode     core.SessionMode
-	passed   uint32 // how often the lock was taken over
-	state    []byte // nil: none
-	stated   int64  // when the state was set
-	stater   string // the id as the receiver that set the state wrote it
-	turn     int64  // its turn in queue.waiting; 0: it does not wait there
-	woken    bool   // the call in flight already rings the doorbells for its holder
+	turn     int64             // its turn in queue.waiting; 0: it does not wait there
+	woken    bool              // the call in flight already rings the doorbells for its holder
 
 	waitingPlace int // its place in queue.waiting
 	heldPlace    int // its place in queue.held
 }
 
-func (s *session) isHeld() bool { return s.until != 0 }
+func (s *session) isHeld() bool { return s.Until != 0 }
 
 // ends returns when the lock of a held session really ends.
-func (s *session) ends() int64 { return s.until + core.SessionGrace.Milliseconds() }
+func (s *session) ends() int64 { return s.Until + core.SessionGrace.Milliseconds() }
 
 // pauses reports whether e pauses its session, because it is delayed and must be delivered first.
 func (e *entry) pauses() bool { return e.delayed && e.state == locked }
@@ -317,8 +310,8 @@ func (e *entry) ends() int64 {
 // id returns the session's id as the receiver that set its state wrote it or, without a state, as
 // its oldest message has it.
 func (s *session) id() string {
-	if s.state != nil {
-		return s.stater
+	if s.State != nil {
+		return s.Stater
 	}
 	var oldest *entry
 	for _, a := range [...]*timerHeap[*entry]{&s.ready, &s.locked, &s.aside} {
@@ -333,7 +326,7 @@ func (s *session) id() string {
 func (q *queue) session(key core.SessionKey) *session {
 	s := q.sessions[key]
 	if s == nil {
-		s = &session{key: key}
+		s = &session{Session: Session{Key: key}}
 		if q.sessions == nil {
 			q.sessions = make(map[core.SessionKey]*session)
 		}
@@ -390,7 +383,7 @@ func (q *queue) hold(s *session, nonce uint64, until int64) {
 	if s.isHeld() {
 		q.held.remove(s.heldPlace)
 	}
-	s.nonce, s.until = nonce, until
+	s.Nonce, s.Until = nonce, until
 	q.noteSession(s)
 	q.held.add(s, s.ends(), 0, &s.heldPlace)
 	for _, x := range s.locked.items {
@@ -405,7 +398,7 @@ func (q *queue) hold(s *session, nonce uint64, until int64) {
 // letGo ends s's lock. The caller must end the locks of its messages.
 func (q *queue) letGo(s *session) {
 	q.held.remove(s.heldPlace)
-	s.nonce, s.until, s.passed = 0, 0, 0
+	s.Nonce, s.Until, s.Passed = 0, 0, 0
 	q.noteSession(s)
 	q.review(s)
 }
@@ -413,7 +406,7 @@ func (q *queue) letGo(s *session) {
 // keep sets s's state, or removes it if state is nil. id is the session's id as the receiver wrote it.
 func (q *queue) keep(s *session, state []byte, now int64, id string) {
 	q.grow(-s.weight())
-	s.state, s.stated, s.stater = state, now, id
+	s.State, s.Stated, s.Stater = state, now, id
 	q.noteSession(s)
 	q.grow(s.weight())
 	q.review(s)
@@ -439,10 +432,10 @@ func (q *queue) review(s *session) {
 		q.waiting.remove(s.waitingPlace)
 		s.turn = 0
 	}
-	if s.messages == 0 && !s.isHeld() && s.state == nil {
+	if s.messages == 0 && !s.isHeld() && s.State == nil {
 		q.grow(-s.weight())
-		delete(q.sessions, s.key)
-		q.keys.Delete(s.key)
+		delete(q.sessions, s.Key)
+		q.keys.Delete(s.Key)
 		if len(q.sessions) == 0 {
 			q.sessions = nil // a map keeps the memory of its largest size
 		}

@@ -88,13 +88,13 @@ type Change struct {
 // Session contains everything about a session except its messages.
 type Session struct {
 	Key    core.SessionKey
-	Until  int64 // 0: nobody holds it
-	Nonce  uint64
+	Until  int64  // the end of its lock that receivers see; 0: no receiver holds it
+	Nonce  uint64 // of the lock
 	Mode   core.SessionMode
-	Passed uint32
+	Passed uint32 // how often the lock was taken over
 	State  []byte // nil: none
-	Stated int64
-	Stater string
+	Stated int64  // when the state was set
+	Stater string // the id as the receiver that set the state wrote it
 }
 
 // set describes e, which is new or in a snapshot.
@@ -149,7 +149,7 @@ func (u *under) putOf(q *queue, e *entry) *Effect {
 
 // sessionOf describes a session as it is now.
 func (u *under) sessionOf(q *queue, s *session) *Effect {
-	u.session = Session{s.key, s.until, s.nonce, s.mode, s.passed, s.state, s.stated, s.stater}
+	u.session = s.Session
 	u.effect = Effect{Kind: EffectSession, Of: q.ref, Object: &u.session}
 	return &u.effect
 }

@@ -215,7 +215,7 @@ func (o *snapshotWriter) sessions(home *entityState, sub core.SubQueue, keys []c
 	o.pieces(home, Piece{Kind: PieceSessions, Of: home.ref}, func(*Piece) bool {
 		q := home.queue(sub)
 		for n := 0; len(keys) > 0 && !o.isFull(n); n++ {
-			if s := q.sessions[keys[0]]; s != nil && (s.isHeld() || s.state != nil) {
+			if s := q.sessions[keys[0]]; s != nil && (s.isHeld() || s.State != nil) {
 				o.Do(o.sessionOf(q, s))
 			}
 			keys = keys[1:]

@@ -90,7 +90,7 @@ func (t *txn) endSessions(q *queue, budget *int) (done bool) {
 		}
 		t.unlock(q, e, core.EventLockExpired)
 	}
-	slices.SortFunc(ending, func(x, y *session) int { return cmp.Compare(x.key, y.key) })
+	slices.SortFunc(ending, func(x, y *session) int { return cmp.Compare(x.Key, y.Key) })
 	for _, x := range ending {
 		if !t.spend(budget) {
 			return false
