@@ -168,62 +168,83 @@ func TestNothingIsAcknowledgedThatTheReplicaDoesNotHave(t *testing.T) {
 	t.Parallel()
 	redistest.EachVersion(t, func(t *testing.T, program string) {
 		r := redistest.StartReplicated(t, program, 1)
-		names := prefix()
-		opened := func() *redisstore.Store {
-			return open(t, r.URL()+"?replicas=1", redisstore.Options{Prefix: names})
-		}
-		for _, p := range promises(t, opened) { // the server knows the scripts then
-			if err := p.call(); core.CodeOf(err) == core.Busy {
-				t.Errorf("%s, with its replica: got %v", p.what, err)
-			}
-		}
-		all := promises(t, opened)
-		held := opened()
-		q := queue(t, held)
-		send(t, held, q, "a", "b")
-		first := lock(t, held, q, 1)
-
-		r.Freeze(t, 0)
-		var calls sync.WaitGroup
-		for _, p := range all {
-			calls.Go(func() {
-				began := time.Now()
-				err := p.call()
-				if took := time.Since(began); took > 2*time.Second {
-					t.Logf("%s took %v", p.what, took) // Redis waits for one second; the rest is this machine
-				}
-				if core.CodeOf(err) != core.Busy || core.IsNotDone(err) {
-					t.Errorf("%s: got %v, want busy, with an unknown outcome", p.what, err)
-				}
-			})
-		}
-		calls.Wait()
-		for _, p := range all {
-			a := q.In(p).Append(t.Context(), [][]*core.Message{{message("later")}})
-			if core.CodeOf(a[0].Err) != core.Busy || !core.IsNotDone(a[0].Err) {
-				t.Errorf("a message after %s: got %v, want busy, and not sent", p.what, a[0].Err)
-			}
-		}
-		p := all[0]
-		eventually.True(t, "health names the replica", func() bool {
-			return strings.Contains(fmt.Sprint(p.Probe(t.Context())), r.ReplicaAddr(0))
-		})
-		if told := p.RecentFailures(); len(told) != 1 || told[0].Cause != "not-replicated" {
-			t.Errorf("failures: got %+v, want not-replicated", told)
-		}
-
-		if second := lock(t, p, q, 1); len(second) != 1 || string(second[0].Body.Bytes) != "b" {
-			t.Errorf("messages are locked meanwhile: got %d", len(second))
-		}
-		if renewed := q.In(p).Renew(t.Context(), []core.LockToken{first[0].LockToken}); renewed[0].Err != nil {
-			t.Errorf("locks are renewed meanwhile: got %v", renewed[0].Err)
-		}
-		r.Thaw(t, 0)
-		for _, p := range all {
-			eventually.True(t, "the store serves again", func() bool { return p.Probe(t.Context()) == nil })
-			send(t, p, q, "again")
-		}
+		nothingWithoutTheReplica(t, r, "?replicas=1")
 	})
+	redistest.EachVersion(t, func(t *testing.T, program string) {
+		r := redistest.StartReplicated(t, program, 1, "--appendonly", "yes", "--appendfsync", "always")
+		if r.Client().Do(t.Context(), "WAITAOF", 0, 0, 0).Err() != nil {
+			t.Skip("the server has no WAITAOF")
+		}
+		s := open(t, r.URL()+"?replicas=1&fsync=1", redisstore.Options{})
+		q := queue(t, s)
+		began := time.Now()
+		for range 10 {
+			send(t, s, q, "m")
+		}
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("ten synced messages took %v: each waits for the replica's next report", took)
+		}
+		nothingWithoutTheReplica(t, r, "?replicas=1&fsync=1")
+	})
+}
+
+func nothingWithoutTheReplica(t *testing.T, r *redistest.Replicated, parameters string) {
+	t.Helper()
+	names := prefix()
+	opened := func() *redisstore.Store {
+		return open(t, r.URL()+parameters, redisstore.Options{Prefix: names})
+	}
+	for _, p := range promises(t, opened) { // the server knows the scripts then
+		if err := p.call(); core.CodeOf(err) == core.Busy {
+			t.Errorf("%s, with its replica: got %v", p.what, err)
+		}
+	}
+	all := promises(t, opened)
+	held := opened()
+	q := queue(t, held)
+	send(t, held, q, "a", "b")
+	first := lock(t, held, q, 1)
+
+	r.Freeze(t, 0)
+	var calls sync.WaitGroup
+	for _, p := range all {
+		calls.Go(func() {
+			began := time.Now()
+			err := p.call()
+			if took := time.Since(began); took > 2*time.Second {
+				t.Logf("%s took %v", p.what, took) // Redis waits for one second; the rest is this machine
+			}
+			if core.CodeOf(err) != core.Busy || core.IsNotDone(err) {
+				t.Errorf("%s: got %v, want busy, with an unknown outcome", p.what, err)
+			}
+		})
+	}
+	calls.Wait()
+	for _, p := range all {
+		a := q.In(p).Append(t.Context(), [][]*core.Message{{message("later")}})
+		if core.CodeOf(a[0].Err) != core.Busy || !core.IsNotDone(a[0].Err) {
+			t.Errorf("a message after %s: got %v, want busy, and not sent", p.what, a[0].Err)
+		}
+	}
+	p := all[0]
+	eventually.True(t, "health names the replica", func() bool {
+		return strings.Contains(fmt.Sprint(p.Probe(t.Context())), r.ReplicaAddr(0))
+	})
+	if told := p.RecentFailures(); len(told) != 1 || told[0].Cause != "not-replicated" {
+		t.Errorf("failures: got %+v, want not-replicated", told)
+	}
+
+	if second := lock(t, p, q, 1); len(second) != 1 || string(second[0].Body.Bytes) != "b" {
+		t.Errorf("messages are locked meanwhile: got %d", len(second))
+	}
+	if renewed := q.In(p).Renew(t.Context(), []core.LockToken{first[0].LockToken}); renewed[0].Err != nil {
+		t.Errorf("locks are renewed meanwhile: got %v", renewed[0].Err)
+	}
+	r.Thaw(t, 0)
+	for _, p := range all {
+		eventually.True(t, "the store serves again", func() bool { return p.Probe(t.Context()) == nil })
+		send(t, p, q, "again")
+	}
 }
 
 // A replica pauses. The call that was sent has an unknown outcome; later ones are not sent before the replica has

@@ -12,26 +12,21 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// replicaTimeout is how long a call waits for replicas, and syncTimeout for their disks. A forwarder waits for 3 s.
-const (
-	replicaTimeout = time.Second
-	syncTimeout    = 2 * time.Second
-)
-
-// waitCommand returns the command that waits for replicas.
-func (t *endpoint) waitCommand() []any {
-	if t.fsync {
-		return []any{"WAITAOF", 1, t.Replicas, syncTimeout.Milliseconds()}
-	}
-	return []any{"WAIT", t.Replicas, replicaTimeout.Milliseconds()}
-}
+// replicaTimeout is how long a call waits for replicas, and then for their disks. A forwarder waits for 3 s.
+const replicaTimeout = time.Second
 
 // markAndWait queues a write that marks the end of the connection's writes so far, then a wait
 // until replicas have this mark. Without the mark, the command would wait for the connection's last
 // write; since Redis 7.2 a script that finds everything already done writes nothing, so its answer
-// would not wait.
+// would not wait. With fsync, a wait for the disks follows the wait for the replicas: a replica that gets
+// writes and the request for its position together answers before it syncs them, and again only a second later.
 func (t *endpoint) markAndWait(ctx context.Context, pipe redis.Pipeliner, marker string) (marked, waited *redis.Cmd) {
-	return pipe.Do(ctx, "SET", marker, "", "EX", 60), pipe.Do(ctx, t.waitCommand()...)
+	marked = pipe.Do(ctx, "SET", marker, "", "EX", 60)
+	waited = pipe.Do(ctx, "WAIT", t.Replicas, replicaTimeout.Milliseconds())
+	if t.fsync {
+		waited = pipe.Do(ctx, "WAITAOF", 1, t.Replicas, replicaTimeout.Milliseconds())
+	}
+	return marked, waited
 }
 
 // nameOf names a master.
