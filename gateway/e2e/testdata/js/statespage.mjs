@@ -22,8 +22,18 @@ await operate(async ({ page, open, button, heading, row, said, seen, client, pho
   await page.locator(".rows").evaluate((e) => e.scrollTo(0, e.scrollHeight));
   await row(/reminder 24/).waitFor();
   await seen("scheduled messages");
+
+  // One is moved to another time, and then delivered.
+  await row(/reminder 24/).getByRole("button").click();
+  await button("Reschedule").click();
+  await dialog.getByLabel("Becomes active").fill("2100-01-01T00:00");
+  await dialog.getByRole("button", { name: "Reschedule" }).click();
+  await said("1 rescheduled.");
+  await button("Make available").click();
+  await said("1 available now.");
+  await page.getByText("24 shown").waitFor();
   await page.getByLabel("Choose all").check();
-  await button("Cancel 25").click();
+  await button("Cancel 24").click();
   await dialog.getByRole("button", { name: "Cancel delivery" }).click();
   await heading("Nothing is scheduled").waitFor();
 
@@ -31,6 +41,13 @@ await operate(async ({ page, open, button, heading, row, said, seen, client, pho
   await open("orders", "messages");
   await page.getByLabel("State").selectOption("Deferred");
   await page.getByText("1 shown").waitFor();
+  await button("Message 1").click();
+  await button("Make available").click();
+  await said("1 available now.");
+  await client(async (bus) => {
+    const [first] = await bus.take("orders", 1); // put back in its place
+    await first.defer();
+  });
   await page.getByLabel("State").selectOption("Active");
   await button("Message 2").waitFor();
   assert.equal(await button("Message 1").count(), 0);
