@@ -190,6 +190,24 @@ func TestACallWhoseConnectionBrokeTakesEffectOnce(t *testing.T) {
 		}, func(p core.Partition, _ []core.Delivery) error {
 			return p.In(s).Cancel(t.Context(), []int64{1})
 		}, core.Stats{Enqueued: 1}},
+		{"activate a scheduled message", func(p core.Partition) []core.Delivery {
+			if err := p.In(s).Append(t.Context(), [][]*core.Message{{later("x")}})[0].Err; err != nil {
+				t.Error(err)
+			}
+			return nil
+		}, func(p core.Partition, _ []core.Delivery) error {
+			return p.In(s).Settle(t.Context(), []core.Settlement{{Token: core.NewLockToken(p.Index, 1, 0), Outcome: core.Activate}})[0]
+		}, core.Stats{Ready: 1, Enqueued: 2}},
+		{"activate a deferred message", func(p core.Partition) []core.Delivery {
+			send(t, s, p, "x")
+			ds := lock(t, s, p, 1)
+			if err := settle(s, p, core.Defer, ds...); err != nil {
+				t.Error(err)
+			}
+			return nil
+		}, func(p core.Partition, _ []core.Delivery) error {
+			return p.In(s).Settle(t.Context(), []core.Settlement{{Token: core.NewLockToken(p.Index, 1, 0), Outcome: core.Activate}})[0]
+		}, core.Stats{Ready: 1, Enqueued: 1}},
 		{"complete", func(p core.Partition) []core.Delivery {
 			send(t, s, p, "x", "y", "z")
 			return lock(t, s, p, 2)
