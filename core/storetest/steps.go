@@ -29,7 +29,13 @@ func (p *player) step() {
 	case n < 46:
 		p.lockDeferred(at, p.someNumbers(at, p.of(at.Ref).deferred), p.underLock(pl, at))
 	case n < 48:
-		p.cancel(at, p.someNumbers(at, p.of(at.Ref).scheduled))
+		if p.pick(2) == 0 {
+			p.cancel(at, p.someNumbers(at, p.of(at.Ref).scheduled))
+			return
+		}
+		notes := p.of(at.Ref)
+		p.activate(at, p.someNumbers(at, oneOf(p, notes.scheduled, notes.deferred)),
+			oneOf(p, time.Time{}, time.Time{}, p.clock.Now().Add(-time.Second), p.clock.Now().Add(time.Second), p.clock.Now().Add(time.Hour)))
 	case n < 49:
 		p.purge(at, oneOf(p, 1, 3, 100))
 	case n < 51:
@@ -461,6 +467,20 @@ func (p *player) cancel(at core.Partition, numbers []int64) {
 	a, b := at.In(p.a).Cancel(p.Context(), numbers), at.In(p.b).Cancel(p.Context(), numbers)
 	p.tell("cancel%s %v: %v", name(at), positions(numbers), a)
 	p.sameCode("cancel", a, b)
+}
+
+func (p *player) activate(at core.Partition, numbers []int64, due time.Time) {
+	p.Helper()
+	settlements := make([]core.Settlement, len(numbers))
+	for i, number := range numbers {
+		index, n := core.SplitSequenceNumber(number)
+		settlements[i] = core.Settlement{Token: core.NewLockToken(index, n, 0), Outcome: core.Activate, At: due}
+	}
+	a, b := at.In(p.a).Settle(p.Context(), settlements), at.In(p.b).Settle(p.Context(), settlements)
+	p.tell("activate%s %v, due %v: %v", name(at), positions(numbers), due, a)
+	for i := range a {
+		p.sameCode("activate", a[i], b[i])
+	}
 }
 
 func (p *player) peek(at core.Partition, from int64, limit int) {
