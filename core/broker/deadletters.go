@@ -90,32 +90,9 @@ func (b *Broker) removeDeadLettersOf(ctx context.Context, name string, now time.
 	for _, sub := range [...]core.SubQueue{core.DeadLetter, core.TransferDeadLetter} {
 		for _, p := range v.Queues[sub] {
 			p.LockDuration, p.BrokerLocks = purgeLock, true
-			p = p.In(b.store)
-			for from, more := int64(0), true; more; {
-				ds, err := p.Peek(ctx, core.PeekRequest{From: from, Max: page})
-				if err != nil {
-					due = now
-				}
-				more = len(ds) == page
-				var old []int64
-				for i := range ds {
-					at := deadSince(&ds[i]).Add(keep)
-					if at.After(now) { // so are those behind it
-						if more = false; at.Before(due) {
-							due = at
-						}
-						break
-					}
-					old = append(old, ds[i].SequenceNumber)
-				}
-				n := e.removeOld(ctx, p, old, keep)
-				if removed += n; n < len(old) {
-					due = now
-				}
-				if more {
-					_, from = core.SplitSequenceNumber(ds[len(ds)-1].SequenceNumber)
-					from++
-				}
+			n, at := e.removeOldIn(ctx, p.In(b.store), page, now, keep)
+			if removed += n; at.Before(due) {
+				due = at
 			}
 		}
 	}
@@ -123,6 +100,37 @@ func (b *Broker) removeDeadLettersOf(ctx context.Context, name string, now time.
 		b.log.Info("removed old dead letters", "entity", v.Name, "messages", removed, "keep", keep)
 	}
 	return due
+}
+
+// removeOldIn is removeDeadLettersOf for a partition. It reads the oldest messages, page by page, up
+// to the first that is not old: those behind it were dead-lettered later.
+func (e *entry) removeOldIn(ctx context.Context, p core.Partition, page int, now time.Time, keep time.Duration) (removed int, due time.Time) {
+	due = now.Add(keep)
+	for from := int64(0); ; {
+		ds, err := p.Peek(ctx, core.PeekRequest{From: from, Max: page})
+		if err != nil {
+			return removed, now
+		}
+		var old []int64
+		for i := range ds {
+			if at := deadSince(&ds[i]).Add(keep); at.After(now) {
+				if at.Before(due) {
+					due = at
+				}
+				break
+			}
+			old = append(old, ds[i].SequenceNumber)
+		}
+		n := e.removeOld(ctx, p, old, keep)
+		if removed += n; n < len(old) {
+			due = now
+		}
+		if len(old) < page {
+			return removed, due
+		}
+		_, from = core.SplitSequenceNumber(old[page-1])
+		from++
+	}
 }
 
 // deadSince returns when a message was dead-lettered. If that is not known, because the message was

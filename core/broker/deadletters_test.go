@@ -82,6 +82,18 @@ func TestOldDeadLettersAreRemoved(t *testing.T) {
 		if ids := b.dead(t, "other"); len(ids) != 0 {
 			t.Errorf("after a change of the setting: got %v", ids)
 		}
+		// Of a message that was put there, only the enqueued time is known.
+		if _, err := g.Deposit(t.Context(), root, core.At("other"+core.DeadLetter.Suffix()), []*core.Message{text("m")}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour - time.Minute)
+		if n := len(b.dead(t, "other")); n != 1 {
+			t.Errorf("put there: %d dead letters, want 1", n)
+		}
+		time.Sleep(2 * time.Minute)
+		if n := len(b.dead(t, "other")); n != 0 {
+			t.Errorf("put there, an hour later: %d dead letters", n)
+		}
 	})
 }
 
