@@ -43,10 +43,10 @@ var (
 	errLongPattern  = errors.New("the LIKE pattern is too long")
 )
 
-// compileBounded is compilePattern for a pattern from a message, which must not be longer than a
-// pattern in a rule can be.
+// compileBounded is compilePattern for a pattern from a message. It refuses long patterns, because
+// it compiles the pattern again for each message and rule.
 func compileBounded(s string, escape rune) (*pattern, error) {
-	if len(s) > utf8.UTFMax*core.MaxSQLLength {
+	if len(s) > utf8.UTFMax*core.SQLLengthOfOne {
 		return nil, errLongPattern
 	}
 	return compilePattern(s, escape)
