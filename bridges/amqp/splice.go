@@ -5,6 +5,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
@@ -48,6 +49,7 @@ type Splice struct {
 	granted  grants
 	beat     time.Time // when the client got an empty frame last
 	beats    int       // empty frames since then
+	refused  atomic.Bool
 
 	in    []byte // from the peer, not looked at yet
 	ready []byte // for the client, from at on
@@ -70,6 +72,9 @@ func (s *Splice) Close() error {
 	return s.Conn.Close()
 }
 
+// Refused reports whether the connection ended because of what the peer sent.
+func (s *Splice) Refused() bool { return s.refused.Load() }
+
 // SpliceTag returns the n-th delivery tag for messages that are already encoded.
 func SpliceTag(n uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(make([]byte, 0, spliceTagLength), spliceTag), n)
@@ -80,6 +85,7 @@ func (s *Splice) Read(p []byte) (int, error) {
 	for s.at == len(s.ready) {
 		s.ready, s.at = s.ready[:0], 0
 		if err := s.receive(); err != nil {
+			s.refused.Store(true)
 			return 0, err
 		}
 		if len(s.ready) > 0 {
@@ -351,9 +357,14 @@ type grantedLink struct {
 	taken int64  // of memory, for this delivery
 }
 
-// spliceStep is the number of bytes by which the memory of a large message grows while it arrives.
-// Smaller messages count when they have arrived.
-const spliceStep = 256 << 10
+const (
+	// spliceStep is the number of bytes by which the memory of a large message grows while it arrives.
+	// Smaller messages count when they have arrived.
+	spliceStep = 256 << 10
+	// spliceCost is how many times a byte of a large message counts while it arrives: the client
+	// copies what it has to a larger buffer again and again.
+	spliceCost = 2
+)
 
 // count takes memory for the delivery in flight on a link, and reports whether there was enough. At the end of
 // the delivery it returns the memory: from then on the receiver counts the message.
@@ -363,8 +374,8 @@ func (g *grants) count(l *grantedLink) bool {
 	case !l.open:
 		g.memory.Add(-l.taken)
 		l.taken = 0
-	case int64(l.size) > l.taken+spliceStep:
-		n := int64(l.size) - l.taken
+	case spliceCost*int64(l.size) > l.taken+spliceStep:
+		n := spliceCost*int64(l.size) - l.taken
 		if !g.memory.Take(n) {
 			return false
 		}

@@ -29,6 +29,7 @@ const (
 // connection is one connection to a remote.
 type connection struct {
 	r       *Remote
+	splice  *amqp.Splice
 	conn    *goamqp.Conn
 	session *goamqp.Session
 	tag     atomic.Uint64 // of the last delivery
@@ -86,7 +87,7 @@ func (r *Remote) connect(ctx context.Context) (*connection, error) {
 		_ = conn.Close()
 		return nil, err
 	}
-	l := &connection{r: r, conn: conn, session: session, senderLinks: map[string]*senderLink{}, policy: policy, key: key}
+	l := &connection{r: r, splice: splice, conn: conn, session: session, senderLinks: map[string]*senderLink{}, policy: policy, key: key}
 	if policy != "" || r.o.Signature != "" {
 		if err := l.tokens.open(ctx, l); err != nil {
 			_ = conn.Close()

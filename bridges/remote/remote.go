@@ -102,8 +102,9 @@ func (r *Remote) Run(ctx context.Context, here Local) error {
 		case err != nil:
 			r.lost(err, awayText)
 		default:
-			pause = firstPause
-			r.serve(ctx, l)
+			if r.serve(ctx, l); !l.splice.Refused() { // otherwise the remote may do the same again
+				pause = firstPause
+			}
 		}
 		select {
 		case <-ctx.Done():
