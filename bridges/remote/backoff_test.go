@@ -41,7 +41,7 @@ func TestARemoteThatBreaksTheProtocolIsConnectedRarely(t *testing.T) {
 		r := New(Options{Name: "hq", Host: "localhost", Policy: "root", Key: "key", Dial: func(context.Context) (net.Conn, error) {
 			dials++
 			ours, theirs := net.Pipe()
-			go bridge.ServeConn(ctx, theirs)
+			go func() { _ = bridge.ServeConn(ctx, theirs) }() // it ends with the connection
 			time.AfterFunc(time.Second, func() { _ = ours.SetReadDeadline(time.Unix(1, 0)) })
 			return faulty{ours}, nil
 		}})
