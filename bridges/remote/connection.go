@@ -97,7 +97,8 @@ func (r *Remote) connect(ctx context.Context) (*connection, error) {
 	return l, nil
 }
 
-// close closes the connection in order, if the remote answers.
+// close ends the session, waits up to farewell for the remote's answer, and then closes the
+// connection.
 func (l *connection) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), farewell)
 	defer cancel()

@@ -73,7 +73,7 @@ func depositedMessages(body []byte) (ms []*core.Message, err error) {
 		}
 		m, err := depositedMessage(line)
 		if err != nil {
-			return nil, core.Refuse(core.InvalidArgument, "Line %d is not a message in the format of crosstown record: %v.", n, err)
+			return nil, core.Refuse(core.InvalidArgument, "Line %d is not a message as 'crosstown record' writes it: %v.", n, err)
 		}
 		ms = append(ms, m)
 	}

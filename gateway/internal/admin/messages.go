@@ -320,7 +320,7 @@ func (a *API) testRules(c *call) (any, error) {
 	}
 	m, err := depositedMessage(body)
 	if err != nil {
-		return nil, core.Refuse(core.InvalidArgument, "The body is not a message in the format of crosstown record: %v.", err)
+		return nil, core.Refuse(core.InvalidArgument, "The body is not a message as 'crosstown record' writes it: %v.", err)
 	}
 	all, err := a.Broker.TestRules(c.Context(), c.id, c.path, m, nil)
 	if err != nil {

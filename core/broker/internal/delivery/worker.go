@@ -297,7 +297,8 @@ func (p *poller) end(more bool, err error) (began, ended bool) {
 	return false, ended
 }
 
-// ahead is the count of calls after which everything that is available now has been requested.
+// ahead returns the number that the poller's calls must reach before everything that is available
+// now has been requested.
 func (p *poller) ahead() uint64 {
 	n := p.calls
 	if p.busy {

@@ -35,9 +35,9 @@ const (
 	EffectLast                             // the last number given
 	EffectSession                          // a session as it is now
 	EffectSeen                             // a message id, and when it was seen
-	EffectSeenUntil                        // message ids seen up to then are forgotten
+	EffectSeenUntil                        // message ids that were seen before the effect's time are forgotten
 	EffectMoved                            // the key of a move, and when it was seen
-	EffectMovedUntil                       // keys of moves seen up to then are forgotten
+	EffectMovedUntil                       // keys of moves that were seen before the effect's time are forgotten
 	EffectForget                           // the key of a move is forgotten
 	EffectEvent                            // an event with its serial number, and when it was written
 	EffectTrim                             // the serial number of the first event that is kept

@@ -68,7 +68,7 @@ func eventually(ctx context.Context, yes func() bool) error {
 	return nil
 }
 
-// Owner is the index of the master that has a key's slot, as the masters were at first.
+// Owner returns the index of the master that had a key's slot when the cluster was created.
 func (c *Cluster) Owner(tb testing.TB, key string) int {
 	tb.Helper()
 	return (c.slot(tb, key)*masters + masters - 1) / slots
