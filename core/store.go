@@ -372,7 +372,7 @@ const (
 
 // SessionLock is the lock of a session.
 type SessionLock struct {
-	ID    string // as written by the receiver, or by the message through which the session was found; only its Key is compared
+	ID    string // as the receiver spelled it or, for a next session, as its first message did; compared without case
 	Index uint16 // the session's partition
 	Nonce uint64 // proves the lock; the tokens of its messages contain it
 	Mode  SessionMode

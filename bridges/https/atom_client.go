@@ -51,7 +51,7 @@ const (
 type StatusError struct {
 	Status int
 	Text   string
-	Told   bool // Text is the namespace's text. Without it, the response may come from another service.
+	Told   bool // whether the namespace itself sent Text; if not, the response may come from another service
 }
 
 func (e *StatusError) Error() string { return e.Text }

@@ -28,6 +28,7 @@ func (l Level) String() string { return [...]string{"normal", "raised", "tight",
 // Normal.
 type Gauge struct {
 	level atomic.Int32
+	room  atomic.Int64 // see SetRoom; 0: unlimited
 
 	forgot time.Time // when flows were last reduced; owned by the goroutine that calls Set
 
@@ -74,6 +75,20 @@ func (g *Gauge) Set(to Level) {
 			wake()
 		}
 	}
+}
+
+// SetRoom sets how many bytes the process may still use until Full begins, as measured last. What is
+// in progress may not be part of the measurement yet, so new work that would exceed the room together
+// with it is refused as at Full.
+func (g *Gauge) SetRoom(n int64) { g.room.Store(max(n, 1)) }
+
+// lacks reports whether the process has no room for n bytes.
+func (g *Gauge) lacks(n int64) bool {
+	if g == nil {
+		return false
+	}
+	room := g.room.Load()
+	return room > 0 && n > room
 }
 
 // Refusal returns the error for new work that the level refuses.

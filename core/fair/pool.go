@@ -293,7 +293,7 @@ func (p *Pool) refuses(policy, namespace *group, n int64) bool {
 	switch l := p.gauge.Level(); {
 	case p.shuts != Full:
 		return l >= p.shuts
-	case l == Full:
+	case l == Full || p.gauge.lacks(p.held+n):
 		return !may(namespace, littlePart)
 	default:
 		return l == Tight && !may(policy, flowPart)

@@ -176,6 +176,28 @@ func TestWhoHasSentMuchIsRefusedWhileMemoryIsTightOrFull(t *testing.T) {
 	})
 }
 
+func TestNewWorkNeedsRoomBesideWhatIsInProgress(t *testing.T) {
+	t.Parallel()
+	var g fair.Gauge
+	p := fair.New(64*mb, nil, &g)
+	a, b := p.Share(nil), p.Share(nil)
+	a.Join(who("a", "x"))
+	b.Join(who("b", "y"))
+	g.SetRoom(30 * mb)
+	if !a.Take(20*mb) || a.Take(11*mb) {
+		t.Error("of 30 MB, 20 MB are refused, or 31 MB are given")
+	}
+	if !b.Take(mb / 2) {
+		t.Error("a namespace that sends little is refused")
+	}
+	if g.SetRoom(80 * mb); !a.Take(11 * mb) {
+		t.Error("11 MB more are refused although there is room")
+	}
+	if g.SetRoom(-mb); a.Take(1) {
+		t.Error("without room, something begins")
+	}
+}
+
 func TestAwait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

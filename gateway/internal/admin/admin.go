@@ -257,7 +257,7 @@ func (a *API) reach(c *call, address core.Address) (core.Entity, *Served, error)
 func (a *API) listened(c *call, isNot, path string) (e core.Entity, n *Served, err error) {
 	address, err := core.ParseAddress(c.path)
 	if err != nil || c.path == "" || address.Sub != core.Main || address.Management {
-		return e, nil, core.Refuse(core.NotFound, "'%s' is %s: GET %sNAME.", c.path, isNot, path)
+		return e, nil, core.Refuse(core.NotFound, "'%s' is %s. Send GET %sNAME with the name of one.", c.path, isNot, path)
 	}
 	if err := c.id.Check(core.Listen, address.Entity, time.Now()); err != nil {
 		return e, nil, err

@@ -137,6 +137,7 @@ func (w *Watch) measure() Usage {
 		u.Level = fair.Full
 	}
 	w.last.Store(&u)
+	w.Gauge.SetRoom(u.Limit/100*marks[fair.Full].begins - u.Used)
 	w.Gauge.Set(u.Level)
 	if u.Level != was {
 		w.tell(was, u)
