@@ -365,7 +365,7 @@ func TestRefusedTopicRequests(t *testing.T) {
 		"filter without SQL":                {"PUT", sub + "/Rules/r", ruleEntry(`<Filter i:type="SqlFilter"><SqlExpression> </SqlExpression></Filter>`), 400, "The <Filter> of type SqlFilter has no <SqlExpression>.", nil},
 		"action without SQL":                {"PUT", sub + "/Rules/r", ruleEntry(`<Action i:type="SqlRuleAction"/>`), 400, "The <Action> of type SqlRuleAction has no <SqlExpression>.", nil},
 		"bad first rule":                    {"PUT", "/t/Subscriptions/x", subscriptionDescription(`<DefaultRuleDescription><Filter i:type="X"/></DefaultRuleDescription>`), 400, "The type 'X' of <Filter> is unknown", nil},
-		"property without a key":            {"PUT", sub + "/Rules/r", pairs("<KeyValueOfstringanyType><Value/></KeyValueOfstringanyType>"), 400, "<Properties>[0] is the element <KeyValueOfstringanyType>: it must be", nil},
+		"property without a key":            {"PUT", sub + "/Rules/r", pairs("<KeyValueOfstringanyType><Value/></KeyValueOfstringanyType>"), 400, "Child 1 of <Properties> is <KeyValueOfstringanyType>: it must be a", nil},
 		"property twice":                    {"PUT", sub + "/Rules/r", pairs(strings.Repeat("<KeyValueOfstringanyType><Key>k</Key><Value>1</Value></KeyValueOfstringanyType>", 2)), 400, "<Properties> has the key 'k' twice.", nil},
 		"bad int":                           {"PUT", sub + "/Rules/r", typed("int", "five"), 400, "The value 'five' of 'k' in <Properties> is not valid: it must be an integer", nil},
 		"bad double":                        {"PUT", sub + "/Rules/r", typed("double", "1.5.5"), 400, "it must be a number.", nil},
