@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,9 +38,9 @@ func TestARemoteThatBreaksTheProtocolIsConnectedRarely(t *testing.T) {
 		defer stop()
 		b := broker.New(memory.New(memory.Options{}), broker.Options{Namespace: "ns"})
 		bridge := amqp.New(b, auth.New(auth.Options{Policies: []core.AccessRule{{Name: "root", PrimaryKey: "key", Rights: core.AllRights}}}), amqp.Options{})
-		dials := 0
+		var dials atomic.Int32
 		r := New(Options{Name: "hq", Host: "localhost", Policy: "root", Key: "key", Dial: func(context.Context) (net.Conn, error) {
-			dials++
+			dials.Add(1)
 			ours, theirs := net.Pipe()
 			go func() { _ = bridge.ServeConn(ctx, theirs) }() // it ends with the connection
 			time.AfterFunc(time.Second, func() { _ = ours.SetReadDeadline(time.Unix(1, 0)) })
@@ -47,8 +48,8 @@ func TestARemoteThatBreaksTheProtocolIsConnectedRarely(t *testing.T) {
 		}})
 		go func() { _ = r.Run(ctx, Local{Broker: b, Identity: root}) }()
 		time.Sleep(10 * time.Minute)
-		if dials < 20 || dials > 120 {
-			t.Errorf("%d connections in 10 minutes, want at most one in 5 seconds", dials)
+		if n := dials.Load(); n < 20 || n > 120 {
+			t.Errorf("%d connections in 10 minutes, want at most one in 5 seconds", n)
 		}
 	})
 }
