@@ -21,6 +21,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"github.com/crosstown-mq/crosstown/gateway/internal/wsstream"
+	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
 
 // authority signs certificates of clients.
@@ -161,9 +162,7 @@ policies:
 		t.Error("a certificate of another authority is accepted")
 	}
 	for _, want := range []string{"a client's certificate proves no policy", "CN=unknown", "a client's certificate is not valid"} {
-		if !strings.Contains(g.stderr.String(), want) {
-			t.Errorf("the log lacks %q:\n%s", want, g.stderr)
-		}
+		eventually.True(t, "the log has "+want, func() bool { return strings.Contains(g.stderr.String(), want) })
 	}
 }
 
