@@ -12,12 +12,13 @@ import (
 // maxTop bounds a page of a list.
 const maxTop = 1000
 
-// authorize checks for Manage on a path; "" is the namespace.
+// authorize returns an error unless the identity has Manage on a path; "" means the namespace.
 func authorize(id core.Identity, path string) error {
 	return id.Check(core.Manage, path, time.Now())
 }
 
-// managed returns the path that a name in any spelling means, if the identity may manage it.
+// managed converts a name, in any accepted spelling, to its canonical path, and returns an error if
+// the identity may not manage this path.
 func managed(id core.Identity, name string) (path string, err error) {
 	path = core.ResourcePath(name)
 	return path, authorize(id, path)
@@ -105,8 +106,8 @@ func (b *Broker) UpdateEntity(ctx context.Context, id core.Identity, name string
 	return core.Entity{}, core.Refuse(core.Conflict, "Another conflicting operation is in progress on '%s'. Please retry later. ", name)
 }
 
-// datedRules fills in when authorization rules were created and last changed, from the former rules
-// of the same names. Clients send back the times that they have read.
+// datedRules sets when authorization rules were created and last changed, from the former rules of
+// the same names. It ignores the times in rules: clients send back the times that they have read.
 func datedRules(rules, before []core.AccessRule, now time.Time) []core.AccessRule {
 	dated := slices.Clone(rules)
 	for i := range dated {

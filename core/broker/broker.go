@@ -75,28 +75,29 @@ type Options struct {
 	// Gateway is this gateway's name in histories; default "gateway".
 	Gateway string
 	// Filters are the routers that rules may call with plugin('name', …). The condition is true for
-	// messages that the router passes. Their Parameters are ignored.
+	// messages that the router passes. The Parameters of these stages are ignored.
 	Filters []Stage
 	// Body decodes a message's body for rules with conditions on its fields. If it is nil, such a
 	// condition is never true. An error counts as a missing field, except that a retriable Code
 	// means that no decoder is available; messages are then refused with this Code.
 	Body func(*core.Message) (any, error)
-	// Answers reports whether a folded host is a name of the namespace or the gateway. If it is
-	// nil, every host is. Entities cannot forward to other hosts.
+	// Answers reports whether a folded host is a name of the namespace or the gateway. If it is nil,
+	// every host counts as such a name. Entities cannot forward to other hosts.
 	Answers func(host string) bool
 	// ForwardWait keeps messages at their source while their destination is disabled or full.
 	// Without it they become transfer dead letters of the source, as with Service Bus.
 	ForwardWait bool
-	// Remotes are the brokers to which messages can be forwarded, by name. ForwardTo is then
-	// REMOTE:ENTITY.
+	// Remotes are the brokers to which messages can be forwarded, by name. For such a destination,
+	// ForwardTo is REMOTE:ENTITY.
 	Remotes map[string]core.Remote
-	// Memory is the memory for messages in progress, from which copies for subscriptions take a part
+	// Memory is the memory for messages in progress. Copies for subscriptions also take memory from it
 	// until they are stored. If it is nil, the copies are not limited.
 	Memory *fair.Pool
 }
 
 // Selected are settings of entities by name that can change while the broker runs. Of each kind,
-// the first that matches an entity applies. All gateways of a namespace should have the same.
+// the first that matches an entity applies. All gateways of a namespace should have the same
+// settings.
 type Selected struct {
 	Retries         []Retry          // for queues and subscriptions
 	RateLimits      []RateLimit      // for queues and subscriptions
@@ -117,7 +118,8 @@ type RateLimit struct {
 // Pattern implements entity.Selector.
 func (l *RateLimit) Pattern() string { return l.Entity }
 
-// CircuitBreaker determines when the deliveries of an entity pause. Each gateway has its own state.
+// CircuitBreaker determines when the deliveries of an entity pause. Each gateway keeps the state of
+// its own breaker.
 type CircuitBreaker struct {
 	// Entity is the name of a queue or subscription, or a pattern as in a Pipeline.
 	Entity string
@@ -127,7 +129,8 @@ type CircuitBreaker struct {
 // Pattern implements entity.Selector.
 func (c *CircuitBreaker) Pattern() string { return c.Entity }
 
-// heldBackBy returns the rate limit of an entity and the state of its circuit breaker, "" for what it does not have.
+// heldBackBy returns the rate limit of an entity and the state of its circuit breaker, or "" for
+// either that the entity does not have.
 func (b *Broker) heldBackBy(ent *core.Entity) (rate, breaker string) {
 	if ent.Kind == core.Topic {
 		return "", ""
@@ -239,9 +242,10 @@ func New(store core.Store, o Options) *Broker {
 // Now is the namespace's time.
 func (b *Broker) Now() time.Time { return b.store.Now() }
 
-// Run follows changes to entities, forwards messages, sends those of schedules, removes old dead letters, deletes idle
-// entities and records when entities were last used, until ctx ends. Then it closes all senders and receivers, waits for
-// calls in flight, and returns nil. Call it once.
+// Run follows changes to entities, forwards messages, sends the messages of schedules, removes old
+// dead letters, deletes idle entities and records when entities were last used, until ctx ends.
+// Then it closes all senders and receivers, waits for calls in flight, and returns nil. Call it
+// once.
 func (b *Broker) Run(ctx context.Context) error {
 	stopWatching := b.store.WatchEntities(b.entityChanged)
 	var forwarding sync.WaitGroup
@@ -299,8 +303,8 @@ func (b *Broker) stop() {
 	b.cancel()
 }
 
-// goOpen starts f as a task that stop waits for. Once the broker has stopped, it does nothing and
-// returns false.
+// goOpen starts f as a task that stop waits for. Once the broker has stopped, goOpen does nothing
+// and returns false.
 func (b *Broker) goOpen(f func()) bool {
 	b.mu.RLock()
 	defer b.mu.RUnlock()

@@ -146,15 +146,15 @@ func (b *Broker) ReceiveDeferred(ctx context.Context, id core.Identity, a core.A
 	return found, nil
 }
 
-// A refusal of sequence numbers names the first maxNamed unknown ones, of the first maxSought requested.
+// An error about sequence numbers names at most maxNamed unknown ones, of the first maxSought.
 const (
 	maxNamed  = 10
 	maxSought = 100
 )
 
 // unknown returns an error that names the requested numbers for which no message is in the state.
-// errs are the partitions' answers: the numbers of a partition that has not refused are known. nil
-// means that no partition was asked.
+// errs are the partitions' answers: the numbers of a partition that has not refused are known. If
+// errs is nil, no partition was asked.
 func (b *Broker) unknown(ctx context.Context, partitions []core.Partition, state core.State, numbers []int64, errs []error) error {
 	var names []string
 	for _, n := range numbers[:min(len(numbers), maxSought)] {
@@ -184,8 +184,8 @@ func (b *Broker) unknown(ctx context.Context, partitions []core.Partition, state
 	return core.Refuse(core.MessageNotFound, "The message with the given sequence number could not be found: %s %s %s.", strings.Join(names, ", "), do, strings.ToLower(state.String()))
 }
 
-// Cancel implements core.Broker. It ignores the queue's status. In each partition it cancels all
-// numbers or none. It returns the first refusal.
+// Cancel implements core.Broker. It ignores the queue's status. For each partition, it cancels all
+// of the partition's numbers or none. It returns the first refusal.
 func (b *Broker) Cancel(ctx context.Context, id core.Identity, a core.Address, numbers []int64) error {
 	e, err := b.access(ctx, id, core.Send, a)
 	if err != nil {

@@ -17,8 +17,8 @@ type entityCache struct {
 	dirty   chan struct{} // an entry is to be read again; holds at most one
 }
 
-// entity finds an entity, in the cache if what it has is fresh. Missing entities are looked up each
-// time.
+// entity finds an entity: in the cache if the cached entity is fresh, else in the store. It asks
+// the store for a missing entity each time.
 func (b *Broker) entity(ctx context.Context, name string) (*entry, error) {
 	b.mu.RLock()
 	e, closed := b.entries[core.FoldName(name)], b.closed
@@ -33,7 +33,7 @@ func (b *Broker) entity(ctx context.Context, name string) (*entry, error) {
 	}
 }
 
-// find is entity for callers that need only its view.
+// find does the same as entity, for callers that need only the view.
 func (b *Broker) find(ctx context.Context, name string) (*entity.View, error) {
 	e, err := b.entity(ctx, name)
 	if err != nil {
@@ -74,7 +74,7 @@ func (b *Broker) load(ctx context.Context, name string) (*entry, error) {
 	return b.keep(ent, now)
 }
 
-// notFoundIn is NotFound; for a subscription it says whether the topic exists.
+// notFoundIn returns NotFound; for a subscription, the error says whether the topic exists.
 func (b *Broker) notFoundIn(ctx context.Context, name string) error {
 	refusal := b.refusals.NotFound(name)
 	topic, _, ok := core.SplitSubscription(name)
@@ -87,14 +87,15 @@ func (b *Broker) notFoundIn(ctx context.Context, name string) error {
 	return refusal
 }
 
-// cached is the entry of that name, or nil.
+// cached returns the entry of that name, or nil.
 func (b *Broker) cached(name string) *entry {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	return b.entries[core.FoldName(name)]
 }
 
-// keep caches what the store has answered, unless the cache has a younger entity of that name.
+// keep caches an entity from the store, unless the cache has one of that name that was created
+// later.
 func (b *Broker) keep(ent core.Entity, now time.Time) (*entry, error) {
 	key := core.FoldName(ent.Name)
 	b.mu.Lock()
@@ -124,8 +125,8 @@ func (b *Broker) keep(ent core.Entity, now time.Time) (*entry, error) {
 	return e, nil
 }
 
-// forget removes a deleted entity from the cache, unless another has its name already, and closes
-// everything that is open on it. nil is ignored.
+// forget removes e's deleted entity from the cache, unless another entity already has its name, and
+// closes everything that is open on the deleted one. It ignores a nil e.
 func (b *Broker) forget(e *entry) {
 	if e == nil {
 		return
@@ -138,7 +139,7 @@ func (b *Broker) forget(e *entry) {
 	e.end(b.refusals.NotFound(e.View().Name))
 }
 
-// forgetDeleted is forget for an entity that this call has deleted.
+// forgetDeleted does the same as forget, for an entity that the caller has deleted.
 func (b *Broker) forgetDeleted(ent *core.Entity) {
 	if e := b.cached(ent.Name); e != nil && e.View().ID == ent.ID {
 		b.forget(e)

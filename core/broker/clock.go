@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// duePause is how long RunDue waits between two looks at what forwarders still have to move.
+	// duePause is how long RunDue waits between two counts of the messages still to be moved.
 	duePause = 2 * time.Millisecond
-	// duePatience is how long it waits while no message moves: a message may wait for a full
+	// duePatience is how long RunDue waits while no message moves: a message may wait for a full
 	// destination, or for a remote that is not connected.
 	duePatience = 250 * time.Millisecond
 )

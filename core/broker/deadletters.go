@@ -27,7 +27,7 @@ const deadLettersInterval = time.Minute
 type oldDeadLetters struct {
 	mu  sync.Mutex           // one round at a time
 	set *Selected            // to which due belongs
-	due map[string]time.Time // by the entity's ID: no dead letter is old before
+	due map[string]time.Time // by the entity's ID: the time before which no dead letter is old
 }
 
 // runDeadLetters removes old dead letters until ctx ends.
@@ -46,7 +46,8 @@ func (b *Broker) runDeadLetters(ctx context.Context) {
 
 // removeDeadLetters removes the dead letters that are older than the configuration allows. It reads
 // only the dead letters of entities that may have old ones: a dead letter that arrives later cannot
-// become old sooner. All gateways do this; the lock of a message lets one remove it.
+// become old sooner. All gateways do this; the lock of a message lets only one gateway remove the
+// message.
 func (b *Broker) removeDeadLetters(ctx context.Context) {
 	o := &b.oldDead
 	o.mu.Lock()
@@ -77,8 +78,9 @@ func (b *Broker) removeDeadLetters(ctx context.Context) {
 	o.due = due
 }
 
-// removeDeadLettersOf removes the old dead letters of an entity. It returns when others may become
-// old. If a receiver has locked an old one, or the store does not answer, that is now.
+// removeDeadLettersOf removes the old dead letters of an entity. It returns the time at which other
+// dead letters may become old, or now if a receiver has locked an old one or the store does not
+// answer.
 func (b *Broker) removeDeadLettersOf(ctx context.Context, name string, now time.Time, keep time.Duration) (due time.Time) {
 	e, err := b.entity(ctx, name)
 	if err != nil {
@@ -133,8 +135,9 @@ func (e *entry) removeOldIn(ctx context.Context, p core.Partition, page int, now
 	}
 }
 
-// deadSince returns when a message was dead-lettered. If that is not known, because the message was
-// appended to the dead letters or an earlier version dead-lettered it, it is the enqueued time.
+// deadSince returns when a message was dead-lettered. It returns the enqueued time if that is not
+// known, because the message was appended to the dead letters or an earlier version dead-lettered
+// it.
 func deadSince(d *core.Delivery) time.Time {
 	if d.DeadLetteredTime.IsZero() {
 		return d.EnqueuedTime
@@ -142,7 +145,7 @@ func deadSince(d *core.Delivery) time.Time {
 	return d.DeadLetteredTime
 }
 
-// removeOld removes those of the messages that are available, and returns how many.
+// removeOld removes the messages with these numbers that are available, and returns their number.
 func (e *entry) removeOld(ctx context.Context, p core.Partition, numbers []int64, keep time.Duration) (removed int) {
 	if len(numbers) == 0 {
 		return 0

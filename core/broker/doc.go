@@ -1,12 +1,12 @@
 // Package broker contains the use cases. It checks rights and messages, chooses partitions, and
-// caches entities. It implements core.Broker and core.Admin on any core.Store, and keeps only state
-// in memory that may be lost.
+// caches entities. It implements core.Broker and core.Admin on any core.Store, and keeps no state
+// in memory that must not be lost.
 //
 // Entities are cached at one revision. Run updates the cache, and everything that is open on the
 // entities. Each package below internal has one subject: entity (an entity at one revision),
 // delivery (receivers and sessions), topics (subscriptions and rules), pipeline (routers in front
 // of entities), forward (moves between entities) and audit (histories). Their imports are
-// restricted by gateway/imports_test.go, and none imports the broker.
+// restricted by gateway/imports_test.go, and none of them imports this package.
 //
 // A message to a topic is evaluated with the rules of the subscriptions that this gateway knows,
 // and published with the version of these subscriptions. If the version is outdated, the store

@@ -22,7 +22,7 @@ const (
 	unavailableTime = time.Second
 )
 
-// entry is a cached entity. There is one entry per ID: a re-created entity has another.
+// entry is a cached entity. There is one entry per ID: a re-created entity has another entry.
 type entry struct {
 	b   *Broker
 	key string // folded name
@@ -32,16 +32,16 @@ type entry struct {
 	dirty      atomic.Bool  // current is known to be outdated
 	refreshing atomic.Bool  // a call is reading the entity
 
-	used             atomic.Int64     // last use, in Unix milliseconds of the store's clock; 0: not used here
+	used             atomic.Int64     // last use, in Unix milliseconds of the store's clock; 0: not used at this gateway
 	recorded         atomic.Int64     // the last use that the store knows
 	nextKeyless      atomic.Uint32    // round robin over partitions, for messages without a key
-	unavailableUntil []atomic.Int64   // by partition: Unix nanoseconds until when it is avoided
+	unavailableUntil []atomic.Int64   // by partition: the partition is avoided until then, in Unix nanoseconds
 	topic            *topics.Cache    // of a topic, else nil
 	filters          filterCounts     // of a topic
 	pipeline         *pipeline.Stages // nil for a subscription
 	traffic          entity.Counters
-	seen             atomic.Int64          // the sum of traffic at the last Grown
-	seenAccepted     atomic.Int64          // the accepted messages at the last Grown
+	seen             atomic.Int64          // the sum of traffic at the last call of Grown
+	seenAccepted     atomic.Int64          // the accepted messages at the last call of Grown
 	retry            atomic.Pointer[Retry] // nil: abandoned messages are not delayed
 	audit            *audit.Writer         // nil: its messages have no history
 
@@ -69,7 +69,7 @@ func newEntry(b *Broker, ent core.Entity, now time.Time) *entry {
 	return e
 }
 
-// configure takes up what is selected for the entity.
+// configure applies the settings in s that are for the entity.
 func (e *entry) configure(s *Selected, name string) {
 	e.retry.Store(entity.First(s.Retries, name))
 	var rate *core.Rate
@@ -110,7 +110,7 @@ func (e *entry) fresh(now time.Time) bool {
 	return !e.dirty.Load() && now.UnixNano()-e.readAt.Load() < int64(maxAge)
 }
 
-// View is the entity at the revision that was read last.
+// View returns the entity at the revision that was read last.
 func (e *entry) View() *entity.View { return e.current.Load() }
 
 // Refresh reads the entity again if it may be outdated. If the entity was deleted, its senders and
@@ -128,7 +128,7 @@ func (e *entry) Use() {
 	}
 }
 
-// update takes a newer revision of the same entity, and closes senders and receivers that its
+// update takes a newer revision of the same entity, and closes senders and receivers that the new
 // status no longer allows.
 func (e *entry) update(ent core.Entity, now time.Time) {
 	e.mu.Lock()
@@ -201,7 +201,7 @@ func (e *entry) markUnavailable(partition uint16, now time.Time) {
 }
 
 // nextPartition picks a partition for messages without a key, round robin. It skips partitions in
-// tried, and partitions marked unavailable unless all are.
+// tried, and partitions marked unavailable unless all partitions are.
 func (e *entry) nextPartition(now time.Time, tried uint32) uint16 {
 	n := uint32(len(e.unavailableUntil))
 	first := e.nextKeyless.Add(1) - 1

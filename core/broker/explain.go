@@ -51,9 +51,10 @@ func (b *Broker) Explain(ctx context.Context, id core.Identity, address string, 
 // maxUnmatched is the number of subscriptions without a copy that an account names at most.
 const maxUnmatched = 1000
 
-// addUnmatched adds the subscriptions that got no copy of the topic's latest message in the account.
+// addUnmatched adds to the account the subscriptions that got no copy of the latest message of the
+// account that the topic's rules have judged.
 func (b *Broker) addUnmatched(ctx context.Context, a *core.Account, topic *entity.View) error {
-	var last core.Event // about rules
+	var last core.Event // the latest event about rules
 	id := ""
 	for _, e := range a.Events {
 		if e.Kind == core.EventMatched || e.Kind == core.EventUnmatched {
@@ -88,7 +89,8 @@ func (b *Broker) addUnmatched(ctx context.Context, a *core.Account, topic *entit
 	return nil
 }
 
-// copyOf finds the copy that a subscription still has of a published message, by its history. nil: there is none.
+// copyOf finds the copy that a subscription still has of a published message, by its history. It
+// returns nil if there is none.
 func (b *Broker) copyOf(ctx context.Context, s *core.Entity, published int64, id string) *core.Delivery {
 	partition, _ := core.SplitSequenceNumber(published)
 	at := func(sub core.SubQueue) core.Partition { return b.policy.Partition(s, partition, sub).In(b.store) }

@@ -26,7 +26,7 @@ func (f forwardedBroker) Read(ctx context.Context, name string) (forward.Entity,
 	return found(f.b.load(ctx, name))
 }
 
-// found returns no entry as nil, not as an interface that holds nil.
+// found returns nil for a missing entry, not an interface that holds a nil *entry.
 func found(e *entry, err error) (forward.Entity, error) {
 	if err != nil {
 		return nil, err
@@ -66,9 +66,9 @@ func (e *entry) Judge(ctx context.Context, v *entity.View, groups [][]*core.Mess
 	return run.Results(groups)
 }
 
-// checkForwarding checks where changed settings of an entity forward to; before is zero for a new
-// entity. The destination must exist, and the identity must be allowed to send there. A
-// subscription that forwards is not deleted when idle.
+// checkForwarding checks the destinations to which changed settings of an entity forward; old is
+// zero for a new entity. The destination must exist, and the identity must be allowed to send
+// there. A subscription that forwards is not deleted when idle.
 func (b *Broker) checkForwarding(ctx context.Context, id core.Identity, ent *core.Entity, old *core.Settings) error {
 	s := &ent.Settings
 	if old.RequiresSession && (s.ForwardTo == "") != (old.ForwardTo == "") {
@@ -93,7 +93,7 @@ func (b *Broker) checkForwarding(ctx context.Context, id core.Identity, ent *cor
 			return core.Refuse(core.InvalidArgument, "%s is '%s', whose host does not belong to this namespace: forward to an entity of this namespace.", f.setting, *f.to)
 		}
 		if core.FoldName(core.ResourcePath(*f.to)) == core.FoldName(core.ResourcePath(f.was)) {
-			continue // the same destination in other letters
+			continue // the same destination, in another spelling
 		}
 		if err := b.checkDestination(ctx, id, f.setting, *f.to); err != nil {
 			return err
@@ -154,8 +154,8 @@ type Export struct {
 	Entity      string // a queue, or a subscription
 	DeadLetters bool   // its dead letters are forwarded
 	Remote, To  string
-	Waiting     int64     // messages that are not there yet
-	Oldest      time.Time // when the first of them was enqueued; zero: there is none, or it is not known
+	Waiting     int64     // messages that have not reached the remote yet
+	Oldest      time.Time // when the first of them was enqueued; zero: there is no such message, or the time is not known
 }
 
 // Exports counts the messages that wait for remotes, in the entities that forward to them.

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// oldestBytes is the approximate number of bytes read of a partition to find its oldest message.
+	// oldestBytes is about how many bytes are read from a partition to find its oldest message.
 	oldestBytes = 64 << 10
 	// oldestLook is the number of messages that are read to find the oldest: the first ones may be
 	// scheduled, and do not count.

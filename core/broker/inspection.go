@@ -8,11 +8,11 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 )
 
-// Sessions describes the sessions of an entity that have messages or state, sorted by id, at most
-// top after the first skip. For each partition it takes one call to the store for each sessionPage
-// sessions, beginning at the nearest mark, and one call that describes sessions. The cost does not
-// depend on the number of messages. Unlike ListSessions, the call does not count as a use of the
-// entity.
+// Sessions describes the sessions of an entity that have messages or state, sorted by id: at most
+// top, after the first skip sessions. For each partition it takes one call to the store for each
+// sessionPage sessions, beginning at the nearest of its sessionMarks, and one call that describes
+// sessions. The cost does not depend on the number of messages. Unlike ListSessions, the call does
+// not count as a use of the entity.
 func (b *Broker) Sessions(ctx context.Context, name string, skip, top int) ([]core.SessionInfo, error) {
 	e, v, err := b.viewWithSessions(ctx, name)
 	if err != nil {
@@ -54,7 +54,7 @@ func (b *Broker) viewWithSessions(ctx context.Context, name string) (*entry, *en
 // describeSessions asks each partition for its sessions among the ids, and returns them in the order of ids.
 func (b *Broker) describeSessions(ctx context.Context, v *entity.View, ids []string, content bool) ([]core.SessionInfo, error) {
 	partitions := v.Queues[core.Main]
-	places := make([][]int, len(partitions)) // of each partition's ids
+	places := make([][]int, len(partitions)) // of each partition's sessions in ids
 	for i, id := range ids {
 		at := core.PartitionOf(string(core.KeyOfSession(id)), len(partitions))
 		places[at] = append(places[at], i)

@@ -40,8 +40,9 @@ func (e *entry) publishAs(ctx context.Context, p core.Partition, n int, begin fu
 	return append(answers, failed(n-len(answers), errChanging)...)
 }
 
-// publishNext publishes the next groups and appends their answers. The error is that of the groups
-// that follow: they may not be stored if one before them may be sent again.
+// publishNext publishes the next groups, and appends their results to answers. If err is not nil,
+// it is the result of all groups that follow: they must not be stored if an earlier group may be
+// sent again.
 func publishNext(ctx context.Context, p core.Partition, version int64, x *topics.Evaluation, answers []core.Appended) ([]core.Appended, error) {
 	groups, err := x.Next(ctx)
 	if err != nil {
@@ -108,8 +109,8 @@ func (e *entry) wakeForScheduled(groups [][]*core.Message) {
 	}
 }
 
-// makeRoom sweeps the subscriptions and publishes again the groups for which the topic was full. A
-// subscription without receivers is swept by nothing else.
+// makeRoom sweeps the subscriptions and publishes again the groups for which the topic was full.
+// Nothing else sweeps a subscription without receivers.
 func (e *entry) makeRoom(ctx context.Context, trail *audit.Trail, v *entity.View, partition uint16, groups [][]*core.Message, answers []core.Appended) {
 	var full []int
 	for i := range answers {
@@ -163,10 +164,10 @@ func (e *entry) PublishDue(ctx context.Context, p core.Partition, ds []core.Deli
 }
 
 // Deposit stores messages that come from another broker, in order, and returns an error for each:
-// nil after it is stored. A queue or topic gets them as if a client had sent them. A subscription
-// gets them regardless of its rules. Dead letters keep their reasons. A message whose Transit.Key
-// is known is not stored again. Message ids are not compared, because the other broker may have two
-// messages with one id. Deposit needs Manage.
+// nil once the message is stored. A queue or topic gets them as if a client had sent them. A
+// subscription gets them regardless of its rules. Dead letters keep their reasons. A message whose
+// Transit.Key is known is not stored again. Message ids are not compared, because the other broker
+// may have two messages with one id. Deposit needs Manage.
 func (b *Broker) Deposit(ctx context.Context, id core.Identity, a core.Address, ms []*core.Message) ([]core.Appended, error) {
 	e, err := b.access(ctx, id, core.Manage, a)
 	if err != nil {
@@ -215,7 +216,7 @@ func (e *entry) deposit(ctx context.Context, v *entity.View, sub core.SubQueue, 
 		entity.Identify(g)
 		key := entity.KeyOf(m, false)
 		if key == "" && m.Transit != nil {
-			key = m.Transit.Key // a repeated one finds the partition that knows the key
+			key = m.Transit.Key // a repeated message finds the partition that knows the key
 		}
 		batches[core.PartitionOf(key, len(batches))].add(g, i)
 	}

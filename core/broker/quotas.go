@@ -19,8 +19,8 @@ func (b *Broker) quotas() (q core.NamespaceQuotas) {
 	return q
 }
 
-// quotaRefusal is the refusal of an entity that the store has refused because of the namespace's
-// quotas.
+// quotaRefusal returns the refusal of an entity that the store has refused because of the
+// namespace's quotas.
 func (b *Broker) quotaRefusal(ctx context.Context, ent *core.Entity) error {
 	q := b.quotas()
 	n, others, err := b.population(ctx, ent.ID)
@@ -43,7 +43,7 @@ func (b *Broker) Population(ctx context.Context) (n int, megabytes int64, err er
 	return n, megabytes, nil
 }
 
-// population is Population without one entity.
+// population does the same as Population, but leaves out one entity.
 func (b *Broker) population(ctx context.Context, but string) (n int, megabytes int64, err error) {
 	for _, k := range [...]core.Kind{core.Queue, core.Topic} {
 		err := b.walkListing(ctx, core.Listing{Kind: k}, func(ent *core.Entity) (gone bool) {
@@ -72,15 +72,16 @@ func (b *Broker) checkSettings(s core.Settings) error {
 // the sum. Here it may have fewer partitions, which share that sum.
 const maxPartitionMegabytes = core.MaxSizeMegabytes / core.PartitionedSize
 
-// withReportedSize is the entity with the size that administration reports.
+// withReportedSize returns the entity with the size that administration reports.
 func withReportedSize(e core.Entity) core.Entity {
 	e.Settings.MaxSizeInMegabytes = e.Megabytes()
 	return e
 }
 
-// withUse is the entity with a last use that the store does not know yet. A subscription counts as
-// used when it was created. Stores keep milliseconds. Within one millisecond, withUse makes an
-// update later than the creation, and a use later than both, because clients compare the times.
+// withUse returns the entity with its last use here, which the store may not know yet. A
+// subscription counts as used when it was created. Stores keep milliseconds. Within one
+// millisecond, withUse makes an update later than the creation, and a use later than both, because
+// clients compare the times.
 func (b *Broker) withUse(e core.Entity) core.Entity {
 	if known := b.cached(e.Name); known != nil && known.View().ID == e.ID {
 		if used := time.UnixMilli(known.used.Load()).UTC(); used.After(e.AccessedAt) && known.used.Load() != 0 {
@@ -100,16 +101,16 @@ func (b *Broker) withUse(e core.Entity) core.Entity {
 	return e
 }
 
-// fitMessageSize fills in an unset message size: with the stored one, or for a new entity, for
-// which stored is 0, with the tier's.
+// fitMessageSize sets a message size that is not set: to the stored size or, for a new entity,
+// whose stored is 0, to the tier's.
 func (b *Broker) fitMessageSize(s *core.Settings, stored int64) {
 	s.MaxMessageSizeInKilobytes = cmp.Or(s.MaxMessageSizeInKilobytes, stored, b.options.Limits.MessageSizeKB, core.DefaultMessageSizeKB)
 }
 
 // fitPartitioned converts the settings of a partitioned entity from the client's form to the stored
 // one. The client's MaxSizeInMegabytes is the quota of one partition. But clients that read an
-// entity send back the sum. So a value is taken for the sum if it is the reported sum of the stored
-// size, or more than a partition may have. stored is 0 at creation.
+// entity send back the sum of the partitions' quotas. So a value is taken for this sum if it is the
+// reported sum of the stored size, or more than a partition may have. stored is 0 at creation.
 func fitPartitioned(s *core.Settings, stored int64) {
 	if !s.EnablePartitioning {
 		return

@@ -84,25 +84,26 @@ func (b *Broker) ListSessions(ctx context.Context, id core.Identity, a core.Addr
 	return ids, b.refusals.Of(err, &v.Entity)
 }
 
-// marksLife is how long a list of sessions may begin where an earlier one passed. Sessions that come and go
-// meanwhile move the positions, as they do between the pages of any client.
+// marksLife is how long a new list of sessions may begin at a mark. Sessions that appear or
+// disappear meanwhile shift the positions, as they do between the pages of any client.
 const marksLife = 10 * time.Second
 
-// sessionMarks has the keys at which the pages of a list of sessions begin. SDKs read page after page by skip:
-// without marks the stores would read all earlier pages for each.
+// sessionMarks contains the keys at which the pages of a list of sessions end. SDKs read page after
+// page by skip: without marks the stores would read all earlier pages for each page.
 type sessionMarks struct {
 	mu    sync.Mutex
-	since time.Time // of the list
+	since time.Time // the since of the list
 	marks []sessionMark
 }
 
-// sessionMark is the last of (its index + 1) * sessionPage sessions.
+// sessionMark is the last session of a page: the mark with index i is session number (i + 1) *
+// sessionPage.
 type sessionMark struct {
 	key  core.SessionKey
 	seen time.Time
 }
 
-// before returns the last mark among the first skip sessions, and its position.
+// before returns the last mark among the first skip sessions, and its position, or 0 for none.
 func (m *sessionMarks) before(since time.Time, skip int) (key core.SessionKey, at int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -50,8 +50,8 @@ func (b *Broker) Reset(ctx context.Context, id core.Identity) error {
 	return nil
 }
 
-// queuesAndTopics returns all queues and topics. It lists until there is nothing new: if entities
-// are deleted meanwhile, pages skip some.
+// queuesAndTopics returns all queues and topics. It repeats the listing until nothing new appears:
+// if entities are deleted during a listing, its pages skip others.
 func (b *Broker) queuesAndTopics(ctx context.Context) (all []core.Entity, err error) {
 	known := map[string]bool{}
 	for more := true; more && err == nil; {
@@ -76,7 +76,7 @@ func (b *Broker) clear(ctx context.Context, ent *core.Entity) (err error) {
 	return b.refusals.Of(err, ent)
 }
 
-// known are the entities in the cache.
+// known returns the entities in the cache.
 func (b *Broker) known() []*entry {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -87,7 +87,7 @@ func (b *Broker) known() []*entry {
 	return all
 }
 
-// openSessions are the sessions that are open on this gateway.
+// openSessions returns the sessions that are open on this gateway.
 func (b *Broker) openSessions() (all []*delivery.Session) {
 	for _, e := range b.known() {
 		all = append(all, e.receivers.Sessions()...)

@@ -39,8 +39,8 @@ func (e *entry) StoreResults(ctx context.Context, trail *audit.Trail, v *entity.
 	return answers
 }
 
-// commitResults commits the results of groups in one step. If that is refused because of one of
-// them, it commits each alone.
+// commitResults commits the results of groups in one step. If this step is refused because of one
+// of the groups, commitResults commits each group alone.
 func (e *entry) commitResults(ctx context.Context, trail *audit.Trail, v *entity.View, partition uint16, results []pipeline.Result) []core.Appended {
 	var w core.Work
 	at := make([][]int, len(results)) // indexes of their numbers
@@ -77,8 +77,8 @@ func (e *entry) commitResults(ctx context.Context, trail *audit.Trail, v *entity
 // maxCommitMessages is the number of messages of several groups that are committed in one step.
 const maxCommitMessages = 100
 
-// commit carries out work in a partition of the entity. Messages of a topic are published. Refusals
-// are readable.
+// commit carries out work in a partition of the entity. Messages of a topic are published. It makes
+// refusals readable for clients.
 func (e *entry) commit(ctx context.Context, trail *audit.Trail, v *entity.View, p core.Partition, w core.Work) ([]int64, error) {
 	numbers, err := e.tryCommit(ctx, trail, v, p, w)
 	if core.CodeOf(err) == core.QuotaExceeded && v.Kind == core.Topic && e.sweepSubscriptions(ctx, p.Index) {
@@ -171,7 +171,7 @@ func (e *entry) evaluateExcept(ctx context.Context, trail *audit.Trail, a *topic
 // the groups in the call.
 func (e *entry) runPipeline(ctx context.Context, v *entity.View, batches []batch, answers []core.Appended) []pipeline.Result {
 	byPlace := make([]pipeline.Result, len(answers))
-	var groups [][]*core.Message // with a verdict to come
+	var groups [][]*core.Message // groups that still need a verdict
 	var places []int
 	for i := range batches {
 		b := &batches[i]
@@ -243,7 +243,7 @@ func (e *entry) beginRun(v *entity.View, groups [][]*core.Message) *pipeline.Run
 }
 
 // parkUnjudged parks the groups of a batch that were not stored because a router that a rule asks
-// did not answer, if its configuration says Park.
+// did not answer, if the router's configuration says Park.
 func (e *entry) parkUnjudged(ctx context.Context, trail *audit.Trail, v *entity.View, b *batch, answers []core.Appended) {
 	var results []pipeline.Result
 	var places []int
@@ -261,7 +261,7 @@ func (e *entry) parkUnjudged(ctx context.Context, trail *audit.Trail, v *entity.
 	}
 }
 
-// noteJudged records in the history what stages did with a group, once that is stored.
+// noteJudged records in the history what stages did with a group, after the group was stored.
 func noteJudged(trail *audit.Trail, p core.Partition, r pipeline.Result) {
 	for i := range r {
 		trail.Judged(p, r[i].Message, r[i].Events)

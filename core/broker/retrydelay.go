@@ -23,7 +23,7 @@ type Retry struct {
 // Pattern implements entity.Selector.
 func (r *Retry) Pattern() string { return r.Entity }
 
-// backoff is the backoff of one message, with jitter.
+// backoff returns the backoff of one message, with jitter.
 func (r *Retry) backoff() core.Backoff {
 	b := r.Bound()
 	share := 1 - r.Jitter*rand.Float64()
@@ -54,7 +54,7 @@ func (e *entry) delay(sub core.SubQueue, s *core.Settlement) error {
 	return nil
 }
 
-// askedDelay is the delay that properties ask for, if they do.
+// askedDelay returns the delay that properties request; asked reports whether they request one.
 func askedDelay(p core.Properties, now time.Time) (wait time.Duration, asked bool, err error) {
 	if p.IsEmpty() {
 		return 0, false, nil

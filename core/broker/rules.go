@@ -33,9 +33,9 @@ func (b *Broker) checkRule(r *core.Rule) (*rules.Rule, error) {
 	return c, b.evaluator.Plugins.Check(c)
 }
 
-// filterCounts estimates how many filters a topic has: those counted last, and those created here
-// since. They are counted again only when the count is old or reaches a limit, because reading all
-// subscriptions of a large topic takes a while.
+// filterCounts estimates how many filters a topic has: the filters at the last count, and those
+// that this gateway has created since. They are counted again only when the count is old or reaches
+// a limit, because reading all subscriptions of a large topic takes a while.
 type filterCounts struct {
 	mu      sync.Mutex
 	filters [2]int // SQL filters, others
@@ -44,13 +44,13 @@ type filterCounts struct {
 
 const filterCountsAge = time.Minute
 
-// weightOf is the number of rules as which a rule counts.
+// weightOf returns the number of rules that a rule counts as.
 func weightOf(r *core.Rule) int {
 	return max(1, (max(len(r.Filter.SQL), len(r.Action))+core.SQLLengthOfOne-1)/core.SQLLengthOfOne)
 }
 
 // roomForRule refuses further rules with a filter of that kind if the topic is full. weight is the
-// number as which they count.
+// number of rules that the new ones count as.
 func (b *Broker) roomForRule(ctx context.Context, topic string, k core.FilterKind, weight int) (*filterCounts, error) {
 	e, err := b.entity(ctx, topic)
 	if err != nil {
@@ -84,7 +84,7 @@ func (b *Broker) roomForRule(ctx context.Context, topic string, k core.FilterKin
 	return c, nil
 }
 
-// filterIndex is the index of filters of that kind in filterCounts.
+// filterIndex returns the index of filters of that kind in filterCounts.
 func filterIndex(k core.FilterKind) int {
 	if k == core.SQLFilter {
 		return 0
@@ -225,9 +225,9 @@ func (b *Broker) subscription(ctx context.Context, name string) (core.Entity, er
 	return ent, nil
 }
 
-// changeRule changes the rule of that name as decide says; known is the stored rule, or nil. If the
-// subscription has changed in the meantime, decide is called again. decide also returns the
-// compiled rule, nil for none.
+// changeRule changes the rule of that name as decide says. decide gets the stored rule as known, or
+// nil. If the subscription has changed in the meantime, decide is called again. decide also returns
+// the compiled rule, nil for none.
 func (b *Broker) changeRule(ctx context.Context, subscription, name string,
 	decide func(ent *core.Entity, known *core.Rule) (core.RuleChange, *rules.Rule, error),
 ) error {
@@ -311,7 +311,7 @@ func (b *Broker) TestRules(ctx context.Context, id core.Identity, name string, m
 	return all, nil
 }
 
-// rank puts the rules that match first, then those that fail.
+// rank orders judgements: rules that match come first, then those that fail.
 func rank(j *core.Judgement) int {
 	switch {
 	case j.Matched:

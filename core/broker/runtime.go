@@ -8,7 +8,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 )
 
-// counted are the sub-queues that hold messages of entities of a kind.
+// counted returns the sub-queues that hold messages of entities of a kind.
 func counted(k core.Kind) []core.SubQueue {
 	if k == core.Topic {
 		return []core.SubQueue{core.Main, core.Transfer, core.TransferDeadLetter}
@@ -16,8 +16,8 @@ func counted(k core.Kind) []core.SubQueue {
 	return []core.SubQueue{core.Main, core.DeadLetter, core.Transfer, core.TransferDeadLetter}
 }
 
-// entityCount is the counts of an entity: sums by sub-queue over the partitions that answer. err
-// joins the errors of the others.
+// entityCount contains the counts of an entity: sums by sub-queue over the partitions that answer.
+// err joins the errors of the other partitions.
 type entityCount struct {
 	sums [core.SubQueues]core.Stats
 	err  error
@@ -51,7 +51,7 @@ func (b *Broker) countEntities(ctx context.Context, es ...core.Entity) []entityC
 	return counts
 }
 
-// runtimes are entities' counts as administration shows them.
+// runtimes returns the counts of entities as administration shows them.
 func (b *Broker) runtimes(ctx context.Context, es ...core.Entity) []core.Runtime {
 	shown := make([]core.Runtime, len(es))
 	counts := b.countEntities(ctx, es...)
@@ -119,7 +119,7 @@ func (b *Broker) countRules(ctx context.Context, topic *core.Entity, r *core.Run
 	return nil
 }
 
-// healthy refuses if a partition of the entity does not answer.
+// healthy returns an error if a partition of the entity does not answer.
 func (b *Broker) healthy(ctx context.Context, e *core.Entity) error {
 	err := b.countEntities(ctx, *e)[0].err
 	if err == nil || core.CodeOf(err) == core.NotFound {

@@ -100,7 +100,7 @@ func (s *scheduler) want(all []core.ScheduleSettings) {
 	s.wake()
 }
 
-// note has a schedule read again, or all of them for "".
+// note marks a schedule to be read again, or all schedules if folded is "".
 func (s *scheduler) note(folded string) {
 	if folded != "" && !core.IsSchedulePath(folded) {
 		return
@@ -111,7 +111,7 @@ func (s *scheduler) note(folded string) {
 	s.wake()
 }
 
-// runDue sends what is due, and returns how long to wait; 0: until something changes.
+// runDue sends what is due, and returns how long to wait; 0 means until something changes.
 func (s *scheduler) runDue(ctx context.Context) (wait time.Duration) {
 	s.round.Lock()
 	defer s.round.Unlock()
@@ -136,7 +136,7 @@ func (s *scheduler) runDue(ctx context.Context) (wait time.Duration) {
 		entity.InParallel(len(due), func(i int) { errs[i] = s.send(ctx, due[i]) })
 		for i, p := range due {
 			if s.report(p.key, p.Schedule, errs[i]); errs[i] == nil {
-				s.note(p.key) // it has another tick now
+				s.note(p.key) // the schedule has another tick now
 				continue
 			}
 			p.at = now.Add(schedulerRetry)
@@ -152,7 +152,7 @@ func (s *scheduler) runDue(ctx context.Context) (wait time.Duration) {
 	return 0
 }
 
-// report notes why a schedule cannot do what is due, and logs it once.
+// report notes why a schedule cannot do what is due, and logs the reason once.
 func (s *scheduler) report(key string, set *core.ScheduleSettings, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -178,7 +178,7 @@ func (s *scheduler) state(ent *core.Entity) core.ScheduleState {
 	shown := core.ScheduleState{ScheduleSettings: *ent.Schedule, Error: s.failing[core.FoldName(ent.Name)]}
 	if ticks, err := cron.Parse(ent.Schedule.Cron, ent.Schedule.Zone); err == nil {
 		shown.Next = ticks.Next(s.b.store.Now()).UTC()
-		if !ticks.Next(shown.LastTick.Add(-time.Second)).Equal(shown.LastTick) { // it is when the schedule was made or changed
+		if !ticks.Next(shown.LastTick.Add(-time.Second)).Equal(shown.LastTick) { // LastTick is when the schedule was made or changed
 			shown.LastTick = time.Time{}
 		}
 	}
@@ -207,7 +207,7 @@ func (s *scheduler) declare(ctx context.Context) (done bool) {
 	if !done {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.wanted == nil { // otherwise there are others by now
+		if s.wanted == nil { // otherwise want has set newer ones
 			s.wanted = wanted
 		}
 		return false
@@ -286,14 +286,14 @@ func (s *scheduler) plan(ent *core.Entity) {
 	}
 }
 
-// isAhead reports whether the clock has been set back since it showed last.
+// isAhead reports whether the clock has been set back since it showed the time last.
 func isAhead(last, now time.Time) bool { return last.After(now.Add(missedAfter)) }
 
 // send sends the last due tick of a schedule, if there is one, and records it.
 func (s *scheduler) send(ctx context.Context, p *planned) error {
 	ent, err := s.b.store.Entity(ctx, s.b.namespace, p.Name)
 	if core.CodeOf(err) == core.NotFound || err == nil && (ent.ID != p.ID || ent.Revision != p.Revision) {
-		return nil // it is read again
+		return nil // the changed schedule is read again
 	}
 	if err != nil {
 		return err

@@ -39,7 +39,8 @@ func (b *Broker) Schedule(ctx context.Context, id core.Identity, name string) (c
 	return b.scheduler.state(&ent), nil
 }
 
-// PutSchedule creates a schedule, or changes the one of its name. The queue or topic must exist.
+// PutSchedule creates a schedule, or changes the schedule of that name. The queue or topic must
+// exist.
 func (b *Broker) PutSchedule(ctx context.Context, id core.Identity, set core.ScheduleSettings) (put core.ScheduleState, created bool, err error) {
 	if err := authorize(id, ""); err != nil {
 		return put, false, err
@@ -58,7 +59,7 @@ func (b *Broker) PutSchedule(ctx context.Context, id core.Identity, set core.Sch
 	return b.scheduler.state(&ent), created, nil
 }
 
-// putSchedule creates or changes a schedule, unless it is stored as it is.
+// putSchedule creates or changes a schedule, unless an equal schedule is stored.
 func (b *Broker) putSchedule(ctx context.Context, set core.ScheduleSettings) (ent core.Entity, created bool, err error) {
 	set.Zone, set.Missed = cmp.Or(set.Zone, "UTC"), cmp.Or(set.Missed, core.MissedOnce)
 	for {
@@ -94,7 +95,8 @@ func (b *Broker) putSchedule(ctx context.Context, set core.ScheduleSettings) (en
 	}
 }
 
-// sameSchedule compares what stores keep, which has fewer types of numbers.
+// sameSchedule reports whether schedules are equal in the form that stores keep, which has fewer
+// types of numbers.
 func sameSchedule(a, b *core.ScheduleSettings) bool {
 	x, _ := json.Marshal(a) // a schedule that was checked or read can be encoded
 	y, _ := json.Marshal(b)

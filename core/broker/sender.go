@@ -17,7 +17,7 @@ type sender struct {
 	e      *entry
 	by     core.Party // for the history, if there is one
 	closed func(error)
-	moves  bool                  // messages of another broker, in which duplicates are not looked for
+	moves  bool                  // messages come from another broker: duplicates are not looked for
 	failed atomic.Pointer[error] // why it sends no more
 }
 
@@ -65,7 +65,7 @@ func (s *sender) Close() {
 	delete(s.e.senders, s)
 }
 
-// fail makes all further sends fail with err; it returns false if they fail already.
+// fail makes all further sends fail with err; it returns false if sends already fail.
 func (s *sender) fail(err error) bool { return s.failed.CompareAndSwap(nil, &err) }
 
 // Send implements core.Sender.
@@ -153,10 +153,10 @@ func (b *batch) add(group []*core.Message, at int) {
 	b.at = append(b.at, at)
 }
 
-// sendToMany is Send to a partitioned entity, or through a pipeline. The groups of a call that have no
-// key go to one partition, in their order, which takes one call of the store instead of one for each
-// partition; the next call's go to the next partition. A group without a key moves to another
-// partition if one is Busy and has certainly not stored it.
+// sendToMany is Send to a partitioned entity, or through a pipeline. The groups of a call that have
+// no key go to one partition, in their order, which takes one call of the store instead of one for
+// each partition; the groups of the next call go to the next partition. A group without a key moves
+// to another partition if one is Busy and has certainly not stored it.
 func (e *entry) sendToMany(ctx context.Context, trail *audit.Trail, v *entity.View, groups [][]*core.Message) []core.Appended {
 	n := len(v.Queues[core.Main])
 	answers := make([]core.Appended, len(groups))
@@ -224,9 +224,9 @@ func (e *entry) appendBatches(ctx context.Context, trail *audit.Trail, v *entity
 	others.Wait()
 }
 
-// reroute makes new batches of the groups without a key that a Busy partition has refused, unless
-// they have tried all partitions; it reports whether there are any. A group that the partition may
-// have stored is not among them: it would be stored twice.
+// reroute makes new batches of the groups without a key that a Busy partition has refused, and
+// reports whether there are any. It leaves out groups that have tried all partitions, and groups
+// that the partition may have stored, which would be stored twice.
 func (e *entry) reroute(batches []batch, answers []core.Appended, groups [][]*core.Message, results []pipeline.Result, keyless []bool, tried []uint32) bool {
 	n := len(batches)
 	now := time.Now()

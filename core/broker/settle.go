@@ -21,8 +21,8 @@ func (b *Broker) Settle(ctx context.Context, id core.Identity, a core.Address, s
 	return errs
 }
 
-// prepareAndSettle settles for a client, and returns what it has carried out. It first sets retry delays, and
-// shortens the properties of dead letters.
+// prepareAndSettle settles for a client, and returns the settlements that it has carried out. It
+// first sets retry delays, and shortens the properties of dead letters.
 func (e *entry) prepareAndSettle(ctx context.Context, sub core.SubQueue, settlements []core.Settlement) ([]core.Settlement, []error) {
 	for i := range settlements {
 		if e.needsPreparing(&settlements[i]) {

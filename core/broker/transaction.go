@@ -139,7 +139,7 @@ func (t *transaction) checkPartition(x *enlistedSend, v *entity.View) error {
 	return nil
 }
 
-// partition is the partition of an entity's main queue that the transaction is bound to.
+// partition returns the partition of an entity's main queue that the transaction is bound to.
 func (t *transaction) partition(e *entry, v *entity.View) (p uint16, bound bool) {
 	if t.location != nil && t.location.e == e {
 		return t.location.partition, t.location.sub == core.Main
@@ -298,7 +298,8 @@ func (t *transaction) SetSessionState(ctx context.Context, id core.Identity, a c
 
 var errSeveralPartitions = core.Refuse(core.NotAllowed, "A transaction cannot span several partitions or sessions of an entity: give its messages one SessionId or PartitionKey.")
 
-// bindTo binds the transaction to the location of messages, or of other operations, which the store checks.
+// bindTo binds the transaction to a location, if the store accepts work there. messages and others
+// are the numbers of messages and of other operations that are added.
 func (t *transaction) bindTo(ctx context.Context, p location, messages, others int, work core.Work) error {
 	v := p.e.View()
 	if t.location != nil && *t.location != p {
@@ -412,8 +413,8 @@ func (t *transaction) commit(ctx context.Context) error {
 	return err
 }
 
-// quotaOf is the quota that applies to a partition of the entity: its own or, for a subscription,
-// its topic's.
+// quotaOf returns the quota that applies to a partition of the entity: that of the entity or, for a
+// subscription, that of its topic.
 func (b *Broker) quotaOf(ctx context.Context, v *entity.View, partition uint16) (int64, error) {
 	if v.Kind == core.Subscription {
 		topic, _, _ := core.SplitSubscription(v.Name)
@@ -429,8 +430,8 @@ func (b *Broker) quotaOf(ctx context.Context, v *entity.View, partition uint16) 
 	return 0, nil // the topic has been re-created
 }
 
-// commitLocation is where the transaction is committed: the location that it is bound to, else the
-// first entity that it sends to, or through.
+// commitLocation returns where the transaction is committed: the location that it is bound to,
+// otherwise the first entity to which, or through which, it sends.
 func (t *transaction) commitLocation() (location, error) {
 	if t.location != nil {
 		return *t.location, nil
@@ -468,7 +469,7 @@ func keyNeeded(v *entity.View) error {
 	return core.Refuse(core.NotAllowed, "In a transaction on the partitioned entity '%s', every message must have a SessionId or PartitionKey. A message that is sent via another entity must have a ViaPartitionKey.", v.Name)
 }
 
-// key is the key that binds x to a partition of host.
+// key returns the key that binds x to a partition of host.
 func (x *enlistedSend) key(host *entry, v *entity.View) (string, error) {
 	if x.via == nil && x.e == host {
 		return entity.GroupKey(x.group, v.Settings.RequiresDuplicateDetection)

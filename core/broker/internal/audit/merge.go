@@ -100,7 +100,7 @@ func endsLock(k core.EventKind) bool {
 	}
 }
 
-// skew is how much later than the broker's note the store's event may be at most.
+// skew is the most by which the store's event may be later than the broker's note about it.
 const skew = time.Second
 
 // describedEvent is the store's event that a note describes: the last one before it. It is nil if

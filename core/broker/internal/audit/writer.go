@@ -149,7 +149,7 @@ func (x *Trail) Match(m *core.Message, events []core.Event) {
 	x.matched[m] = events
 }
 
-// matches returns what match has kept.
+// matches returns the events that Match has added for a message.
 func (x *Trail) matches(m *core.Message) []core.Event {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -191,7 +191,7 @@ func (x *Trail) Arrived(p core.Partition, ms []*core.Message, numbers []int64) {
 	x.w.Add(p, events...)
 }
 
-// at sets the time and the number of events.
+// at sets the time of events, and the sequence number of their message.
 func at(now time.Time, number int64, events []core.Event) []core.Event {
 	for i := range events {
 		events[i].Time, events[i].Number = now, number
@@ -199,7 +199,7 @@ func at(now time.Time, number int64, events []core.Event) []core.Event {
 	return events
 }
 
-// settledAs are the events of outcomes.
+// settledAs contains the kinds of the events that record outcomes.
 var settledAs = [...]core.EventKind{
 	core.Complete: core.EventCompleted, core.Abandon: core.EventAbandoned, core.Defer: core.EventDeferred,
 	core.DeadLetterOutcome: core.EventDeadLettered, core.Release: core.EventReleased,

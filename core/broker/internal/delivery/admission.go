@@ -8,17 +8,18 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// admission holds back deliveries of an entity's main queue: those that its rate limit does not allow yet, and those
-// that its circuit breaker does not. What is held back looks like an empty queue: a Drain does not wait for it.
+// admission holds back deliveries of an entity's main queue: those that the rate limit or the
+// circuit breaker does not allow yet. To receivers, the queue then looks empty: a Drain does not
+// wait for messages that are held back.
 type admission struct {
 	limiter limiter
-	circuit atomic.Pointer[Circuit] // nil: it has no breaker
-	opened  atomic.Int64            // how often it has opened
+	circuit atomic.Pointer[Circuit] // nil: the entity has no breaker
+	opened  atomic.Int64            // how often the breaker has opened
 	warned  atomic.Bool             // that Breaker.Consecutive is too large
 }
 
-// take returns how many of n messages may be locked now. If none may, again is when to ask again. Whoever takes calls
-// locked.
+// take returns how many of n messages may be locked now. If none may, again is when to ask again.
+// Afterwards the caller must call locked.
 func (a *admission) take(ctx context.Context, n int) (allowed int, again time.Time, err error) {
 	c := a.circuit.Load()
 	if n, again = c.take(n); !again.IsZero() {
@@ -38,7 +39,7 @@ func (a *admission) reserve(n int) int {
 	return allowed
 }
 
-// locked notes which messages were locked of those that were taken, and for which link, if that is known already.
+// locked notes which of the taken messages were locked and, if it is already known, for which link.
 func (a *admission) locked(taken int, ds []core.Delivery, l *link) {
 	a.limiter.put(taken - len(ds))
 	a.circuit.Load().locked(taken, ds, l)

@@ -24,12 +24,12 @@ const (
 )
 
 const (
-	// Of one connection at most shareOf of shareIn results count, if others receive too.
+	// If other connections receive too, at most shareOf of shareIn results are from the same one.
 	shareOf, shareIn = 8, 20
-	// maxProbeDelay bounds the delay of a failed probe, in pauses. As many messages that always fail may be
-	// first in a queue, and probes still reach the one behind them.
+	// maxProbeDelay bounds the delay of a failed probe, in pauses. If that many messages at the head
+	// of a queue always fail, probes still reach the next message.
 	maxProbeDelay = 8
-	// circuitLook is how often those look whom the half-open circuit has held back.
+	// circuitLook is how often receivers ask again while the half-open circuit holds them back.
 	circuitLook = 100 * time.Millisecond
 )
 
@@ -38,10 +38,10 @@ type link struct{ peer string }
 
 // lock is the lock of a message that this gateway has delivered, or is about to.
 type lock struct {
-	link   *link // nil: it is not delivered yet, or the link has closed
+	link   *link // nil: the message is not delivered yet, or the link has closed
 	until  time.Time
 	round  int
-	gone   bool // the link has closed: it counts no more as in flight, but its result does
+	gone   bool // the link has closed: the message is no longer in flight, but its result still counts
 	failed bool // a delivery of the message has failed before
 }
 
@@ -52,10 +52,11 @@ type result struct {
 }
 
 // Circuit is the state of a Breaker at this gateway. While it is closed, it only counts results.
-// After too many failures it opens for the time of a pause. Then it is half-open: one message may
-// be in flight, the probe. After each window of good results, twice as many messages may be in
-// flight, until there are as many as before and as Consecutive. While the circuit is not closed,
-// results of messages that were locked before it opened do not count.
+// After too many failures it opens for the time of a pause. Then it is half-open: only one message,
+// the probe, may be in flight. After each window of good results, twice as many messages may be in
+// flight, until the limit is at least Consecutive and the number in flight before the circuit
+// opened. While the circuit is not closed, results of messages that were locked before it opened do
+// not count.
 type Circuit struct {
 	Breaker
 	e *Entity
@@ -74,14 +75,14 @@ type Circuit struct {
 	limit       int // of messages in flight, when it is half-open
 	full        int // the limit at which it closes
 	probes      int // that have failed
-	seen, wrong int // results since the limit has grown, and failures of them
+	seen, wrong int // results in the current window, and the failures among them
 }
 
 func newCircuit(e *Entity, b Breaker) *Circuit {
 	return &Circuit{Breaker: b, e: e, locks: map[core.LockToken]*lock{}, holders: map[string]int{}}
 }
 
-// enter locks mu; false: there is no breaker.
+// enter locks mu, or returns false if there is no breaker.
 func (c *Circuit) enter() bool {
 	if c == nil {
 		return false
@@ -122,7 +123,7 @@ func (c *Circuit) pauses() bool {
 	return c.open && wait > 0 && wait <= c.Pause
 }
 
-// locked notes which messages were locked of those that were taken, and for which link, if that is known already.
+// locked notes which of the taken messages were locked and, if it is already known, for which link.
 func (c *Circuit) locked(taken int, ds []core.Delivery, l *link) {
 	if taken == 0 || !c.enter() {
 		return
@@ -172,8 +173,8 @@ func (c *Circuit) forget(token core.LockToken, answered bool) *lock {
 	return x
 }
 
-// leave notes that a link no longer has a message. After a probe without a result, the next one is a pause later. c.mu
-// is held.
+// leave notes that a link no longer has a message. After a probe without a result, the next probe
+// waits for another pause. c.mu is held.
 func (c *Circuit) leave(x *lock, answered bool) {
 	if x.link != nil {
 		if c.holders[x.link.peer]--; c.holders[x.link.peer] == 0 {
@@ -186,8 +187,9 @@ func (c *Circuit) leave(x *lock, answered bool) {
 	x.link, x.gone = nil, true
 }
 
-// end notes that a link has closed. A result of a receiver's messages may still come; those of a session are
-// forgotten. failed says that the session's lock had ended before, which is one failure.
+// end notes that a link has closed. Messages of a receiver may still get a result; those of a
+// session are forgotten. failed says that the session's lock had ended before, which is one
+// failure.
 func (c *Circuit) end(l *link, failed bool) {
 	if !c.enter() {
 		return
@@ -209,7 +211,7 @@ func (c *Circuit) end(l *link, failed bool) {
 	}
 }
 
-// expire notes the locks that have ended. Those of a session end with it. c.mu is held.
+// expire notes the locks that have ended. In a session they end with the session. c.mu is held.
 func (c *Circuit) expire() {
 	now := c.e.Now()
 	if len(c.locks) == 0 || now.Before(c.next) || c.e.View().Settings.RequiresSession {
@@ -265,7 +267,7 @@ func (c *Circuit) Settled(ctx context.Context, settlements []core.Settlement, er
 	}
 }
 
-// note counts a result. x is its lock; nil: it is unknown since when it was held. c.mu is held.
+// note counts a result. x is the message's lock; nil: it is unknown. c.mu is held.
 func (c *Circuit) note(x *lock, r result) {
 	if c.open && (x == nil && c.pauses() || x != nil && x.round != c.round) {
 		return
@@ -335,7 +337,8 @@ func (c *Circuit) widen(failed bool) {
 	}
 }
 
-// consecutive is how many failures in a row open the circuit: fewer than dead-letter a message. c.mu is held.
+// consecutive returns how many failures in a row open the circuit: fewer than the number that
+// dead-letters a message. c.mu is held.
 func (c *Circuit) consecutive() int {
 	v := c.e.View()
 	deliveries := v.Settings.MaxDeliveryCount
@@ -367,7 +370,7 @@ func (c *Circuit) Soften(s *core.Settlement) {
 	probe := c.limit == 1 && (x == nil || x.round == c.round)
 	if probe {
 		delay *= time.Duration(min(c.probes+1, maxProbeDelay))
-	} else if c.e.View().Settings.RequiresSession { // it would pause the session
+	} else if c.e.View().Settings.RequiresSession { // the delay would pause the session
 		delay = 0
 	}
 	if x == nil || x.failed {

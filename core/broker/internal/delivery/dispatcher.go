@@ -270,7 +270,7 @@ func (d *dispatcher) enqueue(r *receiver) {
 }
 
 // wakeIdleWorker makes an idle worker run the queued callbacks, for a caller that must not run them
-// itself. Busy workers run them afterwards. d.mu is held.
+// itself. Busy workers run them after their calls. d.mu is held.
 func (d *dispatcher) wakeIdleWorker() {
 	if len(d.queue) == 0 || d.calling {
 		return
@@ -404,7 +404,7 @@ func (d *dispatcher) giveRemoved(ds []core.Delivery) {
 	}
 }
 
-// context is for calls to the store on behalf of no single caller.
+// context returns the context of calls to the store on behalf of no single caller.
 func (d *dispatcher) context() context.Context { return d.e.Base }
 
 // openReceivers returns the number of receivers, and their credit.

@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	// grantTime is how long one grant of the store lasts at an entity's rate. But a grant has at least what
-	// is asked for of a burst, and at most maxGrant.
+	// A grant allows the deliveries of grantTime at the entity's rate, or those requested from a burst
+	// if they are more, but at most maxGrant.
 	grantTime = 50 * time.Millisecond
 	maxGrant  = 200
-	// grantLife is how long a gateway keeps what it does not use.
+	// grantLife is how long a gateway keeps the unused part of a grant.
 	grantLife = time.Second
 )
 
-// limiter is the part of an admission that keeps a rate. All gateways share it, by way of the store, and each takes a
-// little of it at a time.
+// limiter is the part of an admission that keeps a rate. All gateways share the rate through the
+// store, which gives each of them small grants.
 type limiter struct {
 	e    *Entity
 	rate atomic.Pointer[core.Rate] // nil: no limit
@@ -27,9 +27,9 @@ type limiter struct {
 	asking sync.Mutex // held during a call to the store
 
 	mu     sync.Mutex
-	unused int       // granted
-	lapse  time.Time // of unused
-	again  time.Time // the store grants nothing before
+	unused int       // granted, but not used yet
+	lapse  time.Time // when unused is lost
+	again  time.Time // the store grants nothing before this time
 }
 
 // take returns how many of n messages may be delivered now. If none may, again is when to ask again.
@@ -54,8 +54,8 @@ func (l *limiter) take(ctx context.Context, n int) (allowed int, again time.Time
 	return allowed, again, nil
 }
 
-// use uses up to n of what was granted. If nothing is left, again is when the store grants more; zero: it may
-// do so now.
+// use uses up to n of what was granted. If nothing is left, again is when the store grants more, or
+// zero if it may do so now.
 func (l *limiter) use(r *core.Rate, n int) (used int, again time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -83,7 +83,7 @@ func (l *limiter) reserve(n int) int {
 	return n
 }
 
-// put returns what was taken and not used.
+// put gives back deliveries that were taken but not used.
 func (l *limiter) put(n int) {
 	if l.rate.Load() != nil {
 		l.mu.Lock()

@@ -16,7 +16,7 @@ type receiver struct {
 	pending  []core.Delivery // locked, to be delivered
 	inFlight int             // being removed, to be delivered
 	drained  []func(int)     // callbacks of Drains in flight
-	targets  []uint64        // by worker: the count of calls that the Drains wait for
+	targets  []uint64        // by worker: the value of its calls that the Drains wait for
 	queued   bool            // in d.queue
 	closed   bool
 

@@ -40,7 +40,7 @@ type Session struct {
 	purges      int         // Purge calls in flight; no messages are locked meanwhile
 	lookAt      time.Time   // when to look without the doorbell; zero: unknown
 	drained     []func(int) // callbacks of Drains in flight
-	targetCalls uint64      // the count of looks that the Drains wait for
+	targetCalls uint64      // the value of calls that the Drains wait for
 	sessionEnd
 
 	delivering   bool      // the Deliver callback runs
@@ -51,7 +51,7 @@ type Session struct {
 type sessionEnd struct {
 	ended   error           // why the broker closed it
 	closed  bool            // Close or CloseAfter was called
-	settled <-chan struct{} // the release waits for its end; nil: for nothing
+	settled <-chan struct{} // the release waits until it is closed; nil: it does not wait
 }
 
 func newSession(h *sessionHub, l core.SessionLock, o core.SessionOptions, by core.Party) *Session {
@@ -253,7 +253,7 @@ func (s *Session) drain() {
 	}
 }
 
-// pause is how long until something is due. s.mu is held.
+// pause returns how long it is until something is due. s.mu is held.
 func (s *Session) pause(now time.Time) time.Duration {
 	pause := s.until.Add(core.SessionGrace).Sub(now)
 	if s.renewing > 0 {
@@ -277,7 +277,7 @@ func (s *Session) lockMessages(most core.Most) {
 	var ds []core.Delivery
 	var next time.Time
 	p := s.partition()
-	if err == nil && (again.IsZero() || s.lock.Mode == core.NonExclusive) { // whose lock another may have taken over
+	if err == nil && (again.IsZero() || s.lock.Mode == core.NonExclusive) { // another holder may have taken the lock over
 		ds, next, err = p.Lock(ctx, core.LockRequest{Most: most, Session: &s.lock})
 		e.admission.locked(allowed, ds, &s.link)
 	}
@@ -388,7 +388,7 @@ func (s *Session) finish() {
 	close(s.done)
 }
 
-// partition is the session's partition, with the current policy.
+// partition returns the session's partition, with the current policy.
 func (s *Session) partition() core.Partition {
 	return s.hub.e.View().Queues[core.Main][s.lock.Index]
 }

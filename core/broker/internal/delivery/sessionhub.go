@@ -120,7 +120,8 @@ func (h *sessionHub) due(partition uint16, next time.Time) {
 	h.wakeHoldersAt(h.finders[partition], next)
 }
 
-// refusal is why no call is admitted, temporarily or permanently; nil if calls are. h.mu is held.
+// refusal returns why no call is admitted, now or ever again; nil if calls are admitted. h.mu is
+// held.
 func (h *sessionHub) refusal() error {
 	if v := h.e.View(); h.ended == nil && !v.Settings.Status.CanReceive() {
 		return entity.Disabled(v.Name)
@@ -129,7 +130,7 @@ func (h *sessionHub) refusal() error {
 }
 
 // acceptByID locks the session of that id, or takes it over. If the session is being closed here,
-// it waits for that.
+// it waits until the session is released.
 func (h *sessionHub) acceptByID(ctx context.Context, o *core.SessionOptions) (l core.SessionLock, err error) {
 	id := o.ID
 	e, key := h.e, core.KeyOfSession(id)
@@ -168,7 +169,7 @@ func (h *sessionHub) open(l core.SessionLock, o core.SessionOptions, by core.Par
 	err := h.refusal()
 	if err == nil {
 		if former := h.held[l.Key()]; former != nil {
-			former.End(entity.ErrSessionLost) // the new lock has ended its
+			former.End(entity.ErrSessionLost) // the new lock has ended the former one
 		}
 		h.held[l.Key()] = s
 		h.all[s] = struct{}{}

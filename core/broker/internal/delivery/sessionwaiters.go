@@ -102,7 +102,7 @@ func (h *sessionHub) assign() {
 	}
 }
 
-// wantedMode is the lock mode that the first waiter asks for.
+// wantedMode returns the lock mode that the first waiter asks for.
 func (h *sessionHub) wantedMode() core.SessionMode {
 	h.mu.Lock()
 	defer h.mu.Unlock()

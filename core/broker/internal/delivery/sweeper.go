@@ -46,7 +46,7 @@ func (d *dispatcher) sweepOnce() time.Duration {
 	now := d.e.Now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.nextExpiry.After(now) { // it is done
+	if !d.nextExpiry.After(now) { // this sweep has handled it
 		d.nextExpiry = time.Time{}
 	}
 	if first.IsZero() || !d.nextExpiry.IsZero() && d.nextExpiry.Before(first) {

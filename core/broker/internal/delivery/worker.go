@@ -14,12 +14,12 @@ type worker struct {
 	woken chan struct{} // something changed; holds at most one
 
 	poller            // of grants
-	asked   core.Most // of the call in flight, or granted; it stays until that has ended
-	granted bool      // it is to begin
+	asked   core.Most // by the call in flight or granted, until this call has ended
+	granted bool      // the worker is to begin a call
 	timer   *time.Timer
 }
 
-// removal is deliveries that a receiver gets once they have been removed.
+// removal contains deliveries that a receiver gets once they have been removed.
 type removal struct {
 	r  *receiver
 	ds []core.Delivery
@@ -131,7 +131,8 @@ func (w *worker) lock() {
 	w.locked(ds, next, w.asked.Left(ds, next, d.e.Now), err)
 }
 
-// pass takes the call through the admission. If that allows no message, again is when it may.
+// pass takes the call through the admission. If it allows no message, again is when it may allow
+// one.
 func (w *worker) pass() (again time.Time, err error) {
 	if w.d.sub != core.Main {
 		return time.Time{}, nil

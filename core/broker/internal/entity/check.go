@@ -53,7 +53,7 @@ func (v *View) Check(m *core.Message) error {
 	if TooLong(m.MessageID.Raw()) {
 		return LongKey("MessageId", m.MessageID.String())
 	}
-	// The empty session id goes with any partition key, as the JavaScript SDK's live tests have it.
+	// The empty session id goes with any partition key, as the JavaScript SDK's live tests require.
 	if m.SessionID != "" && m.PartitionKey != "" && m.SessionKey() != core.KeyOfSession(m.PartitionKey) {
 		return core.Refuse(core.NotAllowed, "SessionId '%s' and PartitionKey '%s' differ: set only one, or set both to the same value.", m.SessionID, m.PartitionKey)
 	}
@@ -82,7 +82,7 @@ func TooLong(key string) bool {
 	return len(key) > core.MaxKeyLength && utf8.RuneCountInString(key) > core.MaxKeyLength
 }
 
-// LongKey is the refusal of a key that is too long.
+// LongKey returns the refusal of a key that is too long.
 func LongKey(name, text string) error {
 	return core.Refuse(core.InvalidArgument, "%s has %d characters: at most %d are allowed.", name, utf8.RuneCountInString(text), core.MaxKeyLength)
 }
@@ -95,7 +95,7 @@ func checkProperties(p core.Properties, noBinary bool) error {
 	}
 	for k, v := range value.MapEntries(p.Encoded()) {
 		switch kind := value.KindOf(v); {
-		case kind == value.KindBinary && noBinary: // as Service Bus refuses it, by the condition too
+		case kind == value.KindBinary && noBinary: // Service Bus refuses it with the same condition
 			return core.Refuse(core.TooLarge, "Serialization operation failed due to unsupported type System.Byte[]: the user property '%.64s' is binary.", k)
 		case kind == value.KindList, kind == value.KindMap, kind == value.KindArray:
 			return core.Refuse(core.InvalidArgument, "The user property '%.64s' is a list, map or array: only simple values are allowed.", k)
@@ -109,7 +109,7 @@ func checkProperties(p core.Properties, noBinary bool) error {
 	return nil
 }
 
-// characters is the length of an encoded string, or the encoded size of another value.
+// characters returns the length of an encoded string, or the encoded size of another value.
 func characters(encoded []byte) int {
 	if text, _, err := value.ReadText(encoded); err == nil {
 		return utf8.RuneCount(text)

@@ -2,7 +2,7 @@ package entity
 
 import "sync"
 
-// parallel is the number of calls to the store or to plugins that run at a time.
+// parallel is the number of calls to the store or to plugins that run at the same time.
 const parallel = 16
 
 // InParallel calls f for 0..n-1, with at most parallel calls at a time, and waits for all of them.

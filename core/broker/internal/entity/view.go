@@ -55,7 +55,7 @@ func (v *View) WithDuplicates() *View {
 	return v.with(&v.withDuplicates, func(p *core.Policy) { p.DuplicateWindow = 0 })
 }
 
-// with is the view with another policy in the main queue.
+// with returns the view with another policy in the main queue.
 func (v *View) with(at *atomic.Pointer[View], change func(*core.Policy)) *View {
 	u := at.Load()
 	if u == nil {
@@ -87,7 +87,7 @@ func (c *Policy) Partition(ent *core.Entity, i uint16, sub core.SubQueue) core.P
 	return p
 }
 
-// Root is the ID of the queue or topic that the entity is or belongs to.
+// Root returns the ID of the queue or topic that the entity is or belongs to.
 func (v *View) Root() string {
 	if v.Kind == core.Subscription {
 		return v.TopicID

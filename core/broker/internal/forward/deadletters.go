@@ -52,7 +52,8 @@ func (fb *forwardBatch) deadLetterRejected(ctx context.Context) {
 	}
 }
 
-// deadLetterReason is why a message was not moved, and why it was dead-lettered before, if it was.
+// deadLetterReason returns the properties that say why a message was not moved and, if it was
+// dead-lettered before, why that happened.
 func deadLetterReason(d *core.Delivery, err error) core.Properties {
 	reason, text := reasonUnsuitable, core.TextOf(err)
 	switch {

@@ -45,7 +45,7 @@ type forwardBatch struct {
 	returned      []int // deliveries that a remote did not take
 
 	mu          sync.Mutex // guards what follows: batches are delivered concurrently
-	locked      time.Time  // no later than when the source's locks began or were renewed
+	locked      time.Time  // not later than the beginning or the last renewal of the source's locks
 	settlements []core.Settlement
 	stored      []stored // by settlement: the keys to forget after it
 	rejected    []int    // deliveries to dead-letter

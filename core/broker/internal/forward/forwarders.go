@@ -493,7 +493,7 @@ func forwardTarget(s *core.Settings, sub core.SubQueue) string {
 	return core.FoldName(to)
 }
 
-// Len is the number of forwarders.
+// Len returns the number of forwarders.
 func (s *Forwarders) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

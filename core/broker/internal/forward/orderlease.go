@@ -10,15 +10,15 @@ import (
 
 const (
 	// shortYield and LongYield bound how long a partition forwarder leaves a partition to another
-	// gateway that has locked older messages of it. A forwarder that moved messages within
-	// leaseDuration starts with shortYield, the others with LongYield: so one gateway continues and
-	// the others stay out of its way.
+	// gateway that has locked older messages of this partition. A forwarder that moved messages within
+	// leaseDuration starts with shortYield, the others with LongYield: so one gateway continues, and
+	// the others do not interfere.
 	shortYield    = 2 * time.Millisecond
 	LongYield     = 300 * time.Millisecond
 	leaseDuration = time.Second
-	// LongestYield bounds the total time for which a forwarder yields. A forwarder's lock does not
-	// last longer. A store on Redis ends the locks of a gateway that has died after ten seconds in
-	// which the store answered.
+	// LongestYield bounds the total time for which a forwarder yields. No lock of a forwarder lasts
+	// longer. If a gateway dies, a store on Redis ends its locks after ten seconds in which the store
+	// answered.
 	LongestYield = forwardLock + 2*time.Second
 	// lookBack is the number of messages a partition forwarder peeks at in each of at most maxGaps gaps,
 	// to find out whether another gateway holds an older one.
@@ -30,10 +30,10 @@ const (
 // partition forwarder that finds older messages locked by another gateway yields to it. A batch
 // that directly follows the one before needs no look.
 type orderLease struct {
-	highest       int64     // the highest number that was moved or tried, below those given back
-	movedAt       time.Time // when that was
+	highest       int64     // the highest number that was moved or tried, but below any that was given back
+	movedAt       time.Time // when highest was set
 	yieldingSince time.Time // start of the yielding; zero: it does not yield
-	yieldUntil    time.Time // when it tries again, with one message
+	yieldUntil    time.Time // when the forwarder tries again, with one message
 	pause         time.Duration
 }
 
@@ -83,7 +83,7 @@ func (pf *partitionForwarder) othersHoldOlder(ctx context.Context, p core.Partit
 	}
 	next, gaps := low+1, maxGaps
 	if pf.parent.remote != "" {
-		gaps += len(ds) // as many as there can be
+		gaps += len(ds) // ds cannot have more gaps
 	}
 	for range gaps {
 		for mine[next] {
@@ -113,8 +113,8 @@ func (pf *partitionForwarder) othersHoldOlder(ctx context.Context, p core.Partit
 	return false
 }
 
-// longestYield is how long the partition forwarder yields in total. If messages go to a remote, it
-// is longer than another gateway's wait for that remote.
+// longestYield returns how long the partition forwarder yields in total. If messages go to a
+// remote, this time is longer than another gateway's wait for that remote.
 func (pf *partitionForwarder) longestYield() time.Duration {
 	if pf.parent.remote != "" {
 		return remoteTimeout + forwardLock

@@ -12,7 +12,7 @@ import (
 const (
 	// forwardBatchSize is the number of messages a step moves.
 	forwardBatchSize = 200
-	// forwardBytes bounds what it holds in memory.
+	// forwardBytes bounds the bytes of messages that a step holds in memory.
 	forwardBytes = 8 << 20
 	// forwardLock is how long a step locks messages, and CallTimeout how long one of its calls may
 	// take. Their difference prevents a second copy: a late call must not store a message that
@@ -29,8 +29,7 @@ const (
 	// maxVerdictHold is the longest hold if the verdict of a pipeline is missing.
 	maxVerdictHold = time.Second
 	maxHeld        = 2000
-	// maxSweepPause is how often a queue whose dead letters are forwarded is swept while nothing is
-	// known to be due.
+	// maxSweepPause is the longest time between sweeps of a queue whose dead letters are forwarded.
 	maxSweepPause = 30 * time.Second
 )
 
@@ -51,7 +50,7 @@ type partitionForwarder struct {
 	lease            orderLease
 	remoteStalled    bool      // a remote did not take all messages
 	remoteAway       bool      // the remote could not be reached
-	pausedUntil      time.Time // no message is sent before, even if the forwarder is woken
+	pausedUntil      time.Time // no message is sent earlier, even if the forwarder is woken
 
 	mu        sync.Mutex
 	unwatch   func()
@@ -305,7 +304,7 @@ func (pf *partitionForwarder) planNext(full, moved bool, next time.Time, pause t
 	return nextStep{pause: pause}
 }
 
-// sooner is the shorter of two pauses; 0 is no pause.
+// sooner returns the shorter of two pauses; 0 means that there is no pause.
 func sooner(a, b time.Duration) time.Duration {
 	if a == 0 || b > 0 && b < a {
 		return b
@@ -313,7 +312,7 @@ func sooner(a, b time.Duration) time.Duration {
 	return a
 }
 
-// backOff is the next step when the store does not answer.
+// backOff returns the next step for when the store does not answer.
 func (pf *partitionForwarder) backOff() nextStep {
 	pf.lengthenHold()
 	return nextStep{pause: pf.holdTime}
@@ -332,7 +331,8 @@ func (pf *partitionForwarder) mayTake(v *entity.View) bool {
 	}
 }
 
-// sweep sweeps the queue whose dead letters this forwarder moves, and returns when to do so again.
+// sweep sweeps the queue whose dead letters this forwarder moves, and returns how long to wait
+// before the next sweep.
 func (pf *partitionForwarder) sweep(ctx context.Context, v *entity.View) time.Duration {
 	s := pf.parent.set
 	call, cancel := context.WithTimeout(ctx, CallTimeout)

@@ -14,8 +14,8 @@ import (
 const (
 	// remoteBatchBytes is the approximate number of bytes sent to a remote at a time.
 	remoteBatchBytes = 8 << 20
-	// remoteTimeout is how long a step waits for a remote in all, and transferTimeout is the same
-	// if messages for other destinations wait behind them.
+	// remoteTimeout is how long a step waits for a remote in all, and transferTimeout the same limit
+	// if messages for other destinations wait for this step.
 	remoteTimeout   = 2 * time.Minute
 	transferTimeout = forwardLock / 2
 )
@@ -33,7 +33,7 @@ func (rb *remoteBatch) destination() destination {
 	return destination{remote: rb.name + ":" + rb.entity}
 }
 
-// remoteBatch is the batch with the destination of rb, which may be rb itself.
+// remoteBatch returns the batch for the destination of rb: an earlier batch, or rb, which it adds.
 func (fb *forwardBatch) remoteBatch(rb *remoteBatch) *remoteBatch {
 	for _, other := range fb.remoteBatches {
 		if other.destination() == rb.destination() {
@@ -57,7 +57,7 @@ func (fb *forwardBatch) holdBack(i int, to destination) {
 }
 
 // send sends a remote batch in chunks, and stops after a chunk that failed in part: the messages
-// behind it must not overtake. After a crash it is repeated.
+// behind it must not overtake. After a crash the send is repeated.
 func (fb *forwardBatch) send(ctx context.Context, rb *remoteBatch) {
 	for smooth := true; len(rb.ms) > 0 && smooth && ctx.Err() == nil; {
 		n := rb.chunk()
@@ -71,7 +71,7 @@ func (fb *forwardBatch) send(ctx context.Context, rb *remoteBatch) {
 	}
 }
 
-// chunk is the number of messages that are sent at a time.
+// chunk returns the number of messages that are sent at a time.
 func (rb *remoteBatch) chunk() (n int) {
 	for size := 0; n < len(rb.ms); n++ {
 		if size += rb.ms[n].Size(); n > 0 && size > remoteBatchBytes {
@@ -194,7 +194,7 @@ func (r remotes) check(setting, to, remote, entity string) error {
 		setting, to, strings.Join(slices.Sorted(maps.Keys(r)), ", "))
 }
 
-// watch retries forwarders when their remote is back. stop ends that.
+// watch retries forwarders when their remote is back, until stop is called.
 func (r remotes) watch(forwarders *Forwarders) (stop func()) {
 	var stops []func()
 	for name, remote := range r {

@@ -101,7 +101,7 @@ func (r *route) remoteStep(d *core.Delivery, name, at string) step {
 	return step{message: m, remote: rb}
 }
 
-// forwarded is the message as its destination gets it.
+// forwarded returns the message as its destination gets it.
 func (r *route) forwarded(d *core.Delivery, hops uint8) *core.Message {
 	m := *d.Message
 	m.Transit = &core.Transit{
@@ -116,7 +116,7 @@ func (r *route) forwarded(d *core.Delivery, hops uint8) *core.Message {
 	return &m
 }
 
-// moveKey identifies this move: sequence numbers are never reused.
+// moveKey returns the key of this move. It is unique, because sequence numbers are never reused.
 func (r *route) moveKey(d *core.Delivery) string {
 	_, n := core.SplitSequenceNumber(d.SequenceNumber)
 	b := make([]byte, 0, 64)
@@ -131,8 +131,8 @@ func (r *route) moveKey(d *core.Delivery) string {
 	return string(strconv.AppendInt(b, n, 10))
 }
 
-// exported is the message as a remote gets it. Its id is the same each time, so that a target with
-// duplicate detection drops repetitions.
+// exported returns the message as a remote gets it. Its id is the same each time, so that a target
+// with duplicate detection drops repetitions.
 func (r *route) exported(d *core.Delivery) *core.Message {
 	m := *d.Message
 	m.Transit = nil

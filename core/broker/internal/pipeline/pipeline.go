@@ -146,7 +146,7 @@ func (p *Stages) SetSchema(s *Schema) {
 	p.schema.Store(&stage{Stage: Stage{Name: "schema", Router: s.Router}, at: core.Stage{Kind: core.StageSchema, Entity: p.entity}, counts: counts})
 }
 
-// all are the stages in their order.
+// all returns the stages in their order.
 func (p *Stages) all() []*stage {
 	if s := p.schema.Load(); s != nil {
 		return append([]*stage{s}, p.stages...)
@@ -159,7 +159,7 @@ func (p *Stages) add(ent *core.Entity, s Stage, kind core.StageKind) {
 	p.stages = append(p.stages, &stage{Stage: s, at: core.Stage{Kind: kind, Entity: ent.Name, Parameters: s.Parameters}, counts: &stageCounts{}})
 }
 
-// unavailable is the refusal of messages that a stage cannot judge.
+// unavailable returns the refusal of messages that a stage cannot judge.
 func (s *stage) unavailable(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return entity.ErrTimeout
@@ -211,7 +211,7 @@ func (l *parkedMark) note() {
 }
 
 // maxParkedLook is the number of messages of a transfer queue that are checked for parked ones. If
-// there are more, some count as parked.
+// the queue has more, IsBehind assumes that one of them is parked.
 const maxParkedLook = 20
 
 // IsBehind reports whether messages to a partition must be parked behind others.

@@ -84,7 +84,7 @@ func AddResult(w *core.Work, v *entity.View, r Result) []int {
 		x := &r[i]
 		at[i] = -1
 		switch {
-		case x.State == Parked: // duplicate detection records its id when it returns
+		case x.State == Parked: // duplicate detection records its id when it leaves the transfer queue
 			w.Transfers = append(w.Transfers, transferCopy(x.Message, v.Name))
 			continue
 		case x.State == Gone && len(x.transfers) == 0 && x.dead == nil && !v.Settings.RequiresDuplicateDetection:

@@ -203,7 +203,7 @@ func (r *Run) apply(st *stage, x *Item, v *core.Verdict) {
 func (x *Item) deadLetter(st *stage, reason, description string) {
 	by := st.Name
 	if st.at.Kind == core.StageSchema {
-		by = "" // it is no plugin
+		by = "" // the stage is not a plugin
 	}
 	x.note(core.EventDiverted, by, "", reason)
 	dead := *x.Message
@@ -246,7 +246,7 @@ func (r *Run) route(st *stage, x *Item, v *core.Verdict) {
 	}
 }
 
-// transferCopy is a copy of the message that is to be moved to another entity. It keeps the
+// transferCopy returns a copy of the message that is to be moved to another entity. It keeps the
 // message's count of hops.
 func transferCopy(m *core.Message, destination string) *core.Message {
 	own, t := *m, core.Transit{}

@@ -41,7 +41,7 @@ func (ss *Subscriptions) copies(dst []core.Copy, topic *entity.View, index uint1
 	return dst
 }
 
-// copy is the subscription's copy of a message that matched. It is dead-lettered if the
+// copy returns the subscription's copy of a message that matched. The copy is dead-lettered if the
 // subscription requires a session and the message has none.
 func (m *member) copy(topic *entity.View, index uint16, msg *core.Message) core.Copy {
 	if m.Settings.RequiresSession && !msg.HasSession() {

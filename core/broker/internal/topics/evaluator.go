@@ -68,7 +68,8 @@ func (ev *Evaluator) bodyDecoderFor(s *rules.Set) *bodyDecoder {
 }
 
 // appendFault dead-letters a message whose evaluation failed, once for all rules of the
-// subscription, unless the settings say that it is dropped. Copies of the message begin at first.
+// subscription, unless the settings say that it is dropped. The message's copies begin at
+// dst[first].
 func (m *member) appendFault(dst []core.Copy, first int, index uint16, msg *core.Message, err error) []core.Copy {
 	if !m.Settings.DeadLetteringOnFilterEvaluationExceptions {
 		return dst
@@ -81,7 +82,7 @@ func (m *member) appendFault(dst []core.Copy, first int, index uint16, msg *core
 	return append(dst, m.deadLetterCopy(index, msg, core.ReasonFilterException, core.TextOf(err)))
 }
 
-// deadLetterCopy is a copy of a message in the subscription's dead-letter queue.
+// deadLetterCopy returns a copy of a message for the subscription's dead-letter queue.
 func (m *member) deadLetterCopy(index uint16, msg *core.Message, reason, description string) core.Copy {
 	dead := *msg
 	dead.Properties = msg.Properties.Merge(entity.ReasonProperties(reason, description))
@@ -112,7 +113,7 @@ func (d *bodyDecoder) body(m *core.Message) (any, error) {
 	return v, err
 }
 
-// failure is why the rules could not be evaluated.
+// failure returns why the rules could not be evaluated.
 func (d *bodyDecoder) failure() error {
 	if d == nil {
 		return nil

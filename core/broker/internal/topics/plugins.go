@@ -18,7 +18,7 @@ type Plugins struct {
 	byName map[string]*pipeline.Stage
 	// refusals are the errors that senders get while a router does not answer, by name.
 	refusals map[string]*entity.NoVerdict
-	Park     bool // some routers have messages parked while they are unavailable
+	Park     bool // the configuration of one of the routers says Park
 }
 
 // NewPlugins returns the Plugins for configured stages.

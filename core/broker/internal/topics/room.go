@@ -12,7 +12,7 @@ const (
 	// piece is the number of bytes of copies from which an Evaluation begins no further group.
 	piece = 1 << 20
 	// step is the number of bytes that are taken at once. A message with few copies takes nothing,
-	// because it has been charged when it arrived.
+	// because memory was taken for the message when it arrived.
 	step = 16 << 10
 )
 
@@ -72,7 +72,7 @@ func (r *room) take(ctx context.Context, waits bool) bool {
 	return r.full == nil
 }
 
-// release returns everything.
+// release returns all memory that was taken.
 func (r *room) release() {
 	if r.share != nil {
 		r.share.Close()

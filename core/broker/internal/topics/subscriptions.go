@@ -75,7 +75,7 @@ func (ss *Subscriptions) byID() map[string]member {
 	return known
 }
 
-// matchEvents are the events that say which copies were made of a message, and by which rules.
+// matchEvents returns the events that say which copies were made of a message, and by which rules.
 func (ss *Subscriptions) matchEvents(copies []core.Copy, m *core.Message, f rules.Facts) []core.Event {
 	if len(copies) == 0 {
 		return []core.Event{{Kind: core.EventUnmatched}}
