@@ -1,6 +1,6 @@
 // Package broker contains the use cases. It checks rights and messages, chooses partitions, and
-// caches entities. It implements core.Broker and core.Admin on any core.Store, and keeps no state
-// in memory that must not be lost.
+// caches entities. It implements core.Broker and core.Admin on any core.Store. The state that it
+// keeps in memory may be lost.
 //
 // Entities are cached at one revision. Run updates the cache, and everything that is open on the
 // entities. Each package below internal has one subject: entity (an entity at one revision),

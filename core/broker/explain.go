@@ -51,8 +51,7 @@ func (b *Broker) Explain(ctx context.Context, id core.Identity, address string, 
 // maxUnmatched is the number of subscriptions without a copy that an account names at most.
 const maxUnmatched = 1000
 
-// addUnmatched adds to the account the subscriptions that got no copy of the latest message of the
-// account that the topic's rules have judged.
+// addUnmatched adds the subscriptions that got no copy of the account's latest published message.
 func (b *Broker) addUnmatched(ctx context.Context, a *core.Account, topic *entity.View) error {
 	var last core.Event // the latest event about rules
 	id := ""
