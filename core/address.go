@@ -19,7 +19,7 @@ const (
 	SubQueues // the number of sub-queues
 )
 
-// Suffix is the part of the sub-queue's address that follows the entity's name.
+// Suffix returns the part of the sub-queue's address that follows the entity's name.
 func (s SubQueue) Suffix() string {
 	return [...]string{"", "/$DeadLetterQueue", "/$Transfer", "/$Transfer/$DeadLetterQueue"}[s]
 }
@@ -27,7 +27,7 @@ func (s SubQueue) Suffix() string {
 // IsDeadLetter reports whether the sub-queue contains dead letters.
 func (s SubQueue) IsDeadLetter() bool { return s == DeadLetter || s == TransferDeadLetter }
 
-// DeadLetters is the sub-queue that stores the dead letters of this sub-queue.
+// DeadLetters returns the sub-queue that stores the dead letters of this sub-queue.
 func (s SubQueue) DeadLetters() SubQueue { return s | 1 }
 
 // Address is the address that a message is sent to or received from.
@@ -41,7 +41,7 @@ type Address struct {
 	Unread string
 }
 
-// At is the address in a client's text, in any form that ParseAddress reads.
+// At returns the address in a client's text, in any form that ParseAddress reads.
 func At(spelled string) Address {
 	a, err := ParseAddress(spelled)
 	if err != nil {
@@ -50,7 +50,7 @@ func At(spelled string) Address {
 	return a
 }
 
-// String is the address in its usual form.
+// String returns the address in its usual form.
 func (a Address) String() string {
 	s := a.Entity + a.Unread + a.Sub.Suffix()
 	if a.Management {
@@ -78,8 +78,8 @@ func ParseAddress(s string) (Address, error) {
 		path = SubscriptionPath(topic, subscription)
 	}
 	a.Entity = path
-	// A path that another parser could read differently is not accepted as a name, because rights
-	// must be checked on the entity that is then used.
+	// A path that another parser could read differently is not accepted as a name, because rights must
+	// be checked on the entity that the operation uses.
 	if path == "" || strings.HasPrefix(path, "$") || strings.Contains(path, "/$") || ResourcePath(path) != path {
 		return Address{}, Refuse(NotFound, "The messaging entity '%s' could not be found.", s)
 	}

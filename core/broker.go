@@ -229,7 +229,7 @@ type Runtime struct {
 	CorrelationFilters int `json:"-"`
 }
 
-// Messages is the number of all messages except damaged ones.
+// Messages returns the number of all messages except damaged ones.
 func (r *Runtime) Messages() int64 {
 	return r.Active + r.Scheduled + r.DeadLetter + r.Transfer + r.TransferDeadLetter
 }

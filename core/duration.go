@@ -105,7 +105,7 @@ func ParseTicks(s string) (int64, error) {
 	case parts == 0:
 		return 0, fmt.Errorf("the duration has no value after %q", s)
 	case negative:
-		return -int64(sum), nil // most is its own opposite
+		return -int64(sum), nil // also if sum is most: the minimum is its own negation
 	}
 	return int64(min(sum, most-1)), nil
 }

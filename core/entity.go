@@ -193,8 +193,8 @@ func ValidateName(name string) error {
 	return nil
 }
 
-// indexOutside is the index of the first character that is no letter, no digit and none of others;
-// -1 for none.
+// indexOutside returns the index of the first character that is not a letter, a digit or one of
+// others; -1 for none.
 func indexOutside(name, others string) int {
 	return strings.IndexFunc(name, func(r rune) bool { return !isAlphanumeric(r) && !strings.ContainsRune(others, r) })
 }
@@ -248,8 +248,8 @@ func (q Settings) Differing(old *Settings) Settings {
 // Service Bus, the entity has this number of partitions, each with this size.
 const PartitionedSize = 16
 
-// Megabytes is the size of the whole entity. Administration reports it, and the quota of the
-// namespace counts it.
+// Megabytes returns the size of the whole entity. Administration reports this size, and it counts
+// towards the quota of the namespace.
 func (e *Entity) Megabytes() int64 {
 	if e.Settings.EnablePartitioning {
 		return e.Settings.MaxSizeInMegabytes * PartitionedSize

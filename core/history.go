@@ -118,8 +118,8 @@ type Account struct {
 	// RateLimit and CircuitBreaker are those of Runtime. They may be the reason why a message is not
 	// delivered.
 	RateLimit, CircuitBreaker string
-	// Unmatched are the subscriptions of a topic that existed and got no copy of its latest message
-	// here.
+	// Unmatched are the subscriptions of a topic that got no copy of its latest message here, although
+	// they existed.
 	Unmatched []Unmatched
 }
 

@@ -212,7 +212,7 @@ func WithHosts(ctx context.Context, hosts []string) context.Context {
 	return context.WithValue(ctx, hostsKey{}, hosts)
 }
 
-// HostsOf are the names given to WithHosts.
+// HostsOf returns the names given to WithHosts.
 func HostsOf(ctx context.Context) []string {
 	hosts, _ := ctx.Value(hostsKey{}).([]string)
 	return hosts

@@ -32,7 +32,7 @@ func SplitSequenceNumber(seq int64) (partition uint16, n int64) {
 type LockToken [16]byte
 
 // NewNonce returns the random part of a lock. It proves the lock, because it cannot be predicted
-// from others.
+// from other nonces.
 func NewNonce() uint64 {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // it never fails

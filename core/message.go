@@ -115,7 +115,7 @@ func (m *Message) Size() int {
 	return messageOverhead + m.HeaderSize() + len(m.Body.Bytes)
 }
 
-// HeaderSize is the part of Size that is metadata.
+// HeaderSize returns the part of Size that is metadata.
 func (m *Message) HeaderSize() int {
 	return len(m.MessageID.raw) + len(m.CorrelationID.raw) + len(m.UserID) +
 		len(m.To) + len(m.Subject) + len(m.ReplyTo) + len(m.ContentType) + len(m.ContentEncoding) +

@@ -135,9 +135,9 @@ type Policy struct {
 	MaxBytes          int64         // quota; 0: none. It bounds Stats.Bytes of the main queue, which includes all sub-queues and a topic's subscriptions
 	Sessions          bool          // messages belong to sessions, and are locked through them
 	History           HistoryBounds // bounds of its history
-	// BrokerLocks means that the broker locks messages for its own work, not for a receiver. An
-	// engine that only one gateway can use ends such locks when it opens, as it ends locks of
-	// sessions. No failed delivery is counted, because their holder has ended with its process.
+	// BrokerLocks means that the broker locks messages for its own work, not for a receiver. When a
+	// store that serves only one gateway opens, it ends such locks, and locks of sessions. This does
+	// not count as a failed delivery: the broker that held the locks ended with its process.
 	BrokerLocks bool
 }
 
@@ -201,33 +201,32 @@ type Operations interface {
 	Publishing
 	Committing
 	Histories
-	// Append stores groups of messages in order, each group as a whole or not at all. The answer
-	// has one element per group. A message whose ScheduledEnqueueTime is later than now is stored
-	// as scheduled. With duplicate detection, a message whose id was seen within the window is
-	// dropped, and its number is 0. QuotaExceeded if the partition holds Policy.MaxBytes or more.
+	// Append stores groups of messages in order, each group as a whole or not at all. The answer has
+	// one element per group. A message whose ScheduledEnqueueTime is later than now is stored as
+	// scheduled. With duplicate detection, a message whose id was seen within the window is dropped,
+	// and its number is 0. The error is QuotaExceeded if the partition holds Policy.MaxBytes or more.
 	// After Busy it is unknown whether a group was stored, unless the error is NotDone; this also
 	// holds for Publish and Commit.
 	//
-	// A message whose Transit.Key is known is not stored again: its number is 0. Keys are known
-	// from the first Append that had them (even if it dropped the message as a duplicate) until
-	// Forget, or for KeyLife. A group of only such messages is never refused because of the quota.
+	// A message whose Transit.Key is known is not stored again: its number is 0. Keys are known from
+	// the first Append that had them (even if it dropped the message as a duplicate) until Forget, or
+	// for KeyLife. A group of only such messages is never refused because of the quota.
 	//
 	// With Policy.Sessions, every message has a session.
 	Append(ctx context.Context, groups [][]*Message) []Appended
-	// Lock locks messages for Policy.LockDuration. With Policy.Sessions, it locks only messages of
-	// the session whose lock is given, until that lock ends. It returns SessionLockLost if that
-	// lock has ended or does not exist, and NotAllowed if no lock is given.
+	// Lock locks messages for Policy.LockDuration. With Policy.Sessions, it locks only messages of the
+	// session whose lock is given, until that lock ends. It returns SessionLockLost if that lock has
+	// ended or does not exist, and NotAllowed if no lock is given.
 	//
 	// It locks available messages: the oldest first, in a session by number. If it finds fewer than
 	// r.Messages, it arms the doorbell. next is then the next due time of a lock or schedule, which
-	// may belong to another session; zero means that none is known. If it leaves some because of
-	// r.Bytes, next is the present.
+	// may belong to another session; zero means that none is known. If it leaves available messages
+	// because of r.Bytes, next is the present.
 	//
 	// With r.Numbers it locks the available messages among them, in the order of the numbers. It
 	// leaves out those that are missing, locked, deferred, scheduled, or of another session. With
 	// r.Deferred it locks all or none. It returns MessageNotFound if a message is not deferred, is
-	// locked, belongs to another session, or has expired. It dead-letters or drops an expired
-	// message.
+	// locked, belongs to another session, or has expired. It dead-letters or drops an expired message.
 	Lock(ctx context.Context, r LockRequest) (ds []Delivery, next time.Time, err error)
 	// Purge removes up to max available messages, as if each were locked and completed, and returns
 	// their number. If it returns an error, it may have removed some. Locked, deferred and

@@ -33,7 +33,7 @@ const (
 	Read     // of entities, rules and the namespace; also to reset it
 )
 
-// String is the operation's name, in which hyphens join words.
+// String returns the operation's name, in which hyphens join words.
 func (o Op) String() string {
 	return [...]string{
 		"open-sender", "open-receiver", "accept-session", "send", "settle", "renew", "renew-session", "session-state",
@@ -89,7 +89,7 @@ func (c *Call) free() {
 	calls.Put(c)
 }
 
-// run carries out the call in a space, or refuses it with err behind the interceptors of the front.
+// run carries out the call in a space, or refuses it with err after the interceptors of the front.
 func (c *Call) run(ctx context.Context, front *Front, space *Space, err error) {
 	if c.front, c.space = front, space; err != nil {
 		c.space, c.do = &Space{}, func(_ context.Context, c *Call) { c.Fail(err) }

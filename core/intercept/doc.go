@@ -9,18 +9,18 @@
 //
 // An Interceptor does its part before and after Call.Next, as middleware of an HTTP server does. So
 // it may change requests and answers, delay, refuse, or carry out a call in parts, and keeps what
-// it needs between the two in local variables. Two methods Before and After would need fields in
-// the call for that, and for calls that are answered or carried out in parts. Most interceptors
-// pass most operations on, which takes a few nanoseconds: less than a list of interceptors for each
-// operation would save.
+// it needs between the two in local variables. With two methods, Before and After, the call would
+// need fields for these values, and for calls that an interceptor answers or carries out in parts.
+// Most interceptors only pass on most operations. This takes a few nanoseconds, too little for
+// separate lists of interceptors by operation to be worthwhile.
 //
 // # Messages
 //
 // When a receiver is opened, an interceptor may replace its Deliver and Closed with functions that
 // call the former ones. The broker calls the functions of the last interceptor, so messages pass
-// from back to front. An interceptor that holds messages back adds a Stage to the receiver. The end
-// of a drain passes a stage after the messages that came before it. Close closes the broker's
-// receiver and then the stages from back to front, so no message passes afterwards.
+// the interceptors from back to front. An interceptor that holds messages back adds a Stage to the
+// receiver. The end of a drain passes a stage after the messages that came before it. Close closes
+// the broker's receiver and then the stages from back to front, so no message passes afterwards.
 //
 // # Spaces
 //

@@ -16,8 +16,8 @@ type Space struct {
 	Describe func(*core.NamespaceInfo)
 }
 
-// Spaces finds the Space of a peer's namespace. For the nil Identity it is that of the gateway's
-// own namespace.
+// Spaces finds the Space of a peer's namespace. For the nil Identity, it finds that of the
+// gateway's own namespace.
 type Spaces interface {
 	Space(ctx context.Context, id core.Identity) (*Space, error)
 }
@@ -52,7 +52,7 @@ func ask[T any](ctx context.Context, f *Front, op Op, id core.Identity, address 
 	return answer, c.Err
 }
 
-// tell is ask for calls that have no answer.
+// tell does the same as ask, for calls that have no answer.
 func (f *Front) tell(ctx context.Context, op Op, id core.Identity, address core.Address, do func(context.Context, *Space) error) error {
 	c := newCall(op, id, address, func(ctx context.Context, c *Call) { c.Err = do(ctx, c.space) })
 	defer c.free()
@@ -60,7 +60,7 @@ func (f *Front) tell(ctx context.Context, op Op, id core.Identity, address core.
 	return c.Err
 }
 
-// deliveries is ask for a call that is answered with messages.
+// deliveries does the same as ask, for a call that is answered with messages.
 func (f *Front) deliveries(ctx context.Context, op Op, id core.Identity, address core.Address, do func(context.Context, core.Broker) ([]core.Delivery, error)) ([]core.Delivery, error) {
 	c := newCall(op, id, address, func(ctx context.Context, c *Call) { c.Deliveries, c.Err = do(ctx, c.space.Broker) })
 	defer c.free()

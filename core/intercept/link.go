@@ -31,7 +31,7 @@ type Link struct {
 
 // Stage is the part of an interceptor that may hold back messages before they reach a receiver.
 type Stage interface {
-	// Drained calls then after all earlier messages have been passed on.
+	// Drained calls its argument after all earlier messages have been passed on.
 	Drained(then func())
 	// Close stops the stage. After Close has returned, the stage passes on no message. Close may be
 	// called more than once. The broker's receiver is closed first.
@@ -75,7 +75,7 @@ func (l *Link) Refund(n, bytes int) {
 	}
 }
 
-// Close closes the link like the bridge.
+// Close closes the link as the bridge would.
 func (l *Link) Close() {
 	if l.sender != nil {
 		l.sender.Close()

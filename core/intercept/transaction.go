@@ -9,7 +9,7 @@ import (
 // transaction is a transaction in the space of its first operation.
 type transaction struct {
 	link  Link             // its space is nil before the first operation
-	inner core.Transaction // likewise
+	inner core.Transaction // nil before the first operation
 }
 
 func (f *Front) Begin() core.Transaction {
