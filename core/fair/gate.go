@@ -7,7 +7,7 @@ import (
 )
 
 // Intercept implements intercept.Interceptor. It refuses operations that take memory while there is
-// too little, and never those that give memory back. p is the pool of messages in progress.
+// too little memory, but never those that give memory back. p is the pool of messages in progress.
 func (p *Pool) Intercept(ctx context.Context, c *intercept.Call) {
 	refused := false
 	switch level := p.gauge.Level(); c.Op {

@@ -11,8 +11,8 @@ import (
 const (
 	// firstGrant is the number of bytes that are taken for a message whose size is not known.
 	firstGrant = 64 << 10
-	// maxLeap is how many times the bytes that have arrived are allocated at once:
-	// the steps are 64 KiB, 1, 18 and 300 MiB, which leaves little garbage.
+	// maxLeap bounds each new buffer, as a multiple of the bytes that have arrived: the steps are 64
+	// KiB, 1, 18 and 300 MiB, which leaves little garbage.
 	maxLeap = 17
 )
 
@@ -29,7 +29,7 @@ type Arrival struct {
 	Size     int64                 // bytes, as the sender says; negative if it does not
 	Limit    int64                 // bytes
 	Buffer   []byte                // to be used if the message fits; may be nil
-	Control  bool                  // it may give memory back: one of at most 64 KiB is read from Tight on, too
+	Control  bool                  // it may give memory back: if it has at most 64 KiB, it is read from Tight on, too
 
 	// Inspect, if not nil, gets the start of a message of more than 64 KiB, and returns a limit
 	// that replaces Limit.
@@ -150,7 +150,7 @@ func (g *gathering) extend(ctx context.Context, have int64) error {
 	if g.Size > have {
 		size = g.Size
 	}
-	if have <= firstGrant { // that is little enough to wait with
+	if have <= firstGrant { // little enough to hold while waiting
 		if err := g.share.Await(ctx, size-have); err != nil {
 			return err
 		}

@@ -17,8 +17,8 @@ type Level int32
 const (
 	Normal Level = iota
 	Raised       // more than half is used; nothing is refused
-	Tight        // policies that recently sent much are refused sends, schedules, deposits and creations
-	Full         // namespaces that recently sent more than a little are refused these, and everybody peeks, streams and taps
+	Tight        // sends, schedules, deposits and creations are refused to policies that recently sent much
+	Full         // these are refused to namespaces that recently sent more than a little; peeks, streams and taps to everybody
 )
 
 // String returns the name of the level, as in /health and metrics.
@@ -77,9 +77,9 @@ func (g *Gauge) Set(to Level) {
 	}
 }
 
-// SetRoom sets how many bytes the process may still use until Full begins, as measured last. What is
-// in progress may not be part of the measurement yet, so new work that would exceed the room together
-// with it is refused as at Full.
+// SetRoom sets how many bytes the process may still use until Full begins, as measured last. This
+// measurement may not include work in progress yet, so new work is refused as at Full if, together
+// with the work in progress, it would exceed the room.
 func (g *Gauge) SetRoom(n int64) { g.room.Store(max(n, 1)) }
 
 // lacks reports whether the process has no room for n bytes.

@@ -74,16 +74,16 @@ type Pool struct {
 	mu      sync.Mutex
 	held    int64
 	refused int64
-	latest  time.Time // when somebody was refused last
+	latest  time.Time // when a client was refused last
 	groups  map[Who]*group
 	evicted map[*Share]func() // closes the holder of each share that may be closed
 	waiting []*Share          // in the order in which they began to wait
 }
 
-// group is what a namespace or a policy holds.
+// group contains what a namespace or a policy holds.
 type group struct {
 	held   int64
-	flow   int64 // taken recently for something that begins
+	flow   int64 // taken recently for new work
 	shares int
 }
 
@@ -142,7 +142,7 @@ type Share struct {
 	namespace *group
 	policy    *group
 	held      int64
-	wants     int64 // the number it waits for; 0: it does not wait
+	wants     int64 // the number that the share waits for; 0: it does not wait
 }
 
 // Share returns a share for a client without a proven identity. The caller must close it. When Take
@@ -262,10 +262,11 @@ func (s *Share) Credit(used, receivers int) (bytes int, waits bool) {
 }
 
 // Take takes n bytes for new work, and reports whether it has succeeded. It fails while the level
-// closes the pool. At the level below it also fails if the share's policy has recently taken much.
+// closes the pool. At the level below, Take also fails if the share's policy has recently taken
+// much.
 func (s *Share) Take(n int64) bool { return s.take(n, true) }
 
-// take is Take; with begins false it ignores the level.
+// take does the same as Take; if begins is false, it ignores the level.
 func (s *Share) take(n int64, begins bool) bool {
 	p := s.pool
 	p.mu.Lock()
@@ -282,8 +283,9 @@ func (s *Share) take(n int64, begins bool) bool {
 	return true
 }
 
-// flowPart: at Tight, a policy may recently have taken one flowPart-th of the pool, with what it takes now.
-// At Full, a whole namespace may have taken one littlePart-th, so that it goes on if others have filled the memory.
+// flowPart: at Tight, a policy may recently have taken one flowPart-th of the pool, with what it
+// takes now. At Full, a whole namespace may have taken one littlePart-th, so that it can continue
+// if others have filled the memory.
 const flowPart, littlePart = 16, 64
 
 // refuses reports whether the level refuses new work that takes n: it closes the pool, or the policy or namespace
@@ -325,7 +327,8 @@ func (s *Share) IsRefused(n int64) bool {
 // Fits reports whether an empty share could take n of an unused pool. If not, waiting is useless.
 func (s *Share) Fits(n int64) bool { return n <= s.pool.limit-n }
 
-// Evictable sets the function that closes the share's holder when memory is full. It must not block.
+// Evictable sets the function that closes the share's holder when memory is full. evict must not
+// block.
 func (s *Share) Evictable(evict func()) {
 	s.pool.mu.Lock()
 	defer s.pool.mu.Unlock()
@@ -335,8 +338,8 @@ func (s *Share) Evictable(evict func()) {
 	s.pool.evicted[s] = evict
 }
 
-// Evict closes the holder of the largest share of the policy that holds most, among the evictable shares that
-// hold more than floor. It reports false if there is none.
+// Evict closes the holder of the largest share of the policy that holds most, among the evictable
+// shares that hold more than floor. Evict returns false if there is none.
 func (p *Pool) Evict() bool {
 	p.mu.Lock()
 	var most *Share

@@ -37,7 +37,7 @@ func (r *Rules) Intercept(ctx context.Context, c *intercept.Call) {
 	}
 }
 
-// each does a part of a call for each element alone.
+// each carries out a part of a call separately for each element.
 func each[E, A any](asked *[]E, answered *[]A, one func()) {
 	all, answers := *asked, make([]A, len(*asked))
 	for i := range all {
@@ -57,7 +57,7 @@ func once(f func(error)) func(error) {
 	return func(err error) { o.Do(func() { f(err) }) }
 }
 
-// policyOf is the policy of the first claim of an identity.
+// policyOf returns the policy of the first claim of an identity.
 func policyOf(id core.Identity) string {
 	if len(id) == 0 {
 		return ""
@@ -65,9 +65,9 @@ func policyOf(id core.Identity) string {
 	return id[0].Policy
 }
 
-// about is the operation of a call, and its message, if it has one. The operation is "", which no
-// rule matches, for operations that this package does not list, and for cancellations and session
-// states in a transaction.
+// about returns the operation of a call, and its message, if it has one. The operation is "", which
+// no rule matches, for operations that this package does not list, and for cancellations and
+// session states in a transaction.
 func about(c *intercept.Call) (op Operation, m *core.Message) {
 	switch {
 	case c.Op == intercept.Settle && len(c.Settlements) > 0:

@@ -16,7 +16,7 @@ const settleTimeout = 10 * time.Second
 // deliveries passes messages on to one receiver; on the way they meet rules.
 type deliveries struct {
 	rules     *Rules
-	ctx       context.Context // has the connection
+	ctx       context.Context // contains the connection, for Drop and Cut
 	policy    string
 	address   core.Address
 	link      *intercept.Link
@@ -26,7 +26,7 @@ type deliveries struct {
 
 	mu     sync.Mutex // one forward at a time
 	held   []core.Delivery
-	late   *time.Timer // delivers those held if no other message comes first
+	late   *time.Timer // delivers held if no other message comes first
 	closed bool
 }
 

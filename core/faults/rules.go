@@ -18,7 +18,7 @@ import (
 // Status is a rule and its state at this gateway.
 type Status struct {
 	Rule
-	Matched int // operations that it was about, including those that passed
+	Matched int // operations that the rule was about, including those that passed
 	Met     int
 	Ends    time.Time // by the store's clock
 }
@@ -41,7 +41,7 @@ type Rules struct {
 	mu    sync.Mutex // held to replace known
 }
 
-// copied is the rules as they were in a text. It is replaced when that has changed.
+// copied contains the rules of a text. It is replaced when the text has changed.
 type copied struct {
 	text  string
 	rules []*active
@@ -57,7 +57,7 @@ type active struct {
 	counted      time.Time
 }
 
-// New returns the rules in a book. They end by the clock now.
+// New returns the rules in a book. They end by the time that the function now returns.
 func New(book Book, now func() time.Time) *Rules {
 	r := &Rules{book: book, now: now}
 	r.known.Store(&copied{})
@@ -303,13 +303,13 @@ func newEntry(rule Rule, now time.Time) entry {
 	return entry{rule, core.NewIncarnation(), now.Add(rule.Life)}
 }
 
-// text is the set in the form that parse reads.
+// text returns the set in the form that parse reads.
 func (s *set) text() (string, error) {
 	raw, err := json.Marshal(s)
 	return string(raw), err
 }
 
-// index is where the rule of a name is, -1 if there is none.
+// index returns the index of the rule with that name, or -1 if there is none.
 func (s *set) index(name string) int {
 	return slices.IndexFunc(s.Rules, func(e entry) bool { return e.Name == name })
 }
@@ -319,7 +319,7 @@ func (s *set) expire(now time.Time) {
 	s.Rules = slices.DeleteFunc(s.Rules, func(e entry) bool { return now.After(e.Ends) })
 }
 
-// add is Add without the lock.
+// add does the same as Add, without the lock.
 func (s *set) add(rule Rule, now time.Time) (entry, error) {
 	if err := rule.check(); err != nil {
 		return entry{}, err

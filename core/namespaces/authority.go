@@ -18,7 +18,7 @@ func (d *Directory) Token(ctx context.Context, hosts []string, token, audience s
 		return m.record.Load().authority.Token(ctx, hosts, token, audience)
 	}
 	s, web, err := auth.ParseSignature(token)
-	if web || err != nil { // it names no policy
+	if web || err != nil { // the token names no policy
 		m, _, _ := d.decide(credentials{hosts: hosts})
 		return d.granted(ctx)(authorize(m))
 	}
@@ -41,7 +41,8 @@ func (d *Directory) Key(ctx context.Context, hosts []string, policy, key string)
 	return d.granted(ctx)(d.prove(ctx, credentials{hosts, policy, fits, grant}))
 }
 
-// granted passes a proven identity to the Grant function of what serves its namespace, if that has one.
+// granted passes the grant of a proven identity to the Grant function of its namespace, if there is
+// one.
 func (d *Directory) granted(ctx context.Context) func(core.Grant, error) (core.Grant, error) {
 	return func(g core.Grant, err error) (core.Grant, error) {
 		if err != nil {
@@ -78,14 +79,15 @@ func (d *Directory) Within(ctx context.Context, g core.Grant, namespace string) 
 
 // credentials are what a peer proves its identity with.
 type credentials struct {
-	hosts     []string // names by which it has called the gateway, the most specific first
+	hosts     []string // names by which the peer has called the gateway, the most specific first
 	policy    string
 	fits      func(*member) bool // reports whether a key of that policy in the namespace fits
 	authorize func(*member) (core.Grant, error)
 }
 
 // prove checks a client's credentials with the namespace that they belong to. If no known policy
-// fits, another gateway may have just created the namespace or the key: then the registry is read.
+// fits, another gateway may have just created the namespace or the key, so prove then reads the
+// registry.
 func (d *Directory) prove(ctx context.Context, c credentials) (core.Grant, error) {
 	m, version, err := d.decide(c)
 	if err != nil {
@@ -161,8 +163,9 @@ func (d *Directory) membersByPolicy(policy string, from, to int) []*member {
 // for a while takes long to find.
 const recentlyUsed = 16
 
-// searchesPerSecond is the number of namespaces beyond the recently used ones that are tried without success
-// each second, for all peers together. Each takes two hashes, a few microseconds.
+// searchesPerSecond is the number of namespaces beyond the recently used ones that are tried
+// without success each second, for all peers together. Each try takes two hashes, a few
+// microseconds.
 const searchesPerSecond = 10_000
 
 // searches limits how many failed look-ups of keys the gateway makes for peers that do not name
@@ -188,7 +191,8 @@ func (s *searches) take(n int) bool {
 	return true
 }
 
-// give returns what a successful search has taken: a client with a valid key costs nothing.
+// give returns to the budget what a successful search has taken: a client with a valid key costs
+// nothing.
 func (s *searches) give(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

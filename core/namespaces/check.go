@@ -155,8 +155,8 @@ func HostsOf(n *core.Namespace) []string {
 	return all
 }
 
-// foldHost is the host in a name by which a peer has called the gateway, which may have a scheme, a
-// port and a path, in lower case.
+// foldHost returns the host, in lower case, of a name by which a peer has called the gateway. The
+// name may have a scheme, a port and a path.
 func foldHost(called string) string {
 	if _, rest, ok := strings.Cut(called, "://"); ok {
 		called = rest

@@ -81,7 +81,7 @@ type Directory struct {
 	closed   bool
 	byID     map[string]*member
 	byName   map[string]*member   // folded
-	byHost   map[string]*member   // as foldHost has it
+	byHost   map[string]*member   // as foldHost returns it
 	byPolicy map[string][]*member // by the policy's name, without own; see recentlyUsed
 	version  uint64               // of the namespaces known; each change increments it
 	losses   uint64               // how often something was found deleted
@@ -184,7 +184,7 @@ func (d *Directory) goOpen(f func()) bool {
 	return true
 }
 
-// enter adds m and returns it, unless another namespace has its name: then it returns that one.
+// enter adds m and returns it. If another namespace has its name, enter returns that one instead.
 func (d *Directory) enter(m *member) *member {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -284,20 +284,20 @@ func (d *Directory) remove(m *member) {
 	}
 }
 
-// gone is the refusal for peers of a deleted namespace.
+// gone returns the refusal for peers of a deleted namespace.
 func gone(name string) error {
 	return core.Refuse(core.NotFound, "The namespace '%s' was deleted.", name)
 }
 
-// named is the namespace of that name, or nil.
+// named returns the namespace of that name, or nil.
 func (d *Directory) named(name string) *member {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return d.byName[core.FoldName(name)]
 }
 
-// of returns the namespace of a peer. For the nil Identity it is the gateway's own, where it has no
-// rights.
+// of returns the namespace of a peer. For the nil Identity, which has no rights, it is the
+// gateway's own.
 func (d *Directory) of(id core.Identity) (*member, error) {
 	if len(id) == 0 {
 		return d.own, nil

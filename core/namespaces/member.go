@@ -19,7 +19,7 @@ type member struct {
 	opened atomic.Pointer[Served] // nil until a client asks for it
 
 	mu          sync.Mutex
-	ended       error // why it admits nothing any more
+	ended       error // why the namespace admits nothing any more
 	connections map[*connection]struct{}
 }
 

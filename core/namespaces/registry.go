@@ -135,13 +135,13 @@ func (d *Directory) read(ctx context.Context, name string) error {
 		d.remove(before)
 	default:
 		d.mu.Lock()
-		d.losses++ // another reader may have seen it before, and apply it later
+		d.losses++ // another reader may have read the namespace before, and apply it later
 		d.mu.Unlock()
 	}
 	return nil
 }
 
-// lost is how often something was found deleted.
+// lost returns how often something was found deleted.
 func (d *Directory) lost() uint64 {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
