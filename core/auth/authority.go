@@ -92,8 +92,8 @@ func (a *Authority) Token(ctx context.Context, _ []string, token, audience strin
 	return grant, nil
 }
 
-// certified returns the grant of the first policy for a client's certificate. It ends with the
-// certificate.
+// certified returns the grant of the first policy for a client's certificate. The grant expires
+// with the certificate.
 func (a *Authority) certified(c *x509.Certificate) (core.Grant, error) {
 	names := NamesOf(c)
 	for _, p := range a.o.Policies {
@@ -125,7 +125,7 @@ func NamesOf(c *x509.Certificate) (names []string) {
 // Signature is a shared access signature that is parsed but not verified.
 type Signature struct{ sas sas }
 
-// ParseSignature parses a token. web reports that it is a JSON web token instead, which has no
+// ParseSignature parses a token. web reports whether it is a JSON web token instead, which has no
 // policy.
 func ParseSignature(token string) (s Signature, web bool, err error) {
 	if _, web := cutWebToken(token); web {
@@ -135,10 +135,10 @@ func ParseSignature(token string) (s Signature, web bool, err error) {
 	return Signature{read}, false, err
 }
 
-// Policy is the name of the policy in the token.
+// Policy returns the name of the policy in the token.
 func (s *Signature) Policy() string { return s.sas.policy }
 
-// Resource is the resource in the token, in the form that its creator has chosen.
+// Resource returns the resource in the token, in the form that the token's creator has chosen.
 func (s *Signature) Resource() string { return s.sas.resource }
 
 // SignedBy reports whether a key of one of the policies has made the signature. It does not check
@@ -147,8 +147,8 @@ func (s *Signature) SignedBy(policies []core.AccessRule) bool {
 	return s.sas.signedBy(policies) != 0
 }
 
-// cutWebToken returns the JSON web token in a peer's token, if it is one. RFC 6750 §2.1 has "Bearer
-// " in front of it; SDKs also leave that out.
+// cutWebToken returns the JSON web token in a peer's token, if it is one. RFC 6750 §2.1 puts
+// "Bearer " in front of it; SDKs may omit this.
 func cutWebToken(token string) (string, bool) {
 	token = strings.TrimSpace(token)
 	if scheme, rest, ok := strings.Cut(token, " "); ok && strings.EqualFold(scheme, "Bearer") {
@@ -185,7 +185,7 @@ func sameKey(given [sha256.Size]byte, key string) bool {
 
 // verify finds the policy that the token names and whose key made its signature: a policy of the
 // namespace, or of the entity that the resource names or belongs to. A refusal does not say whether
-// a policy of that name exists: it would reveal namespaces and entities.
+// a policy of that name exists: this would reveal namespaces and entities.
 func (a *Authority) verify(ctx context.Context, s sas, resource string) (core.Grant, error) {
 	grant := core.Grant{Namespace: a.o.Namespace, NamespaceID: a.o.NamespaceID, Policy: s.policy, Scope: resource}
 	if grant.Rights = s.signedBy(a.o.Policies); grant.Rights != 0 {
@@ -203,7 +203,8 @@ func (a *Authority) verify(ctx context.Context, s sas, resource string) (core.Gr
 }
 
 // entityRules returns the rules of the entity of that name. HTTP clients sign the URL that they
-// call, so if there is no such entity, it removes the last segment "messages" from the name.
+// call, so if there is no such entity, entityRules removes the last segment "messages" from the
+// name.
 func (a *Authority) entityRules(ctx context.Context, name string) ([]core.AccessRule, error) {
 	if a.o.Entities == nil || name == "" || strings.HasPrefix(name, "$") {
 		return nil, nil
@@ -266,7 +267,7 @@ func (a *Authority) resource(signed string) (path, host string, err error) {
 }
 
 // checkHost refuses a verified token for the whole namespace if its host is unknown and is the name
-// of an entity: its creator has omitted the host.
+// of an entity: the token's creator has omitted the host.
 func (a *Authority) checkHost(ctx context.Context, signed, path, host string) error {
 	if path != "" || a.o.Entities == nil || strings.Contains(host, ".") || a.isHost(host) {
 		return nil

@@ -102,7 +102,7 @@ func (s *sas) signedBy(policies []core.AccessRule) core.Right {
 	return 0
 }
 
-// sign is HMAC-SHA256 with the key's UTF-8 bytes: the key is not decoded.
+// sign returns the HMAC-SHA256 of text with the key's UTF-8 bytes: the key is not decoded.
 func sign(key, text string) (mac [sha256.Size]byte) {
 	h := hmac.New(sha256.New, []byte(key))
 	_, _ = h.Write([]byte(text)) // a hash never fails

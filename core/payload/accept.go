@@ -74,7 +74,7 @@ func parseRange(item string) (r mediaRange, ok bool) {
 	return r, true
 }
 
-// specificity is higher where fewer types match.
+// specificity returns a number that is higher the fewer types match.
 func (r mediaRange) specificity() int {
 	switch {
 	case r.pattern == "*/*":
@@ -89,8 +89,8 @@ func (r mediaRange) specificity() int {
 // IsAny reports whether all types are accepted equally.
 func (a Accept) IsAny() bool { return len(a.ranges) == 0 }
 
-// quality is the quality of a type: the one of the most specific range that matches it. An unknown
-// type, "", is matched by */* only.
+// quality returns the quality of a type: that of the most specific range that matches the type.
+// Only */* matches an unknown type, "".
 func (a Accept) quality(mediaType string) int {
 	if a.IsAny() {
 		return defaultQuality
@@ -104,8 +104,8 @@ func (a Accept) quality(mediaType string) int {
 	return quality
 }
 
-// mediaType is the type of a content type, in lower case and without
-// parameters; "" if there is none.
+// mediaType returns the type of a content type, in lower case and without parameters; "" if there
+// is none.
 func mediaType(contentType string) string {
 	bare, _, _ := strings.Cut(contentType, ";")
 	bare = strings.ToLower(strings.TrimSpace(bare))
@@ -129,7 +129,7 @@ func isToken(s string) bool {
 
 func isPattern(mediaType string) bool { return strings.Contains(mediaType, "*") }
 
-// matches reports whether a type is what a pattern means: a '*' is any run of characters.
+// matches reports whether a type matches a pattern, in which '*' stands for any characters.
 func matches(pattern, mediaType string) bool {
 	if !isPattern(pattern) {
 		return pattern == mediaType

@@ -42,7 +42,7 @@ func (c *Chain) serving(mediaType string) []int {
 	return serving
 }
 
-// rank says how well a member's types match: 0 is best, 3 not at all.
+// rank returns how well a member's types match: 0 is best, 3 not at all.
 func (n *Named) rank(mediaType string) int {
 	types := n.ContentTypes()
 	rank := 3
@@ -60,7 +60,7 @@ func (n *Named) rank(mediaType string) int {
 	return rank
 }
 
-// errEncoded: payloads with a content encoding are not decoded.
+// errEncoded is the failure for a payload with a content encoding, which is not decoded.
 var errEncoded = errors.New("the payload has a content encoding")
 
 // Enter takes memory for the decoded body of a message until leave is called, and waits for it. Body
@@ -193,7 +193,7 @@ func (c *Chain) convert(ctx context.Context, m *core.Message, a Accept, checked 
 // amqpValueType is the content type of AMQP values and sequences inside the gateway.
 const amqpValueType = "application/x-amqp-value"
 
-// declared is the declared type of a message's body, "" if there is none.
+// declared returns the declared type of a message's body, "" if there is none.
 func declared(m *core.Message) string {
 	if m.Body.Kind == core.BodyData || m.Body.Kind == core.BodyDataSections {
 		return mediaType(m.ContentType)
@@ -212,7 +212,7 @@ type target struct {
 	contentType string
 }
 
-// targets are the types that are preferred to the declared one, the best first.
+// targets returns the types that are preferred to the declared one, the best first.
 func (c *Chain) targets(a Accept, declared string) []target {
 	if a.IsAny() {
 		return nil
@@ -240,7 +240,7 @@ func (c *Chain) targets(a Accept, declared string) []target {
 	return all
 }
 
-// withBody is the message with another body.
+// withBody returns the message with another body.
 func withBody(m *core.Message, payload []byte, contentType string) *core.Message {
 	changed := *m
 	changed.ContentType, changed.ContentEncoding = contentType, ""
@@ -249,7 +249,8 @@ func withBody(m *core.Message, payload []byte, contentType string) *core.Message
 	return &changed
 }
 
-// describe are the properties of a dead letter that could not be decoded. The broker shortens them.
+// describe returns the properties of a dead letter that could not be decoded. The broker shortens
+// them.
 func describe(u *core.Undecodable) core.Properties {
 	p, err := core.NewProperties(
 		core.Property{Key: core.PropertyDeadLetterReason, Value: core.ReasonDeserializationFailed},

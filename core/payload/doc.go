@@ -11,20 +11,19 @@
 //
 // # Transcoding
 //
-// A Transcoder is an interceptor that gives receivers what they accept. A body
-// is rewritten only if the receiver prefers another content type to the one
-// that it has and a serializer writes that one; then it is a data body of the
-// new content type. Everything else stays as it is, byte for byte; so does a
-// payload that cannot be read, or that cannot be written in any type accepted. Under
-// receive-and-delete a message is removed once it is rewritten.
+// A Transcoder is an interceptor that gives receivers what they accept. A body is rewritten only if
+// the receiver prefers another content type to the body's, and a serializer writes that other type.
+// The body then becomes a data body of the new content type. Everything else stays as it is, byte
+// for byte; so does a payload that cannot be read, or cannot be written in any accepted type. Under
+// receive-and-delete, a message is removed after it was rewritten.
 //
 // # Entities with a chain
 //
 // An entity with a chain of its own promises that receivers can read what they get. Every message
 // that is received from it is decoded first, even if it is not transcoded, and one that no
 // serializer of the chain can decode is dead-lettered with the reason DeserializationFailed and a
-// description of what was tried, in order. That counts as no delivery and uses no credit. While a
-// serializer is Busy its message waits, locked, and then is released without counting the delivery.
-// Dead-letter queues, deferred messages and peeking never dead-letter: there such payloads are
-// delivered as they are.
+// description of what was tried, in order. This is not counted as a delivery and uses no credit. If
+// a serializer is Busy, its message waits, locked, and is at last released without a failed
+// delivery. Dead-letter queues, deferred messages and peeking never dead-letter: there such
+// payloads are delivered as they are.
 package payload

@@ -42,7 +42,7 @@ type job struct {
 func (t *Transcoder) receive(p plan, c *intercept.Call) {
 	o := c.Options
 	r := &receiver{t: t, plan: p, link: c.Link, address: c.Address, bridge: o.Deliver, deletes: o.Mode == core.ReceiveAndDelete}
-	r.inSession = c.Op == intercept.AcceptSession && o.Sharing == core.Exclusive && o.TakeOver.IsZero() // otherwise the session may continue without it
+	r.inSession = c.Op == intercept.AcceptSession && o.Sharing == core.Exclusive && o.TakeOver.IsZero() // otherwise the session may continue without this receiver
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	o.Deliver, o.Accept, o.Mode = r.deliver, "", core.PeekLock
 	c.Link.Keep(t, r)

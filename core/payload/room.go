@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	// smallBody is the number of bytes up to which a body takes no room: it is decoded and forgotten
-	// before many others are.
+	// smallBody is the number of bytes up to which a body takes no room: such a body is decoded and
+	// discarded before many others are decoded.
 	smallBody = 64 << 10
-	// growth is how many times the memory of a body its decoded form takes at most: JSON's "1," is
-	// an element of 16 bytes of a list that doubles while it grows.
+	// growth is the maximum memory of a decoded body, as a multiple of the body's: JSON's "1," is an
+	// element of 16 bytes of a list that doubles while it grows.
 	growth = 16
 )
 

@@ -82,7 +82,7 @@ func (t *Transcoder) Intercept(ctx context.Context, c *intercept.Call) {
 	case intercept.Peek, intercept.ReceiveDeferred:
 		c.Next(ctx)
 		p, ok := t.plan(c.Address, "")
-		if c.Link != nil { // it is of a session
+		if c.Link != nil { // the link is a session
 			var r *receiver
 			if r, ok = c.Link.Kept(t).(*receiver); ok {
 				p = r.plan

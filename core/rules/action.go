@@ -26,7 +26,7 @@ func parseAction(sql string, parameters core.Properties, n *names) ([]statement,
 	p := newParser(sql, parameters, n)
 	var list []statement
 	for p.err == nil {
-		for p.take(";") || p.take(",") { // as many as there are
+		for p.take(";") || p.take(",") { // any number of separators
 		}
 		if p.token.kind == tokenEnd && len(list) > 0 {
 			break
@@ -93,7 +93,7 @@ func (st statement) check() error {
 	return nil
 }
 
-// fault is why the statement's target, which is a system property, refused a value.
+// fault returns why the statement's target, which is a system property, refused a value.
 func (st statement) fault(err error) *fault {
 	return faultAt(st.at, "sys.%s: %v", st.target.system.name, err)
 }
@@ -127,8 +127,7 @@ func (st statement) run(s *scope) error {
 	return nil
 }
 
-// runAction applies an action to a copy of m that shares its body. What it costs is
-// added to work.
+// runAction applies an action to a copy of m that shares its body. It adds its cost to work.
 func runAction(name string, action []statement, m *core.Message, f Facts, work *int) (*core.Message, error) {
 	copied := *m
 	s := open(&copied, f, &names{})

@@ -12,8 +12,8 @@ import (
 // its body.
 const maxText = core.MaxHeaderBytes
 
-// calculate answers a op b, where op is one of + - * / %. Operands that are
-// unknown, or that op is not defined for, make it unknown.
+// calculate returns the value of a op b, where op is one of + - * / %. The value is unknown if an
+// operand is unknown, or if op is not defined for the operands.
 func calculate(op byte, a, b datum) (datum, error) {
 	if a.isUnknown() || b.isUnknown() {
 		return datum{}, nil
@@ -84,7 +84,7 @@ func calculateReals(op byte, a, b float64) float64 {
 	}
 }
 
-// concatenate joins two texts, or a text and what else can be written as one.
+// concatenate joins two texts, or a text and a value that can be written as text.
 func concatenate(a, b datum) (datum, error) {
 	s, ok := a.render()
 	t, ok2 := b.render()
@@ -97,7 +97,7 @@ func concatenate(a, b datum) (datum, error) {
 	return textOf(s + t), nil
 }
 
-// negate answers -d; unknown if d is not a number.
+// negate returns -d; unknown if d is not a number.
 func negate(d datum) (datum, error) {
 	if d.isUnknown() {
 		return datum{}, nil

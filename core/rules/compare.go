@@ -37,7 +37,7 @@ func (r relation) holds(c int) bool {
 	}
 }
 
-// compare answers a r b: Unknown if one of them is, or if they do not compare.
+// compare returns the truth of a r b: Unknown if a or b is unknown, or if they cannot be compared.
 func compare(r relation, a, b datum) Truth {
 	if a.isUnknown() || b.isUnknown() {
 		return Unknown
@@ -135,8 +135,8 @@ func compareWithReal(n datum, f float64) int {
 	return c
 }
 
-// same is the equality of correlation filters: a value, even null, of the same
-// family with the same value. All numbers are one family.
+// same reports whether two values are equal in a correlation filter: of the same family, with the
+// same value. All numbers are one family, and null equals null.
 func same(a, b datum) bool {
 	switch {
 	case a.kind == integer && b.kind == integer:

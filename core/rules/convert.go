@@ -87,8 +87,8 @@ func appendDescriptor(dst []byte, symbol string) []byte {
 	return value.AppendSymbol(append(dst, described), symbol)
 }
 
-// encodeAs appends a value as a value of the type that the encoded value old
-// has. ok is false, and nothing appended, if it cannot be one.
+// encodeAs appends a value as a value of the type that the encoded value old has. ok is false, and
+// nothing is appended, if d cannot have this type.
 func (d datum) encodeAs(dst, old []byte) (out []byte, ok bool) {
 	kind := value.KindOf(old)
 	switch kind {

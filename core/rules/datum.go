@@ -30,8 +30,7 @@ const (
 	opaque              // text holds the encoding: lists, maps, arrays, unknown descriptors
 )
 
-// datum is a value while it is computed with. It may alias the message it
-// comes from, which does not change.
+// datum is a value in a computation. It may alias the message it comes from, which does not change.
 type datum struct {
 	kind kind
 	num  uint64
@@ -79,7 +78,7 @@ func unsignedOf(n uint64) datum {
 	return datum{kind: integer, num: n}
 }
 
-// setInstantOf is the instant, null if it is zero.
+// setInstantOf returns the instant, null if it is zero.
 func setInstantOf(t time.Time) datum {
 	if t.IsZero() {
 		return datum{kind: null}
@@ -87,7 +86,7 @@ func setInstantOf(t time.Time) datum {
 	return instantOf(t.Unix()*ticksPerSecond + int64(t.Nanosecond())/int64(tick))
 }
 
-// setSpanOf is the duration, null if it is zero.
+// setSpanOf returns the duration, null if it is zero.
 func setSpanOf(d time.Duration) datum {
 	switch {
 	case d == 0:
@@ -174,7 +173,7 @@ func decode(raw []byte) datum {
 	return decodeRare(raw)
 }
 
-// decodeRare reads the types for which a detour does not matter.
+// decodeRare decodes the other, rare types by way of value.Decode.
 func decodeRare(raw []byte) datum {
 	v, _, err := value.Decode(raw, value.Limits{})
 	if err != nil {

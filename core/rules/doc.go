@@ -1,4 +1,4 @@
-// Package rules decides what of a topic's messages each subscription gets. A
+// Package rules decides which of a topic's messages each subscription gets. A
 // rule is compiled once and evaluated for many messages; the rules of all
 // subscriptions of a topic make a Set, which finds the matching ones together.
 //
@@ -6,7 +6,7 @@
 // of some properties are equal), or true or false. Only an answer of True is a
 // match. Actions are SET and REMOVE statements.
 //
-// Messages are looked at in their encoded form. A Set decodes those properties
+// Messages are read in their encoded form. A Set decodes those properties
 // that some filter names, each once for all filters, and allocates nothing.
 // Filters that need equality, which are all correlation filters and the SQL
 // conditions that are a conjunction with "property = constant" in it, are found
@@ -17,7 +17,7 @@
 // # Names
 //
 // Names of user and system properties compare without regard to case, in SQL
-// as in correlation filters; of several keys that differ only in case the first
+// as in correlation filters; of several keys that differ only in case, the first
 // counts. A name without a scope is a user property. sys.Subject is sys.Label.
 //
 // # Values
@@ -90,11 +90,11 @@
 //
 // # Actions
 //
-// A copy gets the user property RuleName, then the statements run in order and see what those
-// before did. SET keeps the type of a property that exists, if the value can have that type: the
-// text '5' becomes an int if the property was an int, and 5 becomes a text if it was a text. Else
-// the property gets the type of the property that it is copied from, or long, double, string,
-// boolean, uuid, timestamp or TimeSpan. To set a property to NULL or Unknown removes it.
+// A copy gets the user property RuleName. Then the statements run in order, and each sees what the
+// earlier ones did. SET keeps the type of a property that exists, if the value can have that type:
+// the text '5' becomes an int if the property was an int, and 5 becomes a text if it was a text.
+// Otherwise the property gets the type of the property that it is copied from, or long, double,
+// string, boolean, uuid, timestamp or TimeSpan. To set a property to NULL or Unknown removes it.
 // sys.ScheduledEnqueueTimeUtc and sys.ForcePersistence can be set without effect; other system
 // properties that only the broker sets are refused. A copy whose session id and partition key
 // differ, whose ids are too long, or whose properties outgrow a message, is an error.

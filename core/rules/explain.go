@@ -192,7 +192,7 @@ func typeOf(raw []byte) string {
 	return value.KindDescribed.String()
 }
 
-// quoted shows a text as SQL writes it, the beginning of a long one.
+// quoted returns a text as SQL writes it, or the beginning of a long text.
 func quoted(s string) string {
 	return "'" + strings.ReplaceAll(clipped(s), "'", "''") + "'"
 }

@@ -106,13 +106,13 @@ func (c *calculation) compute(s *scope) (datum, error) {
 		return negate(c.right.eval(s))
 	}
 	left, right := c.left.eval(s), c.right.eval(s)
-	if !s.spend(c.at, 2*(len(left.text)+len(right.text))) { // what joining copies
+	if !s.spend(c.at, 2*(len(left.text)+len(right.text))) { // for the bytes that joining copies
 		return datum{}, errWork
 	}
 	return calculate(c.operator, left, right)
 }
 
-// fallible: sums overflow, divisors are zero.
+// fallible returns true: sums can overflow, and divisors can be zero.
 func (*calculation) fallible() bool { return true }
 
 // positive is +expression: the value of a number, unknown for all else.
@@ -135,7 +135,7 @@ const (
 	True    Truth = 1
 )
 
-// truthOf is the answer of a plain condition.
+// truthOf returns the answer of a plain condition.
 func truthOf(b bool) Truth {
 	if b {
 		return True
@@ -152,7 +152,7 @@ func (t Truth) And(o Truth) Truth { return min(t, o) }
 // Or returns True if one of the two is True, otherwise Unknown if one of the two is Unknown.
 func (t Truth) Or(o Truth) Truth { return max(t, o) }
 
-// String is TRUE, FALSE or UNKNOWN.
+// String returns TRUE, FALSE or UNKNOWN.
 func (t Truth) String() string {
 	switch {
 	case t > 0:

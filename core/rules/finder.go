@@ -17,8 +17,8 @@ type finder struct {
 // places of _ match. Bytes that are no UTF-8 are such characters, too.
 const invalid rune = -1
 
-// newFinder makes the finder of the pieces, without what the first skips. The first
-// has literal text.
+// newFinder makes the finder of the pieces, without the skip of the first one, which must have
+// literal text.
 func newFinder(pieces []piece) *finder {
 	length := utf8.RuneCountInString(pieces[0].literal)
 	for _, p := range pieces[1:] {

@@ -88,7 +88,7 @@ type lexer struct {
 	at  int
 }
 
-// next returns the next token, again and again tokenEnd at the end.
+// next returns the next token. At the end of the text, each call returns tokenEnd.
 func (l *lexer) next() (token, error) {
 	rest := strings.TrimLeftFunc(l.sql[l.at:], unicode.IsSpace)
 	l.at = len(l.sql) - len(rest)
@@ -129,7 +129,7 @@ func (l *lexer) cut(kind tokenKind, n int) token {
 	return t
 }
 
-// wordLength is the length of the name at the start of s.
+// wordLength returns the length of the name at the start of s.
 func wordLength(s string) int {
 	n := strings.IndexFunc(s, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 	if n < 0 {
@@ -192,7 +192,7 @@ func (l *lexer) numeral() (token, error) {
 	return t, nil
 }
 
-// digits is the number of digits at the start of s.
+// digits returns the number of digits at the start of s.
 func digits(s string) int {
 	n := 0
 	for n < len(s) && isDigit(rune(s[n])) {
@@ -201,7 +201,7 @@ func digits(s string) int {
 	return n
 }
 
-// exponentLength is the length of an exponent such as E5 or e-2 at the start of s, 0 if there is none.
+// exponentLength returns the length of an exponent such as E5 or e-2 at the start of s, or 0.
 func exponentLength(s string) int {
 	if s == "" || s[0] != 'e' && s[0] != 'E' {
 		return 0

@@ -10,14 +10,13 @@ import (
 
 // pattern is a compiled LIKE pattern: the runs between its % signs.
 //
-// The runs are found one after the other, each at the first place after the one
-// before. That is never worse than a later place, so nothing is tried again. A run
-// with literal text only is found by the search of the standard library, one with
-// _ inside by a finder, in one pass over the text.
+// The runs are found one after the other, each at the first place after the previous run. That is
+// never worse than a later place, so nothing is tried again. A run with literal text only is found
+// by the search of the standard library, one with _ inside by a finder in one pass over the text.
 type pattern struct {
 	runs []run // at least one; the first begins where the text begins, the last ends where it ends
-	// width is the number of words the states of the widest finder have, 0 without any:
-	// matching takes at most length of text × width steps.
+	// width is the number of words in the state of the widest finder, 0 without finders: matching
+	// takes at most length of text × width steps.
 	width int
 	size  int // words of memory that the finders take
 }
@@ -25,8 +24,8 @@ type pattern struct {
 // run is what stands between two % signs.
 type run struct {
 	pieces []piece
-	chars  int     // the length of what it matches
-	finder *finder // of what follows the skip of the first piece; nil if that is one literal
+	chars  int     // the number of characters that the run matches
+	finder *finder // of all after the skip of the first piece; nil if that is one literal
 }
 
 // piece is a number of _ signs and the literal text behind them.
@@ -77,7 +76,7 @@ func compilePattern(s string, escape rune) (*pattern, error) {
 		return nil, errEscape
 	}
 	p.runs = append(p.runs, b.finish())
-	for i := 1; i < len(p.runs)-1; i++ { // the others have their place
+	for i := 1; i < len(p.runs)-1; i++ { // the places of the first and the last run are fixed
 		if r := &p.runs[i]; len(r.pieces) > 1 {
 			r.finder = newFinder(r.pieces)
 			p.width = max(p.width, r.finder.words)
@@ -125,7 +124,7 @@ func (b *runBuilder) finish() run {
 	return r
 }
 
-// cost is what matching s takes at most, as scope.spend counts it.
+// cost returns what matching s takes at most, as scope.spend counts it.
 func (p *pattern) cost(s string) int {
 	if p.width == 0 {
 		return len(s) / 8
@@ -172,7 +171,7 @@ func (r run) cut(s string) (rest string, ok bool) {
 	if len(r.pieces) == 0 {
 		return s, true
 	}
-	// What may be anything is passed over once.
+	// The characters of the skip can be anything: they are passed over once.
 	first := r.pieces[0]
 	if s, ok = skip(s, first.skip); !ok {
 		return "", false
@@ -187,7 +186,7 @@ func (r run) cut(s string) (rest string, ok bool) {
 	return s[n+len(first.literal):], true
 }
 
-// hasSuffix matches the run at the end of s. Its length in characters says where it begins.
+// hasSuffix matches the run at the end of s. The run's length in characters determines the place.
 func (r run) hasSuffix(s string) bool {
 	at := len(s)
 	for range r.chars {

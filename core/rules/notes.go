@@ -115,7 +115,7 @@ func decidingParts(dst []*note, parts []predicate, whole Truth, s *scope, negate
 	return dst
 }
 
-// failing is the note in which the evaluation went wrong first, nil for none.
+// failing returns the note whose evaluation was the first to fail, or nil.
 func failing(c predicate) *note {
 	parts := []predicate(nil)
 	switch c := c.(type) {

@@ -7,8 +7,8 @@ import (
 // maxDepth bounds how deep parentheses, NOT, signs and functions may nest.
 const maxDepth = 64
 
-// parser turns the text of a filter or an action into expressions. The first error sticks: behind it the text
-// has ended, and what is returned does not matter.
+// parser turns the text of a filter or an action into expressions. It keeps the first error. After
+// an error the text counts as ended, and results do not matter.
 type parser struct {
 	lexer      lexer
 	token      token // the next one
@@ -26,7 +26,7 @@ func newParser(sql string, parameters core.Properties, n *names) *parser {
 	return p
 }
 
-// fail ends the text with an error, if there was none.
+// fail ends the text with an error, unless there already was one.
 func (p *parser) fail(err error) {
 	if p.err == nil && err != nil {
 		p.err = err
@@ -57,13 +57,13 @@ func (p *parser) need(word string) {
 	}
 }
 
-// expected fails because the next token is something else. It returns an operand for callers that have none.
+// expected fails because of the next token. It returns an operand for callers that have none.
 func (p *parser) expected(what string) operand {
 	p.fail(faultAt(p.token.at, "expected %s but found %s", what, p.token))
 	return operand{}
 }
 
-// nested runs parse one level deeper.
+// nested calls the function parse, one level deeper.
 func (p *parser) nested(parse func() operand) operand {
 	p.depth++
 	defer func() { p.depth-- }()
@@ -116,7 +116,7 @@ func (p *parser) chain(word string, part func() operand, join func([]predicate) 
 	return conditionAt(first.at, join(parts), parts...)
 }
 
-// conditionAt makes an operand of a condition, which is settled now if its parts are.
+// conditionAt makes an operand of a condition, which is evaluated now if all its parts are settled.
 func conditionAt(at int, c predicate, parts ...predicate) operand {
 	for _, p := range parts {
 		if _, ok := p.(settled); !ok {

@@ -16,7 +16,7 @@ type settled Truth
 func (t settled) truth(*scope) Truth { return Truth(t) }
 func (settled) fallible() bool       { return false }
 
-// impossible is a condition that no message can be asked.
+// impossible is a condition that cannot be evaluated for any message.
 type impossible struct {
 	at  int
 	err error
@@ -204,7 +204,7 @@ func (l *computedLikeness) truth(s *scope) Truth {
 
 func (*computedLikeness) fallible() bool { return true }
 
-// escapeOf is the escape character that a value gives.
+// escapeOf returns the escape character in d, which must be a text of one character.
 func escapeOf(d datum) (rune, error) {
 	c, n := utf8.DecodeRuneInString(d.text)
 	if d.kind != text || d.text == "" || n != len(d.text) {

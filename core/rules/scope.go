@@ -11,15 +11,15 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// names gives each user property that a rule reads a slot, by its folded name: names of properties
-// are compared without regard to case.
+// names assigns a slot to each user property that a rule reads, by the property's folded name:
+// names of properties are compared without regard to case.
 type names struct {
 	bodies bool // fields of the body are read, too
 	slots  map[string]int
 	shapes [32]uint32 // by length mod 32: the first bytes, mod 32, that names of the length have
 }
 
-// fold is the form in which names are compared.
+// fold returns the form in which names are compared.
 func fold(name string) string { return strings.ToLower(name) }
 
 // slot returns the slot of a name, a new one if it has none.
@@ -89,12 +89,12 @@ type scope struct {
 	facts   Facts
 	slots   []datum  // by slot: the user property, absent if there is none
 	filled  []int    // the slots that are not absent
-	places  []int    // by slot of the rule's own names: the slot here; nil: the same
+	places  []int    // by slot of the rule's own names: the slot in this scope; nil: the same slot
 	draft   *draft   // set while an action runs: then user properties are looked up there
 	fault   *fault   // the first thing that went wrong
-	work    int      // what evaluation has cost so far, as spend has it
+	work    int      // what evaluation has cost so far, as spend counts it
 	ended   bool     // Facts.Changed has ended the evaluation
-	served  []uint64 // bits by subscription, set once it has its plain copy; for Set.Match
+	served  []uint64 // bits by subscription, set once the subscription has its plain copy; for Set.Match
 
 	body     any  // the decoded body, if readable
 	readable bool // the body could be decoded
@@ -105,7 +105,7 @@ type scope struct {
 // put each scope on the heap.
 var scopes = sync.Pool{New: func() any { return new(scope) }}
 
-// open looks at a message, at the properties among the names.
+// open returns a scope for a message, with the user properties in n.
 func open(m *core.Message, f Facts, n *names) *scope {
 	s := scopes.Get().(*scope)
 	s.message, s.facts = m, f

@@ -69,7 +69,7 @@ func (s *Set) enter(r *Rule, sub int, covered bool) {
 		if len(r.calls) > 0 {
 			s.note(r.calls)
 		}
-		if r.names.bodies && !s.names.bodies { // Add does not come here: readers do not lock
+		if r.names.bodies && !s.names.bodies { // Add does not run this: readers do not lock
 			s.names.bodies = true
 		}
 		s.add(candidate{r, sub, s.places(r), covered, r.predicate.fallible()})

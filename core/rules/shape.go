@@ -17,8 +17,8 @@ type shape struct {
 	buckets map[uint64][]candidate
 }
 
-// hash combines the message's values. ok is false if it lacks one of the
-// properties: then no filter of the shape matches.
+// hash combines the message's values. ok is false if the message lacks one of the properties: then
+// no filter of the shape matches.
 func (sh *shape) hash(seed maphash.Seed, s *scope) (h uint64, ok bool) {
 	for _, f := range sh.fields {
 		h = combine(h, maphash.String(seed, f.text(s.message)))
@@ -33,7 +33,7 @@ func (sh *shape) hash(seed maphash.Seed, s *scope) (h uint64, ok bool) {
 	return h, true
 }
 
-// equalities are tests that a filter needs to be all true, at most one for each property.
+// equalities are tests that must all be true for a filter to match, at most one for each property.
 type equalities struct {
 	fields     []fieldTest
 	properties []propertyTest
@@ -93,7 +93,7 @@ func (e *equalities) addComparison(property, value expression) {
 
 func (e equalities) isEmpty() bool { return len(e.fields)+len(e.properties) == 0 }
 
-// hash is the hash of a message with these values.
+// hash returns the hash of a message with these values.
 func (e equalities) hash(seed maphash.Seed) (h uint64) {
 	for _, f := range e.fields {
 		h = combine(h, maphash.String(seed, f.text))

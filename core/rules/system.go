@@ -24,20 +24,21 @@ type Facts struct {
 	// plugins.
 	Ask func(Call) (bool, error)
 	// Changed gets each message that an action has made for Match. If it returns false, Match ends,
-	// and its result must not be used. It may be nil, and must not block.
+	// and its result must not be used. Changed may be nil, and must not block.
 	Changed func(*core.Message) bool
 }
 
 // system is a property of the scope sys.
 type system struct {
 	name string
-	// get is its value.
+	// get returns the property's value.
 	get func(*core.Message, *Facts) datum
-	// text is its value if it is a text of the message, "" if it is not set.
+	// text returns the value if it is a text of the message, "" if it is not set.
 	text func(*core.Message) string
-	// field is its bit among the texts that a producer may set to the empty string; 0 if it has none.
+	// field is the property's bit among the texts that a producer may set to the empty string; 0 if it
+	// has none.
 	field core.TextFields
-	// set changes it; nil if an action may not.
+	// set changes the value; nil if an action may not.
 	set func(*core.Message, datum) error
 }
 
@@ -52,7 +53,7 @@ func (p *system) value(m *core.Message, f *Facts) datum {
 	return p.get(m, f)
 }
 
-// unset is the value of what a message does not have while it is published.
+// unset returns the value of a property that a message does not have while it is published.
 func unset(*core.Message, *Facts) datum { return datum{kind: null} }
 
 // ignored is for properties that an action may set without effect on a published copy.
@@ -114,8 +115,8 @@ func expiresAt(m *core.Message, f *Facts) datum {
 	return setInstantOf(f.EnqueuedTime.Add(m.TimeToLive))
 }
 
-// fieldProperty is the property in a field of a message. An action that sets it to an unknown value unsets
-// it.
+// fieldProperty returns the property for a field of a message. An action that sets the property to
+// an unknown value unsets the field.
 func fieldProperty(f *core.MessageField) *system {
 	at, id := f.Text, f.ID
 	text := func(m *core.Message) string { return *at(m) }

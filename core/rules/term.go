@@ -24,7 +24,7 @@ func (p *parser) operations(part func() operand, operators ...string) operand {
 	return left
 }
 
-// computed makes an operand of a calculation, a constant if its values are.
+// computed makes an operand of a calculation, or a constant if all its values are constants.
 func computed(at int, c *calculation, values ...expression) operand {
 	for _, v := range values {
 		if _, ok := v.(constant); !ok {
@@ -32,7 +32,7 @@ func computed(at int, c *calculation, values ...expression) operand {
 		}
 	}
 	d, err := c.compute(&scope{})
-	if err != nil { // it fails for each message
+	if err != nil { // the calculation fails for each message
 		return operand{at: at, value: c}
 	}
 	return operand{at: at, value: constant{d}}
@@ -198,7 +198,7 @@ func (p *parser) function(t token) operand {
 	return o
 }
 
-// named is property(name), the property itself if the name is constant.
+// named returns property(name), or the property itself if the name is constant.
 func (p *parser) named(name expression, at int) expression {
 	c, ok := name.(constant)
 	if !ok {

@@ -112,7 +112,7 @@ func (d decimal) float64() float64 {
 	case "Infinity":
 		return math.Copysign(math.Inf(1), d.sign())
 	}
-	f, _ := strconv.ParseFloat(d.coefficient.String()+"e"+strconv.Itoa(d.exponent), 64) // the error says what the infinity says
+	f, _ := strconv.ParseFloat(d.coefficient.String()+"e"+strconv.Itoa(d.exponent), 64) // an infinity says the same as the error
 	return math.Copysign(f, d.sign())
 }
 

@@ -83,7 +83,8 @@ func buildData(code byte, b []byte) (v any, rest []byte) {
 	return v, rest
 }
 
-// counted splits the data of a compound into its count and its elements. It is not ok if the count is cut short.
+// counted splits the data of a compound into its count and its elements. ok is false if the count
+// is cut short.
 func counted(code byte, data []byte) (n uint64, elements []byte, ok bool) {
 	switch {
 	case code == codeList0:

@@ -121,8 +121,8 @@ func ReadRaw(b []byte) (raw, rest []byte, err error) {
 }
 
 // MapEntries iterates over the encoded map at the start of b. It yields each key that is a string
-// or a symbol, as a string, with its encoded value, and skips other entries. If b is not valid, it
-// ends early without an error. Bytes of a peer must be validated with Skip first.
+// or a symbol, as a string, with its encoded value, and skips other entries. If b is not valid, the
+// iteration ends early without an error. Bytes of a peer must be validated with Skip first.
 func MapEntries(b []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
 		n, entries, _, err := ReadMap(b)

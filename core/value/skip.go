@@ -206,7 +206,7 @@ func Extent(b []byte) (int, bool) {
 	return i, true
 }
 
-// extent is Extent if b has all of the value, else it returns false.
+// extent does the same as Extent, but returns false if b does not have all of the value.
 func extent(b []byte) (int, bool) {
 	n, ok := Extent(b)
 	return n, ok && n <= len(b)

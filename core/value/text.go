@@ -59,8 +59,8 @@ func Text(v any) string {
 	return string(AppendJSON(nil, v))
 }
 
-// describedText is the text of the described values that .NET clients send as
-// properties: TimeSpan, Uri and DateTimeOffset.
+// describedText returns the text of the described values that .NET clients send as properties:
+// TimeSpan, Uri and DateTimeOffset.
 func describedText(d Described) (string, bool) {
 	descriptor, ok := d.Descriptor.(Symbol)
 	if !ok {
