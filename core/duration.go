@@ -52,8 +52,8 @@ func ParseDuration(s string) (time.Duration, error) {
 	return DurationOfTicks(ticks), nil
 }
 
-// ParseTicks is ParseDuration in ticks of .NET, which allow durations that are a hundred times as
-// long, and negative ones. A duration longer than .NET's longest TimeSpan becomes that TimeSpan.
+// ParseTicks parses a duration into ticks of .NET, which allow durations that are a hundred times
+// as long, and negative ones. A duration longer than .NET's longest TimeSpan becomes that TimeSpan.
 func ParseTicks(s string) (int64, error) {
 	rest, negative := strings.CutPrefix(s, "-")
 	rest, ok := strings.CutPrefix(rest, "P")
@@ -130,7 +130,7 @@ func FormatDuration(d time.Duration) string {
 	return FormatTicks(int64(max(d, 0) / tick))
 }
 
-// FormatTicks is FormatDuration for ticks of .NET.
+// FormatTicks does the same as FormatDuration, for ticks of .NET.
 func FormatTicks(ticks int64) string {
 	n, b := uint64(ticks), make([]byte, 0, len(maxTimeSpan)+1)
 	switch {

@@ -122,7 +122,7 @@ type Undecodable struct {
 	Tried       []Attempt
 }
 
-// Error is the text for the dead letter's description: what was tried, in order.
+// Error returns the text for the dead letter's description: what was tried, in order.
 func (u *Undecodable) Error() string {
 	var b strings.Builder
 	if u.ContentType == "" {

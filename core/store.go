@@ -145,9 +145,9 @@ type Policy struct {
 // Operations it only names a partition and the policy to use there.
 //
 // It is a struct, not an interface: callers read Ref and Policy more often than they call the
-// engine, and neither an engine nor a wrapper has to implement that. A wrapper of a store replaces
-// Operations, once for each partition. Code that changes Ref or Policy must resolve the partition
-// again, with In: there is no other way to use another policy.
+// engine, and neither an engine nor a wrapper has to implement access to them. A wrapper of a store
+// replaces Operations, once for each partition. Code that changes Ref or Policy must resolve the
+// partition again, with In: there is no other way to use another policy.
 type Partition struct {
 	Ref
 	Policy

@@ -239,7 +239,7 @@ func New(store core.Store, o Options) *Broker {
 	return b
 }
 
-// Now is the namespace's time.
+// Now returns the namespace's time.
 func (b *Broker) Now() time.Time { return b.store.Now() }
 
 // Run follows changes to entities, forwards messages, sends the messages of schedules, removes old

@@ -93,7 +93,7 @@ func (b *Broker) PeekDamaged(ctx context.Context, id core.Identity, a core.Addre
 	return found, nil
 }
 
-// largestMessage is the largest size that a message of the entity can have.
+// largestMessage returns the largest size that a message of the entity can have.
 func (b *Broker) largestMessage(ctx context.Context, v *entity.View) int64 {
 	if v.Kind == core.Subscription {
 		topic, _, _ := core.SplitSubscription(v.Name)
@@ -216,8 +216,8 @@ func (b *Broker) Cancel(ctx context.Context, id core.Identity, a core.Address, n
 }
 
 // Purge implements core.Broker. If before is in the future, the store removes messages without
-// reading them, unless the entity has a history, because the history contains the client. Otherwise
-// one call removes at most delivery.MaxPurge messages.
+// reading them, unless the entity has a history, because the history must show who removed each
+// message. Otherwise one call removes at most delivery.MaxPurge messages.
 func (b *Broker) Purge(ctx context.Context, id core.Identity, a core.Address, before time.Time, limit int) (int, error) {
 	e, v, sub, err := b.open(ctx, id, a)
 	if err != nil {

@@ -104,8 +104,8 @@ func (b *Broker) removeDeadLettersOf(ctx context.Context, name string, now time.
 	return due
 }
 
-// removeOldIn is removeDeadLettersOf for a partition. It reads the oldest messages, page by page, up
-// to the first that is not old: those behind it were dead-lettered later.
+// removeOldIn does this in one partition. It reads the oldest messages, page by page, up to the
+// first that is not old: the following ones were dead-lettered later.
 func (e *entry) removeOldIn(ctx context.Context, p core.Partition, page int, now time.Time, keep time.Duration) (removed int, due time.Time) {
 	due = now.Add(keep)
 	for from := int64(0); ; {

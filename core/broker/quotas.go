@@ -8,7 +8,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// quotas are the namespace's current quotas, bounded by the tier's; zeros mean no limit.
+// quotas returns the namespace's current quotas, bounded by the tier's; zeros mean no limit.
 func (b *Broker) quotas() (q core.NamespaceQuotas) {
 	if b.options.Quotas != nil {
 		q = b.options.Quotas()

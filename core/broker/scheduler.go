@@ -26,8 +26,8 @@ const (
 )
 
 // scheduler sends the messages of a namespace's schedules. All gateways try to send each tick, and
-// the tick's key lets the partition store one message. Then the tick is recorded in the schedule,
-// which a gateway reads from the store before it sends.
+// the tick's key makes the partition store only one message. Then the tick is recorded in the
+// schedule, which a gateway reads from the store before it sends.
 type scheduler struct {
 	b     *Broker
 	woken chan struct{} // something has changed; holds at most one

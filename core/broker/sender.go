@@ -111,7 +111,7 @@ func failed(n int, err error) []core.Appended {
 	return answers
 }
 
-// sendToOne is Send to an entity with one partition and no pipeline.
+// sendToOne sends to an entity with one partition and no pipeline.
 func (e *entry) sendToOne(ctx context.Context, trail *audit.Trail, v *entity.View, groups [][]*core.Message) []core.Appended {
 	good := batch{}
 	var answers []core.Appended // nil while every group is good
@@ -153,7 +153,7 @@ func (b *batch) add(group []*core.Message, at int) {
 	b.at = append(b.at, at)
 }
 
-// sendToMany is Send to a partitioned entity, or through a pipeline. The groups of a call that have
+// sendToMany sends to a partitioned entity, or through a pipeline. The groups of a call that have
 // no key go to one partition, in their order, which takes one call of the store instead of one for
 // each partition; the groups of the next call go to the next partition. A group without a key moves
 // to another partition if one is Busy and has certainly not stored it.

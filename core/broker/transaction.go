@@ -34,7 +34,7 @@ type location struct {
 	partition uint16
 }
 
-// name is the address of the location's queue or sub-queue.
+// name returns the address of the location's queue or sub-queue.
 func (l *location) name() string { return l.e.View().Name + l.sub.Suffix() }
 
 // enlistedSend is a group that is sent by the commit.

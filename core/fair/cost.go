@@ -19,7 +19,7 @@ const (
 	ofTLS      = 18 << 10 // what TLS adds
 )
 
-// Connection is the memory that a connection takes, in bytes. One that wraps another has a method NetConn.
+// Connection returns the memory that a connection takes, in bytes. Wrappers have a method NetConn.
 func Connection(c net.Conn) int64 {
 	switch c := c.(type) {
 	case interface{ ConnectionState() tls.ConnectionState }:

@@ -201,7 +201,7 @@ func join[T ~string](all []T) string {
 	return strings.Join(words, ", ")
 }
 
-// refusal is the client's error.
+// refusal returns the client's error.
 func (r *Rule) refusal() error {
 	return &core.Refusal{Code: r.Code, Condition: r.Condition, Text: fmt.Sprintf("Injected by the fault rule '%s' of this namespace (%s).", r.Name, cmp.Or(r.Condition, string(r.Code)))}
 }

@@ -103,10 +103,10 @@ func (d *Directory) prove(ctx context.Context, c credentials) (core.Grant, error
 	return c.authorize(m)
 }
 
-// decide finds the namespace of a peer: the one that has the first of the hosts; else, of the
-// namespaces with a policy of that name, the one whose key fits, trying the gateway's own first;
-// else the gateway's own. It also returns the version of the namespaces known. The error says that
-// too many keys have been tried without success.
+// decide finds the namespace of a peer: the one of the first host that a namespace has; else, of
+// the namespaces with a policy of that name, the one whose key fits, trying the gateway's own
+// first; else the gateway's own. It also returns the version of the namespaces known. The error
+// says that too many keys have been tried without success.
 func (d *Directory) decide(c credentials) (m *member, version uint64, err error) {
 	d.mu.RLock()
 	version = d.version
@@ -191,7 +191,7 @@ func (s *searches) take(n int) bool {
 	return true
 }
 
-// give returns to the budget what a successful search has taken: a client with a valid key costs
+// give returns the cost of a successful search to the budget: a client with a valid key costs
 // nothing.
 func (s *searches) give(n int) {
 	s.mu.Lock()

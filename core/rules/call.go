@@ -16,8 +16,8 @@ type Call struct {
 	parameters string // encoded
 }
 
-// Parameters are the arguments after the plugin's name. An argument of the form name = value has
-// that name. Any other argument has its position as its name, beginning with "1".
+// Parameters returns the arguments after the plugin's name. An argument of the form name = value
+// has that name. Any other argument has its position as its name, beginning with "1".
 func (c Call) Parameters() core.Properties {
 	if c.parameters == "" {
 		return core.Properties{}

@@ -19,7 +19,7 @@ const (
 	greaterOrEqual
 )
 
-// holds says whether the relation is true of two values that compare as c does to 0.
+// holds reports whether the relation is true of values whose comparison is c, as in cmp.Compare.
 func (r relation) holds(c int) bool {
 	switch r {
 	case equal:

@@ -42,8 +42,8 @@ var (
 	errLongPattern  = errors.New("the LIKE pattern is too long")
 )
 
-// compileBounded is compilePattern for a pattern from a message. It refuses long patterns, because
-// it compiles the pattern again for each message and rule.
+// compileBounded compiles a pattern from a message. It refuses long patterns, because it compiles
+// the pattern again for each message and rule.
 func compileBounded(s string, escape rune) (*pattern, error) {
 	if len(s) > utf8.UTFMax*core.SQLLengthOfOne {
 		return nil, errLongPattern

@@ -99,8 +99,8 @@ func deciding(dst []*note, c predicate, s *scope, negated bool) []*note {
 	return dst
 }
 
-// decidingParts is deciding for parts that are joined. If the answer is Unknown and anyMatches is
-// true, one part would be enough for a match, so all parts count.
+// decidingParts does the same as deciding, for parts that are joined. If the answer is Unknown and
+// anyMatches is true, one part would be enough for a match, so all parts count.
 func decidingParts(dst []*note, parts []predicate, whole Truth, s *scope, negated, anyMatches bool) []*note {
 	for _, p := range parts {
 		t := p.truth(s)

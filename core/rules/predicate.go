@@ -126,7 +126,7 @@ type membership struct {
 	list []expression
 }
 
-// truth is the truth of: of = a OR of = b …. If of is unknown, the result is unknown for any list.
+// truth returns the truth of: of = a OR of = b …. If of is unknown, the result is, too.
 func (m *membership) truth(s *scope) Truth {
 	d := m.of.eval(s)
 	if d.isUnknown() {

@@ -164,7 +164,7 @@ func (s *Set) add(c candidate) {
 	sh.buckets[h] = append(sh.buckets[h], c)
 }
 
-// file puts a new shape where messages find it.
+// file adds a new shape to the index in which messages find it.
 func (s *Set) file(sh *shape) {
 	if len(sh.slots) == 0 {
 		s.shapeless = append(s.shapeless, sh)

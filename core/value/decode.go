@@ -29,7 +29,7 @@ func build(b []byte) (v any, rest []byte) {
 	return buildData(code, b[1:])
 }
 
-// buildData is build for data whose constructor code stands elsewhere.
+// buildData does the same as build, for data without the constructor code in front of it.
 func buildData(code byte, b []byte) (v any, rest []byte) {
 	data, rest := content(code, b), b[dataExtent(code, b):]
 	switch kinds[code] {

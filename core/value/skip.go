@@ -239,7 +239,7 @@ func payload(b []byte) []byte {
 	return content(b[0], b[1:])
 }
 
-// content is payload for data whose constructor code stands elsewhere.
+// content does the same as payload, for data without the constructor code in front of it.
 func content(code byte, b []byte) []byte {
 	n := dataExtent(code, b)
 	switch {

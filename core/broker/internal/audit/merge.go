@@ -103,7 +103,7 @@ func endsLock(k core.EventKind) bool {
 // skew is the most by which the store's event may be later than the broker's note about it.
 const skew = time.Second
 
-// describedEvent is the store's event that a note describes: the last one before it. It is nil if
+// describedEvent returns the store's event that a note describes: the last one before it; nil if
 // the note describes no event, or the event has been dropped.
 func describedEvent(events []core.Event, note *core.Event) *core.Event {
 	for i := len(events) - 1; i >= 0; i-- {

@@ -30,7 +30,7 @@ func (a *admission) take(ctx context.Context, n int) (allowed int, again time.Ti
 	return allowed, again, err
 }
 
-// reserve is take without asking the store.
+// reserve does the same as take, without asking the store.
 func (a *admission) reserve(n int) int {
 	c := a.circuit.Load()
 	n, _ = c.take(n)

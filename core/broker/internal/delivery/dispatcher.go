@@ -24,8 +24,8 @@ const (
 )
 
 // dispatcher shares out the messages of one queue or sub-queue among its receivers on this gateway.
-// Workers call the store. A goroutine that finds queued callbacks which no other one is running
-// runs them, one at a time, in order and without mu.
+// Workers call the store. A goroutine that finds queued callbacks runs them, unless another one
+// already does: one at a time, in order and without mu.
 type dispatcher struct {
 	e       *Entity
 	sub     core.SubQueue
@@ -204,7 +204,7 @@ func (d *dispatcher) assign() {
 	}
 }
 
-// free is the credit that no Lock call in flight has asked for. d.mu is held.
+// free returns the credit that no Lock call in flight has asked for. d.mu is held.
 func (d *dispatcher) free() core.Most {
 	return core.Most{Messages: d.credit - d.reserved.Messages, Bytes: d.bytes - d.reserved.Bytes}
 }

@@ -73,7 +73,7 @@ func (l *limiter) use(r *core.Rate, n int) (used int, again time.Time) {
 	return 0, l.again
 }
 
-// reserve is take without asking the store.
+// reserve does the same as take, without asking the store.
 func (l *limiter) reserve(n int) int {
 	r := l.rate.Load()
 	if r == nil {

@@ -66,7 +66,7 @@ func newSession(h *sessionHub, l core.SessionLock, o core.SessionOptions, by cor
 // ID implements core.Session.
 func (s *Session) ID() string { return s.lock.ID }
 
-// EntityID is the ID of the queue or topic that the session's entity is or belongs to.
+// EntityID returns the ID of the queue or topic that the session's entity is or belongs to.
 func (s *Session) EntityID() string { return s.hub.e.View().Root() }
 
 // Lock implements core.Session.

@@ -6,7 +6,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// ReasonProperties are the properties that contain the reason of a dead letter.
+// ReasonProperties returns the properties that contain the reason of a dead letter.
 func ReasonProperties(reason, description string) core.Properties {
 	over, err := core.NewProperties(
 		core.Property{Key: core.PropertyDeadLetterReason, Value: Truncate(reason, core.MaxDeadLetterTextChars)},

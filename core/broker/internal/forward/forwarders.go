@@ -483,8 +483,8 @@ func (s *Forwarders) DropHeld() {
 	}
 }
 
-// forwardTarget is ForwardPath with folded names, except for the name of an entity at a remote,
-// which may be case-sensitive.
+// forwardTarget returns ForwardPath with folded names, except for the name of an entity at a
+// remote, which may be case-sensitive.
 func forwardTarget(s *core.Settings, sub core.SubQueue) string {
 	to := entity.ForwardPath(s, sub)
 	if remote, entity, ok := core.SplitRemote(to); ok {

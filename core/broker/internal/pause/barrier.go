@@ -52,7 +52,7 @@ func (pb *Barrier) Enter() {
 	}
 }
 
-// TryEnter is Enter for callers that must not wait. It returns false while the barrier is closed.
+// TryEnter enters for callers that must not wait. It returns false while the barrier is closed.
 func (pb *Barrier) TryEnter() bool {
 	pb.inside.Add(1)
 	if pb.paused.Load() == nil {
