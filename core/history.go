@@ -31,12 +31,12 @@ const (
 	EventAccepted     EventKind = "accepted"      // stored and available; Other is the number of a copy's publication
 	EventScheduled    EventKind = "scheduled"     // stored until Until
 	EventDuplicate    EventKind = "duplicate"     // dropped: its id was seen within the window
-	EventActivated    EventKind = "activated"     // it became due; Other is its new number
+	EventActivated    EventKind = "activated"     // the message became due; Other is its new number
 	EventPublished    EventKind = "published"     // a scheduled message of a topic was published
 	EventCompleted    EventKind = "completed"     //
 	EventAbandoned    EventKind = "abandoned"     // Count deliveries have failed
 	EventPostponed    EventKind = "postponed"     // abandoned, or released, with a delay until Until
-	EventReturned     EventKind = "returned"      // its delay has ended; Count deliveries have failed
+	EventReturned     EventKind = "returned"      // the message's delay has ended; Count deliveries have failed
 	EventReleased     EventKind = "released"      // given back without a failed delivery, at once or after its delay
 	EventDeferred     EventKind = "deferred"      // Count deliveries have failed, this one included
 	EventLockExpired  EventKind = "lock-expired"  // Count deliveries have failed

@@ -10,7 +10,7 @@ import (
 // field means that there is no limit. Limits that apply in every tier are declared with the
 // settings, the rules and the transactions.
 type Limits struct {
-	Tier string // its name in the cloud
+	Tier string // the tier's name in the cloud
 
 	MinNamespaceName int // characters
 	MaxNamespaceName int

@@ -49,9 +49,9 @@ type VerdictAction uint8
 
 // The actions. A router that fails to judge one message dead-letters it.
 const (
-	VerdictPass       VerdictAction = iota // it passes
-	VerdictDrop                            // it is accepted and dropped
-	VerdictDeadLetter                      // it goes to the entity's dead-letter queue
+	VerdictPass       VerdictAction = iota // the message passes
+	VerdictDrop                            // the message is accepted and dropped
+	VerdictDeadLetter                      // the message goes to the entity's dead-letter queue
 	// VerdictRefuse refuses the message, and everything that would be stored with it, with
 	// NotAllowed. A message that was forwarded, pulled or routed has no sender that could get the
 	// refusal, so it is dead-lettered instead.
@@ -110,7 +110,7 @@ const ReasonDeserializationFailed = "DeserializationFailed"
 
 // Attempt is a serializer's failure to decode a payload.
 type Attempt struct {
-	Serializer  string // its name
+	Serializer  string // the serializer's name
 	ContentType string // the declared type that it was chosen for; "" if it was tried only because it is in the chain
 	Err         error
 }

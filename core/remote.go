@@ -28,8 +28,8 @@ type Remote interface {
 
 // Away is the error while a remote cannot be reached.
 type Away struct {
-	Remote string // its name
-	Err    error  // why
+	Remote string // the remote's name
+	Err    error  // why the remote cannot be reached
 }
 
 func (a *Away) Error() string { return fmt.Sprintf("remote %s is disconnected: %v", a.Remote, a.Err) }

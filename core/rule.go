@@ -140,7 +140,7 @@ func ValidateRuleName(name string) error {
 
 // Judgement is the result of one rule for a message that is not sent.
 type Judgement struct {
-	Subscription string // its own name; "" for a trial rule
+	Subscription string // the subscription's own name; "" for a trial rule
 	Rule         string
 	Matched      bool
 	Why          []string // the conditions that decided, each with the values that it has compared

@@ -26,10 +26,10 @@ type Setting struct {
 	// Min and Max limit a duration, in nanoseconds, or a number. If both are 0, the setting has no
 	// limits here.
 	Min, Max int64
-	Fixed    bool // it cannot be changed after creation
-	Path     bool // it is the path of an entity
+	Fixed    bool // the setting cannot be changed after creation
+	Path     bool // the setting is the path of an entity
 
-	field int // its index in Settings
+	field int // the setting's index in Settings
 }
 
 // AllSettings describes all settings, in the order of Settings.

@@ -50,7 +50,7 @@ const (
 
 // Options configure a Broker. Only Namespace is required.
 type Options struct {
-	Namespace string // its ID
+	Namespace string // the namespace's ID
 	// Name is the namespace's name in texts; default Namespace.
 	Name string
 	// Host is the name by which peers reach the namespace. If it is set, refusals name missing
@@ -164,7 +164,7 @@ func (b *Broker) OpenBreakers() (n int) {
 // concurrent use.
 type Broker struct {
 	store     core.Store
-	namespace string // its ID
+	namespace string // the namespace's ID
 	name      string // of the namespace
 	refusals  *entity.Refusals
 	policy    *entity.Policy

@@ -176,7 +176,7 @@ func (b *Broker) unknown(ctx context.Context, partitions []core.Partition, state
 	}
 	do := "do not exist, or are not"
 	switch {
-	case len(names) == 0: // they have become known meanwhile
+	case len(names) == 0: // the numbers have become known meanwhile
 		return entity.ErrNoNumber
 	case len(names) == 1:
 		do = "does not exist, or is not"

@@ -152,7 +152,7 @@ func (b *Broker) Forget(ctx context.Context, name string, keys []string) error {
 // Export is an entity whose messages are forwarded to a remote.
 type Export struct {
 	Entity      string // a queue, or a subscription
-	DeadLetters bool   // its dead letters are forwarded
+	DeadLetters bool   // the entity's dead letters are forwarded
 	Remote, To  string
 	Waiting     int64     // messages that have not reached the remote yet
 	Oldest      time.Time // when the first of them was enqueued; zero: there is no such message, or the time is not known

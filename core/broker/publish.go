@@ -220,7 +220,7 @@ func (e *entry) deposit(ctx context.Context, v *entity.View, sub core.SubQueue, 
 		}
 		batches[core.PartitionOf(key, len(batches))].add(g, i)
 	}
-	queues := v.WithDuplicates().Queues[sub] // these ids may have been seen in the queue itself
+	queues := v.WithDuplicates().Queues[sub] // the messages' ids may have been seen in the queue itself
 	for i := range batches {
 		if len(batches[i].groups) == 0 {
 			continue

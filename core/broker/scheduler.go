@@ -262,7 +262,7 @@ func (s *scheduler) read(ctx context.Context) (answered bool) {
 	}
 	for _, name := range names {
 		if s.known[name] == nil {
-			s.report(name, nil, nil) // it was deleted
+			s.report(name, nil, nil) // the schedule was deleted
 		}
 	}
 	return true

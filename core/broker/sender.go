@@ -18,7 +18,7 @@ type sender struct {
 	by     core.Party // for the history, if there is one
 	closed func(error)
 	moves  bool                  // messages come from another broker: duplicates are not looked for
-	failed atomic.Pointer[error] // why it sends no more
+	failed atomic.Pointer[error] // why the sender sends no more
 }
 
 // OpenSender implements core.Broker.
@@ -145,7 +145,7 @@ type batch struct {
 	partition uint16
 	groups    [][]*core.Message
 	results   []pipeline.Result // of the groups; nil for an entity without a pipeline
-	at        []int             // their indexes in the call
+	at        []int             // the groups' indexes in the call
 }
 
 func (b *batch) add(group []*core.Message, at int) {

@@ -13,7 +13,7 @@ func (p *Pool) Intercept(ctx context.Context, c *intercept.Call) {
 	switch level := p.gauge.Level(); c.Op {
 	case intercept.Send, intercept.Schedule:
 		refused = level >= Tight && p.Refuses(Of(c.ID))
-	case intercept.Create: // it takes memory that nobody gives back soon
+	case intercept.Create: // a creation takes memory that nobody gives back soon
 		refused = level >= Tight
 	case intercept.Peek:
 		refused = level >= Full

@@ -29,7 +29,7 @@ type Arrival struct {
 	Size     int64                 // bytes, as the sender says; negative if it does not
 	Limit    int64                 // bytes
 	Buffer   []byte                // to be used if the message fits; may be nil
-	Control  bool                  // it may give memory back: if it has at most 64 KiB, it is read from Tight on, too
+	Control  bool                  // the message may give memory back: if it has at most 64 KiB, it is read from Tight on, too
 
 	// Inspect, if not nil, gets the start of a message of more than 64 KiB, and returns a limit
 	// that replaces Limit.

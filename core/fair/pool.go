@@ -45,7 +45,7 @@ const (
 // Who is the holder of a part of a Pool. The zero Who stands for all clients without a proven
 // identity.
 type Who struct {
-	Namespace string // its ID
+	Namespace string // the namespace's ID
 	Policy    string // followed by its entity, if it is a policy of one
 }
 

@@ -49,7 +49,7 @@ type Effect string
 // The effects.
 const (
 	Fail         Effect = "fail"            // the client gets Rule.Code
-	Delay        Effect = "delay"           // it only waits for Rule.Delay
+	Delay        Effect = "delay"           // the operation only waits for Rule.Delay
 	Throttle     Effect = "throttle"        // operations beyond Rule.Rate a second are refused as busy
 	Drop         Effect = "drop-connection" // without an error
 	Detach       Effect = "detach"          // the link, with Rule.Code
@@ -134,7 +134,7 @@ func (r *Rule) check() error {
 	r.Life = cmp.Or(r.Life, DefaultLife)
 	own, known := allowed[r.Operation]
 	effects := append([]Effect{Fail, Delay, Throttle, Drop}, own...)
-	if r.Operation == Deliver { // it has no answer, and waits for nothing
+	if r.Operation == Deliver { // a delivery has no answer, and waits for nothing
 		effects = append([]Effect{Drop}, own...)
 	}
 	switch {

@@ -71,7 +71,7 @@ type Call struct {
 
 	front *Front
 	space *Space
-	at    int // how many interceptors are passed
+	at    int // how many interceptors the call has passed
 	do    func(context.Context, *Call)
 }
 

@@ -8,7 +8,7 @@ import (
 
 // transaction is a transaction in the space of its first operation.
 type transaction struct {
-	link  Link             // its space is nil before the first operation
+	link  Link             // without a space before the first operation
 	inner core.Transaction // nil before the first operation
 }
 

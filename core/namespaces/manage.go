@@ -21,7 +21,7 @@ type About struct {
 	// Fixed means that the namespace is configured, or is the gateway's own. It can be reset, but
 	// not changed or deleted.
 	Fixed bool
-	Own   bool // it is the gateway's own
+	Own   bool // the namespace is the gateway's own
 	// Connections is the number of open connections at this gateway.
 	Connections int
 }
@@ -75,7 +75,7 @@ func (d *Directory) Create(ctx context.Context, n core.Namespace) (About, error)
 	d.log.Info("namespace created", "namespace", made.Name)
 	m := d.apply(made)
 	d.rereadAfterLoss(losses, made.Name)
-	if m == nil || m.record.Load().ID != made.ID { // it was deleted in the meantime, and the name belongs to another
+	if m == nil || m.record.Load().ID != made.ID { // the namespace was deleted in the meantime, and another has its name
 		return About{Namespace: made}, nil
 	}
 	return m.about(), nil

@@ -14,7 +14,7 @@ import (
 // member is one namespace.
 type member struct {
 	d      *Directory
-	fixed  bool // it is configured, not in the registry
+	fixed  bool // the namespace is configured, not in the registry
 	record atomic.Pointer[record]
 	opened atomic.Pointer[Served] // nil until a client asks for it
 

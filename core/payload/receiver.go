@@ -19,7 +19,7 @@ type receiver struct {
 	address   core.Address
 	bridge    func([]core.Delivery)
 	deletes   bool            // the bridge receives and deletes
-	inSession bool            // then the end of the session releases what is locked
+	inSession bool            // the end of the session releases what is locked
 	ctx       context.Context // ends with Close
 	cancel    context.CancelFunc
 

@@ -17,7 +17,7 @@ type kind uint8
 
 const (
 	absent  kind = iota // there is no such property
-	null                // there is, without a value
+	null                // the property has no value
 	boolean             // num is 0 or 1
 	integer             // num is an int64: every integer that fits
 	huge                // num is a uint64 beyond the int64

@@ -28,7 +28,7 @@ var ErrEnded = errors.New("the namespace was deleted")
 // Taps are the taps of a namespace at this gateway. Methods are safe for concurrent use.
 type Taps struct {
 	now    func() time.Time
-	open   atomic.Int32 // how many
+	open   atomic.Int32 // the number of open taps
 	places *fair.Pool
 	memory *fair.Pool // of what taps hold
 
@@ -90,7 +90,7 @@ func (s *Taps) sent(entity string, group []*core.Message, numbers []int64) {
 		}
 		if i < len(numbers) {
 			if d.SequenceNumber = numbers[i]; d.SequenceNumber == 0 {
-				continue // it was dropped as a duplicate
+				continue // the message was dropped as a duplicate
 			}
 		}
 		for _, t := range list {

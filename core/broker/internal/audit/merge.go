@@ -64,7 +64,7 @@ func placeDeliveries(events, deliveries []core.Event) []core.Event {
 				continue
 			}
 			last = i
-			returns := delayed && e.Kind == core.EventReleased // whose lock had ended with the delay
+			returns := delayed && e.Kind == core.EventReleased // the postponement has ended the lock
 			if delayed = e.Kind == core.EventPostponed; returns || !endsLock(e.Kind) || len(before[i]) > 0 || e.Time.Add(skew).Before(d.Time) {
 				continue
 			}
@@ -77,7 +77,7 @@ func placeDeliveries(events, deliveries []core.Event) []core.Event {
 			if f := &events[end]; f.Time.Before(d.Time) {
 				d.Time = f.Time
 			}
-		case last >= 0 && events[last].Time.After(d.Time): // it is still locked
+		case last >= 0 && events[last].Time.After(d.Time): // the message is still locked
 			d.Time = events[last].Time
 		}
 		before[end] = append(before[end], d)

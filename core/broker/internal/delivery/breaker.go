@@ -20,7 +20,7 @@ type Breaker struct {
 const (
 	Closed   = "closed"
 	Open     = "open"      // nothing is delivered
-	HalfOpen = "half-open" // some messages are delivered, to see how they do
+	HalfOpen = "half-open" // some messages are delivered, to test the receivers
 )
 
 const (
@@ -64,17 +64,17 @@ type Circuit struct {
 	mu      sync.Mutex
 	locks   map[core.LockToken]*lock
 	holders map[string]int // locks by connection
-	next    time.Time      // when the first of the locks ends, or before; zero: unknown
+	next    time.Time      // when the first of the locks ends, or a time before that; zero: unknown
 	taking  int            // messages that calls in flight may lock
 
 	results []result // the last ones, the oldest first
 
-	open        bool // it is not closed
+	open        bool // the circuit is not closed
 	until       time.Time
 	round       int // grows whenever it opens
 	limit       int // of messages in flight, when it is half-open
 	full        int // the limit at which it closes
-	probes      int // that have failed
+	probes      int // failed probes
 	seen, wrong int // results in the current window, and the failures among them
 }
 

@@ -173,7 +173,7 @@ func (e *Entity) Update() {
 		return
 	}
 	if main := dispatchers[core.Main]; main != nil {
-		if err := v.Receivable(core.Main); err != nil { // it has begun to forward
+		if err := v.Receivable(core.Main); err != nil { // the entity has begun to forward
 			main.closeReceivers(err)
 		}
 	}

@@ -23,7 +23,7 @@ type receiver struct {
 	delivering bool // the Deliver callback runs
 	awaited    bool // a Close waits for its end
 
-	err  error // why the broker closed it
+	err  error // why the broker closed the receiver
 	told bool  // o.Closed was called
 }
 
@@ -68,7 +68,7 @@ func (r *receiver) Drain(drained func(unspent int)) {
 	d := r.d
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if r.closed { // its dispatcher may have ended
+	if r.closed { // the receiver's dispatcher may have ended
 		d.e.call(func() { drained(0) })
 		return
 	}

@@ -49,7 +49,7 @@ type Session struct {
 
 // sessionEnd is how a session ends.
 type sessionEnd struct {
-	ended   error           // why the broker closed it
+	ended   error           // why the broker closed the session
 	closed  bool            // Close or CloseAfter was called
 	settled <-chan struct{} // the release waits until it is closed; nil: it does not wait
 }
@@ -97,7 +97,7 @@ func (s *Session) isWilling() bool { return s.credit > 0 && s.bytes > 0 }
 func (s *Session) Drain(drained func(unspent int)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.isOver() { // its goroutine may have ended
+	if s.isOver() { // the session's goroutine may have ended
 		s.hub.e.call(func() { drained(0) })
 		return
 	}

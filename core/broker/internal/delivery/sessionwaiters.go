@@ -139,7 +139,7 @@ type sessionFinder struct {
 	timer *time.Timer
 
 	holdersTimer *time.Timer // wakes the holders
-	holdersDue   time.Time   // when it fires, by the store's clock; zero: it is not set
+	holdersDue   time.Time   // when holdersTimer fires, by the store's clock; zero: it is not set
 }
 
 // endPause ends a pause after an outage, or between looks.

@@ -263,10 +263,10 @@ const (
 // not answer, after growing pauses. A worker, a session and a session finder each have one, with
 // their mutex; they set their timers and make the calls.
 type poller struct {
-	ready      bool          // there may be something
+	ready      bool          // the partition may have something
 	busy       bool          // a call is in flight
 	wokenSince bool          // woken since the last call began
-	calls      uint64        // that have ended
+	calls      uint64        // calls that have ended
 	backoff    time.Duration // the pause after the last call; 0 while the partition answers
 }
 

@@ -103,7 +103,7 @@ type Traffic struct {
 	Sessions  int     // open sessions
 	Waiting   int     // calls that wait for a free session
 	Breaker   string  // the state of the circuit breaker; "": none
-	Opened    int64   // how often it has opened
+	Opened    int64   // how often the circuit breaker has opened
 	PerSecond float64 // messages a second that the rate limit allows; 0: no limit
 	Queues    [core.SubQueues]QueueTraffic
 }
@@ -115,7 +115,7 @@ type QueueTraffic struct {
 	LocksLost int64                   // settlements that came too late
 	Moved     int64                   // messages that forwarders moved away
 	Receivers int                     // open receivers, without sessions
-	Credit    int                     // their unspent credit
+	Credit    int                     // the receivers' unspent credit
 }
 
 // ScheduledBy returns the reserved messages that the work schedules, with their numbers.

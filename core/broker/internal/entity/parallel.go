@@ -23,7 +23,7 @@ func InParallel(n int, f func(i int)) {
 type PartitionGroup[T any] struct {
 	Partition uint16
 	Items     []T
-	at        []int // their indexes in the call; nil: all, in order
+	at        []int // the items' indexes in the call; nil: all, in order
 }
 
 // OnlyPartition returns the partition of all items, if they have the same one and it is below n.

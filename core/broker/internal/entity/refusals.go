@@ -28,7 +28,7 @@ var (
 // Refusals turn errors about entities of a namespace into errors that clients can read.
 type Refusals struct {
 	Host      string // the name that peers reach the namespace by; "": none
-	Namespace string // its name
+	Namespace string // the namespace's name
 	Log       *slog.Logger
 }
 

@@ -49,7 +49,7 @@ type forwardBatch struct {
 	settlements []core.Settlement
 	stored      []stored // by settlement: the keys to forget after it
 	rejected    []int    // deliveries to dead-letter
-	reasons     []error  // why, by rejected
+	reasons     []error  // why the delivery is rejected, by index in rejected
 }
 
 // resolved is a destination, or the reason why it was not found.
@@ -64,7 +64,7 @@ type destinationBatch struct {
 	to     destination
 	v      *entity.View
 	groups [][]*core.Message
-	at     []int // their indexes in the forward batch
+	at     []int // the messages' indexes in the forward batch
 }
 
 // stored is the place where a message was stored under a key; none if the key is "".

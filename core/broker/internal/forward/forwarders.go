@@ -35,7 +35,7 @@ const (
 // Config configures forwarders. Remotes and Wait have the values of the broker's Options.
 type Config struct {
 	Host      Host
-	Namespace string // its ID
+	Namespace string // the namespace's ID
 	Store     core.Store
 	Base      context.Context // for calls on behalf of no caller
 	Log       *slog.Logger
@@ -59,7 +59,7 @@ type Host interface {
 
 // Entity is an entity that messages are moved from, or to.
 type Entity interface {
-	Key() string // its folded name
+	Key() string // the entity's folded name
 	View() *entity.View
 	Use()
 	Counters() *entity.Counters

@@ -43,10 +43,10 @@ type partitionForwarder struct {
 
 	// State of the step in flight.
 	held             []core.Settlement        // messages that could not be moved yet
-	blocked          map[destination]struct{} // their destinations
+	blocked          map[destination]struct{} // the destinations of held
 	manyDestinations bool                     // other messages may have other destinations
-	holdTime         time.Duration            // how long they are held back; 0 when all goes well
-	retryAt          time.Time                // when they are tried again
+	holdTime         time.Duration            // how long messages are held back; 0 when all goes well
+	retryAt          time.Time                // when held messages are tried again
 	lease            orderLease
 	remoteStalled    bool      // a remote did not take all messages
 	remoteAway       bool      // the remote could not be reached

@@ -26,7 +26,7 @@ type remoteBatch struct {
 	name   string // of the remote, folded
 	entity string
 	ms     []*core.Message
-	at     []int // their indexes in the forward batch
+	at     []int // the messages' indexes in the forward batch
 }
 
 func (rb *remoteBatch) destination() destination {

@@ -22,7 +22,7 @@ type route struct {
 
 // step is what is to be done with a message: it is rejected, held back, or moved.
 type step struct {
-	rejected error // why; nil: it is not
+	rejected error // why the message is rejected; nil: it is not
 	held     bool
 	to       destination
 	message  *core.Message // as the destination gets it
@@ -74,7 +74,7 @@ func (r *route) next(d *core.Delivery) step {
 		return step{rejected: entity.Disabled(dest.v.Name)}
 	case !dest.v.Settings.Status.CanSend() || r.blocked(where):
 		return step{held: true, to: where}
-	case dest.e.Key() == r.key: // its messages count there already
+	case dest.e.Key() == r.key: // the quota of the entity already counts the message
 		return step{to: where, message: m, v: dest.v.Unlimited()}
 	}
 	return step{to: where, message: m, v: dest.v}

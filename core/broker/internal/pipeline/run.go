@@ -37,9 +37,9 @@ type Item struct {
 	Message   *core.Message   // as changed by verdicts
 	original  core.Properties // the properties that it was sent with
 	State     State
-	err       error // why it is refused
+	err       error // why the message is refused
 	transfers []*core.Message
-	dead      *core.Message // its dead letter; nil: none
+	dead      *core.Message // the message's dead letter; nil: none
 	Events    []core.Event  // for its history, if there is one
 	askedAt   time.Time     // time of the events; zero: there is no history
 }

@@ -15,7 +15,7 @@ import (
 // Cache caches a topic's subscriptions. It reads them again only when it knows that they have
 // changed, because the store refuses a publication with outdated subscriptions.
 type Cache struct {
-	namespace string // its ID
+	namespace string // the namespace's ID
 	policy    *entity.Policy
 	refusals  *entity.Refusals
 	log       *slog.Logger

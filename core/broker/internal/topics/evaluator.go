@@ -20,7 +20,7 @@ type Evaluator struct {
 	Plugins   *Plugins
 	Body      func(*core.Message) (any, error) // nil: no rule reads bodies
 	Memory    *fair.Pool                       // for messages in progress, and so for copies that are not stored yet; nil: unlimited
-	Namespace string                           // its ID
+	Namespace string                           // the namespace's ID
 	Now       func() time.Time
 	Log       *slog.Logger
 }
