@@ -17,7 +17,7 @@ type Limits struct {
 	MaxPolicies      int // of the namespace
 	MaxEntities      int // queues and topics of the namespace together
 	MaxPartitioned   int // of these the partitioned ones
-	MaxConnections   int // of AMQP at a time
+	MaxConnections   int // AMQP connections at the same time
 
 	SizesInMegabytes   []int64       // allowed values of MaxSizeInMegabytes; for a partitioned entity, of each partition
 	MaxMessageSizeKB   int64         // largest setting of an entity

@@ -174,7 +174,7 @@ type BrokerProperties struct {
 	ExpiresAt              time.Time // zero: never
 	DeliveryCount          uint32    // attempted deliveries before this one
 	LockToken              LockToken // zero unless peek-locked
-	LockedUntil            time.Time // zero unless locked; a peeked message has it without the token
+	LockedUntil            time.Time // zero unless locked; a peeked message has it, but no LockToken
 	State                  State
 	DeadLetterSource       string
 	DeadLetteredTime       time.Time // of a dead letter; zero for others, and if it is not known

@@ -33,7 +33,7 @@ type Namespace struct {
 // NamespaceQuotas limit the contents of a namespace. Zero means no limit.
 type NamespaceQuotas struct {
 	MaxEntities      int   `config:"max-entities" range:"1 to 1073741824"`       // queues and topics together
-	MaxConnections   int   `config:"max-connections" range:"1 to 1073741824"`    // at a time, of one gateway
+	MaxConnections   int   `config:"max-connections" range:"1 to 1073741824"`    // at the same time, of one gateway
 	MaxSizeMegabytes int64 `config:"max-size-megabytes" range:"1 to 1073741824"` // the sum of the entities' MaxSizeInMegabytes
 }
 

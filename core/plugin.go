@@ -88,7 +88,7 @@ func (v *Verdict) Revise(p Properties) Properties { return p.Without(v.Remove...
 // Values have the Go types that core/value lists: nil, bool, the integers, float32 and float64, the
 // decimals, string, []byte, value.Timestamp, value.UUID, value.List and value.Map. Decode may also
 // return symbols, chars, arrays and described values. Encode accepts all of these, and writes a
-// type that its format lacks as the nearest one that it has.
+// type that its format lacks as the nearest type that the format has.
 type Serializer interface {
 	// ContentTypes are the media types that the serializer handles, in lower case, without
 	// parameters, the preferred one first. A '*' matches any characters: application/*+json,

@@ -446,11 +446,11 @@ type Sessions interface {
 	// SetSessionState sets the state. nil removes it. A state stays when the session has no
 	// messages.
 	SetSessionState(ctx context.Context, l SessionLock, state []byte) error
-	// ListSessions lists at most top sessions by key, from the one after the given session on. ""
-	// is the start. With a zero since, it lists sessions that have state, or messages that are
-	// available, locked or deferred. Scheduled messages do not count. Otherwise, it lists the
-	// sessions whose state was set later than since. It returns each id as the receiver that set
-	// the state wrote it, or as in the oldest message if there is no state.
+	// ListSessions lists at most top sessions by key, beginning after the session after; "" is the
+	// start. With a zero since, it lists sessions that have state, or messages that are available,
+	// locked or deferred. Scheduled messages do not count. Otherwise, it lists the sessions whose
+	// state was set later than since. It returns each id as the receiver that set the state wrote it,
+	// or as in the oldest message if there is no state.
 	ListSessions(ctx context.Context, since time.Time, after SessionKey, top int) ([]string, error)
 	// DescribeSessions returns one description per id, in the order of ids. For an unknown session
 	// it returns an empty description. It changes nothing, and its running time does not depend on

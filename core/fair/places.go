@@ -22,7 +22,7 @@ func NewStreams(limit int, gauge *Gauge) *Pool {
 	return p
 }
 
-// NewPlaces returns a pool of limit places. what is the plural of what takes the places.
+// NewPlaces returns a pool of limit places. what names the things that take them, in the plural.
 func NewPlaces(limit int, what string, gauge *Gauge) *Pool {
 	p := New(int64(limit), nil, gauge)
 	p.places = what

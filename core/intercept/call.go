@@ -53,13 +53,13 @@ type Call struct {
 	Op      Op
 	ID      core.Identity
 	Address core.Address
-	Link    *Link // what is opened or used; nil: neither
+	Link    *Link // what the call opens or uses; nil: neither
 
 	// The request, as far as interceptors need it.
 	Groups      [][]*core.Message // of Send and Schedule; in a transaction one
 	Settlements []core.Settlement
 	Tokens      []core.LockToken     // of Renew
-	Options     *core.SessionOptions // of what is opened; of a sender only Closed
+	Options     *core.SessionOptions // of the link that is opened; for a sender only Closed
 
 	// The answers. There is an element for each group, settlement or token; other operations have
 	// only Err. In a transaction, Err is the only answer.

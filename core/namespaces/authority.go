@@ -172,7 +172,7 @@ const searchesPerSecond = 10_000
 // their namespace.
 type searches struct {
 	mu   sync.Mutex
-	owed float64 // what was taken, less what time has returned
+	owed float64 // the tries that were taken, less those that the passing of time has returned
 	at   time.Time
 }
 

@@ -15,7 +15,7 @@ type bodyField struct {
 type step struct {
 	key   string
 	index int
-	inner bool // index counts, not key
+	inner bool // the step uses index, not key
 }
 
 func (p *bodyField) eval(s *scope) datum {

@@ -16,7 +16,7 @@ const PropertyRuleName = "RuleName"
 type Rule struct {
 	name      string
 	sql       string // the text of the filter; messages name positions in it
-	actionSQL string // the text of the action, likewise
+	actionSQL string // the text of the action; messages name positions in it
 	predicate predicate
 	action    []statement // nil: none
 	names     names       // the user properties that the predicate looks at

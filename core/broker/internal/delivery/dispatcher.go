@@ -16,7 +16,7 @@ const (
 	MaxLockBytes = 8 << 20
 	// minShare is the credit that one partition gets before the rest is split among several.
 	minShare = 32
-	// minShareBytes is the same in bytes.
+	// minShareBytes is the same share in bytes.
 	minShareBytes = 1 << 20
 	// IdleLife is how long a dispatcher remains after its last receiver has closed, because a
 	// client that polls returns soon.
@@ -43,7 +43,7 @@ type dispatcher struct {
 	nextReceiver int       // index of the receiver that is served first
 	nextWorker   int       // index of the worker that gets credit first
 	credit       int       // of all receivers that are willing
-	bytes        int64     // the same in bytes
+	bytes        int64     // credit in bytes, of the same receivers
 	reserved     core.Most // credit that Lock calls in flight have asked for
 	draining     int       // receivers with a Drain in flight
 	queue        []*receiver

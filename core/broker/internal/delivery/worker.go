@@ -145,7 +145,7 @@ func (w *worker) pass() (again time.Time, err error) {
 	return again, err
 }
 
-// locked shares out what was locked. more says that others may be available.
+// locked shares out what was locked. more says that other messages may be available.
 func (w *worker) locked(ds []core.Delivery, next time.Time, more bool, err error) {
 	d := w.d
 	var removals []removal

@@ -124,7 +124,7 @@ type forwarder struct {
 	set  *Forwarders
 	key  forwarderKey
 	name string // of the entity, folded
-	to   string // where the settings forward to, as forwardTarget has it; "": each message says where
+	to   string // the destination in the settings, as forwardTarget returns it; "": each message names its own
 	// temporary says that the forwarder ends when it has nothing left to do.
 	temporary   bool
 	remote      string                // the remote that the settings forward to, folded; "": none

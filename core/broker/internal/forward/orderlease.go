@@ -28,7 +28,7 @@ const (
 
 // orderLease keeps the order of a partition's messages while several gateways move them. A
 // partition forwarder that finds older messages locked by another gateway yields to it. A batch
-// that directly follows the one before needs no look.
+// that directly follows the previous batch needs no such check.
 type orderLease struct {
 	highest       int64     // the highest number that was moved or tried, but below any that was given back
 	movedAt       time.Time // when highest was set
