@@ -211,7 +211,7 @@ func (c *Circuit) end(l *link, failed bool) {
 	}
 }
 
-// expire notes the locks that have ended. In a session they end with the session. c.mu is held.
+// expire notes the locks that have ended. Locks in a session end with the session's. c.mu is held.
 func (c *Circuit) expire() {
 	now := c.e.Now()
 	if len(c.locks) == 0 || now.Before(c.next) || c.e.View().Settings.RequiresSession {

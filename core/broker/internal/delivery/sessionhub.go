@@ -120,8 +120,7 @@ func (h *sessionHub) due(partition uint16, next time.Time) {
 	h.wakeHoldersAt(h.finders[partition], next)
 }
 
-// refusal returns why no call is admitted, now or ever again; nil if calls are admitted. h.mu is
-// held.
+// refusal returns why no call is admitted, now or ever again; nil if calls are. h.mu is held.
 func (h *sessionHub) refusal() error {
 	if v := h.e.View(); h.ended == nil && !v.Settings.Status.CanReceive() {
 		return entity.Disabled(v.Name)

@@ -14,7 +14,7 @@ type worker struct {
 	woken chan struct{} // something changed; holds at most one
 
 	poller            // of grants
-	asked   core.Most // by the call in flight or granted, until this call has ended
+	asked   core.Most // what the call in flight or granted asks for, until this call has ended
 	granted bool      // the worker is to begin a call
 	timer   *time.Timer
 }
@@ -131,8 +131,7 @@ func (w *worker) lock() {
 	w.locked(ds, next, w.asked.Left(ds, next, d.e.Now), err)
 }
 
-// pass takes the call through the admission. If it allows no message, again is when it may allow
-// one.
+// pass takes the call through the admission. If it allows no message, again is when to ask again.
 func (w *worker) pass() (again time.Time, err error) {
 	if w.d.sub != core.Main {
 		return time.Time{}, nil

@@ -68,8 +68,7 @@ func (ev *Evaluator) bodyDecoderFor(s *rules.Set) *bodyDecoder {
 }
 
 // appendFault dead-letters a message whose evaluation failed, once for all rules of the
-// subscription, unless the settings say that it is dropped. The message's copies begin at
-// dst[first].
+// subscription, unless the settings say that it is dropped. The copies begin at dst[first].
 func (m *member) appendFault(dst []core.Copy, first int, index uint16, msg *core.Message, err error) []core.Copy {
 	if !m.Settings.DeadLetteringOnFilterEvaluationExceptions {
 		return dst
