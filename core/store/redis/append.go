@@ -254,7 +254,7 @@ const (
 )
 
 // appendPlain stores messages without a script, so that their bodies do not pass through Lua. The
-// sweep before it stores the messages that were due earlier.
+// sweep that precedes them makes messages that were due earlier available first.
 func (s *Store) appendPlain(ctx context.Context, sh *shard, r *receipt, messages []stored, hand *handOver) ([]int64, error) {
 	now := s.millis()
 	if sh.Sub.IsDeadLetter() {
@@ -401,7 +401,7 @@ func (s *Store) appendScripted(ctx context.Context, sh *shard, r *receipt, messa
 	}
 	reply, code, err := s.transitionUnder(ctx, sh, now, r, sc, []any{sh.keys.Seen, sh.keys.Moved}, args...)
 	switch {
-	case err != nil && (reply == nil || hand == nil): // else too few replicas have what a receiver is handed over
+	case err != nil && (reply == nil || hand == nil): // else too few replicas have the locked messages
 		hand.fail(err)
 		return nil, err
 	case code != "":
@@ -409,7 +409,7 @@ func (s *Store) appendScripted(ctx context.Context, sh *shard, r *receipt, messa
 		return nil, code
 	}
 	switch {
-	case len(reply) == 2 && reply[0] == "after": // what appendPlain stored, and got no answer to
+	case len(reply) == 2 && reply[0] == "after": // appendPlain has stored these messages, but got no answer
 		last, _ := reply[1].(int64)
 		for range messages {
 			last++

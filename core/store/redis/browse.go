@@ -24,8 +24,8 @@ func (p *handle) operate(ctx context.Context, what string, f func(ctx context.Co
 	return p.server.Call(ctx, what+" in "+sh.keys.Prefix, func(ctx context.Context) error { return f(ctx, sh) })
 }
 
-// lockNumbers locks messages by number: either those that are available, or, if r.Deferred is set, deferred
-// messages, all or none. Deferred messages whose time to live has ended expire even if the call fails.
+// lockNumbers locks messages by number: if r.Deferred is set, deferred ones, all or none, otherwise
+// those available. Deferred messages past their time to live expire even if the call fails.
 func (p *handle) lockNumbers(ctx context.Context, r core.LockRequest) (ds []core.Delivery, err error) {
 	what, sc := "lock messages by number", script.LockNumbers
 	if r.Deferred {
@@ -66,7 +66,7 @@ func (p *handle) lockNumbers(ctx context.Context, r core.LockRequest) (ds []core
 	return ds, err
 }
 
-// readLocked reads the messages that a call of lockNumbers has locked. reply is its answer after 'ok'.
+// readLocked reads the messages that lockNumbers has locked. reply is the script's, after 'ok'.
 func (s *Store) readLocked(ctx context.Context, sh *shard, l lease, own []int64, reply []any, deferred bool) ([]core.Delivery, error) {
 	if len(reply) != 4 {
 		return nil, server.ErrReply
@@ -110,8 +110,8 @@ func parseNumbers(reply any) (numbers []int64, err error) {
 	return numbers, nil
 }
 
-// leaseUnder returns a lease, with Policy.Sessions one under a session's lock, the proof of that lock and the
-// session's key. ok is false if the queue has sessions and the lock is missing or another partition's.
+// leaseUnder returns a lease. If the queue has sessions, this is a lease under a session's lock,
+// with its proof and the session's key; ok is false if the lock is missing or another partition's.
 func (sh *shard) leaseUnder(now int64, session *core.SessionLock) (l lease, proof, key string, ok bool) {
 	if !sh.Sessions {
 		l = sh.lease(now)
@@ -348,8 +348,8 @@ type messageState struct {
 	inSession bool
 }
 
-// messageStates reads the states of the messages of entries, without their locks. prefix is that of
-// their queue, or of a copy.
+// messageStates reads the states of the messages of entries, without their locks. prefix is the key
+// prefix of their queue, or of a copy of it.
 func (s *Store) messageStates(ctx context.Context, prefix string, entries []record.Entry) ([]messageState, error) {
 	var plain, pad, reserved []any
 	for i := range entries {
@@ -385,7 +385,7 @@ func (s *Store) messageStates(ctx context.Context, prefix string, entries []reco
 	return states, nil
 }
 
-// maxLocksSearched is the largest number of locks in a queue that Peek searches for those of its messages.
+// maxLocksSearched is the largest number of a queue's locks that Peek searches.
 const maxLocksSearched = 20_000
 
 // deadlines fills in the ends of locks.

@@ -139,8 +139,8 @@ func reservedNumbers(ms []core.Reserved) []int64 {
 	return numbers
 }
 
-// reserve reserves messages for a transaction until a time. Duplicate detection checks them when
-// the transaction commits.
+// reserve reserves messages for a transaction until the time until. Duplicate detection checks them
+// when the transaction commits.
 func reserve(messages []stored, publications []publication, until time.Time) {
 	at := strconv.FormatInt(until.UnixMilli(), 10) + "r"
 	for i := range messages {

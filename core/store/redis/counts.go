@@ -17,9 +17,9 @@ import (
 const (
 	// countSuffixes are the keys of each queue and sub-queue that lua/counts.lua reads.
 	countSuffixes = "mhlfqL"
-	// queueCountSuffixes are the keys that it reads only of the main queue.
+	// queueCountSuffixes are the keys that lua/counts.lua reads only of the main queue.
 	queueCountSuffixes = "xtb"
-	// countedAtOnce is the number of queues that are swept and counted at a time.
+	// countedAtOnce is the number of queues that are swept and counted concurrently.
 	countedAtOnce = 16
 )
 
@@ -133,7 +133,7 @@ func (g *countGroup) read(reply *redis.Cmd, ps []core.Partition, counted []core.
 	return nil
 }
 
-// measureCounted adds the sizes. Those of empty sub-queues are zero.
+// measureCounted adds the sizes of the queues to their counts. Empty sub-queues get the size zero.
 func (s *Store) measureCounted(ctx context.Context, groups []*countGroup, ps []core.Partition, counted []core.Counted) {
 	var asked []place
 	var places []int

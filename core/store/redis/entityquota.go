@@ -157,7 +157,7 @@ func (r sizeBudget) take(size int) error {
 	return nil
 }
 
-// give takes the bytes of a group that was not sent off the estimate again.
+// give subtracts from the estimate the bytes of a group that was not sent.
 func (r sizeBudget) give(size int) {
 	if r.max <= 0 {
 		return

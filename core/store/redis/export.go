@@ -47,7 +47,7 @@ func (s *Store) twin(r core.Ref) twin { return twin{s.server.Names.Tag(r), "~" +
 // of returns the temporary name for a key.
 func (a twin) of(key string) string { return a.tag + a.id + strings.TrimPrefix(key, a.tag) }
 
-// homes returns the entity itself and, for a topic's partition, the subscriptions that it knows.
+// homes returns the entity itself and the subscriptions that a topic's partition knows.
 func (s *Store) homes(ctx context.Context, r core.Ref) (homes []core.Ref, ids []any, err error) {
 	homes = []core.Ref{{Entity: r.Entity, Index: r.Index}}
 	own, err := s.server.RDB.SMembers(ctx, s.server.Names.Subscriptions(r)).Result()
@@ -196,7 +196,7 @@ func (x *export) extend(ctx context.Context) error {
 	return err
 }
 
-// give passes a thing to take.
+// give passes t to the take function of the export.
 func (x *export) give(t *core.Stored) error {
 	x.taken = x.take(t)
 	return x.taken

@@ -66,7 +66,7 @@ type intake struct {
 	size  int
 	beat  time.Time          // of the last flush
 	lasts map[core.Ref]int64 // the last number given in each queue
-	keys  map[string]bool    // keys written; true: since the last flush
+	keys  map[string]bool    // keys written so far; true: written since the last flush
 }
 
 // begin checks that the partition is empty.
@@ -77,7 +77,7 @@ func (x *intake) begin(ctx context.Context, r core.Ref) (err error) {
 	return x.fill(ctx, r, 0)
 }
 
-// fill puts the keys in their place if do is 1; if do is 0, it only checks that it could.
+// fill renames the temporary keys if do is 1; if do is 0, it only checks that this is possible.
 func (x *intake) fill(ctx context.Context, r core.Ref, do int) error {
 	names := x.store.server.Names
 	keys := []any{names.Stream(r), names.Subscriptions(r)}
@@ -180,9 +180,9 @@ func (x *intake) add(ctx context.Context, r core.Ref, t *core.Stored) error {
 	return x.flush(ctx)
 }
 
-// message writes a message. The cursor passes the last message, so it delivers none of them. Those
-// available are stored as messages to deliver again, because lock.lua takes these by number; numbers
-// of messages that the cursor delivers must not have wide gaps between them.
+// message writes a message. The queue's cursor is set behind the last message, so it delivers none
+// of them. Available messages are stored as messages to deliver again: lock.lua finds these by
+// number, while the numbers of messages that the cursor delivers must not have wide gaps.
 func (x *intake) message(ctx context.Context, home core.Ref, prefix string, t *core.Stored) error {
 	_, n := core.SplitSequenceNumber(t.SequenceNumber)
 	x.lasts[home] = max(x.lasts[home], n)

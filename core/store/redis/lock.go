@@ -46,7 +46,7 @@ type lease struct {
 	call  string // in a session, whose nonce all calls share: the call's score in locks
 }
 
-// leaseIn returns the lease of a call in a session. Until the answer tells, it does not know when it ends.
+// leaseIn returns the lease of a call in a session. The script's answer will tell when it ends.
 func leaseIn(session *core.SessionLock) lease {
 	score := 1<<53 + core.NewNonce()>>12<<1 // later than any deadline, and a float64 holds it as it is
 	return lease{nonce: session.Nonce, call: strconv.FormatUint(score, 10)}
@@ -76,9 +76,9 @@ func secret(nonce uint64) string {
 }
 
 // Lock locks messages by their numbers, or available messages up to some limits. Of the available
-// messages, it first locks those to deliver again, then new ones, each group by number. In a
-// session, it locks all by number. Once it has begun, it ignores the end of ctx, so that no locked
-// message is forgotten.
+// messages, it first locks those to deliver again, then new ones, each group in the order of their
+// numbers; in a session, it locks all in this order. Once it has begun, it ignores the end of ctx,
+// so that no locked message is forgotten.
 func (p *handle) Lock(ctx context.Context, r core.LockRequest) (ds []core.Delivery, next time.Time, err error) {
 	if r.Deferred || r.Numbers != nil {
 		ds, err = p.lockNumbers(ctx, r)
@@ -128,9 +128,9 @@ func (s *Store) lockMost(sh *shard, r *core.LockRequest) (ds []core.Delivery, ne
 	}
 }
 
-// fit returns the first of some locked messages, as many as fit into room, and subtracts their sizes from it.
-// If before is false, the first message always fits. It unlocks the others. If that fails, they are returned
-// as well, because otherwise later messages would be delivered before them.
+// fit returns the first messages of ds, as many as fit into room, and subtracts their sizes from
+// room. If before is false, the first message always fits. It unlocks the others. If that fails, it
+// returns them, too, because otherwise later messages would be delivered before them.
 func (s *Store) fit(sh *shard, ds []core.Delivery, room *int64, before bool) []core.Delivery {
 	for i := range ds {
 		size := int64(ds[i].Size())
@@ -189,7 +189,7 @@ func (sh *shard) weigh(size int64) {
 	sh.average.Store(size)
 }
 
-// affordable returns how many messages take about that many bytes, or 1 while their size is unknown.
+// affordable returns how many messages take about that many bytes, or 1 if their size is unknown.
 func (sh *shard) affordable(bytes int64) int {
 	average := sh.average.Load()
 	if average == 0 {
@@ -237,8 +237,8 @@ func (s *Store) claim(sh *shard, under *core.SessionLock, limit int) (locked, er
 	return out, err
 }
 
-// blocksFrom returns how many locks in a block are kept as one, 0 if none are: only settle_plain.lua saves
-// anything by it, and gateways that share the store may not know blocks.
+// blocksFrom returns the number of locks from which a block keeps them as one, 0 for never: only
+// settle_plain.lua saves work by blocks, and gateways that share the store may not know them.
 func (s *Store) blocksFrom(sh *shard) int {
 	if sh.features != 0 || s.server.Stamp.Mark.Load() < server.FormatWithBlocks {
 		return 0

@@ -8,11 +8,11 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
 
-// lostLocks are the leases of lock calls whose answers, or whose messages, could not be read. Such a call may
-// have locked messages, or a session, of which no receiver knows. When such a lock ends, a failed delivery is counted, so a
-// message might be dead-lettered without ever having been delivered; in a session, later messages would be
-// delivered first. Therefore this gateway's next lock call on the partition ends these locks first. If there is none, they
-// end within a second.
+// lostLocks are the leases of lock calls whose answers, or whose messages, could not be read. Such
+// a call may have locked messages, or a session, of which no receiver knows. The end of such a lock
+// counts as a failed delivery, so a message might be dead-lettered undelivered; in a session, later
+// messages would be delivered first. Therefore this gateway's next lock call on the partition ends
+// these locks first. Without such a call, endLostLocks ends them within a second.
 type lostLocks struct {
 	mu     sync.Mutex
 	leases []lease

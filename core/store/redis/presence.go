@@ -26,7 +26,7 @@ func marked(mark string) uint64 {
 	return binary.BigEndian.Uint64(b)
 }
 
-// endLocks ends the locks in a partition of gateways that have ended, and reports whether there are such gateways.
+// endLocks ends the locks of ended gateways in a partition, and reports whether there are any.
 func (p *handle) endLocks(ctx context.Context, sh *shard) (bool, error) {
 	ids, done := p.server.Peers.Ended(sh.keys.Doorbell)
 	if len(ids) == 0 {

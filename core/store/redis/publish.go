@@ -23,7 +23,7 @@ import (
 type publication struct {
 	stored        // in the topic's own queue; the record is set if it is scheduled, or, with the id alone, for a history
 	noted  bool   // only its id and key are noted
-	source string // the lock of the message it was made from; "" if a sender sent it
+	source string // the lock of the message that the publication was made from; "" if a sender sent it
 	body   []byte // the body that the copies share; nil if each has its own
 	copies []copied
 }
@@ -374,7 +374,7 @@ type publishArgs struct {
 	targets map[core.Ref]*publishTarget
 	order   []*publishTarget
 	records [][]byte
-	known   map[*byte]int // index in records, by the address of its first byte
+	known   map[*byte]int // index of each record in records, by the address of the record's first byte
 	groups  []any
 }
 

@@ -59,8 +59,8 @@ func (r *receipt) end() {
 	k.free = append(k.free, r.key)
 }
 
-// again reports, after a pause, whether to send the call again. If not, outcome is its error: a call
-// that was refused when it was sent again may have run before.
+// again reports, after a pause, whether to send the call again. If not, outcome is the call's
+// error: a call that was refused when it was sent again may have run before.
 func (r *receipt) again(ctx context.Context, err error) (again bool, outcome error) {
 	switch {
 	case err == nil || r == nil:

@@ -81,7 +81,7 @@ func (r *recents) add(sh *shard, opened uint64, numbers []int64, messages []stor
 	}
 }
 
-// take removes and returns the entries that are kept of claims, and returns the other claims.
+// take removes and returns the kept entries of claims, and returns the claims without one.
 func (r *recents) take(sh *shard, claims []claim) (entries []record.Entry, others []claim) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -100,7 +100,7 @@ func (r *recents) take(sh *shard, claims []claim) (entries []record.Entry, other
 	return entries, others
 }
 
-// asString returns bytes that do not change as a string, without a copy.
+// asString converts bytes, which must not change any more, to a string, without a copy.
 func asString(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 func (r *recents) drop(key recent) {

@@ -368,7 +368,7 @@ func (s *Store) statefulPage(ctx context.Context, sh *shard, after core.SessionK
 	return page, last, nil
 }
 
-// DescribeSessions counts what sessions have.
+// DescribeSessions returns the numbers of messages, the locks and the states of sessions.
 func (p *handle) DescribeSessions(ctx context.Context, ids []string, content bool) ([]core.SessionInfo, error) {
 	all := make([]core.SessionInfo, len(ids))
 	for i, id := range ids {

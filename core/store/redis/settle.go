@@ -52,7 +52,7 @@ func (p *handle) Settle(ctx context.Context, settlements []core.Settlement) []er
 	return errs
 }
 
-// activate makes a message available whose lock is not known, or moves its schedule.
+// activate makes a message available by its number, or changes when a scheduled message is due.
 func (p *handle) activate(ctx context.Context, st *core.Settlement) error {
 	if st.Token.Partition() != p.Index || st.Token.Nonce() != 0 {
 		return core.MessageNotFound
@@ -100,8 +100,8 @@ func (s *Store) flushSettles(sh *shard, calls []*batching.Call[*settling]) {
 	}
 }
 
-// inLongRuns sorts completions by number, so that one run of settle.lua can end them, or by block for
-// settle_plain.lua. Other outcomes keep their order, because it shows, for instance in the numbers of dead letters.
+// inLongRuns sorts completions by number, so that one run of settle.lua can end them, or by block
+// for settle_plain.lua. Other outcomes keep their order: it shows in the numbers of dead letters.
 func (sh *shard) inLongRuns(all []settlingItem) {
 	for i := range all {
 		if all[i].Outcome != core.Complete || all[i].Session != nil {
@@ -135,7 +135,7 @@ func (sh *shard) within(st *core.Settlement) *core.SessionLock {
 func (sh *shard) settleArgs(n int, settlement func(int) *core.Settlement) []any {
 	args := make([]any, 0, 8+n)
 	var under *core.SessionLock
-	count := -1 // where the length of the last run is; -1 if it has ended
+	count := -1 // index in args of the length of the last run; -1 if that run has ended
 	var last *core.Settlement
 	for i := range n {
 		st := settlement(i)
@@ -172,7 +172,7 @@ func (sh *shard) blockArgs(all []settlingItem) []any {
 	args := append(make([]any, 0, 8+len(all)), "blocks")
 	var last core.LockToken
 	var bits, ids []byte
-	count := 0 // where the number of messages in the block is
+	count := 0 // index in args of the number of messages in the block
 	for _, x := range all {
 		token := x.Token
 		if x.Outcome != core.Complete || token == last {

@@ -39,8 +39,8 @@ type Options struct {
 	Patience time.Duration
 
 	// Tests set these.
-	reads      int // the highest format that the store reads, 0: format
-	leastBlock int // so many locks in a block of numbers are kept as one, 0: leastBlock
+	reads      int // the highest format that the store reads, 0: server.Format
+	leastBlock int // from this number on, locks in a block of numbers are kept as one, 0: leastBlock
 }
 
 // Store is a core.Store on Redis, or a view of one with its own time.
@@ -53,10 +53,10 @@ type Store struct {
 type connection struct {
 	server server.Server
 	*catalogue.Catalogue
-	least   int // so many locks in a block of numbers are kept as one
+	least   int // from this number on, locks in a block of numbers are kept as one
 	shards  shards
 	recents recents
-	// knownSweeps are those of all shards, by features, unless the server is a cluster.
+	// knownSweeps are the shards' knownSweep, by features, unless the server is a cluster.
 	knownSweeps [script.AllFeatures + 1]atomic.Uint64
 	flushed     struct{ appends, publishes, settles, renews batching.Counter }
 	doorbells   doorbell.Bells

@@ -11,7 +11,7 @@ var flushBounds = [...]int{1, 2, 5, 10, 20, 50, 100, MaxBatch}
 type Histogram struct {
 	Operation string   // append, publish, settle or renew
 	Bounds    []int    // upper bounds of all counts but the last
-	Counts    []uint64 // flushes by bound; the last count is of larger ones
+	Counts    []uint64 // flushes by bound; the last count is that of larger flushes
 	Items     uint64   // of all flushes
 }
 

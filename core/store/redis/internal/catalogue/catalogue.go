@@ -48,8 +48,8 @@ func revisionPrefix(revision int64, id string) string {
 	return strconv.FormatInt(revision, 10) + ":" + id + ":"
 }
 
-// catalogueValue is an entity's value in the catalogue: the revisionPrefix, then JSON. Its rules
-// have a key of their own.
+// catalogueValue returns an entity's value in the catalogue: the revisionPrefix, then JSON. The
+// entity's rules have a key of their own.
 func catalogueValue(e *core.Entity) (string, error) {
 	described := *e
 	described.Rules = nil

@@ -19,8 +19,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
-// changes reports to watchers which entities and namespaces have changed. If the namespace of a
-// change is empty, its name is that of a namespace.
+// changes reports to watchers which entities and namespaces have changed. A change of a namespace
+// has an empty namespace, and the namespace's name as its name.
 type changes struct {
 	server         *server.Server
 	origin         string        // identifies this store's own changes
@@ -34,8 +34,8 @@ type changes struct {
 
 const (
 	resubscribeDelay = 250 * time.Millisecond
-	// uncertainFor is how long after a lost answer the change may still happen and be published. It
-	// ends when a silent connection counts as dead.
+	// uncertainFor is the time, from the loss of an answer, in which the change may still happen
+	// and be published. After that time, a silent connection counts as dead.
 	uncertainFor = 2 * server.MaxSilence
 )
 

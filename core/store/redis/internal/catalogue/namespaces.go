@@ -13,7 +13,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
 
-// registryValue is a namespace's value in the registry: the revisionPrefix, then JSON.
+// registryValue returns a namespace's value in the registry: the revisionPrefix, then JSON.
 func registryValue(n *core.Namespace) (string, error) {
 	text, err := json.Marshal(n)
 	if err != nil {

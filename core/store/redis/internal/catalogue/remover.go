@@ -16,7 +16,7 @@ import (
 
 const (
 	// removalInterval is how often a store looks for deleted namespaces that no store empties,
-	// because the one that did may have died.
+	// because the store that was emptying them may have died.
 	removalInterval = 15 * time.Second
 	// removalLease is how long a store's lease of a deleted namespace lasts after each page of
 	// removed entities.
@@ -29,7 +29,7 @@ const (
 )
 
 // remover removes the contents of deleted namespaces. Every store has one; the registry lists the
-// namespaces that remain, and leases them.
+// deleted namespaces that are not empty yet, and which store has leased each of them.
 type remover struct {
 	server *server.Server
 	woken  chan struct{} // there is something to remove; holds at most one
@@ -162,7 +162,7 @@ func (r *remover) removePage(ctx context.Context, k *keyspace.Catalogue, members
 	return err
 }
 
-// unlink removes all keys of an entity. If the entity has a topic, that is being deleted as well.
+// unlink removes all keys of an entity. If it has a topic, the topic is being deleted, too.
 func (r *remover) unlink(ctx context.Context, e *core.Entity) error {
 	pipe := r.server.RDB.Pipeline()
 	for i := range e.Partitions {

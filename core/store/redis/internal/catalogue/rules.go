@@ -12,7 +12,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 )
 
-// ruleMember returns a rule's member in that zset: its folded name, a zero byte, JSON.
+// ruleMember returns a rule's member in the zset of rules: its folded name, a zero byte, JSON.
 func ruleMember(r *core.Rule) (string, error) {
 	record, err := json.Marshal(r)
 	if err != nil {

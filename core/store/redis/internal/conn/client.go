@@ -96,7 +96,7 @@ func ownsSlots(ctx context.Context, node *redis.Client) (bool, error) {
 	return false, nil
 }
 
-// NodeOf returns the master of a key, or that publishes a channel.
+// NodeOf returns the master of a channel or key.
 func (s *Client) NodeOf(ctx context.Context, channel string) (*redis.Client, error) {
 	if s.Cluster != nil {
 		return s.Cluster.MasterForKey(ctx, channel)

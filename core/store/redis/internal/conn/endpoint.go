@@ -26,7 +26,7 @@ type endpoint struct {
 	cluster  *redis.ClusterOptions
 	Sentinel *redis.FailoverOptions
 	Wait     time.Duration // Options.Patience
-	Patience patience      // of its connections
+	Patience patience      // of the endpoint's connections
 	Replicas int           // how many must confirm each write; 0: none
 	fsync    bool          // replicas and master must also have synced it to disk
 }
@@ -207,7 +207,7 @@ func (t *endpoint) AsCluster() {
 	t.tune()
 }
 
-// Connect returns a client, twice if it is one of a cluster. It calls opened for each new connection.
+// Connect returns a client, a cluster's as both results. It calls opened for each new connection.
 func (t *endpoint) Connect(opened func(context.Context, *redis.Conn) error) (redis.UniversalClient, *redis.ClusterClient) {
 	t.Patience = patience{Wait: t.Wait, absences: new(absences)}
 	var c redis.UniversalClient

@@ -18,7 +18,7 @@ import (
 type failure struct {
 	cause  string // for metrics and health: Failure.Cause
 	word   string // start of the server's answer
-	within string // or a part of it; "" for most
+	within string // or a part of the server's answer; "" for most
 	text   string // for peers
 	passes bool   // it ends by itself, mostly within seconds
 	remedy string // for operators

@@ -36,7 +36,7 @@ type absences struct {
 // maxAbsences bounds the number of times kept, because some tags are not used again.
 const maxAbsences = 1024
 
-// of returns when what serves a command was first found not to serve.
+// of returns the time since which a tag has not been served: now, if it was served until now.
 func (a *absences) of(tag string, now time.Time) time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()

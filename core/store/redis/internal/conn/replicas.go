@@ -61,8 +61,8 @@ func (r *replication) Refusal(node *redis.Client) error {
 	return nil
 }
 
-// admit refuses a call that waits for replicas, before it is sent, while too few replicas answer. It waits if
-// they have not answered for less than a time.
+// admit refuses a call that waits for replicas, before it is sent, while too few replicas answer.
+// If they have been missing for less than patience, it first waits for them.
 func (r *replication) admit(ctx context.Context, node *redis.Client, patience time.Duration) error {
 	r.mu.Lock()
 	lag := r.lagging[node]

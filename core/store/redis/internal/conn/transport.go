@@ -27,7 +27,7 @@ const resends = 3
 
 // Exchange sends commands together and returns the first error. Each command keeps its own answer.
 // A script call that gets NOSCRIPT is sent again with the whole script, alone, because the other
-// commands have run. If too few replicas answer, Exchange returns a notReplicated, but the commands
+// commands have run. If too few replicas answer, Exchange returns a NotReplicated, but the commands
 // still have their answers.
 func (s *Client) Exchange(ctx context.Context, how ExchangeMode, cmds ...*redis.Cmd) error {
 	if err := s.Look(); err != nil {

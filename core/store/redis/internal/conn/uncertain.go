@@ -19,7 +19,7 @@ import (
 // not known whether the command ran.
 func IsUnreachable(err error) bool {
 	if e, ok := errors.AsType[net.Error](err); ok {
-		if _, bare := e.(syscall.Errno); !bare { // that is of a file or a process
+		if _, bare := e.(syscall.Errno); !bare { // a bare Errno comes from a file or a process
 			return true
 		}
 	}
@@ -73,8 +73,8 @@ func DidNotRun(err error) bool {
 }
 
 // NotReplicated is the error of a call to which too few replicas have answered. Unless the call was
-// refused before it was sent, it is not known whether it took effect. It must then not be sent
-// again, neither to another partition nor as another move.
+// refused before it was sent, it is not known whether the call took effect. The call must then not
+// be sent again, neither to another partition nor as another move.
 type NotReplicated struct {
 	node      string
 	want, got int
@@ -108,8 +108,8 @@ func Failed(cs []redis.Cmder, err error) error {
 	return err
 }
 
-// Aborted returns the refusal of one of a transaction's commands, if err contains only that the
-// transaction aborted.
+// Aborted returns the refusal of one of a transaction's commands, if err says only that the
+// transaction was aborted.
 func Aborted(cs []*redis.Cmd, err error) error {
 	for _, c := range cs {
 		if e := c.Err(); redis.HasErrorPrefix(err, "EXECABORT") && e != nil && !redis.HasErrorPrefix(e, "EXECABORT") {

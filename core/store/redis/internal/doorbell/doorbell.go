@@ -57,9 +57,9 @@ func (b *Bells) Init(s *server.Server) {
 // watcher distinguishes several Watch calls with the same core.Watcher.
 type watcher struct{ core.Watcher }
 
-// Add watches a partition for by. It notifies by once when it has begun to listen, because earlier
-// messages on the channel may have been missed. endLocks ends the locks in the partition of
-// gateways that have ended.
+// Add watches a partition for the watcher by. It notifies by once when it has begun to listen,
+// because earlier messages on the channel may have been missed. endLocks ends locks in the
+// partition, namely those that belong to gateways that have ended.
 func (b *Bells) Add(ref core.Ref, endLocks func(ctx context.Context) error, by core.Watcher) (remove func()) {
 	channel, own := b.server.Names.Doorbell(ref), &watcher{by}
 	b.mu.Lock()
@@ -138,7 +138,7 @@ func (b *Bells) all() map[string]*watched {
 	return maps.Clone(b.watchers)
 }
 
-// EndLocks ends the locks of gateways that have ended in all watched partitions.
+// EndLocks ends, in all watched partitions, the locks of gateways that have ended.
 func (b *Bells) EndLocks(ctx context.Context) (err error) {
 	for _, w := range b.all() {
 		if failed := w.endLocks(ctx); failed != nil {
@@ -212,7 +212,7 @@ func (b *Bells) subscribe(ctx context.Context, node *redis.Client, ln *listener,
 	}
 }
 
-// listenTo calls watchers once it has begun to listen, and then for each ring that a listener receives.
+// listenTo calls watchers once it has begun to listen, and then for each ring that ln receives.
 func (b *Bells) listenTo(ctx context.Context, ln *listener) {
 	defer close(ln.broken)
 	server.Listen(ctx, ln.pubsub, func(message any) {

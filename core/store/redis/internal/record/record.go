@@ -74,7 +74,7 @@ var recorders = sync.Pool{New: func() any {
 // maxKept is the largest buffer that is kept for reuse.
 const maxKept = 64 << 10
 
-// Encode encodes a message enqueued at a time in ms.
+// Encode encodes a message. enqueued is the message's enqueued time in ms.
 func Encode(m *core.Message, enqueued int64) ([]byte, error) {
 	return record(m, enqueued, fieldsOf(m))
 }
@@ -252,8 +252,8 @@ var readers = sync.Pool{New: func() any { return &reader{dec: msgpack.NewDecoder
 
 var errRecord = errors.New("the record is not a valid message")
 
-// decodeRecord is the reverse of encodeRecord. The message shares the record's memory. bodiless
-// is true if its body is stored elsewhere.
+// decodeRecord is the reverse of Encode and EncodeBodiless. The message shares the record's memory.
+// bodiless is true if its body is stored elsewhere.
 func decodeRecord(record string) (m *core.Message, enqueued int64, bodiless bool, err error) {
 	r := readers.Get().(*reader)
 	r.src.Reset(record)

@@ -25,7 +25,7 @@ type Script struct {
 	moreKeys              bool
 	repeat                int
 	Awaited               bool // its answer waits for replicas
-	Receipted, Repeatable bool // its calls take a receipt (see lua/receipt.lua), or may be sent again without
+	Receipted, Repeatable bool // its calls take a receipt (see lua/receipt.lua), or may be repeated without one
 
 	before   string                   // a file placed before lua/state.lua
 	plain    string                   // the same for partitions that need no other preludes
@@ -122,10 +122,10 @@ var awaited = []string{
 	"entity_create", "entity_update", "entity_delete", "topic_set_version", "topic_clear_fence", "ns_create", "ns_update", "ns_delete",
 }
 
-// A call whose answer was lost, because the server restarted or failed over, is sent again. receipted
-// are the scripts that keep their answer under a receipt: if such a call has run, it only gets its
-// answer. unrepeatable are those that are not sent again. What they did is undone, or not known; all
-// others do nothing the second time.
+// A call whose answer was lost, because the server restarted or failed over, is sent again.
+// receipted are the scripts that keep their answer under a receipt: if such a call has run before,
+// it only returns the kept answer. unrepeatable are the scripts that are not sent again: what they
+// did is undone, or stays unknown. All others do nothing the second time.
 var (
 	receipted = []string{
 		"append", "append_lock", "topic_publish", "commit", "settle", "renew", "cancel", "activate",

@@ -22,8 +22,8 @@ type peer struct {
 // forgetAfter is how long a gateway stays known after its last registration. By then all others have ended its locks.
 const forgetAfter = time.Minute
 
-// Note records the registrations at a time. It returns the ids of the gateways that are present,
-// and of those to be forgotten.
+// Note records the registrations that were read at now. It returns the ids of the gateways that are
+// present, and of those to be forgotten.
 func (p *Peers) Note(registered map[string]string, now time.Time) (there, forgotten []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -46,7 +46,7 @@ func (s *Server) Register(ctx context.Context) (there map[string]int, err error)
 	return there, err
 }
 
-// unregister removes the registration of a gateway that ends. If it fails, the others notice by themselves.
+// unregister removes an ending gateway's registration. If it fails, others notice the end later.
 func (s *Server) unregister() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -108,7 +108,7 @@ func (s *Server) listening(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// keepPresent, until ctx ends, reads the server's clock each second, checks that the server still
+// KeepPresent, until ctx ends, reads the server's clock each second, checks that the server still
 // holds its data, and registers the gateway.
 func (s *Server) KeepPresent(ctx context.Context) {
 	tell := func(what string, err error) {

@@ -29,7 +29,7 @@ type Server struct {
 	Failures conn.Failures
 	EndLocks func(ctx context.Context) error // ends the locks of gateways that have ended
 
-	agreedSince time.Time // since when all gateways read what this one reads; owned by keepPresent
+	agreedSince time.Time // since when all gateways read what this one reads; owned by KeepPresent
 
 	gate   sync.RWMutex
 	closed bool // guarded by gate
@@ -81,7 +81,7 @@ func (s *Server) Close() (already bool) {
 	return already
 }
 
-// Eval runs a script once and returns its reply, even if the error is a notReplicated.
+// Eval runs a script once and returns its reply, even if the error is a NotReplicated.
 func (s *Server) Eval(ctx context.Context, sc *script.Script, keys []any, args ...any) (any, error) {
 	if !sc.Fits(len(keys), len(args)) {
 		return nil, fmt.Errorf("script %s called with %d keys and %d arguments: %w", sc.Name, len(keys), len(args), core.Internal)

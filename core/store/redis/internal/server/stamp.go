@@ -21,9 +21,9 @@ type storeStamp struct {
 	Text string // without the format, which may follow it after a slash
 	once sync.Once
 	Lost chan struct{}             // closed once the server has another stamp, or none
-	away atomic.Bool               // the same with replicas: another node may have the data
+	away atomic.Bool               // set instead of Lost with replicas: another node may have the data
 	Mark atomic.Int64              // the format that gateways write
-	Seen atomic.Pointer[time.Time] // when the request was sent to which the server answered with both
+	Seen atomic.Pointer[time.Time] // when the last request was sent whose answer had stamp and format
 }
 
 // ErrLost is returned after the server has lost its data.

@@ -47,7 +47,7 @@ local function activate()
   if lock then unlock({lock}) end
   if lockEnd then
     call('ZREM', deferred, n)
-    if sid then session.lock(n, sid) end -- it leaves the deferred messages of its session
+    if sid then session.lock(n, sid) end -- the message leaves the deferred messages of its session
   end
   if history then history.add('u', n) end
   act('release', n)

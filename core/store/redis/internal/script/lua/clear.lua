@@ -25,7 +25,7 @@ for i = 2, rest - 1, 4 do
   local stream, head = KEYS[i], KEYS[i + 1]
   local last = call('HGET', head, 's')
   if last and call('XLEN', stream) > 0 then
-    -- A new stream takes its place and continues the numbers: emptying this one would take time for
+    -- A new stream replaces this one and continues its numbers: emptying this one would take time for
     -- each message.
     call('UNLINK', stream)
     call('XADD', stream, '0-' .. last, 'd', '')

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- end_locks_of.lua: end locks of gateways that have ended, without a failed delivery. These are locks of sessions that
 -- cannot be taken over and, in queues without sessions, locks of messages that brokers took for their own work.
--- KEYS[1..16] as in state.lua, then those of shared_bodies.lua and sessions.lua, if they are front
+-- KEYS[1..16] as in state.lua, then those of shared_bodies.lua and sessions.lua, if they are loaded before
 -- ARGV[1..4] as in state.lua
 -- ARGV[5..]  marks of the gateways, with which the nonces of such locks begin, or whole proofs of session locks
 --            of which no receiver knows

@@ -12,10 +12,10 @@
 -- ARGV[3] name      folded
 -- ARGV[4] kind      digit
 -- ARGV[5] topic     folded name of a subscription's topic, else ''
--- ARGV[6] topicID   its ID, else ''
+-- ARGV[6] topicID   ID of that topic, else ''
 -- ARGV[7] value     as kept in entities
 -- ARGV[8] most      how many queues and topics are allowed, 0: any number
--- ARGV[9] largest   their largest size together (MB), 0: no limit
+-- ARGV[9] largest   largest size of all queues and topics together (MB), 0: no limit
 -- ARGV[10..]  members of rules
 -- Returns {'ok', version of the topic or 0} | {'already_exists'} | {'not_found'}: the topic or the
 --         namespace | {'quota_exceeded'}

@@ -5,13 +5,13 @@
 -- ARGV[5]    until   deadline of the locks, ms
 -- ARGV[6]    nonce   8 bytes, the secret half of the tokens
 -- ARGV[7]    max     how many at most, up to 1000
--- ARGV[8]    inline  also return the entries, if there are at most so many
+-- ARGV[8]    inline  also return the entries, if at most inline messages are locked
 -- ARGV[9]    gateway that asks
 -- ARGV[10]   hand    1: hand over what the calls in front have brought, if no other gateway waits
--- ARGV[11]   least   at least so many numbers of a block of 128 become one member of locks, 0: none
+-- ARGV[11]   least   from this number on, locks in a block of 128 numbers become one member of locks, 0: never
 -- Returns {'ok', rest, next, numbers, counts, overrides, runs, entries} | {'more'}: call again
 --   rest       1: there may be more than the messages returned: call again
---   next       if fewer than max were found, or all that there were are handed over, ms of the next
+--   next       if fewer than max were found, or all available ones are handed over, ms of the next
 --              due time or 0; then the doorbell is armed
 --   numbers    numbers delivered again, with their counts (or nil) and overrides (or nil)
 --   runs       first, last of each run of new numbers

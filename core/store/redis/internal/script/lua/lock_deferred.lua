@@ -5,7 +5,7 @@
 -- ARGV[5]    until   deadline of the locks, ms; in a session their score in locks, as in
 --                    session_lock_messages.lua
 -- ARGV[6]    nonce   8 bytes, the secret half of the tokens; in a session the proof of its lock
--- ARGV[7]    inline  also return the entries, if there are at most so many
+-- ARGV[7]    inline  also return the entries, if at most inline messages are locked
 -- ARGV[8]    void    1: a number belongs elsewhere and cannot be found; expired messages still end
 -- ARGV[9]    session '' or, with sessions.lua in front, the session of all messages
 -- ARGV[10..] numbers, each once

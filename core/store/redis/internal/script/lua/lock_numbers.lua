@@ -47,7 +47,7 @@ else
     if delivered[i] or isNew then take(n) end
     if delivered[i] then
       redelivered[#redelivered + 1] = n
-    elseif isNew then -- the cursor is to pass it
+    elseif isNew then -- a hole, so that the cursor passes it
       passed[#passed + 1] = n
       passed[#passed + 1] = n
     end

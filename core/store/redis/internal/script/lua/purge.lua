@@ -35,7 +35,7 @@ local numbers = call('ZRANGEBYSCORE', again, '-inf', format('%d', upto), 'LIMIT'
 local due = call('ZRANGEBYSCORE', again, format('%.0f', neverDelivered), format('%.0f', neverDelivered + upto), 'LIMIT', 0, max - #numbers)
 for _, n in ipairs(due) do numbers[#numbers + 1] = n end
 many('ZREM', again, numbers)
-local last = math.min(upto, cursor + 2000) -- one call looks at up to so many numbers
+local last = math.min(upto, cursor + 2000) -- one call looks at up to 2000 numbers
 if #numbers < max and cursor < last then
   local isHole = {}
   for _, n in ipairs(call('ZRANGEBYSCORE', holes, format('(%d', cursor), format('%d', last))) do isHole[tonumber(n)] = true end

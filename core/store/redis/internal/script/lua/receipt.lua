@@ -1,8 +1,8 @@
 -- receipt.lua: keep the answer of a call for ten seconds, so that a gateway that did not get the answer can send
--- the call again. The loader makes the script before it the function run.
+-- the call again. The loader puts it after a script, and makes that script the function run.
 -- KEYS[last]    receipt  string  <id><answer>
 -- ARGV[last-1]  id       of the call
--- ARGV[last]    again    1: it was sent before
+-- ARGV[last]    again    1: the call was sent before
 local receipt, again, id = table.remove(KEYS), table.remove(ARGV), table.remove(ARGV)
 if again == '1' then
   local kept = redis.call('GET', receipt)

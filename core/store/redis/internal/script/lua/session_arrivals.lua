@@ -9,7 +9,7 @@ local function keyOf(name)
   return zero and sub(name, 1, zero - 1) or name
 end
 
--- queueUp has free sessions wait behind those that wait already; one that does keeps its turn.
+-- queueUp puts free sessions behind those that wait; a session that waits already keeps its turn.
 local function queueUp(freeSessions, sids)
   local turn = tonumber(call('ZRANGE', freeSessions, -1, -1, 'WITHSCORES')[2] or 0)
   for _, sid in ipairs(sids) do
@@ -28,7 +28,7 @@ local function isPaused(k, sid)
   return false
 end
 
--- wakeHolder wakes the holder of a session, if it waits. k is as for addAvailable.
+-- wakeHolder wakes the holder of a session, if the holder waits. k is as for addAvailable.
 local function wakeHolder(k, sid)
   if call('SREM', k.waiting, sid) == 1 then call('SPUBLISH', k.bell, sid) end
 end

@@ -6,7 +6,7 @@
 -- ARGV[5] proof    of the session's lock
 -- ARGV[6] session  the locked session
 -- ARGV[7] max      how many at most, up to 1000
--- ARGV[8] inline   also return the entries, if there are at most so many
+-- ARGV[8] inline   also return the entries, if at most inline messages are locked
 -- ARGV[9] score    in locks, of what this call locks: later than any deadline
 -- Returns {'ok', until, then as lock.lua without runs} | {'session_lock_lost'} | {'more'}: call
 --         again

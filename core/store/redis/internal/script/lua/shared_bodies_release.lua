@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- shared_bodies_release.lua: release the shared bodies of a deleted subscription's queue, some per
--- time.
+-- shared_bodies_release.lua: release the shared bodies of a deleted subscription's queue, some in
+-- each call.
 -- KEYS[1] shares  hash  n -> number of the publication
 -- KEYS[2] bodies  hash  number of the publication -> body, for all subscriptions
 -- KEYS[3] refs    hash  as in shared_bodies.lua

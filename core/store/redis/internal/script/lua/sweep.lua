@@ -72,7 +72,7 @@ end
 -- the first is needed: most calls need none, and making them costs as much as several commands.
 local actions
 local function makeActions()
-  -- These are names of its own, because each name of state.lua that a function uses makes it dearer to
+  -- The function has its own names for these: each name of state.lua in a function makes it dearer to
   -- make, and most calls do not need this one.
   local stream, head, locks, again, counts, overrides, deferred, scheduled, holes, expiry, overdue, _, dead, deadHead =
     unpack(KEYS, 1, 14)
@@ -165,7 +165,7 @@ local function makeActions()
     end
   end
 
-  -- delay is fail, or release, with a delay; how is settle.lua's outcome. Until then the message stays
+  -- delay is fail, or release, with a delay; how is settle.lua's outcome. Until its end, the message stays
   -- in locks without a nonce, and waiting receivers must learn when to look again. After the last
   -- delivery there is no delay.
   local function delay(n, how)
@@ -307,7 +307,7 @@ local function sweep()
   return true
 end
 
--- nextDue is when a sweep will find something, 0 if nothing is known. Of the messages that expire,
+-- nextDue returns when a sweep will find something, 0 if nothing is known. Of the messages that expire,
 -- only available ones count; emptied says that there are none.
 local function nextDue(emptied)
   if due == never then return 0 end
