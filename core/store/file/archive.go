@@ -44,7 +44,7 @@ type Archive struct {
 }
 
 // Archive gives each of the store's present files a second name. Only one archive may exist at a
-// time: it refuses another one with core.Conflict.
+// time: Archive refuses to make another one with core.Conflict.
 func (s *Store) Archive(ctx context.Context, by string) (*Archive, error) {
 	if !s.archiving.CompareAndSwap(false, true) {
 		return nil, core.Refuse(core.Conflict, "A backup of this gateway is in progress: wait until it has ended.")

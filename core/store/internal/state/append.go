@@ -150,8 +150,8 @@ func (t *txn) waitForTime(m *core.Message, state MessageState, until int64) int6
 	return number
 }
 
-// reserve keeps messages for a transaction, at most until some time, and returns their sequence
-// numbers.
+// reserve keeps messages for a transaction, until the instant until at most, and returns their
+// sequence numbers.
 func (t *txn) reserve(ms []*core.Message, until int64) []int64 {
 	numbers := make([]int64, len(ms))
 	for i, m := range ms {

@@ -26,7 +26,7 @@ type catalogue struct {
 	remembered remembered                                    // in all partitions; guarded by itself
 }
 
-// entityKey is how an entity is looked up.
+// entityKey is the key by which an entity is looked up.
 type entityKey struct{ namespace, folded string }
 
 func keyOf(namespace, name string) entityKey { return entityKey{namespace, core.FoldName(name)} }
@@ -43,8 +43,8 @@ type space struct {
 // tops is the number of queues and topics.
 func (x *space) tops() int { return len(x.queues) + len(x.topics) }
 
-// sortedNames are folded names in order, so that the cost of a page of a list depends only on what
-// is on it.
+// sortedNames are folded names in order, so that the cost of a page of a list depends only on the
+// length of the page.
 type sortedNames []string
 
 func (n *sortedNames) add(name string) {
@@ -382,13 +382,13 @@ func (c *catalogue) WatchEntities(changed func(namespace, name string)) (stop fu
 	return c.changes.add(struct{}{}, changed)
 }
 
-// done reports a change to the watchers and waits until it, or what has caused its refusal, is durable.
+// done reports a change to the watchers, and waits until the change, or err's cause, is durable.
 func (c *catalogue) done(ctx context.Context, changed []entityKey, end Position, err error) error {
 	c.tell(changed)
 	return cmp.Or(c.ledger.wait(ctx, end), err)
 }
 
-// tell tells the watchers. c.mu is not held.
+// tell reports changed entities to the watchers. c.mu is not held.
 func (c *catalogue) tell(changed []entityKey) {
 	for _, f := range c.changes.of(struct{}{}) {
 		for _, key := range changed {

@@ -159,7 +159,7 @@ func spared(w *core.Work, n int) sparing {
 	return s
 }
 
-// takeEffect carries out the effects of messages that were given these numbers.
+// takeEffect carries out effects. numbers contains the numbers that their messages were given.
 func (t *txn) takeEffect(effects []core.Effect, numbers []int64) {
 	for i := range effects {
 		x := &effects[i]

@@ -84,7 +84,7 @@ func (t *txn) export(ctx context.Context, home *entityState, take func(*core.Sto
 		of   *seenIDs
 	}{{core.StoredSeen, &home.seen}, {core.StoredMove, &home.moves}} {
 		var at int64
-		given := make(map[string]bool) // ids of this instant: one forgotten and seen again occurs twice
+		given := make(map[string]bool) // ids of this instant: an id that was forgotten and seen again occurs twice
 		for _, id := range ids.of.order {
 			if id.at != at {
 				at = id.at

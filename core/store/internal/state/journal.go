@@ -140,7 +140,7 @@ func (x *effects) work(ctx context.Context, w *core.Work) error {
 	return err
 }
 
-// wait waits until everything that was there when a call left its partition is durable.
+// wait waits until everything that was in the journal when the call left its partition is durable.
 func (t *txn) wait(ctx context.Context) error { return t.Store.wait(ctx, t.end) }
 
 // absent is a message in a delivery that is not in memory.

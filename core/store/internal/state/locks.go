@@ -77,7 +77,7 @@ func (t *txn) deliver(ctx context.Context, ds []core.Delivery, next int64) ([]co
 }
 
 // oldest returns the available message to deliver next: first those delivered before, then the
-// others, both by number. There must be one.
+// others, each group in the order of numbers. There must be one.
 func (q *queue) oldest() *entry {
 	if q.counts[again] > 0 {
 		return q.again.items[0].of

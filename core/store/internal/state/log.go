@@ -150,7 +150,7 @@ func (l *log) highest() (n int64) {
 
 // from yields the messages from number n on. No message may be appended or removed during the
 // iteration. An entry made from a row must not be changed, but can replace the row (see promote).
-// It is valid until the next one is requested.
+// Such an entry is valid until the next entry is requested.
 func (l *log) from(n int64) iter.Seq[*entry] {
 	return func(yield func(*entry) bool) {
 		var view *entry

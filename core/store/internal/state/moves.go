@@ -42,7 +42,7 @@ func kept(m *core.Message) *core.Message {
 }
 
 // isRepeated reports whether m comes from a move that has already ended here. If not, it records
-// that the move has.
+// that this move has ended here.
 func (t *txn) isRepeated(m *core.Message) bool {
 	key := transit(m).Key
 	if key == "" {
@@ -151,7 +151,7 @@ func (s *Store) relocate(ctx context.Context, p *partition, home *entityState, s
 		var ms []*core.Message
 		for i := range strays {
 			x := &strays[i]
-			m, err := s.journal.Read(x.ref, Ref{}) // as it is there, without later changes
+			m, err := s.journal.Read(x.ref, Ref{}) // as the record has it, without later changes
 			if err != nil {
 				// The message may have been removed in the meantime, and its segment with it. A
 				// damaged record stays where it is.

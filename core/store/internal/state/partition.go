@@ -146,13 +146,13 @@ type txn struct {
 
 	end    Position // of the journal when the call left the partition
 	newest Position // of the newest record among the messages that it delivers
-	absent []absent // those that are not in memory, in order
-	pinned func()   // releases their records
+	absent []absent // delivered messages that are not in memory, in order
+	pinned func()   // releases the records of these messages
 }
 
 // enter waits for the partition, begins a call and does everything that is due, in steps, between
-// which others may use the partition. The caller must leave it. enter returns false, and no txn, if
-// the partition does not exist.
+// which others may use the partition. The caller must end the call with leave. enter returns false,
+// and no txn, if the partition does not exist.
 func (p *handle) enter() (t txn, ok bool) { return p.enterWith(nil) }
 
 // enterWith is enter for a call that has prepared messages: see Store.begin.

@@ -116,7 +116,7 @@ func (s *seenIDs) behind(at int64) []seenID {
 	return s.order[i:]
 }
 
-// some returns an instant, at the latest until, up to which one call can forget everything.
+// some returns an instant, not later than until, up to which one call can forget everything.
 func (s *seenIDs) some(until int64) int64 {
 	if len(s.order) > forgetMost {
 		until = min(until, s.order[forgetMost].at)
@@ -157,7 +157,7 @@ func (s *seenIDs) drop(key string) (weight int64) {
 	return weight
 }
 
-// tidy drops forgotten keys from the order once they are most of it.
+// tidy drops forgotten keys from the order once most keys in it are forgotten.
 func (s *seenIDs) tidy() {
 	if len(s.order) > 2*len(s.known)+tolerated {
 		s.order = slices.DeleteFunc(s.order, func(x seenID) bool { return s.known[x.key] != x.at })
@@ -183,7 +183,7 @@ func (s *seenIDs) remember(key string, at int64) (weight int64) {
 	s.known[key] = at
 	if n := len(s.order); n == 0 || s.order[n-1].at <= at {
 		s.order = append(s.order, seenID{key, at})
-	} else { // happens in a replay on a snapshot with later ones
+	} else { // happens in a replay on a snapshot that contains later ones
 		s.order = slices.Insert(s.order, n-len(s.behind(at)), seenID{key, at})
 	}
 	s.most = max(s.most, len(s.known))
@@ -205,9 +205,10 @@ type remembered struct {
 	damaged atomic.Int64 // messages that were put aside
 }
 
-// refusesID reports whether an entity with own bytes of ids may not add another. Up to three quarters of the
-// limit, all may add. Above that, only an entity that holds less than is left may: one sender's ids do not stop
-// others. Keys of moves may use another quarter, so that forwarding continues when ids have used up the limit.
+// refusesID reports whether an entity with own bytes of ids may not add another id. While the ids
+// take up to three quarters of the limit, every entity may; above that, only one whose ids take
+// less than what is left: one sender's ids do not stop others. Keys of moves may use another
+// quarter, so that forwarding continues then.
 func (r *remembered) refusesID(own int64, ofMove bool) bool {
 	if r.most <= 0 {
 		return false

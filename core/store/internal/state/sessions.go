@@ -244,7 +244,7 @@ func (p *handle) listSlice(ids []string, since time.Time, after core.SessionKey,
 	return ids, last, more
 }
 
-// DescribeSessions counts what sessions have.
+// DescribeSessions returns the numbers of messages, the locks and the states of sessions.
 func (p *handle) DescribeSessions(_ context.Context, ids []string, content bool) ([]core.SessionInfo, error) {
 	all := make([]core.SessionInfo, len(ids))
 	for i, id := range ids {
@@ -419,8 +419,8 @@ func (q *queue) noteSession(s *session) {
 	}
 }
 
-// review must be called after any change. It lets s wait for a holder, behind those that already
-// wait, if it should, and forgets s if it can.
+// review must be called after any change of s. If s should wait for a holder, it waits behind those
+// that already wait; if s can be forgotten, it is.
 func (q *queue) review(s *session) {
 	waits := len(s.ready.items) > 0 && !s.isHeld() && s.pauses == 0
 	switch {

@@ -77,7 +77,7 @@ func (t *txn) settle(s *core.Settlement) error {
 	return nil
 }
 
-// activate makes a message available whose lock is not known, or moves its schedule.
+// activate makes a message available by its number, or changes when a scheduled message is due.
 func (t *txn) activate(s *core.Settlement) error {
 	q, at := t.queue, millisOf(s.At)
 	e := t.inState(s.Token.SequenceNumber(), locked, lockedDeferred, deferred, scheduled)
@@ -130,8 +130,8 @@ func (t *txn) allows(s *core.Settlement) error {
 	return nil
 }
 
-// delay replaces e's lock by one that no receiver holds. Its nonce is 0 if no failed delivery is
-// counted when it ends.
+// delay replaces e's lock by one that no receiver holds. nonce is 0 if the end of this lock does
+// not count as a failed delivery.
 func (t *txn) delay(q *queue, e *entry, b core.Backoff, nonce uint64) {
 	failures := int(e.failures)
 	if q.ref.Sub.IsDeadLetter() { // failed deliveries of dead letters are not counted

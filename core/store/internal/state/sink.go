@@ -47,7 +47,7 @@ const (
 	EffectRules                            // all rules of a subscription
 	EffectRule                             // a rule of a subscription
 	EffectSeal                             // a deleted namespace, and when it was deleted
-	EffectUnseal                           // namespaces deleted up to then are forgotten
+	EffectUnseal                           // namespaces that were deleted up to the effect's time are forgotten
 	EffectNamespace                        // a namespace as it is now
 	EffectNoNamespace
 	// New kinds begin with 28: 27 is the journal's.
@@ -216,7 +216,7 @@ func (x *effects) state(q *queue, e *entry) {
 // ledger is a journal, or none, in which case there is nothing to wait for.
 type ledger struct{ journal Journal }
 
-// end returns the position behind everything noted. Refusals that follow from it wait for this position.
+// end returns the position behind everything noted. Refusals based on this wait for that position.
 func (l *ledger) end() Position {
 	if l.journal == nil {
 		return 0

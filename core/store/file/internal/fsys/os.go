@@ -83,7 +83,7 @@ func (OS) Lock(name, text string) (io.Closer, error) {
 	return l, nil
 }
 
-// withHolder adds to an error what the process that has the lock wrote into the file.
+// withHolder adds to an error the text that the holder of the lock wrote into the file.
 func withHolder(err error, name string) error {
 	if locked, ok := errors.AsType[*LockedError](err); ok {
 		text, err := os.ReadFile(name)

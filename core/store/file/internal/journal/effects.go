@@ -209,7 +209,7 @@ func (c *coder) event(e *core.Event) {
 	}
 }
 
-// largeEffects is the size of its effects at which a frame ends, if it can.
+// largeEffects is the number of bytes of effects from which a frame should end.
 const largeEffects = 1 << 20
 
 // encoder is a state.Sink that encodes effects.

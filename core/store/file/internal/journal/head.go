@@ -47,7 +47,7 @@ const (
 	fieldsEnd
 )
 
-// texts returns the text fields of a message, by the bit of the first.
+// texts returns the text fields of a message, in the order of their bits.
 func texts(m *core.Message) [9]*string {
 	return [...]*string{
 		&m.To, &m.Subject, &m.ReplyTo, &m.ContentType, &m.ContentEncoding,
@@ -55,8 +55,8 @@ func texts(m *core.Message) [9]*string {
 	}
 }
 
-// appendHead encodes m without its body. The body is that of the record of the given length that
-// begins behind bytes earlier, or, if behind is 0, of m's own record.
+// appendHead encodes m without its body. If behind is 0, the body is in m's own record, and
+// otherwise in the record of the given length that begins that many bytes earlier.
 func appendHead(dst []byte, m *core.Message, behind, length uint64) []byte {
 	c := coder{buf: dst}
 	c.head(m, &behind, &length)
@@ -195,7 +195,7 @@ func fieldsOf(m *core.Message) (fields uint64) {
 	return fields
 }
 
-// refusal gives an error of the log the code with which clients are answered.
+// refusal converts an error of the log to the error that clients get.
 func refusal(err error) error {
 	var full *wal.FullError
 	var failed *wal.FailedError

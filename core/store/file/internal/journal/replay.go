@@ -30,7 +30,7 @@ type decoder struct {
 	to *state.Replay
 	at core.Ref // the last one selected
 
-	under state.Effect // way,
+	under state.Effect // the effect being repeated
 	put   state.Put
 }
 

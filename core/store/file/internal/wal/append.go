@@ -144,7 +144,7 @@ func (l *Log) Reserve(ctx context.Context, n int) (Reservation, error) {
 	}
 }
 
-// takeRoom takes room in memory if there is enough. A frame larger than all room gets it alone.
+// takeRoom takes room in memory if there is enough. A frame larger than all room gets all of it.
 func (l *Log) takeRoom(n int64) bool {
 	for {
 		used := l.backlog.Load()

@@ -17,8 +17,8 @@ import (
 type Inspection struct {
 	Segments  []SegmentReport  `json:"segments"`
 	Snapshots []SnapshotReport `json:"snapshots"`
-	Others    []string         `json:"others,omitempty"` // files that are neither
-	Synced    Position         `json:"synced"`           // the furthest that something sound says to be synced
+	Others    []string         `json:"others,omitempty"` // files that are neither segments nor snapshots
+	Synced    Position         `json:"synced"`           // the furthest position that something sound says was synced
 	Closed    bool             `json:"closed"`           // the log was closed in order
 }
 
@@ -36,7 +36,7 @@ type SegmentReport struct {
 	Gaps    int       `json:"gaps,omitempty"`
 	Sealed  bool      `json:"sealed"`
 	End     uint32    `json:"end"`            // behind the last sound frame
-	Torn    string    `json:"torn,omitempty"` // why what follows is not sound, though it was not known to be synced: Open cuts it
+	Torn    string    `json:"torn,omitempty"` // why the bytes from End on, not known to be synced, are unsound: Open cuts them
 	Damage  []string  `json:"damage,omitempty"`
 
 	unsound []unsound
@@ -172,7 +172,7 @@ func (x *Inspection) frames(sc *scanner, r *SegmentReport) {
 			if sc.reason != "" {
 				r.unsound = append(r.unsound, unsound{sc.off, sc.reason})
 			}
-			if sc.records && sc.reason != "" { // perhaps the records only
+			if sc.records && sc.reason != "" { // perhaps only the records are unsound
 				sc.reason, sc.records = "", false
 				ok, err = sc.next()
 				sc.records = true

@@ -344,7 +344,7 @@ const copySize = 1 << 20
 // rewrite writes a segment again under a temporary name, and syncs it before it takes the old name.
 // The header is that of s. If to is not 0, a gap replaces the bytes from offset gap to offset to.
 // With Repair the old file is kept as *.damaged, and zeros replace what cannot be read. A file
-// whose s.end is known and that needs no gap is cut there.
+// whose s.end is known and that needs no gap is cut at s.end.
 func (r *recovery) rewrite(s *segment, gap, to uint32) (err error) {
 	name := r.path(s.name())
 	temp, err := r.fs.Open(name+suffixTemp, os.O_RDWR|os.O_CREATE|os.O_TRUNC)

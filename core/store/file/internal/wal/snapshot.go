@@ -58,8 +58,8 @@ func (l *Log) Snapshots() []SnapshotInfo {
 	return slices.Clone(l.snapshots.list)
 }
 
-// WriteSnapshot stores the output of write as the newest snapshot. Replay completes the snapshot
-// from a position on. Everything that was appended before write returned is synced before the
+// WriteSnapshot stores the output of write as the newest snapshot. from is the position from which
+// Replay completes it. Everything that was appended before write returned is synced before the
 // snapshot becomes valid, so that a snapshot is never ahead of the log. The two newest snapshots
 // are kept. If write or the disk returns an error, the snapshot is removed.
 func (l *Log) WriteSnapshot(ctx context.Context, from Position, write func(io.Writer) error) (SnapshotInfo, error) {

@@ -95,7 +95,7 @@ func (l *Log) lead() {
 	}
 	l.writeBatch(false)
 	l.w.turn.Unlock()
-	// Those that arrived in the meantime wait for a signal.
+	// Frames that arrived in the meantime are written by that goroutine.
 	l.mu.Lock()
 	more := len(l.gather.frames) > 0
 	l.mu.Unlock()
