@@ -140,7 +140,7 @@ var appendStories = []story{
 	}},
 }
 
-// unlimited is the partition without its quota.
+// unlimited returns p without its quota.
 func unlimited(p core.Partition) core.Partition {
 	p.MaxBytes = 0
 	return p
@@ -274,7 +274,7 @@ func fullMessages(s *fixture) []*core.Message {
 	return messages
 }
 
-// everyType holds one property of each type there is.
+// everyType returns one property of each type.
 func everyType(s *fixture) core.Properties {
 	values := []any{
 		nil, true, false, uint8(200), uint16(60_000), uint32(4e9), uint64(1 << 63), int8(-100), int16(-30_000), int32(-2e9),

@@ -17,7 +17,7 @@ func (s *fixture) putOff(p core.Partition, d core.Delivery, b core.Backoff, over
 	s.wantCode("abandon with a backoff", p.In(s.store).Settle(s.Context(), []core.Settlement{st})[0], "")
 }
 
-// wait is a backoff that does not grow.
+// wait returns a backoff that does not grow.
 func wait(d time.Duration) core.Backoff { return core.Backoff{First: d} }
 
 // wantWait lets time pass until a message of p that was put off is there again.

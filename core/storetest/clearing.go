@@ -56,7 +56,7 @@ var clearStories = []story{
 		s.send(text("expires", ttl(time.Minute), id("x")), text("fresh", from("key")))
 		dead := s.lockOneAt(s.dead())
 
-		s.clear(s.dead()) // which sub-queue is named says nothing
+		s.clear(s.dead()) // it does not matter which sub-queue is named
 		for what, d := range map[string]core.Delivery{"locked": ds[1], "deferred, and locked": held, "abandoned": ds[2]} {
 			s.wantCode("complete what was "+what, s.trySettle(s.main, d.LockToken, core.Complete, core.Properties{}), core.LockLost)
 			_, err := s.tryRenew(s.main, d.LockToken)

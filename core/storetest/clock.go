@@ -17,7 +17,7 @@ func NewClock() *Clock {
 	return &Clock{now: time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)}
 }
 
-// Now is what the clock shows.
+// Now returns the time that the clock shows.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()

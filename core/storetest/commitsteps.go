@@ -9,7 +9,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// commit carries out work at a queue or topic: a bit of everything.
+// commit commits random work of every kind at a queue or topic.
 func (p *player) commit(pl *subject) {
 	p.Helper()
 	at := pl.Partition
@@ -93,7 +93,7 @@ func (p *player) commit(pl *subject) {
 	}
 }
 
-// reserve has messages wait for a later commit.
+// reserve reserves messages for a later commit.
 func (p *player) reserve(pl *subject) {
 	p.Helper()
 	a := core.Work{Reserve: p.clock.Now().Add(oneOf(p, 500*time.Millisecond, 2*time.Second, 10*time.Second))}
@@ -162,7 +162,7 @@ func (p *player) leaving(n int, destination string) []*core.Message {
 	return ms
 }
 
-// work says what is to be done; ms are the messages that stay.
+// work describes w; ms are the messages that stay.
 func (p *player) work(w *core.Work, ms []*core.Message) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "by %d, only check %t, %d states", w.Version, w.Check, len(w.States))

@@ -58,7 +58,7 @@ func settlement(d core.Delivery, o core.Outcome) core.Settlement {
 	return core.Settlement{Token: d.LockToken, Outcome: o}
 }
 
-// destined is a message in transit to another entity.
+// destined puts the message in transit to another entity.
 func destined(to string) func(*core.Message) {
 	return func(m *core.Message) { m.Transit = &core.Transit{Destination: to} }
 }
@@ -323,7 +323,7 @@ func commitCheck(s *fixture) {
 	s.refuseCommit(s.main, core.Work{Check: true, Settlements: []core.Settlement{settlement(ds[1], core.Complete), settlement(ds[1], core.Complete)}}, core.LockLost)
 }
 
-// effects are what comes of the first message of a work.
+// effects returns the effects of the first message of a work.
 func effects(instead bool, transfers, dead []*core.Message) []core.Effect {
 	return []core.Effect{{Instead: instead, Transfers: transfers, DeadLetters: dead}}
 }

@@ -80,7 +80,7 @@ func diffMessage(d *differences, g, w *core.Message) {
 	d.add("Transit", transitOf(g) == transitOf(w), transitOf(g), transitOf(w))
 }
 
-// transitOf is what m brings along: nothing where it has none.
+// transitOf returns m's transit, or an empty one if m has none.
 func transitOf(m *core.Message) core.Transit {
 	if m.Transit == nil {
 		return core.Transit{}

@@ -108,7 +108,7 @@ func (c *crowd) send(sender, groups, size int) {
 	}
 }
 
-// receive completes messages until all are; a few it abandons or releases first.
+// receive completes messages until all are completed; it first abandons or releases some of them.
 func (c *crowd) receive(receiver int) {
 	timeout := time.After(time.Minute)
 	for {

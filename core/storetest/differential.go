@@ -11,11 +11,11 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Differential plays random operations, chosen by the seed, on one partition of both stores and
-// compares every answer: on a queue's, or a topic's with its subscriptions, with or without
-// sessions. a is the model. Both stores use the clock. restart, if not nil, is called at random
-// times: it restarts b's process state, and keeps its data. If b has a method Check, it is called after each
-// step: it returns an error if b's data contradict each other.
+// Differential plays random operations, chosen by the seed, on one partition of a queue, or of a
+// topic with its subscriptions, with or without sessions, in both stores, and compares every
+// answer. a is the model. Both stores use the clock. restart, if not nil, is called at random
+// times: it restarts b's process state, and keeps its data. If b has a method Check, it is called
+// after each step: it returns an error if b's data contradict each other.
 //
 // Answers must be equal except for nonces, versions of subscriptions and Stats.Bytes; errors are
 // compared by their Code. The next due time may be earlier than the model's, which only wakes a
@@ -55,7 +55,7 @@ type player struct {
 // pair is the same thing as each store names it.
 type pair[T any] struct{ a, b T }
 
-// plays counts entities, so that each play of a script has its own.
+// plays counts the plays, so that each play of a script has an entity with another name.
 var plays atomic.Int64
 
 func play(t testing.TB, title, entity string, c chooser, a, b core.Store, clock *Clock, restart func()) {

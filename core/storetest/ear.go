@@ -108,7 +108,7 @@ func (e *ear) woken(session core.SessionKey) {
 	}
 }
 
-// deafen ends all hearing.
+// deafen stops listening to all doorbells.
 func (p *player) deafen() {
 	for _, e := range p.ears {
 		for _, stop := range e.stop {

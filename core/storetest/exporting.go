@@ -14,7 +14,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// backups is the store's part that exports and imports.
+// backups returns the store as core.Backups.
 func (s *fixture) backups() core.Backups {
 	s.Helper()
 	b, ok := s.store.(core.Backups)
@@ -24,7 +24,7 @@ func (s *fixture) backups() core.Backups {
 	return b
 }
 
-// export is what the store exports of a partition.
+// export returns what the store exports of a partition.
 func (s *fixture) export(r core.Ref) (all []core.Stored) {
 	s.Helper()
 	err := s.backups().Export(s.Context(), r, func(x *core.Stored) error {
@@ -98,7 +98,7 @@ func (s *fixture) moveTo(name, id string) {
 // It does not change their order.
 const copyPrefix = "c"
 
-// renamed is things with the IDs of copied subscriptions.
+// renamed returns things with the IDs of copied subscriptions.
 func renamed(things []core.Stored) []core.Stored {
 	things = slices.Clone(things)
 	for i := range things {

@@ -61,16 +61,16 @@ func (s *fixture) create(e core.Entity) core.Entity {
 	return created
 }
 
-// dead is the fixture's dead-letter sub-queue.
+// dead returns the fixture's dead-letter sub-queue.
 func (s *fixture) dead() core.Partition { return sub(s.main, core.DeadLetter) }
 
-// sub is a sub-queue of p's, which is a main queue.
+// sub returns a sub-queue of p, which must be a main queue.
 func sub(p core.Partition, to core.SubQueue) core.Partition {
 	p.Sub, p.Sessions = to, false
 	return p
 }
 
-// number is the sequence number of position n on the fixture's partition.
+// number returns the sequence number of position n on the fixture's partition.
 func number(n int64) int64 { return core.SequenceNumber(fixtureIndex, n) }
 
 // text makes a message whose payload is the text.
@@ -259,7 +259,7 @@ func (s *fixture) wantPurge(p core.Partition, limit, removed int) {
 	want(s, "purged", n, removed)
 }
 
-// stats is what the store counts, for one partition as for several together.
+// stats returns what the store counts, and checks that it counts several partitions alike.
 func (s *fixture) stats(p core.Partition) core.Stats {
 	s.Helper()
 	others := []core.Partition{p}

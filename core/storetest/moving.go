@@ -13,7 +13,7 @@ func from(key string) func(*core.Message) {
 	return func(m *core.Message) { m.Transit = &core.Transit{Key: key} }
 }
 
-// brings makes the message bring something along.
+// brings gives the message a transit.
 func brings(t core.Transit) func(*core.Message) {
 	return func(m *core.Message) { m.Transit = &t }
 }

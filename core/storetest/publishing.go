@@ -66,7 +66,7 @@ func (p *press) look() core.TopicView {
 	return v
 }
 
-// at is the partition of a subscription.
+// at returns the partition of a subscription.
 func (p *press) at(name string) core.Partition {
 	return core.Partition{
 		Ref:    core.Ref{Entity: "t1", Subscription: "t1" + name, Index: p.topic.Index},

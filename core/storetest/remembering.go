@@ -12,7 +12,7 @@ import (
 // remember gives the fixture's partition a history.
 func (s *fixture) remember(b core.HistoryBounds) { s.main.History = b }
 
-// aDay is a history that no story reaches the ends of.
+// aDay bounds a history beyond what any story reaches.
 var aDay = core.HistoryBounds{Keep: 24 * time.Hour, Max: 1000}
 
 // recollect returns what is remembered of the message of an id.

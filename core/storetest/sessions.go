@@ -13,7 +13,7 @@ func in(session string) func(*core.Message) {
 	return func(m *core.Message) { enter(m, session) }
 }
 
-// enter is in for a message that there is.
+// enter does the same as in for an existing message.
 func enter(m *core.Message, session string) {
 	m.SessionID, m.EmptyText = session, m.EmptyText|core.FieldSessionID // says nothing of an id that is not empty
 }

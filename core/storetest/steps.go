@@ -78,7 +78,7 @@ func (p *player) step() {
 	}
 }
 
-// feed puts messages into a subject: the subscriptions of a topic through it.
+// feed puts messages into a subject, or into the subscriptions of a topic through the topic.
 func (p *player) feed(pl *subject) {
 	p.Helper()
 	switch {
@@ -143,7 +143,7 @@ func (p *player) message() *core.Message {
 	return m
 }
 
-// settlements end locks given earlier, most of them still held.
+// settlements returns settlements of locks given earlier, most of them still held.
 func (p *player) settlements(at core.Partition) []settlementPair {
 	pairs := make([]settlementPair, 1+p.pick(4))
 	var under *pair[core.SessionLock]
@@ -178,7 +178,7 @@ type settlementPair struct {
 	backoff core.Backoff
 }
 
-// told are the settlements for the model and the engine.
+// told returns the settlements for the model and the engine.
 func (s *settlementPair) told() (a, b core.Settlement) {
 	a = core.Settlement{Token: s.token.a, Outcome: s.outcome, Properties: s.over, Backoff: s.backoff}
 	b = a
@@ -428,7 +428,7 @@ func (p *player) underLock(pl *subject, at core.Partition) *pair[core.SessionLoc
 	return &l
 }
 
-// each is a session's lock, if there is one, for each store, and its name for the story.
+// each returns a session's lock, if there is one, for each store, and its name for the story.
 func each(l *pair[core.SessionLock]) (a, b *core.SessionLock, session string) {
 	if l == nil {
 		return nil, nil, ""

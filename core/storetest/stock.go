@@ -25,7 +25,7 @@ type Kind struct {
 
 const stockTime = time.Hour // how long anything of a Stock lasts that ends by itself
 
-// Kinds are all that there are.
+// Kinds returns all kinds.
 func Kinds() []Kind {
 	plain := func(int, *core.Message) {}
 	return []Kind{
@@ -69,7 +69,7 @@ func Kinds() []Kind {
 	}
 }
 
-// ManyOf is the number of messages of a size a Stock should have to be measured.
+// ManyOf returns the number of messages of a size that a Stock should have to be measured.
 func (k *Kind) ManyOf(size int) int {
 	n := max(32, min(1000, 2<<20/size))
 	if k.slow {
@@ -78,7 +78,7 @@ func (k *Kind) ManyOf(size int) int {
 	return n
 }
 
-// Sizes are those of bodies that make a difference.
+// Sizes returns the sizes of bodies that make a difference.
 func (k *Kind) Sizes() []int {
 	if k.bodiless {
 		return []int{100}
@@ -133,7 +133,7 @@ func (s *Stock) check(what string, err error) {
 	}
 }
 
-// Fill stores n of the kind, of that size.
+// Fill stores n things of the kind, with bodies of that size.
 func (s *Stock) Fill(n, size int) {
 	s.Helper()
 	s.size = size
@@ -158,7 +158,7 @@ func (s *Stock) Fill(n, size int) {
 	}
 }
 
-// Size is what the entity's size says.
+// Size returns the size that the store reports for the entity.
 func (s *Stock) Size() int64 {
 	s.Helper()
 	stats, err := Stats(s.Context(), s.store, s.main)

@@ -24,7 +24,7 @@ type notes struct {
 	scheduled []int64                // sequence numbers that were scheduled once
 }
 
-// at is a sub-queue of the subject.
+// at returns a sub-queue of the subject.
 func (pl *subject) at(q core.SubQueue) core.Partition {
 	if q == core.Main {
 		return pl.Partition
@@ -52,7 +52,7 @@ func (p *player) newSubject(r core.Ref) *subject {
 // of returns the notes on a sub-queue.
 func (p *player) of(r core.Ref) *notes { return &p.subjectOf(r).notes[r.Sub] }
 
-// subjectOf returns the subject that a sub-queue is of.
+// subjectOf returns the subject to which a sub-queue belongs.
 func (p *player) subjectOf(r core.Ref) *subject {
 	for _, pl := range p.subjects {
 		if pl.Entity == r.Entity && pl.Subscription == r.Subscription && pl.Index == r.Index {

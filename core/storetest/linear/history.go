@@ -28,7 +28,7 @@ import (
 
 // Subject is a store to check.
 type Subject struct {
-	// Stores returns the store as one of some gateways sees it, at that moment: a failure may replace it.
+	// Stores return the store as each of several gateways sees it now: a failure may replace it.
 	Stores []func() core.Store
 	// Break makes the store fail while answers are in flight, and returns a function that repairs
 	// it, or nil if it recovers by itself. Without Break the store does not fail.
@@ -135,7 +135,7 @@ type history struct {
 	breaks []span // when connections broke
 }
 
-// history begins one of a partition with locks that outlive it.
+// history begins a history of a partition, with locks that outlive the history.
 func (p *player) history(sessions bool) *history {
 	p.Helper()
 	p.entities++
@@ -170,7 +170,7 @@ func (h *history) now() int64 { return time.Since(h.began).Nanoseconds() }
 // nobody is the client whose calls are lost with a server: they must leave no trace.
 const nobody = -1
 
-// note records a call that began at a time and ends now.
+// note records a call that began at from and ends now.
 func (h *history) note(client int, from int64, s step, a answer) {
 	if client == nobody {
 		return
@@ -184,10 +184,10 @@ func (h *history) note(client int, from int64, s step, a answer) {
 	h.calls = append(h.calls, c)
 }
 
-// fake is a nonce for a lock that was perhaps taken, and that no client knows.
+// fake returns a nonce for a lock that was perhaps taken, and that no client knows.
 func (h *history) fake() uint64 { return h.fakes.Add(1) }
 
-// answerOf says what an error tells of a call.
+// answerOf returns what an error says about a call.
 func answerOf(err error) answer {
 	if err == nil {
 		return done
@@ -325,8 +325,8 @@ func (h *history) check() (conclusive bool) {
 	return true
 }
 
-// told is the history with every outcome that follows from what clients saw; open is the number of
-// calls whose outcome is still unknown.
+// told returns the history with every outcome that follows from what clients saw; open is the
+// number of calls whose outcome is still unknown.
 func (h *history) told() (told []porcupine.Operation, open int) {
 	seen, left := h.sightings()
 	for _, c := range h.calls {
@@ -387,7 +387,7 @@ type sighting struct {
 	nonce uint64 // of the lock
 }
 
-// sightings has the sightings of all messages; left is what the final reads have returned.
+// sightings returns the sightings of all messages; left is what the final reads have returned.
 func (h *history) sightings() (seen sightings, left *leftovers) {
 	for _, c := range h.calls {
 		var got []delivered
@@ -429,8 +429,8 @@ func (h *history) without(s settling, seen sightings, broken int64) bool {
 	})
 }
 
-// firstOf is the number of a group's first message, if any message of the group was seen, and the
-// time of the first sighting.
+// firstOf returns the number of a group's first message, if any message of the group was seen, and
+// the time of the first sighting.
 func (ss sightings) firstOf(a appending) (first, at int64) {
 	at = forever
 	for _, s := range ss {
@@ -441,7 +441,7 @@ func (ss sightings) firstOf(a appending) (first, at int64) {
 	return first, at
 }
 
-// deliveredOf is what a history keeps of deliveries.
+// deliveredOf returns what a history keeps of deliveries.
 func deliveredOf(ds []core.Delivery) []delivered {
 	var got []delivered
 	for _, d := range ds {
@@ -545,7 +545,7 @@ func (b *bag[T]) put(items ...T) {
 	b.items = append(b.items, items...)
 }
 
-// pick returns any, and leaves it there or not.
+// pick returns a random item, and removes it unless leave is set.
 func (b *bag[T]) pick(random *rand.Rand, leave bool) (one T, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

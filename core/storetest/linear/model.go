@@ -95,7 +95,7 @@ var sequentially = porcupine.Model{
 
 var seedOfHashes = maphash.MakeSeed()
 
-// locked is where a message stands whose lock that is, or -1.
+// locked returns the index of message n if nonce is that of its lock, or -1.
 func (s *sequential) locked(n int64, nonce uint64) int {
 	i, ok := slices.BinarySearchFunc(s.messages, n, func(m item, n int64) int { return int(m.n - n) })
 	if !ok || s.messages[i].nonce != nonce {
@@ -309,7 +309,7 @@ type inSession struct {
 	answer answer
 }
 
-// holds reports whether the lock does, and whether the answer can be.
+// holds reports whether the lock still holds, and whether the call's answer fits that.
 func (c inSession) holds(s *sequential) (holds, fits bool) {
 	holds = s.session(c.id).nonce == c.nonce
 	return holds, c.answer.fits(holds)

@@ -19,7 +19,7 @@ func Sessions(t *testing.T, s Subject) {
 	})
 }
 
-// sessionHistory is one of a partition with sessions.
+// sessionHistory is the history of a partition with sessions.
 type sessionHistory struct {
 	*history
 	locks  bag[core.SessionLock]
@@ -34,7 +34,7 @@ func (h *sessionHistory) anySession(random *rand.Rand) string {
 	return linearSessions[random.IntN(len(linearSessions))]
 }
 
-// anySpelling is the id of a session in some case.
+// anySpelling returns a session's id as it is, or in upper case.
 func anySpelling(id string) string {
 	if rand.IntN(2) == 0 {
 		return strings.ToUpper(id)
@@ -143,7 +143,7 @@ func (h *sessionHistory) take(client int, s core.Store, l core.SessionLock, limi
 	h.note(client, from, taking{under(l, a), limit, deliveredOf(ds)}, a)
 }
 
-// under is a call under a session's lock.
+// under returns the part that a call under a session's lock has in common with others.
 func under(l core.SessionLock, a answer) inSession {
 	return inSession{strings.ToLower(l.ID), l.Nonce, a}
 }

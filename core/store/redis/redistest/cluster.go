@@ -19,7 +19,7 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/redisserver"
 )
 
-// masters is how many a Cluster has, and slots how many there are to share.
+// masters is the number of masters of a Cluster, and slots the number of slots that they share.
 const (
 	masters = 3
 	slots   = 16384
@@ -197,7 +197,7 @@ func (n *node) stop() {
 	_ = n.client.Close() // the node is gone already
 }
 
-// URL is where the cluster listens.
+// URL returns the URL at which the cluster listens.
 func (c *Cluster) URL() string {
 	addrs := make([]string, len(c.nodes))
 	for i, n := range c.nodes {
@@ -206,7 +206,7 @@ func (c *Cluster) URL() string {
 	return "redis://" + strings.Join(addrs, ",") + "/?cluster=true"
 }
 
-// NodeURL is where one node listens, as if it were a single server.
+// NodeURL returns the URL at which one node listens, as if it were a single server.
 func (c *Cluster) NodeURL(i int) string { return "redis://" + c.nodes[i].addr }
 
 // Stop ends the cluster and removes its data.

@@ -44,7 +44,7 @@ func (c *Cluster) waitReplicated(ctx context.Context, replica int) error {
 	})
 }
 
-// replication is what INFO says of it.
+// replication returns what INFO says about the node's replication.
 func (n *node) replication(ctx context.Context) (map[string]string, error) {
 	text, err := n.client.Info(ctx, "replication").Result()
 	facts := make(map[string]string)
@@ -186,7 +186,7 @@ func (m *Move) set(tb testing.TB, n *node, what string, other *node) {
 	}
 }
 
-// Keys lists the slot's keys where it comes from, and where it goes to.
+// Keys lists the slot's keys on the node that it leaves, and on the node that it moves to.
 func (m *Move) Keys(tb testing.TB) (from, to []string) {
 	tb.Helper()
 	from, err := m.from.client.ClusterGetKeysInSlot(tb.Context(), m.slot, 1000).Result()
@@ -248,7 +248,7 @@ func (c *Cluster) settle(tb testing.TB) {
 }
 
 // epochs reads the configuration epochs of masters with slots from CLUSTER NODES, by the masters' ids.
-// Several masters with one epoch are still to agree on others: then it returns a map of its own.
+// While several masters have the same epoch, which they still have to change, no two maps are equal.
 func epochs(nodes string) map[string]string {
 	of, by := make(map[string]string), make(map[string]string)
 	for line := range strings.Lines(nodes) {
@@ -372,7 +372,7 @@ func (l *Loss) Repair(tb testing.TB) {
 	}
 }
 
-// forget makes the other nodes forget the one that is lost.
+// forget makes the other nodes forget the lost one.
 func (l *Loss) forget(ctx context.Context, others []*node) error {
 	for _, n := range others {
 		if err := n.client.ClusterForget(ctx, l.id).Err(); err != nil && !strings.Contains(err.Error(), "Unknown node") {

@@ -45,7 +45,7 @@ func Proxied(tb testing.TB, s *Server) *Proxy {
 	return p
 }
 
-// URL is where the proxy listens.
+// URL returns the URL at which the proxy listens.
 func (p *Proxy) URL() string { return "redis://" + p.listener.Addr().String() }
 
 // Meddle makes the proxy call f with every request before passing it on; a nil f ends this. f may

@@ -112,12 +112,12 @@ func (s *Server) start() error {
 	return p.WaitReady(ctx, s.client)
 }
 
-// URL is where the server listens.
+// URL returns the URL at which the server listens.
 func (s *Server) URL() string {
 	return (&url.URL{Scheme: "unix", Path: filepath.Join(s.dir, "s")}).String()
 }
 
-// Client is a connection that bypasses the store.
+// Client returns a client that bypasses the store.
 func (s *Server) Client() *redis.Client { return s.client }
 
 // Kill ends the server as a crash would.

@@ -121,13 +121,13 @@ func (r *Replicated) form(ctx context.Context, program string, replicas int, arg
 	return r.nodes[0].awaitReplicas(ctx, replicas)
 }
 
-// URL is where the master listens.
+// URL returns the URL at which the master listens.
 func (r *Replicated) URL() string { return "redis://" + r.nodes[0].addr }
 
-// Client is a connection to the master that bypasses the store.
+// Client returns a client of the master that bypasses the store.
 func (r *Replicated) Client() *redis.Client { return r.nodes[0].client }
 
-// ReplicaAddr is where a replica listens.
+// ReplicaAddr returns the address at which a replica listens.
 func (r *Replicated) ReplicaAddr(i int) string { return r.nodes[1+i].addr }
 
 // Freeze stops a replica like a machine that hangs; Thaw lets it continue.

@@ -28,7 +28,7 @@ type Sentinel struct {
 	servers  []*node // one is the master, the others its replicas
 }
 
-// StartSentinel runs one with n replicas until the test ends.
+// StartSentinel runs a Sentinel with n replicas until the test ends.
 func StartSentinel(tb testing.TB, replicas int) *Sentinel {
 	tb.Helper()
 	binary := program(tb)
@@ -87,7 +87,7 @@ func (s *Sentinel) form(ctx context.Context, binary string, replicas int) error 
 	})
 }
 
-// master is the index of the server that the sentinel names, if it is one.
+// master returns the index of the server that the sentinel names, if it names one of ours.
 func (s *Sentinel) master(ctx context.Context) (int, bool) {
 	named, err := s.sentinel.client.Do(ctx, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", masterName).StringSlice()
 	if err != nil || len(named) != 2 {
@@ -194,7 +194,7 @@ func (s *Sentinel) FailOver(tb testing.TB) {
 		return offset != "" && offset == held.Item("Replication", "slave_repl_offset")
 	})
 	if err == nil {
-		err = s.await(ctx, func() bool { // the sentinel refuses until it knows the replica well
+		err = s.await(ctx, func() bool { // the sentinel refuses until it has seen that the replica is healthy
 			return s.sentinel.client.Do(ctx, "SENTINEL", "FAILOVER", masterName).Err() == nil
 		})
 	}
