@@ -183,7 +183,7 @@ func hasEntries(dir string) bool {
 	return err == nil && len(entries) > 0
 }
 
-// backupTo writes to standard output or to the file that args name. If it fails, there is no such file.
+// backupTo writes to standard output or to the file that args name. If it fails, it leaves no file.
 func backupTo(c *cobra.Command, st *store, args []string) (err error) {
 	b := &backup.Writer{Store: st.Store, By: versionText(), Progress: command.NewProgress(c.ErrOrStderr(), "backed up").At}
 	if len(args) == 0 {

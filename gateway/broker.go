@@ -22,8 +22,8 @@ var unavailable = map[string]broker.Unavailable{
 	"": broker.Refuse, config.Refuse: broker.Refuse, config.Pass: broker.Pass, config.Park: broker.Park,
 }
 
-// newBroker makes the broker of a namespace, with the plugins in its pipelines. By then, the kinds
-// of the plugins that could be started are known.
+// newBroker makes the broker of a namespace, with the plugins in its pipelines. The kinds of the
+// plugins that could be started must be known before.
 func (t *namespaceServer) newBroker(store core.Store, n core.Namespace, contents *config.Contents, live namespaces.Live, log *slog.Logger) (*broker.Broker, error) {
 	pipes := pipelineBuilder{c: t.c, plugins: t.plugins, traces: t.traces}
 	pipelines, err := pipes.pipelines(contents.Pipelines)

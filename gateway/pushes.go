@@ -36,7 +36,7 @@ type runningPush struct {
 }
 
 // set replaces the pushes. A push whose configuration is unchanged continues. A push with another
-// configuration starts again when the old one's requests in flight have ended. Calls must not overlap.
+// configuration starts again when the requests of the old push have ended. Calls must not overlap.
 func (p *pushes) set(configured []webhooks.PushOptions) {
 	type key struct{ namespace, name string }
 	before := map[key]*runningPush{}

@@ -61,8 +61,8 @@ func serveCommanded(c *cobra.Command, environ []string) error {
 // accepts no more connections, ends what is in flight within the drain time, and then stops broker,
 // store and plugins. It calls ready once everything has started.
 //
-// If the store has lost its contents, it is begun again: everything behind the listeners ends as if
-// the gateway stopped, and starts again; so clients reconnect.
+// If the store has lost its contents, the gateway opens it again: everything behind the listeners
+// ends as if the gateway stopped, and starts again; so clients reconnect.
 func serve(ctx context.Context, c *config.Config, ready func(*announcement) error, log *slog.Logger, again reloads) (err error) {
 	g := &server{c: c, ready: ready, log: log, again: again, taken: c, began: time.Now()}
 	if g.newKeys, err = c.KeepKeys(); err != nil {

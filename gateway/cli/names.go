@@ -34,7 +34,7 @@ func contextNames(_ context.Context, o *command.Flags, _ []string, _ string) (al
 	return all
 }
 
-// entityNames are the names of the entities of a kind; for subscriptions, with their topic's.
+// entityNames returns the names of the entities of a kind; for subscriptions, with their topic's.
 func entityNames(ctx context.Context, o *command.Flags, l core.Listing) (all []string) {
 	t, err := o.Target()
 	if err != nil {
@@ -73,7 +73,7 @@ func sourceNames(ctx context.Context, o *command.Flags, args []string, prefix st
 	return all
 }
 
-// subscriptionNames are the names of the subscriptions of the first argument.
+// subscriptionNames returns the names of the subscriptions of the topic in the first argument.
 func subscriptionNames(ctx context.Context, o *command.Flags, args []string, _ string) (all []string) {
 	if len(args) == 0 {
 		return nil
@@ -85,7 +85,7 @@ func subscriptionNames(ctx context.Context, o *command.Flags, args []string, _ s
 	return all
 }
 
-// ruleNames are the rules of the subscription that the first two arguments name.
+// ruleNames returns the names of the rules of the subscription that the first two arguments name.
 func ruleNames(ctx context.Context, o *command.Flags, args []string, _ string) (all []string) {
 	t, err := o.Target()
 	if err != nil || len(args) < 2 {
@@ -98,8 +98,8 @@ func ruleNames(ctx context.Context, o *command.Flags, args []string, _ string) (
 	return all
 }
 
-// asked returns a completion that lists the names in the gateway's answer about the first arguments,
-// if there are at least least of them.
+// asked returns a completion that lists the names in the gateway's answer about the arguments, if
+// there are at least as many arguments as least.
 func asked[A, E any](least int, ask func(args []string) command.Inquiry, list func(answer *A) []E, name func(*E) string) lister {
 	return func(ctx context.Context, o *command.Flags, args []string, _ string) (all []string) {
 		if len(args) < least {
@@ -114,7 +114,7 @@ func asked[A, E any](least int, ask func(args []string) command.Inquiry, list fu
 	}
 }
 
-// at asks for what is at a path.
+// at returns a function that makes an inquiry for a path.
 func at(path string) func([]string) command.Inquiry {
 	return func([]string) command.Inquiry { return command.Inquiry{Method: http.MethodGet, Path: path} }
 }

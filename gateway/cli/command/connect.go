@@ -53,7 +53,7 @@ func (o *Flags) Target() (*Target, error) {
 	return t, nil
 }
 
-// chosen is the target that flags, environment and contexts choose, in this order.
+// chosen returns the target that the flags, the environment or the contexts choose, in this order.
 func (o *Flags) chosen() (*Target, error) {
 	named, by := o.Context, "--context"
 	switch {
@@ -85,7 +85,7 @@ func (o *Flags) chosen() (*Target, error) {
 // Other returns the target of a flag that names a second namespace: a connection string, or the name of a context.
 func (o *Flags) Other(named string) (*Target, error) {
 	second := &Flags{Environ: o.Environ, CA: o.CA, Data: o.Data}
-	if strings.Contains(named, "=") { // every connection string has one, and no context
+	if strings.Contains(named, "=") { // every connection string contains =, and no name of a context does
 		second.ConnectionString = named
 	} else {
 		second.Context = named

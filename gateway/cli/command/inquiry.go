@@ -34,7 +34,7 @@ type Inquiry struct {
 	Header http.Header
 	Body   any    // as JSON; nil: none
 	Lines  []byte // a body as it is
-	Scope  string // the queue or topic that it is about, "" for the whole namespace
+	Scope  string // the queue or topic that the inquiry is about, "" for the whole namespace
 }
 
 // AboutEntity is an inquiry about a queue, topic, subscription or sub-queue. A policy of the queue
@@ -47,7 +47,7 @@ func AboutEntity(method, path, entity string) Inquiry {
 type Refusal struct {
 	Status int // of HTTP
 	text   string
-	Told   bool // it is the gateway's own text
+	Told   bool // text is the gateway's own
 }
 
 func (e *Refusal) Error() string { return e.text }
@@ -110,7 +110,7 @@ func (o *Flags) Request(ctx context.Context, q Inquiry) (*http.Response, error) 
 		return nil, err
 	}
 	var refused struct{ Error string }
-	_ = json.Unmarshal(text, &refused) // it may be another's answer
+	_ = json.Unmarshal(text, &refused) // the answer may come from a proxy
 	why := &Refusal{response.StatusCode, cmp.Or(Trim(refused.Error), fmt.Sprintf("%s answers %s", t.Host, response.Status)), refused.Error != ""}
 	if response.StatusCode == http.StatusUnauthorized {
 		return nil, fmt.Errorf("%w: %s", why, t.policyHint())

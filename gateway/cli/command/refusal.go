@@ -43,7 +43,7 @@ func (t *Target) Explain(err error) error {
 		return &explained{"interrupted", err}
 	}
 	if e, ok := errors.AsType[*net.OpError](err); ok {
-		err = e // without the request that it came to
+		err = e // without the text about the request
 	}
 	return &explained{t.reason(err).Error(), err}
 }

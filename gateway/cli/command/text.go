@@ -16,7 +16,7 @@ func Plural(n int, what string) string {
 	return fmt.Sprintf("%d %s", n, what)
 }
 
-// Words are the names of the elements of a set.
+// Words returns the names of the elements of a set.
 func Words[T ~string](all []T) (names []string) {
 	for _, each := range all {
 		names = append(names, string(each))

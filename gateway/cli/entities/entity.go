@@ -160,7 +160,7 @@ func (k *kind) delete(environ []string, short string) *cobra.Command {
 	return c
 }
 
-// holds returns the number of messages in an entity, for a topic in its subscriptions; 0 if it does not exist.
+// holds returns the number of messages in an entity or a topic's subscriptions; 0 if it is missing.
 func (k *kind) holds(ctx context.Context, m *manager) (n int64, err error) {
 	_, rt, err := m.Entity(ctx, command.AnyIdentity, m.name())
 	all := []core.Runtime{rt}

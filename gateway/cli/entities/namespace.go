@@ -205,8 +205,8 @@ func namespaceListCommand(environ []string) *cobra.Command {
 	return c
 }
 
-// aboutNamespace makes a command that shows a namespace at its end. below makes path segments of
-// its second argument; nil if it has none.
+// aboutNamespace makes a command that ends by showing a namespace. below makes path segments of the
+// command's second argument; nil if the command has none.
 func aboutNamespace(environ []string, use, short, method string, below func(string) []string) *cobra.Command {
 	c := &cobra.Command{Use: use, Short: short, Args: cobra.ExactArgs(len(strings.Fields(use)) - 1)}
 	return command.Asking(c, environ, func(args []string) (command.Inquiry, error) {

@@ -141,7 +141,7 @@ var correlationNames = func() (names []string) {
 	return names
 }()
 
-// ruleName is the subscription's path and the rule's name.
+// ruleName returns the subscription's path and the rule's name.
 func (m *manager) ruleName() string { return m.name() + "/Rules/" + m.args[2] }
 
 // putRule makes a command that creates or replaces the rule that its flags ask for.

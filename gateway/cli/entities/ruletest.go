@@ -95,7 +95,7 @@ func (o *ruleTestOptions) run(c *cobra.Command, args []string) error {
 	return o.tell(c, entity, answer.Judgements)
 }
 
-// message is the line of the message to test.
+// message returns the line of the message to test.
 func (o *ruleTestOptions) message(c *cobra.Command) ([]byte, error) {
 	if o.record != "" {
 		in, err := command.OpenInput(c, o.record)

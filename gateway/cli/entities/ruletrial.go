@@ -24,15 +24,15 @@ import (
 // maxShown is the number of messages of each kind of change that are printed with their reasons.
 const maxShown = 3
 
-// trial compares what the rules of a topic's subscriptions do with what others would do.
+// trial compares what the rules of a topic's subscriptions do with what other rules would do.
 type trial struct {
 	rules    [2][][]core.Rule // before and after, by subscription
 	compiled [2][][]*rules.Rule
 	totals   []outcome // by subscription
 }
 
-// outcome is what would change for a subscription. Of the messages that failing counts, a rule fails that did
-// not fail before.
+// outcome is what would change for a subscription. Failing counts the messages for which a rule
+// would fail that does not fail now.
 type outcome struct {
 	Subscription string   `json:"subscription"`
 	Messages     int      `json:"messages"`
@@ -174,7 +174,7 @@ func (t *trial) judge(line int, stored *core.Stored, sets [2]*rules.Set) {
 	}
 }
 
-// why says what the new rules of a subscription make of a message, those first that match.
+// why says what the new rules of a subscription make of a message, the matching rules first.
 func (t *trial) why(sub int, m *core.Message, f rules.Facts) (all []string) {
 	for _, r := range t.rules[1][sub] {
 		e := rules.Explain(r, m, f)

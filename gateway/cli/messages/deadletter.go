@@ -156,7 +156,7 @@ The command removes the properties with the reason.
 	f.StringVar(&o.to, "to", "", "queue or topic that gets the messages, or with a gateway a subscription or dead-letter queue (default: their queue or topic)")
 	if !resubmit {
 		f.Lookup("to").Usage = "queue or topic that gets the messages, or with a gateway a subscription or dead-letter queue"
-		_ = c.MarkFlagRequired("to") // it is there
+		_ = c.MarkFlagRequired("to") // the flag exists
 	}
 	c.RunE = o.browsing(o.run)
 	return c

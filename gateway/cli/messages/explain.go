@@ -120,7 +120,7 @@ func (o *explainOptions) follow(ctx context.Context, first, id string) ([]api.Ac
 // narrate prints accounts for a person to read.
 func narrate(out io.Writer, accounts []api.Account) error {
 	var b strings.Builder
-	through := "" // is said where it changes
+	through := "" // printed only where it changes
 	for i := range accounts {
 		a := &accounts[i]
 		if i > 0 {

@@ -113,8 +113,8 @@ func (b *browser) cancel(ctx context.Context, numbers []int64, p *command.Progre
 	return n, err
 }
 
-// inParts calls do with some of the numbers at a time. For each partition, the broker does all of
-// them or none: if a message is missing, inParts asks for each alone. It counts the missing ones.
+// inParts calls do with at most atOnce numbers. The broker does all numbers of a partition or none:
+// if a message is missing, inParts does each number alone. gone is the number of missing messages.
 func inParts(numbers []int64, atOnce int, do func(some []int64) error) (gone int, err error) {
 	for some := range slices.Chunk(numbers, atOnce) {
 		err := do(some)

@@ -180,7 +180,7 @@ func (m *relocation) store(ctx context.Context, to *deposit.Storer, r *remote.Re
 // copied returns a message as the target is to get it.
 func (m *relocation) copied(t *remote.Taken) *core.Message {
 	x := *t.Message
-	if x.TimeToLive > 0 { // its broker has added both for clients
+	if x.TimeToLive > 0 { // the broker has added both times for clients
 		x.CreationTime, x.AbsoluteExpiryTime = time.Time{}, time.Time{}
 	}
 	if m.dropReasons {

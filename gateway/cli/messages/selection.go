@@ -166,7 +166,7 @@ func propertyText(v any) string {
 	return fmt.Sprint(v)
 }
 
-// reasonOf is the reason of a dead letter.
+// reasonOf returns the reason of a dead letter.
 func reasonOf(a *amqp.Arrival) string { return propertyOf(a, core.PropertyDeadLetterReason) }
 
 func propertyOf(a *amqp.Arrival, name string) string {

@@ -181,7 +181,7 @@ func lifetime(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// idOf is the id of a text; "" is none.
+// idOf returns the id of a text; "" is none.
 func idOf(text string) (id core.ID) {
 	if text != "" {
 		id = core.StringID(text)

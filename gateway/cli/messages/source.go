@@ -91,8 +91,8 @@ func sessionHint(ctx context.Context, t *command.Target, entity string, session 
 	return fmt.Errorf("%s requires sessions: specify one with --session ID, or accept the next one with --next-session", entity)
 }
 
-// isGone reports whether err says that an entity is not there, or a message in the state that the request
-// is about.
+// isGone reports whether err says that an entity does not exist, or that no message has the number
+// and the state that the request is about.
 func isGone(err error) bool {
 	if status, _, ok := remote.Refusal(err); ok {
 		return status == http.StatusNotFound

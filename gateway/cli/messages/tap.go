@@ -81,7 +81,7 @@ func (t *tapping) entity(ctx context.Context, entity string, all int) error {
 	}
 }
 
-// take writes a line. last says that no other one is there yet.
+// take writes a line. last says that no further line has arrived yet.
 func (t *tapping) take(line []byte, last bool) error {
 	if len(bytes.TrimSpace(line)) == 0 { // a beat
 		return nil

@@ -32,7 +32,7 @@ const (
 	nextSessionWait = 2 * time.Second
 	// lockedPause is how long to wait before trying again for messages that others have locked.
 	lockedPause = 500 * time.Millisecond
-	// soon is how close to its time a scheduled message is not moved: it could become active meanwhile.
+	// A scheduled message that is due within soon is not moved: it could become active meanwhile.
 	soon = 30 * time.Second
 	// mostSessions bounds the sessions that are kept because they have messages that the target refuses.
 	mostSessions = 1000
@@ -84,7 +84,7 @@ sent twice after an interruption, unless the queue detects duplicates, and --int
 	f.StringArrayVar(&o.into, "into", nil, "move the messages of one entity to another, `FROM=TO`; repeatable")
 	f.StringVar(&o.deadInto, "dead-letters-into", "", "queue or topic that gets the dead letters (default: the dead-letter queue of the same `entity`)")
 	f.StringVar(&o.patience, "patience", "6m", "how long to wait for messages that other receivers have locked, a `duration`")
-	_ = c.MarkFlagRequired("from") // it is there
+	_ = c.MarkFlagRequired("from") // the flag exists
 	return c
 }
 
@@ -166,7 +166,7 @@ func (o *migrateOptions) sameNamespace(ctx context.Context, a, b *command.Target
 	return names[0] == names[1], nil
 }
 
-// endpointOf is the host and port of a namespace; this machine has one name.
+// endpointOf returns the host and port of a namespace; this machine has one name.
 func endpointOf(t *command.Target) string {
 	_, port, _ := net.SplitHostPort(t.Host) // "" if none is given
 	host := t.TLS.ServerName
@@ -301,8 +301,8 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// drain moves the active messages of an entity or its dead-letter queue, from, until only refused
-// ones are left. Messages that others have locked come back when their locks end.
+// drain moves the active messages of from, an entity or its dead-letter queue, until only refused
+// messages are left. Messages that others have locked come back when their locks end.
 func (m *mover) drain(ctx context.Context, e *core.Entity, from, to string) (n int, err error) {
 	refused := map[int64]bool{}
 	defer m.release()
@@ -412,7 +412,7 @@ func (m *mover) receive(ctx context.Context, r *remote.Receiver, from, to string
 			return n, stay, err
 		}
 		all := len(taken)
-		taken = slices.DeleteFunc(taken, func(t remote.Taken) bool { return refused[t.SequenceNumber] }) // it is here again
+		taken = slices.DeleteFunc(taken, func(t remote.Taken) bool { return refused[t.SequenceNumber] }) // delivered again
 		arrivals := make([]amqp.Arrival, len(taken))
 		for i := range taken {
 			arrivals[i] = taken[i].Arrival
@@ -481,8 +481,8 @@ func (m *mover) prepared(from string, a *amqp.Arrival) *core.Message {
 	return &x
 }
 
-// scheduled moves the scheduled messages of a queue. Messages that are due soon are left to become
-// active; due is when the last of these does. It counts the messages that cannot be moved.
+// scheduled moves the scheduled messages of a queue. Those due soon are left to become active; due
+// is when the last of them does. It counts the messages that cannot be moved.
 func (m *mover) scheduled(ctx context.Context, from, to string) (due time.Time, n int, err error) {
 	deferred := 0
 	refused := map[int64]bool{}

@@ -84,7 +84,7 @@ func (n *notes) add(format string, args ...any) {
 	_, _ = fmt.Fprintf(n.out, "not taken over: "+format+"\n", args...)
 }
 
-// liveContents are the entities of a live namespace.
+// liveContents returns the entities of a live namespace.
 func liveContents(ctx context.Context, t *command.Target, defaults bool, notes *notes) (*config.Contents, error) {
 	all, err := declaration.Described(ctx, t.Management(func(entity, property, value string) {
 		notes.add("%s: %s is %.60q, and Crosstown has no such property", entity, property, value)

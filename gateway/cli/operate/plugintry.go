@@ -90,7 +90,7 @@ If crosstown was built from source, go.mod refers to that source: the directory 
 	return c
 }
 
-// directories are where Crosstown's source may be: about the working directory and the program.
+// directories returns where to look for Crosstown's source: the working and program directories.
 func directories() (all []string) {
 	if dir, err := os.Getwd(); err == nil {
 		all = append(all, dir)

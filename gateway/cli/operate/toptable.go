@@ -86,7 +86,7 @@ func (v *topView) printEntities(out io.Writer, rows int) error {
 	return nil
 }
 
-// rateText is messages a second.
+// rateText returns a number of messages a second as text.
 func rateText(n float64) string {
 	if n > 0 && n < 10 {
 		return fmt.Sprintf("%.1f", n)
@@ -94,7 +94,7 @@ func rateText(n float64) string {
 	return fmt.Sprintf("%.0f", n)
 }
 
-// sizeText is a number of bytes.
+// sizeText returns a number of bytes as text.
 func sizeText(n int64) string {
 	if n >= 1<<30 {
 		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))

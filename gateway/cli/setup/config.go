@@ -79,7 +79,7 @@ func checkConfig(c *cobra.Command, file string, environ []string) error {
 	return err
 }
 
-// declared makes the entities of a configuration in an empty store, as a start does.
+// declared makes the entities of a configuration in an empty store in memory, as a start does.
 func declared(ctx context.Context, c *config.Config) (err error) {
 	all := []config.Contents{c.Contents}
 	for i := range c.Namespaces {
@@ -92,7 +92,7 @@ func declared(ctx context.Context, c *config.Config) (err error) {
 	for i := range all {
 		remotes := map[string]core.Remote{}
 		for _, r := range all[i].Remotes {
-			remotes[r.Name] = nil // which is enough to be a destination
+			remotes[r.Name] = nil // nil is enough for a destination
 		}
 		b := broker.New(memory.New(memory.Options{}), broker.Options{Namespace: "ns", Limits: c.Limits(), PartitionCount: all[i].Partitions, Filters: filters, Remotes: remotes, Logger: slog.New(slog.DiscardHandler)})
 		err = errors.Join(err, declaration.Declare(ctx, b, &all[i], declaration.Options{Identity: core.Identity{{Policy: "configuration", Rights: core.AllRights}}}))

@@ -220,7 +220,7 @@ func (o *tokenOptions) namespaceSigner(c *cobra.Command, t *command.Target, fits
 	return nil
 }
 
-// ownPolicies are the policies of the connection string's namespace; none if the connection string lacks Manage.
+// ownPolicies returns the policies of the namespace; none if the connection string lacks Manage.
 func (o *tokenOptions) ownPolicies(ctx context.Context) []api.Policy {
 	var page api.NamespaceList
 	if err := o.Ask(ctx, command.Inquiry{Method: http.MethodGet, Path: api.NamespacesPath, Query: url.Values{"top": {"1000"}}}, &page); err != nil {
@@ -260,7 +260,7 @@ func (o *tokenOptions) curlCommands(t *command.Target, entity string, made *made
 	return all
 }
 
-// authority is the file of the authority that a client must be told to trust, "" if there is none.
+// authority returns the file of the authority that a client must be told to trust, or "" for none.
 func (o *tokenOptions) authority(t *command.Target) string {
 	if t.CA != "" || o.Data == "" || !t.IsLocal() {
 		return t.CA
@@ -271,5 +271,5 @@ func (o *tokenOptions) authority(t *command.Target) string {
 	return devca.Path(o.Data)
 }
 
-// quoted is a word for a shell.
+// quoted returns a text as one word for a shell.
 func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

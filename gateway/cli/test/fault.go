@@ -128,5 +128,5 @@ func printFaults(out io.Writer, all []api.Fault) error {
 	return w.Flush()
 }
 
-// words are the names of a set, for the help.
+// words returns the names of a set, for the help.
 func words[T ~string](all []T) string { return strings.Join(command.Words(all), ", ") }

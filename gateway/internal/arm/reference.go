@@ -102,7 +102,7 @@ func (s *scope) resourceOf(named any) (map[string]any, *scope) {
 			return r, s
 		}
 		typ, _ := r["type"].(string)
-		name, _ := s.resolve(r["name"]) // without a value, its type has to do
+		name, _ := s.resolve(r["name"]) // if the name has no value, the type must suffice
 		text, _ := name.(string)
 		return s.identified(identifier{typ, text})
 	case identifier:

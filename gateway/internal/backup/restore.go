@@ -100,7 +100,7 @@ func (r *restore) isUsed(ctx context.Context, namespace, name string) (bool, err
 	if err != nil {
 		return false, err
 	}
-	if e.Kind == core.Subscription { // its topic existed before the restore, or is twice in the backup
+	if e.Kind == core.Subscription { // its topic existed before the restore, or is listed twice in the backup
 		return true, nil
 	}
 	for i := range e.Partitions {

@@ -172,7 +172,7 @@ func (o *Options) limits() (messages int64, duration time.Duration) {
 	}
 }
 
-// queues are the names of the queues of a run.
+// queues returns the names of the queues of a run.
 func (o *Options) queues(entity string) (names []string) {
 	if o.Queues <= 1 {
 		return []string{entity}

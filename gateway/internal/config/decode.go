@@ -148,7 +148,7 @@ func convert(to reflect.Type, v any) (any, error) {
 	return v, nil
 }
 
-// about adds to an error the text that it is about; it returns nil for nil.
+// about adds to an error the text that caused it; it returns nil for nil.
 func about(text string, err error) error {
 	if err == nil {
 		return nil
@@ -240,7 +240,7 @@ func settings(t reflect.Type) []setting {
 // knownFields keeps the fields of structures by type: each command binds flags of several.
 var knownFields sync.Map
 
-// fields lists a structure's fields, with those of embedded structures instead of these.
+// fields lists a structure's fields; it replaces embedded structures by their fields.
 func fields(t reflect.Type) []reflect.StructField {
 	if known, ok := knownFields.Load(t); ok {
 		return known.([]reflect.StructField)

@@ -260,9 +260,9 @@ const (
 	containerPort         = "5300"
 )
 
-// addContainer adds the defaults of the official emulator's container to values, if they ask to
-// replace it. Settings that values already have remain. file is the emulator's configuration, which
-// is used if it exists.
+// addContainer adds the defaults of the official emulator's container to values, if values ask to
+// replace that container. Settings that values already have remain. file is the emulator's
+// configuration, which is used if it exists.
 func addContainer(values map[string]any, environ []string, file string, r *report) {
 	if wanted, err := convertBool(values["emulator"]); err != nil || wanted != true {
 		return // it has the wrong type, which decoding reports

@@ -101,7 +101,7 @@ func (i *Issuer) validate(path string, r *report) {
 	switch u, err := url.Parse(i.Issuer); {
 	case i.Issuer == "":
 		r.add(path+".issuer", "the issuer is missing: %s", issuerRemedy)
-	case i.JWKS != "": // then it is but a name
+	case i.JWKS != "": // then the issuer is only a name
 	case err != nil || u.Host == "":
 		r.add(path+".issuer", "%q is not a URL: %s, or set a file with the keys in jwks", i.Issuer, issuerRemedy)
 	case u.Scheme != "https" && (u.Scheme != "http" || !listen.IsLoopback(net.JoinHostPort(u.Hostname(), "0"))):

@@ -33,7 +33,7 @@ func (h *Contents) completeKeys(prefix, namespace string, c *Config, environ []s
 		}
 	}
 	dir := filepath.Join(c.Data, keysDir, fileName(namespace))
-	entities := filepath.Join(dir, "entities") // a policy may have the name of one
+	entities := filepath.Join(dir, "entities") // a policy may have the same name as an entity
 	complete(prefix+"policies", filepath.Join(dir, "policies"), h.Policies)
 	for i := range h.Queues {
 		complete(elementPath(prefix+"queues", i)+".policies", filepath.Join(entities, fileName(h.Queues[i].Name)), h.Queues[i].Policies)

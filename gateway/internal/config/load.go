@@ -148,7 +148,7 @@ func (c *Config) NeedRestart(running *Config) []string {
 func (c *Config) fixed() *Config {
 	f := *c
 	f.Log.Level, f.Skipped, f.Assumed, f.UpdateEntities = "", nil, 0, false
-	if f.TLS.Cert != "" { // else it is the development certificate, which is another matter
+	if f.TLS.Cert != "" { // a change between a file and the development certificate needs a restart
 		f.TLS.Cert, f.TLS.Key = "its own", "its own"
 	}
 	f.Contents = c.Contents.fixed()

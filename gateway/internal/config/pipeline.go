@@ -163,7 +163,7 @@ func validateSelectors[T any, S selector[T]](path string, all []T, r *report) {
 type Retry struct {
 	Entity  string        `config:"entity"`  // a name; * in it is any text
 	Backoff time.Duration `config:"backoff"` // after the first failed delivery
-	Factor  float64       `config:"factor"`  // by which each further one multiplies it; 0: 1
+	Factor  float64       `config:"factor"`  // by which each further failed delivery multiplies the wait; 0: 1
 	Max     time.Duration `config:"max"`     // the longest wait; 0: the broker's own limit
 	Jitter  float64       `config:"jitter"`  // the share of a wait that may be taken off at random
 }

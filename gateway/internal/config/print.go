@@ -162,7 +162,7 @@ func (p printer) leaf(v reflect.Value, name, path string, inList bool) *yaml.Nod
 func (p printer) source(path string) string {
 	at, given := p.r.origins[path]
 	if !given {
-		if at = p.r.origins.find(path); at.line > 0 || at.source == "configuration" { // a line is that of the whole it is in
+		if at = p.r.origins.find(path); at.line > 0 || at.source == "configuration" { // that line is the containing value's
 			return ""
 		}
 	}

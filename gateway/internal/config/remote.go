@@ -30,7 +30,7 @@ type Remote struct {
 	ServerName string `config:"server-name"` // in its certificate, and what it is called; default: the host
 
 	Window  int           `config:"window" range:"1 to 10000"` // messages in flight
-	Batches *bool         `config:"batches"`                   // it knows those of Service Bus; default: if it has a policy
+	Batches *bool         `config:"batches"`                   // the remote supports the batches of Service Bus; default: if it has a policy
 	Pull    []remote.Pull `config:"pull"`
 }
 

@@ -20,7 +20,7 @@ import (
 type Rule struct {
 	Name             string         `config:"name"`
 	SQL              string         `config:"sql"`
-	Plugin           string         `config:"plugin"`     // the rule is for what it passes
+	Plugin           string         `config:"plugin"`     // the rule matches the messages that this plugin passes
 	Parameters       map[string]any `config:"parameters"` // values of @name in SQL; parameters for the plugin
 	Correlation      *Correlation   `config:"correlation"`
 	MatchNone        bool           `config:"match-none"`

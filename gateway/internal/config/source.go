@@ -229,7 +229,7 @@ func (t *template) choose(found []arm.Resource) {
 		if !t.isBus(r) {
 			continue
 		}
-		if strings.Contains(r.Names[0], "\x00") { // all that have no value are taken for one
+		if strings.Contains(r.Names[0], "\x00") { // names without a value count as one name
 			r.Names[0] = "?"
 		}
 		if !slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, r.Names[0]) }) {

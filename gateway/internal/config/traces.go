@@ -23,8 +23,8 @@ const (
 // tracesPath is the path at which collectors accept traces over HTTP.
 const tracesPath = "/v1/traces"
 
-// inherit uses OpenTelemetry's own variables for settings that the gateway's do not set. If they
-// set an endpoint, traces are on.
+// inherit uses OpenTelemetry's own variables for settings that the gateway's variables do not set.
+// If OpenTelemetry's variables set an endpoint, traces are on.
 func (t *Traces) inherit(environ []string, r *report) {
 	off := strings.EqualFold(Variable(environ, "OTEL_SDK_DISABLED"), "true") || Variable(environ, "OTEL_TRACES_EXPORTER") == "none"
 	if _, given := r.origins["traces.endpoint"]; !given && !off {
@@ -49,8 +49,8 @@ func (t *Traces) inherit(environ []string, r *report) {
 	}
 }
 
-// inheritSampler reads a sampler by its name. It applies only to messages without a trace: for a
-// message with one, the sender has already decided.
+// inheritSampler reads a sampler by its name. The sampler applies only to messages without a trace:
+// for a message with one, the sender has already decided.
 func (t *Traces) inheritSampler(environ []string, r *report) {
 	const variable, argument = "OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG"
 	switch name := strings.TrimPrefix(Variable(environ, variable), "parentbased_"); name {

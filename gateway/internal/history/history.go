@@ -24,7 +24,7 @@ const (
 	// by itself, and otherwise every quietInterval.
 	followTime    = time.Hour
 	quietInterval = 10 * time.Minute
-	// keepTime is how long an entity at least keeps its history when others need its place.
+	// keepTime is the time for which an entity keeps its history even if others need its place.
 	keepTime = 10 * time.Minute
 	// countTime bounds the time for counting a namespace.
 	countTime = 5 * time.Second
@@ -58,8 +58,8 @@ type space struct {
 	series map[string]*series // by folded name of the entity; "" is the namespace itself
 }
 
-// New returns a History without namespaces. Every Interval, it calls measure for the gateway's
-// vitals. It sets their At itself.
+// New returns a History without namespaces. Every Interval, the History calls measure for the
+// gateway's vitals, and sets their At.
 func New(measure func(context.Context) Vitals) *History {
 	return &History{measure: measure, spaces: map[string]*space{}}
 }

@@ -68,8 +68,8 @@ func (s *series) take(c *broker.Count, now time.Time) (came, left int64) {
 	return came, left
 }
 
-// begin adds what the entity held before this gateway accepted its first messages for it. If they
-// are all that the entity ever had, it held nothing.
+// begin adds what the entity held before this gateway accepted its first messages for it. If these
+// are all the messages that the entity ever had, it held nothing.
 func (s *series) begin(c *broker.Count, first int64, now time.Time) (came, left int64) {
 	if first == c.Enqueued {
 		left = max(first-c.Active-c.Scheduled, 0)

@@ -98,7 +98,7 @@ func (c *rewound) Read(p []byte) (n int, err error) {
 
 // refuse answers in the place of net/http, which cannot answer before it has the whole header.
 func (c *rewound) refuse(why error, status, text string) error {
-	_, _ = fmt.Fprintf(c.Conn, "HTTP/1.1 %s\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n%s\n", status, text) // it may be gone
+	_, _ = fmt.Fprintf(c.Conn, "HTTP/1.1 %s\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n%s\n", status, text) // the client may be gone
 	return why
 }
 

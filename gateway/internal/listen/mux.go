@@ -192,7 +192,7 @@ func (m *Mux) requireTLS(conn net.Conn) {
 	if m.plain.Due() {
 		m.opts.Logger.Warn("a client connects without TLS, which this gateway requires: use TLS in the client, or set require-tls to off", "peer", conn.RemoteAddr().String())
 	}
-	_, _ = io.WriteString(conn, amqpHeader+"\x02\x01\x00\x00") // it may be gone
+	_, _ = io.WriteString(conn, amqpHeader+"\x02\x01\x00\x00") // the client may be gone
 }
 
 // secure does the TLS handshake and detects the protocol inside.
@@ -219,7 +219,7 @@ func (m *Mux) secure(ctx context.Context, conn net.Conn, admitted *Conn) (protoc
 	return kind, speaking, nil
 }
 
-// explainHandshake logs what a client needs that does not trust the certificate, because the
+// explainHandshake logs what a client that does not trust the certificate needs, because the
 // client's own message rarely says it.
 func (m *Mux) explainHandshake(conn net.Conn, err error) {
 	text := err.Error()

@@ -16,7 +16,7 @@ const (
 	quiet = 4 << 20
 	// worthwhile is the number of bytes that justify a collection.
 	worthwhile = 32 << 20
-	// liveShare is the part of the live memory, the cost of a collection, that they must also exceed.
+	// A collection costs time for all live memory: the bytes must exceed 1/liveShare of it as well.
 	liveShare = 4
 )
 

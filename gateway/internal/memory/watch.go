@@ -20,10 +20,10 @@ const (
 	limitInterval = 10 * time.Second
 	// collectInterval is the shortest time between two collections that find out how much of the heap is live.
 	collectInterval = 500 * time.Millisecond
-	// collectPart is how many times as long as a collection took must pass before the next one.
+	// collectPart times the duration of a collection is the pause after it.
 	collectPart = 10
-	// overrun is the part of the limit of Go's runtime, in percent, from which its memory is full whatever part of it
-	// is live: the runtime limits the time for collections, so clients can make it allocate faster than it collects.
+	// overrun is the percentage of Go's memory limit from which memory is full, live or not: the
+	// runtime bounds the time for collections, so clients can allocate faster than it collects.
 	overrun = 103
 	// evictInterval is how often a connection is closed at level Full.
 	evictInterval = 100 * time.Millisecond
@@ -57,7 +57,7 @@ type Watch struct {
 	limitAt    time.Time
 	collected  time.Time // when this Watch last began to collect the heap
 	collecting atomic.Bool
-	pause      atomic.Int64 // how long that took, in nanoseconds
+	pause      atomic.Int64 // how long that collection took, in nanoseconds
 	evicted    time.Time
 }
 
@@ -104,7 +104,7 @@ type heap struct {
 	limit   int64 // that the runtime keeps to, as far as it can
 }
 
-// collect runs beside the caller: while others use the processors, a collection takes seconds.
+// collect runs in the background: while others use the processors, a collection takes seconds.
 func collect(done func()) {
 	go func() {
 		defer done()

@@ -128,7 +128,7 @@ type Message struct {
 
 	// BodyType is "" for data, dataSections, value or sequence (for these, Body has their AMQP encoding), or none.
 	BodyType            string          `json:"bodyType,omitempty"`
-	BodyMissing         bool            `json:"bodyMissing,omitempty"` // no bytes, not even none
+	BodyMissing         bool            `json:"bodyMissing,omitempty"` // the body is missing, not merely empty
 	TimeToLive          string          `json:"timeToLive,omitempty"`
 	ContentEncoding     *string         `json:"contentEncoding,omitempty"`
 	ViaPartitionKey     *string         `json:"viaPartitionKey,omitempty"`

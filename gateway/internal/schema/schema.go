@@ -22,8 +22,8 @@ import (
 
 const (
 	maxFile     = 1 << 20 // bytes
-	maxProblems = 5       // that are told of one body
-	maxText     = 500     // bytes of them together
+	maxProblems = 5       // in the description of one body
+	maxText     = 500     // bytes of all of these
 
 	// The work of one validation is bounded by baseWork and workPerValue for each value in the body. A unit is a
 	// subschema for a value, or eight of its bytes, elements or properties. Without the bound, a recursive schema
@@ -80,7 +80,7 @@ func (fs *files) read(name string) (*file, error) {
 	return f, nil
 }
 
-// at is the file with the line of an offset.
+// at returns the name of the file with the line of an offset.
 func (f *file) at(offset int) string {
 	return fmt.Sprintf("%s:%d", f.name, 1+bytes.Count(f.data[:min(max(offset, 0), len(f.data))], []byte("\n")))
 }
@@ -153,9 +153,9 @@ type judge struct {
 // outOfWork is the panic that ends a validation.
 type outOfWork struct{}
 
-// watch makes the validator report each value for a subschema: a format is what it asks first.
+// watch makes the validator report each value for a subschema, of which it checks the format first.
 func (j *judge) watch(c *jsonschema.CompilerContext, _ map[string]any) (jsonschema.SchemaExt, error) {
-	s := c.Enqueue(nil) // the one that is being compiled
+	s := c.Enqueue(nil) // the subschema that is being compiled
 	f := jsonschema.Format{Validate: func(any) error { return nil }}
 	if s.Format != nil {
 		f = *s.Format
@@ -198,7 +198,7 @@ func weigh(v any) int {
 	return n
 }
 
-// check says what is wrong with a decoded body: "" if nothing is. It names paths and rules, never values.
+// check returns what is wrong with a decoded body, or "". It names paths and rules, never values.
 func (j *judge) check(body any) (why string) {
 	defer func() {
 		switch r := recover().(type) {
@@ -220,8 +220,8 @@ func (j *judge) check(body any) (why string) {
 	return ""
 }
 
-// problems are the first of the innermost causes of an error. Elements come in their order, because a shorter
-// path comes first.
+// problems returns the first of the innermost causes of an error. Elements come in their order,
+// because a shorter path comes first.
 func problems(err error) string {
 	var all []string
 	if e, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
