@@ -103,7 +103,7 @@ func (a *announcement) text() string {
 	return b.String()
 }
 
-// security says which kinds of connections a listener accepts.
+// security returns a text about the kinds of connections that a listener accepts.
 func (a *announcement) security(ln net.Listener) string {
 	public := !listen.IsLoopback(ln.Addr().String())
 	switch {

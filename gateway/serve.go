@@ -156,7 +156,7 @@ type server struct {
 	lostAt time.Time      // when the store was last found to have lost its contents; zero: never
 }
 
-// guard is hostNames.guard while the public development key is valid.
+// guard returns hostNames.guard while the public development key is valid.
 func (g *server) guard(others answers, addresses ...string) func(http.Handler) http.Handler {
 	if !g.c.HasDevKey() {
 		return func(h http.Handler) http.Handler { return h }

@@ -35,7 +35,7 @@ func (p *player) annotate(at core.Partition) {
 	p.sameCode("annotate", a, b)
 }
 
-// diffEvent says where two events differ, "" if they do not.
+// diffEvent returns how two events differ, or "" if they do not.
 func diffEvent(got, want core.Event) string {
 	if got.Time.Equal(want.Time) && got.Until.Equal(want.Until) {
 		got.Time, got.Until = want.Time, want.Until

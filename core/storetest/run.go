@@ -14,7 +14,7 @@ type story struct {
 	tell func(*fixture)
 }
 
-// RunView is Run on views of stores, which go by another clock than the stores.
+// RunView does the same as Run on views of stores, whose clock differs from that of the stores.
 func RunView(t *testing.T, open func(t *testing.T, clock *Clock) core.Store) {
 	t.Helper()
 	Run(t, func(t *testing.T, clock *Clock) core.Store {

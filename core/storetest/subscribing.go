@@ -319,7 +319,7 @@ func names(es []core.Entity) string {
 	return fmt.Sprint(list)
 }
 
-// wantSubscription is wantEntity with rules; it compares instants in rules as instants.
+// wantSubscription also compares rules, and instants in rules as instants, unlike wantEntity.
 func (s *fixture) wantSubscription(what string, got, want core.Entity) {
 	s.Helper()
 	if len(got.Rules) != len(want.Rules) {

@@ -248,7 +248,7 @@ func (p *handle) Peek(ctx context.Context, r core.PeekRequest) (ds []core.Delive
 	return ds, err
 }
 
-// page is the number of entries one XRANGE reads.
+// page returns the number of entries that one XRANGE reads.
 func (sh *shard) page() int {
 	return int(max(1, min(maxRead, maxReadBytes/max(1, sh.average.Load()))))
 }

@@ -312,7 +312,7 @@ func (s *Store) deliver(ctx context.Context, sh *shard, l lease, claims []claim,
 	return s.deliverEntries(ctx, sh, l, claims, entries, state)
 }
 
-// deliverEntries is deliver for entries that have been read, in the order of the claims. It leaves
+// deliverEntries delivers entries that have been read, in the order of the claims. It leaves
 // out a claim without an entry: the lock has already ended, and another receiver has completed the
 // message.
 func (s *Store) deliverEntries(ctx context.Context, sh *shard, l lease, claims []claim, entries []record.Entry, state core.State) ([]core.Delivery, error) {

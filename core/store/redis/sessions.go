@@ -112,7 +112,7 @@ func proofOf(l *core.SessionLock) string {
 	return secret(l.Nonce) + strconv.FormatUint(uint64(l.TakeOvers), 10)
 }
 
-// transitionInSessions is transition for scripts that need lua/sessions.lua.
+// transitionInSessions does the same as transition, for scripts that need lua/sessions.lua.
 func (s *Store) transitionInSessions(ctx context.Context, sh *shard, now int64, sc *script.Script, keys []any, args ...any) ([]any, core.Code, error) {
 	if !sh.Sessions {
 		return nil, "", core.Refuse(core.NotAllowed, "The entity does not support sessions: create an entity with RequiresSession.")

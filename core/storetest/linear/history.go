@@ -164,7 +164,7 @@ type call struct {
 	answer answer
 }
 
-// now is the time on the history's clock, in ns.
+// now returns the time on the history's clock, in ns.
 func (h *history) now() int64 { return time.Since(h.began).Nanoseconds() }
 
 // nobody is the client whose calls are lost with a server: they must leave no trace.

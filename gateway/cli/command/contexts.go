@@ -60,7 +60,7 @@ func contextsPath(environ []string) string {
 	return ""
 }
 
-// configDirectory is os.UserConfigDir for an environment.
+// configDirectory does the same as os.UserConfigDir for a given environment.
 func configDirectory(environ []string, system string) string {
 	home := config.Variable(environ, "HOME")
 	switch {

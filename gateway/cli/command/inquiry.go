@@ -37,8 +37,8 @@ type Inquiry struct {
 	Scope  string // the queue or topic that the inquiry is about, "" for the whole namespace
 }
 
-// AboutEntity is an inquiry about a queue, topic, subscription or sub-queue. A policy of the queue
-// or topic is sufficient.
+// AboutEntity makes an inquiry about a queue, topic, subscription or sub-queue. A policy of the
+// queue or topic is sufficient.
 func AboutEntity(method, path, entity string) Inquiry {
 	return Inquiry{Method: method, Path: path, Names: strings.Split(entity, "/"), Scope: PolicyHolder(entity)}
 }

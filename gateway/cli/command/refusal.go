@@ -48,7 +48,7 @@ func (t *Target) Explain(err error) error {
 	return &explained{t.reason(err).Error(), err}
 }
 
-// policyHint is the remedy for a refused token.
+// policyHint returns the remedy for a refused token.
 func (t *Target) policyHint() string {
 	return "check the policy of the connection string: its name, its key and its rights" + t.From()
 }
@@ -61,7 +61,7 @@ func (t *Target) From() string {
 	return " (" + t.origin + ")"
 }
 
-// reason is Explain for an error that is not explained yet.
+// reason does the work of Explain for an error that is not explained yet.
 func (t *Target) reason(err error) error {
 	if err == nil {
 		return nil
@@ -102,7 +102,7 @@ func (t *Target) reason(err error) error {
 // statusOf maps AMQP conditions to the HTTP statuses with the same meaning.
 var statusOf = map[amqp.ErrCond]int{amqp.ErrCondNotFound: http.StatusNotFound, amqp.ErrCondUnauthorizedAccess: http.StatusUnauthorized}
 
-// withRemedy is a refusal in its own words, with the remedy.
+// withRemedy returns a refusal in its own words, with the remedy.
 func (t *Target) withRemedy(status int, text string) error {
 	switch status {
 	case http.StatusNotFound:

@@ -93,7 +93,7 @@ func deadLetterListCommand(environ []string) *cobra.Command {
 	return c
 }
 
-// none says that nothing was found.
+// none returns the error that nothing was found.
 func (b *browser) none(ctx context.Context, s *selection) error {
 	switch name, _, _ := strings.Cut(b.entity, "/$"); {
 	case (b.state == nil || *b.state != core.Scheduled) && isTopic(ctx, b.target, name):
@@ -196,7 +196,7 @@ func (o *deadMove) run(c *cobra.Command, b *browser) error {
 	return o.report(c, b.target.Explain(err), map[string]any{done: m.moved, "from": b.entity, "to": o.to}, "%s %s from %s to %s", done, command.Messages(m.moved), b.entity, o.to)
 }
 
-// numbers are the sequence numbers of the messages that fit.
+// numbers returns the sequence numbers of the messages that fit.
 func (b *browser) numbers(ctx context.Context, s *selection) (numbers []int64, err error) {
 	if _, err = b.find(ctx, s, func(a *amqp.Arrival) error {
 		numbers = append(numbers, a.SequenceNumber)

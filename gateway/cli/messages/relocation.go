@@ -86,7 +86,7 @@ func (m *relocation) refuse(number int64, why string) {
 	_, _ = fmt.Fprintf(m.notes, "%s: message %d stays: %s\n", m.from, number, command.Trim(why))
 }
 
-// outcome is nil if all messages were moved.
+// outcome returns nil if all messages were moved.
 func (m *relocation) outcome() error {
 	var errs []error
 	if m.absent > 0 {

@@ -178,7 +178,7 @@ func (r *replayer) run(ctx context.Context, in io.Reader) (err error) {
 	return nil
 }
 
-// interrupted says which lines are left.
+// interrupted returns an error that says which lines were not sent.
 func (r *replayer) interrupted(line int) error {
 	return fmt.Errorf("%s: interrupted before line %d: send the rest with: tail -n +%[2]d FILE | crosstown replay", r.name, line)
 }

@@ -47,7 +47,7 @@ func bodyPreview(b *core.Body) string {
 	return fmt.Sprintf("(%d bytes)", len(b.Bytes))
 }
 
-// preview is the beginning of a text, in one line.
+// preview returns the beginning of a text, on one line.
 func preview(text string, most int) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {

@@ -101,7 +101,7 @@ func (o *diffOptions) run(c *cobra.Command, args []string) error {
 	return cmp.Or(errors.Join(err, rows.Flush()), ErrDifferent)
 }
 
-// shownValue is a value that may be empty, on one line.
+// shownValue returns a value, which may be empty, on one line.
 func shownValue(text string) string {
 	if text == "" || strings.ContainsAny(text, "\n\t") {
 		return fmt.Sprintf("%q", text)

@@ -43,7 +43,7 @@ type pending struct {
 	in *scope
 }
 
-// memberOf is member that also accepts pending.
+// memberOf does the same as member, but also accepts a pending.
 func memberOf(v any, name string) (any, error) {
 	later, ok := v.(pending)
 	if !ok {

@@ -319,7 +319,7 @@ func (s *scope) settled(v any, place string) any {
 	return v
 }
 
-// settledMembers is settled for an object; members that are not read stay as they are.
+// settledMembers does the same as settled for an object; members that are not read stay unchanged.
 func (s *scope) settledMembers(v map[string]any, place string, reads func(name string) bool) map[string]any {
 	all := map[string]any{}
 	for i, loop := range loopsOf(v) {

@@ -19,7 +19,7 @@ func Load(flags *pflag.FlagSet, environ []string) (*Config, error) {
 	return c, r.err()
 }
 
-// load is Load that also returns the report, and includes all policies.
+// load does the work of Load, but also returns the report, and includes all policies.
 func load(flags *pflag.FlagSet, environ []string) (*Config, *report) {
 	r := &report{origins: origins{}}
 	c := Default()

@@ -35,7 +35,7 @@ const (
 	Park   = "park"
 )
 
-// Parameters are passed to the plugin at this stage.
+// Parameters returns the parameters that are passed to the plugin at this stage.
 func (s *Stage) Parameters() (core.Properties, error) { return properties("parameters", s.Values) }
 
 func (h *Contents) validatePipelines(prefix string, c *Config, r *report) {

@@ -40,7 +40,7 @@ type space struct {
 	megabytes int64 // size of all queues and topics together
 }
 
-// tops is the number of queues and topics.
+// tops returns the number of queues and topics.
 func (x *space) tops() int { return len(x.queues) + len(x.topics) }
 
 // sortedNames are folded names in order, so that the cost of a page of a list depends only on the

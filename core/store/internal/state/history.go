@@ -90,7 +90,7 @@ func (t *txn) note(kind core.EventKind, q *queue, e *entry) {
 	}
 }
 
-// noteFailure is note for a failed delivery.
+// noteFailure does the same as note for a failed delivery.
 func (t *txn) noteFailure(kind core.EventKind, q *queue, e *entry) {
 	switch {
 	case t.History.Max <= 0:
@@ -101,7 +101,7 @@ func (t *txn) noteFailure(kind core.EventKind, q *queue, e *entry) {
 	}
 }
 
-// noteMove is note for an event in which the message gets another number.
+// noteMove does the same as note for an event in which the message gets another number.
 func (t *txn) noteMove(kind core.EventKind, q *queue, e *entry, other int64, reason string) {
 	if t.History.Max > 0 {
 		t.write(q, core.Event{Kind: kind, Number: t.number(e.n), Other: other, MessageID: e.messageID(), Reason: reason})

@@ -32,7 +32,7 @@ func (p *handle) Lock(ctx context.Context, r core.LockRequest) ([]core.Delivery,
 	return t.lockMost(ctx, r.Most, x)
 }
 
-// enterUnder is enter or, for a call about messages of a session, enterSession.
+// enterUnder calls enter or, for a call about messages of a session, enterSession.
 func (p *handle) enterUnder(r *core.LockRequest) (t txn, x *session, ok bool, err error) {
 	if !p.Sessions || r.Session == nil && r.Numbers == nil && !r.Deferred {
 		t, ok = p.enter()

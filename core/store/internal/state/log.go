@@ -328,7 +328,7 @@ func (c *chunk) searchEntry(n int64) (i int, ok bool) {
 	return slices.BinarySearchFunc(c.entries, n, func(e *entry, n int64) int { return cmp.Compare(e.n, n) })
 }
 
-// searchRow is searchEntry for rows.
+// searchRow does the same as searchEntry for rows.
 func (c *chunk) searchRow(n int64) (k int, ok bool) {
 	index := n - c.id*chunkSize
 	if len(c.rows) == 0 || index <= int64(c.rows[0].index) {
@@ -376,7 +376,7 @@ func (q *queue) entry(n int64) *entry {
 	return e
 }
 
-// insertRow is insert for an entry that a row can represent. It does not keep e.
+// insertRow does the same as insert for an entry that a row can represent. It does not keep e.
 func (q *queue) insertRow(e *entry) {
 	q.last = e.n
 	c := q.log.appendRow(e)

@@ -64,7 +64,7 @@ func (b *entityState) move(key string, at int64) {
 	b.remember(&b.moves, key, at)
 }
 
-// isKnown is isRepeated without recording anything.
+// isKnown does the same as isRepeated without recording anything.
 func (t *txn) isKnown(m *core.Message) bool {
 	return t.home.moves.knows(transit(m).Key, t.now-core.KeyLife.Milliseconds())
 }

@@ -155,7 +155,7 @@ type txn struct {
 // and no txn, if the partition does not exist.
 func (p *handle) enter() (t txn, ok bool) { return p.enterWith(nil) }
 
-// enterWith is enter for a call that has prepared messages: see Store.begin.
+// enterWith does the same as enter for a call that has prepared messages: see Store.begin.
 func (p *handle) enterWith(x *effects) (t txn, ok bool) {
 	for {
 		t, done, ok := p.enterOnce(x)

@@ -182,7 +182,7 @@ func (q *queue) delay(e *entry, nonce uint64, until int64) {
 	q.rejoin(e)
 }
 
-// rejoin is join after a change of e.
+// rejoin does the same as join, and records the change of e.
 func (q *queue) rejoin(e *entry) {
 	q.join(e)
 	if x := q.effects(); x != nil {

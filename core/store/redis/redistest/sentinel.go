@@ -115,8 +115,8 @@ func (s *Sentinel) LoseMaster(tb testing.TB) (lost int) {
 	return s.LoseMasterAfter(tb, nil)
 }
 
-// LoseMasterAfter is LoseMaster. Just before, it cuts the replicas off and calls unreplicated, if that is not nil:
-// what the master does meanwhile is lost.
+// LoseMasterAfter does the same as LoseMaster. Just before, it cuts the replicas off and calls
+// unreplicated, if that is not nil: what the master does meanwhile is lost.
 func (s *Sentinel) LoseMasterAfter(tb testing.TB, unreplicated func()) (lost int) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
@@ -227,7 +227,7 @@ func (s *Sentinel) await(ctx context.Context, yes func() bool) error {
 	return nil
 }
 
-// URL is where the store finds the master.
+// URL returns the URL by which the store finds the master.
 func (s *Sentinel) URL() string { return "redis+sentinel://" + s.sentinel.addr + "/" + masterName }
 
 func (s *Sentinel) stop() {

@@ -22,7 +22,7 @@ func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 
 func update(crc uint32, b []byte) uint32 { return crc32.Update(crc, castagnoli, b) }
 
-// updateFew is update for a few bytes, which it keeps off the heap.
+// updateFew does the same as update for a few bytes, which it keeps off the heap.
 func updateFew(crc uint32, b []byte) uint32 {
 	crc = ^crc
 	for _, v := range b {

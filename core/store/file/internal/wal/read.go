@@ -154,7 +154,7 @@ func (l *Log) checkBody(s *segment, file fsys.File) error {
 	return nil
 }
 
-// idle says that a segment no longer needs its file for writing, if it is sealed.
+// idle lets a sealed segment's file be closed, because nothing writes to it any more.
 func (x *segments) idle(s *segment) {
 	x.mu.RLock()
 	sealed := s.sealed

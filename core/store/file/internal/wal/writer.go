@@ -95,7 +95,7 @@ func (l *Log) lead() {
 	}
 	l.writeBatch(false)
 	l.w.turn.Unlock()
-	// Frames that arrived in the meantime are written by that goroutine.
+	// The goroutine of writeBatches writes frames that arrived in the meantime.
 	l.mu.Lock()
 	more := len(l.gather.frames) > 0
 	l.mu.Unlock()

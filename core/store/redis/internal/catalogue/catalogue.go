@@ -42,8 +42,8 @@ func Run(ctx context.Context, c *Catalogue) {
 	remover.Wait()
 }
 
-// revisionPrefix is the start of a value in the catalogue or the registry: its revision and ID,
-// which scripts can compare without reading the rest.
+// revisionPrefix returns the start of a value in the catalogue or the registry: its revision and
+// ID, which scripts can compare without reading the rest.
 func revisionPrefix(revision int64, id string) string {
 	return strconv.FormatInt(revision, 10) + ":" + id + ":"
 }

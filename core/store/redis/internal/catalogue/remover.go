@@ -29,7 +29,7 @@ const (
 )
 
 // remover removes the contents of deleted namespaces. Every store has one; the registry lists the
-// deleted namespaces that are not empty yet, and which store has leased each of them.
+// deleted namespaces that are not empty yet, with the ends of their leases.
 type remover struct {
 	server *server.Server
 	woken  chan struct{} // there is something to remove; holds at most one
