@@ -107,7 +107,7 @@ func trusting(file, name string) (*tls.Config, error) {
 // dialHome connects to this gateway itself.
 func (r *remotes) dialHome(ctx context.Context) (net.Conn, error) {
 	near, far := net.Pipe()
-	go func() { _ = r.serve(context.WithoutCancel(ctx), far) }() // it ends with the connection
+	go func() { _ = r.serve(context.WithoutCancel(ctx), far) }() // serve ends with the connection
 	return near, nil
 }
 

@@ -62,7 +62,7 @@ the environment; --config names a file with queues, topics and so on.`,
 	}
 	c.Flags().StringVar(&file, "config", "", "configuration `FILE` in YAML; its listeners, store and data directory are ignored")
 	c.Flags().StringVar(&level, "log-level", "warn", "debug, info, warn or error; the log goes to standard error")
-	_ = c.Flags().SetAnnotation("log-level", config.FlagValues, []string{"debug", "info", "warn", "error"}) // it is there
+	_ = c.Flags().SetAnnotation("log-level", config.FlagValues, []string{"debug", "info", "warn", "error"}) // the flag exists
 	return c
 }
 

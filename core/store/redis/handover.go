@@ -121,7 +121,7 @@ func (h *handOver) entries(ctx context.Context, claims []claim, own []record.Ent
 			others = append(others, c)
 		}
 	}
-	h.store.recents.take(h.shard, ours) // they are not needed any more
+	h.store.recents.take(h.shard, ours) // their recents are not needed any more
 	if len(others) == 0 {
 		return found, nil
 	}

@@ -304,7 +304,7 @@ func (s *Store) deliver(ctx context.Context, sh *shard, l lease, claims []claim,
 	if len(returned) == 0 {
 		entries, err = s.entriesOf(ctx, sh, claims)
 	} else {
-		s.recents.take(sh, claims) // they are not needed any more
+		s.recents.take(sh, claims) // their recents are not needed any more
 	}
 	if err != nil {
 		return nil, s.server.WrapError("read messages", err)

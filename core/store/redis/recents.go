@@ -26,7 +26,7 @@ type recents struct {
 
 	mu      sync.Mutex
 	records map[recent]string // nil if they are not used
-	order   []recent          // what was added, including what was taken out since
+	order   []recent          // in the order of adding, including those taken out since
 	bytes   int
 }
 

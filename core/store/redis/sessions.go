@@ -311,7 +311,7 @@ func (p *handle) ListSessions(ctx context.Context, since time.Time, after core.S
 			}
 			ids = append(ids, page[:min(len(page), top-len(ids))]...)
 			if since.IsZero() && len(page) < limit {
-				return nil // there are no more
+				return nil // there are no more sessions
 			}
 			after = last
 		}

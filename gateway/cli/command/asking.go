@@ -40,7 +40,7 @@ func About(method, path string) func(args []string) (Inquiry, error) {
 // NewEncoder returns a JSON encoder that writes one line for each value, without escaping >.
 func NewEncoder(w io.Writer) *json.Encoder {
 	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false) // it is not a part of a page
+	e.SetEscapeHTML(false) // the JSON is not part of a web page
 	return e
 }
 

@@ -34,6 +34,6 @@ func IsTerminal(stream any) bool {
 	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
 		return false
 	}
-	null, err := os.Stat(os.DevNull) // which services and cron give
+	null, err := os.Stat(os.DevNull) // the standard streams of services and cron
 	return err != nil || !os.SameFile(info, null)
 }

@@ -74,7 +74,7 @@ message must fit all that are given. The command needs Send, and Listen to find 
 		if err != nil {
 			return err
 		}
-		if len(o.numbers) == 0 { // those that are named are known to the caller
+		if len(o.numbers) == 0 { // the caller knows messages that are given by number
 			if err := sure.Confirm(c, fmt.Sprintf("cancel %s of %s", command.Messages(len(numbers)), b.entity)); err != nil {
 				return err
 			}

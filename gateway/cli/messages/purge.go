@@ -217,7 +217,7 @@ func purgeActive(c *cobra.Command, o *command.Flags, t *command.Target, name str
 		}
 		if wait *= 2; n > 0 {
 			wait = purgeWait
-		} else if wait > longestPurgeWait { // other receivers have locked them
+		} else if wait > longestPurgeWait { // other receivers have locked the messages
 			return total, nil
 		}
 	}
@@ -230,7 +230,7 @@ func empty(ctx context.Context, link *remote.Client, entity string, session sess
 		return 0, err
 	}
 	defer receiver.Close()
-	if session.next { // there may be many, and each ends with this wait
+	if session.next { // there may be many sessions, and each ends with this wait
 		wait /= 2
 	}
 	return drain(ctx, receiver, 0, wait, func([]remote.Taken) error { return nil }, p)

@@ -228,7 +228,7 @@ func (o *receiveOptions) receive(c *cobra.Command, link *remote.Client, entity s
 		if o.mode == "delete" {
 			return nil
 		}
-		return o.settle(context.WithoutCancel(c.Context()), receiver, ts) // they are printed
+		return o.settle(context.WithoutCancel(c.Context()), receiver, ts) // the messages are printed
 	}, command.NewProgress(told, "received"))
 }
 

@@ -94,7 +94,7 @@ func (o *sendOptions) run(c *cobra.Command, args []string) error {
 			return command.Usagef("--records cannot be combined with a BODY, because messages are read from standard input or --file")
 		}
 	}
-	if c.Flags().Changed("session") { // its id may be empty
+	if c.Flags().Changed("session") { // the session's id may be empty
 		template.SessionID, template.EmptyText = o.session, core.FieldSessionID
 	}
 	t, entity, err := o.TargetEntity(args)

@@ -354,7 +354,7 @@ func (m *mover) pass(ctx context.Context, e *core.Entity, from, to string, refus
 		}
 		defer r.Close()
 		if n, _, err = m.receive(ctx, r, from, to, refused, idle); err == nil {
-			_ = r.Return(ctx) // what comes late, which is locked until its lock ends if this fails
+			_ = r.Return(ctx) // late messages: if this fails, they stay locked until their locks end
 		}
 		return n, err
 	}
@@ -467,7 +467,7 @@ func (m *mover) store(ctx context.Context, from, to string, all []amqp.Arrival, 
 func (m *mover) prepared(from string, a *amqp.Arrival) *core.Message {
 	x := *a.Message
 	if x.TimeToLive > 0 && x.TimeToLive < core.Forever && !a.EnqueuedTime.IsZero() {
-		if x.CreationTime.Equal(a.EnqueuedTime) { // its broker has added both for clients
+		if x.CreationTime.Equal(a.EnqueuedTime) { // the broker has added both times for clients
 			x.CreationTime, x.AbsoluteExpiryTime = time.Time{}, time.Time{}
 		}
 		if !strings.HasSuffix(from, core.DeadLetter.Suffix()) && a.State != core.Scheduled {

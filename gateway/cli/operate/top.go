@@ -104,7 +104,7 @@ entities of the namespace; one that takes long is followed by a longer pause.`,
 
 // watch shows one view after the other until ctx ends.
 func (o *topOptions) watch(ctx context.Context, out io.Writer) error {
-	live := !o.once && !o.JSON && command.IsTerminal(out) && runtime.GOOS != "windows" // whose consoles may print what clears them
+	live := !o.once && !o.JSON && command.IsTerminal(out) && runtime.GOOS != "windows" // Windows consoles may print clearScreen as text
 	if live && o.rows == 0 {
 		o.rows = liveRows
 	}

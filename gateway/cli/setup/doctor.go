@@ -203,7 +203,7 @@ func (x *examination) gateway(ctx context.Context) bool {
 		x.skew("clock of the store", "the gateway's", skew)
 	}
 	if date, err := http.ParseTime(response.Header.Get("Date")); err == nil {
-		x.skew("clock", "this machine's", date.Add(500*time.Millisecond).Sub(began.Add(took/2))) // it has whole seconds
+		x.skew("clock", "this machine's", date.Add(500*time.Millisecond).Sub(began.Add(took/2))) // date has whole seconds
 	}
 	return true
 }

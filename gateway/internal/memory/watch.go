@@ -101,7 +101,7 @@ type heap struct {
 	live    int64 // after the last collection
 	others  int64 // taken from the system, but not for the heap
 	taken   int64 // from the system in all, with what is free
-	limit   int64 // that the runtime keeps to, as far as it can
+	limit   int64 // the limit that the runtime keeps to, as far as it can
 }
 
 // collect runs in the background: while others use the processors, a collection takes seconds.

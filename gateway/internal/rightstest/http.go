@@ -172,7 +172,7 @@ var httpOperations = []httpOperation{
 	{needs: "operator", call: "POST /$crosstown/namespaces/spare/reset", ok: []int{200}},
 	{needs: "operator", call: "POST /$crosstown/namespaces/spare/policies/RootManageSharedAccessKey/rotate", ok: []int{200}},
 	{needs: "operator", call: "DELETE /$crosstown/namespaces/none", ok: []int{404}},
-	{needs: "anybody", call: "GET /debug/pprof/", ok: []int{200, 401}, never: "goroutine"}, // it is the name of an entity
+	{needs: "anybody", call: "GET /debug/pprof/", ok: []int{200, 401}, never: "goroutine"}, // this path is also the name of an entity
 	{needs: "anybody", call: "GET /health", ok: []int{200}},
 	{needs: "anybody", call: "GET /client/crosstown.js", ok: []int{200}},
 }

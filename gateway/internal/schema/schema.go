@@ -168,7 +168,7 @@ func (j *judge) watch(c *jsonschema.CompilerContext, _ map[string]any) (jsonsche
 			n = len(v)
 		case []any:
 			if n = len(v); s.UniqueItems {
-				n = 32 * weigh(v) // all that is below is compared
+				n = 32 * weigh(v) // all values below v are compared
 			}
 		case map[string]any:
 			n = len(v)
@@ -253,7 +253,7 @@ func collect(e *jsonschema.ValidationError, all *[]string) {
 		*all = append(*all, path.String()+": "+rule)
 	}
 	switch k := e.ErrorKind.(type) {
-	case *kind.PropertyNames: // its causes do not know where they are
+	case *kind.PropertyNames: // the causes do not contain their places
 		add("the schema does not allow this name", k.Property)
 		return
 	case *kind.Required:

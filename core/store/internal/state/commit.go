@@ -129,7 +129,7 @@ type remains uint8
 const (
 	whole    remains = iota
 	replaced         // it is noted, and something else is stored instead
-	dropped          // it is noted, and no more
+	dropped          // it is only noted
 )
 
 // has reports whether the message itself is not stored.

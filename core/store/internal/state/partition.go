@@ -140,8 +140,8 @@ func (s *Store) Partition(r core.Ref, p core.Policy) core.Partition {
 type txn struct {
 	*partition
 	*handle
-	home  *entityState // the one that Ref is in
-	queue *queue       // the one that Ref names
+	home  *entityState // the entityState that Ref is in
+	queue *queue       // the queue that Ref names
 	now   int64
 
 	end    Position // of the journal when the call left the partition

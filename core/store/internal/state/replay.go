@@ -129,7 +129,7 @@ func (r *Replay) remember(h *entityState, x *Effect) {
 		}
 		clear(t.wakes)
 		t.wakes = t.wakes[:0]
-		r.p = nil // it has other queues now
+		r.p = nil // the entity has other queues now
 	}
 }
 

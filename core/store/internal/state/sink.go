@@ -63,7 +63,7 @@ type Sink interface {
 type Put struct {
 	Number, Origin, Enqueued, Expires int64
 	Change
-	Sessionful bool // it belongs to a session,
+	Sessionful bool // the message belongs to Session
 	Session    string
 	ID         core.ID // if there is a history
 	InFrame    bool    // its record is in the frame, at index Record; otherwise Ref says where it is

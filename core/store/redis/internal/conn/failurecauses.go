@@ -20,7 +20,7 @@ type failure struct {
 	word   string // start of the server's answer
 	within string // or a part of the server's answer; "" for most
 	text   string // for peers
-	passes bool   // it ends by itself, mostly within seconds
+	passes bool   // the failure ends by itself, mostly within seconds
 	remedy string // for operators
 }
 

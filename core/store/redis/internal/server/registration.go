@@ -120,7 +120,7 @@ func (s *Server) KeepPresent(ctx context.Context) {
 		bounded, cancel := context.WithTimeout(ctx, clockTimeout)
 		tell("cannot read the store's clock; using the last reading", s.ReadClock(bounded))
 		cancel()
-		_ = s.Intact() // it closes Lost after a loss
+		_ = s.Intact() // Intact closes Lost after a loss
 		bounded, cancel = s.Bounded(ctx)
 		there, err := s.Register(bounded)
 		if err == nil {
