@@ -225,7 +225,7 @@ func commitState(s *fixture) {
 	want(s, "state that was taken away", state(), "")
 }
 
-// reserve reserves messages in the main queue for a time.
+// reserve reserves messages in the main queue for the duration d.
 func (s *fixture) reserve(d time.Duration, ms ...*core.Message) []core.Reserved {
 	s.Helper()
 	var all []core.Reserved

@@ -26,7 +26,7 @@ func Inspect(dir string, contents bool) (*Inspection, error) {
 }
 
 // inspectNamed finds segments to which messages refer and that are missing or cut. The store must have
-// been closed in order, so that its snapshot knows all messages. Otherwise a loss of power may have left
+// been closed cleanly, so that its snapshot knows all messages. Otherwise a loss of power may have left
 // part of a body to which no message refers.
 func inspectNamed(dir string, found *wal.Inspection) error {
 	newest := slices.MaxFunc(found.Snapshots, func(a, b wal.SnapshotReport) int { return cmp.Compare(a.ID, b.ID) })

@@ -42,7 +42,7 @@ type Subject struct {
 	EndsLinks bool
 	// Ready waits until all stores answer after a failure; nil: they do at once.
 	Ready func(tb testing.TB)
-	// Seed is that of the first history, 0 for one of its own.
+	// Seed is the seed of the first history, 0 for a new one.
 	Seed uint64
 }
 
@@ -517,7 +517,7 @@ func (h *history) count(client int, s core.Store) {
 	}
 }
 
-// peek looks at all that is there. No client may call meanwhile: it takes several steps.
+// peek reads all messages. No client may call meanwhile, because peek takes several steps.
 func (h *history) peek(s core.Store) {
 	h.Helper()
 	from := h.now()

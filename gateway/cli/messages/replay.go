@@ -128,7 +128,7 @@ type replayer struct {
 
 	connect func(ctx context.Context, entity string) (link, error)
 	link    link      // nil: there was no message yet
-	first   time.Time // when the first message arrived that has a time
+	first   time.Time // when the first message with a time arrived
 	began   time.Time // when that was due
 
 	entity string          // of what is gathered

@@ -159,8 +159,8 @@ func (s *Store) Records(found func(r Ref, large bool)) {
 	})
 }
 
-// loadScheduled reads the messages that wait for a time, because data needed at that time are only
-// in the messages. Reserved messages stay in memory, and damaged ones are put aside.
+// loadScheduled reads the scheduled messages, because data needed when they become due are only in
+// the messages. Reserved messages stay in memory, and damaged ones are put aside.
 func (s *Store) loadScheduled(t *txn, q *queue) error {
 	for _, x := range slices.Clone(q.schedules.items) {
 		e := x.of

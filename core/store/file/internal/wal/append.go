@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// batch is what the writer writes in one go. After that, it keeps recent records.
+// batch is what the writer writes at once. After that, the batch keeps recent records.
 type batch struct {
 	end     Position
 	frames  []frame

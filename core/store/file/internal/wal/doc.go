@@ -49,8 +49,8 @@
 // # Frame: header of 32 bytes, effects, records
 //
 //	 0  4  CRC of bytes 4 to 31, then the segment's id and the frame's offset (4 bytes each)
-//	 4  1  kind: 1 effects, 2 seal (the last of its segment), 3 close (the log was closed in
-//	       order), 4 gap (Repair put it in place of damage)
+//	 4  1  kind: 1 effects, 2 seal (the last of its segment), 3 close (the log was closed
+//	       cleanly), 4 gap (Repair put it in place of damage)
 //	 5  3  0
 //	 8  4  length of the effects
 //	12  4  CRC of the effects

@@ -19,7 +19,7 @@ type Inspection struct {
 	Snapshots []SnapshotReport `json:"snapshots"`
 	Others    []string         `json:"others,omitempty"` // files that are neither segments nor snapshots
 	Synced    Position         `json:"synced"`           // the furthest position that something sound says was synced
-	Closed    bool             `json:"closed"`           // the log was closed in order
+	Closed    bool             `json:"closed"`           // the log was closed cleanly
 }
 
 // SegmentReport describes a segment.

@@ -120,7 +120,7 @@ type signals struct {
 	unled      *time.Timer   // wakes the writer if nothing else does
 }
 
-// ending is how a log is closed in order.
+// ending is how a log is closed cleanly.
 type ending struct {
 	closed  atomic.Bool   // changed with mu held; what is appended afterwards is not kept
 	closing chan struct{} // closed when Close begins
@@ -179,7 +179,7 @@ func (l *Log) start(end Position) {
 	}
 }
 
-// Close writes and syncs the appended frames, marks the log as closed in order, and unlocks the
+// Close writes and syncs the appended frames, marks the log as cleanly closed, and unlocks the
 // directory. If the disk is full, it does not wait for space but returns an error.
 func (l *Log) Close() error {
 	l.mu.Lock()

@@ -227,7 +227,7 @@ func (r *recovery) follows(i int) bool {
 }
 
 // read reads the frames of a segment from an offset on and moves the end behind the last sound
-// frame. If the segment does not end there in order, it returns why that frame is the last.
+// frame. If the segment does not end there cleanly, it returns why that frame is the last.
 func (r *recovery) read(i int, off uint32) (reason string, err error) {
 	s := r.logs[i]
 	file, err := r.openFile(s.name())
@@ -461,7 +461,7 @@ func (r *recovery) settle() error {
 	}
 	s := r.logs[r.last]
 	r.w.active, r.w.off, r.w.filled = s, s.end, s.end
-	// A file that was neither closed in order nor rewritten may have a second name in a backup, so
+	// A file that was neither closed cleanly nor rewritten may have a second name in a backup, so
 	// it must not be written to.
 	if (closed || again) && r.kind != kindSeal && !r.o.Repair && int(s.end) < r.o.SegmentSize {
 		file, err := r.fs.Open(r.path(s.name()), os.O_RDWR)

@@ -20,7 +20,7 @@ type scanner struct {
 	refs    []Ref
 
 	synced Position // the furthest position that a frame says was synced
-	reason string   // why there is no next frame, empty if the segment ends in order
+	reason string   // why there is no next frame, empty if the segment ends cleanly
 }
 
 func newScanner(file fsys.File, id, off uint32, records bool) (*scanner, error) {

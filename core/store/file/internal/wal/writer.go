@@ -38,7 +38,7 @@ type writer struct {
 	out    output
 }
 
-// output is what to write in one go: small things from a buffer, large ones from their own memory.
+// output is what to write with one call: small things from a buffer, large ones from their own memory.
 type output struct {
 	buf   []byte
 	from  int // the part of buf from here on is not in parts
