@@ -248,7 +248,7 @@ func (c *Cluster) settle(tb testing.TB) {
 }
 
 // epochs reads the configuration epochs of masters with slots from CLUSTER NODES, by the masters' ids.
-// While several masters have the same epoch, which they still have to change, no two maps are equal.
+// While several masters have the same epoch, which they must still change, no two maps are equal.
 func epochs(nodes string) map[string]string {
 	of, by := make(map[string]string), make(map[string]string)
 	for line := range strings.Lines(nodes) {

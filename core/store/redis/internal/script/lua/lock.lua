@@ -8,7 +8,7 @@
 -- ARGV[8]    inline  also return the entries, if at most inline messages are locked
 -- ARGV[9]    gateway that asks
 -- ARGV[10]   hand    1: hand over what the calls in front have brought, if no other gateway waits
--- ARGV[11]   least   from this number on, locks in a block of 128 numbers become one member of locks, 0: never
+-- ARGV[11]   least   from this number on, locks in a block of 128 become one member, 0: never
 -- Returns {'ok', rest, next, numbers, counts, overrides, runs, entries} | {'more'}: call again
 --   rest       1: there may be more than the messages returned: call again
 --   next       if fewer than max were found, or all available ones are handed over, ms of the next

@@ -9,7 +9,7 @@
 --   freeSessions  zset  sessions that are not locked and have available messages, by their turns:
 --                       the last one and 1 where a session begins to wait. Those that an earlier
 --                       version has written are the numbers of the first available messages
---   sessionLocks  zset  locked sessions by the deadline (ms) that clients are told; the lock ends grace later
+--   sessionLocks  zset  locked sessions by the clients' deadline (ms); the lock ends grace later
 --   holders       hash  session -> proof of its lock: the 8-byte nonce, and for a non-exclusive
 --                       lock how often it was taken over
 --   held          zset  like available, of locked messages
