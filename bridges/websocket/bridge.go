@@ -114,8 +114,8 @@ type Options struct {
 	// Origins are the origins of web pages that may connect, in addition to the gateway's own host.
 	// The patterns are those of origins.Check.
 	Origins []string
-	// Clients is the registry of connections, to which the bridge adds its own. By default it has
-	// only those of this bridge.
+	// Clients is the registry of connections, to which the bridge adds its own. The default
+	// registry contains only the connections of this bridge.
 	Clients *clients.Registry
 	// Within turns an operator's grant into a grant for another namespace; nil: clients may not
 	// choose a namespace.
@@ -142,9 +142,9 @@ type Options struct {
 	Streams *fair.Pool
 
 	AuthTimeout  time.Duration // to sign in; 10 s
-	PingInterval time.Duration // and how long a pong may take; 30 s
+	PingInterval time.Duration // between pings, and how long the answer to one may take; 30 s
 	WriteTimeout time.Duration // for the client to read something; 30 s
-	DrainGrace   time.Duration // for what is in flight when the bridge stops or the client goes; 10 s
+	DrainGrace   time.Duration // for calls in flight when the bridge stops or the client goes; 10 s
 }
 
 // The limits of the protocol that cannot be configured.
@@ -156,9 +156,9 @@ const (
 	maxTop           = 1000
 	defaultTop       = 100
 	maxJudgements    = 1000
-	maxTokens        = 3 // that are refused
+	maxTokens        = 3 // refused tokens, after which the connection ends
 	maxGrants        = 5000
-	maxSenders       = 64 // that are kept open
+	maxSenders       = 64 // open senders, beyond which an idle one is closed
 	maxWaiting       = 1 << 20
 	defaultWait      = time.Minute
 	maxWait          = 24 * time.Hour
@@ -166,7 +166,7 @@ const (
 	operationTimeout = time.Minute
 	closeGrace       = 2 * time.Second // for the client to answer a close
 	minFrame         = 1 << 20
-	strangerFrame    = 64 << 10 // before signing in
+	strangerFrame    = 64 << 10 // bytes of a frame before the client has signed in
 )
 
 func (o Options) withDefaults() Options {

@@ -25,8 +25,8 @@ import (
 const maxProduct = 200
 
 // conn is one connection. Its fields belong to the jobs of its owner except where a comment says
-// otherwise. gorilla/websocket is used for reading only, because it cannot write many frames at a
-// time.
+// otherwise. gorilla/websocket is used for reading only, because it cannot write several frames
+// with one call.
 type conn struct {
 	bridge   *Bridge // shared; not changed
 	id       string  // not changed
@@ -56,16 +56,16 @@ type backlog struct {
 	sendQueues   map[string]*sendQueue   // by folded address
 	sends        []*sendQueue            // with messages to send
 	settleQueues map[string]*settleQueue // settlements by folded address
-	full         []*settleQueue          // with something in them
+	full         []*settleQueue          // settle queues that are not empty
 }
 
 // holdings is the memory that a connection holds.
 type holdings struct {
 	memory   *fair.Waiter       // for all goroutines
 	underWay map[int64]struct{} // requests by their ids
-	held     int                // bytes of them
+	held     int                // bytes of these requests
 	waiting  int                // bytes of deliveries that wait to be written
-	charged  int                // bytes of what goes to the client that memory counts
+	charged  int                // bytes of output and of waiting deliveries that memory counts
 	starved  bool               // feeds would ask for deliveries if there were memory
 }
 
@@ -102,7 +102,7 @@ func newConn(b *Bridge, ws *websocket.Conn, in *bufio.Reader, e codec.Encoding, 
 	return c
 }
 
-// run reads until the connection is over and what it had in flight is done, or out of time.
+// run reads until the connection has ended and its calls in flight are done or out of time.
 func (c *conn) run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { c.owner.Post(func() { c.drain(&fault{closeStopping, stoppingText}) }) })
 	defer stop()
@@ -112,7 +112,7 @@ func (c *conn) run(ctx context.Context) error {
 	return c.lost
 }
 
-// readAll is read, and ends the connection if that panics.
+// readAll calls read, and ends the connection if read panics.
 func (c *conn) readAll() {
 	defer func() {
 		if r := recover(); r != nil {
@@ -130,7 +130,7 @@ func (c *conn) pass() {
 	}
 	if c.pending && len(c.arrived) == 0 && (c.said || c.mayBegin()) {
 		c.pending = false
-		c.resumed <- struct{}{} // has room: the reader waits for one
+		c.resumed <- struct{}{} // does not block: the reader is waiting for it
 	}
 	if c.ended(time.Now()) {
 		c.owner.Stop()
@@ -138,7 +138,7 @@ func (c *conn) pass() {
 	}
 }
 
-// step does what can be done now. It reports whether that has made room for more.
+// step does what can be done now, and reports whether the socket has taken all output.
 func (c *conn) step(now time.Time) (again bool) {
 	for len(c.arrived) > 0 && (c.said || c.mayBegin()) {
 		q := c.arrived[0]
@@ -191,7 +191,7 @@ func (c *conn) tick(now time.Time) {
 	}
 }
 
-// later returns at, or a little after now if at has passed, because another goroutine is then at work.
+// later returns at or, if at has passed, a time soon after now: a goroutine is at work until then.
 func later(at, now time.Time) time.Time {
 	if at.After(now) {
 		return at
@@ -223,8 +223,8 @@ func (c *conn) spawn(timeout time.Duration, work func(ctx context.Context) (then
 	return cancel
 }
 
-// call carries out a request outside the owner. work returns what writes the members of the answer
-// besides ok.
+// call carries out a request outside the owner. work returns the function that writes the members
+// of the answer other than ok.
 func (c *conn) call(q *request, work func(ctx context.Context, id core.Identity) (func(codec.Writer), error)) {
 	id := c.identity
 	c.async(func(ctx context.Context) func() {
@@ -233,7 +233,7 @@ func (c *conn) call(q *request, work func(ctx context.Context, id core.Identity)
 	})
 }
 
-// fetch answers a request with what call returns, as write writes it.
+// fetch answers a request with the result of call, which write encodes.
 func fetch[T any](c *conn, q *request, call func(ctx context.Context, id core.Identity) (T, error), write func(codec.Writer, T)) {
 	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
 		v, err := call(ctx, id)
@@ -241,7 +241,7 @@ func fetch[T any](c *conn, q *request, call func(ctx context.Context, id core.Id
 	})
 }
 
-// fetchIn is fetch for an entity, or for the session of the feed that the request names.
+// fetchIn is fetch for the entity that a request names, or else for the session of its feed.
 func fetchIn[T any](c *conn, q *request, entity func(context.Context, core.Identity) (T, error), session func(context.Context, core.Session) (T, error), write func(codec.Writer, T)) {
 	if q.has("entity") {
 		fetch(c, q, entity, write)
@@ -275,7 +275,7 @@ func (c *conn) Describe() bridges.Connection {
 type heartbeat struct {
 	ping    time.Time // when to ping
 	pinged  pinging   // the state of the last ping
-	pong    time.Time // until when the client must have said something; zero: nothing is awaited
+	pong    time.Time // deadline for the client to send something; zero: no answer is awaited
 	stalled bool      // nothing was read recently
 }
 
@@ -288,8 +288,8 @@ const (
 	pingLeaves         // the writer has it
 )
 
-// beat pings, and closes a connection whose client does not answer. The client's time begins when
-// the ping is written, since much output may precede it. It returns when something is due next.
+// beat sends pings, and closes a connection whose client does not answer. The client's time begins
+// when a ping is written, since much output may precede it. beat returns when to call it again.
 func (c *conn) beat(now time.Time) time.Time {
 	interval := c.bridge.opts.PingInterval
 	defer func() { c.stalled = len(c.arrived) > 0 || c.pending && !c.mayBegin() }()
@@ -297,7 +297,7 @@ func (c *conn) beat(now time.Time) time.Time {
 		switch {
 		case c.heard.Load() >= c.pong.Add(-interval).UnixNano():
 			c.pong = time.Time{}
-		case c.stalled: // what it said waited until now
+		case c.stalled: // what the client sent was not read until now
 			c.pong = now.Add(interval)
 		case !now.Before(c.pong):
 			c.close(closeTooSlow, "The client did not answer a ping.")

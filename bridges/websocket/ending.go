@@ -21,7 +21,7 @@ type ending struct {
 	deadline time.Time // when to stop waiting: for auth, the client's close, or what is in flight
 }
 
-// close says goodbye. The client has closeGrace to answer.
+// close sends a close frame, which the client has closeGrace to answer.
 func (c *conn) close(code closeCode, reason string) {
 	if c.said {
 		return
@@ -73,8 +73,8 @@ func (c *conn) disconnect(most int) {
 	_ = c.nc.Close() // which ends the reader
 }
 
-// drain says that the connection will end. Feeds take nothing more; what is
-// in flight is answered.
+// drain announces to the client that the connection will end. Feeds take no more deliveries;
+// requests in flight are still answered.
 func (c *conn) drain(end *fault) {
 	if c.drains != nil {
 		return
@@ -111,7 +111,7 @@ func (c *conn) letGo() {
 	}
 }
 
-// dispose ends what belongs to the connection, which is over, and waits for it.
+// dispose releases what the ended connection holds, and waits until its goroutines have ended.
 func (c *conn) dispose() {
 	c.gone, c.said = true, true
 	c.cancel()

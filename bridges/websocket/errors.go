@@ -11,7 +11,7 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// words returns what a client learns of an error; of one without a code, only that it happened.
+// words returns what a client learns of an error: without a code, only that an error occurred.
 func words(err error) (core.Code, string) {
 	code := core.CodeOf(err)
 	if code == core.Internal && errors.Is(err, context.DeadlineExceeded) {
@@ -21,7 +21,7 @@ func words(err error) (core.Code, string) {
 	if wrong, ok := errors.AsType[*frame.Error](err); ok {
 		text = wrong.Error()
 	}
-	if code == core.Internal { // the log knows more
+	if code == core.Internal { // only the log describes the error
 		text = ""
 	}
 	if text == "" {

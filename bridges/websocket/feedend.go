@@ -36,7 +36,7 @@ func (f *feed) ended(err error) {
 	c := f.conn
 	opening := f.receiver == nil && f.busy
 	f.forget()
-	if opening { // its request gets the error
+	if opening { // the request that opens the feed gets the error
 		if f.cancel != nil {
 			f.cancel()
 		}
@@ -56,8 +56,8 @@ func (f *feed) ended(err error) {
 	}
 }
 
-// drop ends the feed because the connection ends. The requests before it are done first: a session
-// is released when they are.
+// drop ends the feed because the connection ends. If a request to the feed is in flight, drop
+// leaves this to next, which calls it again: a session is released after the requests about it.
 func (f *feed) drop() {
 	if f.leaves = f.busy && f.receiver != nil && f.drains == nil && !f.over; f.leaves {
 		return
@@ -69,8 +69,8 @@ func (f *feed) drop() {
 	f.stop(nil)
 }
 
-// quiet takes no further deliveries because the bridge is stopping. A session
-// stays until the connection ends, so that what is in flight can be settled.
+// quiet stops the feed's deliveries because the bridge is stopping. A session stays until the
+// connection ends, so that its deliveries can be settled.
 func (f *feed) quiet() {
 	switch {
 	case f.receiver == nil && f.cancel != nil:
@@ -93,7 +93,7 @@ func (f *feed) stop(after func()) {
 		return
 	}
 	held := f.held
-	if held != nil { // at once: a request for the session that follows waits for its release
+	if held != nil { // at once: the client's next request for this session waits for its release
 		settled := make(chan struct{})
 		close(settled)
 		held.CloseAfter(settled) // a Close could wait for the Deliver that runs this job
@@ -106,7 +106,7 @@ func (f *feed) stop(after func()) {
 			case <-ctx.Done():
 			}
 		}
-		return func() { // not before: it would come back
+		return func() { // not before Close: the receiver would get the messages again
 			f.stopped = true
 			f.giveBack(0)
 			after()

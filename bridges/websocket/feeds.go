@@ -26,7 +26,7 @@ type feed struct {
 	number   int64
 	address  core.Address
 	mode     core.ReceiveMode
-	binary   bool // bodies
+	binary   bool // bodies are requested as bytes
 	receiver core.Receiver
 	held     core.Session       // the receiver, if it has a session
 	lock     *core.SessionLock  // of the session
@@ -36,7 +36,7 @@ type feed struct {
 	requestQueue
 
 	credit     int             // of the client, not spent
-	asked      int             // of it, what the broker has
+	asked      int             // deliveries that the broker may still send
 	askedBytes int             // the same in bytes; below zero if the last delivery was larger
 	pending    []core.Delivery // delivered by the broker, not written yet
 	drains     *request        // to be answered when the broker has drained and all is written
@@ -135,7 +135,7 @@ func (c *conn) openFeed(q *request) {
 	})
 }
 
-// patience is how long to wait for a session.
+// patience returns how long to wait for a session.
 func (f *feed) patience(q *request) time.Duration {
 	if q.nextSession {
 		return max(q.wait, time.Millisecond)
@@ -176,7 +176,7 @@ func (f *feed) opened(q *request, err error) {
 	f.ask()
 }
 
-// forget lets the feed's number be used again.
+// forget ends the feed's entry in the connection, so that its number can be used again.
 func (f *feed) forget() {
 	if !f.over {
 		f.leave()
@@ -187,7 +187,7 @@ func (f *feed) forget() {
 	}
 }
 
-// do runs a request once earlier requests are done, unless the feed ends before that.
+// do runs a request once earlier requests are done, or refuses it if the feed has ended by then.
 func (f *feed) do(q *request, run func()) {
 	job := func() {
 		if f.over {
@@ -203,7 +203,7 @@ func (f *feed) do(q *request, run func()) {
 	job()
 }
 
-// next runs the requests that wait, up to one that others have to wait for.
+// next runs waiting requests until one of them makes the others wait again.
 func (f *feed) next() {
 	f.busy = false
 	for len(f.queue) > 0 && !f.busy {
@@ -351,7 +351,7 @@ func (f *feed) tookBack() {
 	f.taking, f.asked, f.askedBytes = false, 0, 0
 }
 
-// drained answers a drain once all is written.
+// drained answers a drain once all deliveries are written.
 func (f *feed) drained() {
 	q := f.drains
 	if q == nil || f.taking || len(f.pending) > 0 {

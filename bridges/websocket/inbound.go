@@ -25,7 +25,7 @@ type intake struct {
 	heard   atomic.Int64    // when the client last said something, Unix nanoseconds
 	limit   atomic.Int64    // bytes of a frame
 	arrived []*request      // read, and not begun
-	pending bool            // the reader waits until they are
+	pending bool            // the reader waits until all of arrived have begun
 	resumed chan struct{}   // lets the reader continue
 }
 
@@ -61,8 +61,8 @@ func (b *readBuffer) free() {
 	readBuffers.Put(b)
 }
 
-// moreRequests is the largest number of requests that are handed over together: they share the
-// broker calls that they need.
+// moreRequests is the largest number of requests that the reader hands to the owner together, so
+// that they share broker calls.
 const moreRequests = 64
 
 // read decodes frames and hands requests to the owner, until the connection ends or a frame cannot
@@ -101,7 +101,7 @@ func (c *conn) bring(got []*request) bool {
 }
 
 // readFrames waits for a frame, and returns its request and the requests of the frames that arrived
-// with it. An error is about the frame after them.
+// with it. An error concerns the frame after those of the returned requests.
 func (c *conn) readFrames() (got []*request, err error) {
 	for more := true; more && err == nil && len(got) < moreRequests; more = c.limit.Load() > strangerFrame && c.hasNext() {
 		var q *request
@@ -121,7 +121,7 @@ func (c *conn) hasNext() bool {
 	return whole
 }
 
-// shortestFrame is the least number of bytes that ahead looks at.
+// shortestFrame is the number of buffered bytes with which ahead does not wait.
 const shortestFrame = 10
 
 func (c *conn) readFrame() (*request, error) {
@@ -142,8 +142,8 @@ func (c *conn) readFrame() (*request, error) {
 	return parse(c.encoding, b, c.afford)
 }
 
-// ahead waits for the next message, and returns how large its first frame says
-// that it is, -1 if that is not known, and whether all of it is here already.
+// ahead waits for the next message. It returns the size of the message's first frame, -1 if it is
+// not known, and whether the whole frame has arrived.
 func (c *conn) ahead() (size int64, whole bool) {
 	const fin, mask = 0x80, 4
 	head, err := c.in.Peek(2)
@@ -169,8 +169,8 @@ func (c *conn) ahead() (size int64, whole bool) {
 	return size, int64(c.in.Buffered()-known-mask) >= size
 }
 
-// gather reads the rest of a message into buffer, or a larger one. The budget
-// counts it until its request is answered.
+// gather reads the rest of a message into buffer, or into a larger one. The budget counts the
+// message until its request is answered.
 func (c *conn) gather(r io.Reader, size int64, whole bool, buffer []byte) ([]byte, error) {
 	limit := c.limit.Load()
 	a := fair.Arrival{Reader: hearing{c, r}, Size: size, Limit: limit, Buffer: buffer, Control: true}
@@ -198,7 +198,7 @@ func (c *conn) gather(r io.Reader, size int64, whole bool, buffer []byte) ([]byt
 	return nil, err
 }
 
-// afford charges the memory of a request's messages, which may be many in few bytes.
+// afford reserves memory for a request's messages: a small frame can contain many.
 func (c *conn) afford(n int64) error {
 	if !c.memory.Take(n) {
 		return c.memory.Refuse(n)
@@ -220,8 +220,8 @@ func (h hearing) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// frameLimit returns how many bytes a frame with this beginning may have: enough for some of the
-// largest messages of the entity that it names.
+// frameLimit returns the maximum size of a frame that begins with start: messagesOfFrame times the
+// maximum message size of the entity that start names, within limits.
 func (c *conn) frameLimit(start []byte) (int64, error) {
 	var address core.Address
 	var feed int64
@@ -253,7 +253,7 @@ func (c *conn) frameLimit(start []byte) (int64, error) {
 		return minFrame, nil
 	}
 	e, err := c.bridge.front.Resolve(c.ctx, id, address)
-	if err != nil { // the request gets this error, too
+	if err != nil { // the request will get this error, too
 		return minFrame, nil
 	}
 	return min(int64(c.bridge.opts.MaxFrame), max(minFrame, messagesOfFrame*int64(e.Settings.MaxMessageSizeInKilobytes)<<10)), nil

@@ -33,7 +33,7 @@ func (c *conn) entity(q *request) {
 	})
 }
 
-// told returns the answer with the current state of an entity.
+// told returns a function that writes the current state of an entity as the answer.
 func (c *conn) told(ctx context.Context, id core.Identity, name string) (func(codec.Writer), error) {
 	e, counts, err := c.bridge.front.Entity(ctx, id, name)
 	return func(w codec.Writer) { writeEntity(w.Key("entity"), &e, &counts) }, err
@@ -201,7 +201,7 @@ func readOne(s *core.Setting, r codec.Reader, q *core.Settings) (err error) {
 			return frame.Wrong("is %.40q: it must be an ISO 8601 duration such as PT1M or P14D", text)
 		}
 	case *int64:
-		*v, err = whole[int64](0, math.MaxInt32)(r) // the setting's own limits are the core's
+		*v, err = whole[int64](0, math.MaxInt32)(r) // core checks the setting's own limits
 	case *int:
 		*v, err = whole[int](0, math.MaxInt32)(r)
 	case *bool:

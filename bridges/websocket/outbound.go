@@ -41,11 +41,11 @@ const (
 	writeGlances = 6
 	// keptBuffer is the largest buffer that is used again.
 	keptBuffer = 256 << 10
-	// lastWords is how long a client that did not read may take to read why it is closed.
+	// lastWords is how long a client that is closed for not reading has to read the reason.
 	lastWords = 5 * time.Second
 
 	frameHeads   = 16 << 10 // approximate size of a delivery without its body and properties
-	reservedHead = 4        // of a frame of 126 to 65535 bytes
+	reservedHead = 4        // bytes of the head of a frame of 126 to 65535 bytes
 	maxShort     = 125      // bytes of a frame with a head of two
 )
 
@@ -63,8 +63,8 @@ func giveBuffer(b []byte) {
 	}
 }
 
-// growOut grows the buffer for a message of size bytes, if it is a large one: so the frame is not
-// copied while it grows.
+// growOut grows the buffer at once if a message of size bytes is large. Otherwise the buffer would
+// be copied repeatedly while the frame is written.
 func (c *conn) growOut(size int) {
 	if size < keptBuffer {
 		return
@@ -137,12 +137,12 @@ func frameEnd(b []byte, i int) int {
 	return end
 }
 
-// errSlow is why a client that does not read is closed.
+// errSlow is the reason for closing a client that does not read.
 var errSlow = errors.New("the client does not read its frames")
 
-// transmit writes whole frames, from the byte at done on. It continues as long as the client reads
-// something within every patience. If the client does not, it gets the rest of the current frame,
-// and a close.
+// transmit writes whole frames, from the byte at done on, as long as the client reads something
+// within each period of patience. Otherwise the client gets the rest of the current frame, and a
+// close.
 func transmit(nc net.Conn, frames []byte, done int, patience time.Duration) error {
 	idle := 0 // glances in a row at which nothing was read
 	for done < len(frames) {
@@ -164,7 +164,7 @@ func transmit(nc net.Conn, frames []byte, done int, patience time.Duration) erro
 		_, _ = nc.Write(appendClose(rest, closeTooSlow, "The client did not read its frames for too long."))
 		return errSlow
 	}
-	return nc.SetWriteDeadline(time.Time{}) // it would also end a write that does not wait
+	return nc.SetWriteDeadline(time.Time{}) // a deadline also ends a write that does not wait
 }
 
 // write sends the output: at once as far as the transport takes it, the rest in a goroutine

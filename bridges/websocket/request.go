@@ -18,7 +18,7 @@ import (
 type request struct {
 	id    int64
 	op    *operation
-	wrong error // why it cannot be carried out in any state of the connection
+	wrong error // why the request is invalid in any state of the connection
 	bytes int   // of its frame
 	given memberSet
 
@@ -33,7 +33,7 @@ type request struct {
 	wait            time.Duration
 	mode            core.ReceiveMode
 	credit          int
-	binary          bool // bodies
+	binary          bool // bodies are requested as bytes
 	accept          string
 	messages        []*core.Message
 	settlements     []core.Settlement
@@ -60,7 +60,7 @@ type memberSet uint64
 
 func (s memberSet) has(m memberSet) bool { return s&m == m }
 
-// member is something that requests may have.
+// member is a member that a request may have; read reads its value into the request.
 type member struct {
 	name string
 	read func(q *request, r codec.Reader) error
@@ -120,7 +120,7 @@ var members = [...]member{
 	{"namespace", into(func(q *request) *string { return &q.namespace }, frame.ReadText)},
 }
 
-// setOf is the set of members of these names.
+// setOf returns the set of the members with these names.
 func setOf(names ...string) (set memberSet) {
 	for _, name := range names {
 		at, ok := memberOf[name]
@@ -135,7 +135,7 @@ func setOf(names ...string) (set memberSet) {
 // has reports whether a member is given.
 func (q *request) has(name string) bool { return q.given.has(setOf(name)) }
 
-// memberOf finds a member by its name.
+// memberOf maps the name of a member to its place in members.
 var memberOf = func() map[string]int {
 	m := make(map[string]int, len(members))
 	for i := range members {
@@ -148,9 +148,9 @@ var memberOf = func() map[string]int {
 // every JSON reader keeps.
 const maxID = 1<<53 - 1
 
-// parse makes a request from a frame. It returns an error for a frame that is malformed or lacks op
-// or id, which closes the connection; other errors are stored in the request, to be answered under
-// its id.
+// parse makes a request from a frame. It returns an error, which closes the connection, if the
+// frame is malformed or lacks op or id. It stores other errors in the request, so that they are
+// answered under its id.
 func parse(e codec.Encoding, b *readBuffer, afford func(bytes int64) error) (*request, error) {
 	var err error
 	r := b.reader(e)
@@ -225,7 +225,7 @@ func (q *request) read(r codec.Reader, all []frame.Member, op, id int, afford fu
 	return nil
 }
 
-// into reads a member into a field.
+// into returns a function that reads a member's value into a field.
 func into[T any](field func(*request) *T, read func(codec.Reader) (T, error)) func(*request, codec.Reader) error {
 	return func(q *request, r codec.Reader) (err error) {
 		*field(q), err = read(r)
@@ -239,7 +239,7 @@ type choice[T any] struct {
 	means T
 }
 
-// oneOf reads one of the words.
+// oneOf returns a function that reads one of the words.
 func oneOf[T any](choices ...choice[T]) func(codec.Reader) (T, error) {
 	words := make([]string, len(choices))
 	for i, c := range choices {
@@ -257,7 +257,7 @@ func oneOf[T any](choices ...choice[T]) func(codec.Reader) (T, error) {
 	}
 }
 
-// whole reads a whole number within its limits.
+// whole returns a function that reads a whole number from least to most.
 func whole[T int | int64](least, most int64) func(codec.Reader) (T, error) {
 	return func(r codec.Reader) (T, error) {
 		switch k := r.Kind(); k {
@@ -278,7 +278,7 @@ var (
 	readSequenceNumber = whole[int64](0, math.MaxInt64)
 )
 
-// items reads a list of 1 to maxGroup elements.
+// items returns a function that reads a list of 1 to maxGroup elements.
 func items[T any](read func(codec.Reader) (T, error)) func(codec.Reader) ([]T, error) {
 	return func(r codec.Reader) (all []T, err error) {
 		if k := r.Kind(); k != codec.List {
@@ -335,8 +335,8 @@ func readBool(r codec.Reader) (bool, error) {
 	return r.Bool(), nil
 }
 
-// readMap reads a map; member must read the value of each name. Errors get the name of their
-// member; a name that comes twice is an error.
+// readMap reads a map; member must read the value of each name. An error of member gets that name;
+// a repeated name is an error.
 func readMap(r codec.Reader, member func(name string) error) error {
 	if k := r.Kind(); k != codec.Map {
 		return frame.Wrong("is %s: it must be a map", k)

@@ -7,7 +7,7 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// mayBegin reports whether the connection begins further requests; else it has enough to do.
+// mayBegin reports whether the connection may begin further requests. If not, enough are in flight.
 func (c *conn) mayBegin() bool {
 	return !c.proving && len(c.underWay) < maxRequests && c.held <= c.bridge.opts.MaxUnderWay && len(c.out)+c.writing <= 2*maxWaiting
 }
@@ -36,7 +36,7 @@ func (c *conn) begin(q *request) {
 	}
 }
 
-// answer says that a request was carried out, with the answer's other members.
+// answer tells the client that a request was carried out. more writes further members.
 func (c *conn) answer(q *request, more func(w codec.Writer)) {
 	c.finish(q)
 	c.tell("ok", func(w codec.Writer) {
@@ -69,7 +69,7 @@ func (q *request) about() []any {
 	return about
 }
 
-// conclude answers or refuses.
+// conclude refuses a request if err is not nil, and else answers it.
 func (c *conn) conclude(q *request, err error, more func(w codec.Writer)) {
 	if err != nil {
 		c.refuse(q, err)
@@ -84,12 +84,12 @@ func (c *conn) finish(q *request) {
 	c.memory.Add(-int64(q.bytes))
 }
 
-// operation is something that can be asked for.
+// operation describes the requests whose op is name.
 type operation struct {
 	name   string
-	need   memberSet                 // members that it must have
-	may    memberSet                 // and may have
-	either memberSet                 // and must have exactly one of
+	need   memberSet                 // members that a request must have
+	may    memberSet                 // members that it may have
+	either memberSet                 // members of which it must have exactly one
 	check  func(q *request) error    // what the sets cannot express; or nil
 	run    func(c *conn, q *request) // in the owner
 }

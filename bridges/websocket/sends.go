@@ -54,7 +54,7 @@ func (c *conn) addressOf(entity string, right core.Right) (core.Address, error) 
 	return addr, c.identity.Check(right, addr.String(), time.Now())
 }
 
-// forgetIdle closes a sender that is not in use if there are too many.
+// forgetIdle closes an idle sender if the connection has too many senders.
 func (c *conn) forgetIdle() {
 	if len(c.sendQueues) < maxSenders {
 		return
@@ -98,7 +98,7 @@ func (o *sendQueue) start() {
 	})
 }
 
-// sent tells the client the outcome of a batch. failure is why none of it was sent.
+// sent tells the client the outcome of a batch. If failure is not nil, none of the batch was sent.
 func (o *sendQueue) sent(batch []*request, appended []core.Appended, failure error) {
 	o.sending = false
 	for i, q := range batch {
@@ -106,7 +106,7 @@ func (o *sendQueue) sent(batch []*request, appended []core.Appended, failure err
 		switch {
 		case failure != nil:
 			o.conn.refuse(q, failure)
-		case i >= len(appended): // the broker owes an answer for each group
+		case i >= len(appended): // the broker must return a result for each group
 			o.conn.refuse(q, core.Internal)
 		default:
 			o.conn.conclude(q, appended[i].Err, func(w codec.Writer) {
@@ -118,7 +118,7 @@ func (o *sendQueue) sent(batch []*request, appended []core.Appended, failure err
 	case len(o.queue) == 0 && (o.dropped || o.sender == nil):
 		o.drop()
 	case len(o.queue) > 0:
-		if o.dropped { // what follows finds out again whether it can be sent
+		if o.dropped { // for the queued messages, a new sender checks the right to send again
 			o.dropped = false
 			o.release()
 		}

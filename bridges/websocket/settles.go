@@ -20,7 +20,7 @@ type settleQueue struct {
 
 // settleRequest is the request that is answered with the results of the next n settlements.
 type settleRequest struct {
-	q    *request // nil: none
+	q    *request // nil: the gateway gives a message back
 	n    int
 	then func() // or nil
 }
@@ -47,7 +47,7 @@ func (c *conn) settle(q *request) {
 			return
 		}
 		r := settleRequest{q: q, n: len(q.settlements)}
-		if f.held != nil { // other requests about the session take effect after it
+		if f.held != nil { // later requests about the session wait for this one
 			f.busy = true
 			r.then = f.next
 			for i := range q.settlements {
@@ -80,7 +80,7 @@ func (c *conn) queueSettlements(address core.Address, r settleRequest, settlemen
 	}
 }
 
-// start settles the queue in one call.
+// start settles everything in the queue with one call.
 func (p *settleQueue) start() {
 	if p.settling || len(p.requests) == 0 {
 		return
@@ -102,7 +102,7 @@ func (p *settleQueue) settled(requests []settleRequest, errs []error) {
 		if r.q != nil {
 			c.answer(r.q, func(w codec.Writer) {
 				c.writeResults(w, p.address.String(), r.n, func(i int) error {
-					if i >= len(errs) { // the broker owes an answer for each settlement
+					if i >= len(errs) { // the broker must return a result for each settlement
 						return core.Internal
 					}
 					if errs[i] == nil {

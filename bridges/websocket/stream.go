@@ -28,15 +28,15 @@ type stream struct {
 	hosts   []string // by which the client called us
 	tls     *tls.ConnectionState
 	in      *bufio.Reader // what ws reads from
-	message io.Reader     // the one being read, nil between two
+	message io.Reader     // the message being read; nil between two messages
 	left    int64         // bytes of message, 0 if unknown
 	close   sync.Once
-	closed  error // what close has led to
+	closed  error // the result of closing ws
 }
 
 const (
-	pongTimeout  = 10 * time.Second // nothing is read meanwhile
-	closeTimeout = time.Second      // for the last word
+	pongTimeout  = 10 * time.Second // to write a pong; nothing is read meanwhile
+	closeTimeout = time.Second      // to write the close frame
 )
 
 var _ net.Conn = (*stream)(nil)
@@ -58,7 +58,7 @@ func (s *stream) Protocol() string { return "amqp over websocket" }
 // Hosts returns the names by which the client called the gateway, in the form of bridges.Hosts.
 func (s *stream) Hosts() []string { return s.hosts }
 
-// ConnectionState is that of TLS, or zero without TLS.
+// ConnectionState returns the state of TLS, or zero without TLS.
 func (s *stream) ConnectionState() (state tls.ConnectionState) {
 	if s.tls != nil {
 		state = *s.tls
@@ -66,7 +66,7 @@ func (s *stream) ConnectionState() (state tls.ConnectionState) {
 	return state
 }
 
-// NetConn is the connection below the WebSocket.
+// NetConn returns the connection below the WebSocket.
 func (s *stream) NetConn() net.Conn { return s.ws.NetConn() }
 
 // Proven tells the underlying connection that the client has proven an identity.
@@ -84,7 +84,7 @@ func (s *stream) Read(p []byte) (n int, err error) {
 		k, err := s.read(p[n:])
 		n += k
 		if err != nil {
-			break // it is permanent: the next Read returns it
+			break // the error is permanent: the next Read returns it
 		}
 	}
 	return n, nil

@@ -12,15 +12,15 @@ import (
 
 // client is what the gateway knows of a connection's client.
 type client struct {
-	since    time.Time // when it came
+	since    time.Time // when the client connected
 	product  string
-	hosts    []string // by which it called us; not changed
+	hosts    []string // names by which the client called the gateway; not changed
 	identity core.Identity
 	leave    func()    // ends being counted in the identity's namespace; nil: it is not
 	proving  bool      // a token is being verified: nothing else is read
-	refused  int       // tokens
+	refused  int       // number of refused tokens
 	expires  time.Time // when to look at identity again; zero: never
-	warned   time.Time // the end that was announced to the client
+	warned   time.Time // the expiry that the client was warned of
 }
 
 // authenticate checks a token. Nothing else is read in the meantime, so requests may follow the
@@ -86,7 +86,7 @@ func (c *conn) allow(g core.Grant) error {
 	return nil
 }
 
-// enter makes a stranger a client that has signed in.
+// enter registers the connection as that of a client that has signed in.
 func (c *conn) enter(id core.Identity) error {
 	vacate, err := c.bridge.places.Open(fair.Of(id), 1)
 	if err != nil {
@@ -112,7 +112,7 @@ func (c *conn) enter(id core.Identity) error {
 	return nil
 }
 
-// evict closes the connection, which holds more than others of a resource that the gateway has run out of.
+// evict closes the connection, which holds the most of a resource that the gateway lacks.
 func (c *conn) evict() {
 	c.close(closeBusy, "The gateway's memory is full, so it closed the connection that uses most of it, this one. Connect again.")
 }
@@ -123,8 +123,8 @@ func (c *conn) expel(reason error) {
 	c.close(closeExpelled, text)
 }
 
-// checkIdentity warns before the last right ends, closes the connection when it
-// has, and ends feeds whose right has. It returns when to look again; zero means never.
+// checkIdentity warns the client before its last grant expires, closes the connection when that
+// has, and ends feeds that are no longer allowed. It returns when to check again; zero means never.
 func (c *conn) checkIdentity(now time.Time) time.Time {
 	if c.expires.IsZero() || now.Before(c.expires) {
 		return c.expires

@@ -60,6 +60,6 @@ func (t *Tunnel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	go func() {
 		defer t.group.done()
-		_ = t.serve(t.group.ctx, newStream(ws, in, r)) // it logs the errors itself
+		_ = t.serve(t.group.ctx, newStream(ws, in, r)) // serve logs its errors itself
 	}()
 }

@@ -25,7 +25,7 @@ var files embed.FS
 
 type file struct {
 	content     []byte
-	compressed  func() []byte // with gzip, made when it is first asked for
+	compressed  func() []byte // the content with gzip, compressed at the first request for it
 	contentType string
 	tag         string // of the content, without quotes
 }
@@ -46,7 +46,7 @@ func New() http.Handler {
 func open(name, contentType string) file {
 	content, err := files.ReadFile(name)
 	if err != nil {
-		panic(err) // go:embed has it
+		panic(err) // go:embed guarantees that the file exists
 	}
 	compressed := sync.OnceValue(func() []byte {
 		var b bytes.Buffer
