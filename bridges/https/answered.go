@@ -16,7 +16,7 @@ const (
 	routeStream      = "stream"
 	routeSettle      = "settle"
 	routePreflight   = "preflight"  // of a page of another origin
-	routeManagement  = "management" // and whatever is found nowhere else
+	routeManagement  = "management" // and every path that belongs to no other route
 	routeHealth      = "health"
 	routePage        = "page" // Options.Home
 	routeMisdirected = "misdirected"
@@ -25,7 +25,7 @@ const (
 // statusGone is reported if the client disconnected before there was an answer.
 const statusGone = 499
 
-// answer records the route of a request, and reports its status when that is known.
+// answer records the route of a request, and reports it with the status when the status is known.
 type answer struct {
 	http.ResponseWriter
 	r     *http.Request
@@ -34,7 +34,7 @@ type answer struct {
 	told  bool
 }
 
-// on records the route, for writers that are answers.
+// on records the route of a request whose writer w is an answer.
 func on(w http.ResponseWriter, route string) {
 	if a, ok := w.(*answer); ok {
 		a.route = route
@@ -74,7 +74,7 @@ func (a *answer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return nc, rw, err
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap implements what http.ResponseController looks for.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // end reports an answer for which nothing was written.

@@ -28,7 +28,7 @@ type management struct {
 	r       *http.Request
 	at      reference
 	target  target
-	methods string // those of the runtime API, if the path belongs to it too; else ""
+	methods string // methods of the runtime API, if the path belongs to that API too; else ""
 	id      core.Identity
 }
 
@@ -48,7 +48,7 @@ func (b *Bridge) atom(w http.ResponseWriter, r *http.Request, segments []string,
 	case folded == "$resources/topics", folded == "topics" && isPage(r.URL.Query()):
 		m.target.feed = true
 		return m.authorized("GET, HEAD", func() error { return m.listEntities(core.Topic) })
-	case strings.HasPrefix(folded, "$") && r.Method != http.MethodPut: // to create it is refused as the name that it is
+	case strings.HasPrefix(folded, "$") && r.Method != http.MethodPut: // PUT is refused later: the name is not valid
 		return core.Refuse(core.NotFound, "The resource '/%s' does not exist.", name)
 	}
 	if m.target, err = parseTarget(name); err != nil {
@@ -76,7 +76,7 @@ func (b *Bridge) atom(w http.ResponseWriter, r *http.Request, segments []string,
 	return m.authorized("GET, HEAD, PUT, DELETE", do)
 }
 
-// only carries out a request whose method is one of those.
+// only calls do if the request's method is one of methods, and else refuses the request.
 func (m *management) only(methods string, do func() error) error {
 	if !slices.Contains(strings.Split(methods, ", "), m.r.Method) {
 		return methodNotAllowed(m.r, methods)
@@ -84,7 +84,7 @@ func (m *management) only(methods string, do func() error) error {
 	return do()
 }
 
-// authorized does the same as only, for a request that must prove an identity.
+// authorized is only for a request that must prove an identity.
 func (m *management) authorized(methods string, do func() error) error {
 	return m.only(methods, func() (err error) {
 		if m.id, err = m.authorize(m.r, m.target.node()); err != nil {
@@ -94,18 +94,18 @@ func (m *management) authorized(methods string, do func() error) error {
 	})
 }
 
-// denied words a missing right as the admin API does.
+// denied describes a missing right in the words of the admin API.
 func (m *management) denied(a access, err error) error { return m.target.denied(m.at, a, err) }
 
-// isPage reports whether a query asks for a part of a list: /topics is the old
-// path of the feed of all topics, and may be an entity's too.
+// isPage reports whether a query asks for a part of a list. Without such a query, /topics may be an
+// entity; with it, it is the old path of the feed of all topics.
 func isPage(query url.Values) bool { return query.Has("$skip") || query.Has("$top") }
 
 // reference has the parts of an answer's links. Clients read names from these links, in which
 // Service Bus repeats a request's path and query unchanged.
 type reference struct {
 	origin, path, query string
-	versioned           string // the query of a link that the request did not make: its api-version, if it has one
+	versioned           string // the query of links to other resources: the request's api-version, if it has one
 	apiVersion          string
 }
 
@@ -119,16 +119,16 @@ func referenceOf(origin string, u *url.URL) reference {
 	return at
 }
 
-// host is the authority of the origin.
+// host returns the authority of the origin.
 func (at reference) host() string {
 	_, host, _ := strings.Cut(at.origin, "://")
 	return host
 }
 
-// self is the URL of the request.
+// self returns the URL of the request.
 func (at reference) self() string { return at.link(at.path, at.query) }
 
-// below is the URL of an entry of the feed that the request asks for.
+// below returns the URL of an entry of the feed that the request asks for.
 func (at reference) below(name string) string {
 	return at.link(strings.TrimRight(at.path, "/")+"/"+escapePath(name), at.versioned)
 }
@@ -146,7 +146,7 @@ func (m *management) listing() error {
 	return nil
 }
 
-// publicListing titles the empty feed that stands for "no such entity": the SDKs look for it.
+// publicListing titles the empty feed by which the SDKs recognize that an entity does not exist.
 const publicListing = "Publicly Listed Services"
 
 func (m *management) namespaceInfo() error {
@@ -179,7 +179,7 @@ func parsePage(r *http.Request, at reference, title string) (page, error) {
 	return page{skip, top, title, at}, nil
 }
 
-// write answers with the page. more says that others follow it.
+// write answers with the page. more says that further entries follow the page.
 func (p page) write(w http.ResponseWriter, entries []byte, more bool) {
 	next := ""
 	if more {

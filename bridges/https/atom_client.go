@@ -71,8 +71,8 @@ func (e *StatusError) Unwrap() error {
 	return nil
 }
 
-// do makes a request and returns the root of the answer, or nil if it is empty. It repeats the
-// request if the namespace is busy, as Azure's are after some tens of requests a second.
+// do makes a request and returns the root of the answer, or nil if the answer is empty. It repeats
+// the request if the namespace is busy, as Azure's are after some tens of requests a second.
 func (c *AdminClient) do(ctx context.Context, method, path, query string, header http.Header, body []byte) (*node, error) {
 	for attempt := 1; ; attempt++ {
 		root, again, err := c.once(ctx, method, path, query, header, body)
@@ -89,7 +89,7 @@ func (c *AdminClient) do(ctx context.Context, method, path, query string, header
 	}
 }
 
-// once makes a single attempt; again is the pause after which another may help, negative if none will.
+// once makes one attempt. again is the pause before another, negative if another is useless.
 func (c *AdminClient) once(ctx context.Context, method, path, query string, header http.Header, body []byte) (root *node, again time.Duration, err error) {
 	request, err := http.NewRequestWithContext(ctx, method, c.Origin+path+"?"+query+"api-version="+clientVersion, bytes.NewReader(body))
 	if err != nil {
@@ -128,7 +128,7 @@ func (c *AdminClient) once(ctx context.Context, method, path, query string, head
 	return root, -1, nil
 }
 
-// askAgain returns the pause after which a refused request is made again, negative if it is not.
+// askAgain returns the pause before a refused request is repeated, negative if it is not repeated.
 func askAgain(response *http.Response) time.Duration {
 	if response.StatusCode != http.StatusTooManyRequests && response.StatusCode != http.StatusServiceUnavailable {
 		return -1
@@ -139,10 +139,10 @@ func askAgain(response *http.Response) time.Duration {
 	return usualPause
 }
 
-// errNoDocument says that another service has answered.
+// errNoDocument says that the answer comes from another service.
 var errNoDocument = errors.New("the response is not a document of the management API: check the host of the connection string")
 
-// list calls take with the entries of a feed from the skip-th on, at most top of them.
+// list calls take for the entries of a feed from the skip-th on, at most top of them.
 func (c *AdminClient) list(ctx context.Context, path string, skip, top int, take func(title string, description *node) error) error {
 	for end := skip + top; skip < end; {
 		root, err := c.do(ctx, http.MethodGet, path, "$skip="+strconv.Itoa(skip)+"&$top="+strconv.Itoa(min(clientPage, end-skip))+"&", nil, nil)
@@ -169,7 +169,7 @@ func (c *AdminClient) list(ctx context.Context, path string, skip, top int, take
 	return nil
 }
 
-// within calls take with an entry's title and description.
+// within calls take with the title and the description of an entry.
 func within(entry *node, take func(title string, description *node) error) error {
 	if entry == nil || entry.name.Local != "entry" {
 		return errNoDocument
@@ -217,7 +217,7 @@ func (c *AdminClient) Entity(ctx context.Context, _ core.Identity, name string) 
 	return e, counts, err
 }
 
-// readCounts reads the counts of a description. Those that it lacks are 0.
+// readCounts reads the counts in a description. Counts that the description lacks are 0.
 func readCounts(description *node) (rt core.Runtime) {
 	number := func(of *node, name string) (n int64) {
 		if v := of.child(name); v != nil {
@@ -234,7 +234,7 @@ func readCounts(description *node) (rt core.Runtime) {
 	return rt
 }
 
-// entity reads a description. It reports properties that this version does not know, and leaves them out.
+// entity reads a description. It reports and omits the properties that this version does not know.
 func (c *AdminClient) entity(kind core.Kind, name string, description *node) (core.Entity, error) {
 	e := core.Entity{Kind: kind, Name: name, Settings: core.DefaultSettings(kind)}
 	for _, n := range description.children {
@@ -279,7 +279,7 @@ func (c *AdminClient) Rule(ctx context.Context, _ core.Identity, subscription, n
 	return r, err
 }
 
-// rule reads a description. It reports properties that this version does not know, and leaves them out.
+// rule reads a description. It reports and omits the properties that this version does not know.
 func (c *AdminClient) rule(subscription, name string, description *node) (core.Rule, error) {
 	known := &node{name: description.name}
 	for _, n := range description.children {
@@ -357,7 +357,7 @@ func changing(change bool) http.Header {
 	return http.Header{}
 }
 
-// appendRule appends what describes a rule, in the order in which Azure wants it.
+// appendRule appends the description of a rule, in the order that Azure expects.
 func appendRule(dst []byte, r *core.Rule) []byte {
 	dst = appendFilter(dst, &r.Filter)
 	dst = appendAction(dst, r)

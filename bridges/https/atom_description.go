@@ -30,7 +30,7 @@ func parseDescription(body []byte) (*node, error) {
 
 const formDuration = "an ISO 8601 duration such as PT1M, PT0.5S or P14D"
 
-// formOf is what the text of a setting must be.
+// formOf describes, for a refusal, what the text of a setting must be.
 func formOf(s *core.Setting) string {
 	switch s.Of(&core.Settings{}).(type) {
 	case *time.Duration:
@@ -48,7 +48,7 @@ func formOf(s *core.Setting) string {
 	return "a string"
 }
 
-// readLeaf reads the text of a setting into q, and reports whether it could.
+// readLeaf reads the text of a setting into q, and reports whether the text is valid.
 func readLeaf(s *core.Setting, q *core.Settings, text string) bool {
 	var err error
 	switch v := s.Of(q).(type) {
@@ -66,7 +66,7 @@ func readLeaf(s *core.Setting, q *core.Settings, text string) bool {
 		*v = core.Status(text)
 		return slices.Contains(core.Statuses[:], *v)
 	case *string:
-		*v = text // clients want it back as they gave it
+		*v = text // clients expect the text that they sent
 		return !s.Path || core.ResourcePath(text) != ""
 	}
 	return err == nil
@@ -109,7 +109,7 @@ func readSetting(n *node, kind core.Kind, q *core.Settings) error {
 		return readAccessRules(n, q)
 	}
 	s, text := core.SettingNamed(name), n.value()
-	if name == "UserMetadata" { // white space at its ends is the user's
+	if name == "UserMetadata" { // white space around the text belongs to the user's data
 		text = n.text
 	}
 	switch {

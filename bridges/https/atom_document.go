@@ -16,8 +16,8 @@ const (
 	schemaSpace = "http://www.w3.org/2001/XMLSchema-instance"
 )
 
-// appendFeed appends a feed of ready entries. Clients want the link to the next
-// page to be the second of two, and none at all on the last page.
+// appendFeed appends a feed of encoded entries. Clients expect the link to the next page to be the
+// second of two links, and no such link on the last page.
 func appendFeed(dst []byte, title, self, next string, entries []byte) []byte {
 	dst = append(dst, `<feed xmlns="`+atomSpace+`"><title type="text">`...)
 	dst = append(dst, title...)
@@ -32,7 +32,7 @@ func appendFeed(dst []byte, title, self, next string, entries []byte) []byte {
 	return append(dst, `</feed>`...)
 }
 
-// entry is what ATOM says of a resource around its content.
+// entry holds what ATOM says about a resource besides its content.
 type entry struct {
 	link, title, author string
 	created, updated    time.Time
@@ -88,7 +88,7 @@ func appendBool(dst []byte, name string, v bool) []byte {
 	return closeElement(strconv.AppendBool(openElement(dst, name), v), name)
 }
 
-// appendTime appends an instant; the zero time is .NET's too.
+// appendTime appends an instant. Go's zero time is also .NET's.
 func appendTime(dst []byte, name string, t time.Time) []byte {
 	return closeElement(t.UTC().AppendFormat(openElement(dst, name), "2006-01-02T15:04:05.9999999Z"), name)
 }
@@ -119,7 +119,7 @@ func appendEscaped(dst []byte, text string) []byte {
 			dst = append(dst, "&gt;"...)
 		case r == '"':
 			dst = append(dst, "&quot;"...)
-		case r == '\r': // a bare one would be read as a line feed
+		case r == '\r': // an unescaped one would be read as a line feed
 			dst = append(dst, "&#xD;"...)
 		case r < ' ' && r != '\t' && r != '\n', r == 0xfffe, r == 0xffff: // XML 1.0 §2.2 has no such characters
 			dst = utf8.AppendRune(dst, utf8.RuneError)

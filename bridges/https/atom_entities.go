@@ -19,9 +19,8 @@ var descriptions = [...]string{
 	core.Subscription: "SubscriptionDescription",
 }
 
-// listEntities is a page of the feed of all queues, of all topics, or of a
-// topic's subscriptions. One more than asked for is fetched, to know whether
-// there is a next page.
+// listEntities answers with a page of the feed of all queues, of all topics, or of a topic's
+// subscriptions. It fetches one entity more than requested, to know whether there is a next page.
 func (m *management) listEntities(kind core.Kind) error {
 	p, err := parsePage(m.r, m.at, kind.String()+"s")
 	if err != nil {
@@ -44,8 +43,8 @@ func (m *management) listEntities(kind core.Kind) error {
 }
 
 // getEntity answers with a queue, topic or subscription. For a missing queue or topic it answers
-// with an empty public listing, also to identities without rights: the SDKs take that for "not
-// found". But if the path has methods of the runtime API, the request is one of that API.
+// with an empty public listing, also to identities without rights: to the SDKs this means "not
+// found". But if the runtime API has methods for the path, it refuses the request's method.
 func (m *management) getEntity() error {
 	entity, runtime, err := m.front.Entity(m.r.Context(), m.id, m.target.node())
 	if m.target.subscription == "" {
@@ -100,7 +99,7 @@ func readDescription(w http.ResponseWriter, r *http.Request) (*node, error) {
 	return parseDescription(body)
 }
 
-// kind tells what a description describes, which must be what the target can be.
+// kind returns the kind that a description describes, and refuses a kind that the target cannot be.
 func (t target) kind(description *node) (core.Kind, error) {
 	name := description.name.Local
 	switch {
@@ -166,7 +165,7 @@ func (p *put) update(ctx context.Context) (e core.Entity, rt core.Runtime, err e
 	settings.SupportOrdering = before.Settings.SupportOrdering
 	settings.EnableExpress = before.Settings.EnableExpress
 	settings.IsAnonymousAccessible = before.Settings.IsAnonymousAccessible
-	if p.kind == core.Subscription { // the Go SDK does not send it for these
+	if p.kind == core.Subscription { // the Go SDK does not send it for subscriptions
 		settings.Status = before.Settings.Status
 	}
 	if err := readSettings(p.description, p.kind, &settings); err != nil {
@@ -297,8 +296,8 @@ func appendSetting(dst []byte, at reference, q *core.Settings, s *core.Setting) 
 	return dst
 }
 
-// appendCounts appends the counts of messages. Their element's one attribute
-// declares the prefix of its children: clients read it from there.
+// appendCounts appends the counts of messages. The element around them declares the prefix of its
+// children in its only attribute, from which clients read the prefix.
 func appendCounts(dst []byte, rt *core.Runtime) []byte {
 	dst = append(dst, `<CountDetails xmlns:d2p1="`+countSpace+`">`...)
 	dst = appendNumber(dst, "d2p1:ActiveMessageCount", rt.Active)
@@ -310,7 +309,7 @@ func appendCounts(dst []byte, rt *core.Runtime) []byte {
 }
 
 // ruleTimesEnd is the first api-version in which authorization rules have no times: the Go SDK,
-// which uses it, expects the rules that it sent.
+// which uses this version, expects exactly the rules that it sent.
 const ruleTimesEnd = "2024-05"
 
 // appendAccessRules appends the authorization rules. An empty list must have no attribute.
@@ -346,8 +345,8 @@ const (
 )
 
 // checkForwarding requires Send on each new destination, because a client that sets a destination
-// sends to it. The right comes from the request's token for the destination, which is added to its
-// identity, or else from that identity.
+// sends to it. The right comes from the request's token for the destination or, without such a
+// token, from the request's identity.
 func (p *put) checkForwarding(before, after *core.Settings) error {
 	for setting, to := range bridges.Destinations(before, after) {
 		header := forwardHeader
@@ -363,7 +362,7 @@ func (p *put) checkForwarding(before, after *core.Settings) error {
 			if err != nil {
 				return err
 			}
-			grant.Rights &= core.Send // it speaks for the destination, and for nothing else
+			grant.Rights &= core.Send // the token gives no other right, and only on the destination
 			id = core.Identity{grant}
 			if p.id.NamespaceID() != grant.NamespaceID {
 				return unauthorized("%s: the token in the header %s is for another namespace, and entities can only forward within their namespace: send a token for this namespace.", setting, header)

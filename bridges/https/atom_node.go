@@ -85,7 +85,7 @@ func parseXML(document []byte, elements int) (*node, error) {
 	return root.children[0], nil
 }
 
-// child finds a child by its local name; nil if there is none.
+// child returns the child with a local name, or nil if there is none.
 func (n *node) child(local string) *node {
 	for _, c := range n.children {
 		if c.name.Local == local {
@@ -95,8 +95,8 @@ func (n *node) child(local string) *node {
 	return nil
 }
 
-// value is the text of a leaf without white space around it.
+// value returns the text of a leaf without the white space around it.
 func (n *node) value() string { return strings.TrimSpace(n.text) }
 
-// isEmpty reports whether an element says nothing: then it is as if it were absent.
+// isEmpty reports whether an element contains nothing, which means the same as its absence.
 func (n *node) isEmpty() bool { return n.null || len(n.children) == 0 && n.value() == "" }

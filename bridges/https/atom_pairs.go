@@ -47,8 +47,8 @@ func readPairs(list *node) (core.Properties, error) {
 	return encodeProperties(pairs)
 }
 
-// readTyped reads a value by its i:type. For a text that does not fit the type,
-// and for an unknown type, form says what is expected.
+// readTyped reads a value by its i:type. If the type is unknown or the text does not fit the type,
+// form says what is expected.
 func readTyped(n *node) (v any, form string) {
 	if n.null {
 		return nil, ""
@@ -106,8 +106,8 @@ func readTyped(n *node) (v any, form string) {
 	return v, form
 }
 
-// readDateTime reads an instant. It returns the text itself if a timestamp would lose some of it:
-// clients compare what they read with what they wrote.
+// readDateTime reads an instant. It returns the text unchanged if a timestamp would be less
+// precise: clients compare what they read with what they wrote.
 func readDateTime(text string) (any, error) {
 	if t, zoned, err := value.ParseDateTime(text); err == nil && (!zoned || t.Nanosecond()%int(time.Millisecond) != 0) {
 		return value.Described{Descriptor: value.DescriptorDateTime, Value: text}, nil
@@ -116,8 +116,8 @@ func readDateTime(text string) (any, error) {
 	return value.TimestampOf(t), err
 }
 
-// appendPairs appends pairs of keys and typed values, nothing if there is
-// none. The JavaScript SDK takes exactly five characters for the prefix of a type.
+// appendPairs appends pairs of keys and typed values, or nothing if there are none. The JavaScript
+// SDK expects the prefix of a type to have exactly five characters.
 func appendPairs(dst []byte, name string, p core.Properties) []byte {
 	if p.IsEmpty() {
 		return dst

@@ -7,8 +7,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// listRules is a page of the feed of a subscription's rules. One more than asked
-// for is fetched, to know whether there is a next page.
+// listRules answers with a page of the feed of a subscription's rules. It fetches one rule more
+// than requested, to know whether there is a next page.
 func (m *management) listRules() error {
 	p, err := parsePage(m.r, m.at, "Rules")
 	if err != nil {
@@ -95,7 +95,7 @@ func readRule(description *node) (r core.Rule, err error) {
 			if r.Action, r.ActionParameters, err = readAction(n); err != nil {
 				return r, err
 			}
-		case "CreatedAt": // not the client's to say
+		case "CreatedAt": // clients cannot set it
 		default:
 			return r, core.Refuse(core.InvalidArgument, "<%.60s> is not an element of a rule: use Name, Filter and Action.", n.name.Local)
 		}
@@ -179,7 +179,7 @@ func appendRuleEntry(dst []byte, at reference, t target, r core.Rule) []byte {
 }
 
 // appendFilter appends a filter. True and false filters have an expression too, because the
-// JavaScript SDK recognizes SQL filters by it.
+// JavaScript SDK recognizes an SQL filter by its expression.
 func appendFilter(dst []byte, f *core.Filter) []byte {
 	switch f.Kind {
 	case core.TrueFilter:

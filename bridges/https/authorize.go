@@ -31,7 +31,7 @@ func (b *Bridge) authorize(r *http.Request, node string) (core.Identity, error) 
 	}
 	scheme, _, _ := strings.Cut(token, " ")
 	isSignature := strings.EqualFold(scheme, sharedAccessSignature)
-	isWebToken := strings.EqualFold(scheme, bearer) || strings.HasPrefix(token, "eyJ") // how JSON begins in base64: an SDK leaves the scheme out
+	isWebToken := strings.EqualFold(scheme, bearer) || strings.HasPrefix(token, "eyJ") // eyJ begins JSON in base64: an SDK omits the scheme
 	if token != "" && !isSignature && !isWebToken {
 		return nil, core.Refuse(core.Unauthorized, "MalformedToken: The authorization scheme '%.30s' is not supported. Use 'SharedAccessSignature sr=...&sig=...&se=...&skn=...', or 'Bearer' with a JSON web token.", scheme)
 	}
@@ -50,7 +50,7 @@ func (b *Bridge) authorize(r *http.Request, node string) (core.Identity, error) 
 		return nil, err
 	}
 	if scope := scopeOf(grant.Scope, core.FoldName(strings.Join(segments, "/")), core.FoldName(node)); scope != grant.Scope {
-		// It may be the name of an entity too: then the token is for that, and for nothing more.
+		// The scope may also be the name of an entity: then the token is for this entity alone.
 		switch _, err := b.front.Resolve(r.Context(), core.Identity{grant}, core.At(grant.Scope)); core.CodeOf(err) {
 		case core.NotFound:
 			grant.Scope = scope
@@ -62,13 +62,13 @@ func (b *Bridge) authorize(r *http.Request, node string) (core.Identity, error) 
 	return core.Identity{grant}, nil
 }
 
-// visitKey finds, in a request's context, its visit.
+// visitKey is the key of the visit in a request's context.
 type visitKey struct{}
 
 // visit is what the gateway knows about a request besides the request itself.
 type visit struct {
 	proven bool         // the request has a proven identity
-	memory *fair.Waiter // that its body and its answer take
+	memory *fair.Waiter // memory for the request's body and its answer
 }
 
 // visited returns the request with a visit, whose memory must be closed.
@@ -99,7 +99,7 @@ func prove(r *http.Request, id core.Identity) error {
 // smallHeader is the size of a header that fair.Requests includes.
 const smallHeader = 8 << 10
 
-// sizeOf returns about how much memory a header takes.
+// sizeOf returns approximately how much memory a header takes.
 func sizeOf(h http.Header) (n int64) {
 	for name, values := range h {
 		n += int64(100 + len(name))
@@ -115,10 +115,10 @@ func isProven(r *http.Request) bool {
 	return v != nil && v.proven
 }
 
-// scopeOf is what a token's scope means to one request. SDKs sign the URL they
-// call, such as queue/messages/head or $Resources/Queues: a scope below the node
-// that the request is about, but which covers the request, is as good as the
-// node. The request is the path whose segments were dispatched. All three are folded.
+// scopeOf returns the scope that a token has for one request. SDKs sign the URL that they call,
+// such as queue/messages/head or $Resources/Queues: a scope below the node that the request is
+// about counts as the node if the scope covers the request. request is the path whose segments were
+// dispatched. All three arguments are folded.
 func scopeOf(scope, request, node string) string {
 	if core.IsWithin(request, scope) && core.IsWithin(scope, node) {
 		return node
@@ -126,7 +126,7 @@ func scopeOf(scope, request, node string) string {
 	return scope
 }
 
-// preflightLife is how long a browser need not ask again whether a page may send a request.
+// preflightLife is how long a browser may remember that a page may send a request.
 const preflightLife = 10 * time.Minute
 
 // methodOf returns the method of a request or, for a preflight (Fetch §3.2.2), of the request that

@@ -58,8 +58,8 @@ func parseBatch(body []byte) ([]*core.Message, error) {
 	return group, nil
 }
 
-// countBatch returns how many messages a batch has at most, but no more than are allowed: the
-// number of objects in it that are not inside another one, whether or not it is JSON.
+// countBatch returns an upper bound of the number of messages in a batch, but at most maxBatch. It
+// counts the objects that are not inside another object, whether or not the body is JSON.
 func countBatch(body []byte) (n int64) {
 	depth, quoted := 0, false
 	for i := 0; i < len(body) && n < maxBatch; i++ {
@@ -80,7 +80,7 @@ func countBatch(body []byte) (n int64) {
 	return n
 }
 
-// isTruncated reports whether err is about the JSON text and not about what it says.
+// isTruncated reports whether err concerns the syntax of the JSON text and not its meaning.
 func isTruncated(err error) bool {
 	_, syntax := errors.AsType[*json.SyntaxError](err)
 	return syntax || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
@@ -128,8 +128,8 @@ func readBatchMessage(dec *json.Decoder) (*core.Message, error) {
 	return m, err
 }
 
-// readUserProperties reads a JSON object of strings, numbers and booleans. Their
-// types are those of JSON: integers are an int, or a long when they need it.
+// readUserProperties reads a JSON object of strings, numbers and booleans. An integer becomes an
+// int, or a long if it does not fit an int.
 func readUserProperties(dec *json.Decoder, m *core.Message) error {
 	seen := map[string]bool{}
 	var pairs []core.Property

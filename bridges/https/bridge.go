@@ -79,7 +79,7 @@ const (
 	readHeaderTimeout = 10 * time.Second
 	bodyTimeout       = time.Minute // to begin a request's body, and to take a part of an answer
 	idleTimeout       = 2 * time.Minute
-	cleanupTimeout    = 5 * time.Second // to release what a vanished client had
+	cleanupTimeout    = 5 * time.Second // to release the lock of a client that has gone
 	healthTimeout     = 5 * time.Second
 )
 
@@ -174,7 +174,7 @@ func (b *Bridge) Serve(ctx context.Context, ln net.Listener) error {
 	if err := srv.Shutdown(grace); err != nil {
 		b.log.Warn("stopped before all HTTP requests had ended: the grace period is over", "grace", b.opts.Grace, "err", err)
 		cancel()
-		_ = srv.Close() // the listener is closed already; this drops the connections
+		_ = srv.Close() // the listener is closed already; this closes the connections
 	}
 	<-served
 	return nil

@@ -18,7 +18,7 @@ import (
 // brokerProperty is a key of BrokerProperties that a sender may set.
 type brokerProperty struct {
 	name string
-	form string // what its value must be, for the refusal
+	form string // describes a valid value in a refusal
 	set  func(m *core.Message, v any) bool
 }
 
@@ -81,7 +81,7 @@ var (
 	}}
 )
 
-// wholeMilliseconds rounds the life of a message to whole milliseconds, at least one.
+// wholeMilliseconds rounds a message's time to live to whole milliseconds, but at least one.
 func wholeMilliseconds(seconds float64) time.Duration {
 	ms := max(math.Round(seconds*1000), 1)
 	if ms >= float64(core.Forever/time.Millisecond) {
@@ -90,7 +90,7 @@ func wholeMilliseconds(seconds float64) time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
-// dateForms are those that parseDate accepts; a time without zone is UTC.
+// dateForms are the forms that parseDate accepts; a time without a zone is in UTC.
 var dateForms = []string{
 	http.TimeFormat, time.RFC3339Nano, "2006-01-02T15:04:05.999999999", time.RFC1123Z, "2006-01-02 15:04:05Z07:00",
 }
@@ -184,7 +184,7 @@ func readObject(dec *json.Decoder, subject string, member func(key string) error
 		if err != nil {
 			return err
 		}
-		name, _ := key.(string) // the decoder admits no other key
+		name, _ := key.(string) // the decoder accepts only strings as keys
 		if err := member(name); err != nil {
 			return err
 		}
@@ -240,7 +240,7 @@ func appendBrokerProperties(dst []byte, d core.Delivery) []byte {
 			dst = append(dst, '"')
 		}
 	}
-	number("DeliveryCount", int64(d.DeliveryCount)+1) // this delivery counts here
+	number("DeliveryCount", int64(d.DeliveryCount)+1) // here the count includes this delivery
 	number("EnqueuedSequenceNumber", d.EnqueuedSequenceNumber)
 	date("EnqueuedTimeUtc", d.EnqueuedTime)
 	date("ExpiresAtUtc", d.ExpiresAt)

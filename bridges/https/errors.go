@@ -11,8 +11,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// subCodes are the finer numbers that SDKs look for in the text of a refusal. 40301 means an operation that
-// the entity does not allow.
+// subCodes are the detailed numbers that SDKs look for in the text of a refusal. 40301 stands for
+// an operation that the entity does not allow.
 var subCodes = map[core.Code]int{
 	core.AlreadyExists:   40900,
 	core.Conflict:        40901,
@@ -23,7 +23,7 @@ var subCodes = map[core.Code]int{
 	core.Busy:            50001,
 }
 
-// textOf returns what a client may read of an error; of one without a code, only that it happened.
+// textOf returns what a client learns of an error: without a code, only that an error occurred.
 func textOf(err error) string {
 	text := core.TextOf(err)
 	switch code := core.CodeOf(err); {
@@ -36,10 +36,10 @@ func textOf(err error) string {
 	}
 }
 
-// retryAfter is the number of seconds for which a client should leave a busy gateway alone, as the SDKs do.
+// retryAfter is how many seconds a client should wait if the gateway is busy, as the SDKs do.
 const retryAfter = "10"
 
-// statusError is a refusal of the bridge's own, whose status no Code has.
+// statusError is a refusal with a status that belongs to no Code.
 type statusError struct {
 	status int
 	text   string
@@ -55,9 +55,8 @@ func isTooSlow(err error) bool {
 	return ok && own.status == http.StatusRequestTimeout
 }
 
-// refuse answers a request with what err says, in the one form that both the
-// runtime and the admin API use. The client learns the text of a
-// core.Refusal and nothing of other errors; those go to the log.
+// refuse answers a request with err, in the form that the runtime API and the admin API share. The
+// client gets the text of a core.Refusal. Of other errors it learns nothing; they go to the log.
 func (b *Bridge) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	tracking := refusals.NewTracking()
 	status, text := 0, ""
@@ -88,7 +87,7 @@ func (b *Bridge) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	_ = respond(w, status, body)
 }
 
-// told logs the error that the sender of a request gets, under the same id.
+// told logs the error that the client gets, under the tracking id that the client gets.
 func (b *Bridge) told(r *http.Request, entity, tracking string, err error, more ...any) {
 	t := refusals.Told{Tracking: tracking, Code: core.CodeOf(err), Entity: entity, Err: err, Stranger: !isProven(r)}
 	if _, own := errors.AsType[*statusError](err); own {
@@ -97,7 +96,7 @@ func (b *Bridge) told(r *http.Request, entity, tracking string, err error, more 
 	b.refusals.Write(b.log, t, append([]any{"peer", r.RemoteAddr, "method", r.Method, "path", refusals.Cut(r.URL.Path)}, more...)...)
 }
 
-// methodNotAllowed tells which methods the resource knows.
+// methodNotAllowed returns a refusal that names the methods that the resource has.
 func methodNotAllowed(r *http.Request, allowed string) error {
 	return &statusError{http.StatusMethodNotAllowed, fmt.Sprintf("%s is not allowed here: use %s.", r.Method, allowed), allowed}
 }

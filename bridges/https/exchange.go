@@ -15,8 +15,8 @@ import (
 // writeChunk is how much of an answer a client has to take within bodyTimeout.
 const writeChunk = 1 << 20
 
-// respond sends a whole answer. A client that does not take a part of it within
-// bodyTimeout loses the connection; the error says so, as far as it is known.
+// respond sends a whole answer. A client that does not take a part of the answer within bodyTimeout
+// loses the connection; then respond returns an error, if it learns of that.
 func respond(w http.ResponseWriter, status int, body []byte) error {
 	control := http.NewResponseController(w)
 	_ = control.SetWriteDeadline(time.Now().Add(bodyTimeout)) // a recorder has none
@@ -30,10 +30,10 @@ func respond(w http.ResponseWriter, status int, body []byte) error {
 	return nil
 }
 
-// awaitBody gives a request's body, if it has one, bodyTimeout from now to arrive. The deadline
-// holds for a body that no handler reads, too, because net/http reads a short rest of it before the
-// next request. When the body is there, the deadline ends, however long the answer takes. The
-// request returned is a copy: net/http decides by the original's body what to do with the rest.
+// awaitBody allows a request's body, if there is one, bodyTimeout from now to arrive. The deadline
+// also applies to a body that no handler reads, because net/http reads a short rest of such a body
+// before the next request. Once the whole body has been read, the deadline no longer applies. The
+// returned request is a copy, because net/http looks at the original's body to treat the rest.
 func awaitBody(w http.ResponseWriter, r *http.Request) *http.Request {
 	if r.Body == http.NoBody {
 		return r
@@ -45,7 +45,7 @@ func awaitBody(w http.ResponseWriter, r *http.Request) *http.Request {
 	return &awaited
 }
 
-// awaitedBody is a body that has a time to arrive.
+// awaitedBody is a body with a deadline, which it removes when the body has been read.
 type awaitedBody struct {
 	io.ReadCloser
 	control *http.ResponseController
@@ -59,8 +59,8 @@ func (b *awaitedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// readBody reads a request's body of at most limit bytes. The budget counts it
-// until the request is answered.
+// readBody reads a request's body of at most limit bytes. The budget counts the body until the
+// request is answered.
 func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	if r.ContentLength == 0 {
 		return []byte{}, nil
@@ -75,7 +75,7 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	})
 	switch {
 	case err == nil:
-		_ = control.SetReadDeadline(time.Time{}) // only watch for the client's going away
+		_ = control.SetReadDeadline(time.Time{}) // from now on, only watch for a disconnect
 		return body, nil
 	case errors.Is(err, fair.ErrTooLarge):
 		return nil, core.Refuse(core.TooLarge, "The request body exceeds the limit of %d bytes.", limit)

@@ -30,7 +30,7 @@ var ownHeaders = map[string]bool{
 	"X-Request-Id": true,
 }
 
-// ownPrefixes are the families of such headers.
+// ownPrefixes are the prefixes of further such headers.
 var ownPrefixes = []string{
 	"Accept", "Access-Control-", "Content-", "If-", "Proxy-", "Sec-", "Servicebus", "X-Forwarded-", "X-Ms-",
 }
@@ -135,8 +135,8 @@ func parseHeaderValue(s string) any {
 
 func isEncodedWord(s string) bool { return strings.HasPrefix(s, "=?") && strings.HasSuffix(s, "?=") }
 
-// parseNumber reads the numbers of JSON, leading zeros included: as int32,
-// int64 or uint64, whichever holds an integer first, else as float64.
+// parseNumber reads a JSON number, which may have leading zeros. An integer becomes an int32, int64
+// or uint64, the first that can hold it; any other number becomes a float64.
 func parseNumber(s string) (any, bool) {
 	digits := strings.TrimPrefix(s, "-")
 	if digits == "" || digits[0] < '0' || digits[0] > '9' || strings.Trim(digits, "0123456789.eE+-") != "" ||
@@ -166,8 +166,8 @@ func setUserHeaders(h http.Header, p core.Properties) {
 	}
 }
 
-// headerName is the header that carries the property key: the key itself where
-// it may be one, else percent-encoded.
+// headerName returns the header for the property key: the key itself if it may be a header, else
+// the key percent-encoded.
 func headerName(key string) string {
 	owned := !isUserHeader(http.CanonicalHeaderKey(key))
 	clean := !owned
@@ -218,7 +218,7 @@ func headerValue(v any) string {
 	}
 }
 
-// quoteHeader puts text in double quotes, as an encoded word where it must be.
+// quoteHeader puts text in double quotes, and encodes it as an encoded word if it must.
 func quoteHeader(s string) string {
 	_, err := time.Parse(http.TimeFormat, s)
 	if err == nil || !isPrintable(s) || isEncodedWord(s) {
@@ -227,7 +227,7 @@ func quoteHeader(s string) string {
 	return `"` + s + `"`
 }
 
-// isPrintable reports whether a header can hold s as it is.
+// isPrintable reports whether a header can hold s unchanged.
 func isPrintable(s string) bool {
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] > '~' {

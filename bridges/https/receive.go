@@ -13,8 +13,8 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// receive answers with one message, 201 if it is locked for the client and 200
-// if it is gone from the entity, or with 204 when none came in time.
+// receive answers with one message: with 201 if the message is locked for the client, with 200 if
+// it was removed from the entity. If none arrived in time, it answers with 204.
 func (b *Bridge) receive(w http.ResponseWriter, r *http.Request, entity string, mode core.ReceiveMode) error {
 	id, address, err := b.enter(r, entity)
 	if err != nil {
@@ -35,9 +35,9 @@ func (b *Bridge) receive(w http.ResponseWriter, r *http.Request, entity string, 
 		w.WriteHeader(http.StatusNoContent)
 		return nil
 	}
-	visitOf(r).memory.Add(int64(d.Size())) // until it is answered
+	visitOf(r).memory.Add(int64(d.Size())) // until the request is answered
 	if r.Context().Err() != nil || b.deliver(w, r, entity, mode, d) != nil {
-		// The client is gone. What was received and deleted is lost; a lock is not.
+		// The client is gone. A received and deleted message is lost; a locked one is released.
 		b.release(r.Context(), id, address, d)
 	}
 	return nil
@@ -57,8 +57,8 @@ func (b *Bridge) pollTime(r *http.Request) (time.Duration, error) {
 	return min(time.Duration(seconds)*time.Second, limit), nil
 }
 
-// accepted is the request's Accept header. Content types that no serializer writes are no reason to
-// refuse it (RFC 9110 §12.5.1): clients name all sorts.
+// accepted returns the request's Accept header. Content types that no serializer writes are not a
+// reason to refuse the request (RFC 9110 §12.5.1): clients name many types.
 func accepted(r *http.Request) string { return strings.Join(r.Header.Values("Accept"), ",") }
 
 // release releases a lock for a client that is gone, without counting the delivery.
@@ -81,7 +81,7 @@ func (b *Bridge) release(ctx context.Context, id core.Identity, address core.Add
 func (b *Bridge) deliver(w http.ResponseWriter, r *http.Request, entity string, mode core.ReceiveMode, d core.Delivery) error {
 	h := w.Header()
 	body, contentType := renderBody(d.Message)
-	h["Content-Type"] = nil // or the server guesses one
+	h["Content-Type"] = nil // else the server guesses one
 	if contentType != "" {
 		h["Content-Type"] = []string{contentType}
 	}

@@ -71,8 +71,8 @@ func wantsPage(r *http.Request) bool {
 		strings.Contains(r.Header.Get("Accept"), "text/html") && !r.URL.Query().Has("api-version")
 }
 
-// dispatch finds the resource that the path names. Every handler below it
-// returns an error only if it has not answered.
+// dispatch finds the resource that the path names. The handlers that it calls return an error only
+// if they have not answered.
 func (b *Bridge) dispatch(w http.ResponseWriter, r *http.Request) error {
 	segments, err := splitPath(r.URL)
 	if err != nil {
@@ -82,8 +82,8 @@ func (b *Bridge) dispatch(w http.ResponseWriter, r *http.Request) error {
 		on(w, routeHealth)
 		return b.health(w, r)
 	}
-	// An entity's name may contain segments "messages": the last one with which path and method
-	// form a route ends the name. Other paths belong to the management API.
+	// An entity's name may contain segments "messages". The name ends at the last of these segments
+	// that forms a route with the path and the method. Other paths belong to the management API.
 	methods, method := "", methodOf(r)
 	for i := len(segments) - 1; i > 0; i-- {
 		if !strings.EqualFold(segments[i], "messages") {
@@ -111,8 +111,8 @@ func (b *Bridge) dispatch(w http.ResponseWriter, r *http.Request) error {
 // atomMethods are the methods that manage entities.
 var atomMethods = []string{http.MethodGet, http.MethodHead, http.MethodPut, http.MethodDelete}
 
-// runtimeRoute reports whether a method on /{entity}/messages and what lies below is a
-// request of the runtime API, and which methods are; "" if there is no such path.
+// runtimeRoute reports whether a method on /{entity}/messages and the segments below is a request
+// of the runtime API. methods are the methods of this path, or "" if there is no such path.
 func runtimeRoute(method string, below []string) (methods string, ok bool) {
 	switch {
 	case len(below) == 0:
@@ -125,10 +125,10 @@ func runtimeRoute(method string, below []string) (methods string, ok bool) {
 		_, err := core.ParseLockToken(below[len(below)-1])
 		return "DELETE, PUT, POST", method == http.MethodPost || err == nil && (method == http.MethodDelete || method == http.MethodPut)
 	}
-	return "", method == http.MethodPost // that no other route takes: it gets the list of entities
+	return "", method == http.MethodPost // runtime refuses a POST that no route takes
 }
 
-// mounted finds the handler that Options.Routes has for a path, the longest prefix winning, and its key there.
+// mounted returns the handler of the longest key of Options.Routes that matches path, and the key.
 func (b *Bridge) mounted(path string) (string, http.Handler) {
 	if len(b.exact) == 0 && len(b.prefix) == 0 {
 		return "", nil
@@ -145,8 +145,8 @@ func (b *Bridge) mounted(path string) (string, http.Handler) {
 	return "", nil
 }
 
-// splitPath decodes the segments of a path one by one, so that a %2F within a
-// message id does not split it. Slashes at the ends do not count.
+// splitPath decodes the segments of a path one by one, so that a %2F in a message id does not split
+// the id. It ignores slashes at both ends of the path.
 func splitPath(u *url.URL) ([]string, error) {
 	path := strings.Trim(u.EscapedPath(), "/")
 	if path == "" {
@@ -163,7 +163,7 @@ func splitPath(u *url.URL) ([]string, error) {
 	return segments, nil
 }
 
-// runtime serves /{entity}/messages and what lies below, as runtimeRoute defines it.
+// runtime serves /{entity}/messages and the paths below, as runtimeRoute defines them.
 func (b *Bridge) runtime(w http.ResponseWriter, r *http.Request, entity string, below []string) error {
 	switch {
 	case len(below) == 0:
@@ -181,14 +181,14 @@ func (b *Bridge) runtime(w http.ResponseWriter, r *http.Request, entity string, 
 		return b.stream(w, r, entity)
 	case len(below) >= 2:
 		on(w, routeSettle)
-		// A message id with bare slashes is still one.
+		// A message id may contain slashes that are not escaped.
 		id, token := strings.Join(below[:len(below)-1], "/"), below[len(below)-1]
 		return b.settle(w, r, entity, id, token)
 	}
 	return core.Refuse(core.NotFound, "The resource does not exist: receive at .../messages/head, settle at .../messages/{id}/{lock token}.")
 }
 
-// origin is the scheme and authority for links back to this gateway.
+// origin returns the scheme and the authority for links to this gateway.
 func (b *Bridge) origin(r *http.Request) string {
 	switch {
 	case b.opts.PublicURL != "":
@@ -203,7 +203,7 @@ func (b *Bridge) origin(r *http.Request) string {
 // escapePath percent-encodes an entity path for a URL, keeping its slashes.
 func escapePath(path string) string { return (&url.URL{Path: path}).EscapedPath() }
 
-// health answers whether sends really work. It asks for no authorization.
+// health answers whether sends work. It requires no authorization.
 func (b *Bridge) health(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return methodNotAllowed(r, "GET, HEAD")

@@ -37,8 +37,8 @@ func (b *Bridge) settle(w http.ResponseWriter, r *http.Request, entity, message,
 	return err
 }
 
-// unlock abandons a message. The headers that say when it is to be delivered
-// again are properties to the broker.
+// unlock abandons a message. It gives the broker, as properties, the headers that say when to
+// deliver the message again.
 func (b *Bridge) unlock(r *http.Request, id core.Identity, address core.Address, token core.LockToken) error {
 	var pairs []core.Property
 	for _, name := range [...]string{core.PropertyRetryAfter, core.PropertyRetryAt} {
@@ -63,8 +63,8 @@ func (b *Bridge) end(r *http.Request, id core.Identity, address core.Address, s 
 }
 
 // verifyLocked checks that the token locks the message that the path names. The token contains the
-// sequence number. Only if the path has another number is the message read, because the number may
-// be a message id that consists of digits.
+// message's sequence number. Only if the path has another number is the message read: the path's
+// number may be a message id that consists of digits.
 func (b *Bridge) verifyLocked(r *http.Request, id core.Identity, address core.Address, message string, token core.LockToken) error {
 	n, err := strconv.ParseInt(message, 10, 64)
 	if err != nil || n == token.SequenceNumber() {

@@ -22,17 +22,17 @@ type events struct {
 	w        http.ResponseWriter
 	control  *http.ResponseController
 	id       core.Identity
-	address  core.Address // whose messages they are
+	address  core.Address // the entity whose messages the stream sends
 	draining <-chan struct{}
-	closed   chan error // what ended the receiver; for a stream that has one
+	closed   chan error // the error that ended the stream's receiver, if it has one
 	expired  *time.Timer
 	beat     *time.Timer
 	begun    bool
 	buffer   []byte
 	memory   *fair.Waiter // of the request
 	waiting  int          // bytes of messages that are not in buffer yet
-	charged  int          // what memory counts of waiting and buffer
-	size     int          // of the last message, 1 before the first
+	charged  int          // the part of waiting and buffer that memory counts
+	size     int          // of the last message; 1 before the first
 }
 
 const (
@@ -42,7 +42,7 @@ const (
 	writePiece = 64 << 10
 	// largeMessage is the size from which a message gets a buffer of its own, which is not reused.
 	largeMessage = 256 << 10
-	// eventHeads is the approximate size of an event without its large body.
+	// eventHeads is the approximate size of an event without its message's body.
 	eventHeads = 16 << 10
 )
 
@@ -68,7 +68,7 @@ func (s *events) expel(err error) {
 	}
 }
 
-// close frees what events hold.
+// close stops the timers of the events.
 func (s *events) close() {
 	s.expired.Stop()
 	s.beat.Stop()
@@ -105,15 +105,15 @@ func (s *events) got(ds ...core.Delivery) {
 	s.charge()
 }
 
-// charge makes the memory count what is held now.
+// charge makes memory count the bytes that the stream holds now.
 func (s *events) charge() {
 	held := s.waiting + len(s.buffer)
 	s.memory.Add(int64(held - s.charged))
 	s.charged = held
 }
 
-// message adds an event with a message, which it releases. Line ends in it become spaces: outside
-// of texts JSON allows both.
+// message adds an event with a message, and releases the message. In the encoded message, line ends
+// become spaces: JSON allows both outside of texts.
 func (s *events) message(position string, d *core.Delivery, write func(codec.Writer)) {
 	size := d.Size()
 	if size >= largeMessage {
@@ -138,8 +138,8 @@ func (s *events) message(position string, d *core.Delivery, write func(codec.Wri
 	s.charge()
 }
 
-// flush sends what was written. A client that does not take a piece of it within
-// streamTimeout loses the connection.
+// flush sends the buffer. A client that does not take a piece of it within streamTimeout loses the
+// connection.
 func (s *events) flush() error {
 	defer func() {
 		if s.buffer = s.buffer[:0]; cap(s.buffer) > largeMessage {
@@ -185,7 +185,7 @@ func await[T any](ctx context.Context, s *events, work <-chan T) (T, error) {
 			if err := s.allowed(); err != nil {
 				return none, err
 			}
-			s.expired.Reset(time.Second) // the timer and the clock need not agree to the last
+			s.expired.Reset(time.Second) // the timer and the clock may differ a little
 		case <-s.beat.C:
 			s.buffer = append(s.buffer, ":\n\n"...)
 			if err := s.flush(); err != nil {
@@ -195,12 +195,12 @@ func await[T any](ctx context.Context, s *events, work <-chan T) (T, error) {
 	}
 }
 
-// allowed reports why the client may no longer receive.
+// allowed returns the reason why the client may no longer receive, or nil if it may.
 func (s *events) allowed() error {
 	return s.id.Check(core.Listen, s.address.String(), time.Now())
 }
 
-// ended reports what ends a stream that has work to do.
+// ended returns the reason why the stream must end, or nil. It is for a stream that is not waiting.
 func (s *events) ended(ctx context.Context) error {
 	select {
 	case err := <-s.closed:
@@ -214,7 +214,7 @@ func (s *events) ended(ctx context.Context) error {
 	}
 }
 
-// end writes the last event: why there are no more.
+// end writes the last event: the reason why the stream ends.
 func (s *events) end(err error, tracking string) {
 	if errors.Is(err, errGone) {
 		return
@@ -227,8 +227,8 @@ func (s *events) end(err error, tracking string) {
 	}{core.CodeOf(err), textOf(err), core.CodeOf(err).Retriable(), tracking}
 	data, err := json.Marshal(last)
 	if err != nil {
-		panic(err) // texts and a boolean can always be written
+		panic(err) // texts and a boolean can always be encoded
 	}
 	s.buffer = fmt.Appendf(s.buffer, "event: end\ndata: %s\n\n", data)
-	_ = s.flush() // nothing follows
+	_ = s.flush() // an error changes nothing: this was the last event
 }

@@ -15,8 +15,8 @@ import (
 const (
 	// followPage is the number of messages that are looked at in one go.
 	followPage = 100
-	// soonFollow is the pause before it first looks for more messages; it doubles up to lateFollow
-	// until one arrives.
+	// soonFollow is the first pause before follow looks for more messages. The pause doubles up to
+	// lateFollow until one arrives.
 	soonFollow = 125 * time.Millisecond
 	lateFollow = 2 * time.Second
 )
@@ -26,10 +26,10 @@ type follower struct {
 	*Bridge
 	out     *events
 	entity  string   // the ID of the entity that the stream began with
-	next    position // where to look
+	next    position // where the next look begins
 	flowing []bool   // by partition: the last look found something
 	binary  bool
-	first   []core.Delivery // what the first look of all has found; it is sent before others
+	first   []core.Delivery // messages that newFollower found; they are sent first
 }
 
 // follow sends what the entity holds from a position on, and what arrives. The broker announces
@@ -57,7 +57,7 @@ func (b *Bridge) follow(ctx context.Context, out *events, q streamQuery) error {
 }
 
 func (b *Bridge) newFollower(ctx context.Context, out *events, q streamQuery) (*follower, error) {
-	// Rights first: a client without them must not learn what exists.
+	// Check the rights first: a client without them must not learn which entities exist.
 	if err := out.allowed(); err != nil {
 		return nil, err
 	}
@@ -80,12 +80,12 @@ func (b *Bridge) newFollower(ctx context.Context, out *events, q streamQuery) (*
 		return nil, err
 	}
 	if out.memory.Available(int64(out.size)) > 0 {
-		f.first, err = f.peek(ctx, 0, 1) // what refuses this refuses the stream
+		f.first, err = f.peek(ctx, 0, 1) // an error here refuses the stream
 	}
 	return f, err
 }
 
-// skip goes to the end of each partition, one bit of the position after the other.
+// skip moves the position to the end of each partition, determining one bit after the other.
 func (f *follower) skip(ctx context.Context) error {
 	for i := range f.next {
 		for bit := bits.Len64(uint64(core.NumberMask)) - 1; bit >= 0; bit-- {
@@ -116,7 +116,7 @@ func (f *follower) peek(ctx context.Context, partition, n int) ([]core.Delivery,
 	return ds, err
 }
 
-// look sends all that there is now, and reports whether that was anything.
+// look sends all messages that are there now, and reports whether there were any.
 func (f *follower) look(ctx context.Context) (found bool, err error) {
 	ent, err := f.front.Resolve(ctx, f.out.id, f.out.address)
 	if err != nil {
@@ -139,7 +139,7 @@ func (f *follower) look(ctx context.Context) (found bool, err error) {
 			if err := f.out.room(ctx); err != nil {
 				return found, err
 			}
-			page := 1 // a look into the void is cheap
+			page := 1 // a look that finds nothing is cheap
 			if f.flowing[i] {
 				page = followPage
 			}
@@ -176,13 +176,13 @@ func (f *follower) send(ds []core.Delivery) error {
 	return f.out.flush()
 }
 
-// position is how far a reader has got in each partition of an entity: the number to continue from.
-// As text it is the sequence number seen last; for an entity with several partitions, the numbers
-// of all partitions in which one was seen, separated by commas.
+// position holds, for each partition of an entity, the number from which a reader continues. Its
+// text is the sequence number that the reader saw last. For an entity with several partitions, the
+// text lists these numbers of all partitions in which it has seen one, separated by commas.
 type position []int64
 
-// parsePosition reads a text of sequence numbers; beyond is 1 if they have been
-// seen, 0 if they are where to begin.
+// parsePosition reads a text of sequence numbers. beyond is 1 if the reader has seen these numbers,
+// 0 if it is to begin with them.
 func parsePosition(name, text string, partitions int, beyond int64) (position, error) {
 	p := make(position, partitions)
 	if text == "" {
@@ -202,7 +202,7 @@ func parsePosition(name, text string, partitions int, beyond int64) (position, e
 	return p, nil
 }
 
-// String is the form that parsePosition reads with beyond 1.
+// String returns the form that parsePosition reads with 1 as beyond.
 func (p position) String() string {
 	var b []byte
 	for i, next := range p {

@@ -21,7 +21,7 @@ const (
 	streamBeat    = 15 * time.Second // how long a stream is silent at most
 	streamTimeout = 30 * time.Second // to take what was written
 	streamRetry   = 3 * time.Second  // when a client should connect again
-	streamWait    = 10 * time.Second // when a client that found no place should
+	streamWait    = 10 * time.Second // the same for a client that found no place
 )
 
 // stream sends messages as server-sent events: by default those that the entity holds and then
@@ -69,16 +69,16 @@ func (b *Bridge) stream(w http.ResponseWriter, r *http.Request, entity string) e
 	return nil
 }
 
-// streamQuery is what a request for a stream asks for.
+// streamQuery holds the parameters of a request for a stream.
 type streamQuery struct {
 	mode   core.ReceiveMode
 	binary bool   // bodies are requested as bytes
 	accept string // content types that bodies are requested in
-	from   string // where to begin: a position, "new" or ""
-	after  string // a position that the client has; "" for none
+	from   string // where to begin: a position, "new", or "" for the beginning
+	after  string // a position up to which the client has seen all; "" for none
 }
 
-// readStreamQuery reads the parameters of a stream, and no others.
+// readStreamQuery reads the parameters of a stream, and refuses any others.
 func readStreamQuery(r *http.Request) (streamQuery, error) {
 	q := streamQuery{mode: core.PeekLock, after: r.Header.Get("Last-Event-ID")}
 	for name, values := range r.URL.Query() {
@@ -134,7 +134,7 @@ type openStream struct {
 	events *events
 }
 
-// describeStream returns what others may know about a stream.
+// describeStream returns what other clients and operators may know about a stream.
 func describeStream(r *http.Request, id core.Identity, entity string, mode core.ReceiveMode) bridges.Connection {
 	return bridges.Connection{
 		ID: refusals.NewID(), Protocol: "event stream", Peer: r.RemoteAddr, Since: time.Now(), Namespace: id.Namespace(),

@@ -15,9 +15,9 @@ type target struct {
 	feed         bool   // of the subscriptions of the topic, or of the rules of the subscription
 }
 
-// parseTarget reads {entity}, {topic}/Subscriptions, {topic}/Subscriptions/{name},
-// and below that Rules and Rules/{name}. No entity has the segment Subscriptions
-// in its name, so the first one ends it.
+// parseTarget reads {entity}, {topic}/Subscriptions, {topic}/Subscriptions/{name}, and below the
+// latter Rules and Rules/{name}. The first segment Subscriptions ends the entity's name, because no
+// name contains this segment.
 func parseTarget(path string) (target, error) {
 	segments := strings.Split(path, "/")
 	for i, s := range segments {
@@ -42,7 +42,7 @@ func parseTarget(path string) (target, error) {
 	return target{entity: path}, nil
 }
 
-// node is the path of the entity whose rights count.
+// node returns the path of the entity on which the request needs rights.
 func (t target) node() string {
 	if t.subscription == "" {
 		return t.entity
@@ -80,8 +80,8 @@ var claims = [...]string{
 	remove: "Authorization failed for specified action: Manage,EntityDelete.",
 }
 
-// denied gives a missing right the admin API's text, which names the claim for queues and topics,
-// the operation for subscriptions and rules. It returns other errors unchanged.
+// denied gives a missing right the text of the admin API, which names the claim for queues and
+// topics, and the operation for subscriptions and rules. It returns other errors unchanged.
 func (t target) denied(at reference, a access, err error) error {
 	if core.CodeOf(err) != core.Unauthorized || strings.HasPrefix(core.TextOf(err), "ExpiredToken") {
 		return err
