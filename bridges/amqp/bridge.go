@@ -30,9 +30,9 @@ type Bridge struct {
 	container string
 	refusals  *refusals.Log
 	places    *fair.Pool       // of connections of clients with a proven identity
-	crowded   bridges.Warnings // of too many connections
+	crowded   bridges.Warnings // warnings about too many connections
 
-	*link.Conns[*conn] // that are served
+	*link.Conns[*conn] // the connections that are served
 }
 
 // New returns a bridge that passes calls to front and authenticates clients with a.
@@ -168,7 +168,7 @@ type Options struct {
 	HandshakeTimeout time.Duration // until open; 20 s
 	AuthTimeout      time.Duration // from open until the client has proven an identity; 20 s
 	WriteTimeout     time.Duration // of at most 1 MiB; a client that reads slower is closed; 30 s
-	DrainGrace       time.Duration // for what is in flight when the bridge stops or the client goes; 10 s
+	DrainGrace       time.Duration // for calls in flight when the bridge stops or the client goes; 10 s
 }
 
 func (o Options) withDefaults() Options {

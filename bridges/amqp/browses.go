@@ -14,8 +14,8 @@ import (
 const (
 	// browsePage is the number of messages one look of a browser asks for.
 	browsePage = 100
-	// soonBrowse is the pause before a browser first looks for more messages; it doubles up to
-	// lateBrowse until one arrives.
+	// soonBrowse is the first pause before a browser looks for more messages. The pause doubles up
+	// to lateBrowse until a message arrives.
 	soonBrowse = 125 * time.Millisecond
 	lateBrowse = 2 * time.Second
 )
@@ -30,7 +30,7 @@ type browseLink struct {
 	addr    core.Address
 	next    []int64            // by partition: the number to continue from
 	pending []core.Delivery    // not sent yet
-	looking bool               // a look is in flight, or the pause before it
+	looking bool               // a look, or the pause before it, is in progress
 	last    bool               // the look in flight began after the client's drain
 	pause   time.Duration      // before the next look
 	wake    context.CancelFunc // ends the pause; nil: no pause
@@ -84,7 +84,7 @@ func (b *browseLink) ask() {
 	c, n := b.conn, int(min(b.link.Credit(), browsePage))
 	switch {
 	case n == 0 || c.drains != "" || b.over:
-		b.link.Drained() // if that is awaited
+		b.link.Drained() // answers a drain, if there is one
 		return
 	case b.looking || len(b.pending) > 0:
 		return
@@ -101,7 +101,7 @@ func (b *browseLink) ask() {
 	})
 }
 
-// look finds at most n messages, of one partition.
+// look returns at most n messages, all from one partition.
 func (b *browseLink) look(ctx context.Context, id core.Identity, n int) ([]core.Delivery, error) {
 	for i, from := range b.next {
 		ds, err := b.conn.bridge.front.Peek(ctx, id, b.addr, new(core.Active), core.SequenceNumber(uint16(i), from), n)
@@ -191,7 +191,7 @@ func (b *browseLink) resume() (left bool) {
 	return false
 }
 
-// disposed takes an outcome, which means nothing.
+// disposed answers an outcome, which has no effect.
 func (b *browseLink) disposed(d engine.Disposal) {
 	if d.Settled {
 		return

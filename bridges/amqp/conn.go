@@ -68,9 +68,9 @@ type conn struct {
 type backlog struct {
 	sends        []*senderLink // with messages to send
 	settleQueues map[core.Address]*settleQueue
-	full         []*settleQueue // with something in them
+	full         []*settleQueue // settle queues that are not empty
 	waiting      []waiter       // links with deliveries that could not be sent at once
-	outstanding  outstanding    // for deliveries
+	outstanding  outstanding    // counts and bounds deliveries
 	nodes        []*replyLink   // links on which responses go out
 	replies      int            // bytes of responses that wait for credit
 	scratch      []byte         // for encoding deliveries
@@ -147,7 +147,7 @@ func (c *conn) dispose() {
 	c.standing.Close()
 }
 
-// mayRead reports whether the connection reads more from its client; otherwise it has enough work.
+// mayRead reports whether the connection may read more from its client. If not, it has enough work.
 func (c *conn) mayRead() bool {
 	most := c.bridge.opts.MaxMessageBytes
 	if !c.known.Load() {
@@ -174,7 +174,7 @@ func (c *conn) pass() {
 	}
 	if c.pending && (c.mayRead() || c.gone) {
 		c.pending, c.next.into = false, c.eng.Into()
-		c.resumed <- struct{}{} // has room: the reader waits for one
+		c.resumed <- struct{}{} // does not block: the reader is waiting for it
 	}
 	if c.over() {
 		c.owner.Stop()
@@ -196,7 +196,7 @@ func (c *conn) take(now time.Time) {
 		return
 	}
 	c.next.untaken = len(a.chunk)
-	if c.eng.Done() { // it takes nothing any more
+	if c.eng.Done() { // the engine receives nothing any more
 		c.next.untaken = 0
 	}
 	a.chunk = nil
@@ -254,7 +254,7 @@ func (c *conn) write(now time.Time) (sent bool) {
 // errBroken ends a connection that is to break after a write.
 var errBroken = errors.New("a fault rule has broken the connection")
 
-// wrote continues after a write.
+// wrote continues after the write of out.
 func (c *conn) wrote(out []byte, err error) {
 	c.writing = false
 	clear(c.parts)
@@ -271,7 +271,7 @@ func (c *conn) async(work func(ctx context.Context) (then func())) {
 	c.spawn(ctx, cancel, work, func() { c.busy-- })
 }
 
-// wait is async for work that may wait for an event: meanwhile the connection can read and end.
+// wait is async for work that may wait for an event. The connection can read and end meanwhile.
 func (c *conn) wait(timeout time.Duration, work func(ctx context.Context) (then func())) (cancel context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(c.ctx, timeout)
 	c.spawn(ctx, cancel, work, func() {})

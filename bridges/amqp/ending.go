@@ -26,7 +26,7 @@ func (c *conn) disconnected(err error) {
 	c.eng.Abandon()
 }
 
-// tick does what is due and returns when something is due again; zero means never.
+// tick does what is due and returns when to call it again; zero means never.
 func (c *conn) tick(now time.Time) (next time.Time) {
 	due := func(at time.Time) {
 		if next.IsZero() || at.Before(next) {
@@ -67,8 +67,8 @@ func (c *conn) tick(now time.Time) (next time.Time) {
 	return next
 }
 
-// end gives the client some time to answer a close, and what is in flight some time to finish. It
-// returns the time at which that ends.
+// end gives the client closeGrace to answer a close, and then broker calls in flight DrainGrace to
+// finish. It returns the time at which the current one of these ends.
 func (c *conn) end(now time.Time) time.Time {
 	switch {
 	case c.eng.Closing() && !c.said:
@@ -79,7 +79,7 @@ func (c *conn) end(now time.Time) time.Time {
 		fallthrough
 	case c.eng.Done() && !c.ended:
 		c.ended = true
-		if c.drains == "" { // a draining connection has had that time
+		if c.drains == "" { // a draining connection has given its calls that time already
 			c.closing = now.Add(c.bridge.opts.DrainGrace)
 		}
 	}

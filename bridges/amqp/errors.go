@@ -84,7 +84,7 @@ func (c *conn) answerTo(l *engine.Link, err error, addr core.Address, about ...a
 	told.Code = code
 	c.refusals.Write(c.log, told, about...)
 	switch own := core.TextOf(err); {
-	case code == core.Internal: // the log knows more
+	case code == core.Internal: // only the log describes the error
 	case code == core.NotFound && (addr.Entity != "" || own == ""): // in the words that some clients look for
 		a.text = c.notFoundText(err, addr)
 	case own != "":
@@ -97,7 +97,7 @@ func (c *conn) answerTo(l *engine.Link, err error, addr core.Address, about ...a
 	return a, rejection
 }
 
-// notFoundText names a subscription by its parts only if its topic exists, as the service does.
+// notFoundText names a subscription by its parts only if its topic exists, as Azure does.
 func (c *conn) notFoundText(err error, addr core.Address) string {
 	if r, ok := errors.AsType[*core.Refusal](err); ok && r.Topic != "" {
 		return fmt.Sprintf("The messaging entity '%s' could not be found. To know more visit https://aka.ms/sbResourceMgrExceptions.", c.tracker(addr))
@@ -150,7 +150,7 @@ type topics struct {
 	names map[string]struct{} // folded
 }
 
-// maxTopics bounds the topics that are remembered, which only serve to improve texts.
+// maxTopics bounds the number of topics that are remembered. They only serve to improve texts.
 const maxTopics = 1000
 
 // learn remembers the kind of an entity.

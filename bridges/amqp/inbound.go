@@ -11,8 +11,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// The message annotations that the broker knows. The sender sets the first three; only the broker sets the others.
-// A sender's values for those are dropped, because a message that was received and is sent on still has them.
+// The message annotations that the broker knows. Senders set the first three. The broker sets the
+// others, and drops a sender's values, which a received message that is sent on still has.
 const (
 	annPartitionKey    = "x-opt-partition-key"
 	annViaPartitionKey = "x-opt-via-partition-key"
@@ -28,11 +28,11 @@ const (
 	annDeadLetterSource = "x-opt-deadletter-source"
 )
 
-// maxBatch is the number of messages a batch may have. Clients bound batches by bytes alone (see
-// linkProperties), in which some 90,000 of the smallest messages fit.
+// maxBatch is the number of messages that a batch may have. Clients bound a batch only by its bytes
+// (see linkProperties): about 90,000 of the smallest messages fit.
 const maxBatch = 100_000
 
-// decodeMessage translates an encoded message. The result keeps payload.
+// decodeMessage translates an encoded message. The result refers to payload.
 func decodeMessage(payload []byte) (*core.Message, error) {
 	s, err := wire.SplitMessage(payload, value.Limits{})
 	if err != nil {
@@ -83,7 +83,7 @@ func decodeMessage(payload []byte) (*core.Message, error) {
 	return m, nil
 }
 
-// decodeBatch translates the messages in a batch. The result keeps payload.
+// decodeBatch translates the messages in a batch. The results refer to payload.
 func decodeBatch(payload []byte) ([]*core.Message, error) {
 	encoded, err := wire.SplitBatch(payload, value.Limits{}, maxBatch)
 	if err != nil {
@@ -98,8 +98,8 @@ func decodeBatch(payload []byte) ([]*core.Message, error) {
 	return group, nil
 }
 
-// timeToLive reads how long a message lives. The header's uint of milliseconds ends at 49.7 days;
-// clients express longer lives by the times of creation and expiry.
+// timeToLive returns the time to live of a message. The header's uint of milliseconds ends at 49.7
+// days; clients express longer times by the creation and the expiry time.
 func timeToLive(h *wire.Header, p *wire.MessageProperties) time.Duration {
 	ms := int64(h.TTL.Or(0))
 	if ms == math.MaxUint32 && p.AbsoluteExpiryTime.Set {
@@ -122,7 +122,7 @@ func instantOf(t value.Timestamp) value.Timestamp { return min(max(t, firstInsta
 
 func instant(t value.Timestamp) time.Time { return instantOf(t).Time() }
 
-// textProperties adopts an encoded map. Entries whose key is not a string are dropped.
+// textProperties adopts an encoded map, and drops entries whose key is not a string.
 func textProperties(encoded []byte) core.Properties {
 	if encoded == nil {
 		return core.Properties{}

@@ -19,7 +19,7 @@ import (
 
 // endpoint is what all links have in common.
 type endpoint interface {
-	// detached says that the engine's link is gone.
+	// detached is called when the engine's link has ended.
 	detached()
 }
 
@@ -54,7 +54,7 @@ func (c *conn) disconnect(most int) {
 	_ = c.nc.Close() // which ends the reader
 }
 
-// hostOf cuts port and path off the name by which a client addresses us.
+// hostOf returns the name by which a client addresses us, without port and path.
 func hostOf(name string) string {
 	if _, rest, ok := strings.Cut(name, "://"); ok {
 		name = rest
@@ -202,7 +202,7 @@ func (c *conn) Detached(l *engine.Link) {
 	}
 }
 
-// opening is the result of a broker call that opens something.
+// opening is the result of a broker call that opens a sender, a receiver or the like.
 type opening[T any] struct {
 	opened T
 	err    error
@@ -238,9 +238,9 @@ func linkProperties(maxSize int64) value.Map {
 const maxBatchSize = 1 << 20
 
 // scope is the set of entities that the transactions of one AMQP session may use. A client that
-// wants transactions over several entities puts its coordinator link and all others into one AMQP
-// session: it may send to every entity there, and receive from the first that it used, with all
-// subscriptions if that is a topic, and all sub-queues.
+// wants transactions over several entities puts its coordinator link and all other links into one
+// AMQP session. There it may send to every entity, but receive only from the first entity that it
+// used: if that is a topic, from all its subscriptions, and always from all sub-queues.
 type scope struct {
 	transacted bool         // the AMQP session has a coordinator link
 	root       string       // the top-level entity that was used first
@@ -257,7 +257,7 @@ func scopeOf(l *engine.Link) *scope {
 	return s
 }
 
-// topLevel is the queue or topic of an address.
+// topLevel returns the queue or topic of an address.
 func topLevel(addr core.Address) string { return core.EntityOf(core.FoldName(addr.Entity)) }
 
 var errSeveralEntities = core.Refuse(core.NotAllowed, "Local transactions cannot span multiple top-level entities such as queue or topic.")

@@ -36,8 +36,8 @@ func (c *conn) attachManagement(l *engine.Link, addr core.Address) {
 	}, func(core.Entity) {})
 }
 
-// requestSize is the number of bytes that a request about an entity may have: it may carry a few of
-// the largest messages, or many small ones.
+// requestSize returns how many bytes a request about an entity may have: enough for several of the
+// entity's largest messages, or for many small ones.
 func requestSize(e *core.Entity) int64 {
 	return min(maxRequestSize, max(minRequestSize, 4*int64(e.Settings.MaxMessageSizeInKilobytes)<<10))
 }
@@ -60,13 +60,13 @@ type operation struct {
 	id      core.Identity
 	address core.Address
 	args    value.Map
-	session core.Session     // that the request is about; nil: none that the client holds
+	session core.Session     // the session of the request that the client holds; nil: none
 	named   bool             // the request names a session
-	work    core.Transaction // that the operation is part of; nil: of none
+	work    core.Transaction // the transaction of the operation; nil: none
 
 	maxPurge int // messages that the operation may delete
 
-	err error // what is wrong with the arguments, as far as they have been read
+	err error // the first fault in the arguments read so far
 }
 
 // refuse records the first fault in the arguments.
@@ -135,10 +135,10 @@ func (c *conn) refused(l *engine.Link, req *request, err error, addr core.Addres
 	return response{status: a.status, condition: a.condition, text: a.text, rejection: rejection}
 }
 
-// form is how the operation encodes messages of its entity.
+// form returns the form in which the operation encodes messages.
 func (o *operation) form() form { return form{inSession: o.session != nil} }
 
-// serverTimeout is how long the client wants us to try.
+// serverTimeout returns how long the gateway may work on the request, as the client says.
 func serverTimeout(headers core.Properties) time.Duration {
 	for _, key := range []string{"com.microsoft:server-timeout", "server-timeout"} {
 		v, _ := headers.Get(key)
@@ -204,7 +204,7 @@ func peekMessages(o *operation) (response, error) {
 // ignores it.
 const ArgumentPeekState = "com.crosstown:message-state"
 
-// stateToPeek returns nil for all states.
+// stateToPeek returns the state of the messages to peek at, or nil for messages in all states.
 func (o *operation) stateToPeek() *core.State {
 	v, given := o.args.Get(ArgumentPeekState)
 	if !given {
@@ -296,7 +296,7 @@ func receiveDeferred(o *operation) (response, error) {
 	return response{status: 200, body: value.Map{{Key: "messages", Value: messages}}}, nil
 }
 
-// dispositions are the words for outcomes, one of them as it is misspelled on the wire.
+// dispositions maps words to outcomes. One word is misspelled, as it is in the protocol.
 var dispositions = map[string]core.Outcome{
 	"completed": core.Complete,
 	"abandoned": core.Abandon,
@@ -359,7 +359,7 @@ func deleteMessages(o *operation) (response, error) {
 	return response{status: 200, body: value.Map{{Key: "message-count", Value: int32(n)}}}, nil
 }
 
-// modified are the properties that a settlement sets.
+// modified returns the properties that a settlement sets.
 func (o *operation) modified(outcome core.Outcome) core.Properties {
 	var pairs []core.Property
 	v, _ := o.args.Get("properties-to-modify")
@@ -398,7 +398,7 @@ func (o *operation) numbers() []int64 {
 	return elements(o, "sequence-numbers", "whole numbers", value.Int)
 }
 
-// elements reads an array, or a list, which some clients send instead of an array.
+// elements reads an array, or the list that some clients send instead.
 func elements[T any](o *operation, name, what string, read func(any) (T, bool)) []T {
 	v, _ := o.args.Get(name)
 	var values []any

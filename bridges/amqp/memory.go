@@ -14,20 +14,20 @@ type holdings struct {
 	memory   *fair.Share
 	charged  int64       // bytes that memory counts
 	buffered int64       // bytes of messages to be sent
-	standing *fair.Share // what is charged for the connection with its sessions and links
+	standing *fair.Share // the memory charged for the connection, its sessions and links
 	stood    int64       // bytes that standing counts
-	patience time.Time   // until when the message that begins may wait for memory; zero: none does
+	patience time.Time   // until when a new message may wait for memory; zero: none waits
 }
 
-// Reserve requests memory for an arriving message from the gateway's budget. While there is no
-// memory, the connection is not read, unless other messages could then not be completed. After some
-// time the message is refused.
+// Reserve requests memory for an arriving message from the gateway's budget. If there is none, the
+// connection is not read until there is, but a message is refused if it has waited too long, or if
+// others have begun, which could then not be completed.
 func (c *conn) Reserve(l *engine.Link, n int64, begun bool) engine.Verdict {
 	if !c.known.Load() && c.eng.Reserved()+n > strangerBytes {
 		return engine.Never
 	}
 	if _, sends := l.Data.(*senderLink); !sends && c.eng.Reserved()+n <= controlBytes {
-		c.memory.Add(n) // it may give memory back
+		c.memory.Add(n) // reserved memory may also shrink
 		c.charged += n
 		return engine.Granted
 	}
@@ -51,18 +51,18 @@ func (c *conn) Reserve(l *engine.Link, n int64, begun bool) engine.Verdict {
 	return engine.Later
 }
 
-// Crowded returns why a message is refused: there is no memory for it.
+// Crowded returns the error for a message that is refused because there is no memory for it.
 func (c *conn) Crowded(l *engine.Link, n int64) *wire.Error {
 	return c.refusal(l, c.memory.Refuse(n), addressOf(l))
 }
 
-// TooSlow returns why a message is abandoned: its rest does not arrive.
+// TooSlow returns the error for a message that is given up because its rest does not arrive.
 func (c *conn) TooSlow(l *engine.Link, size int64) *wire.Error {
 	return c.refusal(l, core.Refuse(core.Timeout, "The rest of the message did not arrive in time, after %d bytes: send at least %d bytes a second, with pauses of at most %v.",
 		size, fair.MinRate, fair.Grace), addressOf(l))
 }
 
-// addressOf is the address of a link's entity, if it has one.
+// addressOf returns the address of a link's entity, or zero if the link has none.
 func addressOf(l *engine.Link) core.Address {
 	switch d := l.Data.(type) {
 	case *senderLink:
@@ -103,7 +103,7 @@ func (c *conn) stand(bytes int64) {
 	c.stood = bytes
 }
 
-// standMore charges n bytes to the memory of connections, or returns why there is none left.
+// standMore charges n bytes to the memory of connections, or returns an error if they do not fit.
 func (c *conn) standMore(n int64) error {
 	if !c.known.Load() { // strangers have bounds of their own
 		return nil
@@ -115,7 +115,7 @@ func (c *conn) standMore(n int64) error {
 	return nil
 }
 
-// begins charges a session.
+// begins charges the memory of a new session, or returns why it may not begin.
 func (c *conn) begins() *wire.Error {
 	if err := c.standMore(fair.Session); err != nil {
 		return c.closingFor(err)
@@ -131,10 +131,10 @@ func costOf(m *engine.Message) int64 {
 	return int64(wire.CountBatch(m.Payload)) * fair.Message
 }
 
-// afford charges the cost beyond one message's: a batch can be many in few bytes. It refuses if memory is short.
+// afford charges memory beyond that of one message, or refuses: small batches can hold many.
 func (c *conn) afford(n int64) error {
 	if n <= fair.Message {
-		return nil // counted by charge
+		return nil // charge counts the memory
 	}
 	if !c.memory.Take(n) {
 		return c.memory.Refuse(n)

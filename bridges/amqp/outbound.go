@@ -12,9 +12,9 @@ import (
 
 // form says how a message is encoded. The zero form is for a delivery from a queue without sessions.
 type form struct {
-	peeked    bool // it is only looked at
-	bodiless  bool // the client that peeks wants no body
-	inSession bool // its session's lock is its lock
+	peeked    bool // the client only looks at the message
+	bodiless  bool // the client that peeks requests no body
+	inSession bool // the lock of the message's session is also the message's lock
 }
 
 // greatestDate, in the year 10000, is the end of the lock in the annotation of a session's
@@ -34,8 +34,8 @@ func appendDelivery(dst []byte, d *core.Delivery, f form) []byte {
 // largeBody is the size in bytes from which a body is sent without a copy on plain TCP, and with only one otherwise.
 const largeBody = 16 << 10
 
-// payloadOf returns a delivery as an encoded message. A large body is not copied; the rest is
-// encoded into scratch, which it returns.
+// payloadOf returns a delivery as an encoded message. It does not copy a large body. It encodes the
+// rest into scratch, and returns scratch, which may have grown.
 func payloadOf(scratch []byte, d *core.Delivery, f form) (engine.Payload, []byte) {
 	if len(d.Body.Bytes) < largeBody {
 		scratch = appendDelivery(scratch[:0], d, f)
@@ -90,7 +90,7 @@ func appendHeader(dst []byte, d *core.Delivery) []byte {
 	return wire.AppendHeader(dst, &h)
 }
 
-// headerTTL is how long a message lives, as far as a header can say.
+// headerTTL returns the time to live of a message, or the longest that a header can express.
 func headerTTL(m *core.Message) value.Opt[uint32] {
 	if !mortal(m) {
 		return value.Opt[uint32]{}
@@ -98,8 +98,8 @@ func headerTTL(m *core.Message) value.Opt[uint32] {
 	return value.Some(uint32(min(m.TimeToLive.Milliseconds(), math.MaxUint32)))
 }
 
-// appendAnnotations appends the message annotations: the sender's, and the broker's. The types of the latter are those
-// that clients cast to.
+// appendAnnotations appends the message annotations of the sender and of the broker. The broker's
+// have the types to which clients cast them.
 func appendAnnotations(dst []byte, d *core.Delivery, f form) []byte {
 	dst = value.AppendDescriptor(dst, uint64(wire.DescMessageAnnotations))
 	a := annotations{}
@@ -130,7 +130,7 @@ func appendAnnotations(dst []byte, d *core.Delivery, f form) []byte {
 	}
 	state := d.State
 	if state == core.Active && !f.peeked && d.WasScheduled {
-		state = core.Scheduled // Service Bus does not change that when the time has come
+		state = core.Scheduled // Service Bus keeps this state after the time of the schedule
 	}
 	if state != core.Active {
 		a.key(annMessageState)
@@ -185,7 +185,7 @@ func (a *annotations) instant(k string, t time.Time) {
 }
 
 // lifeOfDelivery is lifeOf for a message that the broker delivers. The life of a scheduled message
-// begins when it is enqueued, whatever its sender says.
+// begins when the message is enqueued, whatever its sender says.
 func lifeOfDelivery(d *core.Delivery) (created, expires time.Time) {
 	if d.ScheduledEnqueueTime.IsZero() || !mortal(d.Message) {
 		return lifeOf(d.Message, d.EnqueuedTime)
@@ -199,9 +199,9 @@ func lifeOfDelivery(d *core.Delivery) (created, expires time.Time) {
 // mortal reports whether a message expires.
 func mortal(m *core.Message) bool { return m.TimeToLive > 0 && m.TimeToLive < core.Forever }
 
-// lifeOf returns the creation and the expiry time of a message: clients read the time to live from
-// their difference, because the header's cannot be longer than 49.7 days. otherwise is the creation
-// time if the sender set none. Both are the sender's if the message does not expire.
+// lifeOf returns the creation and the expiry time of a message. Clients compute the time to live
+// from these, because the header's cannot exceed 49.7 days. otherwise is the creation time if the
+// sender set none. Both times are the sender's if the message does not expire.
 func lifeOf(m *core.Message, otherwise time.Time) (created, expires time.Time) {
 	if !mortal(m) {
 		return m.CreationTime, m.AbsoluteExpiryTime
@@ -212,7 +212,7 @@ func lifeOf(m *core.Message, otherwise time.Time) (created, expires time.Time) {
 	return created, created.Add(m.TimeToLive)
 }
 
-// appendProperties appends the properties section, with the two instants given.
+// appendProperties appends the properties section with these creation and expiry times.
 func appendProperties(dst []byte, m *core.Message, created, expires time.Time) []byte {
 	p := wire.MessageProperties{
 		Empty:           uint16(m.EmptyText &^ core.FieldPartitionKey),
@@ -245,7 +245,7 @@ func appendBody(dst []byte, b core.Body) []byte {
 	if b.Kind == core.BodyData {
 		return wire.AppendDataSection(dst, b.Bytes)
 	}
-	return append(dst, b.Bytes...) // of a message without a body there are none
+	return append(dst, b.Bytes...) // a message without a body has no bytes
 }
 
 func idToWire(id core.ID) wire.ID {

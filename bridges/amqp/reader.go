@@ -12,8 +12,8 @@ import (
 
 // intake is what was read and what is read next.
 type intake struct {
-	arrival arrival       // read, and not taken by the engine
-	pending bool          // the reader waits until that is taken and more may be read
+	arrival arrival       // what was read and is not yet taken by the engine
+	pending bool          // the reader waits until arrival is taken and more may be read
 	resumed chan struct{} // lets the reader continue
 	next    next          // for the next read
 }
@@ -22,22 +22,22 @@ const (
 	// firstBuffer is the size of a read buffer in bytes to begin with; busy connections get up to largeBuffer.
 	firstBuffer = 4 << 10
 	largeBuffer = 64 << 10
-	// behindBody is the largest number of bytes that are read together with the rest of a large
-	// body, after it. They are copied if another large body begins there.
+	// behindBody is the largest number of bytes after the end of a large body that are read
+	// together with it. They are copied if another large body begins there.
 	behindBody = 4 << 10
 )
 
-// arrival is what was read at once.
+// arrival is the result of one read.
 type arrival struct {
 	filled int    // bytes that went into next.into
-	chunk  []byte // the others
+	chunk  []byte // the other bytes
 }
 
 func (a *arrival) taken() bool { return a.filled == 0 && a.chunk == nil }
 
 // next says how to read on.
 type next struct {
-	untaken int    // of the chunk; they are of a frame that is not complete
+	untaken int    // bytes of the chunk that belong to an incomplete frame
 	into    []byte // where the next bytes go; see engine.Conn.Into
 }
 
@@ -48,7 +48,7 @@ func (c *conn) read() {
 	var got arrival
 	arrived := func() {
 		c.arrival, c.pending = got, true
-		c.next.into = nil // of a message that may be done before the reader continues
+		c.next.into = nil // the message may be done before the reader continues
 	}
 	for {
 		filled, err := in.read(c.next.into)
@@ -99,12 +99,12 @@ type input struct {
 	socket *socketReader // nil if the transport is not a plain TCP connection
 
 	buf      []byte
-	n        int                // bytes of buf that are read and not taken
-	borrowed *[largeBuffer]byte // buf, if it is one of buffers
+	n        int                // bytes of buf that are read and not yet taken
+	borrowed *[largeBuffer]byte // the buffer of which buf is a part, if it comes from buffers
 	large    bool               // the last bytes were of a large body
 }
 
-// buffers are for sockets that have something to read. A connection that waits has none.
+// buffers holds buffers for sockets that have bytes to read. A connection that waits has none.
 var buffers = sync.Pool{New: func() any { return new([largeBuffer]byte) }}
 
 // read reads once, into the slice given and then after the bytes in buf. It returns how many filled the slice.
@@ -127,10 +127,10 @@ func (in *input) read(into []byte) (filled int, err error) {
 	return 0, err
 }
 
-// direct reports whether the socket is read, and not the transport.
+// direct reports whether reads use socket instead of nc.
 func (in *input) direct() bool { return in.socket != nil && in.known.Load() }
 
-// take takes the first k bytes out of buf, and adapts its size to its use.
+// take removes the first k bytes from buf, and adapts the size of buf to its use.
 func (in *input) take(k int) {
 	rest, size := in.buf[k:in.n], len(in.buf)
 	switch {
@@ -145,14 +145,14 @@ func (in *input) take(k int) {
 	}
 }
 
-// move continues with another buffer, to which it copies the bytes that are not yet taken.
+// move replaces buf by the buffer to, and copies rest, the bytes not yet taken, there.
 func (in *input) move(to, rest []byte) {
 	n := copy(to, rest)
 	in.release()
 	in.buf, in.n = to, n
 }
 
-// borrow continues with one of buffers.
+// borrow replaces buf by a buffer from buffers.
 func (in *input) borrow(rest []byte) {
 	b := buffers.Get().(*[largeBuffer]byte)
 	in.move(b[:], rest)

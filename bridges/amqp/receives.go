@@ -38,10 +38,10 @@ type receiverLink struct {
 	sessionReceiver
 	settlement
 
-	asked      int             // credit that the broker has
+	asked      int             // deliveries that the broker may still send
 	askedBytes int             // the same in bytes; below zero if the last delivery was larger
 	pending    []core.Delivery // delivered by the broker, not sent yet
-	bytes      int             // of pending
+	bytes      int             // bytes of pending
 	queued     bool            // in conn.waiting
 	taking     bool            // credit is being taken back
 	held       bool            // in settleQueue.held
@@ -55,17 +55,17 @@ type receiverLink struct {
 type sessionReceiver struct {
 	session core.Session       // the receiver
 	lock    *core.SessionLock  // of the session
-	filter  int                // the place of the filter that asks for a session
-	shared  bool               // it asks for one that can be taken over
+	filter  int                // the index of the filter that asks for a session
+	shared  bool               // the filter asks for a session that can be taken over
 	cancel  context.CancelFunc // of the wait for a session
 }
 
 // settlement is what becomes of a link's deliveries.
 type settlement struct {
-	sent        map[engine.Tag]uint32   // delivery-ids of what was sent and is not settled
+	sent        map[engine.Tag]uint32   // delivery-ids of deliveries that are sent and not settled
 	provisional map[uint32]*provisional // by delivery-id: those that have an outcome in a transaction
 	settling    int                     // settlements of its deliveries, and requests about its session, that wait or are in flight
-	allSettled  chan struct{}           // closed when none are left; nil until its session waits for that to close
+	allSettled  chan struct{}           // closed when settling is 0; nil unless the session waits for this
 }
 
 func (c *conn) attachReceiver(l *engine.Link, addr core.Address) {
@@ -101,7 +101,7 @@ func (c *conn) attachReceiver(l *engine.Link, addr core.Address) {
 	}, r.attach, core.Receiver.Close)
 }
 
-// attach completes the attach. It reports false if the client or the broker has detached in the meantime.
+// attach completes the attach, or returns false if the client or the broker has detached since.
 func (r *receiverLink) attach(receiver core.Receiver) bool {
 	if r.closed != nil {
 		r.link.Refuse(r.conn.refusal(r.link, r.closed, r.addr))
@@ -132,7 +132,7 @@ func (r *receiverLink) attach(receiver core.Receiver) bool {
 	return true
 }
 
-// close detaches because the entity no longer gives messages.
+// close detaches the link because the entity delivers no more messages.
 func (r *receiverLink) close(err error) {
 	r.closed = err
 	if r.link.Open() {
@@ -141,10 +141,10 @@ func (r *receiverLink) close(err error) {
 	}
 }
 
-// interrupt detaches the link because a settlement could not be carried out for now. After a
-// rejection the client would regard the delivery as settled: the Go SDK's next attempt would report
-// a success that never happened. Without the link, clients settle through $management, which
-// answers each attempt.
+// interrupt detaches the link because a settlement could not be carried out for now. If the gateway
+// rejected the delivery instead, the client would regard it as settled: the Go SDK's next attempt
+// would report a success that never happened. Without the link, clients settle through $management,
+// which answers each attempt.
 func (r *receiverLink) interrupt(err error) {
 	if r.link.Open() {
 		why := r.conn.refusal(r.link, err, r.addr)
@@ -154,8 +154,8 @@ func (r *receiverLink) interrupt(err error) {
 	}
 }
 
-// detached closes the Receiver and releases what was not sent. The locks of sent messages stay, except those of a
-// session.
+// detached closes the Receiver and releases the deliveries that were not sent. Messages that were
+// sent stay locked, except in a session.
 func (r *receiverLink) detached() {
 	r.released = true
 	if r.cancel != nil {
@@ -164,7 +164,7 @@ func (r *receiverLink) detached() {
 	r.stop()
 }
 
-// stop takes no further deliveries.
+// stop ends the receiving from the broker.
 func (r *receiverLink) stop() {
 	if r.receiver == nil {
 		return
@@ -186,16 +186,16 @@ func (r *receiverLink) stop() {
 	}
 	r.conn.async(func(context.Context) func() {
 		receiver.Close()
-		return func() { // not before: it would come back
+		return func() { // not before Close: the receiver would get the messages again
 			r.stopped = true
 			r.giveBack(0)
-			r.let(r.pending) // received and deleted, and lost
+			r.let(r.pending) // received and deleted messages, which are lost
 			r.pending = nil
 		}
 	})
 }
 
-// closeSession closes the session once the outcomes that the client has given are carried out: they need its lock.
+// closeSession closes the session once the client's outcomes, which need its lock, are carried out.
 func (r *receiverLink) closeSession() {
 	if r.settling == 0 {
 		r.session.Close()
@@ -215,7 +215,7 @@ func (r *receiverLink) settledOne() {
 }
 
 // giveBack unlocks pending deliveries except the first keep. Those of a session stay locked until
-// the session is released or taken over: unlocked now, they would be delivered again out of order.
+// the session is released or taken over: otherwise they would be delivered again out of order.
 func (r *receiverLink) giveBack(keep int) {
 	if r.mode == core.ReceiveAndDelete || r.session != nil && !(r.shared && r.stopped) || keep >= len(r.pending) {
 		return
@@ -227,7 +227,7 @@ func (r *receiverLink) giveBack(keep int) {
 	r.pending = r.pending[:keep]
 }
 
-// count adds to the counts of pending deliveries; negative numbers are for those no longer pending.
+// count adds n and bytes, which may be negative, to the counts of pending deliveries.
 func (r *receiverLink) count(n, bytes int) {
 	if r.mode == core.PeekLock {
 		r.conn.outstanding.pending += n
@@ -236,16 +236,16 @@ func (r *receiverLink) count(n, bytes int) {
 	r.conn.outstanding.bytes += bytes
 }
 
-// let takes deliveries that are no longer pending off the counts, and clears them.
+// let subtracts deliveries that are no longer pending from the counts, and clears them.
 func (r *receiverLink) let(ds []core.Delivery) {
 	r.count(-len(ds), -core.SizeOf(ds))
 	clear(ds)
 }
 
-// flowed follows the client's credit.
+// flowed reacts to a change of the client's credit.
 func (r *receiverLink) flowed() {
 	if r.receiver == nil {
-		r.link.Drained() // if that is awaited; we are stopping
+		r.link.Drained() // answers a drain, if there is one; the bridge is stopping
 		return
 	}
 	r.combed = r.combed && r.link.Draining()
@@ -332,14 +332,14 @@ func (r *receiverLink) deliver(ds []core.Delivery) {
 		r.giveBack(0)
 		return
 	}
-	// All links together may have been given more credit than there is room.
+	// The links together may have given the broker more credit than the connection has room for.
 	if over := r.conn.unsettled() - r.conn.bridge.opts.MaxConnectionUnsettled; over > 0 && r.mode == core.PeekLock {
 		r.giveBack(max(0, len(r.pending)-over))
 	}
 	r.send()
 }
 
-// send sends what it can now; the rest waits. It asks for more, at once or when the rest is sent.
+// send sends what it can now. When the rest is sent, which may be later, it asks for more.
 func (r *receiverLink) send() {
 	if !r.queued && r.resume() {
 		r.queued = true
@@ -347,8 +347,8 @@ func (r *receiverLink) send() {
 	}
 }
 
-// resume sends pending deliveries, asks for as many more as the credit allows, and reports whether some are left. When none
-// is, a drain is answered.
+// resume sends pending deliveries, and asks for as many more as the credit allows. It reports
+// whether some are left that could be sent later. If not, it answers a drain.
 func (r *receiverLink) resume() (left bool) {
 	n, f := 0, form{inSession: r.session != nil}
 	for r.receiver != nil && n < len(r.pending) && r.link.Ready() && r.conn.eng.Buffered() <= fewUnsaid {
@@ -376,7 +376,7 @@ func (r *receiverLink) resume() (left bool) {
 	return false
 }
 
-// tagOf is the delivery-tag of a locked delivery: the lock token in the byte order of .NET.
+// tagOf returns the delivery-tag of a locked delivery: its lock token in the byte order of .NET.
 func tagOf(d *core.Delivery) engine.Tag {
 	return engine.Tag(swapToken(d.LockToken))
 }

@@ -81,8 +81,8 @@ func ReadMessage(encoded []byte) (Arrival, error) {
 	return a, nil
 }
 
-// LockTokenOf is the lock token in a delivery tag of Service Bus, or zero for a delivery tag of
-// another broker.
+// LockTokenOf returns the lock token in a delivery tag of Service Bus, or zero for a delivery tag
+// of another broker.
 func LockTokenOf(tag []byte) core.LockToken {
 	if len(tag) != len(core.LockToken{}) {
 		return core.LockToken{}
@@ -90,7 +90,7 @@ func LockTokenOf(tag []byte) core.LockToken {
 	return swapToken(core.LockToken(tag))
 }
 
-// annotate reads an annotation of the peer's broker. One of another type counts as none.
+// annotate reads an annotation of the peer's broker, and ignores one of an unexpected type.
 func (a *Arrival) annotate(key string, raw []byte) {
 	switch key {
 	case annSequenceNumber:

@@ -17,12 +17,12 @@ const (
 	maxRequestSize = int64(core.MaxMessageSizeKB << 10) // bytes; a request may carry messages
 	minRequestSize = 1 << 20                            // bytes that any request may have
 	maxTokenSize   = 64 << 10                           // bytes of a request to $cbs, which any client may send
-	maxReplies     = 1000                               // that wait for credit on one link
-	maxReplyBytes  = 16 << 20                           // that wait for credit on all links of a connection
-	maxServerTime  = 5 * time.Minute                    // that a client may ask us to try
+	maxReplies     = 1000                               // responses waiting for credit on one link
+	maxReplyBytes  = 16 << 20                           // bytes of responses waiting for credit on a connection
+	maxServerTime  = 5 * time.Minute                    // how long a client may ask us to try
 )
 
-// dialect is how a node spells the application properties of its responses.
+// dialect holds a node's names of the application properties of its responses.
 type dialect struct{ status, description, condition string }
 
 var (
@@ -45,9 +45,9 @@ type response struct {
 	condition value.Symbol
 	text      string
 	body      value.Map
-	tracking  string                       // the client's, which it gets back
-	rejection value.Symbol                 // as that of an answer
-	renewed   map[core.LockToken]time.Time // until when locks are renewed
+	tracking  string                       // the client's tracking id, sent back to it
+	rejection value.Symbol                 // the condition of a rejection; see answerTo
+	renewed   map[core.LockToken]time.Time // the new ends of renewed locks
 	settled   []core.LockToken             // locks that have ended
 }
 
@@ -58,7 +58,7 @@ const (
 	associatedLink = "associated-link-name"
 )
 
-// session is the key of the session that the request names; "" if it names none.
+// session returns the key of the session that the request names, or "" if it names none.
 func (r *request) session() core.SessionKey {
 	args, _ := r.body.(value.Map)
 	v, _ := args.Get("session-id")
@@ -88,7 +88,7 @@ type replyLink struct {
 	queued bool // in conn.waiting
 }
 
-// attachNode accepts a link to or from a node, whose requests may have size bytes.
+// attachNode accepts a link to or from a node that takes requests of at most size bytes.
 func (c *conn) attachNode(l *engine.Link, node string, addr core.Address, size int64) {
 	a := l.Attach()
 	if a.Role == wire.RoleSender {
@@ -188,7 +188,7 @@ var contentful = map[string]bool{
 	"com.microsoft:update-disposition": true,
 }
 
-// outcome is the outcome of the request's delivery.
+// outcome returns the outcome of the request's delivery.
 func (resp *response) outcome() wire.DeliveryState {
 	if resp.status != 400 && resp.status != 403 {
 		return wire.Accepted{}
@@ -196,7 +196,7 @@ func (resp *response) outcome() wire.DeliveryState {
 	return wire.Rejected{Error: &wire.Error{Condition: resp.rejection, Description: resp.text}}
 }
 
-// refused answers a request that is not carried out, if its beginning says who awaits the answer.
+// refused answers a request that was dropped, if its beginning says who awaits the answer.
 func (r *requestLink) refused(head []byte, why *wire.Error) {
 	s := wire.SplitHead(head)
 	p, err := wire.DecodeProperties(s.Properties)
@@ -253,9 +253,9 @@ func (c *conn) reply(r *requestLink, req *request, d dialect, resp response) {
 	to.push(payload)
 }
 
-// route finds the link for a response: in the session of the request, the one whose target, or else
-// whose name, is replyTo, or the only one; failing that, one of the connection. It does not search
-// other connections, because their clients use the same names.
+// route finds the link for a response to a request. In the session of the request this is the link
+// whose target, or else whose name, is replyTo, or the only link. If there is none, it is one of
+// the connection. Other connections do not count, because their clients use the same names.
 func (c *conn) route(s *engine.Session, node, replyTo string) *replyLink {
 	var here []*replyLink
 	for _, r := range c.nodes {
@@ -329,7 +329,7 @@ func (r *replyLink) detached() {
 	}
 }
 
-// push sends a response, or lets it wait for credit: some clients give it request by request.
+// push sends a response, or lets it wait for credit, which some clients give for each request.
 func (r *replyLink) push(payload []byte) {
 	r.queue = append(r.queue, payload)
 	r.conn.replies += len(payload)
@@ -347,7 +347,7 @@ func (r *replyLink) flowed() {
 	}
 }
 
-// resume sends waiting responses and reports whether some are left that wait for the writer only.
+// resume sends waiting responses, and reports whether some are left that only wait for the writer.
 func (r *replyLink) resume() (left bool) {
 	for len(r.queue) > 0 && r.link.Ready() && r.conn.eng.Buffered() <= maxBacklog {
 		r.link.Send(engine.Tag{}, true, time.Time{}, engine.Payload{Body: r.queue[0]})

@@ -73,7 +73,7 @@ func (o *operation) ruleName() string {
 	return name
 }
 
-// rule reads the rule of an add-rule. Its conditions and its action are the broker's to check.
+// rule reads the rule of an add-rule. The broker checks its conditions and its action.
 func (o *operation) rule() core.Rule {
 	rule := core.Rule{Name: o.ruleName()}
 	v, _ := o.args.Get("rule-description")
@@ -116,7 +116,7 @@ func (o *operation) expression(name string, v any) string {
 	return sql
 }
 
-// correlation reads a correlation filter. What is null is not part of it.
+// correlation reads a correlation filter. A null is not a condition.
 func (o *operation) correlation(v any) *core.Correlation {
 	m, ok := v.(value.Map)
 	if !ok {
@@ -155,7 +155,7 @@ func (o *operation) correlation(v any) *core.Correlation {
 	return c
 }
 
-// describeRule encodes a rule as clients read it: filter, action, name, time.
+// describeRule encodes a rule as a list of filter, action, name and time, as clients read it.
 func describeRule(r *core.Rule) value.Described {
 	action := value.Described{Descriptor: codeNoAction, Value: value.List{}}
 	if r.Action != "" {
@@ -181,7 +181,7 @@ func describeFilter(f *core.Filter) value.Described {
 
 func describeCorrelation(c *core.Correlation) value.List {
 	var list value.List
-	for _, field := range c.Conditions() { // in their order
+	for _, field := range c.Conditions() { // in the order of the encoding
 		var v any
 		if *field != nil {
 			v = **field
@@ -207,7 +207,7 @@ func listed(v any) any {
 }
 
 // narrowed returns an integer as an int if it fits: the JavaScript SDK writes whole numbers as long
-// here, or as an unsigned type, but knows none of these types in answers of the management API.
+// or as an unsigned type, but cannot read these types in answers of the management API.
 func narrowed(v any) any {
 	if n, ok := value.Int(v); ok && n == int64(int32(n)) {
 		return int32(n)

@@ -20,7 +20,7 @@ type senderLink struct {
 
 	destination core.Address  // where messages go
 	via         core.Address  // the entity through whose transfer queue they go; zero is none
-	lasting     core.Identity // the client's, without expiry, for sending them there
+	lasting     core.Identity // the client's identity, without expiry, for sending to destination
 
 	queue    []engine.Message
 	spare    []engine.Message // room for queue
@@ -53,7 +53,7 @@ func (c *conn) attachSender(l *engine.Link, addr core.Address) {
 	}, s.attach, core.Sender.Close)
 }
 
-// attach completes the attach. It reports false if the client or the broker has detached in the meantime.
+// attach completes the attach, or returns false if the client or the broker has detached since.
 func (s *senderLink) attach(sender core.Sender) bool {
 	if s.closed != nil {
 		s.link.Refuse(s.conn.refusal(s.link, s.closed, s.addr))
@@ -71,7 +71,7 @@ func (s *senderLink) attach(sender core.Sender) bool {
 	})
 }
 
-// properties are the properties of the answering attach; clients look for the destination they have named.
+// properties returns the properties of the answering attach; clients look for their destination.
 func (s *senderLink) properties(size int64) value.Map {
 	p := linkProperties(size)
 	if s.isVia() {
@@ -129,7 +129,7 @@ func (s *senderLink) received(m engine.Message) {
 	}
 }
 
-// affords refuses a batch that there is no memory for.
+// affords reserves memory for the messages of a batch, or refuses the batch.
 func (s *senderLink) affords(m *engine.Message) bool {
 	err := s.conn.afford(m.Cost)
 	if err == nil {
@@ -142,7 +142,7 @@ func (s *senderLink) affords(m *engine.Message) bool {
 	return false
 }
 
-// start sends the queue.
+// start sends the queued messages.
 func (s *senderLink) start() {
 	batch := s.queue
 	s.queue, s.spare = s.spare[:0], nil
@@ -176,7 +176,7 @@ func (s *senderLink) sent(batch []engine.Message, states []wire.DeliveryState) {
 func carry(ctx context.Context, sender core.Sender, batch []engine.Message, s *senderLink) []wire.DeliveryState {
 	states := make([]wire.DeliveryState, len(batch))
 	groups := make([][]*core.Message, 0, len(batch))
-	singles := make([]*core.Message, 0, len(batch)) // the groups of one
+	singles := make([]*core.Message, 0, len(batch)) // the messages of groups that have only one
 	for i := range batch {
 		group, err := decodeGroup(&batch[i], &singles)
 		if err != nil {
@@ -193,7 +193,7 @@ func carry(ctx context.Context, sender core.Sender, batch []engine.Message, s *s
 		switch {
 		case states[i] != nil:
 			continue
-		case len(results) == 0: // the broker owes an answer for each group
+		case len(results) == 0: // the broker must return a result for each group
 			states[i] = s.conn.rejected(s.link, core.Internal, s.addr, "delivery", batch[i].ID)
 			continue
 		case results[0].Err == nil:
@@ -224,11 +224,11 @@ func decodeGroup(m *engine.Message, singles *[]*core.Message) ([]*core.Message, 
 	}
 }
 
-// transferDestination is the property of an attach that names where the messages of the link go: through the transfer
-// queue of the link's target.
+// transferDestination is the property of an attach that names where messages go to from the
+// transfer queue of the link's target.
 const transferDestination value.Symbol = "com.microsoft:transfer-destination-address"
 
-// finalDestination is what the attach names as transferDestination, parsed.
+// finalDestination parses the address that the attach names as transferDestination.
 func finalDestination(a *wire.Attach) (address core.Address, ok bool, err error) {
 	v, ok := a.Properties.Get(string(transferDestination))
 	if !ok || v == nil {

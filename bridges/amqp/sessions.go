@@ -14,13 +14,13 @@ const (
 	// sessionFilter is the key of the filter that asks for a session. Its value may be described, by this symbol or the
 	// number 0x000000137000000c.
 	sessionFilter = "com.microsoft:session-filter"
-	// sharedSessionFilter describes, as sharedSessionCode does, the filter that asks for a session
-	// which another receiver may take over: a list of the session's id (null for the next one) and
-	// the token of its lock (null to accept it afresh). The filter's key has no meaning.
+	// sharedSessionFilter, like sharedSessionCode, describes the filter that asks for a session
+	// which another receiver may take over: a list of the session's id (null for the next session)
+	// and the token of the session's lock (null: no takeover). The filter's key has no meaning.
 	sharedSessionFilter        = "com.microsoft:non-exclusive-session-filter:list"
 	sharedSessionCode   uint64 = 0x000000137000000e
 
-	// attachTimeout is a link property: for how many ms the client waits for a next session.
+	// attachTimeout is a link property: how many ms the client waits for a next session.
 	attachTimeout = "com.microsoft:timeout"
 	// lockedUntil is a link property: the end of the session's lock in ticks.
 	lockedUntil = "com.microsoft:locked-until-utc"
@@ -30,7 +30,7 @@ const (
 	sessionWaitMargin  = 250 * time.Millisecond
 )
 
-// sessionWanted returns the place in the set of the filter that asks for a session, or -1 if none does.
+// sessionWanted returns the index of the filter that asks for a session, or -1 if none does.
 func sessionWanted(filters value.Map) (at int, shared bool) {
 	at = -1
 	for i, e := range filters {
@@ -73,7 +73,7 @@ func (r *receiverLink) accept(at int, shared bool, options core.ReceiverOptions)
 	})
 }
 
-// readSession reads which session is requested: null is the next one.
+// readSession reads which session is requested; null stands for the next one.
 func readSession(v any, o *core.SessionOptions) (err error) {
 	ok := true
 	if o.Next = v == nil; !o.Next {
@@ -85,7 +85,7 @@ func readSession(v any, o *core.SessionOptions) (err error) {
 	return nil
 }
 
-// readShared reads which session is requested, and with which token it is taken over.
+// readShared reads which session is requested, and the token with which to take it over.
 func readShared(v any, o *core.SessionOptions) error {
 	o.Sharing = core.NonExclusive
 	list, ok := v.(value.List)
@@ -104,7 +104,7 @@ func readShared(v any, o *core.SessionOptions) error {
 	return readSession(fields[0], o)
 }
 
-// accepted answers the attach. It releases the session if the client may no longer have it, or cannot have it yet.
+// accepted answers the attach, or releases the session if the client may not or cannot get it now.
 func (r *receiverLink) accepted(s core.Session, err error) {
 	c := r.conn
 	if err == nil {
@@ -138,8 +138,8 @@ func sessionWait(properties value.Map) time.Duration {
 	return defaultSessionWait
 }
 
-// sessionFilters returns the filter with the id of the accepted session, and with the token of its lock
-// if another receiver may take it over, in the form in which the client has asked: clients read no other.
+// sessionFilters returns the filter with the id of the accepted session and, if another receiver
+// may take it over, the token of its lock. Clients only read the form in which they asked.
 func (r *receiverLink) sessionFilters() value.Map {
 	asked := r.link.Attach().Source.Filter[r.filter]
 	answer := any(r.session.ID())
@@ -152,7 +152,7 @@ func (r *receiverLink) sessionFilters() value.Map {
 	return value.Map{{Key: asked.Key, Value: answer}}
 }
 
-// sessionProperties are what clients read in the answer to the attach of a session.
+// sessionProperties returns what clients read in the answer to the attach of a session.
 func sessionProperties(s core.Session) value.Map {
 	return value.Map{
 		{Key: value.Symbol(lockedUntil), Value: ticks(s.LockedUntil())},
@@ -160,13 +160,13 @@ func sessionProperties(s core.Session) value.Map {
 	}
 }
 
-// ticks counts the 100 ns since the year 1, as .NET does.
+// ticks returns a time in units of 100 ns since the year 1, as .NET does.
 func ticks(t time.Time) int64 {
 	const epoch, perMilli = 621_355_968_000_000_000, 10_000
 	return t.UnixMilli()*perMilli + epoch
 }
 
-// lapses returns until when the client may settle a delivery: in a session, as long as the link exists.
+// lapses returns until when the client may settle a delivery; zero, in a session: without end.
 func (r *receiverLink) lapses(d *core.Delivery) time.Time {
 	if r.session != nil {
 		return time.Time{}
@@ -174,8 +174,8 @@ func (r *receiverLink) lapses(d *core.Delivery) time.Time {
 	return d.LockedUntil
 }
 
-// drain takes no further deliveries because the bridge is stopping. A session stays until the connection ends, so that
-// what is in flight can be settled.
+// drain stops the link's deliveries because the bridge is stopping. A session stays until the
+// connection ends, so that its deliveries can be settled.
 func (r *receiverLink) drain() {
 	switch {
 	case r.session == nil:
@@ -185,8 +185,8 @@ func (r *receiverLink) drain() {
 	}
 }
 
-// holderOf finds this connection's link that receives from the session of addr that a request is
-// about: by the link's name, or without a name by the session's id. It returns nil if there is none.
+// holderOf returns this connection's link that receives from the session of addr that a request is
+// about, or nil. It finds the link by its name or, without a name, by the session's id.
 func (c *conn) holderOf(addr core.Address, req *request) *receiverLink {
 	v, _ := req.headers.Get(associatedLink)
 	name, _ := text(v)
@@ -204,14 +204,14 @@ func (c *conn) holderOf(addr core.Address, req *request) *receiverLink {
 		case key != "" && core.KeyOfSession(r.session.ID()) != key:
 		case l.Attach().Name == name:
 			return r
-		case name == "" && (byKey == nil || byKey.lock.TakeOvers < r.lock.TakeOvers): // the last holder is the one
+		case name == "" && (byKey == nil || byKey.lock.TakeOvers < r.lock.TakeOvers): // the last holder counts
 			byKey = r
 		}
 	}
 	return byKey
 }
 
-// sessionHeld is the session of a link, nil if there is no link.
+// sessionHeld returns the session of a link, or nil if r is nil.
 func (r *receiverLink) sessionHeld() core.Session {
 	if r == nil {
 		return nil
@@ -219,7 +219,7 @@ func (r *receiverLink) sessionHeld() core.Session {
 	return r.session
 }
 
-// occupied makes the session of a link stay until a request about it is answered, even if the link is detached before.
+// occupied keeps the session of a link until a request about it is answered, even after a detach.
 func (r *receiverLink) occupied() {
 	if r != nil {
 		r.settling++
@@ -243,13 +243,13 @@ func (r *receiverLink) answered(tokens []core.LockToken) {
 			r.link.Session().Settle(id, wire.Accepted{})
 		}
 	}
-	r.ask() // there is room for others
+	r.ask() // there is room for more deliveries
 }
 
-// maxSessionList is the number of ids one request may list.
+// maxSessionList is the number of ids that one request may list.
 const maxSessionList = 10_000
 
-// held is the session that the request is about, which the client must hold on this connection.
+// held returns the session of the request, which the client must hold on this connection.
 func (o *operation) held() (core.Session, error) {
 	switch {
 	case o.session != nil:
@@ -261,8 +261,8 @@ func (o *operation) held() (core.Session, error) {
 	}
 }
 
-// sessionless reports whether the request concerns no session: it names none, or its entity has
-// none. Clients also name the session of a message that an entity without sessions has given them.
+// sessionless reports whether the request concerns no session, because it names none or because its
+// entity has none. Clients also name the session id of a message from an entity without sessions.
 func (o *operation) sessionless() bool {
 	if o.session != nil || !o.named {
 		return o.session == nil
@@ -270,13 +270,13 @@ func (o *operation) sessionless() bool {
 	return !o.inSessions()
 }
 
-// inSessions reports whether the entity's messages are locked in sessions. If the entity is unknown, it says yes.
+// inSessions reports whether the entity's messages are locked in sessions: true if it is unknown.
 func (o *operation) inSessions() bool {
 	e, err := o.front.Resolve(o.ctx, o.id, o.address)
 	return err != nil || e.Settings.RequiresSession && o.address.Sub == core.Main
 }
 
-// either carries out a request in the session that it is about, or else in the entity.
+// either carries out a request in its session, or else in the entity.
 func either[T any](o *operation, entity func() (T, error), session func(core.Session) (T, error)) (none T, err error) {
 	if o.sessionless() {
 		return entity()
@@ -318,7 +318,7 @@ func renewSession(o *operation) (response, error) {
 	return response{status: 200, body: value.Map{{Key: "expiration", Value: value.TimestampOf(until)}}}, nil
 }
 
-// sessionState answers null where nothing is set.
+// sessionState answers with the state of a session, which is null if none is set.
 func sessionState(o *operation) (response, error) {
 	s, err := o.held()
 	if err != nil {
@@ -346,7 +346,7 @@ func setSessionState(o *operation) (response, error) {
 		return response{}, core.Refuse(core.InvalidArgument, "session-state is neither binary nor null.")
 	}
 	if len(state) == 0 {
-		state = nil // SDKs take an empty state for no state
+		state = nil // SDKs treat an empty state as no state
 	}
 	if o.work != nil {
 		return response{status: 200}, o.work.SetSessionState(o.ctx, o.id, o.address, s.Lock(), state)
@@ -369,7 +369,7 @@ func listSessions(o *operation) (response, error) {
 	}
 	since := time.Time{}
 	if stamp != allSessions {
-		since = instant(max(stamp, 0)) // the zero time would ask for all
+		since = instant(max(stamp, 0)) // the zero time would request all sessions
 	}
 	ids, err := o.front.ListSessions(o.ctx, o.id, o.address, since, int(skip), int(min(top, maxSessionList)))
 	if err != nil {

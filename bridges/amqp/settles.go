@@ -21,7 +21,7 @@ type settleQueue struct {
 	settling    bool
 
 	unlocking int             // settlements, including those in flight, that make their messages available again
-	held      []*receiverLink // that ask for messages when none are available
+	held      []*receiverLink // links that may ask for messages once unlocking is 0
 }
 
 // settleItem says which delivery a settlement is for, and how the client is answered.
@@ -30,7 +30,7 @@ type settleItem struct {
 	settled bool          // the client awaits no outcome
 	id      uint32        // delivery-id
 	state   wire.DeliveryState
-	size    int64 // bytes of what it sets
+	size    int64 // bytes of the properties that it sets
 
 	unlocks bool // it makes the message available again
 }
@@ -63,7 +63,7 @@ func (c *conn) settle(address core.Address, item settleItem, s core.Settlement) 
 	}
 }
 
-// start settles the queue in one call.
+// start settles everything in the queue with one call.
 func (p *settleQueue) start() {
 	items, settlements := p.items, p.settlements
 	p.items, p.settlements = nil, nil
@@ -89,7 +89,7 @@ func (p *settleQueue) settled(items []settleItem, errs []error) {
 			p.conn.outstanding.settling--
 			continue
 		}
-		err := error(core.Internal) // the broker owes an answer for each settlement
+		err := error(core.Internal) // the broker must return a result for each settlement
 		if i < len(errs) {
 			err = errs[i]
 		}
@@ -98,7 +98,7 @@ func (p *settleQueue) settled(items []settleItem, errs []error) {
 			continue
 		}
 		if core.CodeOf(err) == core.SessionLockLost && item.link.session != nil {
-			item.link.close(err) // the Go SDK closes its connection, with all other links, when it reads that in an outcome
+			item.link.close(err) // the Go SDK closes its connection, with all other links, if an outcome has this error
 			continue
 		}
 		state := item.state
@@ -106,7 +106,7 @@ func (p *settleQueue) settled(items []settleItem, errs []error) {
 			state = p.conn.rejected(item.link.link, err, item.link.addr, "delivery", item.id)
 		}
 		item.link.link.Session().Settle(item.id, state)
-		item.link.ask() // there is room for another
+		item.link.ask() // there is room for another delivery
 	}
 	if p.unlocking == 0 {
 		held := p.held
@@ -123,8 +123,8 @@ func (p *settleQueue) settled(items []settleItem, errs []error) {
 	}
 }
 
-// holds reports whether r must not ask for messages yet, because some are being released and later
-// ones must not overtake them. r is notified when they are released.
+// holds reports whether r must not ask for messages yet, because messages are being released and
+// later ones must not overtake them. After their release, r asks.
 func (p *settleQueue) holds(r *receiverLink) bool {
 	if p == nil || p.unlocking == 0 {
 		return false
@@ -143,7 +143,7 @@ type given struct {
 	tag        engine.Tag
 	settlement core.Settlement
 	item       settleItem
-	err        error // why it is refused
+	err        error // why the outcome is refused
 }
 
 // disposed takes the outcome that the client gives to a delivery. If the delivery has an outcome in
@@ -169,7 +169,7 @@ func (r *receiverLink) disposed(d engine.Disposal) {
 		r.enlist(g, state, p)
 	case p != nil:
 		r.settling++
-		later := g // on the heap, which others need not be
+		later := g // only this copy must be on the heap
 		p.in.after = append(p.in.after, func() {
 			r.carryOut(&later)
 			r.settledOne()
@@ -183,7 +183,7 @@ func (r *receiverLink) disposed(d engine.Disposal) {
 func (r *receiverLink) carryOut(g *given) {
 	delete(r.sent, g.tag)
 	if g.settled {
-		defer r.ask() // there is room for another at once
+		defer r.ask() // there is room for another delivery at once
 	}
 	switch {
 	case g.err == nil:
@@ -193,7 +193,7 @@ func (r *receiverLink) carryOut(g *given) {
 	}
 }
 
-// outcome translates a delivery state into a settlement, and into the state that says that it was carried out.
+// outcome translates a delivery state into a settlement, and into the state that confirms it.
 func outcome(state wire.DeliveryState, s *core.Settlement, item *settleItem) error {
 	switch state := state.(type) {
 	case wire.Accepted:
@@ -207,7 +207,7 @@ func outcome(state wire.DeliveryState, s *core.Settlement, item *settleItem) err
 		item.state = modified
 	case wire.Rejected:
 		s.Outcome = core.DeadLetterOutcome
-		item.state = rejected // without an error: clients take one for a failure
+		item.state = rejected // without an error: to clients an error means a failure
 		var err error
 		if s.Properties, err = deadLetterProperties(state.Error); err != nil {
 			return core.Refuse(core.InvalidArgument, "A property that the outcome modifies is not valid: %v.", err)
@@ -221,14 +221,14 @@ func outcome(state wire.DeliveryState, s *core.Settlement, item *settleItem) err
 	return nil
 }
 
-// The states that answer an outcome of the same name.
+// The states that confirm an outcome of the same name.
 var (
 	modified wire.DeliveryState = wire.Modified{}
 	rejected wire.DeliveryState = wire.Rejected{}
 )
 
-// deadLetterProperties are the properties that a rejection asks to set, including the reason. The reason and
-// its description come from the entries of that name, of whatever type they are, else from the error itself.
+// deadLetterProperties returns the properties that a rejection sets. The reason and its description
+// come from the entries with their names, of any type, or else from the error itself.
 func deadLetterProperties(e *wire.Error) (core.Properties, error) {
 	if e == nil {
 		return core.Properties{}, nil
@@ -266,7 +266,7 @@ func deadLetterProperties(e *wire.Error) (core.Properties, error) {
 	return core.NewProperties(pairs...)
 }
 
-// reasonValue is the value of a reason or a description: clients read a symbol as a string. It is nil for null.
+// reasonValue returns the value of a reason or description: a symbol as a string, null as nil.
 func reasonValue(v any) any {
 	if s, ok := text(v); ok {
 		return s
@@ -288,9 +288,9 @@ func text(v any) (string, bool) {
 const (
 	// lapseGrace is how long after the end of its lock a delivery is kept, because clocks may differ.
 	lapseGrace = 5 * time.Second
-	// lapsePause is how long to wait at least between looks for deliveries whose locks have ended.
+	// lapsePause is the minimum time between searches for deliveries whose locks have ended.
 	lapsePause = time.Second
-	// fewRenewals is the number of renewals below which those that have ended are not looked for.
+	// fewRenewals is the number of recorded renewals up to which the expired ones are not removed.
 	fewRenewals = 1024
 )
 
@@ -303,17 +303,17 @@ type outstanding struct {
 	starved   bool // links would ask for deliveries if the connection had room
 	crowded   bool // links would ask for deliveries if some were settled, or lapsed
 
-	look    time.Time                    // when to look for lapsed deliveries, not before
-	renewed map[core.LockToken]time.Time // locks that the client has renewed, and until when
-	prune   int                          // how large renewed may grow before it is looked through
+	look    time.Time                    // the earliest time to look for lapsed deliveries
+	renewed map[core.LockToken]time.Time // the new ends of locks that the client has renewed
+	prune   int                          // the size of renewed from which expired locks are removed
 }
 
-// unsettled returns how many PeekLock deliveries the connection has, of those that count towards its bound.
+// unsettled returns how many PeekLock deliveries count towards the connection's bound.
 func (c *conn) unsettled() int {
 	return c.eng.Unsettled() + c.outstanding.pending + c.outstanding.settling
 }
 
-// feed lets links ask for deliveries once there is room for unsettled ones again.
+// feed lets links ask for deliveries once the connection has room for more unsettled ones.
 func (c *conn) feed(now time.Time) {
 	r := &c.outstanding
 	lapsed := r.crowded && !now.Before(r.look) && c.lapse(now)
@@ -329,9 +329,9 @@ func (c *conn) feed(now time.Time) {
 	}
 }
 
-// lapse forgets deliveries whose locks have ended, so that a client that leaves some unsettled does
-// not stop its links, and reports whether there were any. The client may have renewed a lock;
-// renewals on another connection are not known here.
+// lapse forgets deliveries whose locks have ended, so that deliveries which a client leaves
+// unsettled do not stop its links, and reports whether there were any. It takes into account
+// renewals of locks on this connection, but does not know those on other connections.
 func (c *conn) lapse(now time.Time) bool {
 	r := &c.outstanding
 	n, next := c.eng.Lapse(now.Add(-lapseGrace), func(tag engine.Tag, until time.Time) time.Time {
@@ -348,7 +348,7 @@ func (c *conn) lapse(now time.Time) bool {
 	return n > 0
 }
 
-// renew records until when a lock is renewed.
+// renew records the new end of a renewed lock.
 func (c *conn) renew(token core.LockToken, until, now time.Time) {
 	r := &c.outstanding
 	if r.renewed == nil {

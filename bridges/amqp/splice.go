@@ -17,15 +17,15 @@ import (
 const (
 	// spliceFrame is the largest frame in bytes that a peer may send through a splice.
 	spliceFrame = 64 << 10
-	// spliceText is the number of bytes of an error's text that are passed on: states and logs keep them.
+	// spliceText is how many bytes of an error's text are passed on: states and logs keep the text.
 	spliceText = 1000
-	// spliceRange is the largest number of deliveries in a peer's disposition: the client
-	// behind the splice takes them one by one.
+	// spliceRange is the largest number of deliveries in a peer's disposition: the client behind
+	// the splice treats them one by one.
 	spliceRange = 1 << 16
 	// spliceBeats is the largest number of empty frames that a peer may send in a second.
 	spliceBeats = 100
-	// spliceTag is the first byte of the delivery tags of messages that were encoded
-	// here, and spliceTagLength how long such tags are: the client's own have 8 bytes.
+	// spliceTag is the first byte of the delivery tags of messages that were encoded here, and
+	// spliceTagLength the length of such tags. The client's own tags have 8 bytes.
 	spliceTag       = 'x'
 	spliceTagLength = 9
 )
@@ -47,16 +47,16 @@ type Splice struct {
 	decoder  wire.Decoder
 	headless bool // a protocol header is not expected
 	granted  grants
-	beat     time.Time // when the client got an empty frame last
-	beats    int       // empty frames since then
+	beat     time.Time // when the client last got an empty frame
+	beats    int       // empty frames of the peer since then
 	refused  atomic.Bool
 
-	in    []byte // from the peer, not looked at yet
-	ready []byte // for the client, from at on
+	in    []byte // bytes from the peer that were not yet inspected
+	ready []byte // bytes for the client, from index at on
 	at    int
 
-	out   []byte // from the client, not a whole frame yet
-	frame []byte // to the peer
+	out   []byte // bytes of an incomplete frame from the client
+	frame []byte // the frame that is written to the peer
 }
 
 // NewSplice puts a Splice on a connection. One goroutine may read and one may write at the same
@@ -165,7 +165,7 @@ func (s *Splice) admit(f wire.Frame) (err error) {
 		}
 	case *wire.Flow:
 		p.Properties = nil
-		if p.Handle.Set && !p.LinkCredit.Set { // the client takes for granted that there is one
+		if p.Handle.Set && !p.LinkCredit.Set { // the client relies on the field
 			p.LinkCredit = value.Some(uint32(0))
 		}
 	case *wire.Disposition:
@@ -173,7 +173,7 @@ func (s *Splice) admit(f wire.Frame) (err error) {
 			return &wire.Error{Condition: wire.CondInvalidField, Description: "The peer sent a disposition for more deliveries than the gateway tracks."}
 		}
 		p.State = plainState(p.State)
-	case *wire.SASLOutcome: // after which the header of AMQP comes
+	case *wire.SASLOutcome: // the header of AMQP follows
 		s.headless = false
 		simplify(p)
 	default:
@@ -183,8 +183,8 @@ func (s *Splice) admit(f wire.Frame) (err error) {
 	return err
 }
 
-// heartbeat makes one of the peer's empty frames ready for the client, which keeps them all until another frame
-// comes: so it gets one in a second at most.
+// heartbeat makes one of the peer's empty frames ready for the client, but at most one a second:
+// the client keeps all empty frames until another frame arrives.
 func (s *Splice) heartbeat(now time.Time) error {
 	if now.Sub(s.beat) >= time.Second {
 		s.beat, s.beats = now, 0
@@ -223,7 +223,7 @@ func simplify(p wire.Performative) {
 	}
 }
 
-// plainFilter is the filter that names the session which the peer has given.
+// plainFilter returns the filter that names the session which the peer has given.
 func plainFilter(filters value.Map) value.Map {
 	v, _ := filters.Get(sessionFilter)
 	d, _ := v.(value.Described)
@@ -245,7 +245,7 @@ func plainError(e *wire.Error) *wire.Error {
 	return &wire.Error{Condition: e.Condition, Description: text}
 }
 
-// plainState returns a state in a form that the client knows; it does not know those of transactions.
+// plainState returns a state in a form that the client knows, which has no states of transactions.
 func plainState(s wire.DeliveryState) wire.DeliveryState {
 	switch s := s.(type) {
 	case wire.Rejected:
@@ -268,7 +268,7 @@ func (s *Splice) Write(p []byte) (int, error) {
 	for len(rest) >= wire.ProtocolHeaderSize {
 		n := wire.ProtocolHeaderSize
 		if string(rest[:4]) != "AMQP" {
-			n = int(binary.BigEndian.Uint32(rest)) // the client's own
+			n = int(binary.BigEndian.Uint32(rest)) // the client writes correct frames
 		}
 		if n > len(rest) {
 			break
@@ -287,8 +287,8 @@ func (s *Splice) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// emit makes a frame of the client's, or a protocol header, ready for the peer.
-// The first of a message that was encoded here loses the section around it.
+// emit makes a frame of the client, or a protocol header, ready for the peer. It removes the
+// section around a message that was encoded here, in the message's first frame.
 func (s *Splice) emit(frame []byte) (err error) {
 	if t, payload, channel, ok := tagged(frame); ok {
 		s.frame, err = wire.AppendFrame(s.frame, channel, t, payload)
@@ -299,7 +299,7 @@ func (s *Splice) emit(frame []byte) (err error) {
 	return nil
 }
 
-// tagged takes apart a frame of the client that begins a message which was encoded here.
+// tagged parses a frame of the client that begins a message which was encoded here.
 func tagged(frame []byte) (t *wire.Transfer, payload []byte, channel uint16, ok bool) {
 	if string(frame[:4]) == "AMQP" {
 		return nil, nil, 0, false
@@ -330,39 +330,39 @@ func unwrap(payload []byte) []byte {
 	}
 }
 
-// maxSpliced is the number of bytes that a message from a peer may have in a splice: those of the
-// largest message, and of its properties.
+// maxSpliced is the number of bytes that a message from a peer may have in a splice: enough for the
+// largest message and its properties.
 const maxSpliced = core.MaxMessageSizeKB<<10 + 1<<20
 
-// grants record what the client behind a splice has allowed its peer to send, because the client
-// does not check it.
+// grants records what the client behind a splice has allowed its peer to send, because the client
+// does not check that the peer keeps to it.
 type grants struct {
 	mu       sync.Mutex
 	memory   *fair.Share                // of messages that arrive; nil: they do not count
-	sessions map[uint16]*grantedSession // by the client's channel
-	peer     map[uint16]*grantedSession // the same, by the peer's
+	sessions map[uint16]*grantedSession // sessions by the client's channel
+	peer     map[uint16]*grantedSession // the same sessions by the peer's channel
 }
 
 type grantedSession struct {
-	links  map[string]*grantedLink // on which the client receives, by name
-	client map[uint32]*grantedLink // the same, by the client's handle
-	peer   map[uint32]*grantedLink // the same, by the peer's
+	links  map[string]*grantedLink // links on which the client receives, by name
+	client map[uint32]*grantedLink // the same links by the client's handle
+	peer   map[uint32]*grantedLink // the same links by the peer's handle
 }
 
 type grantedLink struct {
 	count uint32 // deliveries that have begun
-	limit uint32 // how many may
+	limit uint32 // how many deliveries may begin
 	size  int    // bytes of the delivery in flight
-	open  bool   // one is in flight
-	taken int64  // of memory, for this delivery
+	open  bool   // a delivery is in flight
+	taken int64  // bytes of memory that this delivery has taken
 }
 
 const (
 	// spliceStep is the number of bytes by which the memory of a large message grows while it arrives.
 	// Smaller messages count when they have arrived.
 	spliceStep = 256 << 10
-	// spliceCost is how many times a byte of a large message counts while it arrives: the client
-	// copies what it has to a larger buffer again and again.
+	// spliceCost is how many times a byte of a large message counts while it arrives: whenever its
+	// buffer is full, the client copies the bytes to a larger one.
 	spliceCost = 2
 )
 
@@ -384,7 +384,7 @@ func (g *grants) count(l *grantedLink) bool {
 	return true
 }
 
-// forget returns the memory of all deliveries. Nothing is counted afterwards.
+// forget returns the memory of all deliveries, and stops counting.
 func (g *grants) forget() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -431,7 +431,7 @@ func (g *grants) note(frame []byte) {
 			return
 		}
 		if l := s.client[p.Handle.V]; l != nil {
-			// Credit that is taken back may have been used already.
+			// Credit may have been used before it was taken back.
 			if limit := p.DeliveryCount.Or(0) + p.LinkCredit.V; int32(limit-l.limit) > 0 {
 				l.limit = limit
 			}

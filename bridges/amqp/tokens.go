@@ -18,12 +18,12 @@ import (
 
 // client is what the gateway knows of a connection's client.
 type client struct {
-	since    time.Time   // when it came
-	product  string      // what it calls itself
-	hostname string      // what it called us last
+	since    time.Time   // when the client connected
+	product  string      // the client's name for itself
+	hostname string      // the name by which the client last called the gateway
 	host     string      // the namespace's host in texts
 	topics   topics      // for all goroutines
-	known    atomic.Bool // it has a proven identity
+	known    atomic.Bool // the client has a proven identity
 	identity core.Identity
 	leave    func()    // ends being counted in the identity's namespace; nil: it is not
 	until    time.Time // when the next step of the handshake must be done
@@ -33,7 +33,7 @@ type client struct {
 // cbsNode is where clients put their tokens.
 const cbsNode = "$cbs"
 
-// maxGrants bounds what one connection can prove.
+// maxGrants bounds the number of grants that one connection can have.
 const maxGrants = 5000
 
 // attachTokens accepts the links to and from $cbs, one of each: clients rely on a second one being refused.
@@ -86,7 +86,7 @@ func (c *conn) putToken(l *engine.Link, req *request, token, audience string, an
 	})
 }
 
-// verify checks a token, and that the entity it is for exists: clients learn of a missing entity here.
+// verify checks a token, and that its entity exists: clients learn here that an entity is missing.
 func (c *conn) verify(ctx context.Context, hosts []string, token, audience string) (core.Grant, core.Address, error) {
 	path := core.ResourcePath(audience)
 	grant, err := c.bridge.authority.Token(ctx, hosts, token, audience)
@@ -103,7 +103,7 @@ func (c *conn) verify(ctx context.Context, hosts []string, token, audience strin
 	return grant, addr, err
 }
 
-// resolve returns nil if there is an entity of that address. It may be called outside the owner.
+// resolve returns the entity at addr, or an error. It may be called outside the owner.
 func (c *conn) resolve(ctx context.Context, id core.Identity, addr core.Address) (core.Entity, error) {
 	e, err := c.bridge.front.Resolve(ctx, id, addr)
 	if topic, _, ok := core.SplitSubscription(addr.Entity); ok && core.CodeOf(err) == core.NotFound {
@@ -135,7 +135,7 @@ func (c *conn) allow(g core.Grant) error {
 	return nil
 }
 
-// enter gives a stranger's connection a proven identity.
+// enter gives the connection a proven identity.
 func (c *conn) enter(id core.Identity) error {
 	vacate, err := c.bridge.places.Open(fair.Of(id), 1)
 	if err != nil {
@@ -164,7 +164,7 @@ func (c *conn) enter(id core.Identity) error {
 	return nil
 }
 
-// evict closes the connection, which holds more than others of a resource that the gateway has run out of.
+// evict closes the connection, which holds the most of a resource that the gateway lacks.
 func (c *conn) evict() {
 	c.eng.Close(c.closingFor(core.Refuse(core.Busy, "The gateway's memory is full, so it closed the connection that uses most of it, this one: %d bytes. Connect again.", c.charged)))
 }
@@ -174,8 +174,8 @@ func (c *conn) expel(reason error) {
 	c.eng.Close(c.closingFor(reason))
 }
 
-// hosts are the names by which the client called us: in its open or, before that, to SASL, then to the tunnel it came
-// through and to TLS.
+// hosts returns the names by which the client called the gateway: in its open frame or, before
+// that, to SASL, then those to the tunnel and to TLS.
 func (c *conn) hosts() []string {
 	hosts := []string{c.hostname}
 	switch nc := c.nc.(type) {
@@ -189,8 +189,8 @@ func (c *conn) hosts() []string {
 
 var errLate = core.Refuse(core.Unauthorized, "The connection was closed because the client did not send a valid token in time.")
 
-// checkIdentity closes a connection that has proven nothing in time, and detaches links whose grant has ended. It
-// returns when to look again; zero means never.
+// checkIdentity closes a connection that has not proven an identity in time, and detaches links
+// whose grant has ended. It returns when to check again; zero means never.
 func (c *conn) checkIdentity(now time.Time) (next time.Time) {
 	if !c.eng.Opened() || len(c.identity) == 0 {
 		if !now.Before(c.until) {
@@ -222,8 +222,8 @@ func (c *conn) checkIdentity(now time.Time) (next time.Time) {
 	return c.expires
 }
 
-// Authenticate answers a SASL init. A client has no identity before it puts a token, unless it uses
-// PLAIN, or EXTERNAL with a certificate.
+// Authenticate answers a SASL init. Except with PLAIN, or EXTERNAL and a certificate, a client has
+// no identity before it puts a token.
 func (c *conn) Authenticate(init *wire.SASLInit) {
 	c.hostname = init.Hostname
 	switch strings.ToUpper(string(init.Mechanism)) {
@@ -264,7 +264,7 @@ func (c *conn) authenticatePlain(response []byte) {
 	c.authenticateWith(func(ctx context.Context) (core.Grant, error) { return c.bridge.authority.Key(ctx, hosts, policy, key) })
 }
 
-// authenticateWith answers a SASL init with what the authority says.
+// authenticateWith answers a SASL init with the authority's decision, which prove returns.
 func (c *conn) authenticateWith(prove func(context.Context) (core.Grant, error)) {
 	c.async(func(ctx context.Context) func() {
 		grant, err := prove(ctx)
@@ -277,7 +277,7 @@ func (c *conn) authenticateWith(prove func(context.Context) (core.Grant, error))
 				c.eng.Authenticated(wire.SASLOK)
 			case core.CodeOf(err) == core.Unauthorized:
 				c.eng.Authenticated(wire.SASLAuth)
-			case core.CodeOf(err) == core.QuotaExceeded: // SASL has no words for it
+			case core.CodeOf(err) == core.QuotaExceeded: // SASL has no code for it
 				c.log.Debug("authenticate", "err", err)
 				c.eng.Authenticated(wire.SASLSysTemp)
 			default:

@@ -16,14 +16,14 @@ import (
 // openTransactions are the transactions of a connection.
 type openTransactions struct {
 	transactions map[string]*transaction // by id
-	enlisted     int64                   // bytes that they hold
+	enlisted     int64                   // bytes that the transactions hold
 }
 
 const (
 	// maxTransactions is the number of transactions a connection may have open.
 	maxTransactions = 1000
-	// maxEnlistedBytes is the number of bytes of messages the open transactions of a connection may hold, except for a single
-	// message that is larger.
+	// maxEnlistedBytes is how many bytes of messages the open transactions of a connection may
+	// hold, unless these are those of a single larger message.
 	maxEnlistedBytes  = 32 << 20
 	coordinatorCredit = 100     // requests in flight on one coordinator link
 	maxRequestBytes   = 4 << 10 // of a declare or discharge
@@ -44,27 +44,28 @@ type transaction struct {
 	jobs        []func(ctx context.Context) (then func()) // calls of work, which must not overlap
 	running     bool
 	bytes       int64     // of messages, and of properties that settlements set
-	ends        time.Time // zero: nothing is in it yet
-	failed      error     // why it cannot be committed any more
-	discharged  bool      // the client has asked for its end
+	ends        time.Time // zero: the transaction has no operation yet
+	failed      error     // why the transaction can no longer be committed
+	discharged  bool      // the client has requested the end of the transaction
 	over        bool      // it is committed or rolled back
 
 	entity      string         // the top-level entity of its first operation
 	provisional []*provisional // deliveries that have an outcome in it
-	after       []func()       // what the client did with them after the discharge
+	after       []func()       // outcomes given to these deliveries after the discharge
 	ended       chan struct{}  // closed when it is over
 }
 
-// provisional is a delivery whose outcome takes effect with the commit of a transaction, AMQP 1.0 §4.4.3. Until then the
-// client has the delivery, unsettled and locked, and after a rollback it may give it another outcome. A client that
-// settled it along with the outcome has forgotten it: after a rollback the delivery is abandoned.
+// provisional is a delivery whose outcome takes effect with the commit of a transaction, AMQP 1.0
+// §4.4.3. Until then the client has the delivery, unsettled and locked; after a rollback the client
+// may give it another outcome. If the client settled the delivery along with the outcome, it has
+// forgotten the delivery, which is then abandoned after a rollback.
 type provisional struct {
 	in         *transaction
 	link       *receiverLink
 	id         uint32 // delivery-id
 	settlement core.Settlement
 	forgotten  bool // the client has settled it
-	// state says that the outcome was carried out in the transaction. The Java SDK waits for a
+	// state is sent when the outcome was carried out in the transaction. The Java SDK waits for a
 	// state of the kind that it sent, and fails on a rejection without an error.
 	state wire.TransactionalState
 }
@@ -163,7 +164,7 @@ func (c *conn) dropExpired(now time.Time) {
 }
 
 // expireTransactions rolls back transactions that took too long, and returns when the next one is
-// due; zero means none. The client gets the error when it uses them.
+// due; zero means none. The client gets an error when it next uses such a transaction.
 func (c *conn) expireTransactions(now time.Time) (next time.Time) {
 	for _, t := range c.transactions {
 		switch {
@@ -186,7 +187,7 @@ func (c *conn) forgetTransaction(id string) {
 
 func (t *transaction) expired(now time.Time) bool { return !t.ends.IsZero() && !now.Before(t.ends) }
 
-// discharge ends a transaction. What was added to it before is checked first.
+// discharge ends a transaction, after the operations that were added to it before.
 func (k *coordinatorLink) discharge(req *wire.Discharge, answer func(wire.DeliveryState)) {
 	t, err := k.conn.transaction(req.TxnID)
 	if t == nil {
@@ -196,7 +197,7 @@ func (k *coordinatorLink) discharge(req *wire.Discharge, answer func(wire.Delive
 	k.conn.forgetTransaction(string(t.id))
 	t.discharged = true
 	for _, p := range t.provisional {
-		p.link.settling++ // its session stays until the end
+		p.link.settling++ // the delivery's session stays until the transaction ends
 	}
 	t.do(func(ctx context.Context) func() {
 		if err == nil {
@@ -209,7 +210,7 @@ func (k *coordinatorLink) discharge(req *wire.Discharge, answer func(wire.Delive
 		}
 		return func() {
 			t.end(err == nil && !req.Fail)
-			if err != nil && !req.Fail { // it may be rolled back, whatever its outcome
+			if err != nil && !req.Fail { // a rollback always succeeds for the client
 				answer(k.conn.rejected(k.link, err, core.Address{}))
 				return
 			}
@@ -230,8 +231,9 @@ func (t *transaction) rollBack() {
 	})
 }
 
-// end settles the deliveries of a transaction that is committed. After a rollback they stay with the client, unless it
-// has settled them: then they are abandoned, so that they are available at once and not when their locks end.
+// end settles the deliveries of a committed transaction. After a rollback they stay with the
+// client. Those that the client has settled are abandoned, so that they need not wait until their
+// locks end.
 func (t *transaction) end(committed bool) {
 	if t.over {
 		return
@@ -245,7 +247,7 @@ func (t *transaction) end(committed bool) {
 		switch {
 		case committed:
 			r.link.Session().Settle(p.id, p.state)
-			r.ask() // there is room for another
+			r.ask() // there is room for another delivery
 		case p.forgotten:
 			r.abandon(p.settlement)
 		}
@@ -270,7 +272,7 @@ var (
 	errNoOutcome = core.Refuse(core.InvalidArgument, "The transactional state has no outcome.")
 )
 
-// unknown says that there is no transaction of an id, as the service does.
+// unknown returns an error that says, as Azure does, that there is no transaction with this id.
 func unknown(id []byte) error {
 	return &wire.Error{
 		Condition:   wire.CondTransactionUnknownID,
@@ -278,7 +280,7 @@ func unknown(id []byte) error {
 	}
 }
 
-// transaction finds an open transaction. It is returned along with an error if its time is over.
+// transaction returns an open transaction. If its time is over, it returns an error as well.
 func (c *conn) transaction(id []byte) (*transaction, error) {
 	t := c.transactions[string(id)]
 	switch {
@@ -290,7 +292,7 @@ func (c *conn) transaction(id []byte) (*transaction, error) {
 	return t, nil
 }
 
-// do runs a job, a call of t.work, after the earlier ones, and then the function it returns in the owner.
+// do runs a job, a call of t.work, after earlier jobs, and then the returned function in the owner.
 func (t *transaction) do(job func(ctx context.Context) (then func())) {
 	t.jobs = append(t.jobs, job)
 	if !t.running {
@@ -347,7 +349,7 @@ func (c *conn) enlist(l *engine.Link, addr core.Address, id []byte, size int64, 
 		err := operation(ctx, t.work)
 		return func() {
 			if err == nil && t.over {
-				err = unknown(t.id) // it ended meanwhile, with its link
+				err = unknown(t.id) // the transaction has ended with its link meanwhile
 			}
 			if err != nil && t.failed == nil {
 				t.failed = err
@@ -385,8 +387,9 @@ func (s *senderLink) enlist(m engine.Message, state wire.TransactionalState) {
 	})
 }
 
-// enlist adds a settlement to a transaction. If before is not nil, the delivery has an outcome in another one, whose
-// end the settlement waits for. If the transaction refuses it, the delivery counts as abandoned by the client.
+// enlist adds a settlement to a transaction. If before is not nil, the delivery has an outcome in
+// another transaction, for whose end the settlement waits. If the transaction refuses the
+// settlement, the delivery counts as abandoned by the client.
 func (r *receiverLink) enlist(g given, state wire.TransactionalState, before *provisional) {
 	id, txn := r.conn.identity, bytes.Clone(state.TxnID)
 	p := &provisional{link: r, id: g.id, settlement: g.settlement, forgotten: g.settled, state: wire.TransactionalState{TxnID: txn, Outcome: g.item.state}}
@@ -402,7 +405,7 @@ func (r *receiverLink) enlist(g given, state wire.TransactionalState, before *pr
 		case refused || g.settled:
 			session.Settle(g.id, answer)
 			r.abandon(g.settlement)
-		default: // the transaction is unknown, or the store away: the client may try again
+		default: // the transaction is unknown or the store is away: the client may try again
 			session.Acknowledge(g.id, answer)
 		}
 		if err != nil {
@@ -411,7 +414,7 @@ func (r *receiverLink) enlist(g given, state wire.TransactionalState, before *pr
 		if p.in != nil {
 			r.settledOne()
 		}
-		r.ask() // there may be room for another
+		r.ask() // there may be room for another delivery
 	}
 	if g.err != nil {
 		r.conn.spoil(state, g.err)
@@ -470,8 +473,8 @@ func (p *provisional) disposedAgain(settled bool) {
 	r.link.Session().Acknowledge(p.id, r.conn.rejected(r.link, core.LockLost, r.addr))
 }
 
-// enlistable are the operations of a $management node that are part of the transaction which a request names. The others
-// are carried out at once: clients name the transaction in flight in every request.
+// enlistable are the operations of a $management node that join the transaction of their request.
+// Others are carried out at once: clients name the current transaction in every request.
 var enlistable = map[string]bool{
 	"com.microsoft:update-disposition":       true,
 	"com.microsoft:schedule-message":         true,
@@ -495,7 +498,7 @@ func (r *requestLink) enlist(req *request, state wire.TransactionalState, size i
 	})
 }
 
-// enlisting is the answer to an operation in a transaction.
+// enlisting returns the state that answers an operation in a transaction.
 func (c *conn) enlisting(l *engine.Link, txn []byte, outcome wire.DeliveryState, err error, addr core.Address) wire.DeliveryState {
 	if err != nil {
 		return c.rejected(l, err, addr)

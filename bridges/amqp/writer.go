@@ -8,11 +8,11 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/internal/link"
 )
 
-// output is what is being written.
+// output is the state of writing.
 type output struct {
 	writer  *writer
 	spare   []byte   // room for engine.Conn.Take
-	parts   [][]byte // the same
+	parts   [][]byte // the same for the parts
 	writing bool     // the writer has work
 	last    int      // how much of the next write leaves before the connection breaks; 0: it does not break
 }
@@ -45,7 +45,7 @@ func (w *writer) references() int {
 	return largeBody
 }
 
-// try writes as much of parts as can be written without waiting, and returns what is left.
+// try writes as many bytes of parts as it can without waiting, and returns the others.
 func (w *writer) try(parts [][]byte) (left [][]byte, err error) {
 	for w.direct != nil && len(parts) > 0 && err == nil {
 		offered, n := len(parts), 0
@@ -94,10 +94,10 @@ func (w *writer) write(parts [][]byte) error {
 	if w.direct == nil {
 		return nil
 	}
-	return w.nc.SetWriteDeadline(time.Time{}) // that would also end a direct write
+	return w.nc.SetWriteDeadline(time.Time{}) // a deadline would also end a direct write
 }
 
-// some writes some of parts, at most n bytes if the transport takes one part at a time.
+// some writes some bytes of parts, at most n if the transport takes only one part at a time.
 func (w *writer) some(parts [][]byte, n int) (int, error) {
 	if w.direct != nil {
 		return w.direct.Write(parts, true)

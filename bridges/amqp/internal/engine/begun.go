@@ -19,11 +19,11 @@ const (
 // begun is a transfer frame whose performative has arrived and whose payload has not, or only in part.
 type begun struct {
 	left int   // bytes of the payload that are to come
-	link *Link // whose message they belong to; nil: they are thrown away
+	link *Link // the link of the message that the bytes belong to; nil: they are discarded
 	last bool  // the frame ends that message
 }
 
-// begin takes the beginning of a frame, if that is worth it, and returns how many bytes it has taken.
+// begin takes the beginning of a large transfer frame, and returns how many bytes it has taken.
 func (c *Conn) begin(b []byte) int {
 	if c.state != stateOpened || len(b) < LeastBegun {
 		return 0
@@ -40,7 +40,7 @@ func (c *Conn) begin(b []byte) int {
 	return len(b)
 }
 
-// goOn takes the bytes that have arrived of the begun frame, and returns their number.
+// goOn takes those bytes of the begun frame that have arrived, and returns their number.
 func (c *Conn) goOn(b []byte) int {
 	n := min(len(b), c.begun.left)
 	if n > 0 {
@@ -68,7 +68,7 @@ func (c *Conn) Filled(n int, now time.Time) {
 	c.came(n)
 }
 
-// filling returns the message that waits for the rest of a frame, or nil if that is no longer awaited.
+// filling returns the message that waits for the rest of a frame, or nil if no message does.
 func (c *Conn) filling() *partial {
 	if l := c.begun.link; l != nil && l.state == linkOpen && l.partial.active {
 		return &l.partial
@@ -76,7 +76,7 @@ func (c *Conn) filling() *partial {
 	return nil
 }
 
-// came takes n bytes of the payload, which are in their final place already.
+// came counts n more bytes of the payload, which are already in their final place.
 func (c *Conn) came(n int) {
 	c.begun.left -= n
 	p, ended := c.filling(), c.begun

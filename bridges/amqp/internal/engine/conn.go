@@ -16,7 +16,7 @@ type connState uint8
 const (
 	stateHeader     connState = iota // the first protocol header is awaited
 	stateInit                        // a SASL init is awaited
-	stateAuth                        // the handler's word on it is awaited
+	stateAuth                        // the handler's Authenticated is awaited
 	stateAMQPHeader                  // the header after SASL is awaited
 	stateOpen                        // an open is awaited
 	stateOpened
@@ -36,17 +36,17 @@ type Conn struct {
 	opts    Options
 	handler Handler
 	state   connState
-	err     *wire.Error // why we closed, or the peer did
+	err     *wire.Error // the error with which we or the peer closed
 
 	dec wire.Decoder
 	output
 	scratch
 
 	peer      *wire.Open
-	frameMax  uint32 // of frames we send
+	frameMax  uint32 // limit of the frames that we send
 	heartbeat time.Duration
-	heard     time.Time // when bytes last came
-	spoken    time.Time // when bytes were last taken
+	heard     time.Time // when bytes of the peer last arrived
+	spoken    time.Time // when bytes for the peer were last taken
 
 	sessions map[uint16]*Session
 	ended    map[uint16]struct{} // channels whose session has ended and on which no other has begun
@@ -63,11 +63,11 @@ type output struct {
 	out      []byte
 	refs     []reference // between the bytes of out
 	referred int         // bytes of refs
-	dirty    []*Session  // with something to say at the next Flush
-	resting  []*Session  // with a delivery that was cut off
+	dirty    []*Session  // sessions with something to send at the next Flush
+	resting  []*Session  // sessions with a delivery that was cut off
 }
 
-// scratch holds outgoing performatives, so that none is allocated.
+// scratch holds outgoing performatives, so that they need no allocation.
 type scratch struct {
 	transfer wire.Transfer
 	tag      Tag // of transfer
@@ -75,7 +75,7 @@ type scratch struct {
 	flow     wire.Flow
 }
 
-// incomplete is what has arrived of the peer's incomplete deliveries.
+// incomplete is the state of the peer's deliveries that have not arrived completely.
 type incomplete struct {
 	partials int   // how many there are
 	reserved int64 // bytes that the handler has granted for them
@@ -99,7 +99,7 @@ type Bounds struct {
 	Links    int
 }
 
-// Bound changes the bounds. At first they are those of the options.
+// Bound changes the bounds, which are at first those of the options.
 func (c *Conn) Bound(b Bounds) { c.bounds = b }
 
 // Receive processes bytes of the peer and returns how many of them it has used. The bytes must
@@ -314,7 +314,7 @@ func (c *Conn) Close(err *wire.Error) {
 	c.emit(0, &wire.Close{Error: err})
 }
 
-// fail closes the connection because of err, an *wire.Error or a fault of our own.
+// fail closes the connection because of err: an *wire.Error, or else an error of our own.
 func (c *Conn) fail(err error) {
 	if c.state >= stateClosing {
 		return
@@ -450,7 +450,7 @@ func (c *Conn) Attachments() int { return c.links }
 // Unsettled returns how many deliveries that were sent are not settled.
 func (c *Conn) Unsettled() int { return c.unsettled }
 
-// reference holds bytes to send after the first at bytes of Conn.out.
+// reference holds bytes that are to be sent after the first at bytes of Conn.out.
 type reference struct {
 	at    int
 	bytes []byte

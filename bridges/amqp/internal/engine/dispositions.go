@@ -47,7 +47,7 @@ func (s *Session) Acknowledge(id uint32, state wire.DeliveryState) {
 	}
 }
 
-// say adds to the run, or sends it and begins another.
+// say adds a disposition to the run, or sends the run and begins another.
 func (s *Session) say(role wire.Role, id uint32, settled bool, state wire.DeliveryState) {
 	if s.ended || s.conn.state != stateOpened {
 		return
@@ -99,7 +99,7 @@ func (s *Session) sayDispositions() {
 // length; the number of unsettled deliveries bounds the work.
 func (s *Session) disposition(d *wire.Disposition) {
 	if d.Role == wire.RoleSender {
-		return // about messages that we have settled already
+		return // the messages are settled on our side already
 	}
 	last := d.Last.Or(d.First)
 	if int32(last-d.First) < 0 {
@@ -137,7 +137,7 @@ func (s *Session) owes(first, last uint32) bool {
 	}
 }
 
-// disposeSparse carries out a disposition of a range that is longer than what is unsettled.
+// disposeSparse carries out a disposition of a range with more numbers than unsettled deliveries.
 func (s *Session) disposeSparse(d *wire.Disposition, last uint32) {
 	var ids []uint32
 	for id := range s.unsettled {

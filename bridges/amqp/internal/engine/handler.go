@@ -79,7 +79,7 @@ type Message struct {
 	Settled bool
 	State   wire.DeliveryState // nil unless the transfer belongs to a transaction
 	Payload []byte
-	Cost    int64 // bytes of memory besides Payload; the handler's
+	Cost    int64 // bytes of memory besides Payload; set by the handler
 }
 
 // Tag is the delivery-tag of a delivery that the engine sends.
@@ -107,10 +107,10 @@ type Options struct {
 	MaxHandles     int            // links of one session
 	MaxLinks       int            // links of the connection
 	IncomingWindow uint32         // transfer frames the peer may send on a session before we say more
-	IdleTimeout    time.Duration  // announced to the peer; it is given up on after twice that
-	// Begins, if not nil, is asked whether a session may begin; the error, which closes the connection, says why not.
+	IdleTimeout    time.Duration  // announced; a silent peer is given up after twice that
+	// Begins, if not nil, returns why a session may not begin, which closes the connection, or nil.
 	Begins      func() *wire.Error
-	Leeway      time.Duration // how much before its time Tick sends a heartbeat, so that many go out together
+	Leeway      time.Duration // how much earlier Tick sends a heartbeat, so that many go out together
 	Limits      value.Limits  // of values in performatives
-	ByReference int           // size in bytes from which Take does not copy a body; 0: it copies all
+	ByReference int           // bytes from which Take does not copy a body; 0: it copies all
 }

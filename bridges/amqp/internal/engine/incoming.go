@@ -16,8 +16,8 @@ import (
 type partial struct {
 	active  bool
 	discard bool        // refused: only its size counts
-	why     *wire.Error // it is refused; nil: it is too large
-	head    []byte      // its beginning, once it is refused
+	why     *wire.Error // the reason for refusing it; nil: it is too large
+	head    []byte      // the beginning of a refused message
 	size    int64
 	granted int64 // bytes that the handler has granted
 	pace    fair.Pace
@@ -34,8 +34,8 @@ const (
 	farTooLargeBytes  = 1 << 20
 )
 
-// maxLeap is the factor by which the memory of a message that turns out larger than it seemed may
-// grow at once. From 64 KiB the steps are 1, 18 and 100 MiB, which leaves little garbage.
+// maxLeap is the largest factor by which the memory of a message grows at once, if the message is
+// larger than it seemed. From 64 KiB the steps are 1, 18 and 100 MiB, which leaves little garbage.
 const maxLeap = 17
 
 // receive takes a transfer frame, AMQP 1.0 §2.6.12; left is the number of its payload's bytes still to come.
@@ -70,8 +70,9 @@ func (s *Session) receive(t *wire.Transfer, payload []byte, left int) {
 	}
 }
 
-// admits asks the handler for the memory of a message that begins, and reports whether the frame can be taken now. All
-// that the message is known to need is reserved at once: a message that has begun need not wait again.
+// admits asks the handler for the memory of a message that begins, and reports whether the frame
+// can be taken now. It reserves all memory known to be needed: then the message need not wait
+// again.
 func (s *Session) admits(t *wire.Transfer, payload []byte, left int) bool {
 	l := s.links[t.Handle]
 	if l == nil || l.state != linkOpen || l.attach.Role == wire.RoleReceiver || l.partial.active || t.Aborted {
@@ -81,7 +82,7 @@ func (s *Session) admits(t *wire.Transfer, payload []byte, left int) bool {
 	if t.More {
 		l.granted = max(l.granted, min(int64(wire.MessageSize(payload)), l.most()))
 	} else if l.maxSize > 0 && uint64(l.granted) > l.maxSize {
-		return true // it will be thrown away
+		return true // the message is too large, and will be discarded
 	}
 	switch s.conn.handler.Reserve(l, l.granted, s.conn.reserved > 0) {
 	case Granted:
@@ -93,7 +94,7 @@ func (s *Session) admits(t *wire.Transfer, payload []byte, left int) bool {
 	return true
 }
 
-// most is the number of bytes a message on the link may have.
+// most returns the number of bytes that a message on the link may have.
 func (l *Link) most() int64 {
 	if l.maxSize == 0 || l.maxSize > math.MaxInt64 {
 		return math.MaxInt64
@@ -101,8 +102,8 @@ func (l *Link) most() int64 {
 	return int64(l.maxSize)
 }
 
-// start begins a message with its first frame, and reports whether the link survived it. more says that not all of the
-// message has arrived.
+// start begins a message with its first frame, and reports whether the link is still attached. more
+// says that not all of the message has arrived.
 func (l *Link) start(t *wire.Transfer, more bool) bool {
 	switch {
 	case !t.DeliveryID.Set || t.DeliveryTag == nil:
@@ -135,13 +136,13 @@ func (l *Link) start(t *wire.Transfer, more bool) bool {
 	return true
 }
 
-// reserve notes that the message in flight has been granted n bytes.
+// reserve records that the handler has granted n bytes for the message in flight.
 func (l *Link) reserve(n int64) {
 	l.session.conn.reserved += n - l.partial.granted
 	l.partial.granted = n
 }
 
-// missed tells the handler that something of a transaction is not handed over.
+// missed tells the handler that it will not get a message or an outcome of a transaction.
 func (c *Conn) missed(state wire.DeliveryState) {
 	if state, ok := state.(wire.TransactionalState); ok {
 		c.handler.Missed(state)
@@ -164,7 +165,7 @@ func (l *Link) more(t *wire.Transfer, payload []byte, left int) {
 		l.fail(fault(wire.CondInvalidField, "The peer began a delivery before it had completed the previous one."))
 		return
 	}
-	if t.Aborted { // §2.7.5: as if settled; nothing is said
+	if t.Aborted { // §2.7.5: an aborted delivery counts as settled; nothing is sent
 		l.dropPartial()
 		l.Replenish(1)
 		return
@@ -173,7 +174,7 @@ func (l *Link) more(t *wire.Transfer, payload []byte, left int) {
 	if t.State != nil {
 		p.State = t.State
 		if state, ok := t.State.(wire.TransactionalState); ok && (t.More || left > 0) {
-			state.TxnID = bytes.Clone(state.TxnID) // which is in the read buffer
+			state.TxnID = bytes.Clone(state.TxnID) // the id is in the read buffer
 			p.State = state
 		}
 	}
@@ -208,7 +209,7 @@ func (l *Link) more(t *wire.Transfer, payload []byte, left int) {
 	}
 }
 
-// complete hands over the message in flight, which has arrived whole, or rejects it.
+// complete passes the complete message in flight to the handler, or rejects it.
 func (l *Link) complete() {
 	if l.partial.discard {
 		l.reject()
@@ -222,9 +223,9 @@ func (l *Link) complete() {
 	l.session.conn.handler.Received(l, m)
 }
 
-// extend asks for more memory for a message that turns out larger than it seemed: for enough to
-// need few steps, or else for twice as much as it has. It cannot wait: the connection would not be
-// read, and other messages may need the memory.
+// extend asks for more memory for a message that is larger than it seemed: for so much that few
+// steps follow, or else for twice as much as the message has. The message cannot wait for memory:
+// the connection would not be read, and other messages may need the memory.
 func (l *Link) extend() {
 	p, c := &l.partial, l.session.conn
 	var wanted int64
@@ -238,8 +239,8 @@ func (l *Link) extend() {
 	l.refuse(c.handler.Crowded(l, wanted))
 }
 
-// append adds the part of a frame's payload that has arrived, and makes room for the rest: once, for all bytes
-// that the message has been granted. Bytes that a peer announces but does not send then cost only address space.
+// append adds the part of a payload that has arrived. If it must grow, it makes room for all bytes
+// granted to the message: announced bytes that do not arrive cost only address space.
 func (p *partial) append(payload []byte, left int) {
 	if need := len(p.Payload) + len(payload) + left; need > cap(p.Payload) {
 		p.Payload = append(uncleared(max(need, int(p.granted))), p.Payload...)
@@ -293,7 +294,7 @@ func (l *Link) dropPartial() {
 	l.partial = partial{}
 }
 
-// overdue closes links whose messages have begun and do not continue, and returns when the next is due.
+// overdue closes links on which the rest of a message is late, and returns when the next will be.
 func (c *Conn) overdue(now time.Time) (next time.Time) {
 	if c.partials == 0 {
 		return time.Time{}

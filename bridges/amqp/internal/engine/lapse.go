@@ -17,10 +17,10 @@ type span struct {
 // maxSpans bounds the ranges that a session remembers. Beyond it the oldest are treated as if the peer had settled them.
 const maxSpans = 4096
 
-// Lapse removes the unsettled deliveries that have no outcome yet and that the peer may no longer
-// settle. Their time, as extended returns it, has ended at the time now. Lapse returns the number
-// of removed deliveries, and when the next one lapses; zero means never. If the peer later gives a
-// removed delivery an outcome, Handler.Lapsed answers.
+// Lapse removes the unsettled deliveries that have no outcome yet and whose time, which extended
+// returns, has ended at the time now: the peer may no longer settle them. Lapse returns their
+// number, and when the next delivery lapses; zero means never. If the peer later gives a removed
+// delivery an outcome, Handler.Lapsed answers.
 func (c *Conn) Lapse(now time.Time, extended func(tag Tag, until time.Time) time.Time) (n int, next time.Time) {
 	for _, s := range c.sessions {
 		var ids []uint32
@@ -47,7 +47,7 @@ func (c *Conn) Lapse(now time.Time, extended func(tag Tag, until time.Time) time
 // serial compares two serial numbers, AMQP 1.0 §2.8.10.
 func serial(a, b uint32) int { return int(int32(a - b)) }
 
-// lapse forgets delivery id except for its number.
+// lapse forgets a delivery, but remembers its id.
 func (s *Session) lapse(id uint32) {
 	l := s.unsettled[id].link
 	delete(s.unsettled, id)

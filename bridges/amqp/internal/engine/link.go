@@ -12,7 +12,7 @@ import (
 type linkState uint8
 
 const (
-	linkAsked    linkState = iota // the handler's word is awaited
+	linkAsked    linkState = iota // the handler's Accept or Refuse is awaited
 	linkOpen                      // attached on both sides
 	linkDetached                  // our detach is sent; only the peer's counts
 	linkGone
@@ -21,7 +21,7 @@ const (
 // Link is one link. Its role is that of the peer: on a link with wire.RoleSender the peer sends.
 type Link struct {
 	Data   any // the handler's
-	Number int // the link's in its connection, from 1 on; not changed
+	Number int // the number of the link in its connection, from 1 on; not changed
 
 	session *Session
 	attach  *wire.Attach // the peer's
@@ -32,28 +32,28 @@ type Link struct {
 	dirty   bool // in session.dirtyLinks
 
 	deliveryCount uint32
-	credit        uint32 // that the sending side has left
+	credit        uint32 // credit that the sending side has left
 
 	// Where the peer sends:
 	maxSize   uint64 // bytes
-	allowance uint32 // messages that are owed a Replenish, and credit, together
+	allowance uint32 // maximum of credit and owed together
 	owed      uint32 // messages that are owed a Replenish
 	partial   partial
 	granted   int64 // bytes that the handler has reserved for the message that begins
-	denied    bool  // it has refused them
+	denied    bool  // the handler has refused these bytes
 
 	// Where we send:
 	draining bool
 	pending  int // deliveries in session.unsettled
 }
 
-// answer says what becomes of our answer to the peer's detach.
+// answer is the state of our answer to the peer's detach.
 type answer uint8
 
 const (
-	answered answer = iota // or the peer has not detached
+	answered answer = iota // it is sent, or the peer has not detached
 	answerDue
-	answerHeld // until the handler calls Answer
+	answerHeld // held back until the handler calls Answer
 )
 
 // Attach returns the peer's attach. It must not be changed.
@@ -90,12 +90,12 @@ func (s *Session) attach(a *wire.Attach) {
 	case a.Handle > s.peerHandleMax:
 		s.End(fault(wire.CondNotAllowed, fmt.Sprintf("handle %d exceeds the handle-max of the peer's own begin", a.Handle)))
 		return
-	case c.links >= 2*c.bounds.Links: // refusals that the peer ignores
+	case c.links >= 2*c.bounds.Links: // the peer does not detach refused links
 		c.fail(fault(wire.CondResourceLimitExceeded, fmt.Sprintf("the peer attached more than %d links", c.bounds.Links)))
 		return
 	}
 	for _, l := range s.held {
-		if l.handle == a.Handle { // the peer continues without the answer: after this frame it would refer to the new link
+		if l.handle == a.Handle { // the peer continues without the answer, which after this frame would refer to the new link
 			l.Answer()
 			break
 		}
@@ -131,7 +131,7 @@ func (s *Session) named(name string, role wire.Role) bool {
 type Terms struct {
 	MaxMessageSize uint64    // bytes
 	Properties     value.Map // must not be nil: clients read it
-	Credit         uint32    // messages the peer may send before they are replenished
+	Credit         uint32    // messages that the peer may send before the first Replenish
 
 	Filter           value.Map      // of the source
 	DistributionMode value.Symbol   // of the source
@@ -164,15 +164,15 @@ func (l *Link) Accept(t Terms) bool {
 // keptName is the number of bytes of a refused link's name that are kept.
 const keptName = 64
 
-// Refuse answers the attach with err, AMQP 1.0 §2.6.3: an attach without the terminus that would be ours, then a
-// closing detach.
+// Refuse answers the attach with err, AMQP 1.0 §2.6.3: with an attach that lacks our terminus, and
+// then with a closing detach.
 func (l *Link) Refuse(err *wire.Error) {
 	if l.state != linkAsked {
 		return
 	}
 	l.sayRefused()
 	l.state, l.refused = linkDetached, true
-	// The peer may never detach in turn: keep little.
+	// The peer may never answer with a detach: keep little.
 	l.attach = &wire.Attach{Name: strings.Clone(l.attach.Name[:min(len(l.attach.Name), keptName)]), Role: l.attach.Role}
 	l.session.conn.emit(l.session.channel, &wire.Detach{Handle: l.handle, Closed: true, Error: err})
 }
@@ -205,7 +205,7 @@ func (l *Link) source() *wire.Source {
 	return s
 }
 
-// target does the same for the target.
+// target returns the target in the answer to the peer's attach, under the same rule.
 func (l *Link) target() *wire.Target {
 	if l.attach.Target == nil {
 		return nil
@@ -213,8 +213,8 @@ func (l *Link) target() *wire.Target {
 	return &wire.Target{Address: l.attach.Target.Address}
 }
 
-// reply makes the attach that answers the peer's, except for the termini. Clients compare the settle modes with what they
-// asked for.
+// reply returns the answer to the peer's attach, without the termini. Clients compare its settle
+// modes with those that they requested.
 func (l *Link) reply() *wire.Attach {
 	a := &wire.Attach{
 		Name: l.attach.Name, Handle: l.handle, Role: !l.attach.Role,
@@ -292,7 +292,7 @@ func (l *Link) Answer() {
 	}
 }
 
-// forget counts one delivery on the link as settled.
+// forget counts one delivery on the link less as unsettled.
 func (l *Link) forget() {
 	l.pending--
 	l.session.conn.unsettled--

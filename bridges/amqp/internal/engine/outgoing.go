@@ -22,7 +22,7 @@ type Payload struct {
 func (p *Payload) size() int { return len(p.Copied) + len(p.Body) + len(p.Tail) }
 
 // rest is the part of a delivery that was cut off because the peer's session window was full, or
-// because it would have been too much at once.
+// because too many bytes were waiting for Take.
 type rest struct {
 	link    *Link
 	payload Payload
@@ -74,7 +74,7 @@ func (c *Conn) sayRests() {
 		return
 	}
 	resting := c.resting
-	c.resting = nil // a failure closes the connection, which flushes
+	c.resting = nil // if sayTransfer fails, it closes the connection, and that calls Flush
 	for _, s := range resting {
 		if s.rest.link == nil {
 			continue
@@ -98,8 +98,8 @@ func (c *Conn) Unsent() int {
 	return n
 }
 
-// sayTransfer appends a frame, and more until payload or the peer's window is used up, or enough
-// waits for Take. It leaves the unsent rest in payload.
+// sayTransfer appends frames until payload or the peer's window is used up, or enough bytes wait
+// for Take. It leaves the unsent rest in payload.
 func (s *Session) sayTransfer(t *wire.Transfer, payload *Payload) {
 	c := s.conn
 	copied := payload.size()
@@ -132,7 +132,7 @@ func (s *Session) sayTransfer(t *wire.Transfer, payload *Payload) {
 // frameOverhead is the approximate number of bytes in a frame besides its payload.
 const frameOverhead = 64
 
-// say queues the first n bytes of part, or all of it, for Take, cuts them off, and returns how many of n remain.
+// say moves the first n bytes of part, or all if fewer, to the output, and returns how many lack.
 func (c *Conn) say(part *[]byte, n int, refer bool) int {
 	k := min(n, len(*part))
 	if b := (*part)[:k]; refer && k > 0 {
@@ -156,7 +156,7 @@ func (l *Link) Drained() {
 	l.session.sayFlow(l, true)
 }
 
-// flowed takes the link's part of a flow, §2.6.7.
+// flowed carries out what a flow says about the link, §2.6.7.
 func (l *Link) flowed(f *wire.Flow) {
 	if l.state > linkOpen {
 		return
@@ -178,7 +178,7 @@ func (l *Link) flowed(f *wire.Flow) {
 	}
 	l.draining = f.Drain
 	if l.state == linkAsked {
-		return // Accept finds the credit
+		return // Accept will use the new credit
 	}
 	if f.Echo && !f.Drain { // a drain is answered by Drained
 		l.session.sayFlow(l, false)

@@ -21,27 +21,27 @@ type Session struct {
 	dirty   bool // in conn.dirty
 
 	nextIncoming uint32 // number of the next transfer frame of the peer
-	window       uint32 // how many more the peer may send
+	window       uint32 // how many more frames the peer may send
 
 	nextOutgoing  uint32 // number of our next transfer frame; the first was 0
 	nextDelivery  uint32
-	remoteWindow  uint32 // how many frames the peer takes
+	remoteWindow  uint32 // how many more frames the peer accepts
 	peerHandleMax uint32
 	unsettled     map[uint32]sent // by delivery-id
-	lapsed        []span          // forgotten by Conn.Lapse, and without an outcome
+	lapsed        []span          // deliveries without an outcome that Conn.Lapse has removed
 	rest          rest            // of a delivery that the peer's window cut off
 	run           run             // dispositions to say at the next flush
 	links         map[uint32]*Link
-	dirtyLinks    []*Link // whose credit may be due
-	held          []*Link // that the peer has detached, and the handler answers
+	dirtyLinks    []*Link // links that may be due new credit
+	held          []*Link // links that the peer has detached, and whose detach the handler answers
 }
 
 // sent is a delivery that is not settled.
 type sent struct {
 	link     *Link
 	tag      Tag
-	until    int64 // Unix time in ms until the peer may settle it, 0 for ever
-	disposed bool  // the peer gave an outcome, and the handler owes the answer
+	until    int64 // Unix time in ms until which the peer may settle it; 0: for ever
+	disposed bool  // the peer gave an outcome, which the handler has not answered
 }
 
 // beginSession starts a session, AMQP 1.0 §2.5.1.
@@ -168,7 +168,7 @@ func (s *Session) flush() {
 	}
 }
 
-// sayFlow tells the state of the session and, if l is not nil, of the link.
+// sayFlow sends the state of the session and, if l is not nil, of link l.
 func (s *Session) sayFlow(l *Link, drain bool) {
 	s.window = s.conn.opts.IncomingWindow
 	f := &s.conn.flow
@@ -202,7 +202,7 @@ func (s *Session) flowed(f *wire.Flow) {
 }
 
 // left returns what is left of a window or credit that the peer granted before it knew of the last
-// used frames or deliveries. A peer that names deliveries that were never sent is granted nothing.
+// used frames or deliveries, and 0 if the peer counts deliveries that were never sent.
 func left(granted, used uint32) uint32 {
 	if used > granted {
 		return 0

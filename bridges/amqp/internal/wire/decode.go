@@ -112,7 +112,7 @@ func (d *Decoder) decodeDisposition(f *fields) *Disposition {
 	return p
 }
 
-// decodeRare decodes the performatives that are rare, and returns nil if the descriptor is not one of theirs.
+// decodeRare decodes the rare performatives, and returns nil for the descriptor of any other.
 func decodeRare(f *fields) Performative {
 	switch f.of {
 	case DescOpen:

@@ -11,7 +11,7 @@ import (
 type fields struct {
 	of  Descriptor
 	b   []byte // the encoded fields still to read
-	n   int    // how many they are; further ones are null
+	n   int    // how many fields follow; any further field is null
 	lim value.Limits
 	err error
 }
@@ -46,7 +46,7 @@ func (f *fields) fail(name string, err error) {
 	}
 }
 
-// invalid records that the value of field name is not one it may have.
+// invalid records that the field name must not have its value.
 func (f *fields) invalid(name, format string, args ...any) {
 	if f.err == nil {
 		e := refuse(CondInvalidField, format, args...)
@@ -183,7 +183,7 @@ func (f *fields) symbols(name string) []value.Symbol {
 		return []value.Symbol{v}
 	case value.Array:
 		return f.symbolsOf(name, v.Values)
-	case value.List: // not legal, but clear
+	case value.List: // not allowed, but unambiguous
 		return f.symbolsOf(name, v)
 	default:
 		f.invalid(name, "is not an array of symbols")
@@ -223,15 +223,15 @@ func (f *fields) described(name string) (inner fields, ok bool) {
 	return inner, true
 }
 
-// close ends the reading of a described field, and keeps its error.
+// close ends the reading of a described field, and keeps the first error of inner.
 func (f *fields) close(inner *fields) {
 	if err := inner.done(); err != nil && f.err == nil {
 		f.err = err
 	}
 }
 
-// readDescriptor reads the descriptor of a described value and returns the bytes of the value. A descriptor that no
-// version of the protocol has is 0, as is one that is neither a ulong nor a symbol.
+// readDescriptor reads the descriptor of a described value and returns the bytes of the value. It
+// returns 0 as the descriptor if it is unknown, or neither a ulong nor a symbol.
 func readDescriptor(b []byte) (d Descriptor, rest []byte, err error) {
 	if value.KindOf(b) != value.KindDescribed {
 		return 0, nil, fmt.Errorf("got %s, want a described value", value.KindOf(b))

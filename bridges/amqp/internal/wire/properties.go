@@ -79,7 +79,7 @@ type texts struct {
 	empty uint16 // bit n: field n is the empty string
 }
 
-// last returns the copy of the data of the field just read, which has n bytes.
+// last returns the copy of the last n bytes that were read.
 func (t *texts) last(n int) string {
 	at := t.end - len(t.b)
 	return t.copy[at-n : at]
@@ -158,7 +158,7 @@ func AppendProperties(dst []byte, p *MessageProperties) []byte {
 	return l.close()
 }
 
-// id appends a message id. One whose Raw does not fit its Kind is absent.
+// id appends a message id, or null if id.Raw does not fit id.Kind.
 func (l *list) id(id ID) {
 	switch {
 	case id.Kind == value.KindString:

@@ -22,12 +22,12 @@ func cutSection(b []byte, lim value.Limits) (s section, rest []byte, err error) 
 	return section{desc: desc, raw: b[:n:n], enc: enc[:m:m]}, rest, nil
 }
 
-// is reports whether s is a section of a message, §3.2, and whether of its body.
+// is reports whether s is a section of a message, §3.2, and whether it is one of a body.
 func (s section) is() (known, body bool) {
 	return s.desc >= DescHeader && s.desc <= DescFooter, s.desc >= DescData && s.desc <= DescValue
 }
 
-// kind is the type that the value of the section must have, KindInvalid if it may be any.
+// kind returns the type that the section's value must have, or KindInvalid if any type is allowed.
 func (s section) kind() value.Kind {
 	switch s.desc {
 	case DescHeader, DescProperties, DescSequence:
@@ -51,7 +51,7 @@ func SplitMessage(payload []byte, lim value.Limits) (Sections, error) {
 		lim.Elements = max(value.DefaultLimits.Elements, len(payload))
 	}
 	var out Sections
-	var body section // the first one
+	var body section // the first section of the body
 	var seen uint16  // bit n: the section with the nth descriptor
 	end := 0         // of the body
 	for b := payload; len(b) > 0; {
@@ -124,7 +124,7 @@ func MessageSize(b []byte) int {
 	return max(size, len(b))
 }
 
-// checkKind tells whether the value of s is of the type that it must have.
+// checkKind returns an error if the value of s does not have the type that it must have.
 func (s section) checkKind(ofBody bool) error {
 	want, got := s.kind(), value.KindOf(s.enc)
 	if want == value.KindInvalid || got == want || got == value.KindNull && !ofBody {
@@ -153,7 +153,7 @@ func (out *Sections) set(s section) {
 	}
 }
 
-// setBody sets the body to its first section.
+// setBody sets the body to s, its first section.
 func (out *Sections) setBody(s section) {
 	switch s.desc {
 	case DescData:
