@@ -10,8 +10,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// hopeless maps the conditions with which a remote says that it will never accept a message to the
-// codes that stand for them here.
+// hopeless maps the conditions by which a remote says that it will never accept a message to the
+// codes that mean this here.
 var hopeless = map[goamqp.ErrCond]core.Code{
 	goamqp.ErrCondDecodeError:              core.InvalidArgument,
 	goamqp.ErrCondInvalidField:             core.InvalidArgument,
@@ -29,8 +29,8 @@ var hopeless = map[goamqp.ErrCond]core.Code{
 	"com.microsoft:missing-property-error": core.InvalidArgument,
 }
 
-// answer is what a message's outcome at the remote means. A rejection without a reason, or with one
-// that is not known, may be temporary: some brokers reject what a full queue cannot take.
+// answer returns what a message's outcome at the remote means. A rejection with an unknown reason,
+// or with none, may be temporary: some brokers reject messages when a queue is full.
 func (r *Remote) answer(state goamqp.DeliveryState) error {
 	switch s := state.(type) {
 	case *goamqp.StateAccepted:
@@ -61,12 +61,12 @@ func isHopeless(err error) bool {
 	}
 }
 
-// tooLarge refuses a message that exceeds what the remote says it takes.
+// tooLarge returns the refusal of a message that exceeds the remote's limit.
 func (r *Remote) tooLarge(size int, limit uint64) error {
 	return core.Refuse(core.TooLarge, "The message would be sent as %d bytes, and the remote '%s' accepts at most %d.", size, r.o.Name, limit)
 }
 
-// unanswered is why no answer came.
+// unanswered returns the reason why no answer arrived.
 func unanswered(ctx context.Context, err error) error {
 	if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
 		return fmt.Errorf("no answer in time: %w", ctx.Err())
@@ -74,9 +74,9 @@ func unanswered(ctx context.Context, err error) error {
 	return err
 }
 
-// blame returns what the end of a link, session or connection means for the only message that was
-// in flight: some brokers end them for a message that they will never accept. It returns nil if
-// something else may have been the reason.
+// blame returns what the end of a link, session or connection means for the only message in flight:
+// some brokers end these for a message that they will never accept. It returns nil if something
+// else may have been the reason.
 func (r *Remote) blame(err error) error {
 	var why *goamqp.Error
 	if e, ok := errors.AsType[*goamqp.LinkError](err); ok {

@@ -73,7 +73,7 @@ func (c *Client) Peek(ctx context.Context, entity string, state *core.State, fro
 // Pages yields all messages that Peek returns, beginning at a sequence number.
 func (c *Client) Pages(ctx context.Context, entity string, state *core.State, from int64) iter.Seq2[[]amqp.Arrival, error] {
 	return func(yield func([]amqp.Arrival, error) bool) {
-		for from >= 0 { // after the last partition it is negative
+		for from >= 0 { // after the last partition, from is negative
 			page, err := c.Peek(ctx, entity, state, from, core.MaxPeek)
 			if err == nil && len(page) == 0 || !yield(page, err) || err != nil {
 				return

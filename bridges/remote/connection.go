@@ -32,7 +32,7 @@ type connection struct {
 	splice  *amqp.Splice
 	conn    *goamqp.Conn
 	session *goamqp.Session
-	tag     atomic.Uint64 // of the last delivery
+	tag     atomic.Uint64 // number of the last delivery's tag
 
 	policy, key string // what signs its tokens
 
@@ -68,7 +68,7 @@ func (r *Remote) connect(ctx context.Context) (*connection, error) {
 	if r.o.User != "" {
 		login = goamqp.SASLTypePlain(r.o.User, r.o.Password)
 	}
-	var memory *fair.Share // a client of the command line has none
+	var memory *fair.Share // nil for a client of the command line
 	if r.here.Memory != nil {
 		memory = r.here.Memory.Share(nil)
 		memory.Join(r.who())
@@ -79,7 +79,7 @@ func (r *Remote) connect(ctx context.Context) (*connection, error) {
 	})
 	if err != nil {
 		_ = plain.Close()
-		_ = splice.Close() // it gives back its memory
+		_ = splice.Close() // the splice gives back its memory
 		return nil, err
 	}
 	session, err := conn.NewSession(ctx, nil)
@@ -102,17 +102,17 @@ func (r *Remote) connect(ctx context.Context) (*connection, error) {
 func (l *connection) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), farewell)
 	defer cancel()
-	_ = l.session.Close(ctx) // it may be broken
+	_ = l.session.Close(ctx) // an error changes nothing: the session may be broken
 	_ = l.conn.Close()
 }
 
 // senderLink is the link to an entity.
 type senderLink struct {
-	mu   sync.Mutex // held while it is attached
+	mu   sync.Mutex // held while the link is attached
 	link *goamqp.Sender
 }
 
-// sender is the link to an entity, attached if need be.
+// sender returns the link to an entity, which it attaches if necessary.
 func (l *connection) sender(ctx context.Context, entity string) (*goamqp.Sender, error) {
 	l.mu.Lock()
 	o := l.senderLinks[entity]
@@ -154,18 +154,18 @@ func (l *connection) drop(entity string, s *goamqp.Sender) {
 	o.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), farewell)
 	defer cancel()
-	_ = s.Close(ctx) // it may be closed
+	_ = s.Close(ctx) // the link may be closed already
 }
 
 // suspect closes the connection if err says that its session, which all links share, has ended, or
 // that an answer is so late that the peer may be gone.
 func (l *connection) suspect(err error) {
 	if _, ok := errors.AsType[*goamqp.SessionError](err); ok || errors.Is(err, context.DeadlineExceeded) {
-		_ = l.conn.Close() // serve records it
+		_ = l.conn.Close() // serve records the error
 	}
 }
 
-// receiver opens a link from an entity within a limited time. Credit is issued by hand.
+// receiver opens a link from an entity within a limited time. The caller issues the credit.
 func (l *connection) receiver(ctx context.Context, entity string, within time.Duration, o *goamqp.ReceiverOptions) (*goamqp.Receiver, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()

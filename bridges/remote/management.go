@@ -19,8 +19,8 @@ type management struct {
 	nodes map[string]*node // by entity
 }
 
-// ask asks the node of an entity for an operation and returns the answer, which is empty if there
-// is nothing. The error is a *goamqp.Error if the remote refuses.
+// ask asks the node of an entity for an operation and returns the answer, which is empty if the
+// remote found nothing. The error is a *goamqp.Error if the remote refuses.
 func (m *management) ask(ctx context.Context, entity, operation string, arguments map[string]any) (value.Map, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -38,7 +38,7 @@ func (m *management) ask(ctx context.Context, entity, operation string, argument
 	return answer, err
 }
 
-// node is the node of an entity, attached if need be.
+// node returns the node of an entity, which it attaches if necessary.
 func (m *management) node(ctx context.Context, entity string) (*node, error) {
 	if n := m.nodes[entity]; n != nil {
 		return n, nil
@@ -80,7 +80,7 @@ func (n *node) ask(ctx context.Context, operation string, arguments map[string]a
 	return fields, nil
 }
 
-// textOf is a string or symbol of an answer.
+// textOf returns a string or symbol of an answer as a string.
 func textOf(v any) string {
 	switch v := v.(type) {
 	case string:

@@ -15,7 +15,7 @@ type node struct {
 	reply    string // the address of answers
 }
 
-// node attaches the links of a node, with credit for as many answers in flight.
+// node attaches the links of a node, with credit for that many answers.
 func (l *connection) node(ctx context.Context, address, reply string, credit int32) (*node, error) {
 	n := &node{reply: reply}
 	var err error
@@ -46,6 +46,6 @@ func (n *node) request(ctx context.Context, id string, properties map[string]any
 func (n *node) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), farewell)
 	defer cancel()
-	_ = n.requests.Close(ctx) // they may be broken
+	_ = n.requests.Close(ctx) // the links may be broken
 	_ = n.answers.Close(ctx)
 }

@@ -17,38 +17,38 @@ import (
 )
 
 const (
-	// pullBatch is the number of messages that are stored at a time.
+	// pullBatch is the number of messages that are stored together.
 	pullBatch = 200
-	// keyLife is how long the key of a message is kept after the message was accepted at the remote. It
-	// is longer than a lock lasts there, in case the remote has not received the acceptance.
+	// keyLife is how long a message's key is kept after the remote was told to remove the message.
+	// It exceeds the remote's lock time, in case the remote did not receive this.
 	keyLife = 10 * time.Minute
-	// firstRetry and lastRetry bound the pauses before messages are stored that
-	// could not be, or a link is attached that was refused.
+	// firstRetry and lastRetry bound the pauses before the next attempt to store messages or to
+	// attach a link.
 	firstRetry = 100 * time.Millisecond
 	lastRetry  = 5 * time.Second
-	// storePatience is how long messages that cannot be stored here stay locked at the remote.
-	// After that they are released, because locks that end count as failed deliveries, and one
-	// message is tried at a time.
+	// storePatience is how long messages that cannot be stored here stay locked at the remote. Then
+	// they are released, because an expired lock counts as a failed delivery, and one message at a
+	// time is tried.
 	storePatience = 10 * time.Second
 )
 
-// errStored ends a cautious link: it has got a message through.
+// errStored ends a cautious link: the link has succeeded in storing a message.
 var errStored = errors.New("the link has stored a message again")
 
-// source is an entity of the remote whose messages come here.
+// source is an entity of the remote whose messages are pulled.
 type source struct {
 	r *Remote
 	Pull
 
 	received atomic.Int64 // messages that are stored here
-	repeated atomic.Int64 // that were known to be stored already
+	repeated atomic.Int64 // messages that were already stored here before
 	parked   atomic.Int64 // that can never be stored: they are dead letters there
 	attached atomic.Bool
 	behind   atomic.Int64 // nanoseconds from when the last message was enqueued there to when it was stored
 	err      atomic.Pointer[error]
 
 	stored   []storedKeys // owned by run; oldest first
-	cautious bool         // owned by run; messages could not be stored
+	cautious bool         // owned by run; messages could not be stored: one at a time
 }
 
 // storedKeys are the keys of messages that were stored here; they are forgotten after keyLife.
@@ -57,7 +57,7 @@ type storedKeys struct {
 	keys  []string
 }
 
-// run fetches messages over a connection until ctx ends or it breaks.
+// run fetches messages over a connection until ctx ends or the connection breaks.
 func (s *source) run(ctx context.Context, l *connection) {
 	pause := firstRetry
 	for ctx.Err() == nil {
@@ -88,14 +88,14 @@ func (s *source) fail(err error) {
 	s.err.Store(&err)
 }
 
-// who names the remote among the holders of memory.
+// who returns the name of the remote among the holders of memory.
 func (r *Remote) who() fair.Who {
 	who := fair.Of(r.here.Identity)
 	who.Policy = "remote " + r.o.Name
 	return who
 }
 
-// fetch runs one link to its end. It asks for messages while there is memory for more like the last ones.
+// fetch runs one link to its end. It requests messages while memory has room for more of that size.
 func (s *source) fetch(ctx context.Context, l *connection) error {
 	to, err := s.r.here.Broker.OpenSender(core.WithPeer(ctx, "remote "+s.r.o.Name+" "+s.From), s.r.here.Identity, core.At(s.Into), nil)
 	if err != nil {
@@ -119,7 +119,7 @@ func (s *source) fetch(ctx context.Context, l *connection) error {
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 		defer cancel()
-		_ = link.Close(ctx) // what it holds is delivered again
+		_ = link.Close(ctx) // the remote delivers again what the link holds
 	}()
 	if err := link.IssueCredit(uint32(credit)); err != nil {
 		return err
@@ -150,7 +150,7 @@ func (s *source) fetch(ctx context.Context, l *connection) error {
 	}
 }
 
-// next waits for messages and takes those that there are.
+// next waits for a message, and returns it with those that have also arrived.
 func next(ctx context.Context, link *goamqp.Receiver) ([]*goamqp.Message, error) {
 	first, err := link.Receive(ctx, nil)
 	if err != nil {
@@ -212,15 +212,15 @@ func (s *source) mark(a *amqp.Arrival) {
 		return
 	}
 	key := "remote/" + core.FoldName(s.r.o.Name) + "/" + s.From + "/" + strconv.FormatInt(a.SequenceNumber, 10) +
-		"/" + strconv.FormatInt(a.EnqueuedTime.UnixMilli(), 10) // an entity that is created again begins to count again
+		"/" + strconv.FormatInt(a.EnqueuedTime.UnixMilli(), 10) // a recreated entity starts again with its numbers
 	a.Transit = &core.Transit{Key: key}
 	if a.MessageID.IsZero() {
 		a.MessageID = core.StringID(s.From + "/" + strconv.FormatInt(a.SequenceNumber, 10))
 	}
 }
 
-// store stores messages, however long it takes, so that none overtakes another, and settles each at
-// the remote once it is stored.
+// store stores messages, however long it takes, so that none overtakes another. It settles each
+// message at the remote once that is stored.
 func (s *source) store(ctx context.Context, link *goamqp.Receiver, to core.Sender, groups [][]*core.Message, arrived []amqp.Arrival, at []*goamqp.Message) error {
 	var keys []string
 	began := time.Now()
@@ -249,7 +249,7 @@ func (s *source) store(ctx context.Context, link *goamqp.Receiver, to core.Sende
 		if left > 0 {
 			s.fail(why)
 			if core.CodeOf(why) == core.NotFound || core.CodeOf(why) == core.EntityDisabled {
-				return why // the sender stays
+				return why // the sender stays open
 			}
 			if time.Since(began) > cmp.Or(s.r.o.patience, storePatience) || s.cautious {
 				s.cautious = true
@@ -288,7 +288,7 @@ func release(ctx context.Context, link *goamqp.Receiver, ms []*goamqp.Message, w
 	return why
 }
 
-// copied returns copies of messages to pass on, because the originals may have to be sent again.
+// copied returns copies of messages to store, because the originals may have to be sent again.
 func copied(groups [][]*core.Message) [][]*core.Message {
 	all := make([][]*core.Message, len(groups))
 	for i, g := range groups {
@@ -298,7 +298,7 @@ func copied(groups [][]*core.Message) [][]*core.Message {
 	return all
 }
 
-// took counts a message that is stored, and adds its key to those to forget.
+// took counts a stored message, and adds the message's key to the keys to forget later.
 func (s *source) took(a *amqp.Arrival, answer core.Appended, keys []string) []string {
 	s.received.Add(1)
 	if a.Transit == nil {
@@ -324,7 +324,7 @@ func (s *source) reject(ctx context.Context, link *goamqp.Receiver, m *goamqp.Me
 	})
 }
 
-// forget drops keys that have been known for long enough.
+// forget removes the keys that are older than keyLife.
 func (s *source) forget(ctx context.Context) {
 	for len(s.stored) > 0 && time.Since(s.stored[0].since) > keyLife {
 		if err := s.r.here.Forget(ctx, s.Into, s.stored[0].keys); err != nil {

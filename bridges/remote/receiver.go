@@ -20,7 +20,7 @@ import (
 const (
 	sessionFilter     = "com.microsoft:session-filter"
 	sessionFilterCode = uint64(0x000000137000000c)
-	// sessionWait is a link property: for how many ms the remote waits for a next session.
+	// sessionWait is a link property: how many ms the remote waits for a next session.
 	sessionWait = "com.microsoft:timeout"
 )
 
@@ -35,8 +35,8 @@ var ErrLockLost = errors.New("the message's lock has expired")
 type ReceiverOptions struct {
 	Session *string       // receive from this session
 	Next    time.Duration // or wait up to this long for the next free session that has messages; 0: do not
-	Delete  bool          // the remote removes what it delivers
-	Largest int64         // no message there has more bytes; 0: that is not known
+	Delete  bool          // the remote removes the messages that it delivers
+	Largest int64         // maximum bytes of a message at the remote; 0: unknown
 }
 
 // Receiver receives messages. It renews their locks, and that of its session, until it is closed.
@@ -46,14 +46,14 @@ type Receiver struct {
 	entity string
 	link   *goamqp.Receiver
 	o      ReceiverOptions
-	window int // how many messages may be asked for and not taken
-	asked  int // how many are
+	window int // how many messages may be requested and not taken
+	asked  int // how many messages are requested and not taken
 	stop   context.CancelFunc
 	ended  chan struct{} // closed when renewals have ended
 
 	mu      sync.Mutex                   // held while a message is waited for
 	arrived []*goamqp.Message            // not taken yet
-	held    map[*goamqp.Message]struct{} // arrived or taken, not settled, and their locks not lost
+	held    map[*goamqp.Message]struct{} // messages not settled whose locks are not lost
 }
 
 const (
@@ -61,8 +61,8 @@ const (
 	// they may have.
 	receiverWindow = 100
 	receiverBytes  = 64 << 20
-	// renewalPause is the pause between renewals. A message with a shorter lock is delivered again if it
-	// takes longer than that.
+	// renewalPause is the pause between renewals. If a lock is shorter than this, the remote may
+	// deliver its message again before it is settled.
 	renewalPause = 2 * time.Second
 	// longestSessionWait bounds a wait for a next session.
 	longestSessionWait = time.Hour
@@ -137,7 +137,7 @@ func (r *Receiver) Take(ctx context.Context, most int, wait time.Duration) ([]Ta
 	}
 }
 
-// takeWithin is Take for a wait so short that no lock needs renewal.
+// takeWithin is Take with a wait so short that no lock needs a renewal during it.
 func (r *Receiver) takeWithin(ctx context.Context, wait time.Duration) ([]Taken, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -157,7 +157,7 @@ func (r *Receiver) takeWithin(ctx context.Context, wait time.Duration) ([]Taken,
 	return r.taken()
 }
 
-// taken are the messages that have arrived. r.mu is held.
+// taken returns the messages that have arrived. The caller holds r.mu.
 func (r *Receiver) taken() ([]Taken, error) {
 	all := make([]Taken, len(r.arrived))
 	for i, m := range r.arrived {
@@ -172,7 +172,7 @@ func (r *Receiver) taken() ([]Taken, error) {
 	return all, nil
 }
 
-// collect adds what has arrived.
+// collect adds the messages that the link has received.
 func (r *Receiver) collect() {
 	for m := r.link.Prefetched(); m != nil; m = r.link.Prefetched() {
 		r.arrive(m)
@@ -250,8 +250,8 @@ func (r *Receiver) Release(ctx context.Context, ts []Taken) error {
 	return errors.Join(slices.DeleteFunc(errs, func(err error) bool { return errors.Is(err, ErrLockLost) })...)
 }
 
-// settle settles messages at the same time: each waits for the remote's answer. status and why are the
-// outcome of a message that was deferred.
+// settle settles messages concurrently, because each waits for the remote's answer. status and why
+// are the outcome for a deferred message.
 func (r *Receiver) settle(ctx context.Context, ts []Taken, outcome func(context.Context, *goamqp.Message) error, status string, why map[string]any) []error {
 	ctx, cancel := context.WithTimeout(ctx, linkTimeout)
 	defer cancel()
@@ -282,8 +282,8 @@ func (r *Receiver) drop(m *goamqp.Message) bool {
 	return held
 }
 
-// lockError is ErrLockLost if the remote says that a message, or the session of a link, is not locked
-// any more.
+// lockError returns an error that wraps ErrLockLost if err says that a message, or the session of a
+// link, is no longer locked.
 func lockError(err error) error {
 	refused, ok := errors.AsType[*goamqp.Error](err)
 	if ok && (refused.Condition == "com.microsoft:message-lock-lost" || refused.Condition == "com.microsoft:session-lock-lost") {
@@ -326,8 +326,8 @@ func (r *Receiver) Return(ctx context.Context) error {
 	return r.Release(ctx, rest)
 }
 
-// renew renews locks until ctx ends. A renewal that fails is tried again after a pause: if a lock
-// has ended by then, the next taking or settling of a message reports it.
+// renew renews locks until ctx ends. If a renewal fails, the next one follows after a pause. If a
+// lock has ended by then, the next call that takes or settles a message reports it.
 func (r *Receiver) renew(ctx context.Context) {
 	defer close(r.ended)
 	_, inSession := r.link.LinkSourceFilterValue(sessionFilter).(string)
@@ -346,7 +346,7 @@ func (r *Receiver) renew(ctx context.Context) {
 		if !errors.Is(r.renewLocks(ctx, held...), ErrLockLost) {
 			continue
 		}
-		for _, m := range held { // the remote renews all or none
+		for _, m := range held { // the remote renews all of a request or none
 			if errors.Is(r.renewLocks(ctx, m), ErrLockLost) {
 				r.drop(m)
 			}
@@ -374,5 +374,5 @@ func (r *Receiver) Close() {
 	defer cancel()
 	r.stop()
 	<-r.ended
-	_ = r.link.Close(ctx) // it may be broken
+	_ = r.link.Close(ctx) // the link may be broken
 }

@@ -37,12 +37,12 @@ type Remote struct {
 
 	wanted chan struct{} // receives when a message finds the remote away
 
-	flying atomic.Int64 // messages that are sent and not answered
+	flying atomic.Int64 // messages that are sent and not yet answered
 
 	mu         sync.Mutex
-	connection *connection // nil: away
+	connection *connection // nil: the remote is away
 	since      time.Time
-	err        error // why it is away, or was last
+	err        error // why the remote is away, or was last
 	erred      time.Time
 	backs      map[*func()]struct{}
 	targets    map[string]*target
@@ -93,7 +93,7 @@ func (r *Remote) Run(ctx context.Context, here Local) error {
 		_, refused := errors.AsType[*refusedToken](err)
 		switch {
 		case refused && len(r.sources) == 0:
-			// The remote would close the connection soon, and again. A message names another entity.
+			// The remote would soon close the connection again. A message will name another entity.
 			r.lost(err, "the remote refused the token; the gateway tries again when it has a message for the remote")
 			select {
 			case <-ctx.Done():
@@ -148,10 +148,10 @@ func (r *Remote) serve(ctx context.Context, l *connection) {
 	l.close()
 }
 
-// awayText is what the log says of a remote that cannot be reached, or was lost.
+// awayText is the log text for a remote that cannot be reached, or whose connection was lost.
 const awayText = "the remote is disconnected; connecting again later"
 
-// lost notes that there is no connection, and why. text is what the log says.
+// lost records that there is no connection, and the reason. text is for the log.
 func (r *Remote) lost(err error, text string) {
 	if err == nil {
 		err = errors.New("the connection was closed")
@@ -167,7 +167,7 @@ func (r *Remote) lost(err error, text string) {
 	r.connection, r.err, r.erred = nil, err, time.Now()
 }
 
-// current returns the connection, or why there is none.
+// current returns the connection, or the reason why there is none.
 func (r *Remote) current() (*connection, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -181,7 +181,7 @@ func (r *Remote) current() (*connection, error) {
 	return r.connection, nil
 }
 
-// away records err and returns it as a sender's answer.
+// away records err and returns the answer for a sender.
 func (r *Remote) away(err error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -225,14 +225,14 @@ type Options struct {
 // Pull is an entity of the remote to pull messages from, and the queue or topic here that stores
 // them.
 type Pull struct {
-	From string `config:"from"` // of a topic: TOPIC/Subscriptions/NAME
+	From string `config:"from"` // a queue, or TOPIC/Subscriptions/NAME
 	Into string `config:"into"`
 }
 
 // Local is the gateway's side, which stores pulled messages.
 type Local struct {
 	Broker   core.Broker
-	Identity core.Identity // with whose rights
+	Identity core.Identity // the identity whose rights apply
 	// ForwardedTo returns the entities of the remote with that name to which local entities
 	// forward; nil: none is known.
 	ForwardedTo func(ctx context.Context, remote string) ([]string, error)

@@ -22,16 +22,16 @@ const (
 // target is an entity that messages are sent to.
 type target struct {
 	entity   string
-	sent     atomic.Int64 // messages that were taken
-	parked   atomic.Int64 // that never will be
-	delayed  atomic.Int64 // times that a message was not taken, or no answer came
+	sent     atomic.Int64 // messages that the remote has accepted
+	parked   atomic.Int64 // messages that the remote will never accept
+	delayed  atomic.Int64 // messages that were not accepted, or not answered
 	underWay atomic.Int64
 	trip     atomic.Int64 // nanoseconds from sending to the answer, smoothed
-	alone    atomic.Bool  // messages without a key do not go there in batches
+	alone    atomic.Bool  // messages without a key are not sent there in batches
 }
 
-// maxTargets is the number of targets with counts of their own, because routers may name any
-// number. All others count as otherTarget.
+// maxTargets is the number of targets with separate counts: routers may name any number of
+// entities. All others count as otherTarget.
 const (
 	maxTargets  = 1000
 	otherTarget = "_other"
@@ -104,10 +104,10 @@ type sending struct {
 
 	encoded [][]byte
 	answers []error
-	broken  error // why the rest is not tried
+	broken  error // why the remaining messages are not sent
 }
 
-// parcel holds the messages that are sent together, by their places in the call.
+// parcel holds the indexes, in the call, of messages that are sent together.
 type parcel []int
 
 // parcelOf returns the parcel of all n messages of a call.
@@ -119,14 +119,14 @@ func parcelOf(n int) parcel {
 	return p
 }
 
-// chain holds the parcels of one key: each is sent when the previous one has arrived.
+// chain holds the parcels of one key. Each is sent when the previous one has been accepted.
 type chain []parcel
 
 // flight is a parcel in flight.
 type flight struct {
 	parcel  parcel
 	receipt goamqp.SendReceipt
-	err     error // it is none
+	err     error // why the parcel was not sent
 	left    time.Time
 }
 
@@ -141,7 +141,7 @@ func (s *sending) encode(ms []*core.Message) {
 	}
 }
 
-// chains sorts the messages into parcels and these into chains.
+// chains divides the messages into parcels, and the parcels into chains.
 func (s *sending) chains(ms []*core.Message) []chain {
 	var all []chain
 	byKey := map[string]int{}
@@ -149,7 +149,7 @@ func (s *sending) chains(ms []*core.Message) []chain {
 	if limit := s.link.MaxMessageSize(); limit > 0 {
 		most = min(most, int(limit))
 	}
-	sizes := map[int]int{} // of the last parcel of a chain
+	sizes := map[int]int{} // bytes of a chain's last parcel
 	for i, m := range ms {
 		if s.answers[i] != nil {
 			continue
@@ -173,7 +173,7 @@ func (s *sending) chains(ms []*core.Message) []chain {
 	return all
 }
 
-// round sends the first parcel of each chain, and returns the rest of the chains that may continue.
+// round sends the first parcel of each chain, and returns the rest of chains that may continue.
 func (s *sending) round(chains []chain) []chain {
 	flying := make([]flight, 0, len(chains))
 	for _, c := range chains {
@@ -220,7 +220,7 @@ func (s *sending) launch(p parcel) flight {
 	return f
 }
 
-// breaks notes that nothing more can be sent, and why.
+// breaks records that nothing more can be sent, and the reason.
 func (s *sending) breaks(err error) error {
 	if s.broken == nil {
 		s.broken = s.r.away(unanswered(s.ctx, err))
@@ -258,8 +258,7 @@ func (s *sending) land(f *flight) error {
 	return err
 }
 
-// singly sends the messages of a batch that was refused one after the other: some
-// may be good.
+// singly sends the messages of a refused batch one after the other, because some may be acceptable.
 func (s *sending) singly(p parcel) error {
 	taken := true
 	for n, i := range p {
@@ -271,7 +270,7 @@ func (s *sending) singly(p parcel) error {
 		taken = taken && s.answers[i] == nil
 	}
 	if taken {
-		s.t.alone.Store(true) // it was the batch that they did not like
+		s.t.alone.Store(true) // the remote refused the batch, not the messages
 	}
 	return nil
 }
@@ -297,7 +296,7 @@ func (s *sending) count() {
 	}
 }
 
-// took smooths the time that answers take.
+// took includes d in the smoothed round trip time.
 func (t *target) took(d time.Duration) {
 	const weight = 8
 	old := t.trip.Load()

@@ -15,8 +15,8 @@ import (
 // ErrTooLarge means that a message is larger than its entity accepts.
 var ErrTooLarge = errors.New("the message is too large")
 
-// mostBatched and mostBatchBytes bound a batch of a Sender. Service Bus takes no larger batch,
-// however large single messages may be.
+// mostBatched and mostBatchBytes bound a batch of a Sender. Service Bus accepts no larger batch,
+// however large a single message may be.
 const (
 	mostBatched    = 1000
 	mostBatchBytes = 1 << 20
@@ -52,7 +52,7 @@ func (c *Client) Sender(ctx context.Context, entity string) (*Sender, error) {
 	return &Sender{client: c, entity: entity, link: link, most: most}, nil
 }
 
-// Sent is the number of messages that the remote has accepted.
+// Sent returns the number of messages that the remote has accepted.
 func (s *Sender) Sent() int { return s.sent }
 
 // Add adds a message to the batch. If the message does not fit, Add sends the batch first. If the

@@ -11,8 +11,8 @@ type State struct {
 	Name      string    `json:"name"`
 	Address   string    `json:"address"`
 	Connected bool      `json:"connected"`
-	Since     time.Time `json:"since"`          // when that began
-	Error     string    `json:"error,omitzero"` // the last
+	Since     time.Time `json:"since"`          // when the present state began
+	Error     string    `json:"error,omitzero"` // the last error
 	ErrorAt   time.Time `json:"errorAt,omitzero"`
 	Window    int       `json:"window"`
 	Targets   []Target  `json:"targets"`
@@ -23,9 +23,9 @@ type State struct {
 // started.
 type Target struct {
 	Entity    string        `json:"entity"`
-	Sent      int64         `json:"sent"`      // messages that it took
-	Parked    int64         `json:"parked"`    // that it will never take
-	Delayed   int64         `json:"delayed"`   // times that it did not take one, or did not answer
+	Sent      int64         `json:"sent"`      // messages that the entity accepted
+	Parked    int64         `json:"parked"`    // messages that the entity will never accept
+	Delayed   int64         `json:"delayed"`   // messages that were not accepted, or not answered
 	UnderWay  int64         `json:"underWay"`  // messages without an answer yet
 	RoundTrip time.Duration `json:"roundTrip"` // from sending to the answer, smoothed; in nanoseconds
 }
@@ -36,7 +36,7 @@ type Source struct {
 	Into     string        `json:"into"`
 	Attached bool          `json:"attached"`
 	Received int64         `json:"received"` // messages that were stored here
-	Repeated int64         `json:"repeated"` // of those, already stored before
+	Repeated int64         `json:"repeated"` // those of them that were already stored before
 	Parked   int64         `json:"parked"`   // that cannot be stored: dead letters there
 	Behind   time.Duration `json:"behind"`   // how old the last was when it was stored; in nanoseconds
 	Error    string        `json:"error,omitzero"`

@@ -17,7 +17,7 @@ const (
 	// tokenLife is how long a token is valid, and tokenRenewal how often it is replaced.
 	tokenLife    = time.Hour
 	tokenRenewal = 40 * time.Minute
-	// maxIntroductions is the number of entities that are tried to find one that the policy is for.
+	// maxIntroductions is how many entities are tried, to find one that the policy is for.
 	maxIntroductions = 100
 )
 
@@ -25,7 +25,7 @@ const (
 type tokens struct {
 	mu     sync.Mutex
 	node   *node               // nil: the connection needs no tokens
-	proven map[string]struct{} // entities
+	proven map[string]struct{} // entities with a token
 }
 
 func (t *tokens) open(ctx context.Context, l *connection) (err error) {
@@ -36,10 +36,10 @@ func (t *tokens) open(ctx context.Context, l *connection) (err error) {
 	return t.introduce(ctx, l)
 }
 
-// introduce puts a token before there is a message to send: brokers close connections that have
-// proven nothing for a while. It is for the whole namespace or, if the policy belongs to an entity,
-// for the first entity in use that the policy is valid for. The error is a *refusedToken if it is
-// valid for none.
+// introduce puts a token before there is a message to send, because brokers close connections that
+// have proven nothing for a while. The token is for the whole namespace or, if the policy belongs
+// to an entity, for the first entity in use that the policy is valid for. If there is no such
+// entity, the error is a *refusedToken.
 func (t *tokens) introduce(ctx context.Context, l *connection) error {
 	tried := map[string]bool{}
 	var refusal error
@@ -71,7 +71,7 @@ func (r *Remote) usedFor(ctx context.Context) iter.Seq[[]string] {
 			return
 		}
 		forwarded, err := r.here.ForwardedTo(ctx, r.o.Name)
-		if err != nil { // the store is away: then no message comes that is to be sent
+		if err != nil { // if the store is away, no message needs to be sent
 			r.log.Debug("cannot list the entities that forward to a remote", "err", err)
 		}
 		yield(forwarded)
@@ -85,7 +85,7 @@ func (e *refusedToken) Error() string {
 	return fmt.Sprintf("the remote answered with status %v: %v", e.status, e.why)
 }
 
-// prove puts a token for an entity unless there is one.
+// prove puts a token for an entity unless the connection has one.
 func (t *tokens) prove(ctx context.Context, l *connection, entity string) error {
 	if t.node == nil {
 		return nil
@@ -124,7 +124,7 @@ func (t *tokens) put(ctx context.Context, l *connection, entity string) error {
 	return &refusedToken{status, why}
 }
 
-// renewTokens replaces tokens in time, until ctx ends. If that fails, it gives the connection up.
+// renewTokens replaces tokens in time, until ctx ends. If that fails, it closes the connection.
 func (l *connection) renewTokens(ctx context.Context) {
 	if l.tokens.node == nil || l.r.o.Signature != "" {
 		return
@@ -159,7 +159,7 @@ func (t *tokens) renew(ctx context.Context, l *connection) error {
 	return nil
 }
 
-// encodedOf is a message that came through a splice, as its sender encoded it.
+// encodedOf returns a message that came through a splice, in its sender's encoding.
 func encodedOf(m *goamqp.Message) []byte {
 	if len(m.Data) == 1 {
 		return m.Data[0]
