@@ -26,7 +26,7 @@ import (
 // Path is the path of hooks, without their names.
 const Path = "/$crosstown/hooks/"
 
-const bodyTime = time.Minute // for the first byte of a body
+const bodyTime = time.Minute // for the first byte of a body to arrive
 
 // Hook is a URL that receives the requests of one service.
 type Hook struct {
@@ -52,7 +52,7 @@ type Options struct {
 // Inbound is the handler of all hooks. It is safe for concurrent use.
 type Inbound struct {
 	Options
-	hooks    atomic.Pointer[[]Hook] // those in force
+	hooks    atomic.Pointer[[]Hook] // the current hooks
 	refusals *refusals.Log
 	proofs   proofs
 }
@@ -73,7 +73,7 @@ func (in *Inbound) Set(hooks []Hook) { in.hooks.Store(&hooks) }
 // List returns the current hooks.
 func (in *Inbound) List() []Hook { return *in.hooks.Load() }
 
-// hook finds a hook by its name; nil: there is none.
+// hook returns the hook with a name, or nil if there is none.
 func (in *Inbound) hook(name string) *Hook {
 	all := in.List()
 	i := slices.IndexFunc(all, func(h Hook) bool { return strings.EqualFold(h.Name, name) })
@@ -142,7 +142,7 @@ func (in *Inbound) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]string{"error": text, "tracking": tracking}) // the client may be gone
 }
 
-// take verifies a request and stores it.
+// take verifies a request and stores it as a message.
 func (in *Inbound) take(w http.ResponseWriter, r *http.Request, h *Hook, memory *fair.Waiter) (proven bool, err error) {
 	id := core.Identity{{Namespace: h.Namespace, NamespaceID: h.Namespace, Policy: "hook " + h.Name, Rights: core.Send, Scope: core.FoldName(h.Entity)}}
 	if h.Scheme == URL {
@@ -186,8 +186,8 @@ func (in *Inbound) take(w http.ResponseWriter, r *http.Request, h *Hook, memory 
 	return true, nil
 }
 
-// hidden returns err, or Busy in its place if only the operator can remove its cause. The sender
-// sees temporary faults and those that it can repair itself.
+// hidden returns Busy instead of err if only the operator can remove the cause of err. The sender
+// sees temporary faults and those that the sender can repair.
 func hidden(err error) error {
 	switch core.CodeOf(err) {
 	case core.TooLarge, core.InvalidArgument, core.OutOfRange, core.Internal:
@@ -250,12 +250,12 @@ func (h *Hook) message(r *http.Request, body []byte) (*core.Message, error) {
 	return m, nil
 }
 
-// deliveryID is the id that the sender repeats when it sends a delivery again, "" if there is none.
+// deliveryID returns the id that the sender repeats when it repeats a delivery, or "" for none.
 func (h *Hook) deliveryID(r *http.Request, body []byte) string {
 	header := h.IDHeader
 	switch {
 	case h.Scheme == Standard:
-		header = headerID // which is signed
+		header = headerID // the signature covers this header
 	case header != "":
 	case h.Scheme == GitHub:
 		header = "X-Github-Delivery"
@@ -272,7 +272,7 @@ func (h *Hook) deliveryID(r *http.Request, body []byte) string {
 	return text(r.Header.Get(header))
 }
 
-// text is a header as UTF-8.
+// text returns a header as UTF-8.
 func text(s string) string {
 	if utf8.ValidString(s) {
 		return s

@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	failedAtOnce    = 20 // proofs of an address that has proven nothing at a hook, then
+	failedAtOnce    = 20 // wrong proofs that an address without a right one may give at once; then
 	failedPerSecond = 1.0
 	provenFor       = 24 * time.Hour
 	maxProvers      = 4096
 )
 
-// proofs bounds how fast secrets can be tried: an address may fail only so often at a hook in a
-// given time. An address that has given a right proof lately is not limited, because its sender
+// proofs bounds how fast secrets can be tried: at each hook, an address may give only so many wrong
+// proofs in a given time. An address that has lately given a right proof is not limited: its sender
 // must not suffer from other clients behind the same address. The zero value is ready.
 type proofs struct {
 	mu    sync.Mutex
@@ -35,9 +35,9 @@ type prover struct {
 
 type proofCount struct {
 	prover
-	failed float64 // less what time has forgiven
+	failed float64 // wrong proofs at the time at; the count decreases with time
 	at     time.Time
-	proven time.Time // last
+	proven time.Time // time of the last right proof
 }
 
 func proverOf(r *http.Request, h *Hook) prover {
@@ -46,7 +46,7 @@ func proverOf(r *http.Request, h *Hook) prover {
 }
 
 // begin counts a proof as failed before it is checked, so that a client gains nothing by trying
-// many at once. If there are too many, it returns for how many seconds no proof is checked.
+// many at once. If there are too many, it returns how long no proof is checked.
 func (p *proofs) begin(of prover, now time.Time) (pause time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -61,7 +61,7 @@ func (p *proofs) begin(of prover, now time.Time) (pause time.Duration) {
 	return 0
 }
 
-// right says that a proof has been given. It forgives those that failed.
+// right records a right proof, and forgets the wrong ones before it.
 func (p *proofs) right(of prover, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -69,7 +69,7 @@ func (p *proofs) right(of prover, now time.Time) {
 	c.proven, c.failed = now, 0
 }
 
-// untried says that the gateway did not check a proof that had begun.
+// untried takes back the count of a proof that had begun but was not checked.
 func (p *proofs) untried(of prover) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,12 +77,12 @@ func (p *proofs) untried(of prover) {
 	c.failed = max(0, c.failed-1)
 }
 
-// left is what time has not forgiven.
+// left returns the number of wrong proofs that still count.
 func (c *proofCount) left(now time.Time) float64 {
 	return max(0, c.failed-now.Sub(c.at).Seconds()*failedPerSecond)
 }
 
-// entry is the count of a client, which is counted now. p.mu is held.
+// entry returns the counts of a client, and makes it the most recent one. The caller holds p.mu.
 func (p *proofs) entry(of prover) *proofCount {
 	if p.of == nil {
 		p.of = map[prover]*list.Element{}

@@ -21,8 +21,8 @@ type PushOptions struct {
 	Namespace  string        `config:"-"`    // the ID of the namespace of From; in the configuration, its name
 	From       string        `config:"from"` // a queue, or TOPIC/Subscriptions/NAME
 	URL        string        `config:"url"`
-	Key        []byte        `config:"-"`                             // signs, as Standard.Key makes it
-	Headers    []string      `config:"headers"`                       // application properties that are sent as headers of these names
+	Key        []byte        `config:"-"`                             // signs; made by Standard.Key
+	Headers    []string      `config:"headers"`                       // application properties that become headers of these names
 	Concurrent int           `config:"concurrency" range:"1 to 1000"` // requests at a time, of sessions too; default 10
 	Budget     *fair.Pool    `config:"-"`
 	Timeout    time.Duration `config:"timeout" range:"1s to 10m0s"`       // of a request; default 30 s
@@ -39,9 +39,9 @@ type PushState struct {
 	URL          string    `json:"url"` // without user and query, which may hold secrets
 	UnderWay     int64     `json:"underWay"`
 	Delivered    int64     `json:"delivered"`
-	Failed       int64     `json:"failed"` // attempts that are repeated
+	Failed       int64     `json:"failed"` // attempts that failed and are repeated
 	DeadLettered int64     `json:"deadLettered"`
-	Failing      bool      `json:"failing"` // the last attempt failed, or the entity cannot be received from
+	Failing      bool      `json:"failing"` // the last attempt failed, or receiving from the entity failed
 	LastError    string    `json:"lastError,omitzero"`
 	LastErrorAt  time.Time `json:"lastErrorAt,omitzero"`
 }
@@ -55,7 +55,7 @@ type Push struct {
 	PushOptions
 	id     core.Identity
 	client *http.Client
-	counts *pushCounts // shared with the push that this one replaces
+	counts *pushCounts // shared with the Push that Replace replaces
 }
 
 type pushCounts struct {
@@ -64,8 +64,8 @@ type pushCounts struct {
 }
 
 const (
-	reopen        = 5 * time.Second // after the entity could not be received from
-	sessionIdle   = time.Second     // after which a session without messages is given up
+	reopen        = 5 * time.Second // pause after receiving from the entity failed
+	sessionIdle   = time.Second     // time without messages after which a session is closed
 	settleTime    = 10 * time.Second
 	maxAnswerHead = 64 << 10 // bytes of the status line and headers of an answer
 	maxAnswer     = 64 << 10 // bytes of an answer that are read, so that its connection serves again
@@ -92,7 +92,7 @@ func NewPush(o PushOptions) *Push {
 	return p
 }
 
-// Replace returns a Push with other options. It keeps the counters and the last error of this one.
+// Replace returns a Push with other options, and with the counters and the last error of p.
 func (p *Push) Replace(o PushOptions) *Push {
 	next := NewPush(o)
 	next.counts = p.counts
@@ -132,10 +132,10 @@ func (p *Push) Run(ctx context.Context, b core.Broker) error {
 	for ctx.Err() == nil {
 		began := time.Now()
 		if err := p.serve(ctx, b); err != nil && ctx.Err() == nil {
-			if time.Since(began) > reopen { // it could be received from
+			if time.Since(began) > reopen { // receiving from the entity had succeeded
 				said = ""
 			}
-			if said != err.Error() { // every few seconds, possibly for days
+			if said != err.Error() { // the same error can occur every few seconds, for days
 				said = err.Error()
 				p.Logger.Warn("push: receiving from the entity failed; trying again", "push", p.Name, "entity", p.From, "err", err)
 			}
@@ -228,7 +228,7 @@ func (w *pushing) messages(ctx context.Context) error {
 // memory is one request's share of the gateway's memory for messages in progress.
 type memory struct {
 	*fair.Waiter
-	next int64 // how much the next message is expected to take
+	next int64 // expected size of the next message in memory
 }
 
 func (w *pushing) memory() *memory {
@@ -243,7 +243,7 @@ func (m *memory) hold(d *core.Delivery) {
 }
 
 // deliver delivers a message and settles it. After a failure the store delivers the message again,
-// after a delay during which no receiver has its lock.
+// after a delay in which no receiver can get the message.
 func (w *pushing) deliver(ctx context.Context, d core.Delivery) {
 	if ctx.Err() != nil {
 		w.settle(d, core.Settlement{Outcome: core.Release})
@@ -271,9 +271,9 @@ func (w *pushing) keep(renew func(context.Context) error) (stop func()) {
 			pause = w.settings.LockDuration / 2
 			switch err := renew(ctx); core.CodeOf(err) {
 			case core.LockLost, core.SessionLockLost, core.NotFound:
-				return // the settlement fails, and the message is delivered again
+				return // the settlement will fail, and the message be delivered again
 			default:
-				if err != nil { // the store may be away for a moment
+				if err != nil { // the store may be away for a short time
 					pause = w.settings.LockDuration / 10
 				}
 			}
@@ -288,7 +288,7 @@ func (w *pushing) keep(renew func(context.Context) error) (stop func()) {
 func (w *pushing) attempt(d core.Delivery) core.Settlement {
 	w.change(func(s *PushState) { s.UnderWay++ })
 	reason, text, asked := w.post(d)
-	cut := reason != "" && w.requests.Err() != nil // by the gateway's own end
+	cut := reason != "" && w.requests.Err() != nil // because the gateway stops
 	hopeless := reason == "HTTP 410" || int(d.DeliveryCount)+1 >= w.settings.MaxDeliveryCount
 	w.change(func(s *PushState) {
 		s.UnderWay--
@@ -322,8 +322,8 @@ func (w *pushing) attempt(d core.Delivery) core.Settlement {
 	return core.Settlement{Outcome: core.Abandon, Properties: again, Failed: true}
 }
 
-// backoff doubles with each failure, up to MaxDelay. A part of it is random, so that messages that
-// failed together do not come back together.
+// backoff returns a delay that doubles with each failure, up to MaxDelay. A part of it is random,
+// so that messages that failed together are not delivered together.
 func (p *Push) backoff(failures uint32) time.Duration {
 	delay := p.FirstDelay
 	for range min(failures, 40) {

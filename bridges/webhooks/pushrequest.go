@@ -18,8 +18,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// post sends a message. reason is "" if it was taken; wait is how long the receiver asks the
-// gateway to pause.
+// post sends a message. reason is "" if the receiver accepted it; wait is how long the receiver
+// asks the gateway to pause.
 func (p *pushing) post(d core.Delivery) (reason, text string, wait time.Duration) {
 	ctx, cancel := context.WithTimeout(p.requests, p.Timeout)
 	defer cancel()
@@ -45,7 +45,7 @@ func (p *pushing) post(d core.Delivery) (reason, text string, wait time.Duration
 	r.Header.Set(headerSignature, Sign(p.Key, id, at, body))
 	res, err := p.client.Do(r)
 	if err != nil {
-		if at, ok := errors.AsType[*url.Error](err); ok { // it shows the address
+		if at, ok := errors.AsType[*url.Error](err); ok { // a url.Error contains the address
 			err = at.Err
 		}
 		return "no answer", fmt.Sprintf("%s did not respond: %s", shown(p.URL), refusals.Cut(err.Error())), 0
@@ -75,7 +75,7 @@ func retryAfter(header string, now time.Time) time.Duration {
 	return 0
 }
 
-// content is a message's body as HTTP carries it, and its content type.
+// content returns a message's body in the form that HTTP carries, and its content type.
 func content(m *core.Message) (body []byte, contentType string) {
 	if payload, ok := m.Body.Payload(); ok {
 		return payload, m.ContentType

@@ -9,7 +9,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// sessions delivers the messages of as many sessions at a time as there may be requests.
+// sessions delivers the messages of several sessions at once, as many as there may be requests.
 func (w *pushing) sessions(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -19,21 +19,21 @@ func (w *pushing) sessions(ctx context.Context) {
 		s, err := w.broker.AcceptSession(ctx, w.id, w.from, core.SessionOptions{Next: true, ReceiverOptions: core.ReceiverOptions{Deliver: bridges.Into(arrived), Closed: func(error) { close(closed) }}})
 		if err != nil {
 			<-places
-			if core.CodeOf(err) != core.Timeout { // else there is none, and ctx ends, or the broker looks again
+			if core.CodeOf(err) != core.Timeout { // else no session has messages
 				w.end(err)
 			}
 			continue
 		}
 		running.Go(func() {
 			defer func() { <-places }()
-			defer s.Close() // which releases a message that was not settled
+			defer s.Close() // Close releases a message that was not settled
 			defer w.keep(func(ctx context.Context) error { _, err := s.Renew(ctx); return err })()
 			w.session(ctx, s, arrived, closed)
 		})
 	}
 }
 
-// take takes a place. It returns false when ctx ends.
+// take takes one of the places. It returns false if ctx ends before.
 func take(ctx context.Context, places chan struct{}) bool {
 	if ctx.Err() != nil {
 		return false

@@ -31,8 +31,8 @@ var Schemes = []string{string(URL), string(GitHub), string(Stripe), string(Stand
 // LeastSecret is the minimum number of characters of a secret, so that it cannot be guessed.
 const LeastSecret = 16
 
-// Key returns the key for a secret, or what is wrong with the secret. The error does not contain
-// the secret.
+// Key returns the key for a secret, or an error that says what is wrong with the secret, but does
+// not contain it.
 func (s Scheme) Key(secret string) ([]byte, error) {
 	if len(secret) < LeastSecret {
 		return nil, fmt.Errorf("the secret has %d characters: use at least %d, for example from: openssl rand -base64 32", len(secret), LeastSecret)
@@ -73,7 +73,7 @@ func Sign(key []byte, id string, at time.Time, body []byte) string {
 // verify returns nil if a request proves that its sender knows one of the keys, and was signed
 // within the tolerance of now. All signatures are compared with all keys in constant time.
 func (s Scheme) verify(r *http.Request, body []byte, keys [][]byte, now time.Time, tolerance time.Duration) error {
-	var signed []string // before the body
+	var signed []string // the signed parts before the body
 	var given [][]byte
 	switch s {
 	case URL:
@@ -101,7 +101,7 @@ func (s Scheme) verify(r *http.Request, body []byte, keys [][]byte, now time.Tim
 		if r.Header.Get(headerID) == "" {
 			return errors.New("the header webhook-id is missing")
 		}
-		if strings.Contains(r.Header.Get(headerID), ".") { // it could take a part of what was signed behind it
+		if strings.Contains(r.Header.Get(headerID), ".") { // it could include a part of the signed text behind it
 			return errors.New("the header webhook-id contains a dot, which is not allowed")
 		}
 		signed = []string{r.Header.Get(headerID), ".", at, "."}
@@ -129,7 +129,7 @@ func (s Scheme) verify(r *http.Request, body []byte, keys [][]byte, now time.Tim
 	})
 }
 
-const maxSignatures = 16 // senders give several while they change their secret
+const maxSignatures = 16 // senders give several signatures while they change their secret
 
 var errForged = errors.New("no signature of the request matches the secret")
 
@@ -143,7 +143,7 @@ func decide(keys [][]byte, fits func(key []byte) bool) error {
 	return err
 }
 
-// hexSignatures are the values of one name in a list such as v1=…,v1=….
+// hexSignatures returns the values of one name in a list such as v1=…,v1=….
 func hexSignatures(header, separator, name string) (all [][]byte) {
 	for part := range strings.SplitSeq(header, separator) {
 		if text, ok := strings.CutPrefix(strings.TrimSpace(part), name+"="); ok {
@@ -155,7 +155,7 @@ func hexSignatures(header, separator, name string) (all [][]byte) {
 	return all
 }
 
-// fresh checks that a time in seconds since 1970 is not further from now than the tolerance.
+// fresh checks that a time in seconds since 1970 differs from now by at most the tolerance.
 func fresh(at string, now time.Time, tolerance time.Duration) error {
 	seconds, err := strconv.ParseInt(at, 10, 64)
 	if err != nil {
