@@ -32,7 +32,7 @@ var givenByBroker = map[string]bool{
 	"LockToken": true, "LockedUntilUtc": true, "State": true, "DeadLetterSource": true,
 }
 
-// readField reads a text or an id: a text, or a value of the other types that AMQP 1.0 §3.2.11–14 has for it.
+// readField reads a field that is a text, or an id of any type that AMQP 1.0 §3.2.11–14 allows.
 func readField(f *core.MessageField, m *core.Message, r codec.Reader) error {
 	if f.Text != nil {
 		s, err := ReadText(r)

@@ -100,7 +100,7 @@ func writeBroker(w codec.Writer, m *core.Message, p *core.BrokerProperties, deli
 	text("DeadLetterSource", p.DeadLetterSource)
 }
 
-// idValue is an id as the value of the type that its sender gave it.
+// idValue returns an id as a value of the type that its sender gave it.
 func idValue(id core.ID) any {
 	switch id.Kind() {
 	case core.IDULong:
@@ -116,9 +116,9 @@ func idValue(id core.ID) any {
 	}
 }
 
-// writeBody writes the member that holds the body, if there is a body. A body that is not valid for
-// its kind is written as bytes. So is one of at least Large bytes whose form would take more memory
-// than its base64: what is written never exceeds 4/3 of the body.
+// writeBody writes the member that holds the body, if there is a body. It writes a body that is not
+// valid for its kind as bytes, and also one of at least Large bytes whose form would take more
+// memory than its base64. The output therefore never exceeds 4/3 of the body.
 func writeBody(w codec.Writer, m *core.Message, binary bool) {
 	large := len(m.Body.Bytes) >= Large
 	switch m.Body.Kind {
@@ -219,7 +219,7 @@ func isShortText(w codec.Writer, s []byte) bool {
 	return size <= base64.StdEncoding.EncodedLen(len(s)) && utf8.Valid(s)
 }
 
-// dataSections are the values of data sections, and their size together.
+// dataSections returns the values of data sections, and the sum of their sizes.
 func dataSections(encoded []byte) (sections iter.Seq[[]byte], size int, ok bool) {
 	if !eachSection(encoded, func(v []byte) bool {
 		data, _, err := value.ReadBinary(v)
@@ -236,8 +236,8 @@ func dataSections(encoded []byte) (sections iter.Seq[[]byte], size int, ok bool)
 	}, size, true
 }
 
-// eachSection calls f with the value of each section; ok is false if one cannot
-// be read, or f says so.
+// eachSection calls f with the value of each section. ok is false if a section cannot be read, or
+// if f returns false.
 func eachSection(encoded []byte, f func(v []byte) bool) (ok bool) {
 	for len(encoded) > 0 {
 		v, rest, ok := cutSection(encoded)
@@ -249,7 +249,7 @@ func eachSection(encoded []byte, f func(v []byte) bool) (ok bool) {
 	return true
 }
 
-// cutSection returns the value after the first section's descriptor, and what follows that section.
+// cutSection returns the value after the first section's descriptor, and what follows the section.
 func cutSection(encoded []byte) (v, rest []byte, ok bool) {
 	section, rest, err := value.ReadRaw(encoded)
 	if err != nil || value.KindOf(section) != value.KindDescribed {

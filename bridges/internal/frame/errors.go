@@ -27,8 +27,8 @@ func outOfRange(format string, args ...any) error {
 	return &Error{Code: core.OutOfRange, Text: fmt.Sprintf(format, args...)}
 }
 
-// In adds the name of a member, or the index [i] of an element, to an error about it. It returns
-// nil for nil.
+// In adds the name of a member, or the index [i] of an element, to an error about this part. It
+// returns nil if err is nil.
 func In(name string, err error) error {
 	e, ok := errors.AsType[*Error](err)
 	if !ok {

@@ -100,7 +100,7 @@ func readTextBody(m *core.Message, r codec.Reader) error {
 	return nil
 }
 
-// kept returns a part of a frame in a form that can be kept.
+// kept returns a part of a frame in a form that may outlive the frame.
 func kept(part []byte) []byte {
 	if len(part) >= Large {
 		return part[:len(part):len(part)]
@@ -108,7 +108,7 @@ func kept(part []byte) []byte {
 	return append([]byte{}, part...)
 }
 
-// readJSONBody keeps the JSON text as it is. In MessagePack that text is a string.
+// readJSONBody keeps a JSON text unchanged. In MessagePack the text is a string.
 func readJSONBody(m *core.Message, r codec.Reader) error {
 	if r.Encoding() != codec.JSON {
 		if err := readTextBody(m, r); err != nil {

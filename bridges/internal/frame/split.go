@@ -54,6 +54,6 @@ func Start(r codec.Reader, data []byte) []Member {
 			data = data[:max(0, len(data)-1)]
 		}
 	}
-	members, _ := Split(r, data, nil) // it ends too early
+	members, _ := Split(r, data, nil) // an error is expected: the frame is incomplete
 	return members
 }

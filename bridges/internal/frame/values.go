@@ -29,7 +29,7 @@ var tags = [...]string{
 	value.KindDescribed: "$described",
 }
 
-// kindOfTag finds the type that a tag names.
+// kindOfTag returns the type that a tag names.
 func kindOfTag(tag string) (value.Kind, bool) {
 	for k, t := range tags {
 		if t != "" && t == tag {
@@ -117,8 +117,8 @@ func readMap(r codec.Reader, depth int) (any, error) {
 	return m, tooDeep(depth)
 }
 
-// readTagged reads what follows the tag of a type. depth is the depth of the value, if it is a
-// compound one.
+// readTagged reads the value that follows the tag of a type. depth is the nesting depth of a
+// compound value.
 func readTagged(tag string, r codec.Reader, depth int) (any, error) {
 	k, ok := kindOfTag(tag)
 	if !ok {
@@ -134,8 +134,8 @@ func readTagged(tag string, r codec.Reader, depth int) (any, error) {
 	return v, In(tag, err)
 }
 
-// readAs reads a value that is known to be of kind k, in any of its forms. depth is the depth of
-// the value around it.
+// readAs reads a value of kind k, in any of its forms. depth is the nesting depth of the value that
+// contains it.
 func readAs(k value.Kind, r codec.Reader, depth int) (any, error) {
 	got := r.Kind()
 	switch k {
@@ -203,7 +203,7 @@ func narrow[T uint8 | uint16 | uint32 | int8 | int16 | int32, N int64 | uint64](
 	return T(n), err
 }
 
-// signed reads a whole number of bits, also as a text or a tagged one.
+// signed reads a whole number of at most bits bits, which may be a text or have a tag.
 func signed(r codec.Reader, bits int) (n int64, err error) {
 	switch k := r.Kind(); k {
 	case codec.Int:
@@ -225,7 +225,7 @@ func signed(r codec.Reader, bits int) (n int64, err error) {
 	return n, nil
 }
 
-// unsigned is signed for numbers without a sign.
+// unsigned is like signed, for unsigned numbers.
 func unsigned(r codec.Reader, bits int) (n uint64, err error) {
 	switch k := r.Kind(); k {
 	case codec.Int:
@@ -261,8 +261,8 @@ func notWhole(text string, err error) error {
 	return Wrong("is %.40q: it must be an integer", text)
 }
 
-// specialFloats are the numbers that JSON cannot express, and negative zero, which JavaScript does
-// not write in JSON.
+// specialFloats are the numbers that JSON cannot express, and negative zero, whose sign JavaScript
+// omits in JSON.
 var specialFloats = map[string]float64{"NaN": math.NaN(), "Infinity": math.Inf(1), "-Infinity": math.Inf(-1), "-0": math.Copysign(0, -1)}
 
 // readFloat reads a double, or a float if bits is 32.
@@ -295,7 +295,7 @@ func readFloat(r codec.Reader, bits int) (any, error) {
 	return single, nil
 }
 
-// wholeFloat reads a whole number as a double, -0 with its sign.
+// wholeFloat reads a whole number as a double, and keeps the sign of -0.
 func wholeFloat(r codec.Reader) float64 {
 	if r.Encoding() == codec.JSON {
 		f, _ := r.Float()
@@ -307,7 +307,7 @@ func wholeFloat(r codec.Reader) float64 {
 	return float64(r.Int())
 }
 
-// digits reads n bytes written as hexadecimal digits, and returns the value that as makes of them.
+// digits reads n bytes written as hexadecimal digits, and returns them as converted by as.
 func digits(r codec.Reader, n int, as func([]byte) any) (any, error) {
 	if k := r.Kind(); k != codec.Text {
 		return nil, Wrong("is %s: it must be a string of %d hexadecimal digits", k, 2*n)
@@ -390,9 +390,9 @@ func ReadBinary(r codec.Reader) ([]byte, error) {
 	}
 }
 
-// decodeBase64 decodes text without its padding; a large one in its own place.
+// decodeBase64 decodes text without its padding. It decodes a large text in place.
 func decodeBase64(text []byte) ([]byte, error) {
-	if len(text) < Large || bytes.IndexByte(text, '\n') >= 0 || bytes.IndexByte(text, '\r') >= 0 { // which the decoder passes over
+	if len(text) < Large || bytes.IndexByte(text, '\n') >= 0 || bytes.IndexByte(text, '\r') >= 0 { // the decoder skips line ends
 		return base64.RawStdEncoding.AppendDecode(make([]byte, 0, base64.RawStdEncoding.DecodedLen(len(text))), text)
 	}
 	const piece = 4096 // a multiple of 4
@@ -436,8 +436,8 @@ func ReadList[T any](r codec.Reader, what string, read func(codec.Reader) (T, er
 	return all, nil
 }
 
-// readFew reads the elements of a list of at most n elements that encodes one value; it returns nil
-// for anything else.
+// readFew reads a list that encodes one value and has at most n elements. It returns nil for any
+// other value.
 func readFew(r codec.Reader, depth, n int) (vs []any, err error) {
 	if r.Kind() != codec.List {
 		return nil, nil
@@ -500,7 +500,7 @@ func readArray(r codec.Reader, depth int) (any, error) {
 	return a, nil
 }
 
-// kindNamed finds the type of an array's elements by its AMQP name.
+// kindNamed returns the type that AMQP's name for the type of an array's elements means.
 func kindNamed(name string) value.Kind {
 	for k := value.KindNull; k < value.KindDescribed; k++ {
 		if k.String() == name {
@@ -520,7 +520,7 @@ func readDescribed(r codec.Reader, depth int) (any, error) {
 
 // AppendValue reads the next value and appends its AMQP encoding.
 func AppendValue(dst []byte, r codec.Reader) ([]byte, error) {
-	switch r.Kind() { // the most frequent ones, without a detour
+	switch r.Kind() { // the most frequent kinds, without a detour
 	case codec.Text:
 		return value.AppendString(dst, r.Text()), nil
 	case codec.Int:

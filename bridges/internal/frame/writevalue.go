@@ -13,12 +13,12 @@ import (
 // maxPlain is the largest whole number that every JSON reader keeps: 2^53 - 1.
 const maxPlain = 1<<53 - 1
 
-// wholeFloats are written with an exponent from here on by JavaScript, too.
+// wholeFloats is the number from which on whole floats have an exponent, as in JavaScript.
 const wholeFloats = 1e21
 
 // WriteValue writes the first value of AMQP's encoding in b, which must be valid.
 func WriteValue(w codec.Writer, b []byte) {
-	switch value.KindOf(b) { // the most frequent ones, without a detour
+	switch value.KindOf(b) { // the most frequent kinds, without a detour
 	case value.KindString:
 		if s, _, err := value.ReadString(b); err == nil {
 			w.TextBytes(s)
@@ -64,7 +64,7 @@ func Write(w codec.Writer, v any) {
 	w.CloseMap()
 }
 
-// isPlain reports whether a value is written without a tag. A value of any other type is null.
+// isPlain reports whether a value is written without a tag. A value of an unknown type is null.
 func isPlain(v any, pack bool) bool {
 	switch v := v.(type) {
 	case nil, bool, string, value.List:
@@ -83,8 +83,8 @@ func isPlain(v any, pack bool) bool {
 	return value.KindOfValue(v) == value.KindInvalid
 }
 
-// isPlainMap reports whether a map's keys are distinct texts, and it cannot be
-// taken for a tagged value.
+// isPlainMap reports whether a map's keys are distinct texts, and the map cannot be taken for a
+// tagged value.
 func isPlainMap(m value.Map) bool {
 	for _, e := range m {
 		key, ok := e.Key.(string)
@@ -95,8 +95,7 @@ func isPlainMap(m value.Map) bool {
 	return true
 }
 
-// writeBare writes a value in the form that follows its tag, or that it has without a tag if that
-// is its only form.
+// writeBare writes a value without a tag: in the form that follows a tag, or in its only form.
 func writeBare(w codec.Writer, v any) {
 	pack := w.Encoding() == codec.MessagePack
 	switch v := v.(type) {
@@ -156,7 +155,7 @@ func writeBare(w codec.Writer, v any) {
 	}
 }
 
-// writeFloat writes a float, by name where JSON has no number for it.
+// writeFloat writes a float, by its name if JSON cannot express it.
 func writeFloat(w codec.Writer, v float64, pack bool, finite func()) {
 	switch {
 	case pack || !math.IsNaN(v) && !math.IsInf(v, 0):
@@ -170,7 +169,7 @@ func writeFloat(w codec.Writer, v float64, pack bool, finite func()) {
 	}
 }
 
-// writeMap writes a map or, where that could be misread, its pairs.
+// writeMap writes a map, or its pairs if the map could be misread.
 func writeMap(w codec.Writer, m value.Map) {
 	if !isPlainMap(m) {
 		writePairs(w, m)
@@ -199,7 +198,7 @@ func writeArray(w codec.Writer, a value.Array) {
 	w.CloseList(n)
 }
 
-// writePairs writes a map as the form behind $map always is.
+// writePairs writes a map in the form that always follows $map.
 func writePairs(w codec.Writer, v any) {
 	m, _ := v.(value.Map)
 	codec.WriteList(w, m, func(w codec.Writer, e value.Entry) { codec.WriteList(w, []any{e.Key, e.Value}, Write) })

@@ -59,9 +59,9 @@ func (s *Conns[C]) All() []C {
 	return slices.Collect(maps.Keys(s.open))
 }
 
-// Connections lists the connections, the oldest first. It asks each connection's owner. It leaves
-// out connections whose owner has not answered when ctx ends or after two seconds. Calls run one at
-// a time.
+// Connections lists the connections, the oldest first, as their owners describe them. It omits
+// connections whose owner has not answered when ctx ends or after two seconds. Calls run one at a
+// time.
 func (s *Conns[C]) Connections(ctx context.Context) []bridges.Connection {
 	ctx, cancel := context.WithTimeout(ctx, CensusTimeout)
 	defer cancel()
@@ -78,8 +78,8 @@ func (s *Conns[C]) Connections(ctx context.Context) []bridges.Connection {
 	return all
 }
 
-// ask makes the owner of each connection describe it. It returns the answers that come before ctx
-// ends.
+// ask asks the owner of each connection to describe the connection. It returns the answers that
+// arrive before ctx ends.
 func ask[C Member](ctx context.Context, conns []C) (all []bridges.Connection) {
 	answers := make([]chan bridges.Connection, len(conns))
 	for i, c := range conns {
@@ -96,7 +96,7 @@ func ask[C Member](ctx context.Context, conns []C) (all []bridges.Connection) {
 		case <-owner.Ended():
 		case <-ctx.Done():
 		}
-		select { // it may still have answered
+		select { // the answer may have arrived with the end of ctx
 		case told := <-answers[i]:
 			all = append(all, told)
 		default:

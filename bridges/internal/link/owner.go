@@ -9,13 +9,13 @@ import (
 )
 
 // Owner runs the jobs of one connection one at a time and in order, so that jobs need no locks. It
-// has no goroutine of its own. The goroutine that submits a job runs the job, and also the jobs
+// has no goroutine of its own: the goroutine that submits a job runs that job, and also the jobs
 // that other goroutines submit in the meantime. A single message therefore waits for no other
 // goroutine. Jobs must not block.
 type Owner struct {
 	after  func()        // runs after jobs
 	failed func(error)   // runs after a panic
-	ended  chan struct{} // closed when no job runs any more
+	ended  chan struct{} // closed when the Owner has ended and no job runs any more
 
 	mu      sync.Mutex
 	jobs    []func()
@@ -39,7 +39,7 @@ func (o *Owner) Do(f func()) {
 	}
 }
 
-// Begin is Do for a goroutine that has just begun, such as a timer's.
+// Begin does the same as Do, for a goroutine that has just begun, such as a timer's.
 func (o *Owner) Begin(f func()) {
 	if o.add(f) {
 		growStack(0)
@@ -57,7 +57,7 @@ func (o *Owner) Post(f func()) {
 	}
 }
 
-// add adds a job, and reports whether the caller must make the jobs run.
+// add adds a job, and reports whether the caller must run the queued jobs.
 func (o *Owner) add(f func()) (first bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -90,8 +90,8 @@ func (o *Owner) run() {
 	}
 }
 
-// next takes the queued jobs. It returns false if there are none or the Owner has been stopped;
-// then this goroutine runs no more jobs.
+// next takes the queued jobs. It returns false if there are none or the Owner has been stopped; the
+// calling goroutine then runs no more jobs.
 func (o *Owner) next() (jobs []func(), ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -113,7 +113,7 @@ func (o *Owner) Stop() {
 	o.stopped = true
 }
 
-// Ended returns a channel that is closed when the Owner was stopped and no job runs any more.
+// Ended returns a channel that is closed once the Owner is stopped and no job runs any more.
 func (o *Owner) Ended() <-chan struct{} { return o.ended }
 
 // Finish runs, in the caller's goroutine, the jobs that were added after the Owner ended. It
@@ -152,7 +152,7 @@ func attempt(work func() (then func())) (then func(), err error) {
 // It also releases what these calls open after the connection has closed.
 func End(tasks *sync.WaitGroup, o *Owner, log *slog.Logger, letGo func()) {
 	defer func() {
-		if r := recover(); r != nil { // a panic may be why the connection ended
+		if r := recover(); r != nil { // the connection may have ended because of a panic
 			log.Error("connection", "err", r, "stack", string(debug.Stack()))
 		}
 	}()

@@ -14,7 +14,7 @@ import (
 // MostParts is the largest number of parts that a Socket writes at once; systems take 1024.
 const MostParts = 64
 
-// Socket writes to a plain TCP connection: several buffers at once, and without waiting if need be.
+// Socket writes several buffers at once to a plain TCP connection, without waiting if requested.
 type Socket struct {
 	raw  syscall.RawConn
 	call func(fd uintptr) bool // send, bound once
@@ -49,8 +49,8 @@ func RawOf(nc net.Conn) syscall.RawConn {
 	return raw
 }
 
-// Write writes some of the parts. If the socket accepts nothing now, Write waits for it or writes
-// nothing.
+// Write writes some of the parts. If the socket accepts nothing now, Write waits until it does, or
+// writes nothing if wait is false.
 func (s *Socket) Write(parts [][]byte, wait bool) (n int, err error) {
 	s.parts, s.wait, s.n, s.err = parts[:min(len(parts), MostParts)], wait, 0, nil
 	if err = s.raw.Write(s.call); err == nil {
@@ -70,7 +70,7 @@ func (s *Socket) send(fd uintptr) (done bool) {
 			s.n = n
 		case errors.Is(err, unix.EINTR):
 			continue
-		case errors.Is(err, unix.EAGAIN): // nothing fits in
+		case errors.Is(err, unix.EAGAIN): // the socket's buffer is full
 			return !s.wait
 		default:
 			s.err = err

@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// beat is the time between the instants at which the timers of all connections fire together,
-// unless they are due soon: waking up for a single timer costs more than its work.
+// beat is the interval at which the timers of all connections fire together, unless they are due
+// soon: waking up for a single timer costs more than its work.
 const beat = time.Second
 
 // Leeway is how much earlier than requested a Timer may fire.
 const Leeway = beat
 
-// beginning is one of these instants.
+// beginning is the first of these instants.
 var beginning = time.Now()
 
 // Timer makes an Owner act at a given time. Only jobs of the owner may use it.
 type Timer struct {
 	timer *time.Timer
-	armed time.Time // when it fires; zero: it does not
+	armed time.Time // when the timer fires; zero: never
 }
 
-// NewTimer returns a Timer that is not armed. When it fires, the owner calls its function after.
+// NewTimer returns a Timer that is not armed. When it fires, the owner calls the owner's after.
 func NewTimer(o *Owner) *Timer {
 	t := &Timer{}
 	t.timer = time.AfterFunc(math.MaxInt64, func() { o.Begin(func() { t.armed = time.Time{} }) })
