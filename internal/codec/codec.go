@@ -72,9 +72,9 @@ type Reader interface {
 	Bool() bool
 	Int() int64
 	Uint() uint64
-	// Scalar reads the next value if it is a null, a Bool, an Int, a Uint or a Text. A Text is
-	// copied into a string. For another value it returns only the kind. It saves calls for readers
-	// that convert all values.
+	// Scalar reads the next value if it is a null, a Bool, an Int, a Uint or a Text, which it
+	// copies into a string. For any other value it only returns the kind. It saves calls for
+	// readers that convert all values.
 	Scalar() (v any, k Kind)
 	// Float reads a Float, a Float32 or, from JSON, any number. ok is false if a double cannot
 	// represent the number.
@@ -104,13 +104,13 @@ type Reader interface {
 	End() error
 	// Fail ends the reading with an error. It keeps an earlier error.
 	Fail(text string)
-	// Reset starts again with other data. checked means that a Reader has checked the data before.
+	// Reset starts again with other data. checked means that a Reader has already checked them.
 	Reset(data []byte, checked bool)
 }
 
 // Options determine what a Reader accepts.
 type Options struct {
-	Depth int // that lists and maps may have: MaxDepth at most
+	Depth int // maximum nesting of lists and maps; at most MaxDepth
 
 	// Frame is for parts of frames of the WebSocket protocol. Half of a surrogate pair in JSON is
 	// read as U+FFFD, as browsers do. MessagePack must have no extensions, and only texts as keys.

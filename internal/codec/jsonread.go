@@ -25,14 +25,14 @@ type jsonReader struct {
 	data  []byte
 	pos   int
 	o     Options
-	depth int                   // of the lists and maps that were entered
-	maps  [MaxDepth / 64]uint64 // a bit for each of them, set for maps
-	first bool                  // the one that was entered last has had no element yet
+	depth int                   // number of lists and maps that were entered and not left
+	maps  [MaxDepth / 64]uint64 // one bit for each list or map that was entered, set for a map
+	first bool                  // no element of the innermost list or map was read yet
 	err   *Error
 
 	number    Kind // of the number that ends at numberEnd
 	numberAt  int
-	numberEnd int // 0: none was looked at
+	numberEnd int // 0: no number was read
 }
 
 func (r *jsonReader) Encoding() Encoding { return JSON }
@@ -61,7 +61,7 @@ func (r *jsonReader) End() error {
 	return r.Err()
 }
 
-// next passes over white space and returns the byte after it, 0 at the end.
+// next skips white space and returns the byte after it, or 0 at the end.
 func (r *jsonReader) next() byte {
 	for ; r.pos < len(r.data); r.pos++ {
 		switch c := r.data[r.pos]; c {
@@ -112,7 +112,7 @@ func (r *jsonReader) word(word string, k Kind) Kind {
 	return k
 }
 
-// shortInteger is the length up to which every integer is an Int, sign included.
+// shortInteger is the length, including a sign, up to which every integer is an Int.
 const shortInteger = 18
 
 // scanNumber reads a number by its grammar, RFC 8259 §6.
@@ -157,7 +157,7 @@ func (r *jsonReader) scanNumber() {
 	}
 }
 
-// digits returns the position of the first byte from i on that is no digit.
+// digits returns the position of the first byte from i on that is not a digit.
 func digits(data []byte, i int) int {
 	for i < len(data) && data[i] >= '0' && data[i] <= '9' {
 		i++
@@ -165,7 +165,7 @@ func digits(data []byte, i int) int {
 	return i
 }
 
-// takeNumber passes over the number that Kind has found.
+// takeNumber skips the number that Kind has found, and returns its text.
 func (r *jsonReader) takeNumber() []byte {
 	raw := r.data[r.pos:r.numberEnd]
 	r.pos = r.numberEnd
@@ -228,7 +228,7 @@ func (r *jsonReader) Float() (float64, bool) {
 
 func (r *jsonReader) Text() []byte { return r.decoded(r.quoted()) }
 
-// decoded decodes what quoted returns.
+// decoded decodes a string that quoted has returned.
 func (r *jsonReader) decoded(text []byte, escaped bool) []byte {
 	if !escaped {
 		return text
@@ -278,8 +278,8 @@ func (r *jsonReader) More() bool {
 	return more
 }
 
-// another passes over what precedes the next element, or member, and reports whether there is one.
-// first says that there was none before.
+// another skips the comma before the next element or member, and reports whether there is one.
+// first says that none precedes it.
 func (r *jsonReader) another(closing byte, first bool) bool {
 	switch c := r.next(); {
 	case c == closing:
@@ -297,7 +297,7 @@ func (r *jsonReader) another(closing byte, first bool) bool {
 
 func (r *jsonReader) Key() []byte { return r.decoded(r.key()) }
 
-// key passes over the name of a member and the colon after it, and returns what quoted returns.
+// key reads the name of a member and the colon after it, and returns the name as quoted does.
 func (r *jsonReader) key() (text []byte, escaped bool) {
 	if r.next() != '"' {
 		r.Fail("there is no key")
@@ -355,8 +355,8 @@ func (r *jsonReader) skip() {
 	}
 }
 
-// quoted passes over a string, which begins here, and returns what is between its quotes. escaped
-// says that it has escapes.
+// quoted reads the string that begins here, and returns the text between its quotes. escaped says
+// that the text has escapes.
 func (r *jsonReader) quoted() (text []byte, escaped bool) {
 	start := r.pos + 1
 	for i := plainText(r.data, start); i < len(r.data); i = plainText(r.data, i+1) {
@@ -369,7 +369,7 @@ func (r *jsonReader) quoted() (text []byte, escaped bool) {
 			r.Fail("a string has a control character")
 			return nil, false
 		}
-		escaped = true // by a backslash
+		escaped = true // the quote follows a backslash
 		if i++; i == len(r.data) {
 			break
 		}
@@ -406,7 +406,7 @@ func plainText(data []byte, i int) int {
 	return i
 }
 
-// escapes are the characters for the letters after a backslash.
+// escapes maps the letters after a backslash to their characters.
 var escapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
 func hex4(data []byte, i int) (r rune, ok bool) {

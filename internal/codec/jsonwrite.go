@@ -12,10 +12,10 @@ import (
 // jsonWriter writes compact JSON.
 type jsonWriter struct {
 	dst   []byte
-	start int // of what it writes
+	start int // where its output begins in the slice
 }
 
-// value puts a comma before a value or a key that follows another.
+// value writes a comma if the next value or key follows another.
 func (w *jsonWriter) value() {
 	if n := len(w.dst); n > w.start {
 		switch w.dst[n-1] {
@@ -78,7 +78,7 @@ func (w *jsonWriter) Binary(v []byte) {
 func (w *jsonWriter) BinaryParts(_ int, parts iter.Seq[[]byte]) {
 	w.value()
 	w.dst = append(w.dst, '"')
-	var rest []byte // of the parts before: less than what makes four characters
+	var rest []byte // bytes of earlier parts that do not make four characters yet
 	for v := range parts {
 		if len(rest) > 0 {
 			n := min(len(v), 3-len(rest))

@@ -44,24 +44,24 @@ type packReader struct {
 	data []byte
 	pos  int
 	o    Options
-	left []int // elements or members left, of each list and map that was entered
+	left []int // for each list and map that was entered: elements or members left
 	few  [4]int
 	err  *Error
 
 	checked bool // texts are UTF-8
 
-	head   shape // of the value at headAt
+	head   shape // shape of the value at headAt
 	headAt int
 }
 
-// shape is what the first bytes of a value say about it. No value has the zero shape.
+// shape is what the first bytes of a value say about the value. No value has the zero shape.
 type shape struct {
 	kind Kind
 	head uint8 // bytes before the content
-	size int   // of the content in bytes; of a list or map the number of elements or members
+	size int   // bytes of the content, or number of elements or members of a list or map
 }
 
-// formats are the shapes by first byte. If width is not zero, the next width bytes hold the size.
+// formats maps the first byte to a shape. If width is not zero, the next width bytes hold the size.
 var formats = func() (all [256]struct {
 	shape
 	width int
@@ -135,7 +135,7 @@ func (r *packReader) Kind() Kind {
 	return r.head.kind
 }
 
-// look reads the first bytes of the next value, and checks that its content can be there.
+// look reads the first bytes of the next value, and checks that the data are long enough for it.
 func (r *packReader) look() {
 	if r.pos >= len(r.data) {
 		r.Fail(CutShort)
@@ -146,7 +146,7 @@ func (r *packReader) look() {
 	c := r.data[r.pos]
 	f := &formats[c]
 	s := f.shape
-	if c < packNil && s.size < len(r.data)-r.pos { // the first byte says it all
+	if c < packNil && s.size < len(r.data)-r.pos { // the first byte contains the whole shape
 		r.head, r.headAt = s, r.pos
 		return
 	}
@@ -169,7 +169,7 @@ func (r *packReader) look() {
 			s.kind = Uint
 		}
 	}
-	if s.size > len(r.data)-r.pos-int(s.head) { // an element takes a byte at least
+	if s.size > len(r.data)-r.pos-int(s.head) { // each element takes at least one byte
 		r.Fail(CutShort)
 	}
 	if r.err == nil {
@@ -201,7 +201,7 @@ func uintAt(data []byte, i, width int) (n uint64, ok bool) {
 	return n, true
 }
 
-// content passes over a value that is no list or map, and returns its bytes after the head.
+// content skips a value that is not a list or map, and returns its bytes after the head.
 func (r *packReader) content() []byte {
 	if r.Kind() == 0 {
 		return nil
@@ -222,7 +222,7 @@ func (r *packReader) Int() int64 {
 	c := r.data[r.pos]
 	b := r.content()
 	if len(b) == 0 {
-		return int64(int8(c)) // the value itself
+		return int64(int8(c)) // the byte is the value
 	}
 	n, _ := uintAt(b, 0, len(b))
 	if c <= packUint64 {
@@ -333,7 +333,7 @@ func (r *packReader) Skip() []byte {
 	return r.data[start:r.pos:r.pos]
 }
 
-// skip passes over a value inside depth lists and maps.
+// skip skips a value that is nested in depth lists and maps.
 func (r *packReader) skip(depth int) {
 	switch k := r.Kind(); k {
 	case 0:

@@ -182,8 +182,8 @@ func (w *PackWriter) OpenList() {
 
 func (w *PackWriter) CloseList(n int) { w.close(n, packFixList, packList16) }
 
-// close writes the number of elements or members into the one byte of the head, and makes room if
-// it needs more.
+// close writes the number of elements or members into the head, which has one byte, and moves the
+// content if the head needs more.
 func (w *PackWriter) close(n int, short, wide byte) {
 	last := len(w.open) - 1
 	mark := w.open[last].mark
