@@ -6,7 +6,7 @@ package plugins
 // Contract is the version of plugins/proto/v1.
 const Contract = 1
 
-// The environment variable that tells a program that a gateway started it.
+// The environment variable by which a program knows that a gateway started it.
 const (
 	CookieKey   = "CROSSTOWN_PLUGIN"
 	CookieValue = "9f2c62a6-contract"

@@ -19,7 +19,7 @@ func Names() []string {
 	return []string{JSON, MessagePack, CBOR, AMQP, Text, CloudEvents}
 }
 
-// Named returns the serializer of that name, nil if there is none.
+// Named returns the serializer with a name, or nil if there is none.
 func Named(name string) core.Serializer {
 	switch name {
 	case JSON:

@@ -109,7 +109,7 @@ func appendCBOR(dst []byte, v any, depth int) ([]byte, error) {
 	return appendCBORDecimal(dst, value.Text(v))
 }
 
-// appendHead appends a first byte and its number.
+// appendHead appends the first byte of a value and the number after it.
 func appendHead(dst []byte, major byte, n uint64) []byte {
 	major <<= 5
 	switch {
@@ -146,7 +146,7 @@ func appendCBORTime(dst []byte, t value.Timestamp) []byte {
 	if math.Abs(float64(t)) < 1000<<40 {
 		return binary.BigEndian.AppendUint64(append(dst, cborSimple<<5|27), math.Float64bits(float64(t)/1000))
 	}
-	return appendCBORInt(dst, int64(t)/1000) // 35 thousand years away
+	return appendCBORInt(dst, int64(t)/1000) // 35,000 years away: milliseconds are dropped
 }
 
 // appendInside appends the values of a list, or the keys and values of a map.
@@ -160,7 +160,7 @@ func appendInside(dst []byte, l value.List, m value.Map, depth int) (_ []byte, e
 		}
 	}
 	for i := range m {
-		if dst, err = appendCBOR(dst, m[i].Key, 1); err != nil { // 1: a decimal is a list
+		if dst, err = appendCBOR(dst, m[i].Key, 1); err != nil { // depth 1, as a decimal is a list
 			return nil, err
 		}
 		if dst, err = appendCBOR(dst, m[i].Value, depth-1); err != nil {

@@ -12,16 +12,16 @@ import (
 	"github.com/x448/float16"
 )
 
-// cborReader reads one value. It keeps the first error; what is read after that does not matter.
+// cborReader reads one value. It keeps the first error; values read after it do not matter.
 type cborReader struct {
 	b        []byte
 	at       int
-	depth    int // of lists, maps and tags that may be entered yet
-	elements int // that may still be read
+	depth    int // how many more lists, maps and tags may be nested
+	elements int // how many more elements may be read
 	err      error
 }
 
-// fail keeps an error, if it is the first, and returns no value.
+// fail keeps an error unless there is an earlier one. It returns nil.
 func (r *cborReader) fail(text string) any {
 	if r.err == nil {
 		r.err = &malformed{"CBOR", r.at, text}
@@ -38,14 +38,14 @@ func (r *cborReader) enter() {
 
 func (r *cborReader) leave() { r.depth++ }
 
-// spend takes n elements.
+// spend subtracts n from the elements that may be read.
 func (r *cborReader) spend(n int) {
 	if r.elements -= n; r.elements < 0 {
 		r.fail(tooMany)
 	}
 }
 
-// bytes returns the next n bytes, which are the payload's.
+// bytes returns the next n bytes of the payload, without a copy.
 func (r *cborReader) bytes(n uint64) []byte {
 	if r.err != nil || n > uint64(len(r.b)-r.at) {
 		r.fail(cutShort)
@@ -64,7 +64,7 @@ func (r *cborReader) uint(width uint64) (n uint64) {
 	return n
 }
 
-// text returns the next n bytes, which are UTF-8.
+// text returns the next n bytes, and checks that they are UTF-8.
 func (r *cborReader) text(n uint64) []byte {
 	b := r.bytes(n)
 	if !utf8.Valid(b) {
@@ -92,10 +92,10 @@ func (r *cborReader) definite() any {
 	return v
 }
 
-// forever is the length of what ends with a break.
+// forever stands for the unknown length of a value that ends with a break.
 const forever = 1<<64 - 1
 
-// argument reads the number after the first byte.
+// argument reads the number that follows a first byte or is in it.
 func (r *cborReader) argument(info, major byte) uint64 {
 	switch {
 	case info < 24:
@@ -139,7 +139,7 @@ func (r *cborReader) item(major, info byte, n uint64) any {
 	return r.simple(info, n)
 }
 
-// integer is a big number as long, ulong or decimal128.
+// integer returns a big number as long, ulong or decimal128.
 func (r *cborReader) integer(n *big.Int) any {
 	switch {
 	case n.IsInt64():
@@ -160,7 +160,7 @@ func (r *cborReader) decimal128(s string) any {
 	return d
 }
 
-// chunks reads the parts of a string of unknown length, each of which is of known length.
+// chunks reads the parts of a string of unknown length. Each part has a known length.
 func (r *cborReader) chunks(major byte) any {
 	all := []byte{}
 	for r.err == nil {
@@ -185,7 +185,7 @@ func (r *cborReader) chunks(major byte) any {
 	return nil
 }
 
-// room returns for how many of n announced elements to make room at first: each takes at least one byte.
+// room returns how many of n announced elements to allocate first: each takes at least one byte.
 func (r *cborReader) room(n uint64) int {
 	if n == forever {
 		return 0
@@ -193,7 +193,7 @@ func (r *cborReader) room(n uint64) int {
 	return int(min(n, uint64(len(r.b)-r.at), many))
 }
 
-// element reads one of n elements, or keys. ok is false for a break, which ends them if n is forever.
+// element reads one of n elements or keys. ok is false for a break, if n is forever.
 func (r *cborReader) element(n uint64) (v any, ok bool) {
 	if v, ok = r.value(); !ok && n != forever {
 		r.fail(strayBreak)

@@ -57,7 +57,7 @@ func (cloudEvents) Decode(_ context.Context, _ string, payload []byte) (any, err
 	return event, checkEvent(event)
 }
 
-// instantOf is a time as a timestamp, if that holds all of it.
+// instantOf returns a time as a timestamp, if a timestamp can hold it exactly.
 func instantOf(v any) any {
 	text, ok := v.(string)
 	if !ok {
@@ -70,7 +70,7 @@ func instantOf(v any) any {
 	return value.TimestampOf(t)
 }
 
-// Encode writes a map that is already an event.
+// Encode writes a map that has the form of an event.
 func (cloudEvents) Encode(_ context.Context, _ string, v any) (payload []byte, produced string, err error) {
 	event, ok := v.(value.Map)
 	if !ok {

@@ -10,18 +10,18 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// decoder makes a value of a payload in JSON or MessagePack. Its reader keeps the first error;
-// values made after that do not matter.
+// decoder makes a value from a payload in JSON or MessagePack. Its reader keeps the first error;
+// values made after an error do not matter.
 type decoder struct {
 	codec.Reader
 	json     bool
-	elements int // that may still be read
+	elements int // how many more elements may be read
 }
 
 // readers are the unused readers of each encoding.
 var readers [2]sync.Pool
 
-// decodeWith decodes a payload in an encoding; format is its name for errors.
+// decodeWith decodes a payload in an encoding, which errors call format.
 func decodeWith(e codec.Encoding, format string, payload []byte) (any, error) {
 	if len(payload) > maxSize {
 		return nil, &malformed{format, 0, tooLarge}
@@ -74,7 +74,7 @@ func (d *decoder) value() any {
 	return nil
 }
 
-// number reads a number that is no integer of 64 bits.
+// number reads a number that is not an integer of 64 bits.
 func (d *decoder) number(k codec.Kind) any {
 	if !d.json {
 		f, _ := d.Float()
@@ -87,11 +87,11 @@ func (d *decoder) number(k codec.Kind) any {
 	return v
 }
 
-// few and many bound the number of elements for which room is made at first.
+// few and many bound the number of elements that are allocated first.
 const few, many = 4, 256
 
 func roomFor(n int) int {
-	if n == 0 { // it is not known
+	if n == 0 { // the number is not known
 		n = few
 	}
 	return min(n, many)
@@ -133,7 +133,7 @@ func (d *decoder) entries() any {
 	return m
 }
 
-// spend takes n elements.
+// spend subtracts n from the elements that may be read.
 func (d *decoder) spend(n int) {
 	if d.elements -= n; d.elements < 0 {
 		d.Fail(tooMany)

@@ -24,9 +24,9 @@
 //	list, array  […]         array          array          refused
 //	map          {…}         map            map            refused
 //
-// AMQP keeps every type. Integers are read as long, as ulong if they exceed it, or as decimal128 if
-// they exceed 64 bits, as are numbers that a double cannot hold exactly. Values that are described
-// as .NET's TimeSpan, Uri or DateTimeOffset are written as their text; other described values as a
-// map with "descriptor" and "value", except for tags in CBOR and extensions in MessagePack, which
-// keep their number.
+// AMQP keeps every type. An integer is read as a long, as a ulong if it exceeds a long, or as a
+// decimal128 if it exceeds 64 bits. A number that a double cannot hold exactly is also read as a
+// decimal128. Values that are described as .NET's TimeSpan, Uri or DateTimeOffset are written as
+// their text. Other described values are written as a map with "descriptor" and "value", except
+// that tags in CBOR and extensions in MessagePack keep their number.
 package builtin

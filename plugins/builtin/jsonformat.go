@@ -36,7 +36,7 @@ var (
 	errKeys  = errors.New("a map has two keys of different types that JSON writes as the same string")
 )
 
-// checkJSON refuses values that could not be read back: those nested deeper than left levels, and
+// checkJSON refuses values that could not be read again: values nested deeper than left levels, and
 // maps with two keys of the same text form.
 func checkJSON(v any, left int) error {
 	var inside []any
@@ -89,7 +89,7 @@ func checkMapJSON(m value.Map, left int) error {
 	return nil
 }
 
-// decimalDigits is the number of digits a decimal128 has.
+// decimalDigits is the number of digits of a decimal128.
 const decimalDigits = 34
 
 // exactNumber is the first of long, ulong, double and decimal128 that holds
@@ -113,17 +113,17 @@ func exactNumber(s string, isInteger bool) (any, bool) {
 	return d, ok
 }
 
-// mostDigits is the number of digits the expansion of a double has at most.
+// mostDigits is the maximum number of digits of a double's exact decimal expansion.
 const mostDigits = 767
 
-// exactDouble reads a decimal number whose digits are all those of a double:
-// the double's shortest text, or its exact expansion rounded to as many digits.
+// exactDouble reads a decimal number if its digits are those of a double: the digits of the
+// double's shortest text, or of its exact expansion, rounded to as many digits.
 func exactDouble(s string) (float64, bool) {
 	f, err := strconv.ParseFloat(s, 64)
 	if err != nil {
 		return 0, false // out of range
 	}
-	if len(s) <= 16 && math.Abs(f) > 1e-300 { // up to 15 digits, which every double keeps
+	if len(s) <= 16 && math.Abs(f) > 1e-300 { // at most 15 digits, which every double keeps
 		return f, true
 	}
 	digits, exponent := significant(s)
@@ -140,15 +140,14 @@ func exactDouble(s string) (float64, bool) {
 	return f, d == digits && e == exponent
 }
 
-// significant takes a number that strconv has read apart into its digits,
-// without zeros at either end, and the power of ten of the first one. Zero has
-// no digits.
+// significant splits a number that strconv has read into its digits, without zeros at either end,
+// and the power of ten of the first digit. Zero has no digits.
 func significant(s string) (digits string, exponent int) {
 	mantissa := strings.TrimPrefix(s, "-")
 	if i := strings.IndexAny(mantissa, "eE"); i >= 0 {
 		n, err := strconv.Atoi(mantissa[i+1:])
 		if err != nil {
-			n = math.MaxInt32 // no double has it
+			n = math.MaxInt32 // no double has such an exponent
 		}
 		mantissa, exponent = mantissa[:i], n
 	}

@@ -46,7 +46,7 @@ const fewKeys = 12
 // binaryKey replaces a []byte, which cannot be compared.
 type binaryKey string
 
-// keyOf is a key in a form that can be compared.
+// keyOf returns a key in a form that can be compared.
 func keyOf(key any) any {
 	if b, ok := key.([]byte); ok {
 		return binaryKey(b)
@@ -54,7 +54,7 @@ func keyOf(key any) any {
 	return key
 }
 
-// isDistinct reports whether no two keys, which are no compounds, are the same.
+// isDistinct reports whether no two keys are the same. The keys must not be compound values.
 func isDistinct(m value.Map) bool {
 	if len(m) <= fewKeys {
 		for i := range m {
@@ -82,9 +82,9 @@ func isKey(v any) bool {
 	return true
 }
 
-// simplified is a value without the types that only AMQP has: symbols and chars
-// are strings, arrays lists; .NET's described values their text, others a map
-// with their descriptor. Values inside are left as they are.
+// simplified returns a value without the types that only AMQP has. Symbols and chars become
+// strings, and arrays become lists. .NET's described values become their text, others a map with
+// their descriptor. It does not change the values inside.
 func simplified(v any) (any, error) {
 	switch v := v.(type) {
 	case nil, bool, string, []byte, uint64, int64, float32, float64, value.List, value.Map,

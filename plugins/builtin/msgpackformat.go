@@ -30,8 +30,8 @@ func (msgpackFormat) Encode(_ context.Context, contentType string, v any) (paylo
 	return w.Bytes(), contentType, nil
 }
 
-// extensionPrefix and an extension's type, signed, are the descriptor of a
-// binary that is an extension.
+// extensionPrefix and the signed type of an extension are the descriptor of the binary that stands
+// for the extension.
 const extensionPrefix = "msgpack:"
 
 func writeMessagePack(w *codec.PackWriter, v any, depth int) error {
@@ -95,7 +95,7 @@ func writeInside(w *codec.PackWriter, l value.List, m value.Map, depth int) erro
 	return nil
 }
 
-// extensionOf is the extension that a described value stands for.
+// extensionOf returns the extension that a described value stands for.
 func extensionOf(d value.Described) (kind int8, data []byte, ok bool) {
 	descriptor, ok := d.Descriptor.(value.Symbol)
 	if !ok {

@@ -57,7 +57,7 @@ func (textFormat) Encode(_ context.Context, contentType string, v any) (payload 
 	return []byte(text), "text/plain; charset=utf-8", nil
 }
 
-// checkCharset refuses every charset but UTF-8 and its subsets.
+// checkCharset refuses every charset except UTF-8 and its subsets.
 func checkCharset(contentType string) error {
 	_, parameters, err := mime.ParseMediaType(contentType)
 	if contentType == "" {
@@ -77,7 +77,7 @@ func checkCharset(contentType string) error {
 // amqpFormat is the encoding of AMQP 1.0 Part 1: one value.
 type amqpFormat struct{}
 
-// amqpTypes has a name that this project chose: none is registered for AMQP's values.
+// amqpTypes contains a name of this project's own, because none is registered for AMQP's values.
 var amqpTypes = []string{"application/x-amqp-value"}
 
 func (amqpFormat) ContentTypes() []string { return amqpTypes }

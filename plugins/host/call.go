@@ -9,7 +9,7 @@ import (
 	pb "github.com/crosstown-mq/crosstown/plugins/proto/v1"
 )
 
-// acquire returns an instance that answers, after waiting for one that is starting.
+// acquire returns an instance that answers. If an instance is starting, it waits for that.
 func (p *supervised) acquire(ctx context.Context) (*instance, error) {
 	for {
 		if i := p.current.Load(); i != nil {
@@ -32,15 +32,14 @@ func (p *supervised) acquire(ctx context.Context) (*instance, error) {
 	}
 }
 
-// answer is what an instance answered.
+// answer is an instance's answer.
 type answer struct {
 	*pb.Response
 	from *instance
 }
 
-// ask sends a question about n messages to the current instance, encoded by build.
-// Refusals are Busy and Timeout; the end of the caller's own context is returned as
-// it is.
+// ask sends a question about n messages, encoded by build, to the current instance. Its refusals
+// are Busy and Timeout. If ctx ends, it returns the error of ctx unchanged.
 func (p *supervised) ask(ctx context.Context, messages int, build func(*instance) (*pb.Request, error)) (answer, error) {
 	within, cancel := context.WithTimeout(ctx, p.opts.CallTimeout)
 	defer cancel()
@@ -55,7 +54,7 @@ func (p *supervised) ask(ctx context.Context, messages int, build func(*instance
 		}
 		r.TimeoutMs = uint32(p.opts.CallTimeout.Milliseconds())
 		a, err := i.session.ask(within, r, messages)
-		if errors.Is(err, errNotTaken) { // another has taken over, or will
+		if errors.Is(err, errNotTaken) { // another instance has taken over, or will
 			p.current.CompareAndSwap(i, nil)
 			continue
 		}

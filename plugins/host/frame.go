@@ -8,9 +8,9 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Callers encode requests and decode responses themselves, concurrently, so that an invalid one
-// cannot end the stream for others. This file only joins frames from encoded requests, and splits
-// them into encoded responses. The field numbers are those of the contract.
+// Callers encode requests and decode responses themselves, concurrently, so that one that is
+// invalid cannot end the stream for others. This file only joins encoded requests to frames, and
+// splits frames into encoded responses. The field numbers are those of the contract.
 const (
 	fieldPiece = 1 // of Requests and Responses
 	fieldID    = 1 // of Request and Response
@@ -67,7 +67,7 @@ func (f *gotFrame) parse(b []byte) error {
 	return nil
 }
 
-// idOf finds the id in an encoded response; the last one counts.
+// idOf returns the id in an encoded response. If there are several, the last one counts.
 func idOf(b []byte) (id uint64, ok bool) {
 	for len(b) > 0 {
 		number, typ, n := protowire.ConsumeTag(b)

@@ -40,7 +40,7 @@ func (h *Host) Run(ctx context.Context) error {
 	return nil
 }
 
-// Launched waits until each plugin answers or has failed once, or ctx ends.
+// Launched waits until each plugin answers or has failed once, or until ctx ends.
 func (h *Host) Launched(ctx context.Context) error {
 	for _, p := range h.plugins {
 		select {
@@ -71,7 +71,7 @@ func (h *Host) Serializer(name string) (*Serializer, error) {
 	return &Serializer{p}, nil
 }
 
-// States describes the plugins, by name.
+// States describes the plugins, sorted by name.
 func (h *Host) States() []State {
 	out := []State{}
 	for _, name := range slices.Sorted(maps.Keys(h.plugins)) {
@@ -151,7 +151,7 @@ func Attach(ctx context.Context, o Options, conn *grpc.ClientConn) (h *Host, clo
 // Options determine how one plugin is run: most of its settings in the configuration. Zero fields
 // have the defaults given here.
 type Options struct {
-	Name string   `config:"name"` // by which it is known in the gateway
+	Name string   `config:"name"` // the plugin's name in the gateway
 	Path string   `config:"path"` // of the program: a path, or a name that is looked up in PATH
 	Args []string `config:"args"`
 	// SHA256 is the checksum that the program's file must have, in hexadecimal; "": any.
@@ -165,7 +165,7 @@ type Options struct {
 	StartTimeout time.Duration `config:"start-timeout" range:"1ms to 1h"` // from the launch to the first answer: 10s
 	DrainTimeout time.Duration `config:"drain-timeout" range:"1ms to 1h"` // for the calls in flight when it is replaced or stopped: 5s
 
-	Queue int `config:"queue" range:"1 to 1048576"` // messages that may wait or be in flight; beyond that, calls are refused as Busy: 10000
+	Queue int `config:"queue" range:"1 to 1048576"` // messages that may wait or be in flight; further calls are refused as Busy: 10000
 	Batch int `config:"batch" range:"1 to 10000"`   // messages in one frame: 200
 
 	BackoffMin time.Duration `config:"backoff-min" range:"1ms to 1h"` // the pause before a restart, doubled with each failure: 100ms
@@ -188,7 +188,7 @@ const (
 	maxFrames     = 4        // of one stream, in flight
 	maxFrameBytes = 1 << 20  // of one frame that has more than one request
 	maxQueueBytes = 64 << 20 // of all requests that wait, unless there is only one
-	missLimit     = 3        // calls in a row without an answer that make a process count as hung
+	missLimit     = 3        // consecutive unanswered calls after which a process is hung
 	killGrace     = 2 * time.Second
 )
 

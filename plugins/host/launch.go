@@ -25,8 +25,8 @@ import (
 	pb "github.com/crosstown-mq/crosstown/plugins/proto/v1"
 )
 
-// unusable is an error of a launch that only another program or another configuration removes, so
-// that another attempt does not help.
+// unusable is an error of a launch that only another program or another configuration removes.
+// Another attempt does not help.
 type unusable struct{ error }
 
 func (u unusable) Unwrap() error { return u.error }
@@ -74,7 +74,7 @@ func launch(ctx context.Context, o Options, log *slog.Logger) (_ *instance, err 
 			return i.process, nil
 		},
 		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: i.dir},
-		StartTimeout:     2 * o.StartTimeout, // ctx ends before, and says why
+		StartTimeout:     2 * o.StartTimeout, // ctx ends before, and then gives the reason
 		SkipHostEnv:      true,
 		SyncStdout:       out.stream(),
 		SyncStderr:       out.stream(),
@@ -84,7 +84,7 @@ func launch(ctx context.Context, o Options, log *slog.Logger) (_ *instance, err 
 			grpc.WithStaticStreamWindowSize(window), grpc.WithStaticConnWindowSize(4 * window),
 		},
 	})
-	// go-plugin takes no context: it notices that the process has ended.
+	// go-plugin takes no context, but notices that the process has ended.
 	defer context.AfterFunc(ctx, func() { _ = i.process.Kill(ctx) })()
 	if err := i.connect(ctx); err != nil {
 		return nil, i.explain(ctx, err, out)
@@ -92,10 +92,10 @@ func launch(ctx context.Context, o Options, log *slog.Logger) (_ *instance, err 
 	return i, nil
 }
 
-// window is how many bytes a stream may have in flight.
+// window is how many bytes may be in flight on a stream.
 const window = 1 << 20
 
-// connect shakes hands.
+// connect performs the handshake.
 func (i *instance) connect(ctx context.Context) error {
 	protocol, err := i.client.Client()
 	if err != nil {
@@ -109,7 +109,7 @@ func (i *instance) connect(ctx context.Context) error {
 	return i.greet(ctx)
 }
 
-// greet asks the plugin at the other end everything once.
+// greet makes each kind of request to the plugin at the other end once.
 func (i *instance) greet(ctx context.Context) (err error) {
 	asked := pb.NewPluginClient(i.conn)
 	if i.description, err = asked.Describe(ctx, &pb.DescribeRequest{Gateway: gatewayVersion()}); err != nil {
@@ -154,7 +154,7 @@ func (i *instance) check(ctx context.Context) error {
 	return nil
 }
 
-// usable checks what a plugin says of itself.
+// usable checks a plugin's description of itself.
 func usable(d *pb.Description) error {
 	switch {
 	case !slices.Contains(d.Contracts, plugins.Contract):
@@ -167,7 +167,7 @@ func usable(d *pb.Description) error {
 	return nil
 }
 
-// explain says why a launch failed, in terms of the plugin rather than of go-plugin.
+// explain returns why a launch failed, in terms of the plugin instead of go-plugin.
 func (i *instance) explain(ctx context.Context, err error, out *output) error {
 	if isUnusable(err) {
 		return err
@@ -191,7 +191,7 @@ func (i *instance) explain(ctx context.Context, err error, out *output) error {
 		if last := out.last(); last != "" {
 			err = fmt.Errorf("%w, after writing: %s", err, last)
 		}
-	case <-time.After(100 * time.Millisecond): // it may have been about to
+	case <-time.After(100 * time.Millisecond): // the process may have been about to exit
 	}
 	return err
 }
@@ -222,7 +222,7 @@ func program(o Options) (string, error) {
 	return path, nil
 }
 
-// environment makes NAME=VALUE of names.
+// environment replaces each NAME in env by NAME=VALUE with the gateway's value.
 func environment(env []string) []string {
 	out := make([]string, 0, len(env))
 	for _, e := range env {
@@ -238,7 +238,7 @@ func environment(env []string) []string {
 	return out
 }
 
-// close ends the stream and the process, which has grace to end by itself.
+// close ends the stream, and the process if it has not ended by itself after grace.
 func (i *instance) close(grace time.Duration) {
 	i.closing.Do(func() {
 		if i.endStream != nil {

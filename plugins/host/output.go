@@ -21,15 +21,15 @@ const (
 	tailLines   = 5       // kept for the report of a failed launch
 )
 
-// output writes a plugin's output to the log, with the plugin's name, within limits: lines beyond
-// them are counted and omitted. Several streams may share one output.
+// output writes a plugin's output to the log, with the plugin's name, within limits. It counts and
+// omits lines beyond the limits. Several streams may share one output.
 type output struct {
 	log *slog.Logger
 
 	mu     sync.Mutex
 	tokens float64
-	filled time.Time // when tokens was brought up to date
-	left   int       // lines left out since the last one logged
+	filled time.Time // when tokens was last updated
+	left   int       // lines omitted since the last one that was logged
 	tail   []string
 }
 
@@ -65,7 +65,7 @@ func (o *output) stream() *lineWriter { return &lineWriter{out: o} }
 type lineWriter struct {
 	out  *output
 	part []byte // the line so far, at most maxLine
-	skip bool   // what follows belongs to a line that was too long
+	skip bool   // the next text belongs to a line that was too long
 }
 
 // Write adds a part of the text.

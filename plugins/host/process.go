@@ -18,23 +18,23 @@ import (
 const maxHandshake = 8 << 10
 
 // process is a plugin's process with its children, in the form of go-plugin's runners: a process
-// group that ends as a whole. Its output never passes through go-plugin, because some lines make
-// that panic.
+// group that ends as a whole. Its output does not pass through go-plugin, because some lines make
+// go-plugin panic.
 type process struct {
 	out *output
 
 	toHandshake *io.PipeWriter // the first line goes here
 	handshake   *io.PipeReader
 
-	exited chan struct{} // closed when it has been waited for and its output read
-	err    error         // how it ended, and the next two; read after exited
+	exited chan struct{} // closed when the process has ended and its output is read
+	err    error         // how the process ended; this field and the next two are read after exited
 	ended  string
-	failed bool // it exited on its own with a status other than 0
+	failed bool // the process exited on its own with a status other than 0
 
 	mu     sync.Mutex
-	cmd    *exec.Cmd // nil until go-plugin has said what it needs
-	pid    int       // 0 until it was started
-	killed bool      // it must not be started any more
+	cmd    *exec.Cmd // nil until prepare is called
+	pid    int       // 0 until the process was started
+	killed bool      // the process must no longer be started
 	said   string    // the first line
 }
 
@@ -44,7 +44,7 @@ func newProcess(out *output) *process {
 	return p
 }
 
-// prepare says what to run.
+// prepare sets the command to run.
 func (p *process) prepare(cmd *exec.Cmd) {
 	isolate(cmd)
 	p.mu.Lock()
@@ -84,7 +84,7 @@ func (p *process) Start(context.Context) error {
 		defer close(p.exited)
 		p.err = cmd.Wait()
 		p.ended, p.failed = cmd.ProcessState.String(), cmd.ProcessState.ExitCode() > 0
-		p.signal(killSignal) // what it left behind
+		p.signal(killSignal) // ends the processes that it left behind
 		// A daemon that left the group may keep the pipes open.
 		timer := time.AfterFunc(time.Second, func() { closeFiles(ours[:]...) })
 		read.Wait()
@@ -101,7 +101,7 @@ func (p *process) started() bool {
 	return p.pid != 0
 }
 
-// signal sends to the process and all that it started, unless it has ended.
+// signal signals the process and all processes that it started, unless the process has ended.
 func (p *process) signal(s syscall.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -128,7 +128,7 @@ func (p *process) followStdout(r io.Reader) {
 	}
 }
 
-// firstLine is what the process said first.
+// firstLine returns the first line that the process wrote.
 func (p *process) firstLine() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -147,11 +147,11 @@ func (p *process) Kill(context.Context) error {
 	p.killed = true
 	p.mu.Unlock()
 	p.signal(killSignal)
-	_ = p.handshake.Close() // it has no reader any more
+	_ = p.handshake.Close() // nothing reads from it any more
 	return nil
 }
 
-// stop asks the process to end, and kills it when it has not after grace.
+// stop asks the process to end, and kills it if it has not ended after grace.
 func (p *process) stop(grace time.Duration) {
 	if !p.started() {
 		return
@@ -203,6 +203,6 @@ func (p *process) HostToPlugin(network, address string) (string, string, error) 
 
 func closeFiles(files ...*os.File) {
 	for _, f := range files {
-		_ = f.Close() // twice is harmless
+		_ = f.Close() // closing twice is harmless
 	}
 }

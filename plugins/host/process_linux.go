@@ -13,17 +13,17 @@ const (
 	killSignal = syscall.SIGKILL
 )
 
-// isolate gives a process a group of its own, which Ctrl-C at the gateway's terminal does not
-// reach, and makes it die with the gateway: no plugin outlives its gateway.
+// isolate gives a process its own group, so that Ctrl-C at the gateway's terminal does not reach
+// it. It also makes the process end with the gateway, so that no plugin outlives its gateway.
 func isolate(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
 func signalGroup(pid int, s syscall.Signal) {
-	_ = syscall.Kill(-pid, s) // it may have ended
+	_ = syscall.Kill(-pid, s) // the processes may have ended
 }
 
-// openFiles is the number of files a process has open, 0 if that is not known.
+// openFiles returns how many files a process has open, or 0 if that is not known.
 func openFiles(pid string) int {
 	open, err := os.ReadDir("/proc/" + pid + "/fd")
 	if err != nil {
@@ -32,7 +32,7 @@ func openFiles(pid string) int {
 	return len(open)
 }
 
-// occupied is the number of bytes a process occupies, 0 if that is not known.
+// occupied returns how many bytes of memory a process occupies, or 0 if that is not known.
 func occupied(pid string) int64 {
 	b, err := os.ReadFile("/proc/" + pid + "/statm")
 	fields := bytes.Fields(b)

@@ -15,7 +15,7 @@ const (
 
 func isolate(*exec.Cmd) {}
 
-// signalGroup reaches the process alone, not what it started.
+// signalGroup signals only the process, not the processes that it started.
 func signalGroup(pid int, s syscall.Signal) {
 	p, err := os.FindProcess(pid)
 	if err != nil {

@@ -136,7 +136,7 @@ func propertiesFor(p core.Properties) ([]*pb.Property, error) {
 	return out, nil
 }
 
-// verdictsOf checks an answer: its sender is another program.
+// verdictsOf checks the verdicts of an answer, because the answer comes from another program.
 func verdictsOf(a *pb.Routed, messages int) ([]core.Verdict, error) {
 	if len(a.GetVerdicts()) != messages {
 		return nil, fmt.Errorf("the plugin returned %d verdicts for %d messages", len(a.GetVerdicts()), messages)

@@ -61,7 +61,7 @@ func (s *Serializer) Encode(ctx context.Context, contentType string, v any) (pay
 	return encoded.Encoded.GetPayload(), cmp.Or(encoded.Encoded.GetContentType(), contentType), nil
 }
 
-// ask turns a failure into an error: one without a Code is about the payload.
+// ask returns a failure as an error. An error without a Code concerns the payload.
 func (s *Serializer) ask(ctx context.Context, r *pb.Request) (answer, error) {
 	a, err := s.p.ask(ctx, 1, func(i *instance) (*pb.Request, error) {
 		if i.description.Serializer == nil {

@@ -16,7 +16,7 @@ import (
 
 // The reasons why a session does not answer a call.
 var (
-	errNotTaken = errors.New("the plugin accepts no more calls") // it was not asked: another may be
+	errNotTaken = errors.New("the plugin accepts no more calls") // another process may be asked
 	errFull     = errors.New("too many calls wait for the plugin")
 	errHung     = errors.New("the plugin stopped answering")
 )
@@ -33,19 +33,19 @@ type stream interface {
 type session struct {
 	stream stream
 	opts   Options
-	wakes  chan struct{} // capacity 1: the writer has something to look at
+	wakes  chan struct{} // capacity 1: wakes the writer
 	done   chan struct{} // closed when the session has ended
 
 	mu       sync.Mutex
-	err      error // why it ended
+	err      error // why the session ended
 	queue    []*call
-	pending  map[uint64]*call // in flight
+	pending  map[uint64]*call // calls in flight
 	lastID   uint64
-	frames   int           // in flight, none of whose calls is answered
-	messages int           // that wait or are in flight
-	bytes    int           // that wait
+	frames   int           // frames in flight of whose calls none is answered
+	messages int           // messages that wait or are in flight
+	bytes    int           // bytes of the calls that wait
 	draining bool          // no more calls are taken
-	drained  bool          // and none is left: the plugin is to be told
+	drained  bool          // draining, and no call is left: the writer ends the stream
 	idle     chan struct{} // closed when no messages are left, while draining
 	misses   int           // calls that ran out of time since the last answer
 	answered time.Time     // when the last answer came
@@ -57,7 +57,7 @@ type call struct {
 	messages int
 	asked    time.Time
 	id       uint64
-	frame    *frame // nil while it waits
+	frame    *frame // nil while the call waits
 	answer   chan []byte
 }
 
@@ -65,8 +65,8 @@ type call struct {
 // frame may be sent: slow calls do not delay others.
 type frame struct{ answered bool }
 
-// newSession starts a session. Its goroutines end when the stream's methods
-// return with an error, which ending the stream's context makes them do.
+// newSession starts a session. Its goroutines end when the stream's methods return an error, as
+// they do when the stream's context ends.
 func newSession(s stream, o Options) *session {
 	n := &session{
 		stream: s, opts: o, wakes: make(chan struct{}, 1), done: make(chan struct{}),
@@ -141,8 +141,8 @@ func (s *session) await(ctx context.Context, c *call) ([]byte, error) {
 	}
 }
 
-// abandon gives a call up and reports whether it was still unanswered. late says
-// that its time ran out.
+// abandon gives up a call, and reports whether the call was still unanswered. late says that the
+// call's time ran out.
 func (s *session) abandon(c *call, late bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -168,7 +168,7 @@ func (s *session) abandon(c *call, late bool) bool {
 	return true
 }
 
-// leave takes a call off the counts. s.mu is held.
+// leave subtracts a call from the counts. The caller holds s.mu.
 func (s *session) leave(c *call) {
 	s.messages -= c.messages
 	if c.frame != nil && !c.frame.answered {
@@ -191,7 +191,7 @@ func (s *session) write() {
 			_ = s.stream.CloseSend()
 			return
 		case out != nil:
-			// read knows the cause of an io.EOF.
+			// If the error is io.EOF, read gets its cause.
 			if err := s.stream.SendMsg(out); err != nil && !errors.Is(err, io.EOF) {
 				s.fail(err)
 				return
@@ -206,8 +206,8 @@ func (s *session) write() {
 	}
 }
 
-// next takes the calls of one frame from the queue, if a frame may be sent now. last says that none
-// will follow.
+// next takes the calls of one frame from the queue, if a frame may be sent now. last says that no
+// frame will follow.
 func (s *session) next() (out sentFrame, last bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -261,7 +261,7 @@ func (s *session) deliver(in gotFrame) error {
 		}
 		c := s.pending[p.id]
 		if c == nil {
-			continue // given up
+			continue // the caller has given up
 		}
 		delete(s.pending, p.id)
 		c.answer <- p.encoded
@@ -316,7 +316,7 @@ func (s *session) cause() error {
 	return s.err
 }
 
-// waiting is the number of messages that wait or are in flight.
+// waiting returns the number of messages that wait or are in flight.
 func (s *session) waiting() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -23,7 +23,7 @@ type supervised struct {
 	retired sync.WaitGroup // instances that are being drained
 	counts  counters
 
-	current atomic.Pointer[instance] // nil: none answers
+	current atomic.Pointer[instance] // nil: no instance answers
 
 	mu       sync.Mutex
 	state    State
@@ -31,9 +31,9 @@ type supervised struct {
 	launched chan struct{} // closed after the first launch, successful or not
 }
 
-// reload asks for a new process; the answer is the result.
+// reload is a request for a new process; answer gets the result.
 type reload struct {
-	sum  string // the new program's checksum, "" to keep the one configured
+	sum  string // checksum of the new program; "": as configured
 	done chan error
 }
 
@@ -47,7 +47,7 @@ func newSupervised(o Options, log *slog.Logger) *supervised {
 	return p
 }
 
-// run keeps a process until ctx ends; then the calls in flight may finish.
+// run keeps a process running until ctx ends, and then lets calls in flight finish.
 func (p *supervised) run(ctx context.Context) {
 	defer p.retired.Wait()
 	var (
@@ -87,8 +87,8 @@ func (p *supervised) firstDone() {
 	}
 }
 
-// watch lets an instance answer until it is lost or ctx ends, replacing it on
-// request. It returns why the last one was lost.
+// watch lets an instance answer until the instance is lost or ctx ends. On request it replaces the
+// instance by another. It returns why the last instance was lost.
 func (p *supervised) watch(ctx context.Context, i *instance) error {
 	health := time.NewTicker(p.opts.HealthInterval)
 	defer health.Stop()
@@ -116,7 +116,7 @@ func (p *supervised) watch(ctx context.Context, i *instance) error {
 	}
 }
 
-// isGreedy reports whether a process has more than it may.
+// isGreedy reports whether a process exceeds its limit of memory or of open files.
 func (p *supervised) isGreedy(pid string) bool {
 	if p.opts.Memory > 0 {
 		if n := occupied(pid); n > p.opts.Memory {
@@ -135,7 +135,7 @@ func (p *supervised) isGreedy(pid string) bool {
 
 func (p *supervised) check(ctx context.Context, i *instance) error {
 	if i.session.lately(p.opts.CallTimeout) {
-		return nil // it works; a question more might have to wait for others
+		return nil // the plugin works; another question might have to wait
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.opts.CallTimeout)
 	defer cancel()
@@ -154,10 +154,10 @@ func (p *supervised) discard(i *instance, err error) error {
 	select {
 	case <-i.process.exited:
 		ended = true
-	case <-time.After(50 * time.Millisecond): // a broken stream is how the end of a process shows first
+	case <-time.After(50 * time.Millisecond): // when a process ends, a broken stream shows that first
 	}
 	i.close(0)
-	if ended || i.process.failed { // on a busy machine the end shows later: a status of its own is not ours
+	if ended || i.process.failed { // failed: it ended on its own, which a busy machine shows late
 		return fmt.Errorf("the plugin ended (%s)", i.process.ended)
 	}
 	return err
@@ -198,14 +198,14 @@ func (p *supervised) begin(i *instance, after time.Duration) {
 	p.log.Info("plugin ready", "version", d.Version, "pid", d.PID, "after", after.Round(time.Millisecond))
 }
 
-// rest waits before the next launch, depending on the number of failures. If
-// a reload is requested in the meantime, it returns that instance, if it works.
+// rest waits before the next launch, depending on the number of failures. If a reload is requested
+// in the meantime and its instance works, rest returns that instance.
 func (p *supervised) rest(ctx context.Context, failures int, err error) *instance {
 	pause, condition := min(p.opts.BackoffMin<<min(failures-1, 20), p.opts.BackoffMax), Restarting
 	if failures >= p.opts.Failures || isUnusable(err) {
 		pause, condition = p.opts.Off, Off
 	}
-	// Jitter, so that plugins that fell together do not start together.
+	// Jitter, so that plugins that failed together do not start together.
 	pause = pause*3/4 + rand.N(pause/2+1)
 	p.set(condition, failures, err)
 	p.firstDone()
@@ -237,7 +237,7 @@ func (p *supervised) set(c Condition, failures int, problem error) {
 	p.changed = make(chan struct{})
 }
 
-// snapshot is the state now.
+// snapshot returns the current state.
 func (p *supervised) snapshot() State {
 	p.mu.Lock()
 	s := p.state
@@ -249,8 +249,8 @@ func (p *supervised) snapshot() State {
 	return s
 }
 
-// description is what the current process, or the last one, says about itself; nil if there was
-// none yet.
+// description returns the description that the current or the last process gave of itself, or nil
+// if there was none yet.
 func (p *supervised) description() *Description {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -275,10 +275,10 @@ type State struct {
 	Path         string    `json:"path"`
 	Condition    Condition `json:"condition"`
 	Since        time.Time `json:"since"`             // of the condition
-	Problem      string    `json:"problem,omitempty"` // the last one
+	Problem      string    `json:"problem,omitempty"` // the last problem
 	Calls        Calls     `json:"calls"`
-	Launches     int       `json:"launches"` // that succeeded
-	Failures     int       `json:"failures"` // in a row
+	Launches     int       `json:"launches"` // successful launches
+	Failures     int       `json:"failures"` // consecutive failures
 	*Description `json:"plugin,omitempty"`
 }
 
@@ -296,13 +296,13 @@ type Description struct {
 // Calls counts calls since the gateway's start.
 type Calls struct {
 	Answered int64 `json:"answered"`
-	Messages int64 `json:"messages"` // judged
+	Messages int64 `json:"messages"` // messages in answered calls
 	Late     int64 `json:"late"`     // not answered in time
 	Failed   int64 `json:"failed"`   // refused, lost with a process, or answered with a failure
-	Waiting  int   `json:"waiting"`  // messages, now
+	Waiting  int   `json:"waiting"`  // messages that wait or are in flight now
 }
 
-// counters are a plugin's Calls as they grow.
+// counters counts a plugin's Calls.
 type counters struct{ answered, messages, late, failed atomic.Int64 }
 
 func (c *counters) calls() Calls {

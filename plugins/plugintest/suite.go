@@ -44,7 +44,7 @@ func Suite(t *testing.T, c *Client) {
 	}
 }
 
-// oddMessages are messages that a router was not written for.
+// oddMessages returns messages that a router does not expect.
 func oddMessages() []*sdk.Message {
 	long := make([]byte, 100_000)
 	return []*sdk.Message{
@@ -96,7 +96,7 @@ func answersAll(t *testing.T, c *Client) {
 	all.Wait()
 }
 
-// survivesPayloads expects values or errors about the payload, from a plugin that continues to serve.
+// survivesPayloads requires values or errors about payloads from a plugin that continues to serve.
 func survivesPayloads(t *testing.T, c *Client) {
 	for _, payload := range [][]byte{nil, {}, {0}, {0xff, 0xff, 0xff, 0xff, 0xff}, []byte("text"), []byte(`{"a":[1,2.5,null]}`), make([]byte, 100_000)} {
 		for _, contentType := range c.ContentTypes {

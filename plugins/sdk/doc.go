@@ -1,5 +1,5 @@
-// Package sdk is all that the author of a plugin imports. A router says what
-// becomes of messages:
+// Package sdk is the only package that the author of a plugin must import. A router decides what
+// happens to messages:
 //
 //	func main() {
 //		sdk.Serve(sdk.Plugin{
@@ -11,11 +11,10 @@
 //		})
 //	}
 //
-// A serializer reads and writes payloads of the content types that it names;
-// Plugin.Decode and Plugin.Encode say how. One plugin may be both.
+// A serializer reads and writes payloads of the content types that it names, with Plugin.Decode and
+// Plugin.Encode. One plugin may be a router and a serializer.
 //
-// The gateway starts the program, asks it many things at once, and restarts it
-// when it ends or does not answer in time. Everything but Serve is called
-// concurrently. What is logged with log/slog or log, or printed, goes to the
-// gateway's log.
+// The gateway starts the program, sends it many requests at once, and restarts it when it ends or
+// does not answer in time. All functions but Serve are called concurrently. Text that the program
+// logs with log/slog or log, or prints, goes to the gateway's log.
 package sdk

@@ -14,9 +14,9 @@ type Stage string
 
 // The stages.
 const (
-	Ingress Stage = "ingress" // it was sent to the entity
+	Ingress Stage = "ingress" // the message was sent to the entity
 	Filter  Stage = "filter"  // does the subscription get a copy? Accept: yes, Drop: no
-	ByTo    Stage = "to"      // where does its To lead?
+	ByTo    Stage = "to"      // to where does the message's To lead?
 )
 
 // Message is a message as its producer sent it. Only its Properties map may be changed, in place,
@@ -24,7 +24,7 @@ const (
 type Message struct {
 	Stage      Stage
 	Entity     string         // the queue or topic it was sent to, or the subscription
-	Parameters map[string]any // given where the plugin's use was configured
+	Parameters map[string]any // from the configuration of the plugin's use
 
 	MessageID        string
 	CorrelationID    string
@@ -56,7 +56,7 @@ type Message struct {
 // The priority of messages without one, AMQP 1.0 §3.2.1.
 const defaultPriority = 4
 
-// messageOf returns a message, and the values of its properties as they came.
+// messageOf returns a message, and the original values of its properties.
 func messageOf(r *route, m *pb.Message) (*Message, []any, error) {
 	came := make([]any, len(m.Properties))
 	properties := make(map[string]any, len(m.Properties))
@@ -111,7 +111,7 @@ func mapOf(ps []*pb.Property) (map[string]any, error) {
 	return m, nil
 }
 
-// changes adds to a verdict how now differs from the properties that came, and from their values.
+// changes adds to a verdict how now differs from the original properties and their values.
 func changes(v *pb.Verdict, properties []*pb.Property, came []any, now map[string]any) error {
 	kept := 0
 	for i, p := range properties {

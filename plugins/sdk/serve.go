@@ -15,8 +15,8 @@ import (
 	"github.com/crosstown-mq/crosstown/plugins"
 )
 
-// gcPercent makes the garbage collector run less often, unless GOGC says otherwise: with so small a
-// heap, the default takes a tenth of the CPU.
+// gcPercent makes the garbage collector run less often, unless GOGC is set: with a heap this small,
+// the default would take a tenth of the CPU.
 const gcPercent = 400
 
 // Serve serves the gateway that started the program until the gateway ends the program. It does not

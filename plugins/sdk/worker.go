@@ -18,8 +18,8 @@ import (
 	pb "github.com/crosstown-mq/crosstown/plugins/proto/v1"
 )
 
-// maxFrames is the largest number of a stream's frames that are worked on at once. The gateway
-// sends fewer.
+// maxFrames is the maximum number of a stream's frames that are handled at once. The gateway sends
+// fewer.
 const maxFrames = 64
 
 // worker serves the contract for a plugin.
@@ -50,7 +50,7 @@ func (w *worker) Describe(context.Context, *pb.DescribeRequest) (*pb.Description
 	return d, nil
 }
 
-// patience is how long the requests of a frame wait for an earlier one of it.
+// patience is how long the requests of a frame wait for an earlier request of the frame.
 const patience = 2 * time.Millisecond
 
 // Work answers the requests of a stream, frame by frame.
@@ -75,7 +75,7 @@ func (w *worker) Work(stream grpc.BidiStreamingServer[pb.Requests, pb.Responses]
 			w.respondAll(stream.Context(), in.Requests, func(out []*pb.Response) {
 				sending.Lock()
 				defer sending.Unlock()
-				_ = stream.Send(&pb.Responses{Responses: out}) // the stream has ended otherwise, and Recv says so
+				_ = stream.Send(&pb.Responses{Responses: out}) // on an error the stream has ended, as Recv reports
 			})
 		})
 	}
@@ -189,7 +189,7 @@ func kindOf(err error) pb.Failure_Kind {
 	return pb.Failure_INVALID
 }
 
-// route is what the messages of one request share.
+// route holds what the messages of one request have in common.
 type route struct {
 	stage      Stage
 	entity     string
@@ -214,7 +214,7 @@ func (w *worker) route(ctx context.Context, id uint64, q *pb.Route) *pb.Response
 	return &pb.Response{Id: id, Answer: &pb.Response_Routed{Routed: &pb.Routed{Verdicts: verdicts}}}
 }
 
-// fillVerdicts makes the plugin judge messages, Concurrency of them at once.
+// fillVerdicts makes the plugin judge messages, Concurrency messages at the same time.
 func (w *worker) fillVerdicts(ctx context.Context, r *route, ms []*pb.Message, verdicts []*pb.Verdict) error {
 	if w.p.Concurrency <= 1 || len(ms) == 1 {
 		for i, m := range ms {

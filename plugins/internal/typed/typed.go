@@ -11,7 +11,7 @@ import (
 	pb "github.com/crosstown-mq/crosstown/plugins/proto/v1"
 )
 
-// maxDepth bounds how deeply values are nested, both ways: core/value's own bound.
+// maxDepth bounds the nesting of values, in both directions, as core/value does.
 const maxDepth = 32
 
 // Error describes a value that does not fit its type.
@@ -275,8 +275,8 @@ func fromArray(a value.Array, depth int) (*pb.Value, error) {
 	return &pb.Value{Kind: &pb.Value_ArrayValue{ArrayValue: out}}, nil
 }
 
-// zeros has, for an array without elements, a value of their type. The values
-// are shared and only read.
+// zeros has a value of each type, for arrays without elements. The values are shared and must not
+// be changed.
 var zeros = map[value.Kind]*pb.Value{}
 
 func init() {

@@ -97,8 +97,8 @@ func main() {
 // hang does nothing until the process is killed. With select {} the runtime ends a program without cgo: a deadlock.
 func hang() { <-time.After(math.MaxInt64) }
 
-// judge does what the message's properties ask for and answers with the
-// message's id, so that a caller sees whether the answer is its own.
+// judge does what the message's properties request, and answers with the message's id, so that a
+// caller can recognize its own answer.
 func judge(ctx context.Context, m *sdk.Message) (sdk.Verdict, error) {
 	if ms, ok := m.Properties["sleep"].(int64); ok {
 		time.Sleep(time.Duration(ms) * time.Millisecond) // a slow plugin
