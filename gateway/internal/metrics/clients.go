@@ -51,7 +51,7 @@ func (m *Metrics) Clients(closed func() int64, censuses ...bridges.Census) {
 		for protocol, u := range found.uses {
 			label := strings.ReplaceAll(protocol, " ", "_")
 			connections(s, float64(u.connections), label)
-			if protocol != "websocket" { // which has none
+			if protocol != "websocket" { // the native protocol has no channels
 				channels(s, float64(u.channels), label)
 			}
 			links(s, float64(u.sends), label, "send")

@@ -71,8 +71,8 @@ func NewCounters(source Counted) *Counters {
 	return &Counters{source: source, kept: map[string]count{}}
 }
 
-// Read returns the counts of an entity, or NotFound. Concurrent calls for the same entity share an
-// answer, for which the others wait even if the first client does not.
+// Read returns the counts of an entity, or NotFound. Concurrent calls for the same entity share one
+// answer. If the first caller gives up, the others still get it.
 func (c *Counters) Read(ctx context.Context, e core.Entity) (Counter, error) {
 	key := core.FoldName(e.Name)
 	answer := c.asking.DoChan(key, func() (any, error) { return c.find(context.WithoutCancel(ctx), key, e), nil })

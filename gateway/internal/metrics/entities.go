@@ -30,8 +30,8 @@ type entities struct {
 
 	mu     sync.Mutex
 	own    map[string]bool // entities with their own series; false: not seen recently
-	read   time.Time       // when reading the rest was last tried
-	up     bool            // whether that succeeded
+	read   time.Time       // when the entities were last counted, successfully or not
+	up     bool            // whether the last count succeeded
 	counts []broker.Holding
 	kinds  [core.Subscription + 1]int // number of entities by kind
 }
@@ -105,7 +105,7 @@ func (c *entities) collect(s scrape) {
 	}
 }
 
-// keepUp counts what entities hold, unless that was done recently.
+// keepUp counts what entities hold, unless the last count is recent.
 func (c *entities) keepUp(ctx context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -115,7 +115,7 @@ func (c *entities) keepUp(ctx context.Context) {
 	}
 }
 
-// admit reports whether an entity has its own series, and gives it some if there is room.
+// admit reports whether an entity has its own series. It admits the entity if there is room.
 func (c *entities) admit(name string) bool {
 	if _, has := c.own[name]; !has && !c.allowance.take() {
 		return false
@@ -131,7 +131,7 @@ func (c *entities) count(ctx context.Context) {
 		c.own[name] = false
 	}
 	var kinds [core.Subscription + 1]int
-	var late []string // those for which there was no room when they were found
+	var late []string // entities for which there was no room when they were found
 	counts, err := c.source.Holdings(ctx, func(name string, k core.Kind) bool {
 		kinds[k]++
 		if !c.admit(name) {
@@ -153,7 +153,7 @@ func (c *entities) count(ctx context.Context) {
 	maps.DeleteFunc(c.own, func(_ string, seen bool) bool { return !seen })
 	c.allowance.give(before - len(c.own))
 	for _, name := range late {
-		c.admit(name) // it is counted next time
+		c.admit(name) // the next count includes it
 	}
 }
 
@@ -171,7 +171,7 @@ var queues = [core.SubQueues]string{"main", "deadletter", "transfer", "transfer_
 func (d *entityMetrics) holding(s scrape, h *broker.Holding, now time.Time) {
 	for sub, n := range h.Counts {
 		if h.Kind == core.Topic && core.SubQueue(sub) == core.DeadLetter {
-			continue // a topic has none
+			continue // a topic has no dead-letter queue
 		}
 		d.messages(s, float64(n.Ready), h.Entity, queues[sub], "ready")
 		d.messages(s, float64(n.Locked), h.Entity, queues[sub], "locked")

@@ -57,7 +57,7 @@ func (p *protocol) Intercept(ctx context.Context, c *intercept.Call) {
 	}
 	c.Next(ctx)
 	switch op := c.Op; {
-	case c.InTransaction() && op != intercept.Commit: // only its end counts; earlier refusals count, too
+	case c.InTransaction() && op != intercept.Commit: // only the commit and earlier refusals count
 		if op == intercept.Schedule {
 			op = intercept.Send
 		}
@@ -102,7 +102,7 @@ func (p *protocol) refuse(o intercept.Op, err error) {
 	}
 }
 
-// show shows what was counted. Only what has happened at least once has a series.
+// show shows the counts. For operations and refusals, a count of zero has no series.
 func (p *protocol) show(m *Metrics) {
 	c := collector{labels: prometheus.Labels{"protocol": p.name}}
 	asked := c.counter("operations_total", "What clients asked for: sends, settlements, renewals and so on.", "operation")

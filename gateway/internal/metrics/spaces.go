@@ -48,7 +48,8 @@ func (s *spaces) count() int {
 	return len(s.all)
 }
 
-// allowance is how many more entities may have their own series.
+// allowance bounds the number of entities with their own series: left is how many more there may
+// be.
 type allowance struct {
 	mu   sync.Mutex
 	left int

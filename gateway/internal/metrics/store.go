@@ -97,7 +97,7 @@ func (s *store) WithTime(f func(now time.Time) time.Time) core.Store {
 	return &timed
 }
 
-// done records the end of a call that began at a time.
+// done records the duration of a call since began, and a failure if the store was busy or broken.
 func (s *store) done(c storeCall, began time.Time, err *error) {
 	s.seconds[c].Observe(time.Since(began).Seconds())
 	if *err == nil {
@@ -108,7 +108,7 @@ func (s *store) done(c storeCall, began time.Time, err *error) {
 	}
 }
 
-// had is done for a call with messages.
+// had does the same as done for a call with messages, and records their number.
 func (s *store) had(c storeCall, began time.Time, messages int, err *error) {
 	s.done(c, began, err)
 	s.messages[c].Observe(float64(messages))
