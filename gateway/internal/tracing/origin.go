@@ -26,8 +26,8 @@ const (
 const annotationSize = 96
 
 // origin returns the span from which a message comes: the span that the gateway noted, if the
-// application names no trace or the same trace, and otherwise the application's span. It is not
-// valid if there is none.
+// application names no trace or the same trace, and otherwise the application's span. It returns an
+// invalid one if there is none.
 func origin(m *core.Message) trace.SpanContext {
 	if m.Properties.IsEmpty() && m.Annotations.IsEmpty() {
 		return trace.SpanContext{}
@@ -101,8 +101,8 @@ func write(c trace.SpanContext) string {
 const usualLimit = 256 << 10
 
 // note stores a span in a message for its later spans, unless the message belongs to another trace.
-// The message must already be admitted. If the note would make it larger than limit, in bytes, so
-// that it would not be admitted again, the message is left unchanged.
+// The message must already be admitted. note does not change a message that would then exceed
+// limit, in bytes, and would not be admitted again.
 func note(m *core.Message, c trace.SpanContext, limit int64) {
 	own := origin(m)
 	if own.IsValid() && own.TraceID() != c.TraceID() {
@@ -112,7 +112,7 @@ func note(m *core.Message, c trace.SpanContext, limit int64) {
 		return
 	}
 	one, err := core.NewProperties(core.Property{Key: annotation, Value: write(c)})
-	if err == nil { // it is never an error
+	if err == nil { // a text can always be encoded
 		m.Annotations = m.Annotations.Merge(one)
 	}
 }

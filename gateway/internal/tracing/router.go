@@ -59,7 +59,7 @@ func (r *router) Route(ctx context.Context, at core.Stage, ms []*core.Message) (
 	return verdicts, err
 }
 
-// below returns the present span of a message, whose children are the calls.
+// below returns the present span of a message, whose children are the spans of calls.
 func (r *router) below(t *trail, m *core.Message) trace.SpanContext {
 	if t == nil {
 		return origin(m)

@@ -78,7 +78,7 @@ func (p *partition) moves(m *core.Message) trace.Span {
 	}
 	operation := "forward"
 	if p.at.Sub != core.Main {
-		operation = "dead-letter" // where it stopped
+		operation = "dead-letter" // the message comes from a sub-queue
 	}
 	to := p.destinations.of(p.at.Entity)
 	attrs := to.with(attribute.String(keyOperation, operation), attribute.String(keyOperationType, "send"),
@@ -292,13 +292,13 @@ func (s *store) Namespaces(ctx context.Context, after string, top int) ([]core.N
 type destinations struct {
 	mu         sync.RWMutex
 	byID       map[string]destination
-	namespaces map[string]string // names by ID; if an ID is missing, it is the name
+	namespaces map[string]string // names by ID; the name of a missing ID is the ID
 }
 
-// maxDestinations bounds their number. Beyond it, all are forgotten and learnt again.
+// maxDestinations bounds the number of remembered entities. At the limit all are forgotten.
 const maxDestinations = 20_000
 
-// meet learns a namespace's name.
+// meet remembers a namespace's name.
 func (p *destinations) meet(n *core.Namespace) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -320,7 +320,7 @@ func (p *destinations) learn(e *core.Entity) {
 	p.byID[e.ID] = destinationOf(cmp.Or(p.namespaces[e.Namespace], e.Namespace), e.Name)
 }
 
-// of returns the destination for an ID. If the ID is unknown, it is the name as well.
+// of returns the destination for an ID. If the ID is unknown, the destination's name is the ID.
 func (p *destinations) of(id string) destination {
 	p.mu.RLock()
 	defer p.mu.RUnlock()

@@ -91,7 +91,7 @@ func New(ctx context.Context, o Options) (*Tracing, error) {
 	return t, nil
 }
 
-// dial makes the exporter for a collector. It connects later.
+// dial makes the exporter for a collector. The exporter connects later.
 func dial(ctx context.Context, o *Options) (sdk.SpanExporter, error) {
 	if o.Protocol == GRPC {
 		return otlptracegrpc.New(ctx, otlptracegrpc.WithEndpointURL(o.Endpoint),
@@ -127,12 +127,12 @@ type exporter struct {
 	inner    sdk.SpanExporter
 	log      *slog.Logger
 	endpoint string
-	stopped  context.Context // ends when nothing may take time any more
+	stopped  context.Context // ends when Stop may wait no longer
 	giveUp   context.CancelFunc
 
 	mu      sync.Mutex
 	failing bool
-	dropped int // since it began to fail
+	dropped int // spans dropped since exports began to fail
 }
 
 func newExporter(inner sdk.SpanExporter, endpoint string, log *slog.Logger) *exporter {
@@ -167,7 +167,7 @@ func (e *exporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) er
 // Shutdown implements the SDK's SpanExporter.
 func (e *exporter) Shutdown(ctx context.Context) error { return e.inner.Shutdown(ctx) }
 
-// lost returns an error if the last spans were not accepted.
+// lost returns an error if the collector did not accept the last spans.
 func (e *exporter) lost() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

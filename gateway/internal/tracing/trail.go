@@ -21,13 +21,13 @@ type trailKey struct{}
 
 func (t *trail) in(ctx context.Context) context.Context { return context.WithValue(ctx, trailKey{}, t) }
 
-// trailOf returns the trail of a call, nil if nothing is traced.
+// trailOf returns the trail of a call, or nil if nothing is traced.
 func trailOf(ctx context.Context) *trail {
 	t, _ := ctx.Value(trailKey{}).(*trail)
 	return t
 }
 
-// follow notes a group and its span.
+// follow records a group and its span.
 func (t *trail) follow(group []*core.Message, s trace.Span) {
 	if t.messages == nil {
 		t.messages = make(map[*core.Message]trace.Span, len(group))
@@ -56,7 +56,7 @@ func (t *Tracing) depart(ctx context.Context, p *destination, protocol string, g
 	return t.start(parent, "send "+p.name, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attrs...), trace.WithLinks(links...))
 }
 
-// departure finds where the span of a group belongs, and reports whether there is one.
+// departure returns the parent or the links of a group's span, and whether the span is sampled.
 func (t *Tracing) departure(ctx context.Context, group []*core.Message) (parent trace.SpanContext, links []trace.Link, sampled bool) {
 	several := false
 	for _, m := range group {
@@ -71,7 +71,7 @@ func (t *Tracing) departure(ctx context.Context, group []*core.Message) (parent 
 		case c.TraceID() != parent.TraceID():
 			several = true
 		case c.SpanID() == parent.SpanID():
-			continue // one link to it is enough
+			continue // one link to a span is enough
 		}
 		links = append(links, trace.Link{SpanContext: c})
 	}
