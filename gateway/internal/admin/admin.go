@@ -56,7 +56,7 @@ type Served struct {
 	Broker   *broker.Broker
 	Counters *metrics.Counters
 	Metrics  http.Handler  // of this namespace alone
-	Faults   *faults.Rules // nil if it does not allow faults
+	Faults   *faults.Rules // nil if the namespace does not allow faults
 	Taps     *taps.Taps
 }
 
@@ -104,7 +104,7 @@ func (c *call) gather(most int64) ([]byte, error) {
 	return nil, core.Refuse(core.InvalidArgument, "The body cannot be read: at most %d bytes are allowed.", most)
 }
 
-// readAtMost is read for a body of at most most bytes.
+// readAtMost does the same as read, for a body of at most most bytes.
 func (c *call) readAtMost(most int64, request any, example string) error {
 	body, err := c.gather(most)
 	if err != nil {
@@ -239,7 +239,7 @@ func (a *API) served(id core.Identity) (*Served, error) {
 	if n := a.Served(id.NamespaceID()); n != nil {
 		return n, nil
 	}
-	return nil, core.Refuse(core.NotFound, "This gateway does not serve the namespace '%s'.", id.Namespace()) // any more
+	return nil, core.Refuse(core.NotFound, "This gateway does not serve the namespace '%s'.", id.Namespace()) // it did before
 }
 
 // reach resolves an entity, which starts its namespace, and returns both.
@@ -252,8 +252,8 @@ func (a *API) reach(c *call, address core.Address) (core.Entity, *Served, error)
 	return e, n, err
 }
 
-// listened is reach for an entity itself, which is named after path; the client needs Listen on it.
-// isNot is the text of the refusal of other names.
+// listened is reach for the entity, not a sub-queue, that c.path names; the client needs Listen on
+// it. The refusal of any other name says that it is isNot.
 func (a *API) listened(c *call, isNot, path string) (e core.Entity, n *Served, err error) {
 	address, err := core.ParseAddress(c.path)
 	if err != nil || c.path == "" || address.Sub != core.Main || address.Management {

@@ -11,7 +11,7 @@ import (
 // ownClock shows or moves the clock of the client's namespace.
 func (a *API) ownClock(c *call) (any, error) { return a.clock(c, c.id.Namespace()) }
 
-// clock shows or moves the clock of a namespace. It answers after everything that is due by then has been done.
+// clock shows or moves a namespace's clock, and answers when all work due at the new time is done.
 func (a *API) clock(c *call, name string) (any, error) {
 	switch c.Method {
 	case http.MethodGet:

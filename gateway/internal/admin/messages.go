@@ -100,17 +100,17 @@ type mover struct {
 	served  *Served
 	id      core.Identity
 	from    core.Address
-	prefix  string // of the keys by which the target recognizes messages
+	prefix  string // of the keys by which the target recognizes repeated messages
 	request *api.MoveRequest
 	outcome core.Settlement // how moved messages are settled
 	answer  api.Moved
 }
 
-// maxForwards is how many entities are followed when each forwards to the next.
+// maxForwards is the maximum length of a chain of forwarding entities that is followed.
 const maxForwards = 4
 
-// check refuses the source as a target, and a target that might drop a message because it knows the
-// id. If messages are to be dead-lettered, it sets the reason.
+// check refuses a target that is the source, or that might drop a message because it knows the
+// message's id. If messages are to be dead-lettered, check sets the reason.
 func (m *mover) check(ctx context.Context) (err error) {
 	to, why := m.request.To, m.request.DeadLetter
 	switch {
@@ -151,8 +151,8 @@ func (m *mover) check(ctx context.Context) (err error) {
 	return nil
 }
 
-// inSessions moves messages under the locks of their sessions. If a receiver holds a session, its
-// messages are refused.
+// inSessions moves messages under the locks of their sessions. It refuses the messages of a session
+// that a receiver holds.
 func (m *mover) inSessions(ctx context.Context) error {
 	ids, numbers, err := m.sessions(ctx)
 	if err != nil {
@@ -181,8 +181,8 @@ func (m *mover) inSessions(ctx context.Context) error {
 	return nil
 }
 
-// sessions groups the numbers of active messages by session. The ids are in the order of the
-// sessions' first messages. It peeks at each run of numbers.
+// sessions groups the numbers of active messages by session. It orders the ids by the sessions'
+// first messages. It peeks at each run of numbers.
 func (m *mover) sessions(ctx context.Context) (ids []string, numbers map[core.SessionKey][]int64, err error) {
 	numbers = map[core.SessionKey][]int64{}
 	for left := slices.Compact(slices.Sorted(slices.Values(m.request.Numbers))); len(left) > 0; {
@@ -293,7 +293,7 @@ func (m *mover) some(ctx context.Context, numbers []int64, s core.Session) error
 	return err
 }
 
-// copied returns the message that the target gets.
+// copied returns the copy of a message that the target gets.
 func (m *mover) copied(d *core.Delivery) *core.Message {
 	x := *d.Message
 	key := fmt.Sprintf("%s%d", m.prefix, d.SequenceNumber)

@@ -71,8 +71,8 @@ func (a *API) namespace(c *call, name string, operator bool) (answer any, err er
 	return answer, fixed(err, http.MethodGet)
 }
 
-// fixed refuses a change to a namespace of the configuration with NotAllowed and the methods that
-// it does allow.
+// fixed replaces the refusal of a change to a configured namespace by NotAllowed, with the methods
+// that the namespace does allow.
 func fixed(err error, methods string) error {
 	if core.CodeOf(err) == core.NotAllowed {
 		return &methodError{err, methods}
@@ -97,7 +97,7 @@ func (a *API) put(c *call, name string) (any, error) {
 	about, err := a.Directory.Create(c.Context(), created)
 	if errors.Is(err, core.AlreadyExists) && c.Header.Get("If-None-Match") != "*" {
 		about, changed := a.Directory.Change(c.Context(), name, func(n *core.Namespace) error { return apply(&request, n) })
-		if core.CodeOf(changed) != core.NotFound { // it may be only the host that exists
+		if core.CodeOf(changed) != core.NotFound { // the host may exist, and not the namespace
 			return a.describe(c, &about, true), changed
 		}
 	}

@@ -32,7 +32,7 @@ type Process struct {
 	Store      core.Store
 	Memory     func() memory.Usage
 	Messages   *fair.Pool
-	Namespaces func() int // returns the number that are served now
+	Namespaces func() int // returns how many namespaces are served now
 
 	probe storeProbe
 }
@@ -82,7 +82,7 @@ func (a *API) gateway(ctx context.Context) *api.Gateway {
 	return g
 }
 
-// of returns how long the store takes, from a recent measurement if there is one.
+// of returns the state of the store, with a latency that was measured lately or is measured now.
 func (p *storeProbe) of(ctx context.Context, s core.Store) api.Store {
 	p.mu.Lock()
 	defer p.mu.Unlock()

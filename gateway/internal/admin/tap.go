@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	// tapBeat is how often an idle client is sent an empty line.
+	// tapBeat is how often an idle client gets an empty line.
 	tapBeat = 15 * time.Second
 	// tapPatience is how long a client may take to read what was sent.
 	tapPatience = 30 * time.Second
 )
 
-// tap shows what clients send to a queue or topic, to a client with Listen on it.
+// tap shows the messages that clients send to a queue or topic. Its client needs Listen on that.
 func (a *API) tap(c *call) (any, error) {
 	address, err := c.may(core.Listen, c.path, api.TapPath)
 	if err != nil {
@@ -109,7 +109,7 @@ func (p patient) Write(line []byte) (int, error) {
 	return p.ResponseWriter.Write(line)
 }
 
-// tapLines writes one line for each message, and a line with the number of missed ones.
+// tapLines writes one line for each message, and a line with the number of missed messages.
 func tapLines(lines *json.Encoder, ds []core.Delivery, missed int, entity string) error {
 	for i := range ds {
 		line := record.Of(&core.Stored{Kind: core.StoredMessage, Delivery: ds[i]}, entity)

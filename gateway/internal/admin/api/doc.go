@@ -19,12 +19,12 @@ const (
 // Error is the answer to a request that is refused.
 type Error struct {
 	Error    string `json:"error"`
-	Tracking string `json:"tracking"` // the id under which the gateway's log has it
+	Tracking string `json:"tracking"` // the id of the error in the gateway's log
 }
 
 // ReloadRequest is the body of a POST to a plugin.
 type ReloadRequest struct {
-	SHA256 string `json:"sha256,omitempty"` // of the new program; "": as configured
+	SHA256 string `json:"sha256,omitempty"` // checksum of the new program; "": the configured one
 }
 
 // Purged is the answer to a purge.

@@ -63,7 +63,7 @@ const RulesPath = "/$crosstown/rules/"
 // Judgements is the answer: first the rules that match, then those that fail, then the others.
 type Judgements struct {
 	Judgements []Judgement `json:"judgements"`
-	Left       int         `json:"left,omitempty"` // how many more there are: one answer has 1000
+	Left       int         `json:"left,omitempty"` // further rules: one answer has 1000
 }
 
 // Judgement is the result of one rule for a message.
@@ -109,9 +109,9 @@ type Deposited struct {
 
 // DepositedMessage is the result for one message. Without an error, the message was stored.
 type DepositedMessage struct {
-	Known     bool   `json:"known,omitempty"` // it had been stored before
+	Known     bool   `json:"known,omitempty"` // the message had been stored before
 	Error     string `json:"error,omitempty"`
-	Permanent bool   `json:"permanent,omitempty"` // of an error: another try has the same result
+	Permanent bool   `json:"permanent,omitempty"` // another try would have the same error
 }
 
 // TapPath is followed by the name of a queue or topic. GET prints the messages that clients send to it
@@ -144,7 +144,7 @@ type Session struct {
 
 // Holder is the connection that holds a session.
 type Holder struct {
-	Connection string   `json:"connection"` // its id
+	Connection string   `json:"connection"` // the connection's id
 	Protocol   string   `json:"protocol"`
 	Peer       string   `json:"peer"`
 	Product    string   `json:"product,omitempty"`

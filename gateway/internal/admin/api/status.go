@@ -43,13 +43,13 @@ type Store struct {
 	// LatencyMS is the recent duration of a small write, or of an equivalent check.
 	LatencyMS float64 `json:"latencyMs"`
 	SkewMS    float64 `json:"skewMs"`          // how far its clock is ahead of the gateway's
-	Error     string  `json:"error,omitempty"` // why it accepts no messages now
+	Error     string  `json:"error,omitempty"` // why the store accepts no messages now
 }
 
 // Memory is memory usage in bytes.
 type Memory struct {
 	InUse         int64 `json:"inUse"` // of the process
-	Limit         int64 `json:"limit"` // what it may use
+	Limit         int64 `json:"limit"` // how much the process may use
 	Messages      int64 `json:"messages"`
 	MessagesLimit int64 `json:"messagesLimit"` // of messages in progress
 }
