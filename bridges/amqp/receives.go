@@ -164,7 +164,7 @@ func (r *receiverLink) detached() {
 	r.stop()
 }
 
-// stop ends the receiving from the broker.
+// stop ends the deliveries from the broker.
 func (r *receiverLink) stop() {
 	if r.receiver == nil {
 		return

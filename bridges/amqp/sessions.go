@@ -270,7 +270,7 @@ func (o *operation) sessionless() bool {
 	return !o.inSessions()
 }
 
-// inSessions reports whether the entity's messages are locked in sessions: true if it is unknown.
+// inSessions reports whether an entity's messages are locked in sessions: true for an unknown one.
 func (o *operation) inSessions() bool {
 	e, err := o.front.Resolve(o.ctx, o.id, o.address)
 	return err != nil || e.Settings.RequiresSession && o.address.Sub == core.Main

@@ -23,7 +23,7 @@ const (
 	// maxTransactions is the number of transactions a connection may have open.
 	maxTransactions = 1000
 	// maxEnlistedBytes is how many bytes of messages the open transactions of a connection may
-	// hold, unless these are those of a single larger message.
+	// hold. A single message may be larger.
 	maxEnlistedBytes  = 32 << 20
 	coordinatorCredit = 100     // requests in flight on one coordinator link
 	maxRequestBytes   = 4 << 10 // of a declare or discharge

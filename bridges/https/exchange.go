@@ -33,7 +33,7 @@ func respond(w http.ResponseWriter, status int, body []byte) error {
 // awaitBody allows a request's body, if there is one, bodyTimeout from now to arrive. The deadline
 // also applies to a body that no handler reads, because net/http reads a short rest of such a body
 // before the next request. Once the whole body has been read, the deadline no longer applies. The
-// returned request is a copy, because net/http looks at the original's body to treat the rest.
+// returned request is a copy: net/http decides by the original's body what to do with its rest.
 func awaitBody(w http.ResponseWriter, r *http.Request) *http.Request {
 	if r.Body == http.NoBody {
 		return r

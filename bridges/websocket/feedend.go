@@ -56,8 +56,8 @@ func (f *feed) ended(err error) {
 	}
 }
 
-// drop ends the feed because the connection ends. If a request to the feed is in flight, drop
-// leaves this to next, which calls it again: a session is released after the requests about it.
+// drop ends the feed because the connection ends. If a request to the feed is in flight, next calls
+// drop again later: a session is released after the requests about it.
 func (f *feed) drop() {
 	if f.leaves = f.busy && f.receiver != nil && f.drains == nil && !f.over; f.leaves {
 		return

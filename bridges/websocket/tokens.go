@@ -112,7 +112,7 @@ func (c *conn) enter(id core.Identity) error {
 	return nil
 }
 
-// evict closes the connection, which holds the most of a resource that the gateway lacks.
+// evict closes the connection, which holds the most of a resource that the gateway has used up.
 func (c *conn) evict() {
 	c.close(closeBusy, "The gateway's memory is full, so it closed the connection that uses most of it, this one. Connect again.")
 }

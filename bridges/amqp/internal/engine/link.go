@@ -292,7 +292,7 @@ func (l *Link) Answer() {
 	}
 }
 
-// forget counts one delivery on the link less as unsettled.
+// forget subtracts one delivery from the link's unsettled ones.
 func (l *Link) forget() {
 	l.pending--
 	l.session.conn.unsettled--

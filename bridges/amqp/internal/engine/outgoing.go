@@ -132,7 +132,7 @@ func (s *Session) sayTransfer(t *wire.Transfer, payload *Payload) {
 // frameOverhead is the approximate number of bytes in a frame besides its payload.
 const frameOverhead = 64
 
-// say moves the first n bytes of part, or all if fewer, to the output, and returns how many lack.
+// say moves the first n bytes of part, or all if fewer, to the output. It returns the rest of n.
 func (c *Conn) say(part *[]byte, n int, refer bool) int {
 	k := min(n, len(*part))
 	if b := (*part)[:k]; refer && k > 0 {

@@ -46,7 +46,7 @@ func (f *fields) fail(name string, err error) {
 	}
 }
 
-// invalid records that the field name must not have its value.
+// invalid records that the value of the field called name is not allowed.
 func (f *fields) invalid(name, format string, args ...any) {
 	if f.err == nil {
 		e := refuse(CondInvalidField, format, args...)
@@ -230,8 +230,8 @@ func (f *fields) close(inner *fields) {
 	}
 }
 
-// readDescriptor reads the descriptor of a described value and returns the bytes of the value. It
-// returns 0 as the descriptor if it is unknown, or neither a ulong nor a symbol.
+// readDescriptor reads the descriptor of a described value and returns the bytes of the value. A
+// descriptor that is unknown, or neither a ulong nor a symbol, is returned as 0.
 func readDescriptor(b []byte) (d Descriptor, rest []byte, err error) {
 	if value.KindOf(b) != value.KindDescribed {
 		return 0, nil, fmt.Errorf("got %s, want a described value", value.KindOf(b))
