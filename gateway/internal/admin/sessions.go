@@ -49,8 +49,7 @@ func (a *API) listSessions(c *call, e *core.Entity, n *Served) (any, error) {
 	return api.SessionList{Sessions: a.sessionsOf(c, e, all)}, nil
 }
 
-// number reads a parameter that must be a whole number from 0 to most, or returns without if it is
-// absent.
+// number reads a parameter that must be a whole number from 0 to most. Its default is without.
 func (c *call) number(name string, without, most int) (int, error) {
 	text := c.URL.Query().Get(name)
 	if text == "" {

@@ -48,8 +48,7 @@ func (s *spaces) count() int {
 	return len(s.all)
 }
 
-// allowance bounds the number of entities with their own series: left is how many more there may
-// be.
+// allowance is how many more entities may have their own series.
 type allowance struct {
 	mu   sync.Mutex
 	left int
