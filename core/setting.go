@@ -115,7 +115,7 @@ func (s *Setting) Copy(to, from *Settings) {
 	reflect.ValueOf(to).Elem().Field(s.field).Set(reflect.ValueOf(from).Elem().Field(s.field))
 }
 
-// Fit sets the settings that a kind of entity does not have to their defaults.
+// Fit resets each setting that entities of the kind do not have to its default.
 func (q *Settings) Fit(k Kind) {
 	d := DefaultSettings(k)
 	for i := range AllSettings {

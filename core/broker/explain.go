@@ -27,7 +27,7 @@ func (b *Broker) Explain(ctx context.Context, id core.Identity, address string, 
 	}
 	v := e.View()
 	if e.audit == nil {
-		return core.Account{}, core.Refuse(core.NotAllowed, "'%s' keeps no history of its messages: add it to explain in the configuration of the gateway.", v.Name)
+		return core.Account{}, core.Refuse(core.NotAllowed, "'%s' keeps no history of its messages: add the entity to the list 'explain' in the configuration of the gateway.", v.Name)
 	}
 	b.audit.Flush(ctx)
 	found := make([][]core.Event, len(v.Queues[core.Main]))

@@ -143,7 +143,7 @@ func Start(tb testing.TB, entities ...Entity) *Bus {
 	}
 	tb.Cleanup(func() {
 		if err := g.stop(); err != nil {
-			tb.Errorf("crosstowntest: the gateway did not end in order: %v", err)
+			tb.Errorf("crosstowntest: the gateway did not stop cleanly: %v", err)
 		}
 	})
 	return g.namespace(tb, entities)

@@ -140,8 +140,8 @@ func exactDouble(s string) (float64, bool) {
 	return f, d == digits && e == exponent
 }
 
-// significant splits a number that strconv has read into its digits, without zeros at either end,
-// and the power of ten of the first digit. Zero has no digits.
+// significant splits a number into its digits, without zeros at either end, and the power of ten of
+// the first digit. strconv must have accepted the number before. Zero has no digits.
 func significant(s string) (digits string, exponent int) {
 	mantissa := strings.TrimPrefix(s, "-")
 	if i := strings.IndexAny(mantissa, "eE"); i >= 0 {

@@ -189,7 +189,7 @@ func (g *Gateway) compare(t *testing.T) {
 		}
 	}
 	if !maps.Equal(found, g.sent) {
-		t.Errorf("%s holds messages of other operations than those that were allowed: got %d, want %d: %v", kept, len(found), len(g.sent), difference(found, g.sent))
+		t.Errorf("%s does not hold exactly the messages that the allowed operations sent: got %d, want %d: %v", kept, len(found), len(g.sent), difference(found, g.sent))
 	}
 	for namespace, o := range g.owners {
 		for _, kind := range []string{"queue", "topic"} {

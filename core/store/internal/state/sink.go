@@ -54,7 +54,7 @@ const (
 )
 
 // Sink takes effects. A Call of a Journal stores them, a Snapshot consists of them, and a Replay
-// repeats them. A Sink does not keep Object.
+// repeats them. Do must not retain e.Object.
 type Sink interface {
 	Do(e *Effect)
 }
