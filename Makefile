@@ -74,6 +74,7 @@ fuzz: ## Run every fuzz target for FUZZTIME (20s)
 	@.ci/fuzz $(FUZZTIME)
 
 chaos: ## Kill and break things FAULTS times (300) under clients, and balance their books (SEED=n)
+	$(GO) test $(TESTFLAGS) -count=1 -run RandomPlays ./core/store/redis -seed=0
 	E2E_CHAOS_KILLS=$(FAULTS) E2E_CHAOS_SEED=$(SEED) E2E_CHAOS_DISKS=1 $(GO) test -count=1 -v -timeout 120m -run 'Chaos|BooksBalance|FileStoreIsKilled|RollingRestart' ./gateway/e2e
 
 bench: build ## Run the benchmarks, then one round of load through gateways on every store (BENCH=regexp COUNT=n)

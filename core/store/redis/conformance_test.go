@@ -111,7 +111,9 @@ func TestStories(t *testing.T) {
 	}
 }
 
-var seed = flag.Uint64("seed", 0, "seed of the random plays, 0 for a new one")
+// The plays of a build are the same each time, so that a build fails only for a change. New plays, which
+// may find what was wrong before, are those of -seed=0: make chaos.
+var seed = flag.Uint64("seed", 1, "seed of the random plays, 0 for a new one")
 
 // restartable is a store that can be replaced by one that starts again. check checks its data.
 type restartable struct {
