@@ -82,8 +82,11 @@ func (p *handle) enterSession(l *core.SessionLock, room *effects) (t txn, x *ses
 		}
 		t.leave()
 	}
-	err = cmp.Or(p.stopped(), error(core.SessionLockLost))
-	return txn{}, nil, fmt.Errorf("session of %s/%d: %w", p.Entity, p.Index, err)
+	return txn{}, nil, p.sessionLockLost()
+}
+
+func (p *handle) sessionLockLost() error {
+	return fmt.Errorf("session of %s/%d: %w", p.Entity, p.Index, cmp.Or(p.stopped(), error(core.SessionLockLost)))
 }
 
 // holds returns the session whose lock l proves, or nil if the lock is lost.
@@ -91,8 +94,17 @@ func (t *txn) holds(l *core.SessionLock) *session {
 	if l == nil {
 		return nil
 	}
+	x := t.held(l)
+	if x == nil || x.Nonce != l.Nonce || x.Mode != l.Mode || x.Passed != l.TakeOvers {
+		return nil
+	}
+	return x
+}
+
+// held returns the session of l if a receiver holds it, whoever that is.
+func (t *txn) held(l *core.SessionLock) *session {
 	x := t.queue.sessions[l.Key()]
-	if x == nil || !x.isHeld() || x.ends() <= t.now || x.Nonce != l.Nonce || x.Mode != l.Mode || x.Passed != l.TakeOvers || l.Index != t.Ref.Index {
+	if x == nil || !x.isHeld() || x.ends() <= t.now || l.Index != t.Ref.Index {
 		return nil
 	}
 	return x
@@ -112,18 +124,20 @@ func (p *handle) RenewSession(_ context.Context, l core.SessionLock) (time.Time,
 
 // ReleaseSession ends a session's lock and those of its messages, by number.
 func (p *handle) ReleaseSession(_ context.Context, l core.SessionLock) error {
-	if l.Nonce == 0 {
-		if t, ok := p.enter(); ok {
-			if x := t.queue.sessions[l.Key()]; x != nil && x.isHeld() {
-				l = t.lockOf(x, l.ID)
-				t.wakeHolder(t.queue, x)
-			}
-			t.leave()
-		}
+	t, ok := p.enter()
+	if !ok {
+		return p.sessionLockLost()
 	}
-	t, x, err := p.enterSession(&l, nil)
-	if err != nil {
-		return err
+	x := t.holds(&l)
+	if l.Nonce == 0 {
+		x = t.held(&l)
+	}
+	if x == nil {
+		t.leave()
+		return p.sessionLockLost()
+	}
+	if l.Nonce == 0 {
+		t.wakeHolder(t.queue, x) // it must learn that it has lost the session
 	}
 	for e := x.locked.due(math.MaxInt64); e != nil; e = x.locked.due(math.MaxInt64) {
 		t.note(core.EventReleased, t.queue, e)
