@@ -46,8 +46,8 @@ func Certified(ctx context.Context, state *tls.ConnectionState) context.Context 
 	return core.WithCertificate(ctx, state.PeerCertificates[0])
 }
 
-// CertifiedBy is Certified for a request without a token. It ignores requests of browsers, which
-// send the certificate even if another site's page makes the request.
+// CertifiedBy does the same as Certified, for a request. It ignores requests of browsers, which send
+// the certificate even if another site's page makes the request.
 func CertifiedBy(r *http.Request) context.Context {
 	if r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" {
 		return r.Context()

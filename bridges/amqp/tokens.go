@@ -229,11 +229,10 @@ func (c *conn) Authenticate(init *wire.SASLInit) {
 	switch strings.ToUpper(string(init.Mechanism)) {
 	case "EXTERNAL":
 		if s, ok := c.nc.(interface{ ConnectionState() tls.ConnectionState }); ok {
-			state := s.ConnectionState()
-			if ctx := bridges.Certified(c.ctx, &state); ctx != c.ctx {
+			if state := s.ConnectionState(); len(state.VerifiedChains) > 0 {
 				hosts := c.hosts()
-				c.authenticateWith(func(context.Context) (core.Grant, error) {
-					grant, err := c.bridge.authority.Token(ctx, hosts, "", "")
+				c.authenticateWith(func(ctx context.Context) (core.Grant, error) {
+					grant, err := c.bridge.authority.Token(bridges.Certified(ctx, &state), hosts, "", "")
 					if err != nil {
 						c.log.Info("a client's certificate proves no policy", "err", err)
 					}

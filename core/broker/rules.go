@@ -142,7 +142,9 @@ func (b *Broker) UpdateRule(ctx context.Context, id core.Identity, subscription 
 	if _, err := b.checkRule(&r); err != nil {
 		return core.Rule{}, err
 	}
-	if weight := weightOf(&r); weight > 1 {
+	var room *filterCounts // nil: a rule of usual length takes the place of the old one
+	weight := weightOf(&r)
+	if weight > 1 {
 		old, err := b.Rule(ctx, id, subscription, r.Name)
 		if err != nil {
 			return core.Rule{}, err
@@ -151,11 +153,9 @@ func (b *Broker) UpdateRule(ctx context.Context, id core.Identity, subscription 
 			weight = max(weight-weightOf(&old), 0)
 		}
 		topic, _, _ := core.SplitSubscription(subscription)
-		room, err := b.roomForRule(ctx, topic, r.Filter.Kind, weight)
-		if err != nil {
+		if room, err = b.roomForRule(ctx, topic, r.Filter.Kind, weight); err != nil {
 			return core.Rule{}, err
 		}
-		room.add(r.Filter.Kind, weight)
 	}
 	err = b.changeRule(ctx, subscription, r.Name, func(ent *core.Entity, known *core.Rule) (core.RuleChange, *rules.Rule, error) {
 		if known == nil {
@@ -165,6 +165,9 @@ func (b *Broker) UpdateRule(ctx context.Context, id core.Identity, subscription 
 		compiled, err := rules.Compile(r) // an action uses the name
 		return core.RuleChange{Rule: r}, compiled, err
 	})
+	if err == nil && room != nil {
+		room.add(r.Filter.Kind, weight)
+	}
 	return r, err
 }
 

@@ -192,14 +192,12 @@ func (a *API) Routes() map[string]http.Handler {
 }
 
 // authenticate verifies the credentials of a request. They are a token, the certificate of the
-// connection or, for GET, the name and key of a policy as user and password, because monitors cannot sign tokens. An operator may name another namespace.
+// connection or, for GET, the name and key of a policy as user and password, because monitors
+// cannot sign tokens. An operator may name another namespace.
 func (a *API) authenticate(r *http.Request) (core.Identity, error) {
 	var grant core.Grant
 	var err error
-	token, ctx := r.Header.Get("Authorization"), r.Context()
-	if token == "" {
-		ctx = bridges.CertifiedBy(r)
-	}
+	token, ctx := r.Header.Get("Authorization"), bridges.CertifiedBy(r)
 	if policy, key, ok := r.BasicAuth(); ok && r.Method == http.MethodGet {
 		grant, err = a.Directory.Key(r.Context(), bridges.Hosts(r), policy, key)
 	} else if token == "" && core.CertificateOf(ctx) == nil {

@@ -64,8 +64,12 @@ func (h *Contents) validateLimits(prefix string, limits *core.Limits, r *report)
 			s, path := &t.Subscriptions[k], elementPath(path+".subscriptions", k)
 			check(r, path, core.Subscription, &s.SubscriptionSettings, limits)
 			for n := range s.Rules {
-				if rule, err := s.Rules[n].Rule(); err == nil && limits.CheckRule(&rule) != nil {
-					r.add(elementPath(path+".rules", n), "%v", limits.CheckRule(&rule))
+				rule, err := s.Rules[n].Rule()
+				if err != nil {
+					continue // it is reported elsewhere
+				}
+				if err := limits.CheckRule(&rule); err != nil {
+					r.add(elementPath(path+".rules", n), "%v", err)
 				}
 			}
 		}
