@@ -163,11 +163,18 @@ func (p patience) retry(ctx context.Context, c redis.Cmder, do func() error, pas
 			return err
 		}
 		again := do()
-		if again != nil && ctx.Err() != nil {
+		if again != nil && hasEnded(ctx) {
 			return err // the reason why it did not serve, rather than that ctx has ended
 		}
 		err = again
 	}
+}
+
+// hasEnded reports whether ctx has ended. A connection's own timer can end a call shortly before
+// that of ctx with the same deadline, so the deadline counts too.
+func hasEnded(ctx context.Context) bool {
+	at, has := ctx.Deadline()
+	return ctx.Err() != nil || has && !time.Now().Before(at)
 }
 
 // passes reports whether a command has not run, for a reason that passes by itself.

@@ -1,6 +1,11 @@
 package conn
 
 import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,6 +35,32 @@ func TestPatienceWithASlotEndsWhileOthersAreServed(t *testing.T) {
 		call("{moves}a", nil)
 		if took := call("{moves}a", tryAgain); took != 2*time.Second {
 			t.Errorf("a call after the slot was there again: got %v, want the patience of 2 s", took)
+		}
+	})
+}
+
+// lateTimer is a context whose own timer has not fired yet at its deadline.
+type lateTimer struct {
+	context.Context
+	at time.Time
+}
+
+func (c lateTimer) Deadline() (time.Time, bool) { return c.at, true }
+
+// A dial that ends at the deadline says "i/o timeout"; the refusals before it are the reason.
+func TestADeadlineDoesNotHideWhyAServerDidNotServe(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := patience{Wait: 2 * time.Second, absences: new(absences)}
+		ctx := lateTimer{t.Context(), time.Now().Add(time.Second)}
+		next := p.DialHook(func(context.Context, string, string) (net.Conn, error) {
+			if time.Now().Before(ctx.at) {
+				return nil, syscall.ECONNREFUSED
+			}
+			return nil, os.ErrDeadlineExceeded
+		})
+		if _, err := next(ctx, "tcp", "127.0.0.1:1"); !errors.Is(err, syscall.ECONNREFUSED) {
+			t.Errorf("got %v, want the refusal", err)
 		}
 	})
 }
