@@ -26,6 +26,7 @@ const repository = "../../.."
 type compose struct {
 	Services map[string]struct {
 		Build       string
+		Image       string
 		Environment map[string]string
 		Volumes     []string
 		Ports       []string
@@ -54,6 +55,9 @@ func readYAML(t *testing.T, name string, v any) {
 	}
 }
 
+// digest ends the name of an image whose content cannot change.
+var digest = regexp.MustCompile(`:[\w.-]+@sha256:[0-9a-f]{64}$`)
+
 // required stands for a variable that whoever starts it must set.
 var required = regexp.MustCompile(`\$\{(\w+):\?[^}]*\}`)
 
@@ -76,6 +80,9 @@ func (c *compose) settings(t *testing.T, service string) *config.Config {
 func (c *compose) sound(t *testing.T) {
 	t.Helper()
 	for name, s := range c.Services {
+		if s.Build == "" && !digest.MatchString(s.Image) {
+			t.Errorf("%s runs the image %s, want one pinned by digest", name, s.Image)
+		}
 		for other := range s.DependsOn {
 			if _, ok := c.Services[other]; !ok {
 				t.Errorf("%s depends on %s, which there is not", name, other)
@@ -94,6 +101,23 @@ func (c *compose) sound(t *testing.T) {
 			if !strings.HasPrefix(p, "127.0.0.1:") {
 				t.Errorf("%s publishes %s to other machines", name, p)
 			}
+		}
+	}
+}
+
+func TestImagesAreBuiltOnPinnedImages(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile(filepath.Join(repository, "Dockerfile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bases := regexp.MustCompile(`(?m)^FROM (?:--platform=\S+ )?(\S+)`).FindAllStringSubmatch(string(data), -1)
+	if len(bases) == 0 {
+		t.Fatal("the Dockerfile has no FROM")
+	}
+	for _, base := range bases {
+		if !digest.MatchString(base[1]) {
+			t.Errorf("the Dockerfile builds on %s, want an image pinned by digest", base[1])
 		}
 	}
 }
