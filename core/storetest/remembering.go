@@ -121,6 +121,17 @@ var historyStories = []story{
 		s.settle(s.lockOne(), core.DeadLetterOutcome, properties(s, core.PropertyDeadLetterReason, "mine"))
 		s.wantHistory(s.main, "m", "accepted 1", "dead-lettered 1 → 1")
 	}},
+	{"a history has the settlements of one call in their order", func(s *fixture) {
+		s.remember(aDay)
+		s.send(text("a", id("m")), text("b", id("m")), text("c", id("m")))
+		ds := s.lock(3)
+		for i, err := range s.main.In(s.store).Settle(s.Context(), []core.Settlement{
+			{Token: ds[2].LockToken}, {Token: ds[0].LockToken}, {Token: ds[2].LockToken}, {Token: ds[1].LockToken},
+		}) {
+			s.wantCode("complete", err, []core.Code{"", "", core.LockLost, ""}[i])
+		}
+		s.wantHistory(s.main, "m", "accepted 1", "accepted 2", "accepted 3", "completed 3", "completed 1", "completed 2")
+	}},
 	{"a history tells of expiry", func(s *fixture) {
 		s.remember(aDay)
 		s.send(text("body", id("m"), ttl(time.Second)))

@@ -34,7 +34,9 @@ func (p *player) step() {
 			return
 		}
 		notes := p.of(at.Ref)
-		p.activate(at, p.someNumbers(at, oneOf(p, notes.scheduled, notes.deferred)),
+		// As in tokenAt, the first number is of this partition.
+		first := core.SequenceNumber(at.Index, p.position(at))
+		p.activate(at, append([]int64{first}, p.someNumbers(at, oneOf(p, notes.scheduled, notes.deferred))...),
 			oneOf(p, time.Time{}, time.Time{}, p.clock.Now().Add(-time.Second), p.clock.Now().Add(time.Second), p.clock.Now().Add(time.Hour)))
 	case n < 49:
 		p.purge(at, oneOf(p, 1, 3, 100))

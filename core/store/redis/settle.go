@@ -94,26 +94,22 @@ func (s *Store) flushSettles(sh *shard, calls []*batching.Call[*settling]) {
 			all = append(all, settlingItem{st, &t.Work.errs[i]})
 		}
 	}
-	sh.inLongRuns(all)
+	sh.sortByBlock(all)
 	for len(all) > 0 {
 		all = s.settleSome(ctx, sh, all)
 	}
 }
 
-// inLongRuns sorts completions by number, so that one run of settle.lua can end them, or by block
-// for settle_plain.lua. Other outcomes keep their order: it shows in the numbers of dead letters.
-func (sh *shard) inLongRuns(all []settlingItem) {
-	for i := range all {
-		if all[i].Outcome != core.Complete || all[i].Session != nil {
-			return
-		}
+// sortByBlock sorts completions by block for settle_plain.lua. Other outcomes keep their order: it shows
+// in the numbers of dead letters. With other features, settle.lua takes the locks in the order of the
+// calls, which shows in the history.
+func (sh *shard) sortByBlock(all []settlingItem) {
+	if sh.features != 0 || slices.ContainsFunc(all, func(x settlingItem) bool { return x.Outcome != core.Complete }) {
+		return
 	}
 	slices.SortStableFunc(all, func(a, b settlingItem) int {
 		x, y := a.Token, b.Token
-		if sh.features != 0 || x.Number()/blockSize != y.Number()/blockSize {
-			return cmp.Compare(x.Number(), y.Number())
-		}
-		return cmp.Or(cmp.Compare(x.Nonce(), y.Nonce()), cmp.Compare(x.Number(), y.Number()))
+		return cmp.Or(cmp.Compare(x.Number()/blockSize, y.Number()/blockSize), cmp.Compare(x.Nonce(), y.Nonce()), cmp.Compare(x.Number(), y.Number()))
 	})
 }
 
@@ -131,7 +127,7 @@ func (sh *shard) within(st *core.Settlement) *core.SessionLock {
 	return st.Session
 }
 
-// settleArgs returns the arguments of settle.lua: runs of locks in rising order, each with one outcome.
+// settleArgs returns the arguments of settle.lua: runs of locks, each with one outcome.
 func (sh *shard) settleArgs(n int, settlement func(int) *core.Settlement) []any {
 	args := make([]any, 0, 8+n)
 	var under *core.SessionLock
@@ -196,7 +192,7 @@ func (sh *shard) blockArgs(all []settlingItem) []any {
 
 // follows reports whether a settlement can follow another one in the same run.
 func (sh *shard) follows(last, st *core.Settlement) bool {
-	return st.Outcome == last.Outcome && st.Token.Number() > last.Token.Number() &&
+	return st.Outcome == last.Outcome &&
 		(st.Outcome == core.Complete || st.Properties.IsEmpty() && last.Properties.IsEmpty() && st.Backoff == last.Backoff)
 }
 

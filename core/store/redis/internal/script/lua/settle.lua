@@ -5,7 +5,7 @@
 -- ARGV[5..]  for each run of locks with the same outcome: outcome complete | abandon | defer |
 --            dead-letter | release | unknown, or delay abandon|release <ms> <factor> <ms> (with a
 --            delay: the first one, and the longest). Then overrides '' or a length-prefixed map of properties.
---            Then how many locks, at most 1000, and the member of locks of each, in rising order.
+--            Then how many locks, at most 1000, and the member of locks of each.
 --            Runs of another kind are within (proof of a session's lock, 1, session), to which the
 --            locks that follow belong, and without ('', 0): they belong to none
 -- Returns {'ok', then index (from 1, among the locks) and code of each refused lock: lock_lost |
@@ -16,7 +16,7 @@ if not sweep() then
   return {'more'}
 end
 
-local reply, ids, ended, adrift = {'ok'}, {}, {}, false
+local reply, ids, completed, ended, adrift = {'ok'}, {}, {}, {}, false
 local index = 0 -- of the last lock before a run
 local function refuse(i, code)
   reply[#reply + 1] = index + i
@@ -28,6 +28,7 @@ local function endLock(i, member, outcome, text)
   if outcome == 'dead-letter' and not countsDeliveries then return refuse(i, 'not_allowed') end
   if outcome == 'unknown' then return refuse(i, 'invalid_argument') end
   unlock({member})
+  ended[member] = true
   local n = number(member)
   if text ~= '' then call('HSET', overrides, n, (call('HGET', overrides, n) or '') .. text) end
   if outcome == 'abandon' then
@@ -55,23 +56,21 @@ while at < #ARGV do
     adrift = false
   else
     local standing = adrift and {} or areLocked({unpack(ARGV, first, last)})
-    local before = #ended
     for i = 1, count do
       local member = ARGV[first + i - 1]
-      if not standing[i] then
+      if not standing[i] or ended[member] then
         refuse(i, adrift and 'session_lock_lost' or 'lock_lost')
       elseif budget <= 0 then -- bodies have been moved
         refuse(i, 'again')
       elseif outcome == 'complete' then
-        ended[#ended + 1] = member
+        ended[member] = true
+        completed[#completed + 1] = member
         ids[#ids + 1] = '0-' .. number(member)
         if history then history.add('c', number(member)) end
       else
         endLock(i, member, outcome, text)
       end
     end
-    -- The next run must find these locks ended.
-    if #ended > before then unlock({unpack(ended, before + 1)}) end
     index = index + count
   end
   at = last + 1
@@ -79,12 +78,13 @@ end
 
 -- Completed messages are removed together, with the same few commands for any number of them.
 if #ids > 0 then
+  unlock(completed)
   many('XDEL', stream, ids)
   local others = call('EXISTS', counts, overrides, deferred, expiry, overdue) > 0
   if others or shared or session then
     local numbers, padded = {}, {}
     for i, id in ipairs(ids) do
-      numbers[i], padded[i] = sub(id, 3), sub(ended[i], 1, 15)
+      numbers[i], padded[i] = sub(id, 3), sub(completed[i], 1, 15)
     end
     if shared then shared.complete(numbers) end
     if session then session.complete(numbers) end
