@@ -32,7 +32,7 @@ func (s SubQueue) DeadLetters() SubQueue { return s | 1 }
 
 // Address is the address that a message is sent to or received from.
 type Address struct {
-	Entity     string // as written, without slashes at its ends; a subscription as SubscriptionPath writes it
+	Entity     string // as written, without slashes at its ends; for a subscription, in the form of SubscriptionPath
 	Sub        SubQueue
 	Management bool // the entity's $management node
 
@@ -101,8 +101,9 @@ func ResourcePath(s string) string {
 	return strings.Trim(s, "/")
 }
 
-// SplitAuthority splits an absolute URI. prefix is scheme://authority in lower case, as RFC 3986
-// §6.2.2.1 compares them, and host is the authority without its port. Both are empty for a path.
+// SplitAuthority splits an absolute URI. prefix is scheme://authority in lower case, because their
+// case has no meaning (RFC 3986 §6.2.2.1). host is the authority without its port. Both are empty
+// for a path.
 func SplitAuthority(s string) (prefix, host, rest string) {
 	scheme, after, ok := strings.Cut(s, "://")
 	if !ok {

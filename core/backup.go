@@ -25,7 +25,7 @@ type Backups interface {
 	//
 	// A locked message is exported in its state before the lock, without a failed delivery. Locks
 	// of sessions, messages that are reserved for a transaction, and histories are not exported.
-	// Export does not sweep: what is due happens after an Import. In memory, and with files, other
+	// Export does not sweep: what is due is done after an Import. In memory, and with files, other
 	// calls on the partition wait until Export ends. Redis copies the partition's keys in one step,
 	// so other calls continue; the copy takes as much memory again until Export ends. Export
 	// returns NotFound if the entity does not exist.
@@ -64,7 +64,7 @@ type Stored struct {
 	// InSession means that the message is received through its session.
 	InSession bool
 
-	Last         int64  // the last position that was given
+	Last         int64  // the last position that a message got
 	Session      string // the id, as written by the receiver that set the state
 	SessionState []byte // not nil
 	Key          string

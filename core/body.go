@@ -6,9 +6,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// maxSections is the maximum total size, in bytes, of a body with several sections that is decoded.
-// A decoded element takes many times its encoded size, and value.Limits bounds each section
-// separately.
+// maxSections is the maximum total size, in bytes, of a body with several sections that Value
+// decodes. A decoded element takes many times its encoded size, and value.Limits bounds each
+// section separately.
 const maxSections = 1 << 20
 
 // Payload returns the bytes of an opaque payload, with several sections joined, or none for a

@@ -88,9 +88,10 @@ const AnyMessage = MaxMessageSizeKB << 10
 
 // Receiver receives messages from one entity under credit.
 type Receiver interface {
-	// AddCredit allows n more deliveries, and more bytes of them (Message.Size). Either number may
-	// be 0. A delivery uses both credits. While there is credit for a message and for a byte, a
-	// message of any size may be delivered, so the credit in bytes may fall below zero.
+	// AddCredit adds credit for n deliveries, and for a number of bytes of messages (Message.Size).
+	// Either number may be 0. A delivery uses both credits. While there is credit for a message and
+	// for a byte, a message of any size may be delivered, so the credit in bytes may fall below
+	// zero.
 	AddCredit(n int, bytes int64)
 	// Drain takes back all unspent credit. drained is called once, after the last delivery, with
 	// the credit that was taken back.
@@ -106,7 +107,7 @@ type Receiver interface {
 type SessionOptions struct {
 	ReceiverOptions        // Closed is also called, with SessionLockLost, when the lock ends before Close
 	ID              string // the session's
-	Next            bool   // accept the next free session instead
+	Next            bool   // accept the next free session, not the session ID
 	// Sharing is NonExclusive if another receiver may take the session over.
 	Sharing SessionMode
 	// TakeOver, if not zero, is the Token of the session's lock. The lock then passes to this
@@ -247,8 +248,8 @@ type NamespaceInfo struct {
 type disconnectKey struct{}
 
 // WithDisconnect returns a context for a peer's calls. disconnect ends the peer's connection: at
-// once if most is 0, otherwise before more than that many further bytes have been sent to the peer.
-// It may be called at any time, from any goroutine.
+// once if most is 0, otherwise after at most that number of further bytes to the peer. It may be
+// called at any time, from any goroutine.
 func WithDisconnect(ctx context.Context, disconnect func(most int)) context.Context {
 	return context.WithValue(ctx, disconnectKey{}, disconnect)
 }
@@ -257,7 +258,7 @@ func WithDisconnect(ctx context.Context, disconnect func(most int)) context.Cont
 // It has no effect on a call without a connection.
 func Disconnect(ctx context.Context) { DisconnectAfter(ctx, 0) }
 
-// DisconnectAfter breaks the connection after at most that many further bytes have been sent to the
+// DisconnectAfter breaks the connection after at most the given number of further bytes to the
 // peer. A bridge that cannot count them breaks the connection at once.
 func DisconnectAfter(ctx context.Context, most int) {
 	if disconnect, ok := ctx.Value(disconnectKey{}).(func(int)); ok {

@@ -16,7 +16,7 @@ func (c Code) Error() string { return string(c) }
 const (
 	NotFound        Code = "not_found"         // the entity does not exist
 	AlreadyExists   Code = "already_exists"    // an entity of that name exists
-	Conflict        Code = "conflict"          // the entity changed under an update
+	Conflict        Code = "conflict"          // the entity has changed since the caller read it
 	EntityDisabled  Code = "entity_disabled"   // the entity's status forbids the operation
 	Unauthorized    Code = "unauthorized"      // no token, a bad token, or a missing claim
 	NotAllowed      Code = "not_allowed"       // the operation does not fit the entity or message

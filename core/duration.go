@@ -105,12 +105,12 @@ func ParseTicks(s string) (int64, error) {
 	case parts == 0:
 		return 0, fmt.Errorf("the duration has no value after %q", s)
 	case negative:
-		return -int64(sum), nil // also if sum is most: the minimum is its own negation
+		return -int64(sum), nil // also correct if sum is most: -int64(1<<63) is itself
 	}
 	return int64(min(sum, most-1)), nil
 }
 
-// ticksOf reads the digits after the point of a number of seconds.
+// ticksOf converts the digits after the point of a number of seconds to ticks.
 func ticksOf(fraction string) (n uint64) {
 	const places = 7
 	for i := range places {

@@ -38,9 +38,9 @@ type Kind uint8
 // The kinds of entities.
 const (
 	Queue        Kind = iota
-	Topic             // takes messages and copies them to its subscriptions
+	Topic             // messages to it are copied to its subscriptions
 	Subscription      // a queue that its topic fills through its rules
-	Schedule          // sends messages at times: it has no partitions and no Settings
+	Schedule          // sends messages at the ticks of a cron expression; has no partitions and no Settings
 )
 
 func (k Kind) String() string { return [...]string{"Queue", "Topic", "Subscription", "Schedule"}[k] }
@@ -95,7 +95,7 @@ const (
 	MaxLockDuration        = 24 * time.Hour
 	MaxMaxDeliveryCount    = 1<<31 - 1 // the documentation says 2000, the service takes any int
 	MinTimeToLive          = time.Second
-	MinDuplicateWindow     = 5 * time.Second // the emulator's; the service's is in Limits
+	MinDuplicateWindow     = 5 * time.Second // the emulator's minimum; the service's minimum is in Limits
 	MaxDuplicateWindow     = 7 * 24 * time.Hour
 	MinAutoDeleteOnIdle    = 5 * time.Minute
 	MaxSizeMegabytes       = 80 * 1024
@@ -105,7 +105,7 @@ const (
 	MaxUserMetadata        = 1024 // characters
 	MaxAccessRules         = 12
 	MaxNameLength          = 260
-	MaxKeyLength           = 128   // message id, session id, partition key: characters
+	MaxKeyLength           = 128   // characters of a message id, session id or partition key
 	MaxPropertyNameLength  = 32767 // characters
 	MaxHeaderBytes         = 64 << 10
 	MaxPartitions          = 32
@@ -277,12 +277,12 @@ func (e *Entity) Partition(i uint16, sub SubQueue) Partition {
 			MaxDeliveryCount:  e.Settings.MaxDeliveryCount,
 			DeadLetterExpired: e.Settings.DeadLetteringOnMessageExpiration,
 			MaxBytes:          e.Settings.MaxSizeInMegabytes << 20,
-			// An entity that forwards is not received through sessions.
+			// If an entity forwards, its messages are not received through sessions.
 			Sessions: e.Settings.RequiresSession && sub == Main && e.Settings.ForwardTo == "",
 		},
 	}
 	switch e.Kind {
-	case Topic: // messages that are due wait for their publication without a limit
+	case Topic: // due messages that cannot be published yet wait, however often publishing fails
 		p.MaxDeliveryCount = 0
 	case Subscription: // the quota is the topic's
 		p.MaxBytes = 0
@@ -321,8 +321,8 @@ func SubscriptionPath(topic, subscription string) string {
 	return topic + subscriptions + subscription
 }
 
-// SplitSubscription splits what SubscriptionPath returns, with the segment in any case. ok is false
-// for other paths.
+// SplitSubscription splits a path in the form of SubscriptionPath, with the segment Subscriptions
+// in any case. ok is false for other paths.
 func SplitSubscription(path string) (topic, subscription string, ok bool) {
 	i := strings.LastIndexByte(path, '/')
 	if i < 0 {

@@ -45,7 +45,7 @@ const (
 	EventCancelled    EventKind = "cancelled"     // while it was scheduled
 )
 
-// Events that the broker writes, a moment later.
+// Events that the broker writes, shortly after they happen.
 const (
 	EventDelivered EventKind = "delivered" // to By; Count deliveries had failed before
 	EventMatched   EventKind = "matched"   // a rule of the subscription Entity
@@ -62,7 +62,7 @@ type Event struct {
 	Time      time.Time
 	Kind      EventKind
 	Sub       SubQueue
-	Number    int64     // sequence number; 0 if it was not stored
+	Number    int64     // the message's sequence number; 0 if it was not stored
 	Other     int64     // see Kind; 0: none
 	MessageID ID        // zero if only the number is known
 	Count     uint32    // deliveries that failed or ended with a deferral
@@ -126,7 +126,7 @@ type Account struct {
 // Unmatched is a subscription that got no copy of a message.
 type Unmatched struct {
 	Subscription string   `json:"subscription"` // its full name
-	Why          []string `json:"why"`          // what its present rules make of a stored copy of the message
+	Why          []string `json:"why"`          // how its current rules judge a stored copy of the message
 }
 
 // Next returns the entities to which the message was forwarded, except entities of remotes.
@@ -151,7 +151,7 @@ type Trail struct {
 	found   []Event
 }
 
-// stand is a place of a message.
+// stand is the place of a message: a queue or sub-queue, and a number in it.
 type stand struct {
 	sub    SubQueue
 	number int64

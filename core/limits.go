@@ -17,13 +17,13 @@ type Limits struct {
 	MaxPolicies      int // of the namespace
 	MaxEntities      int // queues and topics of the namespace together
 	MaxPartitioned   int // of these the partitioned ones
-	MaxConnections   int // AMQP connections at the same time
+	MaxConnections   int // partitioned queues and topics of the namespace
 
 	SizesInMegabytes   []int64       // allowed values of MaxSizeInMegabytes; for a partitioned entity, of each partition
 	MaxMessageSizeKB   int64         // largest setting of an entity
 	MessageSizeKB      int64         // default setting of an entity
 	MaxBatchBytes      int64         // of messages that are sent together
-	MinDuplicateWindow time.Duration // of DuplicateDetectionHistoryTimeWindow
+	MinDuplicateWindow time.Duration // minimum of DuplicateDetectionHistoryTimeWindow
 	MaxPurge           int           // messages that one request may delete
 	MaxLockDuration    time.Duration
 	MaxSQLLength       int // characters of a filter, and of an action

@@ -65,8 +65,8 @@ type Message struct {
 // TextFields is a set of string fields of a message.
 type TextFields uint16
 
-// The string fields. Stores keep these numbers. The bit of a property of AMQP 1.0 §3.2.4 is its
-// position there.
+// The string fields. Stores keep these numbers. The bit of a property in AMQP 1.0 §3.2.4 is the
+// property's position in that list.
 const (
 	FieldTo               TextFields = 1 << 2
 	FieldSubject          TextFields = 1 << 3
@@ -76,7 +76,7 @@ const (
 	FieldContentEncoding  TextFields = 1 << 7
 	FieldSessionID        TextFields = 1 << 10
 	FieldReplyToSessionID TextFields = 1 << 12
-	FieldPartitionKey     TextFields = 1 << 13 // an annotation, which has no position there
+	FieldPartitionKey     TextFields = 1 << 13 // an annotation, so it has no position in that list
 )
 
 // Has reports whether a string field with the value s was set: s is not empty, or the producer has
@@ -110,7 +110,8 @@ const MaxHops = 4
 const messageOverhead = 64
 
 // Size estimates the bytes of the message with its metadata. The maximum message size limits these
-// bytes. The entity's quota limits the memory or disk space that the store takes instead.
+// bytes. The entity's quota does not limit these bytes, but the memory or disk space that the store
+// uses.
 func (m *Message) Size() int {
 	return messageOverhead + m.HeaderSize() + len(m.Body.Bytes)
 }
@@ -189,7 +190,8 @@ type Delivery struct {
 
 // SetDue corrects the time for which a message is or was scheduled, if Activate has changed it
 // since the message was stored. due is when the message becomes due, or zero if it is not
-// scheduled: then the time is at most that at which it became available.
+// scheduled. A message that is not scheduled was scheduled for the time at which it became
+// available, or for an earlier time.
 func (d *Delivery) SetDue(due time.Time) {
 	if due.IsZero() {
 		if due = d.EnqueuedTime; !d.ScheduledEnqueueTime.After(due) {
@@ -246,7 +248,7 @@ func PartitionOf(key string, n int) uint16 {
 }
 
 // PinKey returns the key under which messages keep their order when they are forwarded: the key of
-// the session or, without a session, the key of a session whose id is the partition key, otherwise
+// the message's session, or the key that a session with the partition key as its id would have, or
 // "".
 func (m *Message) PinKey() string {
 	if key := m.SessionKey(); key != "" || m.PartitionKey == "" {

@@ -12,7 +12,7 @@ import (
 type Namespace struct {
 	Name string // in its creator's case
 	// ID is new at every creation, by NewIncarnation. The catalogue stores the namespace's entities
-	// under it, so a namespace that is created again never has entities of an older one.
+	// under this ID, so a namespace that is created again never has entities of an older one.
 	ID         string
 	CreatedAt  time.Time
 	ModifiedAt time.Time
@@ -53,7 +53,7 @@ type Namespaces interface {
 	// DeleteNamespace removes a namespace from the registry at once, even if it is not empty, or
 	// returns NotFound. This store removes its entities and their messages afterwards; if this
 	// store ends first, another one does. For the deleted ID, CreateEntity returns NotFound until
-	// the entities are removed and all gateways must know of the deletion.
+	// the entities are removed, and long enough for all gateways to learn of the deletion.
 	DeleteNamespace(ctx context.Context, name string) error
 	// WatchNamespaces calls changed with the folded name after this or another gateway has created,
 	// updated or deleted a namespace. It calls changed with an empty string when changes may have

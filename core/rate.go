@@ -62,7 +62,7 @@ func (r Rate) String() string {
 // is when one more is allowed.
 func (r Rate) Take(whole, now int64, n int) (granted int, wholeAfter, next int64) {
 	every, burst := r.Every.Microseconds(), int64(r.Burst)
-	whole = min(max(whole, now), now+burst*every) // after a clock was set back, a full wait at most
+	whole = min(max(whole, now), now+burst*every) // if the clock was set back, wait at most for a full burst
 	granted = int(min(int64(n), (now+burst*every-whole)/every))
 	whole += int64(granted) * every
 	return granted, whole, whole - (burst-1)*every

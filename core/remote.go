@@ -65,8 +65,8 @@ func (m *Message) CountHop() bool {
 // MaxRemoteHops is how often a message may go to another broker.
 const MaxRemoteHops = 8
 
-// SplitRemote splits a destination of the form REMOTE:ENTITY, even after the host that SDKs put in
-// front. No entity's name contains a colon.
+// SplitRemote splits a destination of the form REMOTE:ENTITY, also if it follows the host that SDKs
+// add. No entity's name contains a colon.
 func SplitRemote(to string) (remote, entity string, ok bool) {
 	remote, entity, ok = strings.Cut(ResourcePath(to), ":")
 	return remote, entity, ok

@@ -77,7 +77,7 @@ type Correlation struct {
 	SessionID        *string    `json:",omitempty" config:"session-id"`
 	ReplyToSessionID *string    `json:",omitempty" config:"reply-to-session-id"`
 	ContentType      *string    `json:",omitempty" config:"content-type"`
-	Properties       Properties `json:",omitzero" config:"-"` // in a configuration, values as it has them
+	Properties       Properties `json:",omitzero" config:"-"` // the configuration has a field of its own for them
 }
 
 // Conditions iterates over the conditions on broker properties by their Service Bus names, in the
@@ -146,6 +146,7 @@ type Judgement struct {
 	Why          []string // the conditions that decided, each with the values that it has compared
 	Err          error    // why the filter or, if Matched, the action could not be evaluated
 	// Message is the message that the subscription gets, after the rule's action. It is nil if the
-	// rule did not match, if Err is set, or if the messages of the previous Judgements have 1 MiB.
+	// rule did not match, if Err is set, or if the messages of the previous Judgements already have
+	// 1 MiB together.
 	Message *Message
 }

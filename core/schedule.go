@@ -21,12 +21,12 @@ type ScheduleSettings struct {
 
 	// Configured means that the schedule is from the configuration of a gateway.
 	Configured bool `config:"-" json:"configured"`
-	// LastTick is the last tick that was sent or skipped, or the time before which there is none.
+	// LastTick is the last tick that was sent or skipped. Before the first tick, it is the time at
+	// which the schedule was created or changed: earlier ticks do not count as missed.
 	LastTick time.Time `config:"-" json:"lastTick,omitzero"`
 }
 
-// The actions for ticks at which no gateway could send: send the last of these ticks late, or send
-// none.
+// What to do about ticks at which no gateway could send: send the last of them late, or none.
 const (
 	MissedOnce = "once"
 	MissedSkip = "skip"

@@ -157,7 +157,7 @@ type Partition struct {
 // In returns the partition with the operations of a store.
 func (p Partition) In(s Store) Partition { return s.Partition(p.Ref, p.Policy) }
 
-// Most limits what a call locks.
+// Most is the maximum number and size of the messages that a call locks.
 type Most struct {
 	Messages int
 	// Bytes limits the sum of Message.Size, but the first message is locked regardless of its size.
@@ -167,9 +167,9 @@ type Most struct {
 
 // LockRequest selects the messages to lock.
 type LockRequest struct {
-	Most                  // of the available messages; unused if Deferred or Numbers select the messages
-	Session  *SessionLock // with Policy.Sessions; nil: none
-	Numbers  []int64      // sequence numbers; nil: of any available messages
+	Most                  // limits the available messages to lock; unused if Deferred or Numbers select the messages
+	Session  *SessionLock // the lock of the session to receive from, with Policy.Sessions; nil: none
+	Numbers  []int64      // sequence numbers; nil: any available messages
 	Deferred bool         // Numbers are those of deferred messages
 }
 
@@ -187,7 +187,8 @@ func (m Most) Left(ds []Delivery, next time.Time, now func() time.Time) bool {
 //
 // On a partition of a deleted entity Append and Publish return NotFound, Settle and Renew LockLost,
 // Cancel and Lock of deferred messages MessageNotFound, and the other operations find nothing. With
-// Policy.Sessions, every lost lock, there too, is reported as SessionLockLost instead of LockLost.
+// Policy.Sessions, every lost lock, also on such a partition, is reported as SessionLockLost
+// instead of LockLost.
 //
 // A message whose record is damaged is put aside when a call reads it: the call leaves it out, no
 // failed delivery counts, Stats counts it as Damaged, and PeekDamaged lists it. If a call that locks
@@ -218,10 +219,10 @@ type Operations interface {
 	// session whose lock is given, until that lock ends. It returns SessionLockLost if that lock has
 	// ended or does not exist, and NotAllowed if no lock is given.
 	//
-	// It locks available messages: the oldest first, in a session by number. If it finds fewer than
-	// r.Messages, it arms the doorbell. next is then the next due time of a lock or schedule, which
-	// may belong to another session; zero means that none is known. If it leaves available messages
-	// because of r.Bytes, next is the present.
+	// It locks available messages: the oldest first or, in a session, those with the lowest numbers
+	// first. If it finds fewer than r.Messages, it arms the doorbell. next is then the next due
+	// time of a lock or schedule, which may belong to another session; zero means that none is
+	// known. If it leaves available messages because of r.Bytes, next is the present.
 	//
 	// With r.Numbers it locks the available messages among them, in the order of the numbers. It
 	// leaves out those that are missing, locked, deferred, scheduled, or of another session. With
@@ -371,7 +372,7 @@ const (
 
 // SessionLock is the lock of a session.
 type SessionLock struct {
-	ID    string // as the receiver spelled it or, for a next session, as its first message did; compared without case
+	ID    string // as the receiver spelled it or, if the session was the next free one, as its first message did; compared without case
 	Index uint16 // the session's partition
 	Nonce uint64 // proves the lock; the tokens of its messages contain it
 	Mode  SessionMode
@@ -523,8 +524,8 @@ type Settlement struct {
 	// Backoff, with Abandon and Release, delays the next delivery. Until then the message has a
 	// lock without a holder, which ends like any other lock. With Abandon, the failed delivery
 	// counts when this lock ends. The last delivery that Policy.MaxDeliveryCount allows has no
-	// delay: the message is dead-lettered immediately. The count of dead letters does not increase,
-	// so that each failure has the delay of the first one.
+	// delay: the message is dead-lettered immediately. The delivery count of a dead letter does not
+	// increase, so each of its failures has the delay of the first.
 	//
 	// With Policy.Sessions the message pauses its session, unless it was deferred.
 	Backoff Backoff
@@ -548,7 +549,7 @@ type Stats struct {
 	Deferred  int64 // deferred messages, including locked ones, which Locked does not count
 	Scheduled int64
 	Damaged   int64 // messages that were put aside, because the stored form differs from what the engine wrote
-	Bytes     int64 // about the memory of the messages, with everything else that is kept for clients; see Policy.MaxBytes
+	Bytes     int64 // approximate memory of the messages and of all else that is kept for clients; see Policy.MaxBytes
 	Enqueued  int64 // the number of sequence numbers given; a scheduled message gets a second one when it becomes active
 
 	SessionsHeld    int64 // sessions that are locked

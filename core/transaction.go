@@ -7,8 +7,8 @@ import (
 
 // Limits of transactions.
 const (
-	MaxTransactionMessages    = 100             // sent and scheduled, as with Service Bus
-	MaxTransactionSettlements = 1000            // with cancellations and states of sessions
+	MaxTransactionMessages    = 100             // sent and scheduled messages, as with Service Bus
+	MaxTransactionSettlements = 1000            // settlements, cancellations and session states together
 	TransactionLifetime       = 2 * time.Minute // from the first operation
 )
 

@@ -92,8 +92,8 @@ func (a *Authority) Token(ctx context.Context, _ []string, token, audience strin
 	return grant, nil
 }
 
-// certified returns the grant of the first policy for a client's certificate. The grant expires
-// with the certificate.
+// certified returns the grant of the first policy that the client's certificate proves. The grant
+// expires with the certificate.
 func (a *Authority) certified(c *x509.Certificate) (core.Grant, error) {
 	names := NamesOf(c)
 	for _, p := range a.o.Policies {

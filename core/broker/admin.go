@@ -106,8 +106,9 @@ func (b *Broker) UpdateEntity(ctx context.Context, id core.Identity, name string
 	return core.Entity{}, core.Refuse(core.Conflict, "Another conflicting operation is in progress on '%s'. Please retry later. ", name)
 }
 
-// datedRules sets when authorization rules were created and last changed, from the former rules of
-// the same names. It ignores the times in rules: clients send back the times that they have read.
+// datedRules sets the times at which authorization rules were created and last changed. It takes
+// over the times of former rules with the same names. It ignores the times in rules, because
+// clients send back the times that they have read.
 func datedRules(rules, before []core.AccessRule, now time.Time) []core.AccessRule {
 	dated := slices.Clone(rules)
 	for i := range dated {
@@ -118,7 +119,7 @@ func datedRules(rules, before []core.AccessRule, now time.Time) []core.AccessRul
 			continue
 		}
 		old := before[was]
-		if r.CreatedAt = old.CreatedAt; old.CreatedAt.IsZero() { // an earlier version kept the client's value
+		if r.CreatedAt = old.CreatedAt; old.CreatedAt.IsZero() { // an earlier version stored the client's value
 			r.CreatedAt = now
 		}
 		if old.PrimaryKey == r.PrimaryKey && old.SecondaryKey == r.SecondaryKey && old.Rights == r.Rights && !old.ModifiedAt.IsZero() {

@@ -67,10 +67,10 @@ type Options struct {
 	// MaxReceivers is the maximum number of open receivers of one queue or sub-queue at this
 	// gateway; default 5000.
 	MaxReceivers int
-	// Pipelines are for entities by name. The first that matches an entity applies.
+	// Pipelines select entities by name. The first that matches an entity applies to it.
 	Pipelines []Pipeline
 	Selected
-	// Histories are for queues and topics by name. The first that matches applies.
+	// Histories select queues and topics by name. The first that matches an entity applies to it.
 	Histories []entity.History
 	// Gateway is this gateway's name in histories; default "gateway".
 	Gateway string
@@ -95,16 +95,16 @@ type Options struct {
 	Memory *fair.Pool
 }
 
-// Selected are settings of entities by name that can change while the broker runs. Of each kind,
-// the first that matches an entity applies. All gateways of a namespace should have the same
-// settings.
+// Selected are settings of entities by name that can change while the broker runs. Of each list,
+// the first element that matches an entity applies to it. All gateways of a namespace should have
+// the same settings.
 type Selected struct {
 	Retries         []Retry          // for queues and subscriptions
 	RateLimits      []RateLimit      // for queues and subscriptions
 	CircuitBreakers []CircuitBreaker // for queues and subscriptions
 	Schemas         []Schema         // for queues and topics
 	DeadLetters     []DeadLetters    // for queues, topics and subscriptions
-	// Schedules are stored in the catalogue, where they stay.
+	// Schedules are stored in the catalogue. They stay there after they are removed from this list.
 	Schedules []core.ScheduleSettings
 }
 
@@ -176,7 +176,7 @@ type Broker struct {
 
 	base   context.Context // for calls on behalf of no caller
 	cancel context.CancelFunc
-	tasks  sync.WaitGroup // dispatchers and callbacks; grows under mu while open
+	tasks  sync.WaitGroup // counts dispatchers and callbacks; incremented only under mu, while the broker is open
 
 	entityCache
 

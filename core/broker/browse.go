@@ -146,7 +146,8 @@ func (b *Broker) ReceiveDeferred(ctx context.Context, id core.Identity, a core.A
 	return found, nil
 }
 
-// An error about sequence numbers names at most maxNamed unknown ones, of the first maxSought.
+// An error about unknown sequence numbers names at most maxNamed of them. At most maxSought numbers
+// are looked up.
 const (
 	maxNamed  = 10
 	maxSought = 100
@@ -268,7 +269,8 @@ func (b *Broker) LockNumbers(ctx context.Context, id core.Identity, a core.Addre
 	errs := make([]error, len(v.Queues[sub]))
 	entity.EachGroup(groups, func(p *entity.PartitionGroup[int64]) {
 		at := v.Queues[sub][p.Partition]
-		// If the gateway ends during a move, the lock must end before the store forgets its key.
+		// If the gateway ends during a move, the lock must end before the store forgets the key of
+		// the move.
 		at.LockDuration = min(at.LockDuration, moveLock)
 		found[p.Partition], _, errs[p.Partition] = at.In(b.store).Lock(ctx, core.LockRequest{Numbers: p.Items, Session: session})
 	})

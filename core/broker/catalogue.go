@@ -14,7 +14,7 @@ type entityCache struct {
 	mu      sync.RWMutex
 	entries map[string]*entry // by folded name
 	closed  bool
-	dirty   chan struct{} // an entry is to be read again; holds at most one
+	dirty   chan struct{} // signals that an entry must be read again; has room for one signal
 }
 
 // entity finds an entity: in the cache if the cached entity is fresh, else in the store. It asks

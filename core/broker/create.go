@@ -86,8 +86,8 @@ func (b *Broker) touchTopic(ctx context.Context, name string, at time.Time) {
 	}
 }
 
-// roomFor refuses another entity if the listing already has most entities. text is the format of
-// the refusal; in is the name of what contains the entities.
+// roomFor refuses another entity if the listing already contains the maximum number, most. text is
+// the format of the refusal; in is the name of what contains the entities.
 func (b *Broker) roomFor(ctx context.Context, l core.Listing, most int, text, in string) error {
 	last, err := b.store.Entities(ctx, b.namespace, l, most-1, 1)
 	if err != nil {

@@ -66,7 +66,7 @@ func (b *Broker) removeDeadLetters(ctx context.Context) {
 			return false
 		}
 		at := o.due[ent.ID]
-		if !at.After(now) || at.After(now.Add(d.Keep)) { // or the clock was set back
+		if !at.After(now) || at.After(now.Add(d.Keep)) { // the second condition is true if the clock was set back
 			at = b.removeDeadLettersOf(ctx, ent.Name, now, d.Keep)
 		}
 		due[ent.ID] = at
@@ -104,8 +104,8 @@ func (b *Broker) removeDeadLettersOf(ctx context.Context, name string, now time.
 	return due
 }
 
-// removeOldIn does this in one partition. It reads the oldest messages, page by page, up to the
-// first that is not old: the following ones were dead-lettered later.
+// removeOldIn does the same as removeDeadLettersOf for one partition. It reads the oldest messages,
+// page by page, up to the first that is not old: the following ones were dead-lettered later.
 func (e *entry) removeOldIn(ctx context.Context, p core.Partition, page int, now time.Time, keep time.Duration) (removed int, due time.Time) {
 	due = now.Add(keep)
 	for from := int64(0); ; {

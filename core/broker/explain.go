@@ -48,7 +48,7 @@ func (b *Broker) Explain(ctx context.Context, id core.Identity, address string, 
 	return account, err
 }
 
-// maxUnmatched is the number of subscriptions without a copy that an account names at most.
+// maxUnmatched is the maximum number of subscriptions without a copy that an account lists.
 const maxUnmatched = 1000
 
 // addUnmatched adds the subscriptions that got no copy of the account's latest published message.
@@ -88,8 +88,8 @@ func (b *Broker) addUnmatched(ctx context.Context, a *core.Account, topic *entit
 	return nil
 }
 
-// copyOf finds the copy that a subscription still has of a published message, by its history. It
-// returns nil if there is none.
+// copyOf finds the copy of a published message that a subscription still has, by the subscription's
+// history. It returns nil if there is none.
 func (b *Broker) copyOf(ctx context.Context, s *core.Entity, published int64, id string) *core.Delivery {
 	partition, _ := core.SplitSequenceNumber(published)
 	at := func(sub core.SubQueue) core.Partition { return b.policy.Partition(s, partition, sub).In(b.store) }

@@ -105,8 +105,8 @@ func (b *Broker) checkForwarding(ctx context.Context, id core.Identity, ent *cor
 	return nil
 }
 
-// isOwnHost reports whether a folded host names this namespace: an address, a name of the namespace
-// or the gateway, or a name by which the peer has called the gateway.
+// isOwnHost reports whether a folded host names this namespace: it is an IP address, a name of the
+// namespace or the gateway, or a name by which the peer has called the gateway.
 func (b *Broker) isOwnHost(ctx context.Context, host string) bool {
 	if _, err := netip.ParseAddr(host); err == nil || host == "localhost" || b.options.Answers == nil || b.options.Answers(host) {
 		return true
@@ -120,7 +120,7 @@ func (b *Broker) checkDestination(ctx context.Context, id core.Identity, setting
 		if err := b.forwarders.CheckRemote(setting, to, remote, entity); err != nil {
 			return err
 		}
-		return id.Check(core.Send, path, time.Now()) // the right on the whole namespace
+		return id.Check(core.Send, path, time.Now()) // this needs the right on the whole namespace
 	}
 	dest, err := b.stored(ctx, path)
 	switch {

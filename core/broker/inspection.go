@@ -9,8 +9,8 @@ import (
 )
 
 // Sessions describes the sessions of an entity that have messages or state, sorted by id: at most
-// top, after the first skip sessions. For each partition it takes one call to the store for each
-// sessionPage sessions, beginning at the nearest of its sessionMarks, and one call that describes
+// top, after the first skip sessions. For each partition it calls the store once for each
+// sessionPage sessions, beginning at the last sessionMark before skip, and once to describe the
 // sessions. The cost does not depend on the number of messages. Unlike ListSessions, the call does
 // not count as a use of the entity.
 func (b *Broker) Sessions(ctx context.Context, name string, skip, top int) ([]core.SessionInfo, error) {
@@ -54,7 +54,7 @@ func (b *Broker) viewWithSessions(ctx context.Context, name string) (*entry, *en
 // describeSessions asks each partition for its sessions among the ids, and returns them in the order of ids.
 func (b *Broker) describeSessions(ctx context.Context, v *entity.View, ids []string, content bool) ([]core.SessionInfo, error) {
 	partitions := v.Queues[core.Main]
-	places := make([][]int, len(partitions)) // of each partition's sessions in ids
+	places := make([][]int, len(partitions)) // by partition: the positions of its sessions in ids
 	for i, id := range ids {
 		at := core.PartitionOf(string(core.KeyOfSession(id)), len(partitions))
 		places[at] = append(places[at], i)

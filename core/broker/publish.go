@@ -16,8 +16,9 @@ const publishTries = 8
 
 var errChanging = core.Refuse(core.Busy, "The subscriptions of the topic are changing. Please wait and try again.")
 
-// publishAs publishes n groups to a partition of the topic. begin begins the evaluation of the groups
-// from first on for a subscription set; it is called again when the store knows a later version.
+// publishAs publishes n groups to a partition of the topic. begin begins the evaluation of all
+// groups from the index first on, with the subscriptions a. It is called again if the store has a
+// later version of the subscriptions.
 func (e *entry) publishAs(ctx context.Context, p core.Partition, n int, begin func(a *topics.Subscriptions, first int) (*topics.Evaluation, error)) []core.Appended {
 	var answers []core.Appended
 	for range publishTries {
@@ -203,7 +204,7 @@ func (e *entry) deposit(ctx context.Context, v *entity.View, sub core.SubQueue, 
 		m := g[0]
 		check := v.Admit
 		if sub == core.DeadLetter {
-			check = v.Check // dead letters do not expire
+			check = v.Check // dead letters do not expire, so they keep their time to live
 		}
 		m.ScheduledEnqueueTime = time.Time{}
 		if answers[i].Err = check(m); answers[i].Err != nil {
@@ -220,7 +221,7 @@ func (e *entry) deposit(ctx context.Context, v *entity.View, sub core.SubQueue, 
 		}
 		batches[core.PartitionOf(key, len(batches))].add(g, i)
 	}
-	queues := v.WithDuplicates().Queues[sub] // the messages' ids may have been seen in the queue itself
+	queues := v.WithDuplicates().Queues[sub] // otherwise a message could be dropped as a duplicate of one in the same queue
 	for i := range batches {
 		if len(batches[i].groups) == 0 {
 			continue

@@ -78,7 +78,7 @@ func withReportedSize(e core.Entity) core.Entity {
 	return e
 }
 
-// withUse returns the entity with its last use here, which the store may not know yet. A
+// withUse returns the entity with its last use at this gateway, which the store may not know yet. A
 // subscription counts as used when it was created. Stores keep milliseconds. Within one
 // millisecond, withUse makes an update later than the creation, and a use later than both, because
 // clients compare the times.
@@ -101,16 +101,17 @@ func (b *Broker) withUse(e core.Entity) core.Entity {
 	return e
 }
 
-// fitMessageSize sets a message size that is not set: to the stored size or, for a new entity,
-// whose stored is 0, to the tier's.
+// fitMessageSize sets the maximum message size if the client has not set it: to the stored size or,
+// for a new entity (stored is 0), to the tier's default.
 func (b *Broker) fitMessageSize(s *core.Settings, stored int64) {
 	s.MaxMessageSizeInKilobytes = cmp.Or(s.MaxMessageSizeInKilobytes, stored, b.options.Limits.MessageSizeKB, core.DefaultMessageSizeKB)
 }
 
 // fitPartitioned converts the settings of a partitioned entity from the client's form to the stored
-// one. The client's MaxSizeInMegabytes is the quota of one partition. But clients that read an
-// entity send back the sum of the partitions' quotas. So a value is taken for this sum if it is the
-// reported sum of the stored size, or more than a partition may have. stored is 0 at creation.
+// one. The client's MaxSizeInMegabytes is the quota of one partition. But clients that have read an
+// entity send back the sum of the partitions' quotas. A value therefore counts as this sum if it
+// equals the sum that was reported, or if it exceeds the maximum of one partition. stored is 0 at
+// creation.
 func fitPartitioned(s *core.Settings, stored int64) {
 	if !s.EnablePartitioning {
 		return

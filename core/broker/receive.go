@@ -84,7 +84,7 @@ func (b *Broker) ListSessions(ctx context.Context, id core.Identity, a core.Addr
 	return ids, b.refusals.Of(err, &v.Entity)
 }
 
-// marksLife is how long a new list of sessions may begin at a mark. Sessions that appear or
+// marksLife is how long marks may be used to begin a list of sessions. Sessions that appear or
 // disappear meanwhile shift the positions, as they do between the pages of any client.
 const marksLife = 10 * time.Second
 

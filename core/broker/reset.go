@@ -60,7 +60,7 @@ func (b *Broker) queuesAndTopics(ctx context.Context) (all []core.Entity, err er
 			if ent.Kind != core.Subscription && !known[ent.ID] { // subscriptions are cleared with their topics
 				known[ent.ID] = true
 				all = append(all, *ent)
-				more = len(all) >= listPage/2 // fewer entities fit one page, even with gaps
+				more = len(all) >= listPage/2 // a listing of fewer entities is a single page, which skips none
 			}
 			return false
 		})

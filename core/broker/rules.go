@@ -142,7 +142,7 @@ func (b *Broker) UpdateRule(ctx context.Context, id core.Identity, subscription 
 	if _, err := b.checkRule(&r); err != nil {
 		return core.Rule{}, err
 	}
-	var room *filterCounts // nil: a rule of usual length takes the place of the old one
+	var room *filterCounts // nil: the new rule is not longer than usual, so it can replace the old one in a full topic
 	weight := weightOf(&r)
 	if weight > 1 {
 		old, err := b.Rule(ctx, id, subscription, r.Name)
@@ -228,9 +228,9 @@ func (b *Broker) subscription(ctx context.Context, name string) (core.Entity, er
 	return ent, nil
 }
 
-// changeRule changes the rule of that name as decide says. decide gets the stored rule as known, or
-// nil. If the subscription has changed in the meantime, decide is called again. decide also returns
-// the compiled rule, nil for none.
+// changeRule changes the rule of that name as decide says. known is the stored rule, or nil. If the
+// subscription has changed in the meantime, decide is called again. decide also returns the
+// compiled rule, or nil if the rule is removed.
 func (b *Broker) changeRule(ctx context.Context, subscription, name string,
 	decide func(ent *core.Entity, known *core.Rule) (core.RuleChange, *rules.Rule, error),
 ) error {

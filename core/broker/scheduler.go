@@ -51,7 +51,8 @@ type planned struct {
 	at    time.Time
 }
 
-// plannedQueue is a heap by time. It may contain schedules that have been read again since.
+// plannedQueue is a heap by time. It may contain outdated versions of schedules that have been read
+// again since.
 type plannedQueue []*planned
 
 func (q plannedQueue) Len() int           { return len(q) }
@@ -68,7 +69,7 @@ func newScheduler(b *Broker) *scheduler {
 	return &scheduler{b: b, woken: make(chan struct{}, 1), changed: map[string]bool{"": true}, failing: map[string]string{}, known: map[string]*planned{}}
 }
 
-// run sends until ctx ends.
+// run sends the messages of schedules until ctx ends.
 func (s *scheduler) run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -92,7 +93,7 @@ func (s *scheduler) wake() {
 	}
 }
 
-// want takes the schedules of the configuration.
+// want sets the schedules of the configuration, which run then stores.
 func (s *scheduler) want(all []core.ScheduleSettings) {
 	s.mu.Lock()
 	s.wanted = append([]core.ScheduleSettings{}, all...)
@@ -178,7 +179,7 @@ func (s *scheduler) state(ent *core.Entity) core.ScheduleState {
 	shown := core.ScheduleState{ScheduleSettings: *ent.Schedule, Error: s.failing[core.FoldName(ent.Name)]}
 	if ticks, err := cron.Parse(ent.Schedule.Cron, ent.Schedule.Zone); err == nil {
 		shown.Next = ticks.Next(s.b.store.Now()).UTC()
-		if !ticks.Next(shown.LastTick.Add(-time.Second)).Equal(shown.LastTick) { // LastTick is when the schedule was made or changed
+		if !ticks.Next(shown.LastTick.Add(-time.Second)).Equal(shown.LastTick) { // then LastTick is the creation or last change
 			shown.LastTick = time.Time{}
 		}
 	}

@@ -114,7 +114,7 @@ func failed(n int, err error) []core.Appended {
 // sendToOne sends to an entity with one partition and no pipeline.
 func (e *entry) sendToOne(ctx context.Context, trail *audit.Trail, v *entity.View, groups [][]*core.Message) []core.Appended {
 	good := batch{}
-	var answers []core.Appended // nil while every group is good
+	var answers []core.Appended // nil unless a group is refused
 	for i, g := range groups {
 		err := v.AdmitGroup(g, e.b.store.Now)
 		if err != nil && answers == nil {
@@ -162,7 +162,7 @@ func (e *entry) sendToMany(ctx context.Context, trail *audit.Trail, v *entity.Vi
 	answers := make([]core.Appended, len(groups))
 	batches := make([]batch, n)
 	keyless := make([]bool, len(groups))
-	tried := make([]uint32, len(groups)) // bits of partitions; core.MaxPartitions is 32
+	tried := make([]uint32, len(groups)) // by group: a bit for each partition that was tried; core.MaxPartitions is 32
 	now := time.Now()
 	free := -1 // the partition of groups without a key
 	for i, g := range groups {

@@ -49,7 +49,7 @@ var errTransactionEnded = core.Refuse(core.NotAllowed, "The transaction has ende
 // Begin implements core.Transactions.
 func (b *Broker) Begin() core.Transaction { return &transaction{b: b} }
 
-// enlist counts further messages, and other operations.
+// enlist adds to the counts of messages and of other operations, or refuses them beyond the limits.
 func (t *transaction) enlist(messages, others int) error {
 	switch {
 	case t.ended:

@@ -44,7 +44,7 @@ func parse(expression string) (*Ticks, error) {
 	if strings.Contains(expression, "=") { // the library would read TZ=ZONE
 		return nil, fmt.Errorf("%.80q contains a time zone: use zone for it", expression)
 	}
-	parsed, err := parser.Parse(strings.ReplaceAll(expression, "H", "h")) // it takes the H of THU for another syntax
+	parsed, err := parser.Parse(strings.ReplaceAll(expression, "H", "h")) // the library takes the H of THU for another syntax
 	if err != nil {
 		return nil, fmt.Errorf("%.80q is not a cron expression (%w): %s", expression, err, form)
 	}
@@ -81,7 +81,8 @@ func (t *Ticks) Next(after time.Time) time.Time {
 	}
 }
 
-// nextElapsed is Next where ticks follow the elapsed time: between two changes of the clock.
+// nextElapsed does the same as Next where ticks follow the elapsed time: between two changes of the
+// clock.
 func (t *Ticks) nextElapsed(at time.Time) time.Time {
 	for from := shownAt(at); ; from = shownAt(at).Add(-time.Second) {
 		shown := t.spec.Next(from)
@@ -115,7 +116,7 @@ func (t *Ticks) Latest(after, now time.Time) (last time.Time) {
 	return last
 }
 
-// shownAt returns what clocks show at a time in its zone, as a time of UTC.
+// shownAt returns the date and time that clocks in the zone of at show, as a time in UTC.
 func shownAt(at time.Time) time.Time {
 	_, offset := at.Zone()
 	return at.UTC().Add(time.Duration(offset) * time.Second)

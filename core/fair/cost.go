@@ -13,7 +13,7 @@ const (
 	Link     = 1536    // an AMQP link with what the broker opens for it
 	Session  = 384     // an AMQP session
 
-	Requests = 22 << 10 // what HTTP adds to a connection that serves a request; an idle one keeps half of it
+	Requests = 22 << 10 // what HTTP adds to a connection that serves a request; an idle connection keeps half of it
 
 	connection = 12 << 10 // a connection of any protocol with its buffers
 	ofTLS      = 18 << 10 // what TLS adds

@@ -29,7 +29,7 @@ type Arrival struct {
 	Size     int64                 // bytes, as the sender says; negative if it does not
 	Limit    int64                 // bytes
 	Buffer   []byte                // to be used if the message fits; may be nil
-	Control  bool                  // the message may give memory back: if it has at most 64 KiB, it is read from Tight on, too
+	Control  bool                  // the message may give memory back: if it has at most 64 KiB, it is read even at Tight and Full
 
 	// Inspect, if not nil, gets the start of a message of more than 64 KiB, and returns a limit
 	// that replaces Limit.
@@ -87,7 +87,7 @@ func (g *gathering) begin(ctx context.Context) error {
 	return nil
 }
 
-// more reads something. At the end of the message it returns io.EOF.
+// more reads some bytes. At the end of the message it returns io.EOF.
 func (g *gathering) more(ctx context.Context) error {
 	if len(g.message) < cap(g.message) {
 		n, err := g.read(g.message[len(g.message):cap(g.message)])

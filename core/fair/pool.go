@@ -25,8 +25,8 @@ const (
 	// Patience is how long a bridge waits for memory, without reading, before it refuses. It is
 	// shorter than the shortest time-outs of clients.
 	Patience = 10 * time.Second
-	// floor is the number of bytes that a connection may hold however much others of its policy
-	// hold, so that small messages are not kept waiting by large ones.
+	// floor is the number of bytes that a connection may hold however many bytes other connections
+	// of its policy hold, so that small messages need not wait for large ones.
 	floor = 64 << 10
 	// large is the smallest release, in bytes, for which released is called.
 	large = 8 << 20
@@ -46,7 +46,7 @@ const (
 // identity.
 type Who struct {
 	Namespace string // the namespace's ID
-	Policy    string // followed by its entity, if it is a policy of one
+	Policy    string // its name, followed by the entity's name if it is a policy of an entity
 }
 
 // Of returns the holder for an identity: the policy of its first grant.
@@ -283,7 +283,7 @@ func (s *Share) take(n int64, begins bool) bool {
 	return true
 }
 
-// flowPart: at Tight, a policy may recently have taken one flowPart-th of the pool, with what it
+// At Tight, a policy may have recently taken at most one flowPart-th of the pool, including what it
 // takes now. At Full, a whole namespace may have taken one littlePart-th, so that it can continue
 // if others have filled the memory.
 const flowPart, littlePart = 16, 64

@@ -53,7 +53,7 @@ const (
 	Throttle     Effect = "throttle"        // operations beyond Rule.Rate a second are refused as busy
 	Drop         Effect = "drop-connection" // without an error
 	Detach       Effect = "detach"          // the link, with Rule.Code
-	LoseLock     Effect = "lose-lock"       // right after the delivery; a session's, too
+	LoseLock     Effect = "lose-lock"       // the lock is lost right after the delivery; so is the lock of a session
 	Reorder      Effect = "reorder"         // the message comes after the next one; at the latest after Rule.Delay, default a second
 	Cut          Effect = "cut-transfer"    // half of the message is sent; then the connection breaks
 	DeliverTwice Effect = "deliver-twice"   // the answer says that the message is completed, but it is abandoned

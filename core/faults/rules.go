@@ -57,7 +57,7 @@ type active struct {
 	counted      time.Time
 }
 
-// New returns the rules in a book. They end by the time that the function now returns.
+// New returns the rules in a book. The ends of rules are compared with the time that now returns.
 func New(book Book, now func() time.Time) *Rules {
 	r := &Rules{book: book, now: now}
 	r.known.Store(&copied{})
@@ -156,7 +156,7 @@ func (r *Rules) current() []*active {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	old, fresh := r.known.Load(), &copied{text: r.book.Faults()} // read here: an older text would lose newer rules' counts
+	old, fresh := r.known.Load(), &copied{text: r.book.Faults()} // the text is read under the lock: an older text would lose the counts of newer rules
 	s, _ := parse(fresh.text)
 	for _, e := range s.Rules {
 		i := slices.IndexFunc(old.rules, func(a *active) bool { return a.ID == e.ID })
@@ -277,7 +277,7 @@ func (f *Rule) refuse(ctx context.Context, detach func(error)) error {
 
 // set is the rules of a namespace, as a Book keeps them.
 type set struct {
-	Made  int // rules that were named here
+	Made  int // number of rules that got the name fault-N
 	Rules []entry
 }
 

@@ -30,7 +30,7 @@ const (
 	Schedule // in a transaction; elsewhere messages are sent with their time
 	Create   // of an entity or a rule
 	Manage   // to change or delete an entity or a rule
-	Read     // of entities, rules and the namespace; also to reset it
+	Read     // to read entities, rules or the namespace; also to reset the namespace
 )
 
 // String returns the operation's name, in which hyphens join words.

@@ -23,7 +23,7 @@ func (d *Directory) Token(ctx context.Context, hosts []string, token, audience s
 		return d.granted(ctx)(authorize(m))
 	}
 	fits := func(m *member) bool { return s.SignedBy(m.record.Load().Policies) }
-	if _, host, ok := strings.Cut(s.Resource(), "://"); ok { // else it may be an entity's name
+	if _, host, ok := strings.Cut(s.Resource(), "://"); ok { // without a scheme, the host may be an entity's name
 		hosts = append(slices.Clip(hosts), host)
 	}
 	return d.granted(ctx)(d.prove(ctx, credentials{hosts, s.Policy(), fits, authorize}))

@@ -75,7 +75,7 @@ type Directory struct {
 
 	base   context.Context // for work on behalf of no caller
 	cancel context.CancelFunc
-	tasks  sync.WaitGroup // grows under mu while open
+	tasks  sync.WaitGroup // incremented only under mu, while the directory is open
 
 	mu       sync.RWMutex
 	closed   bool

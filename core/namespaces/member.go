@@ -16,7 +16,7 @@ type member struct {
 	d      *Directory
 	fixed  bool // the namespace is configured, not in the registry
 	record atomic.Pointer[record]
-	opened atomic.Pointer[Served] // nil until a client asks for it
+	opened atomic.Pointer[Served] // nil until the namespace is opened
 
 	mu          sync.Mutex
 	ended       error // why the namespace admits nothing any more
@@ -49,7 +49,7 @@ func (m *member) newRecord(n core.Namespace) *record {
 	}
 	if m.d.own == nil || m == m.d.own {
 		o.Issuers = m.d.o.Issuers
-		o.Hosts = append(o.Hosts, n.Name) // the name of another namespace can only be a queue's
+		o.Hosts = append(o.Hosts, n.Name) // a segment with another namespace's name can only be a queue
 	}
 	r.authority = auth.New(o)
 	return r

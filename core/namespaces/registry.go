@@ -135,7 +135,7 @@ func (d *Directory) read(ctx context.Context, name string) error {
 		d.remove(before)
 	default:
 		d.mu.Lock()
-		d.losses++ // another reader may have read the namespace before, and apply it later
+		d.losses++ // a reader that read the namespace before the deletion may apply it later
 		d.mu.Unlock()
 	}
 	return nil

@@ -14,14 +14,13 @@ type statement struct {
 	value  expression // nil: REMOVE
 }
 
-// target is the property that a statement changes: one of sys, or a user's.
+// target is the property that a statement changes: a system property or a user property.
 type target struct {
 	system *system
 	user   *userProperty
 }
 
-// parseAction reads SET and REMOVE statements, separated by ';', ',' or
-// nothing but space.
+// parseAction reads SET and REMOVE statements, separated by ';', ',' or white space.
 func parseAction(sql string, parameters core.Properties, n *names) ([]statement, error) {
 	p := newParser(sql, parameters, n)
 	var list []statement
@@ -98,7 +97,7 @@ func (st statement) fault(err error) *fault {
 	return faultAt(st.at, "sys.%s: %v", st.target.system.name, err)
 }
 
-// run carries the statement out on the draft of its scope.
+// run carries out the statement on the draft in s.
 func (st statement) run(s *scope) error {
 	d := datum{}
 	if st.value != nil {
@@ -112,14 +111,14 @@ func (st statement) run(s *scope) error {
 		}
 		return nil
 	}
-	if !s.spend(st.at, 3*entryCost*len(s.draft.entries)+len(d.text)) { // what finding the property, and encoding it, takes
+	if !s.spend(st.at, 3*entryCost*len(s.draft.entries)+len(d.text)) { // the cost of finding and encoding the property
 		return s.fault
 	}
 	if d.isUnknown() {
 		s.draft.remove(st.target.user.folded)
 		return nil
 	}
-	var exact []byte // of the property that the value is a copy of
+	var exact []byte // the encoded source, if the value is another property
 	if source, ok := st.value.(*userProperty); ok {
 		exact = s.draft.raw(source.folded)
 	}
@@ -127,7 +126,8 @@ func (st statement) run(s *scope) error {
 	return nil
 }
 
-// runAction applies an action to a copy of m that shares its body. It adds its cost to work.
+// runAction applies an action to a copy of m that shares its body. It adds the cost of the action
+// to work.
 func runAction(name string, action []statement, m *core.Message, f Facts, work *int) (*core.Message, error) {
 	copied := *m
 	s := open(&copied, f, &names{})

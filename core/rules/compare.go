@@ -112,7 +112,7 @@ func compareNumbers(r relation, a, b datum) Truth {
 // compareWithReal compares an integer or huge n with f, which is no NaN.
 // Converting n would round it; instead f is cut to an integer, exactly.
 func compareWithReal(n datum, f float64) int {
-	low, high := math.MinInt64*1.0, math.MaxInt64*1.0 // the latter rounds to 2^63
+	low, high := math.MinInt64*1.0, math.MaxInt64*1.0 // MaxInt64 rounds to 2^63
 	if n.kind == huge {
 		low, high = high, math.MaxUint64*1.0 // 2^64
 	}
@@ -150,7 +150,7 @@ func same(a, b datum) bool {
 	}
 }
 
-// hash gives data that are equal, by compare or by same, the same number.
+// hash returns the same number for data that are equal by compare or by same.
 func (d datum) hash(seed maphash.Seed) uint64 {
 	switch d.kind {
 	case text, guid, binary, opaque:

@@ -31,8 +31,8 @@ func (p *parser) relation(left operand, r relation) operand {
 	return decided(left.at, &comparison{r, a, b}, a, b)
 }
 
-// decided makes an operand of a condition. It evaluates the operand now if its values are constants
-// and it cannot fail.
+// decided makes an operand of a condition. It evaluates the condition at once if its values are
+// constants and the evaluation cannot fail.
 func decided(at int, c predicate, values ...expression) operand {
 	if c.fallible() {
 		return operand{at: at, condition: c}
@@ -115,7 +115,8 @@ func (p *parser) likeness(at int, of expression) operand {
 	return decided(at, newLikeness(of, values[1], escape, patternAt, escapeAt), values...)
 }
 
-// newLikeness compiles the pattern now if pattern and escape are constants.
+// newLikeness makes the condition of LIKE. It compiles the pattern at once if pattern and escape
+// are constants.
 func newLikeness(of, pat, escape expression, patternAt, escapeAt int) predicate {
 	char := rune(-1)
 	switch e := escape.(type) {

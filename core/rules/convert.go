@@ -55,7 +55,7 @@ func formatReal(f float64) string {
 	return strconv.FormatFloat(f, 'f', -1, 64)
 }
 
-// encode appends a value, which is known, as the type that a new property gets.
+// encode appends a known value in the type that a new property with this value gets.
 func (d datum) encode(dst []byte) []byte {
 	switch d.kind {
 	case boolean:
@@ -253,7 +253,7 @@ func (d datum) asInstant() (int64, bool) {
 	return 0, false
 }
 
-// encodeDescribed encodes a value as the .NET type that old is.
+// encodeDescribed encodes a value in the .NET type of old.
 func (d datum) encodeDescribed(dst, old []byte) ([]byte, bool) {
 	raw, _, err := value.ReadRaw(old[1:])
 	if err != nil {

@@ -11,19 +11,19 @@ type correlation struct {
 	properties []propertyTest
 }
 
-// fieldTest compares the text of a system property; "" means that it is not set.
+// fieldTest compares the text of a system property; "" means that the property must not be set.
 type fieldTest struct {
 	system *system
 	text   string
 }
 
-// propertyTest asks for the value of a user property.
+// propertyTest compares the value of a user property.
 type propertyTest struct {
 	slot  int
 	value datum
 }
 
-// newCorrelation compiles a filter; nil if it tests nothing.
+// newCorrelation compiles a filter. It returns nil if the filter tests nothing.
 func newCorrelation(c *core.Correlation, n *names) *correlation {
 	filter := &correlation{}
 	if c == nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// kind is the family of a datum. Types of one family compare by value, types
-// of two families do not compare, except integer, huge and real: all numbers do.
+// kind is the family of a datum. Values of one family are compared by value. Values of two families
+// cannot be compared, except numbers: integer, huge and real.
 type kind uint8
 
 const (
@@ -20,7 +20,7 @@ const (
 	null                // the property has no value
 	boolean             // num is 0 or 1
 	integer             // num is an int64: every integer that fits
-	huge                // num is a uint64 beyond the int64
+	huge                // num is a uint64 that is too large for an int64
 	real                // num holds the bits of a float64
 	text                // a string, symbol, char or URI
 	instant             // num is an int64: ticks since the Unix epoch
@@ -78,7 +78,7 @@ func unsignedOf(n uint64) datum {
 	return datum{kind: integer, num: n}
 }
 
-// setInstantOf returns the instant, null if it is zero.
+// setInstantOf returns t as an instant, or null if t is zero.
 func setInstantOf(t time.Time) datum {
 	if t.IsZero() {
 		return datum{kind: null}
@@ -86,7 +86,7 @@ func setInstantOf(t time.Time) datum {
 	return instantOf(t.Unix()*ticksPerSecond + int64(t.Nanosecond())/int64(tick))
 }
 
-// setSpanOf returns the duration, null if it is zero.
+// setSpanOf returns d as a TimeSpan, or null if d is zero.
 func setSpanOf(d time.Duration) datum {
 	switch {
 	case d == 0:
@@ -105,7 +105,7 @@ func (d datum) isNumber() bool { return d.kind >= integer && d.kind <= real }
 
 func (d datum) int() int64 { return int64(d.num) }
 
-// real returns any number as a double.
+// real converts a number of any kind to a double.
 func (d datum) real() float64 {
 	switch d.kind {
 	case integer:
@@ -196,7 +196,8 @@ func decodeRare(raw []byte) datum {
 	return datum{kind: opaque, text: alias(raw)}
 }
 
-// decodeDescribed reads .NET's types by the value inside; others are opaque.
+// decodeDescribed decodes a described value: one of .NET's types by the value inside, any other as
+// opaque.
 func decodeDescribed(raw []byte) datum {
 	unknown := datum{kind: opaque, text: alias(raw)}
 	descriptor, inner, err := value.ReadRaw(raw[1:])

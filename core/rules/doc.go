@@ -31,16 +31,16 @@
 //     regard to case; so does LIKE, where % is any text and _ one code point.
 //   - timestamp and .NET's DateTimeOffset are instants; a TimeSpan is of its own
 //     type. uuid, binary and boolean can be equal, and have no order.
-//   - Values of different types, and lists, maps and values with an unknown
-//     descriptor, do not compare: the answer is Unknown, of <> too.
+//   - Values of different types, and lists, maps and values with an unknown descriptor, do not
+//     compare: the answer is Unknown, also for <>.
 //   - A property without a value is Unknown, like one that is missing; IS NULL
 //     is true of both. EXISTS is true of a user property that is there, even
 //     without a value, and of a system property that has a value.
 //   - System properties of type text that are empty are not set. What the broker
 //     does not know while a message is published, such as sys.LockToken, has no
 //     value. sys.State is 'Active', 'Deferred' or 'Scheduled'.
-//   - A boolean property, or property(…), is a condition by itself; if its value
-//     is not a boolean, an Unknown one.
+//   - A boolean property, or property(…), is a condition by itself. If its value is not a boolean,
+//     the condition is Unknown.
 //   - x IN (a, b) is x = a OR x = b.
 //
 // # Plugins
@@ -78,8 +78,8 @@
 //
 // All rules of a topic together have a budget of work for each message (maxWork): whatever looks at
 // long texts, many properties or large bodies spends part of it. Once it is spent, conditions and
-// actions that need more are errors. LIKE takes a step for each character of the text and each 64
-// of its pattern.
+// actions that need more are errors. For each character of the text, LIKE takes one step per 64
+// characters of its pattern.
 //
 // # Correlation filters
 //

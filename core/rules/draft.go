@@ -53,8 +53,9 @@ func (d *draft) put(name string, raw []byte) {
 	d.entries = append(d.entries, entry{name, raw})
 }
 
-// set sets a property. If the property exists and the value can have its type, it keeps that type;
-// else it gets the type of the property that the value is copied from, or the value's own.
+// set sets a property. If the property exists and the value can have its type, the property keeps
+// this type. Otherwise it gets the type of the property that the value is copied from, or the
+// value's own.
 func (d *draft) set(p *userProperty, v datum, exact []byte) {
 	if old := d.raw(p.folded); old != nil {
 		if raw, ok := v.encodeAs(nil, old); ok {

@@ -86,7 +86,7 @@ func (newID) eval(s *scope) datum {
 }
 func (newID) fallible() bool { return false }
 
-// calculation is left operator right, or with no left the negative of right.
+// calculation is left operator right, or, without left, the negative of right.
 type calculation struct {
 	operator    byte
 	left, right expression
@@ -106,7 +106,7 @@ func (c *calculation) compute(s *scope) (datum, error) {
 		return negate(c.right.eval(s))
 	}
 	left, right := c.left.eval(s), c.right.eval(s)
-	if !s.spend(c.at, 2*(len(left.text)+len(right.text))) { // for the bytes that joining copies
+	if !s.spend(c.at, 2*(len(left.text)+len(right.text))) { // the cost of copying the bytes that are joined
 		return datum{}, errWork
 	}
 	return calculate(c.operator, left, right)
@@ -115,7 +115,7 @@ func (c *calculation) compute(s *scope) (datum, error) {
 // fallible returns true: sums can overflow, and divisors can be zero.
 func (*calculation) fallible() bool { return true }
 
-// positive is +expression: the value of a number, unknown for all else.
+// positive is +expression: a number stays as it is, everything else becomes unknown.
 type positive struct{ expression }
 
 func (p positive) eval(s *scope) datum {
@@ -128,7 +128,7 @@ func (p positive) eval(s *scope) datum {
 // Truth is an answer of SQL's three-valued logic. The zero Truth is Unknown.
 type Truth int8
 
-// The three answers, in the order in which AND takes the least and OR the greatest.
+// The three answers, ordered so that AND is the minimum and OR the maximum.
 const (
 	False   Truth = -1
 	Unknown Truth = 0
@@ -171,7 +171,7 @@ type operand struct {
 	condition predicate
 }
 
-// continuation says what may follow an operand at the end of a filter.
+// continuation returns a text for errors: what may follow an operand at the end of a filter.
 func (o operand) continuation() string {
 	if o.condition != nil {
 		return "AND, OR or the end of the expression"

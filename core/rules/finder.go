@@ -2,23 +2,23 @@ package rules
 
 import "unicode/utf8"
 
-// finder finds the first match of a run in one pass over the text. It simulates
-// the automaton of the run: bit i of its state says that the first i+1 characters
-// of the run match those that were read last.
+// finder finds the first match of a run of a LIKE pattern in one pass over the text. It simulates
+// the automaton of the run: bit i of its state says that the first i+1 characters of the run match
+// those that were read last.
 type finder struct {
 	words   int
-	masks   []uint64 // by class: the places that its characters match
+	masks   []uint64 // by class of characters: the places in the run that these characters match
 	ascii   [utf8.RuneSelf]uint16
 	classes map[rune]uint16 // of other characters
-	last    uint64          // the last place, in the last word
+	last    uint64          // the bit of the last place, in the last word of the state
 }
 
-// A character of the text that the run does not name is of class 0, which the
-// places of _ match. Bytes that are no UTF-8 are such characters, too.
+// Characters that do not occur in the run have class 0, and match only the places of _. So do bytes
+// that are not UTF-8.
 const invalid rune = -1
 
-// newFinder makes the finder of the pieces, without the skip of the first one, which must have
-// literal text.
+// newFinder makes a finder for pieces, without the skip of the first piece, which must have literal
+// text.
 func newFinder(pieces []piece) *finder {
 	length := utf8.RuneCountInString(pieces[0].literal)
 	for _, p := range pieces[1:] {
@@ -44,7 +44,7 @@ func newFinder(pieces []piece) *finder {
 	return f
 }
 
-// class returns the class of a character, 0 for one that the run does not name.
+// class returns the class of a character: 0 if the character does not occur in the run.
 func (f *finder) class(c rune) uint16 {
 	if c >= 0 && c < utf8.RuneSelf {
 		return f.ascii[c]
@@ -52,7 +52,7 @@ func (f *finder) class(c rune) uint16 {
 	return f.classes[c]
 }
 
-// add returns the class of a character that the run names.
+// add returns the class of a character that occurs in the run.
 func (f *finder) add(c rune) uint16 {
 	if class := f.class(c); class != 0 {
 		return class
@@ -72,7 +72,7 @@ func (f *finder) add(c rune) uint16 {
 
 // cut finds the first match in s and returns what follows.
 func (f *finder) cut(s string) (rest string, ok bool) {
-	var short [16]uint64 // enough for what a rule can hold
+	var short [16]uint64 // enough for the longest pattern in a rule
 	state := short[:]
 	if f.words > len(short) {
 		state = make([]uint64, f.words)

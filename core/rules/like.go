@@ -21,11 +21,11 @@ type pattern struct {
 	size  int // words of memory that the finders take
 }
 
-// run is what stands between two % signs.
+// run is the part of a pattern between two % signs.
 type run struct {
 	pieces []piece
 	chars  int     // the number of characters that the run matches
-	finder *finder // of all after the skip of the first piece; nil if that is one literal
+	finder *finder // for everything after the skip of the first piece; nil if this is a single literal
 }
 
 // piece is a number of _ signs and the literal text behind them.
@@ -124,7 +124,7 @@ func (b *runBuilder) finish() run {
 	return r
 }
 
-// cost returns what matching s takes at most, as scope.spend counts it.
+// cost returns the maximum cost of matching s, in the steps of scope.spend.
 func (p *pattern) cost(s string) int {
 	if p.width == 0 {
 		return len(s) / 8
@@ -132,7 +132,7 @@ func (p *pattern) cost(s string) int {
 	return len(s) * (3 + p.width)
 }
 
-// compileCost is what compiling a pattern takes for each of its bytes.
+// compileCost is the cost of compiling a pattern, per byte.
 const compileCost = 64
 
 // match reports whether the whole of s has the pattern's form.

@@ -13,7 +13,7 @@ type notes struct {
 	mentions []mention
 }
 
-// mention is a property or parameter where it stands in the text.
+// mention is an occurrence of a property or parameter in the text.
 type mention struct {
 	from, to int
 	value    expression
@@ -58,7 +58,7 @@ func (n *notes) in(c *note) []mention {
 
 func (n *notes) text(from, to int) string { return strings.TrimSpace(n.sql[from:to]) }
 
-// note is a condition that keeps its result for one message, or why there is none.
+// note is a condition that keeps its result for one message, or the reason why there is none.
 type note struct {
 	predicate
 	from, to int

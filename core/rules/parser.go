@@ -57,7 +57,8 @@ func (p *parser) need(word string) {
 	}
 }
 
-// expected fails because of the next token. It returns an operand for callers that have none.
+// expected records the error that the next token is not what is expected. It returns an empty
+// operand, for callers that must return one.
 func (p *parser) expected(what string) operand {
 	p.fail(faultAt(p.token.at, "expected %s but found %s", what, p.token))
 	return operand{}
@@ -83,7 +84,7 @@ func (p *parser) filter() (predicate, error) {
 	return p.condition(o), p.err
 }
 
-// condition returns an operand that ends before the next token as a condition.
+// condition converts an operand, which ends before the next token, to a condition.
 func (p *parser) condition(o operand) predicate {
 	c, err := o.predicate()
 	if p.fail(err); p.err != nil {

@@ -85,7 +85,7 @@ func truthOfFlag(d datum) Truth {
 	return truthOf(d.num == 1)
 }
 
-// comparison is left relation right.
+// comparison is a condition such as left < right.
 type comparison struct {
 	relation    relation
 	left, right expression
@@ -101,14 +101,14 @@ func (c *comparison) truth(s *scope) Truth {
 
 func (c *comparison) fallible() bool { return c.left.fallible() || c.right.fallible() }
 
-// nullTest is of IS NULL.
+// nullTest is the condition x IS NULL, with x in the field of.
 type nullTest struct{ of expression }
 
 func (n nullTest) truth(s *scope) Truth { return truthOf(n.of.eval(s).isUnknown()) }
 func (n nullTest) fallible() bool       { return n.of.fallible() }
 
-// existence is EXISTS(of): of a user property that there is one, even without
-// a value; of a system property that it has a value.
+// existence is the condition EXISTS(x), with x in the field of. It is true if x is a user property
+// that exists, even without a value, or a system property that has a value.
 type existence struct{ of expression }
 
 func (e existence) truth(s *scope) Truth {
@@ -120,13 +120,13 @@ func (e existence) truth(s *scope) Truth {
 }
 func (e existence) fallible() bool { return e.of.fallible() }
 
-// membership is of IN (list).
+// membership is the condition x IN (list), with x in the field of.
 type membership struct {
 	of   expression
 	list []expression
 }
 
-// truth returns the truth of: of = a OR of = b …. If of is unknown, the result is, too.
+// truth returns the truth of x = a OR x = b …. If x is unknown, so is the result.
 func (m *membership) truth(s *scope) Truth {
 	d := m.of.eval(s)
 	if d.isUnknown() {
@@ -147,7 +147,7 @@ func (m *membership) truth(s *scope) Truth {
 
 func (m *membership) fallible() bool { return m.of.fallible() || anyFallible(m.list) }
 
-// likeness is of LIKE a constant pattern.
+// likeness is the condition x LIKE pattern, with x in the field of and a constant pattern.
 type likeness struct {
 	of      expression
 	pattern *pattern
@@ -166,7 +166,8 @@ func (l *likeness) truth(s *scope) Truth {
 
 func (l *likeness) fallible() bool { return l.of.fallible() }
 
-// computedLikeness is of LIKE a pattern that depends on the message.
+// computedLikeness is the condition x LIKE pattern, with x in the field of and a pattern that
+// depends on the message.
 type computedLikeness struct {
 	of, pattern, escape expression // escape may be nil
 	at                  int        // of the pattern

@@ -15,8 +15,8 @@ const PropertyRuleName = "RuleName"
 // Rule is a compiled rule. It is immutable and may be used by many goroutines.
 type Rule struct {
 	name      string
-	sql       string // the text of the filter; messages name positions in it
-	actionSQL string // the text of the action; messages name positions in it
+	sql       string // the text of the filter; errors name positions in it
+	actionSQL string // the text of the action; errors name positions in it
 	predicate predicate
 	action    []statement // nil: none
 	names     names       // the user properties that the predicate looks at
@@ -46,7 +46,7 @@ func Compile(r core.Rule) (*Rule, error) {
 	return c, nil
 }
 
-// How messages call the two texts of a rule.
+// The names of a rule's two texts in errors.
 const (
 	filterText = "filter"
 	actionText = "action"
@@ -93,8 +93,7 @@ func (r *Rule) checkText(which, sql string) error {
 	return nil
 }
 
-// refusal says what is wrong with a text of the rule. Positions count
-// characters from 1.
+// refusal returns the error about a text of the rule. Positions count characters from 1.
 func (r *Rule) refusal(which, sql string, err error) error {
 	f, ok := errors.AsType[*fault](err)
 	if !ok {

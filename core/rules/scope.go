@@ -16,7 +16,7 @@ import (
 type names struct {
 	bodies bool // fields of the body are read, too
 	slots  map[string]int
-	shapes [32]uint32 // by length mod 32: the first bytes, mod 32, that names of the length have
+	shapes [32]uint32 // by length mod 32 of a name: a bit for each first byte, mod 32, of names with this length
 }
 
 // fold returns the form in which names are compared.
@@ -83,7 +83,7 @@ func foldInto(dst, name []byte) (folded []byte, ok bool) {
 	return dst, true
 }
 
-// scope is a message while expressions look at it. It serves one goroutine.
+// scope is the evaluation of expressions for one message. It serves one goroutine.
 type scope struct {
 	message *core.Message
 	facts   Facts
@@ -138,8 +138,8 @@ func (s *scope) close() {
 }
 
 // maxWork is the largest cost of all rules of a topic for one message, in steps of about a
-// nanosecond, far above the usual. Without it 2,000 rules of a kilobyte and a message with 64 KiB
-// of properties would take minutes.
+// nanosecond, far more than rules usually take. Without it 2,000 rules of a kilobyte and a message
+// with 64 KiB of properties would take minutes.
 const maxWork = 1 << 26
 
 var errWork = errors.New("the evaluation of this topic's rules takes too long for this message: shorten its properties, or simplify the rules")
@@ -194,7 +194,8 @@ func (s *scope) drafted(folded string) datum {
 	return s.draft.get(folded)
 }
 
-// The steps of a lookup by name: for each byte of the properties, for each property of a draft.
+// The cost of a lookup by name, in steps: per byte of a message's properties, and per property of a
+// draft.
 const lookupCost, entryCost = 4, 64
 
 // isNamed reports whether a key is the folded name.

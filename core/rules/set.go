@@ -19,7 +19,7 @@ type Set struct {
 	linear    []candidate
 	names     names // all user properties that a filter looks at
 	seed      maphash.Seed
-	served    int // words of the bits by subscription
+	served    int // the number of words in scope.served
 	calls     []Call
 }
 
@@ -69,7 +69,7 @@ func (s *Set) enter(r *Rule, sub int, covered bool) {
 		if len(r.calls) > 0 {
 			s.note(r.calls)
 		}
-		if r.names.bodies && !s.names.bodies { // Add does not run this: readers do not lock
+		if r.names.bodies && !s.names.bodies { // only before the Set is used: ReadsBodies takes no lock
 			s.names.bodies = true
 		}
 		s.add(candidate{r, sub, s.places(r), covered, r.predicate.fallible()})
@@ -128,7 +128,7 @@ func (s *Set) counts(r *Rule, covered bool) bool {
 	return r.HasAction() || !covered || r.predicate.fallible()
 }
 
-// note adds the questions that are new.
+// note adds those of the calls that are new.
 func (s *Set) note(calls []Call) {
 	for _, c := range calls {
 		if !slices.Contains(s.calls, c) {

@@ -38,7 +38,7 @@ type system struct {
 	// field is the property's bit among the texts that a producer may set to the empty string; 0 if it
 	// has none.
 	field core.TextFields
-	// set changes the value; nil if an action may not.
+	// set changes the value. It is nil if an action may not change it.
 	set func(*core.Message, datum) error
 }
 

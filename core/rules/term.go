@@ -89,7 +89,8 @@ func (p *parser) primary() operand {
 	return p.expected("a value")
 }
 
-// mentioned passes on an operand that ends before the next token, and records a property or parameter.
+// mentioned returns o, which ends before the next token, and records it if it is a property or
+// parameter.
 func (p *parser) mentioned(o operand) operand {
 	if p.notes != nil && p.err == nil && o.value != nil {
 		p.notes.mention(o.value, o.at, p.token.at)

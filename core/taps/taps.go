@@ -105,7 +105,7 @@ type Tap struct {
 	name   string
 	woken  chan struct{}
 	vacate func()
-	share  *fair.Share // of what is held, and what Next has returned last
+	share  *fair.Share // memory of the held messages, and of those that Next returned last
 
 	mu     sync.Mutex
 	held   []core.Delivery

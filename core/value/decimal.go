@@ -42,7 +42,7 @@ func (d Decimal128) Float64() float64 { return form128.read(d[:]).float64() }
 // decimal is ± coefficient × 10^exponent.
 type decimal struct {
 	negative    bool
-	special     string   // "NaN" or "Infinity": then the rest is nothing
+	special     string   // "NaN" or "Infinity"; the other fields then have no meaning
 	coefficient *big.Int // not negative
 	exponent    int
 	precision   int // digits of the format

@@ -8,8 +8,8 @@ import (
 
 // clock is the store's clock. It starts with the wall clock's time, continues with the time that
 // passes, and is slowly adjusted to the wall clock, so that a step of the wall clock neither ends
-// locks nor stops time. Only if the wall clock is more than maxSlew ahead (the machine slept, or
-// its clock was set), the store's clock follows at once.
+// locks nor stops time. The store's clock follows at once only if the wall clock is more than
+// maxSlew ahead (the machine slept, or its clock was set).
 type clock struct {
 	start  time.Time // with its monotonic reading
 	offset atomic.Int64

@@ -1,6 +1,6 @@
 // Package file is the embedded store that keeps its messages: one gateway, one directory, no
 // separate server. It is the store in memory with a journal, so it gives the same answers as the
-// memory engine; this package makes them last.
+// memory engine; this package makes the changes durable.
 //
 // Package journal encodes the effects of calls (see state.Effect) for the log of package wal: frames of
 // effects, records of messages to which the effects refer, and snapshots. These rules say what waits for what:

@@ -26,7 +26,7 @@ type Sync string
 const (
 	SyncInterval Sync = "interval" // after Options.Interval at most
 	SyncAlways   Sync = "always"   // when it is acknowledged
-	SyncNever    Sync = "never"    // when the operating system writes it
+	SyncNever    Sync = "never"    // when the operating system has written them
 )
 
 // Options configure a Store. The zero value of each field means its default.

@@ -142,7 +142,7 @@ func (a *Writer) Begin(by core.Party, from string) *Trail {
 	return &Trail{w: a, by: by, from: from, matched: map[*core.Message][]core.Event{}}
 }
 
-// Match adds the events of a message's rules.
+// Match adds the events that say which rules matched a message.
 func (x *Trail) Match(m *core.Message, events []core.Event) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -15,7 +15,7 @@ type admission struct {
 	limiter limiter
 	circuit atomic.Pointer[Circuit] // nil: the entity has no breaker
 	opened  atomic.Int64            // how often the breaker has opened
-	warned  atomic.Bool             // that Breaker.Consecutive is too large
+	warned  atomic.Bool             // the log already says that Breaker.Consecutive is too large
 }
 
 // take returns how many of n messages may be locked now. If none may, again is when to ask again.

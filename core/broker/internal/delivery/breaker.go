@@ -24,7 +24,8 @@ const (
 )
 
 const (
-	// If other connections receive too, at most shareOf of shareIn results are from the same one.
+	// If several connections receive, at most shareOf of shareIn counted results are from one
+	// connection.
 	shareOf, shareIn = 8, 20
 	// maxProbeDelay bounds the delay of a failed probe, in pauses. If that many messages at the head
 	// of a queue always fail, probes still reach the next message.
@@ -72,7 +73,7 @@ type Circuit struct {
 	open        bool // the circuit is not closed
 	until       time.Time
 	round       int // grows whenever it opens
-	limit       int // of messages in flight, when it is half-open
+	limit       int // maximum number of messages in flight while half-open
 	full        int // the limit at which it closes
 	probes      int // failed probes
 	seen, wrong int // results in the current window, and the failures among them
@@ -129,7 +130,7 @@ func (c *Circuit) locked(taken int, ds []core.Delivery, l *link) {
 		return
 	}
 	defer c.mu.Unlock()
-	c.taking = max(c.taking-taken, 0) // the circuit may be younger than the call
+	c.taking = max(c.taking-taken, 0) // the circuit may have been made during the call
 	for i := range ds {
 		x := &lock{until: ds[i].LockedUntil, round: c.round, failed: ds[i].DeliveryCount > 0}
 		if c.pauses() { // the call began before
@@ -188,7 +189,7 @@ func (c *Circuit) leave(x *lock, answered bool) {
 }
 
 // end notes that a link has closed. Messages of a receiver may still get a result; those of a
-// session are forgotten. failed says that the session's lock had ended before, which is one
+// session are forgotten. failed says that the session's lock had ended before, which counts as one
 // failure.
 func (c *Circuit) end(l *link, failed bool) {
 	if !c.enter() {
@@ -288,7 +289,7 @@ func (c *Circuit) note(x *lock, r result) {
 		c.results = slices.Delete(c.results, 0, 1)
 	}
 	c.results = append(c.results, r)
-	failures, run, mixed := 0, 0, false // run: failures one after the other, mixed: of several connections
+	failures, run, mixed := 0, 0, false // run: failures in a row; mixed: they are of several connections
 	for _, o := range c.results {
 		if o.failed {
 			failures, run, mixed = failures+1, run+1, mixed || o.peer != r.peer

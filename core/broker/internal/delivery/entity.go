@@ -30,7 +30,7 @@ type Shared struct {
 	Now          func() time.Time // the store's clock
 	Base         context.Context  // for calls on behalf of no caller
 	Log          *slog.Logger
-	Barrier      *pause.Barrier // passed before each step of the background
+	Barrier      *pause.Barrier // entered before each step of background work
 	Refusals     *entity.Refusals
 	Limits       core.Limits
 	MaxReceivers int // on one queue or sub-queue
@@ -137,8 +137,8 @@ func (e *Entity) AcceptSession(ctx context.Context, o core.SessionOptions, by co
 	return s, nil
 }
 
-// sessionHub returns the entity's hub, which is made when it is first needed, and admits an
-// AcceptSession call to it. Without an error, the caller must leave.
+// sessionHub returns the entity's hub, which it makes when it is first needed, and admits an
+// AcceptSession call to it. If there is no error, the caller must call the hub's leave afterwards.
 func (e *Entity) sessionHub() (*sessionHub, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -154,7 +154,7 @@ func (e *Entity) sessionHub() (*sessionHub, error) {
 	return e.hub, e.hub.enter()
 }
 
-// open returns what is open.
+// open returns the dispatchers and the hub.
 func (e *Entity) open() ([core.SubQueues]*dispatcher, *sessionHub) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

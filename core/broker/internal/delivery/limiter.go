@@ -10,8 +10,9 @@ import (
 )
 
 const (
-	// A grant allows the deliveries of grantTime at the entity's rate, or those requested from a burst
-	// if they are more, but at most maxGrant.
+	// A request for a grant asks for the number of deliveries that the entity's rate allows in
+	// grantTime or, if the rate has a larger burst, for up to this burst, but for no more than
+	// maxGrant.
 	grantTime = 50 * time.Millisecond
 	maxGrant  = 200
 	// grantLife is how long a gateway keeps the unused part of a grant.

@@ -14,7 +14,7 @@ const (
 	PeekBytes = 256 << 10
 	// PeekPage is the maximum number of messages that a Peek requests from the store at a time.
 	PeekPage = 256
-	// MaxPurge is the maximum number of messages that a Purge removes if it looks at them.
+	// MaxPurge is the maximum number of messages that a Purge removes if it must read them.
 	MaxPurge = 4000
 )
 

@@ -14,14 +14,14 @@ type receiver struct {
 	credit   int             // unspent
 	bytes    int64           // unspent; below zero if the last delivery was larger
 	pending  []core.Delivery // locked, to be delivered
-	inFlight int             // being removed, to be delivered
+	inFlight int             // messages that are being removed before they are delivered
 	drained  []func(int)     // callbacks of Drains in flight
-	targets  []uint64        // by worker: the value of its calls that the Drains wait for
+	targets  []uint64        // by worker: the Drains wait until the worker's calls reaches this value
 	queued   bool            // in d.queue
 	closed   bool
 
 	delivering bool // the Deliver callback runs
-	awaited    bool // a Close waits for its end
+	awaited    bool // a Close waits for the end of the callback
 
 	err  error // why the broker closed the receiver
 	told bool  // o.Closed was called

@@ -32,15 +32,15 @@ type Session struct {
 
 	mu          sync.Mutex
 	until       time.Time   // end of the lock, as reported to clients, by the store's clock
-	renewing    int         // Renew calls in flight, which may have moved until
+	renewing    int         // Renew calls in flight, which may have changed until
 	credit      int         // unspent
 	bytes       int64       // unspent; below zero if the last delivery was larger
 	poller                  // of looks for messages
-	checks      bool        // ask the store whether the lock still stands, even without credit
+	checks      bool        // the store must be asked whether the lock still holds, even without credit
 	purges      int         // Purge calls in flight; no messages are locked meanwhile
 	lookAt      time.Time   // when to look without the doorbell; zero: unknown
 	drained     []func(int) // callbacks of Drains in flight
-	targetCalls uint64      // the value of calls that the Drains wait for
+	targetCalls uint64      // the Drains wait until calls reaches this value
 	sessionEnd
 
 	delivering   bool      // the Deliver callback runs
@@ -118,8 +118,8 @@ func (s *Session) Close() {
 	}
 }
 
-// CloseAfter implements core.Session. After some time, it releases the session even if settled is
-// not closed.
+// CloseAfter implements core.Session. After SettleTimeout, it releases the session even if settled
+// is not closed.
 func (s *Session) CloseAfter(settled <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -257,7 +257,7 @@ func (s *Session) drain() {
 func (s *Session) pause(now time.Time) time.Duration {
 	pause := s.until.Add(core.SessionGrace).Sub(now)
 	if s.renewing > 0 {
-		pause = sessionLookInterval // or until the renewal has ended
+		pause = sessionLookInterval // the end of the renewal wakes the session sooner
 	}
 	if s.isWilling() && !s.lookAt.IsZero() {
 		pause = min(pause, s.lookAt.Sub(now))
@@ -277,7 +277,7 @@ func (s *Session) lockMessages(most core.Most) {
 	var ds []core.Delivery
 	var next time.Time
 	p := s.partition()
-	if err == nil && (again.IsZero() || s.lock.Mode == core.NonExclusive) { // another holder may have taken the lock over
+	if err == nil && (again.IsZero() || s.lock.Mode == core.NonExclusive) { // a NonExclusive lock may have been taken over
 		ds, next, err = p.Lock(ctx, core.LockRequest{Most: most, Session: &s.lock})
 		e.admission.locked(allowed, ds, &s.link)
 	}
@@ -393,7 +393,8 @@ func (s *Session) partition() core.Partition {
 	return s.hub.e.View().Queues[core.Main][s.lock.Index]
 }
 
-// call makes one call to the store on behalf of the holder. After CloseAfter calls are still allowed.
+// call makes one call to the store on behalf of the holder. After CloseAfter, calls are still
+// allowed.
 func (s *Session) call(f func(core.Partition) error) error {
 	s.mu.Lock()
 	over := s.ended != nil || s.closed && s.settled == nil

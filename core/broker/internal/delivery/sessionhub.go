@@ -41,7 +41,7 @@ func newSessionHub(e *Entity) *sessionHub {
 	return h
 }
 
-// enter admits an AcceptSession call. Unless it is refused, the caller must leave.
+// enter admits an AcceptSession call. Unless it is refused, the caller must call leave.
 func (h *sessionHub) enter() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -72,9 +72,9 @@ func (h *sessionHub) wake(s *sessionFinder, key core.SessionKey) {
 	}
 }
 
-// holderSpacing is the least pause between two looks of all holders of a partition, per open
-// session. A doorbell or a due time that names no session must not make a thousand sessions ask the
-// store for each message.
+// holderSpacing, multiplied by the number of open sessions, is the minimum time between two
+// wake-ups of all holders of a partition. A doorbell or a due time that names no session must not
+// make a thousand sessions ask the store for each message.
 const holderSpacing = time.Millisecond
 
 // wakeHoldersAt makes the holders of a partition look for messages at the given time of the store's
@@ -120,7 +120,8 @@ func (h *sessionHub) due(partition uint16, next time.Time) {
 	h.wakeHoldersAt(h.finders[partition], next)
 }
 
-// refusal returns why no call is admitted, now or ever again; nil if calls are. h.mu is held.
+// refusal returns why no call is admitted, now or ever again; nil if calls are admitted. h.mu is
+// held.
 func (h *sessionHub) refusal() error {
 	if v := h.e.View(); h.ended == nil && !v.Settings.Status.CanReceive() {
 		return entity.Disabled(v.Name)

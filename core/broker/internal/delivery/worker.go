@@ -131,7 +131,8 @@ func (w *worker) lock() {
 	w.locked(ds, next, w.asked.Left(ds, next, d.e.Now), err)
 }
 
-// pass takes the call through the admission. If it allows no message, again is when to ask again.
+// pass reduces the granted call to the number of messages that the admission allows. If it allows
+// none, again is when to ask again.
 func (w *worker) pass() (again time.Time, err error) {
 	if w.d.sub != core.Main {
 		return time.Time{}, nil

@@ -37,8 +37,8 @@ func GroupKey(group []*core.Message, duplicates bool) (string, error) {
 	return key, nil
 }
 
-// WithoutMoveKey returns the message for its copies, without the key of a move, which belongs to
-// the topic.
+// WithoutMoveKey returns the message from which copies are made: without the key of a move, which
+// only the topic's partition needs.
 func WithoutMoveKey(m *core.Message) *core.Message {
 	if m.Transit == nil || m.Transit.Key == "" {
 		return m

@@ -8,7 +8,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Refusals without names are made once.
+// These refusals contain no names, so they are made once.
 var (
 	ErrStopping = core.Refuse(core.Busy, "The server is stopping. Connect again.")
 	ErrLockLost = core.Refuse(core.LockLost, "The lock supplied is invalid. Either the lock expired, or the message has already been removed from the queue.")

@@ -168,7 +168,7 @@ type History struct {
 	// subscriptions have a history if the topic has one.
 	Entity string
 	Keep   time.Duration // how long events are kept
-	Max    int           // events of a queue, a topic or a subscription, in all its partitions
+	Max    int           // events kept of a queue, a topic or a subscription, in all its partitions together
 }
 
 // Pattern implements Selector.

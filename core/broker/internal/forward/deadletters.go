@@ -78,8 +78,9 @@ func deadLetterReason(d *core.Delivery, err error) core.Properties {
 	return entity.ReasonProperties(reason, text)
 }
 
-// destinationRefused handles a message whose destination is full. A parked message has already
-// arrived there, and waits; a dead letter waits where it is.
+// destinationRefused handles a message whose destination is full. Such a message waits if it was
+// parked there, if it is a dead letter, or if the broker is configured to wait. Otherwise it is
+// rejected.
 func (fb *forwardBatch) destinationRefused(i int, to destination, err error) {
 	if fb.route.waits || fb.route.returns(to.e.Key()) {
 		fb.pf.holdBack(&fb.ds[i], to)

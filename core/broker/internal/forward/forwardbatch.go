@@ -47,7 +47,7 @@ type forwardBatch struct {
 	mu          sync.Mutex // guards what follows: batches are delivered concurrently
 	locked      time.Time  // not later than the beginning or the last renewal of the source's locks
 	settlements []core.Settlement
-	stored      []stored // by settlement: the keys to forget after it
+	stored      []stored // by settlement: the key to forget after it
 	rejected    []int    // deliveries to dead-letter
 	reasons     []error  // why the delivery is rejected, by index in rejected
 }

@@ -42,7 +42,7 @@ type Config struct {
 	Policy    *entity.Policy
 	Barrier   *pause.Barrier // passed before each step
 	Remotes   map[string]core.Remote
-	Wait      bool // for destinations that are disabled or full
+	Wait      bool // messages wait for destinations that are disabled or full
 }
 
 // Host is the broker whose messages are moved.
@@ -90,7 +90,7 @@ type Forwarders struct {
 	byKey  map[forwarderKey]*forwarder
 	byName map[string][]*forwarder
 
-	pending struct { // what changed was called with
+	pending struct { // the names that Changed was called with
 		mu    sync.Mutex
 		names map[string]struct{} // folded
 		all   bool

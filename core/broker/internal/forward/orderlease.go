@@ -20,8 +20,9 @@ const (
 	// longer. If a gateway dies, a store on Redis ends its locks after ten seconds in which the store
 	// answered.
 	LongestYield = forwardLock + 2*time.Second
-	// lookBack is the number of messages a partition forwarder peeks at in each of at most maxGaps gaps,
-	// to find out whether another gateway holds an older one.
+	// lookBack is the number of messages a partition forwarder peeks at in each gap between the
+	// numbers of its messages, in at most maxGaps gaps, to find out whether another gateway has
+	// locked an older message.
 	lookBack = 8
 	maxGaps  = 4
 )
@@ -94,7 +95,7 @@ func (pf *partitionForwarder) othersHoldOlder(ctx context.Context, p core.Partit
 		}
 		there, err := p.Peek(call, core.PeekRequest{From: next, Max: lookBack})
 		if err != nil || len(there) == 0 {
-			return err != nil // without an answer, nobody knows
+			return err != nil // without an answer, assume that others have locked some
 		}
 		for i := range there {
 			_, next = core.SplitSequenceNumber(there[i].SequenceNumber)

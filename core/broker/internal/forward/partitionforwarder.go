@@ -39,7 +39,7 @@ type partitionForwarder struct {
 	index  int
 
 	view   *entity.View   // of the last step
-	source core.Partition // view's, with the locks of a forwarder
+	source core.Partition // view's partition, with the lock duration of a forwarder
 
 	// State of the step in flight.
 	held             []core.Settlement        // messages that could not be moved yet
@@ -268,7 +268,7 @@ func (pf *partitionForwarder) step(ctx context.Context) nextStep {
 		}
 		e.Counters().Queues[p.Sub].Moved.Add(int64(moved))
 	}
-	if len(pf.held) > 0 && r == nil && p.Sub == core.DeadLetter { // others may want to receive or remove them
+	if len(pf.held) > 0 && r == nil && p.Sub == core.DeadLetter { // clients may want to receive or remove held dead letters
 		pf.pausedUntil = pf.retryAt
 		pf.releaseHeld(ctx)
 		return nextStep{pause: max(time.Until(pf.pausedUntil), time.Millisecond)}

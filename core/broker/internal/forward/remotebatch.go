@@ -56,8 +56,8 @@ func (fb *forwardBatch) holdBack(i int, to destination) {
 	fb.returned = append(fb.returned, i)
 }
 
-// send sends a remote batch in chunks, and stops after a chunk that failed in part: the messages
-// behind it must not overtake. After a crash the send is repeated.
+// send sends a remote batch in chunks, and stops after a chunk in which a message failed, because
+// later messages must not overtake it. After a crash the send is repeated.
 func (fb *forwardBatch) send(ctx context.Context, rb *remoteBatch) {
 	for smooth := true; len(rb.ms) > 0 && smooth && ctx.Err() == nil; {
 		n := rb.chunk()

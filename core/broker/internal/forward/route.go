@@ -27,7 +27,7 @@ type step struct {
 	to       destination
 	message  *core.Message // as the destination gets it
 	remote   *remoteBatch  // the destination, without messages, if it is at a remote
-	v        *entity.View  // the destination elsewhere
+	v        *entity.View  // the destination, if it is in this namespace
 }
 
 // next plans the step of a message.
@@ -80,8 +80,8 @@ func (r *route) next(d *core.Delivery) step {
 	return step{to: where, message: m, v: dest.v}
 }
 
-// returns reports whether messages for the entity of that folded name are parked: those return to
-// their own entity.
+// returns reports whether messages to the entity with that folded name are parked messages, which
+// return to their own entity.
 func (r *route) returns(to string) bool { return r.p.Sub == core.Transfer && to == r.key }
 
 // remoteStep plans the step of a message that goes to an entity of a remote.

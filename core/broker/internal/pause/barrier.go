@@ -11,7 +11,7 @@ import (
 type Barrier struct {
 	inside atomic.Int64
 	paused atomic.Pointer[pausePeriod] // nil while the barrier is open
-	left   chan struct{}               // the last one inside a closed barrier has left; holds at most one
+	left   chan struct{}               // signals that the last step has left the closed barrier; has room for one signal
 	pauser chan struct{}               // holds one while no caller has closed the barrier
 	signal atomic.Pointer[pauseSignal]
 }

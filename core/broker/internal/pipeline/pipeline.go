@@ -251,5 +251,5 @@ func (p *Run) ParkAll(ctx context.Context) {
 	}
 }
 
-// NotePark reports that messages of a partition are about to be parked.
+// NotePark notes that messages of a partition are about to be parked.
 func (p *Stages) NotePark(partition uint16) { p.parked[partition].note() }

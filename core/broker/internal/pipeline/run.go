@@ -104,8 +104,8 @@ func (r *Run) ask(ctx context.Context, stages ...*stage) {
 	}
 }
 
-// Refusal returns why the schema refuses a group that a transaction will send, or nil. It counts
-// only refusals, because the commit asks again.
+// Refusal returns why the schema refuses a group that a transaction will send, or nil. Only
+// refusals are counted, because the commit asks again.
 func (p *Stages) Refusal(ctx context.Context, v *entity.View, group []*core.Message) error {
 	if p == nil {
 		return nil
@@ -166,7 +166,7 @@ func (r *Run) apply(st *stage, x *Item, v *core.Verdict) {
 	if isSchema && v.Reason != "" {
 		st.counts.mismatched.Add(1)
 	}
-	if v.Action == core.VerdictRefuse && x.Message.Transit == nil { // else it has no sender to tell
+	if v.Action == core.VerdictRefuse && x.Message.Transit == nil { // a message with Transit has no sender to tell
 		st.counts.rejected.Add(1)
 		why := v.Description
 		if !isSchema {

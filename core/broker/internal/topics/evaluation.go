@@ -102,7 +102,7 @@ func (x *Evaluation) Next(ctx context.Context) ([][]core.Publication, error) {
 	return x.byGroup[first:], nil
 }
 
-// note gives the trail the events of the messages from the i-th on.
+// note records in the trail the events of all messages from index i on.
 func (x *Evaluation) note(i int) {
 	if x.trail == nil {
 		return

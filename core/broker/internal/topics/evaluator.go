@@ -59,7 +59,7 @@ func (ev *Evaluator) askPluginNow(ctx context.Context, topic string, m *core.Mes
 	}
 }
 
-// bodyDecoderFor returns nil if no rule reads bodies.
+// bodyDecoderFor returns a decoder for the rules of s, or nil if none of them reads bodies.
 func (ev *Evaluator) bodyDecoderFor(s *rules.Set) *bodyDecoder {
 	if ev.Body == nil || !s.ReadsBodies() {
 		return nil
@@ -68,7 +68,8 @@ func (ev *Evaluator) bodyDecoderFor(s *rules.Set) *bodyDecoder {
 }
 
 // appendFault dead-letters a message whose evaluation failed, once for all rules of the
-// subscription, unless the settings say that it is dropped. The copies begin at dst[first].
+// subscription, unless the settings say that it is dropped. The subscription's copies begin at
+// dst[first].
 func (m *member) appendFault(dst []core.Copy, first int, index uint16, msg *core.Message, err error) []core.Copy {
 	if !m.Settings.DeadLetteringOnFilterEvaluationExceptions {
 		return dst

@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// piece is the number of bytes of copies from which an Evaluation begins no further group.
+	// piece is the number of bytes of copies after which an Evaluation begins no further group.
 	piece = 1 << 20
-	// step is the number of bytes that are taken at once. A message with few copies takes nothing,
-	// because memory was taken for the message when it arrived.
+	// step is the number of bytes of memory that are taken at once. A message with few copies takes
+	// nothing, because memory was taken for the message when it arrived.
 	step = 16 << 10
 )
 
@@ -45,7 +45,7 @@ func (r *room) takeCopies(ctx context.Context, m *core.Message, n int) error {
 	return r.full
 }
 
-// take takes what is owed, and reports whether it has succeeded.
+// take takes the memory that is owed, and reports whether it has succeeded.
 func (r *room) take(ctx context.Context, waits bool) bool {
 	if r.ev.Memory == nil || r.owed < step || r.full != nil {
 		return r.full == nil

@@ -15,7 +15,7 @@ import (
 type Tester struct {
 	topic   *entity.View
 	message *core.Message
-	index   uint16 // the message's partition; any, for a message without a key
+	index   uint16 // the message's partition; for a message without a key, any partition
 	facts   rules.Facts
 	shown   int // bytes of the messages of judgements so far
 }
@@ -71,7 +71,7 @@ func (rt *Tester) TestSubscription(ctx context.Context, v *entity.View) (all []c
 const maxWhyNot = 3
 
 // WhyNot explains the results of rules for a stored message of the topic. It explains at most
-// maxWhyNot rules, and those that match first.
+// maxWhyNot rules, beginning with those that match.
 func (ev *Evaluator) WhyNot(ctx context.Context, topic *entity.View, d *core.Delivery, rs []core.Rule) (all []string) {
 	facts := rules.Facts{EnqueuedTime: d.EnqueuedTime, Body: ev.Body, Ask: ev.askPluginNow(ctx, topic.Name, d.Message)}
 	for _, r := range rs {

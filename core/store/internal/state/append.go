@@ -71,8 +71,8 @@ func (t *txn) append(group []*core.Message, spare sparing) ([]int64, error) {
 	return numbers, nil
 }
 
-// allKnown reports whether nothing of the group will be stored, because an earlier Append has
-// stored it, or it is dropped.
+// allKnown reports whether no message of the group will be stored, because each is known from an
+// earlier Append, or is dropped.
 func (t *txn) allKnown(group []*core.Message, spare sparing) bool {
 	for i, m := range group {
 		if !spare.drops(i) && !t.isKnown(m) {
@@ -91,8 +91,8 @@ func (t *txn) due(m *core.Message) (due int64, later bool) {
 	return due, due > t.now
 }
 
-// enqueue makes m available in q now and returns its sequence number. origin is its number where it
-// was submitted, or 0 if that is here.
+// enqueue makes m available in q now and returns its sequence number. origin is its number in the
+// entity to which it was first sent, or 0 if that is this entity.
 func (t *txn) enqueue(q *queue, m *core.Message, sessionful bool, origin int64) int64 {
 	number := t.admit(q, t.newEntry(m), sessionful, origin)
 	t.noteArrival(core.EventAccepted, q, m, number, origin, 0)
@@ -150,7 +150,7 @@ func (t *txn) waitForTime(m *core.Message, state MessageState, until int64) int6
 	return number
 }
 
-// reserve keeps messages for a transaction, until the instant until at most, and returns their
+// reserve keeps messages for a transaction, until the given instant at most, and returns their
 // sequence numbers.
 func (t *txn) reserve(ms []*core.Message, until int64) []int64 {
 	numbers := make([]int64, len(ms))

@@ -140,7 +140,7 @@ func (p *handle) Cancel(ctx context.Context, numbers []int64) error {
 	entries := t.allInState(numbers, scheduled, reserved)
 	t.cancel(entries)
 	t.leave()
-	if err := t.wait(ctx); err != nil { // even if an earlier call has cancelled them
+	if err := t.wait(ctx); err != nil { // also if there are no such messages: an earlier call may just have cancelled them
 		return err
 	}
 	if entries == nil {

@@ -23,7 +23,7 @@ type catalogue struct {
 	rules      map[string]*ruleBook    // by the subscription's ID
 	ledger     ledger
 	changes    hooks[struct{}, func(namespace, name string)] // guarded by itself
-	remembered remembered                                    // in all partitions; guarded by itself
+	remembered remembered                                    // what all partitions remember; needs no mutex
 }
 
 // entityKey is the key by which an entity is looked up.
@@ -65,7 +65,7 @@ func (n sortedNames) page(skip, top int) []string {
 	return n[:min(max(top, 0), len(n))]
 }
 
-// names returns the names of the entities of e's kind, or nil for subscriptions, whose names their
+// names returns the names of the entities of kind k, or nil for subscriptions, whose names their
 // topics keep.
 func (x *space) names(k core.Kind) *sortedNames {
 	switch k {
@@ -143,8 +143,8 @@ func (c *catalogue) CreateEntity(ctx context.Context, e core.Entity, q core.Name
 	return cloneEntity(described(e)), nil
 }
 
-// create also returns, like all changes, what to report to watchers, and the position in the
-// journal behind the change.
+// create does the work of CreateEntity. Like all changes, it returns what to report to watchers,
+// and the position in the journal behind the change.
 func (c *catalogue) create(e core.Entity, q core.NamespaceQuotas) ([]entityKey, Position, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

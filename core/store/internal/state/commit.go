@@ -178,7 +178,7 @@ func (t *txn) takeEffect(effects []core.Effect, numbers []int64) {
 	}
 }
 
-// checkSettlements reports why one of the settlements could not be carried out.
+// checkSettlements returns the reason why one of the settlements cannot be carried out, or nil.
 func (t *txn) checkSettlements(settlements []core.Settlement) error {
 	given := make(map[core.LockToken]bool, len(settlements))
 	for i := range settlements {

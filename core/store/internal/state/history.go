@@ -9,7 +9,7 @@ import (
 // history is what an entityState remembers about its messages.
 type history struct {
 	events  []core.Event
-	written []int64 // when each was written; never falls
+	written []int64 // when each was written, in ascending order
 	trimmed int64   // how many events there were before these
 	weight  int64   // of the events
 }
@@ -108,7 +108,7 @@ func (t *txn) noteMove(kind core.EventKind, q *queue, e *entry, other int64, rea
 	}
 }
 
-// noteArrival records that m was stored in q, or was not because it is a duplicate.
+// noteArrival records that m was stored in q, or was not stored because it is a duplicate.
 func (t *txn) noteArrival(kind core.EventKind, q *queue, m *core.Message, number, origin, until int64) {
 	if t.History.Max > 0 {
 		t.write(q, core.Event{Kind: kind, Number: number, Other: origin, MessageID: m.MessageID, Until: instant(until)})

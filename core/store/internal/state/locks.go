@@ -97,7 +97,7 @@ func (q *queue) oldest() *entry {
 // lockEnd returns when a lock that begins now ends.
 func (t *txn) lockEnd() int64 { return t.now + t.LockDuration.Milliseconds() }
 
-// lock claims e and returns it as it is delivered.
+// lock locks e and returns its delivery.
 func (t *txn) lock(e *entry, as MessageState, nonce uint64, until int64) core.Delivery {
 	e.nonce, e.until, e.byBroker = nonce, until, t.BrokerLocks
 	t.queue.move(e, as)
@@ -248,7 +248,7 @@ func (s *Store) EndLinks() {
 func (t *txn) endLinks(q *queue) {
 	var ended []*entry
 	for _, x := range q.locks.items {
-		// Versions without the mark had no such locks except the broker's in transfer queues.
+		// Versions that did not record byBroker had such locks only in transfer queues.
 		if e := x.of; !e.delayed && (e.session != nil || e.byBroker || q.ref.Sub == core.Transfer) {
 			ended = append(ended, e)
 		}

@@ -94,7 +94,7 @@ func (l *log) last(n int64) *chunk {
 	if c == nil {
 		c = new(chunk)
 	}
-	if last != nil { // what has filled the last chunk may fill this one, too
+	if last != nil { // new messages are probably like the last ones
 		if len(last.entries) == chunkSize {
 			c.entries = slices.Grow(c.entries, chunkSize)
 		}
@@ -275,7 +275,7 @@ func (c *chunk) removeRow(k int) {
 	if c.rows[k].expires != 0 && c.rows[k].expires == c.earliest {
 		c.stale = true
 	}
-	if k == 0 { // receivers take the oldest
+	if k == 0 { // the usual case: receivers take the oldest
 		c.rows = c.rows[1:]
 	} else {
 		c.rows = slices.Delete(c.rows, k, k+1)
@@ -376,7 +376,7 @@ func (q *queue) entry(n int64) *entry {
 	return e
 }
 
-// insertRow does the same as insert for an entry that a row can represent. It does not keep e.
+// insertRow does the same as insert for an entry that a row can represent. It does not retain e.
 func (q *queue) insertRow(e *entry) {
 	q.last = e.n
 	c := q.log.appendRow(e)

@@ -117,7 +117,7 @@ func (r *registry) WatchNamespaces(changed func(name string)) (stop func()) {
 	return r.changes.add(struct{}{}, changed)
 }
 
-// tell tells the watchers. r.mu is not held.
+// tell reports a changed namespace to the watchers. r.mu is not held.
 func (r *registry) tell(name string) {
 	for _, f := range r.changes.of(struct{}{}) {
 		(*f)(core.FoldName(name))

@@ -47,7 +47,7 @@ type entry struct {
 	record     int32  // the place of its record in the frame being built, plus 1
 	failures   uint32 // failed deliveries and deferrals
 	state      MessageState
-	delayed    bool     // no receiver holds its lock: it waits after a delivery
+	delayed    bool     // the message waits after a delivery: no receiver holds its lock
 	byBroker   bool     // its lock, if there is one, is the broker's own: see core.Policy.BrokerLocks
 	sessionful bool     // it belongs to the session of its SessionKey in queues with sessions
 	noted      bool     // there was a history when it was stored
@@ -84,9 +84,9 @@ type queue struct {
 
 	sessions map[core.SessionKey]*session // those that have messages or state, or are held
 	keys     btree.Set[core.SessionKey]   // of sessions, in their order
-	waiting  timerHeap[*session]          // those with available messages that no receiver holds, by turn
+	waiting  timerHeap[*session]          // unlocked sessions with available messages, by turn
 	turns    int64                        // the last turn given
-	held     timerHeap[*session]          // by the end of their locks
+	held     timerHeap[*session]          // locked sessions, by the end of their locks
 }
 
 // effects returns the effects of the call in flight, or nil without a journal.
@@ -190,8 +190,8 @@ func (q *queue) rejoin(e *entry) {
 	}
 }
 
-// countDelivery counts an ended delivery of e that stays in its queue. Deliveries of dead letters
-// are not counted.
+// countDelivery counts the ended delivery of an entry that stays in its queue. Deliveries of dead
+// letters are not counted.
 func (q *queue) countDelivery(e *entry) {
 	if !q.ref.Sub.IsDeadLetter() {
 		e.failures++
@@ -223,7 +223,7 @@ func (q *queue) resize(e *entry, size int) {
 	e.size = size
 }
 
-// grow adds bytes to the sizes.
+// grow adds bytes to the sizes of the queue and its partition.
 func (q *queue) grow(by int) {
 	q.bytes += int64(by)
 	q.home.partition.bytes += int64(by)
@@ -240,7 +240,7 @@ func (q *queue) join(e *entry) {
 	}
 	switch e.state {
 	case fresh:
-		// The log keeps fresh messages in order.
+		// Fresh messages need no heap, because the log keeps them in order.
 	case again:
 		if !e.sessionful {
 			q.again.add(e, e.n, e.n, &e.place)
@@ -279,7 +279,7 @@ func (q *queue) quit(e *entry) {
 	}
 }
 
-// expires reports whether messages expire in here: only in the main queue.
+// expires reports whether messages expire in the queue: only in a main queue.
 func (q *queue) expires() bool { return q.ref.Sub == core.Main }
 
 // mayExpire reports whether e can expire by the passing of time alone.

@@ -206,7 +206,7 @@ func (q *queue) replay(e *entry, c *Change) {
 		e.change(func(more *extra) { more.overlay = c.Overlay })
 		q.resize(e, c.Size)
 	}
-	q.quit(e) // by its state and its expiry, which does not change
+	q.quit(e) // uses e's old state, and its expiry, which does not change
 	e.failures, e.until, e.nonce, e.state, e.delayed, e.byBroker = c.Failures, c.Until, c.Nonce, c.State, c.Delayed, c.ByBroker
 	q.join(e)
 }

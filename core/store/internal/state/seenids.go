@@ -183,7 +183,7 @@ func (s *seenIDs) remember(key string, at int64) (weight int64) {
 	s.known[key] = at
 	if n := len(s.order); n == 0 || s.order[n-1].at <= at {
 		s.order = append(s.order, seenID{key, at})
-	} else { // happens in a replay on a snapshot that contains later ones
+	} else { // only in a replay on a snapshot that contains later keys
 		s.order = slices.Insert(s.order, n-len(s.behind(at)), seenID{key, at})
 	}
 	s.most = max(s.most, len(s.known))
@@ -206,9 +206,9 @@ type remembered struct {
 }
 
 // refusesID reports whether an entity with own bytes of ids may not add another id. While the ids
-// take up to three quarters of the limit, every entity may; above that, only one whose ids take
-// less than what is left: one sender's ids do not stop others. Keys of moves may use another
-// quarter, so that forwarding continues then.
+// take up to three quarters of the limit, every entity may; above that, only an entity whose ids
+// take fewer bytes than are left, so that one sender's ids do not stop others. Keys of moves may
+// exceed the limit by a quarter, so that forwarding continues.
 func (r *remembered) refusesID(own int64, ofMove bool) bool {
 	if r.most <= 0 {
 		return false

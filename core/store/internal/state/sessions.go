@@ -49,7 +49,7 @@ func (t *txn) acceptSession(r *core.SessionRequest) (l core.SessionLock, ok bool
 		id = x.ready.due(math.MaxInt64).sessionID() // the id as its oldest available message has it
 	case !r.TakeOver.IsZero() && !held:
 		return l, false, core.SessionLockLost
-	case !r.TakeOver.IsZero(): // keeps the locks of its messages
+	case !r.TakeOver.IsZero(): // the locks of the session's messages remain
 		if l := t.lockOf(x, id); l.Token() != r.TakeOver {
 			return core.SessionLock{}, false, core.SessionLocked
 		}
@@ -426,7 +426,7 @@ func (q *queue) keep(s *session, state []byte, now int64, id string) {
 	q.review(s)
 }
 
-// noteSession records s in the journal, after any change except of its messages.
+// noteSession records s in the journal, after any change except changes of its messages.
 func (q *queue) noteSession(s *session) {
 	if x := q.effects(); x != nil {
 		x.Do(x.sessionOf(q, s))

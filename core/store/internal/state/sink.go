@@ -17,7 +17,7 @@ type Effect struct {
 	Of     core.Ref
 	Number int64 // of a message or event, or the version of a topic
 	At     int64 // an instant
-	Record int32 // an index of the records of the frame
+	Record int32 // index of a record in the frame
 	Text   string
 	Folded string // the name of an entity, whose namespace is Text
 	Object any    // *Put, *Change, *Session, *core.Event, *core.Entity, *[]core.Rule, *core.RuleChange or *core.Namespace
@@ -28,7 +28,7 @@ type EffectKind byte
 
 // The kinds.
 const (
-	EffectPut        EffectKind = 5 + iota // a message after all others
+	EffectPut        EffectKind = 5 + iota // a new message, behind all others
 	EffectChange                           // another state of a message
 	EffectRemove                           // a message is gone
 	EffectPlace                            // a message has moved to another record of the frame
@@ -128,7 +128,7 @@ func (c *Change) set(e *entry) {
 // effects are the effects of one call on a partition, or on the catalogue, until they become a frame.
 type effects struct {
 	Call
-	puts []put // whose records are in the frame: entry.record tells where
+	puts []put // new messages with records in the frame: entry.record is the place
 	under
 	spare *sync.Pool // of the store
 }
@@ -216,7 +216,8 @@ func (x *effects) state(q *queue, e *entry) {
 // ledger is a journal, or none, in which case there is nothing to wait for.
 type ledger struct{ journal Journal }
 
-// end returns the position behind everything noted. Refusals based on this wait for that position.
+// end returns the position behind everything noted. A refusal that depends on this state waits for
+// that position.
 func (l *ledger) end() Position {
 	if l.journal == nil {
 		return 0
@@ -237,7 +238,7 @@ func (l *ledger) waitAll(ctx context.Context) error { return l.wait(ctx, l.end()
 
 // stopped returns why the journal no longer keeps anything. Calls that lock or renew do not wait,
 // because locks need not be durable, but they fail once the journal has failed. So do calls that
-// only read, and refusals, because what is in memory by then may never have been kept.
+// only read, and refusals, because the journal may not have stored what is in memory.
 func (l *ledger) stopped() error {
 	if l.journal == nil {
 		return nil

@@ -26,11 +26,11 @@ func (p *handle) Sweep(_ context.Context) (time.Time, error) {
 }
 
 // sweep does what is due in q: first it ends expired locks by deadline, then it activates schedules
-// by due time, then it expires messages by expiry. For equal instants, it goes by number. It
+// by due time, then it expires messages by expiry. Within one instant, it goes by number. It
 // returns false if the budget is used up first.
 //
-// It must not depend on anything in which the Policy of the queue's dead letters differs, because
-// it also runs for calls on those.
+// It must not depend on a field in which the Policy of the dead-letter queue differs, because calls
+// on that queue also run it.
 func (t *txn) sweep(q *queue, budget *int) (done bool) {
 	for q.held.due(t.now) != nil {
 		if !t.endSessions(q, budget) {

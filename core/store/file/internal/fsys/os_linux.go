@@ -55,5 +55,5 @@ func writev(f *os.File, parts [][]byte, off int64) (n int, err error) {
 }
 
 func reserve(f *os.File, off, n int64) {
-	_ = unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, off, n) // else the write finds the room, or fails
+	_ = unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, off, n) // if this fails, the write itself finds the space, or fails
 }

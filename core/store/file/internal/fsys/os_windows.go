@@ -43,7 +43,8 @@ func lock(f *os.File) error {
 // lockDir does nothing, because an open file cannot be removed.
 func lockDir(string) (*os.File, error) { return nil, nil }
 
-// unlock does nothing, because other programs do not get the file, and closing it releases the lock.
+// unlock does nothing, because other programs do not inherit the file, and closing it releases the
+// lock.
 func unlock(*os.File) error { return nil }
 
 func free(dir string) (int64, error) {

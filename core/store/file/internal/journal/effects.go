@@ -12,7 +12,7 @@ import (
 // fields. In a partition, effects apply to the sub-queue that the last effectSelect has selected, and before
 // that to the main queue of the queue or topic itself. A piece of a snapshot also consists of effects.
 //
-// The log keeps these numbers, and those of state.EffectKind.
+// Logs contain these numbers, and those of state.EffectKind: they must not change.
 const (
 	aboutPartition state.EffectKind = 1 + iota // entity, index, when it happened
 	aboutCatalogue
@@ -220,7 +220,7 @@ type encoder struct {
 	begun        bool  // buf already names the subject
 	subscription string
 	sub          core.SubQueue
-	named        func(state.Ref) // is called with records of earlier frames
+	named        func(state.Ref) // is called with each record of an earlier frame to which an effect refers
 }
 
 // IsLarge reports whether the frame should end.

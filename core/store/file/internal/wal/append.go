@@ -220,7 +220,7 @@ const spaceInterval = 100 * time.Millisecond
 
 // space is the free space on the disk.
 type space struct {
-	full atomic.Pointer[error] // of the last write, if it found no space
+	full atomic.Pointer[error] // error of the last write, if it found no space
 	due  atomic.Int64          // when to ask again, ns since the Unix epoch
 	left atomic.Int64          // free bytes, less those taken since
 }

@@ -18,7 +18,7 @@ type Inspection struct {
 	Segments  []SegmentReport  `json:"segments"`
 	Snapshots []SnapshotReport `json:"snapshots"`
 	Others    []string         `json:"others,omitempty"` // files that are neither segments nor snapshots
-	Synced    Position         `json:"synced"`           // the furthest position that something sound says was synced
+	Synced    Position         `json:"synced"`           // the furthest position that a sound header, frame or snapshot reports as synced
 	Closed    bool             `json:"closed"`           // the log was closed cleanly
 }
 

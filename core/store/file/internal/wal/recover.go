@@ -16,7 +16,7 @@ import (
 type recovery struct {
 	*Log
 	logs   []*segment // by id; if a header is not sound, prev is the segment's own id
-	synced Position   // the furthest position that something sound says was synced
+	synced Position   // the furthest position that a sound header, frame or snapshot reports as synced
 	first  int        // index in logs from which find has read
 	last   int        // index in logs of the segment in which the log ends, -1 if there is none
 	end    Position   // after the last frame
@@ -244,7 +244,7 @@ func (r *recovery) read(i int, off uint32) (reason string, err error) {
 	}
 	r.last = i
 	for {
-		// Read checks the records that are known to be synced.
+		// Records that are known to be synced are checked later, by Log.Read.
 		sc.records = At(s.id, sc.off) >= r.synced
 		ok, err := sc.next()
 		if err != nil {
@@ -420,7 +420,7 @@ func (r *recovery) copy(temp fsys.File, s *segment, gap, to uint32) error {
 
 // settle syncs the files and makes the log end at the end that was found.
 func (r *recovery) settle() error {
-	ends := make(map[uint32]uint32) // of segments, according to the following segments
+	ends := make(map[uint32]uint32) // ends of segments, according to the segments that follow them
 	for i, s := range r.logs {
 		if i > r.last {
 			break

@@ -19,7 +19,7 @@ type scanner struct {
 	effects []byte
 	refs    []Ref
 
-	synced Position // the furthest position that a frame says was synced
+	synced Position // the furthest position that a frame reports as synced
 	reason string   // why there is no next frame, empty if the segment ends cleanly
 }
 

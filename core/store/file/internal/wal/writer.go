@@ -15,8 +15,8 @@ const (
 	writeSize = 256 << 10
 	// directSize is the length from which a record is written from its own memory, without a copy.
 	directSize = 16 << 10
-	// roomSize is how far ahead the file system reserves space: finding much at once is less work
-	// than finding it page by page.
+	// roomSize is how far ahead the file system reserves space: reserving much at once is less work
+	// than reserving it page by page.
 	roomSize = 8 << 20
 	// fillSize is how far ahead a segment is filled with zeros under Sync Always: a sync within the
 	// file's length takes half the time and the CPU of a sync that extends it.
