@@ -14,7 +14,7 @@ var activateStories = []story{
 		s.settle(d, core.Defer, properties(s, "x", "1"))
 		listen := s.bell(s.main)
 		s.lockAt(s.main, 9)
-		s.lockAt(s.main, 9) // which finds none, and waits
+		s.lockAt(s.main, 9) // finds none, and so arms the doorbell
 		listen("activated", func() { s.activate("deferred", s.main, d.SequenceNumber, time.Time{}, "") })
 		ds := s.lock(9)
 		s.wantBodies("then", ds, "a")

@@ -23,7 +23,7 @@ func (d *dice) more() bool {
 
 func (d *dice) pick(n int) int { return d.IntN(n) }
 
-// script chooses by one byte after the other, and ends with them.
+// script chooses by its bytes, one after the other, and ends after the last.
 type script []byte
 
 func (s *script) more() bool { return len(*s) > 0 }

@@ -231,7 +231,7 @@ var clearStories = []story{
 		s.wantUnknown(unknown, core.NewLockToken(fixtureIndex, 1, 1))
 	}},
 	{"a queue is cleared amid senders and receivers: nothing sent before comes after", func(s *fixture) {
-		var mu sync.RWMutex // held while something of an epoch is sent
+		var mu sync.RWMutex // held while messages of an epoch are sent
 		epoch := 0
 		var work sync.WaitGroup
 		var settled atomic.Int64

@@ -11,7 +11,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// differences collects what two things do not have in common, field by field.
+// differences collects the differences between two things, field by field.
 type differences struct{ strings.Builder }
 
 func (d *differences) add(field string, same bool, got, want any) {

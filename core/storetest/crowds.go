@@ -68,7 +68,7 @@ type crowd struct {
 	*fixture
 	work sync.WaitGroup
 	bell chan struct{}
-	done chan struct{} // closed when all are completed
+	done chan struct{} // closed when all messages are completed
 
 	mu        sync.Mutex
 	expected  int

@@ -52,7 +52,7 @@ type player struct {
 	story    []string // what happened
 }
 
-// pair is the same thing as each store names it.
+// pair is one thing in the form of each store.
 type pair[T any] struct{ a, b T }
 
 // plays counts the plays, so that each play of a script has an entity with another name.
@@ -155,7 +155,7 @@ func (p *player) everywhere(act func(at core.Partition)) {
 	}
 }
 
-// empty takes what can be had from a subject.
+// empty locks all available messages of a subject.
 func (p *player) empty(pl *subject) {
 	p.Helper()
 	if pl.Sessions {

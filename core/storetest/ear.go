@@ -13,7 +13,7 @@ import (
 type ear struct {
 	ref    core.Ref
 	waits  map[core.SessionKey]bool // for which holders the doorbell is armed; "" for callers without a session
-	model  map[core.SessionKey]bool // what the model has rung since
+	model  map[core.SessionKey]bool // the sessions for which the model's doorbell has rung since
 	engine chan core.SessionKey
 	stop   []func()
 }

@@ -229,7 +229,7 @@ func (s *fixture) peek(p core.Partition) []core.Delivery {
 	return ds
 }
 
-// sweep sweeps p and returns when the next is due.
+// sweep sweeps p and returns the next due time.
 func (s *fixture) sweep(p core.Partition) time.Time {
 	s.Helper()
 	next, err := p.In(s.store).Sweep(s.Context())
@@ -281,7 +281,7 @@ func Stats(ctx context.Context, s core.Store, p core.Partition) (core.Stats, err
 	return c.Stats, c.Err
 }
 
-// wantStats compares where messages stand.
+// wantStats compares the counts of messages by state.
 func (s *fixture) wantStats(what string, p core.Partition, want core.Stats) {
 	s.Helper()
 	got := s.stats(p)

@@ -27,7 +27,7 @@ func Keep(tb testing.TB, store core.Store, clock *Clock) {
 	tb.Helper()
 	stocks.Store(0)
 	for _, k := range Kinds() {
-		if k.Name != "locked in a session" { // which ends with the session's link
+		if k.Name != "locked in a session" { // such a lock ends with the session's link
 			NewStock(tb, store, clock, k).Fill(3, 50)
 		}
 	}

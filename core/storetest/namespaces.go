@@ -198,7 +198,7 @@ var namespaceStories = []story{
 		late.Namespace = "n1"
 		_, err = s.store.CreateEntity(s.Context(), late, core.NamespaceQuotas{})
 		s.wantCode("create an entity in a deleted namespace", err, core.NotFound)
-		s.sendTexts("a") // the others' are as they were
+		s.sendTexts("a") // other namespaces have not changed
 		s.wantBodies("elsewhere", s.lock(9), "a")
 	}},
 	{"a re-created namespace never sees what the older one held", func(s *fixture) {

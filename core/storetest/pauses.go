@@ -23,7 +23,7 @@ var pauseStories = []story{
 		s.wantSessionCounts("released", s.main, 0, 1)
 		s.sendIn("x", "d")
 		s.release(s.acceptNext("y"))
-		s.release(s.acceptNext("y")) // and not x, though it has waited
+		s.release(s.acceptNext("y")) // not x, which is paused
 
 		l = s.accept("x")
 		s.setState(l, []byte("s"))

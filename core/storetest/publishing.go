@@ -9,12 +9,12 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// press is a topic of a fixture and how it is published to.
+// press is a fixture with a topic, to which it publishes.
 type press struct {
 	*fixture
 	entity  core.Entity
-	topic   core.Partition // its policy is the story's to change
-	version int64          // of the subscriptions, as of the last look
+	topic   core.Partition // stories change its policy as they need
+	version int64          // of the subscriptions, as the last look has read it
 }
 
 // onTopic makes the story one of a topic with the subscriptions a, b and c.
@@ -55,7 +55,7 @@ func newSchedule(name string) core.Entity {
 	return e
 }
 
-// look learns the version of the subscriptions.
+// look reads the topic's subscriptions, and keeps their version.
 func (p *press) look() core.TopicView {
 	p.Helper()
 	v, err := p.store.Topic(p.Context(), "ns", "news")

@@ -54,7 +54,7 @@ func (p *player) change() {
 	}
 }
 
-// look learns the version of the subscriptions.
+// look reads the version of the subscriptions.
 func (p *player) look() {
 	p.Helper()
 	a, errA := p.a.Topic(p.Context(), p.entity.Namespace, p.entity.Name)

@@ -27,7 +27,7 @@ var rateStories = []story{
 		s.wantGrant("the burst", r, 200, 5)
 		s.clock.Advance(time.Millisecond)
 		s.wantGrant("another burst", r, 200, 5)
-		time.Sleep(5 * time.Millisecond) // the store's clock stands still
+		time.Sleep(5 * time.Millisecond) // grants nothing, because the store's clock stands still
 		s.wantGrant("a slower rate now", core.Rate{Every: time.Second, Burst: 1}, 1, 0)
 		s.main.Ref = core.Ref{Entity: s.create(newEntity("Other", "q9")).ID}
 		s.wantGrant("another entity", core.Rate{Every: time.Second, Burst: 1}, 9, 1)

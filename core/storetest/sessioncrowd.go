@@ -36,7 +36,7 @@ type sessionCrowd struct {
 	mu       sync.Mutex
 	expected int
 	held     map[string]bool
-	got      map[string]int // how many of each session were completed
+	got      map[string]int // number of completed messages by session
 }
 
 const crowdSessions = 5 // of each sender
@@ -51,7 +51,7 @@ func (c *sessionCrowd) send(sender, each int) {
 	}
 }
 
-// hold accepts sessions and completes some of their messages, until all are.
+// hold accepts sessions and completes some of their messages, until all messages are completed.
 func (c *sessionCrowd) hold() {
 	timeout := time.After(time.Minute)
 	for !c.done() {

@@ -6,7 +6,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// What the spelling of session ids, and the empty id, are to a store.
+// How a store treats the spelling of session ids, and the empty id.
 var sessionIDStories = []story{
 	{"ids that differ in case only are those of one session", withSessions(func(s *fixture) {
 		s.sendIn("Some-É", "a")

@@ -15,7 +15,7 @@ func in(session string) func(*core.Message) {
 
 // enter does the same as in for an existing message.
 func enter(m *core.Message, session string) {
-	m.SessionID, m.EmptyText = session, m.EmptyText|core.FieldSessionID // says nothing of an id that is not empty
+	m.SessionID, m.EmptyText = session, m.EmptyText|core.FieldSessionID // the bit has no meaning if the id is not empty
 }
 
 // withSessions makes the story one of an entity with sessions.

@@ -244,7 +244,7 @@ func (p *player) someNumbers(at core.Partition, likely []int64) []int64 {
 	return chosen
 }
 
-// saw remembers how far numbers go.
+// saw remembers the highest number.
 func (p *player) saw(at core.Partition, sequenceNumber int64) {
 	_, n := core.SplitSequenceNumber(sequenceNumber)
 	notes := p.of(at.Ref)

@@ -234,7 +234,7 @@ func (s *Stock) end(p core.Partition, ds []core.Delivery, o core.Outcome, over c
 	}
 }
 
-// inSessions holds each session that has messages.
+// inSessions locks each session that has messages, and calls then with the lock.
 func (s *Stock) inSessions(then func(core.SessionLock)) {
 	for {
 		l, ok, _, err := s.main.In(s.store).AcceptSession(s.Context(), core.SessionRequest{Next: true, Mode: core.SessionMode(0)})

@@ -23,7 +23,7 @@ var subscriptionStories = []story{
 		bare := e
 		bare.Rules = nil
 		p.wantSubscription("created", created, bare)
-		e.Rules[0].Filter.Correlation.Label = nil // what was given is the caller's to change
+		e.Rules[0].Filter.Correlation.Label = nil // the caller may change what it has passed to the store
 		e.Rules = everyRule(p.fixture)
 		got, err := p.store.Entity(p.Context(), "ns", "NEWS/subscriptions/big-orders")
 		p.wantCode("entity", err, "")
@@ -31,7 +31,7 @@ var subscriptionStories = []story{
 		for range 2 {
 			there := p.look().Subscriptions[2]
 			p.wantSubscription("of the topic", there, e)
-			there.Rules[0].Filter.Correlation.Label = nil // and so is what was returned
+			there.Rules[0].Filter.Correlation.Label = nil // and what the store has returned
 			there.Rules[1].Name = "changed"
 		}
 		updated, err := p.store.UpdateEntity(p.Context(), bare, core.NamespaceQuotas{})

@@ -7,7 +7,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// masses are more than a sweep does in one step.
+// masses is a number of messages that a sweep does not handle in one step.
 const masses = 1300
 
 // sendMany sends many messages that are like m, and returns their numbers.

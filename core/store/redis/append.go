@@ -202,7 +202,7 @@ func (s *Store) flushAppends(sh *shard, calls []*batching.Call[*sending]) {
 	ctx, cancel := s.server.Bounded(context.Background())
 	defer cancel()
 	var messages []stored
-	plain, size := !sh.hasHistory(), 0 // a history is written in Lua
+	plain, size := !sh.hasHistory(), 0 // histories are written by scripts
 	for _, t := range calls {
 		messages = append(messages, t.Work.messages...)
 		size += t.Work.bytes
@@ -401,7 +401,7 @@ func (s *Store) appendScripted(ctx context.Context, sh *shard, r *receipt, messa
 	}
 	reply, code, err := s.transitionUnder(ctx, sh, now, r, sc, []any{sh.keys.Seen, sh.keys.Moved}, args...)
 	switch {
-	case err != nil && (reply == nil || hand == nil): // else too few replicas have the locked messages
+	case err != nil && (reply == nil || hand == nil): // otherwise only replicas are missing: the messages are stored and locked
 		hand.fail(err)
 		return nil, err
 	case code != "":

@@ -29,7 +29,7 @@ type handOver struct {
 }
 
 // reserve begins a hand-over if a receiver of this gateway takes messages; otherwise it returns
-// nil. The lock call also returns the records if they are at most inline messages.
+// nil. The lock call also returns the messages' records if it locks at most inline messages.
 func (s *Store) reserve(sh *shard, now int64, inline int) *handOver {
 	if sh.Sessions {
 		return nil
@@ -121,7 +121,7 @@ func (h *handOver) entries(ctx context.Context, claims []claim, own []record.Ent
 			others = append(others, c)
 		}
 	}
-	h.store.recents.take(h.shard, ours) // their recents are not needed any more
+	h.store.recents.take(h.shard, ours) // their kept records are not needed any more
 	if len(others) == 0 {
 		return found, nil
 	}

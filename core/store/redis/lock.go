@@ -26,7 +26,7 @@ import (
 const (
 	maxLock       = 1000     // messages claimed by one script call
 	maxInline     = 8        // messages whose records a script returns, to save a round trip
-	maxInlineBody = 16 << 10 // only if records are this small on average: Lua is slow with large strings
+	maxInlineBody = 16 << 10 // the largest average size with which a script returns records: Lua is slow with large strings
 	maxRead       = 200      // entries read by one XRANGE
 	maxReadBytes  = 4 << 20  // about how many bytes one XRANGE reads
 	leastBlock    = 16       // locks in a block of numbers: for fewer, a block costs more than it saves
@@ -43,10 +43,11 @@ type claim struct {
 type lease struct {
 	nonce uint64
 	until int64  // ms
-	call  string // in a session, whose nonce all calls share: the call's score in locks
+	call  string // in a session, whose nonce all calls share: the score in locks that identifies the call
 }
 
-// leaseIn returns the lease of a call in a session. The script's answer will tell when it ends.
+// leaseIn returns the lease of a call in a session. The script's answer will say when the lease
+// ends.
 func leaseIn(session *core.SessionLock) lease {
 	score := 1<<53 + core.NewNonce()>>12<<1 // later than any deadline, and a float64 holds it as it is
 	return lease{nonce: session.Nonce, call: strconv.FormatUint(score, 10)}
@@ -60,7 +61,7 @@ func (sh *shard) lease(now int64) lease {
 	return l
 }
 
-// score returns the score in locks of what a call locks.
+// score returns the score that the locked messages get in locks.
 func (l lease) score() any {
 	if l.call != "" {
 		return l.call
@@ -237,8 +238,8 @@ func (s *Store) claim(sh *shard, under *core.SessionLock, limit int) (locked, er
 	return out, err
 }
 
-// blocksFrom returns the number of locks from which a block keeps them as one, 0 for never: only
-// settle_plain.lua saves work by blocks, and gateways that share the store may not know them.
+// blocksFrom returns the minimum number of locks in a block that are kept as one, or 0 for never:
+// only settle_plain.lua saves work by blocks, and gateways that share the store may not know them.
 func (s *Store) blocksFrom(sh *shard) int {
 	if sh.features != 0 || s.server.Stamp.Mark.Load() < server.FormatWithBlocks {
 		return 0
@@ -304,7 +305,7 @@ func (s *Store) deliver(ctx context.Context, sh *shard, l lease, claims []claim,
 	if len(returned) == 0 {
 		entries, err = s.entriesOf(ctx, sh, claims)
 	} else {
-		s.recents.take(sh, claims) // their recents are not needed any more
+		s.recents.take(sh, claims) // their kept records are not needed any more
 	}
 	if err != nil {
 		return nil, s.server.WrapError("read messages", err)

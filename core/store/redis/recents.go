@@ -35,7 +35,7 @@ type recent struct {
 	n     int64
 }
 
-// reset empties the recents, and says whether they are used.
+// reset empties the recents, and sets whether they are used.
 func (r *recents) reset(used bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

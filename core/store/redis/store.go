@@ -40,7 +40,7 @@ type Options struct {
 
 	// Tests set these.
 	reads      int // the highest format that the store reads, 0: server.Format
-	leastBlock int // from this number on, locks in a block of numbers are kept as one, 0: leastBlock
+	leastBlock int // minimum number of locks in a block of numbers that are kept as one; 0: the constant leastBlock
 }
 
 // Store is a core.Store on Redis, or a view of one with its own time.
@@ -53,7 +53,7 @@ type Store struct {
 type connection struct {
 	server server.Server
 	*catalogue.Catalogue
-	least   int // from this number on, locks in a block of numbers are kept as one
+	least   int // minimum number of locks in a block of numbers that are kept as one
 	shards  shards
 	recents recents
 	// knownSweeps are the shards' knownSweep, by features, unless the server is a cluster.
@@ -71,9 +71,9 @@ var _ core.Store = (*Store)(nil)
 //	redis://host1:7000,host2:7000          a cluster; with one host ?cluster=true, or it is found out
 //	redis+sentinel://host1:26379,host2:26379/mymaster/0, with ?sentinel_password= where Sentinel wants one
 //
-// With ?replicas=n what is acknowledged is on n replicas, too; with &fsync=1 on their disks.
+// With ?replicas=n, acknowledged data are also on n replicas; with &fsync=1, on their disks.
 //
-// Errors name the URL without credentials and what to do.
+// Errors contain the URL without credentials, and the remedy.
 func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	s, err := connect(url, o)
 	if err != nil {

@@ -36,7 +36,7 @@ type Subject struct {
 	// FailOver replaces the server by its replica, if Break is nil. Just before, it cuts the replica off and calls
 	// unreplicated, whose calls the replica does not get. No client calls meanwhile.
 	FailOver func(unreplicated func())
-	// Rounds is the number of histories, 0 for the usual one.
+	// Rounds is the number of histories, 0 for the default.
 	Rounds int
 	// EndsLinks says that the locks of sessions end when the store is repaired.
 	EndsLinks bool
@@ -53,7 +53,7 @@ const (
 	defaultRounds  = 10
 )
 
-// Of each history. Short ones are checked at once; long ones may take very long.
+// The size of a history. Short histories are checked at once; long ones may take very long.
 const (
 	clientCount  = 4
 	faultCount   = 3
@@ -61,7 +61,7 @@ const (
 	checkTimeout = 5 * time.Second // most checks take milliseconds; one in a hundred would take minutes
 )
 
-// forever is when a call ends whose outcome stays unknown.
+// forever is the end of a call whose outcome stays unknown.
 const forever = math.MaxInt64
 
 // player plays histories on a store.
@@ -113,20 +113,20 @@ func play(t *testing.T, s Subject, round func(p *player) (conclusive bool)) {
 	}
 }
 
-// history has the calls and answers of clients on several stores of one partition, while the server
-// failed repeatedly.
+// history contains the calls that clients made on one partition, through several stores, and the
+// answers, while the server failed repeatedly.
 type history struct {
 	*player
 	p      core.Partition
 	began  time.Time
 	clears bool                                  // clients clear the partition
 	first  []string                              // the session of the first message, nil: none
-	lose   func(s core.Store, random *rand.Rand) // makes a call that does not wait for replicas, as nobody
+	lose   func(s core.Store, random *rand.Rand) // makes a call as nobody, which does not wait for replicas
 	faults atomic.Int64
 	bodies atomic.Int64
 	fakes  atomic.Uint64 // nonces of locks that no client knows
 	known  atomic.Int64  // calls of known outcome
-	enough atomic.Int64  // how many of these there are to be before the next failure
+	enough atomic.Int64  // the value that known must reach before the next failure
 	active atomic.Int64  // clients that may call
 	stored atomic.Int64  // messages stored but not completed, as far as known
 
@@ -156,7 +156,7 @@ type span struct{ from, to int64 }
 
 func (s span) overlaps(t span) bool { return s.from <= t.to && t.from <= s.to }
 
-// call is what a client asked for and saw.
+// call is a client's call with its answer.
 type call struct {
 	span
 	client int
@@ -289,8 +289,8 @@ func (h *history) fail(random *rand.Rand) {
 	h.faults.Add(1)
 }
 
-// failOver replaces the server while no client calls. Nothing that was acknowledged may be lost but locks, and
-// what ends them.
+// failOver replaces the server while no client calls. Nothing that was acknowledged may be lost,
+// except locks and the ends of locks.
 func (h *history) failOver(random *rand.Rand) {
 	h.enough.Store(-1)
 	if !eventually.Within(eventually.Bound, func() bool { return h.active.Load() == 0 }) {
@@ -336,14 +336,15 @@ func (h *history) told() (told []porcupine.Operation, open int) {
 		switch s := c.step.(type) {
 		case appending:
 			if c.answer == unknown {
-				// It was carried out before its messages were seen, or never.
+				// The call was carried out before its messages were seen, or never.
 				s.first, c.to = seen.firstOf(s)
 				if lost = s.first != 0; lost {
 					c.step, c.answer = s, done
 				}
 			}
 		case settling:
-			// The store asks again when an answer is lost, and answers what it hears then.
+			// If the server's answer was lost, the store has sent the call again, and has returned
+			// the second answer.
 			switch {
 			case lost && c.answer == refused:
 				s.answer = unsure
@@ -377,7 +378,7 @@ func (h *history) told() (told []porcupine.Operation, open int) {
 	return told, open
 }
 
-// sightings are when messages were seen.
+// sightings records when messages were seen.
 type sightings []sighting
 
 // sighting is a message that a call returned, or that it found under a lock.
@@ -451,7 +452,8 @@ func deliveredOf(ds []core.Delivery) []delivered {
 	return got
 }
 
-// append stores a group of messages, of these sessions if any.
+// append stores a group of count messages. sessions contains the session of each message; nil means
+// that they have none.
 func (h *history) append(client int, s core.Store, count int, sessions []string) {
 	a := appending{sessions: sessions}
 	var group []*core.Message
@@ -560,7 +562,7 @@ func (b *bag[T]) pick(random *rand.Rand, leave bool) (one T, ok bool) {
 	return one, true
 }
 
-// anyOutcome ends a lock in one of the ways that change the queue alone.
+// anyOutcome returns a random outcome among those that change only the queue itself.
 func anyOutcome(random *rand.Rand) core.Outcome {
 	return [...]core.Outcome{core.Complete, core.Complete, core.Complete, core.Abandon, core.Release}[random.IntN(5)]
 }

@@ -29,7 +29,7 @@ type item struct {
 	nonce   uint64 // of its lock; 0: available
 }
 
-// chamber is what is kept of a session besides its messages.
+// chamber is what a partition stores about a session, without its messages.
 type chamber struct {
 	id    string
 	nonce uint64 // of its lock; 0: it is free
@@ -41,9 +41,9 @@ type answer uint8
 
 const (
 	done    answer = iota // it was carried out
-	refused               // it was not, for lack of what it needs
+	refused               // it was not carried out, because something that it needs was missing
 	unsure                // it was carried out or refused
-	unknown               // as unsure, but perhaps later than the answer
+	unknown               // like unsure, but perhaps carried out after the answer
 	unheard               // the server was not reached
 )
 
@@ -51,7 +51,7 @@ func (a answer) String() string {
 	return [...]string{"done", "refused", "unsure", "unknown", "unheard"}[a]
 }
 
-// fits reports whether the answer can be when the call could be carried out or not.
+// fits reports whether the answer is possible. could says whether the call could be carried out.
 func (a answer) fits(could bool) bool { return a >= unsure || could == (a == done) }
 
 // step is a call with its answer. apply carries out the call on the model, and returns false if the
@@ -147,8 +147,8 @@ type delivered struct {
 	count uint32
 }
 
-// leftovers is the final contents. They show the effect of locks that no client knows, which never
-// end.
+// leftovers is what the final reads have found. It shows the effect of locks that no client knows,
+// which never end.
 type leftovers struct {
 	sessions map[string]bool // those that could not be accepted
 }
@@ -157,7 +157,7 @@ type leftovers struct {
 // the first number.
 type appending struct {
 	bodies   []string
-	sessions []string // in step; nil: none have one
+	sessions []string // the session of each message; nil: they have none
 	first    int64
 }
 
@@ -182,7 +182,7 @@ type locking struct {
 	nonce  uint64 // of the locks, unless each has its own
 	got    []delivered
 	answer answer
-	nonces []uint64 // of each lock, in step with got; nil: they have nonce
+	nonces []uint64 // the nonce of each lock in got; nil: all have nonce
 }
 
 func (l locking) apply(s *sequential) bool {
@@ -277,7 +277,7 @@ func (p peeking) apply(s *sequential) bool {
 // accepting locks the session got: the requested one, or the next.
 type accepting struct {
 	next   bool
-	got    string // unless it was the next, and refused or unknown
+	got    string // not set if the next session was requested and the answer is refused or unknown
 	nonce  uint64
 	answer answer
 	left   *leftovers // nil: locks whose answers were lost end when the store opens
@@ -302,7 +302,7 @@ func (a accepting) apply(s *sequential) bool {
 	return true
 }
 
-// inSession is what a call under a session's lock has in common with others.
+// inSession contains the fields that all calls under a session's lock have.
 type inSession struct {
 	id     string
 	nonce  uint64
@@ -371,7 +371,7 @@ func (e extending) apply(s *sequential) bool {
 	return fits
 }
 
-// withHistory sets a session's state, "" to none.
+// withHistory sets a session's state; "" removes it.
 type withHistory struct {
 	inSession
 	state string

@@ -143,7 +143,7 @@ func (h *sessionHistory) take(client int, s core.Store, l core.SessionLock, limi
 	h.note(client, from, taking{under(l, a), limit, deliveredOf(ds)}, a)
 }
 
-// under returns the part that a call under a session's lock has in common with others.
+// under returns the fields that all calls under a session's lock have.
 func under(l core.SessionLock, a answer) inSession {
 	return inSession{strings.ToLower(l.ID), l.Nonce, a}
 }

@@ -124,7 +124,7 @@ func startNode(ctx context.Context, binary, dir string, args ...string) (*node, 
 	return n, nil
 }
 
-// start runs the server with an empty disk. more are for this run.
+// start runs the server with an empty disk. more are arguments for this run only.
 func (n *node) start(ctx context.Context, more ...string) error {
 	if err := errors.Join(os.RemoveAll(n.dir), os.Mkdir(n.dir, 0o700)); err != nil {
 		return err
@@ -166,7 +166,7 @@ func (n *node) awaitReplicas(ctx context.Context, replicas int) error {
 // hasReplicas reports whether that number of replicas has the node's writes, or gets them within two seconds.
 func (n *node) hasReplicas(ctx context.Context, replicas int) bool {
 	pipe := n.client.Pipeline()
-	pipe.Publish(ctx, "written", "") // what was written before the replicas are there waits for them
+	pipe.Publish(ctx, "written", "") // makes WAIT wait for all earlier writes, also those of other connections
 	waited := pipe.Do(ctx, "WAIT", replicas, 2000)
 	_, _ = pipe.Exec(ctx) // the command keeps its error
 	got, err := waited.Int()

@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// replicate makes the nodes behind the masters their replicas, and returns when
-// they are up to date.
+// replicate makes the other nodes replicas of the masters, and returns when they are up to date.
 func (c *Cluster) replicate(ctx context.Context) error {
 	for i, n := range c.nodes[masters:] {
 		id, err := c.nodes[i%masters].client.ClusterMyID(ctx).Result()
@@ -56,7 +55,7 @@ func (n *node) replication(ctx context.Context) (map[string]string, error) {
 	return facts, err
 }
 
-// eventually asks again and again until the answer is yes.
+// eventually calls yes repeatedly until it returns true.
 func eventually(ctx context.Context, yes func() bool) error {
 	for !yes() {
 		select {
@@ -122,7 +121,7 @@ func (c *Cluster) holdReplica(ctx context.Context, tb testing.TB, master int, ho
 	}
 }
 
-// knows reports whether the node takes another one for a master with slots.
+// knows reports whether, for this node, another node is a master with slots.
 func (n *node) knows(ctx context.Context, master *node) bool {
 	text, err := n.client.ClusterNodes(ctx).Result()
 	if err != nil {
@@ -262,7 +261,7 @@ func epochs(nodes string) map[string]string {
 	return of
 }
 
-// At runs a command on the node that the slot has moved to, past the store.
+// At runs a command on the node that the slot has moved to, bypassing the store.
 func (m *Move) At(tb testing.TB, args ...any) string {
 	tb.Helper()
 	answer, err := m.to.client.Do(tb.Context(), args...).Result()
@@ -322,7 +321,8 @@ type Loss struct {
 	id      string
 }
 
-// Repair starts the master with an empty disk, as a replica of its heir, and returns when that one has as many replicas as the lost master had.
+// Repair starts the master with an empty disk, as a replica of its successor, and returns when the
+// successor has as many replicas as the lost master had.
 func (l *Loss) Repair(tb testing.TB) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)

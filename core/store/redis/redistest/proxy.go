@@ -22,7 +22,7 @@ type Proxy struct {
 	serial int
 }
 
-// Request is what the proxy was sent: as much as came at once.
+// Request contains the bytes that the proxy got with one read.
 type Request struct {
 	Connection int // numbers the connections from 1 on
 	First      bool
@@ -92,7 +92,7 @@ func (p *Proxy) pass(from net.Conn) {
 	}
 	defer p.leave(from)
 	p.passing.Go(func() {
-		_, _ = io.Copy(from, to) // it ends when one of them does
+		_, _ = io.Copy(from, to) // it ends when one of the connections does
 		reset(from)
 	})
 	buffer := make([]byte, 64<<10)

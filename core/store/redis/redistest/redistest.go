@@ -16,7 +16,8 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/redisserver"
 )
 
-// startTimeout bounds starts, restarts and the forming of a cluster: for what hangs, not for what is slow.
+// startTimeout bounds starts, restarts and the forming of a cluster. It is long enough for a slow
+// machine, and ends only what hangs.
 const startTimeout = 5 * time.Minute
 
 // Options say how a server keeps its data.
@@ -130,7 +131,7 @@ func (s *Server) Kill() {
 	}
 }
 
-// Restart starts a killed server again, on what it had kept.
+// Restart starts a killed server again, with the data on its disk.
 func (s *Server) Restart(tb testing.TB) {
 	tb.Helper()
 	s.Kill()

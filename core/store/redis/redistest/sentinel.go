@@ -141,7 +141,7 @@ func (s *Sentinel) LoseMasterAfter(tb testing.TB, unreplicated func()) (lost int
 	return lost
 }
 
-// describe tells who follows whom.
+// describe says which server replicates which.
 func (s *Sentinel) describe() string {
 	var all []string
 	for _, n := range s.servers {
@@ -215,7 +215,7 @@ func (s *Sentinel) Restart(tb testing.TB, down func()) {
 	s.servers[0].restart(tb, down)
 }
 
-// await asks again and again until the answer is yes.
+// await calls yes repeatedly until it returns true.
 func (s *Sentinel) await(ctx context.Context, yes func() bool) error {
 	for !yes() {
 		select {

@@ -46,7 +46,7 @@ func (c *changes) open(ctx context.Context, s *server.Server) error {
 	c.origin = strconv.FormatUint(rand.Uint64(), 36)
 	c.pubsub = s.RDB.Subscribe(ctx, s.Names.Changes())
 	if _, err := c.pubsub.Receive(ctx); err != nil {
-		_ = c.pubsub.Close() // the subscription's error counts
+		_ = c.pubsub.Close() // the error of the subscription is returned
 		return fmt.Errorf("subscribe to changes of entities: %w", err)
 	}
 	return nil

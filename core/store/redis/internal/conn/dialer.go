@@ -32,7 +32,7 @@ func dialer(config *tls.Config) func(ctx context.Context, network, addr string) 
 		ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 		defer cancel()
 		if err := secure.HandshakeContext(ctx); err != nil {
-			_ = c.Close() // the handshake's error counts
+			_ = c.Close() // the handshake's error is returned
 			return nil, err
 		}
 		return secure, nil

@@ -207,7 +207,8 @@ func (t *endpoint) AsCluster() {
 	t.tune()
 }
 
-// Connect returns a client, a cluster's as both results. It calls opened for each new connection.
+// Connect returns a client; it returns the client of a cluster as both results. It calls opened for
+// each new connection.
 func (t *endpoint) Connect(opened func(context.Context, *redis.Conn) error) (redis.UniversalClient, *redis.ClusterClient) {
 	t.Patience = patience{Wait: t.Wait, absences: new(absences)}
 	var c redis.UniversalClient

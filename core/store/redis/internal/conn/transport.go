@@ -18,7 +18,7 @@ import (
 type ExchangeMode uint8
 
 const (
-	InTransaction ExchangeMode = 1 << iota // MULTI; all keys of one slot
+	InTransaction ExchangeMode = 1 << iota // with MULTI; all keys must be in one slot
 	Replicated                             // the answer waits for replicas, if the store has any to wait for
 )
 

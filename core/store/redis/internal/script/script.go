@@ -28,7 +28,7 @@ type Script struct {
 	Receipted, Repeatable bool // its calls take a receipt (see lua/receipt.lua), or may be repeated without one
 
 	before   string                   // a file placed before lua/state.lua
-	plain    string                   // the same for partitions that need no other preludes
+	plain    string                   // a file placed before lua/state.lua if the partition needs no other preludes
 	preludes []string                 // files placed before the script
 	parts    []string                 // scripts placed before it as functions of their ARGV
 	variants [AllFeatures + 1]*Script // with more preludes, by features; only for scripts on a partition's state

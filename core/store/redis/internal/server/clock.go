@@ -33,8 +33,8 @@ const (
 	clockTimeout = time.Second
 	// FirstReadings is the number of readings of the server's clock before the store is used.
 	FirstReadings = 3
-	// drift bounds how much two clocks may differ in measuring an interval: by 1/drift of it, which
-	// is more than NTP slews a clock.
+	// drift bounds how much two clocks may differ in measuring an interval: by 1/drift of the
+	// interval, which is more than NTP slews a clock.
 	drift = 2000
 )
 

@@ -23,7 +23,7 @@ type storeStamp struct {
 	Lost chan struct{}             // closed once the server has another stamp, or none
 	away atomic.Bool               // set instead of Lost with replicas: another node may have the data
 	Mark atomic.Int64              // the format that gateways write
-	Seen atomic.Pointer[time.Time] // when the last request was sent whose answer had stamp and format
+	Seen atomic.Pointer[time.Time] // when the latest request was sent whose answer contained the stamp and the format
 }
 
 // ErrLost is returned after the server has lost its data.
