@@ -217,17 +217,20 @@ type Runtime struct {
 	Availability string `json:"-"` // "Available", or "Limited" when a partition does not answer
 	// Consumers counts open receivers and sessions at this gateway, except those of sub-queues.
 	Consumers int `json:"consumers"`
-	// RateLimit is the maximum rate of deliveries over all gateways, as this gateway limits it; "":
-	// no limit.
-	RateLimit string `json:"rateLimit,omitempty"`
-	// CircuitBreaker is the state of the circuit breaker at this gateway: "closed", "open" or
-	// "half-open"; "": there is none.
-	CircuitBreaker string `json:"circuitBreaker,omitempty"`
+	Applied
 
 	// These counts are only for topics.
 	Subscriptions      int `json:"-"`
 	SQLFilters         int `json:"-"`
 	CorrelationFilters int `json:"-"`
+}
+
+// Applied is what a gateway's configuration applies to an entity, as texts for operators. A text is
+// empty if the configuration does not have the setting for the entity.
+type Applied struct {
+	RateLimit       string `json:"rateLimit,omitempty"`       // the maximum rate of deliveries over all gateways, such as "5/s"
+	CircuitBreaker  string `json:"circuitBreaker,omitempty"`  // its state at this gateway: "closed", "open" or "half-open"
+	KeepDeadLetters string `json:"keepDeadLetters,omitempty"` // how long dead letters are kept, such as "P30D"
 }
 
 // Messages returns the number of all messages except damaged ones.

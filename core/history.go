@@ -115,9 +115,8 @@ type Account struct {
 	Entity string
 	Kind   Kind
 	Events []Event
-	// RateLimit and CircuitBreaker are those of Runtime. They may be the reason why a message is not
-	// delivered.
-	RateLimit, CircuitBreaker string
+	// Applied may contain the reason why a message is not delivered, or is gone.
+	Applied Applied
 	// Unmatched are the subscriptions of a topic that got no copy of its latest message here, although
 	// they existed.
 	Unmatched []Unmatched

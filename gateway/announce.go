@@ -148,17 +148,14 @@ func endpoints(listeners []net.Listener) (plain, secure string) {
 	return plain, secure
 }
 
-// policyFor returns the part of the connection string about the policy, which is the first with the
-// Manage right. Only the public development key is shown.
+// policyFor returns the part of the connection string about the policy, which is the first that has a key and the
+// Manage right, or else the first that has a key. Only the public development key is shown.
 func policyFor(c *config.Config) string {
-	all := c.AllPolicies()
-	policy := all[0]
-	for _, p := range all {
-		if p.Rights&core.Manage != 0 && p.Certificate == "" {
-			policy = p
-			break
-		}
+	keyed := slices.DeleteFunc(slices.Clone(c.AllPolicies()), func(p config.Policy) bool { return p.Certificate != "" })
+	if len(keyed) == 0 {
+		return "SharedAccessKeyName=<no policy has a key>"
 	}
+	policy := keyed[max(0, slices.IndexFunc(keyed, func(p config.Policy) bool { return p.Rights&core.Manage != 0 }))]
 	key := "<key of " + policy.Name + ">"
 	if policy.Key == config.DevKey {
 		key = policy.Key

@@ -140,11 +140,12 @@ func writeEntity(w codec.Writer, e *core.Entity, counts *core.Runtime) {
 	}
 	w.CloseMap()
 	w.Key("availability").Text(counts.Availability)
-	if counts.RateLimit != "" {
-		w.Key("rateLimit").Text(counts.RateLimit)
-	}
-	if counts.CircuitBreaker != "" {
-		w.Key("circuitBreaker").Text(counts.CircuitBreaker)
+	for _, n := range []struct{ key, text string }{
+		{"rateLimit", counts.RateLimit}, {"circuitBreaker", counts.CircuitBreaker}, {"keepDeadLetters", counts.KeepDeadLetters},
+	} {
+		if n.text != "" {
+			w.Key(n.key).Text(n.text)
+		}
 	}
 	w.CloseMap()
 }

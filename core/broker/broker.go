@@ -129,23 +129,25 @@ type CircuitBreaker struct {
 // Pattern implements entity.Selector.
 func (c *CircuitBreaker) Pattern() string { return c.Entity }
 
-// heldBackBy returns the rate limit of an entity and the state of its circuit breaker, or "" for
-// either that the entity does not have.
-func (b *Broker) heldBackBy(ent *core.Entity) (rate, breaker string) {
-	if ent.Kind == core.Topic {
-		return "", ""
-	}
+// applied returns what the configuration applies to an entity.
+func (b *Broker) applied(ent *core.Entity) (a core.Applied) {
 	s := b.selected.Load()
+	if d := entity.First(s.DeadLetters, ent.Name); d != nil {
+		a.KeepDeadLetters = core.FormatDuration(d.Keep)
+	}
+	if ent.Kind == core.Topic {
+		return a
+	}
 	if l := entity.First(s.RateLimits, ent.Name); l != nil {
-		rate = l.Rate.String()
+		a.RateLimit = l.Rate.String()
 	}
 	if entity.First(s.CircuitBreakers, ent.Name) != nil {
-		breaker = delivery.Closed
+		a.CircuitBreaker = delivery.Closed
 		if e := b.cached(ent.Name); e != nil {
-			breaker = e.receivers.Circuit().State()
+			a.CircuitBreaker = e.receivers.Circuit().State()
 		}
 	}
-	return rate, breaker
+	return a
 }
 
 // OpenBreakers counts the entities whose circuit breaker is not closed at this gateway.

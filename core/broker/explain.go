@@ -41,7 +41,7 @@ func (b *Broker) Explain(ctx context.Context, id core.Identity, address string, 
 		}
 	}
 	account := core.Account{Entity: v.Name, Kind: v.Kind, Events: audit.Merge(found)}
-	account.RateLimit, account.CircuitBreaker = b.heldBackBy(&v.Entity)
+	account.Applied = b.applied(&v.Entity)
 	if v.Kind == core.Topic {
 		err = b.addUnmatched(ctx, &account, v)
 	}

@@ -27,9 +27,8 @@ type Holding struct {
 	// Oldest is when the oldest of the entity's messages was enqueued, without sub-queues and
 	// scheduled messages. It is zero if there is no message, or if finding it would read large
 	// messages.
-	Oldest time.Time
-	// RateLimit and CircuitBreaker are as in core.Runtime.
-	RateLimit, CircuitBreaker string
+	Oldest  time.Time
+	Applied core.Applied
 }
 
 // Holdings counts the contents of entities. wanted selects the entities, and is called for each
@@ -71,7 +70,7 @@ func (b *Broker) Holding(ctx context.Context, name string) (Holding, error) {
 
 func (b *Broker) holding(ctx context.Context, e *core.Entity, t *entityCount) (Holding, error) {
 	h := Holding{Entity: e.Name, Kind: e.Kind, Sessions: e.Settings.RequiresSession, Counts: t.sums}
-	h.RateLimit, h.CircuitBreaker = b.heldBackBy(e)
+	h.Applied = b.applied(e)
 	if t.err != nil && core.CodeOf(t.err) != core.NotFound {
 		return h, t.err
 	}

@@ -142,14 +142,15 @@ func TestADrainDoesNotWaitForARate(t *testing.T) {
 	}
 }
 
-// What holds a message back is where its history and the metrics are read.
-func TestHistoriesAndTrafficSayWhatHoldsMessagesBack(t *testing.T) {
+// What the configuration applies to an entity is where its histories and metrics are read.
+func TestHistoriesAndTrafficSayWhatIsApplied(t *testing.T) {
 	t.Parallel()
 	selected := rated(200*time.Millisecond, 1)
 	selected.CircuitBreakers = []CircuitBreaker{{Entity: "q", Breaker: Breaker{Failures: 50, Of: 2, Consecutive: 2, Pause: time.Minute}}}
+	selected.DeadLetters = []DeadLetters{{Entity: "q", Keep: 30 * 24 * time.Hour}}
 	o := Options{Namespace: "ns", Selected: selected, Histories: []History{{Entity: "*", Keep: time.Hour, Max: 100}}}
 	inBubbleWith(t, o, func(t *testing.T, b *started) {
-		for name, want := range map[string]string{"q": "5/s closed 5", "other": "  0"} {
+		for name, want := range map[string]string{"q": "5/s closed P30D 5", "other": "   0"} {
 			b.create(t, name)
 			b.send(t, name, named("m", text("m")))
 			a, err := b.Explain(t.Context(), root, name, core.Subject{MessageID: "m"})
@@ -158,7 +159,7 @@ func TestHistoriesAndTrafficSayWhatHoldsMessagesBack(t *testing.T) {
 			}
 			for _, of := range b.Traffic() {
 				if of.Entity == name {
-					if got := fmt.Sprint(a.RateLimit, " ", a.CircuitBreaker, " ", of.PerSecond); got != want {
+					if got := fmt.Sprint(a.Applied.RateLimit, " ", a.Applied.CircuitBreaker, " ", a.Applied.KeepDeadLetters, " ", of.PerSecond); got != want {
 						t.Errorf("%s: got %q, want %q", name, got, want)
 					}
 				}

@@ -58,7 +58,7 @@ func (b *Broker) runtimes(ctx context.Context, es ...core.Entity) []core.Runtime
 	var topics []int
 	for i := range es {
 		shown[i] = counts[i].asRuntime()
-		shown[i].RateLimit, shown[i].CircuitBreaker = b.heldBackBy(&es[i])
+		shown[i].Applied = b.applied(&es[i])
 		if e := b.cached(es[i].Name); e != nil {
 			t := e.trafficNow()
 			shown[i].Consumers = t.Queues[core.Main].Receivers + t.Sessions

@@ -274,6 +274,7 @@ export class Feed<M extends Message = Delivery> {
  * @property {string} availability
  * @property {string} [rateLimit] the most that receivers get, such as 5/s
  * @property {"closed" | "open" | "half-open"} [circuitBreaker] its state at this gateway
+ * @property {string} [keepDeadLetters] how long dead letters are kept, such as P30D
  */
 /**
  * @typedef {object} Filter
@@ -844,6 +845,10 @@ export type Entity = {
      * its state at this gateway
      */
     circuitBreaker?: "closed" | "open" | "half-open" | undefined;
+    /**
+     * how long dead letters are kept, such as P30D
+     */
+    keepDeadLetters?: string | undefined;
 };
 export type Filter = {
     kind: "sql" | "correlation" | "true" | "false";

@@ -1456,6 +1456,7 @@ const received = (frame, mode, locks, origin) => (mode === "receiveAndDelete" ? 
  * @property {string} availability
  * @property {string} [rateLimit] the most that receivers get, such as 5/s
  * @property {"closed" | "open" | "half-open"} [circuitBreaker] its state at this gateway
+ * @property {string} [keepDeadLetters] how long dead letters are kept, such as P30D
  */
 
 /**

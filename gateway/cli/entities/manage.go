@@ -149,18 +149,12 @@ func (m *manager) list(k *kind, all []core.Entity, runtimes []core.Runtime) erro
 	return rows.Flush()
 }
 
-// admission is what holds back an entity's deliveries; "": nothing.
-type admission struct {
-	RateLimit      string `json:"rateLimit,omitempty"`
-	CircuitBreaker string `json:"circuitBreaker,omitempty"`
-}
-
 // show prints an entity: what it holds, and its settings.
 func (m *manager) show(e *core.Entity, rt *core.Runtime) error {
 	c := countsOf(e.Kind, e.Name, rt)
 	var of struct {
 		Damaged int64
-		admission
+		core.Applied
 	}
 	_ = m.Ask(m.command.Context(), command.AboutEntity(http.MethodGet, api.CountersPath, m.name()), &of) // other brokers report nothing
 	if of.Damaged > 0 {
@@ -168,9 +162,9 @@ func (m *manager) show(e *core.Entity, rt *core.Runtime) error {
 	}
 	shown := struct {
 		counts
-		admission
+		core.Applied
 		Settings map[string]any `json:"settings"`
-	}{c, of.admission, maps.Collect(eachSetting(e))}
+	}{c, of.Applied, maps.Collect(eachSetting(e))}
 	return m.Print(m.command, shown, func(w io.Writer) error {
 		table := command.NewTable(w)
 		table.Row(c.Name, "")
@@ -178,11 +172,10 @@ func (m *manager) show(e *core.Entity, rt *core.Runtime) error {
 		for i := range titles {
 			table.Row(titles[i], values[i])
 		}
-		if of.RateLimit != "" {
-			table.Row("rate limit", of.RateLimit)
-		}
-		if of.CircuitBreaker != "" {
-			table.Row("circuit breaker", of.CircuitBreaker)
+		for _, a := range [][2]string{{"rate limit", of.RateLimit}, {"circuit breaker", of.CircuitBreaker}, {"keeps dead letters for", of.KeepDeadLetters}} {
+			if a[1] != "" {
+				table.Row(a[0], a[1])
+			}
 		}
 		for name, v := range eachSetting(e) {
 			table.Row(name, v)

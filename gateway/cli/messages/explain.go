@@ -161,8 +161,8 @@ func kindOf(a *api.Account) string {
 	if a.RateLimit != "" {
 		kind += ", at most " + a.RateLimit
 	}
-	if a.Breaker != "" && a.Breaker != "closed" {
-		kind += ", circuit breaker " + a.Breaker
+	if a.CircuitBreaker != "" && a.CircuitBreaker != "closed" {
+		kind += ", circuit breaker " + a.CircuitBreaker
 	}
 	return kind
 }

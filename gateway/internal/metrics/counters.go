@@ -24,17 +24,16 @@ const (
 // Counter contains the counts of a queue or subscription that an autoscaler needs. Active is
 // counted as in Service Bus: ready, locked and deferred messages.
 type Counter struct {
-	Entity         string `json:"entity"`
-	Active         int64  `json:"active"`
-	Ready          int64  `json:"ready"`
-	Locked         int64  `json:"locked"`
-	Deferred       int64  `json:"deferred"`
-	Scheduled      int64  `json:"scheduled"`
-	DeadLetter     int64  `json:"deadLetter"`
-	Transfer       int64  `json:"transfer"`
-	Damaged        int64  `json:"damaged"`             // in all its queues, and in no other count
-	RateLimit      string `json:"rateLimit,omitempty"` // see core.Runtime
-	CircuitBreaker string `json:"circuitBreaker,omitempty"`
+	Entity     string `json:"entity"`
+	Active     int64  `json:"active"`
+	Ready      int64  `json:"ready"`
+	Locked     int64  `json:"locked"`
+	Deferred   int64  `json:"deferred"`
+	Scheduled  int64  `json:"scheduled"`
+	DeadLetter int64  `json:"deadLetter"`
+	Transfer   int64  `json:"transfer"`
+	Damaged    int64  `json:"damaged"` // in all its queues, and in no other count
+	core.Applied
 	// Sessions is the number of sessions with messages or state, at most 1000. SessionsHeld is how
 	// many of them receivers hold, and SessionsWaiting is how many have messages and are free. All
 	// are nil if the entity has no sessions.
@@ -115,7 +114,7 @@ func (c *Counters) ask(ctx context.Context, e core.Entity) (Counter, error) {
 	}
 	main, dead, transfer := &h.Counts[core.Main], &h.Counts[core.DeadLetter], &h.Counts[core.Transfer]
 	told := Counter{
-		Entity: h.Entity, RateLimit: h.RateLimit, CircuitBreaker: h.CircuitBreaker, Ready: main.Ready, Locked: main.Locked, Deferred: main.Deferred, Scheduled: main.Scheduled,
+		Entity: h.Entity, Applied: h.Applied, Ready: main.Ready, Locked: main.Locked, Deferred: main.Deferred, Scheduled: main.Scheduled,
 		Active:     main.Ready + main.Locked + main.Deferred,
 		DeadLetter: dead.Ready + dead.Locked + dead.Deferred,
 		Transfer:   transfer.Ready + transfer.Locked,

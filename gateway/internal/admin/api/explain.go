@@ -17,8 +17,7 @@ type Account struct {
 	Events    []Event          `json:"events"`
 	Next      []string         `json:"next,omitempty"`
 	Unmatched []core.Unmatched `json:"unmatched,omitempty"`
-	RateLimit string           `json:"rateLimit,omitempty"` // see core.Runtime
-	Breaker   string           `json:"circuitBreaker,omitempty"`
+	core.Applied
 	// Missing is the reason why there is no history. Only the command line sets it, because a
 	// gateway refuses the request instead.
 	Missing string `json:"missing,omitempty"`
@@ -45,7 +44,7 @@ type Event struct {
 
 // AccountOf converts the account of a message in a namespace.
 func AccountOf(namespace string, a *core.Account) Account {
-	told := Account{Namespace: namespace, Entity: a.Entity, Kind: a.Kind.String(), Events: make([]Event, len(a.Events)), Next: a.Next(), Unmatched: a.Unmatched, RateLimit: a.RateLimit, Breaker: a.CircuitBreaker}
+	told := Account{Namespace: namespace, Entity: a.Entity, Kind: a.Kind.String(), Events: make([]Event, len(a.Events)), Next: a.Next(), Unmatched: a.Unmatched, Applied: a.Applied}
 	for i := range a.Events {
 		e := &a.Events[i]
 		t := &told.Events[i]

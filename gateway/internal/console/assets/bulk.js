@@ -1,6 +1,6 @@
 // What is done with many messages at once.
 import { html, complain, confirm, Field, Form, Input, open, textOf, useState } from "./ui.js";
-import { ask } from "./adminapi.js";
+import { ask, pathOf } from "./adminapi.js";
 import { instantOf, localTime, zone } from "./zone.js";
 import { bus, changed } from "./session.js";
 import { now } from "./gateway.js";
@@ -22,7 +22,7 @@ export async function cancel(entity, messages) {
 
 /** Makes deferred, locked and scheduled messages available now or, scheduled ones, `at` a time. */
 export async function activate(entity, messages, at) {
-  const { moved, absent = [], refused = [] } = await ask(`messages/${entity.split("/").map(encodeURIComponent).join("/")}`, { method: "POST", body: JSON.stringify({ numbers: numbers(messages), activate: true, at }) });
+  const { moved, absent = [], refused = [] } = await ask(`messages/${pathOf(entity)}`, { method: "POST", body: JSON.stringify({ numbers: numbers(messages), activate: true, at }) });
   changed();
   if (refused.length > 0) throw new Error(`Message ${refused[0].number}: ${refused[0].error}`);
   if (absent.length > 0) throw new Error(`Message ${absent[0]} is gone, or is available already.`);

@@ -98,6 +98,7 @@ const Traits = ({ data }) => data && html`
   ${data.settings.RequiresDuplicateDetection && html`<span class="badge accent">duplicate detection</span>`}
   ${data.rateLimit && html`<span class="badge accent">at most ${data.rateLimit}</span>`}
   ${data.circuitBreaker && html`<span class=${`badge ${data.circuitBreaker === "closed" ? "accent" : "bad"}`}>circuit breaker ${data.circuitBreaker}</span>`}
+  ${data.keepDeadLetters && html`<span class="badge accent">keeps dead letters ${data.keepDeadLetters.replace(/^P(\d+)D$/, "$1 days")}</span>`}
   ${data.partitions > 1 && html`<span class="badge accent">${data.partitions} partitions</span>`}
   ${data.settings.ForwardTo && html`<span class="badge accent">forwards to ${data.settings.ForwardTo}</span>`}`;
 

@@ -1,6 +1,6 @@
 // What the gateway has kept of the last day, in front of what this page has seen itself.
 import { html, useState } from "./ui.js";
-import { ask } from "./adminapi.js";
+import { ask, pathOf } from "./adminapi.js";
 import { kept } from "./storage.js";
 import { mayList } from "./session.js";
 import { usePoll } from "./poll.js";
@@ -39,7 +39,7 @@ export function useHistory(entity = "") {
   const [points, set] = useState([]);
   usePoll(async () => {
     if (!mayList()) return;
-    set(pointsOf(await ask(`history/${entity.split("/").map(encodeURIComponent).join("/")}`)));
+    set(pointsOf(await ask(`history/${pathOf(entity)}`)));
   }, 60, [entity]);
   return points;
 }

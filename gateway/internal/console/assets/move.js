@@ -1,6 +1,6 @@
 // Moving, dead-lettering and removing messages by their numbers, which the gateway does without going through the queue.
 import { bus, session } from "./session.js";
-import { ask } from "./adminapi.js";
+import { ask, pathOf } from "./adminapi.js";
 
 // Messages of one request. While they stay here, one request should have all that were chosen of a session:
 // between two of them a receiver may take it.
@@ -11,7 +11,7 @@ export class Mover {
   cancelled = false;
 
   constructor(entity, { messages, count, ...request }) {
-    this.path = `messages/${entity.split("/").map(encodeURIComponent).join("/")}`;
+    this.path = `messages/${pathOf(entity)}`;
     this.entity = entity;
     this.chosen = messages?.map((m) => m.sequenceNumber);
     this.left = count ?? this.chosen.length;

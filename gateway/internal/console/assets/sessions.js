@@ -1,6 +1,6 @@
 // Sessions: their ids, state and messages.
 import { html, Action, confirm, Empty, Field, Form, Input, Loading, open, Select, textOf, useEffect, useLoaded, useState } from "./ui.js";
-import { ask } from "./adminapi.js";
+import { ask, pathOf } from "./adminapi.js";
 import { bus, changed, changes, may } from "./session.js";
 import { usePoll } from "./poll.js";
 import { base64, fromBase64 } from "./values.js";
@@ -42,12 +42,12 @@ export function Sessions({ entity }) {
 const most = 1000; // sessions in one answer
 
 async function listSessions(entity, top) {
-  return (await ask(`sessions/${entity.split("/").map(encodeURIComponent).join("/")}?top=${top}`)).sessions;
+  return (await ask(`sessions/${pathOf(entity)}?top=${top}`)).sessions;
 }
 
 async function unlock(entity, id) {
   if (!(await confirm("Unlock the session?", "Its receiver loses the session and its messages; another receiver gets them. Do this if the receiver is stuck.", "Unlock"))) return;
-  await ask(`sessions/${entity.split("/").map(encodeURIComponent).join("/")}?session=${encodeURIComponent(id)}`, { method: "PUT", body: '{"unlock":true}' });
+  await ask(`sessions/${pathOf(entity)}?session=${encodeURIComponent(id)}`, { method: "PUT", body: '{"unlock":true}' });
   changed();
   return `${named(id)} is unlocked.`;
 }

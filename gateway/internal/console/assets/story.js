@@ -1,6 +1,6 @@
 // What happened to a message, where the gateway remembers that.
 import { html, Action, Empty, Icon, Loading, textOf, useLoaded, useState } from "./ui.js";
-import { ask } from "./adminapi.js";
+import { ask, pathOf } from "./adminapi.js";
 import { atHome, may, session } from "./session.js";
 import { addressOf, addressOfStory, go, route } from "./route.js";
 import { time } from "./format.js";
@@ -32,7 +32,7 @@ function Ask({ entity, id }) {
 
 function Told({ entity, topic, id, number }) {
   const query = id ? `message-id=${encodeURIComponent(id)}` : `sequence-number=${encodeURIComponent(number)}`;
-  const { value, error, again } = useLoaded(() => ask(`explain/${entity.split("/").map(encodeURIComponent).join("/")}?${query}`), [entity, query]);
+  const { value, error, again } = useLoaded(() => ask(`explain/${pathOf(entity)}?${query}`), [entity, query]);
   if (error) return error.status === 404 ? html`<${Forgetful} entity=${entity} topic=${topic} why=${error} />` : html`<${Empty} title="That did not work">${textOf(error)}<//>`;
   if (!value) return html`<${Loading} />`;
   const { events, unmatched = [] } = value;
