@@ -74,7 +74,7 @@ func (s *ScheduledMessage) Message() (*Message, error) {
 				v = int64(n)
 			}
 		default:
-			return nil, fmt.Errorf("the property %.40q is neither a text nor a number, true or false", key)
+			return nil, fmt.Errorf("the property %.40q must be a string, a number, true or false", key)
 		}
 		pairs = append(pairs, Property{key, v})
 	}

@@ -79,7 +79,7 @@ func TestHeldMessagesAreActivated(t *testing.T) {
 		if _, err = s.ReceiveMessages(t.Context(), 1, nil); err != nil {
 			t.Fatal(err)
 		}
-		g.exits(t, exitFailure, []string{"unlock", "replies", "--all"}, "a receiver has locked its session: unlock the session first")
+		g.exits(t, exitFailure, []string{"unlock", "replies", "--all"}, "a receiver has locked the message's session: unlock the session first")
 		g.exits(t, exitOK, []string{"session", "unlock", "replies", "a"}, "unlocked session a of replies")
 		g.exits(t, exitFailure, []string{"session", "unlock", "replies", "a"}, "no receiver has locked the session 'a'")
 		g.exits(t, exitOK, []string{"receive", "replies", "--session=a", "--json"}, `"deliveryCount":1`)

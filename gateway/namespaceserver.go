@@ -183,7 +183,7 @@ func declare(ctx context.Context, admin declaration.Admin, c *config.Contents, u
 				if r.Did == declaration.Changed {
 					log.Info("an entity was changed to match the configuration", values...)
 				} else {
-					log.Warn("an entity differs from the configuration and stays as it is", append(values, "remedy", "start once with --update-entities, or change the configuration")...)
+					log.Warn("an entity differs from the configuration and is not changed", append(values, "remedy", "start once with --update-entities, or change the configuration")...)
 				}
 			}
 		},

@@ -46,10 +46,10 @@ func TestSchedulesByTheCommandLine(t *testing.T) {
 		t.Errorf("list: %+v, %v", s, err)
 	}
 	for told, args := range map[string][]string{
-		`The schedule 'x' has a wrong cron: "0 0 30 2 *" has no tick within the next five years`: {"create", "x", "--cron=0 0 30 2 *", "--entity=orders"},
-		`The schedule 'x' has a wrong zone: "Mars/Olympus" is not a time zone`:                   {"create", "x", "--cron=@daily", "--zone=Mars/Olympus", "--entity=orders"},
-		"The messaging entity 'nosuch' could not be found":                                       {"create", "x", "--cron=@daily", "--entity=nosuch"},
-		"There is no schedule 'x' in the namespace":                                              {"update", "x", "--cron=@daily"},
+		`The schedule 'x' has an invalid 'cron': "0 0 30 2 *" has no tick within the next five years`: {"create", "x", "--cron=0 0 30 2 *", "--entity=orders"},
+		`The schedule 'x' has an invalid 'zone': "Mars/Olympus" is not a time zone`:                   {"create", "x", "--cron=@daily", "--zone=Mars/Olympus", "--entity=orders"},
+		"The messaging entity 'nosuch' could not be found":                                            {"create", "x", "--cron=@daily", "--entity=nosuch"},
+		"There is no schedule 'x' in the namespace":                                                   {"update", "x", "--cron=@daily"},
 	} {
 		if got := do(exitFailure, append([]string{"schedule"}, args...)...); !strings.Contains(got, told) {
 			t.Errorf("%v: got %s", args, got)
@@ -81,7 +81,7 @@ func TestSchedulesOverHTTP(t *testing.T) {
 		{owner, http.MethodGet, "?skip=1", "", 200, `{"schedules":[]}`},
 		{owner, http.MethodGet, "?top=x", "", 400, "top is"},
 		{owner, http.MethodPut, "/b", `{"crom": 1}`, 400, "The body is not JSON like"},
-		{owner, http.MethodPut, "/b", `{}`, 400, "has a wrong cron"},
+		{owner, http.MethodPut, "/b", `{}`, 400, "has an invalid 'cron'"},
 		{owner, http.MethodPost, "/a", body, 405, "GET, PUT, DELETE"},
 		{owner, http.MethodDelete, "", "", 405, "GET"},
 		{owner, http.MethodDelete, "/a", "", 200, `"deleted":"a"`},

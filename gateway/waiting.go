@@ -48,7 +48,7 @@ func awaitStore(ctx context.Context, c *config.Config, ln net.Listener, guard fu
 		startup.tell("The gateway is waiting for its message store: " + err.Error())
 		if cause != lastCause || time.Since(told) >= storeReminder {
 			told, lastCause = time.Now(), cause
-			log.Warn("waiting for Redis; clients wait, and /health answers 503 (--store-wait 0 would end the gateway)", "cause", cause, "err", err)
+			log.Warn("waiting for Redis; clients wait, and /health answers 503 (with --store-wait 0 the gateway would end instead)", "cause", cause, "err", err)
 		}
 		select {
 		case <-ctx.Done():

@@ -42,7 +42,7 @@ func (c *conn) attachBrowser(l *engine.Link, addr core.Address) {
 	b := &browseLink{conn: c, link: l, addr: addr, pause: soonBrowse}
 	l.Data = b
 	if at, _ := sessionWanted(l.Attach().Source.Filter); at >= 0 {
-		l.Refuse(c.refusal(l, core.Refuse(core.NotImplemented, "A browse of one session is not supported: browse the entity, or accept the session and peek."), addr))
+		l.Refuse(c.refusal(l, core.Refuse(core.NotImplemented, "Browsing one session is not supported: browse the whole entity, or accept the session and peek at its messages."), addr))
 		return
 	}
 	open(c, l, addr, func(ctx context.Context, id core.Identity) (core.Entity, error) {

@@ -128,7 +128,7 @@ const (
 // answer omits other unsupported requests.
 func checkTermini(a *wire.Attach) error {
 	if a.Source != nil && a.Source.Dynamic || a.Target != nil && a.Target.Dynamic {
-		return core.Refuse(core.NotImplemented, "Nodes on demand, such as temporary queues, are not supported: create a queue and use its name.")
+		return core.Refuse(core.NotImplemented, "Dynamic nodes, such as temporary queues, are not supported: create a queue and use its name.")
 	}
 	if a.Role != wire.RoleReceiver || a.Source == nil {
 		return nil
@@ -162,7 +162,7 @@ func (c *conn) TooLarge(l *engine.Link, size int64) *wire.Error {
 	case *coordinatorLink:
 		limit = maxRequestBytes
 	}
-	return c.refusal(l, core.Refuse(core.TooLarge, "The message has %d bytes or more: %d are allowed.", size, limit), addressOf(l))
+	return c.refusal(l, core.Refuse(core.TooLarge, "The message has %d bytes or more: at most %d are allowed.", size, limit), addressOf(l))
 }
 
 // Refused answers a request that the engine has dropped, because few clients look at the outcome of

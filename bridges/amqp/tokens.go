@@ -42,7 +42,7 @@ func (c *conn) attachTokens(l *engine.Link) {
 		request, _ := other.Data.(*requestLink)
 		reply, _ := other.Data.(*replyLink)
 		if other.Attach().Role == l.Attach().Role && (request != nil && request.node == cbsNode || reply != nil && reply.node == cbsNode) {
-			l.Refuse(c.refusal(l, core.Refuse(core.NotAllowed, "The connection already has such a link to $cbs."), core.Address{}))
+			l.Refuse(c.refusal(l, core.Refuse(core.NotAllowed, "The connection already has a link to $cbs in this direction: use that link."), core.Address{}))
 			return
 		}
 	}
@@ -63,7 +63,7 @@ func (c *conn) serveToken(l *engine.Link, req *request, answered func(response))
 	case kindText != "servicebus.windows.net:sastoken" && kindText != "jwt":
 		refuse(core.Refuse(core.InvalidArgument, "Tokens of type '%.60s' are not supported: use servicebus.windows.net:sastoken or jwt.", kindText))
 	case !ok || !isText:
-		refuse(core.Refuse(core.InvalidArgument, "A put-token request must have the application property name, and a string as its body."))
+		refuse(core.Refuse(core.InvalidArgument, "A put-token request must have the application property 'name', and a string as its body."))
 	default:
 		c.putToken(l, req, token, audience, answered)
 	}
@@ -166,7 +166,7 @@ func (c *conn) enter(id core.Identity) error {
 
 // evict closes the connection, which holds the most of a resource that the gateway has used up.
 func (c *conn) evict() {
-	c.eng.Close(c.closingFor(core.Refuse(core.Busy, "The gateway's memory is full, so it closed the connection that uses most of it, this one: %d bytes. Connect again.", c.charged)))
+	c.eng.Close(c.closingFor(core.Refuse(core.Busy, "The gateway's memory is full. The gateway closed this connection, which used more of the memory than any other (%d bytes). Connect again.", c.charged)))
 }
 
 // expel closes the connection because its namespace no longer exists.
@@ -234,7 +234,7 @@ func (c *conn) Authenticate(init *wire.SASLInit) {
 				c.authenticateWith(func(ctx context.Context) (core.Grant, error) {
 					grant, err := c.bridge.authority.Token(bridges.Certified(ctx, &state), hosts, "", "")
 					if err != nil {
-						c.log.Info("a client's certificate proves no policy", "err", err)
+						c.log.Info("a client's certificate was not accepted", "err", err)
 					}
 					return grant, err
 				})

@@ -268,7 +268,7 @@ func (r *receiverLink) abandon(s core.Settlement) {
 }
 
 var (
-	errMissed    = core.Refuse(core.Conflict, "The transaction is rolled back because one of its operations failed. Either a message was refused, or its link had ended, or an outcome was for a settled or unknown delivery.")
+	errMissed    = core.Refuse(core.Conflict, "The transaction is rolled back because one of its operations failed. Either a message was refused, or was sent on a link that had ended, or an outcome referred to a settled or unknown delivery.")
 	errNoOutcome = core.Refuse(core.InvalidArgument, "The transactional state has no outcome.")
 )
 

@@ -32,7 +32,7 @@ func readPairs(list *node) (core.Properties, error) {
 	for i, n := range list.children {
 		key, v := n.child("Key"), n.child("Value")
 		if n.name.Local != pair || key == nil || v == nil {
-			return core.Properties{}, core.Refuse(core.InvalidArgument, "Child %d of <%s> is <%.60s>: it must be a <%s> that contains a <Key> and a <Value>.", i+1, list.name.Local, n.name.Local, pair)
+			return core.Properties{}, core.Refuse(core.InvalidArgument, "Child %d of <%s> is not valid: it must be a <%s> that contains a <Key> and a <Value>.", i+1, list.name.Local, pair)
 		}
 		if seen[key.text] {
 			return core.Properties{}, core.Refuse(core.InvalidArgument, "<%s> has the key '%.60s' twice.", list.name.Local, key.text)

@@ -50,7 +50,7 @@ func (m *management) putRule() error {
 	}
 	if named := m.target.rule; named != "" {
 		if rule.Name != "" && core.FoldName(rule.Name) != core.FoldName(named) {
-			return core.Refuse(core.InvalidArgument, "The rule is named '%s' in the path and '%s' in <Name>: give it one name.", named, rule.Name)
+			return core.Refuse(core.InvalidArgument, "The rule's name is '%s' in the path and '%s' in <Name>: use the same name in both.", named, rule.Name)
 		}
 		rule.Name = named
 	}

@@ -58,7 +58,7 @@ func parseUserProperties(h http.Header) (core.Properties, error) {
 			continue
 		}
 		if len(values) > 1 {
-			return core.Properties{}, core.Refuse(core.InvalidArgument, "The header %.60s, a user property, is given %d times: give it once.", name, len(values))
+			return core.Properties{}, core.Refuse(core.InvalidArgument, "The header %.60s, which sets a user property, is given %d times: give it once.", name, len(values))
 		}
 		if strings.Contains(name, "%") {
 			if decoded, err := url.PathUnescape(name); err == nil && utf8.ValidString(decoded) {

@@ -52,7 +52,7 @@ func (b *Bridge) pollTime(r *http.Request) (time.Duration, error) {
 	}
 	seconds, err := strconv.ParseUint(text, 10, 31)
 	if err != nil {
-		return 0, core.Refuse(core.InvalidArgument, "timeout is %.40q: it must be an integer of seconds.", text)
+		return 0, core.Refuse(core.InvalidArgument, "timeout is %.40q: it must be a whole number of seconds.", text)
 	}
 	return min(time.Duration(seconds)*time.Second, limit), nil
 }

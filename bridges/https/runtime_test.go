@@ -274,7 +274,7 @@ func TestRefusedRequests(t *testing.T) {
 		"wrong method":         {"GET", "/q/messages", "", 405, "GET is not allowed here: use POST."},
 		"wrong method at head": {"GET", "/q/messages/head", "", 405, "use POST, DELETE."},
 		"no such resource":     {"POST", "/q/messages/tail", "", 404, "The resource does not exist"},
-		"bad timeout":          {"POST", "/q/messages/head?timeout=soon", "", 400, "timeout is \"soon\": it must be an integer of seconds."},
+		"bad timeout":          {"POST", "/q/messages/head?timeout=soon", "", 400, "timeout is \"soon\": it must be a whole number of seconds."},
 		"negative timeout":     {"POST", "/q/messages/head?timeout=-1", "", 400, "timeout is \"-1\""},
 		"bad properties":       {"POST", "/q/messages", `BrokerProperties: {"TimeToLive":"x"}`, 400, "SubCode=40000. BrokerProperties.TimeToLive is"},
 	} {

@@ -191,7 +191,7 @@ func parsePosition(name, text string, partitions int, beyond int64) (position, e
 	for field := range strings.SplitSeq(text, ",") {
 		seq, err := strconv.ParseInt(field, 10, 64)
 		if err != nil || seq < 0 {
-			return nil, core.Refuse(core.InvalidArgument, "%s is %.60q: it must be a sequence number, or one of each partition, separated by commas.", name, text)
+			return nil, core.Refuse(core.InvalidArgument, "%s is %.60q: it must be a sequence number, or one sequence number for each partition, separated by commas.", name, text)
 		}
 		index, n := core.SplitSequenceNumber(seq)
 		if int(index) >= partitions {

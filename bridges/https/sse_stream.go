@@ -110,10 +110,10 @@ func readStreamQuery(r *http.Request) (streamQuery, error) {
 		}
 	}
 	if q.mode == core.ReceiveAndDelete && q.from != "" {
-		return q, core.Refuse(core.InvalidArgument, "from is only allowed with mode=peek: mode=receiveanddelete always takes the next message.")
+		return q, core.Refuse(core.InvalidArgument, "The parameter 'from' is only allowed with mode=peek: mode=receiveanddelete always takes the next message.")
 	}
 	if q.mode == core.PeekLock && q.accept != "" {
-		return q, core.Refuse(core.InvalidArgument, "accept is only allowed with mode=receiveanddelete: mode=peek shows bodies unchanged.")
+		return q, core.Refuse(core.InvalidArgument, "The parameter 'accept' is only allowed with mode=receiveanddelete: mode=peek shows bodies unchanged.")
 	}
 	return q, nil
 }

@@ -116,7 +116,7 @@ func (s Scheme) verify(r *http.Request, body []byte, keys [][]byte, now time.Tim
 		return fmt.Errorf("%q is not a known scheme", string(s))
 	}
 	if len(given) > maxSignatures {
-		return fmt.Errorf("the request has %d signatures: at most %d are read", len(given), maxSignatures)
+		return fmt.Errorf("the request has %d signatures: at most %d are allowed", len(given), maxSignatures)
 	}
 	return decide(keys, func(key []byte) bool {
 		want, fits := mac(key, append(signed, string(body))...), false
@@ -159,7 +159,7 @@ func hexSignatures(header, separator, name string) (all [][]byte) {
 func fresh(at string, now time.Time, tolerance time.Duration) error {
 	seconds, err := strconv.ParseInt(at, 10, 64)
 	if err != nil {
-		return errors.New("the request has no signing time")
+		return errors.New("the request has no valid signing time")
 	}
 	if off := now.Sub(time.Unix(seconds, 0)).Abs(); off > tolerance {
 		return fmt.Errorf("the request's signing time differs from the gateway's clock by more than %v", tolerance)

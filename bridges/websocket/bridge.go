@@ -182,7 +182,7 @@ func (o Options) withDefaults() Options {
 	o.Clients = cmp.Or(o.Clients, &clients.Registry{Log: o.Logger})
 	if o.Within == nil {
 		o.Within = func(_ context.Context, g core.Grant, namespace string) (core.Grant, error) {
-			return core.Grant{}, core.Refuse(core.Unauthorized, "Unauthorized access. The namespace is '%s', not '%s'.", g.Namespace, namespace)
+			return core.Grant{}, core.Refuse(core.Unauthorized, "Unauthorized access. The token is for the namespace '%s', not '%s'.", g.Namespace, namespace)
 		}
 	}
 	o.Budget = cmp.Or(o.Budget, fair.New(0, nil, nil))

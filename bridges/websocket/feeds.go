@@ -244,7 +244,7 @@ func (c *conn) credit(q *request) {
 	}
 	f.do(q, func() {
 		if f.credit+q.credit > maxCredit {
-			c.refuse(q, core.Refuse(core.OutOfRange, "credit is %d, which makes %d together with the unused credit: a feed may have at most %d.", q.credit, f.credit+q.credit, maxCredit))
+			c.refuse(q, core.Refuse(core.OutOfRange, "credit is %d: with its unused credit the feed would have %d, but at most %d is allowed.", q.credit, f.credit+q.credit, maxCredit))
 			return
 		}
 		f.credit += q.credit

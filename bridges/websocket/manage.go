@@ -89,7 +89,7 @@ func (c *conn) update(q *request) {
 func mayForward(id core.Identity, before, after *core.Settings) error {
 	for setting, to := range bridges.Destinations(before, after) {
 		if id.Check(core.Send, to, time.Now()) != nil {
-			return core.Refuse(core.Unauthorized, "%s: Unauthorized access. 'Send' claim(s) are required on '%s': sign in with a token for it, too.", setting, to)
+			return core.Refuse(core.Unauthorized, "%s: Unauthorized access. 'Send' claim(s) are required on '%s': also sign in with a token for that entity.", setting, to)
 		}
 	}
 	return nil

@@ -175,7 +175,7 @@ func parse(e codec.Encoding, b *readBuffer, afford func(bytes int64) error) (*re
 		return nil, faulty(closeNoID, "%v", frame.In("id", err))
 	}
 	if q.op = operations[string(name)]; q.op == nil {
-		q.wrong = core.Refuse(core.InvalidArgument, "op is %.40q, which is not an operation.", name)
+		q.wrong = core.Refuse(core.InvalidArgument, "'op' is %.40q, which is not an operation.", name)
 		return q, nil
 	}
 	q.wrong = q.read(r, b.members, op, id, afford)
@@ -195,7 +195,7 @@ func (q *request) read(r codec.Reader, all []frame.Member, op, id int, afford fu
 		case name == "op" || name == "id" || ok && q.given.has(bit):
 			return frame.In(name, frame.Wrong("appears twice"))
 		case !ok || (q.op.need|q.op.may|q.op.either)&bit == 0:
-			return core.Refuse(core.InvalidArgument, "%.40s is not a member of the operation %s.", name, q.op.name)
+			return core.Refuse(core.InvalidArgument, "'%.40s' is not a member of the operation '%s'.", name, q.op.name)
 		}
 		q.given |= bit
 		if name == "messages" {
@@ -213,11 +213,11 @@ func (q *request) read(r codec.Reader, all []frame.Member, op, id int, afford fu
 	}
 	for i := range members {
 		if bit := memberSet(1) << i; q.op.need.has(bit) && !q.given.has(bit) {
-			return core.Refuse(core.InvalidArgument, "%s is missing: the operation %s requires it.", members[i].name, q.op.name)
+			return core.Refuse(core.InvalidArgument, "'%s' is missing: the operation '%s' requires it.", members[i].name, q.op.name)
 		}
 	}
 	if e := q.op.either; e != 0 && (q.given&e == 0 || q.given.has(e)) {
-		return core.Refuse(core.InvalidArgument, "The operation %s requires either entity or feed.", q.op.name)
+		return core.Refuse(core.InvalidArgument, "The operation '%s' requires either 'entity' or 'feed'.", q.op.name)
 	}
 	if q.op.check != nil {
 		return q.op.check(q)

@@ -138,26 +138,26 @@ var operations = func() map[string]*operation {
 
 func checkFeed(q *request) error {
 	if q.has("session") && q.nextSession {
-		return core.Refuse(core.InvalidArgument, "Use session or nextSession, not both.")
+		return core.Refuse(core.InvalidArgument, "Use 'session' or 'nextSession', not both.")
 	}
 	if q.has("wait") && !q.nextSession {
-		return core.Refuse(core.InvalidArgument, "wait is only allowed with nextSession.")
+		return core.Refuse(core.InvalidArgument, "'wait' is only allowed together with 'nextSession'.")
 	}
 	if q.has("exclusive") && !q.has("session") && !q.nextSession {
-		return core.Refuse(core.InvalidArgument, "exclusive is only allowed with a session.")
+		return core.Refuse(core.InvalidArgument, "'exclusive' is only allowed together with 'session' or 'nextSession'.")
 	}
 	if q.has("sessionLockToken") && (!q.has("session") || q.has("exclusive") && !q.shared) {
-		return core.Refuse(core.InvalidArgument, "sessionLockToken is only allowed with a named session that is not exclusive.")
+		return core.Refuse(core.InvalidArgument, "'sessionLockToken' is only allowed together with 'session', and not with 'exclusive': true.")
 	}
 	return nil
 }
 
 func checkPeek(q *request) error {
 	if q.max > core.MaxPeek {
-		return core.Refuse(core.OutOfRange, "max must be between 1 and %d.", core.MaxPeek)
+		return core.Refuse(core.OutOfRange, "'max' must be between 1 and %d.", core.MaxPeek)
 	}
 	if q.has("inState") && q.has("feed") {
-		return core.Refuse(core.InvalidArgument, "inState is only allowed with entity, not with the feed of a session.")
+		return core.Refuse(core.InvalidArgument, "'inState' is only allowed together with 'entity', not with 'feed'.")
 	}
 	return nil
 }
@@ -165,16 +165,16 @@ func checkPeek(q *request) error {
 func checkListing(q *request) error {
 	switch isSubscription := q.kind == core.Subscription; {
 	case isSubscription && q.topic == "":
-		return core.Refuse(core.InvalidArgument, "topic is missing: name the topic of the subscriptions.")
+		return core.Refuse(core.InvalidArgument, "'topic' is missing: name the topic of the subscriptions.")
 	case !isSubscription && q.has("topic"):
-		return core.Refuse(core.InvalidArgument, "topic is only allowed for subscriptions.")
+		return core.Refuse(core.InvalidArgument, "'topic' is only allowed for subscriptions.")
 	}
 	return nil
 }
 
 func checkCreate(q *request) error {
 	if q.rule != nil && q.kind != core.Subscription {
-		return core.Refuse(core.InvalidArgument, "rule is only allowed for subscriptions.")
+		return core.Refuse(core.InvalidArgument, "'rule' is only allowed for subscriptions.")
 	}
 	return nil
 }

@@ -162,7 +162,7 @@ func cutWebToken(token string) (string, bool) {
 // and key do not identify an entity.
 func (a *Authority) Key(_ context.Context, _ []string, policy, key string) (core.Grant, error) {
 	if len(key) > maxToken { // hashing it, perhaps for many namespaces, would be wasted work
-		return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidKey: The key has %d bytes, at most %d are read.", len(key), maxToken)
+		return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidKey: The key has %d bytes: at most %d are allowed.", len(key), maxToken)
 	}
 	given := sha256.Sum256([]byte(key))
 	for _, p := range a.o.Policies {

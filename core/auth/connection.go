@@ -78,7 +78,7 @@ func (c *ConnectionString) validate() error {
 	case c.Endpoint == "":
 		return errors.New("connection string: Endpoint is missing")
 	case c.Signature != "" && (c.KeyName != "" || c.Key != ""):
-		return errors.New("connection string: SharedAccessSignature and SharedAccessKeyName or SharedAccessKey are both set: keep one")
+		return errors.New("connection string: SharedAccessSignature cannot be combined with SharedAccessKeyName or SharedAccessKey: use either the signature or the key")
 	case c.Signature != "":
 		return nil
 	case c.KeyName == "":

@@ -34,7 +34,7 @@ func TestConnectionStringErrorsNameTheKeyAndHideTheCredential(t *testing.T) {
 		"Endpoint=sb://h;SharedAccessKeyName=r":                                                      "SharedAccessKey is missing",
 		"Endpoint=sb://h;SharedAccessKeyName=r;sharedaccesskeyname=s":                                "sharedaccesskeyname appears twice",
 		"Endpoint=sb://h;secret":                                                                     "Key=value",
-		"Endpoint=sb://h;SharedAccessSignature=secret;SharedAccessKey=secret":                        "are both set: keep one",
+		"Endpoint=sb://h;SharedAccessSignature=secret;SharedAccessKey=secret":                        "cannot be combined with SharedAccessKeyName or SharedAccessKey",
 		"Endpoint=sb://h;SharedAccessKeyName=r;SharedAccessKey=secret;UseDevelopmentEmulator=secret": "UseDevelopmentEmulator",
 	} {
 		_, err := ParseConnectionString(s)

@@ -36,7 +36,7 @@ func (b *Broker) Activate(ctx context.Context, id core.Identity, a core.Address,
 			switch core.CodeOf(err) {
 			case core.MessageNotFound:
 			case core.SessionLocked:
-				err = core.Refuse(core.SessionLocked, "a receiver has locked its session: unlock the session first")
+				err = core.Refuse(core.SessionLocked, "a receiver has locked the message's session: unlock the session first")
 			default:
 				err = b.refusals.Of(err, &v.Entity)
 			}

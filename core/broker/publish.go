@@ -181,7 +181,7 @@ func (b *Broker) Deposit(ctx context.Context, id core.Identity, a core.Address, 
 	v := e.View()
 	switch {
 	case a.Management || a.Sub != core.Main && a.Sub != core.DeadLetter || a.Sub == core.DeadLetter && v.Kind == core.Topic:
-		return nil, core.Refuse(core.NotAllowed, "'%s' does not accept messages: name a queue, a topic, a subscription, or the dead-letter queue of one.", a)
+		return nil, core.Refuse(core.NotAllowed, "'%s' does not accept messages: name a queue, a topic, a subscription or a dead-letter queue.", a)
 	case a.Sub == core.Main && v.Kind != core.Subscription:
 		s, err := b.openSender(ctx, id, a, nil)
 		if err != nil {

@@ -28,7 +28,7 @@ func (b *Broker) quotaRefusal(ctx context.Context, ent *core.Entity) error {
 		return b.refusals.Of(err, ent)
 	}
 	if q.MaxEntities > 0 && n >= q.MaxEntities {
-		return core.Refuse(core.QuotaExceeded, "The namespace '%s' has %d queues and topics of at most %d: delete some first.", b.name, n, q.MaxEntities)
+		return core.Refuse(core.QuotaExceeded, "The namespace '%s' has %d queues and topics, and at most %d are allowed: delete some first.", b.name, n, q.MaxEntities)
 	}
 	return core.Refuse(core.QuotaExceeded, "The queues and topics of the namespace '%s' may have %d MB in total: the others have %d, and %d more were requested.",
 		b.name, q.MaxSizeMegabytes, others, ent.Megabytes())

@@ -46,7 +46,7 @@ func (b *Broker) PutSchedule(ctx context.Context, id core.Identity, set core.Sch
 		return put, false, err
 	}
 	if setting, err := cron.Check(&set, b.store.Now()); err != nil {
-		return put, false, core.Refuse(core.InvalidArgument, "The schedule '%.60s' has a wrong %s: %s", set.Name, setting, cmp.Or(core.TextOf(err), err.Error()))
+		return put, false, core.Refuse(core.InvalidArgument, "The schedule '%.60s' has an invalid '%s': %s", set.Name, setting, cmp.Or(core.TextOf(err), err.Error()))
 	}
 	if _, err := b.find(ctx, set.Entity); err != nil {
 		return put, false, err

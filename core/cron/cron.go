@@ -42,7 +42,7 @@ func Parse(expression, zone string) (*Ticks, error) {
 func parse(expression string) (*Ticks, error) {
 	const form = "write minute, hour, day of the month, month and day of the week, such as 0 6 * * MON-FRI"
 	if strings.Contains(expression, "=") { // the library would read TZ=ZONE
-		return nil, fmt.Errorf("%.80q contains a time zone: use zone for it", expression)
+		return nil, fmt.Errorf("%.80q contains a time zone: set the time zone in 'zone'", expression)
 	}
 	parsed, err := parser.Parse(strings.ReplaceAll(expression, "H", "h")) // the library takes the H of THU for another syntax
 	if err != nil {

@@ -125,7 +125,7 @@ func TestSchedulesAreChecked(t *testing.T) {
 		{func(s *core.ScheduleSettings) { s.Cron = "H * * * *" }, "is not a cron expression"},
 		{func(s *core.ScheduleSettings) { s.Cron = "61 * * * *" }, "above maximum (59)"},
 		{func(s *core.ScheduleSettings) { s.Cron = "@every 5m" }, `cron: "@every 5m" has no fixed times`},
-		{func(s *core.ScheduleSettings) { s.Cron = "TZ=0 * * * * *" }, "contains a time zone: use zone for it"},
+		{func(s *core.ScheduleSettings) { s.Cron = "TZ=0 * * * * *" }, "contains a time zone: set the time zone in 'zone'"},
 		{func(s *core.ScheduleSettings) { s.Cron = "0 0 30 2 *" }, `cron: "0 0 30 2 *" has no tick within the next five years`},
 		{func(s *core.ScheduleSettings) { s.Zone = "Europe/Nowhere" }, `zone: "Europe/Nowhere" is not a time zone`},
 		{func(s *core.ScheduleSettings) { s.Zone = "Local" }, `zone: "Local" differs between machines`},
@@ -134,7 +134,7 @@ func TestSchedulesAreChecked(t *testing.T) {
 		{func(s *core.ScheduleSettings) { s.Missed = "all" }, `missed: "all" is not allowed: use once or skip`},
 		{func(s *core.ScheduleSettings) { s.Message.TimeToLive = "soon" }, `message: the time to live "soon" is not a duration`},
 		{func(s *core.ScheduleSettings) { s.Message.Body = strings.Repeat("x", 40_000) }, "message: the message has 40011 bytes, but at most 32768 are allowed"},
-		{func(s *core.ScheduleSettings) { s.Message.Properties = map[string]any{"a": []any{}} }, `message: the property "a" is neither`},
+		{func(s *core.ScheduleSettings) { s.Message.Properties = map[string]any{"a": []any{}} }, `message: the property "a" must be a string`},
 	} {
 		s := good
 		c.change(&s)

@@ -81,7 +81,7 @@ var appendStories = []story{
 		full := func(what string) {
 			s.wantCode(what, s.main.In(s.store).Append(s.Context(), [][]*core.Message{{text("late")}})[0].Err, core.QuotaExceeded)
 			if got := s.stats(s.main).Bytes; got < s.main.MaxBytes {
-				s.Errorf("%s: the size is %d", what, got)
+				s.Errorf("size with %s: got %d, want at least %d", what, got, s.main.MaxBytes)
 			}
 		}
 		s.send(big())
@@ -124,7 +124,7 @@ var appendStories = []story{
 			}
 		}
 		if got := size(); got < s.main.MaxBytes {
-			s.Errorf("size of a full partition: got %d", got)
+			s.Errorf("size of a full partition: got %d, want at least %d", got, s.main.MaxBytes)
 		}
 		want(s, "number of a message that is known", unlimited(s.main).In(s.store).Append(s.Context(), [][]*core.Message{{text("", id(fmt.Sprintf("%0128d", 0)))}})[0].Numbers[0], 0)
 		s.clock.Advance(time.Minute)

@@ -258,7 +258,7 @@ var browseStories = []story{
 		p.wantPurge(p.at("a"), 9, 2)
 		p.wantPurge(p.at("b"), 9, 1)
 		if got := p.stats(p.topic).Bytes; got > 20_000 {
-			p.Errorf("bytes of a topic whose subscriptions are purged: %d", got)
+			p.Errorf("size of a topic whose subscriptions were purged: got %d bytes, want at most 20000", got)
 		}
 		inSessions := p.main
 		inSessions.Sessions = true
@@ -451,7 +451,7 @@ var bellStories = []story{
 	}},
 	{"several watchers hear the bell, until they stop", func(s *fixture) {
 		first, second := s.bell(s.main), s.bell(s.main)
-		stop := s.main.In(s.store).Watch(core.WakeFunc(func(core.SessionKey) { s.Error("a stopped watcher was rung") }))
+		stop := s.main.In(s.store).Watch(core.WakeFunc(func(core.SessionKey) { s.Error("a watcher was woken after it had been stopped") }))
 		stop()
 		stop()
 		first("append", func() { second("append", func() { s.sendTexts("a") }) })

@@ -135,7 +135,7 @@ func (c *crowd) receive(receiver int) {
 		case <-c.done:
 			return
 		case <-timeout:
-			c.Errorf("receiver %d: not all messages came", receiver)
+			c.Errorf("receiver %d: the receivers did not get all messages in time", receiver)
 			return
 		}
 	}

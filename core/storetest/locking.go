@@ -202,7 +202,7 @@ func lockBytes(s *fixture, lock func(core.Most) ([]core.Delivery, time.Time, err
 			ds, next, err := lock(m)
 			s.wantCode("lock", err, "")
 			if size := int64(core.SizeOf(ds)); len(ds) > most || bytes > 0 && size > bytes && len(ds) > 1 {
-				s.Errorf("%d messages with %d bytes, want at most %d with %d", len(ds), size, most, bytes)
+				s.Errorf("locked %d messages with %d bytes, want at most %d messages with %d bytes", len(ds), size, most, bytes)
 			}
 			left = m.Left(ds, next, s.clock.Now)
 			for i := range ds {

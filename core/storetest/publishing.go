@@ -592,15 +592,15 @@ var duePublishStories = []story{
 		want(p.fixture, "size of nothing", size(p.topic), 0)
 		p.publish(p.to(text(string(make([]byte, kept))), "a"))
 		if got := size(p.topic); got < kept || got > 2*kept {
-			p.Errorf("size with a message of %d bytes in a subscription: %d", kept, got)
+			p.Errorf("size of the topic with one message: got %d, want %d to %d", got, kept, 2*kept)
 		}
 		p.publish(p.to(text(string(make([]byte, kept)), p.after(time.Hour))))
 		if got := size(p.topic); got < 2*kept || got > 3*kept {
-			p.Errorf("size with another that is scheduled: %d", got)
+			p.Errorf("size of the topic with a second message, which is scheduled: got %d, want %d to %d", got, 2*kept, 3*kept)
 		}
 		p.settleAt(p.at("a"), p.lockOneAt(p.at("a")), core.Complete)
 		if got := size(p.topic); got < kept || got >= 2*kept {
-			p.Errorf("size once the first is settled: %d", got)
+			p.Errorf("size of the topic after the first message was settled: got %d, want %d to %d", got, kept, 2*kept)
 		}
 	})},
 	{"a topic's size is that of the dead letters and transfers of its subscriptions too", onTopic(func(p *press) {
@@ -613,16 +613,16 @@ var duePublishStories = []story{
 		p.sendTo(sub(a, core.Transfer), text(string(make([]byte, kept))))
 		p.sendTo(sub(b, core.TransferDeadLetter), text(string(make([]byte, kept))))
 		if got := size(p.topic); got < 3*kept || got > 5*kept {
-			p.Errorf("with a dead letter, a transfer and a transfer dead letter: %d", got)
+			p.Errorf("size of the topic with dead letters, a transfer and a transfer dead letter: got %d, want %d to %d", got, 3*kept, 5*kept)
 		}
 		p.deleteEntity("news/subscriptions/b")
 		p.look()
 		if got := size(p.topic); got < 2*kept || got > 3*kept {
-			p.Errorf("without the one subscription: %d", got)
+			p.Errorf("size of the topic after one subscription was deleted: got %d, want %d to %d", got, 2*kept, 3*kept)
 		}
 		p.settleAt(sub(a, core.DeadLetter), p.lockOneAt(sub(a, core.DeadLetter)), core.Complete)
 		if got := size(p.topic); got < kept || got > 2*kept {
-			p.Errorf("without the other's dead letter: %d", got)
+			p.Errorf("size of the topic after the remaining dead letter was settled: got %d, want %d to %d", got, kept, 2*kept)
 		}
 		p.settleAt(sub(a, core.Transfer), p.lockOneAt(sub(a, core.Transfer)), core.Complete)
 		want(p.fixture, "size of nothing", size(p.topic), 0)

@@ -67,7 +67,7 @@ func (c *sessionCrowd) hold() {
 		select {
 		case <-time.After(5 * time.Millisecond):
 		case <-timeout:
-			c.Error("not all messages came")
+			c.Error("the receivers did not get all messages in time")
 			return
 		}
 	}

@@ -22,7 +22,7 @@ func (b *Bus) ExpectFaultsMet() {
 	b.tb.Helper()
 	for _, s := range b.faults().List() {
 		if s.Met < s.Times && s.Effect != faults.Throttle {
-			b.tb.Errorf("the fault '%s' (%s, %s) was met %d times of %d", s.Name, s.Operation, s.Effect, s.Met, s.Times)
+			b.tb.Errorf("the fault '%s' (%s, %s) took effect %d times, want %d", s.Name, s.Operation, s.Effect, s.Met, s.Times)
 		}
 	}
 }

@@ -111,7 +111,7 @@ func TestAReceiverMeetsFaults(t *testing.T) {
 	other := *b
 	other.tb = noted
 	other.ExpectFaultsMet()
-	if want := "(peek, fail) was met 0 times of 2"; !strings.Contains(noted.text, want) {
+	if want := "(peek, fail) took effect 0 times, want 2"; !strings.Contains(noted.text, want) {
 		t.Errorf("got %q, want %q", noted.text, want)
 	}
 }

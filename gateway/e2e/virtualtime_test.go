@@ -149,7 +149,7 @@ func TestTimeIsMovedInOneNamespace(t *testing.T) {
 			body, want string
 		}{
 			{e, `{"freeze": true}`, "uses real time"},
-			{moved, `{}`, "must have one of freeze"},
+			{moved, `{}`, "must have at least one of 'freeze'"},
 			{moved, `{"freeze": true, "resume": true}`, "not both"},
 			{moved, `{"advance": "soon"}`, "it must be a duration"},
 			{moved, `{"set": "1999-01-01T00:00:00Z"}`, "between the years 2000 and 2200"},

@@ -45,7 +45,7 @@ func (r *Router) Route(ctx context.Context, at core.Stage, ms []*core.Message) (
 	case *pb.Response_Failure:
 		return nil, r.p.failed(got.Failure)
 	}
-	return nil, r.p.garbage(a, fmt.Errorf("the answer is a %T", a.Answer))
+	return nil, r.p.garbage(a, fmt.Errorf("the answer has the unexpected type %T", a.Answer))
 }
 
 // failed returns the refusal of a message that a plugin could not judge.

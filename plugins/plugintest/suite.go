@@ -74,7 +74,7 @@ func judgesAnything(t *testing.T, c *Client) {
 	}
 	got, err := c.JudgeAll(t, ms...)
 	if err != nil || len(got) != len(ms) {
-		t.Errorf("all at once: got %d verdicts, %v, want %d", len(got), err, len(ms))
+		t.Errorf("all messages in one call: got %d verdicts, %v, want %d", len(got), err, len(ms))
 	}
 }
 
@@ -88,7 +88,7 @@ func answersAll(t *testing.T, c *Client) {
 				if err != nil {
 					t.Errorf("message %s: %v", m.MessageID, err)
 				} else if v, ok := got.Properties["untouched-by-plugins"]; ok && v != int64(i) {
-					t.Errorf("message %s got another's answer: %+v", m.MessageID, got)
+					t.Errorf("message %s got the answer of another message: %+v", m.MessageID, got)
 				}
 			}
 		})

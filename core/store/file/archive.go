@@ -157,7 +157,7 @@ func ReadArchive(r io.Reader, take func(name string, in io.Reader) error) (*Arch
 			break
 		}
 		if h, err = in.Next(); err == nil && (h.Name != f.Name || h.Size != f.Size || !filepath.IsLocal(f.Name) || filepath.Base(f.Name) != f.Name) {
-			return nil, fmt.Errorf("%w: it contains the file %.40q instead of %.40q", ErrCut, h.Name, f.Name)
+			return nil, fmt.Errorf("%w: it contains the file %.60q (%d bytes) instead of %.60q (%d bytes)", ErrCut, h.Name, h.Size, f.Name, f.Size)
 		}
 		if err == nil {
 			err = take(f.Name, in)
@@ -169,7 +169,7 @@ func ReadArchive(r io.Reader, take func(name string, in io.Reader) error) (*Arch
 		}
 	}
 	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, tar.ErrHeader) {
-		return nil, fmt.Errorf("%w: its header lists %d files", ErrCut, len(head.Files))
+		return nil, fmt.Errorf("%w: it does not contain exactly the %d files that its header lists", ErrCut, len(head.Files))
 	}
 	return nil, err
 }

@@ -27,7 +27,7 @@ var _ core.Backups = (*Store)(nil)
 const copyLife = 10 * time.Minute
 
 // errIdle ends an export or import that waited so long for its caller that its keys may have expired.
-var errIdle = core.Refuse(core.Timeout, "the copy was cancelled, because its other side read or wrote nothing for %v: start it again", copyLife-time.Minute)
+var errIdle = core.Refuse(core.Timeout, "the copy was cancelled, because nothing was read or written for %v: start it again", copyLife-time.Minute)
 
 // copyPage is the number of members of a key that are read at once.
 const copyPage = 500

@@ -108,7 +108,7 @@ func play(t *testing.T, s Subject, round func(p *player) (conclusive bool)) {
 		if round(p) {
 			conclusive++
 		} else if open++; open > rounds {
-			t.Errorf("%d histories could not be checked in %v each", open, checkTimeout)
+			t.Errorf("the checker did not finish %d histories, although it had %v for each", open, checkTimeout)
 		}
 	}
 }
@@ -268,7 +268,7 @@ func (h *history) quiet(calls int64) {
 	until := h.known.Load() + calls
 	h.enough.Store(until)
 	if !eventually.Within(eventually.Bound, func() bool { return h.known.Load() >= until || h.Failed() }) {
-		h.Errorf("not even %d calls were answered in %v", calls, eventually.Bound)
+		h.Errorf("fewer than %d calls were answered within %v", calls, eventually.Bound)
 	}
 }
 
@@ -294,7 +294,7 @@ func (h *history) fail(random *rand.Rand) {
 func (h *history) failOver(random *rand.Rand) {
 	h.enough.Store(-1)
 	if !eventually.Within(eventually.Bound, func() bool { return h.active.Load() == 0 }) {
-		h.Error("the clients do not pause")
+		h.Error("the clients did not pause in time")
 	}
 	h.FailOver(func() {
 		if random.IntN(3) == 0 {
@@ -316,7 +316,7 @@ func (h *history) check() (conclusive bool) {
 	if result != porcupine.Illegal {
 		return result == porcupine.Ok
 	}
-	h.Error("the history is not that of a sequential partition")
+	h.Error("the history is not linearizable: no order of the calls, one at a time, explains their results")
 	path := filepath.Join(os.TempDir(), fmt.Sprintf("history-%d.html", os.Getpid()))
 	if err := porcupine.VisualizePath(sequentially, info, path); err != nil {
 		h.Errorf("draw it: %v", err)
@@ -472,7 +472,7 @@ func (h *history) append(client int, s core.Store, count int, sessions []string)
 		a.first = got.Numbers[0]
 		for i, n := range got.Numbers {
 			if n != a.first+int64(i) {
-				h.Errorf("a group got the numbers %v", got.Numbers)
+				h.Errorf("the sequence numbers of a group are not consecutive: %v", got.Numbers)
 			}
 		}
 		h.stored.Add(int64(count))

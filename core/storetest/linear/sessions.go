@@ -135,7 +135,7 @@ func (h *sessionHistory) take(client int, s core.Store, l core.SessionLock, limi
 	ds, _, err := h.p.In(s).Lock(h.Context(), core.LockRequest{Most: core.Most{Messages: limit}, Session: &l})
 	for _, d := range ds {
 		if d.LockToken.Nonce() != l.Nonce || !strings.EqualFold(d.SessionID, l.ID) {
-			h.Errorf("a message of session %q came with the lock of session %q", d.SessionID, l.ID)
+			h.Errorf("received a message of session %q with the lock of session %q", d.SessionID, l.ID)
 		}
 		h.tokens.put(d.LockToken)
 	}

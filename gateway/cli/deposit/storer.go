@@ -62,7 +62,7 @@ func (s *Storer) Check(ctx context.Context, to string) error {
 		}
 	}
 	if _, _, isSubscription := core.SplitSubscription(to); s.Foreign && (isSubscription || strings.Contains(to, "/$")) {
-		return fmt.Errorf("clients cannot send to %[2]s, and %[1]s is not a gateway, which could store messages there: specify a queue or topic with --into or --dead-letters-into", s.To.Host, to)
+		return fmt.Errorf("clients cannot send to %[2]s. Only a gateway can store messages there, and %[1]s is not a gateway: specify a queue or topic with --into or --dead-letters-into", s.To.Host, to)
 	}
 	if s.checked == nil {
 		s.checked = map[string]bool{}

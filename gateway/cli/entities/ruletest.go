@@ -114,7 +114,7 @@ func (o *ruleTestOptions) message(c *cobra.Command) ([]byte, error) {
 		line = bytes.TrimRight(line, "\r\n")
 		stored, _, err := record.Parse(line)
 		if err == nil && stored == nil {
-			err = errors.New("it has no message")
+			err = errors.New("the line contains no message")
 		}
 		if err != nil {
 			return nil, command.Usagef("--record: the first line: %w", err)

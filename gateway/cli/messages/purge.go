@@ -95,7 +95,7 @@ func (o *purgeOptions) run(c *cobra.Command, args []string) error {
 	}
 	total := 0
 	removed := map[string]int{}
-	for _, state := range PurgeStates { // in this order: what becomes active is not missed for what was
+	for _, state := range PurgeStates { // a message that becomes active after the first step stays, and left counts it
 		if !slices.Contains(o.states, state) {
 			continue
 		}
@@ -104,7 +104,7 @@ func (o *purgeOptions) run(c *cobra.Command, args []string) error {
 		if err != nil {
 			err = fmt.Errorf("purge of %s messages: %w", state, t.Explain(err))
 			if total > 0 {
-				err = fmt.Errorf("%w; removed before: %s", err, command.Messages(total))
+				err = fmt.Errorf("%w; already removed: %s", err, command.Messages(total))
 			}
 			return err
 		}

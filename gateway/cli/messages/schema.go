@@ -97,7 +97,7 @@ func (o *schemaCheck) run(c *cobra.Command, args []string) (err error) {
 	case o.messages == 0:
 		return command.Nothingf("the input has no messages")
 	case o.wrong > 0:
-		return errors.Join(o.rows.Flush(), fmt.Errorf("checked %s: %d broke %s", command.Messages(o.messages), o.wrong, args[0]))
+		return errors.Join(o.rows.Flush(), fmt.Errorf("checked %s: %d did not match the schema %s", command.Messages(o.messages), o.wrong, args[0]))
 	}
 	_, err = fmt.Fprintf(c.ErrOrStderr(), "checked %s: none broke %s\n", command.Messages(o.messages), args[0])
 	return err

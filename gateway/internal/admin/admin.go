@@ -101,7 +101,7 @@ func (c *call) gather(most int64) ([]byte, error) {
 	case errors.Is(err, fair.ErrTooLarge):
 		return nil, core.Refuse(core.InvalidArgument, "The body has more than %d bytes.", most)
 	}
-	return nil, core.Refuse(core.InvalidArgument, "The body cannot be read: at most %d bytes are allowed.", most)
+	return nil, core.Refuse(core.InvalidArgument, "The body did not arrive completely. It may have at most %d bytes.", most)
 }
 
 // readAtMost does the same as read, for a body of at most most bytes.
@@ -226,7 +226,7 @@ func (a *API) operates(id core.Identity) error {
 	if err := manages(id); err != nil {
 		return err
 	}
-	return core.Refuse(core.Unauthorized, "Unauthorized access. 'Manage' on the gateway's own namespace is required; this is the namespace '%s'.", id.Namespace())
+	return core.Refuse(core.Unauthorized, "Unauthorized access. 'Manage' on the gateway's own namespace is required, but the token is for the namespace '%s'.", id.Namespace())
 }
 
 // isOperator reports whether a client has Manage on the gateway's own namespace.

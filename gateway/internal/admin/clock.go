@@ -43,15 +43,15 @@ func moveOf(c *call) (func(core.VirtualClock, time.Time) (core.VirtualClock, err
 	var by time.Duration
 	switch {
 	case request == api.ClockRequest{}:
-		return nil, core.Refuse(core.InvalidArgument, "The body must have one of freeze, resume, advance and set.")
+		return nil, core.Refuse(core.InvalidArgument, "The body must have at least one of 'freeze', 'resume', 'advance' and 'set'.")
 	case request.Freeze && request.Resume:
-		return nil, core.Refuse(core.InvalidArgument, "Use freeze or resume, not both.")
+		return nil, core.Refuse(core.InvalidArgument, "Use 'freeze' or 'resume', not both.")
 	case request.Advance != "" && request.Set != nil:
-		return nil, core.Refuse(core.InvalidArgument, "Use advance or set, not both.")
+		return nil, core.Refuse(core.InvalidArgument, "Use 'advance' or 'set', not both.")
 	case request.Advance != "":
 		var err error
 		if by, err = core.ParseAnyDuration(request.Advance); err != nil {
-			return nil, core.Refuse(core.InvalidArgument, "advance is %.40q: it must be a duration such as 90s, 5m, 36h, PT5M or P14D.", request.Advance)
+			return nil, core.Refuse(core.InvalidArgument, "'advance' is %.40q: it must be a duration such as 90s, 5m, 36h, PT5M or P14D.", request.Advance)
 		}
 	}
 	return func(clock core.VirtualClock, now time.Time) (core.VirtualClock, error) {

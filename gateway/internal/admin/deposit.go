@@ -86,7 +86,7 @@ func depositedMessage(line []byte) (*core.Message, error) {
 		return nil, err
 	}
 	if l.Message == nil {
-		return nil, errors.New("it has no message")
+		return nil, errors.New("the line contains no message")
 	}
 	stored, err := l.Stored()
 	if err != nil {

@@ -67,7 +67,7 @@ func (a *API) move(c *call) (any, error) {
 // activate makes messages available, or reschedules them.
 func activate(c *call, n *Served, source core.Address, r *api.MoveRequest) (any, error) {
 	if r.To != "" || r.DeadLetter != nil || r.DropReasons || r.NewMessageIDs {
-		return nil, core.Refuse(core.InvalidArgument, "activate can be combined only with numbers and at.")
+		return nil, core.Refuse(core.InvalidArgument, "'activate' can only be combined with 'numbers' and 'at'.")
 	}
 	var answer api.Moved
 	for i, err := range n.Broker.Activate(c.Context(), c.id, source, r.Numbers, r.At) {
@@ -115,9 +115,9 @@ func (m *mover) check(ctx context.Context) (err error) {
 	to, why := m.request.To, m.request.DeadLetter
 	switch {
 	case why != nil && (to != "" || m.request.DropReasons || m.request.NewMessageIDs):
-		return core.Refuse(core.InvalidArgument, "deadLetter cannot be combined with to, dropReasons or newMessageIds.")
+		return core.Refuse(core.InvalidArgument, "'deadLetter' cannot be combined with 'to', 'dropReasons' or 'newMessageIds'.")
 	case why != nil && why.Reason == "":
-		return core.Refuse(core.InvalidArgument, "deadLetter requires a reason.")
+		return core.Refuse(core.InvalidArgument, "'deadLetter' requires a 'reason'.")
 	case why != nil && m.from.Sub != core.Main:
 		return core.Refuse(core.NotAllowed, "'%s' is a dead-letter queue, whose messages cannot be dead-lettered again: specify a queue or subscription.", m.from)
 	case why != nil:

@@ -113,7 +113,7 @@ func (a *API) setState(c *call, e *core.Entity, n *Served) (any, error) {
 		return a.session(c, e, n)
 	}
 	if request.Unlock || request.Clear == (request.State != nil) {
-		return nil, core.Refuse(core.InvalidArgument, `The body must have one of state, in base64, "clear":true and "unlock":true.`)
+		return nil, core.Refuse(core.InvalidArgument, `The body must have exactly one of "state" (in base64), "clear": true and "unlock": true.`)
 	}
 	s, err := a.Broker.AcceptSession(c.Context(), c.id, core.Address{Entity: e.Name}, core.SessionOptions{ID: id, ReceiverOptions: core.ReceiverOptions{
 		Deliver: func([]core.Delivery) {}, Closed: func(error) {},

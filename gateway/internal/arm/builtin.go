@@ -119,7 +119,7 @@ func call(f any, args []any) (any, error) {
 		args = args[:min(least, len(args))]
 	}
 	if len(args) < least {
-		return nil, fmt.Errorf("the function requires %d arguments, but has %d", least, len(args))
+		return nil, fmt.Errorf("the function requires at least %d arguments, but got %d", least, len(args))
 	}
 	in := make([]reflect.Value, len(args))
 	for i, a := range args {
@@ -134,7 +134,7 @@ func call(f any, args []any) (any, error) {
 		if v := reflect.ValueOf(a); v.IsValid() && v.Type().AssignableTo(want) {
 			in[i].Set(v)
 		} else if a != nil || want.Kind() != reflect.Interface {
-			return nil, fmt.Errorf("argument %d is %v", i+1, a)
+			return nil, fmt.Errorf("argument %d is %v, which this function does not accept", i+1, a)
 		}
 	}
 	out := function.Call(in)

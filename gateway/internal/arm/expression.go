@@ -33,7 +33,7 @@ func (s *scope) evaluate(text string) (any, error) {
 		return nil, err
 	}
 	if p.space(); p.at < len(p.text) {
-		return nil, fmt.Errorf("%.20q is not allowed there", p.text[p.at:])
+		return nil, fmt.Errorf("%.20q is not allowed at this place", p.text[p.at:])
 	}
 	if id, ok := v.(identifier); ok {
 		return nil, id.unknown()

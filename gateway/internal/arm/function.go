@@ -169,7 +169,7 @@ func (s *scope) callOwn(declared any, args []any) (any, error) {
 	output, _ := member(declared, "output")
 	value, err := member(output, "value")
 	if err != nil {
-		return nil, errors.New("its declaration has no output with a value")
+		return nil, errors.New("the function's declaration has no output with a value")
 	}
 	return inner.resolve(value)
 }
@@ -180,7 +180,7 @@ func argument[T any](args []any, i int) (T, error) {
 	}
 	v, ok := args[i].(T)
 	if !ok {
-		return v, fmt.Errorf("argument %d is %v", i+1, args[i])
+		return v, fmt.Errorf("argument %d is %v, which this function does not accept", i+1, args[i])
 	}
 	return v, nil
 }

@@ -131,7 +131,7 @@ func substring(v text, start any, length ...any) (string, error) {
 		n, ok = whole(length[0], n)
 	}
 	if !ok {
-		return "", fmt.Errorf("%q does not have this part", string(text))
+		return "", fmt.Errorf("the requested part is outside the string %q", string(text))
 	}
 	return string(text[from : from+n]), nil
 }

@@ -71,7 +71,7 @@ func (b *Reader) Next() (*record.Line, error) {
 	case l.Thing != nil, l.Message != nil:
 		err = b.checkStored(l)
 	default:
-		err = errors.New("the line is in the wrong order")
+		err = errors.New("the line is in the wrong place")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the backup is damaged at line %d: %w", b.Line(), err)
@@ -136,7 +136,7 @@ func (b *Reader) checkEntity(e *core.Entity) error {
 	case e.Kind > core.Schedule:
 		errs = append(errs, fmt.Errorf("kind %d of entities is unknown", e.Kind))
 	case e.Partitions < least || e.Partitions > core.MaxPartitions:
-		errs = append(errs, fmt.Errorf("the entity has %d partitions", e.Partitions))
+		errs = append(errs, fmt.Errorf("the entity has an invalid number of partitions: %d", e.Partitions))
 	case b.entities[e.ID] != nil, b.names[name]:
 		errs = append(errs, errors.New("the backup contains the entity twice"))
 	}

@@ -164,7 +164,7 @@ func (r *restore) undo(ctx context.Context) error {
 			continue // it is deleted with its topic
 		}
 		if err := r.store.DeleteEntity(ctx, e.Namespace, e.Name); err != nil {
-			errs = append(errs, fmt.Errorf("%s contains a part of the backup and cannot be deleted automatically: %w: delete it", &e, err))
+			errs = append(errs, fmt.Errorf("delete %s: it contains a part of the backup, and deleting it automatically failed: %w", &e, err))
 		}
 	}
 	return errors.Join(errs...)

@@ -57,7 +57,7 @@ func (t *target) putToken(ctx context.Context, conn *amqp.Conn) error {
 	status, ok := reply.ApplicationProperties["status-code"].(int32)
 	switch {
 	case !ok:
-		return errors.New("the broker's answer to the token has no status, perhaps because it does not support tokens: use --url with a user name and password")
+		return errors.New("the broker's answer to the token has no status, perhaps because the broker does not support tokens: use --url with a user name and password")
 	case status < 200 || status > 299:
 		return fmt.Errorf("the broker answered the token with status %d: %v", status, reply.ApplicationProperties["status-description"])
 	default:

@@ -635,7 +635,7 @@ topics:
 		`c.yaml:17: topics[0].subscriptions[1].rules[1]: the rule has both sql and correlation: keep one`,
 		`c.yaml:20: topics[0].subscriptions[1].rules[2].name: The rule name 'q/' contains '/'`,
 		`c.yaml:21: topics[0].subscriptions[1].rules[3]: Rule 'empty': the correlation filter has no condition`,
-		`c.yaml:23: topics[0].subscriptions[1].rules[4]: correlation.properties.a is [1]: write a string, a number, true, false, or a type such as {$long: 5}`,
+		`c.yaml:23: topics[0].subscriptions[1].rules[4]: correlation.properties.a is [1]: write a string, a number, true, false, or a typed value such as {$long: 5}`,
 		`c.yaml:24: topics[0].subscriptions[1].rules[4].correlation.colour: the setting does not exist: `,
 		`c.yaml:25: topics[0].subscriptions[1].rules[5]: the rule has parameters, but no sql or plugin that uses them`,
 		`c.yaml:27: topics[0].subscriptions[1].rules[6]: Rule 'action': SQL action, position 1: `,

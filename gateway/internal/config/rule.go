@@ -119,7 +119,7 @@ func properties(name string, values map[string]any) (core.Properties, error) {
 				return core.Properties{}, fmt.Errorf("%s.%s: %w", name, key, err)
 			}
 		default:
-			return core.Properties{}, fmt.Errorf("%s.%s is %v: write a string, a number, true, false, or a type such as {$long: 5}", name, key, v)
+			return core.Properties{}, fmt.Errorf("%s.%s is %v: write a string, a number, true, false, or a typed value such as {$long: 5}", name, key, v)
 		}
 		pairs = append(pairs, core.Property{Key: key, Value: v})
 	}
@@ -147,7 +147,7 @@ func typedValue(written map[string]any) (any, error) {
 		v, err = typedjson.ParseValue(data)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s is not a valid value: %w: write a string, a number, true, false, or a type such as {$long: 5}", data, err)
+		return nil, fmt.Errorf("%s is not a valid value: %w: write a string, a number, true, false, or a typed value such as {$long: 5}", data, err)
 	}
 	return v, nil
 }

@@ -50,7 +50,7 @@ func TestSchedulesAreChecked(t *testing.T) {
 		`schedules[2].zone: "Mars/Olympus" is not a time zone: use a name of the IANA time zone database`,
 		"schedules[3].entity: The entity name '' has 0 characters",
 		`schedules[4].missed: "all" is not allowed: use once or skip`,
-		`schedules[5].message: the property "list" is neither a text nor a number, true or false`,
+		`schedules[5].message: the property "list" must be a string, a number, true or false`,
 		`schedules[7].name: "G" is listed twice`,
 		"schedules[8].crom: the setting does not exist: did you mean cron?",
 		"schedules[9].name: The schedule name '' has 0 characters: it must have 1 to 50",

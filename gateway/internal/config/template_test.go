@@ -128,7 +128,7 @@ func TestWhatATemplateDoesNotSayIsAnErrorThatNamesTheExpression(t *testing.T) {
 			queue + `"ns/q", "properties": {"forwardTo": "[reference('self').id]"}}`, nil, `resources\[0\]\.properties\.forwardTo: .* by Azure`,
 		},
 		"a division of nothing":  {queue + `"[concat('ns/', first(createArray()))]"}`, nil, `the list is empty`},
-		"an argument that lacks": {queue + `"[concat('ns/', replace('a'))]"}`, nil, `the function requires 3 arguments, but has 1`},
+		"an argument that lacks": {queue + `"[concat('ns/', replace('a'))]"}`, nil, `the function requires at least 3 arguments, but got 1`},
 	} {
 		text := `{"parameters": {"q": {"type": "string"}, "d": {"type": "string", "defaultValue": "[uniqueString('y')]"}, "self": {"type": "string", "defaultValue": "[parameters('self')]"}},
 			"variables": {"policy": "[concat(parameters('d'), concat('/', parameters('q')))]"}, "resources": [` + c.resources + `]}`

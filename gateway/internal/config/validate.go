@@ -230,7 +230,7 @@ func (p *Policy) validate(path string, r *report) {
 		r.add(path+".name", "%q is not a valid policy name: use letters, digits and hyphens", p.Name)
 	}
 	switch {
-	case p.Key == "": // which was reported
+	case p.Key == "": // the policy has a certificate, or the report has the reason
 	case strings.ContainsAny(p.Key+p.SecondaryKey, "; \t\n"):
 		r.add(path+".key", "the key of policy %q contains a space or a semicolon, which connection strings do not allow: generate a key with: openssl rand -base64 32", p.Name)
 	}

@@ -18,7 +18,7 @@ import (
 )
 
 // errEvicted is the error of reading from a connection that was closed to make room for another.
-var errEvicted = errors.New("the gateway needed the connection's place for others, and its client had not sent a valid token")
+var errEvicted = errors.New("the gateway closed the connection to accept others, because the client had not sent a valid token")
 
 const (
 	// defaultDescriptors is assumed if the limit of open files is unknown.

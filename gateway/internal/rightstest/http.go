@@ -236,10 +236,10 @@ func (o *httpOperation) try(t *testing.T, y *try, base, token string) {
 	}
 	y.check(t, answer{refused: a.status == http.StatusUnauthorized, allowed: slices.Contains(o.ok, a.status), text: a.body})
 	if o.never != "" && strings.Contains(a.body, o.never) {
-		t.Errorf("%s, %s: got %.300s", y.c.name, call, a.body)
+		t.Errorf("%s, %s: the response contains %q: %.300s", y.c.name, call, o.never, a.body)
 	}
 	if a.header.Get("X-Content-Type-Options") != "nosniff" {
-		t.Errorf("%s: %d lacks nosniff", call, a.status)
+		t.Errorf("%s: the response with status %d has no header X-Content-Type-Options: nosniff", call, a.status)
 	}
 }
 

@@ -151,7 +151,7 @@ func (y *try) check(t *testing.T, a answer) {
 	wrong := y.g.wrong
 	y.g.mu.Unlock()
 	if wrong <= 50 {
-		t.Errorf("%s, %s, %s: the model says %v, got refused %v: %.300s", y.transport, y.c.name, y.operation, y.may, a.refused, a.text)
+		t.Errorf("%s, %s, %s: got allowed %v, refused %v, want allowed %v: %.300s", y.transport, y.c.name, y.operation, a.allowed, a.refused, y.may, a.text)
 	}
 }
 
@@ -199,7 +199,7 @@ func (g *Gateway) compare(t *testing.T) {
 				}
 				key := namespace + " " + e.Name
 				if !g.created[key] {
-					t.Errorf("%s was created although the model refuses it", key)
+					t.Errorf("%s was created, although its creator does not have the right to create it", key)
 				}
 				delete(g.created, key)
 			}
@@ -271,14 +271,14 @@ func (o *owner) must(t *testing.T, request map[string]any) *reply {
 	t.Helper()
 	s, err := dialNative(t, o.g, o.host)
 	if err != nil {
-		t.Errorf("the owner's %v: %v", request, err)
+		t.Errorf("the owner's request %v failed: %v", request, err)
 		return &reply{}
 	}
 	defer func() { _ = s.conn.Close() }()
 	for _, next := range []map[string]any{{"op": "auth", "token": o.token}, request} {
 		r, err := s.ask(next)
 		if err != nil || r.Op != "ok" {
-			t.Errorf("the owner's %v: %v %+v", request, err, r)
+			t.Errorf("the owner's request %v failed: %v, response %+v", request, err, r)
 			return &reply{}
 		}
 		if next["op"] != "auth" {
@@ -333,7 +333,7 @@ func (o *owner) call(t *testing.T, call, body string, header ...string) httpAnsw
 	t.Helper()
 	a, err := o.g.request(t, "http://"+o.g.address, o.host, o.token, call, body, header...)
 	if err != nil || a.status >= 300 {
-		t.Errorf("the owner's %s: %v %d %s", call, err, a.status, a.body)
+		t.Errorf("the owner's request %s failed: %v, status %d: %s", call, err, a.status, a.body)
 	}
 	return a
 }

@@ -178,7 +178,7 @@ func (c *credential) signIn(t *testing.T, g *Gateway) *socket {
 	if err != nil || (r.Op == "ok") != (c.rights != "") || r.Op != "ok" && r.Code != "unauthorized" && r.Code != "invalid_argument" {
 		t.Errorf("WebSocket, %s: sign in: got %+v, %v, want accepted %v", c.name, r, err, c.rights != "")
 	} else if r.Operator != c.manages(home) {
-		t.Errorf("WebSocket, %s: sign in: is the operator: got %v", c.name, r.Operator)
+		t.Errorf("WebSocket, %s: sign in: got operator %v, want %v", c.name, r.Operator, c.manages(home))
 	}
 	return s
 }
@@ -213,15 +213,15 @@ func (o *socketOperation) try(t *testing.T, y *try, s *socket) {
 	}
 	for _, next := range o.then {
 		if b, err := answerTo(s, decode(t, y.fill(next))); a.allowed && (err != nil || !b.allowed) {
-			t.Errorf("WebSocket, %s, %s: got %+v, %v", y.c.name, next, b, err)
+			t.Errorf("WebSocket, %s, %s: got %+v, %v, want allowed, as the step before", y.c.name, next, b, err)
 		} else if !a.allowed && b.allowed {
-			t.Errorf("WebSocket, %s, %s: allowed, but an earlier step is not", y.c.name, next)
+			t.Errorf("WebSocket, %s, %s: allowed, although the first step was refused", y.c.name, next)
 		}
 	}
 	y.check(t, a)
 	if text := decode(t, text); text["op"] == "feed" && a.allowed {
 		if b, err := answerTo(s, map[string]any{"op": "end", "feed": 1}); err != nil || !b.allowed {
-			t.Errorf("WebSocket, %s: end: got %+v, %v", y.c.name, b, err)
+			t.Errorf("WebSocket, %s: end: got %+v, %v, want allowed", y.c.name, b, err)
 		}
 	}
 }

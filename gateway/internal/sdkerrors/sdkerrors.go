@@ -184,7 +184,7 @@ func Want(t *testing.T, sdk string, report map[string]Shown) {
 	defer turn.Unlock()
 	for _, name := range cases {
 		if report[name].Type == "" {
-			t.Errorf("%s: %s showed no error", sdk, name)
+			t.Errorf("%s: the program reported no error in the case %s", sdk, name)
 		}
 	}
 	page := Page(t, "sdk-errors.md")

@@ -30,7 +30,7 @@ const (
 	settle  Step = "settle"  // sends "one", receives and completes it; answers "completed", or "nothing comes"
 	receive Step = "receive" // sends a batch of "one", "two", "three", receives and completes them; answers "one, two, three"
 	renew   Step = "renew"   // sends "one", receives it and renews its lock; answers "renewed"
-	session Step = "session" // the same as settle in the session "s", as soon as the session's message was received for 1 s
+	session Step = "session" // as settle, in the session "s"; completes the message 1 s after it was received
 	token   Step = "token"   // as send, and sends "two" 2 s later
 )
 
@@ -76,19 +76,19 @@ var cases = []kase{
 	{name: "the queue is disabled", step: send, fault: faults.Rule{Code: core.EntityDisabled, Times: always}},
 	{name: "the attach of a sender is refused as busy, once", step: send, fault: faults.Rule{Operation: faults.OpenSender}},
 	{name: "the connection breaks before a message is stored", step: send, fault: faults.Rule{Effect: faults.Drop}},
-	{name: "the connection breaks after it was stored", step: send, fault: faults.Rule{Effect: faults.Drop, After: true}},
-	{name: "the same, with duplicate detection", step: send, fault: faults.Rule{Effect: faults.Drop, After: true}, queue: func(s *core.Settings) { s.RequiresDuplicateDetection = true }},
-	{name: "the link is detached after it was stored", step: send, fault: faults.Rule{Effect: faults.Detach, Code: core.Internal, After: true}},
+	{name: "the connection breaks after a message is stored", step: send, fault: faults.Rule{Effect: faults.Drop, After: true}},
+	{name: "the connection breaks after a message is stored, with duplicate detection", step: send, fault: faults.Rule{Effect: faults.Drop, After: true}, queue: func(s *core.Settings) { s.RequiresDuplicateDetection = true }},
+	{name: "the link is detached after a message is stored", step: send, fault: faults.Rule{Effect: faults.Detach, Code: core.Internal, After: true}},
 	{name: "a token is refused, once", step: send, fault: faults.Rule{Operation: faults.Authorize, Code: core.Unauthorized}},
-	{name: "a token ends early", step: token, fault: faults.Rule{Operation: faults.Authorize, Effect: faults.ExpireToken, Delay: time.Second}},
+	{name: "a token expires early", step: token, fault: faults.Rule{Operation: faults.Authorize, Effect: faults.ExpireToken, Delay: time.Second}},
 	{name: "the lock is lost at the delivery", step: settle, fault: faults.Rule{Operation: faults.Deliver, Effect: faults.LoseLock}},
 	{name: "a completion is refused as busy, once", step: settle, fault: faults.Rule{Operation: faults.Complete}},
 	{name: "the connection breaks after the completion", step: settle, fault: faults.Rule{Operation: faults.Complete, Effect: faults.Drop, After: true}, unanswered: true},
-	{name: "a completed message comes again", step: settle, fault: faults.Rule{Operation: faults.Complete, Effect: faults.DeliverTwice}},
+	{name: "a completed message is delivered again", step: settle, fault: faults.Rule{Operation: faults.Complete, Effect: faults.DeliverTwice}},
 	{name: "the connection breaks at the delivery", step: settle, fault: faults.Rule{Operation: faults.Deliver, Effect: faults.Drop}, undelivered: true},
-	{name: "half of the message comes", step: settle, fault: faults.Rule{Operation: faults.Deliver, Effect: faults.Cut}, undelivered: true},
+	{name: "only half of the message arrives", step: settle, fault: faults.Rule{Operation: faults.Deliver, Effect: faults.Cut}, undelivered: true},
 	{name: "the link is detached at the delivery", step: settle, fault: faults.Rule{Operation: faults.Deliver, Effect: faults.Detach, Condition: "amqp:link:detach-forced"}, undelivered: true},
-	{name: "messages change places", step: receive, fault: faults.Rule{Operation: faults.Deliver, Effect: faults.Reorder, Delay: 10 * time.Second}},
+	{name: "two messages are delivered in the reverse order", step: receive, fault: faults.Rule{Operation: faults.Deliver, Effect: faults.Reorder, Delay: 10 * time.Second}},
 	{name: "a renewal finds the lock lost", step: renew, fault: faults.Rule{Operation: faults.Renew, Code: core.LockLost}},
 	{name: "a session is refused as busy, once", step: session, fault: faults.Rule{Operation: faults.AcceptSession}, queue: withSessions},
 	{name: "the session is lost at the delivery", step: session, fault: faults.Rule{Operation: faults.Deliver, Effect: faults.LoseLock}, queue: withSessions, unanswered: true},
@@ -140,7 +140,7 @@ func Want(t *testing.T, sdk string, program func(told string) map[string]string)
 		case c.step == send && left > 1:
 			column[i] += fmt.Sprintf("; it is stored %d times", left)
 		case column[i] == "sent" && left == 0:
-			t.Errorf("%s: the program was told that the message is stored, but it is not", c.name)
+			t.Errorf("%s: the program's send succeeded, but the message is not stored", c.name)
 		case c.step != send && c.step != token && c.step != renew && left > 0:
 			column[i] += "; it stays"
 		}

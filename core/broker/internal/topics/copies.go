@@ -64,7 +64,7 @@ func (m *member) checkChanged(rule string, before, after *core.Message, index ui
 		return nil
 	}
 	if core.PartitionOf(string(key), len(m.Queues[core.Main])) != index {
-		return core.Refuse(core.InvalidArgument, "Rule '%s': the action sets the session id '%.130s', whose partition is not the partition of the message: set the message's partition key to the same value.",
+		return core.Refuse(core.InvalidArgument, "Rule '%s': the action sets the session id '%.130s', which belongs to another partition than the message: send the message with this id as its partition key.",
 			rule, after.SessionID)
 	}
 	return nil

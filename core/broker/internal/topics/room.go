@@ -57,7 +57,7 @@ func (r *room) take(ctx context.Context, waits bool) bool {
 	most := r.ev.Memory.Stats().Limit / 8 * 3 // what an idle gateway has free, besides the messages themselves
 	switch {
 	case r.held() > most:
-		r.full = core.Refuse(core.QuotaExceeded, "The copies for the subscriptions of '%s' take more than %d bytes of memory, which is three eighths of message-memory: send fewer messages in a batch, or increase this setting.",
+		r.full = core.Refuse(core.QuotaExceeded, "The copies for the subscriptions of '%s' take more than %d bytes of memory, which is three eighths of message-memory: send fewer messages in a batch, or increase message-memory.",
 			r.topic, most)
 	case waits:
 		if r.full = r.share.Await(ctx, r.owed); r.full != nil && ctx.Err() != nil {

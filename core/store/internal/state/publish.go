@@ -64,7 +64,7 @@ func (t *txn) publish(version int64, group []core.Publication, spare sparing) ([
 
 // outdated refuses publications that were made with an older version of the topic's subscriptions.
 func (t *txn) outdated(version int64) error {
-	return fmt.Errorf("publish to %s/%d by version %d, not %d, of its subscriptions: %w",
+	return fmt.Errorf("publish to %s/%d: the publication used version %d of the topic's subscriptions, but the current one is %d: %w",
 		t.Ref.Entity, t.Ref.Index, version, t.version, core.Conflict)
 }
 

@@ -194,13 +194,15 @@ func (r *recovery) find() error {
 		if !r.o.Repair {
 			return damage
 		}
-		if before > r.end || r.last < 0 { // otherwise read it again, without the contents of records
+		// If evidence has only now found that the log was synced beyond r.end, the loop first reads on from
+		// r.end, and does not check the records before r.synced.
+		if before > r.end || r.last < 0 {
 			if place := [2]int{r.last, int(r.end)}; place != mended {
 				mended = place
 			} else {
 				return damage
 			}
-			r.o.Logger.Error("repair: replaced a damaged part of the log by a gap", "err", damage)
+			r.o.Logger.Error("repair: replaced a damaged part of the log with a gap", "err", damage)
 			if err := r.mend(); err != nil {
 				return err
 			}

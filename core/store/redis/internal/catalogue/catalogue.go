@@ -137,7 +137,7 @@ func (s *Catalogue) notifyAll(namespace string, names []string) {
 }
 
 // errNoSchedules refuses a schedule that a gateway of an earlier version could not read.
-var errNoSchedules = core.Refuse(core.Busy, "A gateway on this Redis is of a version that has no schedules, or was until a moment ago: update all gateways, and try again 20 seconds later.")
+var errNoSchedules = core.Refuse(core.Busy, "A gateway of an older version, which does not support schedules, uses this Redis or did so a moment ago: update all gateways, wait 20 seconds, and try again.")
 
 // CreateEntity stores a new entity. It creates the partitions first, because clients can send to an
 // entity as soon as they find it.
