@@ -57,8 +57,12 @@ func (g *group) about() string {
 	_, has := cutOff(g.Rounds)
 	var versions, skipped string
 	for _, s := range g.Systems {
-		if s.Version != "" && !strings.Contains(versions, s.Version+";") {
-			versions += " " + s.Version + ";"
+		version := s.Version
+		if rest, ok := strings.CutPrefix(version, g.Systems[0].Version+", "); ok {
+			version = "the same with " + rest
+		}
+		if version != "" && !strings.Contains(versions, version+";") {
+			versions += " " + version + ";"
 		}
 		if s.Skipped != "" {
 			skipped += fmt.Sprintf(" Not measured: %s (%s).", s.Title, s.Skipped)
@@ -68,7 +72,7 @@ func (g *group) about() string {
 	if g.Settle != "first" {
 		settle = "Receivers wait until the broker confirms that it has accepted."
 	}
-	runs := "One round."
+	runs := "Each value is from a single run."
 	if g.Rounds > 1 {
 		runs = fmt.Sprintf("Medians of %d rounds; in brackets the interval that holds the median with %.0f %% confidence.", g.Rounds, 100*has)
 	}
