@@ -225,14 +225,6 @@ type Runtime struct {
 	CorrelationFilters int `json:"-"`
 }
 
-// Applied is what a gateway's configuration applies to an entity, as texts for operators. A text is
-// empty if the configuration does not have the setting for the entity.
-type Applied struct {
-	RateLimit       string `json:"rateLimit,omitempty"`       // the maximum rate of deliveries over all gateways, such as "5/s"
-	CircuitBreaker  string `json:"circuitBreaker,omitempty"`  // its state at this gateway: "closed", "open" or "half-open"
-	KeepDeadLetters string `json:"keepDeadLetters,omitempty"` // how long dead letters are kept, such as "P30D"
-}
-
 // Messages returns the number of all messages except damaged ones.
 func (r *Runtime) Messages() int64 {
 	return r.Active + r.Scheduled + r.DeadLetter + r.Transfer + r.TransferDeadLetter

@@ -22,6 +22,8 @@
 //   - number: the 48-bit position of a message in its partition; with the partition's index in the
 //     upper 16 bits it is the sequence number.
 //
+// A file is one noun. The nouns refer to each other, so they are one package.
+//
 // A Message that is passed to the broker belongs to the broker. A Delivery's Message is shared and
 // must not be changed.
 package core

@@ -233,6 +233,14 @@ type Entity struct {
 	AccessedAt time.Time // zero: never
 }
 
+// Applied is what a gateway's configuration applies to an entity, as texts for operators. A text is
+// empty if the configuration does not have the setting for the entity.
+type Applied struct {
+	RateLimit       string `json:"rateLimit,omitempty"`       // the maximum rate of deliveries over all gateways, such as "5/s"
+	CircuitBreaker  string `json:"circuitBreaker,omitempty"`  // its state at this gateway: "closed", "open" or "half-open"
+	KeepDeadLetters string `json:"keepDeadLetters,omitempty"` // how long dead letters are kept, such as "P30D"
+}
+
 // Differing returns the settings to check when an entity with the settings old is updated. It
 // leaves out values that are no longer allowed but that the entity already has.
 func (q Settings) Differing(old *Settings) Settings {

@@ -19,4 +19,6 @@
 // Rights are checked on the address in the form that the client uses. A grant for a queue covers
 // its sub-queues and management nodes, while a grant for the management node covers only calls to
 // that node. A sub-queue has its queue's status.
+//
+// A file is one use case. All use cases share Broker and its cache, so they are one package.
 package broker

@@ -3,5 +3,7 @@
 // wake, so that an engine cannot deviate from the model; Play does the same with operations read
 // from bytes, for fuzzing.
 //
+// A file contains the tests of one behaviour.
+//
 // Both set the time by a Clock, which the stores under test must use.
 package storetest

@@ -21,6 +21,8 @@
 //   - internal/record encodes messages,
 //   - internal/keyspace names the keys.
 //
+// A file here is one operation, or the part of a partition's state that several operations share.
+//
 // A topic's partition and those of its subscriptions share a hash tag, so a publication with all
 // its copies is one script. A body that several copies share is stored once (lua/shared_bodies.lua).
 //
