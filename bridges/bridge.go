@@ -23,7 +23,7 @@ type Front interface {
 	core.Admin
 }
 
-// Connection describes one client of a bridge. The administration API answers with it.
+// Connection describes one client of a bridge. The administration API returns it.
 type Connection struct {
 	ID        string    `json:"id"`        // as in the log
 	Protocol  string    `json:"protocol"`  // "amqp", "amqp over websocket", "websocket" or "event stream"
@@ -40,7 +40,7 @@ type Connection struct {
 type Link struct {
 	Entity    string  `json:"entity"`            // its address
 	Direction string  `json:"direction"`         // Sends or Receives
-	Mode      string  `json:"mode,omitempty"`    // of one that receives: "peekLock" or "receiveAndDelete"
+	Mode      string  `json:"mode,omitempty"`    // how it receives: "peekLock" or "receiveAndDelete"; "" if it does not receive
 	Session   *string `json:"session,omitempty"` // the id of the session that it holds
 }
 

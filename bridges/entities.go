@@ -23,8 +23,9 @@ func Entities(ctx context.Context, admin core.Admin, id core.Identity, l core.Li
 	return all, counts, nil
 }
 
-// Destinations yields the entities to which the settings after forward messages and the settings
-// before did not, by the name of the setting. A client that sets a destination needs Send on it.
+// Destinations yields the entities to which messages are forwarded by the settings in after, but
+// not by those in before, by the name of the setting. A client that sets a destination needs Send
+// on it.
 func Destinations(before, after *core.Settings) iter.Seq2[string, string] {
 	return func(yield func(setting, entity string) bool) {
 		for _, f := range [...]struct{ setting, before, after string }{

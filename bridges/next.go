@@ -7,7 +7,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// drainTimeout bounds how long past its wait Next gives the broker to say that there is nothing.
+// drainTimeout bounds how long Next, after its wait, still waits for the broker to report that
+// there is no message.
 const drainTimeout = 5 * time.Second
 
 // Next waits for one message of an entity, and reports whether a message arrived. Next leaves no
@@ -34,7 +35,7 @@ func Next(ctx context.Context, b core.Broker, id core.Identity, address core.Add
 		d, came = left(rx, arrived)
 	case <-Ending(ctx):
 		d, came, _ = Last(ctx, rx, arrived)
-	case <-timer.C: // the broker has looked, even if the wait was zero, once it has drained
+	case <-timer.C: // the broker looks for a message before it has drained, even if the wait was zero
 		d, came, drained = Last(ctx, rx, arrived)
 	}
 	if came {

@@ -11,8 +11,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Peer is the description of a client for core.WithPeer: its protocol, its address and, if known,
-// the name of its software.
+// Peer returns the description of a client for core.WithPeer: its protocol, its address and, if
+// known, the name of its software.
 func Peer(protocol, address, product string) string {
 	return strings.TrimRight(protocol+" "+address+" "+product, " ")
 }

@@ -136,8 +136,8 @@ type Options struct {
 	// 5000. The bridge closes further ones at once. The listener limits clients without a proven
 	// identity: see bridges.Prove.
 	MaxConnections int
-	MaxSessions    int // of one connection, at most 65536; 8192
-	MaxHandles     int // links of one session; 256
+	MaxSessions    int // of one connection, at most 65536; default 8192
+	MaxHandles     int // links of one session; default 256
 	MaxLinks       int // of one connection; 8192
 
 	// SenderCredit is the maximum number of messages that a client has sent on one link and that
@@ -153,7 +153,7 @@ type Options struct {
 	// StrictTransactions refuses transactions over several entities, unless the client puts all its
 	// links into the coordinator's AMQP session.
 	StrictTransactions bool
-	MaxPurge           int // messages that one batch delete may ask for; 4000
+	MaxPurge           int // messages that one batch delete may remove; default 4000
 	// ExclusiveSessions refuses sessions that another receiver may take over, as the Standard tier does.
 	ExclusiveSessions bool
 	// MaxMessageBytes is the maximum number of bytes of one connection's messages that are read but
@@ -164,11 +164,11 @@ type Options struct {
 	// of connections, sessions and links themselves. By default the bridge has pools of its own.
 	Budget, Standing *fair.Pool
 
-	IdleTimeout      time.Duration // announced; a silent client is given up after twice that; 120 s
+	IdleTimeout      time.Duration // announced to the client, whose connection is closed after twice this time of silence; default 120 s
 	HandshakeTimeout time.Duration // until open; 20 s
-	AuthTimeout      time.Duration // from open until the client has proven an identity; 20 s
-	WriteTimeout     time.Duration // of at most 1 MiB; a client that reads slower is closed; 30 s
-	DrainGrace       time.Duration // for calls in flight when the bridge stops or the client goes; 10 s
+	AuthTimeout      time.Duration // from open until the client has proven an identity; default 20 s
+	WriteTimeout     time.Duration // for each write of at most 1 MiB; the connection of a slower client is closed; default 30 s
+	DrainGrace       time.Duration // for calls in flight when the bridge stops or the client goes; default 10 s
 }
 
 func (o Options) withDefaults() Options {

@@ -271,7 +271,8 @@ func (c *conn) async(work func(ctx context.Context) (then func())) {
 	c.spawn(ctx, cancel, work, func() { c.busy-- })
 }
 
-// wait is async for work that may wait for an event. The connection can read and end meanwhile.
+// wait does the same as async, for work that may wait for an event. The connection can read and end
+// in the meantime.
 func (c *conn) wait(timeout time.Duration, work func(ctx context.Context) (then func())) (cancel context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(c.ctx, timeout)
 	c.spawn(ctx, cancel, work, func() {})

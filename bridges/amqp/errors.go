@@ -75,7 +75,8 @@ func (c *conn) answerTo(l *engine.Link, err error, addr core.Address, about ...a
 		a = answers[core.Internal]
 	}
 	if rejection = a.condition; code == core.InvalidArgument || code == core.OutOfRange {
-		// The Go SDK takes their conditions for the loss of its connection, and makes a new one for all links of the client.
+		// The Go SDK takes the conditions of these codes for the loss of its connection, and makes
+		// a new one for all links of the client.
 		rejection = wire.CondNotAllowed
 	}
 	if r, ok := errors.AsType[*core.Refusal](err); ok && r.Condition != "" {

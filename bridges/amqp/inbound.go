@@ -12,7 +12,8 @@ import (
 )
 
 // The message annotations that the broker knows. Senders set the first three. The broker sets the
-// others, and drops a sender's values, which a received message that is sent on still has.
+// others. It drops values of these from a sender, because a received message that is sent again
+// still has them.
 const (
 	annPartitionKey    = "x-opt-partition-key"
 	annViaPartitionKey = "x-opt-via-partition-key"

@@ -20,8 +20,9 @@ type holdings struct {
 }
 
 // Reserve requests memory for an arriving message from the gateway's budget. If there is none, the
-// connection is not read until there is, but a message is refused if it has waited too long, or if
-// others have begun, which could then not be completed.
+// bridge does not read the connection until there is. It refuses a message that has waited too
+// long. It also refuses one if others have begun, because they could not be completed while it
+// waits.
 func (c *conn) Reserve(l *engine.Link, n int64, begun bool) engine.Verdict {
 	if !c.known.Load() && c.eng.Reserved()+n > strangerBytes {
 		return engine.Never

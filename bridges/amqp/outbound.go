@@ -184,8 +184,8 @@ func (a *annotations) instant(k string, t time.Time) {
 	}
 }
 
-// lifeOfDelivery is lifeOf for a message that the broker delivers. The life of a scheduled message
-// begins when the message is enqueued, whatever its sender says.
+// lifeOfDelivery does the same as lifeOf for a message that the broker delivers. The life of a
+// scheduled message begins when the message is enqueued, whatever its sender says.
 func lifeOfDelivery(d *core.Delivery) (created, expires time.Time) {
 	if d.ScheduledEnqueueTime.IsZero() || !mortal(d.Message) {
 		return lifeOf(d.Message, d.EnqueuedTime)

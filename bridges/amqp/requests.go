@@ -39,7 +39,7 @@ type request struct {
 	body      any
 }
 
-// response is what a node answers.
+// response is the answer of a node.
 type response struct {
 	status    int32
 	condition value.Symbol
@@ -253,9 +253,10 @@ func (c *conn) reply(r *requestLink, req *request, d dialect, resp response) {
 	to.push(payload)
 }
 
-// route finds the link for a response to a request. In the session of the request this is the link
-// whose target, or else whose name, is replyTo, or the only link. If there is none, it is one of
-// the connection. Other connections do not count, because their clients use the same names.
+// route finds the link for a response to a request. In the session of the request, it looks for a
+// link whose target, or else whose name, is replyTo, and then for the only link. If the session has
+// none, it looks for replyTo in the whole connection. Other connections do not count, because their
+// clients use the same names.
 func (c *conn) route(s *engine.Session, node, replyTo string) *replyLink {
 	var here []*replyLink
 	for _, r := range c.nodes {

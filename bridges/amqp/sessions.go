@@ -128,7 +128,8 @@ func (r *receiverLink) accepted(s core.Session, err error) {
 	}
 }
 
-// sessionWait is how long to wait for a session: a little less than the client does, so that it gets the answer.
+// sessionWait returns how long to wait for a session: a little less than the client does, so that
+// it gets the answer.
 func sessionWait(properties value.Map) time.Duration {
 	v, _ := properties.Get(attachTimeout)
 	if ms, ok := value.Int(v); ok && ms > 0 {

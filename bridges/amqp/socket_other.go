@@ -4,7 +4,7 @@ package amqp
 
 import "net"
 
-// socketReader is nil everywhere on this system.
+// socketReader is always nil on this system.
 type socketReader struct{}
 
 func socketReaderOf(net.Conn) *socketReader { return nil }

@@ -144,5 +144,5 @@ func (c *Registry) Count(ctx context.Context) map[string]int {
 	return counts
 }
 
-// Closed is the number of connections that operators have closed.
+// Closed returns the number of connections that operators have closed.
 func (c *Registry) Closed() int64 { return c.closed.Load() }

@@ -51,7 +51,7 @@ func (a *answer) note(status int) {
 	}
 }
 
-// WriteHeader reports the status, unless more will follow.
+// WriteHeader reports the status, unless it is an interim status, which another one follows.
 func (a *answer) WriteHeader(status int) {
 	if status >= http.StatusOK || status == http.StatusSwitchingProtocols {
 		a.note(status)

@@ -76,7 +76,8 @@ func (b *Bridge) atom(w http.ResponseWriter, r *http.Request, segments []string,
 	return m.authorized("GET, HEAD, PUT, DELETE", do)
 }
 
-// only calls do if the request's method is one of methods, and else refuses the request.
+// only restricts a request to some methods: it calls do if the request has one of them, and
+// otherwise refuses the request.
 func (m *management) only(methods string, do func() error) error {
 	if !slices.Contains(strings.Split(methods, ", "), m.r.Method) {
 		return methodNotAllowed(m.r, methods)
@@ -84,7 +85,7 @@ func (m *management) only(methods string, do func() error) error {
 	return do()
 }
 
-// authorized is only for a request that must prove an identity.
+// authorized does the same as only, for a request that must prove an identity.
 func (m *management) authorized(methods string, do func() error) error {
 	return m.only(methods, func() (err error) {
 		if m.id, err = m.authorize(m.r, m.target.node()); err != nil {

@@ -22,7 +22,7 @@ const (
 // authorize proves the identity behind a request about node: an entity's path, or "" for the
 // namespace. The broker checks the identity's rights.
 func (b *Bridge) authorize(r *http.Request, node string) (core.Identity, error) {
-	token, ctx := r.Header.Get("Authorization"), bridges.CertifiedBy(r) // the first: a retrying SDK adds another
+	token, ctx := r.Header.Get("Authorization"), bridges.CertifiedBy(r) // the first value: an SDK that retries adds another
 	if token == "" && core.CertificateOf(ctx) == nil {
 		return nil, core.Refuse(core.Unauthorized, "MissingToken: The request has no Authorization header. Send 'Authorization: SharedAccessSignature sr=...&sig=...&se=...&skn=...'.")
 	}

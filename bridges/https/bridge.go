@@ -77,7 +77,7 @@ const (
 	defaultGrace       = 10 * time.Second
 
 	readHeaderTimeout = 10 * time.Second
-	bodyTimeout       = time.Minute // to begin a request's body, and to take a part of an answer
+	bodyTimeout       = time.Minute // for the client to begin a body, and to read a part of an answer
 	idleTimeout       = 2 * time.Minute
 	cleanupTimeout    = 5 * time.Second // to release the lock of a client that has gone
 	healthTimeout     = 5 * time.Second
@@ -139,7 +139,7 @@ func (b *Bridge) Serve(ctx context.Context, ln net.Listener) error {
 		Handler:           b.Handler(),
 		ReadHeaderTimeout: readHeaderTimeout,
 		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    2 * core.MaxHeaderBytes, // the message's 64 KiB, encoded, and HTTP's own
+		MaxHeaderBytes:    2 * core.MaxHeaderBytes, // 64 KiB of a message, encoded, and HTTP's own headers
 		BaseContext:       func(net.Listener) context.Context { return requests },
 		ConnContext: func(ctx context.Context, nc net.Conn) context.Context {
 			ctx = bridges.WithConn(ctx, nc, func(id core.Identity) (func(), error) {

@@ -85,7 +85,7 @@ func (b *Bridge) newFollower(ctx context.Context, out *events, q streamQuery) (*
 	return f, err
 }
 
-// skip moves the position to the end of each partition, determining one bit after the other.
+// skip moves the position to the end of each partition. It finds the last number bit by bit.
 func (f *follower) skip(ctx context.Context) error {
 	for i := range f.next {
 		for bit := bits.Len64(uint64(core.NumberMask)) - 1; bit >= 0; bit-- {

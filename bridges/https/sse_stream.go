@@ -21,7 +21,7 @@ const (
 	streamBeat    = 15 * time.Second // how long a stream is silent at most
 	streamTimeout = 30 * time.Second // to take what was written
 	streamRetry   = 3 * time.Second  // when a client should connect again
-	streamWait    = 10 * time.Second // the same for a client that found no place
+	streamWait    = 10 * time.Second // the same for a client that was refused for lack of a place
 )
 
 // stream sends messages as server-sent events: by default those that the entity holds and then

@@ -15,15 +15,15 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// How many lines there are in a time.
+// Limits of the number of lines.
 const (
-	ofKnown     = 50 // a second, of clients with a proven identity
+	ofKnown     = 50 // lines a second about clients with a proven identity
 	ofStrangers = 2  // of all others
 	ofOne       = 5  // of one connection
-	burst       = 20 // seconds' worth may come at once
+	burst       = 20 // the number of seconds whose lines may come at once
 )
 
-// Characters of what peers have spelled.
+// Limits in characters of texts from peers.
 const (
 	maxEntity = 300
 	maxText   = 600
@@ -111,7 +111,8 @@ func cut(s string, most int) string {
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
-// bucket counts the lines that may come: rate a second, and those not used recently.
+// bucket counts the lines that may be written: rate a second, and a burst of those that were not
+// used.
 type bucket struct {
 	rate float64
 
@@ -150,7 +151,8 @@ func (b *bucket) spend() {
 	b.level--
 }
 
-// fill adds what has accumulated since the last call, and reports whether there is one. b.mu is held.
+// fill adds what has accumulated since the last call, and reports whether a line may be written.
+// b.mu is held.
 func (b *bucket) fill(now time.Time) bool {
 	most := b.rate * burst
 	if b.filled.IsZero() {
@@ -176,10 +178,10 @@ func NewTracking() string {
 	return id.String()
 }
 
-// HTTPStatus is the HTTP status for a refusal with the code.
+// HTTPStatus returns the HTTP status for a refusal with the code.
 func HTTPStatus(c core.Code) int { return answers[c].status }
 
-// Text is the text for HTTP and WebSocket clients if the refusal has no text.
+// Text returns the text for HTTP and WebSocket clients if the refusal has no text.
 func Text(c core.Code) string { return answers[c].text }
 
 // answers has a row for every code. To the SDKs, 403 without a SubCode means a quota.

@@ -86,7 +86,7 @@ func (r *Remote) blame(err error) error {
 	} else if e, ok := errors.AsType[*goamqp.ConnError](err); ok {
 		why = e.RemoteErr
 	}
-	if why == nil || why.Condition == goamqp.ErrCondNotAllowed { // which is said of much else
+	if why == nil || why.Condition == goamqp.ErrCondNotAllowed { // this condition has many other causes
 		return nil
 	}
 	code, ok := hopeless[why.Condition]

@@ -31,7 +31,7 @@ func (m *management) ask(ctx context.Context, entity, operation string, argument
 		return nil, err
 	}
 	answer, err := n.ask(ctx, operation, arguments)
-	if err != nil { // its links may be broken, or an answer come that is not the next request's
+	if err != nil { // the links may be broken, or the answer may arrive during the next request
 		delete(m.nodes, entity)
 		n.close()
 	}

@@ -95,7 +95,8 @@ func (r *Remote) who() fair.Who {
 	return who
 }
 
-// fetch runs one link to its end. It requests messages while memory has room for more of that size.
+// fetch runs one link to its end. It requests further messages while memory has room for messages
+// of the size of the last ones.
 func (s *source) fetch(ctx context.Context, l *connection) error {
 	to, err := s.r.here.Broker.OpenSender(core.WithPeer(ctx, "remote "+s.r.o.Name+" "+s.From), s.r.here.Identity, core.At(s.Into), nil)
 	if err != nil {

@@ -292,7 +292,7 @@ func lockError(err error) error {
 	return err
 }
 
-// lostLock is ErrLockLost in the remote's words.
+// lostLock is an ErrLockLost with the remote's text.
 type lostLock struct{ refused *goamqp.Error }
 
 func (e *lostLock) Error() string        { return fmt.Sprintf("%v: %s", ErrLockLost, e.refused.Description) }
@@ -346,7 +346,7 @@ func (r *Receiver) renew(ctx context.Context) {
 		if !errors.Is(r.renewLocks(ctx, held...), ErrLockLost) {
 			continue
 		}
-		for _, m := range held { // the remote renews all of a request or none
+		for _, m := range held { // one request for each lock: the remote renews all locks of a request or none
 			if errors.Is(r.renewLocks(ctx, m), ErrLockLost) {
 				r.drop(m)
 			}

@@ -102,7 +102,7 @@ func (r *Remote) Run(ctx context.Context, here Local) error {
 		case err != nil:
 			r.lost(err, awayText)
 		default:
-			if r.serve(ctx, l); !l.splice.Refused() { // otherwise the remote may do the same again
+			if r.serve(ctx, l); !l.splice.Refused() { // the pause grows if the splice refused a frame: the remote may send the same again
 				pause = firstPause
 			}
 		}
@@ -219,7 +219,7 @@ type Options struct {
 	Pulls  []Pull
 	Logger *slog.Logger // nil: no log
 
-	idle, patience, renewal time.Duration // the idleTimeout, storePatience and renewalPause of tests
+	idle, patience, renewal time.Duration // for tests, instead of idleTimeout, storePatience and renewalPause
 }
 
 // Pull is an entity of the remote to pull messages from, and the queue or topic here that stores

@@ -27,7 +27,7 @@ func ParseValue(data []byte) (any, error) {
 	return frame.Read(r)
 }
 
-// Properties is the JSON of properties, in their order.
+// Properties returns the JSON of properties, in their order.
 func Properties(p core.Properties) json.RawMessage {
 	w := codec.NewWriter(codec.JSON, nil)
 	frame.WriteProperties(w, p)

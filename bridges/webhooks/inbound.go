@@ -35,9 +35,9 @@ type Hook struct {
 	Entity    string        `config:"entity"`
 	Scheme    Scheme        `config:"verify"`    // url, github, stripe or standard
 	Keys      [][]byte      `config:"-"`         // the sender knows one of them; made by Scheme.Key
-	Tolerance time.Duration `config:"tolerance"` // between the signature's time and now
-	IDHeader  string        `config:"id-header"` // has the delivery's id; "": as the scheme has it
-	Headers   []string      `config:"headers"`   // are kept as application properties, by these names
+	Tolerance time.Duration `config:"tolerance"` // maximum difference between the signature's time and now
+	IDHeader  string        `config:"id-header"` // the header with the delivery's id; "": the scheme's own header
+	Headers   []string      `config:"headers"`   // headers to keep as application properties of the same names
 }
 
 // Options configure Inbound.
@@ -216,7 +216,7 @@ func read(w http.ResponseWriter, r *http.Request, memory *fair.Waiter, limit int
 			return nil
 		},
 	})
-	_ = control.SetReadDeadline(time.Now().Add(bodyTime)) // as above; for the rest that net/http reads
+	_ = control.SetReadDeadline(time.Now().Add(bodyTime)) // net/http may read the rest of the body
 	switch {
 	case err == nil:
 		_ = control.SetReadDeadline(time.Time{}) // as above

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	failedAtOnce    = 20 // wrong proofs that an address without a right one may give at once; then
+	failedAtOnce    = 20 // wrong proofs that an address may give at once if it has given no right one
 	failedPerSecond = 1.0
 	provenFor       = 24 * time.Hour
 	maxProvers      = 4096
@@ -41,7 +41,7 @@ type proofCount struct {
 }
 
 func proverOf(r *http.Request, h *Hook) prover {
-	at, _ := netip.ParseAddrPort(r.RemoteAddr) // the zero value is an address too
+	at, _ := netip.ParseAddrPort(r.RemoteAddr) // the zero value serves as an address, too
 	return prover{bridges.Network(at.Addr()), h.Name}
 }
 

@@ -68,7 +68,7 @@ const (
 	sessionIdle   = time.Second     // time without messages after which a session is closed
 	settleTime    = 10 * time.Second
 	maxAnswerHead = 64 << 10 // bytes of the status line and headers of an answer
-	maxAnswer     = 64 << 10 // bytes of an answer that are read, so that its connection serves again
+	maxAnswer     = 64 << 10 // bytes of an answer that are read, so that its connection can be reused
 )
 
 // NewPush makes a Push.

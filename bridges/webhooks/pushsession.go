@@ -9,7 +9,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// sessions delivers the messages of several sessions at once, as many as there may be requests.
+// sessions delivers the messages of several sessions at once, as many as the number of requests
+// allowed at a time.
 func (w *pushing) sessions(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()

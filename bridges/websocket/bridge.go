@@ -125,7 +125,7 @@ type Options struct {
 	// listener limits clients that have not signed in: see bridges.Prove.
 	MaxConnections int
 	MaxFeeds       int // of one connection; 256
-	MaxFrame       int // bytes of a client's frame; 1.5 times the largest message size that an entity can have
+	MaxFrame       int // bytes of a client's frame; default 1.5 times the largest message size that an entity can have
 
 	// MaxUnderWay is the maximum number of bytes of one connection's unanswered requests; default
 	// 64 MiB. At the limit the bridge stops reading the connection.
@@ -142,9 +142,9 @@ type Options struct {
 	Streams *fair.Pool
 
 	AuthTimeout  time.Duration // to sign in; 10 s
-	PingInterval time.Duration // between pings, and how long the answer to one may take; 30 s
-	WriteTimeout time.Duration // for the client to read something; 30 s
-	DrainGrace   time.Duration // for calls in flight when the bridge stops or the client goes; 10 s
+	PingInterval time.Duration // between pings, and how long the answer to one may take; default 30 s
+	WriteTimeout time.Duration // for the client to read something; default 30 s
+	DrainGrace   time.Duration // for calls in flight when the bridge stops or the client goes; default 10 s
 }
 
 // The limits of the protocol that cannot be configured.

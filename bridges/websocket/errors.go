@@ -62,7 +62,7 @@ const (
 	closeTooSlow     closeCode = 4408
 )
 
-// fault is a breach of the protocol that no answer can name.
+// fault is a violation of the protocol that no answer to a request can report.
 type fault struct {
 	code closeCode
 	text string // for the peer

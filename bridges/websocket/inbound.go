@@ -21,11 +21,11 @@ import (
 // intake is what was read and what is read next.
 type intake struct {
 	ws      *websocket.Conn // the reader's
-	in      *bufio.Reader   // what ws reads through; the reader's
+	in      *bufio.Reader   // ws reads through it; belongs to the reader
 	heard   atomic.Int64    // when the client last said something, Unix nanoseconds
 	limit   atomic.Int64    // bytes of a frame
 	arrived []*request      // read, and not begun
-	pending bool            // the reader waits until all of arrived have begun
+	pending bool            // the reader waits until all requests in arrived have begun
 	resumed chan struct{}   // lets the reader continue
 }
 
@@ -176,7 +176,7 @@ func (c *conn) gather(r io.Reader, size int64, whole bool, buffer []byte) ([]byt
 	a := fair.Arrival{Reader: hearing{c, r}, Size: size, Limit: limit, Buffer: buffer, Control: true}
 	if !whole {
 		a.Deadline = c.ws.SetReadDeadline
-		defer func() { _ = c.ws.SetReadDeadline(time.Time{}) }() // pings find out when the client has gone
+		defer func() { _ = c.ws.SetReadDeadline(time.Time{}) }() // between messages, pings find out whether the client has gone
 	}
 	if limit > strangerFrame {
 		a.Inspect = func(start []byte) (most int64, err error) {

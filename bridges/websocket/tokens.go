@@ -124,7 +124,8 @@ func (c *conn) expel(reason error) {
 }
 
 // checkIdentity warns the client before its last grant expires, closes the connection when that
-// has, and ends feeds that are no longer allowed. It returns when to check again; zero means never.
+// grant has expired, and ends feeds that are no longer allowed. It returns when to check again;
+// zero means never.
 func (c *conn) checkIdentity(now time.Time) time.Time {
 	if c.expires.IsZero() || now.Before(c.expires) {
 		return c.expires

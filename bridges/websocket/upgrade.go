@@ -92,7 +92,7 @@ func (u *upgrader) speaks(r *http.Request) bool {
 // connection does not show what its own buffer holds.
 type hijacker struct {
 	http.ResponseWriter
-	size   int // of the buffer in bytes, above 256: the upgrader takes no smaller one
+	size   int // in bytes; more than 256, because the upgrader accepts no smaller buffer
 	buffer *bufio.Reader
 }
 

@@ -307,7 +307,7 @@ func wholeFloat(r codec.Reader) float64 {
 	return float64(r.Int())
 }
 
-// digits reads n bytes written as hexadecimal digits, and returns them as converted by as.
+// digits reads n bytes written as hexadecimal digits, and returns what as makes of them.
 func digits(r codec.Reader, n int, as func([]byte) any) (any, error) {
 	if k := r.Kind(); k != codec.Text {
 		return nil, Wrong("is %s: it must be a string of %d hexadecimal digits", k, 2*n)

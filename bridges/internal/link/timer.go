@@ -12,7 +12,7 @@ const beat = time.Second
 // Leeway is how much earlier than requested a Timer may fire.
 const Leeway = beat
 
-// beginning is the first of these instants.
+// beginning is the first instant at which timers fire together: see beat.
 var beginning = time.Now()
 
 // Timer makes an Owner act at a given time. Only jobs of the owner may use it.

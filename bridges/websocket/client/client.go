@@ -27,7 +27,7 @@ type file struct {
 	content     []byte
 	compressed  func() []byte // the content with gzip, compressed at the first request for it
 	contentType string
-	tag         string // of the content, without quotes
+	tag         string // entity tag of the content, without quotes
 }
 
 // handler serves the files under their paths.

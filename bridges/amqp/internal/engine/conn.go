@@ -171,7 +171,8 @@ func (c *Conn) protocol(b []byte) {
 	}
 }
 
-// frame decodes and carries out one frame; left bytes of its payload have not arrived.
+// frame decodes and carries out one frame. left is the number of bytes of its payload that have not
+// arrived.
 func (c *Conn) frame(f wire.Frame, left int) {
 	sasl := c.state == stateInit
 	if sasl != (f.Type == wire.FrameSASL) {

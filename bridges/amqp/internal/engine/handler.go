@@ -108,7 +108,8 @@ type Options struct {
 	MaxLinks       int            // links of the connection
 	IncomingWindow uint32         // transfer frames the peer may send on a session before we say more
 	IdleTimeout    time.Duration  // announced; a silent peer is given up after twice that
-	// Begins, if not nil, returns why a session may not begin, which closes the connection, or nil.
+	// Begins, if not nil, returns nil, or the reason why a session may not begin; then the
+	// connection is closed.
 	Begins      func() *wire.Error
 	Leeway      time.Duration // how much earlier Tick sends a heartbeat, so that many go out together
 	Limits      value.Limits  // of values in performatives

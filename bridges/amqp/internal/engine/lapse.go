@@ -14,7 +14,8 @@ type span struct {
 	first, last uint32
 }
 
-// maxSpans bounds the ranges that a session remembers. Beyond it the oldest are treated as if the peer had settled them.
+// maxSpans bounds the ranges that a session remembers. Beyond this number, the oldest are treated
+// as if the peer had settled them.
 const maxSpans = 4096
 
 // Lapse removes the unsettled deliveries that have no outcome yet and whose time, which extended
@@ -106,7 +107,7 @@ func (s *Session) sayLapsed(p span) {
 	s.conn.emit(s.channel, d)
 }
 
-// unixMilli is the Unix time of t in ms, 0 for the zero time.
+// unixMilli returns the Unix time of t in ms, 0 for the zero time.
 func unixMilli(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

@@ -37,7 +37,7 @@ type Link struct {
 	// Where the peer sends:
 	maxSize   uint64 // bytes
 	allowance uint32 // maximum of credit and owed together
-	owed      uint32 // messages that are owed a Replenish
+	owed      uint32 // messages for which the handler has not called Replenish
 	partial   partial
 	granted   int64 // bytes that the handler has reserved for the message that begins
 	denied    bool  // the handler has refused these bytes

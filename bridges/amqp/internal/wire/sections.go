@@ -5,7 +5,7 @@ import "github.com/crosstown-mq/crosstown/core/value"
 type section struct {
 	desc Descriptor
 	raw  []byte // with the descriptor
-	enc  []byte // the encoded value, without it
+	enc  []byte // the encoded value, without the descriptor
 }
 
 // cutSection splits off the first section of b and validates it.
