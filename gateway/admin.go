@@ -132,7 +132,7 @@ func openTraces(ctx context.Context, c *config.Config, log *slog.Logger) (t *tra
 // warnOfPermissions warns if others may write to the data directory, or read keys in it. A
 // directory that does not exist yet will be created for its owner alone.
 func warnOfPermissions(dir string, log *slog.Logger) {
-	if runtime.GOOS == "windows" { // whose files have other permissions
+	if runtime.GOOS == "windows" { // files there have other permissions
 		return
 	}
 	if info, err := os.Stat(dir); err == nil && info.Mode().Perm()&0o022 != 0 {

@@ -12,10 +12,11 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
 )
 
-// hostNames distinguishes the names of a gateway from names that a web page could use to reach it: the page's
-// owner may make the page's own name resolve to this machine, and the browser then takes the gateway for the
-// page's own server (DNS rebinding). The published key is no protection against that. So while it is valid,
-// HTTP clients must call the gateway by a name that such an owner cannot control.
+// hostNames distinguishes the names of a gateway from names that a web page could use to reach it:
+// the page's owner may make the page's own name resolve to this machine, and the browser then takes
+// the gateway for the page's own server (DNS rebinding). The public development key does not
+// protect against this. While it is valid, HTTP clients must therefore call the gateway by a name
+// that such an owner cannot control.
 type hostNames struct {
 	own         []string                 // lower-cased
 	namespaces  answers                  // knows the hosts of namespaces

@@ -15,7 +15,7 @@ import (
 	"github.com/crosstown-mq/crosstown/examples/internal/local"
 )
 
-// The places of the chain.
+// The entities of the chain.
 const (
 	intake     = "intake"
 	orders     = "orders"
@@ -23,12 +23,12 @@ const (
 	fulfilment = "fulfilment"
 )
 
-// regions are served by a warehouse each.
+// regions are the regions, each with the place of its warehouse.
 var regions = []struct{ name, warehouse string }{{"eu", "Dublin"}, {"us", "Reno"}}
 
 func main() { local.Main("autoforward-chain", run) }
 
-// run tells the whole story to out.
+// run runs the whole example, and prints what happens to out.
 func run(ctx context.Context, binary string, out io.Writer) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
@@ -60,7 +60,7 @@ func run(ctx context.Context, binary string, out io.Writer) (err error) {
 	return count(ctx, manager, out)
 }
 
-// build makes the chain from its end to its beginning: a destination must exist.
+// build makes the chain from its end to its beginning, because a destination must exist first.
 func build(ctx context.Context, manager *admin.Client) error {
 	if _, err := manager.CreateQueue(ctx, fulfilment, nil); err != nil {
 		return err
@@ -129,7 +129,7 @@ func pack(ctx context.Context, client *azservicebus.Client, n int, out io.Writer
 	return receiver.Close(ctx)
 }
 
-// count says what is left where.
+// count prints how many messages each entity still holds.
 func count(ctx context.Context, manager *admin.Client, out io.Writer) error {
 	for pages := manager.NewListSubscriptionsRuntimePropertiesPager(orders, nil); pages.More(); {
 		page, err := pages.NextPage(ctx)

@@ -14,7 +14,7 @@ import (
 
 const topic = "chat"
 
-// What pages sign in with. The key is known to this program and to the gateway.
+// The policy with which pages sign in. Only this program and the gateway know its key.
 const policy = "pages"
 
 var key = rand.Text()

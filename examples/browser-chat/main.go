@@ -1,5 +1,5 @@
-// Browser-chat is a chat among pages: what one says is published on a topic, and
-// each page has a subscription of its own. See README.md.
+// Browser-chat is a chat among pages: what one page says is published to a topic, and each page has
+// a subscription of its own. See README.md.
 package main
 
 import (
@@ -46,7 +46,7 @@ func run(ctx context.Context, binary string, port int, out io.Writer) (err error
 	if err != nil {
 		return err
 	}
-	// With duplicate detection a page may send again what it got no answer to.
+	// With duplicate detection, a page may send a message again if it got no answer.
 	if _, err := manager.CreateTopic(ctx, topic, &admin.CreateTopicOptions{
 		Properties: &admin.TopicProperties{RequiresDuplicateDetection: new(true)},
 	}); err != nil {

@@ -21,14 +21,14 @@ import (
 	"github.com/crosstown-mq/crosstown/examples/internal/local"
 )
 
-// queue is the story's own: it is made, and removed in the end.
+// queue is the example's own queue, which it creates, and removes at the end.
 var queue = fmt.Sprintf("demo-%08x", rand.Uint32())
 
 var running = flag.Bool("running", false, "use the gateway that runs on this machine with its defaults, if there is one")
 
 func main() { local.Main("https-to-amqp", run) }
 
-// run tells the whole story to out.
+// run runs the whole example, and prints what happens to out.
 func run(ctx context.Context, binary string, out io.Writer) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
@@ -40,7 +40,8 @@ func run(ctx context.Context, binary string, out io.Writer) (err error) {
 	return tell(ctx, g, out)
 }
 
-// gateway is the one that runs, if it is asked for and there is one, or else one of the example's own.
+// gateway returns the gateway that already runs, if that is requested and there is one, and
+// otherwise starts one.
 func gateway(ctx context.Context, binary string, out io.Writer) (*local.Gateway, error) {
 	if *running {
 		g, err := local.Running(ctx, local.DefaultAddress, local.DefaultCA())
@@ -53,7 +54,7 @@ func gateway(ctx context.Context, binary string, out io.Writer) (*local.Gateway,
 	return local.Start(ctx, binary)
 }
 
-// tell tells the story through a gateway.
+// tell runs the example with a gateway, and prints what happens to out.
 func tell(ctx context.Context, g *local.Gateway, out io.Writer) (err error) {
 	_, _ = fmt.Fprintf(out, "The gateway keeps messages in: %s\nOne connection string for both protocols:\n  %s\n", g.Store, g.Connection)
 	rest, err := newREST(g.Connection, g.TLS)

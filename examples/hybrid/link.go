@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// link is the line between the branch and headquarters, as bad as lines are.
+// link is the unreliable connection between the branch and headquarters.
 type link struct {
 	ln net.Listener
 	to string
@@ -17,7 +17,7 @@ type link struct {
 	tasks sync.WaitGroup
 }
 
-// lay lays a link to an address.
+// lay makes a link to an address.
 func lay(to string) (*link, error) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -52,7 +52,7 @@ func (l *link) carry(near net.Conn) {
 	var both sync.WaitGroup
 	for _, ends := range [][2]net.Conn{{near, far}, {far, near}} {
 		both.Go(func() {
-			_, _ = io.Copy(ends[0], ends[1]) // it ends when one of them does
+			_, _ = io.Copy(ends[0], ends[1]) // it ends when one of the connections does
 			_, _ = near.Close(), far.Close()
 		})
 	}

@@ -23,7 +23,8 @@ const (
 	prices = "prices" // set at headquarters, shown at the branch
 )
 
-// configuration is the branch's, for the connection string of headquarters.
+// configuration is the configuration of the branch, with a place for the connection string of
+// headquarters.
 const configuration = `remotes:
   - name: hq
     connection-string: %s
@@ -35,7 +36,7 @@ queues:
 
 func main() { local.Main("hybrid", run) }
 
-// run tells the whole story to out.
+// run runs the whole example, and prints what happens to out.
 func run(ctx context.Context, binary string, out io.Writer) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
@@ -109,7 +110,7 @@ func equip(ctx context.Context, hq *local.Gateway) error {
 	return err
 }
 
-// open starts the branch's gateway, which knows headquarters by the link.
+// open starts the branch's gateway, which reaches headquarters through the link.
 func open(ctx context.Context, binary string, hq *local.Gateway, line *link) (*local.Gateway, error) {
 	dir, err := os.MkdirTemp("", "crosstown-example-")
 	if err != nil {
@@ -137,7 +138,7 @@ func (p *site) send(ctx context.Context, queue string, out io.Writer, ids ...str
 		return err
 	}
 	for _, id := range ids {
-		// What has a key in common stays in order.
+		// Messages with the same key stay in order.
 		if err := sender.SendMessage(ctx, &azservicebus.Message{MessageID: &id, PartitionKey: &queue}, nil); err != nil {
 			return err
 		}

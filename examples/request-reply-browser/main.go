@@ -29,7 +29,7 @@ const (
 	answers   = "answers" // a session for each page
 )
 
-// What pages sign in with. The key is known to this program and to the gateway.
+// The policy with which pages sign in. Only this program and the gateway know its key.
 const policy = "pages"
 
 var key = rand.Text()
@@ -79,7 +79,8 @@ func createQueues(ctx context.Context, g *local.Gateway) error {
 	if err != nil {
 		return err
 	}
-	// With duplicate detection a page may ask again what it does not know to be sent.
+	// With duplicate detection, a page may send a question again if it does not know whether the
+	// question was sent.
 	asked := &admin.QueueProperties{RequiresDuplicateDetection: new(true)}
 	_, err = manager.CreateQueue(ctx, questions, &admin.CreateQueueOptions{Properties: asked})
 	if err != nil {

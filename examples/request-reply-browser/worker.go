@@ -8,7 +8,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 )
 
-// work answers questions until ctx ends. Each says where its answer is to go.
+// work answers questions until ctx ends. Each question names the queue for its answer.
 func work(ctx context.Context, client *azservicebus.Client) error {
 	receiver, err := client.NewReceiverForQueue(questions, nil)
 	if err != nil {

@@ -25,7 +25,7 @@ const (
 
 func main() { local.Main("request-reply", run) }
 
-// run tells the whole story to out.
+// run runs the whole example, and prints what happens to out.
 func run(ctx context.Context, binary string, out io.Writer) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
@@ -92,7 +92,7 @@ func work(ctx context.Context, client *azservicebus.Client) error {
 	}
 }
 
-// replyTo is the answer to a request, addressed to its sender.
+// replyTo returns the answer to a request, addressed to its sender.
 func replyTo(request *azservicebus.ReceivedMessage) *azservicebus.Message {
 	return &azservicebus.Message{
 		Body:          []byte(strings.ToUpper(string(request.Body))),
@@ -101,7 +101,7 @@ func replyTo(request *azservicebus.ReceivedMessage) *azservicebus.Message {
 	}
 }
 
-// plain asks one question and waits for its answer in a queue of one's own.
+// plain asks one question and waits for its answer in its own reply queue.
 func plain(ctx context.Context, client *azservicebus.Client, out io.Writer) error {
 	sender, err := client.NewSender(requests, nil)
 	if err != nil {
@@ -122,7 +122,7 @@ func plain(ctx context.Context, client *azservicebus.Client, out io.Writer) erro
 	return errors.Join(receiver.CompleteMessage(ctx, ms[0], nil), receiver.Close(ctx), sender.Close(ctx))
 }
 
-// multiplexed has several clients ask at the same time and share a queue of replies.
+// multiplexed makes several clients ask at the same time. They share a queue of replies.
 func multiplexed(ctx context.Context, client *azservicebus.Client, out io.Writer) error {
 	var asking sync.WaitGroup
 	names := []string{"ann", "bob", "cleo"}

@@ -19,7 +19,7 @@ const (
 // ErrHopeless says that an order can never be charged.
 var ErrHopeless = errors.New("the order can never be charged")
 
-// Charger charges an order. Where it fails, the order is tried again, unless it is hopeless.
+// Charger charges an order. If it fails, the order is tried again, unless it is hopeless.
 type Charger func(ctx context.Context, customer, order string) error
 
 // Place sends an order of a customer, and a reminder for later.
@@ -57,7 +57,7 @@ func ChargeCustomer(ctx context.Context, c *azservicebus.Client, customer string
 	return r.Close(ctx)
 }
 
-// settle ends a delivery as charging it has gone.
+// settle settles a delivery according to the result of charging.
 func settle(ctx context.Context, r *azservicebus.SessionReceiver, m *azservicebus.ReceivedMessage, failure error) error {
 	switch {
 	case failure == nil:

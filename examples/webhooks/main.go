@@ -44,7 +44,7 @@ pushes:
 
 func main() { local.Main("webhooks", run) }
 
-// run tells the whole story to out.
+// run runs the whole example, and prints what happens to out.
 func run(ctx context.Context, binary string, out io.Writer) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
@@ -84,7 +84,8 @@ func run(ctx context.Context, binary string, out io.Writer) (err error) {
 	return nil
 }
 
-// in posts what GitHub would, twice as GitHub does when it has not seen the answer, and receives one message.
+// in posts a request as GitHub does, twice, as GitHub does if it has not seen the answer, and
+// receives one message.
 func in(ctx context.Context, address string, client *azservicebus.Client, out io.Writer) error {
 	const body = `{"ref":"refs/heads/main"}`
 	for _, secret := range []string{"a-secret-that-was-guessed", hookSecret, hookSecret} {
@@ -120,7 +121,7 @@ func in(ctx context.Context, address string, client *azservicebus.Client, out io
 	return nil
 }
 
-// away sends a message, which the endpoint takes at the second attempt.
+// away sends a message, which the endpoint accepts at the second attempt.
 func away(ctx context.Context, client *azservicebus.Client, arrived <-chan string, out io.Writer) error {
 	sender, err := client.NewSender("orders", nil)
 	if err != nil {

@@ -57,7 +57,7 @@ func build(program, pkg string, flags []string) (string, error) {
 	c := exec.Command("go", append(append([]string{"build", "-o", program}, flags...), pkg)...)
 	c.Dir = root
 	if len(flags) == 0 {
-		c.Env = append(os.Environ(), "CGO_ENABLED=0") // as make build has it: the same objects
+		c.Env = append(os.Environ(), "CGO_ENABLED=0") // as make build does, so that both use the same build cache
 	}
 	if out, err := c.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build %s: %w\n%s", pkg, err, out)

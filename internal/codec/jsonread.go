@@ -397,7 +397,7 @@ func plainText(data []byte, i int) int {
 		quote, backslash := x^ones*'"', x^ones*'\\'
 		found := (x-ones*' ')&^x | (quote-ones)&^quote | (backslash-ones)&^backslash
 		if found &= highs; found != 0 {
-			return i + bits.TrailingZeros64(found)/8 // bits above the lowest may be borrows
+			return i + bits.TrailingZeros64(found)/8 // only the lowest bit is exact: higher bits may be borrows
 		}
 	}
 	for i < len(data) && data[i] >= ' ' && data[i] != '"' && data[i] != '\\' {

@@ -14,8 +14,8 @@ import (
 	"sync"
 )
 
-// The ports of the blocks are first to first+blocks*size-1. Those 10000 above
-// them are free too: a Redis Cluster's bus takes them.
+// The ports of the blocks are first to first+blocks*size-1. The ports 10000 above them are also
+// free, because the bus of a Redis Cluster uses them.
 const (
 	first  = 12000
 	blocks = 100

@@ -62,7 +62,8 @@ func (p *Process) Kill() {
 func (p *Process) WaitReady(ctx context.Context, client *redis.Client) error {
 	o := client.Options()
 	for {
-		// The client is asked only once the server listens: its own retries are slow.
+		// The client connects only after the server listens, because the client's own retries are
+		// slow.
 		conn, err := new(net.Dialer).DialContext(ctx, o.Network, o.Addr)
 		if err == nil {
 			_ = conn.Close() // it was only a probe

@@ -54,7 +54,8 @@ func Hyphenated(name string) string {
 
 func start(name string) string { return name[:min(len(name), maxCompared)] }
 
-// distance is the number of bytes to insert, remove or replace between a and b: Levenshtein's.
+// distance returns the Levenshtein distance: the number of bytes to insert, remove or replace
+// between a and b.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

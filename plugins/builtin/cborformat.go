@@ -146,7 +146,7 @@ func appendCBORTime(dst []byte, t value.Timestamp) []byte {
 	if math.Abs(float64(t)) < 1000<<40 {
 		return binary.BigEndian.AppendUint64(append(dst, cborSimple<<5|27), math.Float64bits(float64(t)/1000))
 	}
-	return appendCBORInt(dst, int64(t)/1000) // 35,000 years away: milliseconds are dropped
+	return appendCBORInt(dst, int64(t)/1000) // times 35,000 years away lose their milliseconds
 }
 
 // appendInside appends the values of a list, or the keys and values of a map.

@@ -36,8 +36,8 @@ var (
 	errKeys  = errors.New("a map has two keys of different types that JSON writes as the same string")
 )
 
-// checkJSON refuses values that could not be read again: values nested deeper than left levels, and
-// maps with two keys of the same text form.
+// checkJSON refuses values that could not be read again: values with more than left levels of
+// nesting, and maps in which two keys have the same text form.
 func checkJSON(v any, left int) error {
 	var inside []any
 	switch v := v.(type) {
@@ -92,8 +92,9 @@ func checkMapJSON(m value.Map, left int) error {
 // decimalDigits is the number of digits of a decimal128.
 const decimalDigits = 34
 
-// exactNumber is the first of long, ulong, double and decimal128 that holds
-// all digits of a number; a long integer is a decimal128 rather than a double.
+// exactNumber returns a number as the first of long, ulong, double and decimal128 that holds all
+// its digits. An integer that exceeds a ulong becomes a decimal128 if it has no more than 34
+// digits.
 func exactNumber(s string, isInteger bool) (any, bool) {
 	if isInteger {
 		if n, err := strconv.ParseInt(s, 10, 64); err == nil {

@@ -161,14 +161,14 @@ type Options struct {
 	Env []string `config:"env"`
 	Dir string   `config:"dir"` // the program's working directory; "": the gateway's
 
-	CallTimeout  time.Duration `config:"call-timeout" range:"1ms to 1h"`  // for an answer, waiting included: 2s
-	StartTimeout time.Duration `config:"start-timeout" range:"1ms to 1h"` // from the launch to the first answer: 10s
-	DrainTimeout time.Duration `config:"drain-timeout" range:"1ms to 1h"` // for the calls in flight when it is replaced or stopped: 5s
+	CallTimeout  time.Duration `config:"call-timeout" range:"1ms to 1h"`  // for an answer, waiting included; default 2s
+	StartTimeout time.Duration `config:"start-timeout" range:"1ms to 1h"` // from the launch to the first answer; default 10s
+	DrainTimeout time.Duration `config:"drain-timeout" range:"1ms to 1h"` // for the calls in flight when it is replaced or stopped; default 5s
 
-	Queue int `config:"queue" range:"1 to 1048576"` // messages that may wait or be in flight; further calls are refused as Busy: 10000
-	Batch int `config:"batch" range:"1 to 10000"`   // messages in one frame: 200
+	Queue int `config:"queue" range:"1 to 1048576"` // messages that may wait or be in flight; further calls are refused as Busy; default 10000
+	Batch int `config:"batch" range:"1 to 10000"`   // messages in one frame; default 200
 
-	BackoffMin time.Duration `config:"backoff-min" range:"1ms to 1h"` // the pause before a restart, doubled with each failure: 100ms
+	BackoffMin time.Duration `config:"backoff-min" range:"1ms to 1h"` // the pause before a restart, doubled with each failure; default 100ms
 	BackoffMax time.Duration `config:"backoff-max" range:"1ms to 1h"` // 10s
 	// Failures is the number of consecutive failures that turn the plugin off; default 5. Lost
 	// processes and failed launches count.

@@ -74,7 +74,7 @@ func launch(ctx context.Context, o Options, log *slog.Logger) (_ *instance, err 
 			return i.process, nil
 		},
 		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: i.dir},
-		StartTimeout:     2 * o.StartTimeout, // ctx ends before, and then gives the reason
+		StartTimeout:     2 * o.StartTimeout, // ctx ends sooner, and so gives the reason
 		SkipHostEnv:      true,
 		SyncStdout:       out.stream(),
 		SyncStderr:       out.stream(),
@@ -128,7 +128,7 @@ func (i *instance) greet(ctx context.Context) (err error) {
 	return i.check(ctx)
 }
 
-// gatewayVersion is the version of the program that the host is part of, if it is known.
+// gatewayVersion returns the version of the program that the host is part of, if it is known.
 func gatewayVersion() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		return info.Main.Version

@@ -16,7 +16,7 @@ import (
 const (
 	maxLine     = 4 << 10 // bytes; the rest of a line is left out
 	linesBurst  = 200     // lines at once
-	linesSecond = 50      // lines a second after that
+	linesSecond = 50      // lines a second after a burst
 	bytesSecond = 8 << 20 // bytes a second that are read; the plugin waits beyond that
 	tailLines   = 5       // kept for the report of a failed launch
 )

@@ -16,7 +16,7 @@ type Stage string
 const (
 	Ingress Stage = "ingress" // the message was sent to the entity
 	Filter  Stage = "filter"  // does the subscription get a copy? Accept: yes, Drop: no
-	ByTo    Stage = "to"      // to where does the message's To lead?
+	ByTo    Stage = "to"      // where the message's To leads
 )
 
 // Message is a message as its producer sent it. Only its Properties map may be changed, in place,
@@ -192,9 +192,10 @@ func ParseDecimal128(s string) (d Decimal128, ok bool) { return value.ParseDecim
 // ParseUUID reads 8-4-4-4-12 hexadecimal digits.
 func ParseUUID(s string) (UUID, error) { return value.ParseUUID(s) }
 
-// Int returns v, of any integer type, as an int64; ok is false for other types and beyond 63 bits.
+// Int returns v, which may be of any integer type, as an int64. ok is false for other types, and
+// for numbers of more than 63 bits.
 func Int(v any) (n int64, ok bool) { return value.Int(v) }
 
-// Float returns v, of a floating-point or integer type, as a float64; ok is false for other types,
-// and for integers that a double may not hold exactly.
+// Float returns v, which may be of a floating-point or integer type, as a float64. ok is false for
+// other types, and for integers that a double may not hold exactly.
 func Float(v any) (f float64, ok bool) { return value.Float(v) }

@@ -58,7 +58,7 @@ func inspectNamed(dir string, found *wal.Inspection) error {
 
 // Usage contains how much disk space and memory a store takes.
 type Usage struct {
-	Segments  int   // size of the log and of large bodies
+	Segments  int   // number of segments of the log and of large bodies
 	Bytes     int64 // size of the log, of large bodies and of the snapshots
 	Unsynced  int64 // approximate number of acknowledged bytes that a power failure would lose
 	Resident  int64 // bytes of messages that are in memory in addition to the log

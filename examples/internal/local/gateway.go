@@ -33,7 +33,7 @@ type Gateway struct {
 	Store      string // what the gateway says of its store
 
 	dir     string
-	command *exec.Cmd // nil of one that ran already
+	command *exec.Cmd // nil for a gateway that was already running
 }
 
 // The gateway that runs with its defaults, as make run starts it.
@@ -149,7 +149,8 @@ func (g *Gateway) trust(file string) error {
 	return nil
 }
 
-// Stop ends the gateway in good order and removes what it has stored. One that ran already goes on.
+// Stop ends the gateway cleanly and removes what it has stored. A gateway that was already running
+// continues.
 func (g *Gateway) Stop() error {
 	if g.command == nil {
 		return nil
@@ -161,12 +162,12 @@ func (g *Gateway) Stop() error {
 	return errors.Join(err, os.RemoveAll(g.dir))
 }
 
-// Client is the SDK's client.
+// Client returns a client of the SDK.
 func (g *Gateway) Client() (*azservicebus.Client, error) {
 	return azservicebus.NewClientFromConnectionString(g.Connection, &azservicebus.ClientOptions{TLSConfig: g.TLS})
 }
 
-// Admin is the SDK's management client.
+// Admin returns a management client of the SDK.
 func (g *Gateway) Admin() (*admin.Client, error) {
 	return admin.NewClientFromConnectionString(g.Connection, &admin.ClientOptions{
 		ClientOptions: azcore.ClientOptions{Transport: &http.Client{Transport: &http.Transport{TLSClientConfig: g.TLS}}},

@@ -38,7 +38,7 @@ func Tell(t *testing.T, page string) {
 	c := exec.CommandContext(ctx, "node", "story.mjs")
 	c.Dir = dir
 	c.Env = append(os.Environ(), "STORY_PAGE="+page, "STORY_CHROMIUM="+chromium)
-	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) } // upon which playwright ends its browser
+	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) } // playwright then ends its browser
 	c.WaitDelay = 10 * time.Second
 	if out, err := c.CombinedOutput(); err != nil || !strings.HasSuffix(string(out), "told\n") {
 		t.Fatalf("%v\n%s", err, out)

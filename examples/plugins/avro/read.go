@@ -14,7 +14,7 @@ import (
 	"github.com/crosstown-mq/crosstown/plugins/sdk"
 )
 
-// The most that is read of one payload.
+// The limits for reading one payload.
 const (
 	maxDepth  = 32
 	maxValues = 1 << 20
@@ -181,7 +181,7 @@ func (r *reader) text() (string, error) {
 
 func isLogical(l avro.LogicalSchema, t avro.LogicalType) bool { return l != nil && l.Type() == t }
 
-// instantOf is a long, or the timestamp that it stands for.
+// instantOf returns a long, or the timestamp that it stands for.
 func instantOf(n int64, l avro.LogicalSchema) any {
 	switch {
 	case isLogical(l, avro.TimestampMillis):
@@ -192,7 +192,7 @@ func instantOf(n int64, l avro.LogicalSchema) any {
 	return n
 }
 
-// bytesOf is a binary, or the decimal that it stands for.
+// bytesOf returns a binary, or the decimal that it stands for.
 func bytesOf(b []byte, l avro.LogicalSchema) (any, error) {
 	d, ok := l.(*avro.DecimalLogicalSchema)
 	if !ok {

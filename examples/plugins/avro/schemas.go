@@ -90,7 +90,7 @@ func (s *schemas) encode(_ context.Context, contentType string, v any) ([]byte, 
 	return write(append(slices.Clone(singleObject), fingerprint...), v, schema)
 }
 
-// named is the schema that a content type names, or the only one.
+// named returns the schema that a content type names, or the only one.
 func (s *schemas) named(contentType string) (avro.Schema, error) {
 	_, parameters, err := mime.ParseMediaType(contentType)
 	if err != nil {

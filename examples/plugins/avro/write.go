@@ -229,8 +229,8 @@ func textOf(v any) (string, bool) {
 	return "", false
 }
 
-// binaryOf is the bytes of a binary or, if the schema has one, of a decimal: as few as possible, or
-// size if that is not 0.
+// binaryOf returns the bytes of a binary or, if the schema has one, of a decimal: as few as
+// possible, or size if that is not 0.
 func binaryOf(v any, l avro.LogicalSchema, size int) ([]byte, error) {
 	d, ok := l.(*avro.DecimalLogicalSchema)
 	if !ok {
@@ -266,5 +266,5 @@ func binaryOf(v any, l avro.LogicalSchema, size int) ([]byte, error) {
 	return n.FillBytes(make([]byte, size)), nil
 }
 
-// shown is the beginning of a value's text.
+// shown returns the beginning of a value's text.
 func shown(v any) string { return fmt.Sprintf("%.60s", fmt.Sprint(v)) }

@@ -1,4 +1,4 @@
-// Geo-router is a plugin that sends orders where their country belongs.
+// Geo-router is a plugin that sends orders to the queue of their country.
 package main
 
 import (
@@ -8,7 +8,7 @@ import (
 	"github.com/crosstown-mq/crosstown/plugins/sdk"
 )
 
-// regions are the queues of countries; the others' is elsewhere.
+// regions maps countries to their queues. The orders of other countries go to the queue elsewhere.
 var regions = map[string]string{
 	"at": "orders-eu", "de": "orders-eu", "es": "orders-eu", "fr": "orders-eu", "it": "orders-eu", "nl": "orders-eu", "pl": "orders-eu",
 	"ca": "orders-na", "mx": "orders-na", "us": "orders-na",
@@ -22,7 +22,7 @@ func plugin() sdk.Plugin {
 	return sdk.Plugin{Name: "geo-router", Version: "1.0.0", OnSend: route}
 }
 
-// route goes by the property country, an ISO 3166 code in any case.
+// route chooses the queue by the property country, an ISO 3166 code in any case.
 func route(_ context.Context, m *sdk.Message) (sdk.Verdict, error) {
 	country, ok := m.Properties["country"].(string)
 	if !ok {

@@ -113,8 +113,8 @@ func writeMap(m protoreflect.Map, f protoreflect.FieldDescriptor, v any, depth i
 	return nil
 }
 
-// writeOne makes the value of a field, an element or a key. empty is a new one,
-// which a message needs.
+// writeOne makes the value of a field, an element or a key. empty is a new value, which a message
+// needs.
 func writeOne(f protoreflect.FieldDescriptor, empty protoreflect.Value, v any, depth int) (protoreflect.Value, error) {
 	none := protoreflect.Value{}
 	switch f.Kind() {
@@ -203,5 +203,5 @@ func compareKeys(a, b any) int {
 	return cmp.Compare(x, y)
 }
 
-// shown is the beginning of a value's text.
+// shown returns the beginning of a value's text.
 func shown(v any) string { return fmt.Sprintf("%.60s", fmt.Sprint(v)) }

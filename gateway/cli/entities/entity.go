@@ -19,7 +19,7 @@ import (
 // kind holds what differs between the commands for queues, topics and subscriptions.
 type kind struct {
 	core.Kind
-	word  string // as people call it, and the command
+	word  string // the word for the kind in texts, and the command's name
 	names string // of the arguments of a command
 	bind  func(*pflag.FlagSet)
 	given func(*pflag.FlagSet) (apply func(*core.Settings), err error)

@@ -90,7 +90,7 @@ func (o *ruleTestOptions) compare(c *cobra.Command, args []string) error {
 			after = []core.Rule{{Name: core.DefaultRuleName, Filter: core.Filter{Kind: core.TrueFilter}}}
 		}
 		before, err := client.Rules(c.Context(), command.AnyIdentity, core.SubscriptionPath(args[0], s.Name), 0, math.MaxInt32)
-		if err != nil && !errors.Is(err, core.NotFound) { // as for a new subscription
+		if err != nil && !errors.Is(err, core.NotFound) { // a subscription that does not exist has no rules yet
 			return t.Explain(err)
 		}
 		if err := tr.add(s.Name, before, after); err != nil {
@@ -174,7 +174,7 @@ func (t *trial) judge(line int, stored *core.Stored, sets [2]*rules.Set) {
 	}
 }
 
-// why says what the new rules of a subscription make of a message, the matching rules first.
+// why explains the results of a subscription's new rules for a message, the matching rules first.
 func (t *trial) why(sub int, m *core.Message, f rules.Facts) (all []string) {
 	for _, r := range t.rules[1][sub] {
 		e := rules.Explain(r, m, f)

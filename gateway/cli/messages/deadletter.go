@@ -74,7 +74,7 @@ func (o *deadLetters) list(c *cobra.Command, b *browser) error {
 	return o.chosen.list(c, b, numberColumn, idColumn, reasonColumn, enqueuedColumn, bodyColumn)
 }
 
-// listedAtMost is the number of messages that are listed without --count.
+// listedAtMost is the maximum number of messages that are listed without --count.
 const listedAtMost = 100
 
 func deadLetterListCommand(environ []string) *cobra.Command {

@@ -49,7 +49,8 @@ func printReceived(out io.Writer, asJSON bool, ts []remote.Taken) error {
 	return nil
 }
 
-// textOf returns a message as text for a person, who reads it on a terminal or in a file. counts ends the first line.
+// textOf returns a message as text for a person, who reads it on a terminal or in a file. counts is
+// the end of the first line.
 func textOf(a *amqp.Arrival, counts string, terminal bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "#%d  %s  %s", a.SequenceNumber, a.MessageID, stateWords[a.State])

@@ -197,7 +197,8 @@ func purgeActive(c *cobra.Command, o *command.Flags, t *command.Target, name str
 	if _, refused := errors.AsType[*command.Refusal](err); !refused {
 		return answer.Purged, err
 	}
-	// Another broker, an entity with sessions, or one whose refusal a receiver explains.
+	// The namespace is at another broker, or the entity has sessions, or a receiver gets an error that
+	// explains the refusal.
 	session := sessionChoice{next: address.Sub == core.Main && hasSessions(c.Context(), t, address.Entity)}
 	link, err := t.Link(c.Context(), name)
 	if err != nil {

@@ -20,7 +20,7 @@ const hintPatience = 5 * time.Second
 
 // sessionChoice says which session to receive from, if any.
 type sessionChoice struct {
-	id    string // "" if it is not named, but also the id of a session
+	id    string // "" if no session is named; the id of a session may also be ""
 	exact bool   // id names a session, without a flag
 	next  bool
 	flags *pflag.FlagSet

@@ -65,7 +65,7 @@ gateway.`,
 	return c
 }
 
-// How a check has ended.
+// The results of a check.
 const (
 	ok   = "ok"
 	warn = "warn" // it works, but not for all, or not safely

@@ -250,8 +250,8 @@ func (a *API) reach(c *call, address core.Address) (core.Entity, *Served, error)
 	return e, n, err
 }
 
-// listened is reach for the entity, not a sub-queue, that c.path names; the client needs Listen on
-// it. The refusal of any other name says that it is isNot.
+// listened does the same as reach, for the queue or subscription that c.path names; other names are
+// refused. The client needs Listen on it. isNot says, in a refusal, what the name is.
 func (a *API) listened(c *call, isNot, path string) (e core.Entity, n *Served, err error) {
 	address, err := core.ParseAddress(c.path)
 	if err != nil || c.path == "" || address.Sub != core.Main || address.Management {

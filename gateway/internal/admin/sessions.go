@@ -49,7 +49,8 @@ func (a *API) listSessions(c *call, e *core.Entity, n *Served) (any, error) {
 	return api.SessionList{Sessions: a.sessionsOf(c, e, all)}, nil
 }
 
-// number reads a parameter that must be a whole number from 0 to most. Its default is without.
+// number reads a parameter that must be a whole number from 0 to most. The default is the value of
+// without.
 func (c *call) number(name string, without, most int) (int, error) {
 	text := c.URL.Query().Get(name)
 	if text == "" {

@@ -148,7 +148,7 @@ func call(f any, args []any) (any, error) {
 	return v, nil
 }
 
-// logic returns the function or if short is true, and otherwise the function and.
+// logic returns the function "or" if short is true, and otherwise the function "and".
 func logic(short bool) func(args ...any) (any, error) {
 	return func(args ...any) (any, error) {
 		for i := range args {
@@ -170,7 +170,7 @@ func quotient(f func(a, b float64) float64) func(a, b float64) (float64, error) 
 	}
 }
 
-// order compares numbers, or texts.
+// order returns a function that compares two numbers, or two texts.
 func order(is func(n int) bool) func(a, b any) (any, error) {
 	return func(a, b any) (any, error) {
 		if _, ok := a.(string); ok {
@@ -180,7 +180,8 @@ func order(is func(n int) bool) func(a, b any) (any, error) {
 	}
 }
 
-// extreme returns the smallest or the largest of its arguments, or of a list of numbers.
+// extreme returns a function that returns the smallest or the largest of its arguments, or of a
+// list of numbers.
 func extreme(of func(a, b float64) float64) func(first any, rest ...any) (float64, error) {
 	return func(first any, rest ...any) (float64, error) {
 		args, ok := first.([]any)

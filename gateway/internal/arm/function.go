@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// ofAzure are functions whose value only Azure knows; so are all whose names begin with list.
+// ofAzure are functions whose value only Azure knows. The same applies to all functions whose names
+// begin with list.
 var ofAzure = []string{
 	"deployer", "deployment", "environment", "getsecret", "guid", "managementgroup", "managementgroupresourceid", "newguid",
 	"pickzones", "providers", "references", "resourcegroup", "subscription", "tenant",

@@ -290,7 +290,8 @@ func (s *scope) mark(text string) (any, error) {
 	return "\x00" + strconv.Itoa(len(s.shared.unknown)-1) + "\x00", nil
 }
 
-// known reports an expression without a value in a name.
+// known reports whether a name contains no expression without a value. If the name contains one,
+// known records a problem.
 func (s *scope) known(name string, written any, place string) bool {
 	_, rest, ok := strings.Cut(name, "\x00")
 	if !ok {

@@ -49,7 +49,7 @@ func (r *receiver) receive(ctx, done context.Context) error {
 		}
 		if err := r.book(m); err != nil {
 			cancel(err)
-			_ = m.Release(context.WithoutCancel(ctx)) // the lock would give it back, later
+			_ = m.Release(context.WithoutCancel(ctx)) // otherwise only the end of the lock would return it
 			continue
 		}
 		r.run.taken.Add(1)

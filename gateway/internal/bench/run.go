@@ -32,7 +32,7 @@ type run struct {
 	sendFor  time.Duration // 0: no limit
 	phases   []Phase
 	sessions histogram       // how long accepting one took
-	arrived  []chan struct{} // by sender: its message has arrived and is settled; nil but in mode Lone
+	arrived  []chan struct{} // by sender: its message has arrived and is settled; nil except in mode Lone
 
 	sent, acked     atomic.Int64
 	taken, settled  atomic.Int64 // all deliveries

@@ -18,7 +18,7 @@ type sender struct {
 	limit  int64 // 0: until the run's time to send is over
 	result histogram
 
-	arrived chan struct{} // gets a token when the message in flight has arrived; nil but in mode Lone
+	arrived chan struct{} // gets a token when the message in flight has arrived; nil except in mode Lone
 }
 
 // flight is a message whose outcome is awaited.

@@ -204,7 +204,7 @@ func convertBool(v any) (any, error) {
 // setting is a leaf of Config that a flag or a variable can set.
 type setting struct {
 	path  string // "log.level"
-	usage string // without it there is no flag
+	usage string // "": the setting has no flag
 	alone string // the meaning of the flag without a value; "": a value is required
 	words string // the allowed values, if they are few
 	typ   reflect.Type

@@ -103,7 +103,8 @@ func (e *emulator) add(name string, given []any, at string, convert func(v any, 
 	}
 }
 
-// convert converts the elements of a list and notes their origins, from the n-th on.
+// convert converts the elements of a list and notes their origins. n is the index of the first of
+// them in the list of values.
 func (e *emulator) convert(given []any, at, path string, n int, convert func(v any, at, path string) map[string]any) []any {
 	var list []any
 	for i, v := range given {
@@ -126,7 +127,7 @@ func (e *emulator) entity(v any, at, path, what string, settingsType reflect.Typ
 		switch {
 		case i < 0:
 			e.skip("property %s of %s %v: the setting does not exist", property, what, name)
-		case v == nil || v == "": // as the emulator's own sample leaves forwarding
+		case v == nil || v == "": // the emulator's sample file writes absent forwarding in this way
 		default:
 			entry[known[i].path] = v
 			e.r.origins[path+"."+known[i].path] = e.origin(at + ".Properties." + property)
@@ -149,7 +150,7 @@ func (e *emulator) topic(t any, at, path string) map[string]any {
 	entry := e.entity(t, at, path, "topic", reflect.TypeFor[TopicSettings]())
 	entry["subscriptions"] = e.convert(e.list(t, "Subscriptions", at), at+".Subscriptions", path+".subscriptions", 0, func(s any, at, path string) map[string]any {
 		entry := e.entity(s, at, path, "subscription", reflect.TypeFor[SubscriptionSettings]())
-		if rules := e.list(s, "Rules", at); len(rules) > 0 { // without any it gets everything
+		if rules := e.list(s, "Rules", at); len(rules) > 0 { // without rules, the subscription gets all messages
 			entry["rules"] = e.convert(rules, at+".Rules", path+".rules", 0, e.rule)
 		}
 		return entry

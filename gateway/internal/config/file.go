@@ -34,8 +34,8 @@ func (l layer) set(path string, value any, source string) {
 	l.origins[path] = origin{source: source}
 }
 
-// readFile reads a YAML file. If the file cannot be read at all, it reports that at by, the flag or
-// variable that names the file.
+// readFile reads a YAML file. If the file cannot be read at all, it reports this as a problem of
+// by, the flag or variable that names the file.
 func readFile(path string, by origin, r *report) layer {
 	l := newLayer()
 	data, err := os.ReadFile(path)

@@ -19,7 +19,7 @@ type Remote struct {
 	Name             string `config:"name"`
 	ConnectionString string `config:"connection-string"` // of a Service Bus
 	URL              string `config:"url"`               // amqp:// or amqps:// with host and port
-	Namespace        string `config:"namespace"`         // another one of this gateway, which may be made at run time
+	Namespace        string `config:"namespace"`         // another namespace of this gateway, which may be created at run time
 
 	Username string `config:"username"` // for SASL PLAIN, with Password
 	Password string `config:"password"`
@@ -27,7 +27,7 @@ type Remote struct {
 	Key      string `config:"key"`
 
 	CA         string `config:"ca"`          // file in PEM of the authorities that may sign its certificate; default: the system's
-	ServerName string `config:"server-name"` // in its certificate, and what it is called; default: the host
+	ServerName string `config:"server-name"` // the remote's name, for calls and in its certificate; default: the host
 
 	Window  int           `config:"window" range:"1 to 10000"` // messages in flight
 	Batches *bool         `config:"batches"`                   // the remote supports the batches of Service Bus; default: if it has a policy

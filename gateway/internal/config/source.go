@@ -116,7 +116,7 @@ type template struct {
 	queues   []any
 	topics   []any
 	policies []any
-	paths    map[string]string // in the template, of each object here
+	paths    map[string]string // by an object's path here: the object's path in the template
 	index    map[string]int    // index of each object in its list, by the list's path and the object's name
 	others   []string          // types of resources of other services
 }

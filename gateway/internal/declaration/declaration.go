@@ -182,7 +182,7 @@ func (d *declaration) make(ctx context.Context, w *wanted, settings core.Setting
 	var first *core.Rule
 	if len(rules) > 0 {
 		first = &rules[0]
-	} else if w.rules != nil { // before this rule is deleted, it must not get anything either
+	} else if w.rules != nil { // until the default rule is deleted, the subscription must get no messages
 		first = &core.Rule{Name: core.DefaultRuleName, Filter: core.Filter{Kind: core.FalseFilter}}
 	}
 	if _, err := d.admin.CreateEntity(ctx, d.Identity, core.Subscription, w.name, settings, first); err != nil {

@@ -14,13 +14,14 @@ import (
 )
 
 const (
-	// measureInterval is how often memory is measured, and busyInterval how often above half of the mark of Tight.
+	// measureInterval is how often memory is measured, and busyInterval is how often it is measured
+	// above half of the mark of Tight.
 	measureInterval, busyInterval = 250 * time.Millisecond, 50 * time.Millisecond
 	// limitInterval is how often the limits are read.
 	limitInterval = 10 * time.Second
 	// collectInterval is the shortest time between two collections that find out how much of the heap is live.
 	collectInterval = 500 * time.Millisecond
-	// collectPart times the duration of a collection is the pause after it.
+	// The pause after a collection is collectPart times as long as the collection.
 	collectPart = 10
 	// overrun is the percentage of Go's memory limit from which memory is full, live or not: the
 	// runtime bounds the time for collections, so clients can allocate faster than it collects.

@@ -86,7 +86,7 @@ func (c *Counters) Read(ctx context.Context, e core.Entity) (Counter, error) {
 
 func (n count) isOld() bool { return time.Since(n.at) >= counterAge }
 
-// find returns the answer that is kept, or determines one.
+// find returns the kept answer if it is recent, and otherwise determines a new one.
 func (c *Counters) find(ctx context.Context, key string, e core.Entity) count {
 	c.mu.Lock()
 	n := c.kept[key]

@@ -33,7 +33,7 @@ const (
 type Project struct {
 	Kind    string // Router or Serializer
 	Name    string // of the plugin, its program and its module
-	Dir     string // must not exist, or be empty
+	Dir     string // must not exist, or must be empty
 	Version string // of the required module, such as v1.2.3; "" if none is published
 	Replace string // directory of Crosstown's source; "" if it is downloaded
 }

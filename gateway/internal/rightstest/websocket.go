@@ -86,7 +86,7 @@ type socketOperation struct {
 	request string // JSON
 	then    []string
 	lock    string // an entity with a message that the owner has locked: {token}
-	by      string // the topic through which it gets there
+	by      string // the topic through which the message gets to the entity
 	planned string // an entity for which the owner has scheduled a message: {number}
 	before  string // a request of the owner
 	creates string

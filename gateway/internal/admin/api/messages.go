@@ -63,7 +63,7 @@ const RulesPath = "/$crosstown/rules/"
 // Judgements is the answer: first the rules that match, then those that fail, then the others.
 type Judgements struct {
 	Judgements []Judgement `json:"judgements"`
-	Left       int         `json:"left,omitempty"` // further rules: one answer has 1000
+	Left       int         `json:"left,omitempty"` // number of further rules: an answer contains at most 1000
 }
 
 // Judgement is the result of one rule for a message.
@@ -139,7 +139,7 @@ type SessionList struct {
 type Session struct {
 	core.SessionInfo
 	StateBytes *int64  `json:"stateBytes,omitempty"` // missing: it has no state
-	Holder     *Holder `json:"holder,omitempty"`     // if a receiver that is connected to this gateway holds the lock
+	Holder     *Holder `json:"holder,omitempty"`     // set if a receiver that is connected to this gateway holds the lock
 }
 
 // Holder is the connection that holds a session.

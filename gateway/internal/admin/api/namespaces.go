@@ -100,5 +100,5 @@ type Clock struct {
 	Namespace string    `json:"namespace"`
 	Now       time.Time `json:"now"`
 	Frozen    bool      `json:"frozen"`
-	Ahead     string    `json:"ahead"` // of the store's clock, as Go writes a duration
+	Ahead     string    `json:"ahead"` // how far it is ahead of the store's clock, as Go writes a duration
 }
