@@ -280,7 +280,7 @@ func (s *Store) appendPlain(ctx context.Context, sh *shard, r *receipt, messages
 func (s *Store) addEntries(ctx context.Context, sh *shard, now int64, r *receipt, messages []stored, hand *handOver) (numbers []int64, locked *redis.Cmd, err error) {
 	sweepKeys, sweepArgs := append(slices.Clip(sh.state), r.key), append(sh.stateArgs(now), 0, r.id)
 	opened := s.recents.opened.Load()
-	swept := redis.NewCmd(ctx, sh.sweepCommand(opened, sweepKeys, sweepArgs)...)
+	swept := redis.NewCmd(ctx, script.Sweep.With(sh.features).Command(sweepKeys, sweepArgs...)...)
 	counted := redis.NewCmd(ctx, "HINCRBY", sh.keys.Head, "s", len(messages))
 	cmds := make([]*redis.Cmd, 1, 3+len(messages))
 	cmds[0] = swept
@@ -300,12 +300,10 @@ func (s *Store) addEntries(ctx context.Context, sh *shard, now int64, r *receipt
 		cmds = append(cmds, counted, armed)
 	}
 	few, _ := errors.AsType[*conn.NotReplicated](s.server.Exchange(ctx, conn.InTransaction|conn.Replicated, cmds...))
-	switch {
-	case counted.Err() != nil:
+	if counted.Err() != nil {
 		return nil, nil, conn.Aborted(cmds, counted.Err())
-	case swept.Err() == nil:
-		sh.knownSweep.Store(opened + 1)
-	default:
+	}
+	if swept.Err() != nil {
 		s.server.Log.Debug("cannot sweep a partition before sending to it", "entity", sh.Entity, "partition", sh.Index, "err", swept.Err())
 	}
 	if conn.IsNil(added[0].Err()) { // the stream is gone: the entity has been deleted
@@ -325,17 +323,6 @@ func (s *Store) addEntries(ctx context.Context, sh *shard, now int64, r *receipt
 		return numbers, locked, few
 	}
 	return numbers, locked, nil
-}
-
-// sweepCommand returns the call of the sweep in front of messages. It contains the whole script if a connection
-// has been opened since the server last ran it: a server that has restarted does not know the script, and
-// would store the messages without the receipt.
-func (sh *shard) sweepCommand(opened uint64, keys, args []any) []any {
-	sweep := script.Sweep.With(sh.features)
-	if sh.knownSweep.Load() != opened+1 {
-		return sweep.WholeCommand(keys, args...)
-	}
-	return sweep.Command(keys, args...)
 }
 
 // numbersOf reads the numbers of stored messages. Only the answer to a message's own XADD proves

@@ -7,8 +7,6 @@ import (
 	"sync/atomic"
 	"unsafe"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/record"
 )
 
@@ -46,13 +44,12 @@ func (r *recents) reset(used bool) {
 }
 
 // connected empties the recents when a connection has been opened.
-func (r *recents) connected(context.Context, *redis.Conn) error {
+func (r *recents) connected() {
 	r.opened.Add(1)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	clear(r.records)
 	r.order, r.bytes = nil, 0
-	return nil
 }
 
 // add adds records of messages stored under numbers. opened must be read before they were stored.

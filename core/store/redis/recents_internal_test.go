@@ -31,9 +31,7 @@ func TestRecentRecordsAreBounded(t *testing.T) {
 	if claimed(20_000) {
 		t.Error("a record is kept that takes the place of most others")
 	}
-	if err := r.connected(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
+	r.connected()
 	r.add(sh, 0, []int64{30_000}, []stored{{record: record}})
 	if len(r.records) != 0 || r.bytes != 0 || len(r.order) != 0 {
 		t.Errorf("%d records of %d bytes of before a connection was opened", len(r.records), r.bytes)

@@ -49,9 +49,6 @@ type shard struct {
 	average     atomic.Int64
 	ratesDiffer atomic.Bool // a warning was logged
 	mark        string      // this gateway's mark: see markOf
-	// knownSweep is one more than the number of connections that had been opened when the server last ran
-	// the sweep in front of messages. All shards of one server share it.
-	knownSweep *atomic.Uint64
 
 	users int // guarded by shards.mu
 }
@@ -114,9 +111,6 @@ func (s *Store) newShard(p place, sessions bool) *shard {
 		sh.features |= script.History
 		sh.state = append(slices.Clip(sh.state), sh.keys.History)
 		sh.expired = fmt.Sprintf("%s %d %d", sh.expired, p.History.Keep.Milliseconds(), p.History.Max)
-	}
-	if sh.knownSweep = &s.knownSweeps[sh.features]; s.server.Cluster != nil {
-		sh.knownSweep = new(atomic.Uint64)
 	}
 	return sh
 }

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -53,13 +52,11 @@ type Store struct {
 type connection struct {
 	server server.Server
 	*catalogue.Catalogue
-	least   int // minimum number of locks in a block of numbers that are kept as one
-	shards  shards
-	recents recents
-	// knownSweeps are the shards' knownSweep, by features, unless the server is a cluster.
-	knownSweeps [script.AllFeatures + 1]atomic.Uint64
-	flushed     struct{ appends, publishes, settles, renews batching.Counter }
-	doorbells   doorbell.Bells
+	least     int // minimum number of locks in a block of numbers that are kept as one
+	shards    shards
+	recents   recents
+	flushed   struct{ appends, publishes, settles, renews batching.Counter }
+	doorbells doorbell.Bells
 }
 
 var _ core.Store = (*Store)(nil)
@@ -115,8 +112,26 @@ func connect(url string, o Options) (*Store, error) {
 
 // connect makes a client of the endpoint, which opens connections when it needs them.
 func (s *Store) connect() {
-	s.server.RDB, s.server.Cluster = s.server.Endpoint.Connect(s.recents.connected)
+	s.server.RDB, s.server.Cluster = s.server.Endpoint.Connect(s.connected)
 	s.recents.reset(s.server.Cluster == nil)
+}
+
+// connected prepares a new connection, whose server may have restarted without the latest messages and
+// without any scripts. If the server did not know the sweep in front of messages, it would store the
+// messages before the sweep, and without the receipt.
+func (s *Store) connected(ctx context.Context, c *redis.Conn) error {
+	s.recents.connected()
+	sources, shas := script.Sweep.Variants()
+	known, err := c.ScriptExists(ctx, shas...).Result()
+	for i := 0; i < len(shas) && err == nil; i++ {
+		if i >= len(known) || !known[i] {
+			err = c.ScriptLoad(ctx, sources[i]).Err()
+		}
+	}
+	if redis.HasErrorPrefix(err, "unknown command") { // a Sentinel, or a server whose operator has removed SCRIPT
+		return nil
+	}
+	return err
 }
 
 // reach checks the server and reads its clock.

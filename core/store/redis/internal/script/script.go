@@ -238,19 +238,18 @@ func (s *Script) With(f Features) *Script {
 // whole script.
 func (s *Script) Command(keys []any, args ...any) []any {
 	_, sha := s.text()
-	return command("EVALSHA", sha, keys, args)
-}
-
-// WholeCommand returns an EVAL command, which contains the script.
-func (s *Script) WholeCommand(keys []any, args ...any) []any {
-	source, _ := s.text()
-	return command("EVAL", source, keys, args)
-}
-
-func command(name, script string, keys, args []any) []any {
 	c := make([]any, 0, 3+len(keys)+len(args))
-	c = append(c, name, script, len(keys))
+	c = append(c, "EVALSHA", sha, len(keys))
 	return append(append(c, keys...), args...)
+}
+
+// Variants returns the text of each variant of a script on a partition's state, and its SHA.
+func (s *Script) Variants() (sources, shas []string) {
+	for _, v := range s.variants {
+		source, sha := v.text()
+		sources, shas = append(sources, source), append(shas, sha)
+	}
+	return sources, shas
 }
 
 // Fits reports whether a call has as many keys and arguments as the script's header demands.
