@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"slices"
 	"strings"
 	"time"
@@ -105,10 +106,11 @@ func (a *Authority) certified(c *x509.Certificate) (core.Grant, error) {
 }
 
 // NamesOf returns the names of a client's certificate in the form of policies: CN= with the common
-// name, the whole subject, and DNS= and URI= with the alternative names.
+// name, the whole subject, and DNS= and URI= with the alternative names. Both forms with CN= escape
+// special characters (RFC 4514 §2.4), so that a common name cannot stand for a subject.
 func NamesOf(c *x509.Certificate) (names []string) {
 	if c.Subject.CommonName != "" {
-		names = append(names, "CN="+c.Subject.CommonName)
+		names = append(names, pkix.Name{CommonName: c.Subject.CommonName}.String())
 	}
 	if subject := c.Subject.String(); subject != "" {
 		names = append(names, subject)
