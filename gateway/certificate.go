@@ -19,11 +19,14 @@ import (
 
 // certificate is what the gateway shows to TLS clients.
 type certificate struct {
-	config *tls.Config
-	hosts  []string // names of this gateway
-	ca     string   // file of the development CA, or "" if the user has configured a certificate
-	issued *issued  // for hosts of namespaces; nil if the user has configured a certificate
+	config *tls.Config // of a listener; it takes the rest from current
+	hosts  []string    // names of this gateway
+	ca     string      // file of the development CA, or "" if the user has configured a certificate
+	issued *issued     // for hosts of namespaces; nil if the user has configured a certificate
 	own    atomic.Pointer[tls.Certificate]
+	// current has the authorities of clients' certificates. crypto/tls checks them also when a client
+	// resumes a session.
+	current atomic.Pointer[tls.Config]
 }
 
 // openCertificate loads the configured certificate, or creates a development certificate for the
@@ -47,20 +50,40 @@ func openCertificate(c *config.Config, listeners []net.Listener) (*certificate, 
 		cert.own.Store(&ca.Certificate)
 		cert.ca, cert.issued = ca.Path, &issued{ca: ca}
 	}
+	authorities, err := loadAuthorities(c)
+	if err != nil {
+		return nil, err
+	}
+	cert.trust(authorities)
+	cert.config = &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return cert.current.Load(), nil }}
+	return cert, nil
+}
+
+// trust verifies the certificates of new clients with authorities; nil: it asks for none.
+func (c *certificate) trust(authorities *x509.CertPool) {
 	// No ALPN: a server that offers protocols rejects clients that name other ones, and the first
 	// bytes show the protocol anyway.
-	cert.config = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: cert.forHello}
-	if file := c.TLS.ClientCA; file != "" {
-		authorities, err := os.ReadFile(file)
-		if cert.config.ClientCAs = x509.NewCertPool(); err == nil && !cert.config.ClientCAs.AppendCertsFromPEM(authorities) {
-			err = fmt.Errorf("%s contains no certificate in PEM", file)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("tls.client-ca: %w", err)
-		}
-		cert.config.ClientAuth = tls.VerifyClientCertIfGiven
+	next := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: c.forHello}
+	if authorities != nil {
+		next.ClientCAs, next.ClientAuth = authorities, tls.VerifyClientCertIfGiven
 	}
-	return cert, nil
+	c.current.Store(next)
+}
+
+// loadAuthorities reads the authorities of clients' certificates, or returns nil if there are none.
+func loadAuthorities(c *config.Config) (*x509.CertPool, error) {
+	if c.TLS.ClientCA == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(c.TLS.ClientCA)
+	pool := x509.NewCertPool()
+	if err == nil && !pool.AppendCertsFromPEM(text) {
+		err = fmt.Errorf("%s contains no certificate in PEM", c.TLS.ClientCA)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("tls.client-ca: %w", err)
+	}
+	return pool, nil
 }
 
 // forHello is used as tls.Config.GetCertificate.

@@ -13,7 +13,10 @@ import (
 	"math/big"
 	"net/http"
 	"net/url"
+	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -187,4 +190,53 @@ func (g *gateway) certified(t *testing.T, c *tls.Config, method, path string, he
 		t.Fatal(err)
 	}
 	return resp.StatusCode, string(text)
+}
+
+// The authority of clients' certificates is replaced while the gateway runs, also for clients that resume a
+// TLS session.
+func TestAHangUpReloadsTheAuthorityOfClients(t *testing.T) {
+	t.Parallel()
+	before, after := newAuthority(t), newAuthority(t)
+	dir := t.TempDir()
+	file, ca := filepath.Join(dir, "crosstown.yaml"), filepath.Join(dir, "ca.pem")
+	rewrite(t, ca, before.pem)
+	rewrite(t, file, "tls: {client-ca: "+ca+"}\npolicies: [{name: ops, certificate: CN=ops, rights: Manage}]\n")
+	p := startProgram(t, "--config", file)
+	// One client for each authority: a request either is answered, or fails in the handshake.
+	resumed := false
+	asking := func(a *authority) func() int {
+		c := a.client(t, "ops")
+		c.ClientSessionCache = tls.NewLRUClientSessionCache(1)
+		client := &http.Client{Transport: &http.Transport{TLSClientConfig: c, DisableKeepAlives: true}}
+		return func() int {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+p.address+"/$crosstown/status", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := client.Do(r)
+			if err != nil {
+				return 0
+			}
+			defer func() { _ = resp.Body.Close() }()
+			resumed = resp.TLS.DidResume
+			return resp.StatusCode
+		}
+	}
+	old, replaced := asking(before), asking(after)
+	if got := []int{old(), old(), replaced()}; !slices.Equal(got, []int{200, 200, 0}) || !resumed {
+		t.Errorf("at the start: got %d, resumed: %t, want 200, 200 of a resumed session, and no answer", got, resumed)
+	}
+	for _, c := range []struct{ pem, line string }{
+		{"none", "the old settings stay in force"}, {after.pem, "reloaded: log level"},
+	} {
+		rewrite(t, ca, c.pem)
+		p.signal(t, syscall.SIGHUP)
+		p.until(t, c.line)
+		if c.pem == "none" && old() != 200 {
+			t.Error("a file without a certificate takes the authority away")
+		}
+	}
+	if got := []int{old(), replaced(), replaced()}; !slices.Equal(got, []int{0, 200, 200}) {
+		t.Errorf("reloaded: got %d, want no answer, 200 and 200", got)
+	}
 }

@@ -23,8 +23,8 @@ type reloads struct {
 }
 
 // reloader applies changes of the configuration: the log's level, policies, hosts and quotas of
-// namespaces, retries, rate limits, circuit breakers, dead letters, schemas, schedules, hooks and pushes with their secrets, the certificate,
-// and entities that do not exist yet. If anything in a configuration is wrong, it applies nothing of it.
+// namespaces, retries, rate limits, circuit breakers, dead letters, schemas, schedules, hooks and pushes with
+// their secrets, certificates, and entities that do not exist yet. If anything in a configuration is wrong, it applies nothing of it.
 type reloader struct {
 	reloads
 	began       *config.Config // the configuration at the start of the gateway
@@ -64,6 +64,10 @@ func (r *reloader) reload(ctx context.Context) error {
 			return err
 		}
 	}
+	authorities, err := loadAuthorities(c)
+	if err != nil {
+		return err
+	}
 	made, err := c.KeepKeys()
 	if err != nil {
 		return err
@@ -75,6 +79,7 @@ func (r *reloader) reload(ctx context.Context) error {
 	if pair != nil {
 		r.certificate.own.Store(pair)
 	}
+	r.certificate.trust(authorities)
 	r.take(ctx, c)
 	r.hooks.Set(c.Hooks())
 	r.pushes.set(c.Pushes())
@@ -85,7 +90,7 @@ func (r *reloader) reload(ctx context.Context) error {
 	if waiting := c.NeedRestart(r.began); len(waiting) > 0 {
 		r.log.Warn("reload: these settings have changed and take effect at the next start", "settings", strings.Join(waiting, ", "))
 	}
-	r.log.Info("reloaded: log level, policies, hosts and quotas of namespaces, retries, rate limits, circuit breakers, schemas, schedules, hooks, pushes, certificate, new entities")
+	r.log.Info("reloaded: log level, policies, hosts and quotas of namespaces, retries, rate limits, circuit breakers, dead letters, schemas, schedules, hooks, pushes, certificates, new entities")
 	return nil
 }
 

@@ -174,7 +174,7 @@ func TestAHangUpReloadsHooksAndTheirSecrets(t *testing.T) {
 	reload := func() {
 		t.Helper()
 		p.signal(t, syscall.SIGHUP)
-		if line := p.line(t, "reload"); !strings.Contains(line, "retries, rate limits, circuit breakers, schemas, schedules, hooks, pushes") {
+		if line := p.line(t, "reload"); !strings.Contains(line, "retries, rate limits, circuit breakers, dead letters, schemas, schedules, hooks, pushes") {
 			t.Errorf("the log says %s", line)
 		}
 	}

@@ -147,7 +147,7 @@ func (c *Config) NeedRestart(running *Config) []string {
 // fixed returns the configuration without the settings that a running gateway applies.
 func (c *Config) fixed() *Config {
 	f := *c
-	f.Log.Level, f.Skipped, f.Assumed, f.UpdateEntities = "", nil, 0, false
+	f.Log.Level, f.TLS.ClientCA, f.Skipped, f.Assumed, f.UpdateEntities = "", "", nil, 0, false
 	if f.TLS.Cert != "" { // a change between a file and the development certificate needs a restart
 		f.TLS.Cert, f.TLS.Key = "its own", "its own"
 	}

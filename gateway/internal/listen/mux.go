@@ -57,11 +57,15 @@ func New(listeners []net.Listener, o Options) *Mux {
 	}
 	if o.TLS != nil {
 		o.TLS = o.TLS.Clone()
+		choose := o.TLS.GetConfigForClient
 		o.TLS.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 			if c, ok := hello.Conn.(*rewound); ok {
 				c.admitted.reached(saidHello)
 			}
-			return nil, nil
+			if choose == nil {
+				return nil, nil
+			}
+			return choose(hello)
 		}
 	}
 	var addr net.Addr = &net.TCPAddr{}
