@@ -57,6 +57,40 @@ var activateStories = []story{
 		s.settle(ds[1], core.Complete)
 		s.wantStats("main", s.main, core.Stats{Locked: many - 1})
 	}},
+	{"many messages in all states are activated in one call", func(s *fixture) {
+		const many = 300
+		for i := range many {
+			s.send(text(fmt.Sprint(i)))
+		}
+		scheduled := s.send(text("due", s.after(time.Hour)), text("later", s.after(time.Hour)))
+		ds := s.lock(many)
+		s.settle(ds[1], core.Defer)
+		s.settle(ds[2], core.Defer)
+		s.lockDeferred(ds[2].SequenceNumber)
+		s.putOff(s.main, ds[3], wait(time.Hour))
+		s.settle(ds[4], core.Complete)
+		var settlements []core.Settlement
+		var want []core.Code
+		add := func(number int64, at time.Time, code core.Code) {
+			index, n := core.SplitSequenceNumber(number)
+			settlements = append(settlements, core.Settlement{Token: core.NewLockToken(index, n, 0), Outcome: core.Activate, At: at})
+			want = append(want, code)
+		}
+		for _, i := range []int{200, 0, 1, 2, 3, 127, 128} {
+			add(ds[i].SequenceNumber, s.clock.Now().Add(time.Hour), core.MessageNotFound) // it is not scheduled
+			add(ds[i].SequenceNumber, time.Time{}, "")
+			add(ds[i].SequenceNumber, time.Time{}, core.MessageNotFound)
+		}
+		add(ds[4].SequenceNumber, time.Time{}, core.MessageNotFound)
+		add(core.SequenceNumber(0, 1), time.Time{}, core.MessageNotFound)
+		add(scheduled[0], time.Time{}, "")
+		add(scheduled[1], s.clock.Now().Add(2*time.Hour), "")
+		for i, err := range s.main.In(s.store).Settle(s.Context(), settlements) {
+			s.wantCode(fmt.Sprintf("activate %d", i), err, want[i])
+		}
+		s.wantBodies("then", s.lock(many), "0", "1", "2", "3", "127", "128", "200", "due")
+		s.wantStats("main", s.main, core.Stats{Locked: many, Scheduled: 1})
+	}},
 	{"a delay ends", func(s *fixture) {
 		s.sendTexts("a", "b")
 		ds := s.lock(2)

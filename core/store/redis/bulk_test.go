@@ -2,12 +2,15 @@ package redis_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
 	redisstore "github.com/crosstown-mq/crosstown/core/store/redis"
+	"github.com/crosstown-mq/crosstown/core/store/redis/redistest"
 	"github.com/crosstown-mq/crosstown/core/storetest"
 )
 
@@ -63,5 +66,34 @@ func TestTheDuplicateWindowForgets(t *testing.T) {
 	n, err := server(t).Client().ZCard(t.Context(), names+"{"+p.Entity+":0}u").Result()
 	if err != nil || n != size {
 		t.Errorf("ids remembered: got %d, %v, want those of the last group, %d", n, err, size)
+	}
+}
+
+// An operator who unlocks many messages makes one call to Redis, which looks at the locks once.
+func TestMessagesAreActivatedInOneCall(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	s := open(t, server.URL(), redisstore.Options{})
+	p := queue(t, s)
+	const count = 100
+	for i := range count {
+		send(t, s, p, fmt.Sprint(i))
+	}
+	var settlements []core.Settlement
+	for _, d := range lock(t, s, p, count) {
+		settlements = append(settlements, core.Settlement{Token: core.NewLockToken(p.Index, d.LockToken.Number(), 0), Outcome: core.Activate})
+	}
+	if err := server.Client().ConfigResetStat(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(p.In(s).Settle(t.Context(), settlements)...); err != nil {
+		t.Fatal(err)
+	}
+	info, err := server.Client().Info(t.Context(), "commandstats").Result()
+	if err != nil || !strings.Contains(info, "cmdstat_zscan:calls=1,") {
+		t.Errorf("%d activations: got %v and the commands\n%s", count, err, info)
+	}
+	if ds := lock(t, s, p, count); len(ds) != count {
+		t.Errorf("then %d messages are available, want %d", len(ds), count)
 	}
 }

@@ -23,13 +23,10 @@ type settling struct {
 
 // Settle ends locks, one after the other.
 func (p *handle) Settle(ctx context.Context, settlements []core.Settlement) []error {
-	errs := make([]error, 0, len(settlements))
 	if len(settlements) > 0 && settlements[0].Outcome == core.Activate {
-		for i := range settlements {
-			errs = append(errs, p.activate(ctx, &settlements[i]))
-		}
-		return errs
+		return p.activate(ctx, settlements)
 	}
+	errs := make([]error, 0, len(settlements))
 	if err := p.server.Enter(ctx); err != nil {
 		return repeat(errs, fmt.Errorf("settle: %w", err), len(settlements))
 	}
@@ -52,22 +49,40 @@ func (p *handle) Settle(ctx context.Context, settlements []core.Settlement) []er
 	return errs
 }
 
-// activate makes a message available by its number, or changes when a scheduled message is due.
-func (p *handle) activate(ctx context.Context, st *core.Settlement) error {
-	if st.Token.Partition() != p.Index || st.Token.Nonce() != 0 {
-		return core.MessageNotFound
+// activate makes messages available by their numbers, or changes when scheduled ones become due.
+func (p *handle) activate(ctx context.Context, settlements []core.Settlement) []error {
+	errs := make([]error, len(settlements))
+	var all []settlingItem
+	for i := range settlements {
+		if st := &settlements[i]; st.Token.Partition() == p.Index && st.Token.Nonce() == 0 {
+			all = append(all, settlingItem{st, &errs[i]})
+		} else {
+			errs[i] = core.MessageNotFound
+		}
 	}
-	return p.operate(ctx, "activate", func(ctx context.Context, sh *shard) error {
-		at := int64(0)
-		if !st.At.IsZero() {
-			at = st.At.UnixMilli()
+	err := p.operate(context.WithoutCancel(ctx), "activate", func(ctx context.Context, sh *shard) error {
+		for len(all) > 0 {
+			all = p.settleSome(ctx, sh, script.Activate, all)
 		}
-		_, code, err := p.transition(ctx, sh, p.millis(), script.Activate, nil, st.Token.Number(), at)
-		if err == nil && code != "" {
-			err = code
-		}
-		return err
+		return nil
 	})
+	for _, x := range all { // the call was refused
+		*x.err = err
+	}
+	return errs
+}
+
+// activateArgs returns the arguments of activate.lua.
+func activateArgs(all []settlingItem) []any {
+	args := make([]any, 0, 2*len(all))
+	for _, x := range all {
+		at := int64(0)
+		if !x.At.IsZero() {
+			at = x.At.UnixMilli()
+		}
+		args = append(args, x.Token.Number(), at)
+	}
+	return args
 }
 
 // repeat appends err n times.
@@ -96,7 +111,7 @@ func (s *Store) flushSettles(sh *shard, calls []*batching.Call[*settling]) {
 	}
 	sh.sortByBlock(all)
 	for len(all) > 0 {
-		all = s.settleSome(ctx, sh, all)
+		all = s.settleSome(ctx, sh, script.Settle, all)
 	}
 }
 
@@ -204,13 +219,17 @@ func (sh *shard) proofHere(l *core.SessionLock) string {
 	return proofOf(l)
 }
 
-// settleSome ends as many locks as one script call has time for, and returns the others.
-func (s *Store) settleSome(ctx context.Context, sh *shard, all []settlingItem) (rest []settlingItem) {
+// settleSome ends as many locks as one script call has time for, or activates as many messages, and returns
+// the others.
+func (s *Store) settleSome(ctx context.Context, sh *shard, sc *script.Script, all []settlingItem) (rest []settlingItem) {
 	args := sh.blockArgs(all)
-	if args == nil {
+	switch {
+	case sc == script.Activate:
+		args = activateArgs(all)
+	case args == nil:
 		args = sh.settleArgs(len(all), func(i int) *core.Settlement { return all[i].Settlement })
 	}
-	reply, _, err := s.transition(ctx, sh, s.millis(), script.Settle, nil, args...)
+	reply, _, err := s.transition(ctx, sh, s.millis(), sc, nil, args...)
 	if err != nil {
 		err = s.server.WrapError("settle in "+sh.keys.Prefix, err)
 		for _, x := range all {

@@ -63,7 +63,7 @@ var (
 	LockDeferred        = stateScript("lock_deferred", 0, 5, 1)
 	LockNumbers         = stateScript("lock_numbers", 0, 3, 1)
 	Cancel              = stateScript("cancel", 0, 0, 1)
-	Activate            = stateScript("activate", 0, 2, 0)
+	Activate            = stateScript("activate", 0, 0, 2)
 	Purge               = stateScript("purge", 0, 2, 0)
 	Sweep               = (&Script{Name: "sweep_only", keys: keyspace.StateKeys, fixed: stateArgs + 1, before: "sweep_idle"}).onState()
 	Stats               = (&Script{Name: "stats", keys: keyspace.StateKeys, fixed: stateArgs, preludes: []string{"count_locks"}}).onState()

@@ -1,50 +1,66 @@
 #!lua flags=allow-oom
--- activate.lua: make a message available by its number, or change when a scheduled message becomes due.
+-- activate.lua: make messages available by their numbers, or change when scheduled messages become due.
 -- KEYS[1..16] as in state.lua
 -- ARGV[1..4] as in state.lua
--- ARGV[5] n   its number
--- ARGV[6] at  when a scheduled message becomes due (ms), 0: now
--- Returns {'ok'} | {'message_not_found'}: it is not deferred, delayed, locked or scheduled, or not scheduled
---         although at is given | {'session_locked'}: it is locked in a session | {'more'}: call again
+-- ARGV[5..] for each message: its number; when it becomes due if it is scheduled (ms), 0: now
+-- Returns {'ok', then index (from 1) and code of each refused message: message_not_found: it is not
+--         deferred, delayed, locked or scheduled, or not scheduled although a time is given |
+--         session_locked: it is locked in a session; or again, if this call had no time left for it} |
+--         {'more'}: call again
 if not sweep() then
   wake()
   return {'more'}
 end
-local n, at = ARGV[5], ARGV[6]
-local padded = pad(n)
 
--- lockOf finds the message's member of locks. It looks at all locks, in steps.
-local function lockOf()
-  for _, member in ipairs({padded, padded .. 'r'}) do
-    if call('ZSCORE', locks, member) then return member end
+-- findLocks finds the locks of the messages, by number in 15 digits. It looks at all locks, in steps.
+local function findLocks()
+  local found, inBlock = {}, {}
+  for i = 5, #ARGV, 2 do
+    local padded, block = pad(ARGV[i]), pad(ARGV[i] - ARGV[i] % 128)
+    inBlock[block] = inBlock[block] or {}
+    inBlock[block][padded] = true
   end
-  local found
-  local function scan(command, key, pattern, use)
+  local function scan(command, key, one, use)
     local cursor = '0'
     repeat
-      local page = call(command, key, cursor, 'MATCH', pattern, 'COUNT', 1000)
+      local page = call(command, key, cursor, 'MATCH', #ARGV == 6 and one .. '*' or '*', 'COUNT', 1000)
       for i = 1, #page[2], 2 do use(page[2][i]) end
       cursor = page[1]
-    until cursor == '0' or found
+    until cursor == '0'
   end
-  scan('ZSCAN', locks, padded .. '*', function(member)
-    if #member == 23 then found = member end
+  scan('ZSCAN', locks, pad(ARGV[5]), function(member)
+    if #member == 23 then found[sub(member, 1, 15)] = member end
   end)
-  if found then return found end
-  scan('HSCAN', blocks, pad(n - n % 128) .. '*', function(block)
-    local member = padded .. sub(block, 16, 23)
-    if bitsOf(member) then found = member end
+  scan('HSCAN', blocks, next(inBlock), function(block)
+    for padded in pairs(inBlock[sub(block, 1, 15)] or {}) do
+      local member = padded .. sub(block, 16, 23)
+      if bitsOf(member) then found[padded] = member end
+    end
   end)
   return found
 end
 
-local function activate()
+-- lockOf returns the lock, or the delay, of message n.
+local locked -- by findLocks, once for all messages
+local function lockOf(n)
+  for _, member in ipairs({pad(n), pad(n) .. 'r'}) do
+    if call('ZSCORE', locks, member) then return member end
+  end
+  locked = locked or findLocks()
+  return locked[pad(n)]
+end
+
+-- activate makes message n available, unless it is given another time.
+local function activate(n, at)
   local lockEnd = call('ZSCORE', deferred, n)
-  local lock = lockEnd ~= '0' and lockOf()
+  local lock = lockEnd ~= '0' and lockOf(n)
   if at ~= '0' or not lock and not lockEnd then return 'message_not_found' end
   local sid = session and sessionOf(n)
   if sid and lock and #lock == 23 then return 'session_locked' end
-  if lock then unlock({lock}) end
+  if lock then
+    unlock({lock})
+    if locked then locked[pad(n)] = nil end
+  end
   if lockEnd then
     call('ZREM', deferred, n)
     if sid then session.lock(n, sid) end -- the message leaves the deferred messages of its session
@@ -53,9 +69,9 @@ local function activate()
   act('release', n)
 end
 
--- reschedule changes when a scheduled message becomes due.
-local function reschedule()
-  call('ZADD', scheduled, at, padded)
+-- reschedule changes when scheduled message n becomes due.
+local function reschedule(n, at)
+  call('ZADD', scheduled, at, pad(n))
   noteDeadline(at)
   if history then history.add('s', n, {['until'] = at}) end
   local name = session and call('HGET', sessionNames, n)
@@ -63,14 +79,23 @@ local function reschedule()
   ready = true -- a waiting receiver must learn when to look again
 end
 
-local refusal
-if not call('ZSCORE', scheduled, padded) then
-  refusal = activate()
-elseif tonumber(at) > now then
-  reschedule()
-else
-  call('ZREM', scheduled, padded)
-  act('activate', n, padded)
+local reply = {'ok'}
+for i = 5, #ARGV, 2 do
+  local n, at, refusal = ARGV[i], ARGV[i + 1], nil
+  if budget <= 0 then -- bodies have been moved
+    refusal = 'again'
+  elseif not call('ZSCORE', scheduled, pad(n)) then
+    refusal = activate(n, at)
+  elseif tonumber(at) > now then
+    reschedule(n, at)
+  else
+    call('ZREM', scheduled, pad(n))
+    act('activate', n, pad(n))
+  end
+  if refusal then
+    reply[#reply + 1] = (i - 3) / 2
+    reply[#reply + 1] = refusal
+  end
 end
 wake()
-return {refusal or 'ok'}
+return reply
