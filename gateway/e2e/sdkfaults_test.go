@@ -53,7 +53,7 @@ func goThroughFaults(t *testing.T, told string) map[string]string {
 			if err != nil {
 				outcome = fmt.Sprintf("an error, `%T`", err)
 				if errors.Is(err, context.DeadlineExceeded) {
-					outcome = "it waits, for 3 s"
+					outcome = "the call does not return"
 				}
 				if coded, ok := errors.AsType[*azservicebus.Error](err); ok {
 					outcome = fmt.Sprintf("an error, Code `%s`", coded.Code)
@@ -131,7 +131,7 @@ func faultyStep(ctx context.Context, c sdkfaults.Case) (outcome string, err erro
 		// What comes between two calls the SDK gives back, and it would come after the others.
 		ms, err := r.ReceiveMessages(wait, len(bodies)-len(got), &azservicebus.ReceiveMessagesOptions{TimeAfterFirstMessage: 2 * time.Second})
 		if wait.Err() != nil && len(got) == 0 {
-			return "nothing comes", nil
+			return "no message arrives", nil
 		}
 		if err != nil {
 			return "", err

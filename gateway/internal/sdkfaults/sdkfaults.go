@@ -27,7 +27,7 @@ type Step string
 // The steps. Programs retry each call up to three times, 100 ms apart.
 const (
 	send    Step = "send"    // sends "one" with a message id; answers "sent"
-	settle  Step = "settle"  // sends "one", receives and completes it; answers "completed", or "nothing comes"
+	settle  Step = "settle"  // sends "one", receives and completes it; answers "completed", or "no message arrives"
 	receive Step = "receive" // sends a batch of "one", "two", "three", receives and completes them; answers "one, two, three"
 	renew   Step = "renew"   // sends "one", receives it and renews its lock; answers "renewed"
 	session Step = "session" // as settle, in the session "s"; completes the message 1 s after it was received
@@ -138,11 +138,11 @@ func Want(t *testing.T, sdk string, program func(told string) map[string]string)
 		}
 		switch left := len(buses[i].Bodies("q")); {
 		case c.step == send && left > 1:
-			column[i] += fmt.Sprintf("; it is stored %d times", left)
+			column[i] += fmt.Sprintf("; stored %d times", left)
 		case column[i] == "sent" && left == 0:
 			t.Errorf("%s: the program's send succeeded, but the message is not stored", c.name)
 		case c.step != send && c.step != token && c.step != renew && left > 0:
-			column[i] += "; it stays"
+			column[i] += "; the message stays"
 		}
 		if !c.behind && c.fault.Times < always && !slices.ContainsFunc([]string{"rror", "Exception"}, func(s string) bool { return strings.Contains(column[i], s) }) {
 			buses[i].ExpectFaultsMet()

@@ -27,7 +27,7 @@ async function settle(client, maxWaitTimeInMs) {
   await send(client);
   const receiver = client.createReceiver("q");
   const [received] = await receiver.receiveMessages(1, { maxWaitTimeInMs });
-  if (!received) return "nothing comes";
+  if (!received) return "no message arrives";
   await receiver.completeMessage(received);
   return "completed";
 }

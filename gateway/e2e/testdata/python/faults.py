@@ -32,7 +32,7 @@ def settle(client, wait):
     with client.get_queue_receiver("q") as receiver:
         received = receiver.receive_messages(max_wait_time=wait)
         if not received:
-            return "nothing comes"
+            return "no message arrives"
         receiver.complete_message(received[0])
     return "completed"
 

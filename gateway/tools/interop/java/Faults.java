@@ -82,7 +82,7 @@ public final class Faults {
             }
             var received = first(receiver.receiveMessages(1, wait));
             if (received == null) {
-                return "nothing comes";
+                return "no message arrives";
             }
             if (step.equals("renew")) {
                 receiver.renewMessageLock(received);
