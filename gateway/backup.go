@@ -30,17 +30,17 @@ func backupCommand(environ []string) *cobra.Command {
 		Short: "Copy all namespaces, entities and messages of a store to a file or to standard output",
 		Long: `Copy all namespaces, entities and messages of a store to a file or to standard output.
 
-If a connection string or a saved context names a gateway, the command backs it up while it
-runs; the gateway needs the file store, the policy Manage on the gateway's own namespace.
-The backup is a tar of the store's files as they are when the command begins: it contains
-all acknowledged messages, locks and histories. crosstown restore puts it into an empty data
-directory.
+If a connection string or a saved context specifies a gateway, the command backs up this
+gateway while it runs. The gateway must have the file store, and the policy must have Manage
+on the gateway's own namespace. The backup is a tar of the store's files at the time at which
+the command begins, with all acknowledged messages, locks and histories. crosstown restore
+puts the tar into an empty data directory.
 
 With --store, --data or --config the command opens a store itself. The gateway of a file
 store must have stopped; gateways with a Redis may keep running. The command copies each
-partition of an entity as of one moment, but different partitions at different moments;
-meanwhile Redis needs the memory of the largest partition twice. This backup has one JSON
-object a line, with a checksum at its end; crosstown restore puts it into a store of any
+partition of an entity at one moment, but different partitions at different moments.
+Meanwhile Redis needs the memory of the largest partition twice. This backup has one JSON
+object per line, and a checksum at its end. crosstown restore puts it into a store of any
 kind. It does not contain locks and histories: a locked message can be received after a
 restore.`,
 		Example: `  crosstown backup --context production messages.tar --limit-rate 50MiB
@@ -97,7 +97,7 @@ func (o *backupOptions) asksGateway(c *cobra.Command) bool {
 }
 
 // notInBackup names what a restore needs besides the backup of a gateway's files.
-const notInBackup = "not in it: the keys that the gateway made (keys/) and its development CA (ca.pem, ca.key.pem), which are files of the data directory"
+const notInBackup = "not in the backup: the keys that the gateway generated (keys/) and its development CA (ca.pem, ca.key.pem), which are files in the data directory"
 
 // ofGateway takes the backup of a running gateway, and checks that it is complete.
 func (o *backupOptions) ofGateway(c *cobra.Command, args []string) error {
@@ -203,11 +203,11 @@ func restoreCommand(environ []string) *cobra.Command {
 		Short: "Put the namespaces, entities and messages of a backup into a store",
 		Long: `Put the namespaces, entities and messages of a backup into a store.
 
-The command reads a backup that crosstown backup has made from FILE or from standard input.
+The command reads a backup, which crosstown backup creates, from FILE or standard input.
 It puts the backup of a running gateway (a tar) into a data directory without messages
 (--data), as a whole or not at all, and the backup of a store (lines of JSON) into a store
 of any kind. It replaces an existing entity that was never used. If an entity has or had
-messages, the command fails and does not change it: delete it, or choose an empty store.
+messages, the command fails and does not change the entity: delete it, or choose an empty store.
 
 If the store is file, stop the gateway first; clients of gateways on a Redis must not use
 the entities meanwhile. The command reads a file to its end first: if it is truncated or

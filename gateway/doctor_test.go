@@ -36,10 +36,10 @@ func TestDoctorFindsWhereAConnectionFails(t *testing.T) {
 		{"no such context", "", []string{"--context=none"}, "connection fail", []string{`context \"none\" does not exist`}},
 		{"no connection string", "Endpoint=x", nil, "connection fail", []string{"CROSSTOWN_CONNECTION_STRING"}},
 		{"no such host", at("nowhere.invalid:1"), nil, "connection ok, name fail", []string{"correct the host"}},
-		{"nothing listens", at("localhost:" + freePort(t)), nil, "connection ok, name ok, port fail", []string{"connection refused", "start the gateway there: crosstown"}},
+		{"nothing listens", at("localhost:" + freePort(t)), nil, "connection ok, name ok, port fail", []string{"connection refused", "start a gateway there with: crosstown"}},
 		{"no trust", g.secure, []string{"--data=" + t.TempDir()}, "connection ok, name ok, port ok, TLS fail", []string{"unknown authority", "--ca FILE"}},
 		{"no TLS there", strings.Replace(at(web.Listener.Addr().String()), ";UseDevelopmentEmulator=true", "", 1), nil, "connection ok, name ok, port ok, TLS fail", []string{"add UseDevelopmentEmulator=true"}},
-		{"another program", at(web.Listener.Addr().String()), nil, "connection ok, name ok, port ok, TLS ok, gateway warn, authorization fail", []string{"it is not a Crosstown gateway: it answers 404 Not Found"}},
+		{"another program", at(web.Listener.Addr().String()), nil, "connection ok, name ok, port ok, TLS ok, gateway warn, authorization fail", []string{"the server is not a Crosstown gateway: it answers 404 Not Found"}},
 		{"a wrong key", policy(config.DevPolicy, "wrong"), nil, "connection ok, name ok, port ok, TLS ok, gateway ok, store warn, clock of the store ok, clock ok, authorization fail", []string{"InvalidSignature", "check the policy of the connection string"}},
 		{"a missing right", policy("sender", "s"), []string{"orders"}, "connection ok, name ok, port ok, TLS ok, gateway ok, store warn, clock of the store ok, clock ok, authorization ok, round trip fail", []string{"'Listen' claim(s) are required"}},
 		{"no such entity", g.connection, []string{"nope"}, "connection ok, name ok, port ok, TLS ok, gateway ok, store warn, clock of the store ok, clock ok, authorization ok, round trip fail", []string{"'sb://localhost/nope' could not be found"}},
@@ -71,7 +71,7 @@ func TestDoctorFindsWhereAConnectionFails(t *testing.T) {
 		})
 	}
 	code, out, errs := g.try(t, at("localhost:1"), "", "doctor")
-	if code != exitFailure || !strings.Contains(out, "fail  port        dial tcp") || !strings.Contains(out, "\n                  remedy: start the gateway") || !strings.HasSuffix(out, "\n2 ok, 0 to look at, 1 failed\n") || !strings.Contains(errs, "see above what to do") {
+	if code != exitFailure || !strings.Contains(out, "fail  port        dial tcp") || !strings.Contains(out, "\n                  remedy: start a gateway") || !strings.HasSuffix(out, "\n2 ok, 0 warnings, 1 failed\n") || !strings.Contains(errs, "see above what to do") {
 		t.Errorf("for people: exit code %d\n%s%s", code, out, errs)
 	}
 }

@@ -25,7 +25,7 @@ func TestScheduledAndDeferredMessagesAreFoundBehindOthers(t *testing.T) {
 		g.exits(t, exitOK, []string{"scheduled", "cancel", "orders", "--property=n=1", "--yes"}, "cancelled 1 message of orders")
 		g.exits(t, exitOK, []string{"scheduled", "cancel", "orders", "--all", "--yes", "--json"}, `"cancelled":1`)
 		g.exits(t, exitNothing, []string{"scheduled", "cancel", "orders", "--all", "--yes"}, "there is no message")
-		g.exits(t, exitNothing, []string{"deferred", "receive", "orders", "--sequence-number=2"}, "no message fits")
+		g.exits(t, exitNothing, []string{"deferred", "receive", "orders", "--sequence-number=2"}, "no message matches")
 		g.exits(t, exitOK, []string{"deferred", "receive", "orders", "--abandon"}, "deferred")
 		g.exits(t, exitOK, []string{"deferred", "receive", "orders", "--sequence-number=1", "--dead-letter", "--reason=old"}, "#1")
 		g.exits(t, exitOK, []string{"deadletter", "list", "orders", "--reason=old"}, "old")

@@ -87,10 +87,10 @@ const refusedLately = time.Minute
 // degraded returns why the gateway refuses requests, or "" if it does not.
 func (p *pools) degraded() string {
 	if u := p.watch.Usage(); u.Level >= fair.Tight {
-		return fmt.Sprintf("memory is %s: %d bytes of %d are used, and what takes more is refused as busy until some is free", u.Level, u.Used, u.Limit)
+		return fmt.Sprintf("memory is %s: %d of %d bytes are used, and the gateway refuses requests that need more as busy until memory is free", u.Level, u.Used, u.Limit)
 	}
 	if names := p.gauge.Refusing(time.Now().Add(-refusedLately)); len(names) > 0 {
-		return "clients were refused within the last minute, because their part of this was in use: " + strings.Join(names, "; ")
+		return "clients were refused within the last minute, because their share was in use of: " + strings.Join(names, "; ")
 	}
 	return ""
 }

@@ -158,7 +158,7 @@ func TestEntitiesThatForwardToEachOtherKeepTheirKeys(t *testing.T) {
 		{"type": "Microsoft.ServiceBus/namespaces/queues", "name": "ns/a", "properties": {"forwardTo": "b"}}, {"type": "Microsoft.ServiceBus/namespaces/queues/authorizationRules", "name": "ns/a/till", "properties": {"rights": ["Send"]}},
 		{"type": "Microsoft.ServiceBus/namespaces/queues", "name": "ns/b", "properties": {"forwardDeadLetteredMessagesTo": "a"}}]}`)
 	code, out, stderr := g.try(t, g.connection, "", "import", arm)
-	if code != exitOK || !strings.Contains(out, "made new keys for policy till of a") {
+	if code != exitOK || !strings.Contains(out, "generated new keys for policy till of a") {
 		t.Errorf("got %d\n%s%s", code, out, stderr)
 	}
 	policyKey(t, g)
@@ -293,7 +293,7 @@ func TestATemplateIsImported(t *testing.T) {
 	g := startGateway(t, "--store=memory")
 	code, out, stderr := g.try(t, g.connection, "", "import", bus)
 	for _, want := range []string{
-		"created queue orders-test\n", "created subscription events-test/Subscriptions/shard-02\n", "made new keys for policy till of orders-test: crosstown export shows them",
+		"created queue orders-test\n", "created subscription events-test/Subscriptions/shard-02\n", "generated new keys for policy till of orders-test: crosstown export shows them",
 		"not taken over: policy app (Send,Listen) of the namespace: give it to the gateway", "not taken over: " + bus + ": skipped property unheardOf of queue orders-test",
 		"of " + bus + ": 7 created, 0 changed; 0 the same, 0 different, 7 not taken over\n",
 	} {

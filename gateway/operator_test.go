@@ -345,7 +345,7 @@ func TestAMoveOverHTTPSaysWhatIsWrong(t *testing.T) {
 		{"orders", `{"numbers":[3],"deadLetter":{"reason":"Wrong"}}`, 200, `{"moved":1}`},
 		{"orders", `{"numbers":[3],"deadLetter":{"reason":"Wrong"},"to":"parts"}`, 400, "'deadLetter' cannot be combined with 'to'"},
 		{"orders", `{"numbers":[3],"deadLetter":{"reason":"Wrong"},"newMessageIds":true}`, 400, "'deadLetter' cannot be combined with 'to'"},
-		{"orders", `{"numbers":[3],"deadLetter":{}}`, 400, "requires a reason"},
+		{"orders", `{"numbers":[3],"deadLetter":{}}`, 400, "requires a 'reason'"},
 		{"orders/$DeadLetterQueue", `{"numbers":[1],"deadLetter":{"reason":"Wrong"}}`, 400, "cannot be dead-lettered"},
 		{"orders", `{"numbers":[1],"to":"once"}`, 400, "detects duplicates"},
 	} {

@@ -273,7 +273,7 @@ func TestARecordingFollowsWhatArrives(t *testing.T) {
 			}
 		}
 	}
-	until(problems, func(s string) bool { return strings.Contains(s, "recording what arrives") })
+	until(problems, func(s string) bool { return strings.Contains(s, "recording the messages that arrive") })
 	g.command(t, "", "send", "plain", "new", "later", "--property", "n=1")
 	g.command(t, "", "send", "spread", "x", "--count=20")
 	g.command(t, "", "send", "calls", "a", "--session=a")

@@ -27,7 +27,7 @@ func (g *gateway) startTap(t *testing.T, args string) (out, problems *output, en
 	}()
 	waiting, stop := context.WithTimeout(t.Context(), patience)
 	defer stop()
-	for !strings.Contains(problems.String(), "recording what is sent") {
+	for !strings.Contains(problems.String(), "recording the messages that are sent") {
 		select {
 		case <-problems.written:
 		case <-waiting.Done():

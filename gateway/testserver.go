@@ -46,15 +46,15 @@ standard output:
   {"connectionString":"Endpoint=sb://localhost:…","tlsConnectionString":"…","ca":"/tmp/…/ca.pem",
    "customEndpointAddress":"sb://localhost:…","address":"localhost:…","url":"http://localhost:…","authorization":"SharedAccessSignature …","pid":…,"version":"…"}
 
-.NET's client drops the port of tlsConnectionString: set its option CustomEndpointAddress to
-customEndpointAddress.
+.NET's client ignores the port in tlsConnectionString: set the client's option
+CustomEndpointAddress to customEndpointAddress.
 
-The namespace has virtual time: PUT {"advance":"5m"} to the URL's /$crosstown/clock, with
-that header Authorization, moves it.
+The namespace has virtual time. To move the time, send {"advance":"5m"} with PUT to
+/$crosstown/clock below url, with authorization as the header Authorization.
 
-The server ends when its standard input is closed, and so with the process that
-started it, however that ends. It also ends on an interrupt. It ignores settings in
-the environment; --config names a file with queues, topics and so on.`,
+The server ends when its standard input is closed. It therefore ends with the process that
+started it, even if that process is killed. It also ends on an interrupt. It ignores
+environment variables; --config specifies a file with queues, topics and other settings.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return serveTests(c.Context(), file, level, c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr())

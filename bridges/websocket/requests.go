@@ -28,7 +28,7 @@ func (c *conn) begin(q *request) {
 	c.held += q.bytes
 	switch {
 	case len(c.identity) == 0 && (q.op == nil || q.op.name != "auth"):
-		c.close(closeNotSignedIn, "The first frame must be auth.")
+		c.close(closeNotSignedIn, "The first frame must be 'auth'.")
 	case q.wrong != nil:
 		c.refuse(q, q.wrong)
 	default:

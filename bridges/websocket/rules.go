@@ -59,9 +59,9 @@ func readFilter(r codec.Reader) (f core.Filter, err error) {
 	case !kinded:
 		err = frame.In("kind", frame.Wrong("is missing"))
 	case worded && f.Kind != core.SQLFilter:
-		err = frame.Wrong("has sql or parameters, which are only allowed if kind is sql")
+		err = frame.Wrong("has 'sql' or 'parameters', which are only allowed if 'kind' is 'sql'")
 	case correlated != (f.Kind == core.CorrelationFilter):
-		err = frame.Wrong("must have the member correlation if kind is correlation, and only then")
+		err = frame.Wrong("must have the member 'correlation' if 'kind' is 'correlation', and only then")
 	}
 	return f, err
 }

@@ -114,7 +114,7 @@ func (c *conn) enter(id core.Identity) error {
 
 // evict closes the connection, which holds the most of a resource that the gateway has used up.
 func (c *conn) evict() {
-	c.close(closeBusy, "The gateway's memory is full, so it closed the connection that uses most of it, this one. Connect again.")
+	c.close(closeBusy, "The gateway's memory is full. It closed this connection, which used more of it than any other. Connect again.")
 }
 
 // expel closes the connection because its namespace no longer exists.

@@ -32,7 +32,7 @@ type sas struct {
 // in any order; the prefix may be missing. Unknown parameters are ignored.
 func parseSAS(token string) (sas, error) {
 	if len(token) > maxToken {
-		return sas{}, malformed("it has %d bytes, at most %d are read", len(token), maxToken)
+		return sas{}, malformed("it has %d bytes: at most %d are allowed", len(token), maxToken)
 	}
 	token = strings.TrimSpace(token)
 	if len(token) > len(sasPrefix) && strings.EqualFold(token[:len(sasPrefix)], sasPrefix) {

@@ -147,9 +147,9 @@ func (r *Rule) check() error {
 	case r.Condition != "" && !condition.MatchString(r.Condition):
 		return refuse("The condition %.80q is not an AMQP condition: write it like amqp:link:stolen or com.microsoft:server-busy.", r.Condition)
 	case r.After && (r.Effect != Fail && r.Effect != Drop && r.Effect != Detach):
-		return refuse("after is allowed only for %s, %s and %s: the operation takes effect, and then its response is lost.", Fail, Drop, Detach)
+		return refuse("'after' is only allowed for %s, %s and %s: the operation takes effect, and then its response is lost.", Fail, Drop, Detach)
 	case r.Skip < 0 || r.Times < 1 || r.Times > MaxTimes:
-		return refuse("times must be between 1 and %d, and skip must not be negative.", MaxTimes)
+		return refuse("'times' must be between 1 and %d, and 'skip' must not be negative.", MaxTimes)
 	case r.Probability < 0 || r.Probability > 1:
 		return refuse("The probability %v is not between 0 and 1.", r.Probability)
 	case r.Delay < 0 || r.Delay > MaxDelay:
@@ -157,11 +157,11 @@ func (r *Rule) check() error {
 	case r.Effect == Delay && r.Delay == 0:
 		return refuse("The effect %s requires a delay.", Delay)
 	case (r.Effect == Throttle) != (r.Rate > 0) || r.Rate < 0:
-		return refuse("rate must be greater than 0, and only the effect %s takes it.", Throttle)
+		return refuse("'rate' must be greater than 0, and is only allowed for the effect %s.", Throttle)
 	case r.Life < 0 || r.Life > MaxLife:
 		return refuse("The lifetime %v is not between 0 and %v.", r.Life, MaxLife)
 	case len(r.Properties) > 0 && r.Operation != Send && r.Operation != Deliver:
-		return refuse("properties is allowed only for %s and %s, because %s has no message.", Send, Deliver, r.Operation)
+		return refuse("'properties' is only allowed for %s and %s, because %s has no message.", Send, Deliver, r.Operation)
 	}
 	return nil
 }

@@ -231,15 +231,15 @@ func TestRulesThatMakeNoSense(t *testing.T) {
 		"is unknown: use abandon":           {Operation: "sned"},
 		"is not possible for the operation": {Operation: faults.Peek, Effect: faults.LoseLock},
 		"The code":                          {Code: "sorry"},
-		"after is allowed only for":         {Effect: faults.Delay, Delay: 1, After: true},
+		"'after' is only allowed for":       {Effect: faults.Delay, Delay: 1, After: true},
 		"1 and 1000000":                     {Times: -1},
 		"probability":                       {Probability: 2},
 		"requires a delay":                  {Effect: faults.Delay},
 		"The delay":                         {Delay: time.Hour},
-		"rate must be":                      {Effect: faults.Throttle},
+		"'rate' must be":                    {Effect: faults.Throttle},
 		"The life":                          {Life: 48 * time.Hour},
 		"not an AMQP condition":             {Condition: "Server Busy"},
-		"properties is allowed only":        {Operation: faults.Renew, Properties: map[string]string{"a": "b"}},
+		"'properties' is only allowed":      {Operation: faults.Renew, Properties: map[string]string{"a": "b"}},
 	} {
 		if _, err := rules.Add(t.Context(), r); core.CodeOf(err) != core.InvalidArgument || !strings.Contains(core.TextOf(err), want) {
 			t.Errorf("%+v: got %v, want %q", r, err, want)

@@ -33,8 +33,8 @@ A subscription gets the messages that one of its rules matches. A rule has a SQL
 expression or a correlation filter; without either it matches all messages. A rule
 with an action makes a copy of its own, which the action changes.
 
-A VALUE that looks like a whole number, a number, true or false has that type;
-any other VALUE is a text, and so is "5" in double quotes.`,
+A VALUE that looks like a whole number, a number, true or false has that type. Every
+other VALUE is a string, and so is a VALUE in double quotes, such as "5".`,
 		Example: `  crosstown rule create events eu large --sql "amount > @limit" --parameter limit=100 --action "SET priority = 'high'"
   crosstown rule create events eu parcels --correlation label=parcel --property express=true
   crosstown rule delete events eu '$Default'

@@ -34,19 +34,20 @@ func ruleTestCommand(environ []string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "test TOPIC [SUBSCRIPTION]",
 		Short: "Print which rules match a message, and why",
-		Long: `Print which rules match a message, and why, without sending it: those of all subscriptions
-of a topic, or of one. The topic may also be written TOPIC/Subscriptions/NAME. The message
-is made of the flags, or is a line as crosstown record and receive --json print it. A
-message that the topic would refuse is refused in the same way.
+		Long: `Print which rules match a message, and why, without sending the message. The command tests
+the rules of all subscriptions of a topic, or of one subscription, which can also be written
+TOPIC/Subscriptions/NAME. The flags describe the message, or the message is a line that
+crosstown record or receive --json prints. If the topic would refuse the message, the command
+prints the same error.
 
-A Crosstown gateway answers, with a policy with Manage. The exit code is 4 if no rule
-matches.
+The command needs a Crosstown gateway and a policy with Manage. The exit code is 4 if no
+rule matches.
 
 With --rules the command compares the topic's rules with those in a configuration file, for
-all messages of a recording: how many each subscription of the file would get in addition,
-no longer, or changed by an action, and the first three of each with the new rules' reasons.
-Subscriptions that the file does not list stay as they are. Bodies are read as JSON or AMQP
-values; rules that ask plugins cannot be compared.`,
+all messages of a recording. For each subscription in the file it prints how many messages
+the new rules would add, remove or change, and the first three of each kind with the reasons.
+It skips subscriptions that the file does not list. Bodies are read as JSON or AMQP values;
+rules that call plugins cannot be compared.`,
 		Example: `  crosstown rule test events --property region=eu --property amount=250
   crosstown rule test events eu --broker label=parcel --body '{"total":5}' --broker content-type=application/json
   crosstown peek orders --count 1 --json | crosstown rule test events --record -

@@ -52,7 +52,7 @@ var scheduleFlags = []struct {
 	{"cron", "minute, hour, day of the month, month and day of the week, such as `\"0 6 * * MON-FRI\"`, or @daily", func(s *core.ScheduleSettings) *string { return &s.Cron }},
 	{"zone", "time `zone`, such as Europe/Berlin (default: UTC)", func(s *core.ScheduleSettings) *string { return &s.Zone }},
 	{"entity", "the queue or topic", func(s *core.ScheduleSettings) *string { return &s.Entity }},
-	{"missed", "once: the last of the ticks at which no gateway ran is sent late; skip: none is (default: once)", func(s *core.ScheduleSettings) *string { return &s.Missed }},
+	{"missed", "what happens to ticks at which no gateway ran: with once the last of them is sent late, with skip none (default: once)", func(s *core.ScheduleSettings) *string { return &s.Missed }},
 	{"body", "text of the message", func(s *core.ScheduleSettings) *string { return &s.Message.Body }},
 	{"content-type", "content type of the body", func(s *core.ScheduleSettings) *string { return &s.Message.ContentType }},
 	{"correlation-id", "correlation id", func(s *core.ScheduleSettings) *string { return &s.Message.CorrelationID }},

@@ -22,8 +22,8 @@ func Unlock(environ []string) *cobra.Command {
 receivers get the messages at once, and no failed delivery counts. The former receiver can no
 longer settle them. In an entity with sessions, use crosstown session unlock.
 
-The flags choose, and a message must fit all that are given. The command needs Manage, and
-Listen to find messages.`
+A message must match all flags that are given. The command needs Manage, and Listen to find
+messages.`
 	c.Example = `  crosstown unlock orders --sequence-number 17
   crosstown unlock orders --older-than 2h
   crosstown unlock 'orders/$DeadLetterQueue' --message-id order-17`
@@ -40,8 +40,8 @@ func activateCommand(environ []string, state core.State) *cobra.Command {
 		Use:   "activate [ENTITY]",
 		Short: "Put deferred messages back into their queue",
 		Long: `Put deferred messages back into their places in the queue: the next receiver gets them. They
-keep their message ids, properties and delivery counts. The flags choose, and a message must
-fit all that are given. The command needs Manage, and Listen to find messages.`,
+keep their message ids, properties and delivery counts. A message must match all flags that
+are given. The command needs Manage, and Listen to find messages.`,
 		Example: `  crosstown deferred activate orders --sequence-number 17
   crosstown deferred activate orders --older-than 1d
   crosstown deferred activate orders --all`,
@@ -52,8 +52,8 @@ fit all that are given. The command needs Manage, and Listen to find messages.`,
 	if state == core.Scheduled {
 		c.Short = "Deliver scheduled messages now, or at another time"
 		c.Long = `Deliver scheduled messages now, or at another time. They keep their message ids and
-properties. The flags choose, and a message must fit all that are given. The command needs
-Manage, and Listen to find messages.`
+properties. A message must match all flags that are given. The command needs Manage, and
+Listen to find messages.`
 		c.Example = `  crosstown scheduled activate orders --sequence-number 17
   crosstown scheduled activate orders --where "region = 'eu'" --at 2026-12-24T18:00:00Z
   crosstown scheduled activate orders --all`

@@ -82,7 +82,7 @@ func deadLetterListCommand(environ []string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list [ENTITY]",
 		Short: "List dead letters with their reasons",
-		Long:  "List dead letters with their reasons, without locking or removing one.\n\n" + deadLetterHelp + "\n\n--json prints a message a line, as crosstown record does.",
+		Long:  "List dead letters with their reasons, without locking or removing one.\n\n" + deadLetterHelp + "\n\n--json prints one message per line, as crosstown record does.",
 		Example: `  crosstown deadletter list orders
   crosstown deadletter list orders --where "DeadLetterErrorDescription LIKE '%timeout%'" --count 0
   crosstown deadletter list events/Subscriptions/eu --json`,
@@ -105,7 +105,7 @@ func (b *browser) none(ctx context.Context, s *selection) error {
 		}
 		return command.Nothingf("%s: there is no message%s", b.entity, hint)
 	default:
-		return command.Nothingf("%s: no message fits", b.entity)
+		return command.Nothingf("%s: no message matches", b.entity)
 	}
 }
 
@@ -170,7 +170,7 @@ func (o *deadMove) run(c *cobra.Command, b *browser) error {
 		}
 	}
 	if strings.EqualFold(o.to, b.entity) {
-		return command.Usagef("--to: %s is where the messages are: name another target", o.to)
+		return command.Usagef("--to: the messages are already in %s: specify another target", o.to)
 	}
 	if o.dryRun {
 		if err := o.list(c, b); err != nil {
@@ -217,8 +217,8 @@ func deadLetterPurgeCommand(environ []string) *cobra.Command {
 	var o deadPurge
 	c := &cobra.Command{
 		Use:   "purge [ENTITY]",
-		Short: "Remove dead letters for ever",
-		Long:  "Remove dead letters for ever. Those that receivers have locked stay.\n\n" + deadLetterHelp,
+		Short: "Remove dead letters permanently",
+		Long:  "Remove dead letters permanently. Dead letters that receivers have locked stay.\n\n" + deadLetterHelp,
 		Example: `  crosstown deadletter purge orders --yes
   crosstown deadletter purge orders --reason TTLExpiredException --older-than 1d --dry-run`,
 	}

@@ -131,7 +131,7 @@ func narrate(out io.Writer, accounts []api.Account) error {
 			fmt.Fprintf(&b, "%s\n  %s\n", a.Entity, a.Missing)
 			continue
 		case len(a.Events) == 0:
-			fmt.Fprintf(&b, "%s (%s)\n  nothing is remembered of it\n", a.Entity, kindOf(a))
+			fmt.Fprintf(&b, "%s (%s)\n  the history has no event of this message\n", a.Entity, kindOf(a))
 			continue
 		}
 		fmt.Fprintf(&b, "%s (%s)\n", a.Entity, kindOf(a))

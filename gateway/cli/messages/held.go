@@ -21,8 +21,9 @@ func heldListCommand(environ []string, state core.State, word string, columns ..
 		Short: "List " + word + " messages",
 		Long: "List " + word + ` messages, of all sessions, without locking or removing one.
 
-A gateway finds them in its store, however many other messages there are; another broker
-is asked for all messages. --json prints a message a line, as crosstown record does.`,
+A gateway finds these messages in its store, however many other messages there are. From
+another broker the command reads all messages. --json prints one message per line, as
+crosstown record does.`,
 		Example: fmt.Sprintf(`  crosstown %[1]s list orders
   crosstown %[1]s list orders --property region=eu --count 0 --json`, word),
 	}
@@ -56,9 +57,9 @@ func cancelCommand(environ []string) *cobra.Command {
 	var all bool
 	c := &cobra.Command{
 		Use:   "cancel [ENTITY]",
-		Short: "Cancel scheduled messages: they are removed, and never delivered",
-		Long: `Cancel scheduled messages: they are removed, and never delivered. The flags choose; a
-message must fit all that are given. The command needs Send, and Listen to find messages.`,
+		Short: "Cancel scheduled messages, so that they are never delivered",
+		Long: `Cancel scheduled messages, which are then never delivered. A message must match all flags that
+are given. The command needs Send, and Listen to find messages.`,
 		Example: `  crosstown scheduled cancel orders --sequence-number 17
   crosstown scheduled cancel orders --where "region = 'eu'"
   crosstown scheduled cancel orders --all --yes`,
@@ -154,11 +155,11 @@ func deferredReceiveCommand(environ []string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "receive [ENTITY]",
 		Short: "Receive deferred messages, print them and complete them",
-		Long: `Receive deferred messages, print them and complete them. The flags choose, and a message
-must fit all that are given; without one all deferred messages are received. An abandoned
-message stays deferred. In an entity with sessions the command locks each session in turn.
+		Long: `Receive deferred messages, print them and complete them: those that match all flags that are
+given, or without flags all deferred messages. An abandoned message stays deferred. In an
+entity with sessions the command locks each session in turn.
 
-The exit code is 4 if no message fits.`,
+The exit code is 4 if no message matches.`,
 		Example: `  crosstown deferred receive orders --sequence-number 17
   crosstown deferred receive orders --older-than 1d --dead-letter --reason forgotten
   crosstown deferred receive orders --count 1 --abandon`,

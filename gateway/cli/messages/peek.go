@@ -34,16 +34,16 @@ func Peek(environ []string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "peek [ENTITY]",
 		Short: "Print messages without locking or removing them",
-		Long: `Print messages without locking or removing them, in any state, those of all sessions. The
-flags choose, and a message must fit all that are given.
+		Long: `Print messages in every state, including those of sessions, without locking or removing them.
+A message must match all flags that are given.
 
 ENTITY is a queue, or a subscription written TOPIC/Subscriptions/NAME.
 
 With --damaged the command lists the messages that the file store has put aside, because the
-disk does not have them as they were written, each with what is known of it, and the reason
-with the file and the place. Other stores have no such messages.
+data on disk differ from the data that were written. For each it prints the known fields, and
+the reason with the file and the position. Other stores have no such messages.
 
-The exit code is 4 if there is no message, or none that fits.`,
+The exit code is 4 if there is no message, or if no message matches.`,
 		Example: `  crosstown peek orders --count 3
   crosstown peek events/Subscriptions/eu --where "region = 'eu' AND sys.Label = 'order'"
   crosstown peek replies --session client-7

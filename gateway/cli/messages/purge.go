@@ -44,12 +44,12 @@ func Purge(environ []string, names, kind string) *cobra.Command {
 	}
 	c := &cobra.Command{
 		Use:   "purge " + names,
-		Short: "Remove the messages of a " + kind + " for ever, by default those that can be received now",
-		Long: "Remove the messages of a " + kind + ` for ever: by default the active ones, that is, those that
-can be received now. --state names others; all is every state. Messages that receivers
-have locked stay, and so do those that arrive meanwhile.
+		Short: "Remove the messages of a " + kind + " permanently, by default those that can be received now",
+		Long: "Remove the messages of a " + kind + ` permanently: by default the active messages, which are
+those that can be received now. --state selects other states; all is every state. Messages
+that receivers have locked stay, and so do messages that arrive meanwhile.
 
-The command asks first, or wants --yes where standard input is not a terminal. A Crosstown
+The command asks first, or requires --yes if standard input is not a terminal. A Crosstown
 gateway removes active messages and dead letters without sending them to the client, and
 keeps messages that arrive during the purge. With other brokers the command receives and
 deletes them until none has arrived for a second.`,

@@ -71,9 +71,9 @@ ENTITY is a queue, or a subscription written TOPIC/Subscriptions/NAME. From an
 entity with sessions the command receives one session: --session ID, or --next-session;
 with --follow --next-session one session after the other.
 
-With --raw the command prints bodies alone, byte for byte, one after the other: of an
-AMQP value or sequence it prints the text. With --output it writes to a file, and completes
-messages when the file is synced.
+With --raw the command prints only the bodies, byte for byte, one after the other. An AMQP
+value or sequence is printed as text. With --output the command writes to a file, and
+completes messages when the file is synced.
 
 The exit code is 4 if no message arrived.`,
 		Example: `  crosstown receive orders
@@ -95,7 +95,7 @@ The exit code is 4 if no message arrived.`,
 	o.session.bind(f)
 	f.BoolVar(&o.follow, "follow", false, "continue until interrupted, or until --count messages are received")
 	o.outcome.bind(c)
-	f.BoolVar(&o.raw, "raw", false, "print the body alone, byte for byte")
+	f.BoolVar(&o.raw, "raw", false, "print only the body, byte for byte")
 	f.StringVar(&o.output, "output", "-", "`file` to write; - is standard output")
 	o.whole.Bind(c)
 	c.MarkFlagsMutuallyExclusive("follow", "wait")

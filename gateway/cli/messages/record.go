@@ -41,15 +41,15 @@ func Record(environ []string) *cobra.Command {
 		Long: `Print messages as they arrive, without removing them, for crosstown replay.
 
 ENTITY is a queue, a subscription written TOPIC/Subscriptions/NAME, or the dead-letter
-queue of one, with /$DeadLetterQueue at its end. The messages of all sessions are
-recorded. The command peeks at the entities and prints their messages, one JSON object a
-line with every property, type and time. Then it prints messages as they arrive, until it
+queue of either, with /$DeadLetterQueue at its end. The command records the messages of all
+sessions. It peeks at the entities and prints their messages, one JSON object per line,
+with every property, type and time. Then it prints messages as they arrive, until it
 is interrupted. A scheduled message is recorded when it becomes active.
 
 The command peeks five times a second: it misses a message that a receiver completes
-before that. --tap misses none: the gateway prints the messages that clients send to a queue
-or topic through it from now on, but not those that are forwarded there, or sent through
-another gateway. Another way is a subscription for the recording, from which no client
+before the next peek. With --tap it misses no message that clients send to a queue or topic
+through this gateway from now on, but it does not record messages that are forwarded there or
+sent through another gateway. Instead, you can record a subscription from which no client
 receives.`,
 		Example: `  crosstown record orders > orders.jsonl
   crosstown record orders events/Subscriptions/eu --new --for 10m > busy.jsonl
@@ -97,7 +97,7 @@ func (o *recordOptions) run(c *cobra.Command, args []string) error {
 			return command.NewEncoder(out).Encode(&line)
 		},
 		began: func() error {
-			_, err := fmt.Fprintln(c.ErrOrStderr(), "recording what arrives; interrupt to end")
+			_, err := fmt.Fprintln(c.ErrOrStderr(), "recording the messages that arrive; interrupt to end")
 			return err
 		},
 	}
@@ -114,7 +114,7 @@ func (o *recordOptions) runTap(ctx context.Context, c *cobra.Command, t *command
 	r := &tapping{
 		Flags: o.Flags, out: bufio.NewWriterSize(c.OutOrStdout(), 1<<16), count: o.count, progress: command.NewProgress(c.ErrOrStderr(), "recorded"),
 		began: func() {
-			_, _ = fmt.Fprintln(c.ErrOrStderr(), "recording what is sent; interrupt to end")
+			_, _ = fmt.Fprintln(c.ErrOrStderr(), "recording the messages that are sent; interrupt to end")
 		},
 	}
 	err := r.run(ctx, entities)

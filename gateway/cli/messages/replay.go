@@ -42,14 +42,13 @@ func Replay(environ []string) *cobra.Command {
 		Short: "Send recorded messages again, at the pace at which they arrived",
 		Long: `Send recorded messages again, at the pace at which they arrived.
 
-FILE, or standard input, has the lines that crosstown record prints; those of
-crosstown receive --json and of a backup are read, too. Bodies, properties and their
-AMQP types are sent as they were recorded, message ids included: an entity with
-duplicate detection drops what it knows. Sequence numbers, enqueued times and delivery
-counts are new.
+FILE, or standard input, contains the lines that crosstown record, receive --json or backup
+prints. The command sends bodies, message ids, and properties with their AMQP types as they
+were recorded. An entity with duplicate detection therefore drops messages whose ids it has
+seen. Sequence numbers, enqueued times and delivery counts are new.
 
-Each message goes to the queue or topic in which it was recorded, unless --to names
-another. A message of a subscription or of a dead-letter queue needs --to.`,
+Each message goes to the queue or topic in which it was recorded, unless --to specifies
+another entity. A message of a subscription or of a dead-letter queue needs --to.`,
 		Example: `  crosstown replay orders.jsonl
   crosstown replay busy.jsonl --speed 10x --to orders-test
   crosstown replay busy.jsonl --speed max --to orders=o2 --to events/Subscriptions/eu=events`,

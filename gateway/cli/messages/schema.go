@@ -37,13 +37,13 @@ func Schema(environ []string) *cobra.Command {
 	check := &cobra.Command{
 		Use:   "check FILE [RECORDING…]",
 		Short: "Compare messages with a JSON Schema",
-		Long: `Compare messages with a JSON Schema as a gateway does that has it under schemas: those of
-recordings, or those that an entity holds. RECORDING has the lines that crosstown record
-prints; those of crosstown receive --json and of a backup are read, too, and - is standard
-input. Nothing is removed or changed.
+		Long: `Compare messages with a JSON Schema, in the same way as a gateway that has this schema under
+schemas. The messages are those of recordings, or those in an entity. RECORDING is a file with
+the lines that crosstown record, receive --json or backup prints; - is standard input. The
+command removes and changes nothing.
 
-The command prints what breaks the schema, with the paths and rules but no values. The exit
-code is 1 if anything does, and 4 if there is no message.`,
+The command prints the messages that do not match, with the paths and rules but without
+values. The exit code is 1 if a message does not match, and 4 if there is no message.`,
 		Example: `  crosstown schema check order.json orders.jsonl
   crosstown schema check order.json --ref address.json --entity orders
   crosstown record orders --once | crosstown schema check order.json -`,
@@ -52,9 +52,9 @@ code is 1 if anything does, and 4 if there is no message.`,
 	}
 	o.Bind(check, environ)
 	f := check.Flags()
-	f.StringVar(&o.entity, "entity", "", "check what this `queue` or TOPIC/Subscriptions/NAME holds")
+	f.StringVar(&o.entity, "entity", "", "check the messages in this `queue` or TOPIC/Subscriptions/NAME")
 	f.StringArrayVar(&o.refs, "ref", nil, "`file` that the schema refers to; repeatable")
-	f.StringSliceVar(&o.serializers, "serializers", []string{builtin.JSON}, "what decodes bodies, as in serializers.chain: "+strings.Join(builtin.Names(), ", "))
+	f.StringSliceVar(&o.serializers, "serializers", []string{builtin.JSON}, "serializers that decode bodies, as in serializers.chain: "+strings.Join(builtin.Names(), ", "))
 	c := command.Group(&cobra.Command{Use: "schema", Short: "Compare messages with JSON Schemas"})
 	c.AddCommand(check)
 	return c
@@ -99,7 +99,7 @@ func (o *schemaCheck) run(c *cobra.Command, args []string) (err error) {
 	case o.wrong > 0:
 		return errors.Join(o.rows.Flush(), fmt.Errorf("checked %s: %d did not match the schema %s", command.Messages(o.messages), o.wrong, args[0]))
 	}
-	_, err = fmt.Fprintf(c.ErrOrStderr(), "checked %s: none broke %s\n", command.Messages(o.messages), args[0])
+	_, err = fmt.Fprintf(c.ErrOrStderr(), "checked %s: all match the schema %s\n", command.Messages(o.messages), args[0])
 	return err
 }
 

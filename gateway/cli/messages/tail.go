@@ -28,9 +28,9 @@ func Tail(environ []string) *cobra.Command {
 interrupted. The messages of all sessions are printed.
 
 ENTITY is a queue, a subscription written TOPIC/Subscriptions/NAME, or the dead-letter
-queue of one, with /$DeadLetterQueue at its end. The command peeks five times a second: it
-misses a message that a receiver completes before that. crosstown receive --follow
-receives messages, crosstown record writes lines for crosstown replay.`,
+queue of either, with /$DeadLetterQueue at its end. The command peeks five times a second: it
+misses a message that a receiver completes before the next peek. To receive messages, use
+crosstown receive --follow; to replay them later, use crosstown record.`,
 		Example: `  crosstown tail orders
   crosstown tail events/Subscriptions/eu --last 0 --json
   crosstown tail orders --dlq --last 50`,

@@ -31,8 +31,8 @@ func Diff(environ []string) *cobra.Command {
 		Short: "Compare a configuration, or another source of entities, with a gateway",
 		Long: `Compare a configuration file, or another source of entities, with the gateway of
 --connection-string (also --to). Each difference is a line: the entity, the property, its
-value in the source and in the gateway. A setting that the source leaves out is not
-compared.
+value in the source and in the gateway. The command does not compare settings that the source
+omits.
 
 ` + sourceHelp + `
 

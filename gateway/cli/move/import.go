@@ -65,7 +65,7 @@ messages: use crosstown migrate.`,
 	f.StringVar(&o.output, "output", "", "write a configuration `file` for crosstown --config instead; - is standard output")
 	f.BoolVar(&o.short, "short", false, "with --output: leave out the settings that have their default value")
 	o.whole.Bind(c)
-	f.BoolVar(&o.update, "update", false, "change what exists and differs")
+	f.BoolVar(&o.update, "update", false, "change existing entities that differ")
 	f.BoolVar(&o.dryRun, "dry-run", false, "print what the command would do, and change nothing")
 	c.MarkFlagsMutuallyExclusive("output", "connection-string")
 	c.MarkFlagsMutuallyExclusive("output", "update")
@@ -105,7 +105,7 @@ func (o *importOptions) run(c *cobra.Command, args []string) error {
 	_, _ = fmt.Fprintf(c.ErrOrStderr(), "of %s: %s%d created, %d changed; %d the same, %d different, %d not taken over\n",
 		name, verb, done[declaration.Created], done[declaration.Changed], done[declaration.Same], done[declaration.Differs], notes.n)
 	if done[declaration.Differs] > 0 && !o.update {
-		_, _ = fmt.Fprintln(c.ErrOrStderr(), "change what is different with --update")
+		_, _ = fmt.Fprintln(c.ErrOrStderr(), "to change the entities that differ, use --update")
 	}
 	return t.Explain(err)
 }
@@ -122,12 +122,12 @@ func (o *importOptions) tell(w io.Writer, r *declaration.Report) {
 		}
 	}
 	for _, p := range r.NewKeys {
-		_, _ = fmt.Fprintf(w, "made new keys for policy %s of %s: crosstown export shows them\n", p, r.Entity)
+		_, _ = fmt.Fprintf(w, "generated new keys for policy %s of %s: crosstown export shows them\n", p, r.Entity)
 	}
 }
 
 // untoldPolicies is a note for whoever reads a live namespace.
-const untoldPolicies = "a management API does not tell the policies of the namespace itself: add those that clients use to the configuration of the gateway, under policies"
+const untoldPolicies = "the management API does not return the policies of the namespace itself: add the policies that clients use to the configuration of the gateway, under policies"
 
 // writeContents writes a configuration file. It may hold keys: only its owner may read it.
 func writeContents(contents *config.Contents, output, name string, asJSON bool, c *cobra.Command) error {

@@ -67,11 +67,12 @@ numbers, enqueued times and delivery counts are new. The command does not move s
 states, deferred messages, and messages that are scheduled in a topic; it counts the latter
 two.
 
-A gateway as the target, with Manage, stores each message once, also if the command was
-killed: run it again within a day. Subscriptions and dead-letter queues get their
-messages directly. Another target gets messages as from any client: the last few may be
-sent twice after an interruption, unless the queue detects duplicates, and --into and
---dead-letters-into must say where those of subscriptions and dead-letter queues go.`,
+If the target is a gateway and the policy has Manage, the gateway stores each message once,
+even if the command is killed: run the command again within a day. Messages of subscriptions
+and dead letters go directly to the same subscription and dead-letter queue. To any other
+target the command sends messages like a client: after an interruption the last few may be
+sent twice, unless the queue detects duplicates. Clients cannot send to subscriptions and
+dead-letter queues, so choose queues for these messages with --into and --dead-letters-into.`,
 		Example: `  crosstown migrate --from "$AZURE_CONNECTION_STRING"
   crosstown migrate --from old --context new
   crosstown migrate --from "$OLD" --to "$NEW" orders events/Subscriptions/eu

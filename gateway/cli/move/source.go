@@ -25,16 +25,16 @@ type namespaceSource struct {
 const sourceHelp = `FILE is one of:
   - a configuration file of Crosstown, in YAML;
   - Config.json of the official emulator;
-  - an ARM template, as 'az bicep build' makes it of Bicep: queues, topics, subscriptions,
-    rules and authorization rules, nested or not, in loops and modules. An expression that
-    only Azure can evaluate is an error that names it; --parameter or a parameters file
-    (--parameters) gives the value.`
+  - an ARM template, which 'az bicep build' creates from Bicep: queues, topics, subscriptions,
+    rules and authorization rules, nested or not, in loops and modules. If only Azure can
+    evaluate an expression, the command reports an error with the expression: supply the
+    value with --parameter, or with a parameters file (--parameters).`
 
 func (s *namespaceSource) bind(c *cobra.Command, environ []string) {
 	s.environ = environ
 	f := c.Flags()
 	f.StringVar(&s.from, "from", "", "live namespace to read instead of FILE, of Azure or of a gateway, as a connection `string` with Manage, or the name of a context")
-	f.StringVar(&s.namespace, "namespace", "", "`name` of the namespace to read where FILE has several")
+	f.StringVar(&s.namespace, "namespace", "", "`name` of the namespace to read if FILE has several")
 	f.StringArrayVar(&s.parameters, "parameter", nil, "value of a parameter of an ARM template, `NAME=VALUE`; repeatable")
 	f.StringVar(&s.file, "parameters", "", "parameters `file` of an ARM template, as az deployment takes it; --parameter overrides it")
 }

@@ -20,9 +20,9 @@ func Connection(environ []string) *cobra.Command {
 		Use: "connection", Short: "List and close the connections of clients to a gateway",
 		Long: `List and close the connections of clients to a gateway.
 
-The commands need Manage on the namespace. A policy of the gateway's own namespace
-allows them for the connections of all namespaces. They act only on the gateway
-that the connection string leads to.`,
+The commands need Manage on the namespace. With Manage on the gateway's own namespace, they
+apply to the connections of all namespaces. They act only on the gateway to which the
+command connects.`,
 	})
 	c.AddCommand(connectionListCommand(environ), connectionCloseCommand(environ))
 	return c
@@ -78,8 +78,8 @@ func connectionCloseCommand(environ []string) *cobra.Command {
 		Long: `Close connections by their ids, which 'connection list' and the gateway's log show.
 
 The gateway first finishes the work in flight on the connection, within drain-timeout. Then
-it tells the client that an operator has closed the connection: SDKs connect again by
-themselves, and no message is lost. Messages that the client has locked stay locked
+it tells the client that an operator has closed the connection. SDKs connect again
+automatically, and no message is lost. Messages that the client has locked stay locked
 until their locks end; sessions that it holds are released.
 
 To keep a client away, change or disable its policy, or disable the entity.`,

@@ -28,8 +28,8 @@ it is healthy, for health checks of containers.
 
 Without an address, --context and --connection-string the command asks the first
 listener of the gateway's configuration: flags, environment and file, as for the gateway
-itself. It takes neither CROSSTOWN_CONNECTION_STRING nor the current context: they may
-name another gateway than that of this container.`,
+itself. It ignores CROSSTOWN_CONNECTION_STRING and the current context, because they may
+specify another gateway than that of this container.`,
 		Example: `  crosstown health
   crosstown health localhost:5300
   crosstown health --context staging`,

@@ -25,8 +25,8 @@ func remoteListCommand(environ []string) *cobra.Command {
 		Use: "list", Short: "List the remotes of a namespace with their state and the messages that wait for them", Args: cobra.NoArgs,
 		Long: `List the remotes of a namespace with their state and the number of messages that wait for them.
 
-It needs Manage on the namespace. A policy of the gateway's own namespace lists the
-remotes of all namespaces.`,
+The command needs Manage on the namespace. With Manage on the gateway's own namespace, it
+lists the remotes of all namespaces.`,
 	}
 	return command.Asking(c, environ, command.About(http.MethodGet, api.RemotesPath), printRemotes)
 }

@@ -23,8 +23,9 @@ func Session(environ []string) *cobra.Command {
 		Use: "session", Short: "List, show and change the sessions of a queue or subscription",
 		Long: `List, show and change the sessions of a queue or subscription.
 
-The commands need Listen on the entity; the client that holds a session is shown to
-policies with Manage there, if it is connected to this gateway.`,
+The commands need Listen on the entity, and session unlock needs Manage. With Manage on the
+entity, list and show also print the client that holds a session, if the client is connected
+to this gateway.`,
 	})
 	c.AddCommand(sessionListCommand(environ), sessionShowCommand(environ), sessionSetStateCommand(environ), sessionUnlockCommand(environ))
 	return c
@@ -37,8 +38,9 @@ func sessionListCommand(environ []string) *cobra.Command {
 		Use: "list ENTITY", Short: "List sessions with their messages, lock and holder", Args: cobra.ExactArgs(1),
 		Long: `List the sessions of a queue or subscription that have messages or state, by id.
 
-AVAILABLE counts messages that the holder of the session could receive now, LOCKED
-locked ones, DEFERRED deferred ones that are not locked. Scheduled messages do not count yet.`,
+AVAILABLE counts the messages that the holder of the session could receive now. LOCKED counts
+locked messages. DEFERRED counts deferred messages that are not locked. Scheduled messages do
+not count yet.`,
 		Example: `  crosstown session list orders
   crosstown session list orders --top 1000 --json | jq -r 'select(.lockedUntil) | .session'`,
 	}
@@ -139,7 +141,7 @@ func sessionShowCommand(environ []string) *cobra.Command {
 		Example: `  crosstown session show orders customer-17
   crosstown session show orders customer-17 --raw > state.bin`,
 	}
-	c.Flags().BoolVar(&raw, "raw", false, "print the state alone, as it is")
+	c.Flags().BoolVar(&raw, "raw", false, "print only the state, byte for byte")
 	command.Asking(c, environ, func(args []string) (command.Inquiry, error) {
 		return aboutSession(http.MethodGet, args[0], args[1], nil), nil
 	}, func(w io.Writer, _ []string, s *api.Session) error {
@@ -184,8 +186,8 @@ func sessionSetStateCommand(environ []string) *cobra.Command {
 		Long: `Set or clear the state of a session that no receiver holds.
 
 The gateway takes the session's lock, sets the state and releases the lock. While a
-receiver holds the session the command is refused: close its connection first, or have
-it release the session ('session show' names it).`,
+receiver holds the session, the gateway refuses the command: close the receiver's connection
+first, or make the receiver release the session ('session show' prints the receiver).`,
 		Example: `  crosstown session set-state orders customer-17 '{"step": 3}'
   crosstown session set-state orders customer-17 --file state.bin
   crosstown session set-state orders customer-17 --clear`,

@@ -94,7 +94,7 @@ func printInspection(w io.Writer, found *file.Inspection) error {
 	for _, other := range found.Others {
 		_, _ = fmt.Fprintf(w, "%-18s is not a file of a store\n", other)
 	}
-	ended := "not closed in order"
+	ended := "not closed normally"
 	if found.Closed {
 		ended = "closed in order"
 	}

@@ -71,13 +71,13 @@ func Top(environ []string) *cobra.Command {
 		Use: "top", Short: "Watch entities, connections and the store's latency in a live table", Args: cobra.NoArgs,
 		Long: `Watch entities, connections and the store's latency in a live table.
 
-IN/s and OUT/s are messages a second since the last refresh; with --once the command
-takes two looks, an interval apart, and prints one table. Ctrl-C ends it. Where the
-standard output is not a terminal, each refresh is a table of its own, with --json a line.
+IN/s and OUT/s are messages per second since the last refresh. With --once the command reads
+the counts twice, an interval apart, and prints one table. Ctrl-C ends the command. If
+standard output is not a terminal, each refresh prints a new table, or one line with --json.
 
-The command needs Manage on the namespace. Version, memory and the store's latency are
-shown to policies of the gateway's own namespace. A refresh has the gateway count all
-entities of the namespace; one that takes long is followed by a longer pause.`,
+The command needs Manage on the namespace. With Manage on the gateway's own namespace, it also
+shows the version, memory and the store's latency. At each refresh the gateway counts all
+entities of the namespace. After a slow refresh the command pauses longer.`,
 		Example: `  crosstown top
   crosstown top --sort dead --interval 5s
   crosstown top --once --json | jq '.entities[] | select(.active > 1000) | .name'`,

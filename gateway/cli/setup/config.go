@@ -25,8 +25,8 @@ func Config(environ []string) *cobra.Command {
 		Short: "Report all errors in a configuration file, each with its line and the remedy",
 		Long: `Report all errors in a configuration file, each with its line and the remedy, as a gateway
 would at its start on an empty store. FILE is a configuration file, or Config.json of the
-official emulator. No store is opened and no port is used. Variables of the environment count as they would
-for a gateway.
+official emulator. The command opens no store and no port. It reads the same environment
+variables as a gateway.
 
 The exit code is 0 if the file is valid, otherwise 2.`,
 		Example: `  crosstown config check crosstown.yaml`,
@@ -38,8 +38,8 @@ The exit code is 0 if the file is valid, otherwise 2.`,
 		Short: "Print the configuration that a gateway would have, and where each setting comes from",
 		Long: `Print the configuration that a gateway with these flags and this environment would have, as
 a file: each setting with its source, which is a flag, a variable, a line of a file, or the
-default. Keys and passwords are masked; except for the public development key. Settings that
-have no value are omitted. With --json it is one document, without the sources.`,
+default. Keys and passwords are masked, except the public development key. Settings without a
+value are omitted. With --json the command prints one document, without the sources.`,
 		Example: `  crosstown config print --config crosstown.yaml --log-level debug
   crosstown config print --json`,
 		Args: cobra.NoArgs,

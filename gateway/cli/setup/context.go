@@ -23,8 +23,9 @@ func Context(environ []string) *cobra.Command {
 		Use: "context", Short: "Save and choose the namespaces that commands connect to",
 		Long: `Save and choose the namespaces that commands connect to.
 
-A context is a named connection string, with the file of an authority to trust for TLS if
-you give one. A command connects to the namespace of the first of these that is set:
+A context is a connection string with a name. It can also contain the file of a certificate
+authority to trust for TLS. A command connects to the namespace that the first of these
+settings selects:
   1. --connection-string
   2. --context
   3. CROSSTOWN_CONNECTION_STRING
@@ -49,9 +50,9 @@ func contextSaveCommand(environ []string) *cobra.Command {
 	var stdin, use bool
 	c := &cobra.Command{
 		Use: "save NAME", Short: "Save a context, or replace it",
-		Long: `Save a context, or replace it. Without --connection-string and --from-stdin the connection
-string is that of CROSSTOWN_CONNECTION_STRING. --from-stdin keeps it out of the list of
-processes and of the shell's history. Nothing is connected to.`,
+		Long: `Save a context, or replace it. Without --connection-string and --from-stdin the context gets
+the connection string in CROSSTOWN_CONNECTION_STRING. --from-stdin keeps the key out of the
+list of processes and of the shell's history. The command does not connect to the gateway.`,
 		Example: `  crosstown context save staging --from-stdin --use < connection-string
   crosstown context save production --connection-string "$PRODUCTION" --ca production-ca.pem`,
 		Args: cobra.ExactArgs(1),
@@ -228,7 +229,7 @@ func contextListCommand(environ []string) *cobra.Command {
 			}
 			tellOverruled(c, environ)
 			if len(all) == 0 {
-				_, err := fmt.Fprintf(c.ErrOrStderr(), "there are no contexts in %s: crosstown context save makes one\n", f.Path)
+				_, err := fmt.Fprintf(c.ErrOrStderr(), "there are no contexts in %s: create one with crosstown context save\n", f.Path)
 				return err
 			}
 			w := command.NewTable(c.OutOrStdout(), "CURRENT", "CONTEXT", "ENDPOINT", "POLICY", "CA")

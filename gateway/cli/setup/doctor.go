@@ -98,7 +98,7 @@ func (x *examination) note(check, status, remedy, found string, args ...any) boo
 func (x *examination) run(ctx context.Context, args []string) {
 	var err error
 	if x.target, err = x.flags.Target(); err != nil {
-		x.note("connection", fail, "crosstown context list shows what is saved", "%v", err)
+		x.note("connection", fail, "list the saved contexts with: crosstown context list", "%v", err)
 		return
 	}
 	x.entity = strings.Join(args, "")
@@ -131,7 +131,7 @@ func (x *examination) port(ctx context.Context) (goesOn bool) {
 	began := time.Now()
 	var err error
 	if x.conn, err = (&net.Dialer{}).DialContext(ctx, "tcp", x.target.Address()); err != nil {
-		return x.note("port", fail, "start the gateway there: crosstown; let this machine in through firewalls; or name another with --connection-string or --context", "%v", err)
+		return x.note("port", fail, "start a gateway there with: crosstown; or allow the connection in the firewalls; or specify another gateway with --connection-string or --context", "%v", err)
 	}
 	return x.note("port", ok, "", "%s accepts, within %v", x.conn.RemoteAddr(), time.Since(began).Round(10*time.Microsecond))
 }
@@ -185,7 +185,7 @@ func (x *examination) gateway(ctx context.Context) bool {
 	took := time.Since(began)
 	var h health
 	if json.NewDecoder(io.LimitReader(response.Body, 1<<20)).Decode(&h) != nil || h.Status == "" {
-		return x.note(check, warn, "name a gateway with --context or --connection-string", "it is not a Crosstown gateway: it answers %s", response.Status)
+		return x.note(check, warn, "specify a gateway with --context or --connection-string", "the server is not a Crosstown gateway: it answers %s", response.Status)
 	}
 	if h.Status != "healthy" {
 		return x.note(check, fail, "see its log", "it is %s: %s", h.Status, h.Reason)
@@ -211,7 +211,7 @@ func (x *examination) gateway(ctx context.Context) bool {
 // skew judges how far a clock is ahead of another.
 func (x *examination) skew(check, of string, ahead time.Duration) {
 	if ahead.Abs() <= skewAllowed {
-		x.note(check, ok, "", "at one with %s, to %v", of, skewAllowed)
+		x.note(check, ok, "", "agrees with %s, to within %v", of, skewAllowed)
 		return
 	}
 	side := "ahead of"
@@ -263,7 +263,7 @@ func (x *examination) print(w io.Writer, asJSON bool) error {
 			fmt.Fprintf(&b, "%sremedy: %s\n", indent, f.Remedy)
 		}
 	}
-	fmt.Fprintf(&b, "\n%d ok, %d to look at, %d failed\n", x.count(ok), x.count(warn), x.count(fail))
+	fmt.Fprintf(&b, "\n%d ok, %d warnings, %d failed\n", x.count(ok), x.count(warn), x.count(fail))
 	_, err := io.WriteString(w, b.String())
 	return err
 }

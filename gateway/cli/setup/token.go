@@ -41,13 +41,13 @@ func Token(environ []string) *cobra.Command {
 		Long: `Print a shared access signature (SAS token) for an entity, or with "" for the namespace.
 
 A token has all rights of the policy whose key signs it, for the entity and all below it.
-So --rights chooses a policy with exactly these rights: one of the entity (for a
-subscription, of its topic), otherwise one of the namespace. --create-policy NAME creates
-it on the entity if there is none of that name. Both flags need a connection string with
+So --rights looks for a policy with exactly these rights: first on the entity (for a
+subscription, on its topic), then on the namespace. --create-policy NAME creates such a
+policy on the entity if no policy has this name. Both flags need a connection string with
 Manage.
 
-Without --rights the command signs with the connection string's policy, without asking a
-gateway. A token cannot be revoked before it expires, except by a new key of the policy.`,
+Without --rights the command signs with the connection string's policy, without connecting to
+a gateway. To revoke a token before it expires, change the key of its policy.`,
 		Example: `  crosstown token orders --ttl 10m
   crosstown token orders --rights Send --create-policy sender
   crosstown token orders --rights Send --curl | sh
@@ -60,7 +60,7 @@ gateway. A token cannot be revoked before it expires, except by a new key of the
 	f := c.Flags()
 	f.StringVar(&o.rights, "rights", "", "`RIGHTS` that the token must have, of Send, Listen and Manage, separated by commas (default those of the connection string's policy)")
 	f.StringVar(&o.policy, "policy", "", "`NAME` of the policy that signs, of the entity or of the namespace")
-	f.StringVar(&o.create, "create-policy", "", "create a policy with --rights and this `NAME` on the entity, if it has none of that name")
+	f.StringVar(&o.create, "create-policy", "", "create a policy with --rights and this `NAME` on the entity, if no policy there has the name")
 	f.StringVar(&o.ttl, "ttl", "1h", "how long the token is valid, a `duration`")
 	f.BoolVar(&o.curl, "curl", false, "print a curl command that sends or receives a message with it")
 	c.MarkFlagsMutuallyExclusive("policy", "create-policy")
@@ -124,7 +124,7 @@ func (o *tokenOptions) run(c *cobra.Command, args []string) error {
 	default:
 		_, err = fmt.Fprintln(c.OutOrStdout(), strings.Join(made.Curl, "\n"))
 	}
-	_, told := fmt.Fprintf(c.ErrOrStderr(), "signed by policy %s (%s), good until %s\n", by.policy, cmp.Or(made.Rights, "its rights are not known here"), made.Expires.Format(time.RFC3339))
+	_, told := fmt.Fprintf(c.ErrOrStderr(), "signed by policy %s (%s), valid until %s\n", by.policy, cmp.Or(made.Rights, "its rights are not known here"), made.Expires.Format(time.RFC3339))
 	return errors.Join(err, told)
 }
 
@@ -197,7 +197,7 @@ func (o *tokenOptions) entitySigner(c *cobra.Command, t *command.Target, entity 
 	if _, err := manager.UpdateEntity(c.Context(), command.AnyIdentity, entity, e.Settings); err != nil {
 		return nil, fmt.Errorf("create policy %s of %s: %w", o.create, entity, t.Explain(err))
 	}
-	_, err = fmt.Fprintf(c.ErrOrStderr(), "made policy %s of %s (%v)\n", made.Name, entity, rights)
+	_, err = fmt.Fprintf(c.ErrOrStderr(), "created policy %s of %s (%v)\n", made.Name, entity, rights)
 	return &signer{made.Name, made.PrimaryKey, rights}, err
 }
 

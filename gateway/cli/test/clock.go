@@ -21,12 +21,12 @@ func Clock(environ []string) *cobra.Command {
 
 Locks, schedules, times to live, retry delays, duplicate detection and deletion of
 idle entities follow the namespace's time at once, and so do the times in answers to
-clients. A command that moves the time returns when everything that is then due has been
-done. Tokens and time-outs of calls follow the machine's time.
+clients. A command that moves the time returns when the gateway has done everything that has
+become due. Tokens and time-outs of calls follow the machine's time.
 
-A namespace has virtual time if it was created with it (crosstown namespace create
-NAME --virtual-time), or if the gateway's configuration says so (virtual-time: true,
-with the store memory). A policy with Manage on the namespace allows these commands.`,
+A namespace has virtual time if it was created with crosstown namespace create NAME
+--virtual-time, or if the gateway's configuration has virtual-time: true, which requires the
+memory store. A policy with Manage on the namespace allows these commands.`,
 		Example: `  crosstown clock freeze
   crosstown clock advance 5m
   crosstown clock set 2030-02-28T23:59:00Z --namespace suite-17

@@ -25,7 +25,7 @@ func inFaults(method, namespace string, names ...string) command.Inquiry {
 // Fault returns the command crosstown fault.
 func Fault(environ []string) *cobra.Command {
 	c := command.Group(&cobra.Command{
-		Use: "fault", Short: "Make operations of clients go wrong on demand, for tests",
+		Use: "fault", Short: "Make operations of clients fail on demand, for tests",
 		Long: `Make operations of clients fail on demand, to test how an application reacts.
 
 A rule says which operations of clients fail, how often and how. The first rule that
@@ -69,8 +69,8 @@ func faultAddCommand(environ []string) *cobra.Command {
 		Long: `Add a fault rule. Without flags it refuses the next message that a client sends, as
 "server busy".
 
-Effects: fail (with --code), delay, throttle (to --rate a second, the rest is refused as
-busy), drop-connection, detach (the link); for deliver: lose-lock, reorder (the message is
+Effects: fail (with --code), delay, throttle (operations beyond --rate per second are refused
+as busy), drop-connection, detach (the link); for deliver: lose-lock, reorder (the message is
 delivered after the next one) and cut-transfer (half of the message, then the connection
 breaks); for complete: deliver-twice (the message is delivered again); for authorize:
 expire-token (after --delay).`,
@@ -84,20 +84,20 @@ expire-token (after --delay).`,
 	bindNamespace(c, &namespace)
 	flags := c.Flags()
 	flags.StringVar(&f.Name, "name", "", "`NAME` of the rule (default fault-N)")
-	flags.StringVar((*string)(&f.Operation), "operation", string(faults.Send), "what goes wrong: "+words(faults.Operations()))
+	flags.StringVar((*string)(&f.Operation), "operation", string(faults.Send), "operation that fails: "+words(faults.Operations()))
 	flags.StringVar(&f.Entity, "entity", "", "`PATH` of the queue, subscription or sub-queue, or its beginning and a * (default any)")
 	flags.StringVar(&f.Client, "client", "", "`TEXT` in the description of the client (protocol, address, SDK), or its policy (default any)")
-	flags.StringToStringVar(&f.Properties, "property", nil, "application property that the message has, as `NAME=VALUE`; of send and deliver; repeatable")
+	flags.StringToStringVar(&f.Properties, "property", nil, "application property that the message must have, as `NAME=VALUE`; for send and deliver; repeatable")
 	flags.IntVar(&f.Skip, "skip", 0, "how many matching operations pass first")
-	flags.IntVar(&f.Times, "times", 0, "how many operations fail then (default 1)")
-	flags.Float64Var(&f.Probability, "probability", 0, "with which a matching operation fails, 0 to 1 (default 1)")
+	flags.IntVar(&f.Times, "times", 0, "how many matching operations fail after those that pass (default 1)")
+	flags.Float64Var(&f.Probability, "probability", 0, "probability that a matching operation fails, 0 to 1 (default 1)")
 	flags.Uint64Var(&f.Seed, "seed", 0, "start of the random sequence of --probability")
 	flags.StringVar((*string)(&f.Effect), "effect", string(faults.Fail), "what happens: "+words(faults.Effects()))
 	flags.StringVar((*string)(&f.Code), "code", "server-busy", "error for the client: server-busy, timeout, internal-error, entity-disabled, quota-exceeded, unauthorized, not-found, lock-lost and so on")
 	flags.StringVar(&f.Condition, "condition", "", "AMQP condition to send instead of the code's, such as amqp:link:stolen")
 	flags.BoolVar(&f.After, "after", false, "the operation takes effect, but its answer is lost")
 	flags.DurationVar(&delay, "delay", 0, "how long the operation waits first")
-	flags.Float64Var(&f.Rate, "rate", 0, "operations a second that a throttle lets pass")
+	flags.Float64Var(&f.Rate, "rate", 0, "operations per second that the effect throttle allows")
 	flags.DurationVar(&life, "life", 0, "how long the rule lasts (default 1h, at most 24h)")
 	return command.Asking(c, environ, func([]string) (command.Inquiry, error) {
 		if delay != 0 {

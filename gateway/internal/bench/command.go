@@ -36,10 +36,10 @@ func Command(dialers map[string]Dialer, n Namespace) *cobra.Command {
 check that each message arrives once.
 
 Without --url the run goes to the namespace of the connection string. Without
---entity it makes a queue there, and removes it afterwards, which needs Manage; with
---entity the queue must exist and hold nothing else. The command fails if a message was
-lost or delivered twice. Latencies count from when a message was due, so a
-stall of the broker shows in every message that it delayed.
+--entity the command creates a queue there and removes it afterwards, which needs Manage;
+with --entity the queue must exist and be empty. The command fails if a message was lost or
+delivered twice. Latencies count from the time at which a message was due, so a stall of the
+broker shows in every message that the stall delayed.
 
 Modes: throughput sends as fast as the windows allow; latency at a fixed rate;
 lone sends the next message when the one before has arrived and was settled;

@@ -37,11 +37,11 @@ type clients struct {
 // have closed.
 func (m *Metrics) Clients(closed func() int64, censuses ...bridges.Census) {
 	var c collector
-	connections := c.gauge("connections", "Clients that are connected.", "protocol")
-	channels := c.gauge("amqp_sessions", "AMQP sessions that clients have begun.", "protocol")
-	links := c.gauge("links", "What clients have open to send to or receive from entities.", "protocol", "direction")
-	sessions := c.gauge("link_sessions", "Receiving links that hold a session.", "protocol")
-	forced := c.counter("connections_closed_by_operators_total", "Connections that operators have closed.")
+	connections := c.gauge("connections", "Open connections, by protocol.", "protocol")
+	channels := c.gauge("amqp_sessions", "Open AMQP sessions, which are not message sessions.", "protocol")
+	links := c.gauge("links", "Open AMQP links and feeds, of clients that send or receive.", "protocol", "direction")
+	sessions := c.gauge("link_sessions", "Receiving links that have locked a session.", "protocol")
+	forced := c.counter("connections_closed_by_operators_total", "Connections that operators closed.")
 	found := &clients{censuses: censuses}
 	m.register(&c, func(s scrape) {
 		found.mu.Lock()
@@ -100,7 +100,7 @@ func (c *clients) take() {
 // Streams shows the number of open streams of server-sent events.
 func (m *Metrics) Streams(open func() int) {
 	var c collector
-	streams := c.gauge("http_streams", "Streams of server-sent events that are open.")
+	streams := c.gauge("http_streams", "Open streams of server-sent events.")
 	m.register(&c, func(s scrape) { streams(s, float64(open())) })
 }
 
@@ -108,7 +108,7 @@ func (m *Metrics) Streams(open func() int) {
 // namespace.
 func (m *Metrics) KeyTries(tries func() uint64) {
 	var c collector
-	tried := c.counter("key_tries_total", "Namespaces whose keys were tried for a peer that did not name one by a host.")
+	tried := c.counter("key_tries_total", "Namespaces whose keys were compared to find the namespace of a client that sends no host name.")
 	m.register(&c, func(s scrape) { tried(s, float64(tries())) })
 }
 
@@ -116,7 +116,7 @@ func (m *Metrics) KeyTries(tries func() uint64) {
 // answer. Both have only few values.
 func (m *Metrics) HTTP() func(route string, status int) {
 	requests := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Namespace: prefix, Name: "http_requests_total", Help: "HTTP requests that were answered, WebSockets included, by route and status.",
+		Namespace: prefix, Name: "http_requests_total", Help: "HTTP requests that the gateway answered, including WebSockets, by route and status.",
 	}, []string{"route", "status"})
 	m.registry.MustRegister(requests)
 	return func(route string, status int) { requests.WithLabelValues(route, strconv.Itoa(status)).Inc() }

@@ -63,12 +63,12 @@ func New(o Options) *Metrics {
 	m := &Metrics{o: o, registry: prometheus.NewRegistry()}
 	m.spaces.own.left, m.spaces.others.left = o.MaxEntities, o.MaxEntities
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
-		Namespace: prefix, Name: "build_info", Help: "Always 1; the labels say which program this is.",
+		Namespace: prefix, Name: "build_info", Help: "Always 1; the label version contains the version of the program.",
 		ConstLabels: prometheus.Labels{"version": o.Version},
 	})
 	info.Set(1)
 	var c collector
-	served := c.gauge("namespaces", "Namespaces that this gateway serves, the ones without series of their own included.")
+	served := c.gauge("namespaces", "Namespaces that this gateway serves, including those without their own series.")
 	m.register(&c, func(s scrape) { served(s, float64(m.spaces.count())) })
 	m.registry.MustRegister(info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m

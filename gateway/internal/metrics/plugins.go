@@ -9,11 +9,11 @@ import (
 // Plugins shows the states of the plugins.
 func (m *Metrics) Plugins(states func() []host.State) {
 	var c collector
-	ready := c.gauge("plugin_ready", "Whether the plugin answers.", "plugin")
-	calls := c.counter("plugin_calls_total", "Calls of the plugin: answered, late, or failed.", "plugin", "result")
-	messages := c.counter("plugin_messages_total", "Messages that the plugin has judged.", "plugin")
+	ready := c.gauge("plugin_ready", "1 if the plugin answers.", "plugin")
+	calls := c.counter("plugin_calls_total", "Calls of the plugin, by result: answered, late or failed.", "plugin", "result")
+	messages := c.counter("plugin_messages_total", "Messages that the plugin has answered.", "plugin")
 	waiting := c.gauge("plugin_waiting_messages", "Messages that wait for the plugin.", "plugin")
-	launches := c.counter("plugin_launches_total", "Starts of the plugin's process that succeeded.", "plugin")
+	launches := c.counter("plugin_launches_total", "How often the plugin's process has started.", "plugin")
 	m.register(&c, func(s scrape) {
 		for _, p := range states() {
 			ready(s, truth(p.Condition == host.Ready), p.Name)
@@ -37,9 +37,9 @@ func truth(is bool) float64 {
 // newStages shows the counts of a namespace's pipeline stages, added up over entities.
 func newStages(namespace string, counts func() []broker.StageCounts) *collector {
 	c := inNamespace(namespace)
-	messages := c.counter("stage_messages_total", "Messages that came to a stage of a pipeline, by what became of them there.", "stage", "plugin", "result")
-	routed := c.counter("stage_routed_messages_total", "Messages that a stage sent to other entities, kept here beside that or not.", "stage", "plugin")
-	mismatched := c.counter("schema_mismatches_total", "Messages that broke the schema of their queue or topic, whatever became of them.")
+	messages := c.counter("stage_messages_total", "Decisions of the stages of pipelines, by result.", "stage", "plugin", "result")
+	routed := c.counter("stage_routed_messages_total", "Messages that a stage routed to other entities, whether or not this entity also keeps them.", "stage", "plugin")
+	mismatched := c.counter("schema_mismatches_total", "Messages that did not match the schema of their queue or topic, whether the gateway refused or accepted them.")
 	c.collect = func(s scrape) {
 		type stage struct{ kind, plugin string }
 		sums := map[stage]*broker.StageCounts{}

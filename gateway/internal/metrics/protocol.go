@@ -105,9 +105,9 @@ func (p *protocol) refuse(o intercept.Op, err error) {
 // show shows the counts. For operations and refusals, a count of zero has no series.
 func (p *protocol) show(m *Metrics) {
 	c := collector{labels: prometheus.Labels{"protocol": p.name}}
-	asked := c.counter("operations_total", "What clients asked for: sends, settlements, renewals and so on.", "operation")
+	asked := c.counter("operations_total", "Requests of clients: sends, settlements, renewals and so on.", "operation")
 	refused := c.counter("refusals_total", "Operations that were refused or failed.", "operation", "code")
-	sent := c.counter("sent_messages_total", "Messages that were taken from clients outside of transactions.")
+	sent := c.counter("sent_messages_total", "Messages that clients sent outside of transactions and the gateway accepted.")
 	received := c.counter("received_messages_total", "Messages that were delivered to clients.")
 	m.register(&c, func(s scrape) {
 		sent(s, float64(p.sent.Load()))

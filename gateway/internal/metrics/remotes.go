@@ -8,13 +8,13 @@ import (
 // newRemotes shows the states of a namespace's remotes.
 func newRemotes(namespace string, states func() []remote.State) *collector {
 	c := inNamespace(namespace)
-	connected := c.gauge("remote_connected", "Whether there is a connection to the remote.", "remote")
-	sent := c.counter("remote_sent_messages_total", "Messages sent to an entity of the remote: taken, parked because it will never take them, or delayed.", "remote", "entity", "result")
-	underWay := c.gauge("remote_under_way_messages", "Messages sent to an entity of the remote that are not answered yet.", "remote", "entity")
-	trip := c.gauge("remote_round_trip_seconds", "Time from sending to the answer, smoothed.", "remote", "entity")
-	attached := c.gauge("remote_source_attached", "Whether messages can be pulled from the entity of the remote.", "remote", "entity")
-	pulled := c.counter("remote_pulled_messages_total", "Messages pulled from an entity of the remote: stored, repeated because they had been, or parked there.", "remote", "entity", "result")
-	behind := c.gauge("remote_pull_delay_seconds", "How old the last message was when it was stored here.", "remote", "entity")
+	connected := c.gauge("remote_connected", "1 if there is a connection to the remote.", "remote")
+	sent := c.counter("remote_sent_messages_total", "Messages sent to an entity of the remote, by result: taken, parked because the remote can never accept them, or delayed.", "remote", "entity", "result")
+	underWay := c.gauge("remote_under_way_messages", "Messages sent to an entity of the remote but not answered yet.", "remote", "entity")
+	trip := c.gauge("remote_round_trip_seconds", "Smoothed time from sending a message to the answer.", "remote", "entity")
+	attached := c.gauge("remote_source_attached", "1 if messages can be pulled from the entity of the remote.", "remote", "entity")
+	pulled := c.counter("remote_pulled_messages_total", "Messages pulled from an entity of the remote, by result: stored, repeated because they were stored before, or parked at the remote.", "remote", "entity", "result")
+	behind := c.gauge("remote_pull_delay_seconds", "Age of the last pulled message when it was stored here.", "remote", "entity")
 	c.collect = func(s scrape) {
 		for _, r := range states() {
 			connected(s, truth(r.Connected), r.Name)
@@ -40,7 +40,7 @@ func newRemotes(namespace string, states func() []remote.State) *collector {
 // Pushes shows the states of the current pushes.
 func (m *Metrics) Pushes(list func() []*webhooks.Push) {
 	var c collector
-	attempts := c.counter("push_attempts_total", "Requests of a push: delivered, failed and repeated, or dead_lettered.", "namespace", "push", "result")
+	attempts := c.counter("push_attempts_total", "Requests of a push, by result: delivered, failed (the gateway retries) or dead_lettered.", "namespace", "push", "result")
 	underWay := c.gauge("push_under_way_requests", "Requests of a push that are not answered yet.", "namespace", "push")
 	m.register(&c, func(s scrape) {
 		for _, each := range list() {

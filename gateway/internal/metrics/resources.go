@@ -10,15 +10,15 @@ import (
 // Memory shows how much of the gateway's memory is in use.
 func (m *Metrics) Memory(messages, connections *fair.Pool, usage func() memory.Usage) {
 	var c collector
-	used := c.gauge("memory_used_bytes", "Memory that the gateway uses, without garbage and files that the kernel keeps.")
-	available := c.gauge("memory_limit_bytes", "How much it may use.")
-	level := c.gauge("memory_level", "0: normal, 1: more than half is used, 2: sends of those who have sent much are refused, 3: those of all.")
-	standing := c.gauge("connection_memory_bytes", "Memory of connections, sessions and links.")
-	standingLimit := c.gauge("connection_memory_limit_bytes", "How much there may be of it.")
+	used := c.gauge("memory_used_bytes", "Memory that the gateway uses, without garbage and the kernel's page cache.")
+	available := c.gauge("memory_limit_bytes", "Limit of the memory that the gateway uses.")
+	level := c.gauge("memory_level", "0: normal, 1: more than half of the memory is used, 2: the gateway answers busy to policies that sent much, 3: the gateway answers busy to all policies.")
+	standing := c.gauge("connection_memory_bytes", "Memory of connections, sessions, links and feeds.")
+	standingLimit := c.gauge("connection_memory_limit_bytes", "Limit of the memory of connections, sessions, links and feeds.")
 	held := c.gauge("message_memory_bytes", "Memory of messages in progress.")
-	limit := c.gauge("message_memory_limit_bytes", "How much there may be of it.")
-	waiting := c.gauge("message_memory_waiting_connections", "Connections that are not read because it is in use.")
-	refused := c.counter("message_memory_refusals_total", "Messages and requests that were refused because it was in use.")
+	limit := c.gauge("message_memory_limit_bytes", "Limit of the memory of messages in progress.")
+	waiting := c.gauge("message_memory_waiting_connections", "Connections that the gateway does not read because the memory of messages in progress is used up.")
+	refused := c.counter("message_memory_refusals_total", "Messages and requests that the gateway refused because the memory of messages in progress was used up.")
 	m.register(&c, func(s scrape) {
 		u := usage()
 		used(s, float64(u.Used))
@@ -39,10 +39,10 @@ func (m *Metrics) Memory(messages, connections *fair.Pool, usage func() memory.U
 func (m *Metrics) Disk(usage func() file.Usage) {
 	var c collector
 	bytes := c.gauge("store_disk_bytes", "Size of the file store's segments and snapshots.")
-	free := c.gauge("store_disk_free_bytes", "What the file system of the file store has left.")
+	free := c.gauge("store_disk_free_bytes", "Free space of the file store's file system.")
 	segments := c.gauge("store_segments", "Files of the file store's log and of large messages.")
-	unsynced := c.gauge("store_unsynced_bytes", "What the file store has written and not synced yet.")
-	resident := c.gauge("store_memory_bytes", "Messages that the file store keeps in memory too.")
+	unsynced := c.gauge("store_unsynced_bytes", "Bytes that the file store has written but not synced yet.")
+	resident := c.gauge("store_memory_bytes", "Bytes of messages that the file store caches.")
 	m.register(&c, func(s scrape) {
 		u := usage()
 		bytes(s, float64(u.Bytes))
@@ -56,9 +56,9 @@ func (m *Metrics) Disk(usage func() file.Usage) {
 // Admission shows how many connections there are, and how much strangers use.
 func (m *Metrics) Admission(state func() listen.AdmissionState) {
 	var c collector
-	connections := c.gauge("open_connections", "Connections that are open, of any protocol and HTTP.")
-	strangers := c.gauge("stranger_connections", "Connections without a proven identity.")
-	shut := c.counter("shut_connections_total", "Connections without a proven identity that were closed because there were too many strangers, bytes of strangers, or connections.", "of")
+	connections := c.gauge("open_connections", "Open connections of all protocols, including HTTP.")
+	strangers := c.gauge("stranger_connections", "Open connections without a proven identity.")
+	shut := c.counter("shut_connections_total", "Connections without a proven identity that were closed because of a limit: of their number, of their bytes, or of open files.", "of")
 	m.register(&c, func(s scrape) {
 		held := state()
 		connections(s, float64(held.Connections))

@@ -55,15 +55,15 @@ type store struct {
 // Store returns a wrapper of inner that measures its calls.
 func (m *Metrics) Store(inner core.Store) core.Store {
 	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Namespace: prefix, Name: "store_call_duration_seconds", Help: "How long calls to the store took, waiting for others included.",
+		Namespace: prefix, Name: "store_call_duration_seconds", Help: "Duration of store calls, including the time that they wait for other calls.",
 		Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, 1, 5},
 	}, []string{"call"})
 	messages := prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Namespace: prefix, Name: "store_call_messages", Help: "How many messages calls to the store had; of a lock, how many it found.",
+		Namespace: prefix, Name: "store_call_messages", Help: "Number of messages in a store call; for a lock call, the number of messages that it locked.",
 		Buckets: []float64{0, 1, 2, 5, 10, 20, 50, 100, 200},
 	}, []string{"call"})
 	failures := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Namespace: prefix, Name: "store_call_failures_total", Help: "Calls that the store could not serve, or did not answer.",
+		Namespace: prefix, Name: "store_call_failures_total", Help: "Store calls that failed or got no answer.",
 	}, []string{"call"})
 	m.registry.MustRegister(seconds, messages, failures)
 	s := &store{Store: inner}
@@ -232,7 +232,7 @@ func (p *partition) SetSessionState(ctx context.Context, l core.SessionLock, sta
 // Flushes shows how many calls share exchanges with Redis.
 func (m *Metrics) Flushes(tell func() []redis.Flushes) {
 	var c collector
-	sizes := c.describe("redis_flush_items", "How many messages or locks of several calls went to Redis together.", "call")
+	sizes := c.describe("redis_flush_items", "Messages or locks of several calls that were sent to Redis together.", "call")
 	m.register(&c, func(s scrape) {
 		for _, told := range tell() {
 			buckets, sum := map[float64]uint64{}, uint64(0)
@@ -250,7 +250,7 @@ func (m *Metrics) Flushes(tell func() []redis.Flushes) {
 // Failures shows the reasons why a store on Redis is unavailable.
 func (m *Metrics) Failures(tell func() []redis.Failure) {
 	var c collector
-	failures := c.counter("redis_failures_total", "Operations that Redis did not serve, by the cause.", "cause")
+	failures := c.counter("redis_failures_total", "Operations that failed because Redis was unavailable, by cause.", "cause")
 	m.register(&c, func(s scrape) {
 		for _, told := range tell() {
 			failures(s, float64(told.Count), told.Cause)

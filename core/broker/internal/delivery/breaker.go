@@ -347,7 +347,7 @@ func (c *Circuit) consecutive() int {
 		return c.Consecutive
 	}
 	if !c.e.admission.warned.Swap(true) {
-		text := "the circuit breaker opens after fewer failures than configured, because more would dead-letter a message"
+		text := "the circuit breaker opens after fewer failures than configured, because more failures would dead-letter a message"
 		if deliveries == 1 {
 			text = "the circuit breaker cannot prevent dead letters, because the entity dead-letters a message after its first failure"
 		}

@@ -122,7 +122,7 @@ func (e *Event) happened() string {
 	case core.EventScheduled:
 		return fmt.Sprintf("accepted as %d, scheduled for %s", e.SequenceNumber, e.until())
 	case core.EventDuplicate:
-		return "dropped as a duplicate of what had the same id"
+		return "dropped as a duplicate of an earlier message with the same id"
 	case core.EventActivated:
 		return fmt.Sprintf("became active as %d", e.Other)
 	case core.EventPublished:
@@ -141,7 +141,7 @@ func (e *Event) happened() string {
 	case core.EventAbandoned:
 		return fmt.Sprintf("%d was abandoned (failure %d)", e.SequenceNumber, e.Failures)
 	case core.EventPostponed:
-		return fmt.Sprintf("%d was put off, to be delivered again at %s", e.SequenceNumber, e.until())
+		return fmt.Sprintf("%d was delayed, to be delivered again at %s", e.SequenceNumber, e.until())
 	case core.EventReturned:
 		return fmt.Sprintf("%d became available again (failure %d)", e.SequenceNumber, e.Failures)
 	case core.EventLockExpired:
