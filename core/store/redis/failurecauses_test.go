@@ -158,3 +158,18 @@ func TestTheReasonOfAFailureIsToldToOperatorsOnly(t *testing.T) {
 		})
 	}
 }
+
+// The gateway loads scripts over each new connection, and sends them whole where its user may not load them.
+func TestAUserThatMayNotLoadScriptsIsServed(t *testing.T) {
+	t.Parallel()
+	r := redistest.Start(t, redistest.Options{})
+	if err := r.Client().Do(t.Context(), "ACL", "SETUSER", "limited", "on", ">password", "~*", "&*", "+@all", "-script").Err(); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, strings.Replace(r.URL(), "://", "://limited:password@", 1), redisstore.Options{})
+	p := queue(t, s)
+	send(t, s, p, "a", "b")
+	if ds := lock(t, s, p, 2); len(ds) != 2 {
+		t.Errorf("locked %d messages, want 2", len(ds))
+	}
+}

@@ -128,7 +128,8 @@ func (s *Store) connected(ctx context.Context, c *redis.Conn) error {
 			err = c.ScriptLoad(ctx, sources[i]).Err()
 		}
 	}
-	if redis.HasErrorPrefix(err, "unknown command") { // a Sentinel, or a server whose operator has removed SCRIPT
+	// A Sentinel does not know SCRIPT, and an operator may have taken it away.
+	if redis.HasErrorPrefix(err, "unknown command") || redis.HasErrorPrefix(err, "NOPERM") {
 		return nil
 	}
 	return err
