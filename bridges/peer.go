@@ -87,9 +87,9 @@ func WithConn(ctx context.Context, nc net.Conn, charge Charge) context.Context {
 	return context.WithValue(ctx, connKey{}, charged{nc, charge})
 }
 
-// ProveIn is Prove for the connection of the request with this context. It first charges the
-// connection, once, to the first client that proves its identity, until the connection is closed. A
-// connection that can be charged has a method Charge.
+// ProveIn does the same as Prove, for the connection of the request with this context. It first
+// charges the connection, once, to the first client that proves its identity, until the connection
+// is closed. A connection that can be charged has a method Charge.
 func ProveIn(ctx context.Context, id core.Identity) error {
 	c, ok := ctx.Value(connKey{}).(charged)
 	if !ok {

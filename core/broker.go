@@ -141,11 +141,11 @@ type Session interface {
 	State(ctx context.Context) ([]byte, error)
 	// SetState sets the session's state; nil removes it.
 	SetState(ctx context.Context, state []byte) error
-	// ReceiveDeferred is Broker.ReceiveDeferred for messages of this session.
+	// ReceiveDeferred does the same as Broker.ReceiveDeferred, for messages of this session.
 	ReceiveDeferred(ctx context.Context, numbers []int64, mode ReceiveMode) ([]Delivery, error)
-	// Peek is Broker.Peek for messages of this session.
+	// Peek does the same as Broker.Peek, for messages of this session.
 	Peek(ctx context.Context, from int64, max int) ([]Delivery, error)
-	// Purge is Broker.Purge for messages of this session.
+	// Purge does the same as Broker.Purge, for messages of this session.
 	Purge(ctx context.Context, before time.Time, max int) (int, error)
 }
 

@@ -39,7 +39,8 @@ const (
 	stoppingText = "The gateway is stopping. Connect again."
 )
 
-// conn is one connection. Its fields belong to the jobs of its owner except where a comment says otherwise.
+// conn is one connection. Only jobs of its owner may use its fields, except where a comment says
+// otherwise.
 type conn struct {
 	bridge   *Bridge // shared; not changed
 	id       string  // not changed

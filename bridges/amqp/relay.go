@@ -72,7 +72,7 @@ func ReadMessage(encoded []byte) (Arrival, error) {
 		return Arrival{}, err
 	}
 	a := Arrival{Message: m}
-	if h, err := wire.DecodeHeader(s.Header); err == nil { // as decodeMessage has found
+	if h, err := wire.DecodeHeader(s.Header); err == nil { // decodeMessage has decoded the same header
 		a.DeliveryCount = h.DeliveryCount
 	}
 	for k, raw := range value.MapEntries(s.MessageAnnotations) {

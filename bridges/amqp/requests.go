@@ -254,9 +254,9 @@ func (c *conn) reply(r *requestLink, req *request, d dialect, resp response) {
 }
 
 // route finds the link for a response to a request. In the session of the request, it looks for a
-// link whose target, or else whose name, is replyTo, and then for the only link. If the session has
-// none, it looks for replyTo in the whole connection. Other connections do not count, because their
-// clients use the same names.
+// link whose target is replyTo, then for one whose name is replyTo, and then for the only link. If
+// the session has none, it looks for replyTo in the whole connection. Other connections do not
+// count, because their clients use the same names.
 func (c *conn) route(s *engine.Session, node, replyTo string) *replyLink {
 	var here []*replyLink
 	for _, r := range c.nodes {

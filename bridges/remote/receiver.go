@@ -137,7 +137,7 @@ func (r *Receiver) Take(ctx context.Context, most int, wait time.Duration) ([]Ta
 	}
 }
 
-// takeWithin is Take with a wait so short that no lock needs a renewal during it.
+// takeWithin does the same as Take, with a wait so short that no lock needs a renewal during it.
 func (r *Receiver) takeWithin(ctx context.Context, wait time.Duration) ([]Taken, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -38,7 +38,7 @@ type Source struct {
 	Received int64         `json:"received"` // messages that were stored here
 	Repeated int64         `json:"repeated"` // those of them that were already stored before
 	Parked   int64         `json:"parked"`   // that cannot be stored: dead letters there
-	Behind   time.Duration `json:"behind"`   // how old the last was when it was stored; in nanoseconds
+	Behind   time.Duration `json:"behind"`   // how old the last message was when it was stored; in nanoseconds
 	Error    string        `json:"error,omitzero"`
 }
 

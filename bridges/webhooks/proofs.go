@@ -18,9 +18,10 @@ const (
 	maxProvers      = 4096
 )
 
-// proofs bounds how fast secrets can be tried: at each hook, an address may give only so many wrong
-// proofs in a given time. An address that has lately given a right proof is not limited: its sender
-// must not suffer from other clients behind the same address. The zero value is ready.
+// proofs bounds how fast secrets can be tried: at each hook, an address may give only a limited
+// number of wrong proofs in a given time. An address that has lately given a right proof is not
+// limited: its sender must not suffer from other clients behind the same address. The zero value is
+// ready.
 type proofs struct {
 	mu    sync.Mutex
 	of    map[prover]*list.Element // of *proofCount

@@ -101,7 +101,7 @@ func (s Scheme) verify(r *http.Request, body []byte, keys [][]byte, now time.Tim
 		if r.Header.Get(headerID) == "" {
 			return errors.New("the header webhook-id is missing")
 		}
-		if strings.Contains(r.Header.Get(headerID), ".") { // it could include a part of the signed text behind it
+		if strings.Contains(r.Header.Get(headerID), ".") { // the id could include a part of the text after it
 			return errors.New("the header webhook-id contains a dot, which is not allowed")
 		}
 		signed = []string{r.Header.Get(headerID), ".", at, "."}

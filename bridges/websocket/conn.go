@@ -24,7 +24,7 @@ import (
 // maxProduct is the number of bytes kept of a client's product name.
 const maxProduct = 200
 
-// conn is one connection. Its fields belong to the jobs of its owner except where a comment says
+// conn is one connection. Only jobs of its owner may use its fields, except where a comment says
 // otherwise. gorilla/websocket is used for reading only, because it cannot write several frames
 // with one call.
 type conn struct {
@@ -204,7 +204,7 @@ func (c *conn) async(work func(ctx context.Context) (then func())) {
 	c.spawn(operationTimeout, work)
 }
 
-// spawn is async with a time-out.
+// spawn does the same as async, with a time-out.
 func (c *conn) spawn(timeout time.Duration, work func(ctx context.Context) (then func())) (cancel context.CancelFunc) {
 	c.busy++
 	ctx, cancel := context.WithTimeout(c.ctx, timeout)
@@ -241,7 +241,8 @@ func fetch[T any](c *conn, q *request, call func(ctx context.Context, id core.Id
 	})
 }
 
-// fetchIn is fetch for the entity that a request names, or else for the session of its feed.
+// fetchIn does the same as fetch, for the entity that a request names, or else for the session of
+// its feed.
 func fetchIn[T any](c *conn, q *request, entity func(context.Context, core.Identity) (T, error), session func(context.Context, core.Session) (T, error), write func(codec.Writer, T)) {
 	if q.has("entity") {
 		fetch(c, q, entity, write)

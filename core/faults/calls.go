@@ -80,7 +80,7 @@ func about(c *intercept.Call) (op Operation, m *core.Message) {
 	return Operation(c.Op.String()), nil
 }
 
-// one carries out a call with the effect of the rule that it meets.
+// one carries out a call with the effect of the rule that affects it, if there is one.
 func (r *Rules) one(ctx context.Context, c *intercept.Call) {
 	op, m := about(c)
 	f := r.meet(ctx, policyOf(c.ID), op, c.Address, m)

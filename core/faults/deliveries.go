@@ -13,7 +13,7 @@ import (
 // settleTimeout bounds the calls that take locks away.
 const settleTimeout = 10 * time.Second
 
-// deliveries passes messages on to one receiver; on the way they meet rules.
+// deliveries passes messages on to one receiver, and applies rules to them on the way.
 type deliveries struct {
 	rules     *Rules
 	ctx       context.Context // contains the connection, for Drop and Cut
@@ -30,7 +30,7 @@ type deliveries struct {
 	closed bool
 }
 
-// watch makes the messages of a receiver that is being opened meet rules.
+// watch applies the rules to the messages of a receiver that is being opened.
 func (r *Rules) watch(ctx context.Context, c *intercept.Call) {
 	d := &deliveries{
 		rules: r, ctx: context.WithoutCancel(ctx), policy: policyOf(c.ID), address: c.Address, link: c.Link,

@@ -169,7 +169,8 @@ func (r *Rule) check() error {
 // aliases are names of codes that users of SDKs know.
 var aliases = map[core.Code]core.Code{"server_busy": core.Busy, "internal_error": core.Internal, "message_lock_lost": core.LockLost}
 
-// codeOf reads a code, as core has it or as users of SDKs know it, with hyphens or underscores.
+// codeOf reads a code in the spelling of core, or in one that users of SDKs know, with hyphens or
+// underscores.
 func codeOf(code core.Code) core.Code {
 	code = core.Code(strings.ReplaceAll(string(code), "-", "_"))
 	return cmp.Or(aliases[code], code)

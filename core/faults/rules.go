@@ -80,7 +80,7 @@ func (r *Rules) Configure(ctx context.Context, rules []Rule) error {
 	})
 }
 
-// Add adds a rule behind the others. The first rule that matches an operation applies. Add refuses
+// Add adds a rule after the others. The first rule that matches an operation applies. Add refuses
 // an invalid rule, a name that is in use, and more than MaxRules rules.
 func (r *Rules) Add(ctx context.Context, rule Rule) (added Status, err error) {
 	err = r.change(ctx, func(s *set, now time.Time) error {
@@ -189,7 +189,7 @@ func (r *Rules) meet(ctx context.Context, policy string, op Operation, address c
 	return f
 }
 
-// next counts an operation, and returns the rule that it meets.
+// next counts an operation, and returns the rule that affects it, or nil.
 func (r *Rules) next(ctx context.Context, policy string, op Operation, address core.Address, m *core.Message) *Rule {
 	peer, now := core.PeerOf(ctx), r.now()
 	for _, a := range r.current() {
@@ -228,7 +228,7 @@ func (a *active) count() (counted, met bool) {
 	return true, false
 }
 
-// happens reports whether the n-th operation that a rule matches meets it. a.mu is held.
+// happens reports whether the rule affects the n-th operation that it matches. a.mu is held.
 func (a *active) happens(n int) bool {
 	if a.Probability > 0 && rand.New(rand.NewPCG(a.Seed, uint64(n))).Float64() >= a.Probability {
 		return false

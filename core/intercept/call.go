@@ -27,7 +27,7 @@ const (
 	Purge
 	ListSessions
 	Commit
-	Schedule // in a transaction; elsewhere messages are sent with their time
+	Schedule // in a transaction; otherwise Send schedules messages too
 	Create   // of an entity or a rule
 	Manage   // to change or delete an entity or a rule
 	Read     // to read entities, rules or the namespace; also to reset the namespace

@@ -159,7 +159,7 @@ func (d *Directory) membersByPolicy(policy string, from, to int) []*member {
 }
 
 // recentlyUsed is the number of namespaces with a policy of one name that are kept in order of use:
-// a namespace that is found behind them moves to the front. So only a namespace that has been idle
+// a namespace that is found after them moves to the front. So only a namespace that has been idle
 // for a while takes long to find.
 const recentlyUsed = 16
 

@@ -78,7 +78,7 @@ func (o operand) isProperty() bool {
 	return false
 }
 
-// matching parses IN or LIKE behind left.
+// matching parses IN or LIKE after left.
 func (p *parser) matching(left operand) operand {
 	of := p.expression(left)
 	switch {

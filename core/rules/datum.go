@@ -173,7 +173,7 @@ func decode(raw []byte) datum {
 	return decodeRare(raw)
 }
 
-// decodeRare decodes the other, rare types by way of value.Decode.
+// decodeRare decodes the other, rare types with value.Decode.
 func decodeRare(raw []byte) datum {
 	v, _, err := value.Decode(raw, value.Limits{})
 	if err != nil {

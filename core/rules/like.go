@@ -28,7 +28,7 @@ type run struct {
 	finder *finder // for everything after the skip of the first piece; nil if this is a single literal
 }
 
-// piece is a number of _ signs and the literal text behind them.
+// piece is a number of _ signs and the literal text after them.
 type piece struct {
 	skip    int
 	literal string
@@ -51,8 +51,8 @@ func compileBounded(s string, escape rune) (*pattern, error) {
 	return compilePattern(s, escape)
 }
 
-// compilePattern reads a LIKE pattern. The character behind the escape
-// character stands for itself; a negative escape means that there is none.
+// compilePattern reads a LIKE pattern. The character after the escape character stands for itself;
+// a negative escape means that there is none.
 func compilePattern(s string, escape rune) (*pattern, error) {
 	p := &pattern{}
 	var b runBuilder

@@ -81,10 +81,11 @@ func (n *note) truth(s *scope) Truth {
 	return n.answer
 }
 
-// deciding appends the notes that decided a condition which was evaluated without fault: as long as
-// their answers stay, the condition stays True or False or, if it is Unknown, cannot match,
-// whatever the others answer. Parts that the evaluation did not reach count too, unless they would
-// have failed. negated says that the filter matches if the condition is False.
+// deciding appends the notes that decided a condition which was evaluated without an error: as long
+// as these notes have the same answers, the condition stays True or False (or, if it is Unknown,
+// still cannot match), whatever other notes answer. Parts that the evaluation did not reach count
+// too, unless they would have failed. negated says that the filter matches if the condition is
+// False.
 func deciding(dst []*note, c predicate, s *scope, negated bool) []*note {
 	switch c := c.(type) {
 	case *note:

@@ -8,7 +8,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// story is one behaviour, told on a fixture of its own.
+// story is a test of one behaviour, on a fixture of its own.
 type story struct {
 	name string
 	tell func(*fixture)

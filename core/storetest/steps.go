@@ -223,7 +223,7 @@ func elsewhere(t core.LockToken) core.LockToken {
 	return core.NewLockToken(t.Partition()+1, t.Number(), t.Nonce())
 }
 
-// position picks a position, now and then one never given.
+// position chooses a position, sometimes one that no message has had.
 func (p *player) position(at core.Partition) int64 {
 	return max(0, p.of(at.Ref).top+1-int64(p.pick(20)))
 }

@@ -60,7 +60,7 @@ func (form decimalForm) read(b []byte) decimal {
 	coefficientBits := total - 1 - form.exponentBits
 	exponent := field(coefficientBits, form.exponentBits)
 	d.coefficient = field(0, coefficientBits)
-	if field(total-3, 2).Int64() == 3 { // the two bits behind the sign: a large coefficient, or no number
+	if field(total-3, 2).Int64() == 3 { // the two bits after the sign: a large coefficient, or no number
 		if field(total-5, 4).Int64() == 15 {
 			d.special = "Infinity"
 			if bits.Bit(int(total-6)) == 1 {

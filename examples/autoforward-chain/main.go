@@ -23,7 +23,7 @@ const (
 	fulfilment = "fulfilment"
 )
 
-// regions are the regions, each with the place of its warehouse.
+// regions lists the regions, each with the place of its warehouse.
 var regions = []struct{ name, warehouse string }{{"eu", "Dublin"}, {"us", "Reno"}}
 
 func main() { local.Main("autoforward-chain", run) }

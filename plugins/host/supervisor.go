@@ -157,7 +157,7 @@ func (p *supervised) discard(i *instance, err error) error {
 	case <-time.After(50 * time.Millisecond): // when a process ends, a broken stream shows that first
 	}
 	i.close(0)
-	if ended || i.process.failed { // failed: it ended on its own, which a busy machine shows late
+	if ended || i.process.failed { // failed: it ended on its own, which may be noticed late on a busy machine
 		return fmt.Errorf("the plugin ended (%s)", i.process.ended)
 	}
 	return err

@@ -202,7 +202,7 @@ func isShort(w codec.Writer, v []byte) bool {
 	}
 }
 
-// isShortText is isShort for a text: in JSON it may have too many escapes.
+// isShortText does the same as isShort, for a text: in JSON it may have too many escapes.
 func isShortText(w codec.Writer, s []byte) bool {
 	if w.Encoding() == codec.MessagePack {
 		return utf8.Valid(s)

@@ -43,7 +43,7 @@ func In(name string, err error) error {
 	return &Error{Code: e.Code, Path: name, Text: e.Text}
 }
 
-// At is In for the element i of a list.
+// At does the same as In, for element i of a list.
 func At(i int, err error) error {
 	if err == nil {
 		return nil

@@ -166,10 +166,9 @@ func End(tasks *sync.WaitGroup, o *Owner, log *slog.Logger, letGo func()) {
 // of a connection takes.
 const stackSize = 8 << 10
 
-// growStack gives a new goroutine its stack at once. Else the stack grows in
-// several steps, each of which copies what is there: that took 20 % of the time
-// of a gateway that few clients use. The array is indexed by an argument, or the
-// compiler would leave it out.
+// growStack gives a new goroutine its stack at once. Otherwise the stack grows in several steps,
+// each of which copies what is there: that took 20 % of the time of a gateway that few clients use.
+// The array is indexed by an argument, or the compiler would leave it out.
 //
 //go:noinline
 func growStack(i int) byte {

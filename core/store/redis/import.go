@@ -180,7 +180,7 @@ func (x *intake) add(ctx context.Context, r core.Ref, t *core.Stored) error {
 	return x.flush(ctx)
 }
 
-// message writes a message. The queue's cursor is set behind the last message, so it delivers none
+// message writes a message. The queue's cursor is set after the last message, so it delivers none
 // of them. Available messages are stored as messages to deliver again: lock.lua finds these by
 // number, while the numbers of messages that the cursor delivers must not have wide gaps.
 func (x *intake) message(ctx context.Context, home core.Ref, prefix string, t *core.Stored) error {

@@ -104,8 +104,9 @@ func (p *handle) Lock(ctx context.Context, r core.LockRequest) (ds []core.Delive
 	return ds, next, err
 }
 
-// lockMost locks available messages, up to r.Most. As their sizes are known only once they are read, it then
-// unlocks those that are too many, before another call can lock the messages behind them.
+// lockMost locks available messages, up to r.Most. As their sizes are known only once they are
+// read, it then unlocks those that are too many, before another call can lock the messages after
+// them.
 func (s *Store) lockMost(sh *shard, r *core.LockRequest) (ds []core.Delivery, next time.Time, err error) {
 	room := cmp.Or(r.Bytes, math.MaxInt64)
 	for {

@@ -117,7 +117,7 @@ func (s *Store) connect() {
 }
 
 // connected prepares a new connection, whose server may have restarted without the latest messages and
-// without any scripts. If the server did not know the sweep in front of messages, it would store the
+// without any scripts. If the server did not know the sweep that precedes messages, it would store the
 // messages before the sweep, and without the receipt.
 func (s *Store) connected(ctx context.Context, c *redis.Conn) error {
 	s.recents.connected()

@@ -121,7 +121,7 @@ type history struct {
 	began  time.Time
 	clears bool                                  // clients clear the partition
 	first  []string                              // the session of the first message, nil: none
-	lose   func(s core.Store, random *rand.Rand) // makes a call as nobody, which does not wait for replicas
+	lose   func(s core.Store, random *rand.Rand) // makes a call for no client, which does not wait for replicas
 	faults atomic.Int64
 	bodies atomic.Int64
 	fakes  atomic.Uint64 // nonces of locks that no client knows

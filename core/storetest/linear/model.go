@@ -397,7 +397,7 @@ func (r recalling) apply(s *sequential) bool {
 }
 
 // listing lists the sessions that have messages or state.
-type listing struct{ got string } // the ids, each behind a space
+type listing struct{ got string } // the ids, each after a space
 
 func (l listing) apply(s *sequential) bool {
 	var ids []string

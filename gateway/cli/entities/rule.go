@@ -222,7 +222,7 @@ func showRuleOf(r *core.Rule) shownRule {
 	return s
 }
 
-// plain returns properties as JSON has them: values without a JSON type are texts.
+// plain returns properties as JSON has them: values without a JSON type become texts.
 func plain(p core.Properties) map[string]any {
 	values := map[string]any{}
 	for name, v := range p.All() {

@@ -83,7 +83,7 @@ func (s *scope) resources(v any, place string, types, names []string) {
 	}
 }
 
-// each adds a resource, or as many as its loop makes.
+// each adds a resource, or all resources that its loop makes.
 func (s *scope) each(v any, place string, types, names []string) {
 	r, ok := v.(map[string]any)
 	if !ok {

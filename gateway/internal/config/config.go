@@ -76,7 +76,7 @@ type Log struct {
 
 // Metrics limits the number of time series for Prometheus. Zero means the default.
 type Metrics struct {
-	MaxEntities   int           `config:"max-entities" range:"1 to 1073741824"`   // with time series of their own
+	MaxEntities   int           `config:"max-entities" range:"1 to 1073741824"`   // entities that have their own time series
 	MaxNamespaces int           `config:"max-namespaces" range:"1 to 1073741824"` // how many namespaces have their own time series
 	Refresh       time.Duration `config:"refresh"`                                // how old the store's counts may be
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// The file is named by a flag or a variable, not by a setting.
+// A flag or a variable names the file; no setting does.
 const (
 	fileFlag     = "config"
 	fileVariable = envPrefix + "CONFIG"

@@ -129,7 +129,7 @@ func (p printer) leaf(v reflect.Value, name, path string, inList bool) *yaml.Nod
 		return written(v)
 	}
 	source := p.source(path)
-	if text, ok := v.Interface().(string); ok && path != "tls.key" { // which is the name of a file
+	if text, ok := v.Interface().(string); ok && path != "tls.key" { // tls.key is the name of a file
 		v = reflect.ValueOf(masked(name, text))
 	}
 	if list, ok := v.Interface().([]string); ok && name == "env" {

@@ -19,7 +19,7 @@ const (
 type Sample struct {
 	At                            uint32 // Unix seconds
 	In, Out                       int64
-	Active, Scheduled, DeadLetter uint32 // more are shown as the largest value
+	Active, Scheduled, DeadLetter uint32 // a larger number is shown as the largest uint32
 }
 
 func (s Sample) at() uint32 { return s.At }

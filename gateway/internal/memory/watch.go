@@ -101,7 +101,7 @@ type heap struct {
 	objects int64 // in the heap, including garbage that is not collected yet
 	live    int64 // after the last collection
 	others  int64 // taken from the system, but not for the heap
-	taken   int64 // from the system in all, with what is free
+	taken   int64 // from the system in all, including what is free
 	limit   int64 // the limit that the runtime keeps to, as far as it can
 }
 

@@ -26,7 +26,8 @@ var codeIndex = func() map[core.Code]int {
 // operations is the number of operations with metrics; managing entities is too rare for metrics.
 const operations = intercept.Commit + 1
 
-// protocol counts the requests of one bridge: sends by group, settlements and renewals one by one.
+// protocol counts the requests of one bridge: a group of sent messages is one request, and so is
+// each settlement and each renewal.
 type protocol struct {
 	name            string
 	sent, delivered atomic.Uint64 // messages

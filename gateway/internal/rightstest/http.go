@@ -62,7 +62,7 @@ type httpOperation struct {
 	// What the owner does first: a request, or "lock ENTITY" for a message sent there, or "lock ENTITY by TOPIC".
 	before, beforeBody string
 	creates            string // a queue or topic
-	never              string // text that no answer contains
+	never              string // text that no answer may contain
 }
 
 const (

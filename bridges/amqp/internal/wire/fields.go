@@ -138,7 +138,7 @@ func (f *fields) raw(name string) []byte {
 	return b[: len(b)-len(rest) : len(b)-len(rest)]
 }
 
-// rawMap is raw for a map.
+// rawMap does the same as raw, for a map.
 func (f *fields) rawMap(name string) []byte {
 	raw := f.raw(name)
 	if raw != nil && value.KindOf(raw) != value.KindMap {

@@ -94,7 +94,7 @@ type Attach struct {
 	RcvSettleMode        value.Opt[ReceiverSettleMode]
 	Source               *Source
 	Target               *Target      // nil if Coordinator is set
-	Coordinator          *Coordinator // the other thing a target may be
+	Coordinator          *Coordinator // set instead of Target if the link is for transactions
 	IncompleteUnsettled  bool
 	InitialDeliveryCount value.Opt[uint32]
 	MaxMessageSize       value.Opt[uint64] // bytes; absent or 0 is no limit

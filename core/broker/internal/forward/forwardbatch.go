@@ -193,9 +193,10 @@ func (fb *forwardBatch) deliver(ctx context.Context, batch *destinationBatch) {
 	}
 }
 
-// store stores a batch, after the destination's pipeline if it has one. Each result is stored with the
-// key of its move, so a repeated step stores nothing twice, even with another verdict. A message
-// without a verdict stays at the source, and so do those behind it, which would overtake it.
+// store stores a batch, after the destination's pipeline if it has one. Each result is stored with
+// the key of its move, so a repeated step stores nothing twice, even with another verdict. A
+// message without a verdict stays at the source, and so do the messages after it, because they
+// would overtake it.
 func (fb *forwardBatch) store(ctx context.Context, trail *audit.Trail, batch *destinationBatch) []core.Appended {
 	e := batch.to.e
 	judging, cancel := context.WithTimeout(ctx, CallTimeout)

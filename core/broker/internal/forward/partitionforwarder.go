@@ -161,7 +161,7 @@ func (pf *partitionForwarder) stop() {
 // nextStep is what follows a step.
 type nextStep struct {
 	again bool          // at once: there is more to do
-	pause time.Duration // else after this; 0: when woken
+	pause time.Duration // otherwise after this pause; 0: when the forwarder is woken
 }
 
 // serve takes a step and schedules the next.

@@ -14,8 +14,8 @@ import (
 const (
 	// remoteBatchBytes is the approximate number of bytes sent to a remote at a time.
 	remoteBatchBytes = 8 << 20
-	// remoteTimeout is how long a step waits for a remote in all, and transferTimeout the same limit
-	// if messages for other destinations wait for this step.
+	// remoteTimeout is the maximum total time that a step waits for a remote, and transferTimeout
+	// the same limit if messages for other destinations wait for this step.
 	remoteTimeout   = 2 * time.Minute
 	transferTimeout = forwardLock / 2
 )
@@ -45,8 +45,8 @@ func (fb *forwardBatch) remoteBatch(rb *remoteBatch) *remoteBatch {
 }
 
 // holdBack notes that a message could not be sent yet. A forwarder whose messages all go to one
-// remote releases the message: the next lock finds it again, with those of the same key behind it.
-// A forwarder of a transfer queue keeps it, because other messages may have other destinations.
+// remote releases the message: the next lock finds it again, followed by those of the same key. A
+// forwarder of a transfer queue keeps it, because other messages may have other destinations.
 func (fb *forwardBatch) holdBack(i int, to destination) {
 	if fb.pf.parent.remote == "" {
 		fb.pf.holdBack(&fb.ds[i], to)

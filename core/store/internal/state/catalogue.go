@@ -144,7 +144,7 @@ func (c *catalogue) CreateEntity(ctx context.Context, e core.Entity, q core.Name
 }
 
 // create does the work of CreateEntity. Like all changes, it returns what to report to watchers,
-// and the position in the journal behind the change.
+// and the position in the journal after the change.
 func (c *catalogue) create(e core.Entity, q core.NamespaceQuotas) ([]entityKey, Position, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -174,8 +174,8 @@ func (c *catalogue) create(e core.Entity, q core.NamespaceQuotas) ([]entityKey, 
 	return c.enter(described(e), version), end, nil
 }
 
-// enter keeps an entity, new or changed, as it is now. version is the topic's version with this
-// subscription. c.mu is held.
+// enter stores the current form of a new or changed entity. version is the topic's version with
+// this subscription. c.mu is held.
 func (c *catalogue) enter(e core.Entity, version int64) (changed []entityKey) {
 	key := keyOf(e.Namespace, e.Name)
 	_, known := c.find(key)
@@ -382,7 +382,8 @@ func (c *catalogue) WatchEntities(changed func(namespace, name string)) (stop fu
 	return c.changes.add(struct{}{}, changed)
 }
 
-// done reports a change to the watchers, and waits until the change, or err's cause, is durable.
+// done reports a change to the watchers, and waits until the change, or what caused err, is
+// durable.
 func (c *catalogue) done(ctx context.Context, changed []entityKey, end Position, err error) error {
 	c.tell(changed)
 	return cmp.Or(c.ledger.wait(ctx, end), err)

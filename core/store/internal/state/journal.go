@@ -59,7 +59,7 @@ type Call interface {
 	Sink
 	// IsLarge reports whether the effects so far should become a frame.
 	IsLarge() bool
-	// Append ends the frame, and returns the position behind it. It never waits. More frames may
+	// Append ends the frame, and returns the position after it. It never waits. More frames may
 	// follow, each with its own effects.
 	Append() Position
 	// Ref returns the place of a record of the frame, after the frame was appended.

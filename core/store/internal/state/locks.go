@@ -237,7 +237,8 @@ func missing(what string, r core.Ref, numbers []int64) error {
 // EndLinks must be called after Start, before any other call.
 func (s *Store) EndLinks() {
 	_ = s.whileOpening(func(t *txn, q *queue) error { // it never fails
-		// The next call with the entity's policy keeps its history within its bounds.
+		// No bounds apply here. The next call with the entity's policy keeps the history within its
+		// bounds.
 		t.History = core.HistoryBounds{Keep: math.MaxInt64, Max: math.MaxInt}
 		t.endLinks(q)
 		q.lineUp()

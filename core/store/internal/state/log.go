@@ -21,11 +21,11 @@ const chunkSize = 128
 // few is the number of messages up to which a chunk gets only the room that it needs.
 const few = 8
 
-// busy is the number of chunks at the end of a log that keep their room, because chunks behind a
+// busy is the number of chunks at the end of a log that keep their room, because the chunks after a
 // backlog are filled and emptied all the time.
 const busy = 2
 
-// chunk holds the messages whose numbers divided by chunkSize are the same.
+// chunk holds the messages whose numbers, divided by chunkSize, give the same quotient.
 type chunk struct {
 	id      int64
 	entries []*entry // by number

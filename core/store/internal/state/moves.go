@@ -151,7 +151,7 @@ func (s *Store) relocate(ctx context.Context, p *partition, home *entityState, s
 		var ms []*core.Message
 		for i := range strays {
 			x := &strays[i]
-			m, err := s.journal.Read(x.ref, Ref{}) // as the record has it, without later changes
+			m, err := s.journal.Read(x.ref, Ref{}) // in the record's form, without later changes
 			if err != nil {
 				// The message may have been removed in the meantime, and its segment with it. A
 				// damaged record stays where it is.

@@ -46,7 +46,7 @@ func (t *txn) acceptSession(r *core.SessionRequest) (l core.SessionLock, ok bool
 		if x = t.queue.waiting.due(math.MaxInt64); x == nil {
 			return l, false, nil
 		}
-		id = x.ready.due(math.MaxInt64).sessionID() // the id as its oldest available message has it
+		id = x.ready.due(math.MaxInt64).sessionID() // the id as its oldest available message spells it
 	case !r.TakeOver.IsZero() && !held:
 		return l, false, core.SessionLockLost
 	case !r.TakeOver.IsZero(): // the locks of the session's messages remain
@@ -72,8 +72,9 @@ func (t *txn) lockOf(x *session, id string) core.SessionLock {
 	return core.SessionLock{ID: id, Index: t.Ref.Index, Nonce: x.Nonce, Mode: x.Mode, TakeOvers: x.Passed, Until: instant(x.Until)}
 }
 
-// enterSession is enter for the holder of a session. It returns SessionLockLost, and no txn, if the
-// lock l is lost or nil. room is what the call has reserved in the journal, or nil for nothing.
+// enterSession does the same as enter, for the holder of a session. It returns SessionLockLost, and
+// no txn, if the lock l is lost or nil. room is what the call has reserved in the journal, or nil
+// for nothing.
 func (p *handle) enterSession(l *core.SessionLock, room *effects) (t txn, x *session, err error) {
 	t, ok := p.enterWith(room)
 	if ok {
@@ -321,8 +322,8 @@ func (e *entry) ends() int64 {
 	return e.until
 }
 
-// id returns the session's id as the receiver that set its state wrote it or, without a state, as
-// its oldest message has it.
+// id returns the session's id in the spelling of the receiver that set its state or, without a
+// state, of its oldest message.
 func (s *session) id() string {
 	if s.State != nil {
 		return s.Stater

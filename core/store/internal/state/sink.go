@@ -28,7 +28,7 @@ type EffectKind byte
 
 // The kinds.
 const (
-	EffectPut        EffectKind = 5 + iota // a new message, behind all others
+	EffectPut        EffectKind = 5 + iota // a new message, after all others
 	EffectChange                           // another state of a message
 	EffectRemove                           // a message is gone
 	EffectPlace                            // a message has moved to another record of the frame
@@ -216,7 +216,7 @@ func (x *effects) state(q *queue, e *entry) {
 // ledger is a journal, or none, in which case there is nothing to wait for.
 type ledger struct{ journal Journal }
 
-// end returns the position behind everything noted. A refusal that depends on this state waits for
+// end returns the position after everything noted. A refusal that depends on this state waits for
 // that position.
 func (l *ledger) end() Position {
 	if l.journal == nil {
@@ -246,7 +246,7 @@ func (l *ledger) stopped() error {
 	return l.journal.Err()
 }
 
-// note appends a frame about the catalogue or the registry and returns the position behind it. The
+// note appends a frame about the catalogue or the registry and returns the position after it. The
 // caller holds the mutex of the catalogue or registry.
 func (l *ledger) note(effects ...Effect) Position {
 	if l.journal == nil {

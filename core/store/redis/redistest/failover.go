@@ -143,7 +143,7 @@ type Move struct {
 	from, to *node
 }
 
-// BeginMove begins to move the slot of a key to the master behind its owner.
+// BeginMove begins to move the slot of a key to the master that follows its owner.
 func (c *Cluster) BeginMove(tb testing.TB, key string) *Move {
 	tb.Helper()
 	owner := c.Owner(tb, key)

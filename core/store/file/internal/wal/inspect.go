@@ -35,7 +35,7 @@ type SegmentReport struct {
 	Records int       `json:"records"`
 	Gaps    int       `json:"gaps,omitempty"`
 	Sealed  bool      `json:"sealed"`
-	End     uint32    `json:"end"`            // behind the last sound frame
+	End     uint32    `json:"end"`            // offset after the last sound frame
 	Torn    string    `json:"torn,omitempty"` // why the bytes from End on, not known to be synced, are unsound: Open cuts them
 	Damage  []string  `json:"damage,omitempty"`
 

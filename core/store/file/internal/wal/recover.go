@@ -228,7 +228,7 @@ func (r *recovery) follows(i int) bool {
 	return s.prev == r.logs[r.last].id && s.prevEnd == r.end.Offset()
 }
 
-// read reads the frames of a segment from an offset on and moves the end behind the last sound
+// read reads the frames of a segment from an offset on and moves the end to that of the last sound
 // frame. If the segment does not end there cleanly, it returns why that frame is the last.
 func (r *recovery) read(i int, off uint32) (reason string, err error) {
 	s := r.logs[i]

@@ -31,7 +31,7 @@ const (
 type segmentHeader struct {
 	body    bool
 	id      uint32
-	prev    uint32 // id of the log segment before, 0 for the first
+	prev    uint32 // id of the previous log segment, 0 for the first
 	prevEnd uint32
 	log     uint64
 	synced  Position

@@ -189,7 +189,7 @@ func (t *endpoint) tune() {
 		o.DisableRoutingPolicies = true                                     // no COMMAND call, and no command sent to several nodes
 	default:
 		o := t.Sentinel
-		o.MaxRetries, o.ContextTimeoutEnabled = -1, true // go-redis has no maintenance notifications here
+		o.MaxRetries, o.ContextTimeoutEnabled = -1, true // go-redis has no maintenance notifications for Sentinel
 		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.DialerRetries = dialTimeout, socketTimeout, socketTimeout, 1
 		o.Protocol, o.Dialer = protocol, dialer(o.TLSConfig)
 	}

@@ -145,7 +145,7 @@ func firstError(cmds []*redis.Cmd) error {
 	return nil
 }
 
-// firstKey returns the key of a command that decides where it is sent.
+// firstKey returns the key that decides where a command is sent.
 func firstKey(c redis.Cmder) string {
 	at := 1
 	args := c.Args()

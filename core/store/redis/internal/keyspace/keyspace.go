@@ -38,7 +38,7 @@ const (
 	BlocksSuffix        = "L"
 	ExpirySuffix        = "x"
 	SessionSuffixes     = "nobtjiavP"   // the keys of lua/sessions.lua in order
-	ArrivalSuffixes     = "nobjvPl"     // those that arrivals need: of, waits, open, holders, waiting, paused; and locks
+	ArrivalSuffixes     = "nobjvPl"     // those of them that arriving messages need, and locks
 	SessionOfSuffix     = "n"           // of these, the session of each message
 	HoldersSuffix       = "j"           // of these, the holders of sessions
 	StateSuffixes       = "ces"         // states of sessions

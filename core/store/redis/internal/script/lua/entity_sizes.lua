@@ -8,7 +8,7 @@ local function sizeOf(value)
   return settings.EnablePartitioning and size * 16 or size
 end
 
--- sizes returns the total size in MB of all queues and topics, except the one with the name but.
+-- sizes returns the total size in MB of all queues and topics, except the one whose name is but.
 local function sizes(entities, names, but)
   local sum, from = 0, '[0:'
   repeat

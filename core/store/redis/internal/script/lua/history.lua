@@ -12,8 +12,8 @@ taken = taken + 1
 local keepFor, keepMost = string.match(ARGV[4], ' (%d+) (%d+)$')
 local begun = {}
 
--- idOf reads the message's id from a record (package record), nil if it has none. It reads no further:
--- cmsgpack does not know bytes.
+-- idOf reads the message's id from a record (package record), nil if it has none. It does not read the
+-- rest of the record: cmsgpack does not know bytes.
 local function idOf(record)
   local at, _, _, fields = cmsgpack.unpack_limit(record, 3)
   if fields % 2 == 0 then return nil end

@@ -7,7 +7,7 @@
 -- ARGV[7]    max     how many at most, up to 1000
 -- ARGV[8]    inline  also return the entries, if at most inline messages are locked
 -- ARGV[9]    gateway that asks
--- ARGV[10]   hand    1: hand over what the calls in front have brought, if no other gateway waits
+-- ARGV[10]   hand    1: hand over what the calls in front have stored, if no other gateway waits
 -- ARGV[11]   least   from this number on, locks in a block of 128 become one member, 0: never
 -- Returns {'ok', rest, next, numbers, counts, overrides, runs, entries} | {'more'}: call again
 --   rest       1: there may be more than the messages returned: call again
@@ -23,7 +23,7 @@ if not sweep() then
   return {'more'}
 end
 
--- w of head names the gateway that waits, or is * where several do.
+-- w of head names the gateway that waits, or is * if several wait.
 local waits = call('HGET', head, 'w')
 if hand and waits ~= ARGV[9] then
   ready = true

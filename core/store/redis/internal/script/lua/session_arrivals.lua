@@ -18,7 +18,7 @@ local function queueUp(freeSessions, sids)
 end
 
 -- isPaused reports whether a message that is delayed pauses a session. k is as for addAvailable. An
--- earlier version that shares the store ends delays without a look at paused.
+-- earlier version that shares the store does not remove messages from paused when their delays end.
 local function isPaused(k, sid)
   for _, member in ipairs(call('ZRANGEBYLEX', k.paused, '[' .. sid .. '\0', '(' .. sid .. '\1')) do
     local n = sub(member, -15)

@@ -13,7 +13,7 @@ wake()
 if not done then return {'more'} end
 local changed, stateful, after, reply = KEYS[taken + 1], KEYS[taken + 2], ARGV[5], {'ok'}
 
--- Lua compares strings by the server's locale, zsets by their bytes.
+-- Lua compares strings by the server's locale, but zsets are ordered by bytes.
 local function isBefore(a, b)
   for i = 1, math.min(#a, #b) do
     local x, y = string.byte(a, i), string.byte(b, i)
@@ -22,7 +22,8 @@ local function isBefore(a, b)
   return #a < #b
 end
 
--- heads has the first member of each list behind after: sessions with state at 0, then those with messages.
+-- heads contains the first member of each list that follows the session after: at 0 of stateful, then
+-- of the other lists.
 local lists, heads = {available, held, idleDeferred, paused}, {}
 local function sessionAt(i) return heads[i] and (i == 0 and heads[i] or sub(heads[i], 1, -17)) end
 local function advance(i)

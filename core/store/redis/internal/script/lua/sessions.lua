@@ -7,8 +7,8 @@
 --   sessionNames  hash  n -> name of the session, for all messages that belong to one
 --   available     zset  <session>\0<n, 15 digits> of available messages, all with score 0
 --   freeSessions  zset  sessions that are not locked and have available messages, by their turns:
---                       the last one and 1 where a session begins to wait. Those that an earlier
---                       version has written are the numbers of the first available messages
+--                       a session that begins to wait gets the last turn plus 1. Turns that an
+--                       earlier version has written are the numbers of the first available messages
 --   sessionLocks  zset  locked sessions by the clients' deadline (ms); the lock ends grace later
 --   holders       hash  session -> proof of its lock: the 8-byte nonce, and for a non-exclusive
 --                       lock how often it was taken over
@@ -84,7 +84,7 @@ session = {
   -- count returns how many sessions are locked, and how many are free and have messages.
   count = function() return {call('ZCARD', sessionLocks), call('ZCARD', freeSessions)} end,
 
-  -- isAvailable returns yes or no for message n, nil if it has no session.
+  -- isAvailable reports whether message n is available in its session, nil if it has no session.
   isAvailable = function(n)
     local sid = sessionOf(n)
     if not sid then return nil end
@@ -104,7 +104,7 @@ session = {
     if pausing then wakeHolder(arrivals, sid) end
   end,
 
-  -- complete is remove for many locked messages.
+  -- complete does the same as remove, for many locked messages.
   complete = function(numbers)
     local members = {}
     for i, name in ipairs(ask('HMGET', sessionNames, numbers)) do
@@ -122,7 +122,7 @@ session = {
     call('ZADD', idleDeferred, 0, sessionMember(sid, n))
   end,
 
-  -- delay moves message n, which is delayed, to those that pause their sessions, unless it was
+  -- delay moves message n, which is delayed, to the messages that pause their sessions, unless n was
   -- deferred. The holder must learn when to look again.
   delay = function(n)
     local sid = sessionOf(n)
@@ -178,8 +178,8 @@ session = {
     return true
   end,
 
-  -- sweep ends the expired locks of sessions: those of one instant together, their messages by
-  -- number. It returns false if the budget ends first.
+  -- sweep ends the expired locks of sessions. It ends locks with the same deadline together, and the
+  -- locks of their messages in the order of number. It returns false if the budget ends first.
   sweep = function()
     while true do
       local first = call('ZRANGE', sessionLocks, 0, 0, 'WITHSCORES')

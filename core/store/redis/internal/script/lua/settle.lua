@@ -6,8 +6,8 @@
 --            dead-letter | release | unknown, or delay abandon|release <ms> <factor> <ms> (with a
 --            delay: the first one, and the longest). Then overrides '' or a length-prefixed map of properties.
 --            Then how many locks, at most 1000, and the member of locks of each.
---            Runs of another kind are within (proof of a session's lock, 1, session), to which the
---            locks that follow belong, and without ('', 0): they belong to none
+--            There are two other kinds of runs: the locks after within (proof of a session's lock,
+--            1, session) belong to that session, and those after without ('', 0) belong to none
 -- Returns {'ok', then index (from 1, among the locks) and code of each refused lock: lock_lost |
 --         session_lock_lost, if that of within is | not_allowed | invalid_argument; or again, if
 --         this call had no time left for it and what follows} | {'more'}: call again

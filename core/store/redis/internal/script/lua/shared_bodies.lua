@@ -60,7 +60,7 @@ shared = {
     end
   end,
 
-  -- complete is drop for many messages.
+  -- complete does the same as drop, for many messages.
   complete = function(numbers)
     if call('EXISTS', shares) == 0 then return end
     local publications = {}

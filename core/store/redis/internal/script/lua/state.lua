@@ -3,22 +3,23 @@
 -- sessions.lua for queues with sessions, and history.lua for entities with a history.
 -- KEYS[1]  stream     stream  the messages, id 0-<n>; field d is the record. Optional fields: t
 --                             time to live (ms), e enqueued time (ms) if it differs from the
---                             record's, o the first number (that of a topic's publication, else of
---                             a dead letter in its queue; the first o counts), and in a dead-letter
---                             queue c delivery count, p overrides, r reason (m or x), z when it was
---                             dead-lettered (ms). Returned entries may have b, a shared body
--- KEYS[2]  head       hash    s last number given; c last number locked (cursor); w set while a
---                             gateway waits for the doorbell (lock.lua says which), a once the holder of a session has
---                             waited; d the earliest time (ms) at which a sweep may find something:
---                             each script that adds a deadline lowers it, a sweep sets it, and
---                             without it the next script sweeps. Of a topic v the version of its
---                             subscriptions; its c equals s, and messages that become due go to
---                             again, behind those that were delivered
--- KEYS[3]  locks      zset    <n, 15 digits><8-byte nonce> by deadline (ms); without a nonce for a
---                             message that is delayed after a failed delivery, with an r instead
---                             of it for one that was released with a delay; with a * behind it for
---                             a block of locks of one call, whose n is the multiple of 128 at which
---                             it starts
+--                             record's, o the first number (of a topic's publication, otherwise
+--                             the number of a dead letter in its queue; the first o counts). In a
+--                             dead-letter queue also c delivery count, p overrides, r reason (m or
+--                             x), z when the message was dead-lettered (ms). Returned entries may
+--                             have b, a shared body
+-- KEYS[2]  head       hash    s last number given; c last number locked (cursor); w is set while a
+--                             gateway waits for the doorbell (lock.lua says which); a is set once
+--                             the holder of a session has waited; d the earliest time (ms) at which
+--                             a sweep may find something: each script that adds a deadline lowers
+--                             d, a sweep sets it, and without it the next script sweeps. In a
+--                             topic's head, v is the version of its subscriptions, and c equals s;
+--                             messages that become due go to again, behind those that were
+--                             delivered
+-- KEYS[3]  locks      zset    <n, 15 digits><8-byte nonce> by deadline (ms). A message that is
+--                             delayed after a failed delivery has no nonce; one that was released
+--                             with a delay has an r instead. A * behind the nonce marks a block of
+--                             locks of one call; its n is the multiple of 128 at which it starts
 -- KEYS[4]  again      zset    numbers to deliver again, by number; in a topic also those that became
 --                             due, by neverDelivered + number
 -- KEYS[5]  counts     hash    n -> failed deliveries and deferrals, if there were any

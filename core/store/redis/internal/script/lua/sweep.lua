@@ -68,12 +68,12 @@ local function singles(member)
   return all
 end
 
--- actions are what can happen to a message when its time comes or its lock ends. They are made when
--- the first is needed: most calls need none, and making them costs as much as several commands.
+-- actions are what can happen to a message when it is due or its lock ends. They are created when the
+-- first is needed: most calls need none, and creating them costs as much as several commands.
 local actions
 local function makeActions()
-  -- The function has its own names for these: each name of state.lua in a function makes it dearer to
-  -- make, and most calls do not need this one.
+  -- The function has its own names for these: each name of state.lua in a function makes it more
+  -- expensive to create the function, and most calls do not need this one.
   local stream, head, locks, again, counts, overrides, deferred, scheduled, holes, expiry, overdue, _, dead, deadHead =
     unpack(KEYS, 1, 14)
   local call, format, sub, now = redis.call, string.format, string.sub, tonumber(ARGV[1])
@@ -146,8 +146,8 @@ local function makeActions()
     end
   end
 
-  -- fail is release after a failed delivery. how is a for an abandoned message, f for one that is
-  -- deferred, else the member of locks that has expired.
+  -- fail releases message n after a failed delivery. how is a if the message was abandoned, f if it
+  -- was deferred, and otherwise the member of locks that has expired.
   local function fail(n, how)
     if #how == 16 then -- it was released with a delay
       if history then history.add('u', n) end
@@ -165,9 +165,9 @@ local function makeActions()
     end
   end
 
-  -- delay is fail, or release, with a delay; how is settle.lua's outcome. Until its end, the message stays
-  -- in locks without a nonce, and waiting receivers must learn when to look again. After the last
-  -- delivery there is no delay.
+  -- delay does the same as fail or release, but only after a delay; how is settle.lua's outcome. Until
+  -- the delay ends, the message stays in locks without a nonce. Waiting receivers must learn when to
+  -- look again. After the last delivery there is no delay.
   local function delay(n, how)
     local failures = tonumber(call('HGET', counts, n) or 0)
     local outcome, first, factor, most = string.match(how, '^delay (%S+) (%S+) (%S+) (%S+)$')
@@ -182,8 +182,8 @@ local function makeActions()
     ready = true
   end
 
-  -- activate appends a scheduled message again, under a new number. It removes a reserved message,
-  -- whose transaction has ended.
+  -- activate appends a scheduled message again, under a new number. It removes a reserved message
+  -- instead, because the message's transaction has ended.
   local function activate(n, member)
     if #member > 15 then return remove(n) end
     local entry = call('XRANGE', stream, '0-' .. n, '0-' .. n)[1]
@@ -222,7 +222,7 @@ local function makeActions()
     return isNew or call('ZSCORE', again, n)
   end
 
-  -- expireDue ends an expired message that is available, and notes one that is not.
+  -- expireDue ends expired message n if it is available, and otherwise notes it in overdue.
   local function expireDue(n)
     if not isAvailable(n) then
       call('SADD', overdue, n)
