@@ -215,7 +215,7 @@ func (s *scheduler) declare(ctx context.Context) (done bool) {
 	}
 	for key, p := range s.known {
 		if p.Schedule.Configured && !names[key] {
-			s.b.log.Warn("the configuration of another gateway contains a schedule that this gateway's configuration does not contain", "schedule", p.Schedule.Name, "entity", p.Schedule.Entity,
+			s.b.log.Warn("a configured schedule is in the store, but not in the configuration of this gateway", "schedule", p.Schedule.Name, "entity", p.Schedule.Entity,
 				"remedy", "delete it: crosstown schedule delete "+p.Schedule.Name)
 		}
 	}

@@ -53,7 +53,7 @@ func (p *supervised) failed(f *pb.Failure) error {
 	p.counts.failed.Add(1)
 	p.log.Warn("the plugin could not judge a message", "err", f.Text)
 	if f.Kind == pb.Failure_UNSUPPORTED {
-		return core.Refuse(core.NotImplemented, "The plugin %s: %.500s", p.opts.Name, f.Text)
+		return core.Refuse(core.NotImplemented, "The plugin %s does not support the call: %.500s", p.opts.Name, f.Text)
 	}
 	return core.Refuse(core.Busy, "The plugin %s could not judge the message: %.500s", p.opts.Name, f.Text)
 }

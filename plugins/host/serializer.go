@@ -78,7 +78,7 @@ func (s *Serializer) ask(ctx context.Context, r *pb.Request) (answer, error) {
 	}
 	s.p.counts.failed.Add(1)
 	if failure.Failure.GetKind() == pb.Failure_UNAVAILABLE {
-		return answer{}, core.Refuse(core.Busy, "The plugin %s: %.500s", s.p.opts.Name, failure.Failure.GetText())
+		return answer{}, core.Refuse(core.Busy, "The plugin %s cannot serve the call: %.500s", s.p.opts.Name, failure.Failure.GetText())
 	}
 	return answer{}, errors.New(failure.Failure.GetText())
 }

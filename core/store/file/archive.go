@@ -178,7 +178,7 @@ func ReadArchive(r io.Reader, take func(name string, in io.Reader) error) (*Arch
 // creates the directory in one step, after it has read and checked the whole archive.
 func Restore(dir string, r io.Reader) (_ *ArchiveHead, err error) {
 	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
-		return nil, fmt.Errorf("%s is not empty: restore into another data directory, or move it away", dir)
+		return nil, fmt.Errorf("%s is not empty: move its contents away, or restore into another data directory", dir)
 	}
 	temp := dir + ".restoring"
 	if err := errors.Join(os.RemoveAll(temp), durable.MkdirAll(temp)); err != nil {

@@ -400,7 +400,7 @@ func (d *dispatcher) giveRemoved(ds []core.Delivery) {
 		ds = ds[n:]
 	}
 	if len(ds) > 0 {
-		d.e.Log.Info("messages are lost: a receiver that deletes on receipt closed before they reached it", "entity", d.e.View().Name, "count", len(ds))
+		d.e.Log.Info("messages are lost, because a receive-and-delete receiver closed before it got them", "entity", d.e.View().Name, "count", len(ds))
 	}
 }
 

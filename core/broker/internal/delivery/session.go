@@ -311,7 +311,7 @@ func (s *Session) lockMessages(most core.Most) {
 	case s.o.Mode == core.PeekLock && s.lock.Mode == core.NonExclusive: // for the next holder
 		e.SettleAll(e.Base, core.Main, ds, core.Release)
 	case s.o.Mode == core.ReceiveAndDelete:
-		e.Log.Info("messages are lost: a session receiver that deletes on receipt closed before they reached it", "entity", e.View().Name, "count", len(ds))
+		e.Log.Info("messages are lost, because a receive-and-delete session receiver closed before it got them", "entity", e.View().Name, "count", len(ds))
 	}
 }
 
