@@ -132,7 +132,7 @@ func (s *Store) removeLinks() {
 		err = errors.Join(err, s.o.fs.Remove(filepath.Join(dir, name)))
 	}
 	if err = errors.Join(err, s.o.fs.Remove(dir)); err != nil {
-		s.o.Logger.Warn("cannot remove the links of a backup, which occupy disk space: remove them", "dir", dir, "err", err)
+		s.o.Logger.Warn("cannot remove the links of a backup, which occupy disk space: remove the directory", "dir", dir, "err", err)
 	}
 }
 

@@ -145,7 +145,7 @@ func (b *Writer) partition(ctx context.Context, source core.Backups, e *core.Ent
 		return nil // the entity was deleted in the meantime
 	}
 	if errors.Is(err, file.ErrDamaged) {
-		return fmt.Errorf("%s: %w: start the gateway once with --repair, which removes what is damaged, then back it up", e.Name, err)
+		return fmt.Errorf("%s: %w: start the gateway once with --repair, which removes the damaged messages, then create the backup again", e.Name, err)
 	}
 	return err
 }

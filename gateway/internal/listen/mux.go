@@ -228,7 +228,7 @@ func (m *Mux) secure(ctx context.Context, conn net.Conn, admitted *Conn) (protoc
 func (m *Mux) explainHandshake(conn net.Conn, err error) {
 	text := err.Error()
 	if strings.Contains(text, "unknown certificate") || strings.Contains(text, "bad certificate") {
-		m.opts.Logger.Info("a client does not trust this gateway's certificate: give it the CA that `crosstown ca` prints",
+		m.opts.Logger.Info("a client does not trust this gateway's certificate: give the client the CA that `crosstown ca` prints",
 			"peer", conn.RemoteAddr().String(), "err", err)
 	}
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {

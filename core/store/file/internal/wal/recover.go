@@ -95,7 +95,7 @@ func (r *recovery) readHeader(name string) (b [segmentHeaderSize]byte, size int6
 // belongs checks the log id in the header of a file.
 func (r *recovery) belongs(name string, log uint64) error {
 	if r.id != 0 && r.id != log {
-		return fmt.Errorf("%s belongs to another log: move it out of the directory", r.path(name))
+		return fmt.Errorf("%s belongs to another log: move this file out of the directory", r.path(name))
 	}
 	r.id = log
 	return nil
