@@ -3,6 +3,7 @@ package redis
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -206,7 +207,7 @@ func (s *Store) claimInSession(ctx context.Context, sh *shard, l *core.SessionLo
 	under := leaseIn(l)
 	reply, err := s.inSession(ctx, sh, s.millis(), *l, script.SessionLockMessages, nil, proofOf(l), string(l.Key()), limit, sh.inline(), under.call)
 	if err != nil {
-		if conn.MayHaveRun(err) {
+		if _, refused := errors.AsType[core.Code](err); !refused && conn.MayHaveRun(err) {
 			sh.lostLocks.add(under)
 		}
 		return locked{}, s.server.WrapError("claim", err)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -281,5 +282,30 @@ func TestWaitingHoldersAreNotRungInVain(t *testing.T) {
 	}
 	if n := rings.Load(); n > 1 { // once when it has begun to listen
 		t.Errorf("rung %d times", n)
+	}
+}
+
+// A lock call that Redis refuses has locked nothing that would have to be unlocked.
+func TestARefusedLockInASessionIsNotUndone(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	s := open(t, server.URL(), redisstore.Options{})
+	p := sessions(t, s)
+	sendIn(t, s, p, "a", "0")
+	l := accept(t, s, p, "a")
+	ended := l
+	ended.Nonce++
+	lockIn(t, s, p, l, 0) // the server knows the script now
+	if err := server.Client().ConfigResetStat(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := p.In(s).Lock(t.Context(), core.LockRequest{Most: core.Most{Messages: 1}, Session: &ended}); core.CodeOf(err) != core.SessionLockLost {
+		t.Fatalf("lock without the session's lock: got %v, want %v", err, core.SessionLockLost)
+	}
+	if ds := lockIn(t, s, p, l, 1); len(ds) != 1 {
+		t.Errorf("then %d messages are locked, want 1", len(ds))
+	}
+	if info, err := server.Client().Info(t.Context(), "commandstats").Result(); err != nil || !strings.Contains(info, "cmdstat_evalsha:calls=2,") {
+		t.Errorf("two calls: got %v and the commands\n%s", err, info)
 	}
 }
