@@ -194,7 +194,7 @@ func TestADamagedBackupIsRefusedWithItsLineAndNothingIsRestored(t *testing.T) {
 		"the line of a queue is missing":        {without(`"Name":"orders"`), `line 4: the line of the entity "orders" is missing`},
 		"the line of a topic is missing":        {without(`"Name":"news"`), "line 3: the line of the subscription's topic is missing"},
 		"the line of a subscription is missing": {without(`"Name":"news/Subscriptions/all"`), "the line of the subscription"},
-		"the line of a partition is missing":    {without(`"partition":{`), "line 5: the line of its partition is missing"},
+		"the line of a partition is missing":    {without(`"partition":{`), "line 5: this line belongs to a partition whose line is missing"},
 		"an entity is twice":                    {twice(`"Name":"orders"`), "line 3: the backup contains the entity twice"},
 		"a partition is twice":                  {twice(`"partition":{`), "line 6: the backup contains partition 0 of orders twice"},
 		"a message is twice":                    {twice(`"sequenceNumber":2,`), "comes after message 2"},

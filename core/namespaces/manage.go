@@ -43,7 +43,7 @@ func (d *Directory) Create(ctx context.Context, n core.Namespace) (About, error)
 		return About{}, err
 	}
 	if l := d.o.Limits; l.Tier != "" && (len(n.Name) < l.MinNamespaceName || len(n.Name) > l.MaxNamespaceName) {
-		return About{}, core.Refuse(core.InvalidArgument, "The namespace name '%s' has %d characters: in the tier %s it must have %d to %d.", n.Name, len(n.Name), l.Tier, l.MinNamespaceName, l.MaxNamespaceName)
+		return About{}, core.Refuse(core.InvalidArgument, "The namespace name '%s' has %d characters: in the %s tier it must have %d to %d.", n.Name, len(n.Name), l.Tier, l.MinNamespaceName, l.MaxNamespaceName)
 	}
 	if d.named(n.Name) != nil {
 		return About{}, exists(n.Name)

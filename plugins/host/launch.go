@@ -266,7 +266,7 @@ type connection struct{ plugin.NetRPCUnsupportedPlugin }
 
 // GRPCServer is for the plugin's side, which this package does not implement.
 func (connection) GRPCServer(*plugin.GRPCBroker, *grpc.Server) error {
-	return errors.New("the host has no plugin side")
+	return errors.New("the host implements only the gateway's side of the contract")
 }
 
 // GRPCClient returns the connection.

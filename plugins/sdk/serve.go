@@ -60,5 +60,5 @@ func (r *registration) GRPCServer(_ *plugin.GRPCBroker, s *grpc.Server) error {
 
 // GRPCClient is for the gateway's side, which this package does not implement.
 func (r *registration) GRPCClient(context.Context, *plugin.GRPCBroker, *grpc.ClientConn) (any, error) {
-	return nil, errors.New("the sdk has no gateway side")
+	return nil, errors.New("the SDK implements only the plugin's side of the contract")
 }

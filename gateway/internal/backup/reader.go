@@ -168,7 +168,7 @@ func (b *Reader) checkPartition(p *record.Partition) error {
 
 func (b *Reader) checkStored(l *record.Line) error {
 	if b.of == nil {
-		return errors.New("the line of its partition is missing")
+		return errors.New("this line belongs to a partition whose line is missing")
 	}
 	x, err := l.Stored()
 	if err != nil {

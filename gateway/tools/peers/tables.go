@@ -59,7 +59,7 @@ func (g *group) about() string {
 	for _, s := range g.Systems {
 		version := s.Version
 		if rest, ok := strings.CutPrefix(version, g.Systems[0].Version+", "); ok {
-			version = "the same with " + rest
+			version = rest
 		}
 		if version != "" && !strings.Contains(versions, version+";") {
 			versions += " " + version + ";"
