@@ -167,7 +167,7 @@ func (s *Store) numbersOf(ctx context.Context, sh *shard, key core.SessionKey, f
 		return nil, err
 	}
 	var numbers []int64
-	for chunk := range slices.Chunk(due, listPage) {
+	for chunk := range slices.Chunk(due, 1000) {
 		args := []any{"HMGET", sh.keys.Sessions[0]}
 		for _, n := range chunk {
 			args = append(args, n)
@@ -285,8 +285,20 @@ func (p *handle) SetSessionState(ctx context.Context, l core.SessionLock, state 
 // stateKey returns the key of states, changed or stateful in lua/session_state_set.lua.
 func (sh *shard) stateKey(i int) string { return sh.keys.Prefix + keyspace.StateSuffixes[i:i+1] }
 
-// listPage is the number of sessions one exchange reads.
-const listPage = 1000
+// listPage is the number of sessions that one exchange reads, in about a millisecond of the server's time.
+const listPage = 100
+
+// readPage reads one page of sessions. The gateway reads one page at a time, so that clients that list
+// sessions without pause take at most half of the server's time.
+func (s *Store) readPage(ctx context.Context, read func() error) error {
+	select {
+	case s.paging <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-s.paging }()
+	return read()
+}
 
 // ListSessions lists sessions by key: those with messages or state or, if since is set, those whose
 // state was set later.
@@ -302,11 +314,14 @@ func (p *handle) ListSessions(ctx context.Context, since time.Time, after core.S
 			var page []string
 			var last core.SessionKey
 			limit := min(top-len(ids), listPage)
-			if since.IsZero() {
-				page, last, err = p.activePage(ctx, sh, after, limit)
-			} else {
-				page, last, err = p.statefulPage(ctx, sh, after, since)
-			}
+			err = p.readPage(ctx, func() (err error) {
+				if since.IsZero() {
+					page, last, err = p.activePage(ctx, sh, after, limit)
+				} else {
+					page, last, err = p.statefulPage(ctx, sh, after, since)
+				}
+				return err
+			})
 			if err != nil || last == "" {
 				return err
 			}
@@ -384,11 +399,11 @@ func (p *handle) DescribeSessions(ctx context.Context, ids []string, content boo
 			for i := range page {
 				args = append(args, sessionName(page[i].ID))
 			}
-			reply, _, err := p.transition(ctx, sh, p.millis(), script.SessionDescribe, []any{sh.stateKey(0)}, args...)
+			err := p.readPage(ctx, func() error {
+				reply, _, err := p.transition(ctx, sh, p.millis(), script.SessionDescribe, []any{sh.stateKey(0)}, args...)
+				return cmp.Or(err, readSessions(reply, page, content))
+			})
 			if err != nil {
-				return err
-			}
-			if err := readSessions(reply, page, content); err != nil {
 				return err
 			}
 		}
