@@ -55,6 +55,15 @@ func TestSchedulesByTheCommandLine(t *testing.T) {
 			t.Errorf("%v: got %s", args, got)
 		}
 	}
+	for told, args := range map[string][]string{
+		`--body: "\xff" is not UTF-8`:       {"create", "x", "--cron=@daily", "--entity=orders", "--body=\xff"},
+		`--property: "\xff=1" is not UTF-8`: {"create", "x", "--cron=@daily", "--entity=orders", "--property=\xff=1"},
+		"a name is empty":                   {"delete", ""},
+	} {
+		if got := do(exitUsage, append([]string{"schedule"}, args...)...); !strings.Contains(got, told) {
+			t.Errorf("%q: got %s", args, got)
+		}
+	}
 	if told := do(exitOK, "schedule", "delete", "reports"); told != "deleted schedule reports\n" {
 		t.Errorf("delete: %s", told)
 	}
@@ -74,6 +83,7 @@ func TestSchedulesOverHTTP(t *testing.T) {
 		want               string
 	}{
 		{&asks{T: t, g: g, policy: "sender", key: "s"}, http.MethodGet, "", "", 401, "'Manage'"},
+		{owner, http.MethodPut, "/b", "{\"cron\": \"@daily\", \"entity\": \"orders\", \"message\": {\"body\": \"\xff\"}}", 400, "is not UTF-8"},
 		{owner, http.MethodGet, "", "", 200, `{"schedules":[]}`},
 		{owner, http.MethodPut, "/a", body, 201, `"zone":"UTC"`},
 		{owner, http.MethodPut, "/A", body, 200, `"name":"a"`},

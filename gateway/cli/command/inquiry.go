@@ -11,6 +11,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -72,6 +73,9 @@ func (o *Flags) Ask(ctx context.Context, q Inquiry, answer any) error {
 // Request sends an inquiry and returns the answer. The caller must close its body. If the gateway
 // refuses the inquiry, the error is a *Refusal.
 func (o *Flags) Request(ctx context.Context, q Inquiry) (*http.Response, error) {
+	if slices.Contains(q.Names, "") {
+		return nil, Usagef("a name is empty: specify it")
+	}
 	t, err := o.Target()
 	if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
@@ -22,6 +23,10 @@ func Properties(flag string, texts []string, prefix string) (core.Properties, er
 		name, value, ok := strings.Cut(text, "=")
 		if name = strings.TrimPrefix(name, prefix); !ok || name == "" {
 			errs = append(errs, fmt.Errorf("%s: %q: write NAME=VALUE", flag, text))
+			continue
+		}
+		if !utf8.ValidString(text) {
+			errs = append(errs, fmt.Errorf("%s: %q is not UTF-8: a property is text in UTF-8", flag, text))
 			continue
 		}
 		values[prefix+name] = typed(value)

@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/bridges/clients"
@@ -112,6 +113,9 @@ func (c *call) readAtMost(most int64, request any, example string) error {
 	}
 	if len(bytes.TrimSpace(body)) == 0 {
 		return nil
+	}
+	if !utf8.Valid(body) { // the decoder would replace the invalid bytes
+		return core.Refuse(core.InvalidArgument, "The body is not UTF-8, but JSON must be: encode it in UTF-8.")
 	}
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.DisallowUnknownFields()
