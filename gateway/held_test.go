@@ -62,11 +62,12 @@ func TestHeldMessagesAreActivated(t *testing.T) {
 		}
 		g.exits(t, exitOK, []string{"unlock", "orders", "--sequence-number=1"}, "unlocked 1 message of orders")
 		g.exits(t, exitFailure, []string{"unlock", "orders", "--sequence-number=1"}, "could not be unlocked")
+		g.exits(t, exitNothing, []string{"unlock", "orders", "--all"}, "no message is locked")
 		g.exits(t, exitOK, []string{"receive", "orders"}, "d")
 
 		g.command(t, "", "send", "orders", "later", "--schedule=1h", "--message-id=m")
 		g.exits(t, exitUsage, []string{"scheduled", "activate", "orders", "--all", "--at=soon"}, "2026-12-24T18:00:00Z")
-		g.exits(t, exitOK, []string{"scheduled", "activate", "orders", "--all", "--at=2100-01-01T00:00:00Z"}, "activated 1 message")
+		g.exits(t, exitOK, []string{"scheduled", "activate", "orders", "--all", "--at=2100-01-01T00:00:00Z"}, "rescheduled 1 message of orders")
 		g.exits(t, exitOK, []string{"scheduled", "list", "orders"}, "2100-01-01T00:00:00Z")
 		g.exits(t, exitOK, []string{"scheduled", "activate", "orders", "--message-id=m", "--json"}, `"activated":1`)
 		g.exits(t, exitOK, []string{"receive", "orders", "--json"}, `"messageId":"m"`)

@@ -85,8 +85,11 @@ Listen to find messages.`
 		if len(sum.Absent) > 0 {
 			err = errors.Join(err, fmt.Errorf("%s of %s could not be %s, because they are gone or in another state: %v", command.Messages(len(sum.Absent)), b.entity, word, sum.Absent))
 		}
-		if err != nil && sum.Moved == 0 {
+		switch {
+		case err != nil && sum.Moved == 0:
 			return err
+		case sum.Moved == 0:
+			return command.Nothingf("%s: no message is locked", b.entity)
 		}
 		return o.report(c, err, map[string]any{word: sum.Moved, "entity": b.entity}, word+" %s of %s", command.Messages(sum.Moved), b.entity)
 	})
@@ -98,6 +101,7 @@ Listen to find messages.`
 			if due, err = time.Parse(time.RFC3339, at); err != nil {
 				return command.Usagef("--at: %q is not a time: write it as in 2026-12-24T18:00:00Z", at)
 			}
+			word = "rescheduled"
 		}
 		return run(c, args)
 	}
