@@ -50,7 +50,7 @@ func openCertificate(c *config.Config, listeners []net.Listener) (*certificate, 
 		cert.own.Store(&ca.Certificate)
 		cert.ca, cert.issued = ca.Path, &issued{ca: ca}
 	}
-	authorities, err := loadAuthorities(c)
+	authorities, err := c.TLS.Authorities()
 	if err != nil {
 		return nil, err
 	}
@@ -68,22 +68,6 @@ func (c *certificate) trust(authorities *x509.CertPool) {
 		next.ClientCAs, next.ClientAuth = authorities, tls.VerifyClientCertIfGiven
 	}
 	c.current.Store(next)
-}
-
-// loadAuthorities reads the authorities of clients' certificates, or returns nil if there are none.
-func loadAuthorities(c *config.Config) (*x509.CertPool, error) {
-	if c.TLS.ClientCA == "" {
-		return nil, nil
-	}
-	text, err := os.ReadFile(c.TLS.ClientCA)
-	pool := x509.NewCertPool()
-	if err == nil && !pool.AppendCertsFromPEM(text) {
-		err = fmt.Errorf("%s contains no certificate in PEM", c.TLS.ClientCA)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("tls.client-ca: %w", err)
-	}
-	return pool, nil
 }
 
 // forHello is used as tls.Config.GetCertificate.

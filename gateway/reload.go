@@ -64,7 +64,7 @@ func (r *reloader) reload(ctx context.Context) error {
 			return err
 		}
 	}
-	authorities, err := loadAuthorities(c)
+	authorities, err := c.TLS.Authorities()
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,9 @@
 package config
 
 import (
+	"crypto/x509"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
@@ -66,6 +68,22 @@ type TLS struct {
 	// ClientCA makes clients' certificates prove policies. Clients need not have one.
 	ClientCA string   `config:"client-ca" usage:"file of the CA certificates, in PEM, that sign clients' certificates; a policy with a certificate then needs no key"`
 	Hosts    []string `config:"hosts" usage:"additional host name or IP address of this gateway, for the development certificate and the development key; repeatable"`
+}
+
+// Authorities reads the authorities of clients' certificates, or returns nil if there are none.
+func (t *TLS) Authorities() (*x509.CertPool, error) {
+	if t.ClientCA == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(t.ClientCA)
+	pool := x509.NewCertPool()
+	if err == nil && !pool.AppendCertsFromPEM(text) {
+		err = fmt.Errorf("%s contains no certificate in PEM", t.ClientCA)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("tls.client-ca: %w: name a PEM file with the certificates of the authorities", err)
+	}
+	return pool, nil
 }
 
 // Log determines what is logged, and how.

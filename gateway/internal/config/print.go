@@ -21,7 +21,7 @@ var builtIn = map[string]any{
 	"metrics.max-entities": 500, "metrics.max-namespaces": 100, "metrics.refresh": "15s",
 }
 
-// Check loads a configuration file, or the emulator's, and also reads the certificate, so that
+// Check loads a configuration file, or the emulator's, and also reads the certificates, so that
 // everything that would prevent a start is reported at once.
 func Check(path string, environ []string) (*Config, error) {
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
@@ -41,6 +41,9 @@ func Check(path string, environ []string) (*Config, error) {
 		if _, err := tls.LoadX509KeyPair(c.TLS.Cert, c.TLS.Key); err != nil {
 			r.add("tls.cert", "%v: the certificate and its key must be PEM files that belong together", err)
 		}
+	}
+	if _, err := c.TLS.Authorities(); err != nil {
+		r.add("tls.client-ca", "%s", strings.TrimPrefix(err.Error(), "tls.client-ca: "))
 	}
 	return c, r.err()
 }

@@ -4,6 +4,7 @@ import (
 	"net"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -205,8 +206,8 @@ func (h *Contents) validatePolicies(prefix string, c *Config, r *report) {
 			r.add(path+".certificate", "policy %q has a key and a certificate: keep one, and give the other a policy of its own", p.Name)
 		case c.TLS.ClientCA == "":
 			r.add(path+".certificate", "the setting requires tls.client-ca: name the file of the CA that signs the clients' certificates")
-		case !strings.Contains(p.Certificate, "="):
-			r.add(path+".certificate", "%q is not a name of a certificate: write CN=, DNS= or URI= and the name, such as CN=app1, or the whole subject", p.Certificate)
+		case !certificateName.MatchString(p.Certificate):
+			r.add(path+".certificate", "%q is not a name of a certificate: write CN=, DNS= or URI= and the name, such as CN=app1, or the whole subject, such as CN=app1,O=Example, without spaces after commas; write a comma in a value as \\,", p.Certificate)
 		}
 		same := slices.IndexFunc(h.Policies[:i], func(q Policy) bool { return q.Name == p.Name })
 		if same >= 0 && r.origins.find(path).source == r.origins.find(elementPath(prefix+"policies", same)).source {
@@ -214,6 +215,10 @@ func (h *Contents) validatePolicies(prefix string, c *Config, r *report) {
 		}
 	}
 }
+
+// certificateName matches URI= with a name, or parts NAME=VALUE, in which backslashes escape. Other
+// names are never in a certificate.
+var certificateName = regexp.MustCompile(`^(URI=.+|[\w.]+=(\\.|[^,+\\])+([,+][\w.]+=(\\.|[^,+\\])*)*)$`)
 
 // overridePolicies keeps, of several policies with one name, only the one that takes precedence.
 func (c *Config) overridePolicies() {
