@@ -7,9 +7,11 @@ import (
 	"io"
 	"runtime"
 	"runtime/debug"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/crosstown-mq/crosstown/gateway/cli"
 	"github.com/crosstown-mq/crosstown/gateway/cli/command"
@@ -49,6 +51,11 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		_, _ = fmt.Fprintln(stderr, "crosstown: interrupted")
 		return exitFailure
 	case !understood:
+		value, isValue := errors.AsType[*pflag.InvalidValueError](err)
+		if number, isNumber := errors.AsType[*strconv.NumError](err); isValue && isNumber {
+			flag := value.GetFlag()
+			err = fmt.Errorf("--%s: %q: %w: write a value of the type %s", flag.Name, value.GetValue(), number.Err, flag.Value.Type())
+		}
 		_, _ = fmt.Fprintf(stderr, "crosstown: %v\nsee: %s --help\n", err, called.CommandPath())
 		return exitUsage
 	case isAn[config.Problems](err):

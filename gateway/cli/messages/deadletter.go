@@ -240,8 +240,11 @@ func (o *deadPurge) run(c *cobra.Command, b *browser) error {
 			return err
 		}
 		n, err := purgeActive(c, &o.Flags, b.target, b.entity)
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
+		case n == 0:
+			return command.Nothingf("%s: there is no message that a receiver has not locked", b.entity)
 		}
 		return purged(n, nil)
 	}
