@@ -218,6 +218,7 @@ func TestAFileThatCannotBeReadIsReportedWhereItWasNamed(t *testing.T) {
 		{"a directory", nil, nil, []string{"--config=$DIR/."}, "--config: read "},
 		{"no YAML", map[string]string{"c.yaml": "store: memory\n\tlog: x\n"}, nil, []string{"--config=$DIR/c.yaml"}, "c.yaml:2: yaml: line 2:"},
 		{"a list", map[string]string{"c.yaml": "- store\n"}, nil, []string{"--config=$DIR/c.yaml"}, "c.yaml:1: the file is not a mapping"},
+		{"not UTF-8", map[string]string{"c.yaml": "store: \"\xff\"\n"}, nil, []string{"--config=$DIR/c.yaml"}, "c.yaml: the file is not text in UTF-8: save it in UTF-8"},
 		{"two documents", map[string]string{"c.yaml": "store: memory\n---\nstore: auto\n"}, nil, []string{"--config=$DIR/c.yaml"}, "c.yaml: the file contains more than one YAML document"},
 		{"emulator file missing", nil, nil, []string{"--emulator-config=$DIR/none.json"}, "--emulator-config: open none.json: no such"},
 		{"emulator file without UserConfig", map[string]string{"c.json": `{"Namespaces": [{"Name": "ns"}]}`}, nil, []string{"--emulator-config=$DIR/c.json"}, "c.json: it has no UserConfig: write"},

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -48,6 +49,9 @@ func readFile(path string, by origin, r *report) layer {
 	switch err := decoder.Decode(&document); {
 	case errors.Is(err, io.EOF):
 		return l // the file is empty
+	case err != nil && !utf8.Valid(data):
+		r.addAt(origin{source: path}, "the file is not text in UTF-8: save it in UTF-8")
+		return l
 	case err != nil:
 		r.addAt(syntaxOrigin(path, err), "%v: write it as YAML", err)
 		return l

@@ -2,6 +2,7 @@ package config
 
 import (
 	"crypto/tls"
+	"fmt"
 	"net/url"
 	"os"
 	"reflect"
@@ -27,13 +28,15 @@ func Check(path string, environ []string) (*Config, error) {
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	Bind(flags)
 	name := fileFlag
-	if data, err := os.ReadFile(path); err == nil { // otherwise it is reported below
-		if name, _, err = formOfFile(path, data); err != nil {
-			return nil, err
-		}
-		if name == "" {
-			return nil, Problems{{origin{source: path}, "the file is an ARM template, which a gateway cannot read: check the file with crosstown import FILE --dry-run"}}
-		}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, Problems{{origin{source: path}, fmt.Sprintf("%v: specify a file that exists and that this user may read", err)}}
+	}
+	if name, _, err = formOfFile(path, data); err != nil {
+		return nil, err
+	}
+	if name == "" {
+		return nil, Problems{{origin{source: path}, "the file is an ARM template, which a gateway cannot read: check the file with crosstown import FILE --dry-run"}}
 	}
 	_ = flags.Set(name, path) // it accepts any text
 	c, r := load(flags, environ)
