@@ -97,9 +97,12 @@ func (t *txn) activate(s *core.Settlement) error {
 		return core.SessionLocked
 	default:
 		paused := e.session
+		if !e.pauses() {
+			paused = nil
+		}
 		t.note(core.EventReleased, q, e)
 		t.makeAvailable(q, e)
-		if paused != nil {
+		if paused != nil && paused.pauses == 0 {
 			t.wakeSession(q, paused)
 		}
 	}
