@@ -119,7 +119,11 @@ func (c *call) readAtMost(most int64, request any, example string) error {
 	}
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(request); err != nil {
+	err = decoder.Decode(request)
+	if err == nil && len(bytes.TrimSpace(body[decoder.InputOffset():])) > 0 {
+		err = errors.New("text follows the JSON value")
+	}
+	if err != nil {
 		return core.Refuse(core.InvalidArgument, "The body is not JSON like %s: %v.", example, err)
 	}
 	return nil
