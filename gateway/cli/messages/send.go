@@ -13,6 +13,7 @@ import (
 	"os"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -84,15 +85,16 @@ func (o *sendOptions) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if o.records {
-		for _, name := range messageFlags {
-			if c.Flags().Changed(name) {
-				return command.Usagef("--records cannot be combined with --%s, because each line contains a whole message", name)
-			}
+	for _, name := range messageFlags {
+		switch flag := c.Flags().Lookup(name); {
+		case o.records && flag.Changed:
+			return command.Usagef("--records cannot be combined with --%s, because each line contains a whole message", name)
+		case !utf8.ValidString(flag.Value.String()):
+			return command.Usagef("--%s: %.40q is not UTF-8: only a body can contain other bytes", name, flag.Value.String())
 		}
-		if len(args) > 1 {
-			return command.Usagef("--records cannot be combined with a BODY, because messages are read from standard input or --file")
-		}
+	}
+	if o.records && len(args) > 1 {
+		return command.Usagef("--records cannot be combined with a BODY, because messages are read from standard input or --file")
 	}
 	if c.Flags().Changed("session") { // the session's id may be empty
 		template.SessionID, template.EmptyText = o.session, core.FieldSessionID
