@@ -27,6 +27,7 @@ var commitStories = []story{
 	{"commit of effects does nothing when something is refused", commitNoEffect},
 	{"commit sets the state of a session", withSessions(commitState)},
 	{"commit schedules what was reserved", commitReserved},
+	{"commit does not make available what it schedules", commitReservedLate},
 	{"commit schedules what was reserved in a topic", onTopic(commitReservedInTopic)},
 	{"commit schedules what was reserved in a session", withSessions(commitReservedInSession)},
 	{"a reservation ends by itself, or is cancelled", commitUnreserved},
@@ -277,6 +278,18 @@ func commitReservedInSession(s *fixture) {
 	s.commit(s.main, core.Work{Scheduled: waiting[:1], States: []core.SessionState{{Lock: l, State: []byte("s")}}})
 	s.clock.Advance(time.Hour)
 	s.wantBodies("session", s.lockIn(s.accept("x"), 9), "a")
+}
+
+func commitReservedLate(s *fixture) {
+	waiting := s.reserve(time.Minute, text("late", s.after(time.Second)))
+	s.sendTexts("a")
+	d := s.lockOne()
+	s.clock.Advance(2 * time.Second)
+	s.commit(s.main, core.Work{Scheduled: waiting, Settlements: []core.Settlement{settlement(d, core.Complete)}})
+	s.clock.Advance(time.Second)
+	late := s.lockOne()
+	want(s, "body", string(late.Body.Bytes), "late")
+	s.wantTime("enqueued by the next call", late.EnqueuedTime, s.clock.Now())
 }
 
 func commitUnreserved(s *fixture) {

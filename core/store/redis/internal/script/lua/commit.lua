@@ -34,6 +34,7 @@ if not sweep() then
   return {'more'}
 end
 budget = math.huge -- the rest must be one step
+sweep = function() return true end -- what the commit itself makes due waits for the next call
 
 local at = 14
 local function section(length)
