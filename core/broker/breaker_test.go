@@ -532,8 +532,11 @@ func TestBreakersAreClosedByHand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New(memory.Options{})
 		var all []*started
+		var log syncBuffer
+		o := withBreaker(time.Hour)
+		o.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		for range 2 {
-			g := startGatewayWith(store, withBreaker(time.Hour))
+			g := startGatewayWith(store, o)
 			defer g.end()
 			all = append(all, newStarted(g.Broker, &faulty{Store: store}, nil))
 		}
@@ -569,6 +572,9 @@ func TestBreakersAreClosedByHand(t *testing.T) {
 		all[1].wantBreaker(t, "q", "closed")
 		all[1].Select(Selected{})
 		all[1].wantBreaker(t, "q", "")
+		if n := strings.Count(log.String(), "has closed"); n != 3 {
+			t.Errorf("logged %d times that a breaker has closed, want 3:\n%s", n, log.String())
+		}
 		waiting.Close()
 	})
 }

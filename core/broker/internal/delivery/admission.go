@@ -58,19 +58,25 @@ func (e *Entity) SetRate(r *core.Rate) {
 func (e *Entity) SetBreaker(b *Breaker) {
 	switch c := e.Circuit(); {
 	case b == nil && c != nil:
-		e.admission.circuit.Store(nil)
-		e.wakeMain()
+		e.replaceCircuit(nil)
 	case b != nil && (c == nil || *b != c.Breaker):
-		e.admission.circuit.Store(newCircuit(e, *b))
-		e.wakeMain()
+		e.replaceCircuit(newCircuit(e, *b))
 	}
 }
 
 // ResetBreaker closes the breaker and removes its results.
 func (e *Entity) ResetBreaker() {
 	if c := e.Circuit(); c != nil {
-		e.admission.circuit.Store(newCircuit(e, c.Breaker))
-		e.wakeMain()
+		e.replaceCircuit(newCircuit(e, c.Breaker))
+	}
+}
+
+// replaceCircuit sets a circuit that is closed, or none.
+func (e *Entity) replaceCircuit(c *Circuit) {
+	old := e.admission.circuit.Swap(c)
+	e.wakeMain()
+	if s := old.State(); s == Open || s == HalfOpen {
+		old.logClosed()
 	}
 }
 

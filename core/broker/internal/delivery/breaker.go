@@ -334,8 +334,12 @@ func (c *Circuit) widen(failed bool) {
 	c.seen, c.wrong = 0, 0
 	if c.limit >= c.full {
 		c.open, c.results = false, c.results[:0]
-		c.e.Log.Info("the circuit breaker has closed: deliveries continue", "entity", c.e.View().Name)
+		c.logClosed()
 	}
+}
+
+func (c *Circuit) logClosed() {
+	c.e.Log.Info("the circuit breaker has closed: deliveries continue", "entity", c.e.View().Name)
 }
 
 // consecutive returns how many failures in a row open the circuit: fewer than the number that
