@@ -289,7 +289,7 @@ func (c *conn) spawn(ctx context.Context, cancel context.CancelFunc, work func(c
 	}, func(then func(), err error) {
 		done()
 		if err != nil {
-			c.log.Error("a broker call failed", "err", err)
+			c.log.Error("panic in an operation of a client: the gateway closes the connection", "err", err)
 			c.eng.Close(&wire.Error{Condition: wire.CondInternalError, Description: internalText})
 			return
 		}

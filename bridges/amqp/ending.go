@@ -88,7 +88,7 @@ func (c *conn) end(now time.Time) time.Time {
 
 var errNoClose = errors.New("the client did not answer the gateway's close frame")
 
-// over reports whether the connection has ended and nothing is left to do.
+// over reports whether the connection has ended, and nothing is left to do or the time for it is up.
 func (c *conn) over() bool {
 	if !c.ended {
 		return false

@@ -117,7 +117,7 @@ func (c *conn) refusal(l *engine.Link, err error, addr core.Address, about ...an
 	return &wire.Error{Condition: a.condition, Description: a.text}
 }
 
-// rejected returns the outcome of a delivery that tells the client about err; see answerTo.
+// rejected returns the outcome that rejects a delivery and tells the client about err; see answerTo.
 func (c *conn) rejected(l *engine.Link, err error, addr core.Address, about ...any) wire.Rejected {
 	a, rejection := c.answerTo(l, err, addr, about...)
 	return wire.Rejected{Error: &wire.Error{Condition: rejection, Description: a.text}}

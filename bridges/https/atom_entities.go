@@ -189,8 +189,7 @@ func (m *management) deleteEntity() error {
 // filterCountsVersion is the first api-version in which topics tell how many filters they have.
 const filterCountsVersion = "2024-05"
 
-// messageSizeVersion is the first api-version in which descriptions have the largest size of a
-// message.
+// messageSizeVersion is the first api-version whose descriptions contain MaxMessageSizeInKilobytes.
 const messageSizeVersion = "2021-05"
 
 // appendEntity appends the entry of a queue, topic or subscription at link. The order of

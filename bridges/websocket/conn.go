@@ -204,7 +204,7 @@ func (c *conn) async(work func(ctx context.Context) (then func())) {
 	c.spawn(operationTimeout, work)
 }
 
-// spawn does the same as async, with a time-out.
+// spawn does the same as async, with timeout instead of operationTimeout. cancel ends the context of work.
 func (c *conn) spawn(timeout time.Duration, work func(ctx context.Context) (then func())) (cancel context.CancelFunc) {
 	c.busy++
 	ctx, cancel := context.WithTimeout(c.ctx, timeout)
@@ -214,7 +214,7 @@ func (c *conn) spawn(timeout time.Duration, work func(ctx context.Context) (then
 	}, func(then func(), err error) {
 		c.busy--
 		if err != nil {
-			c.log.Error("a broker call failed", "err", err)
+			c.log.Error("panic in an operation of a client: the gateway closes the connection", "err", err)
 			c.close(closeInternal, refusals.Text(core.Internal))
 			return
 		}

@@ -349,7 +349,8 @@ func (s *scheduler) sendTick(ctx context.Context, ent *core.Entity, tick time.Ti
 	return sender.Send(ctx, [][]*core.Message{{m}})[0].Err
 }
 
-// forgetTick removes the key of an earlier tick. If that fails, the partition forgets it after core.KeyLife.
+// forgetTick removes the key by which the partition knows the message of an earlier tick. If that
+// fails, the partition forgets the key after core.KeyLife.
 func (s *scheduler) forgetTick(ctx context.Context, ent *core.Entity, tick time.Time) {
 	v, err := s.b.find(ctx, ent.Schedule.Entity)
 	if err != nil {

@@ -117,8 +117,8 @@ func exactNumber(s string, isInteger bool) (any, bool) {
 // mostDigits is the maximum number of digits of a double's exact decimal expansion.
 const mostDigits = 767
 
-// exactDouble reads a decimal number if its digits are those of a double: the digits of the
-// double's shortest text, or of its exact expansion, rounded to as many digits.
+// exactDouble reads a decimal number if s was written from a double: s has the digits of the double's
+// shortest text, or those of its exact decimal expansion, rounded to the number of digits in s.
 func exactDouble(s string) (float64, bool) {
 	f, err := strconv.ParseFloat(s, 64)
 	if err != nil {

@@ -388,7 +388,9 @@ func (s *Store) appendScripted(ctx context.Context, sh *shard, r *receipt, messa
 	}
 	reply, code, err := s.transitionUnder(ctx, sh, now, r, sc, []any{sh.keys.Seen, sh.keys.Moved}, args...)
 	switch {
-	case err != nil && (reply == nil || hand == nil): // otherwise only replicas are missing: the messages are stored and locked
+	// An error with a reply means that too few replicas have confirmed the messages, which are stored. With a
+	// hand they are also locked, so the hand-over below goes on.
+	case err != nil && (reply == nil || hand == nil):
 		hand.fail(err)
 		return nil, err
 	case code != "":

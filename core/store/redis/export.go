@@ -275,7 +275,7 @@ func (x *export) states(ctx context.Context, prefix string, at core.Stored) erro
 	}
 }
 
-// ids passes on message ids or keys of moves.
+// ids exports the members of the zset at key: message ids of duplicate detection, or keys of transits.
 func (x *export) ids(ctx context.Context, key string, at core.Stored) error {
 	for from := int64(0); ; from += copyPage {
 		if err := x.extend(ctx); err != nil {

@@ -122,7 +122,7 @@ func (x *intake) remove(ctx context.Context) {
 	x.store.unlink(ctx, keys)
 }
 
-// do adds a command on a temporary key.
+// do adds a command on the temporary twin of key.
 func (x *intake) do(ctx context.Context, command, key string, args ...any) {
 	key = x.twin.of(key)
 	x.keys[key] = true

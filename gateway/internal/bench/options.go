@@ -45,7 +45,7 @@ type Options struct {
 	Queues int
 	// Dialers connect to URLs with schemes that this package does not know.
 	Dialers map[string]Dialer
-	// MessagePack is the encoding of the gateway's own protocol, instead of JSON.
+	// MessagePack encodes the gateway's own protocol in MessagePack instead of JSON.
 	MessagePack bool
 	// Roots are the authorities to trust for TLS. nil means the authorities of the system.
 	Roots *x509.CertPool

@@ -191,7 +191,7 @@ func writtenValue(v any) any {
 // nullType writes a null, because a plain null in a file means that the value is absent.
 const nullType = "$null"
 
-// RuleOf returns the configuration from which Rule creates r.
+// RuleOf returns r as a rule of the configuration. It is the inverse of the method Rule.Rule.
 func RuleOf(r *core.Rule) Rule {
 	of := Rule{Name: r.Name, Action: r.Action, ActionParameters: writtenProperties(r.ActionParameters)}
 	switch r.Filter.Kind {

@@ -285,7 +285,8 @@ func (c *Conn) perform(channel uint16, p wire.Performative, payload []byte, left
 	}
 }
 
-// discard takes a performative of a session that has ended.
+// discard drops a performative of a session that has ended. If it belongs to a transaction, the handler
+// learns that a part of the transaction is missing.
 func (c *Conn) discard(p wire.Performative) {
 	switch p := p.(type) {
 	case *wire.Transfer:

@@ -43,7 +43,7 @@ func (t *txn) publish(version int64, group []core.Publication, spare sparing) ([
 	}
 	sources, ok := t.sources(group)
 	if !ok {
-		return nil, fmt.Errorf("publish due messages at %s/%d: %w", t.Ref.Entity, t.Ref.Index, core.LockLost)
+		return nil, fmt.Errorf("publish to %s/%d: the lock of a scheduled message that is due has ended: %w", t.Ref.Entity, t.Ref.Index, core.LockLost)
 	}
 	if t.isFull() && t.needsRoom(group, spare) {
 		return nil, t.full()
