@@ -288,18 +288,6 @@ func (sh *shard) stateKey(i int) string { return sh.keys.Prefix + keyspace.State
 // listPage is the number of sessions that one exchange reads, in about a millisecond of the server's time.
 const listPage = 100
 
-// readPage reads one page of sessions. The gateway reads one page at a time, so that clients that list
-// sessions without pause take at most half of the server's time.
-func (s *Store) readPage(ctx context.Context, read func() error) error {
-	select {
-	case s.paging <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	defer func() { <-s.paging }()
-	return read()
-}
-
 // ListSessions lists sessions by key: those with messages or state or, if since is set, those whose
 // state was set later.
 func (p *handle) ListSessions(ctx context.Context, since time.Time, after core.SessionKey, top int) (ids []string, err error) {
@@ -314,7 +302,7 @@ func (p *handle) ListSessions(ctx context.Context, since time.Time, after core.S
 			var page []string
 			var last core.SessionKey
 			limit := min(top-len(ids), listPage)
-			err = p.readPage(ctx, func() (err error) {
+			err = p.server.Turns.Run(ctx, func() (err error) {
 				if since.IsZero() {
 					page, last, err = p.activePage(ctx, sh, after, limit)
 				} else {
@@ -399,7 +387,7 @@ func (p *handle) DescribeSessions(ctx context.Context, ids []string, content boo
 			for i := range page {
 				args = append(args, sessionName(page[i].ID))
 			}
-			err := p.readPage(ctx, func() error {
+			err := p.server.Turns.Run(ctx, func() error {
 				reply, _, err := p.transition(ctx, sh, p.millis(), script.SessionDescribe, []any{sh.stateKey(0)}, args...)
 				return cmp.Or(err, readSessions(reply, page, content))
 			})

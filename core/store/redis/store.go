@@ -57,7 +57,6 @@ type connection struct {
 	recents   recents
 	flushed   struct{ appends, publishes, settles, renews batching.Counter }
 	doorbells doorbell.Bells
-	paging    chan struct{} // see readPage
 }
 
 var _ core.Store = (*Store)(nil)
@@ -101,8 +100,8 @@ func connect(url string, o Options) (*Store, error) {
 	}
 	names := keyspace.Names(o.Prefix)
 	s := &Store{connection: &connection{
-		server: server.Server{Client: conn.Client{Endpoint: t, Log: o.Logger, Probe: names.Probe}, ID: rand.Text(), Reads: cmp.Or(o.reads, server.Format), Names: names, Clock: server.Clock{Given: o.Clock}},
-		least:  cmp.Or(o.leastBlock, leastBlock), shards: shards{all: make(map[place]*shard)}, paging: make(chan struct{}, 1),
+		server: server.Server{Client: conn.Client{Endpoint: t, Log: o.Logger, Probe: names.Probe}, ID: rand.Text(), Reads: cmp.Or(o.reads, server.Format), Names: names, Clock: server.Clock{Given: o.Clock}, Turns: server.NewTurns()},
+		least:  cmp.Or(o.leastBlock, leastBlock), shards: shards{all: make(map[place]*shard)},
 	}}
 	s.server.EndLocks = func(ctx context.Context) error { return cmp.Or(s.doorbells.EndLocks(ctx), s.endLostLocks(ctx)) }
 	s.server.Look = s.server.IsKnown

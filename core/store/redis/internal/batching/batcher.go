@@ -139,7 +139,11 @@ func (b *Batcher[T]) flushBatch(batch []*Call[T]) {
 		items += t.items
 	}
 	b.flushed.count(items)
-	b.flush(batch)
+	if items > MaxBatch {
+		_ = b.server.Turns.Run(context.Background(), func() error { b.flush(batch); return nil }) // the calls have their errors
+	} else {
+		b.flush(batch)
+	}
 	for _, t := range batch {
 		close(t.done)
 	}

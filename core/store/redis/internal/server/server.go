@@ -28,6 +28,7 @@ type Server struct {
 	Stamp    storeStamp
 	Failures conn.Failures
 	EndLocks func(ctx context.Context) error // ends the locks of gateways that have ended
+	Turns    Turns
 
 	agreedSince time.Time // since when all gateways read what this one reads; owned by KeepPresent
 

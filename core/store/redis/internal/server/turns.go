@@ -1,0 +1,31 @@
+package server
+
+import (
+	"context"
+	"time"
+)
+
+// Turns lets the large exchanges of a gateway run one after the other. Redis runs one command at a time, so
+// each exchange that waits there delays the small calls of all clients.
+type Turns chan struct{}
+
+// NewTurns returns turns that nobody has.
+func NewTurns() Turns { return make(Turns, 1) }
+
+// maxTurn is how long a large exchange waits for its turn. Then it runs beside others, so that an exchange
+// that gets no answer does not hold up the rest.
+const maxTurn = time.Second
+
+// Run runs an exchange in its turn. It returns the error of exchange, or of ctx if ctx ends before.
+func (t Turns) Run(ctx context.Context, exchange func() error) error {
+	late := time.NewTimer(maxTurn)
+	defer late.Stop()
+	select {
+	case t <- struct{}{}:
+		defer func() { <-t }()
+	case <-late.C:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return exchange()
+}
