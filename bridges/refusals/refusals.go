@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -65,6 +66,8 @@ func (l *Log) Write(log *slog.Logger, t Told, more ...any) { l.write(log, nil, t
 func (l *Log) write(log *slog.Logger, own *bucket, t Told, more []any) {
 	level, leftOut := slog.LevelInfo, 0
 	switch {
+	case errors.Is(t.Err, context.Canceled): // the client has gone, or the gateway stops
+		level = slog.LevelDebug
 	case t.Code == core.Internal:
 		level = slog.LevelError
 	case t.Code == core.Timeout || !log.Enabled(context.Background(), slog.LevelInfo):

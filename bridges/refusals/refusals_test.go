@@ -2,7 +2,9 @@ package refusals_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -33,6 +35,16 @@ func TestLevels(t *testing.T) {
 		if _, got, _ := strings.Cut(b.String(), " "); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
+	}
+}
+
+// A client that goes away while the gateway works for it is no failure of the gateway.
+func TestACancelledCallIsNotLoggedAsAnError(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	refusals.New().Write(logTo(&b, slog.LevelInfo), refusals.Told{Tracking: "t-1", Code: core.Internal, Err: fmt.Errorf("purge: %w", context.Canceled)})
+	if b.Len() > 0 {
+		t.Errorf("got %s", b.String())
 	}
 }
 
