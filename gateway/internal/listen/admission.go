@@ -66,10 +66,16 @@ type Admission struct {
 
 	mu        sync.Mutex
 	open      int
-	strangers list.List            // of *Conn, oldest first
-	networks  map[netip.Prefix]int // number of strangers from each of the peers' networks
-	known     int                  // number of strangers from remembered networks
+	strangers list.List // of *Conn, oldest first
+	networks  map[netip.Prefix]*network
+	known     int // number of strangers from remembered networks
 	proven    map[netip.Addr]time.Time
+}
+
+// network is a network from which there are strangers.
+type network struct {
+	prefix    netip.Prefix
+	strangers int
 }
 
 // stage is how far a stranger's connection has progressed.
@@ -103,7 +109,7 @@ func NewAdmission(o AdmissionOptions) *Admission {
 		o.Strangers = min(maxStrangers, max(1, o.Connections/4))
 	}
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	return &Admission{o: o, share: strangersBytes / int64(o.Strangers), networks: map[netip.Prefix]int{}, proven: map[netip.Addr]time.Time{}}
+	return &Admission{o: o, share: strangersBytes / int64(o.Strangers), networks: map[netip.Prefix]*network{}, proven: map[netip.Addr]time.Time{}}
 }
 
 // connectionsFor returns how many of a process's descriptors connections may use. It leaves an
@@ -139,7 +145,7 @@ func (a *Admission) State() AdmissionState {
 // closes nc, if every connection has a proven identity.
 func (a *Admission) Enter(nc net.Conn) *Conn {
 	c := &Conn{Conn: nc, admission: a, peer: addressOf(nc)}
-	c.networks, c.since = networksOf(c.peer), time.Now()
+	c.since = time.Now()
 	a.mu.Lock()
 	var out *Conn
 	why := crowded
@@ -156,8 +162,7 @@ func (a *Admission) Enter(nc net.Conn) *Conn {
 		a.open++
 		c.counted = true
 		c.known = time.Since(a.proven[c.peer]) < rememberedFor
-		a.count(c, 1)
-		c.element = a.strangers.PushBack(c)
+		a.join(c)
 	}
 	a.mu.Unlock()
 	switch {
@@ -196,7 +201,7 @@ func (a *Admission) goesBefore(c, d *Conn, spared bool, now time.Time) bool {
 		return of < ofD
 	}
 	for i := range c.networks {
-		if n, ofD := a.networks[c.networks[i]], a.networks[d.networks[i]]; n != ofD {
+		if n, ofD := c.networks[i].strangers, d.networks[i].strangers; n != ofD {
 			return n > ofD
 		}
 	}
@@ -205,18 +210,23 @@ func (a *Admission) goesBefore(c, d *Conn, spared bool, now time.Time) bool {
 
 // fills reports whether c's address has more than half of the places. Without this rule, its flood
 // of new connections would displace a client that needs a second for its handshake. a.mu is held.
-func (a *Admission) fills(c *Conn) bool { return a.networks[c.networks[2]] > a.o.Strangers/2 }
+func (a *Admission) fills(c *Conn) bool { return c.networks[2].strangers > a.o.Strangers/2 }
 
-// count adds n strangers like c. a.mu is held.
-func (a *Admission) count(c *Conn, n int) {
+// join adds c to the strangers. a.mu is held.
+func (a *Admission) join(c *Conn) {
 	if c.known {
-		a.known += n
+		a.known++
 	}
-	for _, of := range c.networks {
-		if a.networks[of] += n; a.networks[of] == 0 {
-			delete(a.networks, of)
+	for i, prefix := range networksOf(c.peer) {
+		of := a.networks[prefix]
+		if of == nil {
+			of = &network{prefix: prefix}
+			a.networks[prefix] = of
 		}
+		of.strangers++
+		c.networks[i] = of
 	}
+	c.element = a.strangers.PushBack(c)
 }
 
 // networksOf returns networks that may belong to one customer, the largest first.
@@ -238,7 +248,14 @@ func (a *Admission) leave(c *Conn) {
 	}
 	a.strangers.Remove(c.element)
 	c.element = nil
-	a.count(c, -1)
+	if c.known {
+		a.known--
+	}
+	for _, of := range c.networks {
+		if of.strangers--; of.strangers == 0 {
+			delete(a.networks, of.prefix)
+		}
+	}
 }
 
 // remember records that a client at c's address has proven an identity. a.mu is held.
@@ -287,7 +304,7 @@ type Conn struct {
 	net.Conn
 	admission *Admission
 	peer      netip.Addr
-	networks  [3]netip.Prefix // of peer
+	networks  [3]*network // of peer, since it joined the strangers
 	since     time.Time
 	known     bool // a client there has recently proven an identity
 
