@@ -142,7 +142,8 @@ func askAgain(response *http.Response) time.Duration {
 // errNoDocument says that the answer comes from another service.
 var errNoDocument = errors.New("the response is not a document of the management API: check the host of the connection string")
 
-// list calls take for the entries of a feed from the skip-th on, at most top of them.
+// list calls the function take for each entry of a feed. It leaves out the first skip entries, and ends
+// after top entries.
 func (c *AdminClient) list(ctx context.Context, path string, skip, top int, take func(title string, description *node) error) error {
 	for end := skip + top; skip < end; {
 		root, err := c.do(ctx, http.MethodGet, path, "$skip="+strconv.Itoa(skip)+"&$top="+strconv.Itoa(min(clientPage, end-skip))+"&", nil, nil)

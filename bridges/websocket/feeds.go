@@ -11,11 +11,11 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// The largest number and size of a feed's messages that are requested or waiting at a time,
-// whatever credit a client gives, so that locks do not run out while messages wait here, and a
-// client that does not read costs little memory.
 const (
-	maxAsked    = 1000      // deliveries; their bytes are bounded by fair.Pending
+	// maxAsked is the largest number of messages that a feed has requested from the broker or holds for
+	// its client, whatever credit the client gives. So their locks do not end here, and a client that
+	// does not read costs little memory. fair.Pending bounds their bytes.
+	maxAsked    = 1000
 	frameTarget = 128 << 10 // bytes of deliveries after which a frame is full
 )
 

@@ -160,7 +160,7 @@ func TestSettingsNameOnlyRemotesThatThereAre(t *testing.T) {
 	withRemote(t, func(t *testing.T, b *started, _ *distant) {
 		s := core.DefaultSettings(core.Queue)
 		for to, want := range map[string]string{
-			"moon:orders": "ForwardTo is 'moon:orders', which is not a remote of the namespace: use hq, or add the remote to the gateway's configuration.",
+			"moon:orders": "ForwardTo is 'moon:orders', but the namespace has no remote 'moon': use one of its remotes (hq), or add the remote to the gateway's configuration.",
 			"hq:":         "ForwardTo is 'hq:': write REMOTE:ENTITY.",
 		} {
 			s.ForwardTo = to

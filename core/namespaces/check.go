@@ -27,7 +27,7 @@ func CheckHost(host string) error {
 	_, err := netip.ParseAddr(name)
 	switch {
 	case err == nil || name == "localhost":
-		return core.Refuse(core.InvalidArgument, "The host %s is shared by all namespaces: specify a host that only this namespace uses.", host)
+		return core.Refuse(core.InvalidArgument, "The host %s cannot identify a namespace, because IP addresses and localhost belong to all namespaces: specify a host name such as orders.example.com.", host)
 	case len(host) > 253 || !isHost(strings.TrimSuffix(host, ".")):
 		return core.Refuse(core.InvalidArgument, "'%.80s' is not a valid host name: write it without scheme and port, such as orders.example.com.", host)
 	}

@@ -19,8 +19,8 @@ type Served struct {
 	intercept.Space
 	// Grant, if not nil, may change or refuse the grant of a proven identity.
 	Grant func(context.Context, core.Grant) (core.Grant, error)
-	// RunDue does everything that is due after the namespace's time was moved. If it is nil, the
-	// time is not moved.
+	// RunDue is called after the namespace's time was moved, and does everything that has become due.
+	// It is nil if the namespace has real time, which nobody can move.
 	RunDue func(context.Context) error
 	// Close ends the namespace and waits for its end. It is called once.
 	Close func()

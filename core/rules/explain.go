@@ -168,7 +168,7 @@ func (d datum) describe(typeName string) string {
 	return s + " (" + typeName + ")"
 }
 
-// family names the type of a value that is not a property of a message.
+// family returns the name of a datum's type. For user properties, typeOf returns the sender's type.
 func (d datum) family() string {
 	return [...]string{
 		absent: "", null: "", boolean: "boolean", integer: "long", huge: "ulong", real: "double", text: "string",

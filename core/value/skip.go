@@ -44,7 +44,8 @@ func (w *walker) value(i, end, depth int) (int, error) {
 	return w.value(i, end, depth)
 }
 
-// data validates the data at i of a value whose constructor code, found at position at, has been read.
+// data validates a value whose constructor code has been read. The code was at w.b[at], and the value's
+// data begin at w.b[i].
 func (w *walker) data(code byte, at, i, end, depth int) (int, error) {
 	kind := kinds[code]
 	if kind == KindInvalid || kind == KindDescribed {

@@ -87,7 +87,7 @@ func TestAGatewayForwardsToOthersAndPullsFromThem(t *testing.T) {
 	}
 
 	_, err = branch.admin().CreateQueue(branch.ctx(), "nowhere", &admin.CreateQueueOptions{Properties: &admin.QueueProperties{ForwardTo: new("moon:orders")}})
-	if err == nil || !strings.Contains(err.Error(), "which is not a remote of the namespace: use billing, hq, safe, or add") {
+	if err == nil || !strings.Contains(err.Error(), "use one of its remotes (billing, hq, safe), or add") {
 		t.Errorf("to a remote that is none: got %v", err)
 	}
 	list := branch.crosstown("remote", "list")
@@ -239,8 +239,8 @@ func TestNamespacesOfAGatewayForwardToEachOther(t *testing.T) {
 		*namespace
 		to, want string
 	}{
-		{sales, "board:reports", "which is not a remote of the namespace: use home, plant, suite, or add"},
-		{works, "plant:orders", "which is not a remote of the namespace: use board, or add"},
+		{sales, "board:reports", "the namespace has no remote 'board': use one of its remotes (home, plant, suite), or add"},
+		{works, "plant:orders", "the namespace has no remote 'plant': use one of its remotes (board), or add"},
 		{own, "plant:orders", "the namespace has no remotes: add the remote"},
 		{guest, "plant:orders", "the namespace has no remotes: add the remote"},
 	} {

@@ -216,7 +216,7 @@ func (s *Store) flushAppends(sh *shard, calls []*batching.Call[*sending]) {
 		r := s.receipt(sh)
 		defer r.end()
 		hand := s.reserve(sh, s.millis(), 0)
-		if hand != nil { // the next flush can hand over only after this one
+		if hand != nil { // this flush reserves the receivers' credit, so the next one could hand over nothing
 			sh.appends.SetAlone(true)
 			defer sh.appends.SetAlone(false)
 		}

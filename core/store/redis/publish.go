@@ -280,7 +280,7 @@ func (s *Store) publish(ctx context.Context, sh *shard, b *publishArgs) (reply [
 	if len(hands) == 0 {
 		return s.transitionUnder(ctx, sh, now, r, script.TopicPublish, b.allKeys(), b.allArgs()...)
 	}
-	sh.publishes.SetAlone(true) // the next flush can hand over only after this one
+	sh.publishes.SetAlone(true) // this flush reserves the receivers' credit, so the next one could hand over nothing
 	defer sh.publishes.SetAlone(false)
 	keys, args := r.arguments(slices.Concat(sh.state, b.allKeys()), append(sh.stateArgs(now), b.allArgs()...))
 	published := script.TopicPublish.With(sh.features).Command(keys, args...)

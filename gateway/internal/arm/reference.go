@@ -37,7 +37,8 @@ func resourceID(args ...any) identifier {
 	return identifier{}
 }
 
-// pending is a part of a resource that is evaluated only when needed, because other parts may have no value.
+// pending is a resource, or a part of one, that is not evaluated yet. Only the member that an expression
+// selects is evaluated, because others may contain expressions that only Azure can evaluate.
 type pending struct {
 	v  any
 	in *scope

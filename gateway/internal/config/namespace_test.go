@@ -75,8 +75,8 @@ namespaces:
 	}
 	for _, want := range []string{
 		`c.yaml:4: namespaces[0].name: 'a_b' is not a namespace name`,
-		`c.yaml:5: namespaces[0].hosts[0]: The host localhost is shared by all namespaces`,
-		`namespaces[0].hosts[1]: The host 10.0.0.1 is shared by all namespaces`,
+		`c.yaml:5: namespaces[0].hosts[0]: The host localhost cannot identify a namespace`,
+		`namespaces[0].hosts[1]: The host 10.0.0.1 cannot identify a namespace`,
 		`namespaces[0].hosts[2]: 'x.example:5672' is not a valid host name`,
 		`namespaces[0].quotas.max-entities: -1 is out of range`,
 		`namespaces[0].quotas.max-conections: the setting does not exist: did you mean max-connections?`,

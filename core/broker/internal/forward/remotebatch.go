@@ -190,8 +190,8 @@ func (r remotes) check(setting, to, remote, entity string) error {
 	case len(r) == 0:
 		return core.Refuse(core.InvalidArgument, "%s is '%s', but the namespace has no remotes: add the remote to the gateway's configuration.", setting, to)
 	}
-	return core.Refuse(core.InvalidArgument, "%s is '%s', which is not a remote of the namespace: use %s, or add the remote to the gateway's configuration.",
-		setting, to, strings.Join(slices.Sorted(maps.Keys(r)), ", "))
+	return core.Refuse(core.InvalidArgument, "%s is '%s', but the namespace has no remote '%s': use one of its remotes (%s), or add the remote to the gateway's configuration.",
+		setting, to, remote, strings.Join(slices.Sorted(maps.Keys(r)), ", "))
 }
 
 // watch retries forwarders when their remote is back, until stop is called.

@@ -8,7 +8,8 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/webhooks"
 )
 
-// StatusPath is the endpoint of the namespace's status at this gateway, for clients with Manage on it.
+// StatusPath is the endpoint of the status that a namespace has at this gateway. Clients need Manage on
+// that namespace.
 const StatusPath = "/$crosstown/status"
 
 // Status is the state of a namespace at this gateway.

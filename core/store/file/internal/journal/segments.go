@@ -87,8 +87,8 @@ func (j *Journal) removeSegments(segments []wal.SegmentInfo, sc *scan) error {
 		}
 	}
 	j.mu.Unlock()
-	// Deliveries in flight may refer to records whose entries are gone. Such deliveries hold the
-	// mutex of their partition, so they must not wait.
+	// Deliveries in flight may refer to records whose entries are gone, so nothing is removed until they
+	// have ended. Lock would make new deliveries wait, which hold the mutex of their partition.
 	for i := 0; !j.pins.TryLock(); i++ {
 		if i == 1000 {
 			return nil // the next snapshot removes them

@@ -19,13 +19,14 @@ var lua embed.FS
 // fixed arguments, and the number of arguments per item (0 if there are no items). A test compares
 // these numbers with the header of the file.
 type Script struct {
-	Name                  string
-	text                  func() (source, sha string) // put together at its first use
-	keys, fixed           int
-	moreKeys              bool
-	repeat                int
-	Awaited               bool // its answer waits for replicas
-	Receipted, Repeatable bool // its calls take a receipt (see lua/receipt.lua), or may be repeated without one
+	Name        string
+	text        func() (source, sha string) // put together at its first use
+	keys, fixed int
+	moreKeys    bool
+	repeat      int
+	Awaited     bool // its answer waits for replicas
+	Receipted   bool // its calls can be sent again, because Redis keeps their answers (lua/receipt.lua)
+	Repeatable  bool // its calls can be sent again although Redis does not keep their answers
 
 	before   string                   // a file placed before lua/state.lua
 	plain    string                   // a file placed before lua/state.lua if the partition needs no other preludes
