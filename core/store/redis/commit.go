@@ -81,17 +81,14 @@ func (s *Store) commit(ctx context.Context, sh *shard, w *core.Work) (numbers []
 	transfer.Sub = core.Transfer
 	keys := append(b.allKeys(), s.server.Names.Stream(transfer), s.server.Names.Head(transfer), s.server.Names.Doorbell(transfer),
 		sh.stateKey(0), sh.stateKey(1), sh.stateKey(2))
-	var reply []any
-	var code core.Code
-	send := func() (err error) {
-		reply, code, err = s.transition(ctx, sh, now.UnixMilli(), script.Commit, keys, args...)
-		return err
-	}
 	if len(w.Settlements)+len(messages) > batching.MaxBatch {
-		err = s.server.Turns.Run(ctx, send)
-	} else {
-		err = send()
+		done, err := s.server.Turns.Take(ctx)
+		if err != nil {
+			return nil, conn.Certain(err)
+		}
+		defer done()
 	}
+	reply, code, err := s.transition(ctx, sh, now.UnixMilli(), script.Commit, keys, args...)
 	switch {
 	case err != nil:
 		return nil, conn.Certain(err)

@@ -302,14 +302,16 @@ func (p *handle) ListSessions(ctx context.Context, since time.Time, after core.S
 			var page []string
 			var last core.SessionKey
 			limit := min(top-len(ids), listPage)
-			err = p.server.Turns.Run(ctx, func() (err error) {
-				if since.IsZero() {
-					page, last, err = p.activePage(ctx, sh, after, limit)
-				} else {
-					page, last, err = p.statefulPage(ctx, sh, after, since)
-				}
+			done, err := p.server.Turns.Take(ctx)
+			if err != nil {
 				return err
-			})
+			}
+			if since.IsZero() {
+				page, last, err = p.activePage(ctx, sh, after, limit)
+			} else {
+				page, last, err = p.statefulPage(ctx, sh, after, since)
+			}
+			done()
 			if err != nil || last == "" {
 				return err
 			}
@@ -387,11 +389,16 @@ func (p *handle) DescribeSessions(ctx context.Context, ids []string, content boo
 			for i := range page {
 				args = append(args, sessionName(page[i].ID))
 			}
-			err := p.server.Turns.Run(ctx, func() error {
-				reply, _, err := p.transition(ctx, sh, p.millis(), script.SessionDescribe, []any{sh.stateKey(0)}, args...)
-				return cmp.Or(err, readSessions(reply, page, content))
-			})
+			done, err := p.server.Turns.Take(ctx)
 			if err != nil {
+				return err
+			}
+			reply, _, err := p.transition(ctx, sh, p.millis(), script.SessionDescribe, []any{sh.stateKey(0)}, args...)
+			done()
+			if err != nil {
+				return err
+			}
+			if err := readSessions(reply, page, content); err != nil {
 				return err
 			}
 		}

@@ -62,7 +62,7 @@ func (p *handle) activate(ctx context.Context, settlements []core.Settlement) []
 	}
 	err := p.operate(context.WithoutCancel(ctx), "activate", func(ctx context.Context, sh *shard) error {
 		for len(all) > 0 {
-			all = p.settleSome(ctx, sh, script.Activate, all)
+			all = p.settleSome(ctx, sh, script.Activate, activateArgs(all), all)
 		}
 		return nil
 	})
@@ -111,7 +111,11 @@ func (s *Store) flushSettles(sh *shard, calls []*batching.Call[*settling]) {
 	}
 	sh.sortByBlock(all)
 	for len(all) > 0 {
-		all = s.settleSome(ctx, sh, script.Settle, all)
+		args := sh.blockArgs(all)
+		if args == nil {
+			args = sh.settleArgs(len(all), func(i int) *core.Settlement { return all[i].Settlement })
+		}
+		all = s.settleSome(ctx, sh, script.Settle, args, all)
 	}
 }
 
@@ -219,16 +223,9 @@ func (sh *shard) proofHere(l *core.SessionLock) string {
 	return proofOf(l)
 }
 
-// settleSome ends as many locks as one script call has time for, or activates as many messages, and returns
-// the others.
-func (s *Store) settleSome(ctx context.Context, sh *shard, sc *script.Script, all []settlingItem) (rest []settlingItem) {
-	args := sh.blockArgs(all)
-	switch {
-	case sc == script.Activate:
-		args = activateArgs(all)
-	case args == nil:
-		args = sh.settleArgs(len(all), func(i int) *core.Settlement { return all[i].Settlement })
-	}
+// settleSome calls a script that ends locks or activates messages, and returns those for which the call had
+// no time.
+func (s *Store) settleSome(ctx context.Context, sh *shard, sc *script.Script, args []any, all []settlingItem) (rest []settlingItem) {
 	reply, _, err := s.transition(ctx, sh, s.millis(), sc, nil, args...)
 	if err != nil {
 		err = s.server.WrapError("settle in "+sh.keys.Prefix, err)

@@ -140,10 +140,10 @@ func (b *Batcher[T]) flushBatch(batch []*Call[T]) {
 	}
 	b.flushed.count(items)
 	if items > MaxBatch {
-		_ = b.server.Turns.Run(context.Background(), func() error { b.flush(batch); return nil }) // the calls have their errors
-	} else {
-		b.flush(batch)
+		done, _ := b.server.Turns.Take(context.Background()) // which does not end
+		defer done()
 	}
+	b.flush(batch)
 	for _, t := range batch {
 		close(t.done)
 	}

@@ -16,16 +16,17 @@ func NewTurns() Turns { return make(Turns, 1) }
 // that gets no answer does not hold up the rest.
 const maxTurn = time.Second
 
-// Run runs an exchange in its turn. It returns the error of exchange, or of ctx if ctx ends before.
-func (t Turns) Run(ctx context.Context, exchange func() error) error {
+// Take waits for the turn of a large exchange. The caller must call done after the exchange. The error is that
+// of ctx, if ctx ends before.
+func (t Turns) Take(ctx context.Context) (done func(), err error) {
 	late := time.NewTimer(maxTurn)
 	defer late.Stop()
 	select {
 	case t <- struct{}{}:
-		defer func() { <-t }()
+		return func() { <-t }, nil
 	case <-late.C:
+		return func() {}, nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return nil, ctx.Err()
 	}
-	return exchange()
 }

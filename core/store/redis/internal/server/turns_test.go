@@ -18,9 +18,13 @@ func TestLargeExchangesRunInTurn(t *testing.T) {
 			var all sync.WaitGroup
 			for range n {
 				all.Go(func() {
-					if err := turns.Run(t.Context(), func() error { time.Sleep(takes); return nil }); err != nil {
+					done, err := turns.Take(t.Context())
+					if err != nil {
 						t.Error(err)
+						return
 					}
+					time.Sleep(takes) // virtual time
+					done()
 				})
 			}
 			all.Wait()
@@ -34,9 +38,12 @@ func TestLargeExchangesRunInTurn(t *testing.T) {
 		}
 		impatient, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		err := turns.Run(t.Context(), func() error {
-			return turns.Run(impatient, func() error { t.Error("it runs out of turn"); return nil })
-		})
+		done, err := turns.Take(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer done()
+		_, err = turns.Take(impatient)
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("a caller that does not wait: got %v", err)
 		}
