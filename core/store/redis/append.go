@@ -17,17 +17,17 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
 
-// stored is a message as it is stored.
+// stored is a message, encoded for the scripts that store it.
 type stored struct {
-	record []byte // nil if only the id and the key are noted
+	record []byte // nil if the message is not stored: only its id and key are noted
 	id     string // for duplicate detection; "" for none
-	key    string // the key of a repeatable move; "" for none
+	key    string // Transit.Key, which makes a repeated move take effect once; "" for none
 	due    any    // ms, "" if it is not scheduled
 	ttl    any    // ms, "" if it does not expire
-	sid    string // the name of its session; "" for none
+	sid    string // the sessionName; "" for none
 }
 
-// size estimates how many bytes the message takes in Redis until they are measured.
+// size estimates how many bytes of Redis' memory the message takes.
 func (m *stored) size() int {
 	size := len(m.record) + 32
 	if m.id != "" {
@@ -45,7 +45,6 @@ func (m *stored) size() int {
 	return size
 }
 
-// isPlain reports whether the message can be stored without a script.
 func (m *stored) isPlain() bool {
 	return m.id == "" && m.key == "" && m.due == "" && m.ttl == "" && m.sid == ""
 }
@@ -54,12 +53,12 @@ func (m *stored) isPlain() bool {
 type sending struct {
 	messages []stored
 	bytes    int
-	numbers  []int64 // the answer: a number for each message, 0 for a dropped duplicate
+	numbers  []int64 // the answer: for each message its number, or 0 if it was dropped as a duplicate
 	err      error
 }
 
 // Append stores groups of messages in order, each group as a whole or not at all. If the answer to
-// a group is lost, the following groups of the call fail, too, to keep their order.
+// a group is lost, the following groups of the call fail, too: otherwise they might overtake it.
 func (p *handle) Append(ctx context.Context, groups [][]*core.Message) []core.Appended {
 	answers := make([]core.Appended, len(groups))
 	if err := p.server.Enter(ctx); err != nil {
@@ -72,7 +71,7 @@ func (p *handle) Append(ctx context.Context, groups [][]*core.Message) []core.Ap
 	now := p.Now()
 	budget := p.sizeBudget(ctx, sh)
 	var batch sending
-	var members []int // the groups in the batch
+	var members []int // indexes of the groups that the next flush sends
 	flush := func() {
 		if len(members) > 0 {
 			p.send(ctx, sh, groups, answers, batch, members)
@@ -118,7 +117,7 @@ func failAll(answers []core.Appended, err error) []core.Appended {
 	return answers
 }
 
-// prepare encodes a group. Messages in spare are only noted.
+// prepare encodes a group. Messages in spare are not stored: only their ids and keys are noted.
 func (sh *shard) prepare(group []*core.Message, spare map[*core.Message]bool, now time.Time) (messages []stored, size int, err error) {
 	messages = make([]stored, len(group))
 	for i, m := range group {
@@ -139,7 +138,7 @@ func (sh *shard) prepare(group []*core.Message, spare map[*core.Message]bool, no
 	return messages, size, nil
 }
 
-// timed returns a message's data for duplicate detection, moves and due times, without the record.
+// timed returns what is stored with m, except its record: id, key, due time and time to live.
 func (sh *shard) timed(m *core.Message, now time.Time) stored {
 	st := sh.noted(m)
 	if due := m.ScheduledEnqueueTime; !due.IsZero() && due.UnixMilli() > now.UnixMilli() {
@@ -151,12 +150,11 @@ func (sh *shard) timed(m *core.Message, now time.Time) stored {
 	return st
 }
 
-// noted returns what duplicate detection and moves need to know of a message that is not stored.
+// noted returns the id and the key of m, for a message that is not stored itself.
 func (sh *shard) noted(m *core.Message) stored {
 	return stored{id: sh.duplicateKey(m), key: keyOf(m), due: "", ttl: ""}
 }
 
-// keyOf returns the key of m's move, or "" if there is none.
 func keyOf(m *core.Message) string {
 	if m.Transit == nil {
 		return ""
@@ -164,7 +162,8 @@ func keyOf(m *core.Message) string {
 	return m.Transit.Key
 }
 
-// duplicateKey returns m's id for duplicate detection, or "" if the entity does not detect duplicates.
+// duplicateKey returns m's member of the sorted set of known ids, or "" if the entity does not
+// detect duplicates.
 func (sh *shard) duplicateKey(m *core.Message) string {
 	if sh.DuplicateWindow.Milliseconds() <= 0 || m.MessageID.IsZero() {
 		return ""
@@ -176,7 +175,7 @@ func (sh *shard) duplicateKey(m *core.Message) string {
 	return key
 }
 
-// send submits a batch and gives its answers to the groups in it.
+// send submits a batch of groups, whose indexes in groups are members, and fills in their answers.
 func (s *Store) send(ctx context.Context, sh *shard, groups [][]*core.Message, answers []core.Appended, batch sending, members []int) {
 	w := &batch
 	err := sh.appends.Submit(ctx, w, len(w.messages), w.bytes)
@@ -197,12 +196,11 @@ func (s *Store) send(ctx context.Context, sh *shard, groups [][]*core.Message, a
 	}
 }
 
-// flushAppends stores the messages of several calls.
 func (s *Store) flushAppends(sh *shard, calls []*batching.Call[*sending]) {
 	ctx, cancel := s.server.Bounded(context.Background())
 	defer cancel()
 	var messages []stored
-	plain, size := !sh.hasHistory(), 0 // histories are written by scripts
+	plain, size := !sh.hasHistory(), 0 // only scripts write histories
 	for _, t := range calls {
 		messages = append(messages, t.Work.messages...)
 		size += t.Work.bytes
@@ -212,11 +210,11 @@ func (s *Store) flushAppends(sh *shard, calls []*batching.Call[*sending]) {
 	}
 	var numbers []int64
 	var err error
-	if len(messages) > 0 { // some groups may be empty
+	if len(messages) > 0 { // all groups may be empty
 		r := s.receipt(sh)
 		defer r.end()
 		hand := s.reserve(sh, s.millis(), 0)
-		if hand != nil { // this flush reserves the receivers' credit, so the next one could hand over nothing
+		if hand != nil { // this flush has reserved the receivers' credit, so a concurrent flush could hand over nothing
 			sh.appends.SetAlone(true)
 			defer sh.appends.SetAlone(false)
 		}
@@ -246,15 +244,15 @@ func (s *Store) flushAppends(sh *shard, calls []*batching.Call[*sending]) {
 	}
 }
 
-// Up to this many small messages are stored, handed over and locked by one script. For more,
-// passing them through Lua costs more than a second script.
+// One script stores, hands over and locks up to this many small messages. For more, passing them
+// through Lua costs more than a second script.
 const (
 	maxScripted      = 8
 	maxScriptedBytes = 16 << 10
 )
 
-// appendPlain stores messages without a script, so that their bodies do not pass through Lua. The
-// sweep that precedes them makes messages that were due earlier available first.
+// appendPlain stores messages with native commands, so that their bodies do not pass through Lua. A
+// sweep comes first: messages that were due earlier become available before these.
 func (s *Store) appendPlain(ctx context.Context, sh *shard, r *receipt, messages []stored, hand *handOver) ([]int64, error) {
 	now := s.millis()
 	if sh.Sub.IsDeadLetter() {
@@ -268,15 +266,15 @@ func (s *Store) appendPlain(ctx context.Context, sh *shard, r *receipt, messages
 	case hand == nil:
 	case err != nil && locked == nil:
 		hand.fail(err)
-	default: // too few replicas do not matter: the receiver's settlement waits for them
+	default: // an error of the replicas alone does not matter: the receiver's settlement waits for them, too
 		reply, err := locked.Slice()
 		hand.finish(ctx, reply, err, numbers, messages)
 	}
 	return numbers, err
 }
 
-// addEntries does the work of appendPlain and, in the same exchange, what follows: the lock call of
-// hand or, without one, the doorbell.
+// addEntries sends, in one exchange, the sweep, the messages, and either the lock call of hand or,
+// without a hand, the message that wakes other gateways.
 func (s *Store) addEntries(ctx context.Context, sh *shard, now int64, r *receipt, messages []stored, hand *handOver) (numbers []int64, locked *redis.Cmd, err error) {
 	sweepKeys, sweepArgs := append(slices.Clip(sh.state), r.key), append(sh.stateArgs(now), 0, r.id)
 	opened := s.recents.opened.Load()
@@ -307,7 +305,7 @@ func (s *Store) addEntries(ctx context.Context, sh *shard, now int64, r *receipt
 		s.server.Log.Debug("cannot sweep a partition before sending to it", "entity", sh.Entity, "partition", sh.Index, "err", swept.Err())
 	}
 	if conn.IsNil(added[0].Err()) { // the stream is gone: the entity has been deleted
-		_, _ = s.server.Do(ctx, "UNLINK", sh.keys.Head) // HINCRBY has made this key; an entity's ID is never reused
+		_, _ = s.server.Do(ctx, "UNLINK", sh.keys.Head) // HINCRBY has created this key again; no later entity uses it, because IDs are unique
 		return nil, nil, core.NotFound
 	}
 	if numbers, err = numbersOf(added[:len(messages)]); err != nil {
@@ -325,8 +323,8 @@ func (s *Store) addEntries(ctx context.Context, sh *shard, now int64, r *receipt
 	return numbers, locked, nil
 }
 
-// numbersOf reads the numbers of stored messages. Only the answer to a message's own XADD proves
-// that it is stored.
+// numbersOf reads the numbers of stored messages from the answers to XADD. Only the answer to its
+// own XADD proves that a message is stored.
 func numbersOf(added []*redis.Cmd) ([]int64, error) {
 	numbers := make([]int64, len(added))
 	for i, c := range added {
@@ -344,8 +342,8 @@ func numbersOf(added []*redis.Cmd) ([]int64, error) {
 	return numbers, nil
 }
 
-// scriptNumbers reads the numbers that a script returns, one for each message. The number of a
-// known message, which the script did not store, is 0.
+// scriptNumbers reads the numbers that a script returns, one for each message. The number is 0 if
+// the script did not store the message, because its id or key was known.
 func scriptNumbers(reply []any, messages int) ([]int64, error) {
 	if len(reply) != messages {
 		return nil, fmt.Errorf("got %d sequence numbers for %d messages: %w", len(reply), messages, conn.ErrUnanswered)
@@ -361,15 +359,14 @@ func scriptNumbers(reply []any, messages int) ([]int64, error) {
 	return numbers, nil
 }
 
-// ringDoorbell wakes the gateways that wait at the partition. If it fails, their next poll finds
-// the messages within a second.
+// ringDoorbell wakes the gateways that wait for messages of the partition. If it fails, they find
+// the messages by their next poll, within a second.
 func (s *Store) ringDoorbell(ctx context.Context, sh *shard) {
 	if _, err := s.server.Eval(ctx, script.Doorbell, []any{sh.keys.Head, sh.keys.Doorbell}); err != nil {
 		s.server.Log.Debug("cannot publish a wake-up to other gateways", "entity", sh.Entity, "partition", sh.Index, "err", err)
 	}
 }
 
-// appendArgs returns the arguments of append.lua that follow those of the state.
 func (sh *shard) appendArgs(messages []stored) []any {
 	args := make([]any, 0, 2+6*len(messages))
 	args = append(args, sh.DuplicateWindow.Milliseconds(), core.KeyLife.Milliseconds())
@@ -380,7 +377,8 @@ func (sh *shard) appendArgs(messages []stored) []any {
 	return args
 }
 
-// appendScripted stores messages of any kind with one script, which also locks for hand.
+// appendScripted stores messages of any kind with one script. If hand is set, the script also locks
+// messages for its receiver.
 func (s *Store) appendScripted(ctx context.Context, sh *shard, r *receipt, messages []stored, hand *handOver) (numbers []int64, err error) {
 	now, sc, args := s.millis(), script.Append, sh.appendArgs(messages)
 	if hand != nil {
@@ -388,8 +386,8 @@ func (s *Store) appendScripted(ctx context.Context, sh *shard, r *receipt, messa
 	}
 	reply, code, err := s.transitionUnder(ctx, sh, now, r, sc, []any{sh.keys.Seen, sh.keys.Moved}, args...)
 	switch {
-	// An error with a reply means that too few replicas have confirmed the messages, which are stored. With a
-	// hand they are also locked, so the hand-over below goes on.
+	// An error with a reply: the messages are stored, but too few replicas have confirmed them. If
+	// hand is set, messages are also locked, and must be handed over below.
 	case err != nil && (reply == nil || hand == nil):
 		hand.fail(err)
 		return nil, err
@@ -398,7 +396,7 @@ func (s *Store) appendScripted(ctx context.Context, sh *shard, r *receipt, messa
 		return nil, code
 	}
 	switch {
-	case len(reply) == 2 && reply[0] == "after": // appendPlain has stored these messages, but got no answer
+	case len(reply) == 2 && reply[0] == "after": // an earlier attempt by appendPlain has stored them, but its answer was lost
 		last, _ := reply[1].(int64)
 		for range messages {
 			last++

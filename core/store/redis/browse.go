@@ -17,15 +17,15 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
-// operate runs a single operation on the partition.
 func (p *handle) operate(ctx context.Context, what string, f func(ctx context.Context, sh *shard) error) error {
 	sh, done := p.shard(p.place)
 	defer done()
 	return p.server.Call(ctx, what+" in "+sh.keys.Prefix, func(ctx context.Context) error { return f(ctx, sh) })
 }
 
-// lockNumbers locks messages by number: if r.Deferred is set, deferred ones, all or none, otherwise
-// those available. Deferred messages past their time to live expire even if the call fails.
+// lockNumbers locks messages by number. If r.Deferred is set, it locks deferred messages, all or
+// none; otherwise those of the messages that are available. Deferred messages past their time to
+// live expire even if the call fails.
 func (p *handle) lockNumbers(ctx context.Context, r core.LockRequest) (ds []core.Delivery, err error) {
 	what, sc := "lock messages by number", script.LockNumbers
 	if r.Deferred {
@@ -66,7 +66,8 @@ func (p *handle) lockNumbers(ctx context.Context, r core.LockRequest) (ds []core
 	return ds, err
 }
 
-// readLocked reads the messages that lockNumbers has locked. reply is the script's, after 'ok'.
+// readLocked reads the messages that lockNumbers has locked. reply is the script's answer after
+// 'ok'; own has the positions that were requested.
 func (s *Store) readLocked(ctx context.Context, sh *shard, l lease, own []int64, reply []any, deferred bool) ([]core.Delivery, error) {
 	if len(reply) != 4 {
 		return nil, server.ErrReply
@@ -97,7 +98,6 @@ func (s *Store) readLocked(ctx context.Context, sh *shard, l lease, own []int64,
 	return s.deliver(ctx, sh, l, claims, entries, state)
 }
 
-// parseNumbers reads positions that a script returns as text.
 func parseNumbers(reply any) (numbers []int64, err error) {
 	texts, _ := reply.([]any)
 	numbers = make([]int64, len(texts))
@@ -110,8 +110,8 @@ func parseNumbers(reply any) (numbers []int64, err error) {
 	return numbers, nil
 }
 
-// leaseUnder returns a lease. If the queue has sessions, this is a lease under a session's lock,
-// with its proof and the session's key; ok is false if the lock is missing or another partition's.
+// leaseUnder returns the lease of a lock call. If the queue has sessions, it also returns the proof
+// and the key of session; ok is false if session is nil or belongs to another partition.
 func (sh *shard) leaseUnder(now int64, session *core.SessionLock) (l lease, proof, key string, ok bool) {
 	if !sh.Sessions {
 		l = sh.lease(now)
@@ -123,8 +123,8 @@ func (sh *shard) leaseUnder(now int64, session *core.SessionLock) (l lease, proo
 	return leaseIn(session), proofOf(session), string(session.Key()), true
 }
 
-// positions returns the positions of sequence numbers, each once. void is 1 if a number is repeated
-// or belongs to another partition, else 0.
+// positions returns the position of each sequence number once. void is 1 if a number is repeated or
+// belongs to another partition, else 0.
 func (sh *shard) positions(numbers []int64) (own []int64, void int) {
 	given := make(map[int64]bool, len(numbers))
 	for _, number := range numbers {
@@ -147,7 +147,7 @@ func (p *handle) Cancel(ctx context.Context, numbers []int64) error {
 		for i, n := range own {
 			args[i] = n
 		}
-		if void == 1 { // there is nothing to cancel, but every operation sweeps
+		if void == 1 { // nothing to cancel, but every operation carries out what is due
 			sc, args = script.Sweep, []any{0}
 		}
 		_, code, err := p.transition(ctx, sh, p.millis(), sc, nil, args...)
@@ -180,7 +180,7 @@ func (p *handle) Sweep(ctx context.Context) (next time.Time, err error) {
 	return next, err
 }
 
-// Stats counts messages by state, messages ever stored, and sessions.
+// stats counts messages by state, messages ever stored, and sessions.
 func (p *handle) stats(ctx context.Context) (stats core.Stats, err error) {
 	err = p.operate(ctx, "count", func(ctx context.Context, sh *shard) error {
 		reply, _, err := p.transition(ctx, sh, p.millis(), script.Stats, nil)
@@ -203,9 +203,9 @@ func (p *handle) stats(ctx context.Context) (stats core.Stats, err error) {
 	return stats, err
 }
 
-// Peek returns messages in order. Their locks and counts are read a moment after their entries. It
-// finds the messages of a session, and deferred or scheduled messages, in their own lists and sets.
-// It reads these in steps, between which Redis serves other clients.
+// Peek returns messages in order. It reads their locks and delivery counts a moment after the
+// messages themselves. Messages of a session, and deferred or scheduled messages, have lists of
+// their own. These are read in steps, between which Redis serves other clients.
 func (p *handle) Peek(ctx context.Context, r core.PeekRequest) (ds []core.Delivery, err error) {
 	err = p.operate(ctx, "peek", func(ctx context.Context, sh *shard) error {
 		if r.Session != "" && !sh.Sessions {
@@ -248,13 +248,12 @@ func (p *handle) Peek(ctx context.Context, r core.PeekRequest) (ds []core.Delive
 	return ds, err
 }
 
-// page returns the number of entries that one XRANGE reads.
 func (sh *shard) page() int {
 	return int(max(1, min(maxRead, maxReadBytes/max(1, sh.average.Load()))))
 }
 
-// peekPage returns the messages on a page of entries that are in the states wanted, and the last
-// position on the page, or 0 if the page is empty.
+// peekPage reads up to limit entries of the stream from position from on. It returns the messages
+// in wanted states, and the last position read, or 0 if there are no more entries.
 func (s *Store) peekPage(ctx context.Context, sh *shard, from int64, limit int, wanted func(core.State) bool) (ds []core.Delivery, last int64, err error) {
 	reply, err := s.server.Do(ctx, "XRANGE", sh.keys.Stream, keyspace.EntryID(from), "+", "COUNT", limit)
 	raw, _ := reply.([]any)
@@ -269,7 +268,8 @@ func (s *Store) peekPage(ctx context.Context, sh *shard, from int64, limit int, 
 	return ds, entries[len(entries)-1].N, err
 }
 
-// numbersIn returns, in order, the positions of the deferred or scheduled messages at or after from.
+// numbersIn returns, in order, the positions of all messages in the state Deferred or Scheduled, at
+// or after from.
 func (s *Store) numbersIn(ctx context.Context, sh *shard, state core.State, from int64) ([]int64, error) {
 	suffix := map[core.State]string{core.Deferred: "f", core.Scheduled: "q"}[state]
 	var numbers []int64
@@ -283,9 +283,9 @@ func (s *Store) numbersIn(ctx context.Context, sh *shard, state core.State, from
 			return nil, server.ErrReply
 		}
 		members, _ := reply[1].([]any)
-		for i := 0; i < len(members); i += 2 { // with their scores
+		for i := 0; i < len(members); i += 2 { // each member is followed by its score
 			member, _ := members[i].(string)
-			if n, err := strconv.ParseInt(member, 10, 64); err == nil && n >= from { // the others are reserved
+			if n, err := strconv.ParseInt(member, 10, 64); err == nil && n >= from { // other members are reserved for transactions
 				numbers = append(numbers, n)
 			}
 		}
@@ -296,7 +296,6 @@ func (s *Store) numbersIn(ctx context.Context, sh *shard, state core.State, from
 	}
 }
 
-// peekNumbers returns the messages at these positions that are in the states requested.
 func (s *Store) peekNumbers(ctx context.Context, sh *shard, numbers []int64, wanted func(core.State) bool) ([]core.Delivery, error) {
 	claims := make([]claim, len(numbers))
 	for i, n := range numbers {
@@ -309,7 +308,7 @@ func (s *Store) peekNumbers(ctx context.Context, sh *shard, numbers []int64, wan
 	return s.peeked(ctx, sh, entries, wanted)
 }
 
-// peeked makes deliveries of those entries that are in the states requested.
+// peeked turns entries into deliveries, and leaves out those that are in other states than wanted.
 func (s *Store) peeked(ctx context.Context, sh *shard, entries []record.Entry, wanted func(core.State) bool) ([]core.Delivery, error) {
 	states, err := s.messageStates(ctx, sh.keys.Prefix, entries)
 	if err == nil {
@@ -338,18 +337,17 @@ func (s *Store) peeked(ctx context.Context, sh *shard, entries []record.Entry, w
 	return s.attachBodies(ctx, sh, ds, missing)
 }
 
-// messageState is the part of a message's data that its stream entry does not contain.
 type messageState struct {
 	record.SideData
 	state     core.State
-	due       time.Time // zero: it is not scheduled
-	until     time.Time // end of its lock; zero: it is not locked
-	reserved  bool      // for a transaction: not visible yet
+	due       time.Time // zero if it is not scheduled
+	until     time.Time // end of its lock; zero if it is not locked
+	reserved  bool      // for a transaction, so not visible yet
 	inSession bool
 }
 
-// messageStates reads the states of the messages of entries, without their locks. prefix is the key
-// prefix of their queue, or of a copy of it.
+// messageStates reads the states of entries, except their locks. prefix is the key prefix of their
+// queue, or of an export's copy of it.
 func (s *Store) messageStates(ctx context.Context, prefix string, entries []record.Entry) ([]messageState, error) {
 	var plain, pad, reserved []any
 	for i := range entries {
@@ -388,7 +386,7 @@ func (s *Store) messageStates(ctx context.Context, prefix string, entries []reco
 // maxLocksSearched is the largest number of a queue's locks that Peek searches.
 const maxLocksSearched = 20_000
 
-// deadlines fills in the ends of locks.
+// deadlines fills in until, the ends of locks.
 func (s *Store) deadlines(ctx context.Context, sh *shard, entries []record.Entry, out []messageState) error {
 	args := make([]any, 0, 1+len(entries))
 	args = append(args, maxLocksSearched)

@@ -10,8 +10,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
-// transition runs a script on a partition's state, repeatedly until everything due at now has been
-// swept. If the script refuses, code says why.
+// transition runs a script on a partition's state. It repeats the script until everything that is
+// due at now has been carried out. If the script refuses, code says why.
 func (s *Store) transition(ctx context.Context, sh *shard, now int64, sc *script.Script, keys []any, args ...any) (reply []any, code core.Code, err error) {
 	var r *receipt
 	switch {
@@ -27,7 +27,7 @@ func (s *Store) transition(ctx context.Context, sh *shard, now int64, sc *script
 // transitionUnder runs a transition with the receipt r, which is nil if the call is not sent again.
 func (s *Store) transitionUnder(ctx context.Context, sh *shard, now int64, r *receipt, sc *script.Script, keys []any, args ...any) (reply []any, code core.Code, err error) {
 	if sh.Sub.IsDeadLetter() {
-		// Messages that are due in the queue itself may become dead letters.
+		// Messages of the main queue that are due may become dead letters.
 		if _, _, err := s.runUntilSwept(ctx, s.queueOf(sh), now, nil, script.Sweep, nil, 0); err != nil {
 			return nil, "", err
 		}
@@ -35,7 +35,7 @@ func (s *Store) transitionUnder(ctx context.Context, sh *shard, now int64, r *re
 	return s.runUntilSwept(ctx, sh, now, r, sc, keys, args...)
 }
 
-// sweep carries out what is due, as every operation does first.
+// sweep carries out everything that is due.
 func (s *Store) sweep(ctx context.Context, sh *shard) error {
 	_, _, err := s.transition(ctx, sh, s.millis(), script.Sweep, nil, 0)
 	return err
@@ -57,7 +57,7 @@ func (s *Store) runUntilSwept(ctx context.Context, sh *shard, now int64, r *rece
 			continue
 		}
 		if err != nil {
-			if word, _ := server.First(reply).(string); word == "ok" { // replicas are too few
+			if word, _ := server.First(reply).(string); word == "ok" { // too few replicas have confirmed the change
 				return reply[1:], "", err
 			}
 			return nil, "", err

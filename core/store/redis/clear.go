@@ -10,7 +10,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
-// Clear removes all messages of a partition and all data about them with one script. Redis frees
+// Clear removes all messages of a partition, and all data about them, with one script. Redis frees
 // the memory in the background.
 func (p *handle) Clear(ctx context.Context) error {
 	return p.operate(ctx, "clear", func(ctx context.Context, sh *shard) error {
@@ -24,14 +24,15 @@ func (p *handle) Clear(ctx context.Context) error {
 				return err
 			}
 			err = p.clearWith(ctx, own, subscriptions)
-			if core.CodeOf(err) != core.Conflict { // subscriptions were created or deleted meanwhile
+			if core.CodeOf(err) != core.Conflict { // else subscriptions were created or deleted meanwhile: try again
 				return err
 			}
 		}
 	})
 }
 
-// clearWith clears a partition if the topic has exactly these subscriptions.
+// clearWith clears a partition. It fails with Conflict unless the topic has exactly these
+// subscriptions.
 func (s *Store) clearWith(ctx context.Context, own core.Ref, subscriptions []string) error {
 	branches := []core.Ref{own}
 	args := []any{(1 + len(subscriptions)) * int(core.SubQueues)}

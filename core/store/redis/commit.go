@@ -16,7 +16,7 @@ import (
 )
 
 // Commit carries out a transaction's work with one script, as a whole or not at all. If the answer
-// is lost, it returns Busy, and it is unknown whether the work was done.
+// is lost, it returns Busy although the work may have been done.
 func (p *handle) Commit(ctx context.Context, w core.Work) (numbers []int64, err error) {
 	err = p.operate(ctx, "commit", func(ctx context.Context, sh *shard) error {
 		numbers, err = p.commit(ctx, sh, &w)
@@ -45,7 +45,7 @@ func (s *Store) commit(ctx context.Context, sh *shard, w *core.Work) (numbers []
 		return nil, err
 	}
 	arriving := arriving(w, messages, publications)
-	var full error // why a full entity refuses the work
+	var full error // the refusal if the entity is full
 	if !w.Check && (w.Grows() || len(arriving) > 0) {
 		size += e.size + outgoingSize
 		budget := s.sizeBudget(ctx, sh)
@@ -104,7 +104,6 @@ func (s *Store) commit(ctx context.Context, sh *shard, w *core.Work) (numbers []
 	return sh.sequenceNumbers(reply, len(messages)+len(publications))
 }
 
-// workArgs returns the arguments of commit.lua except transfers and dead letters.
 func (sh *shard) workArgs(w *core.Work, full bool, messages []stored, b *publishArgs) []any {
 	settles := sh.settleArgs(len(w.Settlements), func(i int) *core.Settlement { return &w.Settlements[i] })
 	own, void := sh.positions(w.Cancels)
@@ -147,8 +146,8 @@ func reservedNumbers(ms []core.Reserved) []int64 {
 	return numbers
 }
 
-// reserve reserves messages for a transaction until the time until. Duplicate detection checks them
-// when the transaction commits.
+// reserve turns messages and publications into reservations of a transaction, which end at until.
+// Their ids are not noted: duplicate detection checks them when the transaction commits.
 func reserve(messages []stored, publications []publication, until time.Time) {
 	at := strconv.FormatInt(until.UnixMilli(), 10) + "r"
 	for i := range messages {
@@ -160,8 +159,8 @@ func reserve(messages []stored, publications []publication, until time.Time) {
 	}
 }
 
-// encodeOutgoing returns the arguments of commit.lua for transfers and dead letters, and the size
-// of their records.
+// encodeOutgoing returns commit.lua's arguments for transfers and dead letters, and the size of
+// their records.
 func encodeOutgoing(w *core.Work, now time.Time) (args []any, size int, err error) {
 	add := func(of int, where string, ms []*core.Message) error {
 		for _, m := range ms {
@@ -182,7 +181,8 @@ func encodeOutgoing(w *core.Work, now time.Time) (args []any, size int, err erro
 	return args, size, err
 }
 
-// notedOnly returns those messages of the work that are not stored, but whose ids are noted.
+// notedOnly returns the messages of the work that are not stored, because an effect replaces them,
+// but whose ids are noted.
 func notedOnly(w *core.Work) map[*core.Message]bool {
 	var spare map[*core.Message]bool
 	for i := range w.Effects {
@@ -202,8 +202,8 @@ func notedOnly(w *core.Work) map[*core.Message]bool {
 	return spare
 }
 
-// arriving returns the messages and publications of the work that are stored, except those from the
-// topic's own queue.
+// arriving returns the messages and publications that senders store, not those that move here from
+// the topic's own queue.
 func arriving(w *core.Work, messages []stored, publications []publication) []stored {
 	replaced := map[int]bool{}
 	for i := range w.Effects {

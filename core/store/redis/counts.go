@@ -19,28 +19,28 @@ const (
 	countSuffixes = "mhlfqL"
 	// queueCountSuffixes are the keys that lua/counts.lua reads only of the main queue.
 	queueCountSuffixes = "xtb"
-	// countedAtOnce is the number of queues that are swept and counted concurrently.
-	countedAtOnce = 16
+	countedAtOnce      = 16
 )
 
-// errDue says that a queue must be swept before it is counted.
+// errDue reports that something is due, so the queue must be swept before it is counted.
 var errDue = errors.New("something is due")
 
-// countGroup is one queue and those partitions of a call that are this queue or its sub-queues.
+// countGroup is one queue, and the partitions of a StatsOf call that are this queue or its
+// sub-queues.
 type countGroup struct {
 	queue core.Ref
-	at    []int // their indexes in the call
-	err   error // errDue, or the error of counting
+	at    []int // indexes of these partitions in the call
+	err   error
 }
 
-// PeekDamaged finds none: Redis has no damaged messages.
+// PeekDamaged returns nothing: only the file store puts damaged messages aside.
 func (p *handle) PeekDamaged(context.Context, int64, int) ([]core.DamagedMessage, error) {
 	return nil, nil
 }
 
-// StatsOf counts the messages of many partitions. It runs one script for each queue with its
-// sub-queues, all in one pipeline, which the client splits by node. A queue in which something is
-// due is swept first and then counted by itself.
+// StatsOf counts the messages of many partitions. It sends one script for each queue with its
+// sub-queues, all in one pipeline; in a cluster, the client splits the pipeline by node. A queue in
+// which something is due is swept and then counted separately.
 func (s *Store) StatsOf(ctx context.Context, ps []core.Partition) []core.Counted {
 	counted := make([]core.Counted, len(ps))
 	groups := groupByQueue(ps)
@@ -90,7 +90,7 @@ func groupByQueue(ps []core.Partition) (groups []*countGroup) {
 	return groups
 }
 
-// count fills in the answers of lua/counts.lua.
+// count runs lua/counts.lua for each group, and fills in counted or the group's error.
 func (s *Store) count(ctx context.Context, groups []*countGroup, ps []core.Partition, counted []core.Counted) {
 	now := s.millis()
 	keys := make([][]any, len(groups))
@@ -107,7 +107,6 @@ func (s *Store) count(ctx context.Context, groups []*countGroup, ps []core.Parti
 	}
 }
 
-// read fills in the counts of one queue.
 func (g *countGroup) read(reply *redis.Cmd, ps []core.Partition, counted []core.Counted) error {
 	all, err := reply.Slice()
 	if err != nil {
@@ -133,7 +132,8 @@ func (g *countGroup) read(reply *redis.Cmd, ps []core.Partition, counted []core.
 	return nil
 }
 
-// measureCounted adds the sizes of the queues to their counts. Empty sub-queues get the size zero.
+// measureCounted adds the sizes in bytes of the queues to their counts. An empty sub-queue has the
+// size zero.
 func (s *Store) measureCounted(ctx context.Context, groups []*countGroup, ps []core.Partition, counted []core.Counted) {
 	var asked []place
 	var places []int

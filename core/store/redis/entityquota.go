@@ -10,39 +10,38 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
-// quota estimates how many bytes a partition takes: the last measurement plus what this gateway has
-// added since. As other gateways add, too, the estimate is measured again sooner the closer it is
-// to the limit.
+// quota estimates how many bytes a partition takes: the last measurement, plus what this gateway
+// has stored since. Other gateways store, too, so the closer the estimate is to the limit, the
+// sooner it is measured again.
 type quota struct {
 	mu        sync.Mutex
 	measured  int64
-	at        time.Time     // when it was measured; zero: never
-	pause     time.Duration // how long to wait before measuring again
-	since     int64         // bytes added since, including pending
-	pending   int64         // bytes being sent
-	measuring *measurement  // in flight; nil: none
+	at        time.Time     // of the last measurement; zero if there was none
+	pause     time.Duration // the shortest time until the next measurement
+	since     int64         // bytes stored since at, including pending
+	pending   int64         // bytes of messages that are being sent
+	measuring *measurement  // the measurement in progress, or nil
 }
 
-// measurement is a request to Redis, shared by all calls that need its answer.
 type measurement struct {
 	done chan struct{}
-	// Set before done closes.
-	gaveUp bool  // the call that asked ended before the answer came
-	err    error // why Redis did not answer
+	// Set before done closes, read only after.
+	gaveUp bool // the context of the measuring call ended first
+	err    error
 }
 
-// quotaFresh is how long a measurement is valid while the partition is more than half full.
+// While a partition is more than half full, a measurement is valid for quotaFresh.
 const quotaFresh = time.Second
 
-// sizeBudget is one call's use of a quota.
+// sizeBudget is the quota of a partition, as one call uses it.
 type sizeBudget struct {
 	quota   *quota
 	max     int64 // 0: no limit
 	failure error
 }
 
-// sizeBudget begins a call that stores messages. If the estimate is too old to decide whether they
-// fit, it measures first.
+// sizeBudget begins a call that stores messages. It measures first if the estimate cannot tell
+// whether they fit.
 func (s *Store) sizeBudget(ctx context.Context, sh *shard) sizeBudget {
 	r := sizeBudget{quota: &sh.quota, max: sh.MaxBytes}
 	if r.max <= 0 {
@@ -65,9 +64,9 @@ func (s *Store) sizeBudget(ctx context.Context, sh *shard) sizeBudget {
 	return r
 }
 
-// refresh measures if the estimate is stale for a limit of max bytes. One call measures at a time,
-// without holding the mutex, and the others wait for its answer. So a Redis that does not answer
-// delays all of them equally.
+// refresh measures if the estimate is stale for a limit of max bytes. One call measures, without
+// holding the mutex, and concurrent calls wait for its result. So if Redis does not answer, all of
+// them wait equally long.
 func (q *quota) refresh(ctx context.Context, max int64, measure func() (measured, error)) error {
 	for {
 		q.mu.Lock()
@@ -94,7 +93,6 @@ func (q *quota) refresh(ctx context.Context, max int64, measure func() (measured
 	}
 }
 
-// stale reports whether a limit of max bytes requires a new measurement.
 func (q *quota) stale(max int64) bool {
 	if q.recent() {
 		return false
@@ -105,16 +103,15 @@ func (q *quota) stale(max int64) bool {
 		q.since > (max-q.measured)/4+1<<20
 }
 
-// recent reports whether it is too soon to measure again.
 func (q *quota) recent() bool { return time.Since(q.at) < q.pause }
 
-// Measurements that cost Redis much work take at most one part in measureShare of its time.
+// A measurement that takes longer than muchWork is repeated so rarely that Redis spends at most one
+// part in measureShare of its time on it.
 const (
 	muchWork     = 2 * time.Millisecond
 	measureShare = 100
 )
 
-// note stores a measurement.
 func (q *quota) note(m measured) {
 	q.measured, q.at, q.since, q.pause = m.bytes, time.Now(), q.pending, 0
 	if m.work > muchWork {
@@ -122,7 +119,7 @@ func (q *quota) note(m measured) {
 	}
 }
 
-// finish measures and wakes the calls that wait for it.
+// finish measures, stores the result, and wakes the calls that wait for it.
 func (q *quota) finish(ctx context.Context, m *measurement, measure func() (measured, error)) error {
 	found, err := measure()
 	q.mu.Lock()
@@ -136,7 +133,7 @@ func (q *quota) finish(ctx context.Context, m *measurement, measure func() (meas
 	return err
 }
 
-// take adds a group's bytes to the estimate, or refuses the group if the partition is already full.
+// take adds a group's bytes to the estimate. It refuses the group if the partition is already full.
 func (r sizeBudget) take(size int) error {
 	if r.max <= 0 {
 		return nil
@@ -157,7 +154,7 @@ func (r sizeBudget) take(size int) error {
 	return nil
 }
 
-// give subtracts from the estimate the bytes of a group that was not sent.
+// give subtracts the bytes of a group that was not sent.
 func (r sizeBudget) give(size int) {
 	if r.max <= 0 {
 		return
@@ -168,14 +165,14 @@ func (r sizeBudget) give(size int) {
 	r.quota.pending -= int64(size)
 }
 
-// stored notes that bytes were stored.
+// stored ends the sending of size bytes: they are stored.
 func (q *quota) stored(size int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.pending = max(0, q.pending-int64(size))
 }
 
-// lately returns the estimate if it is too soon to measure again.
+// lately returns the estimate; ok reports whether it is too soon to measure again.
 func (q *quota) lately() (bytes int64, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -22,21 +22,22 @@ import (
 
 var _ core.Backups = (*Store)(nil)
 
-// copyLife is how long the keys of an export or import stay if it ends without removing them. It
-// therefore also bounds the time of one step.
+// copyLife is the time to live of the temporary keys of an export or import, for the case that it
+// cannot remove them. Each step extends it, so no step may take longer.
 const copyLife = 10 * time.Minute
 
-// errIdle ends an export or import that waited so long for its caller that its keys may have expired.
+// errIdle ends an export or import whose caller paused for so long that the temporary keys may have
+// expired.
 var errIdle = core.Refuse(core.Timeout, "the copy was cancelled, because nothing was read or written for %v: start it again", copyLife-time.Minute)
 
-// copyPage is the number of members of a key that are read at once.
+// copyPage is the number of members of a key that one command reads.
 const copyPage = 500
 
-// exportSuffixes are the ends of a queue's keys that an export reads, without those of
-// stateSuffixes: stream, head, counts, overrides, deferred, scheduled, names of sessions.
+// exportSuffixes are the keys of a queue that an export copies, besides stateSuffixes: stream,
+// head, delivery counts, changed properties, deferred, scheduled, names of sessions.
 const exportSuffixes = "mhdpfqn"
 
-// twin names temporary keys for a partition's keys, in the same slot.
+// twin derives the names of temporary keys from those of a partition's keys, in the same slot.
 type twin struct {
 	tag string
 	id  string
@@ -44,10 +45,10 @@ type twin struct {
 
 func (s *Store) twin(r core.Ref) twin { return twin{s.server.Names.Tag(r), "~" + rand.Text() + "~"} }
 
-// of returns the temporary name for a key.
 func (a twin) of(key string) string { return a.tag + a.id + strings.TrimPrefix(key, a.tag) }
 
-// homes returns the entity itself and the subscriptions that a topic's partition knows.
+// homes returns the partition itself and those of its topic's subscriptions, and their ids as the
+// script's arguments.
 func (s *Store) homes(ctx context.Context, r core.Ref) (homes []core.Ref, ids []any, err error) {
 	homes = []core.Ref{{Entity: r.Entity, Index: r.Index}}
 	own, err := s.server.RDB.SMembers(ctx, s.server.Names.Subscriptions(r)).Result()
@@ -98,18 +99,17 @@ func (s *Store) Export(ctx context.Context, r core.Ref, take func(*core.Stored) 
 	return s.server.WrapError(what, err)
 }
 
-// export is an Export in flight.
 type export struct {
 	store *Store
 	twin  twin
 	take  func(*core.Stored) error
-	taken error // the error of take
+	taken error
 	homes []core.Ref
-	keys  []string // the copies
+	keys  []string
 	beat  time.Time
 }
 
-// copy copies all keys in one step.
+// copy copies all keys with one script, so that they show the partition at one moment.
 func (x *export) copy(ctx context.Context, r core.Ref) error {
 	names := x.store.server.Names
 	for {
@@ -142,13 +142,12 @@ func (x *export) copy(ctx context.Context, r core.Ref) error {
 			return err
 		}
 		x.beat = time.Now()
-		if code := codeOf(raw); code != core.Conflict { // else subscriptions were created or deleted meanwhile
+		if code := codeOf(raw); code != core.Conflict { // else subscriptions were created or deleted meanwhile: try again
 			return errorOf(code)
 		}
 	}
 }
 
-// codeOf returns the error code in a script's answer, or "" for ok.
 func codeOf(raw any) core.Code {
 	reply, _ := raw.([]any)
 	word, _ := server.First(reply).(string)
@@ -165,7 +164,7 @@ func errorOf(c core.Code) error {
 	return c
 }
 
-// remove removes the copies. If that fails, they expire.
+// remove removes the copies. If that fails, they expire after copyLife.
 func (x *export) remove(ctx context.Context) { x.store.unlink(ctx, x.keys) }
 
 func (s *Store) unlink(ctx context.Context, keys []string) {
@@ -179,7 +178,7 @@ func (s *Store) unlink(ctx context.Context, keys []string) {
 	}
 }
 
-// extend postpones the copies' expiry while they are being read.
+// extend postpones the expiry of the copies while they are being read.
 func (x *export) extend(ctx context.Context) error {
 	switch idle := time.Since(x.beat); {
 	case idle < copyLife/4:
@@ -196,7 +195,6 @@ func (x *export) extend(ctx context.Context) error {
 	return err
 }
 
-// give passes t to the take function of the export.
 func (x *export) give(t *core.Stored) error {
 	x.taken = x.take(t)
 	return x.taken
@@ -235,7 +233,7 @@ func (x *export) home(ctx context.Context, home core.Ref) error {
 	return x.ids(ctx, base+keyspace.MovedSuffix, core.Stored{Kind: core.StoredMove, Subscription: home.Subscription})
 }
 
-// states passes on the states of sessions.
+// states exports the states of sessions.
 func (x *export) states(ctx context.Context, prefix string, at core.Stored) error {
 	at.Kind = core.StoredState
 	for from := int64(0); ; from += copyPage {
@@ -275,7 +273,8 @@ func (x *export) states(ctx context.Context, prefix string, at core.Stored) erro
 	}
 }
 
-// ids exports the members of the zset at key: message ids of duplicate detection, or keys of transits.
+// ids exports the members of the sorted set at key: message ids known to duplicate detection, or
+// Transit.Keys of messages that were moved here.
 func (x *export) ids(ctx context.Context, key string, at core.Stored) error {
 	for from := int64(0); ; from += copyPage {
 		if err := x.extend(ctx); err != nil {
@@ -296,7 +295,6 @@ func (x *export) ids(ctx context.Context, key string, at core.Stored) error {
 	}
 }
 
-// messages passes on the messages of a queue.
 func (x *export) messages(ctx context.Context, r core.Ref, prefix string, at core.Stored) error {
 	at.Kind = core.StoredMessage
 	sh := x.store.newShard(place{Ref: r}, false)
@@ -322,11 +320,11 @@ func (x *export) messages(ctx context.Context, r core.Ref, prefix string, at cor
 				return err
 			}
 		}
-		from, limit = entries[len(entries)-1].N+1, sh.page() // the page size follows from the messages read so far
+		from, limit = entries[len(entries)-1].N+1, sh.page() // the page size follows from the sizes of the messages read so far
 	}
 }
 
-// page describes the messages of entries, except those that are reserved for a transaction.
+// page converts entries to exported messages, except those that are reserved for a transaction.
 func (x *export) page(ctx context.Context, sh *shard, prefix string, entries []record.Entry) ([]core.Stored, error) {
 	states, err := x.store.messageStates(ctx, prefix, entries)
 	if err != nil {
@@ -358,10 +356,9 @@ func (x *export) page(ctx context.Context, sh *shard, prefix string, entries []r
 	return things, nil
 }
 
-// globs escapes the special characters of SCAN's patterns.
 var globs = strings.NewReplacer("*", "\\*", "?", "\\?", "[", "\\[", "]", "\\]", "\\", "\\\\")
 
-// catalogues finds the keys of all namespaces' catalogues.
+// catalogues finds the keys of all namespaces' entities.
 func (s *Store) catalogues(ctx context.Context) (keys []string, err error) {
 	pattern := globs.Replace(string(s.server.Names)) + "{ct:*}e"
 	var mu sync.Mutex

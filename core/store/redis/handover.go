@@ -15,21 +15,21 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
 
-// handOver belongs to a call that stores messages in a queue, and locks some of them for a receiver
-// of this gateway. The receiver then needs neither the doorbell nor its own lock call, and the
-// call's own messages need not be read back. lock.lua hands over only while no other gateway waits
-// for the queue's messages; otherwise it wakes all of them.
+// handOver lets a call that stores messages also lock some of them for a receiver of this gateway.
+// The receiver then needs no wake-up and no lock call of its own, and the messages need not be read
+// back. lock.lua locks for the receiver only while no other gateway waits for the queue's messages;
+// otherwise it wakes all gateways.
 type handOver struct {
 	store   *Store
 	shard   *shard
 	watcher core.Watcher
 	lease   lease
-	bytes   int64 // how many the receiver takes
-	args    []any // of lock.lua, without those of the state
+	bytes   int64 // the receiver's credit in bytes
+	args    []any // of lock.lua, after those of the state
 }
 
-// reserve begins a hand-over if a receiver of this gateway takes messages; otherwise it returns
-// nil. The lock call also returns the messages' records if it locks at most inline messages.
+// reserve begins a hand-over if a receiver of this gateway has credit; otherwise it returns nil. If
+// the script locks at most inline messages, it also returns their records.
 func (s *Store) reserve(sh *shard, now int64, inline int) *handOver {
 	if sh.Sessions {
 		return nil
@@ -49,12 +49,13 @@ func (s *Store) reserve(sh *shard, now int64, inline int) *handOver {
 	return nil
 }
 
-// command returns the lock call, which must follow the commands that store messages.
+// command returns the lock call, which must be sent after the commands that store messages.
 func (h *handOver) command(ctx context.Context, now int64) *redis.Cmd {
 	return redis.NewCmd(ctx, script.Lock.With(h.shard.features).Command(h.shard.state, append(h.shard.stateArgs(now), h.args...)...)...)
 }
 
-// fail ends the hand-over of a call that has failed. h may be nil.
+// fail ends the hand-over of a call that has failed. If err says that the lock call may have run,
+// its locks are ended later. h may be nil.
 func (h *handOver) fail(err error) {
 	if h == nil {
 		return
@@ -62,17 +63,17 @@ func (h *handOver) fail(err error) {
 	if conn.MayHaveRun(err) {
 		h.shard.lostLocks.add(h.lease)
 	}
-	h.watcher.HandOver(nil, time.Time{}, true, nil) // the receiver then makes its own lock call
+	h.watcher.HandOver(nil, time.Time{}, true, nil) // without a delivery, the receiver makes its own lock call
 }
 
-// finish hands over the messages that were locked. reply is the answer of lock.lua. The call has
-// stored messages under numbers, which rise; 0 marks a message that it has not stored.
+// finish hands over the messages that were locked. reply and err are the answer of lock.lua.
+// numbers are the rising positions of messages; a message that was not stored has 0.
 func (h *handOver) finish(ctx context.Context, reply []any, err error, numbers []int64, messages []stored) {
 	word := ""
 	if len(reply) > 0 {
 		word, _ = reply[0].(string)
 	}
-	if err != nil || word != "ok" { // not loaded, or there is more to sweep
+	if err != nil || word != "ok" { // the script is not loaded, or more is due than one call sweeps
 		h.fail(err)
 		return
 	}
@@ -94,7 +95,7 @@ func (h *handOver) finish(ctx context.Context, reply []any, err error, numbers [
 	h.watcher.HandOver(fitting, out.next, out.rest || len(fitting) < len(ds), err)
 }
 
-// deliver makes deliveries of claims. It already has the records of messages that the call itself has stored.
+// deliver reads the claimed messages, except those that this call itself has stored.
 func (h *handOver) deliver(ctx context.Context, claims []claim, numbers []int64, messages []stored) ([]core.Delivery, error) {
 	own := make([]record.Entry, 0, len(messages))
 	for i, n := range numbers {
@@ -109,7 +110,7 @@ func (h *handOver) deliver(ctx context.Context, claims []claim, numbers []int64,
 	return h.store.deliverEntries(ctx, h.shard, h.lease, claims, entries, core.Active)
 }
 
-// entries returns the entries of claims in the order of the claims, and reads those that are missing.
+// entries returns the entries of claims in their order: from own if possible, else from Redis.
 func (h *handOver) entries(ctx context.Context, claims []claim, own []record.Entry) ([]record.Entry, error) {
 	var found []record.Entry
 	var ours, others []claim
@@ -121,7 +122,7 @@ func (h *handOver) entries(ctx context.Context, claims []claim, own []record.Ent
 			others = append(others, c)
 		}
 	}
-	h.store.recents.take(h.shard, ours) // their kept records are not needed any more
+	h.store.recents.take(h.shard, ours) // this call has these records itself
 	if len(others) == 0 {
 		return found, nil
 	}

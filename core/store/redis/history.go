@@ -17,23 +17,21 @@ import (
 )
 
 const (
-	// maxAnnotations is the number of events one call of history_annotate.lua adds.
 	maxAnnotations = 500
-	// historyPage is the number of events that are read at a time.
-	historyPage = 1000
+	historyPage    = 1000
 )
 
-// eventKinds are the kinds of events that scripts write, by letter.
+// eventKinds maps the letters that scripts write to kinds of events.
 var eventKinds = map[string]core.EventKind{
 	"a": core.EventAccepted, "s": core.EventScheduled, "d": core.EventDuplicate, "v": core.EventActivated, "p": core.EventPublished,
 	"c": core.EventCompleted, "b": core.EventAbandoned, "t": core.EventPostponed, "w": core.EventReturned, "u": core.EventReleased,
 	"f": core.EventDeferred, "l": core.EventLockExpired, "m": core.EventDeadLettered, "x": core.EventExpired, "k": core.EventCancelled,
 }
 
-// reasons are the reasons for which scripts dead-letter messages, by letter.
+// reasons maps letters of scripts to reasons for dead-lettering.
 var reasons = map[string]string{"m": core.ReasonMaxDeliveryCount, "x": core.ReasonExpired}
 
-// annotation is the encoded form of an event that the broker has noted.
+// annotation is an event that the broker has added, as it is encoded.
 type annotation struct {
 	Time   int64 // ms
 	Kind   string
@@ -43,7 +41,7 @@ type annotation struct {
 	IDKind uint8
 	ID     string
 	Count  uint32
-	Until  int64 // ms, 0: none
+	Until  int64 // ms; 0 if there is none
 	Reason string
 	Policy string
 	Peer   string
@@ -81,7 +79,7 @@ func decodeAnnotation(text string) (e core.Event, err error) {
 	}, nil
 }
 
-// Annotate adds the broker's events to the history of p's queue.
+// Annotate adds events of the broker, not of scripts, to the history of p's queue.
 func (p *handle) Annotate(ctx context.Context, events []core.Event) error {
 	if p.History.Max <= 0 {
 		return nil
@@ -104,8 +102,8 @@ func (p *handle) Annotate(ctx context.Context, events []core.Event) error {
 	})
 }
 
-// Recollect returns the events of a message. It reads the whole history, in pages, so that other
-// commands are not delayed.
+// Recollect returns the events of a message. It reads the whole history in pages, between which
+// Redis serves other clients.
 func (p *handle) Recollect(ctx context.Context, subject core.Subject) (events []core.Event, err error) {
 	if p.History.Max <= 0 {
 		return nil, nil
@@ -114,7 +112,7 @@ func (p *handle) Recollect(ctx context.Context, subject core.Subject) (events []
 		if err := p.sweep(ctx, sh); err != nil {
 			return err
 		}
-		// Scripts trim only to about this length.
+		// Scripts trim the history only approximately.
 		if _, err := p.server.Do(ctx, "XTRIM", sh.keys.History, "MAXLEN", sh.History.Max); err != nil {
 			return err
 		}
@@ -149,7 +147,6 @@ func (s *Store) recollect(ctx context.Context, sh *shard, subject core.Subject) 
 
 var errEvent = errors.New("the entry is not a valid history event")
 
-// parseEvent reads an entry of a history.
 func (sh *shard) parseEvent(raw any) (id string, e core.Event, err error) {
 	parts, _ := raw.([]any)
 	if len(parts) != 2 {
@@ -175,7 +172,7 @@ func (sh *shard) parseEvent(raw any) (id string, e core.Event, err error) {
 	return id, e, err
 }
 
-// parseFact reads field e of lua/history.lua.
+// parseFact reads the field e of an entry: see lua/history.lua.
 func (sh *shard) parseFact(id, text string) (e core.Event, err error) {
 	words := strings.SplitN(text, " ", 7)
 	if len(words) != 7 {

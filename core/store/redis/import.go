@@ -16,19 +16,18 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
 
-// fillSuffixes are the ends of a queue's keys, besides stream and head, that an import either fills
-// or requires to be empty.
+// fillSuffixes are the keys of a queue, besides stream and head, that an import fills or requires
+// to be empty.
 const fillSuffixes = keyspace.MessageDataSuffixes + keyspace.SessionSuffixes
 
 const (
-	// importMost is the number of things an import writes at once, and importBytes is the
-	// approximate size at which it writes them.
+	// An import writes when importMost things or about importBytes have come together.
 	importMost  = 500
 	importBytes = 1 << 20
 )
 
-// Import writes temporary keys beside those of the partition, and then renames all of them in one
-// step. If it fails, nothing has changed.
+// Import writes temporary keys beside those of the partition, and then renames all of them with one
+// script. If it fails, nothing has changed.
 func (s *Store) Import(ctx context.Context, r core.Ref, things iter.Seq2[*core.Stored, error]) error {
 	r.Subscription, r.Sub = "", core.Main
 	if err := s.server.Enter(ctx); err != nil {
@@ -56,20 +55,19 @@ func (s *Store) Import(ctx context.Context, r core.Ref, things iter.Seq2[*core.S
 	return s.server.WrapError(what, err)
 }
 
-// intake is an Import in flight.
 type intake struct {
 	store *Store
 	twin  twin
 	homes []core.Ref
 	ids   []any
-	cmds  []*redis.Cmd // to be sent
+	cmds  []*redis.Cmd
 	size  int
-	beat  time.Time          // of the last flush
-	lasts map[core.Ref]int64 // the last number given in each queue
-	keys  map[string]bool    // keys written so far; true: written since the last flush
+	beat  time.Time          // time of the last flush
+	lasts map[core.Ref]int64 // the highest position in each queue
+	keys  map[string]bool    // temporary keys so far; true if written since the last flush
 }
 
-// begin checks that the partition is empty.
+// begin finds the partition's subscriptions, and checks that all keys are empty.
 func (x *intake) begin(ctx context.Context, r core.Ref) (err error) {
 	if x.homes, x.ids, err = x.store.homes(ctx, r); err != nil {
 		return err
@@ -77,7 +75,8 @@ func (x *intake) begin(ctx context.Context, r core.Ref) (err error) {
 	return x.fill(ctx, r, 0)
 }
 
-// fill renames the temporary keys if do is 1; if do is 0, it only checks that this is possible.
+// fill renames the temporary keys if do is 1. If do is 0, it only checks that the keys of the
+// partition are empty.
 func (x *intake) fill(ctx context.Context, r core.Ref, do int) error {
 	names := x.store.server.Names
 	keys := []any{names.Stream(r), names.Subscriptions(r)}
@@ -113,7 +112,6 @@ func (x *intake) fill(ctx context.Context, r core.Ref, do int) error {
 	}
 }
 
-// remove removes the temporary keys that are left.
 func (x *intake) remove(ctx context.Context) {
 	var keys []string
 	for key := range x.keys {
@@ -122,21 +120,21 @@ func (x *intake) remove(ctx context.Context) {
 	x.store.unlink(ctx, keys)
 }
 
-// do adds a command on the temporary twin of key.
+// do adds a command that writes the temporary twin of key.
 func (x *intake) do(ctx context.Context, command, key string, args ...any) {
 	key = x.twin.of(key)
 	x.keys[key] = true
 	x.cmds = append(x.cmds, redis.NewCmd(ctx, append([]any{command, key}, args...)...))
 }
 
-// flush writes what was added.
+// flush sends the commands added since the last flush.
 func (x *intake) flush(ctx context.Context) error {
 	if len(x.keys) > 0 && !x.beat.IsZero() && time.Since(x.beat) > copyLife-time.Minute {
 		return errIdle
 	}
 	x.beat = time.Now()
 	for key, written := range x.keys {
-		if written || x.size > 0 { // extends all keys: the first must not expire before the last is written
+		if written || x.size > 0 { // extend all keys, because none may expire before the last one is written
 			x.cmds = append(x.cmds, redis.NewCmd(ctx, "PEXPIRE", key, copyLife.Milliseconds()))
 			x.keys[key] = false
 		}
@@ -180,9 +178,10 @@ func (x *intake) add(ctx context.Context, r core.Ref, t *core.Stored) error {
 	return x.flush(ctx)
 }
 
-// message writes a message. The queue's cursor is set after the last message, so it delivers none
-// of them. Available messages are stored as messages to deliver again: lock.lua finds these by
-// number, while the numbers of messages that the cursor delivers must not have wide gaps.
+// message adds the commands that write a message. The position up to which the queue has been
+// delivered is set behind the last message. Available messages are stored as messages to deliver
+// again: lock.lua finds these by number, while undelivered messages must not have wide gaps between
+// their numbers.
 func (x *intake) message(ctx context.Context, home core.Ref, prefix string, t *core.Stored) error {
 	_, n := core.SplitSequenceNumber(t.SequenceNumber)
 	x.lasts[home] = max(x.lasts[home], n)

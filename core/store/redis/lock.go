@@ -22,18 +22,17 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
-// Limits of a lock call.
 const (
-	maxLock       = 1000     // messages claimed by one script call
-	maxInline     = 8        // messages whose records a script returns, to save a round trip
-	maxInlineBody = 16 << 10 // the largest average size with which a script returns records: Lua is slow with large strings
+	maxLock       = 1000     // messages that one script call locks
+	maxInline     = 8        // messages whose records the script returns, to save a round trip
+	maxInlineBody = 16 << 10 // the largest average record that the script returns: Lua is slow with large strings
 	maxRead       = 200      // entries read by one XRANGE
-	maxReadBytes  = 4 << 20  // about how many bytes one XRANGE reads
-	leastBlock    = 16       // locks in a block of numbers: for fewer, a block costs more than it saves
-	muchGarbage   = 32 << 20 // above this many bytes that were read but not delivered, the garbage is collected at once
+	maxReadBytes  = 4 << 20  // approximate bytes read by one XRANGE
+	leastBlock    = 16       // locks in a block (see lua/settle_plain.lua): a smaller block costs more than it saves
+	muchGarbage   = 32 << 20 // with more bytes than this read but not delivered, run the garbage collector at once
 )
 
-// claim is a locked message whose entry has not been read.
+// claim is a locked message that has not been read yet.
 type claim struct {
 	n int64
 	record.SideData
@@ -42,14 +41,13 @@ type claim struct {
 // lease is what all claims of one call have in common.
 type lease struct {
 	nonce uint64
-	until int64  // ms
-	call  string // in a session, whose nonce all calls share: the score in locks that identifies the call
+	until int64  // ms; in a session, the end of the session's lock
+	call  string // in a session, whose nonce all calls share: the score in the locks that identifies the call
 }
 
-// leaseIn returns the lease of a call in a session. The script's answer will say when the lease
-// ends.
+// leaseIn returns the lease of a call in a session. The script's answer sets when it ends.
 func leaseIn(session *core.SessionLock) lease {
-	score := 1<<53 + core.NewNonce()>>12<<1 // later than any deadline, and a float64 holds it as it is
+	score := 1<<53 + core.NewNonce()>>12<<1 // later than any deadline; even, so that a float64 holds it exactly
 	return lease{nonce: session.Nonce, call: strconv.FormatUint(score, 10)}
 }
 
@@ -61,7 +59,7 @@ func (sh *shard) lease(now int64) lease {
 	return l
 }
 
-// score returns the score that the locked messages get in locks.
+// score returns the score of the locked messages in the sorted set of locks.
 func (l lease) score() any {
 	if l.call != "" {
 		return l.call
@@ -69,17 +67,17 @@ func (l lease) score() any {
 	return l.until
 }
 
-// secret returns the nonce in the form in which locks holds it.
+// secret returns the nonce as the locks store it.
 func secret(nonce uint64) string {
 	var b [8]byte
 	binary.BigEndian.PutUint64(b[:], nonce)
 	return string(b[:])
 }
 
-// Lock locks messages by their numbers, or available messages up to some limits. Of the available
-// messages, it first locks those to deliver again, then new ones, each group in the order of their
-// numbers; in a session, it locks all in this order. Once it has begun, it ignores the end of ctx,
-// so that no locked message is forgotten.
+// Lock locks messages by their numbers, or available messages up to the limits of r. Without a
+// session, it first locks messages to deliver again, then new ones, each group by number; in a
+// session, it locks all by number. Once it has begun, it ignores the end of ctx: otherwise a locked
+// message could be lost from sight.
 func (p *handle) Lock(ctx context.Context, r core.LockRequest) (ds []core.Delivery, next time.Time, err error) {
 	if r.Deferred || r.Numbers != nil {
 		ds, err = p.lockNumbers(ctx, r)
@@ -104,14 +102,14 @@ func (p *handle) Lock(ctx context.Context, r core.LockRequest) (ds []core.Delive
 	return ds, next, err
 }
 
-// lockMost locks available messages, up to r.Most. As their sizes are known only once they are
-// read, it then unlocks those that are too many, before another call can lock the messages after
-// them.
+// lockMost locks available messages, up to the limits of r. Their sizes are known only when they
+// are read, so it then unlocks those that are too many, before another call can lock later
+// messages.
 func (s *Store) lockMost(sh *shard, r *core.LockRequest) (ds []core.Delivery, next time.Time, err error) {
 	room := cmp.Or(r.Bytes, math.MaxInt64)
 	for {
 		reply, err := s.claim(sh, r.Session, min(max(r.Messages-len(ds), 0), sh.affordable(room)))
-		if err != nil && len(ds) > 0 { // the locked messages must not be forgotten
+		if err != nil && len(ds) > 0 { // return them, because they are locked
 			return ds, s.Now(), nil
 		}
 		if err != nil {
@@ -130,9 +128,9 @@ func (s *Store) lockMost(sh *shard, r *core.LockRequest) (ds []core.Delivery, ne
 	}
 }
 
-// fit returns the first messages of ds, as many as fit into room, and subtracts their sizes from
-// room. If before is false, the first message always fits. It unlocks the others. If that fails, it
-// returns them, too, because otherwise later messages would be delivered before them.
+// fit returns the first messages of ds that fit into room, and subtracts their sizes from room. If
+// before is false, the first message always fits. It unlocks the others. If that fails, it returns
+// them, too, because otherwise later messages would be delivered before them.
 func (s *Store) fit(sh *shard, ds []core.Delivery, room *int64, before bool) []core.Delivery {
 	for i := range ds {
 		size := int64(ds[i].Size())
@@ -143,7 +141,7 @@ func (s *Store) fit(sh *shard, ds []core.Delivery, room *int64, before bool) []c
 		if s.unlock(sh, ds[i:]) {
 			garbage := core.SizeOf(ds[i:])
 			if clear(ds[i:]); garbage > muchGarbage {
-				runtime.GC() // so that they are read again into the same memory
+				runtime.GC()
 			}
 			return ds[:i]
 		}
@@ -153,7 +151,6 @@ func (s *Store) fit(sh *shard, ds []core.Delivery, room *int64, before bool) []c
 	return ds
 }
 
-// unlock releases locks, and reports whether they are released.
 func (s *Store) unlock(sh *shard, ds []core.Delivery) bool {
 	settlements := make([]core.Settlement, len(ds))
 	for i := range ds {
@@ -164,8 +161,8 @@ func (s *Store) unlock(sh *shard, ds []core.Delivery) bool {
 	})
 }
 
-// refuseLock refuses to lock messages outside of a session if the entity has sessions, or reports
-// that the entity is gone.
+// refuseLock returns the error of a lock call outside of sessions on a queue with sessions, or
+// NotFound if the entity is gone.
 func (s *Store) refuseLock(ctx context.Context, sh *shard) error {
 	bounded, cancel := s.server.Bounded(ctx)
 	defer cancel()
@@ -183,7 +180,7 @@ func (s *Store) refuseLock(ctx context.Context, sh *shard) error {
 	return core.Refuse(core.NotAllowed, "The entity requires sessions: accept a session and receive from it.")
 }
 
-// weigh adds a record's size to the average, which is 0 only before the first.
+// weigh adds the size of a record to the moving average, which is 0 before the first.
 func (sh *shard) weigh(size int64) {
 	if average := sh.average.Load(); average > 0 {
 		size = (7*average + size + 7) / 8
@@ -191,7 +188,7 @@ func (sh *shard) weigh(size int64) {
 	sh.average.Store(size)
 }
 
-// affordable returns how many messages take about that many bytes, or 1 if their size is unknown.
+// affordable returns how many messages of average size fit into bytes, or 1 if no size is known.
 func (sh *shard) affordable(bytes int64) int {
 	average := sh.average.Load()
 	if average == 0 {
@@ -200,14 +197,14 @@ func (sh *shard) affordable(bytes int64) int {
 	return int(max(1, min(maxLock, bytes/average)))
 }
 
-// locked is the result of one claim.
 type locked struct {
 	deliveries []core.Delivery
 	next       time.Time
-	rest       bool // there may be more messages: ask again
+	rest       bool // more messages may be available: call again
 }
 
-// claim locks up to limit available messages. under is the lock of their session, if the queue has sessions.
+// claim locks up to limit available messages. If the queue has sessions, under is the lock of the
+// messages' session.
 func (s *Store) claim(sh *shard, under *core.SessionLock, limit int) (locked, error) {
 	ctx, cancel := s.server.Bounded(context.Background())
 	defer cancel()
@@ -231,7 +228,6 @@ func (s *Store) claim(sh *shard, under *core.SessionLock, limit int) (locked, er
 		sh.lostLocks.add(l)
 		return locked{}, err
 	}
-	// The script has returned as many as asked for: there may be more.
 	out.rest = out.rest || len(claims) == limit
 	if out.deliveries, err = s.deliver(ctx, sh, l, claims, entries, core.Active); err != nil {
 		sh.lostLocks.add(l)
@@ -239,8 +235,8 @@ func (s *Store) claim(sh *shard, under *core.SessionLock, limit int) (locked, er
 	return out, err
 }
 
-// blocksFrom returns the minimum number of locks in a block that are kept as one, or 0 for never:
-// only settle_plain.lua saves work by blocks, and gateways that share the store may not know them.
+// blocksFrom returns the fewest locks that are kept as one block, or 0 for never. Only
+// settle_plain.lua gains from blocks, and older gateways on the same store may not know them.
 func (s *Store) blocksFrom(sh *shard) int {
 	if sh.features != 0 || s.server.Stamp.Mark.Load() < server.FormatWithBlocks {
 		return 0
@@ -248,7 +244,6 @@ func (s *Store) blocksFrom(sh *shard) int {
 	return s.least
 }
 
-// inline returns the number of records that a script may return.
 func (sh *shard) inline() int {
 	if sh.average.Load() > maxInlineBody {
 		return 0
@@ -256,7 +251,7 @@ func (sh *shard) inline() int {
 	return maxInline
 }
 
-// parseLock reads lock.lua's reply after 'ok'.
+// parseLock reads lock.lua's answer after 'ok'.
 func parseLock(reply []any) (claims []claim, entries []any, out locked, err error) {
 	if len(reply) != 7 {
 		return nil, nil, out, server.ErrReply
@@ -296,8 +291,8 @@ func parseLock(reply []any) (claims []claim, entries []any, out locked, err erro
 	return claims, entries, locked{next: server.Instant(next), rest: rest == 1}, nil
 }
 
-// deliver makes deliveries of claims, in their order. It reads the entries that the script has not
-// returned. If it fails, the locks are lost: see lostLocks.
+// deliver returns the deliveries of claims, in their order. It reads those entries that the script
+// has not returned. If it fails, the caller adds the lease to lostLocks.
 func (s *Store) deliver(ctx context.Context, sh *shard, l lease, claims []claim, returned []any, state core.State) ([]core.Delivery, error) {
 	if len(claims) == 0 {
 		return nil, nil
@@ -306,7 +301,7 @@ func (s *Store) deliver(ctx context.Context, sh *shard, l lease, claims []claim,
 	if len(returned) == 0 {
 		entries, err = s.entriesOf(ctx, sh, claims)
 	} else {
-		s.recents.take(sh, claims) // their kept records are not needed any more
+		s.recents.take(sh, claims) // the script has returned these records
 	}
 	if err != nil {
 		return nil, s.server.WrapError("read messages", err)
@@ -314,9 +309,8 @@ func (s *Store) deliver(ctx context.Context, sh *shard, l lease, claims []claim,
 	return s.deliverEntries(ctx, sh, l, claims, entries, state)
 }
 
-// deliverEntries delivers entries that have been read, in the order of the claims. It leaves
-// out a claim without an entry: the lock has already ended, and another receiver has completed the
-// message.
+// deliverEntries turns entries into deliveries, in the order of claims. A claim without an entry is
+// left out: its lock has already ended, and another receiver has completed the message.
 func (s *Store) deliverEntries(ctx context.Context, sh *shard, l lease, claims []claim, entries []record.Entry, state core.State) ([]core.Delivery, error) {
 	ds := make([]core.Delivery, 0, len(claims))
 	var missing []missingBody
@@ -331,7 +325,7 @@ func (s *Store) deliverEntries(ctx context.Context, sh *shard, l lease, claims [
 		entries = entries[1:]
 		d, bodiless, err := sh.delivery(e, c.SideData, state)
 		if err != nil {
-			// The lock will expire and the delivery count as failed, so that the message is finally
+			// The lock will expire, and count as a failed delivery, until the message is
 			// dead-lettered.
 			s.server.Log.Error("a message cannot be read", "entity", sh.Entity, "partition", sh.Index, "seq", sh.sequenceNumber(c.n), "err", err)
 			continue
@@ -350,7 +344,7 @@ func (s *Store) deliverEntries(ctx context.Context, sh *shard, l lease, claims [
 	return ds, nil
 }
 
-// read reads the entries of claims, with one XRANGE for each run of numbers.
+// read reads the entries of claims with one XRANGE for each run of consecutive numbers.
 func (s *Store) read(ctx context.Context, sh *shard, claims []claim) ([]record.Entry, error) {
 	limit := max(1, min(maxRead, maxReadBytes/max(1, sh.average.Load())))
 	type span struct{ first, last int64 }

@@ -9,10 +9,10 @@ import (
 )
 
 // lostLocks are the leases of lock calls whose answers, or whose messages, could not be read. Such
-// a call may have locked messages, or a session, of which no receiver knows. The end of such a lock
-// counts as a failed delivery, so a message might be dead-lettered undelivered; in a session, later
-// messages would be delivered first. Therefore this gateway's next lock call on the partition ends
-// these locks first. Without such a call, endLostLocks ends them within a second.
+// a call may have locked messages, or a session, without any receiver knowing it. If these locks
+// expired, each would count as a failed delivery, so a message might be dead-lettered undelivered;
+// in a session, later messages would be delivered first. So this gateway's next lock call on the
+// partition ends them first. Without such a call, endLostLocks does so within a second.
 type lostLocks struct {
 	mu     sync.Mutex
 	leases []lease
@@ -24,7 +24,7 @@ func (l *lostLocks) add(each lease) {
 	l.leases = append(l.leases, each)
 }
 
-// next returns a lease whose locks must be ended. It drops leases that have expired.
+// next returns a lease whose locks must be ended, and drops expired leases.
 func (l *lostLocks) next(now int64) (each lease, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -37,7 +37,6 @@ func (l *lostLocks) next(now int64) (each lease, ok bool) {
 	return lease{}, false
 }
 
-// undone forgets a lease whose locks have been ended.
 func (l *lostLocks) undone(each lease) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -49,7 +48,8 @@ func (l *lostLocks) undone(each lease) {
 	}
 }
 
-// endLostLocks ends the lost locks in all partitions. Its time is short: the gateway must register in time.
+// endLostLocks ends the lost locks in all partitions. It takes at most a second, because its caller
+// must then register the gateway in time.
 func (s *Store) endLostLocks(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -70,7 +70,7 @@ func (s *Store) endLostLocks(ctx context.Context) error {
 	return nil
 }
 
-// undoLostLocks ends the lost locks.
+// undoLostLocks ends the lost locks of a partition.
 func (s *Store) undoLostLocks(ctx context.Context, sh *shard) error {
 	for {
 		l, ok := sh.lostLocks.next(s.millis())
@@ -78,7 +78,7 @@ func (s *Store) undoLostLocks(ctx context.Context, sh *shard) error {
 			return nil
 		}
 		sc, args := script.LockUndo, []any{secret(l.nonce), l.call}
-		if sh.Sessions && l.call == "" { // the lock of a session, exclusive or not
+		if sh.Sessions && l.call == "" { // the lock of a session, whose proof depends on its mode
 			sc, args = script.EndLocksOf, []any{secret(l.nonce), secret(l.nonce) + "0"}
 		}
 		if _, _, err := s.transition(ctx, sh, s.millis(), sc, nil, args...); err != nil {

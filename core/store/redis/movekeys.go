@@ -9,7 +9,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
-// Forget drops the keys of moves that have ended at their source.
+// Forget drops the Transit.Keys of moves that have ended at their source, so they are not repeated.
 func (p *handle) Forget(ctx context.Context, keys []string) error {
 	return p.operate(ctx, "forget moves", func(ctx context.Context, sh *shard) error {
 		if err := p.sweep(ctx, sh); err != nil {
@@ -28,7 +28,7 @@ func (p *handle) Forget(ctx context.Context, keys []string) error {
 	})
 }
 
-// knowsAll reports whether earlier moves have already stored the whole group.
+// knowsAll reports whether earlier attempts of the same moves have already stored the whole group.
 func (s *Store) knowsAll(ctx context.Context, sh *shard, group []stored) (bool, error) {
 	args := []any{"ZMSCORE", sh.keys.Moved}
 	for i := range group {

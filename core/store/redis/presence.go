@@ -9,24 +9,25 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
 
-// markBytes is the number of bytes of a nonce that identify the gateway, for locks that end with their link.
+// markBytes is the length of the part of a nonce that identifies a gateway.
 const markBytes = 3
 
-// markOf returns the first bytes of the nonces of a gateway's locks: those of sessions, and those
-// that its broker takes for its own work. Nonces of version 8fcb296 begin with no gateway's mark.
+// markOf returns the first bytes of the nonces of two kinds of locks of a gateway: on sessions, and
+// those that its broker takes for its own work. So others can end them when the gateway has ended.
+// Nonces of version 8fcb296 have no mark.
 func markOf(gateway string) string {
 	sum := sha1.Sum([]byte(gateway))
 	return string(sum[:markBytes])
 }
 
-// marked returns a nonce that begins with a mark.
 func marked(mark string) uint64 {
 	b := []byte(secret(core.NewNonce()))
 	copy(b, mark)
 	return binary.BigEndian.Uint64(b)
 }
 
-// endLocks ends the locks of ended gateways in a partition, and reports whether there are any.
+// endLocks ends the locks that ended gateways held in a partition, and reports whether there were
+// any such gateways.
 func (p *handle) endLocks(ctx context.Context, sh *shard) (bool, error) {
 	ids, done := p.server.Peers.Ended(sh.keys.Doorbell)
 	if len(ids) == 0 {

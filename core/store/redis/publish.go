@@ -21,14 +21,14 @@ import (
 
 // publication is a core.Publication as it is stored.
 type publication struct {
-	stored        // in the topic's own queue; the record is set if it is scheduled, or, with the id alone, for a history
-	noted  bool   // only its id and key are noted
-	source string // the lock of the message that the publication was made from; "" if a sender sent it
-	body   []byte // the body that the copies share; nil if each has its own
+	stored        // in the topic's own queue; record is set for scheduled messages and, with the id alone, for a history
+	noted  bool   // not stored: only its id and key are noted
+	source string // if it moves from the topic's own queue: the lock of its source there; "" if a sender sent it
+	body   []byte // the body that several copies share; nil if each copy has its own
 	copies []copied
 }
 
-// copied is a copy as it is stored.
+// copied is a copy for one subscription, encoded for topic_publish.lua.
 type copied struct {
 	to     place
 	record []byte
@@ -46,9 +46,9 @@ type publishing struct {
 	err     error
 }
 
-// Publish stores groups of publications in order, each group with all its copies or not at all.
-// Each group takes one script, which blocks the server for some microseconds per copy. If the
-// answer to a group is lost, or its version is too old, the following groups of the call fail, too.
+// Publish stores groups of publications in order, each group with all its copies or not at all. One
+// script stores a group; it blocks the server for some microseconds per copy. If the answer to a
+// group is lost, or its version is too old, the following groups of the call fail, too.
 func (p *handle) Publish(ctx context.Context, version int64, groups [][]core.Publication) []core.Appended {
 	answers := make([]core.Appended, len(groups))
 	if err := p.server.Enter(ctx); err != nil {
@@ -61,7 +61,7 @@ func (p *handle) Publish(ctx context.Context, version int64, groups [][]core.Pub
 	now := p.Now()
 	budget := p.sizeBudget(ctx, sh)
 	batch := publishing{version: version}
-	var members []int // the groups in the batch
+	var members []int // indexes of the groups that the next flush sends
 	flush := func() {
 		if len(members) > 0 {
 			p.sendPublications(ctx, sh, answers, batch, members)
@@ -103,7 +103,7 @@ func (p *handle) Publish(ctx context.Context, version int64, groups [][]core.Pub
 	return answers
 }
 
-// fromSenders returns the publications of a group that are stored and do not come from the topic's
+// fromSenders returns those publications that senders store, not those that move from the topic's
 // own queue.
 func fromSenders(group []publication) []stored {
 	var all []stored
@@ -115,21 +115,19 @@ func fromSenders(group []publication) []stored {
 	return all
 }
 
-// noLock replaces a lock of another partition: it is never a member of locks.
+// noLock stands for a lock of another partition. No lock in Redis has this value.
 const noLock = "elsewhere"
 
-// encoder encodes a group of publications.
 type encoder struct {
 	sh        *shard
 	now       time.Time
 	records   map[recordOf][]byte // equal copies share a record
 	items     int                 // publications and copies
 	size      int                 // bytes
-	needsRoom bool                // some publications come from senders
-	reserve   bool                // store publications as reserved, without copies
+	needsRoom bool
+	reserve   bool // store publications as reserved for a transaction, without copies
 }
 
-// recordOf identifies a record.
 type recordOf struct {
 	message  *core.Message
 	bodiless bool
@@ -169,7 +167,7 @@ func (e *encoder) publication(p *publication, x *core.Publication) (err error) {
 	}
 	e.size += p.stored.size()
 	if e.sh.hasHistory() {
-		// A history needs the id even if there are no copies.
+		// Even without copies, a history needs the id.
 		if p.record, err = record.Encode(&core.Message{MessageID: x.Message.MessageID}, 0); err != nil {
 			return err
 		}
@@ -218,7 +216,8 @@ func (e *encoder) record(m *core.Message, bodiless bool) (encoded []byte, err er
 	return encoded, nil
 }
 
-// sendPublications submits a batch and gives its answers to the groups in it.
+// sendPublications submits a batch of groups, whose indexes in answers are members, and fills in
+// their answers.
 func (s *Store) sendPublications(ctx context.Context, sh *shard, answers []core.Appended, batch publishing, members []int) {
 	w := &batch
 	err := sh.publishes.Submit(ctx, w, w.items, w.bytes)
@@ -237,7 +236,6 @@ func (s *Store) sendPublications(ctx context.Context, sh *shard, answers []core.
 	}
 }
 
-// flushPublishes stores the publications of several calls with one script.
 func (s *Store) flushPublishes(sh *shard, calls []*batching.Call[*publishing]) {
 	ctx, cancel := s.server.Bounded(context.Background())
 	defer cancel()
@@ -269,8 +267,8 @@ func (s *Store) flushPublishes(sh *shard, calls []*batching.Call[*publishing]) {
 	}
 }
 
-// publish runs topic_publish.lua and, after it in the same exchange, locks copies for receivers of
-// this gateway.
+// publish runs topic_publish.lua. In the same exchange, it locks copies for receivers of this
+// gateway.
 func (s *Store) publish(ctx context.Context, sh *shard, b *publishArgs) (reply []any, code core.Code, err error) {
 	now := s.millis()
 	hands, done := s.reserveTargets(b, now)
@@ -280,7 +278,7 @@ func (s *Store) publish(ctx context.Context, sh *shard, b *publishArgs) (reply [
 	if len(hands) == 0 {
 		return s.transitionUnder(ctx, sh, now, r, script.TopicPublish, b.allKeys(), b.allArgs()...)
 	}
-	sh.publishes.SetAlone(true) // this flush reserves the receivers' credit, so the next one could hand over nothing
+	sh.publishes.SetAlone(true) // this flush has reserved the receivers' credit, so a concurrent flush could hand over nothing
 	defer sh.publishes.SetAlone(false)
 	keys, args := r.arguments(slices.Concat(sh.state, b.allKeys()), append(sh.stateArgs(now), b.allArgs()...))
 	published := script.TopicPublish.With(sh.features).Command(keys, args...)
@@ -306,19 +304,20 @@ func (s *Store) publish(ctx context.Context, sh *shard, b *publishArgs) (reply [
 	case len(reply) > 0 && reply[0] == "ok":
 		return reply[1:], "", nil
 	}
-	// The answer was lost, or nothing was stored, because more is due than one call sweeps.
+	// The answer was lost, or more is due than one call sweeps, so that nothing was stored. Without
+	// the lock calls, the script must wake all gateways.
 	for _, t := range b.order {
 		t.quiet = false
 	}
 	return s.transitionUnder(ctx, sh, now, r, script.TopicPublish, b.allKeys(), b.allArgs()...)
 }
 
-// maxHandOvers is the number of subscriptions whose copies one exchange locks: the server does
-// nothing else in the meantime.
+// maxHandOvers is the number of subscriptions whose copies one exchange locks. It is bounded
+// because the exchange blocks the server.
 const maxHandOvers = 16
 
-// reserveTargets begins to hand over copies to receivers of this gateway. The lock calls ring the
-// doorbells of these subscriptions. done must be called afterwards.
+// reserveTargets begins to hand over copies to receivers of this gateway. The lock calls of the
+// hand-overs wake other gateways, so topic_publish.lua need not. The caller calls done afterwards.
 func (s *Store) reserveTargets(b *publishArgs, now int64) (hands []*handOver, done func()) {
 	var ends []func()
 	for _, t := range b.order {
@@ -338,7 +337,6 @@ func (s *Store) reserveTargets(b *publishArgs, now int64) (hands []*handOver, do
 	}
 }
 
-// published reads topic_publish.lua's answers for groups.
 func (sh *shard) published(reply []any, groups [][]publication) ([]core.Appended, error) {
 	answers := make([]core.Appended, len(groups))
 	for i, raw := range reply {
@@ -356,7 +354,8 @@ func (sh *shard) published(reply []any, groups [][]publication) ([]core.Appended
 	return answers, nil
 }
 
-// sequenceNumbers converts a script's positions, one per message, to sequence numbers; 0 stays 0.
+// sequenceNumbers converts the positions that a script returns to sequence numbers. 0, for a
+// message that was not stored, stays 0.
 func (sh *shard) sequenceNumbers(positions []any, messages int) ([]int64, error) {
 	numbers, err := scriptNumbers(positions, messages)
 	for i, n := range numbers {
@@ -374,17 +373,17 @@ type publishArgs struct {
 	targets map[core.Ref]*publishTarget
 	order   []*publishTarget
 	records [][]byte
-	known   map[*byte]int // index of each record in records, by the address of the record's first byte
+	known   map[*byte]int // index in records, by the address of a record's first byte
 	groups  []any
 }
 
-// publishTarget is a subscription's queue that gets copies. The script takes some of its keys only
-// if copies expire or belong to sessions.
+// publishTarget is the queue of a subscription that gets copies. The script needs some of its keys
+// only if copies expire or belong to sessions.
 type publishTarget struct {
-	at                int // from 1
+	at                int // index among the targets, from 1
 	to                place
 	expires, sessions bool
-	quiet             bool // its doorbell does not ring
+	quiet             bool // the script does not wake gateways that wait for this queue, because a lock call will
 }
 
 func newPublishArgs(names keyspace.Names, sh *shard) *publishArgs {
@@ -413,7 +412,6 @@ func (b *publishArgs) group(version int64, group []publication) {
 	}
 }
 
-// record returns the index of a record, counted from 1.
 func (b *publishArgs) record(record []byte) int {
 	first := &record[0]
 	if b.known[first] == 0 {
@@ -432,7 +430,6 @@ func (b *publishArgs) target(to place) *publishTarget {
 	return t
 }
 
-// allKeys returns the keys that follow those of the topic's state.
 func (b *publishArgs) allKeys() []any {
 	k := &b.sh.keys
 	keys := make([]any, 0, 7+targetKeys*len(b.order))
@@ -453,11 +450,10 @@ func (b *publishArgs) allKeys() []any {
 	return keys
 }
 
-// targetKeys is the number of keys that topic_publish.lua takes for every target.
 const targetKeys = len(keyspace.TargetSuffixes)
 
-// keysOf returns all keys that topic_publish.lua may take for a target: those for every target,
-// then those for expiry and for sessions. They are made once.
+// keysOf returns all keys of a target that topic_publish.lua may need: those for every target, then
+// those for expiry and for sessions. It makes them once per subscription.
 func (sh *shard) keysOf(names keyspace.Names, r core.Ref) []any {
 	if keys, ok := sh.targets.Load(r); ok {
 		return keys.([]any)
@@ -467,7 +463,6 @@ func (sh *shard) keysOf(names keyspace.Names, r core.Ref) []any {
 	return keys
 }
 
-// allArgs returns the arguments that follow those of the topic's state.
 func (b *publishArgs) allArgs() []any {
 	args := make([]any, 0, 4+len(b.order)+len(b.records)+len(b.groups))
 	args = append(args, b.sh.DuplicateWindow.Milliseconds(), core.KeyLife.Milliseconds(), len(b.order), len(b.records))

@@ -12,23 +12,24 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
-// receipt stands for one call, however often it is sent.
+// receipt identifies one call, however often it is sent, so that Redis can answer a repetition with
+// the result of the first execution.
 type receipt struct {
 	shard *shard
-	key   string // no other call in flight has it; "" if the call needs none
+	key   string // where Redis keeps the answer, one per call in flight; "" if the call needs none
 	id    string
-	until time.Time // when the call is not sent again any more
-	lost  error     // the error of a call whose answer was lost
+	until time.Time // the call is not sent again after this time
+	lost  error     // an error that says that the answer was lost
 }
 
-// receiptKeys are the keys of a shard's receipts that are not in use.
+// receiptKeys are the keys of a shard that are free for further receipts.
 type receiptKeys struct {
 	mu   sync.Mutex
 	free []string
 	made int
 }
 
-// receipt begins a call.
+// receipt returns a receipt for a new call.
 func (s *Store) receipt(sh *shard) *receipt {
 	k, r := &sh.receipts, s.repeatable(sh)
 	k.mu.Lock()
@@ -43,12 +44,12 @@ func (s *Store) receipt(sh *shard) *receipt {
 	return r
 }
 
-// repeatable begins a call that needs no receipt to be sent again.
+// repeatable returns a receipt for a call that may run twice, so Redis need not keep its answer.
 func (s *Store) repeatable(sh *shard) *receipt {
 	return &receipt{shard: sh, until: time.Now().Add(s.server.Endpoint.Patience.Wait)}
 }
 
-// end ends the call. A call that the server has not answered may still run, so it keeps its key.
+// end frees the key. If the answer was lost, the call may still run, so its key is not used again.
 func (r *receipt) end() {
 	if r.key == "" || r.lost != nil {
 		return
@@ -60,7 +61,8 @@ func (r *receipt) end() {
 }
 
 // again reports, after a pause, whether to send the call again. If not, outcome is the call's
-// error: a call that was refused when it was sent again may have run before.
+// error. A lost answer stays unknown even if a repetition was refused, because the first attempt
+// may have run.
 func (r *receipt) again(ctx context.Context, err error) (again bool, outcome error) {
 	switch {
 	case err == nil || r == nil:
@@ -73,7 +75,7 @@ func (r *receipt) again(ctx context.Context, err error) (again bool, outcome err
 	return time.Now().Before(r.until) && conn.Pause(ctx, conn.PatiencePause), r.lost
 }
 
-// arguments returns keys and args of a call with those of the receipt.
+// arguments adds the receipt's own key and arguments.
 func (r *receipt) arguments(keys, args []any) ([]any, []any) {
 	if r == nil || r.key == "" {
 		return keys, args

@@ -10,21 +10,20 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/record"
 )
 
-// recentBytes bounds the records that a gateway keeps of messages that it has stored.
 const recentBytes = 16 << 20
 
 // recents are records of messages that this gateway has stored and has a receiver for, so that it
-// need not read them back when it locks them. An entry of a stream never changes, so a record stays
-// right as long as its server keeps its data. A server that has lost entries may reuse their
-// numbers, but it has also broken its connections, so the first connection opened after that
-// empties the recents. A cluster has connections to replicas, which may become masters, so its
-// recents are always empty.
+// need not read them back when it locks them. An entry of a stream never changes, so a record is
+// valid as long as its server keeps its data. A server that has lost entries may reuse their
+// numbers; it has then also closed its connections, so each new connection empties the recents. In
+// a cluster, a replica with an open connection may become the master, so there the recents stay
+// empty.
 type recents struct {
-	opened atomic.Uint64 // connections opened so far
+	opened atomic.Uint64
 
 	mu      sync.Mutex
-	records map[recent]string // nil if they are not used
-	order   []recent          // in the order of adding, including those taken out since
+	records map[recent]string // nil if recents are not used
+	order   []recent          // oldest first, including records removed since
 	bytes   int
 }
 
@@ -33,7 +32,6 @@ type recent struct {
 	n     int64
 }
 
-// reset empties the recents, and sets whether they are used.
 func (r *recents) reset(used bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -43,7 +41,7 @@ func (r *recents) reset(used bool) {
 	}
 }
 
-// connected empties the recents when a connection has been opened.
+// connected empties the recents, because a connection has been opened.
 func (r *recents) connected() {
 	r.opened.Add(1)
 	r.mu.Lock()
@@ -52,7 +50,8 @@ func (r *recents) connected() {
 	r.order, r.bytes = nil, 0
 }
 
-// add adds records of messages stored under numbers. opened must be read before they were stored.
+// add keeps the records of messages stored under numbers. opened is the value of r.opened before
+// they were stored.
 func (r *recents) add(sh *shard, opened uint64, numbers []int64, messages []stored) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -78,7 +77,8 @@ func (r *recents) add(sh *shard, opened uint64, numbers []int64, messages []stor
 	}
 }
 
-// take removes and returns the kept entries of claims, and returns the claims without one.
+// take removes and returns the entries of claims that are kept, and returns the claims that are
+// not.
 func (r *recents) take(sh *shard, claims []claim) (entries []record.Entry, others []claim) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -97,7 +97,7 @@ func (r *recents) take(sh *shard, claims []claim) (entries []record.Entry, other
 	return entries, others
 }
 
-// asString converts bytes, which must not change any more, to a string, without a copy.
+// asString converts bytes to a string without a copy. The bytes must not change any more.
 func asString(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 func (r *recents) drop(key recent) {
@@ -105,7 +105,7 @@ func (r *recents) drop(key recent) {
 	delete(r.records, key)
 }
 
-// entriesOf returns the entries of claims in their order. It reads those that are not kept.
+// entriesOf returns the entries of claims, in their order, from the recents or else from Redis.
 func (s *Store) entriesOf(ctx context.Context, sh *shard, claims []claim) ([]record.Entry, error) {
 	recent, others := s.recents.take(sh, claims)
 	if len(others) == 0 {
@@ -118,7 +118,7 @@ func (s *Store) entriesOf(ctx context.Context, sh *shard, claims []claim) ([]rec
 	return inOrder(claims, recent, read), nil
 }
 
-// inOrder joins two lists of entries in the order of claims. A claim may have no entry.
+// inOrder merges two lists of entries in the order of claims. A claim may have no entry.
 func inOrder(claims []claim, some, others []record.Entry) []record.Entry {
 	if len(some) == 0 {
 		return others

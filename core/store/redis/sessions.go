@@ -17,8 +17,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
-// sessionName returns a session's name in scripts: its key and, if the id differs from it, a zero
-// byte and the id.
+// sessionName returns the name of a session in scripts: its core.SessionKey and, if the id differs
+// from it, a zero byte and the id.
 func sessionName(id string) string {
 	key := string(core.KeyOfSession(id))
 	if key == id {
@@ -27,7 +27,6 @@ func sessionName(id string) string {
 	return key + "\x00" + id
 }
 
-// sessionID returns the id of a sessionName.
 func sessionID(name string) string {
 	if _, id, ok := strings.Cut(name, "\x00"); ok {
 		return id
@@ -35,7 +34,6 @@ func sessionID(name string) string {
 	return name
 }
 
-// sessionOf returns the sessionName of a message's session, or "" if it has none.
 func sessionOf(m *core.Message) string {
 	if !m.HasSession() {
 		return ""
@@ -43,8 +41,9 @@ func sessionOf(m *core.Message) string {
 	return sessionName(m.SessionID)
 }
 
-// AcceptSession locks a given session, which may be empty, or the one that has waited longest, or takes over
-// a session's lock. Once it has begun, it ignores the end of ctx, so that no lock is forgotten.
+// AcceptSession locks the session that is given, even if it is empty, or the one that has waited
+// longest, or takes over a session's lock. Once it has begun, it ignores the end of ctx, so that no
+// lock is lost from sight.
 func (p *handle) AcceptSession(ctx context.Context, r core.SessionRequest) (l core.SessionLock, ok bool, next time.Time, err error) {
 	what, takesOver := "accept session", !r.Next && !r.TakeOver.IsZero()
 	if takesOver {
@@ -91,7 +90,7 @@ func (p *handle) AcceptSession(ctx context.Context, r core.SessionRequest) (l co
 			lock.TakeOvers = uint32(times)
 		case takesOver || len(reply) != 2:
 			return server.ErrReply
-		case reply[0] == int64(0): // no session waits
+		case reply[0] == int64(0): // no session has messages
 			at, _ := reply[1].(int64)
 			next = server.Instant(at)
 			return nil
@@ -105,7 +104,7 @@ func (p *handle) AcceptSession(ctx context.Context, r core.SessionRequest) (l co
 	return l, ok, next, err
 }
 
-// proofOf returns a lock's value in the hash holders of lua/sessions.lua.
+// proofOf returns the value by which the hash holders (lua/sessions.lua) knows the lock.
 func proofOf(l *core.SessionLock) string {
 	if l.Mode == core.Exclusive {
 		return secret(l.Nonce)
@@ -113,7 +112,7 @@ func proofOf(l *core.SessionLock) string {
 	return secret(l.Nonce) + strconv.FormatUint(uint64(l.TakeOvers), 10)
 }
 
-// transitionInSessions does the same as transition, for scripts that need lua/sessions.lua.
+// transitionInSessions runs a script that needs a queue with sessions.
 func (s *Store) transitionInSessions(ctx context.Context, sh *shard, now int64, sc *script.Script, keys []any, args ...any) ([]any, core.Code, error) {
 	if !sh.Sessions {
 		return nil, "", core.Refuse(core.NotAllowed, "The entity does not support sessions: create an entity with RequiresSession.")
@@ -121,7 +120,7 @@ func (s *Store) transitionInSessions(ctx context.Context, sh *shard, now int64, 
 	return s.transition(ctx, sh, now, sc, keys, args...)
 }
 
-// inSession runs a script for the holder of a session.
+// inSession runs a script that needs the session lock l.
 func (s *Store) inSession(ctx context.Context, sh *shard, now int64, l core.SessionLock, sc *script.Script, keys []any, args ...any) ([]any, error) {
 	if l.Index != sh.Index {
 		return nil, cmp.Or(s.sweep(ctx, sh), error(core.SessionLockLost))
@@ -133,7 +132,7 @@ func (s *Store) inSession(ctx context.Context, sh *shard, now int64, l core.Sess
 	return reply, err
 }
 
-// RenewSession extends the lock to now + Policy.LockDuration.
+// RenewSession extends the lock by Policy.LockDuration from now.
 func (p *handle) RenewSession(ctx context.Context, l core.SessionLock) (until time.Time, err error) {
 	err = p.operate(ctx, "renew session", func(ctx context.Context, sh *shard) error {
 		now := p.millis()
@@ -147,20 +146,20 @@ func (p *handle) RenewSession(ctx context.Context, l core.SessionLock) (until ti
 	return until, err
 }
 
-// ReleaseSession ends the lock, and the locks of the session's messages.
+// ReleaseSession ends the lock of a session, and with it the locks of its messages.
 func (p *handle) ReleaseSession(ctx context.Context, l core.SessionLock) error {
 	return p.operate(ctx, "release session", func(ctx context.Context, sh *shard) error {
 		proof := proofOf(&l)
 		if l.Nonce == 0 {
-			proof = "" // any lock
+			proof = "" // an empty proof matches any lock
 		}
 		_, err := p.inSession(ctx, sh, p.millis(), l, script.SessionRelease, nil, proof, string(l.Key()))
 		return err
 	})
 }
 
-// numbersOf returns, in order, positions of a session's messages at or after from: up to limit each
-// of the available, the locked and the deferred ones, and all scheduled ones.
+// numbersOf returns, in order, positions of a session's messages at or after from: all scheduled
+// ones, and up to limit each of the available, the locked and the deferred ones.
 func (s *Store) numbersOf(ctx context.Context, sh *shard, key core.SessionKey, from int64, limit int) ([]int64, error) {
 	due, err := s.numbersIn(ctx, sh, core.Scheduled, from)
 	if err != nil {
@@ -202,7 +201,7 @@ func (s *Store) numbersOf(ctx context.Context, sh *shard, key core.SessionKey, f
 	return slices.Compact(numbers), nil
 }
 
-// claimInSession does the work of claim in a session.
+// claimInSession does what claim does, for the messages of a session.
 func (s *Store) claimInSession(ctx context.Context, sh *shard, l *core.SessionLock, limit int) (locked, error) {
 	under := leaseIn(l)
 	reply, err := s.inSession(ctx, sh, s.millis(), *l, script.SessionLockMessages, nil, proofOf(l), string(l.Key()), limit, sh.inline(), under.call)
@@ -226,7 +225,7 @@ func (s *Store) claimInSession(ctx context.Context, sh *shard, l *core.SessionLo
 	return out, err
 }
 
-// flushHeld answers renewals of messages in sessions with the times until which their sessions are locked.
+// flushHeld answers renewals of messages in sessions. They are locked as long as their session.
 func (s *Store) flushHeld(ctx context.Context, sh *shard, calls []*batching.Call[*renewing]) {
 	var args []any
 	var all []*core.Renewal
@@ -256,7 +255,7 @@ func (s *Store) flushHeld(ctx context.Context, sh *shard, calls []*batching.Call
 	}
 }
 
-// SessionState returns the state that was set last, or nil if there is none.
+// SessionState returns the state of a session, or nil if there is none.
 func (p *handle) SessionState(ctx context.Context, l core.SessionLock) (state []byte, err error) {
 	err = p.operate(ctx, "read session state", func(ctx context.Context, sh *shard) error {
 		reply, err := p.inSession(ctx, sh, p.millis(), l, script.SessionStateGet, []any{sh.stateKey(0)}, proofOf(&l), string(l.Key()))
@@ -273,7 +272,7 @@ func (p *handle) SessionState(ctx context.Context, l core.SessionLock) (state []
 	return state, err
 }
 
-// SetSessionState sets the state; nil removes it.
+// SetSessionState sets the state of a session; nil removes it.
 func (p *handle) SetSessionState(ctx context.Context, l core.SessionLock, state []byte) error {
 	return p.operate(ctx, "set session state", func(ctx context.Context, sh *shard) error {
 		keys := []any{sh.stateKey(0), sh.stateKey(1), sh.stateKey(2)}
@@ -282,14 +281,15 @@ func (p *handle) SetSessionState(ctx context.Context, l core.SessionLock, state 
 	})
 }
 
-// stateKey returns the key of states, changed or stateful in lua/session_state_set.lua.
+// stateKey returns a key of lua/session_state_set.lua: 0 is states, 1 changed, 2 stateful.
 func (sh *shard) stateKey(i int) string { return sh.keys.Prefix + keyspace.StateSuffixes[i:i+1] }
 
-// listPage is the number of sessions that one exchange reads, in about a millisecond of the server's time.
+// listPage is the number of sessions that one exchange reads. This takes about a millisecond of the
+// server's time.
 const listPage = 100
 
-// ListSessions lists sessions by key: those with messages or state or, if since is set, those whose
-// state was set later.
+// ListSessions lists the ids of up to top sessions in the order of their keys: those with messages
+// or state or, if since is set, those whose state was set after since.
 func (p *handle) ListSessions(ctx context.Context, since time.Time, after core.SessionKey, top int) (ids []string, err error) {
 	err = p.operate(ctx, "list sessions", func(ctx context.Context, sh *shard) error {
 		if !sh.Sessions {
@@ -317,7 +317,7 @@ func (p *handle) ListSessions(ctx context.Context, since time.Time, after core.S
 			}
 			ids = append(ids, page[:min(len(page), top-len(ids))]...)
 			if since.IsZero() && len(page) < limit {
-				return nil // there are no more sessions
+				return nil
 			}
 			after = last
 		}
@@ -326,7 +326,6 @@ func (p *handle) ListSessions(ctx context.Context, since time.Time, after core.S
 	return ids, err
 }
 
-// activePage lists at most limit sessions with messages or state; last is "" if there are none.
 func (s *Store) activePage(ctx context.Context, sh *shard, after core.SessionKey, limit int) (page []string, last core.SessionKey, err error) {
 	reply, _, err := s.transition(ctx, sh, s.millis(), script.SessionList, []any{sh.stateKey(1), sh.stateKey(2)}, string(after), limit)
 	if err != nil || len(reply) == 0 {
@@ -339,8 +338,8 @@ func (s *Store) activePage(ctx context.Context, sh *shard, after core.SessionKey
 	return page, core.KeyOfSession(page[len(page)-1]), nil
 }
 
-// statefulPage reads the next sessions with state and returns those whose state was set later than
-// since. It takes several steps, so it may miss a session whose state is set in the meantime.
+// statefulPage reads the next sessions with state, and returns those whose state was set after
+// since. The caller reads page by page, so a session whose state is set meanwhile may be missed.
 func (s *Store) statefulPage(ctx context.Context, sh *shard, after core.SessionKey, since time.Time) (page []string, last core.SessionKey, err error) {
 	from := "-"
 	if after != "" {
@@ -374,7 +373,7 @@ func (s *Store) statefulPage(ctx context.Context, sh *shard, after core.SessionK
 	return page, last, nil
 }
 
-// DescribeSessions returns the numbers of messages, the locks and the states of sessions.
+// DescribeSessions returns for each session its numbers of messages, its lock and its state.
 func (p *handle) DescribeSessions(ctx context.Context, ids []string, content bool) ([]core.SessionInfo, error) {
 	all := make([]core.SessionInfo, len(ids))
 	for i, id := range ids {
@@ -407,7 +406,6 @@ func (p *handle) DescribeSessions(ctx context.Context, ids []string, content boo
 	return all, err
 }
 
-// readSessions reads the reply of lua/session_describe.lua.
 func readSessions(reply []any, into []core.SessionInfo, content bool) error {
 	const members = 7
 	if len(reply) != members*len(into) {

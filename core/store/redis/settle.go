@@ -18,7 +18,7 @@ import (
 // settling is the part of a Settle that goes into one flush.
 type settling struct {
 	settlements []core.Settlement
-	errs        []error // the answer
+	errs        []error
 }
 
 // Settle ends locks, one after the other.
@@ -66,13 +66,12 @@ func (p *handle) activate(ctx context.Context, settlements []core.Settlement) []
 		}
 		return nil
 	})
-	for _, x := range all { // the call was refused
+	for _, x := range all {
 		*x.err = err
 	}
 	return errs
 }
 
-// activateArgs returns the arguments of activate.lua.
 func activateArgs(all []settlingItem) []any {
 	args := make([]any, 0, 2*len(all))
 	for _, x := range all {
@@ -85,7 +84,6 @@ func activateArgs(all []settlingItem) []any {
 	return args
 }
 
-// repeat appends err n times.
 func repeat(errs []error, err error, n int) []error {
 	for range n {
 		errs = append(errs, err)
@@ -93,7 +91,6 @@ func repeat(errs []error, err error, n int) []error {
 	return errs
 }
 
-// flushSettles ends the locks of several calls with one script.
 func (s *Store) flushSettles(sh *shard, calls []*batching.Call[*settling]) {
 	ctx, cancel := s.server.Bounded(context.Background())
 	defer cancel()
@@ -119,9 +116,9 @@ func (s *Store) flushSettles(sh *shard, calls []*batching.Call[*settling]) {
 	}
 }
 
-// sortByBlock sorts completions by block for settle_plain.lua. Other outcomes keep their order: it shows
-// in the numbers of dead letters. With other features, settle.lua takes the locks in the order of the
-// calls, which shows in the history.
+// sortByBlock sorts completions by block for settle_plain.lua. It leaves other outcomes in order,
+// because the numbers of dead letters follow it. It does nothing for queues with other features:
+// settle.lua takes the locks in the order of the calls, which histories show.
 func (sh *shard) sortByBlock(all []settlingItem) {
 	if sh.features != 0 || slices.ContainsFunc(all, func(x settlingItem) bool { return x.Outcome != core.Complete }) {
 		return
@@ -132,13 +129,12 @@ func (sh *shard) sortByBlock(all []settlingItem) {
 	})
 }
 
-// settlingItem is a settlement and its answer.
+// settlingItem is a settlement and where its error goes.
 type settlingItem struct {
 	*core.Settlement
 	err *error
 }
 
-// within returns the session lock that a settlement names, or nil if there is none.
 func (sh *shard) within(st *core.Settlement) *core.SessionLock {
 	if !sh.Sessions {
 		return nil
@@ -146,11 +142,12 @@ func (sh *shard) within(st *core.Settlement) *core.SessionLock {
 	return st.Session
 }
 
-// settleArgs returns the arguments of settle.lua: runs of locks, each with one outcome.
+// settleArgs returns the arguments of settle.lua: runs of locks with the same outcome, each run
+// preceded by its length.
 func (sh *shard) settleArgs(n int, settlement func(int) *core.Settlement) []any {
 	args := make([]any, 0, 8+n)
 	var under *core.SessionLock
-	count := -1 // index in args of the length of the last run; -1 if that run has ended
+	count := -1 // index in args of the length of the current run, or -1 if a new one must begin
 	var last *core.Settlement
 	for i := range n {
 		st := settlement(i)
@@ -176,10 +173,11 @@ func (sh *shard) settleArgs(n int, settlement func(int) *core.Settlement) []any 
 	return args
 }
 
-// blockSize is the number of numbers in a block of locks.
+// blockSize is the number of positions that one block of locks covers.
 const blockSize = 128
 
-// blockArgs returns the arguments of settle_plain.lua, nil if it cannot end these locks, which are sorted.
+// blockArgs returns the arguments of settle_plain.lua for the sorted settlements, or nil if it
+// cannot carry them out.
 func (sh *shard) blockArgs(all []settlingItem) []any {
 	if sh.features != 0 {
 		return nil
@@ -187,7 +185,7 @@ func (sh *shard) blockArgs(all []settlingItem) []any {
 	args := append(make([]any, 0, 8+len(all)), "blocks")
 	var last core.LockToken
 	var bits, ids []byte
-	count := 0 // index in args of the number of messages in the block
+	count := 0 // index in args of the number of messages in the current block
 	for _, x := range all {
 		token := x.Token
 		if x.Outcome != core.Complete || token == last {
@@ -209,13 +207,13 @@ func (sh *shard) blockArgs(all []settlingItem) []any {
 	return args
 }
 
-// follows reports whether a settlement can follow another one in the same run.
+// follows reports whether st can be in the same run as last.
 func (sh *shard) follows(last, st *core.Settlement) bool {
 	return st.Outcome == last.Outcome &&
 		(st.Outcome == core.Complete || st.Properties.IsEmpty() && last.Properties.IsEmpty() && st.Backoff == last.Backoff)
 }
 
-// proofHere returns the proof of a session lock of this partition, or "" if it is another partition's.
+// proofHere returns the proof of a session lock, or "" if the lock belongs to another partition.
 func (sh *shard) proofHere(l *core.SessionLock) string {
 	if l.Index != sh.Index {
 		return ""
@@ -223,8 +221,8 @@ func (sh *shard) proofHere(l *core.SessionLock) string {
 	return proofOf(l)
 }
 
-// settleSome calls a script that ends locks or activates messages, and returns those for which the call had
-// no time.
+// settleSome calls a script that ends locks or activates messages. It returns the items that the
+// script left because it had run for too long.
 func (s *Store) settleSome(ctx context.Context, sh *shard, sc *script.Script, args []any, all []settlingItem) (rest []settlingItem) {
 	reply, _, err := s.transition(ctx, sh, s.millis(), sc, nil, args...)
 	if err != nil {
@@ -253,7 +251,7 @@ func (s *Store) settleSome(ctx context.Context, sh *shard, sc *script.Script, ar
 	return rest
 }
 
-// lost returns the refusal for a lost lock. st is the settlement that found it lost, or nil.
+// lost returns the refusal for a lost lock. st is the settlement that was refused, or nil.
 func (sh *shard) lost(st *core.Settlement) error {
 	if sh.Sessions && (st == nil || st.Session == nil) {
 		return core.SessionLockLost
@@ -261,7 +259,6 @@ func (sh *shard) lost(st *core.Settlement) error {
 	return core.LockLost
 }
 
-// outcomeWord returns settle.lua's word for an outcome.
 func outcomeWord(st *core.Settlement) string {
 	b := st.Backoff.Bound()
 	switch {
@@ -273,7 +270,6 @@ func outcomeWord(st *core.Settlement) string {
 	return fmt.Sprintf("delay %v %d %g %d", st.Outcome, b.First.Milliseconds(), b.Factor, b.Max.Milliseconds())
 }
 
-// overrideFor returns the properties that a settlement sets; complete and release set none.
 func overrideFor(st *core.Settlement) any {
 	if st.Outcome == core.Complete || st.Outcome == core.Release || st.Properties.IsEmpty() {
 		return ""

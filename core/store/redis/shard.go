@@ -18,7 +18,7 @@ type place struct {
 	core.Policy
 }
 
-// handle gives access to a place: it has the methods of core.Operations.
+// handle gives access to a place. It implements core.Operations.
 type handle struct {
 	*Store
 	place
@@ -30,12 +30,12 @@ func (s *Store) Partition(r core.Ref, p core.Policy) core.Partition {
 }
 
 // shard is what this gateway keeps about a partition in use: its keys, the calls that wait to share
-// a round trip, and an estimate of its size. Nothing in it must be preserved.
+// a round trip, and an estimate of its size. All of it can be dropped and made again.
 type shard struct {
 	place
 	keys      keyspace.Set
 	features  script.Features
-	state     []any // the first keys of its scripts
+	state     []any // the first keys of each of its scripts
 	expired   any   // ARGV[4] of lua/state.lua
 	appends   batching.Batcher[*sending]
 	publishes batching.Batcher[*publishing]
@@ -44,26 +44,24 @@ type shard struct {
 	lostLocks lostLocks
 	quota     quota
 	receipts  receiptKeys
-	targets   sync.Map // keys by the core.Ref of a target of publications
-	// average is the recent size of a record in bytes.
+	targets   sync.Map // keys of subscriptions that get copies, by core.Ref
+	// average is the moving average of a record's size in bytes.
 	average     atomic.Int64
-	ratesDiffer atomic.Bool // a warning was logged
-	mark        string      // this gateway's mark: see markOf
+	ratesDiffer atomic.Bool // the warning about it was logged
+	mark        string      // identifies this gateway's locks: see markOf
 
 	users int // guarded by shards.mu
 }
 
-// shards keeps the shards in use, and some unused ones.
 type shards struct {
 	mu    sync.Mutex
 	all   map[place]*shard
-	limit int // with more shards, unused ones are dropped
+	limit int // with more shards than this, unused ones are dropped
 }
 
-// idleShards is the least number of unused shards that are kept.
 const idleShards = 1024
 
-// shard returns the shard of p; done must be called after use.
+// shard returns the shard of p. The caller calls done after use.
 func (s *Store) shard(p place) (sh *shard, done func()) {
 	s.shards.mu.Lock()
 	defer s.shards.mu.Unlock()
@@ -92,7 +90,7 @@ func (m *shards) known(p place) *shard {
 	return m.all[p]
 }
 
-// newShard makes a shard that only knows its keys.
+// newShard returns a shard with its keys, which no other goroutine knows yet.
 func (s *Store) newShard(p place, sessions bool) *shard {
 	sh := &shard{place: p, keys: s.server.Names.Keys(p.Ref), mark: markOf(s.server.ID)}
 	sh.state, sh.expired = sh.keys.State, "drop"
@@ -115,8 +113,7 @@ func (s *Store) newShard(p place, sessions bool) *shard {
 	return sh
 }
 
-// trim drops unused shards when there are too many. A flush in flight holds its shard, so dropping
-// loses nothing.
+// trim drops unused shards if there are too many. A flush in flight is a use of its shard.
 func (m *shards) trim() {
 	if len(m.all) < max(m.limit, idleShards) {
 		return
@@ -129,8 +126,8 @@ func (m *shards) trim() {
 	m.limit = 2 * len(m.all)
 }
 
-// queueOf returns the queue whose dead letters the shard holds. The policy of dead letters does not
-// say whether the queue has sessions, so the script finds that out.
+// queueOf returns the queue whose dead letters the shard holds. Whether that queue has sessions is
+// not in the policy of its dead letters, so the script finds out.
 func (s *Store) queueOf(sh *shard) *shard {
 	p := sh.place
 	p.Sub -= core.DeadLetter - core.Main
@@ -142,8 +139,6 @@ func (sh *shard) stateArgs(now int64) []any {
 	return []any{now, uint8(sh.Sub), sh.MaxDeliveryCount, sh.expired}
 }
 
-// hasHistory reports whether the partition has a history.
 func (sh *shard) hasHistory() bool { return sh.History.Max > 0 }
 
-// sequenceNumber returns the sequence number of the message at position n.
 func (sh *shard) sequenceNumber(n int64) int64 { return core.SequenceNumber(sh.Index, n) }

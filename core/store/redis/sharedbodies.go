@@ -11,18 +11,18 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
-// sharedBody is the size of a body, in bytes, from which the copies of a publication share it. For
-// smaller bodies, storing them separately costs more.
+// sharedBody is the smallest body, in bytes, that the copies of a publication share. Smaller bodies
+// are cheaper to store with each copy.
 const sharedBody = 512
 
 // missingBody is a delivery whose shared body must still be read.
 type missingBody struct {
 	at          int   // index of the delivery
-	publication int64 // number of the publication whose body it shares
+	publication int64 // position of the publication whose body it shares
 }
 
-// attachBodies reads the missing bodies. It leaves out deliveries whose bodies are gone: other
-// receivers have completed these messages.
+// attachBodies reads the missing bodies. It leaves out deliveries whose bodies are gone: their
+// locks have ended, and other receivers have completed the messages.
 func (s *Store) attachBodies(ctx context.Context, sh *shard, ds []core.Delivery, missing []missingBody) ([]core.Delivery, error) {
 	if len(missing) == 0 {
 		return ds, nil

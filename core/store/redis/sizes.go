@@ -12,26 +12,24 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
 
-// measured is the number of bytes a queue or topic takes.
 type measured struct {
 	bytes int64
-	work  time.Duration // about how long Redis worked on the measurement
+	work  time.Duration // approximate time that Redis worked on the measurement
 }
 
 const (
-	// workPerCommand is the approximate time that Redis spends on one command.
 	workPerCommand = time.Microsecond
 	workPerEntry   = 100 * time.Nanosecond
 	// seenSamples is the number of ids that are read to estimate their length.
 	seenSamples = 100
-	// forgetCalls bounds the calls of duplicates_trim.lua in one measurement; forgetMost is how
-	// many ids it drops in one call.
+	// forgetCalls bounds the calls of duplicates_trim.lua in one measurement; each drops up to
+	// forgetMost ids.
 	forgetCalls = 20
 	forgetMost  = 5000
 )
 
-// sizes returns how many bytes queues and topics take. If measuring would cost Redis much work, it
-// returns the last measurement plus what was added since.
+// sizes returns how many bytes queues and topics take. Where measuring again would cost Redis too
+// much, it returns the last measurement plus what was added since.
 func (s *Store) sizes(ctx context.Context, ps []place) (sizes []int64, errs []error) {
 	sizes, errs = make([]int64, len(ps)), make([]error, len(ps))
 	var asked []place
@@ -59,7 +57,8 @@ func (s *Store) sizes(ctx context.Context, ps []place) (sizes []int64, errs []er
 	return sizes, errs
 }
 
-// measuring collects the commands of a measurement, each for one partition.
+// measuring collects the commands of a measurement. of has, for each command, the index of its
+// partition.
 type measuring struct {
 	*Store
 	found []measured
@@ -72,8 +71,8 @@ func (m *measuring) ask(of int, command ...any) {
 	m.of, m.asked = append(m.of, of), append(m.asked, command)
 }
 
-// usage asks for the memory of a key. samples is the number of values that Redis samples in hashes
-// and similar keys; 0 means all.
+// usage asks for the memory of a key. samples is the number of values that Redis samples in keys
+// with several values; 0 means all.
 func (m *measuring) usage(of int, key string, samples ...any) {
 	command := []any{"MEMORY", "USAGE", key}
 	if len(samples) > 0 {
@@ -82,7 +81,8 @@ func (m *measuring) usage(of int, key string, samples ...any) {
 	m.ask(of, command...)
 }
 
-// answer sends the commands and returns the answers with their partitions.
+// answer sends the collected commands, and returns the answers with the indexes of their
+// partitions.
 func (m *measuring) answer(ctx context.Context) (replies []*redis.Cmd, of []int) {
 	asked, of := m.asked, m.of
 	m.asked, m.of = nil, nil
@@ -99,12 +99,12 @@ func (m *measuring) answer(ctx context.Context) (replies []*redis.Cmd, of []int)
 // measure asks Redis for the memory of queues with everything kept about their messages and
 // sessions: of a main queue with its sub-queues, and of a topic's own queue with those of its
 // subscriptions. Streams are measured as a whole, because their first nodes say little about the
-// others. The size of an empty stream does not count.
+// others. An empty stream counts as 0 bytes.
 func (s *Store) measure(ctx context.Context, ps []place) ([]measured, []error) {
 	m := &measuring{Store: s, found: make([]measured, len(ps)), errs: make([]error, len(ps))}
 	m.forgetIDs(ctx, ps)
 	var queues []core.Ref
-	var owners []int // partitions of the commands
+	var owners []int // for each command, the index of its partition
 	add := func(of int, r core.Ref) {
 		queues, owners = append(queues, r), append(owners, of)
 		if r.Sub == core.Main {
@@ -182,15 +182,15 @@ func (s *Store) measure(ctx context.Context, ps []place) ([]measured, []error) {
 	return m.found, m.errs
 }
 
-// holds reports whether a key whose length was read has anything in it, and counts the work of
-// measuring the key.
+// holds reports whether a key is not empty, by the answer to the command that reads its length. It
+// adds the work of measuring the key to the partition's.
 func (m *measuring) holds(of int, length *redis.Cmd) bool {
 	n, _ := length.Int64()
 	m.found[of].work += time.Duration(n) * workPerEntry
 	return n > 0
 }
 
-// add adds answers to the sizes.
+// add adds the answers, in bytes, to the measured sizes.
 func (m *measuring) add(replies []*redis.Cmd, of []int) {
 	for i, r := range replies {
 		n, _ := r.Int64() // 0 if the key does not exist
@@ -198,8 +198,8 @@ func (m *measuring) add(replies []*redis.Cmd, of []int) {
 	}
 }
 
-// forgetIDs drops the ids that duplicate detection no longer needs. Otherwise, when sending pauses,
-// the ids of the last messages would be counted until the next message comes.
+// forgetIDs drops the ids that duplicate detection no longer needs. Scripts drop them when a
+// message arrives, so when no more arrive, they would be counted for ever.
 func (m *measuring) forgetIDs(ctx context.Context, ps []place) {
 	due := make([]bool, len(ps))
 	for i, p := range ps {

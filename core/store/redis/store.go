@@ -32,27 +32,26 @@ type Options struct {
 	Prefix string
 	// Logger may be nil.
 	Logger *slog.Logger
-	// Patience is how long calls wait after a server has become unavailable, because it may restart
-	// or a replica may be promoted. The default is 2 s; a negative value means that calls do not
-	// wait.
+	// Patience is how long calls wait for an unavailable server, because it may restart or a
+	// replica may be promoted. The default is 2 s; a negative value means that calls do not wait.
 	Patience time.Duration
 
 	// Tests set these.
-	reads      int // the highest format that the store reads, 0: server.Format
-	leastBlock int // minimum number of locks in a block of numbers that are kept as one; 0: the constant leastBlock
+	reads      int // the highest format that the store reads; 0 means server.Format
+	leastBlock int // minimum number of locks in a block (lua/settle_plain.lua); 0 means the constant leastBlock
 }
 
-// Store is a core.Store on Redis, or a view of one with its own time.
+// Store is a core.Store on Redis, or a view of such a store in which time runs differently.
 type Store struct {
 	*connection
 	time func(now time.Time) time.Time // nil unless this is a view
 }
 
-// connection is what a store and its views share.
+// connection is what a store and its views have in common.
 type connection struct {
 	server server.Server
 	*catalogue.Catalogue
-	least     int // minimum number of locks in a block of numbers that are kept as one
+	least     int // minimum number of locks in a block (lua/settle_plain.lua)
 	shards    shards
 	recents   recents
 	flushed   struct{ appends, publishes, settles, renews batching.Counter }
@@ -79,13 +78,13 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	if err := s.begin(ctx); err != nil {
 		s.server.Stop()
 		s.server.Background.Wait()
-		_ = s.server.RDB.Close() // the first error counts
+		_ = s.server.RDB.Close() // the error of begin is returned
 		return nil, fmt.Errorf("open store at %s: %w", s.server.Endpoint.Safe, err)
 	}
 	return s, nil
 }
 
-// connect makes a store that has not sent anything yet.
+// connect returns a store that has not sent anything yet.
 func connect(url string, o Options) (*Store, error) {
 	t, err := conn.ParseURL(url)
 	if err != nil {
@@ -110,15 +109,15 @@ func connect(url string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// connect makes a client of the endpoint, which opens connections when it needs them.
 func (s *Store) connect() {
 	s.server.RDB, s.server.Cluster = s.server.Endpoint.Connect(s.connected)
 	s.recents.reset(s.server.Cluster == nil)
 }
 
-// connected prepares a new connection, whose server may have restarted without the latest messages and
-// without any scripts. If the server did not know the sweep that precedes messages, it would store the
-// messages before the sweep, and without the receipt.
+// connected prepares a new connection. Its server may have restarted without the latest messages
+// and without any scripts. The scripts for sweeps are loaded first: appendPlain pipelines a sweep
+// and the messages, and a server that did not know the sweep would store the messages without it,
+// and without the receipt.
 func (s *Store) connected(ctx context.Context, c *redis.Conn) error {
 	s.recents.connected()
 	sources, shas := script.Sweep.Variants()
@@ -128,7 +127,7 @@ func (s *Store) connected(ctx context.Context, c *redis.Conn) error {
 			err = c.ScriptLoad(ctx, sources[i]).Err()
 		}
 	}
-	// A Sentinel does not know SCRIPT, and an operator may have taken it away.
+	// A Sentinel has no SCRIPT command, and an operator may have forbidden it.
 	if redis.HasErrorPrefix(err, "unknown command") || redis.HasErrorPrefix(err, "NOPERM") {
 		return nil
 	}
@@ -213,16 +212,15 @@ func (s *Store) Now() time.Time {
 	return now
 }
 
-// WithTime returns a view of the store whose time is f of the store's time. Partitions used through
-// the view have shards with the view's time.
+// WithTime returns a view of the store whose time is f of the store's time. Partitions that are
+// used through the view have their own shards.
 func (s *Store) WithTime(f func(now time.Time) time.Time) core.Store {
 	return &Store{connection: s.connection, time: f}
 }
 
-// millis returns Now in the form that scripts take.
 func (s *Store) millis() int64 { return s.Now().UnixMilli() }
 
-// Probe writes to every master. It returns nil if an append would succeed now.
+// Probe writes to every master. It returns nil if Append would succeed now.
 func (s *Store) Probe(ctx context.Context) error {
 	return s.server.Call(ctx, "probe "+s.server.Endpoint.Safe, func(ctx context.Context) error {
 		return s.server.EachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
@@ -238,7 +236,8 @@ func (s *Store) Probe(ctx context.Context) error {
 	})
 }
 
-// About describes the engine, and contains warnings if acknowledged messages can be lost.
+// About describes the engine, with a warning for each way in which it can lose acknowledged
+// messages.
 func (s *Store) About(ctx context.Context) core.About {
 	a := core.About{Engine: "redis", Detail: s.server.Endpoint.Safe, Durable: true, Skew: s.server.Clock.Skew()}
 	switch {
@@ -270,7 +269,7 @@ func (s *Store) About(ctx context.Context) core.About {
 	return a
 }
 
-// describe adds the facts of one server's INFO.
+// describe adds what one server's INFO says.
 func (s *Store) describe(a *core.About, addr string, facts map[string]string) {
 	if a.Detail == s.server.Endpoint.Safe {
 		a.Detail = facts["redis_version"] + " at " + s.server.Endpoint.Safe
@@ -295,7 +294,6 @@ type Failure = conn.Failure
 // Failures returns all failures of exchanges with Redis, by cause.
 func (s *Store) Failures() []Failure { return s.server.Failures.All() }
 
-// recentFailure is how long a failure counts as recent.
 const recentFailure = time.Minute
 
 // RecentFailures returns the failures of the last minute.
@@ -303,12 +301,12 @@ func (s *Store) RecentFailures() []Failure {
 	return slices.DeleteFunc(s.Failures(), func(f Failure) bool { return time.Since(f.Last) > recentFailure })
 }
 
-// Lost returns a channel that is closed when the server has lost its data. After that, all calls
-// return Busy. Close the store and open it again: this creates a new store. With replicas the
+// Lost returns a channel that is closed when the server has lost its data. From then on, all calls
+// return Busy: close the store, and open it again to create a new one. If the URL has replicas, the
 // channel stays open, and calls return Busy until the data are available again.
 func (s *Store) Lost() <-chan struct{} { return s.server.Stamp.Lost }
 
-// Flushes counts the items that shared an exchange with Redis.
+// Flushes counts how many items share an exchange with Redis.
 type Flushes = batching.Histogram
 
 // Flushes returns a histogram for each kind of call.

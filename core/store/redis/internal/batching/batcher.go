@@ -11,17 +11,17 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
-// Limits of a batcher.
 const (
-	maxConcurrentFlushes = 2         // flushes in flight at once
-	MaxBatch             = 200       // items in a flush, unless one call has more
-	MaxBatchBytes        = 256 << 10 // bytes in a flush, unless one call has more
-	maxWaiting           = 64 << 20  // bytes waiting for a flush; calls beyond it are refused as Busy
+	maxConcurrentFlushes = 2         // exchanges in flight at once
+	MaxBatch             = 200       // items in an exchange, unless one call has more
+	MaxBatchBytes        = 256 << 10 // bytes in an exchange, unless one call has more
+	maxWaiting           = 64 << 20  // bytes of waiting calls; further calls are refused as Busy
 )
 
-// Batcher lets calls of one kind on one partition share round trips. The first call flushes
-// immediately. Calls that are submitted while two flushes are in flight wait, in order, and share
-// the next flush. There is no timer: a single call does not wait.
+// Batcher lets calls of one kind on one partition share exchanges. An exchange is a flush of the
+// calls that wait. The first call flushes immediately. Calls that are submitted while two flushes
+// are in flight wait, in order, and share the next flush. There is no timer: a single call does not
+// wait.
 type Batcher[T any] struct {
 	server  *server.Server
 	flushed *Counter
@@ -29,13 +29,12 @@ type Batcher[T any] struct {
 
 	mu       sync.Mutex
 	waiting  []*Call[T]
-	bytes    int // of waiting calls
+	bytes    int // of the waiting calls
 	flushing int
-	alone    bool // no flush begins while another is in flight
+	alone    bool // no flush begins while another one is in flight
 }
 
-// Call is the part of one call in a flush. The flush writes the answers into work, then closes
-// done.
+// Call is one call, as a flush gets it. The flush writes the answer into Work.
 type Call[T any] struct {
 	Work  T
 	items int
@@ -47,9 +46,9 @@ func (b *Batcher[T]) Start(s *server.Server, flushed *Counter, flush func([]*Cal
 	b.server, b.flushed, b.flush = s, flushed, flush
 }
 
-// Submit adds work and waits for its flush. If ctx ends first, the flush continues without the
-// caller, which must not read work any more. A caller whose context leaves enough time runs the
-// flush itself, and stays until the flush ends.
+// Submit adds work and waits for the flush that carries it out. If ctx ends first, the flush
+// continues, and the caller must not read work any more. If ctx leaves enough time, the caller
+// itself runs the flush, and stays until its end.
 func (b *Batcher[T]) Submit(ctx context.Context, work T, items, bytes int) error {
 	t := &Call[T]{Work: work, items: items, bytes: bytes, done: make(chan struct{})}
 	departs, ok := b.queue(t)
@@ -69,14 +68,13 @@ func (b *Batcher[T]) Submit(ctx context.Context, work T, items, bytes int) error
 	}
 }
 
-// outlasts reports whether the deadline of ctx leaves time for d. ctx may still be cancelled earlier.
 func outlasts(ctx context.Context, d time.Duration) bool {
 	deadline, ok := ctx.Deadline()
 	return ok && time.Until(deadline) > d || ctx.Done() == nil
 }
 
-// queue adds a call to the waiting ones, unless there are too many. If departs is true, the caller
-// must start a flush.
+// queue adds a call to the waiting ones; ok is false if there are too many. If departs is true, the
+// caller must start a flush.
 func (b *Batcher[T]) queue(t *Call[T]) (departs, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -91,14 +89,14 @@ func (b *Batcher[T]) queue(t *Call[T]) (departs, ok bool) {
 	return departs, true
 }
 
-// SetAlone sets whether further calls must wait for the flushes in flight.
+// SetAlone sets whether the next flush must wait for the end of those in flight.
 func (b *Batcher[T]) SetAlone(alone bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.alone = alone
 }
 
-// pendingCallOverhead is the memory that a waiting call is counted with in addition to its bytes.
+// pendingCallOverhead is the memory, besides its bytes, for which a waiting call is counted.
 const pendingCallOverhead = 256
 
 // flushAll flushes until no call waits.
@@ -121,7 +119,7 @@ func (b *Batcher[T]) flushOnce() {
 	}
 }
 
-// finish ends flushing if no call waits.
+// finish ends flushing, and returns true, if no call waits.
 func (b *Batcher[T]) finish() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -140,7 +138,7 @@ func (b *Batcher[T]) flushBatch(batch []*Call[T]) {
 	}
 	b.flushed.count(items)
 	if items > MaxBatch {
-		done, _ := b.server.Turns.Take(context.Background()) // which does not end
+		done, _ := b.server.Turns.Take(context.Background()) // the context never ends
 		defer done()
 	}
 	b.flush(batch)
@@ -149,7 +147,7 @@ func (b *Batcher[T]) flushBatch(batch []*Call[T]) {
 	}
 }
 
-// nextBatch returns the calls of the next flush, or ends flushing.
+// nextBatch returns the calls of the next flush. If there are none, it ends flushing.
 func (b *Batcher[T]) nextBatch() []*Call[T] {
 	b.mu.Lock()
 	defer b.mu.Unlock()

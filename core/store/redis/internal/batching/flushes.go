@@ -2,17 +2,17 @@ package batching
 
 import "sync/atomic"
 
-// flushBounds are the upper bounds of a histogram of items per flush. A single call may have more
-// than maxBatch.
+// flushBounds are the upper bounds of the histogram's counts. A single call may have more items
+// than MaxBatch.
 var flushBounds = [...]int{1, 2, 5, 10, 20, 50, 100, MaxBatch}
 
-// Histogram is a histogram of exchanges with Redis, each shared by calls of one kind, by the number
-// of items: messages, publications or locks.
+// Histogram says how many items (messages, publications or locks) calls of one kind sent in each
+// exchange with Redis.
 type Histogram struct {
 	Operation string   // append, publish, settle or renew
-	Bounds    []int    // upper bounds of all counts but the last
-	Counts    []uint64 // flushes by bound; the last count is that of larger flushes
-	Items     uint64   // of all flushes
+	Bounds    []int    // upper bounds of all Counts but the last
+	Counts    []uint64 // exchanges by bound; the last count is that of larger exchanges
+	Items     uint64   // of all exchanges
 }
 
 // Counter collects a histogram.
@@ -30,7 +30,7 @@ func (f *Counter) count(items int) {
 	f.items.Add(uint64(items))
 }
 
-// Histogram returns the collected numbers of an operation.
+// Histogram returns the counts, under the name of an operation.
 func (f *Counter) Histogram(operation string) Histogram {
 	h := Histogram{Operation: operation, Bounds: flushBounds[:], Items: f.items.Load()}
 	for at := range f.counts {

@@ -27,7 +27,7 @@ type Catalogue struct {
 	remover remover
 }
 
-// Open begins to listen to changes, before the store is used.
+// Open returns a catalogue that already listens to changes, so that it misses none.
 func Open(ctx context.Context, s *server.Server) (*Catalogue, error) {
 	c := &Catalogue{server: s}
 	c.remover.init(s)
@@ -42,14 +42,14 @@ func Run(ctx context.Context, c *Catalogue) {
 	remover.Wait()
 }
 
-// revisionPrefix returns the start of a value in the catalogue or the registry: its revision and
-// ID, which scripts can compare without reading the rest.
+// revisionPrefix returns the start of the value of an entity or a namespace. Scripts compare this
+// revision and ID without reading the rest.
 func revisionPrefix(revision int64, id string) string {
 	return strconv.FormatInt(revision, 10) + ":" + id + ":"
 }
 
-// catalogueValue returns an entity's value in the catalogue: the revisionPrefix, then JSON. The
-// entity's rules have a key of their own.
+// catalogueValue returns the stored value of an entity: the revisionPrefix, then JSON. The entity's
+// rules have a key of their own.
 func catalogueValue(e *core.Entity) (string, error) {
 	described := *e
 	described.Rules = nil
@@ -60,7 +60,6 @@ func catalogueValue(e *core.Entity) (string, error) {
 	return revisionPrefix(e.Revision, e.ID) + string(record), nil
 }
 
-// withoutRevision returns a value without its revisionPrefix.
 func withoutRevision(value string) ([]byte, error) {
 	parts := strings.SplitN(value, ":", 3)
 	if len(parts) != 3 {
@@ -69,7 +68,8 @@ func withoutRevision(value string) ([]byte, error) {
 	return []byte(parts[2]), nil
 }
 
-// parseCatalogue reads a catalogue value and the time of last use, which is stored separately.
+// parseCatalogue decodes the stored value of an entity. accessed is the time of its last use, which
+// is stored separately.
 func parseCatalogue(value string, accessed any) (core.Entity, error) {
 	var e core.Entity
 	text, err := withoutRevision(value)
@@ -85,14 +85,15 @@ func parseCatalogue(value string, accessed any) (core.Entity, error) {
 	return e, nil
 }
 
-// withCatalogue runs an operation on a catalogue.
+// withCatalogue runs an operation on the keys of a namespace's entities.
 func (s *Catalogue) withCatalogue(ctx context.Context, what, namespace, name string, f func(ctx context.Context, k keyspace.Catalogue, folded string) error) error {
 	return s.server.Call(ctx, what+" "+namespace+"/"+name, func(ctx context.Context) error {
 		return f(ctx, s.server.Names.Catalogue(namespace), core.FoldName(name))
 	})
 }
 
-// change runs a script that changes the catalogue and publishes the changed names.
+// change runs a script that changes entities or namespaces, and publishes the names of those that
+// have changed.
 func (s *Catalogue) change(ctx context.Context, sc *script.Script, keys []any, namespace string, names []string, args ...any) ([]any, error) {
 	all := append([]any{s.server.Names.Changes(), s.changes.payload(namespace, names...), names[0]}, args...)
 	raw, err := s.server.Eval(ctx, sc, keys, all...)
@@ -120,7 +121,6 @@ func changedNames(e *core.Entity) []string {
 	return names
 }
 
-// topicOf returns the folded name of a subscription's topic, or "" for other entities.
 func topicOf(e *core.Entity) string {
 	if e.Kind != core.Subscription {
 		return ""
@@ -129,18 +129,17 @@ func topicOf(e *core.Entity) string {
 	return core.FoldName(topic)
 }
 
-// notifyAll notifies the watchers of this store.
 func (s *Catalogue) notifyAll(namespace string, names []string) {
 	for _, name := range names {
 		s.changes.notify(namespace, name)
 	}
 }
 
-// errNoSchedules refuses a schedule that a gateway of an earlier version could not read.
+// errNoSchedules refuses to create a schedule while a gateway of an older version might read it.
 var errNoSchedules = core.Refuse(core.Busy, "A gateway of an older version, which does not support schedules, uses this Redis or did so a moment ago: update all gateways, wait 20 seconds, and try again.")
 
 // CreateEntity stores a new entity. It creates the partitions first, because clients can send to an
-// entity as soon as they find it.
+// entity as soon as it is stored.
 func (s *Catalogue) CreateEntity(ctx context.Context, e core.Entity, q core.NamespaceQuotas) (core.Entity, error) {
 	e.Revision = 1
 	err := s.withCatalogue(ctx, "create entity", e.Namespace, e.Name, func(ctx context.Context, k keyspace.Catalogue, folded string) error {
@@ -192,8 +191,9 @@ func (s *Catalogue) CreateEntity(ctx context.Context, e core.Entity, q core.Name
 	return e, nil
 }
 
-// fence tells a topic's partitions the version of its subscriptions, unless version is 0. They then refuse
-// publications with an older version. If fence fails, or this gateway dies, the next Topic repeats it.
+// fence stores the version of a topic's subscriptions in each of its partitions, unless version is
+// 0. From then on the partitions refuse publications for an older version. If fence fails, or this
+// gateway crashes, the next call of Topic repeats it.
 func (s *Catalogue) fence(ctx context.Context, k keyspace.Catalogue, topicID string, partitions int, version any) error {
 	v, _ := version.(int64)
 	if v == 0 {
@@ -211,8 +211,8 @@ func (s *Catalogue) fence(ctx context.Context, k keyspace.Catalogue, topicID str
 	return err
 }
 
-// makePartitions makes the empty streams of an entity, so that numbers begin at 1, and a late send
-// cannot bring back a deleted entity.
+// makePartitions creates the empty streams of an entity. Sends add only to existing streams, so a
+// late send cannot bring back a deleted entity.
 func (s *Catalogue) makePartitions(ctx context.Context, e *core.Entity) error {
 	const group = "made"
 	var cmds []*redis.Cmd
@@ -228,8 +228,8 @@ func (s *Catalogue) makePartitions(ctx context.Context, e *core.Entity) error {
 	return s.server.Exchange(ctx, conn.Replicated, cmds...)
 }
 
-// unlinkPartitions removes all messages of an entity, partition by partition. topicStays says that
-// the topic of a subscription is not being deleted as well.
+// unlinkPartitions removes all messages of an entity, partition by partition. topicStays is true if
+// the entity is a subscription whose topic is not being deleted as well.
 func (s *Catalogue) unlinkPartitions(ctx context.Context, e *core.Entity, topicStays bool) {
 	for i := range e.Partitions {
 		if err := s.unlinkPartition(ctx, e, e.Ref(uint16(i), core.Main), topicStays); err != nil {
@@ -240,7 +240,7 @@ func (s *Catalogue) unlinkPartitions(ctx context.Context, e *core.Entity, topicS
 
 func (s *Catalogue) unlinkPartition(ctx context.Context, e *core.Entity, r core.Ref, topicStays bool) error {
 	if e.Kind == core.Subscription && topicStays {
-		// Queues whose streams are gone do not change any more.
+		// Remove the streams first: scripts do not change a queue without a stream any more.
 		var streams []string
 		for sub := range core.SubQueues {
 			streams = append(streams, s.server.Names.Stream(e.Ref(r.Index, sub)))
@@ -258,7 +258,7 @@ func (s *Catalogue) unlinkPartition(ctx context.Context, e *core.Entity, r core.
 	return s.server.RDB.Unlink(ctx, s.server.Names.All(r)...).Err()
 }
 
-// Entity returns the entity of that name, or NotFound.
+// Entity returns the entity with that name, or NotFound.
 func (s *Catalogue) Entity(ctx context.Context, namespace, name string) (e core.Entity, err error) {
 	err = s.withCatalogue(ctx, "entity", namespace, name, func(ctx context.Context, k keyspace.Catalogue, folded string) error {
 		pipe := s.server.RDB.Pipeline()
@@ -309,7 +309,7 @@ func (s *Catalogue) Topic(ctx context.Context, namespace, name string) (view cor
 	return view, nil
 }
 
-// parseAll reads catalogue values, leaving out those of deleted entities.
+// parseAll decodes entities. Values of deleted entities are nil, and left out.
 func parseAll(values, accessed []any) (es []core.Entity, err error) {
 	if len(values) != len(accessed) {
 		return nil, server.ErrReply
@@ -328,12 +328,13 @@ func parseAll(values, accessed []any) (es []core.Entity, err error) {
 	return es, nil
 }
 
-// nameMember returns an entity's member in the zset of names: its kind, then its folded name.
+// nameMember returns an entity's member in the sorted set of names: its kind, then its folded name.
 func nameMember(kind core.Kind, folded string) string {
 	return strconv.Itoa(int(kind)) + ":" + folded
 }
 
-// Entities lists the entities of a kind by folded name. It skips the first skip and returns at most top.
+// Entities lists up to top entities of a kind in the order of their folded names, from number skip
+// on.
 func (s *Catalogue) Entities(ctx context.Context, namespace string, l core.Listing, skip, top int) (es []core.Entity, err error) {
 	skip = max(skip, 0)
 	if top <= 0 {
@@ -372,8 +373,9 @@ func (s *Catalogue) UpdateEntity(ctx context.Context, e core.Entity, q core.Name
 	return e, err
 }
 
-// update replaces an entity and changes its rules, which are given in pairs as
-// lua/entity_update.lua takes them. For a subscription it also returns the version of the topic.
+// update replaces an entity and changes its rules, which rules gives in pairs as
+// lua/entity_update.lua takes them. For a subscription it also returns the new version of the
+// topic.
 func (s *Catalogue) update(ctx context.Context, what string, e core.Entity, q core.NamespaceQuotas, rules ...any) (core.Entity, int64, error) {
 	var version int64
 	err := s.withCatalogue(ctx, what, e.Namespace, e.Name, func(ctx context.Context, k keyspace.Catalogue, folded string) error {
@@ -407,13 +409,13 @@ func (s *Catalogue) update(ctx context.Context, what string, e core.Entity, q co
 	return e, version, nil
 }
 
-// DeleteEntity removes the entity and all its messages, or returns NotFound. It deletes a topic
-// with all its subscriptions.
+// DeleteEntity removes the entity and all its messages, or returns NotFound. With a topic it
+// removes all the topic's subscriptions.
 func (s *Catalogue) DeleteEntity(ctx context.Context, namespace, name string) error {
 	return s.withCatalogue(ctx, "delete entity", namespace, name, func(ctx context.Context, k keyspace.Catalogue, folded string) error {
 		for {
 			err := s.deleteOnce(ctx, namespace, k, folded)
-			if core.CodeOf(err) != core.Conflict { // the entity changed between the read and the deletion
+			if core.CodeOf(err) != core.Conflict { // else the entity has changed since it was read: try again
 				return err
 			}
 		}
@@ -443,7 +445,7 @@ func (s *Catalogue) deleteOnce(ctx context.Context, namespace string, k keyspace
 		return err
 	}
 	values := reply[1:]
-	for i := 2; i+1 < len(values); i += 2 { // after the topic itself come its subscriptions
+	for i := 2; i+1 < len(values); i += 2 { // the entity's own two values come first; those of a topic's subscriptions follow
 		subscription, _ := values[i].(string)
 		names = append(names, subscription)
 	}
@@ -462,14 +464,14 @@ func (s *Catalogue) deleteOnce(ctx context.Context, namespace string, k keyspace
 			s.server.Log.Warn("cannot remove all rules of a deleted subscription", "entity", gone.ID, "err", err)
 		}
 	}
-	if e.Kind == core.Topic { // its subscriptions may have used the shared keys until they were gone
+	if e.Kind == core.Topic { // subscriptions may have used the topic's shared keys until they were gone
 		s.unlinkPartitions(ctx, &e, false)
 	}
 	return nil
 }
 
-// TouchEntities records when entities were last used, without changing their revisions. It ignores
-// unknown names and earlier times.
+// TouchEntities stores when entities were last used. It does not change their revisions, and
+// ignores unknown names and earlier times.
 func (s *Catalogue) TouchEntities(ctx context.Context, namespace string, accessed map[string]time.Time) error {
 	if len(accessed) == 0 {
 		return nil
@@ -484,7 +486,8 @@ func (s *Catalogue) TouchEntities(ctx context.Context, namespace string, accesse
 	})
 }
 
-// releaseSharedBodies releases the bodies that the queues of a deleted subscription share.
+// releaseSharedBodies removes a deleted subscription's claim to message bodies that it shares with
+// other subscriptions of the topic.
 func (s *Catalogue) releaseSharedBodies(ctx context.Context, r core.Ref) error {
 	for r.Sub = range core.SubQueues {
 		keys := []any{s.server.Names.Prefix(r) + keyspace.SharedSuffix, s.server.Names.Bodies(r), s.server.Names.Refs(r)}

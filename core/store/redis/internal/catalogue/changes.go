@@ -19,13 +19,13 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
-// changes reports to watchers which entities and namespaces have changed. A change of a namespace
-// has an empty namespace, and the namespace's name as its name.
+// changes calls watchers when entities and namespaces have changed. In a change of a namespace, the
+// field namespace is empty, and name is the namespace.
 type changes struct {
 	server         *server.Server
-	origin         string        // identifies this store's own changes
+	origin         string        // identifies the changes that this store publishes itself
 	pubsub         *redis.PubSub // owned by run after open
-	uncertainUntil atomic.Int64  // Unix nanoseconds; before it, own changes are treated like those of others
+	uncertainUntil atomic.Int64  // Unix nanoseconds; until then, own changes are treated like those of others
 
 	mu                sync.Mutex
 	watchers          map[*func(namespace, name string)]struct{}
@@ -34,37 +34,36 @@ type changes struct {
 
 const (
 	resubscribeDelay = 250 * time.Millisecond
-	// uncertainFor is the time, from the loss of an answer, in which the change may still happen
-	// and be published. After that time, a silent connection counts as dead.
+	// uncertainFor is how long a change whose answer was lost may still happen and be published.
+	// After this time without a message, the connection counts as broken.
 	uncertainFor = 2 * server.MaxSilence
 )
 
-// open subscribes before the store is used, so that no change is missed.
 func (c *changes) open(ctx context.Context, s *server.Server) error {
 	c.server, c.watchers = s, make(map[*func(namespace, name string)]struct{})
 	c.namespaceWatchers = make(map[*func(name string)]struct{})
 	c.origin = strconv.FormatUint(rand.Uint64(), 36)
 	c.pubsub = s.RDB.Subscribe(ctx, s.Names.Changes())
 	if _, err := c.pubsub.Receive(ctx); err != nil {
-		_ = c.pubsub.Close() // the error of the subscription is returned
+		_ = c.pubsub.Close() // the error of Receive is returned
 		return fmt.Errorf("subscribe to changes of entities: %w", err)
 	}
 	return nil
 }
 
-// WatchEntities calls changed after an entity was created, updated or deleted,
-// and with two empty strings when changes may have been missed.
+// WatchEntities calls changed after an entity was created, updated or deleted. It calls changed
+// with two empty strings if changes may have been missed.
 func (s *Catalogue) WatchEntities(changed func(namespace, name string)) (stop func()) {
 	return addTo(&s.changes.mu, s.changes.watchers, changed)
 }
 
-// WatchNamespaces calls changed after a namespace was created, updated or
-// deleted, and with an empty string when changes may have been missed.
+// WatchNamespaces calls changed after a namespace was created, updated or deleted. It calls changed
+// with an empty string if changes may have been missed.
 func (s *Catalogue) WatchNamespaces(changed func(name string)) (stop func()) {
 	return addTo(&s.changes.mu, s.changes.namespaceWatchers, changed)
 }
 
-// addTo adds a watcher until stop is called. mu guards the watchers.
+// addTo adds a watcher until stop is called. mu guards watchers.
 func addTo[F any](mu *sync.Mutex, watchers map[*F]struct{}, changed F) (stop func()) {
 	mu.Lock()
 	defer mu.Unlock()
@@ -77,8 +76,8 @@ func addTo[F any](mu *sync.Mutex, watchers map[*F]struct{}, changed F) (stop fun
 	}
 }
 
-// notify calls the watchers of entities or, if the namespace is empty, those of namespaces; if name
-// is empty, too, it calls both. Watchers do not block.
+// notify calls the watchers of an entity or, if namespace is empty, those of namespaces. If name is
+// empty, too, it calls both. Watchers do not block.
 func (c *changes) notify(namespace, name string) {
 	var watchers []*func(string, string)
 	var registrars []*func(string)
@@ -98,7 +97,8 @@ func (c *changes) notify(namespace, name string) {
 	}
 }
 
-// notifyUncertain reports a change whose answer was lost: it may have happened, or happen later.
+// notifyUncertain reports a change whose answer was lost: it may have happened, or may still
+// happen.
 func (c *changes) notifyUncertain(namespace string, names []string) {
 	c.uncertainUntil.Store(time.Now().Add(uncertainFor).UnixNano())
 	for _, name := range names {
@@ -106,18 +106,18 @@ func (c *changes) notifyUncertain(namespace string, names []string) {
 	}
 }
 
-// isOwn reports whether the change is this store's own, which was reported when it was made.
+// isOwn reports whether this store published the change, and has therefore already called its
+// watchers.
 func (c *changes) isOwn(origin string) bool {
 	return origin == c.origin && time.Now().UnixNano() > c.uncertainUntil.Load()
 }
 
-// run listens until ctx ends, and subscribes again when the connection breaks.
 func (c *changes) run(ctx context.Context) {
 	for {
 		stop := context.AfterFunc(ctx, func() { _ = c.pubsub.Close() }) // makes listen return
 		c.listen(ctx)
 		stop()
-		_ = c.pubsub.Close() // it is broken or closed
+		_ = c.pubsub.Close() // listen returned because it is broken or closed
 		if !conn.Pause(ctx, resubscribeDelay) {
 			return
 		}
@@ -125,17 +125,18 @@ func (c *changes) run(ctx context.Context) {
 	}
 }
 
-// payload returns the message to publish about changed entities of a namespace.
+// payload returns the message that is published when entities of a namespace, or namespaces, have
+// changed.
 func (c *changes) payload(namespace string, names ...string) string {
 	return c.origin + "\x00" + namespace + "\x00" + strings.Join(names, "\x00")
 }
 
-// listen reports changes until the connection breaks.
+// listen calls watchers until the connection breaks.
 func (c *changes) listen(ctx context.Context) {
 	server.Listen(ctx, c.pubsub, func(message any) {
 		switch m := message.(type) {
 		case *redis.Subscription:
-			if !errors.Is(c.server.Intact(), server.ErrLost) { // a loss is not reported as a change
+			if !errors.Is(c.server.Intact(), server.ErrLost) { // after a loss of data, nothing must seem to be deleted
 				c.notify("", "")
 			}
 		case *redis.Message:

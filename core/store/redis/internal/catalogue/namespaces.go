@@ -13,7 +13,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
 
-// registryValue returns a namespace's value in the registry: the revisionPrefix, then JSON.
+// registryValue returns the stored value of a namespace: the revisionPrefix, then JSON.
 func registryValue(n *core.Namespace) (string, error) {
 	text, err := json.Marshal(n)
 	if err != nil {
@@ -33,12 +33,12 @@ func parseRegistry(value string) (n core.Namespace, err error) {
 	return n, nil
 }
 
-// withRegistry runs an operation on the registry.
+// withRegistry runs an operation on the keys of namespaces.
 func (s *Catalogue) withRegistry(ctx context.Context, what, name string, f func(ctx context.Context, k keyspace.Registry, folded string) error) error {
 	return s.server.Call(ctx, what+" "+name, func(ctx context.Context) error { return f(ctx, s.server.Names.Registry(), core.FoldName(name)) })
 }
 
-// changeRegistry runs a script that changes the registry and publishes the name.
+// changeRegistry runs a script that changes a namespace, and reports the change.
 func (s *Catalogue) changeRegistry(ctx context.Context, sc *script.Script, keys []any, folded string, args ...any) error {
 	if _, err := s.change(ctx, sc, keys, "", []string{folded}, args...); err != nil {
 		return err
@@ -63,7 +63,7 @@ func (s *Catalogue) CreateNamespace(ctx context.Context, n core.Namespace) (core
 	return n, nil
 }
 
-// Namespace returns the namespace of that name, or NotFound.
+// Namespace returns the namespace with that name, or NotFound.
 func (s *Catalogue) Namespace(ctx context.Context, name string) (n core.Namespace, err error) {
 	err = s.withRegistry(ctx, "namespace", name, func(ctx context.Context, k keyspace.Registry, folded string) error {
 		value, err := s.server.RDB.HGet(ctx, k.Namespaces, folded).Result()
@@ -79,7 +79,7 @@ func (s *Catalogue) Namespace(ctx context.Context, name string) (n core.Namespac
 	return n, err
 }
 
-// Namespaces lists the namespaces after a name, by folded name, and returns at most top.
+// Namespaces lists up to top namespaces in the order of their folded names, after the name after.
 func (s *Catalogue) Namespaces(ctx context.Context, after string, top int) (ns []core.Namespace, err error) {
 	from := "-"
 	if after != "" {
@@ -102,7 +102,7 @@ func (s *Catalogue) Namespaces(ctx context.Context, after string, top int) (ns [
 			for _, value := range values {
 				text, ok := value.(string)
 				if !ok {
-					continue // deleted meanwhile; the loop reads another
+					continue // deleted meanwhile: read another one instead
 				}
 				n, err := parseRegistry(text)
 				if err != nil {
@@ -137,8 +137,8 @@ func (s *Catalogue) UpdateNamespace(ctx context.Context, n core.Namespace) (core
 	return n, nil
 }
 
-// DeleteNamespace removes a namespace from the registry. The remover of this store, or of another,
-// removes what the namespace held.
+// DeleteNamespace removes a namespace. Afterwards the remover of this store, or of another
+// gateway's, removes its entities.
 func (s *Catalogue) DeleteNamespace(ctx context.Context, name string) error {
 	err := s.withRegistry(ctx, "delete namespace", name, func(ctx context.Context, k keyspace.Registry, folded string) error {
 		return s.changeRegistry(ctx, script.NamespaceDelete, []any{k.Namespaces, k.Names, k.Remains}, folded, s.server.Millis())

@@ -15,24 +15,24 @@ import (
 )
 
 const (
-	// removalInterval is how often a store looks for deleted namespaces that no store empties,
-	// because the store that was emptying them may have died.
+	// removalInterval is how often a gateway looks for deleted namespaces that no gateway is
+	// removing any more, because the one that began has crashed.
 	removalInterval = 15 * time.Second
-	// removalLease is how long a store's lease of a deleted namespace lasts after each page of
-	// removed entities.
+	// removalLease is how long a gateway reserves a deleted namespace for itself. Each page of
+	// removed entities extends the lease.
 	removalLease = time.Minute
-	// removalPage is the number of entities that are looked up at a time.
-	removalPage = 100
-	// sealLife is how long the ID of a deleted namespace is marked as deleted. By then, calls that
-	// had begun to create an entity in it have ended.
+	removalPage  = 100
+	// sealLife is how long the ID of a deleted namespace stays marked as deleted: long enough for
+	// calls that were creating an entity in it to end.
 	sealLife = time.Hour
 )
 
-// remover removes the contents of deleted namespaces. Every store has one; the registry lists the
-// deleted namespaces that are not empty yet, with the ends of their leases.
+// remover removes the entities of deleted namespaces. Every gateway has a remover. A key of the
+// registry lists the deleted namespaces that still have entities, with the ends of the removers'
+// leases.
 type remover struct {
 	server *server.Server
-	woken  chan struct{} // there is something to remove; holds at most one
+	woken  chan struct{} // something may be to remove; holds at most one
 }
 
 func (r *remover) init(s *server.Server) { r.server, r.woken = s, make(chan struct{}, 1) }
@@ -44,7 +44,8 @@ func (r *remover) signal() {
 	}
 }
 
-// run removes what remains and, until ctx ends, looks again every removalInterval.
+// run removes what is left of deleted namespaces, at once and then every removalInterval until ctx
+// ends.
 func (r *remover) run(ctx context.Context) {
 	ticker := time.NewTicker(removalInterval)
 	defer ticker.Stop()
@@ -61,7 +62,7 @@ func (r *remover) run(ctx context.Context) {
 	}
 }
 
-// removeAll empties the deleted namespaces that no other store has leased.
+// removeAll removes the entities of the deleted namespaces that no other gateway has leased.
 func (r *remover) removeAll(ctx context.Context) error {
 	for {
 		id, err := r.claimRemoval(ctx)
@@ -97,10 +98,9 @@ func (r *remover) claimRemoval(ctx context.Context) (string, error) {
 }
 
 // remove removes all entities of a deleted namespace, prevents new ones, and then removes the
-// namespace from the list. It does not tell watchers, because users of the entities know that the
-// namespace is gone.
+// namespace from the list. It calls no watchers: they were called when the namespace was deleted.
 //
-// An entity stays in the catalogue until its keys are gone, so that another store can finish the
+// An entity stays in the catalogue until its keys are gone, so that another gateway can finish the
 // work.
 func (r *remover) remove(ctx context.Context, namespace string) error {
 	s := r.server
@@ -130,7 +130,7 @@ func (r *remover) remove(ctx context.Context, namespace string) error {
 	return s.RDB.ZRem(ctx, remains, namespace).Err()
 }
 
-// removePage removes entities, given as members of the zset of names.
+// removePage removes entities, given as members of the sorted set of names.
 func (r *remover) removePage(ctx context.Context, k *keyspace.Catalogue, members []string) error {
 	s := r.server
 	names := make([]string, len(members))
@@ -162,7 +162,8 @@ func (r *remover) removePage(ctx context.Context, k *keyspace.Catalogue, members
 	return err
 }
 
-// unlink removes all keys of an entity. If it has a topic, the topic is being deleted, too.
+// unlink removes all keys of an entity, including those that it shares with its topic, which is
+// being deleted as well.
 func (r *remover) unlink(ctx context.Context, e *core.Entity) error {
 	pipe := r.server.RDB.Pipeline()
 	for i := range e.Partitions {

@@ -12,7 +12,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 )
 
-// ruleMember returns a rule's member in the zset of rules: its folded name, a zero byte, JSON.
+// ruleMember returns a rule's member in the sorted set of rules: its folded name, a zero byte,
+// JSON.
 func ruleMember(r *core.Rule) (string, error) {
 	record, err := json.Marshal(r)
 	if err != nil {
@@ -32,7 +33,8 @@ func parseRules(members []string) ([]core.Rule, error) {
 	return rules, nil
 }
 
-// ChangeRule changes one rule of a subscription, and the subscription.
+// ChangeRule adds, replaces or removes one rule of a subscription, and replaces the subscription by
+// e.
 func (s *Catalogue) ChangeRule(ctx context.Context, e core.Entity, c core.RuleChange) (core.Entity, int64, error) {
 	member := ""
 	if !c.Remove {
@@ -44,14 +46,15 @@ func (s *Catalogue) ChangeRule(ctx context.Context, e core.Entity, c core.RuleCh
 	return s.update(ctx, "change a rule of", e, core.NamespaceQuotas{}, core.FoldName(c.Rule.Name), member)
 }
 
-// Rules lists a subscription's rules by folded name.
+// Rules lists up to top rules of a subscription in the order of their folded names, from number
+// skip on.
 func (s *Catalogue) Rules(ctx context.Context, e core.Entity, skip, top int) (rules []core.Rule, err error) {
 	skip = max(skip, 0)
 	if top <= 0 {
 		return nil, nil
 	}
 	last := int64(-1)
-	if end := int64(skip) + int64(top) - 1; end >= 0 { // otherwise there are no such rules
+	if end := int64(skip) + int64(top) - 1; end >= 0 { // on overflow, there are no rules so far back
 		last = end
 	}
 	err = s.withCatalogue(ctx, "rules of", e.Namespace, e.Name, func(ctx context.Context, k keyspace.Catalogue, _ string) error {
@@ -64,7 +67,7 @@ func (s *Catalogue) Rules(ctx context.Context, e core.Entity, skip, top int) (ru
 	return rules, err
 }
 
-// Rule returns the subscription's rule of that name, or NotFound.
+// Rule returns the subscription's rule with that name, or NotFound.
 func (s *Catalogue) Rule(ctx context.Context, e core.Entity, name string) (r core.Rule, err error) {
 	err = s.withCatalogue(ctx, "rule "+name+" of", e.Namespace, e.Name, func(ctx context.Context, k keyspace.Catalogue, _ string) error {
 		folded := core.FoldName(name)
@@ -84,8 +87,9 @@ func (s *Catalogue) Rule(ctx context.Context, e core.Entity, name string) (r cor
 	return r, err
 }
 
-// readRules fills in the rules of subscriptions. They may be newer than the version that was read before.
-// That does no harm: once the later change has returned, publications with the older version are refused.
+// readRules fills in the rules of subscriptions. They may be newer than the version that the caller
+// has read. That does no harm: partitions refuse publications for the older version once the change
+// of rules has been answered.
 func (s *Catalogue) readRules(ctx context.Context, k *keyspace.Catalogue, subscriptions []core.Entity) error {
 	replies := s.server.Piped(ctx, len(subscriptions), func(i int) []any { return []any{"ZRANGE", k.RulesOf(&subscriptions[i]), 0, -1} })
 	for i, reply := range replies {

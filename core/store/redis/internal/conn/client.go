@@ -20,18 +20,18 @@ import (
 type Client struct {
 	Endpoint    endpoint
 	RDB         redis.UniversalClient
-	Cluster     *redis.ClusterClient // equal to RDB if that is a cluster
+	Cluster     *redis.ClusterClient // the same client as RDB, if that is a cluster
 	Log         *slog.Logger
-	Probe       func(n int) string // names a key for test writes; n spreads it over the slots of a cluster
-	Look        func() error       // refuses calls to a store that the gateway may not know any more
+	Probe       func(n int) string // names a key for test writes; different n reach different slots of a cluster
+	Look        func() error       // returns an error if the server may now hold another store, or none: then no call is sent
 	Replication replication
-	Background  sync.WaitGroup  // probes of replicas, and the store's own tasks
-	Running     context.Context // until stop
+	Background  sync.WaitGroup  // tracks probes of replicas, and the store's own tasks
+	Running     context.Context // ends at Stop
 	Stop        context.CancelFunc
 }
 
-// noLog drops what go-redis would print to standard error. Each failure is also returned as an
-// error, and handled there.
+// noLog drops what go-redis would print to standard error. Each failure is also an error, which is
+// logged where it is handled.
 type noLog struct{}
 
 func (noLog) Printf(context.Context, string, ...any) {}
@@ -46,7 +46,7 @@ func (s *Client) Bounded(ctx context.Context) (context.Context, context.CancelFu
 	return context.WithTimeout(ctx, CallTimeout)
 }
 
-// ProbeKey returns a key that the node owns: in a cluster, one in its slots.
+// ProbeKey returns a key for test writes that the node owns.
 func (s *Client) ProbeKey(ctx context.Context, node *redis.Client) (string, error) {
 	if s.Cluster == nil {
 		return s.Probe(0), nil
@@ -75,14 +75,13 @@ func (s *Client) EachMaster(ctx context.Context, f func(ctx context.Context, nod
 			return f(ctx, node)
 		})
 	}
-	node, err := s.NodeOf(ctx, "") // the only one
+	node, err := s.NodeOf(ctx, "") // a single server owns every key
 	if err != nil {
 		return err
 	}
 	return f(ctx, node)
 }
 
-// ownsSlots reports whether a cluster's master owns slots.
 func ownsSlots(ctx context.Context, node *redis.Client) (bool, error) {
 	text, err := node.ClusterNodes(ctx).Result()
 	if err != nil {
@@ -96,7 +95,7 @@ func ownsSlots(ctx context.Context, node *redis.Client) (bool, error) {
 	return false, nil
 }
 
-// NodeOf returns the master of a channel or key.
+// NodeOf returns the master that owns a key or channel.
 func (s *Client) NodeOf(ctx context.Context, channel string) (*redis.Client, error) {
 	if s.Cluster != nil {
 		return s.Cluster.MasterForKey(ctx, channel)
@@ -108,12 +107,12 @@ func (s *Client) NodeOf(ctx context.Context, channel string) (*redis.Client, err
 	return node, nil
 }
 
-// Do sends one command, once. If its answer is lost, it may have run and must not be repeated.
+// Do sends one command, once. If the answer is lost, the command may have run.
 func (s *Client) Do(ctx context.Context, args ...any) (any, error) {
 	return s.Ask(ctx, 0, args...)
 }
 
-// Ask sends one command, once.
+// Ask sends one command, once, as how says.
 func (s *Client) Ask(ctx context.Context, how ExchangeMode, args ...any) (any, error) {
 	c := redis.NewCmd(ctx, args...)
 	err := s.Exchange(ctx, how, c)
@@ -132,7 +131,6 @@ func Pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// ParseInfo parses the lines of INFO.
 func ParseInfo(info string) map[string]string {
 	facts := make(map[string]string)
 	for line := range strings.Lines(info) {
@@ -143,7 +141,6 @@ func ParseInfo(info string) map[string]string {
 	return facts
 }
 
-// IsOlder reports whether a server is older than a version.
 func IsOlder(facts map[string]string, major, minor int) bool {
 	parts := strings.Split(facts["redis_version"]+".0", ".")
 	return Atoi(parts[0]) < major || Atoi(parts[0]) == major && Atoi(parts[1]) < minor

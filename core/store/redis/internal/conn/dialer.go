@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// dialer dials as go-redis does, but connections with a timed-out operation are reset on Close: else the
-// kernel would resend unacknowledged data, and a server that was cut off would later get old writes.
+// dialer dials as go-redis does. If an operation on a connection has timed out, Close resets it.
+// Otherwise the kernel would go on sending unacknowledged data, and a server that was cut off would
+// later get old writes.
 func dialer(config *tls.Config) func(ctx context.Context, network, addr string) (net.Conn, error) {
 	plain := net.Dialer{Timeout: dialTimeout, KeepAlive: 5 * time.Minute}
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -32,14 +33,14 @@ func dialer(config *tls.Config) func(ctx context.Context, network, addr string) 
 		ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 		defer cancel()
 		if err := secure.HandshakeContext(ctx); err != nil {
-			_ = c.Close() // the handshake's error is returned
+			_ = c.Close() // the error of the handshake is returned
 			return nil, err
 		}
 		return secure, nil
 	}
 }
 
-// resetting is a connection that Close resets if one of its deadlines has passed.
+// resetting resets the connection on Close if one of its deadlines has passed.
 type resetting struct{ *net.TCPConn }
 
 func (c *resetting) Read(b []byte) (int, error) {
@@ -54,7 +55,7 @@ func (c *resetting) Write(b []byte) (int, error) {
 
 func (c *resetting) note(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		_ = c.SetLinger(0) // if this fails, the connection is closed normally
+		_ = c.SetLinger(0) // if this fails, Close ends the connection normally
 	}
 	return err
 }

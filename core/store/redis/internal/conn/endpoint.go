@@ -13,29 +13,28 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// Time limits of the connections.
 const (
 	dialTimeout   = 2 * time.Second
 	socketTimeout = 5 * time.Second
 )
 
-// endpoint is what a URL points to. Exactly one of the options is set.
+// endpoint is the server, cluster or Sentinel that a URL names. Exactly one of the options is set.
 type endpoint struct {
 	Safe     string // the URL without credentials
 	Single   *redis.Options
 	cluster  *redis.ClusterOptions
 	Sentinel *redis.FailoverOptions
 	Wait     time.Duration // Options.Patience
-	Patience patience      // of the endpoint's connections
-	Replicas int           // how many must confirm each write; 0: none
-	fsync    bool          // replicas and master must also have synced it to disk
+	Patience patience      // retries on the connections of this endpoint
+	Replicas int           // how many must confirm each write, or 0
+	fsync    bool          // master and replicas must also have synced the write to disk
 }
 
-// ParseURL parses the forms of URLs that the comment of Open lists.
+// ParseURL parses a URL in one of the forms that redis.Open lists.
 func ParseURL(raw string) (endpoint, error) {
 	u, err := url.Parse(normal(raw))
 	if err != nil {
-		// url.Error repeats the URL with its credentials.
+		// Do not wrap err: it repeats the URL with its credentials.
 		return endpoint{}, fmt.Errorf("the Redis URL is malformed: write it like redis://user:password@host:6379/0")
 	}
 	t := endpoint{Safe: safeURL(u)}
@@ -67,7 +66,7 @@ func ParseURL(raw string) (endpoint, error) {
 	return t, nil
 }
 
-// takeReplicas takes the parameters replicas and fsync out of the URL.
+// takeReplicas removes the parameters replicas and fsync from the URL, and stores their values.
 func (t *endpoint) takeReplicas(u *url.URL) (err error) {
 	q := u.Query()
 	if text := q.Get("replicas"); q.Has("replicas") {
@@ -89,8 +88,8 @@ func (t *endpoint) takeReplicas(u *url.URL) (err error) {
 	return nil
 }
 
-// normal moves the second and further hosts of an authority, which net/url
-// does not accept with ports, into addr parameters.
+// normal moves all hosts but the first into addr parameters, because net/url does not accept
+// several hosts with ports.
 func normal(raw string) string {
 	scheme, rest, ok := strings.Cut(raw, "://")
 	if !ok {
@@ -116,7 +115,8 @@ func normal(raw string) string {
 	return scheme + "://" + authority[:at] + hosts[0] + path + "?" + query
 }
 
-// safeURL returns the URL without user, password and parameters other than addresses.
+// safeURL returns the URL without user and password, and without parameters except the further
+// hosts.
 func safeURL(u *url.URL) string {
 	c := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
 	if more := u.Query()["addr"]; len(more) > 0 {
@@ -155,7 +155,7 @@ func parseSentinel(u *url.URL) (*redis.FailoverOptions, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The URL's credentials are for the data servers, as in every other URL.
+	// As in other URLs, these are the credentials of the data servers.
 	o.Username, o.Password = o.SentinelUsername, o.SentinelPassword
 	o.SentinelUsername, o.SentinelPassword = user, password
 	if db != "" {
@@ -166,11 +166,11 @@ func parseSentinel(u *url.URL) (*redis.FailoverOptions, error) {
 	return o, nil
 }
 
-// protocol is RESP2. The store has no use for push notifications, and with RESP3 go-redis looks for
-// them before every reply.
+// protocol is RESP2: the store needs no push notifications, for which go-redis with RESP3 would
+// look before every reply.
 const protocol = 2
 
-// tune sets the options on which the store relies, overriding the URL: go-redis does not resend
+// tune sets the options on which the store relies, even against the URL: go-redis must not resend
 // commands, and contexts bound every exchange.
 func (t *endpoint) tune() {
 	quiet := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
@@ -185,18 +185,17 @@ func (t *endpoint) tune() {
 		o.MaxRetries, o.ContextTimeoutEnabled, o.MaintNotificationsConfig = -1, true, quiet
 		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.DialerRetries = dialTimeout, socketTimeout, socketTimeout, 1
 		o.Protocol, o.Dialer = protocol, dialer(o.TLSConfig)
-		o.ReadOnly, o.RouteByLatency, o.RouteRandomly = false, false, false // replicas lag behind
-		o.DisableRoutingPolicies = true                                     // no COMMAND call, and no command sent to several nodes
+		o.ReadOnly, o.RouteByLatency, o.RouteRandomly = false, false, false // replicas may not have the latest writes
+		o.DisableRoutingPolicies = true                                     // saves the COMMAND call; no command goes to several nodes
 	default:
 		o := t.Sentinel
-		o.MaxRetries, o.ContextTimeoutEnabled = -1, true // go-redis has no maintenance notifications for Sentinel
+		o.MaxRetries, o.ContextTimeoutEnabled = -1, true // for Sentinel, go-redis has no maintenance notifications to switch off
 		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.DialerRetries = dialTimeout, socketTimeout, socketTimeout, 1
 		o.Protocol, o.Dialer = protocol, dialer(o.TLSConfig)
 	}
 }
 
-// AsCluster turns the endpoint of one server into the endpoint of the cluster to which the server
-// belongs.
+// AsCluster replaces the endpoint of one server by that of its cluster.
 func (t *endpoint) AsCluster() {
 	o := t.Single
 	t.cluster = &redis.ClusterOptions{
@@ -207,8 +206,8 @@ func (t *endpoint) AsCluster() {
 	t.tune()
 }
 
-// Connect returns a client; it returns the client of a cluster as both results. It calls opened for
-// each new connection.
+// Connect returns a client, which calls opened for each new connection. If the endpoint is a
+// cluster, both results are the same client.
 func (t *endpoint) Connect(opened func(context.Context, *redis.Conn) error) (redis.UniversalClient, *redis.ClusterClient) {
 	t.Patience = patience{Wait: t.Wait, absences: new(absences)}
 	var c redis.UniversalClient

@@ -16,15 +16,15 @@ import (
 
 // failure is a reason why Redis is unavailable.
 type failure struct {
-	cause  string // for metrics and health: Failure.Cause
-	word   string // start of the server's answer
-	within string // or a part of the server's answer; "" for most
-	text   string // for peers
-	passes bool   // the failure ends by itself, mostly within seconds
-	remedy string // for operators
+	cause  string // identifies it in metrics and health checks
+	word   string // how the server's answer begins
+	within string // or a part of the server's answer; mostly ""
+	text   string // what clients are told
+	passes bool   // the failure ends by itself, usually within seconds
+	remedy string // what operators can do
 }
 
-// Texts for peers. The cause is for operators.
+// Clients get these texts, which do not tell them the cause.
 const (
 	textBusy   = "The message store is busy. Try again."
 	textUnseen = "The message store cannot be reached. Try again."
@@ -36,7 +36,7 @@ var tooFewConfirm = failure{
 	cause: "not-replicated", passes: true, text: textBusy, remedy: "too few replicas confirm writes: check INFO replication and start or repair them, or set a smaller number in --store",
 }
 
-// knownFailures are answers of servers.
+// knownFailures are recognised by the answers of servers.
 var knownFailures = []failure{
 	{cause: "refused", word: "EXECABORT", remedy: "see its log"},
 	{cause: "out-of-memory", word: "OOM", remedy: "its maxmemory is used up: raise maxmemory, or receive messages"},
@@ -66,7 +66,7 @@ func init() {
 	}
 }
 
-// CauseOf returns the failure behind err if a retry may help, and otherwise nil.
+// CauseOf returns the failure that err reports, or nil if no retry can help.
 func CauseOf(err error) *failure {
 	if _, few := errors.AsType[*NotReplicated](err); few {
 		return &tooFewConfirm
@@ -86,21 +86,20 @@ func CauseOf(err error) *failure {
 	return nil
 }
 
-// Failure is a reason why Redis was unavailable, with a count.
+// Failure is a reason why Redis was unavailable, and how often.
 type Failure struct {
-	Cause  string    `json:"cause"`  // one of a small set
-	Reason string    `json:"reason"` // Redis' last answer
+	Cause  string    `json:"cause"`  // one of a few words
+	Reason string    `json:"reason"` // the last answer of Redis
 	Remedy string    `json:"remedy"`
 	Last   time.Time `json:"last"`
-	Count  uint64    `json:"count"` // of operations
+	Count  uint64    `json:"count"` // number of failed operations
 }
 
 const (
-	// minLogInterval is the least time between two log lines about one cause.
+	// minLogInterval is the shortest time between two log lines about the same cause.
 	minLogInterval = time.Minute
 )
 
-// Failures counts failures by cause.
 type Failures struct {
 	mu    sync.Mutex
 	known map[string]*loggedFailure
@@ -109,11 +108,11 @@ type Failures struct {
 type loggedFailure struct {
 	Failure
 	loggedAt time.Time
-	unlogged int // failures since loggedAt
+	unlogged int // failures since loggedAt, which are not in the log
 }
 
-// Note counts a failure of an operation, and logs it if its cause was not logged recently.
-// Cancelled calls do not count.
+// Note counts the failure of an operation, and logs it unless the same cause was logged recently.
+// Cancelled operations do not count.
 func (f *Failures) Note(log *slog.Logger, of *failure, what string, err error) {
 	if errors.Is(err, context.Canceled) {
 		return
@@ -141,7 +140,6 @@ func (f *Failures) Note(log *slog.Logger, of *failure, what string, err error) {
 	}
 }
 
-// All returns all failures, by cause.
 func (f *Failures) All() []Failure {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -153,9 +151,9 @@ func (f *Failures) All() []Failure {
 	return all
 }
 
-// Refusal returns the error for peers. SDKs wait for ten seconds after "server busy". A failure
-// that ends within seconds therefore gets the condition of a time-out, after which SDKs try again
-// immediately.
+// Refusal returns the error for clients. After "server busy", their SDKs wait for ten seconds. A
+// failure that ends within seconds therefore gets the condition of a time-out, after which SDKs try
+// again immediately.
 func (f *failure) Refusal() error {
 	r := &core.Refusal{Code: core.Busy, Text: f.text}
 	if f.passes {
@@ -165,7 +163,7 @@ func (f *failure) Refusal() error {
 }
 
 // IsAway reports whether Open failed because the server cannot serve now, but may do so later with
-// the same settings. cause is the reason.
+// the same settings. cause identifies the failure.
 func IsAway(err error) (cause string, away bool) {
 	f := CauseOf(err)
 	if f == nil {

@@ -14,29 +14,30 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// PatiencePause is how long a call waits between two tries.
+// PatiencePause is the time between two attempts.
 const PatiencePause = 25 * time.Millisecond
 
-// patience retries commands that a server has certainly not run because it does not serve for a moment,
-// and reads whose answers were lost.
+// patience sends commands again for which the server was not available: those that have certainly
+// not run, and reads whose answers were lost.
 type patience struct {
-	Wait     time.Duration        // see Options
-	cluster  *redis.ClusterClient // nil outside of a cluster
+	Wait     time.Duration        // Options.Patience
+	cluster  *redis.ClusterClient // nil if the endpoint is not a cluster
 	absences *absences
 }
 
-// absences are the times since which servers have not served. In a cluster there is one time for
-// each hash tag, because other servers, and other slots of the same server, may still serve.
+// absences tells since when servers have been unavailable. In a cluster there is a time for each
+// hash tag, because other slots may still be served.
 type absences struct {
-	count atomic.Int64 // the length of since
+	count atomic.Int64 // number of members of since
 	mu    sync.Mutex
-	since map[string]time.Time // by tag; the tag is "" for a single server
+	since map[string]time.Time // by hash tag; "" for a single server
 }
 
-// maxAbsences bounds the number of times kept, because some tags are not used again.
+// maxAbsences bounds the number of times kept, because a tag that is never used again never ends
+// its absence.
 const maxAbsences = 1024
 
-// of returns the time since which a tag has not been served: now, if it was served until now.
+// of returns since when the tag has been unavailable. If it was available until now, that is now.
 func (a *absences) of(tag string, now time.Time) time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -58,7 +59,8 @@ func (a *absences) end(tag string) {
 	a.count.Store(int64(len(a.since)))
 }
 
-// tag names the part of the store that serves a command.
+// tag returns the hash tag of a command's first key, which stands for the servers that can run it;
+// "" if there is only one server.
 func (p patience) tag(c redis.Cmder) string {
 	if p.cluster == nil || c == nil {
 		return ""
@@ -72,9 +74,9 @@ func (p patience) tag(c redis.Cmder) string {
 
 var _ redis.Hook = patience{}
 
-// DialHook retries when a server refuses connections, because it may be restarting. go-redis itself
-// counts failed connections and, after a few, dials only once a second. For the nodes of a cluster it
-// is not called: a master that restarts serves only after two seconds.
+// DialHook retries while a server refuses connections, because it may be restarting. By itself,
+// go-redis dials only once a second after a few failures. go-redis does not call this hook for the
+// nodes of a cluster: there, a master that restarts is available again only after two seconds.
 func (p patience) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, address string) (c net.Conn, err error) {
 		err = p.retry(ctx, nil, func() error {
@@ -85,7 +87,6 @@ func (p patience) DialHook(next redis.DialHook) redis.DialHook {
 	}
 }
 
-// ProcessHook retries a command.
 func (p patience) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, c redis.Cmder) error {
 		return p.retry(ctx, c, func() error {
@@ -95,7 +96,7 @@ func (p patience) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// ProcessPipelineHook retries a pipeline as a whole.
+// ProcessPipelineHook retries a pipeline, always as a whole.
 func (p patience) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cs []redis.Cmder) error {
 		first := cs[0]
@@ -121,12 +122,12 @@ func (p patience) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 	}
 }
 
-// failAll sets the error of each command of a pipeline that failed as a whole. If the server refuses to set
-// up a new connection, for instance because of a wrong password, go-redis returns an error for the
-// pipeline, but its commands have no errors, and zero values as answers.
+// failAll sets the error of each command of a pipeline that failed as a whole. If a new connection
+// cannot be set up, for instance because of a wrong password, go-redis returns an error for the
+// pipeline only: without failAll its commands would seem to have succeeded with zero values.
 func failAll(cs []redis.Cmder, err error) error {
 	if err == nil || slices.ContainsFunc(cs, func(c redis.Cmder) bool { return c.Err() != nil }) {
-		return err // the server has answered some commands: each has its own error
+		return err // the server has answered some commands, and each has its own error
 	}
 	for _, c := range cs {
 		c.SetErr(err)
@@ -134,17 +135,17 @@ func failAll(cs []redis.Cmder, err error) error {
 	return err
 }
 
-// noteAway reads a cluster's map again when a node could not be reached, because a replica may have
-// taken its place. go-redis itself does so only every ten seconds, and when a node redirects it.
+// noteAway reads a cluster's map again if a node could not be reached, because a replica may have
+// taken its place. By itself, go-redis does so only every ten seconds, or when a node redirects it.
 func (p patience) noteAway(ctx context.Context, err error) error {
 	if p.cluster != nil && err != nil && IsUnreachable(err) {
-		p.cluster.ReloadState(ctx) // in the background, and rate-limited
+		p.cluster.ReloadState(ctx) // runs in the background, and is rate-limited
 	}
 	return err
 }
 
-// retry repeats do while it fails with an error that passes, but not if the server has been away
-// for longer than p.wait: calls do not wait for a server that stays away.
+// retry repeats do while it fails with an error that passes. It does not retry once the server has
+// been unavailable for p.Wait, so that calls fail at once while it stays away.
 func (p patience) retry(ctx context.Context, c redis.Cmder, do func() error, passes func(error) bool) error {
 	began := time.Now()
 	err := do()
@@ -164,26 +165,26 @@ func (p patience) retry(ctx context.Context, c redis.Cmder, do func() error, pas
 		}
 		again := do()
 		if again != nil && hasEnded(ctx) {
-			return err // the reason why it did not serve, rather than that ctx has ended
+			return err // more useful to the caller than that ctx has ended
 		}
 		err = again
 	}
 }
 
-// hasEnded reports whether ctx has ended. A connection's own timer can end a call shortly before
-// that of ctx with the same deadline, so the deadline counts too.
+// hasEnded reports whether ctx has ended, or its deadline has passed. A timer of the connection
+// with the same deadline may end the call slightly earlier than ctx ends.
 func hasEnded(ctx context.Context) bool {
 	at, has := ctx.Deadline()
 	return ctx.Err() != nil || has && !time.Now().Before(at)
 }
 
-// passes reports whether a command has not run, for a reason that passes by itself.
+// passes reports whether the command has not run, for a reason that usually ends by itself.
 func passes(err error) bool {
 	f := CauseOf(err)
 	return f != nil && f.passes && DidNotRun(err) && f.cause != unreachable.cause && f.cause != tooFewConfirm.cause
 }
 
-// IsLost reports whether a command may have run, and its answer was lost with the connection.
+// IsLost reports whether the connection broke after the command may have run.
 func IsLost(err error) bool { return IsUnreachable(err) && MayHaveRun(err) }
 
 // areReads reports whether all commands only read.

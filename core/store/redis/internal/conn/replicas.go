@@ -12,14 +12,16 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// replicaTimeout is how long a call waits for replicas, and then for their disks. A forwarder waits for 3 s.
+// replicaTimeout is how long a call waits for replicas, and then once more for their disks. It must
+// be well below the 3 s that a forwarder waits.
 const replicaTimeout = time.Second
 
-// markAndWait queues a write that marks the end of the connection's writes so far, then a wait
-// until replicas have this mark. Without the mark, the command would wait for the connection's last
-// write; since Redis 7.2 a script that finds everything already done writes nothing, so its answer
-// would not wait. With fsync, a wait for the disks follows the wait for the replicas: a replica that gets
-// writes and the request for its position together answers before it syncs them, and again only a second later.
+// markAndWait queues the write of marker, then a wait until replicas have it, and therefore
+// everything that the master wrote before. WAIT alone waits for the connection's own last write;
+// since Redis 7.2 a script that finds everything already done writes nothing, so its answer would
+// not wait for the replicas. With fsync, a wait for the disks follows. WAITAOF alone is not enough:
+// a replica that gets the writes together with the request for its position answers before it syncs
+// them, and again only a second later.
 func (t *endpoint) markAndWait(ctx context.Context, pipe redis.Pipeliner, marker string) (marked, waited *redis.Cmd) {
 	marked = pipe.Do(ctx, "SET", marker, "", "EX", 60)
 	waited = pipe.Do(ctx, "WAIT", t.Replicas, replicaTimeout.Milliseconds())
@@ -29,7 +31,7 @@ func (t *endpoint) markAndWait(ctx context.Context, pipe redis.Pipeliner, marker
 	return marked, waited
 }
 
-// nameOf names a master.
+// nameOf returns a master's name for errors.
 func (t *endpoint) nameOf(node *redis.Client) string {
 	if t.cluster != nil {
 		return node.Options().Addr
@@ -43,14 +45,14 @@ type replication struct {
 	lagging map[*redis.Client]*lag
 }
 
-// lag is a time in which a master has too few replicas.
+// lag says since when a master has had too few replicas.
 type lag struct {
 	since   time.Time
 	ended   chan struct{}
 	refusal NotReplicated
 }
 
-// Refusal returns an error while too few replicas of a master answer.
+// Refusal returns an error while a master has too few replicas.
 func (r *replication) Refusal(node *redis.Client) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -61,8 +63,8 @@ func (r *replication) Refusal(node *redis.Client) error {
 	return nil
 }
 
-// admit refuses a call that waits for replicas, before it is sent, while too few replicas answer.
-// If they have been missing for less than patience, it first waits for them.
+// admit refuses a call that must wait for replicas while the master has too few of them. If they
+// have been missing for less than patience, it first waits for them.
 func (r *replication) admit(ctx context.Context, node *redis.Client, patience time.Duration) error {
 	r.mu.Lock()
 	lag := r.lagging[node]
@@ -80,10 +82,10 @@ func (r *replication) admit(ctx context.Context, node *redis.Client, patience ti
 	}
 }
 
-// probeInterval is how often a master with too few replicas is probed.
 const probeInterval = 100 * time.Millisecond
 
-// note makes calls to a master fail until it has its replicas again.
+// note records that a master has too few replicas, and probes it in the background until it has
+// enough.
 func (r *replication) note(s *Client, node *redis.Client) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -97,7 +99,7 @@ func (r *replication) note(s *Client, node *redis.Client) {
 	s.Background.Go(func() { r.await(s, node) })
 }
 
-// await probes a master until it has its replicas, or is no longer a master.
+// await probes a master until it has enough replicas, or is no longer a master.
 func (r *replication) await(s *Client, node *redis.Client) {
 	for first := true; ; first = false {
 		ctx, cancel := s.Bounded(s.Running)
@@ -122,7 +124,7 @@ func (r *replication) await(s *Client, node *redis.Client) {
 	delete(r.lagging, node)
 }
 
-// ProbeReplicas returns nil if a master's replicas have everything that it has written so far.
+// ProbeReplicas returns nil if enough replicas have everything that the master has written so far.
 func (s *Client) ProbeReplicas(ctx context.Context, node *redis.Client) error {
 	marker, err := s.ProbeKey(ctx, node)
 	if err != nil {
@@ -139,7 +141,7 @@ func (s *Client) ProbeReplicas(ctx context.Context, node *redis.Client) error {
 	return nil
 }
 
-// isMaster reports whether a node of a cluster is still one of its masters; a single server always is.
+// isMaster reports whether a node is still one of the cluster's masters. A single server always is.
 func (s *Client) isMaster(ctx context.Context, node *redis.Client) bool {
 	if s.Cluster == nil {
 		return true
@@ -148,7 +150,7 @@ func (s *Client) isMaster(ctx context.Context, node *redis.Client) bool {
 	return err != nil || slices.Contains(masters, node)
 }
 
-// lagOf describes the replicas of a master, and how far they are behind.
+// lagOf describes how far a master's replicas are behind, in words.
 func lagOf(ctx context.Context, node *redis.Client) (string, error) {
 	info, err := node.Info(ctx, "replication").Result()
 	if err != nil {
@@ -182,7 +184,8 @@ func lagOf(ctx context.Context, node *redis.Client) (string, error) {
 	return "its replicas are " + strings.Join(told, ", "), nil
 }
 
-// CheckReplicas refuses a store whose masters cannot fulfil the requirements of the URL.
+// CheckReplicas returns an error if a master cannot fulfil the parameters replicas and fsync of the
+// URL.
 func (s *Client) CheckReplicas(ctx context.Context) error {
 	t := &s.Endpoint
 	if t.Replicas == 0 {
@@ -213,7 +216,7 @@ func (s *Client) CheckReplicas(ctx context.Context) error {
 	})
 }
 
-// Warnings returns warnings about a master whose replicas confirm writes, but can lose them.
+// Warnings describes how acknowledged writes can still be lost although replicas confirm them.
 func (s *Client) Warnings(ctx context.Context, node *redis.Client, facts map[string]string) (all []string) {
 	t := &s.Endpoint
 	if t.Replicas == 0 {
@@ -234,7 +237,7 @@ func (s *Client) Warnings(ctx context.Context, node *redis.Client, facts map[str
 	return all
 }
 
-// priorities returns the replicas' priorities, as a Sentinel reports them.
+// priorities returns the replica-priority of each replica, as a Sentinel reports it, by address.
 func (t *endpoint) priorities(ctx context.Context) map[string]string {
 	if t.Sentinel == nil {
 		return nil
@@ -243,7 +246,7 @@ func (t *endpoint) priorities(ctx context.Context) map[string]string {
 	for _, addr := range o.SentinelAddrs {
 		c := redis.NewSentinelClient(&redis.Options{Addr: addr, Username: o.SentinelUsername, Password: o.SentinelPassword, TLSConfig: o.TLSConfig, MaxRetries: -1, DialTimeout: dialTimeout, Protocol: protocol})
 		replicas, err := c.Replicas(ctx, o.MasterName).Result()
-		_ = c.Close() // it was only used to ask
+		_ = c.Close() // the connection is not used again
 		if err != nil {
 			continue
 		}
@@ -256,7 +259,7 @@ func (t *endpoint) priorities(ctx context.Context) map[string]string {
 	return nil
 }
 
-// checkSync refuses fsync=1 where WAITAOF is missing, or would wait for the next second's sync.
+// checkSync refuses fsync=1 if the server has no WAITAOF, or syncs only every second.
 func (s *Client) checkSync(ctx context.Context, node *redis.Client, name string, facts map[string]string) error {
 	if IsOlder(facts, 7, 2) {
 		return fmt.Errorf("redis at %s has version %s: fsync=1 requires version 7.2 or newer: leave out fsync, or update Redis", name, facts["redis_version"])

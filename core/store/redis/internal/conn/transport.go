@@ -14,21 +14,22 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
 
-// ExchangeMode determines how commands are exchanged.
+// ExchangeMode says how commands are sent.
 type ExchangeMode uint8
 
 const (
-	InTransaction ExchangeMode = 1 << iota // with MULTI; all keys must be in one slot
-	Replicated                             // the answer waits for replicas, if the store has any to wait for
+	InTransaction ExchangeMode = 1 << iota // in MULTI and EXEC; all keys must be in one slot
+	Replicated                             // the answer waits for replicas, if the URL requires any
 )
 
-// resends is how often a command is resent at once if it must run elsewhere.
+// resends bounds how often a command is sent again at once because another node, or the whole
+// script, is needed.
 const resends = 3
 
 // Exchange sends commands together and returns the first error. Each command keeps its own answer.
-// A script call that gets NOSCRIPT is sent again with the whole script, alone, because the other
-// commands have run. If too few replicas answer, Exchange returns a NotReplicated, but the commands
-// still have their answers.
+// A script call that gets NOSCRIPT is sent again with the whole script, without the other commands,
+// because they have run. If too few replicas confirm the commands, Exchange returns a
+// NotReplicated, but the commands still have their answers.
 func (s *Client) Exchange(ctx context.Context, how ExchangeMode, cmds ...*redis.Cmd) error {
 	if err := s.Look(); err != nil {
 		return failCommands(cmds, err)
@@ -49,7 +50,7 @@ func (s *Client) Exchange(ctx context.Context, how ExchangeMode, cmds ...*redis.
 		for again := 0; ; again++ {
 			if err = s.sendReplicated(ctx, how, rest); err != nil {
 				if few, ok := errors.AsType[*NotReplicated](err); ok && len(rest) < len(cmds) {
-					few.refused = false // what was sent earlier has run
+					few.refused = false // the earlier part of the exchange has run
 				}
 				return err
 			}
@@ -57,14 +58,14 @@ func (s *Client) Exchange(ctx context.Context, how ExchangeMode, cmds ...*redis.
 				return firstError(cmds)
 			}
 			if s.Cluster != nil && slices.ContainsFunc(rest, isMoved) {
-				_, _ = s.Masters(ctx) // refreshes the map; if that fails, the commands are answered as before
+				_, _ = s.Masters(ctx) // refreshes the cluster's map; if that fails, the next attempt is redirected again
 			}
 			wholeScripts(rest)
 		}
 	}, passes)
 }
 
-// pipe exchanges commands by go-redis's own means.
+// pipe sends commands by means of go-redis, without waiting for replicas.
 func (s *Client) pipe(ctx context.Context, how ExchangeMode, cmds []*redis.Cmd) error {
 	var pipe redis.Pipeliner
 	switch {
@@ -79,19 +80,19 @@ func (s *Client) pipe(ctx context.Context, how ExchangeMode, cmds []*redis.Cmd) 
 		return cmds[0].Err()
 	}
 	for _, c := range cmds {
-		_ = pipe.Process(ctx, c) // only queued yet
+		_ = pipe.Process(ctx, c) // queues only: the error comes from Exec
 	}
 	_, err := pipe.Exec(ctx)
 	return err
 }
 
-// once is a command that go-redis does not repeat. For a single server MaxRetries has that effect,
-// but not for a cluster.
+// once is a command that go-redis does not repeat. In a cluster, MaxRetries does not prevent that.
 type once struct{ *redis.Cmd }
 
 func (once) NoRetry() bool { return true }
 
-// wholeScripts adds the script to those calls whose script the server does not know, and returns them.
+// wholeScripts returns the calls whose scripts the server does not know, with the whole script
+// instead of its SHA.
 func wholeScripts(cmds []*redis.Cmd) (unknown []*redis.Cmd) {
 	for _, c := range cmds {
 		if c.Err() == nil || !redis.HasErrorPrefix(c.Err(), "NOSCRIPT") {
@@ -109,8 +110,8 @@ func wholeScripts(cmds []*redis.Cmd) (unknown []*redis.Cmd) {
 	return unknown
 }
 
-// unsent returns the commands that have not run and can be sent again, and how to send them. An
-// aborted transaction is sent again as a whole.
+// unsent returns the commands that have not run and can be sent again, and how. An aborted
+// transaction is sent again as a whole.
 func unsent(how ExchangeMode, cmds []*redis.Cmd) (rest []*redis.Cmd, again ExchangeMode) {
 	ran := slices.ContainsFunc(cmds, func(c *redis.Cmd) bool { return c.Err() == nil || IsNil(c.Err()) })
 	for _, c := range cmds {
@@ -129,7 +130,7 @@ func unsent(how ExchangeMode, cmds []*redis.Cmd) (rest []*redis.Cmd, again Excha
 	return rest, again
 }
 
-// isElsewhere reports whether a command must run at another node, or as a whole script.
+// isElsewhere reports whether a command must be sent to another node, or as a whole script.
 func isElsewhere(c *redis.Cmd) bool {
 	return isMoved(c) || redis.HasErrorPrefix(c.Err(), "ASK") || redis.HasErrorPrefix(c.Err(), "NOSCRIPT")
 }
@@ -145,7 +146,7 @@ func firstError(cmds []*redis.Cmd) error {
 	return nil
 }
 
-// firstKey returns the key that decides where a command is sent.
+// firstKey returns the key that decides to which node a command is sent.
 func firstKey(c redis.Cmder) string {
 	at := 1
 	args := c.Args()
@@ -162,15 +163,15 @@ func firstKey(c redis.Cmder) string {
 	return key
 }
 
-// nodeBatch is what is sent to one master.
+// nodeBatch is the part of an exchange that one master gets.
 type nodeBatch struct {
 	node   *redis.Client
 	asking bool
 	cmds   []*redis.Cmd
 }
 
-// sendReplicated sends commands once to the masters of their keys, followed at each master by the
-// wait for its replicas. A transaction goes to one master as a whole, even while the cluster's map
+// sendReplicated sends commands, once, to the masters of their keys. At each master, a wait for its
+// replicas follows. A transaction goes to one master as a whole, even while the cluster's map
 // changes. It returns an error if a master was not reached, or has too few replicas.
 func (s *Client) sendReplicated(ctx context.Context, how ExchangeMode, cmds []*redis.Cmd) error {
 	var batches []nodeBatch
@@ -215,8 +216,8 @@ func failCommands(cmds []*redis.Cmd, err error) error {
 	return err
 }
 
-// nodeFor returns the master of a command's first key. If the key's slot is being moved and the
-// command was redirected, it returns the master that the slot moves to.
+// nodeFor returns the master of a command's first key. If the command was redirected because the
+// key's slot is moving, it returns the master that will own the slot, and asking is true.
 func (s *Client) nodeFor(ctx context.Context, c *redis.Cmd) (node *redis.Client, asking bool, err error) {
 	if addr, ask := redis.IsAskError(c.Err()); ask {
 		masters, err := s.Masters(ctx)
@@ -245,7 +246,8 @@ func (s *Client) Masters(ctx context.Context) (all []*redis.Client, err error) {
 	return all, err
 }
 
-// sendBatch sends one master its commands, then the mark and the wait for its replicas, all over one connection.
+// sendBatch sends the commands of one master, then the write and the waits of markAndWait, over the
+// same connection.
 func (s *Client) sendBatch(ctx context.Context, how ExchangeMode, b *nodeBatch) error {
 	marker, err := s.ProbeKey(ctx, b.node)
 	if err != nil {
@@ -265,7 +267,7 @@ func (s *Client) sendBatch(ctx context.Context, how ExchangeMode, b *nodeBatch) 
 		if b.asking && how&InTransaction == 0 {
 			add("ASKING")
 		}
-		_ = pipe.Process(ctx, c) // only queued yet
+		_ = pipe.Process(ctx, c) // queues only: the error comes from Exec
 	}
 	if how&InTransaction != 0 {
 		done = redis.NewRawCmd(ctx, "EXEC")
@@ -288,7 +290,7 @@ func (s *Client) sendBatch(ctx context.Context, how ExchangeMode, b *nodeBatch) 
 	}
 	ran := slices.ContainsFunc(b.cmds, func(c *redis.Cmd) bool { return c.Err() == nil || MayHaveRun(c.Err()) })
 	if !ran && refusal != nil {
-		return nil // the server refuses all commands
+		return nil // the server refuses all commands, so there is nothing to wait for
 	}
 	few := &NotReplicated{node: s.Endpoint.nameOf(b.node), want: s.Endpoint.Replicas, got: got, refused: !ran}
 	if refusal != nil {
@@ -304,8 +306,9 @@ func isAnswer(err error) bool {
 	return ok
 }
 
-// confirmed returns the number of replicas that have what was sent before a WAIT or WAITAOF. The answer to WAITAOF
-// begins with the number of local syncs: if that is 0, this server has not synced, and confirmed returns 0.
+// confirmed returns the number of replicas that have the writes, from the answer to WAIT or
+// WAITAOF. The answer to WAITAOF begins with the number of local syncs: if that is 0, the master
+// itself has not synced, and confirmed returns 0.
 func confirmed(waited *redis.Cmd) int {
 	switch got := waited.Val().(type) {
 	case int64:
@@ -319,11 +322,11 @@ func confirmed(waited *redis.Cmd) int {
 	return 0
 }
 
-// readTransaction distributes the answers of EXEC to its commands.
+// readTransaction gives each command its part of the answer to EXEC.
 func readTransaction(exec *redis.RawCmd, cmds []*redis.Cmd) {
 	fail := func(err error) {
 		for _, c := range cmds {
-			if c.Err() == nil { // otherwise it was refused when it was queued
+			if c.Err() == nil { // else the command was refused when it was queued
 				c.SetErr(err)
 			}
 		}
@@ -355,11 +358,11 @@ func readTransaction(exec *redis.RawCmd, cmds []*redis.Cmd) {
 	}
 }
 
-// rawReply reads a whole reply of RESP2, as go-redis returns it, including errors in arrays, which
-// make go-redis lose its position in the stream.
+// rawReply parses a whole reply of RESP2 into what go-redis would return. go-redis itself loses its
+// position in the stream if an array contains an error.
 type rawReply struct{ rest []byte }
 
-// refused is a server's answer that reports an error.
+// refused is an error reply of a server.
 type refused string
 
 func (e refused) Error() string { return string(e) }

@@ -15,11 +15,11 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// IsUnreachable reports whether err comes from the connection, not from the server, so that it is
-// not known whether the command ran.
+// IsUnreachable reports whether err comes from the connection, and not from the server. The command
+// may then have run.
 func IsUnreachable(err error) bool {
 	if e, ok := errors.AsType[net.Error](err); ok {
-		if _, bare := e.(syscall.Errno); !bare { // a bare Errno comes from a file or a process
+		if _, bare := e.(syscall.Errno); !bare { // a bare Errno comes from a file or a process, not from a connection
 			return true
 		}
 	}
@@ -28,21 +28,21 @@ func IsUnreachable(err error) bool {
 		errors.Is(err, redis.ErrClosed) || errors.Is(err, net.ErrClosed) {
 		return true
 	}
-	// go-redis has no error types for Sentinel and cluster discovery.
+	// go-redis has no types for the errors of Sentinel and of cluster discovery.
 	text := err.Error()
 	return strings.HasPrefix(text, "redis: all sentinels") || strings.HasPrefix(text, "redis: cluster has no nodes") ||
 		strings.HasPrefix(text, "redis: connection pool") || strings.HasPrefix(text, "cluster is down")
 }
 
-// refusing are replies of servers that have not run the command, because they do not serve now or
-// refuse the connection.
+// refusing are the beginnings of replies of servers that have not run the command, because they
+// cannot do so now, or refuse the connection.
 var refusing = []string{
 	"TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY", "MOVED", "ASK", "BUSY", "OOM", "MISCONF",
 	"NOREPLICAS", "EXECABORT", "max number of clients", "NOAUTH", "WRONGPASS",
 }
 
-// Certain marks the error of a step that was sent once as core.NotDone if the server has not begun
-// the step.
+// Certain marks err as core.NotDone if the server has not run the command. The command must have
+// been sent only once.
 func Certain(err error) error {
 	if DidNotRun(err) {
 		return core.CertainlyNotDone(err)
@@ -50,8 +50,8 @@ func Certain(err error) error {
 	return err
 }
 
-// MayHaveRun reports whether a script whose call failed may have had an effect, because its answer
-// was lost or the script stopped early.
+// MayHaveRun reports whether a failed call of a script may have changed something: its answer was
+// lost, or the script stopped early.
 func MayHaveRun(err error) bool {
 	return err != nil && !DidNotRun(err) && !redis.HasErrorPrefix(err, "NOSCRIPT")
 }
@@ -72,13 +72,13 @@ func DidNotRun(err error) bool {
 	return slices.ContainsFunc(refusing, func(prefix string) bool { return redis.HasErrorPrefix(err, prefix) })
 }
 
-// NotReplicated is the error of a call to which too few replicas have answered. Unless the call was
-// refused before it was sent, it is not known whether the call took effect. The call must then not
-// be sent again, neither to another partition nor as another move.
+// NotReplicated is the error of a call that too few replicas have confirmed. Unless the call was
+// refused before it was sent, its effect is uncertain: it must not be sent again, neither to
+// another partition nor as another move.
 type NotReplicated struct {
 	node      string
 	want, got int
-	reason    string // what the server answered, or which replicas lag
+	reason    string // the server's answer, or which replicas lag
 	refused   bool
 }
 
@@ -95,7 +95,7 @@ func (e *NotReplicated) Error() string {
 
 func IsNil(err error) bool { return errors.Is(err, redis.Nil) }
 
-// Failed returns the first error among a pipeline's commands, except for missing values.
+// Failed returns the first error among a pipeline's commands. A missing value is not an error.
 func Failed(cs []redis.Cmder, err error) error {
 	for _, c := range cs {
 		if e := c.Err(); e != nil && !IsNil(e) {
@@ -108,8 +108,8 @@ func Failed(cs []redis.Cmder, err error) error {
 	return err
 }
 
-// Aborted returns the refusal of one of a transaction's commands, if err says only that the
-// transaction was aborted.
+// Aborted returns, if err only says that a transaction was aborted, the refusal of the command that
+// caused it.
 func Aborted(cs []*redis.Cmd, err error) error {
 	for _, c := range cs {
 		if e := c.Err(); redis.HasErrorPrefix(err, "EXECABORT") && e != nil && !redis.HasErrorPrefix(e, "EXECABORT") {

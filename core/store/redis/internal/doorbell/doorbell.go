@@ -14,17 +14,17 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
-// Bells are the doorbells of the partitions for which this gateway waits. A Lock that finds fewer
-// messages than it requested arms the doorbell of its partition. The next call that makes messages
-// available disarms the doorbell and publishes on its channel, once. A busy partition therefore
-// publishes nothing, and an idle partition costs nothing.
+// Bells wake this gateway when messages become available in the partitions for which it waits. A
+// Lock that finds fewer messages than it requested arms the doorbell of its partition, a flag in
+// Redis. The next call that makes messages available disarms it and publishes on its channel, once.
+// A busy partition therefore publishes nothing, and an idle partition costs nothing.
 //
-// One connection per master listens, because a message on a sharded channel reaches only the node
-// of its slot. If a message was not published because a connection was lost or a gateway died, a
-// poll every second finds the messages of the partition.
+// There is one Pub/Sub connection for each master, because a message on a sharded channel reaches
+// only the node of its slot. If a message was not published, because a connection was lost or a
+// gateway crashed, a poll every second finds the messages of the partition.
 type Bells struct {
 	server *server.Server
-	woken  chan struct{} // the watched partitions have changed; holds at most one
+	woken  chan struct{} // the set of watched partitions has changed; holds at most one
 
 	mu       sync.Mutex
 	watchers map[string]*watched // by channel
@@ -36,17 +36,16 @@ type Bells struct {
 type watched struct {
 	ref      core.Ref
 	endLocks func(ctx context.Context) error
-	watchers []core.Watcher // replaced by another slice, never changed
+	watchers []core.Watcher // never changed in place, but replaced, so it can be read without the lock
 }
 
-// listener is a connection that listens to the doorbells of one master.
+// listener is a Pub/Sub connection for the doorbells of one master.
 type listener struct {
 	pubsub   *redis.PubSub
 	channels map[string]struct{}
-	broken   chan struct{} // closed when the connection has broken
+	broken   chan struct{} // closes when the connection breaks
 }
 
-// pollInterval is how often the watched partitions are polled.
 const pollInterval = time.Second
 
 func (b *Bells) Init(s *server.Server) {
@@ -54,12 +53,12 @@ func (b *Bells) Init(s *server.Server) {
 	b.watchers, b.listeners = make(map[string]*watched), make(map[*redis.Client]*listener)
 }
 
-// watcher distinguishes several Watch calls with the same core.Watcher.
+// watcher tells apart several calls of Watch with the same core.Watcher.
 type watcher struct{ core.Watcher }
 
-// Add watches a partition for the watcher by. It notifies by once when it has begun to listen,
-// because earlier messages on the channel may have been missed. endLocks ends locks in the
-// partition, namely those that belong to gateways that have ended.
+// Add makes by a watcher of a partition. It wakes by once when it has begun to listen, because
+// earlier messages on the channel may have been missed. endLocks ends locks that ended gateways
+// held in the partition.
 func (b *Bells) Add(ref core.Ref, endLocks func(ctx context.Context) error, by core.Watcher) (remove func()) {
 	channel, own := b.server.Names.Doorbell(ref), &watcher{by}
 	b.mu.Lock()
@@ -95,7 +94,7 @@ func (b *Bells) wake() {
 	}
 }
 
-// wakeWatchers wakes the watchers of a channel; they do not block.
+// wakeWatchers wakes the watchers of a channel, which must not block.
 func (b *Bells) wakeWatchers(channel string, session core.SessionKey) {
 	for _, w := range b.WatchersOf(channel) {
 		w.Wake(session)
@@ -111,7 +110,7 @@ func (b *Bells) WatchersOf(channel string) []core.Watcher {
 	return nil
 }
 
-// Run keeps the listeners connected and polls, until ctx ends.
+// Run connects the listeners again when they break, and polls, until ctx ends.
 func (b *Bells) Run(ctx context.Context) {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
@@ -131,14 +130,13 @@ func (b *Bells) Run(ctx context.Context) {
 	listeners.Wait()
 }
 
-// all returns the watched partitions by channel.
 func (b *Bells) all() map[string]*watched {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return maps.Clone(b.watchers)
 }
 
-// EndLocks ends, in all watched partitions, the locks of gateways that have ended.
+// EndLocks ends the locks that ended gateways held in any watched partition.
 func (b *Bells) EndLocks(ctx context.Context) (err error) {
 	for _, w := range b.all() {
 		if failed := w.endLocks(ctx); failed != nil {
@@ -148,7 +146,7 @@ func (b *Bells) EndLocks(ctx context.Context) (err error) {
 	return err
 }
 
-// connect opens and closes listeners to match the watched partitions and their current nodes.
+// connect opens and closes listeners, so that each master with watched partitions has one.
 func (b *Bells) connect(ctx context.Context, listeners *sync.WaitGroup) {
 	wanted := make(map[*redis.Client]map[string]struct{})
 	for channel := range b.all() {
@@ -177,8 +175,8 @@ func (b *Bells) connect(ctx context.Context, listeners *sync.WaitGroup) {
 	}
 }
 
-// subscribe makes a listener listen to exactly these channels. It sends one command per channel,
-// because the channels of a command must be in one slot.
+// subscribe makes a listener listen to exactly these channels. It sends one command for each
+// channel, because all channels of a command must be in one slot.
 func (b *Bells) subscribe(ctx context.Context, node *redis.Client, ln *listener, channels map[string]struct{}, listeners *sync.WaitGroup) {
 	bounded, cancel := b.server.Bounded(ctx)
 	defer cancel()
@@ -196,7 +194,7 @@ func (b *Bells) subscribe(ctx context.Context, node *redis.Client, ln *listener,
 			return
 		}
 		ln.channels[channel] = struct{}{}
-		if fresh { // from now on it has a connection to read
+		if fresh { // now the listener has a connection to read
 			fresh = false
 			listeners.Go(func() { b.listenTo(ctx, ln) })
 		}
@@ -212,7 +210,7 @@ func (b *Bells) subscribe(ctx context.Context, node *redis.Client, ln *listener,
 	}
 }
 
-// listenTo calls watchers once it has begun to listen, and then for each ring that ln receives.
+// listenTo wakes watchers when their channel has been subscribed, and then for each message on it.
 func (b *Bells) listenTo(ctx context.Context, ln *listener) {
 	defer close(ln.broken)
 	server.Listen(ctx, ln.pubsub, func(message any) {
@@ -222,8 +220,8 @@ func (b *Bells) listenTo(ctx context.Context, ln *listener) {
 			case m.Kind == "ssubscribe":
 				b.wakeWatchers(m.Channel, "")
 			case b.server.Cluster != nil && b.IsWatched(m.Channel):
-				// The slot has left this node, and may return before the next poll, which makes a
-				// new listener.
+				// The slot has moved to another node, and could come back before the next poll.
+				// Close this listener: the poll then makes a new one.
 				_ = ln.pubsub.Close() // it is not needed any more
 			}
 		case *redis.Message:
@@ -241,19 +239,20 @@ func (ln *listener) isBroken() bool {
 	}
 }
 
-// drop closes a listener.
 func (b *Bells) drop(node *redis.Client) {
 	_ = b.listeners[node].pubsub.Close() // it is broken, or not needed any more
 	delete(b.listeners, node)
 }
 
-// pollBatch is the number of partitions one exchange polls.
+// pollBatch is the number of partitions that one exchange polls.
 const pollBatch = 500
 
-// poll wakes the watchers of partitions whose doorbell is not armed, or is armed although there are new messages,
-// which means that the sender died before it could ring. This does not concern messages in sessions: only scripts
-// store them, and these ring. Watchers of dead letters are woken when something is due in the main queue and
-// another gateway has sent to it or locked its messages, because locking dead letters sweeps the main queue.
+// poll wakes the watchers of partitions whose doorbell is not armed. It also wakes those whose
+// doorbell is armed although there are new messages: the sender crashed before it could publish.
+// Messages in sessions need no such check, because the scripts that store them also publish.
+// Watchers of dead letters are woken when something is due in the main queue and another gateway
+// has sent to that queue or locked its messages, because locking dead letters sweeps the main
+// queue.
 func (b *Bells) poll(ctx context.Context) {
 	bounded, cancel := b.server.Bounded(ctx)
 	defer cancel()

@@ -7,44 +7,44 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// StateKeys is the number of keys lua/state.lua names.
+// StateKeys is the number of keys that lua/state.lua takes.
 const StateKeys = 16
 
 // Set holds the names of a partition's keys. The hash tag in braces puts them into one slot of a
 // cluster, together with those of a topic's subscriptions. A queue and its dead letters share the
-// tag, too, so moves between them are one step.
+// tag, so one script can move a message between them.
 type Set struct {
 	Prefix   string
 	Stream   string
 	Head     string
-	Doorbell string // a channel
+	Doorbell string // a channel, not a key
 	Seen     string // shared by the queue and its dead letters
-	Moved    string // shared in the same way
+	Moved    string // shared by the queue and its dead letters
 	State    []any  // KEYS[1..16] of lua/state.lua
-	Shared   []any  // the keys of lua/shared_bodies.lua; nil except for subscriptions
+	Shared   []any  // the keys of lua/shared_bodies.lua; nil unless it is a subscription
 	Sessions []any  // the keys of lua/sessions.lua
-	History  string // the key of lua/history.lua; shared by all sub-queues
+	History  string // the key of lua/history.lua, shared by all sub-queues
 }
 
-// keySuffixes are the ends of KEYS[1..12] of lua/state.lua, in order. Each is one letter.
+// keySuffixes are the ends of KEYS[1..12] of lua/state.lua, one letter each.
 const keySuffixes = "mhlrdpfqgxyw"
 
-// Ends of other keys. Those for the bodies that subscriptions share, and for the ids that a topic
-// has seen, follow the hash tag directly.
+// The ends of other keys, one letter each. bodiesSuffix, refsSuffix and subscriptionsSuffix are
+// shared by a topic's subscriptions, and follow the hash tag directly.
 const (
-	TargetSuffixes      = "mhw" + SharedSuffix // of every queue that publications fill: stream, head, doorbell, shares
+	TargetSuffixes      = "mhw" + SharedSuffix // of each queue that gets copies of publications: stream, head, doorbell, shared bodies
 	streamSuffix        = "m"
 	LocksSuffix         = "l"
 	BlocksSuffix        = "L"
 	ExpirySuffix        = "x"
-	SessionSuffixes     = "nobtjiavP"   // the keys of lua/sessions.lua in order
-	ArrivalSuffixes     = "nobjvPl"     // those of them that arriving messages need, and locks
-	SessionOfSuffix     = "n"           // of these, the session of each message
-	HoldersSuffix       = "j"           // of these, the holders of sessions
+	SessionSuffixes     = "nobtjiavP"   // the keys of lua/sessions.lua, in order
+	ArrivalSuffixes     = "nobjvPl"     // those of them, and the locks, that a script needs to store messages in sessions
+	SessionOfSuffix     = "n"           // among the SessionSuffixes: the session of each message
+	HoldersSuffix       = "j"           // among the SessionSuffixes: the holders of sessions
 	StateSuffixes       = "ces"         // states of sessions
-	MessageDataSuffixes = "lLrdpfqgxyz" // a queue's data beside stream and head, without sessions
-	SharedSuffix        = "z"           // of a subscription: messages with shared bodies
-	MovedSuffix         = "k"           // Transit.Keys
+	MessageDataSuffixes = "lLrdpfqgxyz" // the data of a queue's messages besides stream and head, without sessions
+	SharedSuffix        = "z"           // of a subscription: its messages with shared bodies
+	MovedSuffix         = "k"           // of the Transit.Keys of messages that were moved here
 	SeenSuffix          = "u"
 	bodiesSuffix        = "B"
 	refsSuffix          = "R"
@@ -62,7 +62,7 @@ func (p Names) Tag(r core.Ref) string {
 	return string(p) + "{" + r.Entity + ":" + strconv.Itoa(int(r.Index)) + "}"
 }
 
-// Base returns the start of all keys of a queue, topic or subscription.
+// Base returns the start of all keys of a queue, topic or subscription, without a sub-queue.
 func (p Names) Base(r core.Ref) string {
 	if r.Subscription == "" {
 		return p.Tag(r)
@@ -70,7 +70,7 @@ func (p Names) Base(r core.Ref) string {
 	return p.Tag(r) + r.Subscription + ":"
 }
 
-// subPrefixes follow the base, for each sub-queue.
+// subPrefixes follow the result of Base, for each sub-queue.
 var subPrefixes = [core.SubQueues]string{core.DeadLetter: "$", core.Transfer: ">", core.TransferDeadLetter: ">$"}
 
 // Prefix returns the start of all keys of a queue or sub-queue.
@@ -88,10 +88,10 @@ func (p Names) Stream(r core.Ref) string { return p.Prefix(r) + "m" }
 // History returns the key of the history of a queue and its sub-queues.
 func (p Names) History(r core.Ref) string { return p.Base(r) + historySuffix }
 
-// Bodies and Refs return the keys of the data that the subscriptions of a topic's partition share.
+// Bodies returns the key of the message bodies that the subscriptions of a topic's partition share.
 func (p Names) Bodies(r core.Ref) string { return p.Tag(r) + bodiesSuffix }
 
-// Refs: see Bodies.
+// Refs returns the key of the counts of references to these bodies.
 func (p Names) Refs(r core.Ref) string { return p.Tag(r) + refsSuffix }
 
 // Subscriptions returns the key of the set of IDs of a topic's subscriptions.
@@ -115,7 +115,7 @@ func (p Names) Keys(r core.Ref) Set {
 	return k
 }
 
-// WithSuffixes returns a key for each suffix.
+// WithSuffixes returns a key for each letter of suffixes.
 func WithSuffixes(prefix, suffixes string) []any {
 	keys := make([]any, len(suffixes))
 	for i := range keys {
@@ -124,13 +124,13 @@ func WithSuffixes(prefix, suffixes string) []any {
 	return keys
 }
 
-// All returns every key that a partition of an entity with its sub-queues may have and, for a
-// topic, the keys that its subscriptions share.
+// All returns every key that a partition with its sub-queues may have and, for a topic, the keys
+// that its subscriptions share.
 func (p Names) All(r core.Ref) []string {
 	var keys []string
 	for r.Sub = range core.SubQueues {
 		prefix := p.Prefix(r)
-		for _, suffix := range keySuffixes[:len(keySuffixes)-1] + BlocksSuffix + SessionSuffixes + StateSuffixes + SharedSuffix { // keySuffixes ends with a channel
+		for _, suffix := range keySuffixes[:len(keySuffixes)-1] + BlocksSuffix + SessionSuffixes + StateSuffixes + SharedSuffix { // the last of keySuffixes names a channel
 			keys = append(keys, prefix+string(suffix))
 		}
 	}
@@ -144,45 +144,45 @@ func (p Names) All(r core.Ref) []string {
 // Changes returns the channel on which gateways publish changes of the catalogue.
 func (p Names) Changes() string { return string(p) + "ct:changes" }
 
-// Probe returns the key that Probe writes; n spreads it over the slots of a cluster.
+// Probe returns the key of test writes; different n reach different slots of a cluster.
 func (p Names) Probe(n int) string { return string(p) + "{ct:probe:" + strconv.Itoa(n) + "}" }
 
-// Catalogue holds the names of a namespace's catalogue keys. Seal exists for a while after the
-// namespace has been deleted.
+// Catalogue holds the names of the keys of a namespace's entities. The key Seal exists for a while
+// after the namespace has been deleted.
 type Catalogue struct {
 	Entities, Names, Accessed, Versions, Fences, Seal string
 	rules                                             string // start of the keys of subscriptions' rules
 }
 
-// Catalogue returns the names of a namespace's catalogue keys.
+// Catalogue returns the names of the keys of a namespace's entities.
 func (p Names) Catalogue(namespace string) Catalogue {
 	prefix := string(p) + "{ct:" + namespace + "}"
 	return Catalogue{prefix + "e", prefix + "i", prefix + "a", prefix + "v", prefix + "f", prefix + "d", prefix + "r:"}
 }
 
-// RulesOf returns the key of a subscription's rules: a zset in which all scores are 0, so that
-// rules are ordered by name and a page is found by rank.
+// RulesOf returns the key of a subscription's rules: a sorted set in which all scores are 0, so
+// that rules are ordered by name and a page is found by rank.
 func (k *Catalogue) RulesOf(e *core.Entity) string { return k.rules + e.ID }
 
-// Registry holds the keys of the registry of namespaces. Unlike all others, their hash tag has
+// Registry holds the names of the keys of all namespaces. Unlike all other keys, their hash tag has
 // no colon.
 type Registry struct{ Namespaces, Names, Remains, Format, Stamp, Gateways string }
 
-// Registry returns the names of the keys of the registry.
 func (p Names) Registry() Registry {
 	prefix := string(p) + "{ct}"
 	return Registry{prefix + "n", prefix + "i", prefix + "r", prefix + "f", prefix + "s", prefix + "g"}
 }
 
-// All returns the keys in the order in which the scripts that change the catalogue take them.
+// All returns the keys in the order in which the scripts that change entities take them.
 func (k *Catalogue) All() []any {
 	return []any{k.Entities, k.Names, k.Accessed, k.Versions, k.Fences}
 }
 
-// Member returns the member of locks for a message under a lock with this nonce.
+// Member returns the member, in the sorted set of locks, of a message that is locked with this
+// nonce.
 func Member(n int64, nonce string) string { return Padded(n) + nonce }
 
-// Padded returns a number with 15 digits, enough for 2^48, so that strings sort like the numbers.
+// Padded returns a number in 15 digits, enough for 2^48, so that strings sort like the numbers.
 func Padded(n int64) string {
 	var b [15]byte
 	for i := len(b) - 1; i >= 0; i-- {
@@ -192,5 +192,5 @@ func Padded(n int64) string {
 	return string(b[:])
 }
 
-// EntryID returns the ID of the stream entry with a number.
+// EntryID returns the ID of the stream entry at a position.
 func EntryID(n int64) string { return "0-" + strconv.FormatInt(n, 10) }

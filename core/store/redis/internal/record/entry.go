@@ -9,22 +9,22 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Entry is a stream entry as lua/state.lua describes it.
+// Entry is a message in a stream, with the fields that lua/state.lua describes.
 type Entry struct {
 	N         int64
 	Record    string
-	Body      string // a shared body, if the script has attached it
-	enqueued  int64  // enqueued time if it differs from the record's, else 0
-	Origin    int64  // its original number; 0: n
+	Body      string // the shared body, if the script has read it
+	enqueued  int64  // enqueued time (ms) if it differs from the record's, else 0
+	Origin    int64  // the position that it had before it moved; 0 if it is still N
 	Count     uint32
 	overrides string
 	reason    string // why the broker dead-lettered it: m, x or "" for neither
-	Died      int64  // when it was dead-lettered, ms; 0: not, or not known
+	Died      int64  // when it was dead-lettered, ms; 0 if it was not, or the time is not known
 }
 
 var ErrEntry = errors.New("redis: a stream entry has an unexpected form")
 
-// ParseEntries reads an XRANGE reply.
+// ParseEntries parses the reply of XRANGE.
 func ParseEntries(raw []any) ([]Entry, error) {
 	entries := make([]Entry, len(raw))
 	for i := range raw {
@@ -36,7 +36,6 @@ func ParseEntries(raw []any) ([]Entry, error) {
 	return entries, nil
 }
 
-// parseEntry reads one element of an XRANGE reply.
 func parseEntry(raw any) (Entry, error) {
 	pair, _ := raw.([]any)
 	if len(pair) != 2 {
@@ -83,7 +82,7 @@ func (e *Entry) set(name, text string) (err error) {
 	return err
 }
 
-// ParseEntryID returns n of an ID of the form 0-n.
+// ParseEntryID returns n for the ID 0-n.
 func ParseEntryID(id string) (int64, error) {
 	if len(id) < 3 || id[:2] != "0-" {
 		return 0, ErrEntry
@@ -96,13 +95,15 @@ func parseCount(text string) (uint32, error) {
 	return uint32(n), err
 }
 
-// SideData is the data of a message that is not in its entry.
+// SideData is the part of a message's data that is stored beside its stream entry, because it
+// changes.
 type SideData struct {
 	Count     uint32
 	overrides string
 }
 
-// ParseSideData reads the values of counts and overrides, which are nil if there are none.
+// ParseSideData parses a delivery count and overridden properties. Each is nil if the message has
+// none.
 func ParseSideData(count, overrides any) (a SideData, err error) {
 	if text, ok := count.(string); ok {
 		a.Count, err = parseCount(text)
@@ -111,8 +112,8 @@ func ParseSideData(count, overrides any) (a SideData, err error) {
 	return a, err
 }
 
-// Message returns the message of an entry and its enqueued time in ms. bodiless is true if its shared
-// body must still be read.
+// Message decodes the message of an entry, and its enqueued time in ms. bodiless is true if the
+// caller must still read its shared body.
 func (e *Entry) Message(a SideData) (m *core.Message, enqueued int64, bodiless bool, err error) {
 	m, enqueued, bodiless, err = decodeRecord(e.Record)
 	if err != nil {
@@ -127,7 +128,7 @@ func (e *Entry) Message(a SideData) (m *core.Message, enqueued int64, bodiless b
 	return m, enqueued, bodiless, mergeOverrides(m, e.overrides, brokerReason(e.reason, max(a.Count, e.Count)), a.overrides)
 }
 
-// brokerReason returns the properties that say why the broker dead-lettered a message.
+// brokerReason returns the properties that tell receivers why the broker dead-lettered a message.
 func brokerReason(reason string, count uint32) core.Properties {
 	var properties core.Properties
 	switch reason {
@@ -150,8 +151,8 @@ func deadLetterProperties(reason, description string) core.Properties {
 	return properties
 }
 
-// mergeOverrides merges properties into m: those that settlements set before dead-lettering, those
-// set when it was dead-lettered, and those set after.
+// mergeOverrides merges properties into m: those that settlements set before it was dead-lettered,
+// those set by dead-lettering, and those set after.
 func mergeOverrides(m *core.Message, before string, when core.Properties, after string) error {
 	if err := override(m, before); err != nil {
 		return err
@@ -160,7 +161,7 @@ func mergeOverrides(m *core.Message, before string, when core.Properties, after 
 	return override(m, after)
 }
 
-// override merges the maps that overrideOf has encoded, oldest first.
+// override merges maps that OverrideOf has encoded, oldest first.
 func override(m *core.Message, maps string) error {
 	for maps != "" {
 		size, n := binary.Uvarint(View(maps[:min(len(maps), binary.MaxVarintLen64)]))
@@ -174,8 +175,8 @@ func override(m *core.Message, maps string) error {
 	return nil
 }
 
-// OverrideOf encodes a map of properties with its length in front, so that maps can be
-// concatenated. It returns nil if there are no properties.
+// OverrideOf encodes properties, preceded by their length, so that results can be concatenated. It
+// returns nil if there are no properties.
 func OverrideOf(p core.Properties) []byte {
 	if p.IsEmpty() {
 		return nil

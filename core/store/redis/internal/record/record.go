@@ -1,5 +1,4 @@
-// Package record encodes and decodes a message as a record, which the store writes into an entry of
-// a stream.
+// Package record encodes messages for the entries of streams, and decodes them.
 package record
 
 import (
@@ -18,14 +17,13 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// A record is a message in a stream entry: a run of msgpack values. The version, the enqueued time
-// (ms) and a bit set of fields come first, then these fields in the order below, last the kind and
-// bytes of the body.
+// A record is a run of msgpack values: the version, the enqueued time (ms) and a bit set of fields;
+// then these fields in the order below; last the kind and the bytes of the body.
 const recordVersion = 1
 
-// The fields, in the order of their bits and in the record. New ones are added at the end.
+// The fields of a record, in order; each is a bit of the bit set. New fields are added at the end.
 const (
-	fieldMessageID = 1 << iota // kind, raw
+	fieldMessageID = 1 << iota // kind, then the value
 	fieldCorrelationID
 	fieldUserID
 	fieldTo
@@ -42,23 +40,23 @@ const (
 	fieldAbsoluteExpiryTime // ms
 	fieldTimeToLive         // ns
 	fieldScheduledTime      // ms
-	fieldDurable            // nothing follows
+	fieldDurable            // a flag only
 	fieldPriority
 	fieldAnnotations
 	fieldProperties
 	fieldFooter
-	fieldTransit // number, dead-letter source, hops, destination; the key is not stored
-	fieldNoBody  // nothing follows: the body is stored elsewhere
+	fieldTransit // number, dead-letter source, hops, destination; Transit.Key is not stored
+	fieldNoBody  // a flag only: the body is stored elsewhere
 	fieldDeliveryAnnotations
-	fieldEmptyText     // bit set of text fields
-	fieldFirstAcquirer // nothing follows, as for the next three
+	fieldEmptyText     // bit set of text fields that are empty
+	fieldFirstAcquirer // a flag only, like the next three
 	fieldNotFirstAcquirer
 	fieldNotDurable
 	fieldWasScheduled
 	fieldsEnd
 )
 
-// recorder encodes records; its buffers are reused.
+// recorder encodes records into buffers that are used again.
 type recorder struct {
 	buf bytes.Buffer
 	enc *msgpack.Encoder
@@ -71,15 +69,15 @@ var recorders = sync.Pool{New: func() any {
 	return r
 }}
 
-// maxKept is the largest buffer that is kept for reuse.
+// maxKept is the largest buffer that is kept to be used again.
 const maxKept = 64 << 10
 
-// Encode encodes a message. enqueued is the message's enqueued time in ms.
+// Encode encodes a message. enqueued is its enqueued time in ms.
 func Encode(m *core.Message, enqueued int64) ([]byte, error) {
 	return record(m, enqueued, fieldsOf(m))
 }
 
-// EncodeBodiless does the same as Encode for a message whose body is stored elsewhere.
+// EncodeBodiless encodes a message whose body is stored elsewhere.
 func EncodeBodiless(m *core.Message, enqueued int64) ([]byte, error) {
 	return record(m, enqueued, fieldsOf(m)|fieldNoBody)
 }
@@ -97,7 +95,7 @@ func record(m *core.Message, enqueued int64, fields uint64) ([]byte, error) {
 	var record strings.Builder // unlike make, it does not clear its memory first
 	record.Grow(len(head) + len(body))
 	record.Write(head)
-	record.Write(body) // the only copy of the body
+	record.Write(body) // the only time that the body is copied
 	if r.buf.Cap() <= maxKept {
 		recorders.Put(r)
 	}
@@ -107,7 +105,7 @@ func record(m *core.Message, enqueued int64, fields uint64) ([]byte, error) {
 	return View(record.String()), nil
 }
 
-// message encodes everything except the bytes of the body.
+// message encodes everything but the bytes of the body.
 func (r *recorder) message(m *core.Message, enqueued int64, fields uint64) {
 	r.uint(recordVersion)
 	r.int(enqueued)
@@ -239,8 +237,8 @@ func (r *recorder) time(t time.Time) {
 	}
 }
 
-// reader decodes records. Strings and bytes are parts of the record, not copies: the body keeps the
-// record in memory anyway.
+// reader decodes records. The strings and bytes that it returns share the record's memory, which
+// the body keeps in use anyway.
 type reader struct {
 	src    strings.Reader
 	dec    *msgpack.Decoder
@@ -388,7 +386,8 @@ func (r *reader) id() core.ID {
 	return core.RawID(kind, r.string())
 }
 
-// span reads a length and skips that many bytes; ok is false for nil and errors.
+// span reads a length and skips that many bytes, which it returns. ok is false for nil, and after
+// an error.
 func (r *reader) span() (s string, ok bool) {
 	if r.err != nil {
 		return "", false
@@ -428,6 +427,5 @@ func (r *reader) bytes() []byte {
 	return View(s)
 }
 
-// View returns the bytes of a string without copying them. They must not be changed, like all
-// messages of a Delivery.
+// View returns the bytes of a string without copying them. They must not be changed.
 func View(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }

@@ -1,4 +1,5 @@
-// Package script contains the Lua scripts of the store, and the form of their calls.
+// Package script contains the store's Lua scripts, and says which keys and arguments each of them
+// takes.
 package script
 
 import (
@@ -15,28 +16,28 @@ import (
 //go:embed lua/*.lua
 var lua embed.FS
 
-// Script is a file of lua/ and the form of its calls: the minimum number of keys, the number of
-// fixed arguments, and the number of arguments per item (0 if there are no items). A test compares
-// these numbers with the header of the file.
+// Script is a script of lua/. It takes at least the given number of keys, fixed arguments, and
+// repeat further arguments for each item (0 if there are no items). A test compares these numbers
+// with the header of the file.
 type Script struct {
 	Name        string
-	text        func() (source, sha string) // put together at its first use
+	text        func() (source, sha string) // assembles the text at its first use
 	keys, fixed int
 	moreKeys    bool
 	repeat      int
-	Awaited     bool // its answer waits for replicas
+	Awaited     bool // its answers wait for replicas
 	Receipted   bool // its calls can be sent again, because Redis keeps their answers (lua/receipt.lua)
-	Repeatable  bool // its calls can be sent again although Redis does not keep their answers
+	Repeatable  bool // its calls can be sent again, because running twice does no harm
 
 	before   string                   // a file placed before lua/state.lua
-	plain    string                   // a file placed before lua/state.lua if the partition needs no other preludes
+	plain    string                   // a file placed before lua/state.lua if the partition has no Features
 	preludes []string                 // files placed before the script
-	parts    []string                 // scripts placed before it as functions of their ARGV
-	variants [AllFeatures + 1]*Script // with more preludes, by features; only for scripts on a partition's state
+	parts    []string                 // scripts placed before it as functions, which get their ARGV as parameters
+	variants [AllFeatures + 1]*Script // by Features, whose preludes they add; only for scripts on a partition's state
 }
 
-// Features determine which preludes the scripts of a partition need in addition to lua/state.lua.
-// Plain queues need none, so that they have no additional cost.
+// Features say which preludes a partition's scripts need besides lua/state.lua. Plain queues have
+// none, and their scripts are therefore smaller.
 type Features uint8
 
 const (
@@ -46,14 +47,13 @@ const (
 	AllFeatures  = SharedBodies | Sessions | History
 )
 
-// Numbers of keys that the preludes take.
+// How many keys each prelude takes.
 const (
 	sharedKeys  = 4
 	sessionKeys = len(keyspace.SessionSuffixes)
 	historyKeys = 1
 )
 
-// The scripts.
 var (
 	Append              = stateScript("append", 2, 2, 6)
 	LockUndo            = (&Script{Name: "lock_undo", keys: keyspace.StateKeys, fixed: stateArgs + 2, preludes: []string{"release_those"}}).onState()
@@ -113,20 +113,21 @@ var (
 	NamespaceClaimRemoval = newScript("ns_claim_removal", 1, 2)
 )
 
-// awaited are the scripts whose answers wait for replicas, even if they refuse: a call that is repeated
-// because its answer was lost must not be told "already done" about data that one server alone has. Other
-// commands wait, too: those that create, fill and fence partitions, those that refuse because of whether an
-// entity exists, and the look-up of the key of a move. Locks, renewals, accepted and released sessions,
-// sweeps, touches, annotations and reads do not wait: a failover can only make their locks end early or late.
+// awaited are the scripts whose answers wait for replicas, even if they refuse: a call that is
+// repeated because its answer was lost must not be told "already done" about data that only the
+// master has. Some commands outside of scripts wait, too: those that create, fill and fence
+// partitions, those that report whether an entity exists, and the look-up of a Transit.Key. Locks,
+// renewals, session locks, sweeps, touches, annotations and reads do not wait: a failover can only
+// make their locks end early or late.
 var awaited = []string{
 	"append", "append_lock", "topic_publish", "commit", "settle", "cancel", "activate", "purge", "clear", "session_state_set", "partition_fill",
 	"entity_create", "entity_update", "entity_delete", "topic_set_version", "topic_clear_fence", "ns_create", "ns_update", "ns_delete",
 }
 
 // A call whose answer was lost, because the server restarted or failed over, is sent again.
-// receipted are the scripts that keep their answer under a receipt: if such a call has run before,
-// it only returns the kept answer. unrepeatable are the scripts that are not sent again: what they
-// did is undone, or stays unknown. All others do nothing the second time.
+// receipted scripts keep their answer under a receipt (lua/receipt.lua): if the call has run
+// before, they only return the kept answer. unrepeatable scripts are not sent again: what they did
+// is undone, or stays unknown. All others do nothing the second time.
 var (
 	receipted = []string{
 		"append", "append_lock", "topic_publish", "commit", "settle", "renew", "cancel", "activate",
@@ -135,11 +136,11 @@ var (
 	unrepeatable = []string{"lock", "lock_deferred", "lock_numbers", "session_lock_messages", "session_take_over", "purge"}
 )
 
-// stateArgs is the number of arguments lua/state.lua takes.
+// stateArgs is the number of arguments that lua/state.lua takes.
 const stateArgs = 4
 
-// stateScript loads a script on a partition's state. keys, fixed and repeat count what it takes
-// beyond lua/state.lua.
+// stateScript loads a script on a partition's state. keys, fixed and repeat count only what it
+// takes besides the keys and arguments of lua/state.lua.
 func stateScript(name string, keys, fixed, repeat int) *Script {
 	return (&Script{Name: name, keys: keyspace.StateKeys + keys, fixed: stateArgs + fixed, repeat: repeat}).onState()
 }
@@ -187,15 +188,15 @@ func (s *Script) load() *Script {
 	return s
 }
 
-// sources are the scripts in use, by their SHA.
+// sources maps the SHA of each assembled script to its text.
 var sources sync.Map
 
 // SourceOf returns the whole script for an EVALSHA command that contains only its SHA.
 func SourceOf(sha any) (source any, known bool) { return sources.Load(sha) }
 
-// assemble puts the script together from its files.
+// assemble joins the files of the script.
 func (s *Script) assemble() (source, sha string) {
-	// Scripts cannot import, so preludes go between the #!lua line and the rest.
+	// Lua in Redis cannot import files, so preludes are placed after the line #!lua.
 	shebang, rest, _ := strings.Cut(luaFile(s.Name), "\n")
 	var text strings.Builder
 	text.WriteString(shebang + "\n")
@@ -227,7 +228,7 @@ func luaFile(name string) string {
 	return string(text)
 }
 
-// With returns the variant of the script for partitions that need these features.
+// With returns the variant of the script for partitions with these features.
 func (s *Script) With(f Features) *Script {
 	if v := s.variants[f]; v != nil {
 		return v
@@ -235,8 +236,7 @@ func (s *Script) With(f Features) *Script {
 	return s
 }
 
-// Command returns an EVALSHA command. If the server does not know the script, Exchange sends the
-// whole script.
+// Command returns the EVALSHA command that calls the script.
 func (s *Script) Command(keys []any, args ...any) []any {
 	_, sha := s.text()
 	c := make([]any, 0, 3+len(keys)+len(args))
@@ -244,7 +244,7 @@ func (s *Script) Command(keys []any, args ...any) []any {
 	return append(append(c, keys...), args...)
 }
 
-// Variants returns the text of each variant of a script on a partition's state, and its SHA.
+// Variants returns the text and the SHA of each variant of a script on a partition's state.
 func (s *Script) Variants() (sources, shas []string) {
 	for _, v := range s.variants {
 		source, sha := v.text()
@@ -253,7 +253,7 @@ func (s *Script) Variants() (sources, shas []string) {
 	return sources, shas
 }
 
-// Fits reports whether a call has as many keys and arguments as the script's header demands.
+// Fits reports whether the script can take as many keys and arguments.
 func (s *Script) Fits(keys, args int) bool {
 	if s.Receipted {
 		keys, args = keys-1, args-2

@@ -12,40 +12,39 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Clock follows the server's clock, which all gateways use, or the clock given in Options. It is
-// never ahead of the server's clock, so that nothing becomes due early, and lags behind it by at
-// most the error of the readings. Between readings it follows this machine's monotonic clock, so
-// that changes to the machine's time have no effect.
+// Clock estimates the server's clock, which all gateways use, or returns the clock given in
+// Options. The estimate is never ahead of the server's clock, so that nothing becomes due early,
+// and lags behind it by at most the error of the readings. Between readings it advances with this
+// machine's monotonic clock, so that setting the machine's time has no effect.
 type Clock struct {
 	Given func() time.Time
 	last  atomic.Pointer[reading]
 }
 
-// reading bounds the server's clock at an instant of this machine's clock. In a cluster, these are
-// the bounds of all masters' clocks.
+// reading bounds the server's clock at the local time of this machine. In a cluster, the bounds
+// hold for all masters' clocks.
 type reading struct{ local, earliest, latest time.Time }
 
 const (
-	// ClockRefresh is the interval between readings of the server's clock.
 	ClockRefresh = time.Second
-	// clockTimeout bounds a reading. A slower reading is too imprecise, and a master that hangs
+	// clockTimeout bounds a reading: a slower one would be too imprecise, and a master that hangs
 	// must not prevent the gateway from registering.
 	clockTimeout = time.Second
-	// FirstReadings is the number of readings of the server's clock before the store is used.
+	// FirstReadings is how often the server's clock is read before the store is used.
 	FirstReadings = 3
-	// drift bounds how much two clocks may differ in measuring an interval: by 1/drift of the
-	// interval, which is more than NTP slews a clock.
+	// drift bounds how much two clocks can differ in measuring an interval, to 1/drift of the
+	// interval. NTP slews clocks by less.
 	drift = 2000
 )
 
-// at returns the bounds of the server's clock at a later instant.
+// at returns the bounds of the server's clock at a later time of this machine.
 func (r *reading) at(local time.Time) reading {
 	age := local.Sub(r.local)
 	return reading{local, r.earliest.Add(age - age/drift), r.latest.Add(age + age/drift)}
 }
 
-// jump returns by how much the clock was set since an earlier reading, or by how much another server's clock
-// differs. It returns 0 if the readings do not contradict each other.
+// jump returns by how much the server's clock was set since an earlier reading, or by how much the
+// clock of another server differs. It returns 0 if the readings agree within their errors.
 func (r reading) jump(before *reading) time.Duration {
 	if before == nil {
 		return 0
@@ -54,7 +53,8 @@ func (r reading) jump(before *reading) time.Duration {
 	return max(0, r.earliest.Sub(old.latest)) + min(0, r.latest.Sub(old.earliest))
 }
 
-// narrowed tightens a reading by an earlier one, unless the clock has jumped.
+// narrowed returns r with tighter bounds, where an earlier reading allows it. After a jump it
+// returns r itself.
 func (r reading) narrowed(before *reading) reading {
 	if before == nil || r.jump(before) != 0 {
 		return r
@@ -76,24 +76,24 @@ func (c *Clock) now() time.Time {
 	return c.server()
 }
 
-// server returns the time by the server's clock, even if Options give another clock.
+// server returns the time of the server's clock, even if Options give another clock.
 func (c *Clock) server() time.Time {
 	r := c.last.Load()
 	age := time.Since(r.local)
 	return r.earliest.Add(age - age/drift)
 }
 
-// Skew returns how far the server's clock was ahead of this machine's clock.
+// Skew returns how far the server's clock was ahead of this machine's clock at the last reading.
 func (c *Clock) Skew() time.Duration {
 	r := c.last.Load()
 	middle := r.earliest.Add(r.latest.Sub(r.earliest) / 2)
-	return middle.Sub(r.local.Round(0)) // by the wall clock
+	return middle.Sub(r.local.Round(0)) // Round drops the monotonic reading, so this compares wall clocks
 }
 
 // Now returns the time by the store's clock, in UTC.
 func (s *Server) Now() time.Time { return s.Clock.now().UTC() }
 
-// Millis returns the present time in the form that scripts take.
+// Millis returns Now in ms, as scripts take it.
 func (s *Server) Millis() int64 { return s.Now().UnixMilli() }
 
 // Instant returns the time for a number of milliseconds, or the zero time for 0.
@@ -106,8 +106,9 @@ func Instant(millis int64) time.Time {
 
 var errNoMaster = errors.New("the cluster has no master")
 
-// ReadClock reads the server's clock. The server reads it at some instant between the request and its answer,
-// so a slow answer is less precise. In a cluster, masters that do not answer are ignored.
+// ReadClock reads the server's clock. The server reads it at some time between the request and its
+// answer, so the bounds of a slow answer are wide. In a cluster, masters that do not answer are
+// ignored.
 func (s *Server) ReadClock(ctx context.Context) error {
 	var mu sync.Mutex
 	var all *reading

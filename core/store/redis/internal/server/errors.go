@@ -9,13 +9,11 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 )
 
-// errClosed is returned after Close.
 var errClosed = core.Refuse(core.Busy, "The message store is closed. Try again on another gateway.")
 
-// WrapError translates a failed exchange with Redis into the error for the caller, counts it and
-// logs the cause. It returns Busy if a retry may succeed, immediately or after an operator has
-// acted, and otherwise err itself. If the server has lost its data, the error is never NotFound.
-// what is the name of the operation.
+// WrapError counts and logs a failed exchange with Redis, and returns the error for the caller:
+// Busy if a retry may succeed, perhaps after an operator has acted, and otherwise err itself. If
+// the server has lost its data, the error is never NotFound. what names the operation.
 func (s *Server) WrapError(what string, err error) error {
 	if err == nil {
 		return nil

@@ -7,16 +7,18 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 )
 
-// Format is the format of the data that this version writes; the registry records the format of a store.
+// Format is the highest format of stored data that this version reads. The registry of a store
+// records the format that gateways may write.
 const Format = FormatWithSchedules
 
 const (
-	oldest              = 3 // version 8fcb296 wrote it, and every later version can read what that version wrote
-	FormatWithBlocks    = 4 // locks may be in blocks: see blocks of lua/state.lua
-	FormatWithSchedules = 5 // the catalogue may contain schedules
+	oldest              = 3 // written by version 8fcb296; all later versions can read it
+	FormatWithBlocks    = 4 // locks may be kept in blocks: see blocks in lua/state.lua
+	FormatWithSchedules = 5 // entities may be schedules
 )
 
-// CheckFormat marks a new store with the format, and refuses a store that has another format.
+// CheckFormat records the format of a new store, and refuses a store whose format this gateway
+// cannot read.
 func (s *Server) CheckFormat(ctx context.Context) error {
 	key := s.Names.Registry().Format
 	given, err := s.RDB.Get(ctx, key).Int()

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Peers are the registered gateways. A gateway has ended if its registration has not changed for
-// gatewayLife. Only time in which the server has answered every check of this gateway counts.
+// Peers are the registered gateways. A gateway counts as ended if its registration has not changed
+// for gatewayLife. Only time in which the server has answered every check of this gateway counts.
 type Peers struct {
 	mu    sync.Mutex
 	known map[string]*peer // by id
@@ -16,14 +16,15 @@ type Peers struct {
 type peer struct {
 	registered string
 	since      time.Time
-	done       map[string]bool // doorbells of partitions in which this gateway's locks have been ended
+	done       map[string]bool // the doorbell channels of partitions in which this gateway has ended the peer's locks
 }
 
-// forgetAfter is how long a gateway stays known after its last registration. By then all others have ended its locks.
+// forgetAfter is how long a gateway stays in Peers after its last registration. By then, all other
+// gateways have ended its locks.
 const forgetAfter = time.Minute
 
 // Note records the registrations that were read at now. It returns the ids of the gateways that are
-// present, and of those to be forgotten.
+// present, and of those whose registrations can be removed.
 func (p *Peers) Note(registered map[string]string, now time.Time) (there, forgotten []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -49,8 +50,8 @@ func (p *Peers) Note(registered map[string]string, now time.Time) (there, forgot
 	return there, forgotten
 }
 
-// Ended returns the ids of gateways that have ended and whose locks in a partition must still be
-// ended. done must be called afterwards.
+// Ended returns the ids of ended gateways whose locks in a partition have not been ended yet. The
+// caller calls done after it has ended them.
 func (p *Peers) Ended(channel string) (ids []string, done func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -14,18 +14,19 @@ import (
 )
 
 const (
-	// gatewayLife is how long a gateway counts as present after its last registration.
+	// gatewayLife is how long a gateway counts as present after it has registered.
 	gatewayLife = 10 * time.Second
-	// Agreement is how long all present gateways must be able to read a newer format before it is
-	// written. By then, whatever a gateway of an older version had in flight has ended.
+	// Agreement is how long all present gateways must have been able to read a newer format before
+	// it is written. By then, calls of an older version have ended.
 	Agreement = 10 * time.Second
-	// LookLife is how long the store is used after a check of the stamp and the format before the
-	// next check.
+	// LookLife is how long the gateway trusts a check that the server still holds this store in a
+	// known format.
 	LookLife = 5 * time.Second
 )
 
-// Register tells other gateways that this one runs, and the highest format that it reads. It
-// returns the gateways that are present with their formats, and forgets those that are gone.
+// Register tells other gateways that this one runs, and which formats it reads. It returns the
+// highest format that each present gateway reads, and removes the registrations of gateways that
+// have ended.
 func (s *Server) Register(ctx context.Context) (there map[string]int, err error) {
 	key, now := s.Names.Registry().Gateways, s.Clock.server().UnixMilli()
 	pipe := s.RDB.Pipeline()
@@ -46,17 +47,18 @@ func (s *Server) Register(ctx context.Context) (there map[string]int, err error)
 	return there, err
 }
 
-// unregister removes an ending gateway's registration. If it fails, others notice the end later.
+// unregister removes this gateway's registration. If it fails, others notice the end of the gateway
+// after gatewayLife.
 func (s *Server) unregister() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	_ = s.RDB.HDel(ctx, s.Names.Registry().Gateways, s.ID).Err()
 }
 
-// RaiseFormat sets the store's format to the one that this gateway reads, once all gateways have
-// been able to read it for a while. Gateways that do not register, such as version 8fcb296, are
-// found by their subscription to changes. The stamp changes with the mark: gateways that do not
-// know the format take the store for another one within a second.
+// RaiseFormat raises the store's format to the one that this gateway reads, once all gateways have
+// been able to read it for Agreement. Gateways that do not register, such as those of version
+// 8fcb296, are counted by their subscriptions to changes. The format is also added to the stamp, so
+// that gateways that cannot read it stop using the store within a second.
 func (s *Server) RaiseFormat(ctx context.Context, there map[string]int, now time.Time) error {
 	if int64(s.Reads) <= s.Stamp.Mark.Load() {
 		return nil
@@ -84,7 +86,7 @@ func (s *Server) RaiseFormat(ctx context.Context, there map[string]int, now time
 		redis.NewCmd(ctx, "SET", k.Stamp, fmt.Sprintf("%s/%d", s.Stamp.Text, s.Reads)))
 }
 
-// listening returns the number of gateways that listen to changes, at all nodes.
+// listening returns the number of gateways that subscribe to changes, at all nodes.
 func (s *Server) listening(ctx context.Context) (n int, err error) {
 	counts := make(chan int64)
 	count := func(ctx context.Context, node *redis.Client) error {
@@ -108,8 +110,8 @@ func (s *Server) listening(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// KeepPresent, until ctx ends, reads the server's clock each second, checks that the server still
-// holds its data, and registers the gateway.
+// KeepPresent reads the server's clock each second until ctx ends. It also checks that the server
+// still holds its data, and registers the gateway.
 func (s *Server) KeepPresent(ctx context.Context) {
 	tell := func(what string, err error) {
 		if err != nil && ctx.Err() == nil {
@@ -120,7 +122,7 @@ func (s *Server) KeepPresent(ctx context.Context) {
 		bounded, cancel := context.WithTimeout(ctx, clockTimeout)
 		tell("cannot read the store's clock; using the last reading", s.ReadClock(bounded))
 		cancel()
-		_ = s.Intact() // Intact closes Lost after a loss
+		_ = s.Intact() // the error is not needed: after a loss, Intact closes Stamp.Lost
 		bounded, cancel = s.Bounded(ctx)
 		there, err := s.Register(bounded)
 		if err == nil {
@@ -135,8 +137,8 @@ func (s *Server) KeepPresent(ctx context.Context) {
 	}
 }
 
-// IsKnown returns an error if the gateway cannot be sure that the store is still the same: its last
-// successful check of the stamp and the format is old, and another check fails.
+// IsKnown returns an error if the server may hold another store by now: the last successful check
+// is older than LookLife, and a new check fails.
 func (s *Server) IsKnown() error {
 	last := s.Stamp.Seen.Load()
 	if last == nil || time.Since(*last) < LookLife {

@@ -10,7 +10,7 @@ import (
 
 var ErrReply = errors.New("redis: a script's answer has an unexpected form")
 
-// First returns the first element of a reply, nil if there is none.
+// First returns the first element of a reply, or nil if it is empty.
 func First(reply []any) any {
 	if len(reply) == 0 {
 		return nil
@@ -18,14 +18,13 @@ func First(reply []any) any {
 	return reply[0]
 }
 
-// ScoreMillis reads a zset's score.
+// ScoreMillis parses the score of a member of a sorted set.
 func ScoreMillis(score any) (int64, bool) {
 	text, _ := score.(string)
 	f, err := strconv.ParseFloat(text, 64)
 	return int64(f), err == nil
 }
 
-// Flag returns a condition in the form that scripts take.
 func Flag(set bool) int {
 	if set {
 		return 1
@@ -33,7 +32,7 @@ func Flag(set bool) int {
 	return 0
 }
 
-// Number runs a command whose answer is an integer; nil is 0.
+// Number runs a command whose answer is an integer. It returns 0 for nil.
 func (s *Server) Number(ctx context.Context, how conn.ExchangeMode, args ...any) (int64, error) {
 	reply, err := s.Ask(ctx, how, args...)
 	if err != nil && !conn.IsNil(err) {

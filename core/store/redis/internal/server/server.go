@@ -1,5 +1,5 @@
-// Package server stores what a gateway knows about the Redis of the store: its clock, its stamp and
-// format, and the other gateways. It runs scripts and describes the errors of calls.
+// Package server knows the Redis of the store: its clock, its stamp and format, and the other
+// gateways that use it. It runs scripts, and translates the errors of calls.
 package server
 
 import (
@@ -16,12 +16,11 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
 
-// Server contains what a gateway knows about the server, or cluster, of the store: its clock, its
-// stamp and format, and the other gateways.
+// Server is the Redis server, or cluster, of the store, as this gateway knows it.
 type Server struct {
 	conn.Client
-	ID       string // names this gateway among those that wait for messages, and in the registry
-	Reads    int    // the highest format that the gateway reads
+	ID       string // identifies this gateway among those that use the store
+	Reads    int    // the highest format that this gateway reads
 	Names    keyspace.Names
 	Clock    Clock
 	Peers    Peers
@@ -30,14 +29,14 @@ type Server struct {
 	EndLocks func(ctx context.Context) error // ends the locks of gateways that have ended
 	Turns    Turns
 
-	agreedSince time.Time // since when all gateways read what this one reads; owned by KeepPresent
+	agreedSince time.Time // since when all gateways can read this one's format; only KeepPresent uses it
 
 	gate   sync.RWMutex
 	closed bool // guarded by gate
 	Calls  sync.WaitGroup
 }
 
-// Enter begins a call; the caller must end it with Calls.Done.
+// Enter begins a call. The caller must end it with Calls.Done.
 func (s *Server) Enter(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return Ended(ctx)
@@ -54,7 +53,7 @@ func (s *Server) Enter(ctx context.Context) error {
 	return nil
 }
 
-// Call runs an operation of a caller: it counts the call, bounds its time and wraps errors. what names
+// Call runs an operation: it counts it as a call, bounds its time and wraps its error. what names
 // the operation.
 func (s *Server) Call(ctx context.Context, what string, f func(ctx context.Context) error) error {
 	if err := s.Enter(ctx); err != nil {
@@ -70,7 +69,8 @@ func (s *Server) Call(ctx context.Context, what string, f func(ctx context.Conte
 	return s.WrapError(what, err)
 }
 
-// Close refuses further calls and waits for those in flight. It reports whether the server was closed already.
+// Close refuses further calls, and waits for those in flight. It reports whether it was called
+// before.
 func (s *Server) Close() (already bool) {
 	s.gate.Lock()
 	already = s.closed
@@ -94,7 +94,7 @@ func (s *Server) Eval(ctx context.Context, sc *script.Script, keys []any, args .
 	return s.Ask(ctx, how, sc.Command(keys, args...)...)
 }
 
-// Lists sends commands together whose replies are lists.
+// Lists sends commands together, all of which reply with lists.
 func (s *Server) Lists(ctx context.Context, commands ...*redis.Cmd) ([][]any, error) {
 	if err := s.Exchange(ctx, 0, commands...); err != nil {
 		return nil, err
@@ -109,10 +109,9 @@ func (s *Server) Lists(ctx context.Context, commands ...*redis.Cmd) ([][]any, er
 	return lists, nil
 }
 
-// maxPiped is the number of commands that one exchange sends.
 const maxPiped = 2000
 
-// Piped sends read-only commands, maxPiped at a time. Each command keeps its own error.
+// Piped sends n read-only commands, maxPiped in each exchange. Each command keeps its own error.
 func (s *Server) Piped(ctx context.Context, n int, command func(i int) []any) []*redis.Cmd {
 	replies := make([]*redis.Cmd, 0, n)
 	for from := 0; from < n; from += maxPiped {
@@ -126,13 +125,13 @@ func (s *Server) Piped(ctx context.Context, n int, command func(i int) []any) []
 	return replies
 }
 
-// Intervals of Pub/Sub connections.
 const (
-	MaxSilence = 15 * time.Second // a connection that has been silent for longer is dead
+	MaxSilence = 15 * time.Second // a Pub/Sub connection that has been silent for longer counts as broken
 	pingEvery  = 5 * time.Second
 )
 
-// Listen reads a Pub/Sub connection until it fails. It sends a ping if nothing arrives.
+// Listen passes the messages of a Pub/Sub connection to heard until the connection fails. It sends
+// pings, so that a working connection is never silent.
 func Listen(ctx context.Context, pubsub *redis.PubSub, heard func(message any)) {
 	pinged, stop := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -144,7 +143,7 @@ func Listen(ctx context.Context, pubsub *redis.PubSub, heard func(message any)) 
 			case <-stop:
 				return
 			case <-ticker.C:
-				_ = pubsub.Ping(ctx) // if the connection is broken, reading it fails
+				_ = pubsub.Ping(ctx) // if the connection is broken, reading fails, too
 			}
 		}
 	}()

@@ -14,22 +14,23 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 )
 
-// storeStamp distinguishes a server's data from that of another server, or of the same server after
-// it has lost everything: an empty volume, an emptied database, a failover to an empty replica. A
-// store that opens an empty server stamps it.
+// storeStamp identifies a store's data. Without it, the gateway would not notice that another
+// server, or the same one after it has lost everything, answers: because of an empty volume, an
+// emptied database, or a failover to an empty replica. Opening a store on an empty server creates a
+// stamp.
 type storeStamp struct {
-	Text string // without the format, which may follow it after a slash
+	Text string // without the format, which may follow after a slash
 	once sync.Once
-	Lost chan struct{}             // closed once the server has another stamp, or none
-	away atomic.Bool               // set instead of Lost with replicas: another node may have the data
+	Lost chan struct{}             // closes when the server has another stamp, or none
+	away atomic.Bool               // with replicas, set instead of closing Lost: another node may have the data
 	Mark atomic.Int64              // the format that gateways write
-	Seen atomic.Pointer[time.Time] // when the latest request was sent whose answer contained the stamp and the format
+	Seen atomic.Pointer[time.Time] // when the last request was sent whose answer had the right stamp and format
 }
 
 // ErrLost is returned after the server has lost its data.
 var ErrLost = core.CertainlyNotDone(core.Refuse(core.Busy, "The message store has lost its data and is being set up again. Try again."))
 
-// ReadStamp reads the stamp, or creates one.
+// ReadStamp reads the stamp, or creates it.
 func (s *Server) ReadStamp(ctx context.Context) error {
 	s.Stamp.Lost = make(chan struct{})
 	key := s.Names.Registry().Stamp
@@ -44,7 +45,7 @@ func (s *Server) ReadStamp(ctx context.Context) error {
 	return s.Intact()
 }
 
-// lost returns an error once the server has lost its data.
+// lost returns an error if an earlier check has found that the server has lost its data.
 func (s *Server) lost() error {
 	if s.Stamp.away.Load() {
 		return fmt.Errorf("redis at %s is empty or contains another store; with replicas=%d the gateway does not create a new store automatically: promote a node that has the data, or restart the gateway to create a new store: %w",
@@ -58,7 +59,8 @@ func (s *Server) lost() error {
 	}
 }
 
-// Intact returns an error if the server has lost its data, or does not answer.
+// Intact asks the server for its stamp. It returns an error if the server has lost its data, or
+// does not answer.
 func (s *Server) Intact() error {
 	if err := s.lost(); err != nil && !s.Stamp.away.Load() {
 		return err
@@ -74,7 +76,7 @@ func (s *Server) Intact() error {
 	mark, _ := found[1].(string)
 	stamp, _, _ := strings.Cut(text, "/")
 	switch gone := stamp != s.Stamp.Text; {
-	case conn.Atoi(mark) > s.Reads: // a gateway of a later version has set it: Open explains that
+	case conn.Atoi(mark) > s.Reads: // a gateway of a later version has raised the format; Open reports that
 		s.Stamp.once.Do(func() { close(s.Stamp.Lost) })
 		return ErrLost
 	case gone && s.Endpoint.Replicas > 0:
