@@ -22,17 +22,16 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// Bridge serves AMQP connections.
 type Bridge struct {
 	front     bridges.Front
 	authority core.Authority
 	opts      Options
 	container string
 	refusals  *refusals.Log
-	places    *fair.Pool       // of connections of clients with a proven identity
-	crowded   bridges.Warnings // warnings about too many connections
+	places    *fair.Pool       // limits the connections of clients with a proven identity
+	crowded   bridges.Warnings // limits how often the log says that there are too many connections
 
-	*link.Conns[*conn] // the connections that are served
+	*link.Conns[*conn]
 }
 
 // New returns a bridge that passes calls to front and authenticates clients with a.
@@ -62,7 +61,7 @@ func (b *Bridge) Serve(ctx context.Context, ln net.Listener) error {
 			return nil
 		case errors.Is(err, net.ErrClosed):
 			return fmt.Errorf("accept: %w", err)
-		default: // out of file descriptors, or the peer gave up
+		default: // out of file descriptors, or the client is gone already
 			b.opts.Logger.Warn("cannot accept a connection", "err", err)
 			pause(ctx, acceptBackoff)
 		}
@@ -78,10 +77,9 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// ServeConn serves one connection until the client closes the connection or, after ctx has ended,
-// until the connection is drained. It closes nc. It returns why the connection ended, or nil after
-// a normal end. The stack frames of ServeConn and run are small, because they stay while a
-// connection waits.
+// ServeConn serves one connection until the client closes it or, after ctx has ended, until it is
+// drained. It closes nc. It returns why the connection ended, or nil after a normal end. It and run
+// have small stack frames, because these stay while the connection waits.
 func (b *Bridge) ServeConn(ctx context.Context, nc net.Conn) (err error) {
 	c, err := b.admit(nc)
 	if err != nil {
@@ -91,7 +89,7 @@ func (b *Bridge) ServeConn(ctx context.Context, nc net.Conn) (err error) {
 	return c.run(ctx)
 }
 
-// admit begins a connection, unless there are too many.
+// admit creates the conn of a connection, unless there are too many.
 func (b *Bridge) admit(nc net.Conn) (*conn, error) {
 	id := refusals.NewID()
 	log := b.opts.Logger.With("conn", id, "peer", nc.RemoteAddr().String())
@@ -108,7 +106,7 @@ func (b *Bridge) admit(nc net.Conn) (*conn, error) {
 	return c, nil
 }
 
-// dismiss ends a connection, which may have panicked.
+// dismiss removes a connection that has ended, perhaps by a panic.
 func (b *Bridge) dismiss(c *conn, err *error) {
 	if r := recover(); r != nil {
 		*err = fmt.Errorf("panic: %v", r)
@@ -131,44 +129,45 @@ type Options struct {
 	// name by which the client connected.
 	Hostname string
 
-	MaxFrameSize uint32 // bytes, both ways; 65536
+	MaxFrameSize uint32 // bytes, in both directions; default 65536
 	// MaxConnections is the maximum number of connected clients with a proven identity; default
 	// 5000. The bridge closes further ones at once. The listener limits clients without a proven
 	// identity: see bridges.Prove.
 	MaxConnections int
-	MaxSessions    int // of one connection, at most 65536; default 8192
-	MaxHandles     int // links of one session; default 256
-	MaxLinks       int // of one connection; 8192
+	MaxSessions    int // AMQP sessions of one connection, at most 65536; default 8192
+	MaxHandles     int // links of one AMQP session; default 256
+	MaxLinks       int // links of one connection; default 8192
 
-	// SenderCredit is the maximum number of messages that a client has sent on one link and that
-	// are not stored yet; default 1000.
+	// SenderCredit is how many messages on one link the client may have sent that are not stored
+	// yet; default 1000.
 	SenderCredit int
-	// MaxUnsettled is the maximum number of deliveries of one link that the client has not settled;
-	// default 10000. Further deliveries wait until the client settles some or their locks end.
+	// MaxUnsettled is how many deliveries of one link the client may leave unsettled; default
+	// 10000. Further deliveries wait until the client settles some or their locks end.
 	MaxUnsettled int
-	// MaxConnectionUnsettled is the maximum number of unsettled deliveries on all links of a
-	// connection; default 50000. If several links have requested more, the bridge returns the
-	// surplus to the queue.
+	// MaxConnectionUnsettled is how many deliveries on all links of a connection the client may
+	// leave unsettled; default 50000. If the links together have requested more, the bridge returns
+	// the surplus to the queues.
 	MaxConnectionUnsettled int
 	// StrictTransactions refuses transactions over several entities, unless the client puts all its
 	// links into the coordinator's AMQP session.
 	StrictTransactions bool
 	MaxPurge           int // messages that one batch delete may remove; default 4000
-	// ExclusiveSessions refuses sessions that another receiver may take over, as the Standard tier does.
+	// ExclusiveSessions refuses receivers that would share a session so that others can take it
+	// over, as the Standard tier does.
 	ExclusiveSessions bool
-	// MaxMessageBytes is the maximum number of bytes of one connection's messages that are read but
-	// not stored yet, including the properties that settlements in flight set; default 64 MiB. At
-	// the limit the bridge stops reading the connection.
+	// MaxMessageBytes bounds the messages of one connection that are read but not stored yet, and
+	// the properties set by settlements in flight, in bytes; default 64 MiB. At the limit the
+	// bridge stops reading the connection.
 	MaxMessageBytes int64
-	// Budget bounds the memory of work in progress on all connections. Standing bounds the memory
-	// of connections, sessions and links themselves. By default the bridge has pools of its own.
+	// Budget bounds the memory of work in progress on all connections, Standing that of
+	// connections, sessions and links themselves. By default each bridge has its own.
 	Budget, Standing *fair.Pool
 
-	IdleTimeout      time.Duration // announced to the client, whose connection is closed after twice this time of silence; default 120 s
-	HandshakeTimeout time.Duration // until open; 20 s
-	AuthTimeout      time.Duration // from open until the client has proven an identity; default 20 s
-	WriteTimeout     time.Duration // for each write of at most 1 MiB; the connection of a slower client is closed; default 30 s
-	DrainGrace       time.Duration // for calls in flight when the bridge stops or the client goes; default 10 s
+	IdleTimeout      time.Duration // announced to the client; a connection that is silent for twice this time is closed; default 120 s
+	HandshakeTimeout time.Duration // from the start of the connection until the client's open; default 20 s
+	AuthTimeout      time.Duration // from the open until the client has proven an identity; default 20 s
+	WriteTimeout     time.Duration // for each write of at most 1 MiB, after which the connection is closed; default 30 s
+	DrainGrace       time.Duration // for calls in flight when the bridge stops or the client disconnects; default 10 s
 }
 
 func (o Options) withDefaults() Options {
@@ -195,22 +194,22 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// The bounds of a connection without a proven identity: clients begin sessions and attach links
-// while their first token is in flight.
+// The bounds of a connection without a proven identity. They are above one because clients begin
+// sessions and attach links before the gateway has answered their first token.
 const (
 	strangerSessions = 100
 	strangerLinks    = 100
-	strangerBytes    = 2 * maxTokenSize // of requests that are read and not answered, and of those that are not complete
+	strangerBytes    = 2 * maxTokenSize // bytes of requests that have not arrived completely or are not answered yet
 )
 
 func (b *Bridge) bounds() engine.Bounds {
 	return engine.Bounds{Sessions: b.opts.MaxSessions, Links: b.opts.MaxLinks}
 }
 
-// minFrameSize is what every AMQP peer must be able to take (AMQP 1.0 §2.8.19).
+// minFrameSize is the frame size that every AMQP peer must accept (AMQP 1.0 §2.8.19).
 const minFrameSize = 512
 
-// newUUID makes a random UUID. It is an identifier, not a secret.
+// newUUID returns a random UUID, which identifies something but is not secret.
 func newUUID() value.UUID {
 	var u value.UUID
 	binary.BigEndian.PutUint64(u[:8], rand.Uint64())

@@ -12,29 +12,28 @@ import (
 )
 
 const (
-	// browsePage is the number of messages one look of a browser asks for.
+	// browsePage is the largest number of messages that one look requests.
 	browsePage = 100
-	// soonBrowse is the first pause before a browser looks for more messages. The pause doubles up
-	// to lateBrowse until a message arrives.
+	// soonBrowse is the pause after the first look that finds nothing. It doubles up to lateBrowse.
 	soonBrowse = 125 * time.Millisecond
 	lateBrowse = 2 * time.Second
 )
 
-// browseLink is a link on which the client looks at the active messages of an entity, in the order
-// of their numbers: its source has the distribution mode copy, as a JMS QueueBrowser's does.
-// Nothing is locked, and outcomes have no effect. The broker announces arrivals only to receivers,
-// so a browser at the end polls.
+// browseLink is a link on which the client reads the active messages of an entity, in the order of
+// their numbers, without locking them: its source has the distribution mode copy, as that of a JMS
+// QueueBrowser. Outcomes have no effect. A look is one call of the broker's Peek. The broker
+// announces messages only to receivers, so a browser that has read all polls.
 type browseLink struct {
 	conn    *conn
 	link    *engine.Link
 	addr    core.Address
-	next    []int64            // by partition: the number to continue from
-	pending []core.Delivery    // not sent yet
+	next    []int64            // by partition: the number of the next message to read
+	pending []core.Delivery    // read, but not sent yet
 	looking bool               // a look, or the pause before it, is in progress
-	last    bool               // the look in flight began after the client's drain
+	last    bool               // the look in progress began after the client's drain
 	pause   time.Duration      // before the next look
-	wake    context.CancelFunc // ends the pause; nil: no pause
-	queued  bool               // in conn.waiting
+	wake    context.CancelFunc // ends the pause, or nil
+	queued  bool               // is in conn.waiting
 	over    bool               // the link is detached
 }
 
@@ -71,7 +70,7 @@ func (b *browseLink) detached() {
 	}
 }
 
-// flowed follows the client's credit. New credit, or a drain, ends a pause.
+// flowed reacts to new credit or a drain, which both end a pause.
 func (b *browseLink) flowed() {
 	if b.wake != nil {
 		b.wake()
@@ -79,7 +78,8 @@ func (b *browseLink) flowed() {
 	b.send()
 }
 
-// ask looks for messages if the client has given credit. At the end it waits for others, unless the client drains.
+// ask looks for messages if the client has given credit. If there are none, it looks again later,
+// or answers the client's drain.
 func (b *browseLink) ask() {
 	c, n := b.conn, int(min(b.link.Credit(), browsePage))
 	switch {
@@ -101,7 +101,7 @@ func (b *browseLink) ask() {
 	})
 }
 
-// look returns at most n messages, all from one partition.
+// look reads at most n messages, all from one partition.
 func (b *browseLink) look(ctx context.Context, id core.Identity, n int) ([]core.Delivery, error) {
 	for i, from := range b.next {
 		ds, err := b.conn.bridge.front.Peek(ctx, id, b.addr, new(core.Active), core.SequenceNumber(uint16(i), from), n)
@@ -151,14 +151,14 @@ func (b *browseLink) looked(found []core.Delivery, err error) {
 	}
 }
 
-// hold adds the pending messages to the connection's counts, or subtracts them if sign is -1.
+// hold adds the bytes of the pending messages to the connection's, or subtracts them if sign is -1.
 func (b *browseLink) hold(sign int) {
 	for i := range b.pending {
 		b.conn.outstanding.bytes += sign * b.pending[i].Size()
 	}
 }
 
-// send sends what it can now; the rest waits. When all is sent, it asks for more.
+// send sends the pending messages, now or when the writer has room. Then it asks for more.
 func (b *browseLink) send() {
 	if !b.queued && b.resume() {
 		b.queued = true
@@ -166,7 +166,8 @@ func (b *browseLink) send() {
 	}
 }
 
-// resume sends pending messages and reports whether some are left. Beyond MaxUnsettled, they are sent settled.
+// resume sends pending messages, those beyond MaxUnsettled as settled. It reports whether some are
+// left.
 func (b *browseLink) resume() (left bool) {
 	c, f := b.conn, form{}
 	f.peeked = true
@@ -191,7 +192,7 @@ func (b *browseLink) resume() (left bool) {
 	return false
 }
 
-// disposed answers an outcome, which has no effect.
+// disposed acknowledges an outcome, which has no effect.
 func (b *browseLink) disposed(d engine.Disposal) {
 	if d.Settled {
 		return

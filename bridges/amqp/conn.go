@@ -23,38 +23,38 @@ import (
 )
 
 const (
-	// maxBacklog is the number of bytes that may wait for the writer before reading stops.
+	// maxBacklog is the number of unsent bytes at which the connection is no longer read.
 	maxBacklog = 1 << 20
-	// fewUnsaid is the number of bytes that may wait for the writer before deliveries wait too, to keep buffers small.
+	// fewUnsaid is the number of unsent bytes at which deliveries wait, so that buffers stay small.
 	fewUnsaid = 128 << 10
-	// closeGrace is how long the client may take to answer a close.
+	// closeGrace is how long the client has to answer a close.
 	closeGrace = 2 * time.Second
-	// operationTimeout ends broker calls for which the client has set no time-out.
+	// operationTimeout bounds broker calls for which the client has set no time-out.
 	operationTimeout = time.Minute
-	// incomingWindow is the number of transfer frames a client may send on a session before it hears from us.
+	// incomingWindow is the number of transfer frames that a client may send on an AMQP session
+	// before the bridge grants more.
 	incomingWindow = 5000
-	// maxBusy is the number of broker calls that may be in flight before reading stops.
+	// maxBusy is the number of broker calls in flight above which the connection is not read.
 	maxBusy = 1000
 
 	stoppingText = "The gateway is stopping. Connect again."
 )
 
-// conn is one connection. Only jobs of its owner may use its fields, except where a comment says
-// otherwise.
+// conn is one connection. Except where noted, only jobs of its owner (package link) use its fields.
 type conn struct {
-	bridge   *Bridge // shared; not changed
-	id       string  // not changed
+	bridge   *Bridge // never changed, so for any goroutine
+	id       string  // never changed
 	log      *slog.Logger
 	refusals *refusals.Share
 	nc       net.Conn
-	cost     int64 // of the connection, without sessions and links
+	cost     int64 // memory of the connection without its sessions and links
 	eng      *engine.Conn
-	owner    *link.Owner    // runs the jobs of reads, writes, broker calls and timers
-	tasks    sync.WaitGroup // writer and broker calls
+	owner    *link.Owner    // runs all jobs: reads, writes, timers and results of broker calls
+	tasks    sync.WaitGroup // the writer and broker calls
 	timer    *link.Timer
-	ctx      context.Context // of broker calls
+	ctx      context.Context // for broker calls
 	cancel   context.CancelFunc
-	busy     int // broker calls in flight
+	busy     int
 
 	intake
 	output
@@ -65,21 +65,22 @@ type conn struct {
 	ending
 }
 
-// backlog is what waits for a call of the broker, or for the client.
+// backlog holds what waits for a broker call, or for the client to read.
 type backlog struct {
-	sends        []*senderLink // with messages to send
+	sends        []*senderLink // links with messages for the next call
 	settleQueues map[core.Address]*settleQueue
-	full         []*settleQueue // settle queues that are not empty
-	waiting      []waiter       // links with deliveries that could not be sent at once
-	outstanding  outstanding    // counts and bounds deliveries
-	nodes        []*replyLink   // links on which responses go out
-	replies      int            // bytes of responses that wait for credit
-	scratch      []byte         // for encoding deliveries
+	full         []*settleQueue // queues with settlements for the next call
+	waiting      []waiter       // links with deliveries that the writer had no room for
+	outstanding  outstanding
+	nodes        []*replyLink // links on which responses are sent
+	replies      int          // bytes of responses that wait for credit
+	scratch      []byte       // buffer for encoding deliveries
 }
 
-// waiter is a link that has something to send when the connection has room for it.
+// waiter is a link that may have to wait for the writer.
 type waiter interface {
-	// resume sends what the writer takes, and reports whether something is left that waits for the writer only.
+	// resume sends what the writer has room for. It reports whether more waits for the writer
+	// alone.
 	resume() bool
 }
 
@@ -114,11 +115,11 @@ func newConn(b *Bridge, nc net.Conn, id string, log *slog.Logger) *conn {
 	return c
 }
 
-// run reads until the connection is closed and its operations in flight are done.
+// run reads until the connection has ended and its broker calls are done.
 func (c *conn) run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { c.owner.Post(func() { c.drain(stoppingText) }) })
 	defer stop()
-	c.owner.Do(func() {}) // which sets the timer
+	c.owner.Do(func() {}) // sets the timer
 	c.read()
 	<-c.owner.Ended()
 	if err := c.eng.Err(); err != nil {
@@ -131,10 +132,10 @@ func (c *conn) run(ctx context.Context) error {
 func (c *conn) fail(err error) {
 	c.log.Error("connection", "err", err)
 	c.lost = err
-	_ = c.nc.Close() // which ends the reader
+	_ = c.nc.Close() // ends the reader
 }
 
-// dispose closes everything that belongs to the closed connection, and waits for it.
+// dispose releases all that belongs to a connection that has ended, and waits for its goroutines.
 func (c *conn) dispose() {
 	c.cancel()
 	c.timer.Stop()
@@ -148,7 +149,7 @@ func (c *conn) dispose() {
 	c.standing.Close()
 }
 
-// mayRead reports whether the connection may read more from its client. If not, it has enough work.
+// mayRead reports whether the connection may be read: no limit of work in progress is reached.
 func (c *conn) mayRead() bool {
 	most := c.bridge.opts.MaxMessageBytes
 	if !c.known.Load() {
@@ -157,8 +158,8 @@ func (c *conn) mayRead() bool {
 	return !c.gone && c.arrival.taken() && c.busy <= maxBusy && c.buffered <= most && c.eng.Buffered() <= maxBacklog
 }
 
-// pass does everything that is possible now. It runs after the queued jobs. When the socket has taken all output,
-// more may be possible: deliveries wait for room, and closing waits for the last byte.
+// pass carries out everything that is possible, after the owner's queued jobs. It repeats itself
+// when the socket has taken all output: then waiting deliveries, or a close, may be possible.
 func (c *conn) pass() {
 	for again := true; again; {
 		now := time.Now()
@@ -179,11 +180,11 @@ func (c *conn) pass() {
 	}
 	if c.over() {
 		c.owner.Stop()
-		_ = c.nc.Close() // which ends the reader
+		_ = c.nc.Close() // ends the reader
 	}
 }
 
-// take passes what was read to the engine.
+// take passes the bytes that were read to the engine.
 func (c *conn) take(now time.Time) {
 	a := &c.arrival
 	if a.filled > 0 {
@@ -197,13 +198,13 @@ func (c *conn) take(now time.Time) {
 		return
 	}
 	c.next.untaken = len(a.chunk)
-	if c.eng.Done() { // the engine receives nothing any more
+	if c.eng.Done() { // the engine takes no more bytes
 		c.next.untaken = 0
 	}
 	a.chunk = nil
 }
 
-// resume lets waiting links send while the writer keeps up.
+// resume lets waiting links send while the writer has room.
 func (c *conn) resume() {
 	if len(c.waiting) == 0 || c.eng.Buffered() > fewUnsaid {
 		return
@@ -217,7 +218,7 @@ func (c *conn) resume() {
 	}
 }
 
-// start begins broker calls for the operations that are queued.
+// start makes the broker calls for the messages and settlements that have been collected.
 func (c *conn) start() {
 	for _, l := range c.sends {
 		l.start()
@@ -229,8 +230,8 @@ func (c *conn) start() {
 	c.full = c.full[:0]
 }
 
-// write sends the engine's output: at once as far as the transport takes it, the rest by the writer. It reports
-// whether all of it has been sent.
+// write sends the engine's output: at once what the transport takes without blocking, the rest in
+// the writer's goroutine. It reports whether everything has been sent.
 func (c *conn) write(now time.Time) (sent bool) {
 	if c.writing || c.lost != nil || c.eng.Buffered() == 0 {
 		return false
@@ -252,10 +253,9 @@ func (c *conn) write(now time.Time) (sent bool) {
 	return false
 }
 
-// errBroken ends a connection that is to break after a write.
+// errBroken ends a connection that a fault rule breaks after a write.
 var errBroken = errors.New("a fault rule has broken the connection")
 
-// wrote continues after the write of out.
 func (c *conn) wrote(out []byte, err error) {
 	c.writing = false
 	clear(c.parts)
@@ -265,23 +265,24 @@ func (c *conn) wrote(out []byte, err error) {
 	}
 }
 
-// async runs work in its own goroutine, and then the function that work returns as a job of the owner.
+// async runs work, a broker call, in a goroutine of its own. The function that work returns then
+// runs as a job of the owner.
 func (c *conn) async(work func(ctx context.Context) (then func())) {
 	c.busy++
 	ctx, cancel := context.WithTimeout(c.ctx, operationTimeout)
 	c.spawn(ctx, cancel, work, func() { c.busy-- })
 }
 
-// wait does the same as async, for work that may wait for an event. The connection can read and end
-// in the meantime.
+// wait is like async, but with another time-out, and for work that waits for an event. Meanwhile
+// the connection is read, and can end. cancel ends the context of work.
 func (c *conn) wait(timeout time.Duration, work func(ctx context.Context) (then func())) (cancel context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(c.ctx, timeout)
 	c.spawn(ctx, cancel, work, func() {})
 	return cancel
 }
 
-// spawn runs work in its own goroutine, and then done and the function that work returned as a job
-// of the owner. At the end it cancels the context.
+// spawn runs work in a goroutine of its own. Then done, and the function that work has returned,
+// run as a job of the owner. cancel must end ctx; spawn calls it when work has returned.
 func (c *conn) spawn(ctx context.Context, cancel context.CancelFunc, work func(ctx context.Context) (then func()), done func()) {
 	link.Call(&c.tasks, c.owner, func() func() {
 		defer cancel()
@@ -297,7 +298,7 @@ func (c *conn) spawn(ctx context.Context, cancel context.CancelFunc, work func(c
 	})
 }
 
-// maxProduct is the number of bytes kept of a client's product name.
+// maxProduct bounds, in bytes, the product name kept of a client.
 const maxProduct = 256
 
 var _ bridges.Census = (*Bridge)(nil)
@@ -328,7 +329,6 @@ func (c *conn) Describe() bridges.Connection {
 	return told
 }
 
-// protocol returns "amqp", or the protocol that the transport names, such as "amqp over websocket".
 func (c *conn) protocol() string {
 	if inside, ok := c.nc.(interface{ Protocol() string }); ok {
 		return inside.Protocol()
@@ -336,8 +336,8 @@ func (c *conn) protocol() string {
 	return "amqp"
 }
 
-// productOf reads the client's name for itself from an open frame: its product with the version, as
-// SDKs send them, or its container.
+// productOf returns the client's name for itself in an open frame: product and version, as SDKs
+// send them, or else the container id.
 func productOf(o *wire.Open) string {
 	property := func(name string) string {
 		v, _ := o.Properties.Get(name)

@@ -7,17 +7,17 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
 )
 
-// ending is the progress of closing a connection.
+// ending says how far the connection has come in closing.
 type ending struct {
-	lost    error     // why the transport is gone
+	lost    error     // why the transport failed, or nil
 	gone    bool      // nothing is read any more
-	closing time.Time // when to stop waiting for operations in flight; zero: the connection is not closing
-	drains  string    // why the connection closes once nothing is in flight, for the client; "": it is not closing
-	said    bool      // our close is sent, and closing is when to stop waiting for the client's
-	ended   bool      // both sides have closed, and closing is when to stop waiting for broker calls
+	closing time.Time // when to stop waiting, for what said and ended tell; zero if the connection is not closing
+	drains  string    // the reason for the client why the connection closes once no call is in flight; "" if it does not
+	said    bool      // our close is sent; closing is when to stop waiting for the client's
+	ended   bool      // both sides have closed; closing is when to stop waiting for broker calls
 }
 
-// disconnected notes that the transport is gone.
+// disconnected notes that the transport has failed.
 func (c *conn) disconnected(err error) {
 	c.gone = true
 	if c.lost == nil {
@@ -26,7 +26,7 @@ func (c *conn) disconnected(err error) {
 	c.eng.Abandon()
 }
 
-// tick does what is due and returns when to call it again; zero means never.
+// tick does what is due. It returns when to call it again, or zero for never.
 func (c *conn) tick(now time.Time) (next time.Time) {
 	due := func(at time.Time) {
 		if next.IsZero() || at.Before(next) {
@@ -67,8 +67,8 @@ func (c *conn) tick(now time.Time) (next time.Time) {
 	return next
 }
 
-// end gives the client closeGrace to answer a close, and then broker calls in flight DrainGrace to
-// finish. It returns the time at which the current one of these ends.
+// end gives the client closeGrace to answer a close, and then broker calls DrainGrace to finish. It
+// returns when the present one of these periods ends.
 func (c *conn) end(now time.Time) time.Time {
 	switch {
 	case c.eng.Closing() && !c.said:
@@ -79,7 +79,7 @@ func (c *conn) end(now time.Time) time.Time {
 		fallthrough
 	case c.eng.Done() && !c.ended:
 		c.ended = true
-		if c.drains == "" { // a draining connection has given its calls that time already
+		if c.drains == "" { // a draining connection has already waited for its calls
 			c.closing = now.Add(c.bridge.opts.DrainGrace)
 		}
 	}
@@ -88,7 +88,8 @@ func (c *conn) end(now time.Time) time.Time {
 
 var errNoClose = errors.New("the client did not answer the gateway's close frame")
 
-// over reports whether the connection has ended, and nothing is left to do or the time for it is up.
+// over reports whether the connection has ended and either nothing is left to do, or the time for
+// that is up.
 func (c *conn) over() bool {
 	if !c.ended {
 		return false
@@ -106,8 +107,7 @@ func (c *conn) over() bool {
 	return c.busy == 0 && len(c.full) == 0 && len(c.sends) == 0
 }
 
-// drain begins to close the connection: deliveries stop, and once nothing is in flight the
-// connection is closed with the given reason.
+// drain stops deliveries. Once no call is in flight, the connection closes with the given reason.
 func (c *conn) drain(reason string) {
 	if c.drains != "" {
 		return

@@ -15,8 +15,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// answer is the form of a Code for clients: the condition of an error, the status code of a
-// response, and the text to use if the refusal has none for the peer.
+// answer is what a client is told about a core.Code: the condition of an error, the status of a
+// response, and the text to use if the refusal has none for the client.
 type answer struct {
 	condition value.Symbol
 	status    int32
@@ -28,7 +28,6 @@ const (
 	lockLostText = "The lock supplied is invalid. Either the lock expired, or the message has already been removed from the queue."
 )
 
-// answers has an answer for each Code.
 var answers = map[core.Code]answer{
 	core.NotFound:        {wire.CondNotFound, 404, "The messaging entity could not be found."},
 	core.AlreadyExists:   {wire.CondEntityAlreadyExists, 409, "The messaging entity already exists."},
@@ -50,12 +49,13 @@ var answers = map[core.Code]answer{
 	core.Internal:        {wire.CondInternalError, 500, internalText},
 }
 
-// maxLogged is the number of bytes that are logged of a text from a request.
+// maxLogged bounds, in bytes, what is logged of a text in a request.
 const maxLogged = 100
 
-// answerTo returns the answer to err, with the text for the peer, and logs err under the id in that text.
-// The log entry is about link l, or no link if l is nil; about has further keys and values. An error from
-// a decoder is the peer's fault. rejection is the condition to use if the answer rejects a delivery.
+// answerTo returns the answer to err, with its text for the client, and logs err under the tracking
+// id in that text. l is the link concerned, or nil; about has further keys and values for the log.
+// rejection is the condition to use instead of the answer's if the answer rejects a delivery. An
+// error of a decoder counts as the client's fault.
 func (c *conn) answerTo(l *engine.Link, err error, addr core.Address, about ...any) (a answer, rejection value.Symbol) {
 	tracking := newUUID()
 	told := refusals.Told{Tracking: tracking.String(), Code: core.InvalidArgument, Entity: addr.String(), Err: err, Stranger: !c.known.Load()}
@@ -75,8 +75,8 @@ func (c *conn) answerTo(l *engine.Link, err error, addr core.Address, about ...a
 		a = answers[core.Internal]
 	}
 	if rejection = a.condition; code == core.InvalidArgument || code == core.OutOfRange {
-		// The Go SDK takes the conditions of these codes for the loss of its connection, and makes
-		// a new one for all links of the client.
+		// The Go SDK takes the original conditions for a lost connection, and replaces the
+		// connection of all its links.
 		rejection = wire.CondNotAllowed
 	}
 	if r, ok := errors.AsType[*core.Refusal](err); ok && r.Condition != "" {
@@ -85,8 +85,8 @@ func (c *conn) answerTo(l *engine.Link, err error, addr core.Address, about ...a
 	told.Code = code
 	c.refusals.Write(c.log, told, about...)
 	switch own := core.TextOf(err); {
-	case code == core.Internal: // only the log describes the error
-	case code == core.NotFound && (addr.Entity != "" || own == ""): // in the words that some clients look for
+	case code == core.Internal: // the client learns nothing about the cause
+	case code == core.NotFound && (addr.Entity != "" || own == ""): // some clients look for the words of this text
 		a.text = c.notFoundText(err, addr)
 	case own != "":
 		a.text = own
@@ -98,7 +98,8 @@ func (c *conn) answerTo(l *engine.Link, err error, addr core.Address, about ...a
 	return a, rejection
 }
 
-// notFoundText names a subscription by its parts only if its topic exists, as Azure does.
+// notFoundText returns the service's text for a missing entity. As in Azure, it names topic and
+// subscription separately only if the topic exists.
 func (c *conn) notFoundText(err error, addr core.Address) string {
 	if r, ok := errors.AsType[*core.Refusal](err); ok && r.Topic != "" {
 		return fmt.Sprintf("The messaging entity '%s' could not be found. To know more visit https://aka.ms/sbResourceMgrExceptions.", c.tracker(addr))
@@ -110,8 +111,8 @@ func (c *conn) notFoundText(err error, addr core.Address) string {
 	return fmt.Sprintf("The messaging entity 'sb://%s/%s' could not be found.", c.host, path)
 }
 
-// refusal returns the AMQP error that tells the client about err; see answerTo. It may be called
-// outside the owner once the connection is open.
+// refusal returns the AMQP error that tells the client about err; see answerTo. Once the connection
+// is open, any goroutine may call it.
 func (c *conn) refusal(l *engine.Link, err error, addr core.Address, about ...any) *wire.Error {
 	a, _ := c.answerTo(l, err, addr, about...)
 	return &wire.Error{Condition: a.condition, Description: a.text}
@@ -123,13 +124,12 @@ func (c *conn) rejected(l *engine.Link, err error, addr core.Address, about ...a
 	return wire.Rejected{Error: &wire.Error{Condition: rejection, Description: a.text}}
 }
 
-// tail appends to a text the details that users of the service usually send to its operators.
+// tail appends the details that users of the service usually send to its operators.
 func (c *conn) tail(text string, tracking value.UUID, addr core.Address) string {
 	return fmt.Sprintf("%s TrackingId:%s_G0, SystemTracker:%s, Timestamp:%s",
 		text, tracking, c.tracker(addr), time.Now().UTC().Format("2006-01-02T15:04:05"))
 }
 
-// tracker names an entity as the service does: namespace:Queue:name or namespace:Topic:name|subscription.
 func (c *conn) tracker(addr core.Address) string {
 	namespace, _, _ := strings.Cut(c.host, ".")
 	topic, subscription, ok := core.SplitSubscription(addr.Entity)
@@ -145,16 +145,15 @@ func (c *conn) tracker(addr core.Address) string {
 	}
 }
 
-// topics holds the entities that the connection knows to be topics. Any goroutine may use it.
+// topics remembers which entities are topics, for the texts of errors. Any goroutine may use it.
 type topics struct {
 	mu    sync.Mutex
-	names map[string]struct{} // folded
+	names map[string]struct{} // folded names
 }
 
-// maxTopics bounds the number of topics that are remembered. They only serve to improve texts.
 const maxTopics = 1000
 
-// learn remembers the kind of an entity.
+// learn remembers an entity if it is a topic.
 func (t *topics) learn(e *core.Entity) {
 	if e.Kind != core.Topic {
 		return

@@ -11,9 +11,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// The message annotations that the broker knows. Senders set the first three. The broker sets the
-// others. It drops values of these from a sender, because a received message that is sent again
-// still has them.
+// The message annotations that the broker knows. Senders set the first three, and the broker sets
+// the others. A sender may resend a message that it has received, so annotations of the broker that
+// come from a sender are dropped.
 const (
 	annPartitionKey    = "x-opt-partition-key"
 	annViaPartitionKey = "x-opt-via-partition-key"
@@ -29,11 +29,11 @@ const (
 	annDeadLetterSource = "x-opt-deadletter-source"
 )
 
-// maxBatch is the number of messages that a batch may have. Clients bound a batch only by its bytes
-// (see linkProperties): about 90,000 of the smallest messages fit.
+// maxBatch bounds the messages of a batch. The only other limit is the size of a batch (see
+// linkProperties), into which about 90,000 of the smallest messages fit.
 const maxBatch = 100_000
 
-// decodeMessage translates an encoded message. The result refers to payload.
+// decodeMessage decodes an AMQP message. The result shares payload's memory.
 func decodeMessage(payload []byte) (*core.Message, error) {
 	s, err := wire.SplitMessage(payload, value.Limits{})
 	if err != nil {
@@ -84,7 +84,7 @@ func decodeMessage(payload []byte) (*core.Message, error) {
 	return m, nil
 }
 
-// decodeBatch translates the messages in a batch. The results refer to payload.
+// decodeBatch decodes the messages of a batch. The results share payload's memory.
 func decodeBatch(payload []byte) ([]*core.Message, error) {
 	encoded, err := wire.SplitBatch(payload, value.Limits{}, maxBatch)
 	if err != nil {
@@ -99,8 +99,8 @@ func decodeBatch(payload []byte) ([]*core.Message, error) {
 	return group, nil
 }
 
-// timeToLive returns the time to live of a message. The header's uint of milliseconds ends at 49.7
-// days; clients express longer times by the creation and the expiry time.
+// timeToLive returns the time to live of a message. The header holds up to 49.7 days, in ms as a
+// uint. For more, clients set the creation and the expiry time instead.
 func timeToLive(h *wire.Header, p *wire.MessageProperties) time.Duration {
 	ms := int64(h.TTL.Or(0))
 	if ms == math.MaxUint32 && p.AbsoluteExpiryTime.Set {
@@ -113,7 +113,7 @@ func timeToLive(h *wire.Header, p *wire.MessageProperties) time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
-// The times that every client can write: the years 1 to 9999.
+// The first and the last time that every client can represent: the years 1 to 9999.
 const (
 	firstInstant value.Timestamp = -62135596800000
 	lastInstant  value.Timestamp = 253402300799999
@@ -123,7 +123,7 @@ func instantOf(t value.Timestamp) value.Timestamp { return min(max(t, firstInsta
 
 func instant(t value.Timestamp) time.Time { return instantOf(t).Time() }
 
-// textProperties adopts an encoded map, and drops entries whose key is not a string.
+// textProperties adopts an encoded map without the entries whose keys are not strings.
 func textProperties(encoded []byte) core.Properties {
 	if encoded == nil {
 		return core.Properties{}
@@ -141,8 +141,8 @@ func textProperties(encoded []byte) core.Properties {
 	return core.RawProperties(encoded)
 }
 
-// symbolKeys returns an encoded map of annotations with symbols for keys (AMQP 1.0 §3.2.10). The Java SDK's sender writes
-// strings into the footer, and its receiver fails on anything but symbols. A map with symbols alone stays as it is.
+// symbolKeys returns an encoded map of annotations in which all keys are symbols (AMQP 1.0
+// §3.2.10). The Java SDK writes strings into the footer, but fails when it reads them.
 func symbolKeys(encoded []byte) []byte {
 	if encoded == nil {
 		return nil
@@ -166,7 +166,6 @@ func symbolKeys(encoded []byte) []byte {
 	return encoded
 }
 
-// bodyKinds maps kinds of bodies on the wire to ours; idKinds maps our types of ids to those on the wire.
 var (
 	bodyKinds = [...]core.BodyKind{
 		wire.BodyNone: core.BodyNone, wire.BodyData: core.BodyData, wire.BodyDataSections: core.BodyDataSections,
@@ -177,7 +176,8 @@ var (
 	}
 )
 
-// emptyFromWire returns which texts the sender set to the empty string. core numbers them as AMQP 1.0 §3.2.4 does.
+// emptyFromWire returns the set of texts that the sender set to the empty string. core.TextFields
+// numbers them as AMQP 1.0 §3.2.4 does.
 func emptyFromWire(p *wire.MessageProperties) core.TextFields {
 	empty := core.TextFields(p.Empty)
 	if p.CorrelationID == (wire.ID{Kind: value.KindString}) {
@@ -193,7 +193,7 @@ func idFromWire(id wire.ID) core.ID {
 	return core.ID{}
 }
 
-// annotate reads the message annotations.
+// annotate takes over the message annotations into m.
 func annotate(m *core.Message, encoded []byte) error {
 	var own [][2][]byte
 	for k, raw := range value.MapEntries(encoded) {
@@ -229,7 +229,8 @@ func annotate(m *core.Message, encoded []byte) error {
 	return nil
 }
 
-// deliveryAnnotations adopts a sender's delivery annotations, except for the lock token of a message that is sent on.
+// deliveryAnnotations adopts a sender's delivery annotations without the lock token, which a
+// message has if it was received and is sent again.
 func deliveryAnnotations(encoded []byte) core.Properties {
 	if encoded == nil {
 		return core.Properties{}
@@ -243,8 +244,8 @@ func deliveryAnnotations(encoded []byte) core.Properties {
 	}, true))
 }
 
-// annotatedText reads an annotation whose value is text: a string, a symbol or, as the Python SDK encodes received
-// annotations again, binary.
+// annotatedText reads an annotation that is a text: a string, a symbol or binary. The Python SDK
+// writes received annotations as binary when it sends them again.
 func annotatedText(key string, raw []byte) (string, error) {
 	if value.IsNull(raw) {
 		return "", nil

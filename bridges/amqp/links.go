@@ -14,18 +14,18 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// conn is the engine's Handler. It passes events of a link to the link's Data, which is one of
-// senderLink, receiverLink, browseLink, requestLink, replyLink and coordinatorLink.
+// conn implements engine.Handler. It passes the events of a link to the link's Data, which is a
+// senderLink, receiverLink, browseLink, requestLink, replyLink or coordinatorLink.
 
-// endpoint is what all links have in common.
+// endpoint is the part of a link's Data that all these types have.
 type endpoint interface {
-	// detached is called when the engine's link has ended.
+	// detached is called when the link has ended.
 	detached()
 }
 
 var _ engine.Handler = (*conn)(nil)
 
-// Opened reports that the connection is open.
+// Opened reacts to the client's open.
 func (c *conn) Opened(o *wire.Open) {
 	c.until = time.Now().Add(c.bridge.opts.AuthTimeout)
 	c.product = productOf(o)
@@ -36,7 +36,7 @@ func (c *conn) Opened(o *wire.Open) {
 	}
 }
 
-// Faulted reports that the connection closes because of an error of its client.
+// Faulted returns the error that closes the connection of a client that has broken the protocol.
 func (c *conn) Faulted(err *wire.Error) *wire.Error { return c.closingFor(err) }
 
 // closingFor returns the error for a client whose connection is closed because of err, and logs it with the client's product.
@@ -44,17 +44,17 @@ func (c *conn) closingFor(err error) *wire.Error {
 	return c.refusal(nil, err, core.Address{}, "product", c.product)
 }
 
-// disconnect breaks the connection without an error: at once, or after the next write, which is cut
-// to most bytes. Any goroutine may call it.
+// disconnect breaks the connection without telling the client why: at once if most is 0, or else in
+// the next write, after at most most bytes. Any goroutine may call it.
 func (c *conn) disconnect(most int) {
 	if most > 0 {
 		c.owner.Post(func() { c.last = most })
 		return
 	}
-	_ = c.nc.Close() // which ends the reader
+	_ = c.nc.Close() // ends the reader
 }
 
-// hostOf returns the name by which a client addresses us, without port and path.
+// hostOf returns the host in name, without scheme, port and path.
 func hostOf(name string) string {
 	if _, rest, ok := strings.Cut(name, "://"); ok {
 		name = rest
@@ -68,7 +68,7 @@ func hostOf(name string) string {
 	return name
 }
 
-// Attached accepts or refuses a link, depending on its terminus.
+// Attached accepts or refuses a link, depending on its source or target.
 func (c *conn) Attached(l *engine.Link) {
 	a := l.Attach()
 	if c.drains != "" {
@@ -113,7 +113,7 @@ func (c *conn) Attached(l *engine.Link) {
 	}
 }
 
-// The distribution modes of a source, AMQP 1.0 §3.5.5.
+// The values of a source's distribution-mode, AMQP 1.0 §3.5.5.
 const (
 	modeMove value.Symbol = "move"
 	modeCopy value.Symbol = "copy"
@@ -124,8 +124,8 @@ const (
 	selectorCode   uint64 = 0x0000468c00000004
 )
 
-// checkTermini refuses unsupported requests that would change which messages a client gets. The
-// answer omits other unsupported requests.
+// checkTermini refuses requests that the bridge does not support and that change which messages a
+// client gets. Other unsupported requests are only left out of the answer.
 func checkTermini(a *wire.Attach) error {
 	if a.Source != nil && a.Source.Dynamic || a.Target != nil && a.Target.Dynamic {
 		return core.Refuse(core.NotImplemented, "Dynamic nodes, such as temporary queues, are not supported: create a queue and use its name.")
@@ -144,14 +144,13 @@ func checkTermini(a *wire.Attach) error {
 	return nil
 }
 
-// Received takes a message of the client.
 func (c *conn) Received(l *engine.Link, m engine.Message) {
 	if d, ok := l.Data.(interface{ received(engine.Message) }); ok {
 		d.received(m)
 	}
 }
 
-// TooLarge returns why a message is refused because of its size.
+// TooLarge returns the error for a message that is too large.
 func (c *conn) TooLarge(l *engine.Link, size int64) *wire.Error {
 	limit := maxRequestSize
 	switch d := l.Data.(type) {
@@ -165,51 +164,51 @@ func (c *conn) TooLarge(l *engine.Link, size int64) *wire.Error {
 	return c.refusal(l, core.Refuse(core.TooLarge, "The message has %d bytes or more: at most %d are allowed.", size, limit), addressOf(l))
 }
 
-// Refused answers a request that the engine has dropped, because few clients look at the outcome of
-// its delivery.
+// Refused answers a request that the engine has dropped. Few clients look at the outcome of a
+// request's delivery, so a response is sent, too.
 func (c *conn) Refused(l *engine.Link, head []byte, why *wire.Error) {
 	if r, ok := l.Data.(*requestLink); ok {
 		r.refused(head, why)
 	}
 }
 
-// Missed makes a transaction that lacks an operation fail.
+// Missed makes a transaction fail, because one of its operations was dropped.
 func (c *conn) Missed(state wire.TransactionalState) { c.spoil(state, errMissed) }
 
-// Lapsed returns why a delivery that was not settled in time can no longer be settled.
+// Lapsed returns the error for a settlement that comes after the end of the delivery's lock.
 func (c *conn) Lapsed(l *engine.Link) *wire.Error {
 	return c.refusal(l, core.LockLost, addressOf(l))
 }
 
-// Disposed takes the outcome of a delivery.
+// Disposed passes on the client's outcome for a delivery.
 func (c *conn) Disposed(l *engine.Link, d engine.Disposal) {
 	if r, ok := l.Data.(interface{ disposed(engine.Disposal) }); ok {
 		r.disposed(d)
 	}
 }
 
-// Flowed takes new credit.
+// Flowed passes on a change of the client's credit.
 func (c *conn) Flowed(l *engine.Link) {
 	if d, ok := l.Data.(interface{ flowed() }); ok {
 		d.flowed()
 	}
 }
 
-// Detached releases a link.
+// Detached passes on the end of a link.
 func (c *conn) Detached(l *engine.Link) {
 	if d, ok := l.Data.(endpoint); ok {
 		d.detached()
 	}
 }
 
-// opening is the result of a broker call that opens a sender, a receiver or the like.
 type opening[T any] struct {
 	opened T
 	err    error
 }
 
-// open runs a call that opens something for link l, and then attach, or refuses the link. If the
-// client has detached in the meantime, it runs abandon with what was opened.
+// open runs call, which opens something for link l, outside the owner. Then it runs attach, or
+// refuses the link if call failed. If the link has ended in the meantime, attach returns false, and
+// open runs abandon with what was opened.
 func open[T any](c *conn, l *engine.Link, addr core.Address, call func(context.Context, core.Identity) (T, error), attach func(T) bool, abandon func(T)) {
 	id := c.identity
 	c.async(func(ctx context.Context) func() {
@@ -226,7 +225,8 @@ func open[T any](c *conn, l *engine.Link, addr core.Address, call func(context.C
 	})
 }
 
-// linkProperties returns the properties of an answering attach. Clients want a map even if it is empty.
+// linkProperties returns the properties of an answering attach. Clients require a map, even if
+// empty.
 func linkProperties(maxSize int64) value.Map {
 	if maxSize <= 0 {
 		return value.Map{}
@@ -234,16 +234,16 @@ func linkProperties(maxSize int64) value.Map {
 	return value.Map{{Key: value.Symbol("com.microsoft:max-message-batch-size"), Value: uint64(min(maxSize, maxBatchSize))}}
 }
 
-// maxBatchSize is the largest batch, in bytes, that is announced to clients, even if messages may be larger.
+// maxBatchSize bounds, in bytes, the batches that clients may send, even if messages may be larger.
 const maxBatchSize = 1 << 20
 
-// scope is the set of entities that the transactions of one AMQP session may use. A client that
-// wants transactions over several entities puts its coordinator link and all other links into one
-// AMQP session. There it may send to every entity, but receive only from the first entity that it
-// used: if that is a topic, from all its subscriptions, and always from all sub-queues.
+// scope is the set of entities that transactions within one AMQP session may use. For a transaction
+// over several entities, a client puts its coordinator link and all other links into one AMQP
+// session. There it may send to every entity, but receive only from the first entity that it used:
+// if that is a topic, from all its subscriptions, and always from all sub-queues.
 type scope struct {
 	transacted bool         // the AMQP session has a coordinator link
-	root       string       // the top-level entity that was used first
+	root       string       // the first queue or topic that was used
 	by         *engine.Link // the link that used it
 }
 
@@ -257,13 +257,13 @@ func scopeOf(l *engine.Link) *scope {
 	return s
 }
 
-// topLevel returns the queue or topic of an address.
+// topLevel returns the queue or topic to which the address belongs.
 func topLevel(addr core.Address) string { return core.EntityOf(core.FoldName(addr.Entity)) }
 
 var errSeveralEntities = core.Refuse(core.NotAllowed, "Local transactions cannot span multiple top-level entities such as queue or topic.")
 
-// checkScope notes that link l uses the entity of addr, and refuses an entity from which its AMQP session may not
-// receive.
+// checkScope records that link l uses the entity of addr. It returns an error for an entity from
+// which links of the AMQP session may not receive.
 func checkScope(l *engine.Link, addr core.Address) error {
 	s, top := scopeOf(l), topLevel(addr)
 	switch {
@@ -275,8 +275,8 @@ func checkScope(l *engine.Link, addr core.Address) error {
 	return nil
 }
 
-// reaches refuses an operation on the entity of addr that Service Bus does not allow in the
-// transaction. A second entity is allowed only within the AMQP session of the coordinator.
+// reaches returns an error if Service Bus would not allow the operation on the entity of addr
+// within the transaction. A second entity requires the AMQP session of the coordinator.
 func (t *transaction) reaches(l *engine.Link, addr core.Address) error {
 	top := topLevel(addr)
 	switch {

@@ -12,12 +12,12 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// maxPeekBytes bounds the messages of one peek, except for a single message that is larger.
+// maxPeekBytes bounds the messages that one peek returns; a single message may be larger.
 const maxPeekBytes = 256 << 10
 
-// attachManagement accepts a link to or from an entity's $management node. The operations check
-// their rights themselves. A client without rights on the entity is refused, and does not learn
-// whether it exists.
+// attachManagement accepts a link to or from an entity's $management node. Each operation checks
+// its own rights later. A client without any right on the entity is refused here, and does not
+// learn whether the entity exists.
 func (c *conn) attachManagement(l *engine.Link, addr core.Address) {
 	if err := c.anyRight(core.Address{Entity: addr.Entity, Sub: addr.Sub}.String()); err != nil {
 		l.Refuse(c.refusal(l, err, addr))
@@ -36,13 +36,12 @@ func (c *conn) attachManagement(l *engine.Link, addr core.Address) {
 	}, func(core.Entity) {})
 }
 
-// requestSize returns how many bytes a request about an entity may have: enough for several of the
+// requestSize returns the largest size of a request about an entity: enough for several of the
 // entity's largest messages, or for many small ones.
 func requestSize(e *core.Entity) int64 {
 	return min(maxRequestSize, max(minRequestSize, 4*int64(e.Settings.MaxMessageSizeInKilobytes)<<10))
 }
 
-// anyRight returns nil if the identity has any right on the path.
 func (c *conn) anyRight(path string) (err error) {
 	now := time.Now()
 	for _, right := range []core.Right{core.Send, core.Manage, core.Listen} {
@@ -53,30 +52,30 @@ func (c *conn) anyRight(path string) (err error) {
 	return err
 }
 
-// operation is a request to a $management node that is carried out outside the owner.
+// operation is a request to a $management node. It runs outside the owner.
 type operation struct {
 	front   bridges.Front
 	ctx     context.Context
 	id      core.Identity
 	address core.Address
 	args    value.Map
-	session core.Session     // the session of the request that the client holds; nil: none
+	session core.Session     // the client's session that the request concerns, or nil
 	named   bool             // the request names a session
-	work    core.Transaction // the transaction of the operation; nil: none
+	work    core.Transaction // the transaction that the operation belongs to, or nil
 
-	maxPurge int // messages that the operation may delete
+	maxPurge int // how many messages the operation may delete
 
-	err error // the first fault in the arguments read so far
+	err error // the first error in the arguments so far
 }
 
-// refuse records the first fault in the arguments.
+// refuse records an error in the arguments, unless there is one already.
 func (o *operation) refuse(c core.Code, format string, args ...any) {
 	if o.err == nil {
 		o.err = core.Refuse(c, format, args...)
 	}
 }
 
-// operations are the supported operations, by name without the prefix "com.microsoft:".
+// operations are the functions for the supported operations, by name.
 var operations = map[string]func(*operation) (response, error){
 	"com.microsoft:renew-lock":                 renewLocks,
 	"com.microsoft:peek-message":               peekMessages,
@@ -94,7 +93,6 @@ var operations = map[string]func(*operation) (response, error){
 	"com.microsoft:enumerate-rules":            enumerateRules,
 }
 
-// manage carries out a request to the $management node of addr.
 func (c *conn) manage(ctx context.Context, id core.Identity, l *engine.Link, addr core.Address, session core.Session, req *request) response {
 	resp, err := c.carryOut(ctx, &operation{id: id, address: addr, session: session}, req)
 	if err != nil {
@@ -103,7 +101,7 @@ func (c *conn) manage(ctx context.Context, id core.Identity, l *engine.Link, add
 	return resp
 }
 
-// carryOut carries out a request. o has the identity and the entity.
+// carryOut runs the operation that req names. The caller has set the identity and the entity of o.
 func (c *conn) carryOut(ctx context.Context, o *operation, req *request) (response, error) {
 	do, ok := operations[req.operation]
 	if !ok {
@@ -124,7 +122,7 @@ func (c *conn) carryOut(ctx context.Context, o *operation, req *request) (respon
 	return resp, err
 }
 
-// refused returns the response to a request on link l that tells the client about err.
+// refused returns the response that tells the client about err; l is the link of the request.
 func (c *conn) refused(l *engine.Link, req *request, err error, addr core.Address) response {
 	about := []any{"operation", req.operation[:min(len(req.operation), maxLogged)]}
 	if id, _ := req.headers.Get(trackingID); id != nil {
@@ -135,10 +133,10 @@ func (c *conn) refused(l *engine.Link, req *request, err error, addr core.Addres
 	return response{status: a.status, condition: a.condition, text: a.text, rejection: rejection}
 }
 
-// form returns the form in which the operation encodes messages.
+// form returns how the operation encodes messages.
 func (o *operation) form() form { return form{inSession: o.session != nil} }
 
-// serverTimeout returns how long the gateway may work on the request, as the client says.
+// serverTimeout returns how long the request may take, by the client's header.
 func serverTimeout(headers core.Properties) time.Duration {
 	for _, key := range []string{"com.microsoft:server-timeout", "server-timeout"} {
 		v, _ := headers.Get(key)
@@ -199,12 +197,11 @@ func peekMessages(o *operation) (response, error) {
 	return response{status: 200, body: value.Map{{Key: "messages", Value: messages}}}, nil
 }
 
-// ArgumentPeekState is an argument of peek-message that Service Bus does not have. It selects
-// messages by state, with the values of the annotation x-opt-message-state. A peek into a session
-// ignores it.
+// ArgumentPeekState is an argument of peek-message of Crosstown alone. It selects messages by
+// state, with the values of the annotation x-opt-message-state. A peek into a session ignores it.
 const ArgumentPeekState = "com.crosstown:message-state"
 
-// stateToPeek returns the state of the messages to peek at, or nil for messages in all states.
+// stateToPeek returns the state of the messages that the client requests, or nil for all states.
 func (o *operation) stateToPeek() *core.State {
 	v, given := o.args.Get(ArgumentPeekState)
 	if !given {
@@ -296,7 +293,7 @@ func receiveDeferred(o *operation) (response, error) {
 	return response{status: 200, body: value.Map{{Key: "messages", Value: messages}}}, nil
 }
 
-// dispositions maps words to outcomes. One word is misspelled, as it is in the protocol.
+// dispositions maps the protocol's words, one of which is misspelled there, to outcomes.
 var dispositions = map[string]core.Outcome{
 	"completed": core.Complete,
 	"abandoned": core.Abandon,
@@ -359,7 +356,7 @@ func deleteMessages(o *operation) (response, error) {
 	return response{status: 200, body: value.Map{{Key: "message-count", Value: int32(n)}}}, nil
 }
 
-// modified returns the properties that a settlement sets.
+// modified returns the properties that the settlement of the request sets.
 func (o *operation) modified(outcome core.Outcome) core.Properties {
 	var pairs []core.Property
 	v, _ := o.args.Get("properties-to-modify")
@@ -398,7 +395,7 @@ func (o *operation) numbers() []int64 {
 	return elements(o, "sequence-numbers", "whole numbers", value.Int)
 }
 
-// elements reads an array, or the list that some clients send instead.
+// elements reads an argument that is an array, or a list as some clients send it.
 func elements[T any](o *operation, name, what string, read func(any) (T, bool)) []T {
 	v, _ := o.args.Get(name)
 	var values []any
@@ -418,7 +415,7 @@ func elements[T any](o *operation, name, what string, read func(any) (T, bool)) 
 	return out
 }
 
-// integer reads an argument that is a whole number of any type.
+// integer reads an argument of any integer type.
 func (o *operation) integer(name string) int64 {
 	v, _ := o.args.Get(name)
 	n, ok := value.Int(v)

@@ -9,26 +9,26 @@ import (
 	"github.com/crosstown-mq/crosstown/core/fair"
 )
 
-// holdings is the memory that a connection holds.
+// holdings is the memory that a connection uses.
 type holdings struct {
 	memory   *fair.Share
-	charged  int64       // bytes that memory counts
-	buffered int64       // bytes of messages to be sent
-	standing *fair.Share // the memory charged for the connection, its sessions and links
-	stood    int64       // bytes that standing counts
-	patience time.Time   // until when a new message may wait for memory; zero: none waits
+	charged  int64       // bytes that memory has been told
+	buffered int64       // bytes of messages that are not stored yet
+	standing *fair.Share // memory of the connection itself, its sessions and links
+	stood    int64       // bytes that standing has been told
+	patience time.Time   // until when a message that has arrived in part may wait for memory; zero if none waits
 }
 
-// Reserve requests memory for an arriving message from the gateway's budget. If there is none, the
-// bridge does not read the connection until there is. It refuses a message that has waited too
-// long. It also refuses one if others have begun, because they could not be completed while it
-// waits.
+// Reserve requests memory for an arriving message from the gateway's budget. While there is none,
+// the bridge does not read the connection. It refuses a message that has waited for too long. It
+// also refuses one that would have to wait while other messages have begun to arrive, because these
+// could not be completed meanwhile.
 func (c *conn) Reserve(l *engine.Link, n int64, begun bool) engine.Verdict {
 	if !c.known.Load() && c.eng.Reserved()+n > strangerBytes {
 		return engine.Never
 	}
 	if _, sends := l.Data.(*senderLink); !sends && c.eng.Reserved()+n <= controlBytes {
-		c.memory.Add(n) // reserved memory may also shrink
+		c.memory.Add(n) // n may be negative
 		c.charged += n
 		return engine.Granted
 	}
@@ -52,18 +52,18 @@ func (c *conn) Reserve(l *engine.Link, n int64, begun bool) engine.Verdict {
 	return engine.Later
 }
 
-// Crowded returns the error for a message that is refused because there is no memory for it.
+// Crowded returns the error for a message for which there is no memory.
 func (c *conn) Crowded(l *engine.Link, n int64) *wire.Error {
 	return c.refusal(l, c.memory.Refuse(n), addressOf(l))
 }
 
-// TooSlow returns the error for a message that is given up because its rest does not arrive.
+// TooSlow returns the error for a message whose rest does not arrive in time.
 func (c *conn) TooSlow(l *engine.Link, size int64) *wire.Error {
 	return c.refusal(l, core.Refuse(core.Timeout, "The rest of the message did not arrive in time, after %d bytes: send at least %d bytes a second, with pauses of at most %v.",
 		size, fair.MinRate, fair.Grace), addressOf(l))
 }
 
-// addressOf returns the address of a link's entity, or zero if the link has none.
+// addressOf returns the address of a link's entity, or the zero address if the link has none.
 func addressOf(l *engine.Link) core.Address {
 	switch d := l.Data.(type) {
 	case *senderLink:
@@ -78,8 +78,8 @@ func addressOf(l *engine.Link) core.Address {
 	return core.Address{}
 }
 
-// charge makes the budget count what the connection holds: input that is incomplete or not carried
-// out, and output that the client has not taken.
+// charge tells the budget how much the connection uses: for input that is incomplete or not carried
+// out, and for output that the client has not read.
 func (c *conn) charge() {
 	held := c.eng.Reserved() + c.buffered + c.enlisted + int64(c.outstanding.bytes+c.replies+c.eng.Unsent()) +
 		int64(c.outstanding.pending+c.eng.Unsettled())*fair.Delivery
@@ -90,11 +90,11 @@ func (c *conn) charge() {
 	}
 }
 
-// controlBytes is the number of bytes of incomplete requests that a connection may have even
-// without free memory, so that it can settle, renew, cancel and authenticate.
+// controlBytes bounds the incomplete requests that a connection may have even without free memory,
+// so that it can settle, renew, cancel and authenticate.
 const controlBytes = 64 << 10
 
-// structures returns the memory that the connection takes with its sessions and links.
+// structures returns the memory of the connection itself, its sessions and links.
 func (c *conn) structures() int64 {
 	return c.cost + int64(c.eng.Sessions())*fair.Session + int64(c.eng.Attachments())*fair.Link
 }
@@ -104,9 +104,9 @@ func (c *conn) stand(bytes int64) {
 	c.stood = bytes
 }
 
-// standMore charges n bytes to the memory of connections, or returns an error if they do not fit.
+// standMore takes n bytes for a session or link, or returns an error if the pool is exhausted.
 func (c *conn) standMore(n int64) error {
-	if !c.known.Load() { // strangers have bounds of their own
+	if !c.known.Load() { // clients without an identity have other bounds: see bounds
 		return nil
 	}
 	if !c.standing.Take(n) {
@@ -116,7 +116,7 @@ func (c *conn) standMore(n int64) error {
 	return nil
 }
 
-// begins charges the memory of a new session, or returns why it may not begin.
+// begins takes memory for a new AMQP session, or returns why it may not begin.
 func (c *conn) begins() *wire.Error {
 	if err := c.standMore(fair.Session); err != nil {
 		return c.closingFor(err)
@@ -124,7 +124,7 @@ func (c *conn) begins() *wire.Error {
 	return nil
 }
 
-// costOf returns the memory that the messages of a transfer take besides their bytes.
+// costOf returns the memory that the messages in a transfer take besides their bytes.
 func costOf(m *engine.Message) int64 {
 	if m.Format != wire.FormatBatch {
 		return fair.Message
@@ -132,10 +132,11 @@ func costOf(m *engine.Message) int64 {
 	return int64(wire.CountBatch(m.Payload)) * fair.Message
 }
 
-// afford charges memory beyond that of one message, or refuses: small batches can hold many.
+// afford takes the memory for a transfer with several messages, of which a small batch may have
+// many, or returns an error.
 func (c *conn) afford(n int64) error {
 	if n <= fair.Message {
-		return nil // charge counts the memory
+		return nil // charge takes the memory of a single message
 	}
 	if !c.memory.Take(n) {
 		return c.memory.Refuse(n)

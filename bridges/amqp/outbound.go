@@ -10,19 +10,19 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// form says how a message is encoded. The zero form is for a delivery from a queue without sessions.
+// form says how a message is encoded. The zero form is for queues without sessions.
 type form struct {
-	peeked    bool // the client only looks at the message
-	bodiless  bool // the client that peeks requests no body
-	inSession bool // the lock of the message's session is also the message's lock
+	peeked    bool // the client reads the message without receiving it
+	bodiless  bool // the client has requested no body
+	inSession bool // the session's lock also locks the message
 }
 
-// greatestDate, in the year 10000, is the end of the lock in the annotation of a session's
-// messages. The lock of a session is renewed separately, and SDKs refuse to settle a message whose
-// lock seems to have ended.
+// greatestDate, in the year 10000, is what messages of a session have as the end of their locks.
+// They are locked as long as their session, whose lock is renewed separately, and SDKs refuse to
+// settle a message whose own lock seems to have ended.
 const greatestDate value.Timestamp = 253402300800000
 
-// appendDelivery appends a delivery as an encoded message.
+// appendDelivery appends an encoded delivery.
 func appendDelivery(dst []byte, d *core.Delivery, f form) []byte {
 	dst = appendHead(dst, d, f)
 	if !f.bodiless {
@@ -31,11 +31,12 @@ func appendDelivery(dst []byte, d *core.Delivery, f form) []byte {
 	return appendFooter(dst, d.Message)
 }
 
-// largeBody is the size in bytes from which a body is sent without a copy on plain TCP, and with only one otherwise.
+// largeBody is the size in bytes from which a body is sent without a copy over plain TCP, else with
+// one copy.
 const largeBody = 16 << 10
 
-// payloadOf returns a delivery as an encoded message. It does not copy a large body. It encodes the
-// rest into scratch, and returns scratch, which may have grown.
+// payloadOf encodes a delivery into scratch, except for a large body, which it refers to. It
+// returns scratch, which may have grown.
 func payloadOf(scratch []byte, d *core.Delivery, f form) (engine.Payload, []byte) {
 	if len(d.Body.Bytes) < largeBody {
 		scratch = appendDelivery(scratch[:0], d, f)
@@ -48,8 +49,8 @@ func payloadOf(scratch []byte, d *core.Delivery, f form) (engine.Payload, []byte
 	return engine.Payload{Copied: scratch, Body: d.Body.Bytes, Tail: appendFooter(nil, d.Message)}, scratch
 }
 
-// appendHead appends the sections before the body. Header and properties are always there, because clients read other
-// sections only beside them.
+// appendHead appends the sections before the body. It always writes header and properties, because
+// some clients read the other sections only if these are present.
 func appendHead(dst []byte, d *core.Delivery, f form) []byte {
 	dst = appendHeader(dst, d)
 	if !f.peeked || !d.LockToken.IsZero() || !d.DeliveryAnnotations.IsEmpty() {
@@ -71,8 +72,8 @@ func appendFooter(dst []byte, m *core.Message) []byte {
 	return dst
 }
 
-// appendDeliveryAnnotations appends the sender's delivery annotations and the lock token. A message
-// that is received and deleted has the section too, but empty, as the Python SDK's live tests expect.
+// appendDeliveryAnnotations appends the sender's delivery annotations and the lock token. Without a
+// lock the section is empty, but there: the Python SDK's tests require it.
 func appendDeliveryAnnotations(dst []byte, d *core.Delivery) []byte {
 	dst = value.AppendDescriptor(dst, uint64(wire.DescDeliveryAnnotations))
 	a := annotations{}
@@ -90,7 +91,7 @@ func appendHeader(dst []byte, d *core.Delivery) []byte {
 	return wire.AppendHeader(dst, &h)
 }
 
-// headerTTL returns the time to live of a message, or the longest that a header can express.
+// headerTTL returns the time to live for a message's header, which holds at most 49.7 days.
 func headerTTL(m *core.Message) value.Opt[uint32] {
 	if !mortal(m) {
 		return value.Opt[uint32]{}
@@ -99,7 +100,7 @@ func headerTTL(m *core.Message) value.Opt[uint32] {
 }
 
 // appendAnnotations appends the message annotations of the sender and of the broker. The broker's
-// have the types to which clients cast them.
+// have the types that clients expect.
 func appendAnnotations(dst []byte, d *core.Delivery, f form) []byte {
 	dst = value.AppendDescriptor(dst, uint64(wire.DescMessageAnnotations))
 	a := annotations{}
@@ -130,7 +131,7 @@ func appendAnnotations(dst []byte, d *core.Delivery, f form) []byte {
 	}
 	state := d.State
 	if state == core.Active && !f.peeked && d.WasScheduled {
-		state = core.Scheduled // Service Bus keeps this state after the time of the schedule
+		state = core.Scheduled // Service Bus keeps this state when the message becomes due
 	}
 	if state != core.Active {
 		a.key(annMessageState)
@@ -140,14 +141,14 @@ func appendAnnotations(dst []byte, d *core.Delivery, f form) []byte {
 	return value.CloseMap(a.dst, a.mark, a.n)
 }
 
-// annotations is a map under construction.
+// annotations is a map that is being encoded.
 type annotations struct {
 	dst  []byte
 	mark int
 	n    int
 }
 
-// all appends annotations of the sender.
+// all appends the sender's annotations.
 func (a *annotations) all(p core.Properties) {
 	if p.IsEmpty() {
 		return
@@ -184,8 +185,8 @@ func (a *annotations) instant(k string, t time.Time) {
 	}
 }
 
-// lifeOfDelivery does the same as lifeOf for a message that the broker delivers. The life of a
-// scheduled message begins when the message is enqueued, whatever its sender says.
+// lifeOfDelivery returns what lifeOf returns, but the life of a scheduled message begins when it is
+// enqueued, whatever its sender says.
 func lifeOfDelivery(d *core.Delivery) (created, expires time.Time) {
 	if d.ScheduledEnqueueTime.IsZero() || !mortal(d.Message) {
 		return lifeOf(d.Message, d.EnqueuedTime)
@@ -196,12 +197,11 @@ func lifeOfDelivery(d *core.Delivery) (created, expires time.Time) {
 	return created, created.Add(d.TimeToLive)
 }
 
-// mortal reports whether a message expires.
 func mortal(m *core.Message) bool { return m.TimeToLive > 0 && m.TimeToLive < core.Forever }
 
 // lifeOf returns the creation and the expiry time of a message. Clients compute the time to live
-// from these, because the header's cannot exceed 49.7 days. otherwise is the creation time if the
-// sender set none. Both times are the sender's if the message does not expire.
+// from these, because the header cannot hold more than 49.7 days. If the sender set no creation
+// time, otherwise is used. For a message that does not expire, both times are the sender's.
 func lifeOf(m *core.Message, otherwise time.Time) (created, expires time.Time) {
 	if !mortal(m) {
 		return m.CreationTime, m.AbsoluteExpiryTime
@@ -212,7 +212,7 @@ func lifeOf(m *core.Message, otherwise time.Time) (created, expires time.Time) {
 	return created, created.Add(m.TimeToLive)
 }
 
-// appendProperties appends the properties section with these creation and expiry times.
+// appendProperties appends the properties section.
 func appendProperties(dst []byte, m *core.Message, created, expires time.Time) []byte {
 	p := wire.MessageProperties{
 		Empty:           uint16(m.EmptyText &^ core.FieldPartitionKey),
@@ -240,7 +240,7 @@ func appendProperties(dst []byte, m *core.Message, created, expires time.Time) [
 	return wire.AppendProperties(dst, &p)
 }
 
-// appendBody appends the sections of a body.
+// appendBody appends the body's sections.
 func appendBody(dst []byte, b core.Body) []byte {
 	if b.Kind == core.BodyData {
 		return wire.AppendDataSection(dst, b.Bytes)

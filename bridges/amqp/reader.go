@@ -10,45 +10,45 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
 )
 
-// intake is what was read and what is read next.
+// intake is the state of reading.
 type intake struct {
-	arrival arrival       // what was read and is not yet taken by the engine
-	pending bool          // the reader waits until arrival is taken and more may be read
-	resumed chan struct{} // lets the reader continue
-	next    next          // for the next read
+	arrival arrival       // what the engine has not taken yet
+	pending bool          // the reader waits until the engine has taken arrival and the limits allow reading
+	resumed chan struct{} // makes the reader continue
+	next    next          // where the next read puts its bytes
 }
 
 const (
-	// firstBuffer is the size of a read buffer in bytes to begin with; busy connections get up to largeBuffer.
+	// firstBuffer is the size in bytes of the first read buffer. Busy connections use largeBuffer.
 	firstBuffer = 4 << 10
 	largeBuffer = 64 << 10
-	// behindBody is the largest number of bytes after the end of a large body that are read
-	// together with it. They are copied if another large body begins there.
+	// behindBody bounds the bytes after the end of a large body that are read together with it.
+	// They have to be copied if they belong to the next large body.
 	behindBody = 4 << 10
 )
 
 // arrival is the result of one read.
 type arrival struct {
-	filled int    // bytes that went into next.into
+	filled int    // bytes that were read into next.into
 	chunk  []byte // the other bytes
 }
 
 func (a *arrival) taken() bool { return a.filled == 0 && a.chunk == nil }
 
-// next says how to read on.
+// next tells the reader how to continue.
 type next struct {
-	untaken int    // bytes of the chunk that belong to an incomplete frame
-	into    []byte // where the next bytes go; see engine.Conn.Into
+	untaken int    // bytes at the end of the chunk that the engine has not taken
+	into    []byte // memory for the next bytes; see engine.Conn.Into
 }
 
-// read passes what the client sends to the owner until the transport or the connection ends. It
-// reads again when the engine has consumed the bytes, so one buffer is enough.
+// read passes the client's bytes to the owner until the connection ends. It reads again only when
+// the engine has taken the bytes, so one buffer is enough.
 func (c *conn) read() {
 	in := input{nc: c.nc, known: &c.known, socket: socketReaderOf(c.nc)}
 	var got arrival
 	arrived := func() {
 		c.arrival, c.pending = got, true
-		c.next.into = nil // the message may be done before the reader continues
+		c.next.into = nil // the message may be complete before the reader continues
 	}
 	for {
 		filled, err := in.read(c.next.into)
@@ -69,8 +69,8 @@ func (c *conn) read() {
 	}
 }
 
-// presentable returns how many bytes of b are of use for the engine: protocol headers, whole frames, and the beginning of a
-// large frame. What cannot be a frame counts as one, so that it is refused.
+// presentable returns how many bytes of b the engine can take: protocol headers, whole frames, and
+// the beginning of a large frame. Bytes that cannot be a frame count: the engine refuses them.
 func presentable(b []byte, maxFrame uint32) int {
 	n := 0
 	for len(b)-n >= 4 {
@@ -92,24 +92,25 @@ func presentable(b []byte, maxFrame uint32) int {
 	return n
 }
 
-// input reads from the transport.
+// input reads from the transport into a buffer.
 type input struct {
 	nc     net.Conn
-	known  *atomic.Bool  // the client has a proven identity; until then the listener counts what it sends, in Read
+	known  *atomic.Bool  // the client has a proven identity; until then reads must go through nc, where the listener counts them
 	socket *socketReader // nil if the transport is not a plain TCP connection
 
 	buf      []byte
-	n        int                // bytes of buf that are read and not yet taken
-	borrowed *[largeBuffer]byte // the buffer of which buf is a part, if it comes from buffers
-	large    bool               // the last bytes were of a large body
+	n        int                // bytes in buf that the engine has not taken
+	borrowed *[largeBuffer]byte // the array from buffers that buf is a part of, or nil
+	large    bool               // the last bytes belonged to a large body
 }
 
-// buffers holds buffers for sockets that have bytes to read. A connection that waits has none.
+// buffers are for sockets that have bytes to read. A connection without traffic has none.
 var buffers = sync.Pool{New: func() any { return new([largeBuffer]byte) }}
 
-// read reads once, into the slice given and then after the bytes in buf. It returns how many filled the slice.
+// read reads once: into the slice into, and then after the bytes in buf. filled counts only the
+// former.
 func (in *input) read(into []byte) (filled int, err error) {
-	if in.n > 0 && in.n == len(in.buf) { // a frame larger than the buffer
+	if in.n > 0 && in.n == len(in.buf) { // the frame is larger than the buffer
 		in.move(make([]byte, 2*len(in.buf)), in.buf)
 	}
 	switch {
@@ -127,10 +128,9 @@ func (in *input) read(into []byte) (filled int, err error) {
 	return 0, err
 }
 
-// direct reports whether reads use socket instead of nc.
 func (in *input) direct() bool { return in.socket != nil && in.known.Load() }
 
-// take removes the first k bytes from buf, and adapts the size of buf to its use.
+// take removes the first k bytes from buf, and replaces buf by one that suits the traffic.
 func (in *input) take(k int) {
 	rest, size := in.buf[k:in.n], len(in.buf)
 	switch {
@@ -145,21 +145,20 @@ func (in *input) take(k int) {
 	}
 }
 
-// move replaces buf by the buffer to, and copies rest, the bytes not yet taken, there.
+// move makes to the buffer, with a copy of rest, the bytes that the engine has not taken.
 func (in *input) move(to, rest []byte) {
 	n := copy(to, rest)
 	in.release()
 	in.buf, in.n = to, n
 }
 
-// borrow replaces buf by a buffer from buffers.
+// borrow makes an array from buffers the buffer, with a copy of rest.
 func (in *input) borrow(rest []byte) {
 	b := buffers.Get().(*[largeBuffer]byte)
 	in.move(b[:], rest)
 	in.borrowed = b
 }
 
-// release gives up the buffer.
 func (in *input) release() {
 	if in.borrowed != nil {
 		buffers.Put(in.borrowed)

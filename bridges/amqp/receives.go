@@ -10,16 +10,17 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// maxAsked is the largest number of deliveries of one link that are requested or waiting at a time,
-// whatever credit a client gives, so that locks do not run out while messages wait here.
-// fair.Pending also limits their bytes.
+// maxAsked bounds the deliveries of one link that are requested from the broker or wait to be sent,
+// whatever credit the client gives, so that their locks do not end here. fair.Pending bounds their
+// bytes.
 const maxAsked = 1000
 
-// acceptProperty is a link property of our own: the content types that the client can read, in the form of HTTP's
-// Accept.
+// acceptProperty is a link property of Crosstown alone: the content types that the client can read,
+// written as in HTTP's Accept.
 const acceptProperty = "com.crosstown:accept"
 
-// accepted returns the value of acceptProperty, or "" if it is absent. ok is false if the value is not a string.
+// accepted returns the value of acceptProperty, or "" if it is missing. ok is false if it is not a
+// text.
 func accepted(properties value.Map) (accept string, ok bool) {
 	v, _ := properties.Get(acceptProperty)
 	if v == nil {
@@ -28,7 +29,6 @@ func accepted(properties value.Map) (accept string, ok bool) {
 	return text(v)
 }
 
-// receiverLink is a link on which the client receives from an entity.
 type receiverLink struct {
 	conn     *conn
 	link     *engine.Link
@@ -38,34 +38,34 @@ type receiverLink struct {
 	sessionReceiver
 	settlement
 
-	asked      int             // deliveries that the broker may still send
-	askedBytes int             // the same in bytes; below zero if the last delivery was larger
-	pending    []core.Delivery // delivered by the broker, not sent yet
+	asked      int             // how many more deliveries the broker may send
+	askedBytes int             // how many more bytes the broker may send; negative if the last delivery exceeded them
+	pending    []core.Delivery // delivered by the broker, but not sent yet
 	bytes      int             // bytes of pending
-	queued     bool            // in conn.waiting
-	taking     bool            // credit is being taken back
-	held       bool            // in settleQueue.held
-	combed     bool            // the broker was asked for available messages because the client drains
+	queued     bool            // is in conn.waiting
+	taking     bool            // the broker has been asked to give unused credit back
+	held       bool            // is in settleQueue.held
+	combed     bool            // after a drain began, the broker was asked once for messages that are available now
 	released   bool            // the client has detached
 	stopped    bool            // the broker delivers no more
 	closed     error
 }
 
-// sessionReceiver holds what only a link from a session has; it is zero for other links.
+// sessionReceiver is the part of a receiverLink for a link that receives from a session.
 type sessionReceiver struct {
-	session core.Session       // the receiver
-	lock    *core.SessionLock  // of the session
-	filter  int                // the index of the filter that asks for a session
-	shared  bool               // the filter asks for a session that can be taken over
-	cancel  context.CancelFunc // of the wait for a session
+	session core.Session       // the receiver is this session's
+	lock    *core.SessionLock  // the session's lock
+	filter  int                // index of the source's filter that requests a session
+	shared  bool               // another receiver may take the session over
+	cancel  context.CancelFunc // ends the wait for a session
 }
 
-// settlement is what becomes of a link's deliveries.
+// settlement says what the client has done with a link's deliveries.
 type settlement struct {
-	sent        map[engine.Tag]uint32   // delivery-ids of deliveries that are sent and not settled
-	provisional map[uint32]*provisional // by delivery-id: those that have an outcome in a transaction
-	settling    int                     // settlements of its deliveries, and requests about its session, that wait or are in flight
-	allSettled  chan struct{}           // closed when settling is 0; nil unless the session waits for this
+	sent        map[engine.Tag]uint32   // delivery-ids of deliveries that were sent and are not settled
+	provisional map[uint32]*provisional // deliveries with an outcome in a transaction, by delivery-id
+	settling    int                     // settlements of the link's deliveries, and requests about its session, that wait or are in flight
+	allSettled  chan struct{}           // closes when settling is 0; nil unless the end of the session waits for that
 }
 
 func (c *conn) attachReceiver(l *engine.Link, addr core.Address) {
@@ -101,7 +101,7 @@ func (c *conn) attachReceiver(l *engine.Link, addr core.Address) {
 	}, r.attach, core.Receiver.Close)
 }
 
-// attach completes the attach, or returns false if the client or the broker has detached since.
+// attach answers the attach. It returns false if the client or the broker has ended the link since.
 func (r *receiverLink) attach(receiver core.Receiver) bool {
 	if r.closed != nil {
 		r.link.Refuse(r.conn.refusal(r.link, r.closed, r.addr))
@@ -128,11 +128,11 @@ func (r *receiverLink) attach(receiver core.Receiver) bool {
 		r.stop()
 		return true
 	}
-	r.flowed() // the client may have given credit already
+	r.flowed() // the client may have given credit before the answer
 	return true
 }
 
-// close detaches the link because the entity delivers no more messages.
+// close detaches the link because the broker has ended it.
 func (r *receiverLink) close(err error) {
 	r.closed = err
 	if r.link.Open() {
@@ -141,10 +141,10 @@ func (r *receiverLink) close(err error) {
 	}
 }
 
-// interrupt detaches the link because a settlement could not be carried out for now. If the gateway
-// rejected the delivery instead, the client would regard it as settled: the Go SDK's next attempt
-// would report a success that never happened. Without the link, clients settle through $management,
-// which answers each attempt.
+// interrupt detaches the link because a settlement failed for a reason that may pass. If the
+// gateway rejected the delivery instead, the client would regard it as settled: the Go SDK's next
+// attempt would report a success that never happened. Without the link, clients settle through
+// $management, which answers each attempt.
 func (r *receiverLink) interrupt(err error) {
 	if r.link.Open() {
 		why := r.conn.refusal(r.link, err, r.addr)
@@ -154,7 +154,7 @@ func (r *receiverLink) interrupt(err error) {
 	}
 }
 
-// detached closes the Receiver and releases the deliveries that were not sent. Messages that were
+// detached closes the receiver, and unlocks the deliveries that were not sent. Messages that were
 // sent stay locked, except in a session.
 func (r *receiverLink) detached() {
 	r.released = true
@@ -164,7 +164,7 @@ func (r *receiverLink) detached() {
 	r.stop()
 }
 
-// stop ends the deliveries from the broker.
+// stop makes the broker deliver no more.
 func (r *receiverLink) stop() {
 	if r.receiver == nil {
 		return
@@ -174,7 +174,7 @@ func (r *receiverLink) stop() {
 	r.conn.outstanding.receivers--
 	if r.session != nil {
 		r.closeSession()
-		// The client learns of the end when the session is free: its next receiver may be at another gateway.
+		// Answer the detach when the session is free, because the client may request it elsewhere.
 		r.link.AnswerLater()
 		r.conn.wait(operationTimeout, func(ctx context.Context) func() {
 			select {
@@ -186,7 +186,7 @@ func (r *receiverLink) stop() {
 	}
 	r.conn.async(func(context.Context) func() {
 		receiver.Close()
-		return func() { // not before Close: the receiver would get the messages again
+		return func() { // release the messages only after Close: before, the receiver would get them again
 			r.stopped = true
 			r.giveBack(0)
 			r.let(r.pending) // received and deleted messages, which are lost
@@ -195,7 +195,7 @@ func (r *receiverLink) stop() {
 	})
 }
 
-// closeSession closes the session once the client's outcomes, which need its lock, are carried out.
+// closeSession closes the session, after the client's settlements, which need the session's lock.
 func (r *receiverLink) closeSession() {
 	if r.settling == 0 {
 		r.session.Close()
@@ -205,7 +205,7 @@ func (r *receiverLink) closeSession() {
 	r.session.CloseAfter(r.allSettled)
 }
 
-// settledOne counts a settlement that is no longer in flight.
+// settledOne counts a settlement as done.
 func (r *receiverLink) settledOne() {
 	r.settling--
 	if r.settling == 0 && r.allSettled != nil {
@@ -214,8 +214,8 @@ func (r *receiverLink) settledOne() {
 	}
 }
 
-// giveBack unlocks pending deliveries except the first keep. Those of a session stay locked until
-// the session is released or taken over: otherwise they would be delivered again out of order.
+// giveBack unlocks the pending deliveries, except the first keep. Deliveries of a session stay
+// locked until it is released or taken over: otherwise they would be delivered out of order.
 func (r *receiverLink) giveBack(keep int) {
 	if r.mode == core.ReceiveAndDelete || r.session != nil && !(r.shared && r.stopped) || keep >= len(r.pending) {
 		return
@@ -227,7 +227,7 @@ func (r *receiverLink) giveBack(keep int) {
 	r.pending = r.pending[:keep]
 }
 
-// count adds n and bytes, which may be negative, to the counts of pending deliveries.
+// count adds to the numbers and bytes of pending deliveries. Both arguments may be negative.
 func (r *receiverLink) count(n, bytes int) {
 	if r.mode == core.PeekLock {
 		r.conn.outstanding.pending += n
@@ -236,7 +236,7 @@ func (r *receiverLink) count(n, bytes int) {
 	r.conn.outstanding.bytes += bytes
 }
 
-// let subtracts deliveries that are no longer pending from the counts, and clears them.
+// let counts deliveries as no longer pending, and clears them.
 func (r *receiverLink) let(ds []core.Delivery) {
 	r.count(-len(ds), -core.SizeOf(ds))
 	clear(ds)
@@ -245,12 +245,12 @@ func (r *receiverLink) let(ds []core.Delivery) {
 // flowed reacts to a change of the client's credit.
 func (r *receiverLink) flowed() {
 	if r.receiver == nil {
-		r.link.Drained() // answers a drain, if there is one; the bridge is stopping
+		r.link.Drained() // answers a drain, if there is one, while the bridge is stopping
 		return
 	}
 	r.combed = r.combed && r.link.Draining()
 	if r.link.Draining() && !r.combed && !r.taking {
-		r.combed = true // credit that came with the drain is for messages that are available now
+		r.combed = true // credit that comes with a drain is for messages that are available now
 		r.request()
 	}
 	if r.asked > 0 && (r.link.Draining() || r.asked+len(r.pending) > int(r.link.Credit())) {
@@ -261,7 +261,7 @@ func (r *receiverLink) flowed() {
 	r.send()
 }
 
-// takeBack takes the credit back from the broker, for a drain or because the client gives less.
+// takeBack asks the broker for unused credit, because the client drains or has lowered its credit.
 func (r *receiverLink) takeBack() {
 	if r.taking {
 		return
@@ -286,7 +286,7 @@ func (r *receiverLink) tookBack() {
 	r.send()
 }
 
-// ask gives the broker as much credit as the client has given and the limits allow, unless the client drains.
+// ask gives the broker the client's credit, as the limits allow, unless the client drains.
 func (r *receiverLink) ask() {
 	if !r.link.Draining() {
 		r.request()
@@ -322,7 +322,7 @@ func (r *receiverLink) request() {
 	}
 }
 
-// deliver takes what the broker delivers.
+// deliver takes deliveries from the broker.
 func (r *receiverLink) deliver(ds []core.Delivery) {
 	size := core.SizeOf(ds)
 	r.asked, r.askedBytes = max(0, r.asked-len(ds)), r.askedBytes-size
@@ -332,14 +332,14 @@ func (r *receiverLink) deliver(ds []core.Delivery) {
 		r.giveBack(0)
 		return
 	}
-	// The links together may have given the broker more credit than the connection has room for.
+	// The links together may have requested more than MaxConnectionUnsettled.
 	if over := r.conn.unsettled() - r.conn.bridge.opts.MaxConnectionUnsettled; over > 0 && r.mode == core.PeekLock {
 		r.giveBack(max(0, len(r.pending)-over))
 	}
 	r.send()
 }
 
-// send sends what it can now. When the rest is sent, which may be later, it asks for more.
+// send sends the pending deliveries, now or when the writer has room. Then it asks for more.
 func (r *receiverLink) send() {
 	if !r.queued && r.resume() {
 		r.queued = true
@@ -347,8 +347,8 @@ func (r *receiverLink) send() {
 	}
 }
 
-// resume sends pending deliveries, and asks for as many more as the credit allows. It reports
-// whether some are left that could be sent later. If not, it answers a drain.
+// resume sends pending deliveries, and requests others in their place. It reports whether some are
+// left that wait for the writer only. If none are left, it answers a drain.
 func (r *receiverLink) resume() (left bool) {
 	n, f := 0, form{inSession: r.session != nil}
 	for r.receiver != nil && n < len(r.pending) && r.link.Ready() && r.conn.eng.Buffered() <= fewUnsaid {
@@ -376,12 +376,13 @@ func (r *receiverLink) resume() (left bool) {
 	return false
 }
 
-// tagOf returns the delivery-tag of a locked delivery: its lock token in the byte order of .NET.
+// tagOf returns the delivery-tag of a locked delivery: its lock token in .NET's byte order.
 func tagOf(d *core.Delivery) engine.Tag {
 	return engine.Tag(swapToken(d.LockToken))
 }
 
-// swapToken converts a token between RFC 9562 byte order and .NET's, in which the first three fields are little-endian.
+// swapToken converts a token from the byte order of RFC 9562 to .NET's, in which the first three
+// fields are little-endian, or back.
 func swapToken(t core.LockToken) core.LockToken {
 	t[0], t[1], t[2], t[3] = t[3], t[2], t[1], t[0]
 	t[4], t[5] = t[5], t[4]

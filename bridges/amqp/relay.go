@@ -8,11 +8,11 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// FormatBatch is the format of a message whose data sections are messages. Service Bus stores all
-// of these messages or none.
+// FormatBatch is the message format of a batch: its data sections are messages. Service Bus stores
+// all of them or none.
 const FormatBatch = wire.FormatBatch
 
-// AppendMessage appends a message, encoded as a sender sends it.
+// AppendMessage appends an encoded message, as senders write it.
 func AppendMessage(dst []byte, m *core.Message) []byte {
 	dst = wire.AppendHeader(dst, &wire.Header{Durable: m.Durable, Priority: m.Priority, TTL: headerTTL(m), FirstAcquirer: m.FirstAcquirer})
 	if !m.DeliveryAnnotations.IsEmpty() {
@@ -27,7 +27,7 @@ func AppendMessage(dst []byte, m *core.Message) []byte {
 	return appendFooter(appendBody(dst, m.Body), m)
 }
 
-// appendSentAnnotations appends the message annotations, if there are any.
+// appendSentAnnotations appends the message annotations that senders set, if there are any.
 func appendSentAnnotations(dst []byte, m *core.Message) []byte {
 	if m.Annotations.IsEmpty() && !m.Has(core.FieldPartitionKey, m.PartitionKey) && m.ViaPartitionKey == "" && m.ScheduledEnqueueTime.IsZero() {
 		return dst
@@ -49,19 +49,17 @@ func appendSymbols(dst []byte, d wire.Descriptor, p core.Properties) []byte {
 	return value.CloseMap(a.dst, a.mark, a.n)
 }
 
-// AppendBatched appends a message, encoded as part of a batch.
+// AppendBatched appends an encoded message as a part of a batch.
 func AppendBatched(dst, encoded []byte) []byte { return wire.AppendDataSection(dst, encoded) }
 
 // Arrival is a message that a peer has delivered.
 type Arrival struct {
 	*core.Message
-	// BrokerProperties are the broker properties that the peer has sent. Those that it has not sent
-	// are zero.
+	// BrokerProperties has what the peer has sent; other fields are zero.
 	core.BrokerProperties
 }
 
-// ReadMessage translates an encoded message, and keeps the encoding. It does not read a message
-// whose format is a batch.
+// ReadMessage decodes a message, and keeps the encoded bytes. It does not read batches.
 func ReadMessage(encoded []byte) (Arrival, error) {
 	m, err := decodeMessage(encoded)
 	if err != nil {
@@ -72,7 +70,7 @@ func ReadMessage(encoded []byte) (Arrival, error) {
 		return Arrival{}, err
 	}
 	a := Arrival{Message: m}
-	if h, err := wire.DecodeHeader(s.Header); err == nil { // decodeMessage has decoded the same header
+	if h, err := wire.DecodeHeader(s.Header); err == nil { // decodeMessage has already decoded this header without an error
 		a.DeliveryCount = h.DeliveryCount
 	}
 	for k, raw := range value.MapEntries(s.MessageAnnotations) {
@@ -81,8 +79,8 @@ func ReadMessage(encoded []byte) (Arrival, error) {
 	return a, nil
 }
 
-// LockTokenOf returns the lock token in a delivery tag of Service Bus, or zero for a delivery tag
-// of another broker.
+// LockTokenOf returns the lock token in a delivery-tag of Service Bus, or zero if the tag has
+// another length.
 func LockTokenOf(tag []byte) core.LockToken {
 	if len(tag) != len(core.LockToken{}) {
 		return core.LockToken{}
@@ -90,7 +88,7 @@ func LockTokenOf(tag []byte) core.LockToken {
 	return swapToken(core.LockToken(tag))
 }
 
-// annotate reads an annotation of the peer's broker, and ignores one of an unexpected type.
+// annotate takes over an annotation of the peer's broker, unless its type is unexpected.
 func (a *Arrival) annotate(key string, raw []byte) {
 	switch key {
 	case annSequenceNumber:

@@ -14,15 +14,15 @@ import (
 
 const (
 	requestCredit  = 100                                // requests in flight on one link
-	maxRequestSize = int64(core.MaxMessageSizeKB << 10) // bytes; a request may carry messages
-	minRequestSize = 1 << 20                            // bytes that any request may have
-	maxTokenSize   = 64 << 10                           // bytes of a request to $cbs, which any client may send
-	maxReplies     = 1000                               // responses waiting for credit on one link
-	maxReplyBytes  = 16 << 20                           // bytes of responses waiting for credit on a connection
-	maxServerTime  = 5 * time.Minute                    // how long a client may ask us to try
+	maxRequestSize = int64(core.MaxMessageSizeKB << 10) // bytes; requests may contain messages
+	minRequestSize = 1 << 20                            // bytes that every request may have
+	maxTokenSize   = 64 << 10                           // bytes of a request to $cbs, to which any client may send
+	maxReplies     = 1000                               // responses that wait for credit on one link
+	maxReplyBytes  = 16 << 20                           // bytes of responses that wait for credit on a connection
+	maxServerTime  = 5 * time.Minute                    // how long a client may let a request take
 )
 
-// dialect holds a node's names of the application properties of its responses.
+// dialect holds the names that a node uses for the application properties of its responses.
 type dialect struct{ status, description, condition string }
 
 var (
@@ -45,20 +45,20 @@ type response struct {
 	condition value.Symbol
 	text      string
 	body      value.Map
-	tracking  string                       // the client's tracking id, sent back to it
-	rejection value.Symbol                 // the condition of a rejection; see answerTo
+	tracking  string                       // the client's tracking id, which is sent back
+	rejection value.Symbol                 // the condition to use if the request's delivery is rejected; see answerTo
 	renewed   map[core.LockToken]time.Time // the new ends of renewed locks
-	settled   []core.LockToken             // locks that have ended
+	settled   []core.LockToken             // locks that the request has ended
 }
 
 const (
-	// trackingID is the header by which clients find a request in their logs.
+	// trackingID is the header with the id under which the client logs the request.
 	trackingID = "com.microsoft:tracking-id"
-	// associatedLink is the header with the name of the link for which a client asks.
+	// associatedLink is the header with the name of the link that the request concerns.
 	associatedLink = "associated-link-name"
 )
 
-// session returns the key of the session that the request names, or "" if it names none.
+// session returns the key of the session that the request names, or "".
 func (r *request) session() core.SessionKey {
 	args, _ := r.body.(value.Map)
 	v, _ := args.Get("session-id")
@@ -69,26 +69,26 @@ func (r *request) session() core.SessionKey {
 	return core.KeyOfSession(id)
 }
 
-// requestLink is a link on which requests to a node arrive.
+// requestLink is a link on which a client sends requests to a node.
 type requestLink struct {
 	conn *conn
 	link *engine.Link
-	node string // as replyLink.node
+	node string // folded address of the node
 	addr core.Address
-	size int64 // bytes, the largest request
+	size int64 // bytes of the largest request
 }
 
-// replyLink is a link on which the responses of a node go out.
+// replyLink is a link on which a node sends its responses.
 type replyLink struct {
 	conn   *conn
 	link   *engine.Link
-	node   string // folded address
-	target string // the client's address
+	node   string // folded address of the node
+	target string // the client's address, to which requests ask for the reply
 	queue  [][]byte
-	queued bool // in conn.waiting
+	queued bool // is in conn.waiting
 }
 
-// attachNode accepts a link to or from a node that takes requests of at most size bytes.
+// attachNode accepts a link to or from a node whose requests have at most size bytes.
 func (c *conn) attachNode(l *engine.Link, node string, addr core.Address, size int64) {
 	a := l.Attach()
 	if a.Role == wire.RoleSender {
@@ -103,11 +103,12 @@ func (c *conn) attachNode(l *engine.Link, node string, addr core.Address, size i
 	l.Data = r
 	if l.Accept(engine.Terms{MaxMessageSize: uint64(maxRequestSize), Properties: value.Map{}}) {
 		c.nodes = append(c.nodes, r)
-		r.flowed() // the client may wait for a drain already
+		r.flowed() // the client may have begun a drain before the answer
 	}
 }
 
-// received decodes and carries out a request. Its disposition goes out before its response: some clients crash otherwise.
+// received decodes and carries out a request. The disposition of the request must be sent before
+// the response, because some clients crash otherwise.
 func (r *requestLink) received(m engine.Message) {
 	txn, enlists := m.State.(wire.TransactionalState)
 	req, err := decodeRequest(m.Payload)
@@ -171,7 +172,7 @@ func (r *requestLink) received(m engine.Message) {
 	})
 }
 
-// costOfRequest returns the memory that a request takes besides its bytes: it may schedule many messages.
+// costOfRequest returns the memory that a request takes besides its bytes, for the messages in it.
 func costOfRequest(r *request) int64 {
 	args, _ := r.body.(value.Map)
 	list, _ := args.Get("messages")
@@ -179,16 +180,16 @@ func costOfRequest(r *request) int64 {
 	return int64(1+len(messages)) * fair.Message
 }
 
-// contentful are the operations that can be refused because of their content. The Go SDK takes a
-// status of 400 or 403 for the loss of its connection, and the rejection of the request for the end
-// of the operation.
+// contentful are the operations that can fail because of their content. The Go SDK takes a status
+// of 400 or 403 for the loss of its connection, but understands that the operation has failed if
+// the request's delivery is rejected.
 var contentful = map[string]bool{
 	"com.microsoft:schedule-message":   true,
 	"com.microsoft:set-session-state":  true,
 	"com.microsoft:update-disposition": true,
 }
 
-// outcome returns the outcome of the request's delivery.
+// outcome returns the outcome of the request's delivery: see contentful.
 func (resp *response) outcome() wire.DeliveryState {
 	if resp.status != 400 && resp.status != 403 {
 		return wire.Accepted{}
@@ -196,7 +197,7 @@ func (resp *response) outcome() wire.DeliveryState {
 	return wire.Rejected{Error: &wire.Error{Condition: resp.rejection, Description: resp.text}}
 }
 
-// refused answers a request that was dropped, if its beginning says who awaits the answer.
+// refused responds to a request that was dropped, if the part that has arrived says where to.
 func (r *requestLink) refused(head []byte, why *wire.Error) {
 	s := wire.SplitHead(head)
 	p, err := wire.DecodeProperties(s.Properties)
@@ -235,7 +236,7 @@ func decodeRequest(payload []byte) (request, error) {
 	return req, nil
 }
 
-// reply sends the response to a request that came on link r.
+// reply sends the response to a request from link r.
 func (c *conn) reply(r *requestLink, req *request, d dialect, resp response) {
 	to := c.route(r.link.Session(), r.node, req.replyTo)
 	if to == nil {
@@ -253,10 +254,10 @@ func (c *conn) reply(r *requestLink, req *request, d dialect, resp response) {
 	to.push(payload)
 }
 
-// route finds the link for a response to a request. In the session of the request, it looks for a
-// link whose target is replyTo, then for one whose name is replyTo, and then for the only link. If
-// the session has none, it looks for replyTo in the whole connection. Other connections do not
-// count, because their clients use the same names.
+// route returns the link for the response to a request. Within the AMQP session of the request, it
+// prefers a link whose target is replyTo, then one whose name is replyTo, then the only link to the
+// node. If the session has none, it looks for replyTo in the whole connection. It does not look at
+// other connections, because clients choose the same names.
 func (c *conn) route(s *engine.Session, node, replyTo string) *replyLink {
 	var here []*replyLink
 	for _, r := range c.nodes {
@@ -311,7 +312,7 @@ func encodeResponse(id wire.ID, d dialect, resp response) ([]byte, error) {
 	return value.Append(value.AppendDescriptor(dst, uint64(wire.DescValue)), body)
 }
 
-// detached has nothing to release: requests in flight are answered elsewhere, or not at all.
+// detached does nothing: requests in flight are answered on a reply link, or not at all.
 func (r *requestLink) detached() {}
 
 func (r *replyLink) detached() {
@@ -330,7 +331,7 @@ func (r *replyLink) detached() {
 	}
 }
 
-// push sends a response, or lets it wait for credit, which some clients give for each request.
+// push sends a response as soon as there is credit. Some clients give credit for each request only.
 func (r *replyLink) push(payload []byte) {
 	r.queue = append(r.queue, payload)
 	r.conn.replies += len(payload)
@@ -348,7 +349,7 @@ func (r *replyLink) flowed() {
 	}
 }
 
-// resume sends waiting responses, and reports whether some are left that only wait for the writer.
+// resume sends waiting responses, and reports whether some are left that wait for the writer only.
 func (r *replyLink) resume() (left bool) {
 	for len(r.queue) > 0 && r.link.Ready() && r.conn.eng.Buffered() <= maxBacklog {
 		r.link.Send(engine.Tag{}, true, time.Time{}, engine.Payload{Body: r.queue[0]})

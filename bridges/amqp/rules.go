@@ -7,7 +7,7 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/spelling"
 )
 
-// The codes of described types in lists of rules. Those of filters have one hexadecimal digit fewer.
+// The descriptor codes of a rule and its parts. Those of filters have one hexadecimal digit fewer.
 const (
 	codeRule              uint64 = 0x0000_0137_0000_0004
 	codeNoAction          uint64 = 0x0000_0137_0000_0005
@@ -17,7 +17,6 @@ const (
 	codeFalseFilter       uint64 = 0x0000_0013_7000_0008
 	codeCorrelationFilter uint64 = 0x0000_0013_7000_0009
 
-	// sqlCompatibility is the level of the SQL dialect that clients expect.
 	sqlCompatibility int32 = 20
 )
 
@@ -37,7 +36,7 @@ func removeRule(o *operation) (response, error) {
 	}
 	err := o.front.DeleteRule(o.ctx, o.id, o.address.String(), name)
 	if own := core.TextOf(err); core.CodeOf(err) == core.NotFound && own != "" {
-		return response{status: 404, condition: wire.CondNotFound, text: own}, nil // it names the rule
+		return response{status: 404, condition: wire.CondNotFound, text: own}, nil // err names the rule
 	}
 	return response{status: 200}, err
 }
@@ -73,7 +72,7 @@ func (o *operation) ruleName() string {
 	return name
 }
 
-// rule reads the rule of an add-rule. The broker checks its conditions and its action.
+// rule decodes the rule in a request. The broker checks its conditions and its action.
 func (o *operation) rule() core.Rule {
 	rule := core.Rule{Name: o.ruleName()}
 	v, _ := o.args.Get("rule-description")
@@ -98,14 +97,14 @@ func (o *operation) rule() core.Rule {
 	return rule
 }
 
-// isNoAction reports whether a value means that there is no action: the SDK for Rust sends an empty map.
+// isNoAction reports whether v stands for no action. The SDK for Rust sends an empty map instead.
 func isNoAction(v any) bool {
 	m, ok := v.(value.Map)
 	e, _ := m.Get("expression")
 	return v == nil || ok && e == nil
 }
 
-// expression reads the map of an SQL filter or action.
+// expression returns the expression in the map of an SQL filter or action.
 func (o *operation) expression(name string, v any) string {
 	m, _ := v.(value.Map)
 	e, _ := m.Get("expression")
@@ -116,7 +115,7 @@ func (o *operation) expression(name string, v any) string {
 	return sql
 }
 
-// correlation reads a correlation filter. A null is not a condition.
+// correlation decodes a correlation filter. A null is not a condition.
 func (o *operation) correlation(v any) *core.Correlation {
 	m, ok := v.(value.Map)
 	if !ok {
@@ -155,7 +154,7 @@ func (o *operation) correlation(v any) *core.Correlation {
 	return c
 }
 
-// describeRule encodes a rule as a list of filter, action, name and time, as clients read it.
+// describeRule encodes a rule as clients read it: a list of filter, action, name and creation time.
 func describeRule(r *core.Rule) value.Described {
 	action := value.Described{Descriptor: codeNoAction, Value: value.List{}}
 	if r.Action != "" {
@@ -181,7 +180,7 @@ func describeFilter(f *core.Filter) value.Described {
 
 func describeCorrelation(c *core.Correlation) value.List {
 	var list value.List
-	for _, field := range c.Conditions() { // in the order of the encoding
+	for _, field := range c.Conditions() { // in the order in which AMQP encodes them
 		var v any
 		if *field != nil {
 			v = **field
@@ -195,7 +194,8 @@ func describeCorrelation(c *core.Correlation) value.List {
 	return append(list, properties)
 }
 
-// listed returns a value of a filter in its AMQP form: an instant that was set over HTTP becomes a timestamp.
+// listed returns a value of a filter as its AMQP type. A value that was set over HTTP as an
+// xsd:dateTime becomes a timestamp.
 func listed(v any) any {
 	if d, ok := v.(value.Described); ok && d.Descriptor == value.DescriptorDateTime {
 		text, _ := d.Value.(string)
@@ -206,8 +206,8 @@ func listed(v any) any {
 	return v
 }
 
-// narrowed returns an integer as an int if it fits: the JavaScript SDK writes whole numbers as long
-// or as an unsigned type, but cannot read these types in answers of the management API.
+// narrowed returns an integer as an int if it fits. The JavaScript SDK writes whole numbers as long
+// or as an unsigned type, but cannot read these types in responses.
 func narrowed(v any) any {
 	if n, ok := value.Int(v); ok && n == int64(int32(n)) {
 		return int32(n)

@@ -11,19 +11,19 @@ import (
 )
 
 // senderLink is a link on which the client sends to an entity. At most one call of its Sender is in
-// flight, which keeps the order; messages that arrive during it go into the next.
+// flight, which keeps the order. Messages that arrive meanwhile go into the next call.
 type senderLink struct {
 	conn   *conn
 	link   *engine.Link
 	addr   core.Address
 	sender core.Sender
 
-	destination core.Address  // where messages go
-	via         core.Address  // the entity through whose transfer queue they go; zero is none
-	lasting     core.Identity // the client's identity, without expiry, for sending to destination
+	destination core.Address  // where messages finally go
+	via         core.Address  // the entity whose transfer queue they pass through; zero if none
+	lasting     core.Identity // the client's identity as it is now, without expiry, for sending to destination
 
 	queue    []engine.Message
-	spare    []engine.Message // room for queue
+	spare    []engine.Message // memory for the next queue
 	sending  bool
 	released bool // the client has detached
 	closed   error
@@ -53,7 +53,7 @@ func (c *conn) attachSender(l *engine.Link, addr core.Address) {
 	}, s.attach, core.Sender.Close)
 }
 
-// attach completes the attach, or returns false if the client or the broker has detached since.
+// attach answers the attach. It returns false if the client or the broker has ended the link since.
 func (s *senderLink) attach(sender core.Sender) bool {
 	if s.closed != nil {
 		s.link.Refuse(s.conn.refusal(s.link, s.closed, s.addr))
@@ -71,7 +71,8 @@ func (s *senderLink) attach(sender core.Sender) bool {
 	})
 }
 
-// properties returns the properties of the answering attach; clients look for their destination.
+// properties returns the properties of the answering attach. Clients check that their transfer
+// destination is among them.
 func (s *senderLink) properties(size int64) value.Map {
 	p := linkProperties(size)
 	if s.isVia() {
@@ -81,7 +82,7 @@ func (s *senderLink) properties(size int64) value.Map {
 	return p
 }
 
-// close detaches because the entity no longer takes messages.
+// close detaches the link because the broker has ended it.
 func (s *senderLink) close(err error) {
 	s.closed = err
 	if s.link.Open() {
@@ -95,7 +96,7 @@ func (s *senderLink) detached() {
 	s.finish()
 }
 
-// finish closes the Sender once the client has detached and everything it sent is stored.
+// finish closes the Sender once the client has detached and all its messages are stored.
 func (s *senderLink) finish() {
 	if !s.released || s.sending || len(s.queue) > 0 || s.sender == nil {
 		return
@@ -114,8 +115,8 @@ func (s *senderLink) received(m engine.Message) {
 		return
 	}
 	if s.conn.drains != "" && !m.Settled {
-		// Clients try again over a new connection. The outcome is not released, because go-amqp,
-		// and so the Go SDK, takes any outcome but a rejection for a success.
+		// Clients then send the message again over a new connection. The outcome is not released,
+		// because go-amqp, and so the Go SDK, takes everything but a rejection for success.
 		s.link.Settle(m.ID, wire.Rejected{Error: &wire.Error{Condition: wire.CondConnectionForced, Description: s.conn.drains}})
 		return
 	}
@@ -129,7 +130,7 @@ func (s *senderLink) received(m engine.Message) {
 	}
 }
 
-// affords reserves memory for the messages of a batch, or refuses the batch.
+// affords takes memory for the messages of a batch, or rejects the batch.
 func (s *senderLink) affords(m *engine.Message) bool {
 	err := s.conn.afford(m.Cost)
 	if err == nil {
@@ -142,7 +143,7 @@ func (s *senderLink) affords(m *engine.Message) bool {
 	return false
 }
 
-// start sends the queued messages.
+// start sends the queued messages with one call.
 func (s *senderLink) start() {
 	batch := s.queue
 	s.queue, s.spare = s.spare[:0], nil
@@ -154,7 +155,7 @@ func (s *senderLink) start() {
 	})
 }
 
-// sent tells the client the outcome of a batch.
+// sent tells the client the outcomes of a call.
 func (s *senderLink) sent(batch []engine.Message, states []wire.DeliveryState) {
 	s.sending = false
 	for i := range batch {
@@ -176,7 +177,7 @@ func (s *senderLink) sent(batch []engine.Message, states []wire.DeliveryState) {
 func carry(ctx context.Context, sender core.Sender, batch []engine.Message, s *senderLink) []wire.DeliveryState {
 	states := make([]wire.DeliveryState, len(batch))
 	groups := make([][]*core.Message, 0, len(batch))
-	singles := make([]*core.Message, 0, len(batch)) // the messages of groups that have only one
+	singles := make([]*core.Message, 0, len(batch)) // for groups of one message, so that these need no allocation each
 	for i := range batch {
 		group, err := decodeGroup(&batch[i], &singles)
 		if err != nil {
@@ -193,7 +194,7 @@ func carry(ctx context.Context, sender core.Sender, batch []engine.Message, s *s
 		switch {
 		case states[i] != nil:
 			continue
-		case len(results) == 0: // the broker must return a result for each group
+		case len(results) == 0: // the broker should have returned a result for each group
 			states[i] = s.conn.rejected(s.link, core.Internal, s.addr, "delivery", batch[i].ID)
 			continue
 		case results[0].Err == nil:
@@ -206,7 +207,7 @@ func carry(ctx context.Context, sender core.Sender, batch []engine.Message, s *s
 	return states
 }
 
-// decodeGroup decodes what one transfer carries: a message, or a batch that is stored all or nothing.
+// decodeGroup decodes a transfer: a message, or a batch of which all messages are stored or none.
 func decodeGroup(m *engine.Message, singles *[]*core.Message) ([]*core.Message, error) {
 	switch m.Format {
 	case wire.FormatMessage:
@@ -224,11 +225,11 @@ func decodeGroup(m *engine.Message, singles *[]*core.Message) ([]*core.Message, 
 	}
 }
 
-// transferDestination is the property of an attach that names where messages go to from the
+// transferDestination is the property of an attach that says where messages finally go, after the
 // transfer queue of the link's target.
 const transferDestination value.Symbol = "com.microsoft:transfer-destination-address"
 
-// finalDestination parses the address that the attach names as transferDestination.
+// finalDestination returns the address in transferDestination; ok is false if the attach has none.
 func finalDestination(a *wire.Attach) (address core.Address, ok bool, err error) {
 	v, ok := a.Properties.Get(string(transferDestination))
 	if !ok || v == nil {
@@ -242,7 +243,8 @@ func finalDestination(a *wire.Attach) (address core.Address, ok bool, err error)
 	return address, true, err
 }
 
-// openVia opens the sender of the entity that messages go through. The link ends with the rights of its client.
+// openVia opens a sender to the entity that messages pass through. The broker calls closed when the
+// client's rights on it end.
 func (s *senderLink) openVia(ctx context.Context, id core.Identity, closed func(error)) (core.Sender, error) {
 	broker := s.conn.bridge.front
 	destination, err := broker.OpenSender(ctx, id, s.destination, nil)
@@ -260,7 +262,7 @@ func (s *senderLink) openVia(ctx context.Context, id core.Identity, closed func(
 
 func (s *senderLink) isVia() bool { return s.via.Entity != "" }
 
-// send sends groups, each in a transaction of its own if they go through a transfer queue.
+// send sends groups. If they pass through a transfer queue, each group is a transaction.
 func (s *senderLink) send(ctx context.Context, sender core.Sender, groups [][]*core.Message) []core.Appended {
 	if !s.isVia() {
 		return sender.Send(ctx, groups)

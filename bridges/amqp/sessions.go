@@ -11,18 +11,19 @@ import (
 )
 
 const (
-	// sessionFilter is the key of the filter that asks for a session. Its value may be described, by this symbol or the
-	// number 0x000000137000000c.
+	// sessionFilter is the key of the filter that requests a session. Its value may be described,
+	// with this symbol or the number 0x000000137000000c.
 	sessionFilter = "com.microsoft:session-filter"
-	// sharedSessionFilter, like sharedSessionCode, describes the filter that asks for a session
-	// which another receiver may take over: a list of the session's id (null for the next session)
-	// and the token of the session's lock (null: no takeover). The filter's key has no meaning.
+	// sharedSessionFilter and sharedSessionCode describe the filter that requests a session which
+	// other receivers may take over. Its value is a list of the session id (null for the next free
+	// session) and the token of the session's lock (null to take nothing over). Its key can be
+	// anything.
 	sharedSessionFilter        = "com.microsoft:non-exclusive-session-filter:list"
 	sharedSessionCode   uint64 = 0x000000137000000e
 
-	// attachTimeout is a link property: how many ms the client waits for a next session.
+	// attachTimeout is a link property: how many ms the client waits for the next free session.
 	attachTimeout = "com.microsoft:timeout"
-	// lockedUntil is a link property: the end of the session's lock in ticks.
+	// lockedUntil is a link property: when the session's lock ends, in ticks.
 	lockedUntil = "com.microsoft:locked-until-utc"
 
 	defaultSessionWait = time.Minute
@@ -30,7 +31,8 @@ const (
 	sessionWaitMargin  = 250 * time.Millisecond
 )
 
-// sessionWanted returns the index of the filter that asks for a session, or -1 if none does.
+// sessionWanted returns the index of the filter that requests a session, or -1. shared is true if
+// other receivers may take the session over.
 func sessionWanted(filters value.Map) (at int, shared bool) {
 	at = -1
 	for i, e := range filters {
@@ -44,8 +46,8 @@ func sessionWanted(filters value.Map) (at int, shared bool) {
 	return at, false
 }
 
-// accept makes the broker accept the session that the filter at that place asks for, or take it
-// over. The answer to the attach waits for the result.
+// accept requests from the broker the session that filter number at asks for. It answers the attach
+// when the broker has the session.
 func (r *receiverLink) accept(at int, shared bool, options core.ReceiverOptions) {
 	c, id := r.conn, r.conn.identity
 	wanted := r.link.Attach().Source.Filter[at].Value
@@ -73,7 +75,7 @@ func (r *receiverLink) accept(at int, shared bool, options core.ReceiverOptions)
 	})
 }
 
-// readSession reads which session is requested; null stands for the next one.
+// readSession decodes which session is requested. null stands for the next free one.
 func readSession(v any, o *core.SessionOptions) (err error) {
 	ok := true
 	if o.Next = v == nil; !o.Next {
@@ -85,7 +87,7 @@ func readSession(v any, o *core.SessionOptions) (err error) {
 	return nil
 }
 
-// readShared reads which session is requested, and the token with which to take it over.
+// readShared decodes which session is requested, and the token with which to take it over.
 func readShared(v any, o *core.SessionOptions) error {
 	o.Sharing = core.NonExclusive
 	list, ok := v.(value.List)
@@ -104,7 +106,7 @@ func readShared(v any, o *core.SessionOptions) error {
 	return readSession(fields[0], o)
 }
 
-// accepted answers the attach, or releases the session if the client may not or cannot get it now.
+// accepted answers the attach, or closes the session if the link or the client's rights have ended.
 func (r *receiverLink) accepted(s core.Session, err error) {
 	c := r.conn
 	if err == nil {
@@ -113,7 +115,7 @@ func (r *receiverLink) accepted(s core.Session, err error) {
 		if r.shared {
 			r.sent = make(map[engine.Tag]uint32)
 		}
-		err = c.identity.Check(core.Listen, r.addr.String(), time.Now()) // the grant may have ended in the meantime
+		err = c.identity.Check(core.Listen, r.addr.String(), time.Now()) // the rights may have ended during the wait
 	}
 	switch {
 	case err != nil:
@@ -128,8 +130,7 @@ func (r *receiverLink) accepted(s core.Session, err error) {
 	}
 }
 
-// sessionWait returns how long to wait for a session: a little less than the client does, so that
-// it gets the answer.
+// sessionWait returns how long to wait for a session: slightly less than the client will wait.
 func sessionWait(properties value.Map) time.Duration {
 	v, _ := properties.Get(attachTimeout)
 	if ms, ok := value.Int(v); ok && ms > 0 {
@@ -139,7 +140,7 @@ func sessionWait(properties value.Map) time.Duration {
 	return defaultSessionWait
 }
 
-// sessionFilters returns the filter with the id of the accepted session and, if another receiver
+// sessionFilters returns the answer to the filter: the id of the session and, if other receivers
 // may take it over, the token of its lock. Clients only read the form in which they asked.
 func (r *receiverLink) sessionFilters() value.Map {
 	asked := r.link.Attach().Source.Filter[r.filter]
@@ -153,7 +154,7 @@ func (r *receiverLink) sessionFilters() value.Map {
 	return value.Map{{Key: asked.Key, Value: answer}}
 }
 
-// sessionProperties returns what clients read in the answer to the attach of a session.
+// sessionProperties returns the link properties that clients read for a session.
 func sessionProperties(s core.Session) value.Map {
 	return value.Map{
 		{Key: value.Symbol(lockedUntil), Value: ticks(s.LockedUntil())},
@@ -161,13 +162,14 @@ func sessionProperties(s core.Session) value.Map {
 	}
 }
 
-// ticks returns a time in units of 100 ns since the year 1, as .NET does.
+// ticks returns a time in .NET's unit: 100 ns since the year 1.
 func ticks(t time.Time) int64 {
 	const epoch, perMilli = 621_355_968_000_000_000, 10_000
 	return t.UnixMilli()*perMilli + epoch
 }
 
-// lapses returns until when the client may settle a delivery; zero, in a session: without end.
+// lapses returns until when the client may settle a delivery. For a delivery from a session it
+// returns zero, for no limit.
 func (r *receiverLink) lapses(d *core.Delivery) time.Time {
 	if r.session != nil {
 		return time.Time{}
@@ -175,8 +177,8 @@ func (r *receiverLink) lapses(d *core.Delivery) time.Time {
 	return d.LockedUntil
 }
 
-// drain stops the link's deliveries because the bridge is stopping. A session stays until the
-// connection ends, so that its deliveries can be settled.
+// drain stops deliveries on the link because the bridge is stopping. It keeps a session until the
+// connection ends, so that the client can settle its deliveries.
 func (r *receiverLink) drain() {
 	switch {
 	case r.session == nil:
@@ -186,8 +188,8 @@ func (r *receiverLink) drain() {
 	}
 }
 
-// holderOf returns this connection's link that receives from the session of addr that a request is
-// about, or nil. It finds the link by its name or, without a name, by the session's id.
+// holderOf returns the link of this connection whose session in addr the request concerns, or nil.
+// The request names the link or, without that, the session.
 func (c *conn) holderOf(addr core.Address, req *request) *receiverLink {
 	v, _ := req.headers.Get(associatedLink)
 	name, _ := text(v)
@@ -205,14 +207,14 @@ func (c *conn) holderOf(addr core.Address, req *request) *receiverLink {
 		case key != "" && core.KeyOfSession(r.session.ID()) != key:
 		case l.Attach().Name == name:
 			return r
-		case name == "" && (byKey == nil || byKey.lock.TakeOvers < r.lock.TakeOvers): // the last holder counts
+		case name == "" && (byKey == nil || byKey.lock.TakeOvers < r.lock.TakeOvers): // after a takeover, the last holder counts
 			byKey = r
 		}
 	}
 	return byKey
 }
 
-// sessionHeld returns the session of a link, or nil if r is nil.
+// sessionHeld returns the session of r, or nil if r is nil.
 func (r *receiverLink) sessionHeld() core.Session {
 	if r == nil {
 		return nil
@@ -220,15 +222,15 @@ func (r *receiverLink) sessionHeld() core.Session {
 	return r.session
 }
 
-// occupied keeps the session of a link until a request about it is answered, even after a detach.
+// occupied keeps the session until a request about it is answered, even after a detach.
 func (r *receiverLink) occupied() {
 	if r != nil {
 		r.settling++
 	}
 }
 
-// answered ends what occupied began, and settles deliveries whose locks the request has ended. In a
-// session that can be taken over, clients settle all messages by such requests, none on the link.
+// answered ends what occupied began, and settles the deliveries whose locks the request has ended.
+// In a session that others may take over, clients settle messages only by such requests.
 func (r *receiverLink) answered(tokens []core.LockToken) {
 	if r == nil {
 		return
@@ -244,13 +246,13 @@ func (r *receiverLink) answered(tokens []core.LockToken) {
 			r.link.Session().Settle(id, wire.Accepted{})
 		}
 	}
-	r.ask() // there is room for more deliveries
+	r.ask() // there may be room for more deliveries
 }
 
-// maxSessionList is the number of ids that one request may list.
+// maxSessionList bounds the ids in one response.
 const maxSessionList = 10_000
 
-// held returns the session of the request, which the client must hold on this connection.
+// held returns the session that the request names, which the client must hold on this connection.
 func (o *operation) held() (core.Session, error) {
 	switch {
 	case o.session != nil:
@@ -262,8 +264,8 @@ func (o *operation) held() (core.Session, error) {
 	}
 }
 
-// sessionless reports whether the request concerns no session, because it names none or because its
-// entity has none. Clients also name the session id of a message from an entity without sessions.
+// sessionless reports whether the request concerns no session: it names none, or its entity has
+// none. Clients also name the session id of messages from entities without sessions.
 func (o *operation) sessionless() bool {
 	if o.session != nil || !o.named {
 		return o.session == nil
@@ -271,13 +273,14 @@ func (o *operation) sessionless() bool {
 	return !o.inSessions()
 }
 
-// inSessions reports whether an entity's messages are locked in sessions: true for an unknown one.
+// inSessions reports whether messages of the entity are locked with their sessions. It returns true
+// if the entity cannot be found.
 func (o *operation) inSessions() bool {
 	e, err := o.front.Resolve(o.ctx, o.id, o.address)
 	return err != nil || e.Settings.RequiresSession && o.address.Sub == core.Main
 }
 
-// either carries out a request in its session, or else in the entity.
+// either calls session with the session that the request concerns, or entity if there is none.
 func either[T any](o *operation, entity func() (T, error), session func(core.Session) (T, error)) (none T, err error) {
 	if o.sessionless() {
 		return entity()
@@ -319,7 +322,7 @@ func renewSession(o *operation) (response, error) {
 	return response{status: 200, body: value.Map{{Key: "expiration", Value: value.TimestampOf(until)}}}, nil
 }
 
-// sessionState answers with the state of a session, which is null if none is set.
+// sessionState returns the state of a session, or null if none is set.
 func sessionState(o *operation) (response, error) {
 	s, err := o.held()
 	if err != nil {
@@ -355,8 +358,8 @@ func setSessionState(o *operation) (response, error) {
 	return response{status: 200}, s.SetState(o.ctx, state)
 }
 
-// allSessions is the last-updated-time of a client that asks for all sessions that have messages or state: the greatest
-// date of .NET. Anything else is a time.
+// allSessions is the last-updated-time, the greatest date of .NET, that requests all sessions with
+// messages or state. Any other value is a time.
 const allSessions value.Timestamp = 253402300800000
 
 func listSessions(o *operation) (response, error) {

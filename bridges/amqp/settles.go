@@ -12,7 +12,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// settleQueue collects the settlements of one address while those before them are in flight.
+// settleQueue collects settlements for one address while a call with earlier ones is in flight.
 type settleQueue struct {
 	conn        *conn
 	address     core.Address
@@ -20,22 +20,22 @@ type settleQueue struct {
 	settlements []core.Settlement
 	settling    bool
 
-	unlocking int             // settlements, including those in flight, that make their messages available again
-	held      []*receiverLink // links that may ask for messages once unlocking is 0
+	unlocking int             // settlements, waiting or in flight, that make their messages available again
+	held      []*receiverLink // links that request no messages until unlocking is 0
 }
 
-// settleItem says which delivery a settlement is for, and how the client is answered.
+// settleItem is the delivery of a settlement, and how to answer the client.
 type settleItem struct {
-	link    *receiverLink // nil: the gateway gives the message back
-	settled bool          // the client awaits no outcome
+	link    *receiverLink // nil if the gateway itself unlocks the message
+	settled bool          // the client has settled, so it gets no answer
 	id      uint32        // delivery-id
 	state   wire.DeliveryState
-	size    int64 // bytes of the properties that it sets
+	size    int64 // bytes of the properties that the settlement sets
 
 	unlocks bool // it makes the message available again
 }
 
-// isAnswered reports whether the client awaits the outcome.
+// isAnswered reports whether the client gets an answer.
 func (item *settleItem) isAnswered() bool { return item.link != nil && !item.settled }
 
 // settle adds a settlement to the queue of its address.
@@ -89,7 +89,7 @@ func (p *settleQueue) settled(items []settleItem, errs []error) {
 			p.conn.outstanding.settling--
 			continue
 		}
-		err := error(core.Internal) // the broker must return a result for each settlement
+		err := error(core.Internal) // the broker should have returned a result for each settlement
 		if i < len(errs) {
 			err = errs[i]
 		}
@@ -98,7 +98,7 @@ func (p *settleQueue) settled(items []settleItem, errs []error) {
 			continue
 		}
 		if core.CodeOf(err) == core.SessionLockLost && item.link.session != nil {
-			item.link.close(err) // the Go SDK closes its connection, with all other links, if an outcome has this error
+			item.link.close(err) // as an outcome, this error would make the Go SDK close its whole connection
 			continue
 		}
 		state := item.state
@@ -123,8 +123,8 @@ func (p *settleQueue) settled(items []settleItem, errs []error) {
 	}
 }
 
-// holds reports whether r must not ask for messages yet, because messages are being released and
-// later ones must not overtake them. After their release, r asks.
+// holds reports whether r must not request messages yet, because messages are being unlocked and
+// later ones must not overtake them. Once they are unlocked, r requests again.
 func (p *settleQueue) holds(r *receiverLink) bool {
 	if p == nil || p.unlocking == 0 {
 		return false
@@ -136,18 +136,18 @@ func (p *settleQueue) holds(r *receiverLink) bool {
 	return true
 }
 
-// given is the outcome that the client gives to a delivery, as it was when its frame was taken.
+// given is the client's outcome for a delivery, as it arrived.
 type given struct {
 	id         uint32 // delivery-id
-	settled    bool   // the client awaits no answer
+	settled    bool   // the client has settled, so it gets no answer
 	tag        engine.Tag
 	settlement core.Settlement
 	item       settleItem
-	err        error // why the outcome is refused
+	err        error // why the outcome is refused, or nil
 }
 
-// disposed takes the outcome that the client gives to a delivery. If the delivery has an outcome in
-// a transaction that is being discharged, the new outcome waits for the discharge.
+// disposed takes the client's outcome for a delivery. If the delivery has an outcome in a
+// transaction that is being discharged, the new one waits for the end of the transaction.
 func (r *receiverLink) disposed(d engine.Disposal) {
 	g := given{
 		id: d.ID, settled: d.Settled, tag: d.Tag,
@@ -169,7 +169,7 @@ func (r *receiverLink) disposed(d engine.Disposal) {
 		r.enlist(g, state, p)
 	case p != nil:
 		r.settling++
-		later := g // only this copy must be on the heap
+		later := g // so that only this copy is allocated on the heap
 		p.in.after = append(p.in.after, func() {
 			r.carryOut(&later)
 			r.settledOne()
@@ -179,11 +179,11 @@ func (r *receiverLink) disposed(d engine.Disposal) {
 	}
 }
 
-// carryOut carries out an outcome that belongs to no transaction.
+// carryOut carries out an outcome outside of a transaction.
 func (r *receiverLink) carryOut(g *given) {
 	delete(r.sent, g.tag)
 	if g.settled {
-		defer r.ask() // there is room for another delivery at once
+		defer r.ask() // when the client settles, there is room for another delivery at once
 	}
 	switch {
 	case g.err == nil:
@@ -193,7 +193,7 @@ func (r *receiverLink) carryOut(g *given) {
 	}
 }
 
-// outcome translates a delivery state into a settlement, and into the state that confirms it.
+// outcome translates a delivery state into a settlement, and into the state for the answer.
 func outcome(state wire.DeliveryState, s *core.Settlement, item *settleItem) error {
 	switch state := state.(type) {
 	case wire.Accepted:
@@ -203,16 +203,16 @@ func outcome(state wire.DeliveryState, s *core.Settlement, item *settleItem) err
 		if state.UndeliverableHere.V {
 			s.Outcome = core.Defer
 		}
-		s.Properties = textProperties(bytes.Clone(state.MessageAnnotations)) // which are in the read buffer
+		s.Properties = textProperties(bytes.Clone(state.MessageAnnotations)) // copied, because they are in the read buffer
 		item.state = modified
 	case wire.Rejected:
 		s.Outcome = core.DeadLetterOutcome
-		item.state = rejected // without an error: to clients an error means a failure
+		item.state = rejected // without an error, because clients take an error for a failure
 		var err error
 		if s.Properties, err = deadLetterProperties(state.Error); err != nil {
 			return core.Refuse(core.InvalidArgument, "A property that the outcome modifies is not valid: %v.", err)
 		}
-	case wire.Released, wire.Received, nil: // settled without an outcome is as good as released
+	case wire.Released, wire.Received, nil: // settled without an outcome means released
 		s.Outcome = core.Release
 		item.state = wire.Released{}
 	default:
@@ -221,14 +221,14 @@ func outcome(state wire.DeliveryState, s *core.Settlement, item *settleItem) err
 	return nil
 }
 
-// The states that confirm an outcome of the same name.
+// The answers to outcomes of the same name.
 var (
 	modified wire.DeliveryState = wire.Modified{}
 	rejected wire.DeliveryState = wire.Rejected{}
 )
 
-// deadLetterProperties returns the properties that a rejection sets. The reason and its description
-// come from the entries with their names, of any type, or else from the error itself.
+// deadLetterProperties returns the properties that a rejection sets. It takes reason and
+// description, of any type, from the error's info or else from the error itself.
 func deadLetterProperties(e *wire.Error) (core.Properties, error) {
 	if e == nil {
 		return core.Properties{}, nil
@@ -266,7 +266,7 @@ func deadLetterProperties(e *wire.Error) (core.Properties, error) {
 	return core.NewProperties(pairs...)
 }
 
-// reasonValue returns the value of a reason or description: a symbol as a string, null as nil.
+// reasonValue returns a value of the info as a property: a symbol becomes a string.
 func reasonValue(v any) any {
 	if s, ok := text(v); ok {
 		return s
@@ -274,7 +274,6 @@ func reasonValue(v any) any {
 	return v
 }
 
-// text returns a string or symbol as a string.
 func text(v any) (string, bool) {
 	switch v := v.(type) {
 	case string:
@@ -286,34 +285,35 @@ func text(v any) (string, bool) {
 }
 
 const (
-	// lapseGrace is how long after the end of its lock a delivery is kept, because clocks may differ.
+	// lapseGrace is how long a delivery counts as unsettled after the end of its lock, because
+	// clocks may differ.
 	lapseGrace = 5 * time.Second
-	// lapsePause is the minimum time between searches for deliveries whose locks have ended.
+	// lapsePause is the time between two searches for deliveries whose locks have ended.
 	lapsePause = time.Second
-	// fewRenewals is the number of recorded renewals up to which the expired ones are not removed.
+	// fewRenewals is the number of recorded renewals from which those that have ended are removed.
 	fewRenewals = 1024
 )
 
-// outstanding counts the deliveries of a connection, to bound them.
+// outstanding counts a connection's deliveries, whose number is bounded.
 type outstanding struct {
-	pending   int  // PeekLock deliveries that wait to be sent
-	bytes     int  // of all deliveries that wait to be sent
-	receivers int  // links that receive, except browsers
-	settling  int  // settlements in flight of deliveries that are neither pending nor unsettled
-	starved   bool // links would ask for deliveries if the connection had room
-	crowded   bool // links would ask for deliveries if some were settled, or lapsed
+	pending   int  // locked deliveries that wait to be sent
+	bytes     int  // bytes of all deliveries that wait to be sent
+	receivers int  // receiving links, except browsers
+	settling  int  // settlements in flight for deliveries that count neither as pending nor as unsettled
+	starved   bool // links could not request deliveries because the connection had no room
+	crowded   bool // links could not request deliveries because the client has settled too few
 
-	look    time.Time                    // the earliest time to look for lapsed deliveries
-	renewed map[core.LockToken]time.Time // the new ends of locks that the client has renewed
-	prune   int                          // the size of renewed from which expired locks are removed
+	look    time.Time                    // when to search next for deliveries whose locks have ended
+	renewed map[core.LockToken]time.Time // new ends of locks that the client has renewed
+	prune   int                          // number of renewed from which those that have ended are removed
 }
 
-// unsettled returns how many PeekLock deliveries count towards the connection's bound.
+// unsettled returns how many locked deliveries count for MaxConnectionUnsettled.
 func (c *conn) unsettled() int {
 	return c.eng.Unsettled() + c.outstanding.pending + c.outstanding.settling
 }
 
-// feed lets links ask for deliveries once the connection has room for more unsettled ones.
+// feed makes links request deliveries once the connection has room again.
 func (c *conn) feed(now time.Time) {
 	r := &c.outstanding
 	lapsed := r.crowded && !now.Before(r.look) && c.lapse(now)
@@ -329,9 +329,9 @@ func (c *conn) feed(now time.Time) {
 	}
 }
 
-// lapse forgets deliveries whose locks have ended, so that deliveries which a client leaves
-// unsettled do not stop its links, and reports whether there were any. It takes into account
-// renewals of locks on this connection, but does not know those on other connections.
+// lapse stops counting deliveries whose locks have ended, so that a client that leaves deliveries
+// unsettled still gets others. It reports whether there were any. It knows renewals on this
+// connection only.
 func (c *conn) lapse(now time.Time) bool {
 	r := &c.outstanding
 	n, next := c.eng.Lapse(now.Add(-lapseGrace), func(tag engine.Tag, until time.Time) time.Time {
@@ -348,7 +348,7 @@ func (c *conn) lapse(now time.Time) bool {
 	return n > 0
 }
 
-// renew records the new end of a renewed lock.
+// renew records the new end of a lock.
 func (c *conn) renew(token core.LockToken, until, now time.Time) {
 	r := &c.outstanding
 	if r.renewed == nil {

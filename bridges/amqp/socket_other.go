@@ -4,7 +4,7 @@ package amqp
 
 import "net"
 
-// socketReader is always nil on this system.
+// socketReader is not used on this system: socketReaderOf returns nil.
 type socketReader struct{}
 
 func socketReaderOf(net.Conn) *socketReader { return nil }

@@ -13,18 +13,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// socketReader reads from a plain TCP connection, without a buffer while there is nothing to read.
+// socketReader reads from a plain TCP connection. While it waits for data, it needs no buffer.
 type socketReader struct {
 	raw  syscall.RawConn
-	call func(fd uintptr) bool // receive, bound once
+	call func(fd uintptr) bool // receive, as a value that is made once
 
 	in    *input
-	parts [2][]byte // where to read: into a message, and into the free part of in's buffer
+	parts [2][]byte // where to read: into a message, then into the free part of in's buffer
 	n     int
 	err   error
 }
 
-// socketReaderOf returns a reader of a plain TCP connection, nil for any other transport.
+// socketReaderOf returns a reader for a plain TCP connection, or nil for another transport.
 func socketReaderOf(nc net.Conn) *socketReader {
 	raw := link.RawOf(nc)
 	if raw == nil {
@@ -35,8 +35,8 @@ func socketReaderOf(nc net.Conn) *socketReader {
 	return s
 }
 
-// read waits for data and reads it, first into a slice and then after the bytes in the buffer of
-// in. It returns how many bytes went into the slice.
+// read waits for data and reads it, first into a slice and then after the bytes in in's buffer. It
+// returns how many bytes went into the slice.
 func (s *socketReader) read(into []byte, in *input) (filled int, err error) {
 	s.in, s.parts[0], s.n, s.err = in, into, 0, nil
 	if err = s.raw.Read(s.call); err == nil {
@@ -71,7 +71,7 @@ func (s *socketReader) receive(fd uintptr) (done bool) {
 			s.n = n
 		case errors.Is(err, unix.EINTR):
 			continue
-		case errors.Is(err, unix.EAGAIN): // nothing has arrived
+		case errors.Is(err, unix.EAGAIN): // nothing has arrived: wait, if possible without a buffer
 			if s.in.n == 0 {
 				s.in.release()
 			}

@@ -15,53 +15,50 @@ import (
 )
 
 const (
-	// spliceFrame is the largest frame in bytes that a peer may send through a splice.
+	// spliceFrame bounds, in bytes, the frames that a peer may send.
 	spliceFrame = 64 << 10
-	// spliceText is how many bytes of an error's text are passed on: states and logs keep the text.
+	// spliceText bounds, in bytes, an error's text, because the client keeps it in states and logs.
 	spliceText = 1000
-	// spliceRange is the largest number of deliveries in a peer's disposition: the client behind
-	// the splice treats them one by one.
+	// spliceRange bounds a peer's disposition, whose deliveries the client handles one by one.
 	spliceRange = 1 << 16
-	// spliceBeats is the largest number of empty frames that a peer may send in a second.
+	// spliceBeats bounds the empty frames that a peer may send in a second.
 	spliceBeats = 100
-	// spliceTag is the first byte of the delivery tags of messages that were encoded here, and
-	// spliceTagLength the length of such tags. The client's own tags have 8 bytes.
+	// spliceTag is the first byte, and spliceTagLength the length, of the delivery-tags of messages
+	// that this package has encoded. The client's own tags have 8 bytes.
 	spliceTag       = 'x'
 	spliceTagLength = 9
 )
 
-// spliceLimits bound what a peer's frames hold besides messages.
+// spliceLimits bound the values in a peer's frames, except messages.
 var spliceLimits = value.Limits{Depth: 8, Elements: 1024}
 
-// Splice is a connection to a peer for another AMQP client in this process. The client reads only
-// frames that this package has written. The Splice checks each frame of the peer and encodes it
-// again, without fields that the client does not need, such as properties of any type. Whatever the
-// peer sends, the client's decoder therefore sees well-formed frames with known fields and values
-// of simple types.
+// Splice is a connection to a peer for another AMQP client in this process, whose decoder must not
+// see a peer's bytes. The Splice decodes and checks each frame of the peer and encodes it again,
+// without fields that the client does not need, such as properties of any type. So whatever the
+// peer sends, the client reads well-formed frames with known fields and values of simple types.
 //
-// Messages pass unchanged. The client sees an arriving message as data sections, which together are
+// Messages pass unchanged. The client gets an arriving message as data sections, which together are
 // the encoded message. To send a message, the client sends one data section with the encoded
 // message, and a tag from SpliceTag.
 type Splice struct {
 	net.Conn
 	decoder  wire.Decoder
-	headless bool // a protocol header is not expected
+	headless bool // the peer's protocol header has arrived
 	granted  grants
-	beat     time.Time // when the client last got an empty frame
+	beat     time.Time // when an empty frame was last passed to the client
 	beats    int       // empty frames of the peer since then
 	refused  atomic.Bool
 
-	in    []byte // bytes from the peer that were not yet inspected
-	ready []byte // bytes for the client, from index at on
+	in    []byte // bytes from the peer that are not checked yet
+	ready []byte // bytes for the client, which has read those before at
 	at    int
 
-	out   []byte // bytes of an incomplete frame from the client
-	frame []byte // the frame that is written to the peer
+	out   []byte // an incomplete frame from the client
+	frame []byte // frames for the peer
 }
 
-// NewSplice puts a Splice on a connection. One goroutine may read and one may write at the same
-// time. memory counts large messages while they arrive, and is closed with the Splice; nil: they do
-// not count.
+// NewSplice returns a Splice on a connection. One goroutine may read and one may write at the same
+// time. memory, if not nil, counts large messages while they arrive; Close closes it.
 func NewSplice(c net.Conn, memory *fair.Share) *Splice {
 	return &Splice{Conn: c, decoder: wire.Decoder{Limits: spliceLimits}, granted: grants{memory: memory}}
 }
@@ -75,7 +72,7 @@ func (s *Splice) Close() error {
 // Refused reports whether the connection ended because of what the peer sent.
 func (s *Splice) Refused() bool { return s.refused.Load() }
 
-// SpliceTag returns the n-th delivery tag for messages that are already encoded.
+// SpliceTag returns the n-th delivery-tag for messages that are already encoded.
 func SpliceTag(n uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(make([]byte, 0, spliceTagLength), spliceTag), n)
 }
@@ -100,7 +97,7 @@ func (s *Splice) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// fill reads from the peer once.
+// fill reads from the peer once, up to n bytes or so.
 func (s *Splice) fill(n int) error {
 	held := len(s.in)
 	n = min(max(n, 4096), spliceFrame)
@@ -113,7 +110,7 @@ func (s *Splice) fill(n int) error {
 	return err
 }
 
-// receive makes what the peer has sent ready for the client.
+// receive checks what the peer has sent, and makes it ready for the client.
 func (s *Splice) receive() error {
 	rest := s.in
 	for {
@@ -145,7 +142,7 @@ func (s *Splice) receive() error {
 	return nil
 }
 
-// admit makes one of the peer's frames ready for the client.
+// admit checks a frame of the peer, and makes it ready for the client.
 func (s *Splice) admit(f wire.Frame) (err error) {
 	if len(f.Body) == 0 {
 		return s.heartbeat(time.Now())
@@ -165,7 +162,7 @@ func (s *Splice) admit(f wire.Frame) (err error) {
 		}
 	case *wire.Flow:
 		p.Properties = nil
-		if p.Handle.Set && !p.LinkCredit.Set { // the client relies on the field
+		if p.Handle.Set && !p.LinkCredit.Set { // the client fails without the field
 			p.LinkCredit = value.Some(uint32(0))
 		}
 	case *wire.Disposition:
@@ -173,7 +170,7 @@ func (s *Splice) admit(f wire.Frame) (err error) {
 			return &wire.Error{Condition: wire.CondInvalidField, Description: "The peer sent a disposition for more deliveries than the gateway tracks."}
 		}
 		p.State = plainState(p.State)
-	case *wire.SASLOutcome: // the header of AMQP follows
+	case *wire.SASLOutcome: // a second header follows, for AMQP
 		s.headless = false
 		simplify(p)
 	default:
@@ -183,8 +180,8 @@ func (s *Splice) admit(f wire.Frame) (err error) {
 	return err
 }
 
-// heartbeat makes one of the peer's empty frames ready for the client, but at most one a second:
-// the client keeps all empty frames until another frame arrives.
+// heartbeat passes on the peer's empty frames, at most one a second, because the client keeps them
+// all until another frame arrives.
 func (s *Splice) heartbeat(now time.Time) error {
 	if now.Sub(s.beat) >= time.Second {
 		s.beat, s.beats = now, 0
@@ -196,7 +193,7 @@ func (s *Splice) heartbeat(now time.Time) error {
 	return nil
 }
 
-// simplify removes from one of the peer's rarer performatives what may hold values of any type.
+// simplify removes fields that may hold values of any type from one of the peer's performatives.
 func simplify(p wire.Performative) {
 	switch p := p.(type) {
 	case *wire.Open:
@@ -223,7 +220,7 @@ func simplify(p wire.Performative) {
 	}
 }
 
-// plainFilter returns the filter that names the session which the peer has given.
+// plainFilter returns the session filter alone, with the session id that the peer has given.
 func plainFilter(filters value.Map) value.Map {
 	v, _ := filters.Get(sessionFilter)
 	d, _ := v.(value.Described)
@@ -245,7 +242,8 @@ func plainError(e *wire.Error) *wire.Error {
 	return &wire.Error{Condition: e.Condition, Description: text}
 }
 
-// plainState returns a state in a form that the client knows, which has no states of transactions.
+// plainState returns a delivery state without parts of any type. The client does not know states of
+// transactions, so it gets their outcomes.
 func plainState(s wire.DeliveryState) wire.DeliveryState {
 	switch s := s.(type) {
 	case wire.Rejected:
@@ -268,7 +266,7 @@ func (s *Splice) Write(p []byte) (int, error) {
 	for len(rest) >= wire.ProtocolHeaderSize {
 		n := wire.ProtocolHeaderSize
 		if string(rest[:4]) != "AMQP" {
-			n = int(binary.BigEndian.Uint32(rest)) // the client writes correct frames
+			n = int(binary.BigEndian.Uint32(rest)) // the client's frames are correct
 		}
 		if n > len(rest) {
 			break
@@ -287,8 +285,8 @@ func (s *Splice) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// emit makes a frame of the client, or a protocol header, ready for the peer. It removes the
-// section around a message that was encoded here, in the message's first frame.
+// emit makes a frame of the client, or its protocol header, ready for the peer. From the first
+// frame of an already encoded message it removes the data section around the message.
 func (s *Splice) emit(frame []byte) (err error) {
 	if t, payload, channel, ok := tagged(frame); ok {
 		s.frame, err = wire.AppendFrame(s.frame, channel, t, payload)
@@ -299,7 +297,7 @@ func (s *Splice) emit(frame []byte) (err error) {
 	return nil
 }
 
-// tagged parses a frame of the client that begins a message which was encoded here.
+// tagged parses a frame of the client if it is the first of an already encoded message; ok tells.
 func tagged(frame []byte) (t *wire.Transfer, payload []byte, channel uint16, ok bool) {
 	if string(frame[:4]) == "AMQP" {
 		return nil, nil, 0, false
@@ -316,8 +314,7 @@ func tagged(frame []byte) (t *wire.Transfer, payload []byte, channel uint16, ok 
 	return t, unwrap(payload), f.Channel, true
 }
 
-// unwrap cuts off the head of a data section as the client writes it: descriptor, constructor and
-// size.
+// unwrap cuts off descriptor, constructor and size of a data section, as the client writes them.
 func unwrap(payload []byte) []byte {
 	const descriptor, short, long = 3, 2, 5
 	switch {
@@ -330,44 +327,43 @@ func unwrap(payload []byte) []byte {
 	}
 }
 
-// maxSpliced is the number of bytes that a message from a peer may have in a splice: enough for the
-// largest message and its properties.
+// maxSpliced bounds, in bytes, a message from the peer: the largest message and its properties.
 const maxSpliced = core.MaxMessageSizeKB<<10 + 1<<20
 
-// grants records what the client behind a splice has allowed its peer to send, because the client
-// does not check that the peer keeps to it.
+// grants records what the client has allowed the peer to send, because the client itself does not
+// check that the peer keeps to it.
 type grants struct {
 	mu       sync.Mutex
-	memory   *fair.Share                // of messages that arrive; nil: they do not count
-	sessions map[uint16]*grantedSession // sessions by the client's channel
-	peer     map[uint16]*grantedSession // the same sessions by the peer's channel
+	memory   *fair.Share                // of arriving messages; nil if it is not counted
+	sessions map[uint16]*grantedSession // by the client's channel
+	peer     map[uint16]*grantedSession // the same by the peer's channel
 }
 
 type grantedSession struct {
-	links  map[string]*grantedLink // links on which the client receives, by name
-	client map[uint32]*grantedLink // the same links by the client's handle
-	peer   map[uint32]*grantedLink // the same links by the peer's handle
+	links  map[string]*grantedLink // receiving links of the client, by name
+	client map[uint32]*grantedLink // the same by the client's handle
+	peer   map[uint32]*grantedLink // the same by the peer's handle
 }
 
 type grantedLink struct {
 	count uint32 // deliveries that have begun
-	limit uint32 // how many deliveries may begin
-	size  int    // bytes of the delivery in flight
+	limit uint32 // value of count at which no credit is left
+	size  int    // bytes so far of the delivery in flight
 	open  bool   // a delivery is in flight
 	taken int64  // bytes of memory that this delivery has taken
 }
 
 const (
-	// spliceStep is the number of bytes by which the memory of a large message grows while it arrives.
-	// Smaller messages count when they have arrived.
+	// spliceStep is the number of bytes by which the memory of an arriving message grows. Smaller
+	// messages are not counted while they arrive.
 	spliceStep = 256 << 10
-	// spliceCost is how many times a byte of a large message counts while it arrives: whenever its
-	// buffer is full, the client copies the bytes to a larger one.
+	// spliceCost is how often each byte of an arriving message is counted: the client copies the
+	// message whenever its buffer is full.
 	spliceCost = 2
 )
 
-// count takes memory for the delivery in flight on a link, and reports whether there was enough. At the end of
-// the delivery it returns the memory: from then on the receiver counts the message.
+// count takes memory for the delivery in flight, and reports whether there was enough. At the end
+// of the delivery it returns the memory, because the receiver then counts the message.
 func (g *grants) count(l *grantedLink) bool {
 	switch {
 	case g.memory == nil:
@@ -384,7 +380,7 @@ func (g *grants) count(l *grantedLink) bool {
 	return true
 }
 
-// forget returns the memory of all deliveries, and stops counting.
+// forget returns all memory, and stops counting.
 func (g *grants) forget() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -394,7 +390,7 @@ func (g *grants) forget() {
 	}
 }
 
-// note inspects a frame of the client.
+// note records what a frame of the client allows.
 func (g *grants) note(frame []byte) {
 	if string(frame[:4]) == "AMQP" {
 		return
@@ -431,7 +427,7 @@ func (g *grants) note(frame []byte) {
 			return
 		}
 		if l := s.client[p.Handle.V]; l != nil {
-			// Credit may have been used before it was taken back.
+			// The peer may have used credit before it was taken back, so the limit only rises.
 			if limit := p.DeliveryCount.Or(0) + p.LinkCredit.V; int32(limit-l.limit) > 0 {
 				l.limit = limit
 			}
@@ -445,8 +441,7 @@ func (g *grants) note(frame []byte) {
 	}
 }
 
-// admit returns an error for a frame of the peer that begins a delivery without credit, or continues one
-// that is too large.
+// admit returns an error if the peer begins a delivery without credit, or one grows too large.
 func (g *grants) admit(channel uint16, p wire.Performative, size int) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -479,7 +474,7 @@ func (g *grants) admit(channel uint16, p wire.Performative, size int) error {
 		}
 		l := s.peer[p.Handle]
 		if !l.open {
-			if int32(l.limit-l.count) <= 0 { // serial numbers, AMQP 1.0 §2.6.7
+			if int32(l.limit-l.count) <= 0 { // compared as serial numbers, AMQP 1.0 §2.6.7
 				return &wire.Error{Condition: wire.CondTransferLimitExceeded, Description: "The peer sent a transfer without link credit."}
 			}
 			l.count++

@@ -16,27 +16,27 @@ import (
 	"github.com/crosstown-mq/crosstown/core/fair"
 )
 
-// client is what the gateway knows of a connection's client.
+// client is what a connection knows about its client.
 type client struct {
-	since    time.Time   // when the client connected
-	product  string      // the client's name for itself
-	hostname string      // the name by which the client last called the gateway
-	host     string      // the namespace's host in texts
+	since    time.Time   // when it connected
+	product  string      // its name for itself
+	hostname string      // the name under which it called the gateway last
+	host     string      // the namespace's host, for texts
 	topics   topics      // for all goroutines
-	known    atomic.Bool // the client has a proven identity
+	known    atomic.Bool // it has a proven identity; for all goroutines
 	identity core.Identity
-	leave    func()    // ends being counted in the identity's namespace; nil: it is not
+	leave    func()    // ends the count of the connection in its namespace, or nil
 	until    time.Time // when the next step of the handshake must be done
-	expires  time.Time // when the first grant of identity ends; zero: none does
+	expires  time.Time // when the first grant of identity ends; zero if none does
 }
 
-// cbsNode is where clients put their tokens.
+// cbsNode is the node to which clients send their tokens.
 const cbsNode = "$cbs"
 
-// maxGrants bounds the number of grants that one connection can have.
+// maxGrants bounds the grants of one connection.
 const maxGrants = 5000
 
-// attachTokens accepts the links to and from $cbs, one of each: clients rely on a second one being refused.
+// attachTokens accepts one link to and one from $cbs. Clients rely on a second one being refused.
 func (c *conn) attachTokens(l *engine.Link) {
 	for other := range c.eng.Links() {
 		request, _ := other.Data.(*requestLink)
@@ -86,11 +86,11 @@ func (c *conn) putToken(l *engine.Link, req *request, token, audience string, an
 	})
 }
 
-// verify checks a token, and that its entity exists: clients learn here that an entity is missing.
+// verify checks a token, and that the entity it is for exists: clients expect this error here.
 func (c *conn) verify(ctx context.Context, hosts []string, token, audience string) (core.Grant, core.Address, error) {
 	path := core.ResourcePath(audience)
 	grant, err := c.bridge.authority.Token(ctx, hosts, token, audience)
-	// A token for a management node is one for its entity: to list sessions the Go SDK asks for no other.
+	// A token for a management node counts for its entity: the Go SDK lists sessions with no other.
 	grant.Scope = strings.TrimSuffix(grant.Scope, "/$management")
 	if err != nil || path == "" {
 		return grant, core.Address{Entity: path}, err
@@ -103,11 +103,11 @@ func (c *conn) verify(ctx context.Context, hosts []string, token, audience strin
 	return grant, addr, err
 }
 
-// resolve returns the entity at addr, or an error. It may be called outside the owner.
+// resolve returns the entity at addr. Any goroutine may call it.
 func (c *conn) resolve(ctx context.Context, id core.Identity, addr core.Address) (core.Entity, error) {
 	e, err := c.bridge.front.Resolve(ctx, id, addr)
 	if topic, _, ok := core.SplitSubscription(addr.Entity); ok && core.CodeOf(err) == core.NotFound {
-		if e, err := c.bridge.front.Resolve(ctx, id, core.Address{Entity: topic}); err == nil { // the one of the two that is missing
+		if e, err := c.bridge.front.Resolve(ctx, id, core.Address{Entity: topic}); err == nil { // the topic exists, so the subscription is missing
 			c.topics.learn(&e)
 		}
 	}
@@ -117,7 +117,7 @@ func (c *conn) resolve(ctx context.Context, id core.Identity, addr core.Address)
 	return e, err
 }
 
-// allow adds a grant to the identity. With the first one the connection enters its namespace.
+// allow adds a grant to the identity. The first grant makes the connection count in its namespace.
 func (c *conn) allow(g core.Grant) error {
 	id, err := c.identity.With(g, maxGrants, time.Now())
 	if err != nil {
@@ -135,7 +135,7 @@ func (c *conn) allow(g core.Grant) error {
 	return nil
 }
 
-// enter gives the connection a proven identity.
+// enter makes the connection one of a client with a proven identity.
 func (c *conn) enter(id core.Identity) error {
 	vacate, err := c.bridge.places.Open(fair.Of(id), 1)
 	if err != nil {
@@ -164,18 +164,18 @@ func (c *conn) enter(id core.Identity) error {
 	return nil
 }
 
-// evict closes the connection, which holds the most of a resource that the gateway has used up.
+// evict closes the connection, which uses most of the gateway's memory, because that is full.
 func (c *conn) evict() {
 	c.eng.Close(c.closingFor(core.Refuse(core.Busy, "The gateway's memory is full. The gateway closed this connection, which used more of the memory than any other (%d bytes). Connect again.", c.charged)))
 }
 
-// expel closes the connection because its namespace no longer exists.
+// expel closes the connection because its namespace has been deleted.
 func (c *conn) expel(reason error) {
 	c.eng.Close(c.closingFor(reason))
 }
 
-// hosts returns the names by which the client called the gateway: in its open frame or, before
-// that, to SASL, then those to the tunnel and to TLS.
+// hosts returns the names under which the client called the gateway: in its open frame or, before
+// that, in SASL; then in the tunnel and in TLS.
 func (c *conn) hosts() []string {
 	hosts := []string{c.hostname}
 	switch nc := c.nc.(type) {
@@ -189,8 +189,8 @@ func (c *conn) hosts() []string {
 
 var errLate = core.Refuse(core.Unauthorized, "The connection was closed because the client did not send a valid token in time.")
 
-// checkIdentity closes a connection that has not proven an identity in time, and detaches links
-// whose grant has ended. It returns when to check again; zero means never.
+// checkIdentity closes a connection that has not proven an identity in time, and detaches links for
+// which no grant is left. It returns when to check again, or zero for never.
 func (c *conn) checkIdentity(now time.Time) (next time.Time) {
 	if !c.eng.Opened() || len(c.identity) == 0 {
 		if !now.Before(c.until) {
@@ -222,8 +222,8 @@ func (c *conn) checkIdentity(now time.Time) (next time.Time) {
 	return c.expires
 }
 
-// Authenticate answers a SASL init. Except with PLAIN, or EXTERNAL and a certificate, a client has
-// no identity before it puts a token.
+// Authenticate answers a SASL init. Only PLAIN, and EXTERNAL with a certificate, prove an identity;
+// otherwise the client must still send a token.
 func (c *conn) Authenticate(init *wire.SASLInit) {
 	c.hostname = init.Hostname
 	switch strings.ToUpper(string(init.Mechanism)) {
@@ -251,7 +251,7 @@ func (c *conn) Authenticate(init *wire.SASLInit) {
 	}
 }
 
-// authenticatePlain reads "authzid NUL policy NUL key" (RFC 4616).
+// authenticatePlain reads "authzid NUL policy NUL key", RFC 4616.
 func (c *conn) authenticatePlain(response []byte) {
 	fields := bytes.SplitN(response, []byte{0}, 3)
 	if len(fields) != 3 {
@@ -263,7 +263,7 @@ func (c *conn) authenticatePlain(response []byte) {
 	c.authenticateWith(func(ctx context.Context) (core.Grant, error) { return c.bridge.authority.Key(ctx, hosts, policy, key) })
 }
 
-// authenticateWith answers a SASL init with the authority's decision, which prove returns.
+// authenticateWith runs prove outside the owner, and answers the SASL init with its result.
 func (c *conn) authenticateWith(prove func(context.Context) (core.Grant, error)) {
 	c.async(func(ctx context.Context) func() {
 		grant, err := prove(ctx)
@@ -276,7 +276,7 @@ func (c *conn) authenticateWith(prove func(context.Context) (core.Grant, error))
 				c.eng.Authenticated(wire.SASLOK)
 			case core.CodeOf(err) == core.Unauthorized:
 				c.eng.Authenticated(wire.SASLAuth)
-			case core.CodeOf(err) == core.QuotaExceeded: // SASL has no code for it
+			case core.CodeOf(err) == core.QuotaExceeded: // SASL has no code for this refusal
 				c.log.Debug("authenticate", "err", err)
 				c.eng.Authenticated(wire.SASLSysTemp)
 			default:

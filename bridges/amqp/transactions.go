@@ -13,29 +13,27 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// openTransactions are the transactions of a connection.
 type openTransactions struct {
 	transactions map[string]*transaction // by id
-	enlisted     int64                   // bytes that the transactions hold
+	enlisted     int64                   // bytes that their operations hold
 }
 
 const (
-	// maxTransactions is the number of transactions a connection may have open.
+	// maxTransactions bounds the open transactions of a connection.
 	maxTransactions = 1000
-	// maxEnlistedBytes is how many bytes of messages the open transactions of a connection may
-	// hold. A single message may be larger.
+	// maxEnlistedBytes bounds the bytes of messages in a connection's open transactions. One
+	// message may be larger.
 	maxEnlistedBytes  = 32 << 20
 	coordinatorCredit = 100     // requests in flight on one coordinator link
 	maxRequestBytes   = 4 << 10 // of a declare or discharge
 )
 
-// coordinatorLink is a link on which the client declares and discharges transactions, AMQP 1.0 §4.3.
+// coordinatorLink is a link on which transactions are declared and discharged, AMQP 1.0 §4.3.
 type coordinatorLink struct {
 	conn *conn
 	link *engine.Link
 }
 
-// transaction is a transaction that the client has declared.
 type transaction struct {
 	conn        *conn
 	coordinator *coordinatorLink
@@ -43,34 +41,35 @@ type transaction struct {
 	work        core.Transaction
 	jobs        []func(ctx context.Context) (then func()) // calls of work, which must not overlap
 	running     bool
-	bytes       int64     // of messages, and of properties that settlements set
-	ends        time.Time // zero: the transaction has no operation yet
-	failed      error     // why the transaction can no longer be committed
-	discharged  bool      // the client has requested the end of the transaction
+	bytes       int64     // of its messages, and of the properties that its settlements set
+	ends        time.Time // when it expires; zero while it has no operations
+	failed      error     // why it can no longer be committed, or nil
+	discharged  bool      // the client has requested its end
 	over        bool      // it is committed or rolled back
 
-	entity      string         // the top-level entity of its first operation
-	provisional []*provisional // deliveries that have an outcome in it
-	after       []func()       // outcomes given to these deliveries after the discharge
-	ended       chan struct{}  // closed when it is over
+	entity      string         // the queue or topic of its first operation
+	provisional []*provisional // deliveries with an outcome in this transaction
+	after       []func()       // outcomes for these deliveries that came after the discharge
+	ended       chan struct{}  // closes when over is set
 }
 
 // provisional is a delivery whose outcome takes effect with the commit of a transaction, AMQP 1.0
-// §4.4.3. Until then the client has the delivery, unsettled and locked; after a rollback the client
-// may give it another outcome. If the client settled the delivery along with the outcome, it has
-// forgotten the delivery, which is then abandoned after a rollback.
+// §4.4.3. Until then the delivery stays unsettled and locked; after a rollback the client may give
+// it another outcome. If the client has settled it along with the outcome, a rollback abandons it,
+// because the client no longer knows it.
 type provisional struct {
 	in         *transaction
 	link       *receiverLink
 	id         uint32 // delivery-id
 	settlement core.Settlement
 	forgotten  bool // the client has settled it
-	// state is sent when the outcome was carried out in the transaction. The Java SDK waits for a
-	// state of the kind that it sent, and fails on a rejection without an error.
+	// state is the answer to the outcome. The Java SDK expects a state of the kind that it sent,
+	// and fails on a rejection without an error.
 	state wire.TransactionalState
 }
 
-// coordinatorServes are the capabilities of a coordinator, AMQP 1.0 §4.5.2, that are offered to a client that asks for them.
+// coordinatorServes are the coordinator's capabilities, AMQP 1.0 §4.5.2. A client gets those that
+// it desires.
 var coordinatorServes = map[value.Symbol]bool{
 	"amqp:local-transactions": true,
 	"amqp:multi-txns-per-ssn": true,
@@ -89,7 +88,7 @@ func (c *conn) attachCoordinator(l *engine.Link) {
 	l.Accept(engine.Terms{MaxMessageSize: maxRequestBytes, Properties: value.Map{}, Credit: coordinatorCredit, Capabilities: served})
 }
 
-// detached rolls back what was declared on the link, AMQP 1.0 §4.3.
+// detached rolls back the transactions that were declared on the link, AMQP 1.0 §4.3.
 func (k *coordinatorLink) detached() {
 	for id, t := range k.conn.transactions {
 		if t.coordinator == k {
@@ -99,7 +98,6 @@ func (k *coordinatorLink) detached() {
 	}
 }
 
-// received carries out a declare or a discharge.
 func (k *coordinatorLink) received(m engine.Message) {
 	answer := func(state wire.DeliveryState) {
 		if !m.Settled {
@@ -132,7 +130,6 @@ func decodeTransactionRequest(payload []byte) (wire.TransactionRequest, error) {
 	return wire.DecodeTransactionRequest(raw, value.Limits{})
 }
 
-// declare begins a transaction.
 func (k *coordinatorLink) declare(req *wire.Declare) wire.DeliveryState {
 	c := k.conn
 	if req.GlobalID != nil && !value.IsNull(req.GlobalID) {
@@ -153,7 +150,7 @@ func (k *coordinatorLink) declare(req *wire.Declare) wire.DeliveryState {
 	return wire.Declared{TxnID: t.id}
 }
 
-// dropExpired forgets and rolls back transactions that have expired.
+// dropExpired rolls back transactions that have expired, and forgets them.
 func (c *conn) dropExpired(now time.Time) {
 	for id, t := range c.transactions {
 		if t.expired(now) {
@@ -163,8 +160,8 @@ func (c *conn) dropExpired(now time.Time) {
 	}
 }
 
-// expireTransactions rolls back transactions that took too long, and returns when the next one is
-// due; zero means none. The client gets an error when it next uses such a transaction.
+// expireTransactions rolls back transactions that have expired, and returns when the next one does,
+// or zero. It does not forget them, so that the client gets an error when it next uses one.
 func (c *conn) expireTransactions(now time.Time) (next time.Time) {
 	for _, t := range c.transactions {
 		switch {
@@ -187,7 +184,7 @@ func (c *conn) forgetTransaction(id string) {
 
 func (t *transaction) expired(now time.Time) bool { return !t.ends.IsZero() && !now.Before(t.ends) }
 
-// discharge ends a transaction, after the operations that were added to it before.
+// discharge ends a transaction once its earlier operations are done.
 func (k *coordinatorLink) discharge(req *wire.Discharge, answer func(wire.DeliveryState)) {
 	t, err := k.conn.transaction(req.TxnID)
 	if t == nil {
@@ -197,7 +194,7 @@ func (k *coordinatorLink) discharge(req *wire.Discharge, answer func(wire.Delive
 	k.conn.forgetTransaction(string(t.id))
 	t.discharged = true
 	for _, p := range t.provisional {
-		p.link.settling++ // the delivery's session stays until the transaction ends
+		p.link.settling++ // the session of the delivery must stay until the transaction ends
 	}
 	t.do(func(ctx context.Context) func() {
 		if err == nil {
@@ -210,7 +207,7 @@ func (k *coordinatorLink) discharge(req *wire.Discharge, answer func(wire.Delive
 		}
 		return func() {
 			t.end(err == nil && !req.Fail)
-			if err != nil && !req.Fail { // a rollback always succeeds for the client
+			if err != nil && !req.Fail { // for the client, a rollback always succeeds
 				answer(k.conn.rejected(k.link, err, core.Address{}))
 				return
 			}
@@ -219,7 +216,7 @@ func (k *coordinatorLink) discharge(req *wire.Discharge, answer func(wire.Delive
 	})
 }
 
-// rollBack ends a transaction without a discharge.
+// rollBack ends a transaction that the client has not discharged.
 func (t *transaction) rollBack() {
 	if t.over {
 		return
@@ -231,9 +228,8 @@ func (t *transaction) rollBack() {
 	})
 }
 
-// end settles the deliveries of a committed transaction. After a rollback they stay with the
-// client. Those that the client has settled are abandoned, so that they need not wait until their
-// locks end.
+// end settles the deliveries of a committed transaction. After a rollback the client keeps them.
+// Those that it has settled are abandoned, so that they need not wait for the end of their locks.
 func (t *transaction) end(committed bool) {
 	if t.over {
 		return
@@ -262,7 +258,6 @@ func (t *transaction) end(committed bool) {
 	close(t.ended)
 }
 
-// abandon makes a delivery available again.
 func (r *receiverLink) abandon(s core.Settlement) {
 	r.conn.settle(r.addr, settleItem{link: r, settled: true}, core.Settlement{Token: s.Token, Session: s.Session, Outcome: core.Abandon})
 }
@@ -272,7 +267,7 @@ var (
 	errNoOutcome = core.Refuse(core.InvalidArgument, "The transactional state has no outcome.")
 )
 
-// unknown returns an error that says, as Azure does, that there is no transaction with this id.
+// unknown returns Azure's error for an id without an active transaction.
 func unknown(id []byte) error {
 	return &wire.Error{
 		Condition:   wire.CondTransactionUnknownID,
@@ -280,7 +275,7 @@ func unknown(id []byte) error {
 	}
 }
 
-// transaction returns an open transaction. If its time is over, it returns an error as well.
+// transaction returns the open transaction with this id, together with an error if it has expired.
 func (c *conn) transaction(id []byte) (*transaction, error) {
 	t := c.transactions[string(id)]
 	switch {
@@ -292,7 +287,8 @@ func (c *conn) transaction(id []byte) (*transaction, error) {
 	return t, nil
 }
 
-// do runs a job, a call of t.work, after earlier jobs, and then the returned function in the owner.
+// do runs job, a call of t.work, after earlier jobs. Then the function that job returns runs in the
+// owner.
 func (t *transaction) do(job func(ctx context.Context) (then func())) {
 	t.jobs = append(t.jobs, job)
 	if !t.running {
@@ -316,16 +312,17 @@ func (t *transaction) next() {
 	})
 }
 
-// spoil makes a transaction fail, because an operation of it was refused before it was enlisted.
+// spoil makes a transaction fail, because one of its operations was refused before it was enlisted.
 func (c *conn) spoil(state wire.TransactionalState, err error) {
 	if t := c.transactions[string(state.TxnID)]; t != nil && t.failed == nil {
 		t.failed = err
 	}
 }
 
-// enlist adds an operation of size bytes to the transaction with this id. It arrived on link l and concerns the entity
-// of addr. added is run in the owner with the reason for a refusal, or nil. A transaction with an operation that was
-// refused cannot be committed, AMQP 1.0 §4.4. It returns the transaction, nil if the operation was refused at once.
+// enlist adds an operation to the transaction with this id. The operation has size bytes, arrived
+// on link l, and concerns the entity of addr. Afterwards enlist runs added in the owner, with the
+// reason for a refusal or nil. A transaction with a refused operation cannot be committed, AMQP 1.0
+// §4.4. enlist returns the transaction, or nil if it refused the operation at once.
 func (c *conn) enlist(l *engine.Link, addr core.Address, id []byte, size int64, operation func(context.Context, core.Transaction) error, added func(*transaction, error)) *transaction {
 	t, err := c.transaction(id)
 	if err == nil {
@@ -349,7 +346,7 @@ func (c *conn) enlist(l *engine.Link, addr core.Address, id []byte, size int64, 
 		err := operation(ctx, t.work)
 		return func() {
 			if err == nil && t.over {
-				err = unknown(t.id) // the transaction has ended with its link meanwhile
+				err = unknown(t.id) // the link has ended meanwhile, and the transaction with it
 			}
 			if err != nil && t.failed == nil {
 				t.failed = err
@@ -360,7 +357,7 @@ func (c *conn) enlist(l *engine.Link, addr core.Address, id []byte, size int64, 
 	return t
 }
 
-// enlist adds a message that the client sends to a transaction.
+// enlist adds the sending of a message to a transaction.
 func (s *senderLink) enlist(m engine.Message, state wire.TransactionalState) {
 	m.Cost = costOf(&m)
 	id, size, txn := s.conn.identity, int64(len(m.Payload))+m.Cost, bytes.Clone(state.TxnID)
@@ -387,7 +384,7 @@ func (s *senderLink) enlist(m engine.Message, state wire.TransactionalState) {
 	})
 }
 
-// enlist adds a settlement to a transaction. If before is not nil, the delivery has an outcome in
+// enlist adds a settlement to a transaction. If before is set, the delivery has an outcome in
 // another transaction, for whose end the settlement waits. If the transaction refuses the
 // settlement, the delivery counts as abandoned by the client.
 func (r *receiverLink) enlist(g given, state wire.TransactionalState, before *provisional) {
@@ -405,7 +402,7 @@ func (r *receiverLink) enlist(g given, state wire.TransactionalState, before *pr
 		case refused || g.settled:
 			session.Settle(g.id, answer)
 			r.abandon(g.settlement)
-		default: // the transaction is unknown or the store is away: the client may try again
+		default: // the transaction is unknown or the store unavailable: the client may try again
 			session.Acknowledge(g.id, answer)
 		}
 		if err != nil {
@@ -445,7 +442,7 @@ func (r *receiverLink) enlist(g given, state wire.TransactionalState, before *pr
 	}
 }
 
-// drop takes the delivery out of its transaction, which has refused it.
+// drop removes the delivery from its transaction, which has refused it.
 func (p *provisional) drop() {
 	if p.link.provisional[p.id] == p {
 		delete(p.link.provisional, p.id)
@@ -461,8 +458,8 @@ func (p *provisional) drop() {
 	}
 }
 
-// disposedAgain answers a further outcome of a delivery before the discharge: the first one
-// remains, and later ones are answered as if the lock were lost.
+// disposedAgain answers a further outcome of a delivery before the discharge. The first outcome
+// stays; the client is told that the lock is lost.
 func (p *provisional) disposedAgain(settled bool) {
 	r := p.link
 	if settled {
@@ -473,8 +470,8 @@ func (p *provisional) disposedAgain(settled bool) {
 	r.link.Session().Acknowledge(p.id, r.conn.rejected(r.link, core.LockLost, r.addr))
 }
 
-// enlistable are the operations of a $management node that join the transaction of their request.
-// Others are carried out at once: clients name the current transaction in every request.
+// enlistable are the operations of a $management node that can be part of a transaction. Others are
+// carried out at once: clients name the current transaction in every request.
 var enlistable = map[string]bool{
 	"com.microsoft:update-disposition":       true,
 	"com.microsoft:schedule-message":         true,
@@ -498,7 +495,7 @@ func (r *requestLink) enlist(req *request, state wire.TransactionalState, size i
 	})
 }
 
-// enlisting returns the state that answers an operation in a transaction.
+// enlisting returns the answer to an operation in a transaction.
 func (c *conn) enlisting(l *engine.Link, txn []byte, outcome wire.DeliveryState, err error, addr core.Address) wire.DeliveryState {
 	if err != nil {
 		return c.rejected(l, err, addr)

@@ -11,33 +11,33 @@ import (
 // output is the state of writing.
 type output struct {
 	writer  *writer
-	spare   []byte   // room for engine.Conn.Take
-	parts   [][]byte // the same for the parts
-	writing bool     // the writer has work
-	last    int      // how much of the next write leaves before the connection breaks; 0: it does not break
+	spare   []byte   // memory for engine.Conn.Take
+	parts   [][]byte // the same for its parts
+	writing bool     // the writer's goroutine is at work
+	last    int      // how many bytes of the next write are sent before the connection breaks; 0 if it does not
 }
 
 const (
-	// mostAtOnce is the number of bytes a client has to take within the time-out.
+	// mostAtOnce is the number of bytes for which the time-out of a write holds.
 	mostAtOnce = 1 << 20
 )
 
-// writer writes the engine's output, one part at a time. The owner first writes as much as the
-// socket takes without waiting; a goroutine, which is started when first needed, writes the rest.
+// writer writes the engine's output. The owner writes what the socket takes without blocking. A
+// goroutine, started when it is first needed, writes the rest.
 type writer struct {
 	nc      net.Conn
 	direct  *link.Socket // nil if the transport is not a plain TCP connection
 	timeout time.Duration
 	tasks   *sync.WaitGroup
-	work    chan func() // nil until there is a goroutine
+	work    chan func() // nil until the goroutine has started
 }
 
 func newWriter(nc net.Conn, timeout time.Duration, tasks *sync.WaitGroup) *writer {
 	return &writer{nc: nc, direct: link.SocketOf(nc), timeout: timeout, tasks: tasks}
 }
 
-// references returns the size from which bodies are written without a copy, or 0 if all are copied
-// because each part would be a write, or a TLS record, of its own.
+// references returns the size from which bodies are written without a copy, or 0 for never. Without
+// a plain TCP connection each part would be a write, or a TLS record, of its own.
 func (w *writer) references() int {
 	if w.direct == nil {
 		return 0
@@ -45,7 +45,7 @@ func (w *writer) references() int {
 	return largeBody
 }
 
-// try writes as many bytes of parts as it can without waiting, and returns the others.
+// try writes what the socket takes without blocking, and returns the rest.
 func (w *writer) try(parts [][]byte) (left [][]byte, err error) {
 	for w.direct != nil && len(parts) > 0 && err == nil {
 		offered, n := len(parts), 0
@@ -57,7 +57,7 @@ func (w *writer) try(parts [][]byte) (left [][]byte, err error) {
 	return parts, err
 }
 
-// finish writes parts in the goroutine, and calls done there.
+// finish writes parts in the goroutine, which then calls done.
 func (w *writer) finish(parts [][]byte, done func(error)) {
 	if w.work == nil {
 		w.work = make(chan func(), 1)
@@ -70,7 +70,6 @@ func (w *writer) finish(parts [][]byte, done func(error)) {
 	w.work <- func() { done(w.write(parts)) }
 }
 
-// stop ends the goroutine, if there is one.
 func (w *writer) stop() {
 	if w.work != nil {
 		close(w.work)
@@ -94,10 +93,10 @@ func (w *writer) write(parts [][]byte) error {
 	if w.direct == nil {
 		return nil
 	}
-	return w.nc.SetWriteDeadline(time.Time{}) // a deadline would also end a direct write
+	return w.nc.SetWriteDeadline(time.Time{}) // the deadline would also end writes of the owner
 }
 
-// some writes some bytes of parts, at most n if the transport takes only one part at a time.
+// some writes a part of parts. A transport that takes one part at a time gets at most n bytes.
 func (w *writer) some(parts [][]byte, n int) (int, error) {
 	if w.direct != nil {
 		return w.direct.Write(parts, true)
@@ -105,7 +104,7 @@ func (w *writer) some(parts [][]byte, n int) (int, error) {
 	return w.nc.Write(parts[0][:min(n, len(parts[0]))])
 }
 
-// cut takes the first n bytes off parts. It changes them.
+// cut removes the first n bytes from parts, which it changes.
 func cut(parts [][]byte, n int) [][]byte {
 	for len(parts) > 0 && n >= len(parts[0]) {
 		n -= len(parts[0])
@@ -118,7 +117,7 @@ func cut(parts [][]byte, n int) [][]byte {
 	return parts
 }
 
-// head returns the first n bytes of parts, all if they are fewer.
+// head returns the first n bytes of parts, or all if there are fewer.
 func head(parts [][]byte, n int) [][]byte {
 	for i, p := range parts {
 		if len(p) >= n {

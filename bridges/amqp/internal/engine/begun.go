@@ -7,23 +7,23 @@ import (
 )
 
 const (
-	// LargeFrame is the frame size, in bytes, from which the engine takes a transfer before the
-	// whole frame has arrived, so that the rest can be read directly to its final place. For
-	// smaller frames, taking the whole frame is cheaper.
+	// LargeFrame is the size, in bytes, from which the engine takes a transfer frame before all of
+	// it has arrived, so that the rest can be read directly to its final place. Smaller frames are
+	// cheaper to take as a whole.
 	LargeFrame = 8 << 10
-	// LeastBegun is the number of bytes of a large frame that must have arrived before the engine
-	// takes it. They suffice to read the size of the message.
+	// LeastBegun is how many bytes of a large frame must have arrived before the engine takes it.
+	// They contain the size of the message.
 	LeastBegun = 1 << 10
 )
 
-// begun is a transfer frame whose performative has arrived and whose payload has not, or only in part.
+// begun is a transfer frame whose performative has arrived, but not all of its payload.
 type begun struct {
-	left int   // bytes of the payload that are to come
-	link *Link // the link of the message that the bytes belong to; nil: they are discarded
+	left int   // bytes of the payload that have not arrived
+	link *Link // the link whose message the bytes belong to; nil if they are discarded
 	last bool  // the frame ends that message
 }
 
-// begin takes the beginning of a large transfer frame, and returns how many bytes it has taken.
+// begin takes the beginning of a large transfer frame. It returns how many bytes it has taken.
 func (c *Conn) begin(b []byte) int {
 	if c.state != stateOpened || len(b) < LeastBegun {
 		return 0
@@ -40,7 +40,7 @@ func (c *Conn) begin(b []byte) int {
 	return len(b)
 }
 
-// goOn takes those bytes of the begun frame that have arrived, and returns their number.
+// goOn takes further bytes of the begun frame. It returns how many it has taken.
 func (c *Conn) goOn(b []byte) int {
 	n := min(len(b), c.begun.left)
 	if n > 0 {
@@ -51,8 +51,7 @@ func (c *Conn) goOn(b []byte) int {
 }
 
 // Into returns the memory for the peer's next bytes if they belong to a message, or nil if they are
-// for Receive. A caller that reads into this memory then calls Filled, and must not call Receive in
-// between.
+// for Receive. A caller that reads into this memory must then call Filled before it calls Receive.
 func (c *Conn) Into() []byte {
 	p := c.filling()
 	if p == nil || p.discard {
@@ -68,7 +67,7 @@ func (c *Conn) Filled(n int, now time.Time) {
 	c.came(n)
 }
 
-// filling returns the message that waits for the rest of a frame, or nil if no message does.
+// filling returns the message to which the rest of the begun frame belongs, or nil.
 func (c *Conn) filling() *partial {
 	if l := c.begun.link; l != nil && l.state == linkOpen && l.partial.active {
 		return &l.partial
@@ -76,7 +75,7 @@ func (c *Conn) filling() *partial {
 	return nil
 }
 
-// came counts n more bytes of the payload, which are already in their final place.
+// came counts n further bytes of the payload, which are already in their final place.
 func (c *Conn) came(n int) {
 	c.begun.left -= n
 	p, ended := c.filling(), c.begun

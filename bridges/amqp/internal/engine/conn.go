@@ -10,77 +10,74 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// connState is the state of the connection.
 type connState uint8
 
 const (
-	stateHeader     connState = iota // the first protocol header is awaited
-	stateInit                        // a SASL init is awaited
-	stateAuth                        // the handler's Authenticated is awaited
-	stateAMQPHeader                  // the header after SASL is awaited
-	stateOpen                        // an open is awaited
+	stateHeader     connState = iota // waiting for the first protocol header
+	stateInit                        // waiting for a SASL init
+	stateAuth                        // waiting for the handler to call Authenticated
+	stateAMQPHeader                  // waiting for the protocol header after SASL
+	stateOpen                        // waiting for an open
 	stateOpened
-	stateClosing // our close is sent, the peer's is awaited
+	stateClosing // our close is sent; waiting for the peer's
 	stateDone
 )
 
 // maxHandshakeFrame bounds, in bytes, the frames up to and including the open. AMQP 1.0 §2.4.1
-// allows 512, but not every client keeps to that.
+// allows 512, but some clients send larger ones.
 const maxHandshakeFrame = 8 << 10
 
-// minHeartbeat bounds how often a peer can make us send heartbeats.
+// minHeartbeat is the shortest interval at which a peer can demand heartbeats.
 const minHeartbeat = 50 * time.Millisecond
 
-// Conn is the state of one connection.
 type Conn struct {
 	opts    Options
 	handler Handler
 	state   connState
-	err     *wire.Error // the error with which we or the peer closed
+	err     *wire.Error // the error with which either side has closed
 
 	dec wire.Decoder
 	output
 	scratch
 
 	peer      *wire.Open
-	frameMax  uint32 // limit of the frames that we send
+	frameMax  uint32 // largest frame that the peer accepts
 	heartbeat time.Duration
-	heard     time.Time // when bytes of the peer last arrived
-	spoken    time.Time // when bytes for the peer were last taken
+	heard     time.Time // when bytes last arrived from the peer
+	spoken    time.Time // when the caller last took bytes for the peer
 
 	sessions map[uint16]*Session
-	ended    map[uint16]struct{} // channels whose session has ended and on which no other has begun
+	ended    map[uint16]struct{} // channels whose session has ended and that no other session uses yet
 	bounds   Bounds
-	links    int // of all sessions, including refused ones until the peer detaches them
-	attached int // links so far
+	links    int // of all sessions; a refused link counts until the peer detaches it
+	attached int // number of links that were ever attached
 	incomplete
 
-	unsettled int // deliveries we sent, on all sessions
+	unsettled int // deliveries on all sessions that we have sent and that are not settled
 }
 
-// output is what is to be sent.
+// output holds what is to be sent.
 type output struct {
 	out      []byte
-	refs     []reference // between the bytes of out
-	referred int         // bytes of refs
-	dirty    []*Session  // sessions with something to send at the next Flush
-	resting  []*Session  // sessions with a delivery that was cut off
+	refs     []reference // bodies that are sent from their own memory, between the bytes of out
+	referred int         // bytes in refs
+	dirty    []*Session  // sessions for which the next Flush may have to send something
+	resting  []*Session  // sessions with a delivery that is sent in part
 }
 
-// scratch holds outgoing performatives, so that they need no allocation.
 type scratch struct {
 	transfer wire.Transfer
-	tag      Tag // of transfer
+	tag      Tag // the delivery-tag of transfer
 	dispose  wire.Disposition
 	flow     wire.Flow
 }
 
-// incomplete is the state of the peer's deliveries that have not arrived completely.
+// incomplete describes the peer's messages of which only a part has arrived.
 type incomplete struct {
-	partials int   // how many there are
-	reserved int64 // bytes that the handler has granted for them
-	stalled  bool  // the handler has no room for the next frame
-	begun    begun // a transfer that has arrived in part
+	partials int   // number of these messages
+	reserved int64 // bytes that the handler has reserved for them
+	stalled  bool  // the handler has no memory for the next frame
+	begun    begun // a transfer frame that has arrived in part
 }
 
 // New returns the state of a connection that was accepted at the time now.
@@ -93,18 +90,17 @@ func New(o Options, h Handler, now time.Time) *Conn {
 	}
 }
 
-// Bounds limit what a connection may hold.
 type Bounds struct {
 	Sessions int
 	Links    int
 }
 
-// Bound changes the bounds, which are at first those of the options.
+// Bound replaces the bounds that the options have set.
 func (c *Conn) Bound(b Bounds) { c.bounds = b }
 
-// Receive processes bytes of the peer and returns how many of them it has used. The bytes must
-// begin where the last call stopped. It uses all whole frames, and as much of the next frame as
-// possible, unless it waits for Authenticated or for memory.
+// Receive processes bytes of the peer, and returns how many of them it has used. b must begin where
+// the last call stopped. Receive uses all whole frames, and as much of the next frame as possible,
+// unless it must wait for Authenticated or for memory.
 func (c *Conn) Receive(b []byte, now time.Time) (n int) {
 	c.heard = now
 	c.stalled = false
@@ -118,7 +114,8 @@ func (c *Conn) Receive(b []byte, now time.Time) (n int) {
 	return n
 }
 
-// step takes one protocol header or frame, or a part of a transfer, and returns its length, 0 if there is none.
+// step takes one protocol header or frame, or a part of a transfer, and returns its length, or 0 if
+// b has none.
 func (c *Conn) step(b []byte) int {
 	if c.begun.left > 0 {
 		return c.goOn(b)
@@ -149,7 +146,7 @@ func (c *Conn) step(b []byte) int {
 	return n
 }
 
-// protocol answers a protocol header, AMQP 1.0 §2.2 and §5.3.1.
+// protocol reacts to a protocol header, AMQP 1.0 §2.2 and §5.3.1.
 func (c *Conn) protocol(b []byte) {
 	p, err := wire.ParseProtocolHeader(b)
 	switch {
@@ -161,7 +158,7 @@ func (c *Conn) protocol(b []byte) {
 		c.emit(0, &wire.SASLMechanisms{Mechanisms: c.opts.Mechanisms})
 		c.state = stateInit
 	default:
-		// §2.2: answer with a header that is supported, then end the connection.
+		// §2.2: answer with a supported header, then end the connection.
 		supported := wire.ProtocolSASL
 		if c.state == stateAMQPHeader {
 			supported = wire.ProtocolAMQP
@@ -171,7 +168,7 @@ func (c *Conn) protocol(b []byte) {
 	}
 }
 
-// frame decodes and carries out one frame. left is the number of bytes of its payload that have not
+// frame decodes and carries out one frame. left is the number of payload bytes that have not
 // arrived.
 func (c *Conn) frame(f wire.Frame, left int) {
 	sasl := c.state == stateInit
@@ -197,7 +194,7 @@ func (c *Conn) frame(f wire.Frame, left int) {
 		c.open(p)
 	case stateOpened:
 		c.perform(f.Channel, p, payload, left)
-	case stateClosing: // §2.4.6: only the peer's close counts now
+	case stateClosing: // §2.4.6: ignore everything but the peer's close
 		if _, ok := p.(*wire.Close); ok {
 			c.state = stateDone
 		}
@@ -214,7 +211,7 @@ func (c *Conn) init(p wire.Performative) {
 	c.handler.Authenticate(init)
 }
 
-// Authenticated answers the handler's last Authenticate. After anything but wire.SASLOK the connection is done.
+// Authenticated answers Handler.Authenticate. Any code but wire.SASLOK ends the connection.
 func (c *Conn) Authenticated(code wire.SASLCode) {
 	if c.state != stateAuth {
 		return
@@ -255,7 +252,6 @@ func (c *Conn) sayOpen() {
 
 func (c *Conn) channelMax() uint16 { return uint16(c.opts.MaxSessions - 1) }
 
-// perform carries out a performative of an open connection.
 func (c *Conn) perform(channel uint16, p wire.Performative, payload []byte, left int) {
 	switch p := p.(type) {
 	case *wire.Begin:
@@ -278,15 +274,15 @@ func (c *Conn) perform(channel uint16, p wire.Performative, payload []byte, left
 	switch {
 	case s != nil:
 		s.perform(p, payload, left)
-	case ended && !attach: // .NET's client sends a detach after the end now and then
+	case ended && !attach: // .NET's client sometimes sends a detach after the end of the session
 		c.discard(p)
 	default:
 		c.fail(fault(wire.CondNotAllowed, fmt.Sprintf("channel %d has no session", channel)))
 	}
 }
 
-// discard drops a performative of a session that has ended. If it belongs to a transaction, the handler
-// learns that a part of the transaction is missing.
+// discard drops a performative of a session that has ended. If it belongs to a transaction, the
+// handler learns that an operation of the transaction is missing.
 func (c *Conn) discard(p wire.Performative) {
 	switch p := p.(type) {
 	case *wire.Transfer:
@@ -296,7 +292,7 @@ func (c *Conn) discard(p wire.Performative) {
 	}
 }
 
-// Close ends the connection with err, which may be nil. It abandons all links.
+// Close closes the connection with err, which may be nil, and ends all links.
 func (c *Conn) Close(err *wire.Error) {
 	switch c.state {
 	case stateClosing, stateDone:
@@ -316,7 +312,7 @@ func (c *Conn) Close(err *wire.Error) {
 	c.emit(0, &wire.Close{Error: err})
 }
 
-// fail closes the connection because of err: an *wire.Error, or else an error of our own.
+// fail closes the connection because of err: an *wire.Error, or else an internal error.
 func (c *Conn) fail(err error) {
 	if c.state >= stateClosing {
 		return
@@ -328,14 +324,14 @@ func (c *Conn) fail(err error) {
 	c.Close(c.handler.Faulted(e))
 }
 
-// finish ends the connection without a close.
+// finish ends the connection without sending a close.
 func (c *Conn) finish(err *wire.Error) {
 	c.err = err
 	c.state = stateDone
 	c.abandon()
 }
 
-// abandon tells the handler that all links are gone.
+// abandon ends all sessions and links, and tells the handler.
 func (c *Conn) abandon() {
 	for channel, s := range c.sessions {
 		delete(c.sessions, channel)
@@ -361,18 +357,18 @@ func (c *Conn) Closing() bool { return c.state == stateClosing }
 // grants memory.
 func (c *Conn) Waiting() bool { return c.state == stateAuth || c.stalled }
 
-// Reserved returns how many bytes Handler.Reserve has granted for messages that are not complete.
+// Reserved returns how many bytes Handler.Reserve has granted for messages that have not arrived
+// completely.
 func (c *Conn) Reserved() int64 { return c.reserved }
 
-// Done reports whether the engine will receive nothing more. The caller should then send the
-// remaining output and close the transport.
+// Done reports whether the connection has ended. The caller then sends the remaining output and
+// closes the transport.
 func (c *Conn) Done() bool { return c.state == stateDone }
 
 // Err returns the error with which either side closed the connection, or nil.
 func (c *Conn) Err() *wire.Error { return c.err }
 
-// Tick does what is due at the time now, and returns the time by which to call it again. Zero means
-// never.
+// Tick does what is due at now, and returns when to call it again, or zero for never.
 func (c *Conn) Tick(now time.Time) (next time.Time) {
 	if c.state != stateOpened {
 		return time.Time{}
@@ -403,8 +399,8 @@ func (c *Conn) Tick(now time.Time) (next time.Time) {
 	return next
 }
 
-// Heard counts the peer as alive at the time now, although no bytes were received, because the
-// caller does not read.
+// Heard notes that the peer is not silent, although nothing arrives, because the caller does not
+// read.
 func (c *Conn) Heard(now time.Time) {
 	c.heard = now
 	if c.partials == 0 {
@@ -415,8 +411,8 @@ func (c *Conn) Heard(now time.Time) {
 	}
 }
 
-// Flush turns pending output into frames: dispositions, credit, session windows, and the rest of
-// deliveries that were cut off.
+// Flush encodes pending output: dispositions, credit, session windows, and the rest of deliveries
+// that were sent in part.
 func (c *Conn) Flush() {
 	if len(c.resting) > 0 {
 		c.sayRests()
@@ -430,7 +426,8 @@ func (c *Conn) Flush() {
 	c.dirty = c.dirty[:0]
 }
 
-// Links returns the links that are attached on both sides. They may be detached during the iteration.
+// Links returns the links that are attached on both sides. The caller may detach them during the
+// iteration.
 func (c *Conn) Links() iter.Seq[*Link] {
 	return func(yield func(*Link) bool) {
 		for _, s := range c.sessions {
@@ -443,16 +440,16 @@ func (c *Conn) Links() iter.Seq[*Link] {
 	}
 }
 
-// Sessions returns how many sessions are open.
+// Sessions returns the number of open sessions.
 func (c *Conn) Sessions() int { return len(c.sessions) }
 
 // Attachments returns the number of links, including those that are being attached or detached.
 func (c *Conn) Attachments() int { return c.links }
 
-// Unsettled returns how many deliveries that were sent are not settled.
+// Unsettled returns how many deliveries that we have sent are not settled.
 func (c *Conn) Unsettled() int { return c.unsettled }
 
-// reference holds bytes that are to be sent after the first at bytes of Conn.out.
+// reference holds bytes to be sent after the first at bytes of Conn.out.
 type reference struct {
 	at    int
 	bytes []byte
@@ -461,9 +458,9 @@ type reference struct {
 // Buffered returns how many bytes are ready for Take.
 func (c *Conn) Buffered() int { return len(c.out) + c.referred }
 
-// Take appends the bytes for the peer to parts, in order, and returns them. Encoded bytes are in
-// out, which now belongs to the caller. Large bodies are not copied. The engine uses the memory of
-// spare for its next output.
+// Take appends the bytes for the peer to parts, in order. Large bodies are not copied; all other
+// bytes are in out, which now belongs to the caller. The engine uses the memory of spare for its
+// next output.
 func (c *Conn) Take(parts [][]byte, spare []byte, now time.Time) (whole [][]byte, out []byte) {
 	out, at := c.out, 0
 	for _, r := range c.refs {
@@ -481,7 +478,7 @@ func (c *Conn) Take(parts [][]byte, spare []byte, now time.Time) (whole [][]byte
 	return parts, out
 }
 
-// emit appends a frame. A frame beyond the peer's limit ends the connection.
+// emit encodes a frame. A frame beyond the peer's limit ends the connection.
 func (c *Conn) emit(channel uint16, p wire.Performative) {
 	start := len(c.out)
 	var err error

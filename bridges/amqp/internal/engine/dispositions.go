@@ -7,7 +7,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// run is a range of deliveries with one outcome that is not sent yet.
+// run is a range of deliveries with the same outcome, which one disposition will tell the peer.
 type run struct {
 	active      bool
 	settled     bool
@@ -16,8 +16,8 @@ type run struct {
 	state       wire.DeliveryState
 }
 
-// Settle answers a Disposed: it sends the outcome of the delivery to the peer and settles the
-// delivery. It sends nothing if the peer has settled or detached since.
+// Settle answers Handler.Disposed: it settles the delivery with the given outcome, and tells the
+// peer. It does nothing if the peer has settled the delivery or detached the link since.
 func (s *Session) Settle(id uint32, state wire.DeliveryState) {
 	d, ok := s.unsettled[id]
 	if !ok {
@@ -28,8 +28,8 @@ func (s *Session) Settle(id uint32, state wire.DeliveryState) {
 	s.say(wire.RoleSender, id, true, state)
 }
 
-// Reopen passes further outcomes of a delivery to the handler before the handler has answered the
-// last one.
+// Reopen lets the peer change the outcome of a delivery before the handler has answered the last
+// one.
 func (s *Session) Reopen(id uint32) {
 	if d, ok := s.unsettled[id]; ok {
 		d.disposed = false
@@ -37,9 +37,9 @@ func (s *Session) Reopen(id uint32) {
 	}
 }
 
-// Acknowledge answers a Disposed: it sends the state of the delivery to the peer without settling
-// the delivery. The peer may give the delivery another outcome afterwards. Acknowledge sends
-// nothing if the peer has settled or detached since.
+// Acknowledge answers Handler.Disposed: it tells the peer the state of the delivery, without
+// settling it. The peer may then give it another outcome. Acknowledge does nothing if the peer has
+// settled the delivery or detached the link since.
 func (s *Session) Acknowledge(id uint32, state wire.DeliveryState) {
 	if _, ok := s.unsettled[id]; ok {
 		s.Reopen(id)
@@ -47,7 +47,7 @@ func (s *Session) Acknowledge(id uint32, state wire.DeliveryState) {
 	}
 }
 
-// say adds a disposition to the run, or sends the run and begins another.
+// say adds an outcome to the run. If it does not fit, the disposition of the run is sent first.
 func (s *Session) say(role wire.Role, id uint32, settled bool, state wire.DeliveryState) {
 	if s.ended || s.conn.state != stateOpened {
 		return
@@ -62,7 +62,7 @@ func (s *Session) say(role wire.Role, id uint32, settled bool, state wire.Delive
 	s.touch()
 }
 
-// alike reports whether two states can share a disposition.
+// alike reports whether two states can be sent in one disposition.
 func alike(a, b wire.DeliveryState) bool {
 	switch a := a.(type) {
 	case wire.Accepted:
@@ -95,11 +95,11 @@ func (s *Session) sayDispositions() {
 	s.conn.emit(s.channel, d)
 }
 
-// disposition takes a disposition of the peer, AMQP 1.0 §2.7.6. The peer may name a range of any
-// length; the number of unsettled deliveries bounds the work.
+// disposition carries out a disposition of the peer, AMQP 1.0 §2.7.6. Its range may have any
+// length, so the work is bounded by the number of unsettled deliveries instead.
 func (s *Session) disposition(d *wire.Disposition) {
 	if d.Role == wire.RoleSender {
-		return // the messages are settled on our side already
+		return // our side settles each message when it sends the outcome
 	}
 	last := d.Last.Or(d.First)
 	if int32(last-d.First) < 0 {
@@ -122,7 +122,7 @@ func (s *Session) disposition(d *wire.Disposition) {
 	}
 }
 
-// owes reports whether all deliveries of a range are unsettled.
+// owes reports whether all deliveries in a range are unsettled.
 func (s *Session) owes(first, last uint32) bool {
 	if int(last-first) >= len(s.unsettled) {
 		return false
@@ -137,7 +137,7 @@ func (s *Session) owes(first, last uint32) bool {
 	}
 }
 
-// disposeSparse carries out a disposition of a range with more numbers than unsettled deliveries.
+// disposeSparse carries out a disposition whose range exceeds the number of unsettled deliveries.
 func (s *Session) disposeSparse(d *wire.Disposition, last uint32) {
 	var ids []uint32
 	for id := range s.unsettled {
@@ -151,7 +151,7 @@ func (s *Session) disposeSparse(d *wire.Disposition, last uint32) {
 	}
 }
 
-// disposed carries out a disposition of one delivery.
+// disposed carries out a disposition for one delivery.
 func (s *Session) disposed(id uint32, d *wire.Disposition) {
 	u, ok := s.unsettled[id]
 	if !ok {
@@ -173,7 +173,7 @@ func (s *Session) disposed(id uint32, d *wire.Disposition) {
 	s.conn.handler.Disposed(u.link, Disposal{ID: id, Tag: u.tag, State: d.State, Settled: d.Settled})
 }
 
-// final reports whether the state is an outcome, §3.4.
+// final reports whether the state is an outcome (§3.4), and not only Received.
 func final(state wire.DeliveryState) bool {
 	if state == nil {
 		return false

@@ -12,33 +12,36 @@ import (
 	"github.com/crosstown-mq/crosstown/core/fair"
 )
 
-// partial is a message whose frames have not all arrived.
+// partial is a message of which not all frames have arrived.
 type partial struct {
 	active  bool
-	discard bool        // refused: only its size counts
-	why     *wire.Error // the reason for refusing it; nil: it is too large
+	discard bool        // the message is refused, and only its size counts
+	why     *wire.Error // why the message is refused; nil if it is too large
 	head    []byte      // the beginning of a refused message
 	size    int64
-	granted int64 // bytes that the handler has granted
+	granted int64 // bytes of memory that the handler has reserved
 	pace    fair.Pace
 	Message
 }
 
-// keptHead is the number of bytes of a refused message that are kept: in a request, they say who awaits the answer.
+// keptHead is how many bytes of a refused message are kept: in a request, they say who gets the
+// answer.
 const keptHead = 2 << 10
 
-// A message that is too large is read to its end and then rejected, because a detached link leaves
-// some clients waiting for their time-out. If it is far too large, its link is detached.
+// A message that is too large is read to its end and then rejected: if the link were detached at
+// once, some clients would wait until their time-out. Only a far larger one detaches the link.
 const (
 	farTooLargeFactor = 4
 	farTooLargeBytes  = 1 << 20
 )
 
-// maxLeap is the largest factor by which the memory of a message grows at once, if the message is
-// larger than it seemed. From 64 KiB the steps are 1, 18 and 100 MiB, which leaves little garbage.
+// maxLeap bounds the factor by which the memory of a message grows in one step, if the message
+// turns out to be larger than its first frame said. From 64 KiB the steps are 1, 18 and 100 MiB,
+// which leaves little garbage.
 const maxLeap = 17
 
-// receive takes a transfer frame, AMQP 1.0 §2.6.12; left is the number of its payload's bytes still to come.
+// receive carries out a transfer, AMQP 1.0 §2.6.12. left is the number of payload bytes still to
+// come.
 func (s *Session) receive(t *wire.Transfer, payload []byte, left int) {
 	if s.window == 0 {
 		s.End(fault(wire.CondWindowViolation, "the peer sent a transfer that exceeds the session window"))
@@ -70,9 +73,9 @@ func (s *Session) receive(t *wire.Transfer, payload []byte, left int) {
 	}
 }
 
-// admits asks the handler for the memory of a message that begins, and reports whether the frame
-// can be taken now. It reserves all memory known to be needed: then the message need not wait
-// again.
+// admits asks the handler for memory if the frame begins a message, and reports whether the frame
+// can be taken now. It requests all memory that the message is known to need, so it waits only
+// once.
 func (s *Session) admits(t *wire.Transfer, payload []byte, left int) bool {
 	l := s.links[t.Handle]
 	if l == nil || l.state != linkOpen || l.attach.Role == wire.RoleReceiver || l.partial.active || t.Aborted {
@@ -82,7 +85,7 @@ func (s *Session) admits(t *wire.Transfer, payload []byte, left int) bool {
 	if t.More {
 		l.granted = max(l.granted, min(int64(wire.MessageSize(payload)), l.most()))
 	} else if l.maxSize > 0 && uint64(l.granted) > l.maxSize {
-		return true // the message is too large, and will be discarded
+		return true // too large, so it will be discarded
 	}
 	switch s.conn.handler.Reserve(l, l.granted, s.conn.reserved > 0) {
 	case Granted:
@@ -94,7 +97,7 @@ func (s *Session) admits(t *wire.Transfer, payload []byte, left int) bool {
 	return true
 }
 
-// most returns the number of bytes that a message on the link may have.
+// most returns the largest size of a message on the link.
 func (l *Link) most() int64 {
 	if l.maxSize == 0 || l.maxSize > math.MaxInt64 {
 		return math.MaxInt64
@@ -103,7 +106,7 @@ func (l *Link) most() int64 {
 }
 
 // start begins a message with its first frame, and reports whether the link is still attached. more
-// says that not all of the message has arrived.
+// is true if this is not the whole message.
 func (l *Link) start(t *wire.Transfer, more bool) bool {
 	switch {
 	case !t.DeliveryID.Set || t.DeliveryTag == nil:
@@ -136,20 +139,20 @@ func (l *Link) start(t *wire.Transfer, more bool) bool {
 	return true
 }
 
-// reserve records that the handler has granted n bytes for the message in flight.
+// reserve records that the handler has reserved n bytes in all for the message that is arriving.
 func (l *Link) reserve(n int64) {
 	l.session.conn.reserved += n - l.partial.granted
 	l.partial.granted = n
 }
 
-// missed tells the handler that it will not get a message or an outcome of a transaction.
+// missed tells the handler that an operation in a transaction will not reach it.
 func (c *Conn) missed(state wire.DeliveryState) {
 	if state, ok := state.(wire.TransactionalState); ok {
 		c.handler.Missed(state)
 	}
 }
 
-// refuse reads the message in flight to its end and rejects it.
+// refuse discards the message that is arriving, which is rejected at its end.
 func (l *Link) refuse(why *wire.Error) {
 	l.session.conn.missed(l.partial.State)
 	l.reserve(0)
@@ -157,7 +160,7 @@ func (l *Link) refuse(why *wire.Error) {
 	l.partial.head, l.partial.Payload = bytes.Clone(l.partial.Payload[:min(len(l.partial.Payload), keptHead)]), nil
 }
 
-// more takes one frame of the message in flight.
+// more takes one further frame of a message.
 func (l *Link) more(t *wire.Transfer, payload []byte, left int) {
 	p, c := &l.partial, l.session.conn
 	if t.DeliveryID.Set && t.DeliveryID.V != p.ID {
@@ -165,7 +168,7 @@ func (l *Link) more(t *wire.Transfer, payload []byte, left int) {
 		l.fail(fault(wire.CondInvalidField, "The peer began a delivery before it had completed the previous one."))
 		return
 	}
-	if t.Aborted { // §2.7.5: an aborted delivery counts as settled; nothing is sent
+	if t.Aborted { // §2.7.5: an aborted delivery counts as settled, so no outcome is sent
 		l.dropPartial()
 		l.Replenish(1)
 		return
@@ -174,7 +177,7 @@ func (l *Link) more(t *wire.Transfer, payload []byte, left int) {
 	if t.State != nil {
 		p.State = t.State
 		if state, ok := t.State.(wire.TransactionalState); ok && (t.More || left > 0) {
-			state.TxnID = bytes.Clone(state.TxnID) // the id is in the read buffer
+			state.TxnID = bytes.Clone(state.TxnID) // copied, because it is in the read buffer
 			p.State = state
 		}
 	}
@@ -209,23 +212,23 @@ func (l *Link) more(t *wire.Transfer, payload []byte, left int) {
 	}
 }
 
-// complete passes the complete message in flight to the handler, or rejects it.
+// complete passes a message that has arrived to the handler, or rejects it.
 func (l *Link) complete() {
 	if l.partial.discard {
 		l.reject()
 		return
 	}
 	m := l.partial.Message
-	if cap(m.Payload)-len(m.Payload) > len(m.Payload)/8 { // it may be kept for long
+	if cap(m.Payload)-len(m.Payload) > len(m.Payload)/8 { // the handler may keep the message for long
 		m.Payload = bytes.Clone(m.Payload)
 	}
 	l.dropPartial()
 	l.session.conn.handler.Received(l, m)
 }
 
-// extend asks for more memory for a message that is larger than it seemed: for so much that few
-// steps follow, or else for twice as much as the message has. The message cannot wait for memory:
-// the connection would not be read, and other messages may need the memory.
+// extend requests more memory for a message that is larger than its first frame said: enough to
+// need few further steps, or else twice what it has. The message cannot wait for memory, because
+// the connection would not be read meanwhile, and other messages on it may hold the memory.
 func (l *Link) extend() {
 	p, c := &l.partial, l.session.conn
 	var wanted int64
@@ -239,8 +242,8 @@ func (l *Link) extend() {
 	l.refuse(c.handler.Crowded(l, wanted))
 }
 
-// append adds the part of a payload that has arrived. If it must grow, it makes room for all bytes
-// granted to the message: announced bytes that do not arrive cost only address space.
+// append adds bytes of the payload. If it must grow the payload, it makes room for all bytes that
+// are reserved for the message: room for bytes that never arrive costs only address space.
 func (p *partial) append(payload []byte, left int) {
 	if need := len(p.Payload) + len(payload) + left; need > cap(p.Payload) {
 		p.Payload = append(uncleared(max(need, int(p.granted))), p.Payload...)
@@ -259,7 +262,7 @@ func uncleared(n int) []byte {
 	return unsafe.Slice(unsafe.StringData(b.String()), n)[:0]
 }
 
-// farTooLarge reports whether a message is so large that the link must be closed.
+// farTooLarge detaches the link if the message is far too large, and reports whether it did.
 func (l *Link) farTooLarge() bool {
 	p, handler := &l.partial, l.session.conn.handler
 	if over := uint64(p.size) - l.maxSize; over <= farTooLargeBytes || uint64(p.size) <= farTooLargeFactor*l.maxSize {
@@ -271,7 +274,7 @@ func (l *Link) farTooLarge() bool {
 	return true
 }
 
-// reject ends a message that was refused.
+// reject rejects a message that was refused, at its end.
 func (l *Link) reject() {
 	p := l.partial
 	l.dropPartial()
@@ -294,7 +297,7 @@ func (l *Link) dropPartial() {
 	l.partial = partial{}
 }
 
-// overdue closes links on which the rest of a message is late, and returns when the next will be.
+// overdue detaches links whose messages arrive too slowly, and returns when the next one would be.
 func (c *Conn) overdue(now time.Time) (next time.Time) {
 	if c.partials == 0 {
 		return time.Time{}
@@ -314,14 +317,14 @@ func (c *Conn) overdue(now time.Time) (next time.Time) {
 	return next
 }
 
-// Settle tells the peer the outcome of message id, and settles it.
+// Settle settles a message with an outcome, and tells the peer.
 func (l *Link) Settle(id uint32, state wire.DeliveryState) {
 	if l.state == linkOpen {
 		l.session.say(wire.RoleReceiver, id, true, state)
 	}
 }
 
-// Replenish restores the credit for n received messages.
+// Replenish lets the peer send n further messages, because the handler is done with as many.
 func (l *Link) Replenish(n int) {
 	l.owed -= min(uint32(n), l.owed)
 	if !l.dirty && l.state == linkOpen {
@@ -331,7 +334,8 @@ func (l *Link) Replenish(n int) {
 	}
 }
 
-// grant gives the peer credit when that is worth a flow: when it has none left, or can get a quarter of its allowance.
+// grant gives the peer credit if that is worth a flow: the peer has none left, or would get at
+// least a quarter of its allowance.
 func (l *Link) grant() {
 	if l.state != linkOpen || l.attach.Role == wire.RoleReceiver || l.owed >= l.allowance {
 		return

@@ -14,14 +14,14 @@ type span struct {
 	first, last uint32
 }
 
-// maxSpans bounds the ranges that a session remembers. Beyond this number, the oldest are treated
-// as if the peer had settled them.
+// maxSpans bounds the ranges that a session remembers. The oldest beyond it are treated as if the
+// peer had settled them.
 const maxSpans = 4096
 
-// Lapse removes the unsettled deliveries that have no outcome yet and whose time, which extended
-// returns, has ended at the time now: the peer may no longer settle them. Lapse returns their
-// number, and when the next delivery lapses; zero means never. If the peer later gives a removed
-// delivery an outcome, Handler.Lapsed answers.
+// Lapse removes the unsettled deliveries without an outcome whose time, which extended returns, has
+// ended by now: the peer may no longer settle them. It returns their number, and when the next
+// delivery lapses, or zero for never. If the peer later gives a removed delivery an outcome, the
+// answer is the error of Handler.Lapsed.
 func (c *Conn) Lapse(now time.Time, extended func(tag Tag, until time.Time) time.Time) (n int, next time.Time) {
 	for _, s := range c.sessions {
 		var ids []uint32
@@ -48,7 +48,7 @@ func (c *Conn) Lapse(now time.Time, extended func(tag Tag, until time.Time) time
 // serial compares two serial numbers, AMQP 1.0 §2.8.10.
 func serial(a, b uint32) int { return int(int32(a - b)) }
 
-// lapse forgets a delivery, but remembers its id.
+// lapse removes a delivery, but remembers its id.
 func (s *Session) lapse(id uint32) {
 	l := s.unsettled[id].link
 	delete(s.unsettled, id)
@@ -63,7 +63,7 @@ func (s *Session) lapse(id uint32) {
 	s.lapsed = append(s.lapsed, span{l, id, id})
 }
 
-// disposeLapsed answers a disposition for the deliveries in its range that have lapsed.
+// disposeLapsed answers a disposition for those deliveries in its range that have lapsed.
 func (s *Session) disposeLapsed(d *wire.Disposition, last uint32) {
 	if len(s.lapsed) == 0 || !d.Settled && !final(d.State) {
 		return
@@ -107,7 +107,6 @@ func (s *Session) sayLapsed(p span) {
 	s.conn.emit(s.channel, d)
 }
 
-// unixMilli returns the Unix time of t in ms, 0 for the zero time.
 func unixMilli(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

@@ -12,72 +12,71 @@ import (
 type linkState uint8
 
 const (
-	linkAsked    linkState = iota // the handler's Accept or Refuse is awaited
+	linkAsked    linkState = iota // waiting for the handler to call Accept or Refuse
 	linkOpen                      // attached on both sides
-	linkDetached                  // our detach is sent; only the peer's counts
+	linkDetached                  // our detach is sent; waiting for the peer's
 	linkGone
 )
 
-// Link is one link. Its role is that of the peer: on a link with wire.RoleSender the peer sends.
+// Link is one link. Its role is the peer's: on a link with wire.RoleSender the peer sends.
 type Link struct {
-	Data   any // the handler's
-	Number int // the number of the link in its connection, from 1 on; not changed
+	Data   any // for the handler
+	Number int // counts the links of the connection from 1; never changed
 
 	session *Session
-	attach  *wire.Attach // the peer's
+	attach  *wire.Attach // the peer's attach
 	handle  uint32
 	state   linkState
-	refused bool // by Refuse
+	refused bool // the handler called Refuse
 	answer  answer
-	dirty   bool // in session.dirtyLinks
+	dirty   bool // is in session.dirtyLinks
 
 	deliveryCount uint32
-	credit        uint32 // credit that the sending side has left
+	credit        uint32 // what the sending side, we or the peer, has left
 
-	// Where the peer sends:
-	maxSize   uint64 // bytes
-	allowance uint32 // maximum of credit and owed together
-	owed      uint32 // messages for which the handler has not called Replenish
+	// If the peer sends:
+	maxSize   uint64 // largest message in bytes
+	allowance uint32 // upper bound of credit plus owed
+	owed      uint32 // messages for which the handler has not called Replenish yet
 	partial   partial
-	granted   int64 // bytes that the handler has reserved for the message that begins
+	granted   int64 // bytes that the handler has reserved for a message of which nothing was taken yet
 	denied    bool  // the handler has refused these bytes
 
-	// Where we send:
+	// If we send:
 	draining bool
-	pending  int // deliveries in session.unsettled
+	pending  int // unsettled deliveries
 }
 
-// answer is the state of our answer to the peer's detach.
+// answer says whether the peer's detach has been answered.
 type answer uint8
 
 const (
-	answered answer = iota // it is sent, or the peer has not detached
+	answered answer = iota // the answer is sent, or the peer has not detached
 	answerDue
-	answerHeld // held back until the handler calls Answer
+	answerHeld // the answer waits for the handler to call Answer
 )
 
-// Attach returns the peer's attach. It must not be changed.
+// Attach returns the peer's attach, which must not be changed.
 func (l *Link) Attach() *wire.Attach { return l.attach }
 
-// Session returns the link's session.
 func (l *Link) Session() *Session { return l.session }
 
-// Refused reports whether the attach was answered with Refuse.
+// Refused reports whether the handler has refused the link.
 func (l *Link) Refused() bool { return l.refused }
 
-// Credit returns how many deliveries may be sent on the link.
+// Credit returns how many more deliveries the sending side may send.
 func (l *Link) Credit() uint32 { return l.credit }
 
-// Draining reports whether the peer waits for a call of Drained.
+// Draining reports whether the peer has requested a drain that Drained has not answered.
 func (l *Link) Draining() bool { return l.draining }
 
-// Unsettled returns how many deliveries on the link are not settled.
+// Unsettled returns the number of unsettled deliveries on the link.
 func (l *Link) Unsettled() int { return l.pending }
 
 // Open reports whether the link is attached on both sides.
 func (l *Link) Open() bool { return l.state == linkOpen }
 
-// attach takes an attach of the peer, AMQP 1.0 §2.6.3.
+// attach carries out an attach of the peer, AMQP 1.0 §2.6.3.
 func (s *Session) attach(a *wire.Attach) {
 	c := s.conn
 	switch {
@@ -95,7 +94,7 @@ func (s *Session) attach(a *wire.Attach) {
 		return
 	}
 	for _, l := range s.held {
-		if l.handle == a.Handle { // the peer continues without the answer, which after this frame would refer to the new link
+		if l.handle == a.Handle { // the peer uses the handle again before it got the answer: send the answer now, because later it would seem to refer to the new link
 			l.Answer()
 			break
 		}
@@ -127,10 +126,10 @@ func (s *Session) named(name string, role wire.Role) bool {
 	return false
 }
 
-// Terms are the values with which Accept answers an attach.
+// Terms are our values in the answer to an attach.
 type Terms struct {
 	MaxMessageSize uint64    // bytes
-	Properties     value.Map // must not be nil: clients read it
+	Properties     value.Map // must not be nil, because some clients require the map
 	Credit         uint32    // messages that the peer may send before the first Replenish
 
 	Filter           value.Map      // of the source
@@ -138,7 +137,7 @@ type Terms struct {
 	Capabilities     []value.Symbol // of the coordinator
 }
 
-// Accept attaches the link. It returns false if the peer has detached the link in the meantime.
+// Accept attaches the link. It returns false if the peer has detached it meanwhile.
 func (l *Link) Accept(t Terms) bool {
 	if l.state != linkAsked {
 		return false
@@ -161,18 +160,18 @@ func (l *Link) Accept(t Terms) bool {
 	return true
 }
 
-// keptName is the number of bytes of a refused link's name that are kept.
+// keptName is how many bytes of a refused link's name are kept.
 const keptName = 64
 
-// Refuse answers the attach with err, AMQP 1.0 §2.6.3: with an attach that lacks our terminus, and
-// then with a closing detach.
+// Refuse refuses the link with err, AMQP 1.0 §2.6.3: it answers the attach without source or
+// target, and then detaches.
 func (l *Link) Refuse(err *wire.Error) {
 	if l.state != linkAsked {
 		return
 	}
 	l.sayRefused()
 	l.state, l.refused = linkDetached, true
-	// The peer may never answer with a detach: keep little.
+	// Keep little, because the peer may never answer the detach.
 	l.attach = &wire.Attach{Name: strings.Clone(l.attach.Name[:min(len(l.attach.Name), keptName)]), Role: l.attach.Role}
 	l.session.conn.emit(l.session.channel, &wire.Detach{Handle: l.handle, Closed: true, Error: err})
 }
@@ -188,8 +187,8 @@ func (l *Link) sayRefused() {
 	l.session.conn.emit(l.session.channel, reply)
 }
 
-// source returns the source in the answer to the peer's attach. It omits requests of the peer that
-// are not supported.
+// source returns the source for the answer, without those of the peer's requests that are not
+// supported.
 func (l *Link) source() *wire.Source {
 	asked := l.attach.Source
 	if asked == nil {
@@ -205,7 +204,7 @@ func (l *Link) source() *wire.Source {
 	return s
 }
 
-// target returns the target in the answer to the peer's attach, under the same rule.
+// target returns the target for the answer, under the same rule.
 func (l *Link) target() *wire.Target {
 	if l.attach.Target == nil {
 		return nil
@@ -213,8 +212,8 @@ func (l *Link) target() *wire.Target {
 	return &wire.Target{Address: l.attach.Target.Address}
 }
 
-// reply returns the answer to the peer's attach, without the termini. Clients compare its settle
-// modes with those that they requested.
+// reply returns the answer to the peer's attach, without source and target. Clients compare its
+// settle modes with those that they requested.
 func (l *Link) reply() *wire.Attach {
 	a := &wire.Attach{
 		Name: l.attach.Name, Handle: l.handle, Role: !l.attach.Role,
@@ -241,14 +240,14 @@ func (l *Link) Detach(err *wire.Error) {
 	l.session.conn.emit(l.session.channel, &wire.Detach{Handle: l.handle, Closed: true, Error: err})
 }
 
-// fail detaches the link because of what the peer did, and tells the handler.
+// fail detaches the link because the peer broke the protocol, and tells the handler.
 func (l *Link) fail(err *wire.Error) {
 	l.Detach(err)
 	l.session.conn.handler.Detached(l)
 }
 
-// detach takes a detach of the peer, §2.6.6. Links are never suspended: every detach closes. A
-// detach of a link that is gone is late and ignored.
+// detach carries out a detach of the peer, §2.6.6. Links are never suspended, so every detach
+// closes. A detach for a link that has ended is late, and ignored.
 func (s *Session) detach(d *wire.Detach) {
 	l := s.links[d.Handle]
 	if l == nil {
@@ -271,8 +270,8 @@ func (s *Session) detach(d *wire.Detach) {
 	}
 }
 
-// AnswerLater delays the answer to the peer's detach until Answer is called. Only the handler's
-// Detached may call AnswerLater.
+// AnswerLater delays the answer to the peer's detach until Answer is called. Only Handler.Detached
+// may call AnswerLater.
 func (l *Link) AnswerLater() {
 	if l.answer == answerDue && len(l.session.held) < l.session.conn.bounds.Links {
 		l.answer = answerHeld
@@ -280,7 +279,8 @@ func (l *Link) AnswerLater() {
 	}
 }
 
-// Answer sends the answer to the peer's detach, unless it was sent or the peer no longer waits for it.
+// Answer sends the answer to the peer's detach, unless it has been sent or the peer no longer waits
+// for it.
 func (l *Link) Answer() {
 	s := l.session
 	if l.answer != answered && !s.ended && s.conn.state == stateOpened {
@@ -292,13 +292,13 @@ func (l *Link) Answer() {
 	}
 }
 
-// forget subtracts one delivery from the link's unsettled ones.
+// forget removes a delivery from the counts of unsettled ones.
 func (l *Link) forget() {
 	l.pending--
 	l.session.conn.unsettled--
 }
 
-// drop forgets what the link has in flight and reports whether it was alive.
+// drop ends the link, and reports whether it was still in use.
 func (l *Link) drop() bool {
 	alive := l.state <= linkOpen
 	l.state = linkGone

@@ -9,11 +9,12 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// maxUnsaid is the number of bytes that may wait for Take before deliveries are cut off: they fit into one largeRoom.
+// maxUnsaid is the number of bytes waiting for Take at which a delivery is cut off. They fit into
+// largeRoom.
 const maxUnsaid = 128 << 10
 
-// Payload is an encoded message, split into consecutive parts. Copied may change after Send has
-// returned. The other parts must not change until the message is sent.
+// Payload is an encoded message in consecutive parts. Copied may be changed after Send has
+// returned; the other parts must not change until the message is sent.
 type Payload struct {
 	Copied     []byte
 	Body, Tail []byte
@@ -21,25 +22,24 @@ type Payload struct {
 
 func (p *Payload) size() int { return len(p.Copied) + len(p.Body) + len(p.Tail) }
 
-// rest is the part of a delivery that was cut off because the peer's session window was full, or
-// because too many bytes were waiting for Take.
+// rest is the unsent part of a delivery that was cut off, because the peer's session window was
+// full or too many bytes were waiting for Take.
 type rest struct {
 	link    *Link
 	payload Payload
 }
 
-// Ready reports whether Send may be called: the link has credit, and the session window allows a
-// frame.
+// Ready reports whether Send may be called: the link has credit, and the session window is open.
 func (l *Link) Ready() bool {
 	return l.state == linkOpen && l.credit > 0 && l.session.remoteWindow > 0 && l.session.rest.link == nil
 }
 
-// Send sends a delivery, which the peer may settle until the given time; zero means without end. A
-// delivery that is sent settled has an empty tag, as with Service Bus. Send returns the
-// delivery-id. The link must be Ready.
+// Send sends a delivery and returns its delivery-id. The peer may settle it until the given time;
+// zero means for ever. A settled delivery gets an empty tag, as in Service Bus. The link must be
+// Ready.
 func (l *Link) Send(tag Tag, settled bool, until time.Time, payload Payload) uint32 {
 	s := l.session
-	s.sayDispositions() // some clients insist on the outcome of a request before its response
+	s.sayDispositions() // some clients require the outcome of a request before its response
 	id := s.nextDelivery
 	s.nextDelivery++
 	l.deliveryCount++
@@ -74,7 +74,7 @@ func (c *Conn) sayRests() {
 		return
 	}
 	resting := c.resting
-	c.resting = nil // if sayTransfer fails, it closes the connection, and that calls Flush
+	c.resting = nil // a failing sayTransfer closes the connection, which calls Flush, which comes back here
 	for _, s := range resting {
 		if s.rest.link == nil {
 			continue
@@ -89,7 +89,7 @@ func (c *Conn) sayRests() {
 	}
 }
 
-// Unsent returns how many bytes of cut-off deliveries are not sent yet.
+// Unsent returns how many bytes of cut-off deliveries are still to be sent.
 func (c *Conn) Unsent() int {
 	n := 0
 	for _, s := range c.resting {
@@ -98,8 +98,8 @@ func (c *Conn) Unsent() int {
 	return n
 }
 
-// sayTransfer appends frames until payload or the peer's window is used up, or enough bytes wait
-// for Take. It leaves the unsent rest in payload.
+// sayTransfer encodes frames until payload or the peer's window is used up, or enough bytes wait
+// for Take. What is left stays in payload.
 func (s *Session) sayTransfer(t *wire.Transfer, payload *Payload) {
 	c := s.conn
 	copied := payload.size()
@@ -129,10 +129,10 @@ func (s *Session) sayTransfer(t *wire.Transfer, payload *Payload) {
 	}
 }
 
-// frameOverhead is the approximate number of bytes in a frame besides its payload.
+// frameOverhead is about how many bytes a frame has besides its payload.
 const frameOverhead = 64
 
-// say moves the first n bytes of part, or all if fewer, to the output. It returns the rest of n.
+// say moves the first n bytes of part to the output. It returns how many bytes part has too few.
 func (c *Conn) say(part *[]byte, n int, refer bool) int {
 	k := min(n, len(*part))
 	if b := (*part)[:k]; refer && k > 0 {
@@ -145,7 +145,7 @@ func (c *Conn) say(part *[]byte, n int, refer bool) int {
 	return n - k
 }
 
-// Drained answers the peer's request to drain by using up the remaining credit.
+// Drained answers the peer's drain by using up the remaining credit.
 func (l *Link) Drained() {
 	if l.state != linkOpen || !l.draining {
 		return
@@ -156,13 +156,13 @@ func (l *Link) Drained() {
 	l.session.sayFlow(l, true)
 }
 
-// flowed carries out what a flow says about the link, §2.6.7.
+// flowed carries out the part of a flow that concerns the link, §2.6.7.
 func (l *Link) flowed(f *wire.Flow) {
 	if l.state > linkOpen {
 		return
 	}
 	if l.attach.Role == wire.RoleSender {
-		// A sender may use up credit without sending.
+		// The peer may use up credit without sending.
 		if used := f.DeliveryCount.Or(l.deliveryCount) - l.deliveryCount; used > 0 && used <= l.credit {
 			l.deliveryCount += used
 			l.credit -= used
@@ -178,25 +178,26 @@ func (l *Link) flowed(f *wire.Flow) {
 	}
 	l.draining = f.Drain
 	if l.state == linkAsked {
-		return // Accept will use the new credit
+		return // Accept uses the new credit
 	}
-	if f.Echo && !f.Drain { // a drain is answered by Drained
+	if f.Echo && !f.Drain { // the answer to a drain comes from Drained
 		l.session.sayFlow(l, false)
 	}
 	l.session.conn.handler.Flowed(l)
 }
 
 const (
-	// smallRoom is the size in bytes of the largest output buffer that a connection keeps.
+	// smallRoom is the largest output buffer, in bytes, that an idle connection keeps.
 	smallRoom = 4 << 10
-	// largeRoom is the size of the buffer of a connection with more output. It has room for maxUnsaid bytes and a frame.
+	// largeRoom is the size of the buffer that a connection with more output uses. It holds
+	// maxUnsaid bytes and a frame.
 	largeRoom = 256 << 10
 )
 
-// largeRooms are for connections that have much output at the moment.
+// largeRooms are shared by all connections.
 var largeRooms = sync.Pool{New: func() any { return new([largeRoom]byte) }}
 
-// grow makes room for n bytes more.
+// grow makes room for n more bytes of output.
 func (c *Conn) grow(n int) {
 	need := len(c.out) + n
 	switch {
@@ -208,8 +209,7 @@ func (c *Conn) grow(n int) {
 	}
 }
 
-// Spare takes back the memory that Take has returned, after it is written, and returns memory for a
-// later Take.
+// Spare takes back the memory of Take once it is written, and returns memory for a later Take.
 func Spare(out []byte) []byte {
 	switch {
 	case cap(out) == largeRoom:

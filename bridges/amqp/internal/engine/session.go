@@ -7,44 +7,43 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// outgoingWindow is the window that we announce. What limits us is credit and the peer's window.
+// outgoingWindow is announced to the peer. It does not limit us; credit and the peer's window do.
 const outgoingWindow = 1<<31 - 1
 
-// Session is one session. The numbers of transfers and deliveries are serial numbers, which wrap
-// around (AMQP 1.0 §2.8.10).
+// Session is one AMQP session. The numbers of its transfers and deliveries are serial numbers,
+// which wrap around (AMQP 1.0 §2.8.10).
 type Session struct {
-	Data any // the handler's
+	Data any // for the handler
 
 	conn    *Conn
 	channel uint16
-	ended   bool // our end is sent; only the peer's end counts
-	dirty   bool // in conn.dirty
+	ended   bool // our end is sent; waiting for the peer's
+	dirty   bool // is in conn.dirty
 
-	nextIncoming uint32 // number of the next transfer frame of the peer
-	window       uint32 // how many more frames the peer may send
+	nextIncoming uint32 // number of the peer's next transfer frame
+	window       uint32 // how many more frames we accept
 
 	nextOutgoing  uint32 // number of our next transfer frame; the first was 0
 	nextDelivery  uint32
 	remoteWindow  uint32 // how many more frames the peer accepts
 	peerHandleMax uint32
 	unsettled     map[uint32]sent // by delivery-id
-	lapsed        []span          // deliveries without an outcome that Conn.Lapse has removed
-	rest          rest            // of a delivery that the peer's window cut off
-	run           run             // dispositions to say at the next flush
+	lapsed        []span          // deliveries that Conn.Lapse has removed
+	rest          rest            // unsent part of a delivery that was cut off
+	run           run             // outcomes for the next disposition
 	links         map[uint32]*Link
-	dirtyLinks    []*Link // links that may be due new credit
-	held          []*Link // links that the peer has detached, and whose detach the handler answers
+	dirtyLinks    []*Link // links that may get new credit
+	held          []*Link // links whose detach by the peer the handler will answer
 }
 
-// sent is a delivery that is not settled.
 type sent struct {
 	link     *Link
 	tag      Tag
-	until    int64 // Unix time in ms until which the peer may settle it; 0: for ever
-	disposed bool  // the peer gave an outcome, which the handler has not answered
+	until    int64 // until when the peer may settle it, as Unix time in ms; 0: for ever
+	disposed bool  // the peer has given an outcome that the handler has not answered
 }
 
-// beginSession starts a session, AMQP 1.0 §2.5.1.
+// beginSession begins a session, AMQP 1.0 §2.5.1.
 func (c *Conn) beginSession(channel uint16, b *wire.Begin) {
 	limit := min(c.channelMax(), c.peer.ChannelMax.Or(wire.DefaultChannelMax))
 	switch {
@@ -91,7 +90,7 @@ func (s *Session) perform(p wire.Performative, payload []byte, left int) {
 		s.end(end)
 		return
 	}
-	if s.ended { // §2.5.5: discard until the peer ends too
+	if s.ended { // §2.5.5: discard everything until the peer's end
 		s.conn.discard(p)
 		return
 	}
@@ -121,7 +120,7 @@ func (s *Session) end(*wire.End) {
 	}
 }
 
-// End ends the session with err, and then waits for the peer's end.
+// End ends the session with err.
 func (s *Session) End(err *wire.Error) {
 	if s.ended || s.conn.state != stateOpened {
 		return
@@ -132,7 +131,7 @@ func (s *Session) End(err *wire.Error) {
 	s.conn.emit(s.channel, &wire.End{Error: err})
 }
 
-// abandon drops all links.
+// abandon ends all links, and tells the handler.
 func (s *Session) abandon() {
 	for handle, l := range s.links {
 		delete(s.links, handle)
@@ -148,7 +147,7 @@ func (s *Session) abandon() {
 	s.run = run{}
 }
 
-// touch makes the next Flush look at the session.
+// touch makes the next Flush include the session.
 func (s *Session) touch() {
 	if !s.dirty {
 		s.dirty = true
@@ -168,7 +167,7 @@ func (s *Session) flush() {
 	}
 }
 
-// sayFlow sends the state of the session and, if l is not nil, of link l.
+// sayFlow sends a flow about the session and, unless l is nil, about link l.
 func (s *Session) sayFlow(l *Link, drain bool) {
 	s.window = s.conn.opts.IncomingWindow
 	f := &s.conn.flow
@@ -187,7 +186,8 @@ func (s *Session) sayFlow(l *Link, drain bool) {
 	s.conn.emit(s.channel, f)
 }
 
-// flowed takes a flow of the peer, §2.5.6 and §2.6.7. A flow for a link that is gone is late, and counts only for the session.
+// flowed carries out a flow of the peer, §2.5.6 and §2.6.7. If its link is gone, only the session
+// counts.
 func (s *Session) flowed(f *wire.Flow) {
 	s.remoteWindow = left(f.IncomingWindow, s.nextOutgoing-f.NextIncomingID.Or(0))
 	s.nextIncoming = f.NextOutgoingID
@@ -201,8 +201,8 @@ func (s *Session) flowed(f *wire.Flow) {
 	}
 }
 
-// left returns what is left of a window or credit that the peer granted before it knew of the last
-// used frames or deliveries, and 0 if the peer counts deliveries that were never sent.
+// left returns what remains of a window or credit that the peer granted before it knew of the last
+// used frames or deliveries. It returns 0 if the peer counts more than were ever sent.
 func left(granted, used uint32) uint32 {
 	if used > granted {
 		return 0

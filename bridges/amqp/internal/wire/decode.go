@@ -6,8 +6,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// Lengths in bytes that a delivery tag and a transaction id may have. AMQP 1.0 §2.8.7 allows 32 for a tag; the SDK for Java
-// before version 7 writes 36.
+// MaxDeliveryTag and MaxTxnID are lengths in bytes. AMQP 1.0 §2.8.7 allows 32 for a delivery tag,
+// but the SDK for Java before version 7 writes 36.
 const (
 	MaxDeliveryTag = 256
 	MaxTxnID       = 32
@@ -15,10 +15,10 @@ const (
 
 // Decoder decodes the performatives of one connection. A *Transfer, *Flow or *Disposition that it
 // returns belongs to the Decoder and is valid until the next call of Decode. These three are
-// decoded without allocation, unless their state is other than Accepted or Released. Only one
-// goroutine may use a Decoder at a time.
+// decoded without allocation if their state is nil, Accepted or Released. It is not safe for
+// concurrent use.
 type Decoder struct {
-	Limits value.Limits // of each map and each other value of any type
+	Limits value.Limits // for each map, and each other value of any type
 
 	transfer    Transfer
 	flow        Flow
@@ -32,9 +32,9 @@ func DecodePerformative(body []byte, lim value.Limits) (p Performative, payload 
 	return d.Decode(body)
 }
 
-// Decode decodes the body of a frame. Only a Transfer may have a payload. Byte slices alias body.
-// The error is an *Error. Its condition is amqp:decode-error for invalid encodings,
-// amqp:invalid-field for a mandatory field that is absent or a value that is out of range, and
+// Decode decodes the body of a frame. Only a Transfer may have a payload. Byte slices in the
+// results alias body. The error is an *Error with the condition amqp:decode-error for an invalid
+// encoding, amqp:invalid-field for a missing mandatory field or a value out of range, or
 // amqp:not-implemented for an unknown performative.
 func (d *Decoder) Decode(body []byte) (p Performative, payload []byte, err error) {
 	desc, rest, err := readDescriptor(body)
@@ -112,7 +112,8 @@ func (d *Decoder) decodeDisposition(f *fields) *Disposition {
 	return p
 }
 
-// decodeRare decodes the rare performatives, and returns nil for the descriptor of any other.
+// decodeRare decodes all but transfers, flows and dispositions, or returns nil for an unknown
+// descriptor.
 func decodeRare(f *fields) Performative {
 	switch f.of {
 	case DescOpen:
@@ -235,7 +236,7 @@ func decodeSource(f *fields) *Source {
 	return s
 }
 
-// decodeTarget reads the target field of an attach, which is a Target or a Coordinator.
+// decodeTarget decodes the target of an attach, which is a Target or a Coordinator.
 func decodeTarget(f *fields, p *Attach) {
 	in, ok := f.described("target")
 	if !ok {
@@ -314,7 +315,6 @@ func decodeTransactionalState(f *fields) DeliveryState {
 	return s
 }
 
-// txnID reads a mandatory transaction id.
 func (f *fields) txnID() []byte {
 	id := f.binary("txn-id", MaxTxnID)
 	if id == nil {
@@ -341,7 +341,7 @@ func (f *fields) error(name string) *Error {
 	return e
 }
 
-// DecodeTransactionRequest decodes the encoded value that a client sent to a coordinator (Sections.Value).
+// DecodeTransactionRequest decodes the value section of a client's message to a coordinator.
 func DecodeTransactionRequest(b []byte, lim value.Limits) (TransactionRequest, error) {
 	d, rest, err := readDescriptor(b)
 	if err != nil {

@@ -5,7 +5,6 @@ import "fmt"
 // Descriptor is the number that identifies the type of a described value.
 type Descriptor uint64
 
-// The descriptors of AMQP 1.0.
 const (
 	DescOpen               Descriptor = 0x10
 	DescBegin              Descriptor = 0x11
@@ -46,7 +45,8 @@ const (
 	DescFooter                Descriptor = 0x78
 )
 
-// descriptorSymbols are the symbolic forms of the descriptors. Both forms mean the same (AMQP 1.0 §1.5).
+// descriptorSymbols are the symbolic forms of descriptors, which have the same meaning as the
+// numbers (AMQP 1.0 §1.5).
 var descriptorSymbols = map[string]Descriptor{
 	"amqp:open:list":                  DescOpen,
 	"amqp:begin:list":                 DescBegin,

@@ -2,6 +2,6 @@
 // performatives, and the sections of a message. It does no I/O and starts no goroutine. Every limit
 // is an argument.
 //
-// Errors about a peer's bytes are *Error values with the condition to answer with. Bytes in decoded
-// values alias the input unless a comment says otherwise.
+// Errors about a peer's bytes are of type *Error, with the condition for the answer. Bytes in
+// decoded values alias the input unless a comment says otherwise.
 package wire

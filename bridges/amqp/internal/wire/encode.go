@@ -247,13 +247,13 @@ func appendError(dst []byte, e *Error) ([]byte, error) {
 	return l.close(), l.err
 }
 
-// list appends a described list field by field. It also writes the nulls at the end, which AMQP 1.0
-// §1.4 lets a sender omit, because the Python SDK reads fields by their index without checking the
-// number of fields. The first error sticks.
+// list encodes a described list field by field. It also writes the nulls at the end, which AMQP 1.0
+// §1.4 lets a sender omit, because the Python SDK reads fields by index without checking how many
+// there are. err keeps the first error.
 type list struct {
 	dst  []byte
 	mark int
-	n    int // fields appended
+	n    int // fields written so far
 	err  error
 }
 
@@ -294,7 +294,7 @@ func (l *list) flag(v bool) {
 	}
 }
 
-// putText appends a text; set says that it is present, even if it is empty.
+// putText writes a text. If set is true, it writes an empty text, too.
 func putText[T ~string](l *list, s T, set bool, appendTo func([]byte, T) []byte) {
 	if set || s != "" {
 		put(l, s, appendTo)
@@ -316,7 +316,7 @@ func (l *list) binary(b []byte) {
 	}
 }
 
-// raw appends a field that is encoded already.
+// raw writes a field that is already encoded.
 func (l *list) raw(b []byte) {
 	if b == nil {
 		l.null()
@@ -326,7 +326,7 @@ func (l *list) raw(b []byte) {
 	l.dst = append(l.dst, b...)
 }
 
-// any appends a field of any type.
+// any writes a field of any type.
 func (l *list) any(v any) {
 	l.n++
 	var err error
@@ -369,7 +369,7 @@ func (l *list) error(e *Error) {
 	l.take(appendError(l.dst, e))
 }
 
-// take replaces dst after something was appended to it.
+// take continues with dst, to which a function has appended a field.
 func (l *list) take(dst []byte, err error) {
 	l.dst = dst
 	if l.err == nil {

@@ -6,15 +6,13 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// Error is an AMQP error (§2.8.14) that a peer sent, that is to be sent, or that says why bytes
-// were refused.
+// Error is an AMQP error, §2.8.14.
 type Error struct {
 	Condition   value.Symbol
 	Description string
 	Info        value.Map
 }
 
-// Error returns the condition and the description.
 func (e *Error) Error() string {
 	if e.Description == "" {
 		return string(e.Condition)
@@ -66,5 +64,5 @@ const (
 	CondSessionLockLost       value.Symbol = "com.microsoft:session-lock-lost"
 	CondSessionCannotBeLocked value.Symbol = "com.microsoft:session-cannot-be-locked"
 	CondMessageNotFound       value.Symbol = "com.microsoft:message-not-found"
-	CondDeadLetter            value.Symbol = "com.microsoft:dead-letter" // sent by clients, in Rejected
+	CondDeadLetter            value.Symbol = "com.microsoft:dead-letter" // sent by clients, within Rejected
 )

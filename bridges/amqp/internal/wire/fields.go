@@ -6,12 +6,12 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// fields reads the fields of a described list one after the other. The first error sticks, and everything read after it
-// is absent.
+// fields reads the fields of a described list one by one. err keeps the first error; after it, all
+// fields count as absent.
 type fields struct {
 	of  Descriptor
-	b   []byte // the encoded fields still to read
-	n   int    // how many fields follow; any further field is null
+	b   []byte // the fields that are still to be read
+	n   int    // number of these fields; those after them are absent
 	lim value.Limits
 	err error
 }
@@ -26,7 +26,7 @@ func readFields(b []byte, of Descriptor, lim value.Limits) (f fields, rest []byt
 	return f, rest
 }
 
-// next reports whether the next field is present, and passes over it if it is null.
+// next reports whether the next field is present, and skips it if it is null.
 func (f *fields) next() bool {
 	if f.n == 0 || f.err != nil {
 		return false
@@ -39,7 +39,7 @@ func (f *fields) next() bool {
 	return true
 }
 
-// fail records err as the reason why field name cannot be read.
+// fail records that the field called name cannot be decoded because of err.
 func (f *fields) fail(name string, err error) {
 	if f.err == nil {
 		f.err = refuse(CondDecodeError, "%s, field %s: %v", f.of, name, err)
@@ -55,8 +55,8 @@ func (f *fields) invalid(name, format string, args ...any) {
 	}
 }
 
-// done checks that unknown further fields end where the list ends, and returns the first error. A
-// newer version of the protocol may add such fields.
+// done skips the fields that are unknown here, which a newer version of the protocol may add, and
+// returns the first error.
 func (f *fields) done() error {
 	for f.err == nil && f.n > 0 {
 		f.n--
@@ -93,7 +93,7 @@ func must[T any](f *fields, name string, read func([]byte) (T, []byte, error)) T
 	return v.V
 }
 
-// upTo reads an optional ubyte field with values from 0 to most.
+// upTo reads an optional ubyte field with a value of at most most.
 func upTo[T ~uint8](f *fields, name string, most T) value.Opt[T] {
 	v := field(f, name, value.ReadUint8)
 	if v.V > uint8(most) {
@@ -102,7 +102,8 @@ func upTo[T ~uint8](f *fields, name string, most T) value.Opt[T] {
 	return value.Opt[T]{V: T(v.V), Set: v.Set}
 }
 
-// binary reads an optional binary field of at most limit bytes, nil if it is absent.
+// binary reads an optional binary field of at most limit bytes. It returns nil if the field is
+// absent.
 func (f *fields) binary(name string, limit int) []byte {
 	v := field(f, name, value.ReadBinary)
 	if len(v.V) > limit {
@@ -111,19 +112,17 @@ func (f *fields) binary(name string, limit int) []byte {
 	return v.V
 }
 
-// text reads an optional string field.
 func (f *fields) text(name string) string { return field(f, name, readText).V }
 
-// symbol reads an optional symbol field.
 func (f *fields) symbol(name string) value.Symbol { return value.Symbol(field(f, name, readText).V) }
 
-// readText reads a string or a symbol into memory of its own.
+// readText reads a string or a symbol, and copies it.
 func readText(b []byte) (string, []byte, error) {
 	v, rest, err := value.ReadText(b)
 	return string(v), rest, err
 }
 
-// raw validates an optional field of any kind and returns its encoding, nil if it is absent.
+// raw checks an optional field of any type, and returns its encoding, or nil if it is absent.
 func (f *fields) raw(name string) []byte {
 	if !f.next() {
 		return nil
@@ -138,7 +137,7 @@ func (f *fields) raw(name string) []byte {
 	return b[: len(b)-len(rest) : len(b)-len(rest)]
 }
 
-// rawMap does the same as raw, for a map.
+// rawMap is like raw, but the field must be a map.
 func (f *fields) rawMap(name string) []byte {
 	raw := f.raw(name)
 	if raw != nil && value.KindOf(raw) != value.KindMap {
@@ -148,7 +147,7 @@ func (f *fields) rawMap(name string) []byte {
 	return raw
 }
 
-// decoded reads an optional field of any kind, nil if it is absent.
+// decoded reads an optional field of any type. It returns nil if the field is absent.
 func (f *fields) decoded(name string) any {
 	if !f.next() {
 		return nil
@@ -174,7 +173,8 @@ func (f *fields) mapping(name string) value.Map {
 	}
 }
 
-// symbols reads an optional field of several symbols: an array, or a symbol for an array of one (AMQP 1.0 §1.4).
+// symbols reads an optional field of several symbols: an array, or a single symbol that stands for
+// an array of one (AMQP 1.0 §1.4).
 func (f *fields) symbols(name string) []value.Symbol {
 	switch v := f.decoded(name).(type) {
 	case nil:
@@ -204,7 +204,7 @@ func (f *fields) symbolsOf(name string, values []any) []value.Symbol {
 	return out
 }
 
-// described opens an optional field that is a described list.
+// described opens an optional field whose value is a described list; ok is false if it is absent.
 func (f *fields) described(name string) (inner fields, ok bool) {
 	if !f.next() {
 		return fields{}, false
@@ -223,15 +223,15 @@ func (f *fields) described(name string) (inner fields, ok bool) {
 	return inner, true
 }
 
-// close ends the reading of a described field, and keeps the first error of inner.
+// close ends the reading of a field that described has opened, and keeps its first error.
 func (f *fields) close(inner *fields) {
 	if err := inner.done(); err != nil && f.err == nil {
 		f.err = err
 	}
 }
 
-// readDescriptor reads the descriptor of a described value and returns the bytes of the value. A
-// descriptor that is unknown, or neither a ulong nor a symbol, is returned as 0.
+// readDescriptor reads the descriptor of a described value, and returns the bytes of the value. For
+// an unknown descriptor it returns 0.
 func readDescriptor(b []byte) (d Descriptor, rest []byte, err error) {
 	if value.KindOf(b) != value.KindDescribed {
 		return 0, nil, fmt.Errorf("got %s, want a described value", value.KindOf(b))

@@ -7,29 +7,28 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// FrameType is the type of a frame's body.
 type FrameType uint8
 
-// The types of frames, AMQP 1.0 §2.3.1 and §5.3.1.
+// The frame types, AMQP 1.0 §2.3.1 and §5.3.1.
 const (
 	FrameAMQP FrameType = 0
 	FrameSASL FrameType = 1
 )
 
-// frameHeader is the length in bytes of a frame header without extension.
+// frameHeader is the length in bytes of a frame header without an extension.
 const frameHeader = 8
 
-// Frame is one frame. A body without bytes is a heartbeat.
+// Frame is one frame. A frame with an empty body is a heartbeat.
 type Frame struct {
 	Type    FrameType
-	Channel uint16 // of an AMQP frame
+	Channel uint16 // of an AMQP frame; without meaning in a SASL frame
 	Body    []byte // performative and payload; aliases the input
 }
 
-// CutFrame returns the first frame of b and its length in bytes. The length is 0 if b has only a
-// part of the frame. CutFrame refuses a frame longer than maxSize bytes as soon as its size is
-// known. Like every malformed header, such a frame results in amqp:connection:framing-error. An
-// extended header is skipped (§2.3.1).
+// CutFrame returns the first frame of b, and its length in bytes, or 0 if b has only a part of the
+// frame. A frame of more than maxSize bytes is an error as soon as its size is known. This and all
+// malformed headers are errors with amqp:connection:framing-error. An extended header is skipped
+// (§2.3.1).
 func CutFrame(b []byte, maxSize uint32) (f Frame, n int, err error) {
 	if len(b) < 4 {
 		return Frame{}, 0, nil
@@ -62,9 +61,9 @@ func CutFrame(b []byte, maxSize uint32) (f Frame, n int, err error) {
 	return f, int(size), nil
 }
 
-// CutTransfer returns the beginning of the first frame of b, which is incomplete in b, and its
-// length in bytes. The length is 0 if the frame is not a transfer or its performative is
-// incomplete. CutFrame must have checked the header.
+// CutTransfer returns the beginning of a frame that is incomplete in b, and the length of the whole
+// frame in bytes. The length is 0 if the frame is not a transfer or its performative is incomplete.
+// CutFrame must have checked the header.
 func CutTransfer(b []byte) (f Frame, n int) {
 	if len(b) < frameHeader || FrameType(b[5]) != FrameAMQP || int(b[4])*4 >= len(b) {
 		return Frame{}, 0
@@ -84,10 +83,10 @@ func AppendHeartbeat(dst []byte) []byte {
 	return append(dst, 0, 0, 0, frameHeader, frameHeader/4, byte(FrameAMQP), 0, 0)
 }
 
-// AppendFrame appends a frame with p and payload, which only a Transfer has. A SASL performative
-// gets a SASL frame, for which channel is ignored. AppendFrame does not check the peer's limit of
-// the frame size; AppendTransfer does. After an error, which only values of foreign types in maps
-// cause, the returned slice is dst.
+// AppendFrame appends a frame with p and, if p is a Transfer, payload. A SASL performative gets a
+// SASL frame, for which channel is ignored. AppendFrame does not check the peer's limit of the
+// frame size; AppendTransfer does. If a map contains a value of a type that AMQP does not have,
+// AppendFrame returns dst and an error.
 func AppendFrame(dst []byte, channel uint16, p Performative, payload []byte) ([]byte, error) {
 	start := len(dst)
 	out, err := appendPerformative(openFrame(dst, channel, p), p)
@@ -97,10 +96,10 @@ func AppendFrame(dst []byte, channel uint16, p Performative, payload []byte) ([]
 	return closeFrame(append(out, payload...), start, 0), nil
 }
 
-// AppendTransfer appends a frame of at most maxSize bytes with t, but without its payload. The
-// caller has size bytes left to send, and must append the first n of them. The frame's more flag is
-// set if t's flag is set or if bytes are left. The following frames of a delivery need only the
-// handle (§2.7.5). After an error the returned slice is dst.
+// AppendTransfer appends a frame of at most maxSize bytes with t, but without its payload. size
+// bytes of payload are left to send, of which the caller must then append the first n. The frame's
+// more flag is set if t's flag is set or if bytes remain. The later frames of a delivery need only
+// the handle (§2.7.5). After an error, out is dst.
 func AppendTransfer(dst []byte, channel uint16, t *Transfer, size int, maxSize uint32) (out []byte, n int, err error) {
 	start := len(dst)
 	if out, err = appendTransfer(openFrame(dst, channel, t), t); err != nil {
@@ -132,16 +131,16 @@ func openFrame(dst []byte, channel uint16, p Performative) []byte {
 	return binary.BigEndian.AppendUint16(dst, channel)
 }
 
-// closeFrame fills in the size of the frame that starts at start, to which n bytes will be appended.
+// closeFrame sets the size of the frame that starts at start. The caller will append n more bytes
+// to it.
 func closeFrame(dst []byte, start, n int) []byte {
 	binary.BigEndian.PutUint32(dst[start:], uint32(len(dst)-start+n))
 	return dst
 }
 
-// Protocol is the layer that a protocol header announces.
 type Protocol uint8
 
-// The layers, AMQP 1.0 §2.2, §5.2 and §5.3.
+// The layers that a protocol header can announce, AMQP 1.0 §2.2, §5.2 and §5.3.
 const (
 	ProtocolAMQP Protocol = 0
 	ProtocolTLS  Protocol = 2
@@ -151,9 +150,9 @@ const (
 // ProtocolHeaderSize is the length in bytes of a protocol header.
 const ProtocolHeaderSize = 8
 
-// ParseProtocolHeader returns the layer that the first 8 bytes of b announce in version 1.0.0. For
-// any other header the error is amqp:connection:framing-error; the caller then answers with a
-// header that it supports and closes the connection.
+// ParseProtocolHeader returns the layer that the first 8 bytes of b announce, in version 1.0.0. For
+// any other header the error is amqp:connection:framing-error: the caller then answers with a
+// header that it supports, and closes the connection.
 func ParseProtocolHeader(b []byte) (Protocol, error) {
 	if len(b) < ProtocolHeaderSize {
 		return 0, refuse(CondFramingError, "a protocol header has %d bytes instead of %d", len(b), ProtocolHeaderSize)

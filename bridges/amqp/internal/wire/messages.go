@@ -2,27 +2,26 @@ package wire
 
 import "github.com/crosstown-mq/crosstown/core/value"
 
-// Message formats, the MessageFormat of a Transfer.
+// Values of Transfer.MessageFormat.
 const (
 	FormatMessage uint32 = 0
-	FormatBatch   uint32 = 0x80013700 // the Service Bus batch: every data section is a whole message
+	FormatBatch   uint32 = 0x80013700 // a batch of Service Bus, in which each data section is a message
 )
 
-// BodyKind is the kind of section that Sections.Body contains.
+// BodyKind says what Sections.Body contains.
 type BodyKind uint8
 
-// The kinds of body.
 const (
-	BodyNone         BodyKind = iota // no body section
-	BodyData                         // one data section; Body is its payload
-	BodyDataSections                 // several data sections; Body is their run, descriptors included
-	BodyValue                        // one value section, descriptor included
-	BodySequence                     // one or more sequence sections, descriptors included
+	BodyNone         BodyKind = iota // the message has no body
+	BodyData                         // the contents of the only data section
+	BodyDataSections                 // several data sections, with their descriptors
+	BodyValue                        // one value section, with its descriptor
+	BodySequence                     // one or more sequence sections, with their descriptors
 )
 
-// Sections are the parts of an encoded message, AMQP 1.0 §3.2. Each is an encoded list or map
-// without the section's descriptor. It is nil if the message does not have the section, or if the
-// section is null.
+// Sections are the parts of an encoded message, AMQP 1.0 §3.2: encoded lists and maps without the
+// sections' descriptors. A part is nil if the message does not have the section, or if the section
+// is null.
 type Sections struct {
 	Header                []byte
 	DeliveryAnnotations   []byte
@@ -36,21 +35,21 @@ type Sections struct {
 
 // Header is the transport header of a message, §3.2.1.
 type Header struct {
-	Durable       value.Opt[bool]   // absent is false
-	Priority      value.Opt[uint8]  // absent is 4
+	Durable       value.Opt[bool]   // false if absent
+	Priority      value.Opt[uint8]  // 4 if absent
 	TTL           value.Opt[uint32] // ms
-	FirstAcquirer value.Opt[bool]   // absent is false
+	FirstAcquirer value.Opt[bool]   // false if absent
 	DeliveryCount uint32
 }
 
-// MessageProperties are the immutable properties of a message, §3.2.4. An empty string is an absent
-// property, unless Empty says otherwise. An ID without a kind is absent.
+// MessageProperties are the immutable properties of a message, §3.2.4. An empty string means that
+// the property is absent, unless Empty says otherwise. An ID without a kind is absent, too.
 type MessageProperties struct {
-	// Empty has bit n set if field n of the list, counted from 0, is present and is the empty
+	// Empty has bit n set if field n of the list, counted from 0, is present and is an empty
 	// string.
 	Empty              uint16
 	MessageID          ID
-	UserID             []byte // nil is absent
+	UserID             []byte // nil if absent
 	To                 string
 	Subject            string
 	ReplyTo            string
@@ -64,8 +63,8 @@ type MessageProperties struct {
 	ReplyToGroupID     string
 }
 
-// ID is a message id or correlation id in one of its four types, §3.2.11–§3.2.14. IDs are comparable.
+// ID is a message id or correlation id of one of four types, §3.2.11–§3.2.14. IDs are comparable.
 type ID struct {
-	Kind value.Kind // KindUint64, KindUUID, KindBinary or KindString; KindInvalid is absent
+	Kind value.Kind // KindUint64, KindUUID, KindBinary or KindString; KindInvalid if absent
 	Raw  string     // 8 bytes in big-endian order, 16 bytes in RFC 9562 order, the bytes, or the text
 }

@@ -4,10 +4,10 @@ import "github.com/crosstown-mq/crosstown/core/value"
 
 // Performative is the body of a frame: a pointer to one of the structs of this file.
 //
-// The fields have the names of the specification. A nil slice or map and an empty string or symbol
-// are absent fields. A map that is empty but not nil is sent as an empty map. Mandatory fields have
-// plain types, and decoding refuses a performative without one. Fields whose default is not zero
-// have optional types.
+// Fields are named as in the specification. A nil slice or map, and an empty string or symbol, are
+// absent fields. A map that is empty but not nil is sent as an empty map. Mandatory fields have
+// plain types, and decoding fails if one is missing. Fields whose default is not zero have optional
+// types.
 type Performative interface{ performative() }
 
 func (*Open) performative()        {}
@@ -20,23 +20,23 @@ func (*Detach) performative()      {}
 func (*End) performative()         {}
 func (*Close) performative()       {}
 
-// Defaults of absent fields, AMQP 1.0 §2.7.
+// Values of absent fields, AMQP 1.0 §2.7.
 const (
 	DefaultMaxFrameSize uint32 = 4294967295
 	DefaultChannelMax   uint16 = 65535
 	DefaultHandleMax    uint32 = 4294967295
 )
 
-// MinMaxFrameSize is the smallest frame size limit a peer may have (AMQP 1.0 §2.8.19).
+// MinMaxFrameSize is the frame size that every peer must accept (AMQP 1.0 §2.8.19).
 const MinMaxFrameSize = 512
 
 // Open negotiates a connection, AMQP 1.0 §2.7.1.
 type Open struct {
 	ContainerID         string
 	Hostname            string
-	MaxFrameSize        value.Opt[uint32] // bytes; absent is DefaultMaxFrameSize
-	ChannelMax          value.Opt[uint16] // absent is DefaultChannelMax
-	IdleTimeOut         value.Opt[uint32] // ms; absent or 0 is none
+	MaxFrameSize        value.Opt[uint32] // bytes; DefaultMaxFrameSize if absent
+	ChannelMax          value.Opt[uint16] // DefaultChannelMax if absent
+	IdleTimeOut         value.Opt[uint32] // ms; no time-out if absent or 0
 	OutgoingLocales     []value.Symbol
 	IncomingLocales     []value.Symbol
 	OfferedCapabilities []value.Symbol
@@ -46,45 +46,44 @@ type Open struct {
 
 // Begin starts a session on a channel, §2.7.2.
 type Begin struct {
-	RemoteChannel       value.Opt[uint16] // set in the answer
+	RemoteChannel       value.Opt[uint16] // only in the answer
 	NextOutgoingID      uint32
 	IncomingWindow      uint32
 	OutgoingWindow      uint32
-	HandleMax           value.Opt[uint32] // absent is DefaultHandleMax
+	HandleMax           value.Opt[uint32] // DefaultHandleMax if absent
 	OfferedCapabilities []value.Symbol
 	DesiredCapabilities []value.Symbol
 	Properties          value.Map
 }
 
-// Role is the role of the sender of a frame on a link.
+// Role is the role, on a link, of the peer that sends the frame.
 type Role bool
 
-// The roles, §2.8.1.
 const (
 	RoleSender   Role = false
 	RoleReceiver Role = true
 )
 
-// SenderSettleMode is how a sender settles, §2.8.2.
+// SenderSettleMode says how a sender settles, §2.8.2.
 type SenderSettleMode uint8
 
-// The settlement policies of a sender. Absent is SenderMixed.
+// If the mode is absent, it is SenderMixed.
 const (
 	SenderUnsettled SenderSettleMode = 0
 	SenderSettled   SenderSettleMode = 1
 	SenderMixed     SenderSettleMode = 2
 )
 
-// ReceiverSettleMode is when a receiver settles, §2.8.3.
+// ReceiverSettleMode says when a receiver settles, §2.8.3.
 type ReceiverSettleMode uint8
 
-// The settlement policies of a receiver. Absent is ReceiverFirst.
+// If the mode is absent, it is ReceiverFirst.
 const (
 	ReceiverFirst  ReceiverSettleMode = 0
 	ReceiverSecond ReceiverSettleMode = 1
 )
 
-// Attach connects a link to a session, §2.7.3. The unsettled map of a peer is validated and then
+// Attach attaches a link to a session, §2.7.3. The peer's unsettled map is checked and then
 // ignored, because links are never resumed.
 type Attach struct {
 	Name                 string
@@ -97,13 +96,13 @@ type Attach struct {
 	Coordinator          *Coordinator // set instead of Target if the link is for transactions
 	IncompleteUnsettled  bool
 	InitialDeliveryCount value.Opt[uint32]
-	MaxMessageSize       value.Opt[uint64] // bytes; absent or 0 is no limit
+	MaxMessageSize       value.Opt[uint64] // bytes; no limit if absent or 0
 	OfferedCapabilities  []value.Symbol
 	DesiredCapabilities  []value.Symbol
 	Properties           value.Map
 }
 
-// Source is where the messages of a link come from, §3.5.3.
+// Source says where the messages of a link come from, §3.5.3.
 type Source struct {
 	Address               value.Opt[string]
 	Durable               value.Opt[uint32]
@@ -118,7 +117,7 @@ type Source struct {
 	Capabilities          []value.Symbol
 }
 
-// Target is where the messages of a link go to, §3.5.4.
+// Target says where the messages of a link go to, §3.5.4.
 type Target struct {
 	Address               value.Opt[string]
 	Durable               value.Opt[uint32]
@@ -149,11 +148,12 @@ type Flow struct {
 	Properties     []byte // encoded map
 }
 
-// Transfer describes a delivery or a part of a delivery, §2.7.5. The payload is not in the struct.
+// Transfer describes a delivery or a part of a delivery, §2.7.5. The payload is not part of the
+// struct.
 type Transfer struct {
 	Handle        uint32
 	DeliveryID    value.Opt[uint32]
-	DeliveryTag   []byte // nil is absent; a tag may have no bytes
+	DeliveryTag   []byte // nil if absent; an empty tag is valid
 	MessageFormat value.Opt[uint32]
 	Settled       value.Opt[bool]
 	More          bool
@@ -168,7 +168,7 @@ type Transfer struct {
 type Disposition struct {
 	Role      Role
 	First     uint32
-	Last      value.Opt[uint32] // absent is First
+	Last      value.Opt[uint32] // First if absent
 	Settled   bool
 	State     DeliveryState
 	Batchable bool
@@ -199,36 +199,36 @@ type SASLMechanisms struct{ Mechanisms []value.Symbol }
 // SASLInit has the mechanism that the client chooses, §5.3.3.2.
 type SASLInit struct {
 	Mechanism       value.Symbol
-	InitialResponse []byte // nil is absent
+	InitialResponse []byte // nil if absent
 	Hostname        string
 }
 
-// SASLChallenge is a question of the server, §5.3.3.3.
+// SASLChallenge is a challenge of the server, §5.3.3.3.
 type SASLChallenge struct{ Challenge []byte }
 
-// SASLResponse is an answer of the client, §5.3.3.4.
+// SASLResponse is the client's response to a challenge, §5.3.3.4.
 type SASLResponse struct{ Response []byte }
 
 // SASLOutcome ends the exchange, §5.3.3.5.
 type SASLOutcome struct {
 	Code           SASLCode
-	AdditionalData []byte // nil is absent
+	AdditionalData []byte // nil if absent
 }
 
 // SASLCode is the result of an authentication.
 type SASLCode uint8
 
-// The results of a SASL exchange, AMQP 1.0 §5.3.3.6.
+// The results of authentication, AMQP 1.0 §5.3.3.6.
 const (
 	SASLOK      SASLCode = 0
-	SASLAuth    SASLCode = 1 // bad credentials
+	SASLAuth    SASLCode = 1 // wrong credentials
 	SASLSys     SASLCode = 2 // system error
 	SASLSysPerm SASLCode = 3
 	SASLSysTemp SASLCode = 4
 )
 
-// DeliveryState is one of Received, Accepted, Rejected, Released, Modified, Declared and TransactionalState, by value;
-// nil is none.
+// DeliveryState is a Received, Accepted, Rejected, Released, Modified, Declared or
+// TransactionalState, by value; nil if there is none.
 type DeliveryState interface{ deliveryState() }
 
 func (Received) deliveryState()           {}
@@ -251,11 +251,11 @@ type Accepted struct{}
 // Rejected is the outcome of a delivery that is invalid, §3.4.3. Service Bus clients dead-letter with it.
 type Rejected struct{ Error *Error }
 
-// Released is the outcome of a delivery that was not and will not be processed, §3.4.4.
+// Released is the outcome of a delivery that the receiver did not and will not process, §3.4.4.
 type Released struct{}
 
-// Modified is the outcome of a delivery that was not processed and whose message is to change,
-// §3.4.5. Service Bus clients abandon and defer with it.
+// Modified is the outcome of a delivery that the receiver did not process, and whose message is to
+// be changed, §3.4.5. Service Bus clients abandon and defer with it.
 type Modified struct {
 	DeliveryFailed     value.Opt[bool]
 	UndeliverableHere  value.Opt[bool]
@@ -265,27 +265,27 @@ type Modified struct {
 // Declared is the outcome of a declare. It contains the id of the new transaction, §4.5.5.
 type Declared struct{ TxnID []byte }
 
-// TransactionalState says that a transfer or an outcome belongs to a transaction, §4.5.8. Outcome is nil in a transfer,
-// and never a TransactionalState itself.
+// TransactionalState says that a transfer or an outcome belongs to a transaction, §4.5.8. Outcome
+// is nil in a transfer, and is never a TransactionalState.
 type TransactionalState struct {
 	TxnID   []byte
 	Outcome DeliveryState
 }
 
-// TransactionRequest is a request that a client sends on a link to a Coordinator, as the value
-// section of a message: a *Declare or a *Discharge.
+// TransactionRequest is what a client sends to a Coordinator, in the value section of a message: a
+// *Declare or a *Discharge.
 type TransactionRequest interface{ transactionRequest() }
 
 func (*Declare) transactionRequest()   {}
 func (*Discharge) transactionRequest() {}
 
-// Declare asks for a new transaction, AMQP 1.0 §4.5.2.
+// Declare begins a transaction, AMQP 1.0 §4.5.2.
 type Declare struct {
-	GlobalID []byte // encoded value; nil is none
+	GlobalID []byte // an encoded value; nil if absent
 }
 
 // Discharge ends a transaction, §4.5.3.
 type Discharge struct {
 	TxnID []byte
-	Fail  bool // roll back
+	Fail  bool // the transaction is rolled back, not committed
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// DecodeHeader decodes Sections.Header; nil is the zero Header.
+// DecodeHeader decodes Sections.Header. For nil it returns the zero Header.
 func DecodeHeader(raw []byte) (Header, error) {
 	if raw == nil {
 		return Header{}, nil
@@ -25,8 +25,8 @@ func DecodeHeader(raw []byte) (Header, error) {
 	return h, nil
 }
 
-// AppendHeader appends a header section. It writes a count even if the count is 0, because rhea
-// reads an absent count as undefined.
+// AppendHeader appends a header section. It writes a delivery count of 0, too, because rhea reads
+// an absent count as undefined.
 func AppendHeader(dst []byte, h *Header) []byte {
 	l := openList(dst, DescHeader)
 	putOpt(&l, h.Durable, value.AppendBool)
@@ -37,8 +37,8 @@ func AppendHeader(dst []byte, h *Header) []byte {
 	return l.close()
 }
 
-// DecodeProperties decodes Sections.Properties; nil is the zero MessageProperties. The strings of
-// the result share one copy of raw. UserID aliases raw.
+// DecodeProperties decodes Sections.Properties. For nil it returns the zero MessageProperties. The
+// strings of the result share one copy of raw. UserID aliases raw.
 func DecodeProperties(raw []byte) (MessageProperties, error) {
 	if raw == nil {
 		return MessageProperties{}, nil
@@ -70,16 +70,16 @@ func DecodeProperties(raw []byte) (MessageProperties, error) {
 	return p, nil
 }
 
-// texts reads fields into substrings of one copy of the list they are in.
+// texts reads fields as substrings of one copy of the whole list.
 type texts struct {
 	fields
 	copy  string
-	end   int    // of the fields in copy
-	all   int    // how many fields there are
-	empty uint16 // bit n: field n is the empty string
+	end   int    // end of the fields in copy
+	all   int    // number of all fields
+	empty uint16 // bit n is set if field n is an empty string
 }
 
-// last returns the copy of the last n bytes that were read.
+// last returns a copy of the last n bytes that were read.
 func (t *texts) last(n int) string {
 	at := t.end - len(t.b)
 	return t.copy[at-n : at]
@@ -96,7 +96,6 @@ func (t *texts) text(name string) string {
 	return t.last(len(v.V))
 }
 
-// id reads an optional message id.
 func (t *texts) id(name string) ID {
 	if !t.next() {
 		return ID{}
@@ -126,7 +125,6 @@ func (t *texts) id(name string) ID {
 	return ID{Kind: kind, Raw: t.last(len(data))}
 }
 
-// number reads an id that is a ulong.
 func (t *texts) number(name string) ID {
 	v, rest, err := value.ReadUint64(t.b)
 	if err != nil {
@@ -158,7 +156,7 @@ func AppendProperties(dst []byte, p *MessageProperties) []byte {
 	return l.close()
 }
 
-// id appends a message id, or null if id.Raw does not fit id.Kind.
+// id writes a message id, or null if id.Raw does not fit id.Kind.
 func (l *list) id(id ID) {
 	switch {
 	case id.Kind == value.KindString:

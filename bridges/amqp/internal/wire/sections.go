@@ -4,11 +4,11 @@ import "github.com/crosstown-mq/crosstown/core/value"
 
 type section struct {
 	desc Descriptor
-	raw  []byte // with the descriptor
-	enc  []byte // the encoded value, without the descriptor
+	raw  []byte // the whole section, with its descriptor
+	enc  []byte // its encoded value
 }
 
-// cutSection splits off the first section of b and validates it.
+// cutSection checks the first section of b, and splits it off.
 func cutSection(b []byte, lim value.Limits) (s section, rest []byte, err error) {
 	desc, enc, err := readDescriptor(b)
 	if err != nil {
@@ -22,7 +22,7 @@ func cutSection(b []byte, lim value.Limits) (s section, rest []byte, err error) 
 	return section{desc: desc, raw: b[:n:n], enc: enc[:m:m]}, rest, nil
 }
 
-// is reports whether s is a section of a message, §3.2, and whether it is one of a body.
+// is reports whether s is a section of a message (§3.2), and whether it belongs to a body.
 func (s section) is() (known, body bool) {
 	return s.desc >= DescHeader && s.desc <= DescFooter, s.desc >= DescData && s.desc <= DescValue
 }
@@ -41,19 +41,19 @@ func (s section) kind() value.Kind {
 	}
 }
 
-// SplitMessage finds and validates the sections of an encoded message. The sections alias payload.
-// They may be in any order, although §3.2 defines one, because the Python SDK writes delivery
-// annotations last and rhea writes the footer before the body. SplitMessage allocates nothing for
-// their elements. Unless lim says otherwise, a section may therefore have as many elements as
-// payload has bytes. The error is an *Error with amqp:decode-error.
+// SplitMessage finds and checks the sections of an encoded message. The results alias payload. The
+// sections may be in any order, although §3.2 defines one: the Python SDK writes delivery
+// annotations last, and rhea writes the footer before the body. Elements of a section need no
+// memory here, so unless lim says otherwise, a section may have as many elements as payload has
+// bytes. The error is an *Error with amqp:decode-error.
 func SplitMessage(payload []byte, lim value.Limits) (Sections, error) {
 	if lim.Elements <= 0 {
 		lim.Elements = max(value.DefaultLimits.Elements, len(payload))
 	}
 	var out Sections
 	var body section // the first section of the body
-	var seen uint16  // bit n: the section with the nth descriptor
-	end := 0         // of the body
+	var seen uint16  // bit n is set if the n-th section of §3.2 was found
+	end := 0         // end of the body
 	for b := payload; len(b) > 0; {
 		s, rest, err := cutSection(b, lim)
 		if err != nil {
@@ -82,7 +82,7 @@ func SplitMessage(payload []byte, lim value.Limits) (Sections, error) {
 			if out.BodyKind == BodyData {
 				out.BodyKind = BodyDataSections
 			}
-			// The run goes from the start of the first section to the end of this one.
+			// out.Body becomes all sections from the first of the body to this one.
 			start := from - len(body.raw)
 			body.raw, end = payload[start:to:to], to
 			out.Body = body.raw
@@ -93,8 +93,7 @@ func SplitMessage(payload []byte, lim value.Limits) (Sections, error) {
 	return out, nil
 }
 
-// SplitHead finds the sections before the body of an encoded message. b is the beginning of the
-// message, and SplitHead finds only the sections that b contains.
+// SplitHead finds the sections before the body in b, the beginning of an encoded message.
 func SplitHead(b []byte) (out Sections) {
 	for len(b) > 0 {
 		s, rest, err := cutSection(b, value.Limits{})
@@ -110,8 +109,8 @@ func SplitHead(b []byte) (out Sections) {
 	return out
 }
 
-// MessageSize returns the minimum size in bytes of the message that begins with b, according to the
-// sizes in its sections.
+// MessageSize returns the least size in bytes of the message that begins with b, by the sizes of
+// those of its sections that begin in b.
 func MessageSize(b []byte) int {
 	size := 0
 	for size < len(b) {
@@ -124,7 +123,7 @@ func MessageSize(b []byte) int {
 	return max(size, len(b))
 }
 
-// checkKind returns an error if the value of s does not have the type that it must have.
+// checkKind returns an error if the section's value has another type than kind returns.
 func (s section) checkKind(ofBody bool) error {
 	want, got := s.kind(), value.KindOf(s.enc)
 	if want == value.KindInvalid || got == want || got == value.KindNull && !ofBody {
@@ -153,12 +152,12 @@ func (out *Sections) set(s section) {
 	}
 }
 
-// setBody sets the body to s, its first section.
+// setBody stores s, the first section of the body.
 func (out *Sections) setBody(s section) {
 	switch s.desc {
 	case DescData:
 		out.BodyKind = BodyData
-		out.Body, _, _ = value.ReadBinary(s.enc) // validated
+		out.Body, _, _ = value.ReadBinary(s.enc) // cutSection has checked it
 	case DescSequence:
 		out.BodyKind, out.Body = BodySequence, s.raw
 	case DescValue:
@@ -175,8 +174,7 @@ func (s *Sections) Value() ([]byte, bool) {
 	return enc, err == nil
 }
 
-// CountBatch returns the number of messages in a batch, or 1 if it cannot read the batch. It
-// allocates nothing for each message.
+// CountBatch returns the number of messages in a batch, or 1 if it cannot read the batch.
 func CountBatch(payload []byte) int {
 	s, err := SplitMessage(payload, value.Limits{})
 	if err != nil || s.BodyKind != BodyDataSections {
@@ -195,9 +193,9 @@ func CountBatch(payload []byte) int {
 	return n
 }
 
-// SplitBatch returns the messages of a batch (FormatBatch). They are the payloads of its data
-// sections, and alias the batch. SplitBatch ignores everything else in the envelope. It refuses
-// more than most messages, or a body of another kind, with amqp:invalid-field.
+// SplitBatch returns the messages of a batch (FormatBatch): the contents of its data sections,
+// which alias the batch. It ignores the other sections. More than most messages, or a body of
+// another kind, are an error with amqp:invalid-field.
 func SplitBatch(payload []byte, lim value.Limits, most int) ([][]byte, error) {
 	s, err := SplitMessage(payload, lim)
 	if err != nil {
@@ -237,7 +235,7 @@ func AppendDataSection(dst, payload []byte) []byte {
 	return value.AppendBinary(value.AppendDescriptor(dst, uint64(DescData)), payload)
 }
 
-// AppendDataHead appends the beginning of a data section that precedes its n bytes.
+// AppendDataHead appends the beginning of a data section, which n bytes must follow.
 func AppendDataHead(dst []byte, n int) []byte {
 	return value.AppendBinaryHead(value.AppendDescriptor(dst, uint64(DescData)), n)
 }
