@@ -36,7 +36,6 @@ func (p *handle) Append(ctx context.Context, groups [][]*core.Message) []core.Ap
 	return answers
 }
 
-// refuseAll gives all groups the same answer.
 func refuseAll(answers []core.Appended, err error) []core.Appended {
 	for i := range answers {
 		answers[i] = core.Appended{Err: err}
@@ -71,8 +70,8 @@ func (t *txn) append(group []*core.Message, spare sparing) ([]int64, error) {
 	return numbers, nil
 }
 
-// allKnown reports whether no message of the group will be stored, because each is known from an
-// earlier Append, or is dropped.
+// allKnown reports whether the group stores nothing: each message is dropped, or is known from an
+// earlier Append.
 func (t *txn) allKnown(group []*core.Message, spare sparing) bool {
 	for i, m := range group {
 		if !spare.drops(i) && !t.isKnown(m) {
@@ -82,7 +81,7 @@ func (t *txn) allKnown(group []*core.Message, spare sparing) bool {
 	return true
 }
 
-// due returns when m will be available, if that is later than now.
+// due returns when m becomes available if m is scheduled, and whether that is later than now.
 func (t *txn) due(m *core.Message) (due int64, later bool) {
 	if m.ScheduledEnqueueTime.IsZero() {
 		return 0, false
@@ -91,15 +90,15 @@ func (t *txn) due(m *core.Message) (due int64, later bool) {
 	return due, due > t.now
 }
 
-// enqueue makes m available in q now and returns its sequence number. origin is its number in the
-// entity to which it was first sent, or 0 if that is this entity.
+// enqueue makes m available in q now and returns its sequence number. origin is m's number in the
+// entity to which it was first sent, or 0 if that entity is this one.
 func (t *txn) enqueue(q *queue, m *core.Message, sessionful bool, origin int64) int64 {
 	number := t.admit(q, t.newEntry(m), sessionful, origin)
 	t.noteArrival(core.EventAccepted, q, m, number, origin, 0)
 	return number
 }
 
-// newEntry makes the entry of a message from outside.
+// newEntry returns an entry without a number for a message from outside.
 func (t *txn) newEntry(m *core.Message) *entry {
 	e := &entry{noted: t.History.Max > 0}
 	if x := t.effects; x != nil {
@@ -113,7 +112,6 @@ func (t *txn) newEntry(m *core.Message) *entry {
 	return e
 }
 
-// setMessage gives a new entry its message.
 func (e *entry) setMessage(m *core.Message) {
 	e.message, e.life = m, max(m.TimeToLive, 0)
 	if origin := transit(m).EnqueuedSequenceNumber; origin != 0 {
@@ -121,7 +119,7 @@ func (e *entry) setMessage(m *core.Message) {
 	}
 }
 
-// admit makes e available in q now and returns its sequence number.
+// admit appends e to q as an available message and returns its sequence number.
 func (t *txn) admit(q *queue, e *entry, sessionful bool, origin int64) int64 {
 	number := t.number(q.last + 1)
 	e.enqueued, e.origin, e.sessionful = t.now, cmp.Or(e.origin, origin, number), sessionful
@@ -133,15 +131,15 @@ func (t *txn) admit(q *queue, e *entry, sessionful bool, origin int64) int64 {
 	return number
 }
 
-// schedule keeps m until it is due and returns its sequence number.
+// schedule stores m until due and returns its sequence number.
 func (t *txn) schedule(m *core.Message, due int64) int64 {
 	number := t.waitForTime(m, scheduled, due)
 	t.noteArrival(core.EventScheduled, t.queue, m, number, 0, due)
-	t.wakeReceivers(t.queue) // a waiting receiver must learn when to ask again
+	t.wakeReceivers(t.queue) // a waiting receiver must learn that it must ask again at due
 	return number
 }
 
-// waitForTime keeps m in a state that ends at an instant, and returns m's sequence number.
+// waitForTime stores m in a state that ends at the given instant, and returns m's sequence number.
 func (t *txn) waitForTime(m *core.Message, state MessageState, until int64) int64 {
 	e, number := t.newEntry(m), t.number(t.queue.last+1)
 	e.enqueued, e.origin, e.sessionful = t.now, cmp.Or(e.origin, number), t.Sessions
@@ -150,8 +148,8 @@ func (t *txn) waitForTime(m *core.Message, state MessageState, until int64) int6
 	return number
 }
 
-// reserve keeps messages for a transaction, until the given instant at most, and returns their
-// sequence numbers.
+// reserve stores messages for a transaction that must commit before the given instant, and returns
+// their sequence numbers.
 func (t *txn) reserve(ms []*core.Message, until int64) []int64 {
 	numbers := make([]int64, len(ms))
 	for i, m := range ms {
@@ -160,7 +158,8 @@ func (t *txn) reserve(ms []*core.Message, until int64) []int64 {
 	return numbers
 }
 
-// scheduleReserved keeps a reserved message until it is due, unless duplicate detection knows it.
+// scheduleReserved turns a reserved message into a scheduled one, or removes it if it is a
+// duplicate.
 func (t *txn) scheduleReserved(e *entry) {
 	if t.isDuplicate(e.message, false) {
 		t.queue.remove(e)
@@ -172,5 +171,5 @@ func (t *txn) scheduleReserved(e *entry) {
 	if t.effects != nil {
 		t.queue.keepInMemory(e)
 	}
-	t.wakeReceivers(t.queue) // a waiting receiver must learn when to ask again
+	t.wakeReceivers(t.queue) // a waiting receiver must learn that it must ask again at e.until
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Peek returns messages in order, without locking.
+// Peek returns messages in the order of their numbers, without locking them.
 func (p *handle) Peek(ctx context.Context, r core.PeekRequest) ([]core.Delivery, error) {
 	if r.Session != "" && !p.Sessions {
 		return nil, nil
@@ -43,7 +43,7 @@ func (p *handle) Peek(ctx context.Context, r core.PeekRequest) ([]core.Delivery,
 	return deliveries, nil
 }
 
-// chosen yields the messages that a peek asks for, and returns an upper bound of their number.
+// chosen yields the messages that r asks for, and returns an upper bound of their number.
 func (q *queue) chosen(r *core.PeekRequest) (iter.Seq[*entry], int) {
 	switch {
 	case r.Session != "":
@@ -60,7 +60,6 @@ func (q *queue) chosen(r *core.PeekRequest) (iter.Seq[*entry], int) {
 	}
 }
 
-// inState yields the entries of a sequence that are in a state.
 func inState(entries iter.Seq[*entry], state core.State) iter.Seq[*entry] {
 	return func(yield func(*entry) bool) {
 		for e := range entries {
@@ -71,8 +70,8 @@ func inState(entries iter.Seq[*entry], state core.State) iter.Seq[*entry] {
 	}
 }
 
-// delivery describes e, without its lock. If the message must be read from the journal,
-// txn.complete does that after the call has left the partition.
+// delivery returns e as a delivery without a lock. If only the journal has the message,
+// txn.complete reads it after the call has left the partition.
 func (t *txn) delivery(e *entry) core.Delivery {
 	if j := t.Store.journal; j != nil {
 		t.newest = max(t.newest, e.ref.Position)
@@ -103,7 +102,7 @@ func (t *txn) delivery(e *entry) core.Delivery {
 	return d
 }
 
-// due returns when a scheduled message becomes due, or zero if it is not scheduled.
+// due returns when a scheduled message becomes due, or the zero time for other messages.
 func (e *entry) due() time.Time {
 	if e.state != scheduled {
 		return time.Time{}
@@ -111,7 +110,6 @@ func (e *entry) due() time.Time {
 	return instant(e.until)
 }
 
-// deadLetterSource returns the dead-letter source of a message in memory.
 func (e *entry) deadLetterSource() string {
 	if e.message == nil {
 		return ""
@@ -119,7 +117,6 @@ func (e *entry) deadLetterSource() string {
 	return transit(e.message).DeadLetterSource
 }
 
-// state returns the state as receivers see it.
 func (s MessageState) state() core.State {
 	switch s {
 	case deferred, lockedDeferred:
@@ -131,7 +128,7 @@ func (s MessageState) state() core.State {
 	}
 }
 
-// Cancel removes scheduled messages by sequence number, all or none.
+// Cancel removes scheduled messages by sequence number: all of them, or none.
 func (p *handle) Cancel(ctx context.Context, numbers []int64) error {
 	t, ok := p.enter()
 	if !ok {
@@ -140,7 +137,7 @@ func (p *handle) Cancel(ctx context.Context, numbers []int64) error {
 	entries := t.allInState(numbers, scheduled, reserved)
 	t.cancel(entries)
 	t.leave()
-	if err := t.wait(ctx); err != nil { // also if there are no such messages: an earlier call may just have cancelled them
+	if err := t.wait(ctx); err != nil { // wait also if there are no such messages: an earlier call may just have cancelled them
 		return err
 	}
 	if entries == nil {
@@ -149,7 +146,6 @@ func (p *handle) Cancel(ctx context.Context, numbers []int64) error {
 	return nil
 }
 
-// cancel removes scheduled and reserved entries.
 func (t *txn) cancel(entries []*entry) {
 	for _, e := range entries {
 		if e.state == scheduled {
@@ -159,7 +155,7 @@ func (t *txn) cancel(entries []*entry) {
 	}
 }
 
-// stats counts messages by their state, all messages ever stored, and sessions.
+// stats counts the messages by state, the messages ever stored, and the sessions.
 func (p *handle) stats() (core.Stats, error) {
 	t, ok := p.enter()
 	if !ok {

@@ -11,40 +11,39 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// catalogue keeps the entities and their partitions. A caller that holds its mutex may wait for a
-// partition's mutex, but not the other way round. So a change of subscriptions and the change of
-// what the partitions know about them are one step.
+// catalogue has the entities and their partitions. A caller that holds its mutex may lock a
+// partition's mutex, but not the other way round. So the partitions learn about a change of
+// subscriptions in the same step.
 type catalogue struct {
 	mu         sync.RWMutex
-	spaces     map[string]*space       // by namespace
-	sealed     seenIDs                 // deleted namespaces
+	spaces     map[string]*space       // by the namespace's ID
+	sealed     seenIDs                 // IDs of deleted namespaces
 	partitions map[string][]*partition // by the ID of the queue or topic
-	topics     map[string]*topic       // by ID
+	topics     map[string]*topic       // by the topic's ID
 	rules      map[string]*ruleBook    // by the subscription's ID
 	ledger     ledger
-	changes    hooks[struct{}, func(namespace, name string)] // guarded by itself
+	changes    hooks[struct{}, func(namespace, name string)] // has its own mutex
 	remembered remembered                                    // what all partitions remember; needs no mutex
 }
 
-// entityKey is the key by which an entity is looked up.
 type entityKey struct{ namespace, folded string }
 
 func keyOf(namespace, name string) entityKey { return entityKey{namespace, core.FoldName(name)} }
 
-// space is what a namespace holds.
+// space has the entities of a namespace.
 type space struct {
 	entities  map[string]core.Entity // by folded name
 	queues    sortedNames
 	topics    sortedNames
 	schedules sortedNames
-	megabytes int64 // size of all queues and topics together
+	megabytes int64 // total MaxSizeInMegabytes of its queues and topics
 }
 
 // tops returns the number of queues and topics.
 func (x *space) tops() int { return len(x.queues) + len(x.topics) }
 
-// sortedNames are folded names in order, so that the cost of a page of a list depends only on the
-// length of the page.
+// sortedNames are folded names in order. The cost of a page of a list depends only on the length of
+// the page.
 type sortedNames []string
 
 func (n *sortedNames) add(name string) {
@@ -59,14 +58,14 @@ func (n *sortedNames) remove(name string) {
 	}
 }
 
-// page skips skip names and returns at most top.
+// page returns at most top names after the first skip names.
 func (n sortedNames) page(skip, top int) []string {
 	n = n[min(max(skip, 0), len(n)):]
 	return n[:min(max(top, 0), len(n))]
 }
 
-// names returns the names of the entities of kind k, or nil for subscriptions, whose names their
-// topics keep.
+// names returns the list of the entities of kind k, or nil for subscriptions, which their topics
+// list.
 func (x *space) names(k core.Kind) *sortedNames {
 	switch k {
 	case core.Queue:
@@ -80,7 +79,7 @@ func (x *space) names(k core.Kind) *sortedNames {
 	}
 }
 
-// space returns what a namespace holds. c.mu is held.
+// space returns the entities of a namespace. c.mu is held.
 func (c *catalogue) space(namespace string) *space {
 	if x := c.spaces[namespace]; x != nil {
 		return x
@@ -88,13 +87,13 @@ func (c *catalogue) space(namespace string) *space {
 	return &space{}
 }
 
-// find returns the entity of a key. c.mu is held.
+// find returns the entity with that key. c.mu is held.
 func (c *catalogue) find(key entityKey) (core.Entity, bool) {
 	e, ok := c.space(key.namespace).entities[key.folded]
 	return e, ok
 }
 
-// put keeps an entity under its key. c.mu is held.
+// put stores or replaces the entity with that key. c.mu is held.
 func (c *catalogue) put(key entityKey, e core.Entity) {
 	if c.spaces == nil {
 		c.spaces = make(map[string]*space)
@@ -117,7 +116,7 @@ func (c *catalogue) put(key entityKey, e core.Entity) {
 	}
 }
 
-// drop forgets the entity of a key. c.mu is held.
+// drop removes the entity with that key. c.mu is held.
 func (c *catalogue) drop(key entityKey) {
 	x := c.space(key.namespace)
 	if e, ok := x.entities[key.folded]; ok {
@@ -143,8 +142,8 @@ func (c *catalogue) CreateEntity(ctx context.Context, e core.Entity, q core.Name
 	return cloneEntity(described(e)), nil
 }
 
-// create does the work of CreateEntity. Like all changes, it returns what to report to watchers,
-// and the position in the journal after the change.
+// create does the work of CreateEntity. It returns the changed entities, for the watchers, and the
+// journal's position after the change; so do the other methods that change the catalogue.
 func (c *catalogue) create(e core.Entity, q core.NamespaceQuotas) ([]entityKey, Position, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -174,8 +173,8 @@ func (c *catalogue) create(e core.Entity, q core.NamespaceQuotas) ([]entityKey, 
 	return c.enter(described(e), version), end, nil
 }
 
-// enter stores the current form of a new or changed entity. version is the topic's version with
-// this subscription. c.mu is held.
+// enter stores a new or changed entity. version is the topic's version with this subscription. c.mu
+// is held.
 func (c *catalogue) enter(e core.Entity, version int64) (changed []entityKey) {
 	key := keyOf(e.Namespace, e.Name)
 	_, known := c.find(key)
@@ -206,7 +205,7 @@ func (c *catalogue) enter(e core.Entity, version int64) (changed []entityKey) {
 	return []entityKey{key}
 }
 
-// Entity returns the entity of that name, or NotFound.
+// Entity returns the entity with that name, or NotFound.
 func (c *catalogue) Entity(_ context.Context, namespace, name string) (core.Entity, error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -217,7 +216,8 @@ func (c *catalogue) Entity(_ context.Context, namespace, name string) (core.Enti
 	return cloneEntity(e), nil
 }
 
-// Entities lists the entities of a kind by folded name. It skips the first skip and returns at most top.
+// Entities returns at most top entities of a kind in the order of folded names, after the first
+// skip.
 func (c *catalogue) Entities(_ context.Context, namespace string, l core.Listing, skip, top int) ([]core.Entity, error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -230,7 +230,6 @@ func (c *catalogue) Entities(_ context.Context, namespace string, l core.Listing
 	return c.list(namespace, names.page(skip, top)), nil
 }
 
-// list returns the entities with these folded names. c.mu is held.
 func (c *catalogue) list(namespace string, names []string) []core.Entity {
 	entities := make([]core.Entity, len(names))
 	for i, name := range names {
@@ -240,12 +239,12 @@ func (c *catalogue) list(namespace string, names []string) []core.Entity {
 	return entities
 }
 
-// exceeds reports whether e's size and the megabytes of the others exceed the quota.
+// exceeds reports whether e and the others, which have the given megabytes, exceed the quota.
 func exceeds(others int64, e *core.Entity, q core.NamespaceQuotas) bool {
 	return q.MaxSizeMegabytes > 0 && others+e.Megabytes() > q.MaxSizeMegabytes
 }
 
-// UpdateEntity replaces an entity if its ID and revision are still those of e.
+// UpdateEntity replaces an entity if its ID and revision equal those of e.
 func (c *catalogue) UpdateEntity(ctx context.Context, e core.Entity, q core.NamespaceQuotas) (core.Entity, error) {
 	e = described(cloneEntity(e))
 	changed, _, end, err := c.update(&e, q, nil)
@@ -255,7 +254,8 @@ func (c *catalogue) UpdateEntity(ctx context.Context, e core.Entity, q core.Name
 	return cloneEntity(e), nil
 }
 
-// update replaces an entity and, if change is given and the entity has rules, changes one rule.
+// update replaces an entity and, if change is given and the entity has rules, changes one of its
+// rules.
 func (c *catalogue) update(e *core.Entity, q core.NamespaceQuotas, change *core.RuleChange) (changed []entityKey, version int64, end Position, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -287,8 +287,8 @@ func (c *catalogue) update(e *core.Entity, q core.NamespaceQuotas, change *core.
 	return c.enter(*e, version), version, end, nil
 }
 
-// DeleteEntity removes the entity and all its messages, or returns NotFound. It deletes a topic
-// with all its subscriptions.
+// DeleteEntity removes the entity and all its messages, or returns NotFound. With a topic, it
+// removes all its subscriptions.
 func (c *catalogue) DeleteEntity(ctx context.Context, namespace, name string) error {
 	changed, end, err := c.remove(keyOf(namespace, name))
 	if err = c.done(ctx, changed, end, err); err != nil {
@@ -309,8 +309,6 @@ func (c *catalogue) remove(key entityKey) ([]entityKey, Position, error) {
 	return c.leave(key, version), end, nil
 }
 
-// versionWithout returns the topic's version after the removal of a subscription, or 0 for other
-// entities. c.mu is held.
 func (c *catalogue) versionWithout(e *core.Entity) int64 {
 	if t := c.topics[e.TopicID]; e.Kind == core.Subscription && t != nil {
 		return t.version + 1
@@ -318,7 +316,8 @@ func (c *catalogue) versionWithout(e *core.Entity) int64 {
 	return 0
 }
 
-// leave is the reverse of enter; for a topic it also removes its subscriptions.
+// leave removes the entity with that key, and a topic's subscriptions. version is the topic's
+// version without this subscription.
 func (c *catalogue) leave(key entityKey, version int64) []entityKey {
 	e, ok := c.find(key)
 	if !ok {
@@ -353,7 +352,7 @@ func (c *catalogue) leave(key entityKey, version int64) []entityKey {
 }
 
 // TouchEntities records when entities were last used, without changing their revisions. It ignores
-// unknown names and earlier times.
+// unknown names, and times earlier than the recorded ones.
 func (c *catalogue) TouchEntities(ctx context.Context, namespace string, accessed map[string]time.Time) error {
 	return c.ledger.wait(ctx, c.touch(namespace, accessed))
 }
@@ -377,19 +376,20 @@ func (c *catalogue) touch(namespace string, accessed map[string]time.Time) (end 
 	return end
 }
 
-// WatchEntities calls changed after an entity was created, updated or deleted.
+// WatchEntities registers changed, which is called after an entity was created, updated or deleted.
 func (c *catalogue) WatchEntities(changed func(namespace, name string)) (stop func()) {
 	return c.changes.add(struct{}{}, changed)
 }
 
-// done reports a change to the watchers, and waits until the change, or what caused err, is
-// durable.
+// done tells the watchers about a change, and waits until the change is durable. If err is set,
+// done waits for the changes that may have caused err.
 func (c *catalogue) done(ctx context.Context, changed []entityKey, end Position, err error) error {
 	c.tell(changed)
 	return cmp.Or(c.ledger.wait(ctx, end), err)
 }
 
-// tell reports changed entities to the watchers. c.mu is not held.
+// tell tells the watchers about changed entities. c.mu is not held, so that watchers can call the
+// catalogue.
 func (c *catalogue) tell(changed []entityKey) {
 	for _, f := range c.changes.of(struct{}{}) {
 		for _, key := range changed {
@@ -398,7 +398,6 @@ func (c *catalogue) tell(changed []entityKey) {
 	}
 }
 
-// partition returns the partition that r is in, or nil if there is none.
 func (c *catalogue) partition(r core.Ref) *partition {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -408,7 +407,7 @@ func (c *catalogue) partition(r core.Ref) *partition {
 	return nil
 }
 
-// cloneEntity copies what a caller may change, so that the caller and the catalogue do not share it.
+// cloneEntity copies e deeply, so that the caller and the catalogue share nothing.
 func cloneEntity(e core.Entity) core.Entity {
 	e.Settings.AuthorizationRules = slices.Clone(e.Settings.AuthorizationRules)
 	e.Rules = slices.Clone(e.Rules)

@@ -8,8 +8,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Commit carries out all operations of a transaction, or none. It checks everything that it can
-// refuse before it changes anything.
+// Commit carries out all operations of a transaction, or none. It checks everything that can be
+// refused before it changes anything.
 func (p *handle) Commit(ctx context.Context, w core.Work) ([]int64, error) {
 	x, err := p.begin(ctx, func(x *effects) error { return x.work(ctx, &w) })
 	if err != nil {
@@ -46,7 +46,7 @@ func (t *txn) commit(w core.Work) ([]int64, error) {
 	if w.Check {
 		return nil, nil
 	}
-	// Only this part may still be refused, and it refuses before it stores anything.
+	// Nothing after this call may be refused. The call itself stores nothing if it refuses.
 	numbers, err := t.appendWork(&w)
 	if err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func (t *txn) commit(w core.Work) ([]int64, error) {
 		t.scheduleReserved(e)
 	}
 	for i := range w.Settlements {
-		_ = t.settle(&w.Settlements[i]) // checked above
+		_ = t.settle(&w.Settlements[i]) // cannot fail: checked above
 	}
 	t.cancel(cancelled)
 	for i, x := range stateful {
@@ -68,7 +68,7 @@ func (t *txn) commit(w core.Work) ([]int64, error) {
 	return numbers, nil
 }
 
-// stateful finds the sessions whose states are to be set. All their locks must still be held.
+// stateful returns the sessions whose states are to be set. It fails if one of their locks is lost.
 func (t *txn) stateful(states []core.SessionState) ([]*session, error) {
 	all := make([]*session, len(states))
 	for i := range states {
@@ -103,7 +103,7 @@ func (t *txn) appendWork(w *core.Work) ([]int64, error) {
 	return nil, nil
 }
 
-// reserveWork reserves the messages of the work.
+// reserveWork reserves the messages of a transaction.
 func (t *txn) reserveWork(w *core.Work) ([]int64, error) {
 	ms := w.Messages
 	if len(w.Publications) > 0 {
@@ -121,24 +121,24 @@ func (t *txn) reserveWork(w *core.Work) ([]int64, error) {
 	return t.reserve(ms, w.Reserve.UnixMilli()), nil
 }
 
-// sparing says, for each message of a group, what of it is stored after its effects; nil: all of it.
+// sparing says which messages of a group are not stored themselves; nil: all are stored.
 type sparing []remains
 
 type remains uint8
 
 const (
 	whole    remains = iota
-	replaced         // it is noted, and something else is stored instead
-	dropped          // it is only noted
+	replaced         // only its id is remembered, and its effect stores other messages
+	dropped          // only its id is remembered
 )
 
-// has reports whether the message itself is not stored.
+// has reports whether message i itself is not stored.
 func (s sparing) has(i int) bool { return s != nil && s[i] != whole }
 
-// drops reports whether nothing is stored of the message.
+// drops reports whether neither message i nor anything instead of it is stored.
 func (s sparing) drops(i int) bool { return s != nil && s[i] == dropped }
 
-// noted is the number of a message that is only noted, until its effects are carried out.
+// noted stands for the number of a message that is not stored itself.
 const noted = -1
 
 func spared(w *core.Work, n int) sparing {
@@ -159,7 +159,7 @@ func spared(w *core.Work, n int) sparing {
 	return s
 }
 
-// takeEffect carries out effects. numbers contains the numbers that their messages were given.
+// takeEffect carries out effects, except those of duplicates, whose numbers are 0.
 func (t *txn) takeEffect(effects []core.Effect, numbers []int64) {
 	for i := range effects {
 		x := &effects[i]
@@ -178,7 +178,7 @@ func (t *txn) takeEffect(effects []core.Effect, numbers []int64) {
 	}
 }
 
-// checkSettlements returns the reason why one of the settlements cannot be carried out, or nil.
+// checkSettlements returns the reason why a settlement is refused, or nil.
 func (t *txn) checkSettlements(settlements []core.Settlement) error {
 	given := make(map[core.LockToken]bool, len(settlements))
 	for i := range settlements {

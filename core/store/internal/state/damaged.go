@@ -10,19 +10,20 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// ErrDamaged is the error for a record that is missing, or differs from what was written. After
-// other errors of a Journal, the record is possibly readable later.
+// ErrDamaged is the error for a record that is missing, or that differs from what was written. A
+// record that a Journal cannot read for another reason may be readable later.
 var ErrDamaged = errors.New("the message is damaged")
 
-// found is a message that a call has read, or has failed to read.
+// found is the result of reading a message's record.
 type found struct {
 	number int64
 	ref    Ref
 	err    error
 }
 
-// putAside takes damaged messages out of delivery without counting a failed delivery, after the call that read
-// them has left the partition. It wakes receivers, because they may have got fewer messages than they asked for.
+// putAside stops the delivery of damaged messages without counting a failed delivery. It runs after
+// the call that read them has left the partition. It wakes receivers, because they may have got
+// fewer messages than they asked for.
 func (t *txn) putAside(damaged []found) {
 	n, _, ok := t.enterOnce(nil)
 	if !ok {
@@ -46,7 +47,7 @@ func (t *txn) putAside(damaged []found) {
 	}
 }
 
-// giveBack ends the locks of deliveries that do not reach a receiver, without counting failed deliveries.
+// giveBack unlocks deliveries that do not reach a receiver, without counting failed deliveries.
 func (t *txn) giveBack(ds []core.Delivery) {
 	n, _, ok := t.enterOnce(nil)
 	if !ok {
@@ -61,11 +62,11 @@ func (t *txn) giveBack(ds []core.Delivery) {
 	n.leave()
 }
 
-// Damaged returns the number of messages that were put aside because they are damaged.
+// Damaged returns the number of messages that are not delivered because they are damaged.
 func (s *Store) Damaged() int64 { return s.remembered.damaged.Load() }
 
-// PeekDamaged lists messages that were put aside. It reads each message again to find out what is
-// damaged.
+// PeekDamaged lists messages that are not delivered because they are damaged. It reads each of them
+// again to find out what is damaged.
 func (p *handle) PeekDamaged(_ context.Context, from int64, limit int) ([]core.DamagedMessage, error) {
 	t, ok := p.enter()
 	if !ok {
@@ -91,7 +92,6 @@ func (p *handle) PeekDamaged(_ context.Context, from int64, limit int) ([]core.D
 	return damaged, p.stopped()
 }
 
-// address returns the name of a queue for clients, or its ID if the name is not known.
 func (s *Store) address(of core.Ref) string {
 	id := cmp.Or(of.Subscription, of.Entity)
 	s.catalogue.mu.RLock()
@@ -106,10 +106,10 @@ func (s *Store) address(of core.Ref) string {
 	return id
 }
 
-// RemoveDamaged reads all messages and removes those that are damaged. If it can read a message
-// that was put aside, it makes the message available again. It calls done for each message that it
-// removes, and for each that it makes available; for the latter, err is nil. It must be called
-// after Start, before any other call.
+// RemoveDamaged reads all messages and removes the damaged ones. A message that was put aside, but
+// can now be read, becomes available again. RemoveDamaged calls done for each message that it
+// changes: with a nil err if it made the message available, otherwise with the damage. It must be
+// called after Start, before any other call.
 func (s *Store) RemoveDamaged(done func(entity string, sequenceNumber int64, err error)) error {
 	return s.whileOpening(func(t *txn, q *queue) error {
 		var damaged []int64
@@ -145,10 +145,10 @@ func (s *Store) RemoveDamaged(done func(entity string, sequenceNumber int64, err
 	})
 }
 
-// Records calls found with each record that a message refers to, and whether it is a large body. It
-// must be called after Load, before any other call.
+// Records calls found for each record of a message, with large set for a separate record of a large
+// body. It must be called after Load, before any other call.
 func (s *Store) Records(found func(r Ref, large bool)) {
-	_ = s.whileOpening(func(_ *txn, q *queue) error { // it never fails
+	_ = s.whileOpening(func(_ *txn, q *queue) error { // visit never fails
 		for e := range q.log.from(0) {
 			found(e.ref, false)
 			if e.more != nil && e.more.body.Length > 0 {
@@ -159,8 +159,8 @@ func (s *Store) Records(found func(r Ref, large bool)) {
 	})
 }
 
-// loadScheduled reads the scheduled messages, because data needed when they become due are only in
-// the messages. Reserved messages stay in memory, and damaged ones are put aside.
+// loadScheduled reads scheduled messages into memory, because only the messages contain what is
+// needed when they become due. It keeps reserved messages in memory, and puts damaged ones aside.
 func (s *Store) loadScheduled(t *txn, q *queue) error {
 	for _, x := range slices.Clone(q.schedules.items) {
 		e := x.of
@@ -180,7 +180,7 @@ func (s *Store) loadScheduled(t *txn, q *queue) error {
 	return nil
 }
 
-// whileOpening visits all queues of a replayed store before any call.
+// whileOpening calls visit for each queue of a replayed store, before any other call.
 func (s *Store) whileOpening(visit func(t *txn, q *queue) error) error {
 	for _, p := range s.allPartitions() {
 		t := txn{partition: p, handle: &handle{Store: s, Ref: core.Ref{Entity: p.entityID, Index: p.index}}, now: s.millis()}

@@ -12,15 +12,15 @@ import (
 
 var _ core.Backups = (*Store)(nil)
 
-// NamespaceIDs lists the namespaces that have entities.
+// NamespaceIDs returns the IDs of the namespaces that have entities, in order.
 func (s *Store) NamespaceIDs(context.Context) ([]string, error) {
 	s.catalogue.mu.RLock()
 	defer s.catalogue.mu.RUnlock()
 	return slices.Sorted(maps.Keys(s.spaces)), s.stopped()
 }
 
-// Export passes the contents of a partition to take. It holds the partition's mutex until it ends,
-// so that nothing changes in the meantime, and no record of a message is moved or removed.
+// Export passes the contents of a partition to take. It holds the partition's mutex throughout, so
+// that nothing changes, and no record of a message is moved or removed.
 func (s *Store) Export(ctx context.Context, r core.Ref, take func(*core.Stored) error) error {
 	r.Subscription, r.Sub = "", core.Main
 	p := s.lockPartition(r)
@@ -84,7 +84,7 @@ func (t *txn) export(ctx context.Context, home *entityState, take func(*core.Sto
 		of   *seenIDs
 	}{{core.StoredSeen, &home.seen}, {core.StoredMove, &home.moves}} {
 		var at int64
-		given := make(map[string]bool) // ids of this instant: an id that was forgotten and seen again occurs twice
+		given := make(map[string]bool) // the ids of one instant: an id that was forgotten and seen again occurs twice
 		for _, id := range ids.of.order {
 			if id.at != at {
 				at = id.at
@@ -102,7 +102,7 @@ func (t *txn) export(ctx context.Context, home *entityState, take func(*core.Sto
 	return nil
 }
 
-// exported describes e, with its message.
+// exported returns e as a delivery with its message.
 func (t *txn) exported(e *entry) (core.Delivery, error) {
 	m := e.message
 	if m == nil {
@@ -126,14 +126,13 @@ func (t *txn) exported(e *entry) (core.Delivery, error) {
 }
 
 const (
-	// importMost is about the number of things that Import stores at once, and importBytes is about
-	// the size at which it stores them.
+	// Import stores its things in batches of importMost, or of about importBytes.
 	importMost  = 500
 	importBytes = 1 << 20
 )
 
-// Import fills a partition. It stores the contents in steps, and sweeps only when everything is
-// stored, because the messages that a sweep moves take numbers that it may still have to import.
+// Import fills a partition in steps. It sweeps only when everything is stored: earlier, the
+// messages that a sweep moves could get numbers that are still to be imported.
 func (s *Store) Import(ctx context.Context, r core.Ref, things iter.Seq2[*core.Stored, error]) error {
 	r.Subscription, r.Sub = "", core.Main
 	err := s.checkEmpty(r)
@@ -169,7 +168,7 @@ func (s *Store) Import(ctx context.Context, r core.Ref, things iter.Seq2[*core.S
 	return nil
 }
 
-// checkEmpty refuses a partition that has, or once had, messages, or remembers anything.
+// checkEmpty returns an error for a partition that was ever used.
 func (s *Store) checkEmpty(r core.Ref) error {
 	p := s.lockPartition(r)
 	if p == nil {
@@ -245,7 +244,7 @@ func (t *txn) importThing(x *core.Stored) error {
 	return nil
 }
 
-// importMessage stores a message under its own number.
+// importMessage stores a message under its original number.
 func (t *txn) importMessage(q *queue, x *core.Stored) error {
 	_, n := core.SplitSequenceNumber(x.SequenceNumber)
 	if n <= q.log.highest() {

@@ -6,18 +6,18 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// history is what an entityState remembers about its messages.
+// history is what an entityState remembers of its messages' events.
 type history struct {
 	events  []core.Event
-	written []int64 // when each was written, in ascending order
-	trimmed int64   // how many events there were before these
-	weight  int64   // of the events
+	written []int64 // when each event was written, in ascending order
+	trimmed int64   // number of older events that were dropped
+	weight  int64   // of all events
 }
 
-// leastEvents is the number of events that a history may keep even if all histories together are too large.
+// leastEvents is the number of events that a history may keep whatever the size of all histories.
 const leastEvents = 100
 
-// eventWeight is the weight of an event without its texts.
+// eventWeight is the memory that an event needs without its texts.
 const eventWeight = 300
 
 func weightOfEvent(e *core.Event) int64 {
@@ -25,7 +25,7 @@ func weightOfEvent(e *core.Event) int64 {
 		len(e.Entity)+len(e.Rule)+len(e.Plugin)+len(e.Gateway))
 }
 
-// remember adds an event to the history, and forgets those beyond the bounds.
+// remember adds an event to the history of home, and trims that history.
 func (t *txn) remember(home *entityState, e core.Event) {
 	h, now := &home.history, t.now
 	if n := len(h.written); n > 0 {
@@ -42,7 +42,7 @@ func (t *txn) remember(home *entityState, e core.Event) {
 	t.trimHistory(home, now)
 }
 
-// trimHistory forgets events beyond the bounds.
+// trimHistory drops the oldest events beyond the policy's bounds and beyond Options.Remember.
 func (t *txn) trimHistory(home *entityState, now int64) {
 	h := &home.history
 	gone := max(0, len(h.events)-t.History.Max)
@@ -62,7 +62,7 @@ func (t *txn) trimHistory(home *entityState, now int64) {
 	}
 }
 
-// addEvent writes an event at an instant.
+// addEvent appends an event that was written at the given instant.
 func (b *entityState) addEvent(e core.Event, written int64) {
 	h, weight := &b.history, weightOfEvent(&e)
 	h.events, h.written = append(h.events, e), append(h.written, written)
@@ -70,7 +70,7 @@ func (b *entityState) addEvent(e core.Event, written int64) {
 	b.partition.remembered.events.Add(weight)
 }
 
-// dropEvents forgets the oldest events.
+// dropEvents drops the oldest gone events.
 func (b *entityState) dropEvents(gone int) {
 	h, weight := &b.history, int64(0)
 	for i := range gone {
@@ -83,32 +83,32 @@ func (b *entityState) dropEvents(gone int) {
 	h.events, h.written = h.events[gone:], h.written[gone:]
 }
 
-// note records what happened to e, which is in q.
+// note records an event of e, which is in q.
 func (t *txn) note(kind core.EventKind, q *queue, e *entry) {
 	if t.History.Max > 0 {
 		t.write(q, core.Event{Kind: kind, Number: t.number(e.n)})
 	}
 }
 
-// noteFailure does the same as note for a failed delivery.
+// noteFailure records an event of e with the number of e's failed deliveries.
 func (t *txn) noteFailure(kind core.EventKind, q *queue, e *entry) {
 	switch {
 	case t.History.Max <= 0:
-	case q.ref.Sub.IsDeadLetter(): // dead letters count no failures
+	case q.ref.Sub.IsDeadLetter(): // failed deliveries of dead letters are not counted
 		t.note(kind, q, e)
 	default:
 		t.write(q, core.Event{Kind: kind, Number: t.number(e.n), Count: e.failures})
 	}
 }
 
-// noteMove does the same as note for an event in which the message gets another number.
+// noteMove records an event after which e's message has the number other.
 func (t *txn) noteMove(kind core.EventKind, q *queue, e *entry, other int64, reason string) {
 	if t.History.Max > 0 {
 		t.write(q, core.Event{Kind: kind, Number: t.number(e.n), Other: other, MessageID: e.messageID(), Reason: reason})
 	}
 }
 
-// noteArrival records that m was stored in q, or was not stored because it is a duplicate.
+// noteArrival records that q has stored m, or has refused it as a duplicate.
 func (t *txn) noteArrival(kind core.EventKind, q *queue, m *core.Message, number, origin, until int64) {
 	if t.History.Max > 0 {
 		t.write(q, core.Event{Kind: kind, Number: number, Other: origin, MessageID: m.MessageID, Until: instant(until)})
@@ -120,7 +120,7 @@ func (t *txn) write(q *queue, e core.Event) {
 	t.remember(q.home, e)
 }
 
-// Annotate adds the broker's events to a history.
+// Annotate adds the broker's own events to a history.
 func (p *handle) Annotate(ctx context.Context, events []core.Event) error {
 	if p.History.Max <= 0 {
 		return nil

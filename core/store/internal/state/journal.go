@@ -9,12 +9,11 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Journal stores the changes of calls, so that a Store can be rebuilt from it. A Store without a
-// Journal keeps everything in memory only, and makes none of the calls described here.
-//
-// A Call gets its messages before it locks the partition's mutex, and its effects while it holds
-// the mutex. It appends the effects before it releases the mutex. The frames of a partition are
-// therefore in the order of its changes.
+// Journal stores the changes of calls, so that a Store can be rebuilt. A Store without a Journal
+// keeps everything in memory and makes none of these calls.
+// A Call gets its messages before its caller locks the partition, gets its effects while the
+// partition is locked, and appends them before the partition is unlocked. So the frames of a
+// partition are in the order of its changes.
 type Journal interface {
 	// Begin returns an empty call.
 	Begin() Call
@@ -22,64 +21,64 @@ type Journal interface {
 	End() Position
 	// Wait waits until everything before a position is as durable as the journal promises.
 	Wait(ctx context.Context, p Position) error
-	// Read returns the message of a record. body is the place of a large body, or zero if the
-	// record contains the body. The error wraps ErrDamaged if the data differ from what was
-	// written.
+	// Read returns the message of record r. body is the record of a large body, or zero if r
+	// contains the body. The error wraps ErrDamaged if the data differ from what was written.
 	Read(r, body Ref) (*core.Message, error)
-	// PutAside reports that a message is no longer delivered because its record is damaged.
+	// PutAside tells the journal that a message is no longer delivered because its record is
+	// damaged.
 	PutAside(entity string, sequenceNumber int64, err error)
-	// Pin keeps records from being removed until unpin is called, even those whose last entry is
+	// Pin prevents the removal of records until unpin is called, even if their last entry is
 	// removed in the meantime. It never waits.
 	Pin() (unpin func())
 	// Resident asks whether a message of n bytes may stay in memory in addition to its record.
-	// Evicted cancels a positive answer.
+	// Evicted says that such a message has left the memory.
 	Resident(bytes int) bool
 	Evicted(bytes int)
-	// Err returns the reason why the journal no longer stores anything, or nil.
+	// Err returns the reason why the journal has stopped storing, or nil.
 	Err() error
 }
 
-// Call collects the additions of one call to a Journal: all of them, or none.
+// Call collects what one call adds to a Journal. The journal stores all of it, or nothing.
 type Call interface {
 	// Messages prepares messages. Copies prepares messages that may have the same body, which is
-	// then stored once. Room prepares an effect with n bytes of text.
+	// stored once. Room prepares an effect with n bytes of text.
 	Messages(ctx context.Context, ms []*core.Message) error
 	Copies(ctx context.Context, ms []*core.Message) error
 	Room(bytes int)
-	// Reserve reserves space for the prepared messages. After Reserve, Append can fail only if the
+	// Reserve reserves space for what was prepared. After Reserve, Append can fail only if the
 	// journal itself fails. If Reserve fails, the call has no effect.
 	Reserve(ctx context.Context) error
-	// Record takes a prepared message. Messages must be taken in the order of their preparation,
-	// but some may be left out. It returns the place of the record in the frame, and the place of
-	// the body if it is stored separately.
+	// Record adds a prepared message. Messages must be added in the order of their preparation, but
+	// some may be left out. It returns the index of the record in the frame, and the place of the
+	// body if it has a separate record.
 	Record(m *core.Message) (record int32, body Ref)
 
-	// At sets the time of the call, and whether this is the time of a view.
+	// At sets the call's time, and whether a view with its own time has made the call.
 	At(now int64, virtual bool)
 	Sink
-	// IsLarge reports whether the effects so far should become a frame.
+	// IsLarge reports whether the effects so far are enough for a frame.
 	IsLarge() bool
-	// Append ends the frame, and returns the position after it. It never waits. More frames may
-	// follow, each with its own effects.
+	// Append ends the frame, and returns the position after it. It never waits. The call may
+	// continue with another frame.
 	Append() Position
-	// Ref returns the place of a record of the frame, after the frame was appended.
+	// Ref returns the place of a record of the appended frame.
 	Ref(record int32) Ref
-	// Release returns the space that Reserve reserved. It returns true if the call is now empty and
-	// may be used again.
+	// Release returns the space that Reserve reserved. It returns true if the call is empty and can
+	// be used again.
 	Release() (again bool)
 }
 
 // Position is a place in a Journal. Later positions are larger.
 type Position uint64
 
-// Ref identifies a record of a Journal. Only the journal knows its meaning. The store only compares
-// which of several records is the newest.
+// Ref identifies a record of a Journal. Only the journal knows its meaning; the store compares Refs
+// to find the newest.
 type Ref struct {
 	Position
 	Length uint32
 }
 
-// begin collects the effects of a call that adds messages. It returns nil without a journal.
+// begin prepares a call that adds messages. It returns nil without a journal.
 func (s *Store) begin(ctx context.Context, prepare func(x *effects) error) (*effects, error) {
 	if s.journal == nil {
 		return nil, nil
@@ -99,14 +98,14 @@ func (s *Store) begin(ctx context.Context, prepare func(x *effects) error) (*eff
 	return x, nil
 }
 
-// publications prepares the records of publications: the message itself if it is scheduled,
-// otherwise its copies.
+// publications prepares the records of publications: those of the message if it is scheduled, and
+// those of its copies.
 func (x *effects) publications(ctx context.Context, group []core.Publication) error {
 	for i := range group {
 		g := &group[i]
 		ms := make([]*core.Message, 0, len(g.Copies)+1)
 		if !g.Message.ScheduledEnqueueTime.IsZero() && g.Source.IsZero() {
-			ms = append(ms, g.Message) // the store's clock will decide whether the message is kept, or its copies
+			ms = append(ms, g.Message) // the call's instant will decide which are stored: the message or its copies
 		}
 		for k := range g.Copies {
 			ms = append(ms, g.Copies[k].Message)
@@ -118,7 +117,6 @@ func (x *effects) publications(ctx context.Context, group []core.Publication) er
 	return nil
 }
 
-// work prepares the records of what a transaction stores.
 func (x *effects) work(ctx context.Context, w *core.Work) error {
 	err := x.Messages(ctx, w.Messages)
 	switch {
@@ -140,18 +138,18 @@ func (x *effects) work(ctx context.Context, w *core.Work) error {
 	return err
 }
 
-// wait waits until everything that was in the journal when the call left its partition is durable.
+// wait waits until everything is durable that the journal had when the call left its partition.
 func (t *txn) wait(ctx context.Context) error { return t.Store.wait(ctx, t.end) }
 
-// absent is a message in a delivery that is not in memory.
+// absent is a delivered message that only the journal has.
 type absent struct {
 	ref  Ref
 	more *extra
-	due  time.Time // zero if it is not scheduled
+	due  time.Time // see entry.due
 }
 
-// complete waits until the messages of deliveries are durable, and reads the absent ones. It leaves
-// out damaged ones. If it fails, it ends the locks of the others.
+// complete waits until the messages of deliveries are durable, and reads those that are not in
+// memory. It leaves out damaged ones. If it fails, it unlocks the others.
 func (t *txn) complete(ctx context.Context, ds []core.Delivery) ([]core.Delivery, error) {
 	j := t.Store.journal
 	if j == nil || len(ds) == 0 {
@@ -187,7 +185,6 @@ func (t *txn) complete(ctx context.Context, ds []core.Delivery) ([]core.Delivery
 	return sound, err
 }
 
-// unpin releases the records that delivery has pinned.
 func (t *txn) unpin() {
 	if t.pinned != nil {
 		t.pinned()
@@ -195,7 +192,7 @@ func (t *txn) unpin() {
 	}
 }
 
-// read returns the message of a record, including later changes.
+// read reads a message and applies its later changes.
 func (s *Store) read(r Ref, more *extra) (*core.Message, error) {
 	if more == nil {
 		return s.journal.Read(r, Ref{})

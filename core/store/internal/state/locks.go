@@ -11,7 +11,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Lock locks available messages, up to some limits, or messages by their numbers.
+// Lock locks available messages up to the given limits, or messages by their numbers.
 func (p *handle) Lock(ctx context.Context, r core.LockRequest) ([]core.Delivery, time.Time, error) {
 	t, x, ok, err := p.enterUnder(&r)
 	switch {
@@ -32,7 +32,7 @@ func (p *handle) Lock(ctx context.Context, r core.LockRequest) ([]core.Delivery,
 	return t.lockMost(ctx, r.Most, x)
 }
 
-// enterUnder calls enter or, for a call about messages of a session, enterSession.
+// enterUnder calls enterSession if the request depends on sessions, and otherwise enter.
 func (p *handle) enterUnder(r *core.LockRequest) (t txn, x *session, ok bool, err error) {
 	if !p.Sessions || r.Session == nil && r.Numbers == nil && !r.Deferred {
 		t, ok = p.enter()
@@ -42,8 +42,8 @@ func (p *handle) enterUnder(r *core.LockRequest) (t txn, x *session, ok bool, er
 	return t, x, err == nil, err
 }
 
-// lockMost locks available messages, up to most, and ends the call. The messages belong to the
-// session x or, if x is nil, to none.
+// lockMost locks available messages of session x, or of no session if x is nil, up to most. It ends
+// the call.
 func (t *txn) lockMost(ctx context.Context, most core.Most, x *session) ([]core.Delivery, time.Time, error) {
 	oldest, available := t.queue.oldest, int(t.queue.counts[fresh]+t.queue.counts[again])
 	if x != nil {
@@ -66,7 +66,7 @@ func (t *txn) lockMost(ctx context.Context, most core.Most, x *session) ([]core.
 	return t.deliver(ctx, deliveries, next)
 }
 
-// deliver ends a call that has locked messages. next is the next due time.
+// deliver ends a call that has locked messages, and returns them with the next due time.
 func (t *txn) deliver(ctx context.Context, ds []core.Delivery, next int64) ([]core.Delivery, time.Time, error) {
 	t.leave()
 	ds, err := t.complete(ctx, ds)
@@ -76,8 +76,8 @@ func (t *txn) deliver(ctx context.Context, ds []core.Delivery, next int64) ([]co
 	return ds, instant(next), nil
 }
 
-// oldest returns the available message to deliver next: first those delivered before, then the
-// others, each group in the order of numbers. There must be one.
+// oldest returns the available message to deliver next: the lowest number among those delivered
+// before, otherwise the lowest number. There must be an available message.
 func (q *queue) oldest() *entry {
 	if q.counts[again] > 0 {
 		return q.again.items[0].of
@@ -94,10 +94,9 @@ func (q *queue) oldest() *entry {
 	return nil
 }
 
-// lockEnd returns when a lock that begins now ends.
 func (t *txn) lockEnd() int64 { return t.now + t.LockDuration.Milliseconds() }
 
-// lock locks e and returns its delivery.
+// lock moves e to the state as, locked until the given instant, and returns its delivery.
 func (t *txn) lock(e *entry, as MessageState, nonce uint64, until int64) core.Delivery {
 	e.nonce, e.until, e.byBroker = nonce, until, t.BrokerLocks
 	t.queue.move(e, as)
@@ -107,8 +106,8 @@ func (t *txn) lock(e *entry, as MessageState, nonce uint64, until int64) core.De
 	return d
 }
 
-// Renew extends locks to now + Policy.LockDuration. For a lock in a session, it only returns when
-// the lock ends.
+// Renew extends locks to now + Policy.LockDuration. A lock of a session's message ends with the
+// session's lock, so Renew only returns when that is.
 func (p *handle) Renew(ctx context.Context, tokens []core.LockToken) []core.Renewal {
 	answers := make([]core.Renewal, len(tokens))
 	t, _, ok := p.enterOnce(nil)
@@ -139,8 +138,8 @@ func (p *handle) Renew(ctx context.Context, tokens []core.LockToken) []core.Rene
 	return answers
 }
 
-// holder returns the entry whose lock token proves, or nil if the lock is lost. The lock may have
-// expired without having been swept.
+// holder returns the entry that token locks, or nil if that lock has ended, even if no sweep has
+// noticed it yet.
 func (t *txn) holder(token core.LockToken) *entry {
 	e := t.queue.log.get(token.Number())
 	if e == nil || !e.state.IsLocked() || e.delayed || e.ends() <= t.now || token != core.NewLockToken(t.Ref.Index, e.n, e.nonce) {
@@ -149,9 +148,9 @@ func (t *txn) holder(token core.LockToken) *entry {
 	return e
 }
 
-// lockDeferred locks deferred messages, all or none, and ends the call. The messages belong to the
-// session x or, if x is nil, to none. If the time to live of a requested message has ended, the
-// message expires, whether or not the others can be locked.
+// lockDeferred locks deferred messages of session x, or of no session if x is nil: all, or none. It
+// ends the call. A requested message whose time to live has ended expires, even if the others
+// cannot be locked.
 func (t *txn) lockDeferred(ctx context.Context, numbers []int64, x *session) ([]core.Delivery, time.Time, error) {
 	for _, number := range numbers {
 		if e := t.inState(number, deferred); e != nil && e.session == x && t.queue.hasExpired(e, t.now) {
@@ -168,14 +167,14 @@ func (t *txn) lockDeferred(ctx context.Context, numbers []int64, x *session) ([]
 		deliveries[i] = t.lockUnder(e, lockedDeferred, x)
 	}
 	deliveries, _, err := t.deliver(ctx, deliveries, 0)
-	if err == nil && len(deliveries) < len(entries) { // some are damaged
+	if err == nil && len(deliveries) < len(entries) { // some messages were damaged
 		t.giveBack(deliveries)
 		return nil, time.Time{}, missing("deferred", t.Ref, numbers)
 	}
 	return deliveries, time.Time{}, err
 }
 
-// lockUnder locks e under the lock of the session x, or under a new lock if x is nil.
+// lockUnder locks e for as long as session x, or with a lock of its own if x is nil.
 func (t *txn) lockUnder(e *entry, as MessageState, x *session) core.Delivery {
 	if x != nil {
 		return t.lock(e, as, x.Nonce, x.Until)
@@ -183,8 +182,8 @@ func (t *txn) lockUnder(e *entry, as MessageState, x *session) core.Delivery {
 	return t.lock(e, as, core.NewNonce(), t.lockEnd())
 }
 
-// lockNumbers locks those messages with these numbers that are available, and ends the call. The
-// messages belong to the session x or, if x is nil, to none.
+// lockNumbers locks those of the numbered messages that are available and belong to session x, or
+// to no session if x is nil. It ends the call.
 func (t *txn) lockNumbers(ctx context.Context, numbers []int64, x *session) ([]core.Delivery, time.Time, error) {
 	var deliveries []core.Delivery
 	for _, number := range numbers {
@@ -199,8 +198,8 @@ func (t *txn) lockNumbers(ctx context.Context, numbers []int64, x *session) ([]c
 	return t.deliver(ctx, deliveries, 0)
 }
 
-// allInState returns the entries of sequence numbers, or nil if a number is missing, is given
-// twice, or its message is in another state.
+// allInState returns the entries of sequence numbers. It returns nil if a number is given twice, is
+// missing, or has a message in another state.
 func (t *txn) allInState(numbers []int64, as ...MessageState) []*entry {
 	entries := make([]*entry, len(numbers))
 	given := make(map[int64]bool, len(numbers))
@@ -214,7 +213,7 @@ func (t *txn) allInState(numbers []int64, as ...MessageState) []*entry {
 	return entries
 }
 
-// inState returns the entry of a sequence number if it is in one of the states given, and otherwise nil.
+// inState returns the entry of a sequence number, or nil if it is in none of the given states.
 func (t *txn) inState(number int64, as ...MessageState) *entry {
 	index, n := core.SplitSequenceNumber(number)
 	if index != t.Ref.Index {
@@ -230,15 +229,15 @@ func missing(what string, r core.Ref, numbers []int64) error {
 	return fmt.Errorf("%s messages %v of %s/%d: %w", what, numbers, r.Entity, r.Index, core.MessageNotFound)
 }
 
-// EndLinks ends the locks that end with the process that held the store before: those of sessions
-// and of their messages, and the broker's own. No failed delivery is counted. Receivers keep their
-// other locks, because tokens outlive connections. Free sessions begin to wait in the order of
-// their first available messages, because the journal does not record how long they have waited.
-// EndLinks must be called after Start, before any other call.
+// EndLinks ends the locks that cannot outlive the process that held the store before: those of
+// sessions and their messages, and the broker's own. It counts no failed deliveries. Receivers keep
+// their other locks, because tokens outlive connections. Free sessions wait in the order of their
+// first available messages, because the journal has no turns. EndLinks must be called after Start,
+// before any other call.
 func (s *Store) EndLinks() {
-	_ = s.whileOpening(func(t *txn, q *queue) error { // it never fails
-		// No bounds apply here. The next call with the entity's policy keeps the history within its
-		// bounds.
+	_ = s.whileOpening(func(t *txn, q *queue) error { // visit never fails
+		// Without bounds, nothing is dropped here. The next call with the entity's policy trims the
+		// history.
 		t.History = core.HistoryBounds{Keep: math.MaxInt64, Max: math.MaxInt}
 		t.endLinks(q)
 		q.lineUp()

@@ -7,38 +7,36 @@ import (
 	"slices"
 )
 
-// log keeps the messages of a queue in the order of their numbers, in chunks of consecutive
-// numbers. A message is an entry, or a row if a row can hold everything about it.
+// log keeps the messages of a queue in the order of their numbers. A message that a row can
+// represent may be stored as a row; all others are entries.
 type log struct {
 	chunks []*chunk // by number; none but the last is empty
 	spare  *chunk   // empty, for reuse
 	live   int      // messages
 }
 
-// chunkSize is the number of sequence numbers in a chunk.
 const chunkSize = 128
 
-// few is the number of messages up to which a chunk gets only the room that it needs.
+// few is the number of messages up to which a chunk allocates no more memory than it needs.
 const few = 8
 
-// busy is the number of chunks at the end of a log that keep their room, because the chunks after a
-// backlog are filled and emptied all the time.
+// busy is the number of chunks at the end of a log that never shrink: after a backlog, they are
+// filled and emptied all the time.
 const busy = 2
 
-// chunk holds the messages whose numbers, divided by chunkSize, give the same quotient.
+// chunk holds the messages whose numbers divided by chunkSize give id.
 type chunk struct {
 	id      int64
 	entries []*entry // by number
 	rows    []row    // by number
 
-	earliest int64 // no row expires before it; 0: no row expires, and the chunk is not in queue.rowExpiries
-	stale    bool  // earliest may be that of a row which is gone
-	place    int   // in queue.rowExpiries
+	earliest int64 // no row expires before this; 0: none expires
+	stale    bool  // the row that expired at earliest may be gone
+	place    int   // the index in queue.rowExpiries
 }
 
-// row is an available message that was never delivered, whose contents only the journal has, and
-// about which nothing else must be kept. It has no pointers, so the garbage collector does not scan
-// the rows of a backlog.
+// row is an available message that was never delivered and whose contents only the journal has. It
+// has no pointers, so the garbage collector does not scan the rows of a backlog.
 type row struct {
 	position Position
 	origin   int64
@@ -46,17 +44,15 @@ type row struct {
 	expires  int64 // 0: never
 	length   uint32
 	size     uint32
-	index    uint8 // in its chunk's numbers
+	index    uint8 // the number modulo chunkSize
 	noted    bool
 }
 
-// isPlain reports whether a row can represent e.
 func (e *entry) isPlain() bool {
 	return e.state == fresh && e.message == nil && e.more == nil && !e.delayed && !e.sessionful &&
 		e.failures == 0 && e.record == 0 && uint64(e.size) <= math.MaxUint32
 }
 
-// toRow returns the row that represents e.
 func (e *entry) toRow() row {
 	return row{
 		position: e.ref.Position, length: e.ref.Length, origin: e.origin, enqueued: e.enqueued, expires: e.expires,
@@ -64,7 +60,7 @@ func (e *entry) toRow() row {
 	}
 }
 
-// entryOf sets e to the entry that a row represents.
+// entryOf overwrites e with the entry that r represents.
 func (c *chunk) entryOf(r *row, e *entry) {
 	*e = entry{
 		n: c.id*chunkSize + int64(r.index), ref: Ref{r.position, r.length}, origin: r.origin, enqueued: r.enqueued,
@@ -79,7 +75,7 @@ func (l *log) append(e *entry) {
 	l.live++
 }
 
-// last returns the chunk of a number that is higher than all others.
+// last returns the chunk for n, which must be higher than all numbers in the log.
 func (l *log) last(n int64) *chunk {
 	id := n / chunkSize
 	var last *chunk
@@ -94,7 +90,7 @@ func (l *log) last(n int64) *chunk {
 	if c == nil {
 		c = new(chunk)
 	}
-	if last != nil { // new messages are probably like the last ones
+	if last != nil { // the new messages are probably like those in the last chunk
 		if len(last.entries) == chunkSize {
 			c.entries = slices.Grow(c.entries, chunkSize)
 		}
@@ -123,7 +119,8 @@ func (l *log) get(n int64) *entry {
 	return nil
 }
 
-// view returns the entry of number n, or one made from its row, which must not be changed; or nil.
+// view returns the message of number n, or nil. The caller must not change it, because it may be a
+// temporary entry made from a row.
 func (l *log) view(n int64) *entry {
 	for e := range l.from(n) {
 		if e.n == n {
@@ -134,9 +131,8 @@ func (l *log) view(n int64) *entry {
 	return nil
 }
 
-// highest returns the highest number among the messages, or 0 if there are none.
 func (l *log) highest() (n int64) {
-	for i := len(l.chunks) - 1; i >= 0 && n == 0; i-- { // the last may be empty
+	for i := len(l.chunks) - 1; i >= 0 && n == 0; i-- { // the last chunk may be empty
 		c := l.chunks[i]
 		if k := len(c.entries); k > 0 {
 			n = c.entries[k-1].n
@@ -149,8 +145,8 @@ func (l *log) highest() (n int64) {
 }
 
 // from yields the messages from number n on. No message may be appended or removed during the
-// iteration. An entry made from a row must not be changed, but can replace the row (see promote).
-// Such an entry is valid until the next entry is requested.
+// iteration. An entry made from a row is valid until the next one is requested. It must not be
+// changed; promote puts it in the place of its row.
 func (l *log) from(n int64) iter.Seq[*entry] {
 	return func(yield func(*entry) bool) {
 		var view *entry
@@ -178,7 +174,8 @@ func (l *log) from(n int64) iter.Seq[*entry] {
 	}
 }
 
-// aside yields the messages from number n on that are in some states. Rows are never in these states.
+// aside yields the messages from number n on that are in one of the given states, none of which a
+// row can have.
 func (l *log) aside(n int64, states ...MessageState) iter.Seq[*entry] {
 	return func(yield func(*entry) bool) {
 		for _, c := range l.chunks[l.search(n):] {
@@ -192,7 +189,7 @@ func (l *log) aside(n int64, states ...MessageState) iter.Seq[*entry] {
 	}
 }
 
-// remove forgets the entry of number n, which must be there.
+// remove removes the entry of number n, which must exist.
 func (l *log) remove(n int64) {
 	i := l.search(n)
 	c := l.chunks[i]
@@ -208,7 +205,6 @@ func (l *log) remove(n int64) {
 	}
 }
 
-// drop removes the chunk at an index.
 func (l *log) drop(i int) {
 	if i == 0 {
 		l.chunks[0] = nil
@@ -217,11 +213,11 @@ func (l *log) drop(i int) {
 		l.chunks = slices.Delete(l.chunks, i, i+1)
 	}
 	if cap(l.chunks) > 4*len(l.chunks)+few {
-		l.chunks = slices.Clone(l.chunks) // give back the memory of a backlog
+		l.chunks = slices.Clone(l.chunks) // frees the memory that a backlog needed
 	}
 }
 
-// promote replaces a row by e, which was made from it.
+// promote puts e in the place of the row from which e was made.
 func (l *log) promote(e *entry) (c *chunk) {
 	c = l.chunks[l.search(e.n)]
 	k, _ := c.searchRow(e.n)
@@ -232,7 +228,7 @@ func (l *log) promote(e *entry) (c *chunk) {
 	return c
 }
 
-// demote replaces e by a row. It returns nil if e is not in the log.
+// demote replaces e by a row. It returns the changed chunk, or nil if e is not in the log.
 func (l *log) demote(e *entry) *chunk {
 	at := l.search(e.n)
 	if !l.isChunk(at, e.n) {
@@ -264,7 +260,7 @@ func (c *chunk) removeEntry(i int) {
 	}
 }
 
-// shrink frees the room of removed entries, if few are left.
+// shrink frees memory that removed entries used, if at most few entries are left.
 func (c *chunk) shrink() {
 	if n := len(c.entries); n <= few && cap(c.entries) > 2*n+few {
 		c.entries = slices.Clone(c.entries)
@@ -275,7 +271,7 @@ func (c *chunk) removeRow(k int) {
 	if c.rows[k].expires != 0 && c.rows[k].expires == c.earliest {
 		c.stale = true
 	}
-	if k == 0 { // the usual case: receivers take the oldest
+	if k == 0 { // the usual case: receivers take the oldest message
 		c.rows = c.rows[1:]
 	} else {
 		c.rows = slices.Delete(c.rows, k, k+1)
@@ -288,7 +284,7 @@ func (c *chunk) removeRow(k int) {
 	}
 }
 
-// soonest returns the index of the row that expires first, by expiry and number, or -1 if none expires.
+// soonest returns the index of the row that expires first, or -1 if none expires.
 func (c *chunk) soonest() int {
 	first := -1
 	for k := range c.rows {
@@ -299,13 +295,12 @@ func (c *chunk) soonest() int {
 	return first
 }
 
-// search returns the index of the first chunk that can hold n or higher numbers.
 func (l *log) search(n int64) int {
 	id := n / chunkSize
 	if len(l.chunks) == 0 || id <= l.chunks[0].id {
 		return 0
 	}
-	if i := id - l.chunks[0].id; i < int64(len(l.chunks)) && l.chunks[i].id == id { // usually none is missing
+	if i := id - l.chunks[0].id; i < int64(len(l.chunks)) && l.chunks[i].id == id { // usually no chunk between is missing
 		return int(i)
 	}
 	i, _ := slices.BinarySearchFunc(l.chunks, id, func(c *chunk, id int64) int { return cmp.Compare(c.id, id) })
@@ -322,7 +317,7 @@ func (c *chunk) searchEntry(n int64) (i int, ok bool) {
 	if len(c.entries) == 0 || n < c.entries[0].n {
 		return 0, false
 	}
-	if k := n - c.entries[0].n; k < int64(len(c.entries)) && c.entries[k].n == n { // usually none is missing
+	if k := n - c.entries[0].n; k < int64(len(c.entries)) && c.entries[k].n == n { // usually no number between is missing
 		return int(k), true
 	}
 	return slices.BinarySearchFunc(c.entries, n, func(e *entry, n int64) int { return cmp.Compare(e.n, n) })
@@ -337,7 +332,6 @@ func (c *chunk) searchRow(n int64) (k int, ok bool) {
 	return slices.BinarySearchFunc(c.rows, index, func(r row, index int64) int { return cmp.Compare(int64(r.index), index) })
 }
 
-// demote replaces e by a row, if a row can represent it.
 func (q *queue) demote(e *entry) {
 	if !e.isPlain() {
 		return
@@ -352,7 +346,7 @@ func (q *queue) demote(e *entry) {
 	}
 }
 
-// promote replaces a row by e, which was made from it.
+// promote puts e in the place of the row from which e was made.
 func (q *queue) promote(e *entry) {
 	c := q.log.promote(e)
 	if q.mayExpire(e) {
@@ -364,7 +358,8 @@ func (q *queue) promote(e *entry) {
 	}
 }
 
-// entry returns the entry of number n, or nil. If there is a row, the entry replaces it.
+// entry returns the entry of number n, or nil. If the message is stored as a row, entry replaces
+// the row by an entry.
 func (q *queue) entry(n int64) *entry {
 	if e := q.log.get(n); e != nil {
 		return e
@@ -376,7 +371,7 @@ func (q *queue) entry(n int64) *entry {
 	return e
 }
 
-// insertRow does the same as insert for an entry that a row can represent. It does not retain e.
+// insertRow adds e, which isPlain, as a row. It does not retain e.
 func (q *queue) insertRow(e *entry) {
 	q.last = e.n
 	c := q.log.appendRow(e)
@@ -387,7 +382,7 @@ func (q *queue) insertRow(e *entry) {
 	}
 }
 
-// rowExpires records that a row of c expires at an instant.
+// rowExpires makes sure that rowExpiries knows that a row of c expires at the given instant.
 func (q *queue) rowExpires(c *chunk, at int64) {
 	if c.earliest != 0 {
 		if at >= c.earliest {
@@ -399,8 +394,8 @@ func (q *queue) rowExpires(c *chunk, at int64) {
 	q.rowExpiries.add(c, at, c.id, &c.place)
 }
 
-// firstRow returns the chunk with the row that expires first, by expiry and number, or nil if none
-// expires by until. The row expires at the chunk's earliest.
+// firstRow returns the chunk with the row that expires first, or nil if no row expires by until.
+// That row expires at the chunk's earliest.
 func (q *queue) firstRow(until int64) *chunk {
 	for c := q.rowExpiries.due(until); c != nil; c = q.rowExpiries.due(until) {
 		if !c.stale {
@@ -415,13 +410,12 @@ func (q *queue) firstRow(until int64) *chunk {
 	return nil
 }
 
-// anyExpired reports whether firstExpired would return a message.
 func (q *queue) anyExpired(now int64) bool {
 	return q.expiries.due(now) != nil || q.firstRow(now) != nil
 }
 
-// firstExpired returns the available message whose time to live ended first, by that time and then
-// by number, or nil.
+// firstExpired returns the available message whose time to live ended first, or nil. If several
+// ended at the same instant, it returns the one with the lowest number.
 func (q *queue) firstExpired(now int64) *entry {
 	e := q.expiries.due(now)
 	c := q.firstRow(now)

@@ -10,10 +10,10 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// noTransit is the transit of a message from a producer.
+// noTransit is the Transit of all messages from producers.
 var noTransit core.Transit
 
-// transit returns what m carries from another entity; the result must not be changed.
+// transit returns m's Transit, or noTransit. The caller must not change it.
 func transit(m *core.Message) *core.Transit {
 	if m.Transit == nil {
 		return &noTransit
@@ -21,8 +21,8 @@ func transit(m *core.Message) *core.Transit {
 	return m.Transit
 }
 
-// kept returns m in the form in which it is kept: without the key of its move, and without memory
-// that its body does not need.
+// kept returns m without the key of its move, and in a copy of the body if the body's array is much
+// larger than the body.
 func kept(m *core.Message) *core.Message {
 	body := m.Body.Bytes
 	spare := cap(body)-len(body) > max(len(body)/8, 4096)
@@ -42,7 +42,7 @@ func kept(m *core.Message) *core.Message {
 }
 
 // isRepeated reports whether m comes from a move that has already ended here. If not, it records
-// that this move has ended here.
+// that the move has now ended.
 func (t *txn) isRepeated(m *core.Message) bool {
 	key := transit(m).Key
 	if key == "" {
@@ -56,7 +56,6 @@ func (t *txn) isRepeated(m *core.Message) bool {
 	return false
 }
 
-// move remembers the key of a move that has ended here.
 func (b *entityState) move(key string, at int64) {
 	if x := b.partition.effects; x != nil {
 		x.do(Effect{Kind: EffectMoved, Of: b.ref, Text: key, At: at})
@@ -64,12 +63,13 @@ func (b *entityState) move(key string, at int64) {
 	b.remember(&b.moves, key, at)
 }
 
-// isKnown does the same as isRepeated without recording anything.
+// isKnown does the same as isRepeated, but records nothing.
 func (t *txn) isKnown(m *core.Message) bool {
 	return t.home.moves.knows(transit(m).Key, t.now-core.KeyLife.Milliseconds())
 }
 
-// forgetMoves drops the keys of moves that ended here long ago: all of them, or many.
+// forgetMoves drops the keys of moves that ended more than core.KeyLife ago; if there are too many
+// for one call, it drops the oldest.
 func (t *txn) forgetMoves() {
 	until := t.now - core.KeyLife.Milliseconds()
 	if !t.home.moves.isDue(until) {
@@ -96,7 +96,6 @@ func (p *handle) Forget(ctx context.Context, keys []string) error {
 	return t.wait(ctx)
 }
 
-// forgetMove drops the key of a move, if it is known.
 func (b *entityState) forgetMove(key string) {
 	weight := b.moves.drop(key)
 	if weight == 0 {
@@ -108,15 +107,14 @@ func (b *entityState) forgetMove(key string) {
 	}
 }
 
-// relocateStep is the number of messages that Relocate appends again in one call, and relocateBytes
-// is their total size.
+// One call of Relocate appends up to relocateStep messages, or about relocateBytes.
 const (
 	relocateStep  = 200
 	relocateBytes = 1 << 20
 )
 
-// Relocate appends again the records for which from returns true, so that the journal need not keep
-// them where they are. Other calls continue in the meantime.
+// Relocate appends the records for which from returns true once more, so that the journal can
+// remove them from their old places. It does not delay other calls for long.
 func (s *Store) Relocate(ctx context.Context, from func(Ref) bool) error {
 	for _, p := range s.allPartitions() {
 		p.mu.Lock()
@@ -133,7 +131,7 @@ func (s *Store) Relocate(ctx context.Context, from func(Ref) bool) error {
 	return nil
 }
 
-// stray is a message whose record is to be appended again.
+// stray is a message whose record must be appended again.
 type stray struct {
 	n       int64
 	ref     Ref
@@ -151,10 +149,10 @@ func (s *Store) relocate(ctx context.Context, p *partition, home *entityState, s
 		var ms []*core.Message
 		for i := range strays {
 			x := &strays[i]
-			m, err := s.journal.Read(x.ref, Ref{}) // in the record's form, without later changes
+			m, err := s.journal.Read(x.ref, Ref{}) // the message as its record has it, without later changes
 			if err != nil {
-				// The message may have been removed in the meantime, and its segment with it. A
-				// damaged record stays where it is.
+				// If the message was removed in the meantime, its segment may be gone. A damaged
+				// record stays in its place.
 				if !errors.Is(err, ErrDamaged) && p.isAt(home, sub, x) {
 					return err
 				}
@@ -172,8 +170,8 @@ func (s *Store) relocate(ctx context.Context, p *partition, home *entityState, s
 	return nil
 }
 
-// strays lists some messages of a sub-queue, from a number on, whose records satisfy from. next is
-// where to continue, or -1 at the end.
+// strays returns messages from number first on whose records satisfy from. next is the number from
+// which to continue, or -1 at the end.
 func (p *partition) strays(home *entityState, sub core.SubQueue, first int64, from func(Ref) bool) (found []stray, next int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -194,14 +192,15 @@ func (p *partition) strays(home *entityState, sub core.SubQueue, first int64, fr
 	return found, -1
 }
 
-// isAt reports whether a message still has its earlier record.
+// isAt reports whether x still exists and has the same record.
 func (p *partition) isAt(home *entityState, sub core.SubQueue, x *stray) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.strayed(home, sub, x) != nil
 }
 
-// strayed returns the entry of x, or one made from its row, or nil if it is gone. p.mu is held.
+// strayed returns the entry of x, which may be a temporary one made from a row, or nil if x is gone
+// or has another record. p.mu is held.
 func (p *partition) strayed(home *entityState, sub core.SubQueue, x *stray) *entry {
 	q := home.queues[sub]
 	if q == nil || p.entity(home.ref.Subscription) != home {
@@ -213,7 +212,7 @@ func (p *partition) strayed(home *entityState, sub core.SubQueue, x *stray) *ent
 	return nil
 }
 
-// place gives messages their new records.
+// place stores the new records of found in their entries.
 func (p *partition) place(home *entityState, sub core.SubQueue, found []stray, x *effects) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -225,7 +224,7 @@ func (p *partition) place(home *entityState, sub core.SubQueue, found []stray, x
 		}
 		q := home.queues[sub]
 		if e.isRow {
-			q.promote(e) // until the frame is appended
+			q.promote(e) // x.append makes it a row again
 		}
 		record, _ := x.Record(found[i].message)
 		e.record = record + 1

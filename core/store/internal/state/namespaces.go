@@ -11,7 +11,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// registry keeps the namespaces that were created at run time.
+// registry has the namespaces that were created at run time.
 type registry struct {
 	mu      sync.RWMutex
 	byName  map[string]core.Namespace // by folded name
@@ -34,7 +34,6 @@ func (r *registry) CreateNamespace(ctx context.Context, n core.Namespace) (core.
 	return cloneNamespace(n), nil
 }
 
-// enter adds a namespace unless its name is taken.
 func (r *registry) enter(n core.Namespace) (end Position, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -47,7 +46,7 @@ func (r *registry) enter(n core.Namespace) (end Position, ok bool) {
 	return end, true
 }
 
-// put keeps a namespace. r.mu is held.
+// put adds or replaces a namespace. r.mu is held.
 func (r *registry) put(n core.Namespace) {
 	if r.byName == nil {
 		r.byName = make(map[string]core.Namespace)
@@ -55,7 +54,7 @@ func (r *registry) put(n core.Namespace) {
 	r.byName[core.FoldName(n.Name)] = n
 }
 
-// Namespace returns the namespace of that name, or NotFound.
+// Namespace returns the namespace with that name, or NotFound.
 func (r *registry) Namespace(_ context.Context, name string) (core.Namespace, error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -66,7 +65,7 @@ func (r *registry) Namespace(_ context.Context, name string) (core.Namespace, er
 	return cloneNamespace(n), nil
 }
 
-// Namespaces lists the namespaces after a name, by folded name, and returns at most top.
+// Namespaces returns up to top namespaces whose folded names come after the given name, in order.
 func (r *registry) Namespaces(_ context.Context, after string, top int) ([]core.Namespace, error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -82,7 +81,7 @@ func (r *registry) Namespaces(_ context.Context, after string, top int) ([]core.
 	return ns, nil
 }
 
-// UpdateNamespace replaces a namespace if its ID and revision are still those of n.
+// UpdateNamespace replaces a namespace if its ID and revision equal those of n.
 func (r *registry) UpdateNamespace(ctx context.Context, n core.Namespace) (core.Namespace, error) {
 	n = cloneNamespace(n)
 	end, err := r.replace(&n)
@@ -112,33 +111,35 @@ func (r *registry) replace(n *core.Namespace) (end Position, err error) {
 	return end, nil
 }
 
-// WatchNamespaces calls changed after a namespace was created, updated or deleted.
+// WatchNamespaces registers changed, which is called after a namespace was created, updated or
+// deleted.
 func (r *registry) WatchNamespaces(changed func(name string)) (stop func()) {
 	return r.changes.add(struct{}{}, changed)
 }
 
-// tell reports a changed namespace to the watchers. r.mu is not held.
+// tell tells the watchers about a changed namespace. r.mu is not held, so that watchers can call
+// the registry.
 func (r *registry) tell(name string) {
 	for _, f := range r.changes.of(struct{}{}) {
 		(*f)(core.FoldName(name))
 	}
 }
 
-// cloneNamespace copies the slices, so that the caller and the registry do not share them.
 func cloneNamespace(n core.Namespace) core.Namespace {
 	n.Hosts, n.Policies = slices.Clone(n.Hosts), slices.Clone(n.Policies)
 	return n
 }
 
-// sealLife is how long the ID of a deleted namespace is remembered as deleted. By then, a caller
-// that had begun to create an entity in it has ended.
+// sealLife is how long the store refuses to create entities under the ID of a deleted namespace.
+// All callers that still use that namespace have ended by then.
 const sealLife = time.Hour
 
-// removalStep is the number of entities of a deleted namespace that are removed at a time.
+// removalStep is the number of queues and topics of a deleted namespace that are removed in one
+// step.
 const removalStep = 100
 
-// DeleteNamespace takes a namespace out of the registry. Its entities are removed in the
-// background, some at a time, so that no other call waits long for the catalogue.
+// DeleteNamespace removes a namespace from the registry. Its entities are removed in the background
+// and in steps, so that other calls need not wait long for the catalogue.
 func (s *Store) DeleteNamespace(ctx context.Context, name string) error {
 	id, end, ok := s.takeNamespace(name, s.millis())
 	if !ok {
@@ -152,8 +153,9 @@ func (s *Store) DeleteNamespace(ctx context.Context, name string) error {
 	return nil
 }
 
-// takeNamespace takes a namespace out of the registry and, in the same step, makes the catalogue
-// refuse to create entities in it. It returns the namespace's ID; ok is false if there is none.
+// takeNamespace removes a namespace from the registry and, in the same step, makes the catalogue
+// refuse to create entities in it. It returns the namespace's ID; ok is false if the namespace does
+// not exist.
 func (s *Store) takeNamespace(name string, now int64) (id string, end Position, ok bool) {
 	s.registry.mu.Lock()
 	defer s.registry.mu.Unlock()
@@ -175,7 +177,7 @@ func (s *Store) takeNamespace(name string, now int64) (id string, end Position, 
 	return n.ID, end, true
 }
 
-// removeEntities removes the contents of a deleted namespace.
+// removeEntities starts the removal of a deleted namespace's entities.
 func (s *Store) removeEntities(namespace string) {
 	s.removals.Go(func() {
 		for {
@@ -188,7 +190,7 @@ func (s *Store) removeEntities(namespace string) {
 	})
 }
 
-// resumeRemovals continues removals of namespaces' entities that were in progress.
+// resumeRemovals continues the removals that the last process did not finish.
 func (s *Store) resumeRemovals() {
 	s.catalogue.mu.RLock()
 	defer s.catalogue.mu.RUnlock()
@@ -199,8 +201,8 @@ func (s *Store) resumeRemovals() {
 	}
 }
 
-// removeSome removes up to limit queues and topics of a namespace. It returns what to report to
-// watchers, or nil if nothing is left.
+// removeSome removes up to limit queues and topics of a namespace. It returns the changed entities,
+// for the watchers, or nil if none was left.
 func (c *catalogue) removeSome(namespace string, limit int) (changed []entityKey) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -225,10 +227,8 @@ func (c *catalogue) removeSome(namespace string, limit int) (changed []entityKey
 	return changed
 }
 
-// isFull reports whether the partition has reached its quota.
 func (t *txn) isFull() bool { return t.MaxBytes > 0 && t.bytes >= t.MaxBytes }
 
-// full returns the refusal of messages for a full partition.
 func (t *txn) full() error {
 	return core.Refuse(core.QuotaExceeded,
 		"The maximum entity size has been reached or exceeded. Size of entity in bytes: %d, max entity size in bytes: %d.",

@@ -9,33 +9,33 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// partition is one shard of a queue, or of a topic with its subscriptions. All of it changes
-// together.
+// partition is one shard of a queue, or of a topic with its subscriptions. A call changes all of it
+// in one step.
 type partition struct {
 	mu            sync.Mutex
-	own           *entityState            // of the queue or topic itself; nil when it is deleted
-	subscriptions map[string]*entityState // of a topic, by ID
+	own           *entityState            // state of the queue or topic itself; nil when it is deleted
+	subscriptions map[string]*entityState // of a topic, by the subscription's ID
 	version       int64                   // of the topic's subscriptions
 	bytes         int64                   // in all queues
-	wakes         []wake                  // of the call in flight
+	wakes         []wake                  // doorbells that the call in flight must ring
 	entityID      string                  // of the queue or topic
 	index         uint16
 	journal       Journal // nil: none
 	remembered    *remembered
 	effects       *effects // of the call in flight; nil without a journal
-	pieces        *pieces  // set while the journal is replayed on a snapshot, otherwise nil
-	cleared       int      // how often the partition was cleared; for snapshots in progress
+	pieces        *pieces  // set while the journal is replayed on a snapshot
+	cleared       int      // number of times the partition was cleared; a snapshot in progress compares it
 }
 
-// entityState is the part of a queue, topic or subscription that is in one partition.
+// entityState is the part of a queue, topic or subscription that one partition holds.
 type entityState struct {
 	partition *partition
-	ref       core.Ref               // of its main queue
-	queues    [core.SubQueues]*queue // nil until they are needed
-	seen      seenIDs                // message ids, for duplicate detection
-	moves     seenIDs                // keys of the moves that ended here
+	ref       core.Ref               // names its main queue
+	queues    [core.SubQueues]*queue // created when first used
+	seen      seenIDs                // message ids that duplicate detection remembers
+	moves     seenIDs                // keys of moves that ended here
 	history   history
-	whole     int64 // see core.Rate.Take
+	whole     int64 // the state of core.Rate.Take
 }
 
 func newPartition(r core.Ref, j Journal, m *remembered) *partition {
@@ -44,7 +44,8 @@ func newPartition(r core.Ref, j Journal, m *remembered) *partition {
 	return p
 }
 
-// entity returns the state of the queue, topic or subscription here, or nil if it no longer exists.
+// entity returns the state of the subscription with that ID or, for "", of the queue or topic; nil
+// if it no longer exists.
 func (p *partition) entity(subscription string) *entityState {
 	if subscription == "" {
 		return p.own
@@ -52,7 +53,6 @@ func (p *partition) entity(subscription string) *entityState {
 	return p.subscriptions[subscription]
 }
 
-// queue returns a sub-queue.
 func (b *entityState) queue(sub core.SubQueue) *queue {
 	q := b.queues[sub]
 	if q == nil {
@@ -63,7 +63,7 @@ func (b *entityState) queue(sub core.SubQueue) *queue {
 	return q
 }
 
-// bytes returns the size of all its queues.
+// bytes returns the size of all queues of b.
 func (b *entityState) bytes() (sum int64) {
 	for _, q := range b.queues {
 		if q != nil {
@@ -73,7 +73,7 @@ func (b *entityState) bytes() (sum int64) {
 	return sum
 }
 
-// subscribe begins a new version of the topic's subscriptions that includes r.
+// subscribe adds the subscription of r, and sets the version of the topic's subscriptions.
 func (p *partition) subscribe(r core.Ref, version int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -89,7 +89,7 @@ func (p *partition) subscribe(r core.Ref, version int64) {
 	}
 }
 
-// unsubscribe begins a new version of the topic's subscriptions without r.
+// unsubscribe removes the subscription of r, and sets the version of the topic's subscriptions.
 func (p *partition) unsubscribe(r core.Ref, version int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -101,7 +101,7 @@ func (p *partition) unsubscribe(r core.Ref, version int64) {
 	}
 }
 
-// drop forgets everything and refuses later operations.
+// drop removes all contents, and makes later calls fail.
 func (p *partition) drop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -114,7 +114,7 @@ func (p *partition) drop() {
 	p.own, p.subscriptions = nil, nil
 }
 
-// evict tells the journal that messages which are dropped leave the memory.
+// evict tells the journal that messages of a deleted entity no longer use memory.
 func (b *entityState) evict() {
 	b.forgetAll()
 	for _, q := range b.queues {
@@ -124,7 +124,7 @@ func (b *entityState) evict() {
 	}
 }
 
-// handle is a partition with the policy of its user: it has the methods of core.Operations.
+// handle is a partition with its caller's policy, and implements core.Operations.
 type handle struct {
 	*Store
 	core.Ref
@@ -136,26 +136,26 @@ func (s *Store) Partition(r core.Ref, p core.Policy) core.Partition {
 	return core.Partition{Ref: r, Policy: p, Operations: &handle{s, r, p}}
 }
 
-// txn is one operation's exclusive hold of a partition, at one instant.
+// txn is the exclusive access of one call to a partition, at one instant.
 type txn struct {
 	*partition
 	*handle
-	home  *entityState // the entityState that Ref is in
+	home  *entityState // the entityState that Ref belongs to
 	queue *queue       // the queue that Ref names
 	now   int64
 
-	end    Position // of the journal when the call left the partition
-	newest Position // of the newest record among the messages that it delivers
-	absent []absent // delivered messages that are not in memory, in order
-	pinned func()   // releases the records of these messages
+	end    Position // of the journal when the call unlocked the partition
+	newest Position // of the newest record among the messages that the call delivers
+	absent []absent // the delivered messages that are not in memory, in order
+	pinned func()   // lets the journal remove the records of absent
 }
 
-// enter waits for the partition, begins a call and does everything that is due, in steps, between
-// which others may use the partition. The caller must end the call with leave. enter returns false,
-// and no txn, if the partition does not exist.
+// enter locks the partition, begins a call and does everything that is due. It does so in steps,
+// and lets others use the partition between two steps. The caller must end the call with leave. If
+// the partition does not exist, ok is false.
 func (p *handle) enter() (t txn, ok bool) { return p.enterWith(nil) }
 
-// enterWith does the same as enter for a call that has prepared messages: see Store.begin.
+// enterWith does the same as enter for a call whose messages Store.begin has prepared.
 func (p *handle) enterWith(x *effects) (t txn, ok bool) {
 	for {
 		t, done, ok := p.enterOnce(x)
@@ -167,8 +167,8 @@ func (p *handle) enterWith(x *effects) (t txn, ok bool) {
 	}
 }
 
-// enterOnce is enterWith for a call that need not wait until everything due is done, because it
-// takes nothing that may be due. It does one step; done reports whether nothing is left.
+// enterOnce does the same as enterWith, but does only one step of what is due; done reports whether
+// that was all. It is for calls to which messages that are due make no difference.
 func (p *handle) enterOnce(x *effects) (t txn, done, ok bool) {
 	shard := p.lockPartition(p.Ref)
 	if shard == nil {
@@ -181,7 +181,7 @@ func (p *handle) enterOnce(x *effects) (t txn, done, ok bool) {
 	p.beginAt(shard, x, now)
 	home := shard.entity(p.Subscription)
 	t = txn{partition: shard, handle: p, home: home, queue: home.queue(p.Sub), now: now}
-	// The main queue goes first: messages that its sweep dead-letters must be visible here.
+	// The main queue first: messages that its sweep dead-letters must be visible here.
 	budget := sweepMost
 	done = (!p.Sub.IsDeadLetter() || t.sweep(home.queue(p.Sub-1), &budget)) && t.sweep(t.queue, &budget)
 	if window := p.DuplicateWindow.Milliseconds(); window > 0 {
@@ -190,7 +190,8 @@ func (p *handle) enterOnce(x *effects) (t txn, done, ok bool) {
 	return t, done, true
 }
 
-// beginAt begins a call on a partition that is locked. x is what the call has prepared, or nil for nothing.
+// beginAt begins a call on the locked partition p. x has the messages that the call has prepared,
+// or is nil.
 func (s *Store) beginAt(p *partition, x *effects, now int64) {
 	if x == nil && s.journal != nil {
 		x = s.newEffects()
@@ -200,7 +201,7 @@ func (s *Store) beginAt(p *partition, x *effects, now int64) {
 	}
 }
 
-// pause lets others use the partition after a step. The call's effects continue.
+// pause lets others use the partition between two steps of a call.
 func (t *txn) pause() {
 	if x := t.effects; x != nil {
 		x.append()
@@ -209,7 +210,7 @@ func (t *txn) pause() {
 	t.unlockAndRing()
 }
 
-// lockPartition locks the partition that r is in, or returns nil if there is none.
+// lockPartition locks and returns the partition of r, or returns nil if it does not exist.
 func (s *Store) lockPartition(r core.Ref) *partition {
 	p := s.partition(r)
 	if p == nil {
@@ -223,7 +224,7 @@ func (s *Store) lockPartition(r core.Ref) *partition {
 	return p
 }
 
-// endEffects passes the call's effects to the journal, and keeps the position after them.
+// endEffects appends the call's effects to the journal, and sets t.end.
 func (t *txn) endEffects() {
 	if x := t.effects; x != nil {
 		t.end = x.append()
@@ -232,13 +233,13 @@ func (t *txn) endEffects() {
 	}
 }
 
-// wake requests that the doorbells of a queue ring, for one session or for none.
+// wake is a request to ring the doorbells of a queue: for a session, or for any receiver.
 type wake struct {
 	queue   *queue
-	session *session // nil: none
+	session *session // nil: for any receiver
 }
 
-// wakeReceivers rings the doorbells for messages or sessions that any receiver may take.
+// wakeReceivers rings the doorbells because any receiver may find new messages or sessions.
 func (t *txn) wakeReceivers(q *queue) {
 	if !q.woken {
 		q.woken = true
@@ -246,7 +247,7 @@ func (t *txn) wakeReceivers(q *queue) {
 	}
 }
 
-// wakeHolder rings the doorbells for messages that only the holder of x may take.
+// wakeHolder rings the doorbells because the holder of session x may find new messages.
 func (t *txn) wakeHolder(q *queue, x *session) {
 	if !x.woken {
 		x.woken = true
@@ -254,13 +255,12 @@ func (t *txn) wakeHolder(q *queue, x *session) {
 	}
 }
 
-// leave ends the call and rings the doorbells.
+// leave ends the call, and rings the doorbells that the call has requested.
 func (t *txn) leave() {
 	t.endEffects()
 	t.unlockAndRing()
 }
 
-// unlockAndRing releases the partition and rings the doorbells.
 func (t *txn) unlockAndRing() {
 	type call struct {
 		doorbell *func(core.SessionKey)
@@ -286,16 +286,16 @@ func (t *txn) unlockAndRing() {
 	}
 }
 
-// number returns the sequence number of the message at position n.
+// number returns the sequence number of message n of this partition.
 func (t *txn) number(n int64) int64 { return core.SequenceNumber(t.Ref.Index, n) }
 
-// hooks are functions to call, by the events that they wait for. The zero hooks are empty.
+// hooks are functions, each registered for a key. The zero hooks are empty.
 type hooks[K comparable, F any] struct {
 	mu    sync.RWMutex
-	byKey map[K][]*F // the slices are replaced, never changed: callers range over them without the mutex
+	byKey map[K][]*F // a slice is replaced, never changed: callers iterate over it without the mutex
 }
 
-// add registers f for key until stop is called. stop may be called repeatedly.
+// add registers f for key until stop is called. stop may be called more than once.
 func (h *hooks[K, F]) add(key K, f F) (stop func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -322,14 +322,13 @@ func (h *hooks[K, F]) remove(key K, own *F) {
 	}
 }
 
-// of returns the functions that are registered for key.
 func (h *hooks[K, F]) of(key K) []*F {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	return h.byKey[key]
 }
 
-// Take takes up to n operations of a rate.
+// Take takes up to n operations of a rate from the partition's entity.
 func (p *handle) Take(_ context.Context, r core.Rate, n int) (granted int, again time.Time, err error) {
 	shard := p.lockPartition(p.Ref)
 	if shard == nil {

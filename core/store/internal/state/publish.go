@@ -68,8 +68,8 @@ func (t *txn) outdated(version int64) error {
 		t.Ref.Entity, t.Ref.Index, version, t.version, core.Conflict)
 }
 
-// sources returns the entries in the topic's own queue from which the publications are made, with
-// nil for a publication from a sender. ok is false if a lock is lost, or given twice.
+// sources returns the entries of the group's source messages, which wait in the topic's own queue;
+// nil for a publication by a sender. ok is false if a lock is lost, or given twice.
 func (t *txn) sources(group []core.Publication) (entries []*entry, ok bool) {
 	entries = make([]*entry, len(group))
 	for i := range group {
@@ -84,7 +84,7 @@ func (t *txn) sources(group []core.Publication) (entries []*entry, ok bool) {
 	return entries, true
 }
 
-// needsRoom reports whether the group contains anything new.
+// needsRoom reports whether the group contains a publication by a sender that is not known yet.
 func (t *txn) needsRoom(group []core.Publication, spare sparing) bool {
 	for i := range group {
 		if x := &group[i]; x.Source.IsZero() && !spare.drops(i) && !t.isKnown(x.Message) {
@@ -94,8 +94,8 @@ func (t *txn) needsRoom(group []core.Publication, spare sparing) bool {
 	return false
 }
 
-// publishOne makes the copies of x, or schedules it, and returns its number. If spared is true, x
-// is only noted.
+// publishOne stores the copies of x, or schedules x, and returns its number. If spared is true, it
+// stores nothing, and only remembers x's message id.
 func (t *txn) publishOne(x *core.Publication, source *entry, spared bool) int64 {
 	number := int64(0)
 	switch due, later := t.due(x.Message); {
@@ -122,7 +122,7 @@ func (t *txn) publishOne(x *core.Publication, source *entry, spared bool) int64 
 	return number
 }
 
-// topic is what the catalogue keeps of a topic besides its description.
+// topic is what the catalogue knows about a topic beside its description.
 type topic struct {
 	key           entityKey
 	subscriptions sortedNames
@@ -145,14 +145,14 @@ func (c *catalogue) Topic(_ context.Context, namespace, name string) (core.Topic
 	return view, nil
 }
 
-// subscribe makes the topic's partitions begin a new version with the subscription e. c.mu is held.
+// subscribe adds the subscription e to the topic's partitions. c.mu is held.
 func (c *catalogue) subscribe(t *topic, e *core.Entity) {
 	for i, p := range c.partitions[e.TopicID] {
 		p.subscribe(e.Ref(uint16(i), core.Main), t.version)
 	}
 }
 
-// unsubscribe is the reverse of subscribe.
+// unsubscribe removes the subscription e from the topic's partitions. c.mu is held.
 func (c *catalogue) unsubscribe(t *topic, e *core.Entity) {
 	for i, p := range c.partitions[e.TopicID] {
 		p.unsubscribe(e.Ref(uint16(i), core.Main), t.version)

@@ -16,18 +16,17 @@ const (
 	fresh          MessageState = iota // available, never delivered
 	again                              // available, delivered before
 	locked                             // under lock
-	deferred                           // not delivered, but locked by number on request
+	deferred                           // deferred by its receiver, which must ask for it by number
 	lockedDeferred                     // a deferred message under a lock
 	scheduled                          // waiting for its due time
-	reserved                           // waiting for its transaction, which will schedule it
-	broken                             // put aside: its record is damaged
+	reserved                           // invisible until its transaction schedules it
+	broken                             // not delivered, because its record is damaged
 	MessageStates
 )
 
-// isAvailable reports whether a message can be locked by the next receiver.
 func (s MessageState) isAvailable() bool { return s == fresh || s == again }
 
-// IsTimed reports whether entry.until has a meaning in this state.
+// IsTimed reports whether entry.until is meaningful in this state.
 func (s MessageState) IsTimed() bool { return s.IsLocked() || s == scheduled || s == reserved }
 
 // IsLocked reports whether a message is under lock.
@@ -36,63 +35,62 @@ func (s MessageState) IsLocked() bool { return s == locked || s == lockedDeferre
 // entry is a stored message with its broker properties.
 type entry struct {
 	n          int64
-	message    *core.Message // shared: replaced, never changed; nil if only the journal has it
-	ref        Ref           // its record in the journal
-	more       *extra        // mostly nil
+	message    *core.Message // nil if only the journal has it. A message is replaced, never changed
+	ref        Ref           // the message's record in the journal
+	more       *extra        // usually nil
 	origin     int64         // EnqueuedSequenceNumber
-	life       time.Duration // its time to live, which begins when it becomes available; 0: it does not expire
+	life       time.Duration // the time to live, which begins when the message becomes available; 0: it does not expire
 	enqueued   int64
 	expires    int64  // 0: never
-	size       int    // sizeOf its message
-	record     int32  // the place of its record in the frame being built, plus 1
-	failures   uint32 // failed deliveries and deferrals
+	size       int    // sizeOf(message)
+	record     int32  // the index of the record in the frame being built, plus 1
+	failures   uint32 // number of failed deliveries and deferrals
 	state      MessageState
-	delayed    bool     // the message waits after a delivery: no receiver holds its lock
-	byBroker   bool     // its lock, if there is one, is the broker's own: see core.Policy.BrokerLocks
-	sessionful bool     // it belongs to the session of its SessionKey in queues with sessions
-	noted      bool     // there was a history when it was stored
-	moved      bool     // it came from another entity, where it has its origin
-	isRow      bool     // it was made from a row, which is in the log in its place
-	resident   bool     // the journal counts its message as one that stays in memory
-	session    *session // its session, from when it is due; otherwise nil
-	until      int64    // when the lock or the reservation ends, or the schedule is due
+	delayed    bool     // its lock is a delay after a delivery: no receiver holds it
+	byBroker   bool     // the broker itself holds the lock: see core.Policy.BrokerLocks
+	sessionful bool     // in a queue with sessions, it belongs to the session of its SessionKey
+	noted      bool     // a history was kept when the message was stored
+	moved      bool     // another entity received it first, as number origin
+	isRow      bool     // a temporary entry: the log has the row
+	resident   bool     // the journal counts it as a message that stays in memory
+	session    *session // nil before a scheduled message becomes due
+	until      int64    // when the lock, the reservation or the schedule ends
 	nonce      uint64   // of the lock
 
-	place        int // the entry's place in the heap of its state
-	expiryPlace  int // its place in queue.expiries
-	sessionPlace int // its place in session.locked or session.aside
+	place        int // the index in the heap of its state
+	expiryPlace  int // the index in queue.expiries
+	sessionPlace int // the index in session.locked or session.aside
 }
 
-// queue is one sub-queue.
+// queue is one sub-queue: main, dead letters or transfers.
 type queue struct {
 	home     *entityState
 	ref      core.Ref
-	last     int64 // the last number given
-	cursor   int64 // no message up to this number waits for its first delivery
+	last     int64 // the highest number used
+	cursor   int64 // all messages up to this number have been delivered
 	log      log
 	counts   [MessageStates]int64
 	bytes    int64
-	resident int  // bytes of messages that stay in memory beside their records
+	resident int  // bytes of messages that are in memory as well as in the journal
 	woken    bool // the call in flight already rings the doorbells for any receiver
 
-	again     timerHeap[*entry] // redeliverable entries without a session, by number
-	locks     timerHeap[*entry] // entries under lock by the lock's end
-	schedules timerHeap[*entry] // scheduled entries by due time, reserved ones by their end
-	expiries  timerHeap[*entry] // available entries with a time to live, by expiry
+	again     timerHeap[*entry] // entries of no session that were delivered before, by number
+	locks     timerHeap[*entry] // locked entries, by the end of the lock
+	schedules timerHeap[*entry] // scheduled entries by due time, reserved ones by the end of the reservation
+	expiries  timerHeap[*entry] // available entries with a time to live, by its end
 
 	rowExpiries timerHeap[*chunk] // chunks with rows that have a time to live, by chunk.earliest
 
-	sessions map[core.SessionKey]*session // those that have messages or state, or are held
-	keys     btree.Set[core.SessionKey]   // of sessions, in their order
-	waiting  timerHeap[*session]          // unlocked sessions with available messages, by turn
-	turns    int64                        // the last turn given
-	held     timerHeap[*session]          // locked sessions, by the end of their locks
+	sessions map[core.SessionKey]*session // those that have messages or state, or are locked
+	keys     btree.Set[core.SessionKey]   // the keys of sessions, in order
+	waiting  timerHeap[*session]          // free sessions with available messages, by turn
+	turns    int64                        // the highest turn used
+	held     timerHeap[*session]          // locked sessions, by the end of the lock
 }
 
-// effects returns the effects of the call in flight, or nil without a journal.
 func (q *queue) effects() *effects { return q.home.partition.effects }
 
-// append gives e the next number, and enters it in the heaps of its state.
+// append adds e under the next number.
 func (q *queue) append(e *entry) {
 	e.n = q.last + 1
 	q.insert(e)
@@ -101,7 +99,7 @@ func (q *queue) append(e *entry) {
 	}
 }
 
-// insert enters e, whose number is higher than all others.
+// insert adds e, whose number is higher than all others.
 func (q *queue) insert(e *entry) {
 	q.last = e.n
 	q.log.append(e)
@@ -109,7 +107,6 @@ func (q *queue) insert(e *entry) {
 	q.join(e)
 }
 
-// remove forgets e.
 func (q *queue) remove(e *entry) {
 	if x := q.effects(); x != nil {
 		x.do(Effect{Kind: EffectRemove, Of: q.ref, Number: e.n})
@@ -120,7 +117,7 @@ func (q *queue) remove(e *entry) {
 	q.release(e)
 }
 
-// evict tells the journal that the messages of a dropped queue leave the memory.
+// evict tells the journal that the messages of a deleted queue no longer use memory.
 func (q *queue) evict() {
 	q.home.partition.remembered.damaged.Add(-q.counts[broken])
 	if j := q.home.partition.journal; j != nil {
@@ -128,9 +125,9 @@ func (q *queue) evict() {
 	}
 }
 
-// keepInMemory keeps e's message in memory beside its record, if the journal allows it. Otherwise a
-// row replaces e if it can represent e. The messages of reserved entries are kept in any case,
-// because their transactions need them.
+// keepInMemory keeps e's message in memory, if the journal allows it. Otherwise only the journal
+// has the message, and a row replaces e if it can. The messages of reserved entries always stay in
+// memory, because their transactions need them.
 func (q *queue) keepInMemory(e *entry) {
 	switch {
 	case e.resident:
@@ -150,7 +147,7 @@ func (q *queue) keepInMemory(e *entry) {
 	}
 }
 
-// release is the reverse of keepInMemory.
+// release undoes keepInMemory.
 func (q *queue) release(e *entry) {
 	if e.resident {
 		q.home.partition.journal.Evicted(weightOf(e))
@@ -159,7 +156,7 @@ func (q *queue) release(e *entry) {
 	}
 }
 
-// skip uses up the next number for a message that is not kept here.
+// skip uses up the next number for a message that is stored elsewhere.
 func (q *queue) skip() int64 {
 	q.last++
 	if x := q.effects(); x != nil {
@@ -168,21 +165,22 @@ func (q *queue) skip() int64 {
 	return q.last
 }
 
-// move changes e's state, and ends its delay. Other changes of e must have been made before.
+// move changes e's state, and ends its delay. Make other changes of e before, because move records
+// e.
 func (q *queue) move(e *entry, to MessageState) {
 	q.quit(e)
 	e.state, e.delayed = to, false
 	q.rejoin(e)
 }
 
-// delay gives e a lock that no receiver holds.
+// delay replaces e's lock by one that no receiver holds.
 func (q *queue) delay(e *entry, nonce uint64, until int64) {
 	q.quit(e)
 	e.nonce, e.until, e.delayed = nonce, until, true
 	q.rejoin(e)
 }
 
-// rejoin does the same as join, and records the change of e.
+// rejoin does the same as join, and records the new state of e.
 func (q *queue) rejoin(e *entry) {
 	q.join(e)
 	if x := q.effects(); x != nil {
@@ -190,8 +188,7 @@ func (q *queue) rejoin(e *entry) {
 	}
 }
 
-// countDelivery counts the ended delivery of an entry that stays in its queue. Deliveries of dead
-// letters are not counted.
+// countDelivery counts a failed delivery of e, except in a queue of dead letters.
 func (q *queue) countDelivery(e *entry) {
 	if !q.ref.Sub.IsDeadLetter() {
 		e.failures++
@@ -203,7 +200,7 @@ func (q *queue) override(e *entry, over core.Properties) {
 	if over.IsEmpty() {
 		return
 	}
-	size := e.size + len(over.Encoded()) // an estimate if only the journal has the message
+	size := e.size + len(over.Encoded()) // only an estimate if only the journal has the message
 	if e.message != nil {
 		m := *e.message
 		m.Properties = m.Properties.Merge(over)
@@ -216,7 +213,7 @@ func (q *queue) override(e *entry, over core.Properties) {
 	q.resize(e, size)
 }
 
-// resize sets the size of e's message.
+// resize changes e's size.
 func (q *queue) resize(e *entry, size int) {
 	q.release(e)
 	q.grow(size - e.size)
@@ -229,7 +226,7 @@ func (q *queue) grow(by int) {
 	q.home.partition.bytes += int64(by)
 }
 
-// join enters e in the heaps of its state.
+// join adds e to the heaps and counts of its state.
 func (q *queue) join(e *entry) {
 	q.counts[e.state]++
 	if e.state == broken {
@@ -240,7 +237,7 @@ func (q *queue) join(e *entry) {
 	}
 	switch e.state {
 	case fresh:
-		// Fresh messages need no heap, because the log keeps them in order.
+		// Fresh messages are in no heap, because the log keeps them in order.
 	case again:
 		if !e.sessionful {
 			q.again.add(e, e.n, e.n, &e.place)
@@ -255,7 +252,7 @@ func (q *queue) join(e *entry) {
 	}
 }
 
-// quit is the reverse of join.
+// quit undoes join.
 func (q *queue) quit(e *entry) {
 	q.counts[e.state]--
 	if e.state == broken {
@@ -279,20 +276,20 @@ func (q *queue) quit(e *entry) {
 	}
 }
 
-// expires reports whether messages expire in the queue: only in a main queue.
+// expires reports whether messages expire in this queue: only in a main queue.
 func (q *queue) expires() bool { return q.ref.Sub == core.Main }
 
-// mayExpire reports whether e can expire by the passing of time alone.
+// mayExpire reports whether e, in its state, expires when its time to live ends.
 func (q *queue) mayExpire(e *entry) bool {
 	return q.expires() && e.expires != 0 && e.state.isAvailable()
 }
 
-// hasExpired reports whether e's time to live has ended, in any state.
+// hasExpired reports whether e's time to live has ended, whatever its state.
 func (q *queue) hasExpired(e *entry, now int64) bool {
 	return q.expires() && e.expires != 0 && e.expires <= now
 }
 
-// next returns when something is due next, 0 if nothing is.
+// next returns the next instant at which something in the queue becomes due, or 0.
 func (q *queue) next() int64 {
 	var next int64
 	for _, a := range [...]*timerHeap[*entry]{&q.locks, &q.schedules, &q.expiries} {
@@ -309,25 +306,25 @@ func (q *queue) next() int64 {
 	return next
 }
 
-// What the engine keeps beside the bytes that a message's Size counts, rounded as the runtime
-// allocates it. TestSizesMatchTheKeptMemory compares the sums with the heap.
+// These constants estimate the memory that a thing needs beside the bytes that Message.Size counts,
+// as rounded by the runtime. TestSizesMatchTheKeptMemory compares sums of them with the heap.
 const (
-	// entryWeight is the weight of an entry and its message, except for what Size counts, with
-	// their places in the log and in one heap.
+	// entryWeight is for an entry and its message, without what Size counts, and their places in
+	// the log and in one heap.
 	entryWeight = 570
-	// expiryWeight is the weight of a place in the heap of expiries.
+	// expiryWeight is for a place in the heap of expiries.
 	expiryWeight = 40
-	// memberWeight is the weight of a place in a session's heap.
+	// memberWeight is for a place in a heap of a session.
 	memberWeight = 40
-	// sessionWeight is the weight of a session with its places in the queue.
+	// sessionWeight is for a session and its places in the queue.
 	sessionWeight = 320
-	// transitWeight is the weight of what a message carries from another entity.
+	// transitWeight is for a message's Transit.
 	transitWeight = 64
-	// seenIDWeight is the weight of a message id that duplicate detection remembers.
+	// seenIDWeight is for a message id that duplicate detection remembers.
 	seenIDWeight = 90
 )
 
-// weightOf returns the weight of an entry, which does not depend on its state.
+// weightOf returns the memory that an entry needs. It does not depend on the entry's state.
 func weightOf(e *entry) int {
 	weight := entryWeight + e.size
 	if e.expires != 0 {
@@ -339,7 +336,7 @@ func weightOf(e *entry) int {
 	return weight
 }
 
-// sizeOf returns the part of weightOf that changes with the message.
+// sizeOf returns the part of weightOf that depends on the message.
 func sizeOf(m *core.Message) int {
 	size := m.Size()
 	if m.Transit != nil {
@@ -348,5 +345,5 @@ func sizeOf(m *core.Message) int {
 	return size
 }
 
-// weight returns the weight of a session without its messages.
+// weight returns the memory that a session needs without its messages.
 func (s *session) weight() int { return sessionWeight + len(s.Key) + len(s.State) }

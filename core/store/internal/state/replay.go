@@ -8,17 +8,17 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Replay repeats the effects that a journal has stored. It needs an empty Store that has not been
-// used. The pieces of a snapshot are repeated first, then the frames in the order in which they
-// were appended. Finally Start is called.
+// Replay repeats the effects that a journal has stored, on an empty Store that was never used:
+// first the pieces of a snapshot, then the frames in the order in which they were appended.
+// Store.Start ends it.
 type Replay struct {
 	store   *Store
-	at      Position // of the frame or piece being replayed
+	at      Position // of the frame or piece that is being replayed
 	records []Ref    // of the frame
-	piece   bool     // a piece is being replayed; its effects are never old
+	piece   bool     // a piece is being replayed, so isOld is false
 	err     error
 
-	ref   core.Ref // of what was looked up last:
+	ref   core.Ref // the last lookup, and its results:
 	p     *partition
 	home  *entityState
 	queue *queue
@@ -26,10 +26,10 @@ type Replay struct {
 
 var _ Sink = (*Replay)(nil)
 
-// Replay begins a replay, of which each piece of a snapshot and each frame is a part.
+// Replay begins a replay. It is continued by Replay.Piece and Replay.Frame.
 func (s *Store) Replay() *Replay { return &Replay{store: s} }
 
-// Frame begins a frame. records contains the places of its records.
+// Frame begins a frame. records are the places of its records.
 func (r *Replay) Frame(at Position, records []Ref) {
 	r.at, r.records, r.piece, r.p = at, records, false, nil
 }
@@ -40,8 +40,8 @@ func (r *Replay) Happened(now int64) { r.store.latest = max(r.store.latest, now)
 // Err returns the reason why the store cannot be rebuilt, or nil.
 func (r *Replay) Err() error { return r.err }
 
-// Start ends the replay. It reads messages that must be in memory, and continues removals that were
-// in progress.
+// Start ends the replay. It reads the messages that must be in memory, and continues removals that
+// were in progress.
 func (s *Store) Start() error {
 	for _, p := range s.allPartitions() {
 		p.pieces = nil
@@ -53,14 +53,13 @@ func (s *Store) Start() error {
 	return nil
 }
 
-// Latest returns when the last of the replayed calls happened, or zero if there was none. Calls of
-// views do not count.
+// Latest returns when the last replayed call happened, except calls of views, or the zero time.
 func (s *Store) Latest() time.Time { return instant(s.latest) }
 
 var errNoRecord = errors.New("a message refers to a record that the frame does not contain")
 
-// Do repeats an effect. It skips an effect on something that was deleted later, and one that the
-// loaded snapshot already contains.
+// Do repeats an effect, unless its object was deleted later, or the loaded snapshot contains the
+// effect.
 func (r *Replay) Do(x *Effect) {
 	if x.Kind >= EffectEntity {
 		r.catalogue(x)
@@ -107,7 +106,7 @@ func (r *Replay) Do(x *Effect) {
 	}
 }
 
-// remember repeats an effect that is not about a message or a session.
+// remember repeats an effect on remembered ids, keys or events, or one that clears the partition.
 func (r *Replay) remember(h *entityState, x *Effect) {
 	switch x.Kind {
 	case EffectSeen:
@@ -129,11 +128,11 @@ func (r *Replay) remember(h *entityState, x *Effect) {
 		}
 		clear(t.wakes)
 		t.wakes = t.wakes[:0]
-		r.p = nil // the entity has other queues now
+		r.p = nil // the entity now has other queues
 	}
 }
 
-// in looks up a queue. It returns nil if the entity was deleted later.
+// in returns a queue, or nil if its entity was deleted later.
 func (r *Replay) in(at core.Ref) *queue {
 	if r.p == nil || r.ref != at {
 		r.ref, r.home, r.queue = at, nil, nil
@@ -147,13 +146,13 @@ func (r *Replay) in(at core.Ref) *queue {
 	return r.queue
 }
 
-// isOld reports whether the loaded snapshot already contains this frame's effect on message n or,
-// if n is 0, on something other than a message or a session.
+// isOld reports whether the loaded snapshot already contains the current frame's effect on message
+// n or, if n is 0, on something other than a message or a session.
 func (r *Replay) isOld(n int64) bool {
 	return !r.piece && r.p.pieces != nil && r.p.pieces.isOld(r.queue, n, r.at)
 }
 
-// entry looks up a message. It returns nil if the effect on the message must be skipped.
+// entry returns a message, or nil if the effect on it must be skipped.
 func (r *Replay) entry(q *queue, n int64) *entry {
 	if r.isOld(n) {
 		return nil
@@ -165,7 +164,7 @@ func (r *Replay) entry(q *queue, n int64) *entry {
 	return e
 }
 
-// record returns where a record of the frame lies.
+// record returns the place of record i of the frame.
 func (r *Replay) record(i int32) (ref Ref) {
 	if i < 0 || int(i) >= len(r.records) {
 		r.err = errNoRecord
@@ -206,7 +205,7 @@ func (q *queue) replay(e *entry, c *Change) {
 		e.change(func(more *extra) { more.overlay = c.Overlay })
 		q.resize(e, c.Size)
 	}
-	q.quit(e) // uses e's old state, and its expiry, which does not change
+	q.quit(e) // needs e's old state and expiry
 	e.failures, e.until, e.nonce, e.state, e.delayed, e.byBroker = c.Failures, c.Until, c.Nonce, c.State, c.Delayed, c.ByBroker
 	q.join(e)
 }
@@ -227,11 +226,11 @@ func (q *queue) replaySession(x *Session) {
 	}
 }
 
-// HasCatalogue reports whether the loaded snapshot already contains this frame's effects on the
-// catalogue.
+// HasCatalogue reports whether the loaded snapshot already contains the current frame's effects on
+// the catalogue.
 func (r *Replay) HasCatalogue() bool { return r.at < r.store.catalogued }
 
-// catalogue repeats an effect on the catalogue or the namespaces.
+// catalogue repeats an effect on an entity, a rule or a namespace.
 func (r *Replay) catalogue(x *Effect) {
 	s := r.store
 	switch x.Kind {

@@ -8,13 +8,13 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// ruleBook is the rules of a subscription.
+// ruleBook has the rules of a subscription.
 type ruleBook struct {
 	names  sortedNames
 	byName map[string]core.Rule // by folded name
 }
 
-// described returns e as the catalogue keeps it, without its rules, which are kept separately.
+// described returns e in the catalogue's form: without its rules, which are kept in ruleBooks.
 func described(e core.Entity) core.Entity {
 	e.Rules = nil
 	return e
@@ -27,7 +27,7 @@ func cloneRule(r core.Rule) core.Rule {
 	return r
 }
 
-// setRules gives a new subscription its rules. c.mu is held.
+// setRules stores the rules of a new subscription. c.mu is held.
 func (c *catalogue) setRules(id string, rules []core.Rule) {
 	if c.rules == nil {
 		c.rules = make(map[string]*ruleBook)
@@ -50,7 +50,7 @@ func (b *ruleBook) change(c core.RuleChange) {
 	b.byName[name] = c.Rule
 }
 
-// page lists rules by name. b may be nil, which has no rules.
+// page returns rules in the order of their names. A nil b has no rules.
 func (b *ruleBook) page(skip, top int) []core.Rule {
 	if b == nil {
 		return nil
@@ -63,7 +63,7 @@ func (b *ruleBook) page(skip, top int) []core.Rule {
 	return rules
 }
 
-// ChangeRule changes one rule of a subscription, and the subscription.
+// ChangeRule changes one rule of a subscription and the subscription itself, in one step.
 func (c *catalogue) ChangeRule(ctx context.Context, e core.Entity, change core.RuleChange) (core.Entity, int64, error) {
 	e = described(cloneEntity(e))
 	change.Rule = cloneRule(change.Rule)
@@ -81,7 +81,7 @@ func (c *catalogue) Rules(_ context.Context, e core.Entity, skip, top int) ([]co
 	return c.rules[e.ID].page(skip, top), nil
 }
 
-// Rule returns the subscription's rule of that name, or NotFound.
+// Rule returns the subscription's rule with that name, or NotFound.
 func (c *catalogue) Rule(_ context.Context, e core.Entity, name string) (core.Rule, error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -93,5 +93,5 @@ func (c *catalogue) Rule(_ context.Context, e core.Entity, name string) (core.Ru
 	return core.Rule{}, fmt.Errorf("rule %s of %s: %w", name, &e, core.NotFound)
 }
 
-// allRules, as a page's top, includes all rules.
+// allRules is a value of top that includes all rules of a subscription.
 const allRules = math.MaxInt

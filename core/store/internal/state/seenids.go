@@ -9,12 +9,12 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// seenIDs remember which message ids, or keys of moves, were seen recently.
+// seenIDs has message ids, or keys of moves, with the instants when they were last seen.
 type seenIDs struct {
-	known  map[string]int64 // when each was seen
-	order  []seenID         // the known ones, oldest first; some entries may be forgotten, or seen again later
-	most   int              // the largest number known at once since known was made
-	weight int64            // of the known ones
+	known  map[string]int64 // when each key was last seen
+	order  []seenID         // the keys by that instant, and outdated pairs: of forgotten keys, and of keys that were seen again
+	most   int              // the largest length of known since its map was allocated
+	weight int64            // of the keys in known
 }
 
 type seenID struct {
@@ -23,16 +23,16 @@ type seenID struct {
 }
 
 const (
-	// tolerated is how many more keys the order may have than are known.
+	// tidy tolerates order as long as it has at most this many more keys than needed.
 	tolerated = 64
-	// forgetMost is about the number of keys that a call forgets while it holds the partition.
+	// One call forgets about this many keys, so that others need not wait long for the partition.
 	forgetMost = 10_000
 )
 
 func weightOfKey(key string) int64 { return seenIDWeight + int64(len(key)) }
 
 // isDuplicate reports whether a message with m's id was accepted within the window. If not, it
-// remembers m as the first. The history does not record a spared message.
+// remembers the id. A duplicate is noted in the history unless spared is true.
 func (t *txn) isDuplicate(m *core.Message, spared bool) bool {
 	key, since := t.duplicateKey(m)
 	if key == "" {
@@ -48,7 +48,8 @@ func (t *txn) isDuplicate(m *core.Message, spared bool) bool {
 	return true
 }
 
-// duplicateKey returns m's key for duplicate detection, or "", and when the window began.
+// duplicateKey returns m's key for duplicate detection, or "" if m has none, and when the window
+// began.
 func (t *txn) duplicateKey(m *core.Message) (key string, since int64) {
 	window := t.DuplicateWindow.Milliseconds()
 	if window <= 0 || m.MessageID.IsZero() {
@@ -61,7 +62,7 @@ func (t *txn) duplicateKey(m *core.Message) (key string, since int64) {
 	return key, t.now - window
 }
 
-// see remembers a message id, which counts towards the size of the entity.
+// see remembers a message id. Its weight counts towards the size of the entity.
 func (b *entityState) see(key string, at int64) {
 	if x := b.partition.effects; x != nil {
 		x.do(Effect{Kind: EffectSeen, Of: b.ref, Text: key, At: at})
@@ -69,14 +70,15 @@ func (b *entityState) see(key string, at int64) {
 	b.queue(core.Main).grow(int(b.remember(&b.seen, key, at)))
 }
 
-// remember remembers a key, and returns the weight that this adds.
+// remember remembers a key, and returns the weight that it adds.
 func (b *entityState) remember(s *seenIDs, key string, at int64) (weight int64) {
 	weight = s.remember(key, at)
 	b.partition.remembered.ids.Add(weight)
 	return weight
 }
 
-// forgetIDs drops message ids that were seen at the given instant or before: all of them, or many.
+// forgetIDs drops the message ids last seen at until or before; if there are too many for one call,
+// it drops the oldest.
 func (b *entityState) forgetIDs(until int64) {
 	if !b.seen.isDue(until) {
 		return
@@ -88,24 +90,24 @@ func (b *entityState) forgetIDs(until int64) {
 	b.forgetSeen(until)
 }
 
-// forgetSeen drops all message ids that were seen at the given instant or before.
+// forgetSeen drops all message ids last seen at until or before.
 func (b *entityState) forgetSeen(until int64) {
 	if b.seen.isDue(until) {
 		b.queue(core.Main).grow(int(-b.forget(&b.seen, until)))
 	}
 }
 
-// forget drops what was seen at the given instant or before, and returns its weight.
+// forget drops what was last seen at until or before, and returns its weight.
 func (b *entityState) forget(s *seenIDs, until int64) (weight int64) {
 	weight = s.forget(until)
 	b.partition.remembered.ids.Add(-weight)
 	return weight
 }
 
-// isDue reports whether forget would drop something.
+// isDue reports whether forget might drop something.
 func (s *seenIDs) isDue(until int64) bool { return len(s.order) > 0 && s.order[0].at <= until }
 
-// behind returns the part of the order that was seen after an instant.
+// behind returns the part of order with instants later than at.
 func (s *seenIDs) behind(at int64) []seenID {
 	i, _ := slices.BinarySearchFunc(s.order, at, func(x seenID, at int64) int {
 		if x.at <= at {
@@ -116,7 +118,7 @@ func (s *seenIDs) behind(at int64) []seenID {
 	return s.order[i:]
 }
 
-// some returns an instant, not later than until, up to which one call can forget everything.
+// some returns until, or an earlier instant if there are too many keys up to until for one call.
 func (s *seenIDs) some(until int64) int64 {
 	if len(s.order) > forgetMost {
 		until = min(until, s.order[forgetMost].at)
@@ -124,7 +126,7 @@ func (s *seenIDs) some(until int64) int64 {
 	return until
 }
 
-// forget drops what was seen at the given instant or before, and returns its weight.
+// forget drops what was last seen at until or before, and returns its weight.
 func (s *seenIDs) forget(until int64) (weight int64) {
 	gone := 0
 	for gone < len(s.order) && s.order[gone].at <= until {
@@ -139,7 +141,7 @@ func (s *seenIDs) forget(until int64) (weight int64) {
 	}
 	clear(s.order[:gone])
 	s.order = s.order[gone:]
-	if len(s.known) < s.most/4 { // give back the memory after a peak
+	if len(s.known) < s.most/4 { // frees the memory of a peak
 		known := make(map[string]int64, len(s.known))
 		maps.Copy(known, s.known)
 		s.known, s.order, s.most = known, slices.Clone(s.order), len(known)
@@ -147,7 +149,6 @@ func (s *seenIDs) forget(until int64) (weight int64) {
 	return weight
 }
 
-// drop forgets a key, and returns its weight.
 func (s *seenIDs) drop(key string) (weight int64) {
 	if _, known := s.known[key]; known {
 		weight = weightOfKey(key)
@@ -157,20 +158,19 @@ func (s *seenIDs) drop(key string) (weight int64) {
 	return weight
 }
 
-// tidy drops forgotten keys from the order once most keys in it are forgotten.
+// tidy removes outdated pairs from order once most of its pairs are outdated.
 func (s *seenIDs) tidy() {
 	if len(s.order) > 2*len(s.known)+tolerated {
 		s.order = slices.DeleteFunc(s.order, func(x seenID) bool { return s.known[x.key] != x.at })
 	}
 }
 
-// knows reports whether key was seen after an instant.
 func (s *seenIDs) knows(key string, since int64) bool {
 	at, known := s.known[key]
 	return known && at > since
 }
 
-// remember records that key was seen, and returns the weight that this adds.
+// remember records that key was seen, and returns the weight that it adds.
 func (s *seenIDs) remember(key string, at int64) (weight int64) {
 	old, known := s.known[key]
 	if known && old >= at {
@@ -179,11 +179,11 @@ func (s *seenIDs) remember(key string, at int64) (weight int64) {
 	if s.known == nil {
 		s.known = make(map[string]int64)
 	}
-	key = strings.Clone(key) // it may be a part of the message
+	key = strings.Clone(key) // does not keep the message in memory that key may be a part of
 	s.known[key] = at
 	if n := len(s.order); n == 0 || s.order[n-1].at <= at {
 		s.order = append(s.order, seenID{key, at})
-	} else { // only in a replay on a snapshot that contains later keys
+	} else { // only in a replay on a snapshot that has later keys
 		s.order = slices.Insert(s.order, n-len(s.behind(at)), seenID{key, at})
 	}
 	s.most = max(s.most, len(s.known))
@@ -195,8 +195,8 @@ func (s *seenIDs) remember(key string, at int64) (weight int64) {
 	return weight
 }
 
-// remembered counts the bytes that a Store keeps in memory about messages that may be gone: the ids of
-// duplicate detection with the keys of moves, and histories. Each of the two may use Options.Remember.
+// remembered counts the bytes that a Store uses for ids of duplicate detection and keys of moves,
+// and those for histories. Options.Remember limits each sum.
 type remembered struct {
 	most   int64 // 0: no limit
 	ids    atomic.Int64
@@ -205,10 +205,10 @@ type remembered struct {
 	damaged atomic.Int64 // messages that were put aside
 }
 
-// refusesID reports whether an entity with own bytes of ids may not add another id. While the ids
-// take up to three quarters of the limit, every entity may; above that, only an entity whose ids
-// take fewer bytes than are left, so that one sender's ids do not stop others. Keys of moves may
-// exceed the limit by a quarter, so that forwarding continues.
+// refusesID reports whether an entity that already uses own bytes of ids may not add another one.
+// Up to three quarters of the limit, any entity may; above that, only one that uses fewer bytes
+// than are free, so that one sender's ids do not stop others. Keys of moves may exceed the limit by
+// a quarter, so that forwarding continues.
 func (r *remembered) refusesID(own int64, ofMove bool) bool {
 	if r.most <= 0 {
 		return false
@@ -220,9 +220,8 @@ func (r *remembered) refusesID(own int64, ofMove bool) bool {
 	return left <= 0 || left < r.most/4 && own >= left
 }
 
-// remembersTooMuch refuses a message if its id, or the key of its move, must be remembered and
-// there is no room for it. Older ids cannot be forgotten before their time, because then messages
-// might be delivered twice.
+// remembersTooMuch refuses a message if there is no memory left for its id or the key of its move.
+// Older ids must not be forgotten early, because then messages could be delivered twice.
 func (t *txn) remembersTooMuch(m *core.Message) error {
 	if !t.remembered.refusesID(t.home.seen.weight+t.home.moves.weight, transit(m).Key != "") || !t.isNew(m) {
 		return nil
@@ -232,7 +231,7 @@ func (t *txn) remembersTooMuch(m *core.Message) error {
 		t.remembered.most))
 }
 
-// isNew reports whether something of m must be remembered that is not remembered yet.
+// isNew reports whether m has an id or a key that would have to be remembered, and is not yet.
 func (t *txn) isNew(m *core.Message) bool {
 	if key := transit(m).Key; key != "" {
 		return !t.isKnown(m)
@@ -241,7 +240,7 @@ func (t *txn) isNew(m *core.Message) bool {
 	return key != "" && !t.home.seen.knows(key, since)
 }
 
-// forgetAll forgets all ids and keys of a state that is dropped or cleared.
+// forgetAll drops the ids, keys and history of an entity that is deleted or cleared.
 func (b *entityState) forgetAll() {
 	r := b.partition.remembered
 	r.ids.Add(-b.seen.weight - b.moves.weight)

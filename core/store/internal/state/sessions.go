@@ -11,8 +11,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// AcceptSession locks a given session, which may be empty, or the one that has waited longest, or
-// takes over a session's lock.
+// AcceptSession locks the given session, which need not have messages, or the session that has
+// waited longest. With r.TakeOver, it takes over a lock.
 func (p *handle) AcceptSession(_ context.Context, r core.SessionRequest) (l core.SessionLock, ok bool, next time.Time, err error) {
 	t, there := p.enter()
 	switch {
@@ -36,7 +36,7 @@ func (p *handle) AcceptSession(_ context.Context, r core.SessionRequest) (l core
 	return l, ok, next, nil
 }
 
-// acceptSession does the work of AcceptSession. ok is false if no session waits, or with an error.
+// acceptSession does the work of AcceptSession. ok is false if no session waits.
 func (t *txn) acceptSession(r *core.SessionRequest) (l core.SessionLock, ok bool, err error) {
 	id := r.ID
 	x := t.queue.sessions[core.KeyOfSession(id)]
@@ -46,10 +46,10 @@ func (t *txn) acceptSession(r *core.SessionRequest) (l core.SessionLock, ok bool
 		if x = t.queue.waiting.due(math.MaxInt64); x == nil {
 			return l, false, nil
 		}
-		id = x.ready.due(math.MaxInt64).sessionID() // the id as its oldest available message spells it
+		id = x.ready.due(math.MaxInt64).sessionID() // in the spelling of the session's oldest available message
 	case !r.TakeOver.IsZero() && !held:
 		return l, false, core.SessionLockLost
-	case !r.TakeOver.IsZero(): // the locks of the session's messages remain
+	case !r.TakeOver.IsZero(): // the session's messages stay locked
 		if l := t.lockOf(x, id); l.Token() != r.TakeOver {
 			return core.SessionLock{}, false, core.SessionLocked
 		}
@@ -67,14 +67,14 @@ func (t *txn) acceptSession(r *core.SessionRequest) (l core.SessionLock, ok bool
 	return t.lockOf(x, id), true, nil
 }
 
-// lockOf returns the lock of a session as its holder knows it.
+// lockOf returns the lock of x as its holder knows it.
 func (t *txn) lockOf(x *session, id string) core.SessionLock {
 	return core.SessionLock{ID: id, Index: t.Ref.Index, Nonce: x.Nonce, Mode: x.Mode, TakeOvers: x.Passed, Until: instant(x.Until)}
 }
 
-// enterSession does the same as enter, for the holder of a session. It returns SessionLockLost, and
-// no txn, if the lock l is lost or nil. room is what the call has reserved in the journal, or nil
-// for nothing.
+// enterSession does the same as enter, for a call of a session's holder. It returns
+// SessionLockLost, and no txn, if the lock l is lost or nil. room is what Store.begin has reserved
+// for the call, or nil.
 func (p *handle) enterSession(l *core.SessionLock, room *effects) (t txn, x *session, err error) {
 	t, ok := p.enterWith(room)
 	if ok {
@@ -90,7 +90,7 @@ func (p *handle) sessionLockLost() error {
 	return fmt.Errorf("session of %s/%d: %w", p.Entity, p.Index, cmp.Or(p.stopped(), error(core.SessionLockLost)))
 }
 
-// holds returns the session whose lock l proves, or nil if the lock is lost.
+// holds returns the session that l locks, or nil if that lock is lost.
 func (t *txn) holds(l *core.SessionLock) *session {
 	if l == nil {
 		return nil
@@ -102,7 +102,7 @@ func (t *txn) holds(l *core.SessionLock) *session {
 	return x
 }
 
-// held returns the session of l if a receiver holds it, whoever that is.
+// held returns the session of l if any receiver holds it, and otherwise nil.
 func (t *txn) held(l *core.SessionLock) *session {
 	x := t.queue.sessions[l.Key()]
 	if x == nil || !x.isHeld() || x.ends() <= t.now || l.Index != t.Ref.Index {
@@ -111,7 +111,7 @@ func (t *txn) held(l *core.SessionLock) *session {
 	return x
 }
 
-// RenewSession extends a session's lock and those of its messages.
+// RenewSession extends a session's lock, and with it those of its messages.
 func (p *handle) RenewSession(_ context.Context, l core.SessionLock) (time.Time, error) {
 	t, x, err := p.enterSession(&l, nil)
 	if err != nil {
@@ -123,7 +123,7 @@ func (p *handle) RenewSession(_ context.Context, l core.SessionLock) (time.Time,
 	return until, p.stopped()
 }
 
-// ReleaseSession ends a session's lock and those of its messages, by number.
+// ReleaseSession ends a session's lock and those of its messages, in the order of their numbers.
 func (p *handle) ReleaseSession(_ context.Context, l core.SessionLock) error {
 	t, ok := p.enter()
 	if !ok {
@@ -138,7 +138,7 @@ func (p *handle) ReleaseSession(_ context.Context, l core.SessionLock) error {
 		return p.sessionLockLost()
 	}
 	if l.Nonce == 0 {
-		t.wakeHolder(t.queue, x) // it must learn that it has lost the session
+		t.wakeHolder(t.queue, x) // the holder must learn that it has lost the session
 	}
 	for e := x.locked.due(math.MaxInt64); e != nil; e = x.locked.due(math.MaxInt64) {
 		t.note(core.EventReleased, t.queue, e)
@@ -149,13 +149,13 @@ func (p *handle) ReleaseSession(_ context.Context, l core.SessionLock) error {
 	return p.stopped()
 }
 
-// letGo ends the lock of a session and wakes the receivers that wait for a session.
+// letGo ends the lock of a session, and wakes receivers for which the session now waits.
 func (t *txn) letGo(q *queue, x *session) {
 	q.letGo(x)
 	t.wakeSession(q, x)
 }
 
-// wakeSession rings the doorbells for a session whose messages may be delivered now.
+// wakeSession wakes the receivers that can now receive messages of x.
 func (t *txn) wakeSession(q *queue, x *session) {
 	switch {
 	case x.isHeld():
@@ -165,7 +165,7 @@ func (t *txn) wakeSession(q *queue, x *session) {
 	}
 }
 
-// firstOf returns the first messages of a session from a number on, by number.
+// firstOf returns the first limit messages of a session from number from on.
 func (q *queue) firstOf(key core.SessionKey, from int64, limit int) (first []*entry) {
 	keep := func() {
 		slices.SortFunc(first, func(x, y *entry) int { return cmp.Compare(x.n, y.n) })
@@ -178,7 +178,7 @@ func (q *queue) firstOf(key core.SessionKey, from int64, limit int) (first []*en
 	for i, heap := range heaps {
 		for _, x := range heap.items {
 			if e := x.of; e.n >= from && e.state < reserved && (i > 0 || e.sessionful && e.sessionKey() == key) {
-				if first = append(first, e); len(first) > 2*limit+1024 { // keeps memory small if the session is large
+				if first = append(first, e); len(first) > 2*limit+1024 { // bounds the memory for a large session
 					keep()
 				}
 			}
@@ -188,7 +188,7 @@ func (q *queue) firstOf(key core.SessionKey, from int64, limit int) (first []*en
 	return first
 }
 
-// SessionState returns the state that was set last.
+// SessionState returns the session's state.
 func (p *handle) SessionState(ctx context.Context, l core.SessionLock) ([]byte, error) {
 	t, x, err := p.enterSession(&l, nil)
 	if err != nil {
@@ -199,7 +199,7 @@ func (p *handle) SessionState(ctx context.Context, l core.SessionLock) ([]byte, 
 	return state, t.wait(ctx)
 }
 
-// SetSessionState keeps state with the session until it is set to nil.
+// SetSessionState stores a session's state, or removes it if state is nil.
 func (p *handle) SetSessionState(ctx context.Context, l core.SessionLock, state []byte) error {
 	room, err := p.begin(ctx, func(x *effects) error {
 		x.Room(len(state))
@@ -217,10 +217,9 @@ func (p *handle) SetSessionState(ctx context.Context, l core.SessionLock, state 
 	return t.wait(ctx)
 }
 
-// listSlice is the number of sessions that ListSessions looks at before it lets other calls in.
 const listSlice = 1000
 
-// ListSessions lists sessions by key.
+// ListSessions returns the ids of sessions in the order of their keys.
 func (p *handle) ListSessions(_ context.Context, since time.Time, after core.SessionKey, top int) (ids []string, err error) {
 	for more := true; more; {
 		ids, after, more = p.listSlice(ids, since, after, top)
@@ -228,7 +227,8 @@ func (p *handle) ListSessions(_ context.Context, since time.Time, after core.Ses
 	return ids, p.stopped()
 }
 
-// listSlice adds sessions after the given one to ids, up to top. more says that there may be others after last.
+// listSlice appends up to top ids to ids, of sessions that follow after. more is true unless it has
+// looked at all sessions.
 func (p *handle) listSlice(ids []string, since time.Time, after core.SessionKey, top int) (_ []string, last core.SessionKey, more bool) {
 	t, ok := p.enter()
 	if !ok {
@@ -290,31 +290,31 @@ func (p *handle) DescribeSessions(_ context.Context, ids []string, content bool)
 	return all, p.stopped()
 }
 
-// session is one session of a queue. It is forgotten when it has neither messages nor state, and no
-// receiver holds it.
+// session is one session of a queue. It exists as long as it has messages or state, or a receiver
+// holds it.
 type session struct {
 	Session
-	messages int               // available, locked or deferred
-	ready    timerHeap[*entry] // those that are available, by number
-	locked   timerHeap[*entry] // those under lock, by number
-	aside    timerHeap[*entry] // deferred entries that are not locked, and delayed ones, by number
-	pauses   int               // how many entries in aside pause the session
-	turn     int64             // its turn in queue.waiting; 0: it does not wait there
-	woken    bool              // the call in flight already rings the doorbells for its holder
+	messages int               // number of messages, without scheduled ones
+	ready    timerHeap[*entry] // available entries, by number
+	locked   timerHeap[*entry] // locked entries that are not delayed, by number
+	aside    timerHeap[*entry] // deferred entries that are not locked, and delayed entries, by number
+	pauses   int               // number of entries in aside whose delay stops delivery of the session
+	turn     int64             // its position in queue.waiting; 0: it is not in there
+	woken    bool              // the call in flight already rings the doorbells for the session's holder
 
-	waitingPlace int // its place in queue.waiting
-	heldPlace    int // its place in queue.held
+	waitingPlace int // the index in queue.waiting
+	heldPlace    int // the index in queue.held
 }
 
 func (s *session) isHeld() bool { return s.Until != 0 }
 
-// ends returns when the lock of a held session really ends.
+// ends returns when the lock can go to another receiver: SessionGrace later than its holder knows.
 func (s *session) ends() int64 { return s.Until + core.SessionGrace.Milliseconds() }
 
-// pauses reports whether e pauses its session, because it is delayed and must be delivered first.
+// pauses reports whether e is delayed and, as the next message of its session, stops all others.
 func (e *entry) pauses() bool { return e.delayed && e.state == locked }
 
-// ends returns when the lock of an entry really ends.
+// ends returns when e's lock ends: in a session, SessionGrace later than the receiver knows.
 func (e *entry) ends() int64 {
 	if e.sessionful && !e.delayed {
 		return e.until + core.SessionGrace.Milliseconds()
@@ -322,8 +322,8 @@ func (e *entry) ends() int64 {
 	return e.until
 }
 
-// id returns the session's id in the spelling of the receiver that set its state or, without a
-// state, of its oldest message.
+// id returns the session's id as the receiver wrote it that set the state or, without a state, as
+// the oldest message has it.
 func (s *session) id() string {
 	if s.State != nil {
 		return s.Stater
@@ -337,7 +337,7 @@ func (s *session) id() string {
 	return oldest.sessionID()
 }
 
-// session returns the session with that key, and creates it if needed.
+// session returns the session with that key. It creates the session if needed.
 func (q *queue) session(key core.SessionKey) *session {
 	s := q.sessions[key]
 	if s == nil {
@@ -352,15 +352,15 @@ func (q *queue) session(key core.SessionKey) *session {
 	return s
 }
 
-// enrol enters e in its session.
+// enrol adds e to its session.
 func (q *queue) enrol(e *entry) {
 	s := q.session(e.sessionKey())
 	e.session = s
 	s.messages++
 	switch {
 	case e.state.isAvailable():
-		// Unlike queues without sessions, sessions need no separate heap for messages that were
-		// delivered before, because their numbers are lower.
+		// Numbers are enough here: messages of a session that were delivered before have lower
+		// numbers than the others.
 		s.ready.add(e, e.n, e.n, &e.place)
 	case e.state.IsLocked() && !e.delayed:
 		s.locked.add(e, e.n, e.n, &e.sessionPlace)
@@ -373,7 +373,7 @@ func (q *queue) enrol(e *entry) {
 	q.review(s)
 }
 
-// strike is the reverse of enrol.
+// strike undoes enrol.
 func (q *queue) strike(e *entry) {
 	s := e.session
 	e.session = nil
@@ -392,8 +392,8 @@ func (q *queue) strike(e *entry) {
 	q.review(s)
 }
 
-// hold gives the lock of s to the holder of nonce, or extends it. The locks of the session's
-// messages end with it.
+// hold gives s's lock to the holder of nonce, or extends it to until. The locks of the session's
+// messages then also end at until.
 func (q *queue) hold(s *session, nonce uint64, until int64) {
 	if s.isHeld() {
 		q.held.remove(s.heldPlace)
@@ -418,7 +418,7 @@ func (q *queue) letGo(s *session) {
 	q.review(s)
 }
 
-// keep sets s's state, or removes it if state is nil. id is the session's id as the receiver wrote it.
+// keep sets s's state, or removes it if state is nil. id is the receiver's spelling of the session.
 func (q *queue) keep(s *session, state []byte, now int64, id string) {
 	q.grow(-s.weight())
 	s.State, s.Stated, s.Stater = state, now, id
@@ -427,15 +427,15 @@ func (q *queue) keep(s *session, state []byte, now int64, id string) {
 	q.review(s)
 }
 
-// noteSession records s in the journal, after any change except changes of its messages.
+// noteSession records in the journal everything about s except its messages.
 func (q *queue) noteSession(s *session) {
 	if x := q.effects(); x != nil {
 		x.Do(x.sessionOf(q, s))
 	}
 }
 
-// review must be called after any change of s. If s should wait for a holder, it waits behind those
-// that already wait; if s can be forgotten, it is.
+// review must follow any change of s. If s now needs a receiver, s waits behind the sessions that
+// wait already. If nothing is left of s, s is removed.
 func (q *queue) review(s *session) {
 	waits := len(s.ready.items) > 0 && !s.isHeld() && s.pauses == 0
 	switch {
@@ -452,12 +452,12 @@ func (q *queue) review(s *session) {
 		delete(q.sessions, s.Key)
 		q.keys.Delete(s.Key)
 		if len(q.sessions) == 0 {
-			q.sessions = nil // a map keeps the memory of its largest size
+			q.sessions = nil // frees the memory of a peak: a map never shrinks
 		}
 	}
 }
 
-// lineUp orders the waiting sessions by their first available messages.
+// lineUp orders the waiting sessions by the numbers of their first available messages.
 func (q *queue) lineUp() {
 	line := make([]*session, 0, len(q.waiting.items))
 	for _, x := range q.waiting.items {

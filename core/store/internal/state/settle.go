@@ -7,7 +7,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Settle ends locks, one after the other.
+// Settle ends locks in the order given.
 func (p *handle) Settle(ctx context.Context, settlements []core.Settlement) []error {
 	errs := make([]error, len(settlements))
 	t, _, ok := p.enterOnce(nil)
@@ -26,7 +26,7 @@ func (p *handle) Settle(ctx context.Context, settlements []core.Settlement) []er
 	err := t.wait(ctx)
 	stopped := p.stopped()
 	for i := range errs {
-		if errs[i] != nil && stopped != nil { // the lock may be lost only in memory
+		if errs[i] != nil && stopped != nil { // a restart may find these locks still held, because the journal has failed
 			errs[i] = fmt.Errorf("settle at %s/%d: %w", p.Entity, p.Index, stopped)
 		} else if err != nil {
 			errs[i] = fmt.Errorf("settle at %s/%d: %w", p.Entity, p.Index, err)
@@ -77,7 +77,8 @@ func (t *txn) settle(s *core.Settlement) error {
 	return nil
 }
 
-// activate makes a message available by its number, or changes when a scheduled message is due.
+// activate makes a message available by its number, or changes the instant at which a scheduled
+// message becomes due.
 func (t *txn) activate(s *core.Settlement) error {
 	q, at := t.queue, millisOf(s.At)
 	e := t.inState(s.Token.SequenceNumber(), locked, lockedDeferred, deferred, scheduled)
@@ -90,7 +91,7 @@ func (t *txn) activate(s *core.Settlement) error {
 		if t.History.Max > 0 {
 			t.write(q, core.Event{Kind: core.EventScheduled, Number: t.number(e.n), Until: instant(at)})
 		}
-		t.wakeReceivers(q) // a waiting receiver must learn when to ask again
+		t.wakeReceivers(q) // a waiting receiver must learn that it must ask again at the new instant
 	case e.state == scheduled:
 		t.becomeDue(q, e)
 	case e.sessionful && e.state.IsLocked() && !e.delayed:
@@ -109,7 +110,7 @@ func (t *txn) activate(s *core.Settlement) error {
 	return nil
 }
 
-// settleable returns the entry whose lock can end as s demands, or an error that says why it cannot.
+// settleable returns the entry whose lock s ends, or the reason why s is refused.
 func (t *txn) settleable(s *core.Settlement) (*entry, error) {
 	under := s.Session
 	if t.Sessions && under != nil && t.holds(under) == nil {
@@ -122,7 +123,7 @@ func (t *txn) settleable(s *core.Settlement) (*entry, error) {
 	return e, t.allows(s)
 }
 
-// allows reports why a lock that is held cannot end as s demands.
+// allows returns the reason why s is refused although its lock is held, or nil.
 func (t *txn) allows(s *core.Settlement) error {
 	switch {
 	case s.Outcome > core.Release:
@@ -133,8 +134,8 @@ func (t *txn) allows(s *core.Settlement) error {
 	return nil
 }
 
-// delay replaces e's lock by one that no receiver holds. nonce is 0 if the end of this lock does
-// not count as a failed delivery.
+// delay replaces e's lock by a lock that no receiver holds. If nonce is not 0, the delivery counts
+// as failed when the new lock ends.
 func (t *txn) delay(q *queue, e *entry, b core.Backoff, nonce uint64) {
 	failures := int(e.failures)
 	if q.ref.Sub.IsDeadLetter() { // failed deliveries of dead letters are not counted
@@ -144,14 +145,14 @@ func (t *txn) delay(q *queue, e *entry, b core.Backoff, nonce uint64) {
 	if t.History.Max > 0 {
 		t.write(q, core.Event{Kind: core.EventPostponed, Number: t.number(e.n), Until: instant(e.until)})
 	}
-	t.wakeReceivers(q) // a waiting receiver must learn when to look again
+	t.wakeReceivers(q) // waiting receivers must learn that they must ask again when the delay ends
 	if e.session != nil {
 		t.wakeHolder(q, e.session)
 	}
 }
 
-// lost returns the error for a lock that has ended. under is the lock of a session that is still
-// held, or nil if none is known.
+// lost returns the error for a lock that has ended. In an entity with sessions, under is the
+// session's lock if it is still held, and otherwise nil.
 func lost(p core.Policy, under *core.SessionLock) error {
 	if p.Sessions && under == nil {
 		return core.SessionLockLost
@@ -159,10 +160,10 @@ func lost(p core.Policy, under *core.SessionLock) error {
 	return core.LockLost
 }
 
-// unlock ends the lock of e, and moves e to the state that follows. failure says how the delivery
-// failed, or is "" if it did not. Except for dead letters, a failed delivery is counted, and the
-// last one allowed dead-letters the message. If its time to live ended under the lock, the message
-// expires now. A deferred message stays deferred: it expires only when a receiver asks for it.
+// unlock ends the lock of e. failure says how the delivery failed, or is "" if it did not. Except
+// for dead letters, a failed delivery is counted, and at the maximum the message becomes a dead
+// letter. A deferred message stays deferred, and expires only when a receiver asks for it. Any
+// other message becomes available, or expires if its time to live has ended.
 func (t *txn) unlock(q *queue, e *entry, failure core.EventKind) {
 	if failure != "" {
 		q.countDelivery(e)
@@ -180,7 +181,7 @@ func (t *txn) unlock(q *queue, e *entry, failure core.EventKind) {
 	t.makeAvailable(q, e)
 }
 
-// makeAvailable returns e to its old place, unless its time to live has ended.
+// makeAvailable makes e available at its old position, or expires e if its time to live has ended.
 func (t *txn) makeAvailable(q *queue, e *entry) {
 	if q.hasExpired(e, t.now) {
 		t.expire(q, e)
@@ -190,12 +191,11 @@ func (t *txn) makeAvailable(q *queue, e *entry) {
 	t.announce(q, e)
 }
 
-// hasFailed reports whether the number of failed deliveries has reached the limit.
+// hasFailed reports whether a message with so many failed deliveries must become a dead letter.
 func (t *txn) hasFailed(q *queue, failures uint32) bool {
 	return !q.ref.Sub.IsDeadLetter() && t.MaxDeliveryCount > 0 && int(failures) >= t.MaxDeliveryCount
 }
 
-// expire removes a message whose time to live has ended.
 func (t *txn) expire(q *queue, e *entry) {
 	if t.DeadLetterExpired {
 		t.deadLetter(q, e, reasonProperties(core.ReasonExpired, core.DescriptionExpired), core.ReasonExpired)
@@ -205,8 +205,8 @@ func (t *txn) expire(q *queue, e *entry) {
 	}
 }
 
-// deadLetter moves a message to the queue's dead letters, where it belongs to no session. reason is
-// the broker's reason, or "" if a receiver dead-lettered it.
+// deadLetter moves e to the queue's dead letters, where e belongs to no session. reason is set if
+// the broker dead-letters e, and "" if a receiver does.
 func (t *txn) deadLetter(q *queue, e *entry, over core.Properties, reason string) {
 	q.override(e, over)
 	q.remove(e)
@@ -219,12 +219,11 @@ func (t *txn) deadLetter(q *queue, e *entry, over core.Properties, reason string
 	t.wakeReceivers(dead)
 }
 
-// successor returns a new entry with e's message.
+// successor returns a copy of e for another queue, with the same message but no broker properties.
 func (e *entry) successor() *entry {
 	return &entry{message: e.message, ref: e.ref, more: e.more, size: e.size, record: e.record, noted: e.noted}
 }
 
-// reasonProperties returns the properties that say why a message is dead-lettered.
 func reasonProperties(reason, description string) core.Properties {
 	over, err := core.NewProperties(
 		core.Property{Key: core.PropertyDeadLetterReason, Value: reason},

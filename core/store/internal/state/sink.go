@@ -8,52 +8,52 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Effect is a change of the store's state by a call. It describes the state afterwards, never the
-// request, so that it can be repeated without a clock, a policy or a random number.
+// Effect is a change of the store's state. It has the new state and not the request, so that a
+// replay needs no clock, no policy and no random number.
 type Effect struct {
 	Kind EffectKind
-	// Of is the queue or, if Kind is not about a sub-queue, the main queue of the entity. It is
-	// zero for the catalogue and the namespaces.
+	// Of is the sub-queue or, if Kind concerns a whole entity, its main queue. It is zero for the
+	// catalogue and the namespaces.
 	Of     core.Ref
-	Number int64 // of a message or event, or the version of a topic
+	Number int64 // the number of a message or event, or the version of a topic
 	At     int64 // an instant
-	Record int32 // index of a record in the frame
+	Record int32 // the index of a record in the frame
 	Text   string
-	Folded string // the name of an entity, whose namespace is Text
+	Folded string // the folded name of an entity in the namespace Text
 	Object any    // *Put, *Change, *Session, *core.Event, *core.Entity, *[]core.Rule, *core.RuleChange or *core.Namespace
 }
 
-// EffectKind is one of the kinds of effects. Journals keep these numbers; lower ones are the journal's own.
+// EffectKind is a kind of effect. Journals store these numbers; lower ones are the journal's own.
 type EffectKind byte
 
 // The kinds.
 const (
-	EffectPut        EffectKind = 5 + iota // a new message, after all others
-	EffectChange                           // another state of a message
-	EffectRemove                           // a message is gone
-	EffectPlace                            // a message has moved to another record of the frame
-	EffectLast                             // the last number given
-	EffectSession                          // a session as it is now
-	EffectSeen                             // a message id, and when it was seen
-	EffectSeenUntil                        // message ids that were seen before the effect's time are forgotten
-	EffectMoved                            // the key of a move, and when it was seen
-	EffectMovedUntil                       // keys of moves that were seen before the effect's time are forgotten
+	EffectPut        EffectKind = 5 + iota // a new message, with a higher number than all others
+	EffectChange                           // a message's new Change
+	EffectRemove                           // a message was removed
+	EffectPlace                            // a message has moved to another record, which is in the frame
+	EffectLast                             // the highest number used
+	EffectSession                          // a session's new data
+	EffectSeen                             // a message id was seen at At
+	EffectSeenUntil                        // message ids seen at At or before are forgotten
+	EffectMoved                            // a move with this key ended at At
+	EffectMovedUntil                       // keys of moves that ended at At or before are forgotten
 	EffectForget                           // the key of a move is forgotten
-	EffectEvent                            // an event with its serial number, and when it was written
-	EffectTrim                             // the serial number of the first event that is kept
-	EffectClear                            // the whole partition is emptied
-	EffectEntity                           // an entity as it is now, with a new version of its topic
-	EffectNoEntity                         // an entity is gone
+	EffectEvent                            // an event with its serial number, written at At
+	EffectTrim                             // the serial number of the oldest event in the history
+	EffectClear                            // the partition was emptied
+	EffectEntity                           // a new or changed entity; for a subscription, with its topic's new version
+	EffectNoEntity                         // an entity was deleted
 	EffectRules                            // all rules of a subscription
-	EffectRule                             // a rule of a subscription
-	EffectSeal                             // a deleted namespace, and when it was deleted
-	EffectUnseal                           // namespaces that were deleted up to the effect's time are forgotten
-	EffectNamespace                        // a namespace as it is now
+	EffectRule                             // one changed rule of a subscription
+	EffectSeal                             // a namespace was deleted at At
+	EffectUnseal                           // namespaces deleted at At or before are forgotten
+	EffectNamespace                        // a new or changed namespace
 	EffectNoNamespace
-	// New kinds begin with 28: 27 is the journal's.
+	// The next new kind is 28: 27 is the journal's.
 )
 
-// Sink takes effects. A Call of a Journal stores them, a Snapshot consists of them, and a Replay
+// Sink takes effects: a Call of a Journal stores them, a Snapshot consists of them, and a Replay
 // repeats them. Do must not retain e.Object.
 type Sink interface {
 	Do(e *Effect)
@@ -63,41 +63,41 @@ type Sink interface {
 type Put struct {
 	Number, Origin, Enqueued, Expires int64
 	Change
-	Sessionful bool // the message belongs to Session
+	Sessionful bool // it belongs to the session with the id Session
 	Session    string
-	ID         core.ID // if there is a history
-	InFrame    bool    // its record is in the frame, at index Record; otherwise Ref says where it is
+	ID         core.ID // only if a history was kept when the message was stored
+	InFrame    bool    // its record is number Record of the frame; otherwise at Ref
 	Record     int32
 	Ref        Ref
-	Body       Ref   // of a large body; zero: in the record
+	Body       Ref   // the record of a large body; zero: the message's record has the body
 	Died       int64 // when it was dead-lettered
 }
 
-// Change contains the data of a message that can change.
+// Change has the data of a message that can change.
 type Change struct {
 	State    MessageState
 	Delayed  bool
-	ByBroker bool // its lock is the broker's own
+	ByBroker bool // the broker itself holds the lock
 	Failures uint32
-	Until    int64 // of a state that is timed
+	Until    int64 // when a state with IsTimed ends
 	Nonce    uint64
 	Size     int
-	Overlay  core.Properties // merged into what the record has
+	Overlay  core.Properties // properties that replace or extend those of the record
 }
 
-// Session contains everything about a session except its messages.
+// Session has everything about a session except its messages.
 type Session struct {
 	Key    core.SessionKey
-	Until  int64  // the end of its lock that receivers see; 0: no receiver holds it
+	Until  int64  // when the lock ends for its holder; 0: no receiver holds it
 	Nonce  uint64 // of the lock
 	Mode   core.SessionMode
-	Passed uint32 // how often the lock was taken over
+	Passed uint32 // number of times that the lock was taken over
 	State  []byte // nil: none
 	Stated int64  // when the state was set
-	Stater string // the id as the receiver that set the state wrote it
+	Stater string // the session's id as the receiver wrote it that set the state
 }
 
-// set describes e, which is new or in a snapshot.
+// set fills m from e, which is new or goes into a snapshot.
 func (m *Put) set(e *entry) {
 	*m = Put{
 		Number: e.n, Origin: e.origin, Enqueued: e.enqueued, Expires: e.expires,
@@ -125,42 +125,41 @@ func (c *Change) set(e *entry) {
 	}
 }
 
-// effects are the effects of one call on a partition, or on the catalogue, until they become a frame.
+// effects collects the effects of one call on a partition, or on the catalogue, until they become a
+// frame.
 type effects struct {
 	Call
-	puts []put // new messages with records in the frame: entry.record is the place
+	puts []put // messages whose records will be in the frame
 	under
 	spare *sync.Pool // of the store
 }
 
-// under holds the effect being added, so that it need not be allocated.
+// under has the effect that is being added, so that effects cause no allocations.
 type under struct {
 	effect  Effect
 	message Put
 	session Session
 }
 
-// putOf describes a new message of a queue.
 func (u *under) putOf(q *queue, e *entry) *Effect {
 	u.message.set(e)
 	u.effect = Effect{Kind: EffectPut, Of: q.ref, Object: &u.message}
 	return &u.effect
 }
 
-// sessionOf describes a session as it is now.
 func (u *under) sessionOf(q *queue, s *session) *Effect {
 	u.session = s.Session
 	u.effect = Effect{Kind: EffectSession, Of: q.ref, Object: &u.session}
 	return &u.effect
 }
 
-// put is a new entry of a queue, or one that has a new record.
+// put is an entry with a new record.
 type put struct {
 	e *entry
 	q *queue
 }
 
-// keepPuts is the largest number of messages for which the room of a call is kept for reuse.
+// keepPuts is the largest capacity of puts that is kept for reuse.
 const keepPuts = 1 << 12
 
 func (s *Store) newEffects() *effects {
@@ -179,7 +178,8 @@ func (x *effects) release() {
 	}
 }
 
-// append passes the effects to the journal, and tells the entries where their records are.
+// append appends the effects to the journal, and stores the places of the new records in their
+// entries.
 func (x *effects) append() Position {
 	end := x.Append()
 	for _, p := range x.puts {
@@ -197,7 +197,7 @@ func (x *effects) do(e Effect) {
 	x.Do(&x.effect)
 }
 
-// put adds a new message of a queue.
+// put adds the effect of a new message.
 func (x *effects) put(q *queue, e *entry) {
 	x.Do(x.putOf(q, e))
 	if e.record > 0 {
@@ -207,17 +207,17 @@ func (x *effects) put(q *queue, e *entry) {
 	}
 }
 
-// state adds the new state of a message.
+// state adds the effect of a message's new state.
 func (x *effects) state(q *queue, e *entry) {
 	x.message.Change.set(e)
 	x.do(Effect{Kind: EffectChange, Of: q.ref, Number: e.n, Object: &x.message.Change})
 }
 
-// ledger is a journal, or none, in which case there is nothing to wait for.
+// ledger is a journal, or no journal, for which its methods do nothing.
 type ledger struct{ journal Journal }
 
-// end returns the position after everything noted. A refusal that depends on this state waits for
-// that position.
+// end returns the position after everything noted so far. The answer to a call that changed nothing
+// waits for this position if the answer depends on earlier changes.
 func (l *ledger) end() Position {
 	if l.journal == nil {
 		return 0
@@ -225,7 +225,6 @@ func (l *ledger) end() Position {
 	return l.journal.End()
 }
 
-// wait waits until everything before a position is durable.
 func (l *ledger) wait(ctx context.Context, p Position) error {
 	if l.journal == nil {
 		return nil
@@ -236,9 +235,9 @@ func (l *ledger) wait(ctx context.Context, p Position) error {
 // waitAll waits until everything noted so far is durable.
 func (l *ledger) waitAll(ctx context.Context) error { return l.wait(ctx, l.end()) }
 
-// stopped returns why the journal no longer keeps anything. Calls that lock or renew do not wait,
-// because locks need not be durable, but they fail once the journal has failed. So do calls that
-// only read, and refusals, because the journal may not have stored what is in memory.
+// stopped returns the reason why the journal has stopped storing, or nil. It makes calls fail that
+// need not wait: those that lock or renew, because locks need not be durable, those that only read,
+// and refusals. What is in memory may then not have been stored.
 func (l *ledger) stopped() error {
 	if l.journal == nil {
 		return nil
@@ -246,8 +245,8 @@ func (l *ledger) stopped() error {
 	return l.journal.Err()
 }
 
-// note appends a frame about the catalogue or the registry and returns the position after it. The
-// caller holds the mutex of the catalogue or registry.
+// note appends a frame about the catalogue or the registry, and returns the position after it. The
+// mutex of the catalogue or registry is held.
 func (l *ledger) note(effects ...Effect) Position {
 	if l.journal == nil {
 		return 0
@@ -260,7 +259,7 @@ func (l *ledger) note(effects ...Effect) Position {
 	return x.Append()
 }
 
-// millisOf is the reverse of instant.
+// millisOf is the inverse of instant.
 func millisOf(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -268,16 +267,17 @@ func millisOf(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// extra holds data that few entries need.
+// extra has data that few entries need.
 type extra struct {
-	overlay core.Properties // merged into what the record has
-	body    Ref             // of a large body
-	session string          // the message's SessionID, if the message is not in memory
-	id      core.ID         // its MessageID, under the same condition, if there is a history
-	died    int64           // when it was dead-lettered; 0: not, or not known
+	overlay core.Properties // properties that replace or extend those of the record
+	body    Ref             // the record of a large body
+	session string          // the SessionID of a message that is not in memory
+	id      core.ID         // the MessageID of such a message, if a history was kept when it was stored
+	died    int64           // when it became a dead letter; 0: never, or not known
 }
 
-// change replaces e's extra, because deliveries in flight and earlier entries may share the old one.
+// change replaces e's extra by a changed copy, because deliveries in flight and earlier entries may
+// share the old one.
 func (e *entry) change(how func(*extra)) {
 	var more extra
 	if e.more != nil {
@@ -287,7 +287,7 @@ func (e *entry) change(how func(*extra)) {
 	e.more = &more
 }
 
-// died returns when e was dead-lettered, or 0 if it was not, or if that is not known.
+// died returns when e became a dead letter, or 0 if it is not one or the time is not known.
 func (e *entry) died() int64 {
 	if e.more == nil {
 		return 0
@@ -295,7 +295,6 @@ func (e *entry) died() int64 {
 	return e.more.died
 }
 
-// sessionID returns the message's session id.
 func (e *entry) sessionID() string {
 	switch {
 	case e.message != nil:
@@ -306,7 +305,6 @@ func (e *entry) sessionID() string {
 	return ""
 }
 
-// sessionKey returns the session key of a message that belongs to a session.
 func (e *entry) sessionKey() core.SessionKey {
 	if e.message != nil {
 		return e.message.SessionKey()
@@ -314,7 +312,8 @@ func (e *entry) sessionKey() core.SessionKey {
 	return core.KeyOfSession(e.sessionID())
 }
 
-// messageID returns the message's id, or zero if the message is not in memory and there was no history when it came.
+// messageID returns the message's id. It returns zero if the message is not in memory and no
+// history was kept when it was stored.
 func (e *entry) messageID() core.ID {
 	switch {
 	case e.message != nil:

@@ -10,30 +10,30 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// A snapshot consists of pieces, which contain effects: first the catalogue, then the pieces of the
-// partitions. The partition's mutex is held only while one piece is written, so calls continue between
-// pieces, and each piece keeps the journal's position at that moment. The first piece of an entity has the
-// numbers of its queues. The others contain messages of one sub-queue, from a number up to that of the next
-// piece, or remembered ids and keys, sessions, or events. Frames before a piece's position add nothing to
-// what is in it: see pieces.isOld. Only for messages must this be decided piece by piece. For the rest, the
-// last effect counts, from the first piece on: an effect describes a session completely, events have serial
-// numbers, and ids may be remembered and forgotten again.
-//
-// If a partition is cleared while its pieces are written, they are written again from the beginning.
+// A snapshot consists of pieces, which contain effects: first the catalogue, then the pieces of
+// each partition. The partition's mutex is held only while one piece is written, so calls continue
+// between pieces. Each piece has the journal's position at its moment; the effects of earlier
+// frames on its contents are in it already: see pieces.isOld.
+// The first piece of an entity has the numbers of its queues. The others contain messages of one
+// sub-queue, from a number up to that of the next piece, or remembered ids and keys, sessions, or
+// events. Only for messages does the replay compare positions piece by piece. Everything else may
+// be repeated from the first piece on: an effect has all data of a session, events have serial
+// numbers, and ids may be remembered and forgotten again. If a partition is cleared while its
+// pieces are written, they are written again from the beginning.
 
 // pieceSize is the largest number of messages, sessions or events in a piece, and about the largest
-// number of ids. A piece that becomes large ends earlier.
+// number of ids. A piece with many bytes ends earlier.
 const pieceSize = 1000
 
 // Piece describes the contents of a piece of a snapshot.
 type Piece struct {
 	Kind PieceKind
-	Now  int64    // for the catalogue: when it is written
-	Of   core.Ref // the queue, topic or subscription; for messages, their queue
-	From int64    // for messages: those from that number on
+	Now  int64    // for the catalogue: when the piece was written
+	Of   core.Ref // the main queue of the entity; for messages, their queue
+	From int64    // for messages: the lowest number that belongs to the piece
 }
 
-// PieceKind is one of the kinds of pieces. Journals keep these numbers.
+// PieceKind is a kind of piece. Journals store these numbers.
 type PieceKind byte
 
 // The kinds.
@@ -46,8 +46,8 @@ const (
 	PieceIDs
 )
 
-// Snapshot takes the pieces of a snapshot. The effects of a piece come between Begin and End. All
-// methods except End are called while the mutex of the piece's subject is held.
+// Snapshot stores pieces. The effects of a piece come between Begin and End. The mutex of what the
+// piece describes is held during all calls except End.
 type Snapshot interface {
 	Begin(p Piece)
 	Sink
@@ -55,7 +55,7 @@ type Snapshot interface {
 	End() error
 }
 
-// Snapshot writes the state for a Replay. It writes the same effects for the same state.
+// Snapshot writes the store's contents for a Replay. Equal contents give equal effects.
 func (s *Store) Snapshot(to Snapshot) error {
 	o := &snapshotWriter{Snapshot: to, store: s}
 	o.catalogue()
@@ -66,7 +66,6 @@ func (s *Store) Snapshot(to Snapshot) error {
 	return o.err
 }
 
-// allPartitions lists all partitions, by entity and index.
 func (s *Store) allPartitions() (all []*partition) {
 	s.catalogue.mu.RLock()
 	defer s.catalogue.mu.RUnlock()
@@ -76,7 +75,8 @@ func (s *Store) allPartitions() (all []*partition) {
 	return all
 }
 
-// homes returns the states of the queue or topic and its subscriptions, or none if it was deleted.
+// homes returns the states of the queue or topic and of its subscriptions, or nothing if it was
+// deleted.
 func (p *partition) homes() []*entityState {
 	if p.own == nil {
 		return nil
@@ -92,7 +92,7 @@ type snapshotWriter struct {
 	Snapshot
 	store *Store
 	under
-	err error // nothing is written after it
+	err error // after an error, nothing more is written
 }
 
 func (o *snapshotWriter) do(e Effect) {
@@ -103,7 +103,7 @@ func (o *snapshotWriter) do(e Effect) {
 // isFull reports whether a piece with n things must end.
 func (o *snapshotWriter) isFull(n int) bool { return n >= pieceSize || o.IsLarge() }
 
-// catalogue writes the catalogue and the registry as they are at one moment.
+// catalogue writes the catalogue and the registry in one piece.
 func (o *snapshotWriter) catalogue() {
 	s := o.store
 	s.registry.mu.RLock()
@@ -141,7 +141,7 @@ func (o *snapshotWriter) catalogue() {
 	o.err = o.End()
 }
 
-// partition writes the pieces of p. It returns true if p was cleared in the meantime.
+// partition writes the pieces of p. again is true if p was cleared in the meantime.
 func (o *snapshotWriter) partition(p *partition) (again bool) {
 	p.mu.Lock()
 	cleared, homes := p.cleared, p.homes()
@@ -161,7 +161,8 @@ func (o *snapshotWriter) partition(p *partition) (again bool) {
 	return p.cleared != cleared && o.err == nil
 }
 
-// pieces writes pieces until there are no more effects. It holds the partition's mutex only during each piece.
+// pieces writes pieces until effects returns false. It holds the partition's mutex only during each
+// piece.
 func (o *snapshotWriter) pieces(home *entityState, piece Piece, effects func(*Piece) (more bool)) {
 	for more := true; more && o.err == nil; {
 		home.partition.mu.Lock()
@@ -172,7 +173,7 @@ func (o *snapshotWriter) pieces(home *entityState, piece Piece, effects func(*Pi
 	}
 }
 
-// numbers writes the numbers of the queues, and lists their sessions.
+// numbers writes the highest number of each queue, and returns the keys of each queue's sessions.
 func (o *snapshotWriter) numbers(home *entityState) (keys [core.SubQueues][]core.SessionKey) {
 	o.pieces(home, Piece{Kind: PieceHome, Of: home.ref}, func(*Piece) bool {
 		for sub, q := range home.queues {
@@ -189,7 +190,8 @@ func (o *snapshotWriter) numbers(home *entityState) (keys [core.SubQueues][]core
 	return keys
 }
 
-// ids writes the remembered ids. A piece ends only between two instants, where the next one continues.
+// ids writes remembered ids. The next piece continues at an instant, so a piece has all ids of its
+// last instant.
 func (o *snapshotWriter) ids(home *entityState, s *seenIDs, k EffectKind) {
 	after := int64(math.MinInt64)
 	o.pieces(home, Piece{Kind: PieceIDs, Of: home.ref}, func(*Piece) bool {
@@ -207,7 +209,6 @@ func (o *snapshotWriter) ids(home *entityState, s *seenIDs, k EffectKind) {
 	})
 }
 
-// sessions writes the sessions of a sub-queue.
 func (o *snapshotWriter) sessions(home *entityState, sub core.SubQueue, keys []core.SessionKey) {
 	if slices.Sort(keys); len(keys) == 0 {
 		return
@@ -224,7 +225,6 @@ func (o *snapshotWriter) sessions(home *entityState, sub core.SubQueue, keys []c
 	})
 }
 
-// messages writes the messages of a sub-queue.
 func (o *snapshotWriter) messages(home *entityState, sub core.SubQueue) {
 	of := home.ref
 	of.Sub = sub
@@ -245,7 +245,6 @@ func (o *snapshotWriter) messages(home *entityState, sub core.SubQueue) {
 	})
 }
 
-// events writes the history of an entity.
 func (o *snapshotWriter) events(home *entityState) {
 	next, h := int64(0), &home.history
 	o.pieces(home, Piece{Kind: PieceEvents, Of: home.ref}, func(*Piece) bool {
@@ -262,25 +261,25 @@ func (o *snapshotWriter) events(home *entityState) {
 	})
 }
 
-// pieces are the pieces from which a partition was loaded.
+// pieces describes the pieces from which a partition was loaded.
 type pieces struct {
-	homes map[string]*homePieces // by subscription
+	homes map[string]*homePieces // by the subscription's ID
 }
 
 type homePieces struct {
-	gone  bool                   // it was deleted before its first piece was written
+	gone  bool                   // the entity was deleted before its first piece was written
 	at    Position               // of the first piece
 	spans [core.SubQueues][]span // by number
 }
 
-// span says that messages from a number up to the next span have the state that they had at a position.
+// span is a range of messages, up to the next span, that were written at a position.
 type span struct {
 	from int64
 	at   Position
 }
 
-// isOld reports whether the pieces already contain the effect of a frame on message n of a queue
-// or, if n is 0, on what is in the first piece of the entity.
+// isOld reports whether the pieces already contain the effect of a frame at that position on
+// message n of a queue or, if n is 0, on what the entity's first piece describes.
 func (p *pieces) isOld(q *queue, n int64, at Position) bool {
 	if q == nil {
 		return false
@@ -301,9 +300,8 @@ func (p *pieces) isOld(q *queue, n int64, at Position) bool {
 	return false
 }
 
-// Piece begins a piece that was written at a position. If the entity was created after the
-// catalogue was written, it returns false: the frames then contain the whole entity, and the piece
-// is not needed.
+// Piece begins a piece that was written at a position. It returns false if the piece is not needed:
+// the entity was created after the catalogue was written, so the frames have all of it.
 func (r *Replay) Piece(at Position, piece *Piece) bool {
 	r.Frame(at, nil)
 	r.piece = true
@@ -327,7 +325,7 @@ func (r *Replay) Piece(at Position, piece *Piece) bool {
 	case PieceHome:
 		r.home.reset()
 		*home = homePieces{at: at}
-		r.p = nil // it now has other queues
+		r.p = nil // the entity now has other queues
 	case PieceMessages:
 		sub := piece.Of.Sub
 		if sub >= core.SubQueues {
@@ -339,8 +337,8 @@ func (r *Replay) Piece(at Position, piece *Piece) bool {
 	return true
 }
 
-// expectPieces assumes that an entity of the loaded catalogue was deleted before its first piece
-// was written, until that piece comes.
+// expectPieces marks an entity of the loaded catalogue as deleted before its first piece was
+// written. That piece, if it comes, removes the mark.
 func (r *Replay) expectPieces(e *core.Entity) {
 	for _, p := range r.store.partitions[cmp.Or(e.TopicID, e.ID)] {
 		if p.pieces == nil {
@@ -350,7 +348,8 @@ func (r *Replay) expectPieces(e *core.Entity) {
 	}
 }
 
-// reset discards what was loaded from an earlier attempt to write the partition.
+// reset discards what earlier pieces of the same entity have loaded, because the partition was
+// cleared while they were written.
 func (b *entityState) reset() {
 	b.partition.bytes -= b.bytes()
 	for _, q := range b.queues {

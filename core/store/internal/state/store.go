@@ -1,12 +1,11 @@
-// Package state is the state machine of the stores in memory and in files, and the readable specification for
-// every other engine. Its answers are right by definition; storetest compares the other engines with it.
-//
-// Each partition has one mutex; a topic and its subscriptions share one. An operation holds it for
-// one step, which begins with a sweep. So nothing in here ever waits for a timer, and a publication
-// is one step regardless of the number of its copies. All instants are whole milliseconds since the
-// Unix epoch. Without a Journal, nothing survives the process. With one, a Sink gets every change
-// of what a store holds, and after a restart a Replay repeats the changes, starting from a
-// Snapshot: see package file.
+// Package state is the state machine of the stores in memory and in files, and the readable
+// specification for every other engine: storetest compares their answers with its answers.
+// Each partition has one mutex; a topic's partition shares it with that of its subscriptions. A
+// call holds the mutex for one step, which begins with a sweep. So nothing waits for a timer, and a
+// publication is one step whatever the number of its copies. All instants are whole milliseconds
+// since the Unix epoch. Without a Journal, nothing survives the process. With one, a Sink gets
+// every change of the store's contents, and after a restart a Replay repeats the changes, starting
+// from a Snapshot: see package file.
 package state
 
 import (
@@ -21,34 +20,33 @@ import (
 type Options struct {
 	// Clock returns the time. nil means time.Now.
 	Clock func() time.Time
-	// Journal stores the changes. nil means that they are lost in a restart.
+	// Journal stores the changes. nil means that a restart loses them.
 	Journal Journal
-	// Lenient skips effects on missing objects, after a damaged journal was repaired.
+	// Lenient, after the repair of a damaged journal, skips effects on objects that do not exist.
 	Lenient bool
-	// Remember is the maximum number of bytes of the message ids of duplicate detection together
-	// with the keys of moves, and also the maximum number of bytes of histories. If there are too
-	// many ids, messages with new ids are refused as Busy. If histories are too large, a history
-	// that grows drops its oldest events. 0 means no limit.
+	// Remember limits, in bytes, the message ids of duplicate detection together with the keys of
+	// moves, and separately the histories. Beyond the limit, messages with new ids are refused as
+	// Busy, and a history that grows drops its oldest events. 0 means no limit.
 	Remember int64
 }
 
-// Store is a core.Store in memory, or a view of one with its own time.
+// Store is a core.Store, or a view of one with its own time: see WithTime.
 type Store struct {
 	*contents
 	clock   func() time.Time
-	virtual bool // it is a view: see WithTime
+	virtual bool // it is a view
 }
 
-// contents is what a store and its views share.
+// contents is what a store shares with its views.
 type contents struct {
 	catalogue
 	registry
 	ledger
-	latest     int64    // for the replay: when its last call happened
-	lenient    bool     // a damaged journal was repaired, so effects on missing things are skipped
-	catalogued Position // the snapshot that was loaded contains frames of the catalogue before this position
+	latest     int64    // when the last replayed call happened
+	lenient    bool     // see Options.Lenient
+	catalogued Position // the loaded snapshot has the catalogue's frames before this position
 	doorbells  hooks[core.Ref, func(core.SessionKey)]
-	removals   sync.WaitGroup // of the contents of deleted namespaces
+	removals   sync.WaitGroup // running removals of the contents of deleted namespaces
 	spare      sync.Pool      // of effects
 }
 
@@ -65,10 +63,10 @@ func New(o Options) *Store {
 	return s
 }
 
-// WithTime returns a view of the store whose time is f of the store's time.
+// WithTime returns a view of the store that shows f(now) as the time.
 func (s *Store) WithTime(f func(now time.Time) time.Time) core.Store { return s.View(f) }
 
-// View does the same as WithTime, for engines that use this one.
+// View does the same as WithTime, and returns the view's own type.
 func (s *Store) View(f func(now time.Time) time.Time) *Store {
 	return &Store{contents: s.contents, clock: func() time.Time { return f(s.clock()) }, virtual: true}
 }
@@ -78,7 +76,7 @@ func (s *Store) Now() time.Time { return instant(s.millis()) }
 
 func (s *Store) millis() int64 { return s.clock().UnixMilli() }
 
-// Probe returns nil, because memory is always available.
+// Probe returns nil: memory is always available.
 func (s *Store) Probe(context.Context) error { return nil }
 
 // About describes the engine.
@@ -90,15 +88,15 @@ func (s *Store) About(context.Context) core.About {
 	}
 }
 
-// Close waits until deleted namespaces are empty. It need not wait for calls, because the messages
-// end with the process.
+// Close waits until the contents of deleted namespaces are removed. It does not wait for calls,
+// because the contents end with the process.
 func (s *Store) Close() error {
 	s.removals.Wait()
 	return nil
 }
 
-// Watch wakes w when messages may have become available to Lock. It hands over no messages, because
-// a Lock costs no exchange here.
+// Watch calls w.Wake when messages may have become available to Lock. It never hands over messages,
+// as a store on a server does to save a round trip.
 func (p *handle) Watch(w core.Watcher) (stop func()) {
 	return p.doorbells.add(p.Ref, w.Wake)
 }

@@ -11,11 +11,10 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// sweepMost is the largest number of messages or sessions that a sweep handles while it holds the
-// partition, and that a call handles if it need not wait for more.
+// sweepMost is the largest number of messages or sessions that a sweep handles in one step.
 const sweepMost = 500
 
-// Sweep carries out everything that is due and returns the next due time.
+// Sweep carries out everything that is due, and returns when something is due next.
 func (p *handle) Sweep(_ context.Context) (time.Time, error) {
 	t, ok := p.enter()
 	if !ok {
@@ -25,12 +24,11 @@ func (p *handle) Sweep(_ context.Context) (time.Time, error) {
 	return instant(t.queue.next()), nil
 }
 
-// sweep does what is due in q: first it ends expired locks by deadline, then it activates schedules
-// by due time, then it expires messages by expiry. Within one instant, it goes by number. It
-// returns false if the budget is used up first.
-//
-// It must not depend on a field in which the Policy of the dead-letter queue differs, because calls
-// on that queue also run it.
+// sweep does what is due in q: it ends expired locks by deadline, then activates scheduled messages
+// by due time, then expires messages by expiry; at one instant, by number. It returns false if the
+// budget is used up first.
+// It must not depend on a field in which the Policy of the dead-letter queue differs from that of
+// the main queue, because calls on the dead-letter queue also sweep the main queue.
 func (t *txn) sweep(q *queue, budget *int) (done bool) {
 	for q.held.due(t.now) != nil {
 		if !t.endSessions(q, budget) {
@@ -73,8 +71,9 @@ func (t *txn) becomeDue(q *queue, e *entry) {
 	t.noteMove(core.EventActivated, q, e, t.admit(q, due, e.sessionful, 0), "")
 }
 
-// endSessions ends the session locks that end first, all at one instant: first the locks of their
-// messages by number, then their own by key. It returns false if the budget is used up first.
+// endSessions ends the session locks that end at the earliest instant: first the locks of the
+// sessions' messages by number, then the sessions' own by key. It returns false if the budget is
+// used up first.
 func (t *txn) endSessions(q *queue, budget *int) (done bool) {
 	ending := q.held.ties()
 	var all []*entry
@@ -100,7 +99,7 @@ func (t *txn) endSessions(q *queue, budget *int) (done bool) {
 	return true
 }
 
-// endLock ends a lock that has expired, or a delay.
+// endLock ends a lock or a delay whose time is over.
 func (t *txn) endLock(q *queue, e *entry) {
 	failure, paused := core.EventLockExpired, e.session
 	switch {
@@ -118,8 +117,8 @@ func (t *txn) endLock(q *queue, e *entry) {
 	}
 }
 
-// spend takes one from a sweep's budget. It returns false if nothing is left, or if the effects so
-// far are large.
+// spend takes one from a sweep's budget. It returns false if the budget is used up, or the effects
+// so far are enough for a frame.
 func (t *txn) spend(budget *int) bool {
 	if *budget == 0 || t.effects != nil && t.effects.IsLarge() {
 		return false
@@ -128,7 +127,7 @@ func (t *txn) spend(budget *int) bool {
 	return true
 }
 
-// announce rings the doorbells for e, which has become available.
+// announce wakes the receivers that can receive e, which has become available.
 func (t *txn) announce(q *queue, e *entry) {
 	switch s := e.session; {
 	case s == nil || !s.isHeld() && s.pauses == 0:
@@ -138,10 +137,11 @@ func (t *txn) announce(q *queue, e *entry) {
 	}
 }
 
-// purgeStep is the number of messages that Purge removes in one step.
+// purgeStep is the number of messages that Purge removes in one step, so that other calls need not
+// wait long.
 const purgeStep = 1000
 
-// Purge removes up to limit available messages without reading them.
+// Purge removes up to limit available messages, without reading them.
 func (p *handle) Purge(ctx context.Context, limit int) (removed int, err error) {
 	for last := int64(0); removed < limit; {
 		n, to, err := p.purge(min(limit-removed, purgeStep), last)
@@ -154,8 +154,8 @@ func (p *handle) Purge(ctx context.Context, limit int) (removed int, err error) 
 	return removed, p.waitAll(ctx)
 }
 
-// purge is one step of Purge. It removes messages up to number last, or up to the last number given
-// if last is 0, and returns that number.
+// purge is one step of Purge. It removes messages up to number last or, if last is 0, up to the
+// highest number used. It returns that number.
 func (p *handle) purge(limit int, last int64) (removed int, _ int64, err error) {
 	t, ok := p.enter()
 	if !ok {
@@ -209,7 +209,7 @@ func (t *txn) clearAll() {
 	t.cleared++
 }
 
-// clear replaces the queues of an entityState by new ones, whose numbers continue.
+// clear replaces the queues of b by empty ones that continue their numbers.
 func (t *txn) clear(b *entityState) {
 	b.forgetAll()
 	for sub, old := range b.queues {
@@ -221,7 +221,7 @@ func (t *txn) clear(b *entityState) {
 		q := b.queue(core.SubQueue(sub))
 		q.last, q.cursor = old.last, old.last
 		if _, held := old.held.first(); held {
-			t.wakeReceivers(q) // the holder of a session must learn that its lock is lost
+			t.wakeReceivers(q) // the holder must learn that its lock is lost
 		}
 	}
 }

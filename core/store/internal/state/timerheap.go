@@ -3,22 +3,22 @@ package state
 import "slices"
 
 // timerHeap orders things by an instant or number, then by their own numbers. It is a binary heap
-// in which every thing knows its place, so that any of them can be removed.
+// that knows the index of each thing, so that any thing can be removed.
 type timerHeap[T any] struct {
 	items []timer[T]
 }
 
-// roomy is the number of free places that a heap keeps, so that one that fills and empties all the
-// time need not be allocated again.
+// roomy is the number of unused items that a heap keeps allocated, so that a heap that fills and
+// empties all the time does not allocate.
 const roomy = 1024
 
 type timer[T any] struct {
 	at, n int64
 	of    T
-	place *int // of's index in items
+	place *int // where of keeps its index in items
 }
 
-// first returns the earliest instant, false if the heap is empty.
+// first returns the earliest instant. ok is false if the heap is empty.
 func (a *timerHeap[T]) first() (at int64, ok bool) {
 	if len(a.items) == 0 {
 		return 0, false
@@ -26,7 +26,7 @@ func (a *timerHeap[T]) first() (at int64, ok bool) {
 	return a.items[0].at, true
 }
 
-// due returns the first thing if its instant is not later than now, and otherwise zero.
+// due returns the first thing if its instant is not later than now, and otherwise the zero value.
 func (a *timerHeap[T]) due(now int64) (first T) {
 	if at, ok := a.first(); ok && at <= now {
 		first = a.items[0].of
@@ -34,7 +34,6 @@ func (a *timerHeap[T]) due(now int64) (first T) {
 	return first
 }
 
-// ties returns all things with the earliest instant, in no particular order.
 func (a *timerHeap[T]) ties() (all []T) {
 	for at := []int{0}; len(at) > 0; {
 		i := at[0]
@@ -45,20 +44,20 @@ func (a *timerHeap[T]) ties() (all []T) {
 	return all
 }
 
-// add enters a thing of number n and keeps its place up to date until it is removed.
+// add adds a thing. *place is its index, until the thing is removed.
 func (a *timerHeap[T]) add(of T, at, n int64, place *int) {
 	a.items = append(a.items, timer[T]{})
 	a.up(len(a.items)-1, timer[T]{at, n, of, place})
 }
 
-// remove takes out the thing at that place.
+// remove removes the thing at index place.
 func (a *timerHeap[T]) remove(place int) {
 	last := len(a.items) - 1
 	moved := a.items[last]
 	a.items[last] = timer[T]{}
 	a.items = a.items[:last]
 	if cap(a.items) > 4*last+roomy {
-		a.items = slices.Clone(a.items) // give back the memory after a peak
+		a.items = slices.Clone(a.items) // frees the memory of a peak
 	}
 	switch {
 	case place == last:
@@ -73,7 +72,7 @@ func (x *timer[T]) before(y *timer[T]) bool {
 	return x.at < y.at || x.at == y.at && x.n < y.n
 }
 
-// up puts x into the free place i or above it.
+// up moves x from the free index i towards the root, to its place.
 func (a *timerHeap[T]) up(i int, x timer[T]) {
 	for i > 0 {
 		parent := (i - 1) / 2
@@ -86,7 +85,7 @@ func (a *timerHeap[T]) up(i int, x timer[T]) {
 	a.set(i, x)
 }
 
-// down puts x into the free place i or below it.
+// down moves x from the free index i away from the root, to its place.
 func (a *timerHeap[T]) down(i int, x timer[T]) {
 	for {
 		child := 2*i + 1
