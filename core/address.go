@@ -9,8 +9,8 @@ import (
 // SubQueue distinguishes an entity's main queue from its sub-queues.
 type SubQueue uint8
 
-// The sub-queues. The transfer queue contains messages that are to be moved to other entities. Its
-// dead letters are messages that cannot be moved.
+// The sub-queues. The transfer queue has messages that will be moved to other entities; its dead
+// letters could not be moved.
 const (
 	Main SubQueue = iota
 	DeadLetter
@@ -19,7 +19,7 @@ const (
 	SubQueues // the number of sub-queues
 )
 
-// Suffix returns the part of the sub-queue's address that follows the entity's name.
+// Suffix returns what follows the entity's name in the sub-queue's address.
 func (s SubQueue) Suffix() string {
 	return [...]string{"", "/$DeadLetterQueue", "/$Transfer", "/$Transfer/$DeadLetterQueue"}[s]
 }
@@ -30,18 +30,18 @@ func (s SubQueue) IsDeadLetter() bool { return s == DeadLetter || s == TransferD
 // DeadLetters returns the sub-queue that stores the dead letters of this sub-queue.
 func (s SubQueue) DeadLetters() SubQueue { return s | 1 }
 
-// Address is the address that a message is sent to or received from.
+// Address is where a message is sent to or received from.
 type Address struct {
-	Entity     string // as written, without slashes at its ends; for a subscription, in the form of SubscriptionPath
+	Entity     string // as the client wrote it, without slashes at its ends; a subscription in the form of SubscriptionPath
 	Sub        SubQueue
 	Management bool // the entity's $management node
 
-	// Unread is a client's text that is not a valid address. Entity is then empty, and the broker
-	// answers that the address was not found.
+	// Unread is a text from a client that is not a valid address. Entity is then "", and calls with
+	// the address return NotFound.
 	Unread string
 }
 
-// At returns the address in a client's text, in any form that ParseAddress reads.
+// At parses a client's text like ParseAddress, but never fails: see Address.Unread.
 func At(spelled string) Address {
 	a, err := ParseAddress(spelled)
 	if err != nil {
@@ -59,9 +59,9 @@ func (a Address) String() string {
 	return s
 }
 
-// ParseAddress reads every form that SDKs use: a path, a path with a leading slash and
-// percent-encoding, or a full URI, with reserved segments in any case. It keeps the case of the
-// name.
+// ParseAddress accepts every form that SDKs use: a path, a path with a leading slash and
+// percent-encoding, or a full URI. It ignores the case of reserved segments, and keeps the case of
+// the name.
 func ParseAddress(s string) (Address, error) {
 	path := ResourcePath(s)
 	var a Address
@@ -78,16 +78,16 @@ func ParseAddress(s string) (Address, error) {
 		path = SubscriptionPath(topic, subscription)
 	}
 	a.Entity = path
-	// A path that another parser could read differently is not accepted as a name, because rights must
-	// be checked on the entity that the operation uses.
+	// Such a path is not accepted, because another parser could find another entity in it, and
+	// rights would be checked on the wrong one.
 	if path == "" || strings.HasPrefix(path, "$") || strings.Contains(path, "/$") || ResourcePath(path) != path {
 		return Address{}, Refuse(NotFound, "The messaging entity '%s' could not be found.", s)
 	}
 	return a, nil
 }
 
-// ResourcePath removes scheme, authority, query and outer slashes from a resource URI and decodes
-// percent-encoding. It does not change a path.
+// ResourcePath removes scheme, authority, query and outer slashes from a resource URI, and decodes
+// percent-encoding. A plain path stays the same.
 func ResourcePath(s string) string {
 	s, _, _ = strings.Cut(s, "?")
 	if _, rest, ok := strings.Cut(s, "://"); ok {
@@ -101,9 +101,9 @@ func ResourcePath(s string) string {
 	return strings.Trim(s, "/")
 }
 
-// SplitAuthority splits an absolute URI. prefix is scheme://authority in lower case, because their
-// case has no meaning (RFC 3986 §6.2.2.1). host is the authority without its port. Both are empty
-// for a path.
+// SplitAuthority splits an absolute URI. prefix is scheme://authority in lower case, because the
+// case of both has no meaning (RFC 3986 §6.2.2.1). host is the authority without its port. For a
+// path, both are empty.
 func SplitAuthority(s string) (prefix, host, rest string) {
 	scheme, after, ok := strings.Cut(s, "://")
 	if !ok {

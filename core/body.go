@@ -6,14 +6,13 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// maxSections is the maximum total size, in bytes, of a body with several sections that Value
-// decodes. A decoded element takes many times its encoded size, and value.Limits bounds each
-// section separately.
+// maxSections is the maximum size, in bytes, of a body with several sections that Value decodes.
+// Decoding multiplies the size, and value.Limits only bounds each section.
 const maxSections = 1 << 20
 
-// Payload returns the bytes of an opaque payload, with several sections joined, or none for a
-// message without a body. ok is false for other kinds, and for bodies whose encoding does not match
-// their kind. The bytes must not be changed.
+// Payload returns the bytes of an opaque payload (several sections are joined), or nothing for a
+// message without a body. ok is false for AMQP values and sequences, and for bodies that are not
+// encoded as their kind says. The bytes must not be changed.
 func (b Body) Payload() (payload []byte, ok bool) {
 	switch b.Kind {
 	case BodyData, BodyNone:
@@ -31,8 +30,8 @@ func (b Body) Payload() (payload []byte, ok bool) {
 	}
 }
 
-// Value decodes a body that is an AMQP value or sequence. It returns one sequence as a list, and
-// several sequences as a list of lists. It refuses a body that is too large.
+// Value decodes a body that is an AMQP value or sequence. One sequence becomes a list, several
+// become a list of lists. It fails if the body is too large.
 func (b Body) Value() (any, error) {
 	var sections value.List
 	err := b.eachSection(func(section []byte) error {
@@ -55,7 +54,7 @@ func (b Body) Value() (any, error) {
 	}
 }
 
-// eachSection calls f with the content of each encoded section, after its descriptor.
+// eachSection calls f with the encoded value of each section, without the section's descriptor.
 func (b Body) eachSection(f func(section []byte) error) error {
 	for rest := b.Bytes; len(rest) > 0; {
 		section, after, err := value.ReadRaw(rest)

@@ -5,27 +5,27 @@ import (
 	"fmt"
 )
 
-// Code is an outcome of the broker's operations. Lua scripts return the same words. Each bridge
-// maps every code to its own conditions.
+// Code is a reason why the broker refuses an operation. Lua scripts return the same words. Each
+// bridge maps every Code to a condition of its protocol.
 type Code string
 
 // Error makes a bare Code usable as an error and as the target of errors.Is.
 func (c Code) Error() string { return string(c) }
 
-// All codes with which operations are refused. Retriable reports which operations may be repeated.
+// All codes. Retriable reports after which of them the same request may succeed.
 const (
 	NotFound        Code = "not_found"         // the entity does not exist
 	AlreadyExists   Code = "already_exists"    // an entity of that name exists
 	Conflict        Code = "conflict"          // the entity has changed since the caller read it
 	EntityDisabled  Code = "entity_disabled"   // the entity's status forbids the operation
 	Unauthorized    Code = "unauthorized"      // no token, a bad token, or a missing claim
-	NotAllowed      Code = "not_allowed"       // the operation does not fit the entity or message
+	NotAllowed      Code = "not_allowed"       // the entity or the message does not allow the operation
 	InvalidArgument Code = "invalid_argument"  // a malformed or inconsistent argument
 	OutOfRange      Code = "out_of_range"      // an argument outside its limits
 	TooLarge        Code = "too_large"         // the message exceeds the entity's message size
 	QuotaExceeded   Code = "quota_exceeded"    // the entity is full, or a limit of the gateway is reached
 	LockLost        Code = "lock_lost"         // settle or renew came after the lock ended
-	MessageNotFound Code = "message_not_found" // no deferred or scheduled message of that number
+	MessageNotFound Code = "message_not_found" // no deferred or scheduled message has that number
 	SessionLockLost Code = "session_lock_lost" // the operation came after the session's lock ended
 	SessionLocked   Code = "session_locked"    // another receiver holds the session
 	Timeout         Code = "timeout"           // the operation did not finish in the time given
@@ -34,7 +34,7 @@ const (
 	Internal        Code = "internal"          // a fault of the gateway; its log has the cause
 )
 
-// Codes lists every Code, so that tests can show that each bridge maps all of them.
+// Codes returns every Code, so that a test can check that a bridge maps all of them.
 func Codes() []Code {
 	return []Code{
 		NotFound, AlreadyExists, Conflict, EntityDisabled, Unauthorized, NotAllowed,
@@ -46,14 +46,14 @@ func Codes() []Code {
 // Retriable reports whether the same request may succeed later.
 func (c Code) Retriable() bool { return c == Busy || c == Timeout || c == Internal }
 
-// Refusal is a Code with a text for the peer. The text contains the subject and the remedy, and
-// nothing that the peer may not see.
+// Refusal is a Code with a text for the client. The text names the subject and the remedy, and
+// nothing that the client may not see.
 type Refusal struct {
 	Code Code
 	Text string
-	// Topic is the topic of a subscription that does not exist, if the topic exists.
+	// Topic is set if a subscription does not exist, but its topic does.
 	Topic string
-	// Condition is the error condition in AMQP; "" means the condition of the Code.
+	// Condition is the error condition in AMQP; "" stands for the usual one of the Code.
 	Condition string
 }
 
@@ -67,10 +67,10 @@ func (r *Refusal) Error() string { return r.Text }
 // Unwrap makes errors.Is(err, code) true.
 func (r *Refusal) Unwrap() error { return r.Code }
 
-// NotDone is an error of an operation that certainly had no effect, because the store has refused
-// it or was never reached. After any other error, in particular Busy, it is unknown whether the
-// operation had an effect. If the store cannot detect a repetition, only an operation that failed
-// with NotDone may be repeated.
+// NotDone is the error of an operation that certainly had no effect, because the store has refused
+// it or was never reached. After other errors, in particular Busy, the operation may have had its
+// effect. If the store cannot detect repetitions, only an operation that failed with NotDone may be
+// repeated.
 type NotDone struct{ Err error }
 
 func (e NotDone) Error() string { return e.Err.Error() }
@@ -103,7 +103,7 @@ func CodeOf(err error) Code {
 	return Internal
 }
 
-// TextOf returns the text for the peer, or "" if err has none.
+// TextOf returns the text of the Refusal in err's chain, or "" if there is none.
 func TextOf(err error) string {
 	if r, ok := errors.AsType[*Refusal](err); ok {
 		return r.Text

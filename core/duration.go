@@ -10,11 +10,11 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// maxTimeSpan is the SDKs' largest TimeSpan, which means Forever.
+// maxTimeSpan is the SDKs' largest TimeSpan. It stands for Forever.
 const maxTimeSpan = "P10675199DT2H48M5.4775807S"
 
-// durationUnits are the designators of an ISO 8601 duration in order. A year is 365 days and a
-// month 30, as in .NET.
+// durationUnits are the units of an ISO 8601 duration in order. As in .NET, a year has 365 days and
+// a month 30.
 var durationUnits = [...]struct {
 	designator byte
 	afterT     bool
@@ -29,7 +29,7 @@ var durationUnits = [...]struct {
 	{'S', true, value.TicksPerSecond},
 }
 
-// ParseAnyDuration parses a duration in the notation of Go, such as 90s, or of ISO 8601: see
+// ParseAnyDuration parses a duration in Go's notation, such as 90s, or in that of ISO 8601: see
 // ParseDuration.
 func ParseAnyDuration(s string) (time.Duration, error) {
 	if d, err := time.ParseDuration(s); err == nil {
@@ -39,8 +39,7 @@ func ParseAnyDuration(s string) (time.Duration, error) {
 }
 
 // ParseDuration parses an ISO 8601 duration such as PT1M, P14D or PT60M0S, with a resolution of 100
-// ns. Only the seconds may have a fraction. Durations that do not fit into time.Duration are
-// Forever.
+// ns. Only the seconds may have a fraction. A duration too long for time.Duration becomes Forever.
 func ParseDuration(s string) (time.Duration, error) {
 	ticks, err := ParseTicks(s)
 	if err == nil && s[0] == '-' {
@@ -52,8 +51,8 @@ func ParseDuration(s string) (time.Duration, error) {
 	return DurationOfTicks(ticks), nil
 }
 
-// ParseTicks parses a duration into ticks of .NET, which allow durations that are a hundred times
-// as long, and negative ones. A duration longer than .NET's longest TimeSpan becomes that TimeSpan.
+// ParseTicks parses an ISO 8601 duration into .NET's ticks of 100 ns. A duration may be negative.
+// One that is longer than the longest TimeSpan becomes that TimeSpan.
 func ParseTicks(s string) (int64, error) {
 	rest, negative := strings.CutPrefix(s, "-")
 	rest, ok := strings.CutPrefix(rest, "P")
@@ -105,12 +104,12 @@ func ParseTicks(s string) (int64, error) {
 	case parts == 0:
 		return 0, fmt.Errorf("the duration has no value after %q", s)
 	case negative:
-		return -int64(sum), nil // also correct if sum is most: -int64(1<<63) is itself
+		return -int64(sum), nil // also correct for sum == most: -int64(1<<63) equals itself
 	}
 	return int64(min(sum, most-1)), nil
 }
 
-// ticksOf converts the digits after the point of a number of seconds to ticks.
+// ticksOf converts the digits of a fraction of a second to ticks.
 func ticksOf(fraction string) (n uint64) {
 	const places = 7
 	for i := range places {
@@ -122,7 +121,7 @@ func ticksOf(fraction string) (n uint64) {
 	return n
 }
 
-// FormatDuration writes d in the form of .NET: days, hours, minutes and seconds, without zeros.
+// FormatDuration writes d as .NET does: in days, hours, minutes and seconds, without zeros.
 func FormatDuration(d time.Duration) string {
 	if d >= Forever {
 		return maxTimeSpan
@@ -159,10 +158,10 @@ func FormatTicks(ticks int64) string {
 	return string(b)
 }
 
-// tick is .NET's unit of time.
+// tick is the unit of .NET's time spans.
 const tick = 100 * time.Nanosecond
 
-// DurationOfTicks converts .NET's ticks of 100 ns. The result is at most Forever.
+// DurationOfTicks converts .NET's ticks of 100 ns. The longest result is Forever.
 func DurationOfTicks(ticks int64) time.Duration {
 	if ticks >= int64(Forever/tick) {
 		return Forever

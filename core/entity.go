@@ -28,8 +28,8 @@ func (s Status) CanSend() bool { return s == StatusActive || s == StatusReceiveD
 // CanReceive reports whether the status allows receiving.
 func (s Status) CanReceive() bool { return s == StatusActive || s == StatusSendDisabled }
 
-// Forever is the duration that means "never". .NET's largest TimeSpan overflows a Duration, so
-// every duration of at least Forever means "never", and is written as that TimeSpan.
+// Forever means "never". Since .NET's largest TimeSpan overflows a Duration, every longer duration
+// is read as Forever, and Forever is written as that TimeSpan.
 const Forever = time.Duration(1<<63 - 1)
 
 // Kind tells queues, topics, subscriptions and schedules apart.
@@ -39,25 +39,25 @@ type Kind uint8
 const (
 	Queue        Kind = iota
 	Topic             // messages to it are copied to its subscriptions
-	Subscription      // a queue that its topic fills through its rules
+	Subscription      // a queue that gets copies of its topic's messages, as its rules select them
 	Schedule          // sends messages at the ticks of a cron expression; has no partitions and no Settings
 )
 
 func (k Kind) String() string { return [...]string{"Queue", "Topic", "Subscription", "Schedule"}[k] }
 
-// Settings are set by the creator of an entity. Field names are those of the Service Bus management
-// API. Settings that a kind of entity does not have keep their default.
+// Settings are the settings of an entity, under the names of the Service Bus management API. A
+// setting that a kind of entity does not have keeps its default.
 type Settings struct {
 	LockDuration                        time.Duration
 	MaxSizeInMegabytes                  int64
-	MaxMessageSizeInKilobytes           int64 // 0 in a request: the tier's default, or unchanged
+	MaxMessageSizeInKilobytes           int64 // 0 in a request: the tier's default or, in an update, the old value
 	RequiresDuplicateDetection          bool
 	DuplicateDetectionHistoryTimeWindow time.Duration
 	RequiresSession                     bool
 	DefaultMessageTimeToLive            time.Duration // Forever: messages do not expire
 	DeadLetteringOnMessageExpiration    bool
-	// DeadLetteringOnFilterEvaluationExceptions dead-letters messages for which a rule of the
-	// subscription could not be evaluated; otherwise they are dropped.
+	// DeadLetteringOnFilterEvaluationExceptions dead-letters a message if a rule of the
+	// subscription cannot be evaluated for it. Otherwise the message is dropped.
 	DeadLetteringOnFilterEvaluationExceptions bool
 	FilteringMessagesBeforePublishing         bool
 	EnableSubscriptionPartitioning            bool
@@ -75,32 +75,31 @@ type Settings struct {
 	AuthorizationRules                        []AccessRule
 }
 
-// AccessRule is a shared access policy: a name, two keys that are both valid,
-// and the rights they give.
+// AccessRule is a shared access policy: a name, two keys that are both valid, and rights.
 type AccessRule struct {
 	Name         string
 	PrimaryKey   string
 	SecondaryKey string
-	// Certificate identifies client certificates that prove the policy, instead of a key: one of
-	// the names that auth.NamesOf returns. Only configured policies of namespaces have it.
+	// Certificate is one of the names that auth.NamesOf returns for a client certificate. A client
+	// with such a certificate needs no key. Only configured policies of namespaces have it.
 	Certificate string `json:",omitempty"`
 	Rights      Right
 	CreatedAt   time.Time
 	ModifiedAt  time.Time
 }
 
-// Limits of the wire contract's settings table.
+// Limits that settings and messages have in every tier.
 const (
 	MinLockDuration        = time.Second
 	MaxLockDuration        = 24 * time.Hour
-	MaxMaxDeliveryCount    = 1<<31 - 1 // the documentation says 2000, the service takes any int
+	MaxMaxDeliveryCount    = 1<<31 - 1 // the documentation says 2000, but the service takes any int32
 	MinTimeToLive          = time.Second
-	MinDuplicateWindow     = 5 * time.Second // the emulator's minimum; the service's minimum is in Limits
+	MinDuplicateWindow     = 5 * time.Second // the emulator's minimum; Limits has the service's
 	MaxDuplicateWindow     = 7 * 24 * time.Hour
 	MinAutoDeleteOnIdle    = 5 * time.Minute
 	MaxSizeMegabytes       = 80 * 1024
 	DefaultMessageSizeKB   = 256
-	MinLargeMessageSizeKB  = 1024 // for an entity that takes larger messages than the default
+	MinLargeMessageSizeKB  = 1024 // of an entity whose maximum is above the default
 	MaxMessageSizeKB       = 100 * 1024
 	MaxUserMetadata        = 1024 // characters
 	MaxAccessRules         = 12
@@ -110,10 +109,10 @@ const (
 	MaxHeaderBytes         = 64 << 10
 	MaxPartitions          = 32
 	MaxDeadLetterTextChars = 4096
-	MaxPeek                = 250 // messages of one peek
+	MaxPeek                = 250 // messages that one peek returns
 )
 
-// DefaultSettings are used by a create request without settings.
+// DefaultSettings returns the settings of an entity that is created without settings.
 func DefaultSettings(k Kind) Settings {
 	return Settings{
 		LockDuration:                        time.Minute,
@@ -130,8 +129,8 @@ func DefaultSettings(k Kind) Settings {
 	}
 }
 
-// Validate returns a Refusal for the first setting outside its limits. The text contains the
-// setting, its value and the allowed range.
+// Validate returns a Refusal for the first setting outside its limits. Its text has the setting,
+// the value and the allowed range.
 func (q *Settings) Validate() error {
 	for i := range AllSettings {
 		if s := &AllSettings[i]; s.Min != 0 || s.Max != 0 {
@@ -169,10 +168,10 @@ func (q *Settings) Validate() error {
 	return nil
 }
 
-// ValidateName checks the name of a queue or topic. It has up to 260 characters, in segments
-// between slashes. No segment is empty, and each consists of letters, digits, '.', '-', '_' and '~'
-// in any order. A segment of dots alone is refused, because HTTP clients remove it from an address
-// before they send it (RFC 3986 §5.2.4).
+// ValidateName checks the name of a queue or topic: up to 260 characters, in segments between
+// slashes. Each segment has at least one character: letters, digits, '.', '-', '_' and '~'. A
+// segment of dots alone is refused, because HTTP clients remove it from an address before they send
+// it (RFC 3986 §5.2.4).
 func ValidateName(name string) error {
 	if name == "" || len(name) > MaxNameLength {
 		return Refuse(InvalidArgument, "The entity name '%.60s' has %d characters: it must have 1 to %d.", name, len(name), MaxNameLength)
@@ -193,8 +192,8 @@ func ValidateName(name string) error {
 	return nil
 }
 
-// indexOutside returns the index of the first character that is not a letter, a digit or one of
-// others; -1 for none.
+// indexOutside returns the index of the first character that is neither a letter, nor a digit, nor
+// in others; -1 if there is none.
 func indexOutside(name, others string) int {
 	return strings.IndexFunc(name, func(r rune) bool { return !isAlphanumeric(r) && !strings.ContainsRune(others, r) })
 }
@@ -210,22 +209,22 @@ func isAlphanumeric(r rune) bool {
 
 // Entity is a queue, topic, subscription or schedule in the catalogue.
 type Entity struct {
-	Namespace string // the namespace's ID
+	Namespace string // Namespace.ID
 	Kind      Kind
-	Name      string // in its creator's case; for a subscription: topic/Subscriptions/name; for a schedule: its SchedulePath
-	// ID is new at every creation, by NewIncarnation, so that an entity that is created again never
-	// finds data of an older one. It consists of lower-case letters and digits.
+	Name      string // in its creator's spelling; a subscription's SubscriptionPath, or a schedule's SchedulePath
+	// ID is a NewIncarnation. So an entity that is deleted and created again never finds data of
+	// the old one. It consists of lower-case letters and digits.
 	ID         string
 	Partitions int
-	// TopicID is the ID of a subscription's topic. The partitions of a topic's subscriptions are
-	// stored together, so that publishing to all of them is one step.
+	// TopicID is the ID of a subscription's topic. Partitions of a topic's subscriptions are stored
+	// in those of the topic, so that publishing to all of them is one step.
 	TopicID string `json:",omitempty"`
 	// Rules are a subscription's rules, by name. A subscription without rules gets no messages.
-	// Catalogue describes which calls set them.
+	// Catalogue says which calls use this field.
 	Rules []Rule `json:",omitempty"`
-	// Schedule describes a schedule; nil for other kinds.
+	// Schedule is set for the kind Schedule only.
 	Schedule *ScheduleSettings `json:",omitempty"`
-	// Revision counts changes. An update must contain the revision that it is based on.
+	// Revision counts changes. An update must have the revision on which it is based.
 	Revision   int64
 	Settings   Settings
 	CreatedAt  time.Time
@@ -233,16 +232,16 @@ type Entity struct {
 	AccessedAt time.Time // zero: never
 }
 
-// Applied is what a gateway's configuration applies to an entity, as texts for operators. A text is
-// empty if the configuration does not have the setting for the entity.
+// Applied describes, for operators, what a gateway's configuration applies to an entity. A text is
+// empty if the configuration has no such setting for the entity.
 type Applied struct {
 	RateLimit       string `json:"rateLimit,omitempty"`       // the maximum rate of deliveries over all gateways, such as "5/s"
-	CircuitBreaker  string `json:"circuitBreaker,omitempty"`  // its state at this gateway: "closed", "open" or "half-open"
+	CircuitBreaker  string `json:"circuitBreaker,omitempty"`  // the breaker's state at this gateway: "closed", "open" or "half-open"
 	KeepDeadLetters string `json:"keepDeadLetters,omitempty"` // how long dead letters are kept, such as "P30D"
 }
 
-// Differing returns the settings to check when an entity with the settings old is updated. It
-// leaves out values that are no longer allowed but that the entity already has.
+// Differing returns the settings to check when old is updated to q. It leaves out values that the
+// tier no longer allows but that old already has.
 func (q Settings) Differing(old *Settings) Settings {
 	if q.MaxMessageSizeInKilobytes == old.MaxMessageSizeInKilobytes {
 		q.MaxMessageSizeInKilobytes = 0
@@ -253,11 +252,11 @@ func (q Settings) Differing(old *Settings) Settings {
 }
 
 // PartitionedSize is the size of a partitioned entity as a multiple of its MaxSizeInMegabytes. In
-// Service Bus, the entity has this number of partitions, each with this size.
+// Service Bus, the entity has this number of partitions of that size.
 const PartitionedSize = 16
 
-// Megabytes returns the size of the whole entity. Administration reports this size, and it counts
-// towards the quota of the namespace.
+// Megabytes returns the size of the whole entity, as administration reports it and as quotas count
+// it.
 func (e *Entity) Megabytes() int64 {
 	if e.Settings.EnablePartitioning {
 		return e.Settings.MaxSizeInMegabytes * PartitionedSize
@@ -274,8 +273,8 @@ func (e *Entity) Ref(i uint16, sub SubQueue) Ref {
 	return r
 }
 
-// Partition returns the i-th partition of the entity's queue or sub-queue, with the policy that its
-// settings result in.
+// Partition returns the i-th partition of a sub-queue, with the policy that follows from the
+// settings.
 func (e *Entity) Partition(i uint16, sub SubQueue) Partition {
 	p := Partition{
 		Ref: e.Ref(i, sub),
@@ -285,14 +284,14 @@ func (e *Entity) Partition(i uint16, sub SubQueue) Partition {
 			MaxDeliveryCount:  e.Settings.MaxDeliveryCount,
 			DeadLetterExpired: e.Settings.DeadLetteringOnMessageExpiration,
 			MaxBytes:          e.Settings.MaxSizeInMegabytes << 20,
-			// If an entity forwards, its messages are not received through sessions.
+			// The broker does not use sessions to receive from an entity that forwards.
 			Sessions: e.Settings.RequiresSession && sub == Main && e.Settings.ForwardTo == "",
 		},
 	}
 	switch e.Kind {
-	case Topic: // due messages that cannot be published yet wait, however often publishing fails
+	case Topic: // messages that are due wait, even if their publication fails often
 		p.MaxDeliveryCount = 0
-	case Subscription: // the quota is the topic's
+	case Subscription: // the topic's quota counts its subscriptions
 		p.MaxBytes = 0
 	}
 	if e.Settings.RequiresDuplicateDetection {
@@ -304,8 +303,8 @@ func (e *Entity) Partition(i uint16, sub SubQueue) Partition {
 // MaxSubscriptionName is the maximum length of a subscription's own name, in characters.
 const MaxSubscriptionName = 50
 
-// ValidateSubscriptionName checks a subscription's own name: up to 50 letters, digits,
-// '.', '-' and '_' in any order, but not dots alone (see ValidateName).
+// ValidateSubscriptionName checks a subscription's own name: up to 50 letters, digits, '.', '-' and
+// '_', but not dots alone (see ValidateName).
 func ValidateSubscriptionName(name string) error { return validateOwnName("subscription", name) }
 
 func validateOwnName(kind, name string) error {
@@ -321,16 +320,15 @@ func validateOwnName(kind, name string) error {
 	return nil
 }
 
-// subscriptions is the path segment between a topic's and a subscription's name.
 const subscriptions = "/Subscriptions/"
 
-// SubscriptionPath returns the name of a topic's subscription as an entity.
+// SubscriptionPath returns the name of a subscription in the catalogue.
 func SubscriptionPath(topic, subscription string) string {
 	return topic + subscriptions + subscription
 }
 
-// SplitSubscription splits a path in the form of SubscriptionPath, with the segment Subscriptions
-// in any case. ok is false for other paths.
+// SplitSubscription splits a SubscriptionPath, with the segment Subscriptions in any case. ok is
+// false for other paths.
 func SplitSubscription(path string) (topic, subscription string, ok bool) {
 	i := strings.LastIndexByte(path, '/')
 	if i < 0 {

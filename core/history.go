@@ -7,10 +7,10 @@ import (
 )
 
 // HistoryBounds bound the history of a queue, topic or subscription in one partition. Zero bounds
-// mean that there is no history.
+// mean no history.
 type HistoryBounds struct {
-	Keep time.Duration // how long events are kept
-	Max  int           // how many events are kept, including those of sub-queues
+	Keep time.Duration // how long an event is kept
+	Max  int           // maximum number of events, including those of sub-queues
 }
 
 // Limits of a history.
@@ -18,43 +18,42 @@ const (
 	MinHistory       = time.Minute
 	MaxHistory       = 31 * 24 * time.Hour
 	MaxHistoryEvents = 10_000_000 // of an entity
-	// MaxEvents is the maximum number of events of a message that are returned. They are the latest
-	// ones.
+	// MaxEvents is the maximum number of events that are returned for a message: the newest ones.
 	MaxEvents = 1000
 )
 
-// EventKind is the kind of an event of a message.
+// EventKind says what happened to a message.
 type EventKind string
 
-// Events that a partition's state machine writes, in the step in which they happen.
+// Events that a partition's state machine writes in the same step.
 const (
-	EventAccepted     EventKind = "accepted"      // stored and available; Other is the number of a copy's publication
+	EventAccepted     EventKind = "accepted"      // stored and available; for a copy, Other is the number of its publication
 	EventScheduled    EventKind = "scheduled"     // stored until Until
 	EventDuplicate    EventKind = "duplicate"     // dropped: its id was seen within the window
-	EventActivated    EventKind = "activated"     // the message became due; Other is its new number
+	EventActivated    EventKind = "activated"     // its scheduled time has come; Other is its new number
 	EventPublished    EventKind = "published"     // a scheduled message of a topic was published
 	EventCompleted    EventKind = "completed"     //
-	EventAbandoned    EventKind = "abandoned"     // Count deliveries have failed
-	EventPostponed    EventKind = "postponed"     // abandoned, or released, with a delay until Until
-	EventReturned     EventKind = "returned"      // the message's delay has ended; Count deliveries have failed
-	EventReleased     EventKind = "released"      // given back without a failed delivery, at once or after its delay
-	EventDeferred     EventKind = "deferred"      // Count deliveries have failed, this one included
-	EventLockExpired  EventKind = "lock-expired"  // Count deliveries have failed
-	EventDeadLettered EventKind = "dead-lettered" // under the number Other; see Reason
+	EventAbandoned    EventKind = "abandoned"     // Count deliveries have failed, with this one
+	EventPostponed    EventKind = "postponed"     // abandoned, or released, and delayed until Until
+	EventReturned     EventKind = "returned"      // its delay has ended; Count deliveries have failed
+	EventReleased     EventKind = "released"      // its lock has ended without a failed delivery, or its delay has
+	EventDeferred     EventKind = "deferred"      // Count deliveries have failed or ended with a deferral
+	EventLockExpired  EventKind = "lock-expired"  // Count deliveries have failed, with this one
+	EventDeadLettered EventKind = "dead-lettered" // moved to the dead letters, with the number Other; see Reason
 	EventExpired      EventKind = "expired"       // dropped, because its time to live was over
-	EventCancelled    EventKind = "cancelled"     // while it was scheduled
+	EventCancelled    EventKind = "cancelled"     // removed while it was scheduled
 )
 
-// Events that the broker writes, shortly after they happen.
+// Events that the broker writes soon after they happen.
 const (
-	EventDelivered EventKind = "delivered" // to By; Count deliveries had failed before
-	EventMatched   EventKind = "matched"   // a rule of the subscription Entity
+	EventDelivered EventKind = "delivered" // to By, after Count failed deliveries
+	EventMatched   EventKind = "matched"   // by Rule of the subscription Entity
 	EventUnmatched EventKind = "unmatched" // no rule of the topic matched
-	EventForwarded EventKind = "forwarded" // to Entity, where it has the same id
+	EventForwarded EventKind = "forwarded" // to Entity, with the same message id
 	EventDropped   EventKind = "dropped"   // by Plugin
 	EventRouted    EventKind = "routed"    // to Entity, by Plugin
-	EventDiverted  EventKind = "diverted"  // by Plugin, before it was stored
-	EventParked    EventKind = "parked"    // until Plugin is back
+	EventDiverted  EventKind = "diverted"  // dead-lettered by Plugin, or because of its schema, before it was stored
+	EventParked    EventKind = "parked"    // until the routers answer again
 )
 
 // Event is an event of a message.
@@ -63,16 +62,16 @@ type Event struct {
 	Kind      EventKind
 	Sub       SubQueue
 	Number    int64     // the message's sequence number; 0 if it was not stored
-	Other     int64     // see Kind; 0: none
-	MessageID ID        // zero if only the number is known
+	Other     int64     // see EventKind; 0: none
+	MessageID ID        // zero if it is not known
 	Count     uint32    // deliveries that failed or ended with a deferral
-	Until     time.Time // see Kind
-	Reason    string    // why; for a dead letter, its reason
+	Until     time.Time // see EventKind
+	Reason    string    // why it happened; a dead letter's reason
 	Note
 }
 
-// Note is the part of an event that only the broker knows. A note about an event of the state
-// machine has the same Kind and Number, and follows that event.
+// Note is the part of an event that only the broker knows. A note on an event of the state machine
+// follows that event, with the same Kind and Number.
 type Note struct {
 	By      Party  // the client
 	Entity  string // the other entity
@@ -83,52 +82,51 @@ type Note struct {
 
 // Party is a client that uses an entity.
 type Party struct {
-	Policy string // the shared access policy, or another proof of its identity
-	Peer   string // the client and its address, as its bridge knows them
+	Policy string // the shared access policy, or other proof of its identity
+	Peer   string // the client's address and software, as its bridge knows them
 }
 
 // IsZero reports whether the client is unknown.
 func (p Party) IsZero() bool { return p == Party{} }
 
-// Subject identifies a message of an entity, by its id in text form, or by a current or former
-// sequence number in the main queue.
+// Subject identifies a message of an entity: by its id as text, or by a current or former sequence
+// number in the main queue.
 type Subject struct {
 	MessageID string
-	Number    int64 // if MessageID is ""
+	Number    int64 // used if MessageID is ""
 }
 
-// Histories is the part of a partition that stores events of its messages, if Policy.History
-// enables it. A topic and its subscriptions have separate histories with the same bounds. Deleting
-// or clearing an entity removes its history.
+// Histories is the part of a partition that stores events of its messages, within Policy.History. A
+// topic and its subscriptions have separate histories. Deleting or clearing an entity removes its
+// history.
 type Histories interface {
-	// Annotate appends the broker's events to the history of the queue, regardless of their times.
-	// Without bounds, and on a partition of a deleted entity, it does nothing.
+	// Annotate appends the broker's events to the queue's history, in the order given. It does
+	// nothing without bounds, and on a partition of a deleted entity.
 	Annotate(ctx context.Context, events []Event) error
-	// Recollect sweeps, and returns the events of a message in the queue and its sub-queues: the
-	// latest MaxEvents, in the order in which they were written.
+	// Recollect sweeps, and returns the newest MaxEvents events of a message in the queue and its
+	// sub-queues, in the order in which they were written.
 	Recollect(ctx context.Context, s Subject) ([]Event, error)
 }
 
-// Account contains the events of one message of an entity, or of several with the same id, in
-// order.
+// Account has the events of one message of an entity, or of all messages with one id, in order.
 type Account struct {
 	Entity string
 	Kind   Kind
 	Events []Event
-	// Applied may contain the reason why a message is not delivered, or is gone.
+	// Applied may explain why a message is not delivered, or is gone.
 	Applied Applied
-	// Unmatched are the subscriptions of a topic that got no copy of its latest message here, although
-	// they existed.
+	// Unmatched are a topic's subscriptions that existed when the newest of these messages was
+	// published, but got no copy of it.
 	Unmatched []Unmatched
 }
 
 // Unmatched is a subscription that got no copy of a message.
 type Unmatched struct {
 	Subscription string   `json:"subscription"` // its full name
-	Why          []string `json:"why"`          // how its current rules judge a stored copy of the message
+	Why          []string `json:"why"`          // what its current rules say of a stored copy of the message
 }
 
-// Next returns the entities to which the message was forwarded, except entities of remotes.
+// Next returns the entities to which the message was forwarded, without those at remotes.
 func (a *Account) Next() []string {
 	var next []string
 	for i := range a.Events {
@@ -143,14 +141,14 @@ func (a *Account) Next() []string {
 	return next
 }
 
-// Trail finds the events of a subject in a history that it reads in order.
+// Trail collects the events of a subject from a history that it reads in order.
 type Trail struct {
 	subject Subject
 	known   map[stand]struct{}
 	found   []Event
 }
 
-// stand is the place of a message: a queue or sub-queue, and a number in it.
+// stand is the place of a message.
 type stand struct {
 	sub    SubQueue
 	number int64
@@ -159,8 +157,8 @@ type stand struct {
 // NewTrail makes a Trail for a subject.
 func NewTrail(s Subject) *Trail { return &Trail{subject: s, known: make(map[stand]struct{})} }
 
-// See reads an event. If the event is about the subject, See also follows the message to the place
-// to which the event has moved it.
+// See reads an event. If the event moves the subject to another place, See then also collects the
+// events of that place.
 func (t *Trail) See(e *Event) {
 	if !t.knows(e) {
 		return
@@ -191,5 +189,5 @@ func (t *Trail) knows(e *Event) bool {
 	return !e.MessageID.IsZero() && e.MessageID.String() == t.subject.MessageID
 }
 
-// Found returns the latest events of the subject, in order.
+// Found returns the newest events of the subject, in order.
 func (t *Trail) Found() []Event { return t.found[max(0, len(t.found)-MaxEvents):] }

@@ -11,7 +11,7 @@ import (
 // IDKind is the type of a message id or correlation id.
 type IDKind uint8
 
-// The four types of a message id in AMQP 1.0 §3.2.11–14.
+// The four types of a message id (AMQP 1.0 §3.2.11–14).
 const (
 	IDString IDKind = iota
 	IDULong
@@ -19,14 +19,14 @@ const (
 	IDBinary
 )
 
-// ID is a message id or correlation id with its type. The zero ID means none. IDs are comparable;
-// equal IDs have equal type and value.
+// ID is a message id or correlation id with its type. The zero ID means none. Two IDs are equal,
+// also with ==, if type and value are equal.
 type ID struct {
 	kind IDKind
-	raw  string // the text; or 8 bytes big-endian; or 16 bytes in RFC 4122 order; or the bytes
+	raw  string // a text; 8 bytes, big-endian; 16 bytes in RFC 4122 order; or opaque bytes
 }
 
-// StringID makes an ID of a string; the empty string is no ID.
+// StringID returns s as an ID; for "", the zero ID.
 func StringID(s string) ID { return ID{IDString, s} }
 
 // ULongID makes an ID of an unsigned 64-bit number.
@@ -36,25 +36,25 @@ func ULongID(n uint64) ID {
 	return ID{IDULong, string(b[:])}
 }
 
-// UUIDID makes an ID of a UUID in RFC 4122 byte order.
+// UUIDID returns a UUID, in RFC 4122 byte order, as an ID.
 func UUIDID(u [16]byte) ID { return ID{IDUUID, string(u[:])} }
 
 // BinaryID makes an ID of opaque bytes.
 func BinaryID(b []byte) ID { return ID{IDBinary, string(b)} }
 
-// RawID makes an ID from the results of Kind and Raw.
+// RawID returns the ID that has these results of Kind and Raw.
 func RawID(kind IDKind, raw string) ID { return ID{kind, raw} }
 
 // Kind returns the type.
 func (id ID) Kind() IDKind { return id.kind }
 
-// Raw returns the value in the form that RawID accepts.
+// Raw returns the value in the form for RawID.
 func (id ID) Raw() string { return id.raw }
 
 // IsZero reports whether there is no ID.
 func (id ID) IsZero() bool { return id == ID{} }
 
-// ULong returns the number of an ID of kind IDULong.
+// ULong returns the number of an IDULong, and 0 for other kinds.
 func (id ID) ULong() uint64 {
 	if id.kind != IDULong || len(id.raw) != 8 {
 		return 0
@@ -62,8 +62,8 @@ func (id ID) ULong() uint64 {
 	return binary.BigEndian.Uint64([]byte(id.raw))
 }
 
-// String returns the ID as text: for HTTP clients, for duplicate detection, and for the choice of a
-// partition.
+// String returns the ID as text, as HTTP clients see it, and as duplicate detection and the choice
+// of a partition use it.
 func (id ID) String() string {
 	switch id.kind {
 	case IDULong:

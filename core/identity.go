@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// Right is a claim that a shared access policy grants.
+// Right is a set of the rights Send, Listen and Manage.
 type Right uint8
 
-// The rights; a policy or grant holds a set of them.
+// The single rights.
 const (
 	Send Right = 1 << iota
 	Listen
@@ -21,7 +21,7 @@ const (
 // AllRights is all rights together.
 const AllRights = Send | Listen | Manage
 
-// String lists the rights in the form of policies: "Send,Listen,Manage".
+// String returns the rights as policies write them: "Send,Listen,Manage".
 func (r Right) String() string {
 	var names []string
 	for _, p := range []struct {
@@ -35,8 +35,8 @@ func (r Right) String() string {
 	return strings.Join(names, ",")
 }
 
-// ParseRights parses a comma-separated list. Manage includes Send and Listen, as Service Bus
-// requires of every policy with Manage.
+// ParseRights parses a comma-separated list. Manage also gives Send and Listen, because Service Bus
+// requires all three in a policy with Manage.
 func ParseRights(s string) (Right, error) {
 	var rights Right
 	for name := range strings.SplitSeq(s, ",") {
@@ -54,37 +54,37 @@ func ParseRights(s string) (Right, error) {
 	return rights, nil
 }
 
-// Grant is one proven claim: rights for a path and everything below it, until a time.
+// Grant is proof of rights: for a path and everything below it, until a time.
 type Grant struct {
-	// Namespace is the name of the namespace that the grant is for. NamespaceID distinguishes this
-	// namespace from others with the same name.
+	// Namespace is the name of the namespace that the grant is for. NamespaceID distinguishes it
+	// from former namespaces with that name.
 	Namespace, NamespaceID string
 
-	Policy string // the shared access policy that proves it
+	Policy string // the shared access policy that gives the rights
 	// OfEntity means that the policy belongs to an entity, not to the namespace. The grant then
-	// covers nothing except that entity, even if other names begin with its name.
+	// covers only that entity, and not others below it in the tree of names.
 	OfEntity bool
 	Rights   Right
-	Scope    string    // folded entity path; "" is the whole namespace
+	Scope    string    // a folded entity path; "" is the whole namespace
 	Expires  time.Time // zero: never
 }
 
-// Covers reports whether the grant covers a folded path. It covers its scope and everything below
-// it. If the policy belongs to an entity, it covers that entity with its sub-queues, its
-// $management node and, for a topic, its subscriptions.
+// Covers reports whether the grant covers a folded path: its scope, and everything below. For an
+// entity's policy, this is limited to the entity with its sub-queues, its $management node and, for
+// a topic, its subscriptions.
 func (g *Grant) Covers(path string) bool {
 	return IsWithin(path, g.Scope) && (!g.OfEntity || EntityOf(path) == EntityOf(g.Scope))
 }
 
-// IsWithin reports whether a path is scope or is below it, compared by whole segments. Both are
-// folded. The scope "" contains every path.
+// IsWithin reports whether path is scope, or is below it: "a/b" is within "a", but "ab" is not.
+// Both are folded. Every path is within "".
 func IsWithin(path, scope string) bool {
 	rest, ok := strings.CutPrefix(path, scope)
 	return ok && (scope == "" || rest == "" || rest[0] == '/')
 }
 
-// EntityOf returns the queue or topic of a folded path: the path up to its first reserved segment.
-// No name of a queue or topic contains such a segment.
+// EntityOf returns the queue or topic in a folded path: what precedes the first segment that the
+// names of queues and topics cannot contain.
 func EntityOf(path string) string {
 	end := len(path)
 	for _, reserved := range [...]string{"/$", "/subscriptions/"} {
@@ -95,11 +95,11 @@ func EntityOf(path string) string {
 	return path[:end]
 }
 
-// Identity contains everything that a peer has proven: claims for one namespace. The nil Identity
+// Identity is everything that a client has proven: grants, all for one namespace. The nil Identity
 // has no rights.
 type Identity []Grant
 
-// Namespace returns the name of the peer's namespace, or "" for the nil Identity.
+// Namespace returns the name of the client's namespace, or "" for the nil Identity.
 func (id Identity) Namespace() string {
 	if len(id) == 0 {
 		return ""
@@ -107,7 +107,7 @@ func (id Identity) Namespace() string {
 	return id[0].Namespace
 }
 
-// NamespaceID returns the ID of the peer's namespace, or "" for the nil Identity.
+// NamespaceID returns the ID of the client's namespace, or "" for the nil Identity.
 func (id Identity) NamespaceID() string {
 	if len(id) == 0 {
 		return ""
@@ -115,7 +115,7 @@ func (id Identity) NamespaceID() string {
 	return id[0].NamespaceID
 }
 
-// Policies returns the policies of the peer's claims, each once.
+// Policies returns the policies of the client's grants, each once.
 func (id Identity) Policies() (all []string) {
 	for _, g := range id {
 		if !slices.Contains(all, g.Policy) {
@@ -125,7 +125,7 @@ func (id Identity) Policies() (all []string) {
 	return all
 }
 
-// NextExpiry returns when the next claim expires after now, or zero if none does.
+// NextExpiry returns when the first grant expires after now, or zero if none does.
 func (id Identity) NextExpiry(now time.Time) (next time.Time) {
 	for _, g := range id {
 		if now.Before(g.Expires) && (next.IsZero() || g.Expires.Before(next)) {
@@ -135,10 +135,9 @@ func (id Identity) NextExpiry(now time.Time) (next time.Time) {
 	return next
 }
 
-// With returns the identity with g, which replaces an older claim of the same policy and scope. If
-// there would be more than max claims, With removes those that have expired at the time now. If
-// there are still too many, it returns QuotaExceeded. It refuses a claim for another namespace. The
-// identity itself does not change.
+// With returns id with g, which replaces an older grant of the same policy and scope. Beyond max
+// grants, With removes those that have expired by now, and if that is not enough, returns
+// QuotaExceeded. It returns Unauthorized if g is for another namespace. It does not change id.
 func (id Identity) With(g Grant, max int, now time.Time) (Identity, error) {
 	if len(id) > 0 && id.NamespaceID() != g.NamespaceID {
 		return nil, Refuse(Unauthorized, "The connection is for the namespace '%s', but the token is for another namespace. Open another connection for the other namespace.", id.Namespace())
@@ -158,7 +157,7 @@ func (id Identity) With(g Grant, max int, now time.Time) (Identity, error) {
 }
 
 // Check returns nil if the identity has the right on the entity path at the time now. Otherwise it
-// returns a Refusal with the code Unauthorized, whose text contains the claim and the resource.
+// returns a Refusal with the code Unauthorized and a text that has the missing right and the path.
 func (id Identity) Check(right Right, path string, now time.Time) error {
 	folded := FoldName(path)
 	expired := false
@@ -177,7 +176,7 @@ func (id Identity) Check(right Right, path string, now time.Time) error {
 	return Refuse(Unauthorized, "Unauthorized access. '%s' claim(s) are required to perform this operation. Resource: '%s'.", right, path)
 }
 
-// Voucher returns the policy of the first grant that Check accepts, or "".
+// Voucher returns the policy that makes Check succeed, or "".
 func (id Identity) Voucher(right Right, path string, now time.Time) string {
 	folded := FoldName(path)
 	for _, g := range id {
@@ -188,10 +187,9 @@ func (id Identity) Voucher(right Right, path string, now time.Time) string {
 	return ""
 }
 
-// peerKey is the context key of WithPeer.
 type peerKey struct{}
 
-// WithPeer returns a context for calls of a peer. peer describes the protocol, the address and, if
+// WithPeer returns a context for calls from a client. peer has the protocol, the address and, if
 // known, the client's software.
 func WithPeer(ctx context.Context, peer string) context.Context {
 	return context.WithValue(ctx, peerKey{}, peer)
@@ -203,11 +201,10 @@ func PeerOf(ctx context.Context) string {
 	return peer
 }
 
-// hostsKey is the context key of WithHosts.
 type hostsKey struct{}
 
-// WithHosts returns a context for calls of a peer. hosts are the names by which the peer has called
-// the gateway, with or without port.
+// WithHosts returns a context for calls from a client. hosts are the names by which the client has
+// called the gateway, with or without port.
 func WithHosts(ctx context.Context, hosts []string) context.Context {
 	return context.WithValue(ctx, hostsKey{}, hosts)
 }
@@ -218,11 +215,10 @@ func HostsOf(ctx context.Context) []string {
 	return hosts
 }
 
-// certificateKey is the context key of WithCertificate.
 type certificateKey struct{}
 
-// WithCertificate returns a context for Authority.Token with the certificate of the client, which
-// TLS has verified.
+// WithCertificate returns a context for Authority.Token with the client's certificate, which TLS
+// has verified.
 func WithCertificate(ctx context.Context, c *x509.Certificate) context.Context {
 	return context.WithValue(ctx, certificateKey{}, c)
 }
@@ -233,20 +229,19 @@ func CertificateOf(ctx context.Context) *x509.Certificate {
 	return c
 }
 
-// Authority verifies identities: it turns credentials into grants. hosts are the names by which the
-// peer has called the gateway, with or without port, the most specific first. They select the
-// namespace.
+// Authority turns credentials into grants. hosts are the names by which the client has called the
+// gateway, with or without port, the most specific first; they select the namespace.
 type Authority interface {
-	// Token verifies a shared access signature: its signature, its expiry, and that its resource
-	// covers audience. audience is a URI or a path; "" accepts the token's own resource. The
-	// Grant's scope is the token's resource. Errors are Unauthorized, with a text that says what is
-	// wrong. Without a token, the client's certificate counts, if ctx has one: see WithCertificate.
+	// Token verifies a shared access signature: that it is genuine, that it has not expired, and
+	// that its resource covers audience, a URI or a path ("": not checked). The Grant's scope is
+	// the token's resource. Without a token, it verifies the certificate of WithCertificate, if ctx
+	// has one. It returns Unauthorized with a text that says what is wrong.
 	Token(ctx context.Context, hosts []string, token, audience string) (Grant, error)
 	// Key verifies the name and key of a policy, as SASL PLAIN sends them.
 	Key(ctx context.Context, hosts []string, policy, key string) (Grant, error)
-	// Enter counts a connection of this identity in its namespace until leave is called, which may
+	// Enter counts a connection of the identity in its namespace until leave is called, which may
 	// be called more than once. It returns QuotaExceeded if there are too many connections. When
-	// the namespace has been deleted, closed is called once, with the reason; the connection should
-	// then end. closed must not block.
+	// the namespace is deleted, closed is called once, with the reason, and should end the
+	// connection. closed must not block.
 	Enter(id Identity, closed func(error)) (leave func(), err error)
 }

@@ -6,31 +6,31 @@ import (
 	"unicode/utf8"
 )
 
-// Limits are the limits of an Azure tier that are stricter than the gateway's own limits. A zero
-// field means that there is no limit. Limits that apply in every tier are declared with the
-// settings, the rules and the transactions.
+// Limits are the limits of an Azure tier that are stricter than the gateway's own. 0 means no
+// limit. Limits that all tiers share are declared with the settings, the rules and the
+// transactions.
 type Limits struct {
 	Tier string // the tier's name in the cloud
 
 	MinNamespaceName int // characters
 	MaxNamespaceName int
-	MaxPolicies      int // of the namespace
-	MaxEntities      int // queues and topics of the namespace together
-	MaxPartitioned   int // of these the partitioned ones
-	MaxConnections   int // partitioned queues and topics of the namespace
+	MaxPolicies      int // policies of the namespace
+	MaxEntities      int // queues and topics together
+	MaxPartitioned   int // partitioned queues and topics
+	MaxConnections   int // connections to the namespace at a time
 
-	SizesInMegabytes   []int64       // allowed values of MaxSizeInMegabytes; for a partitioned entity, of each partition
-	MaxMessageSizeKB   int64         // largest setting of an entity
-	MessageSizeKB      int64         // default setting of an entity
+	SizesInMegabytes   []int64       // allowed values of MaxSizeInMegabytes, which is the size of each partition
+	MaxMessageSizeKB   int64         // largest value of the setting
+	MessageSizeKB      int64         // default value of the setting
 	MaxBatchBytes      int64         // of messages that are sent together
 	MinDuplicateWindow time.Duration // minimum of DuplicateDetectionHistoryTimeWindow
 	MaxPurge           int           // messages that one request may delete
 	MaxLockDuration    time.Duration
 	MaxSQLLength       int // characters of a filter, and of an action
-	MaxSubscriptions   int // of a topic
+	MaxSubscriptions   int // subscriptions of a topic
 
 	ExclusiveSessions  bool // sessions cannot be taken over
-	NoBinaryProperties bool // of messages
+	NoBinaryProperties bool // properties of messages have no binary values
 
 	MessagingUnits  int // of the namespace; 0: the tier has none
 	IsUnpartitioned bool
@@ -50,7 +50,7 @@ func StandardLimits() Limits {
 	}
 }
 
-// PremiumLimits are the limits of the Premium tier with one messaging unit.
+// PremiumLimits are the limits of the Premium tier for a namespace with one messaging unit.
 func PremiumLimits() Limits {
 	l := StandardLimits()
 	l.Tier = "Premium"
@@ -93,7 +93,7 @@ func (l *Limits) CheckRule(r *Rule) error {
 	return nil
 }
 
-// MessageBytes returns the maximum size of a message for an entity with the settings s.
+// MessageBytes returns the maximum size of a message for an entity with these settings.
 func (l *Limits) MessageBytes(s *Settings) int64 {
 	kb := s.MaxMessageSizeInKilobytes
 	if l.MaxMessageSizeKB > 0 {
@@ -102,7 +102,7 @@ func (l *Limits) MessageBytes(s *Settings) int64 {
 	return kb << 10
 }
 
-// Purge returns how many messages a request to delete n messages may delete.
+// Purge returns n, or the largest number of messages that one request may delete.
 func (l *Limits) Purge(n int) int {
 	if l.MaxPurge > 0 {
 		return min(n, l.MaxPurge)

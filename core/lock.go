@@ -9,33 +9,33 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// NumberBits is the number of low bits of a sequence number that contain the position in the
-// partition. The higher bits contain the partition's index.
+// NumberBits is the number of low bits of a sequence number that hold a message's number in its
+// partition. The higher bits hold the partition's index.
 const NumberBits = 48
 
 // NumberMask masks the position in a sequence number.
 const NumberMask = int64(1)<<NumberBits - 1
 
-// SequenceNumber combines a partition's index and a position in the partition.
+// SequenceNumber combines a partition's index and a message's number.
 func SequenceNumber(partition uint16, n int64) int64 {
 	return int64(partition)<<NumberBits | n&NumberMask
 }
 
-// SplitSequenceNumber splits what SequenceNumber returns.
+// SplitSequenceNumber is the inverse of SequenceNumber.
 func SplitSequenceNumber(seq int64) (partition uint16, n int64) {
 	return uint16(uint64(seq) >> NumberBits), seq & NumberMask
 }
 
 // LockToken proves a lock. It consists of the partition's index (16 bits), the message's number (48
-// bits) and a random nonce (64 bits), all big-endian. Settling needs no look-up, so any gateway can
-// settle. The text form is a UUID with these bytes in RFC 4122 order.
+// bits) and a random nonce (64 bits), all big-endian. So any gateway can settle a lock without a
+// look-up. As text, it is a UUID with these bytes in RFC 4122 order.
 type LockToken [16]byte
 
-// NewNonce returns the random part of a lock. It proves the lock, because it cannot be predicted
+// NewNonce returns the random part of a token. It proves the lock, because nobody can predict it
 // from other nonces.
 func NewNonce() uint64 {
 	var b [8]byte
-	_, _ = rand.Read(b[:]) // it never fails
+	_, _ = rand.Read(b[:]) // never fails
 	return binary.BigEndian.Uint64(b[:])
 }
 
@@ -50,7 +50,7 @@ func NewLockToken(partition uint16, n int64, nonce uint64) LockToken {
 // Partition returns the index of the partition that holds the message.
 func (t LockToken) Partition() uint16 { return binary.BigEndian.Uint16(t[0:2]) }
 
-// Number returns the message's position in its partition.
+// Number returns the message's number in its partition.
 func (t LockToken) Number() int64 { return int64(binary.BigEndian.Uint64(t[0:8])) & NumberMask }
 
 // Nonce returns the random part.
@@ -62,12 +62,12 @@ func (t LockToken) SequenceNumber() int64 { return int64(binary.BigEndian.Uint64
 // IsZero reports whether there is no lock.
 func (t LockToken) IsZero() bool { return t == LockToken{} }
 
-// String returns the 36-character form xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx.
+// String returns the form xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx.
 func (t LockToken) String() string { return value.UUID(t).String() }
 
 var errToken = errors.New("a lock token must be a UUID of 32 hexadecimal digits, with or without dashes")
 
-// ParseLockToken reads the text form, with or without dashes.
+// ParseLockToken parses the text form, with or without dashes.
 func ParseLockToken(s string) (LockToken, error) {
 	if len(s) == 32 {
 		s = s[0:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:32]
@@ -79,18 +79,18 @@ func ParseLockToken(s string) (LockToken, error) {
 	return LockToken(u), err
 }
 
-// SessionKey identifies a session of an entity. It is the session's id, folded like names with
-// FoldName, so that ids that differ only in case belong to one session. The empty id has a key,
-// too; the zero SessionKey means no session. A key contains no zero byte, so stores can append one.
-// Keys sort, byte by byte, in the order of the folded ids.
+// SessionKey identifies a session of an entity: it is the session's id, folded with FoldName,
+// because ids that differ only in case are the same session. The empty id has a key too; the zero
+// SessionKey means no session. A key has no zero byte, so that stores can append one. The bytes of
+// keys sort in the order of the folded ids.
 type SessionKey string
 
-// emptySessionKey is the key of the empty id. No other id results in it.
+// emptySessionKey is the key of the empty id, and of no other.
 const emptySessionKey SessionKey = "\x01"
 
 var sessionEscapes = strings.NewReplacer("\x00", "\x01\x01", "\x01", "\x01\x02")
 
-// KeyOfSession returns the key of a session's id.
+// KeyOfSession returns the key for a session's id.
 func KeyOfSession(id string) SessionKey {
 	if id == "" {
 		return emptySessionKey
@@ -98,7 +98,7 @@ func KeyOfSession(id string) SessionKey {
 	return SessionKey(sessionEscapes.Replace(FoldName(id)))
 }
 
-// SessionKey returns the key of the message's session, or "".
+// SessionKey returns the key of the message's session, or "" without a session.
 func (m *Message) SessionKey() SessionKey {
 	if !m.HasSession() {
 		return ""

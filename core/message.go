@@ -6,15 +6,15 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// Message contains the fields that a producer may set. Zero fields are not set, except for the
-// strings that EmptyText lists. Strings are UTF-8; times have a resolution of a millisecond.
+// Message has the fields that a producer may set. A zero field is not set, except for strings in
+// EmptyText. Strings are UTF-8; times have a resolution of a millisecond.
 type Message struct {
 	MessageID     ID
 	CorrelationID ID
 	UserID        []byte
 
 	To               string
-	Subject          string // also called Label
+	Subject          string // called Label in older APIs
 	ReplyTo          string
 	ContentType      string
 	ContentEncoding  string
@@ -27,28 +27,27 @@ type Message struct {
 	CreationTime       time.Time
 	AbsoluteExpiryTime time.Time
 
-	// TimeToLive counts from acceptance, or from activation. 0 means that the producer has not set
-	// it. After the broker has applied the entity's default, 0 means that the message never
-	// expires.
+	// TimeToLive begins when the message becomes available. 0 means that the producer has not set
+	// it; when the broker has applied the entity's default, 0 means that the message never expires.
 	TimeToLive time.Duration
-	// ScheduledEnqueueTime schedules the message if it is in the future.
+	// ScheduledEnqueueTime, if it is in the future, is when the message becomes available.
 	ScheduledEnqueueTime time.Time
 	// WasScheduled means that ScheduledEnqueueTime was in the future when the broker accepted the
-	// message. The broker sets it.
+	// message. Only the broker sets it.
 	WasScheduled bool
 
-	// Durable and FirstAcquirer are kept for receivers; the broker ignores them.
+	// Receivers get these fields as sent; the broker ignores them.
 	Durable       value.Opt[bool]
 	FirstAcquirer value.Opt[bool]
 	Priority      value.Opt[uint8]
-	// EmptyText lists the string fields that the producer has set to the empty string. The bit of a
-	// field that is not empty has no meaning.
+	// EmptyText has the string fields that the producer has set to the empty string. The bits of
+	// other fields mean nothing.
 	EmptyText TextFields
 
-	// Annotations are the sender's message annotations, without those that the broker owns. Keys
-	// are symbols.
+	// Annotations are the sender's message annotations, without those that only the broker sets.
+	// Keys are symbols.
 	Annotations Properties
-	// DeliveryAnnotations are the sender's annotations for the next hop; receivers get them, too.
+	// DeliveryAnnotations are the sender's delivery annotations. Receivers get them, too.
 	DeliveryAnnotations Properties
 	// Properties are the application's typed key-value pairs.
 	Properties Properties
@@ -57,16 +56,16 @@ type Message struct {
 	// Footer is the encoded footer map of the sender, or nil.
 	Footer []byte
 
-	// Transit contains data that the broker records on a message from another entity. It is nil for
-	// a message from a producer.
+	// Transit is what the broker records when a message comes from another entity. It is nil for a
+	// message from a producer.
 	Transit *Transit
 }
 
 // TextFields is a set of string fields of a message.
 type TextFields uint16
 
-// The string fields. Stores keep these numbers. The bit of a property in AMQP 1.0 §3.2.4 is the
-// property's position in that list.
+// The string fields. Stores keep these values. The number of a bit is the position of the property
+// in the list of AMQP 1.0 §3.2.4.
 const (
 	FieldTo               TextFields = 1 << 2
 	FieldSubject          TextFields = 1 << 3
@@ -76,47 +75,45 @@ const (
 	FieldContentEncoding  TextFields = 1 << 7
 	FieldSessionID        TextFields = 1 << 10
 	FieldReplyToSessionID TextFields = 1 << 12
-	FieldPartitionKey     TextFields = 1 << 13 // an annotation, so it has no position in that list
+	FieldPartitionKey     TextFields = 1 << 13 // an annotation, so it is not in that list
 )
 
-// Has reports whether a string field with the value s was set: s is not empty, or the producer has
-// set the field to the empty string.
+// Has reports whether the field f, which has the value s, was set: s is not empty, or the producer
+// has set f to the empty string.
 func (m *Message) Has(f TextFields, s string) bool { return s != "" || m.EmptyText&f != 0 }
 
 // HasSession reports whether the message belongs to a session. The empty string
 // may be a session's id.
 func (m *Message) HasSession() bool { return m.Has(FieldSessionID, m.SessionID) }
 
-// Transit is the data of a forwarded or published message.
+// Transit is what the broker records on a forwarded or published message.
 type Transit struct {
-	// EnqueuedSequenceNumber is the message's number in the entity to which it was first sent.
+	// EnqueuedSequenceNumber is the message's sequence number in the entity that got it first.
 	EnqueuedSequenceNumber int64
-	// DeadLetterSource is the entity in which the message was dead-lettered before it was
-	// forwarded.
+	// DeadLetterSource is the entity that dead-lettered the message before it was forwarded.
 	DeadLetterSource string
-	// Hops counts how often the message was forwarded.
+	// Hops is the number of times that the message was forwarded.
 	Hops uint8
-	// Destination is the destination of a message in a transfer queue.
+	// Destination is the entity to which a message in a transfer queue will be moved.
 	Destination string
-	// Key makes a move happen only once: an Append or Publish whose Key the partition knows stores
-	// nothing (see Operations.Append). The Key is not stored with the message.
+	// Key makes sure that a move happens only once: a partition that knows the Key does not store
+	// the message again (see Operations.Append). The Key is not stored with the message.
 	Key string
 }
 
-// MaxHops is how often a message may be forwarded.
+// MaxHops is the maximum of Transit.Hops.
 const MaxHops = 4
 
-// messageOverhead is the share of the fixed fields in Size.
+// messageOverhead is what Size adds for the fields of fixed size.
 const messageOverhead = 64
 
-// Size estimates the bytes of the message with its metadata. The maximum message size limits these
-// bytes. The entity's quota does not limit these bytes, but the memory or disk space that the store
-// uses.
+// Size estimates the bytes of the message with its metadata, which the maximum message size limits.
+// An entity's quota limits other bytes: the memory or disk space that the store uses.
 func (m *Message) Size() int {
 	return messageOverhead + m.HeaderSize() + len(m.Body.Bytes)
 }
 
-// HeaderSize returns the part of Size that is metadata.
+// HeaderSize returns the part of Size that is not the body.
 func (m *Message) HeaderSize() int {
 	return len(m.MessageID.raw) + len(m.CorrelationID.raw) + len(m.UserID) +
 		len(m.To) + len(m.Subject) + len(m.ReplyTo) + len(m.ContentType) + len(m.ContentEncoding) +
@@ -124,32 +121,32 @@ func (m *Message) HeaderSize() int {
 		len(m.Annotations.encoded) + len(m.DeliveryAnnotations.encoded) + len(m.Properties.encoded) + len(m.Footer)
 }
 
-// BodyKind is the kind of content in Body.Bytes.
+// BodyKind says what Body.Bytes contains.
 type BodyKind uint8
 
 const (
-	// BodyData is an opaque payload; Bytes is the payload itself.
+	// BodyData is an opaque payload, which is all of Bytes.
 	BodyData BodyKind = iota
-	// BodyDataSections is several AMQP data sections, as encoded by the peer.
+	// BodyDataSections is several AMQP data sections, encoded as the client sent them.
 	BodyDataSections
-	// BodyValue is one AMQP value section with its descriptor, as the peer has encoded it.
+	// BodyValue is one AMQP value section, encoded as the client sent it.
 	BodyValue
-	// BodySequence is one or more AMQP sequence sections, as encoded by the peer.
+	// BodySequence is one or more AMQP sequence sections, encoded as the client sent them.
 	BodySequence
-	// BodyNone is a message without any body; Bytes is empty.
+	// BodyNone is a message without a body; Bytes is empty.
 	BodyNone
 )
 
-// Body is an opaque payload with its kind. The broker never changes it.
+// Body is a message's body. The broker never changes it.
 type Body struct {
 	Kind  BodyKind
 	Bytes []byte
 }
 
-// State is the state of a stored message.
+// State is the state of a stored message for its receivers.
 type State uint8
 
-// The states by the SDKs' numbers (x-opt-message-state).
+// The states, with the numbers of x-opt-message-state.
 const (
 	Active State = iota
 	Deferred
@@ -170,15 +167,15 @@ func (s State) String() string {
 // BrokerProperties are set only by the broker.
 type BrokerProperties struct {
 	SequenceNumber         int64
-	EnqueuedSequenceNumber int64 // its number in the entity to which it was first sent
+	EnqueuedSequenceNumber int64 // the sequence number in the entity that got it first
 	EnqueuedTime           time.Time
 	ExpiresAt              time.Time // zero: never
-	DeliveryCount          uint32    // attempted deliveries before this one
-	LockToken              LockToken // zero unless peek-locked
+	DeliveryCount          uint32    // failed deliveries before this one
+	LockToken              LockToken // zero unless the message is delivered with a lock
 	LockedUntil            time.Time // zero unless locked; a peeked message has it, but no LockToken
 	State                  State
 	DeadLetterSource       string
-	DeadLetteredTime       time.Time // of a dead letter; zero for others, and if it is not known
+	DeadLetteredTime       time.Time // zero for other messages, and if it is not known
 	Partitioned            bool      // the entity has several partitions
 }
 
@@ -188,10 +185,9 @@ type Delivery struct {
 	BrokerProperties
 }
 
-// SetDue corrects the time for which a message is or was scheduled, if Activate has changed it
-// since the message was stored. due is when the message becomes due, or zero if it is not
-// scheduled. A message that is not scheduled was scheduled for the time at which it became
-// available, or for an earlier time.
+// SetDue corrects ScheduledEnqueueTime if Activate has changed it since the message was stored. due
+// is when the message becomes due, or zero if it is not scheduled. A message that became available
+// earlier than it was scheduled for gets the time at which it became available.
 func (d *Delivery) SetDue(due time.Time) {
 	if due.IsZero() {
 		if due = d.EnqueuedTime; !d.ScheduledEnqueueTime.After(due) {
@@ -204,7 +200,7 @@ func (d *Delivery) SetDue(due time.Time) {
 	}
 }
 
-// SizeOf returns the total size of deliveries.
+// SizeOf returns the sum of Message.Size.
 func SizeOf(ds []Delivery) (bytes int) {
 	for i := range ds {
 		bytes += ds[i].Size()
@@ -212,13 +208,13 @@ func SizeOf(ds []Delivery) (bytes int) {
 	return bytes
 }
 
-// The user properties that say why a message was dead-lettered.
+// The user properties in which dead letters have their reason.
 const (
 	PropertyDeadLetterReason      = "DeadLetterReason"
 	PropertyDeadLetterDescription = "DeadLetterErrorDescription"
 )
 
-// The dead-letter reasons and descriptions that the broker itself gives.
+// The reasons with which the broker itself dead-letters messages, and their descriptions.
 const (
 	ReasonMaxDeliveryCount      = "MaxDeliveryCountExceeded"
 	DescriptionMaxDeliveryCount = "Message could not be consumed after %d delivery attempts."
@@ -231,10 +227,10 @@ const (
 	DescriptionExpired          = "The message expired and was dead lettered."
 )
 
-// PartitionOf returns which of n partitions a key belongs to: the 64-bit FNV-1a hash of its bytes,
-// modulo n, after MurmurHash3's final mix. The low bits of FNV alone contain little more than the
-// parity of the key. The function must never change, because stored messages would then be in the
-// wrong partition.
+// PartitionOf returns which of n partitions a key belongs to: the 64-bit FNV-1a hash of the key,
+// modulo n, after the final mix of MurmurHash3. Without the mix, the low bits would hardly tell
+// more than the parity of the key. The function must never change, because stored messages would
+// then be in the wrong partition.
 func PartitionOf(key string, n int) uint16 {
 	const offset, prime = 14695981039346656037, 1099511628211
 	h := uint64(offset)
@@ -247,9 +243,8 @@ func PartitionOf(key string, n int) uint16 {
 	return uint16(h % uint64(n))
 }
 
-// PinKey returns the key under which messages keep their order when they are forwarded: the key of
-// the message's session, or the key that a session with the partition key as its id would have, or
-// "".
+// PinKey returns the key whose messages keep their order when they are forwarded: the SessionKey
+// or, without a session, a key made of the partition key in the same way, or "".
 func (m *Message) PinKey() string {
 	if key := m.SessionKey(); key != "" || m.PartitionKey == "" {
 		return string(key)

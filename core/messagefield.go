@@ -1,14 +1,14 @@
 package core
 
-// MessageField describes a string or an id that a sender sets, for all code that reads or writes
-// broker properties by name.
+// MessageField describes a string or an id that a sender sets. All code that reads or writes such
+// fields by name uses it.
 type MessageField struct {
-	Name string     // its name at Service Bus, in BrokerProperties and in SQL
-	Bit  TextFields // in EmptyText; 0: an empty string counts as not set
-	// Limit is the maximum number of characters. If it is 0, only the size of the message is
-	// limited.
+	Name string     // the name in Service Bus, in BrokerProperties and in SQL
+	Bit  TextFields // the bit in EmptyText; 0: an empty string means not set
+	// Limit is the maximum number of characters. 0 means that only the size of the message limits
+	// it.
 	Limit int
-	// Text and ID return a pointer to the field in a message. One of the two functions is nil.
+	// Text or ID returns a pointer to the field in a message. The other one is nil.
 	Text func(*Message) *string
 	ID   func(*Message) *ID
 }

@@ -9,15 +9,15 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// Properties are typed key-value pairs that stay encoded until they are read, because most messages
-// are received over the same protocol over which they were sent. The zero Properties are empty.
-// They are immutable.
+// Properties are typed key-value pairs. They stay encoded until somebody reads them, because most
+// messages are received over the protocol by which they were sent. They are immutable. The zero
+// Properties are empty.
 type Properties struct {
-	encoded []byte // a value map with text keys, validated; nil when empty
+	encoded []byte // a value map with text keys, validated; nil if empty
 }
 
-// NewProperties encodes pairs in the given order. A later pair with the same key replaces an
-// earlier one.
+// NewProperties encodes pairs in the given order. Of several pairs with one key, only the last
+// counts.
 func NewProperties(pairs ...Property) (Properties, error) {
 	dst, mark := value.OpenMap(nil)
 	n := 0
@@ -38,7 +38,7 @@ func NewProperties(pairs ...Property) (Properties, error) {
 	return Properties{value.CloseMap(dst, mark, n)}, nil
 }
 
-// Property is one key and its value, of the Go types that core/value lists.
+// Property is a key and a value, which has one of the Go types that core/value lists.
 type Property struct {
 	Key   string
 	Value any
@@ -53,8 +53,8 @@ func replacedLater(rest []Property, key string) bool {
 	return false
 }
 
-// RawProperties wraps an encoded map, which must be valid and have string keys (as value.Skip and
-// value.MapEntries accept them). The bytes must not change afterwards.
+// RawProperties wraps an encoded map with string keys that value.Skip and value.MapEntries accept.
+// The bytes must not change afterwards.
 func RawProperties(encoded []byte) Properties {
 	if n, _, _, err := value.ReadMap(encoded); err != nil || n == 0 {
 		return Properties{}
@@ -62,11 +62,11 @@ func RawProperties(encoded []byte) Properties {
 	return Properties{encoded}
 }
 
-// Encoded returns the encoded map, nil when empty. It must not be changed.
+// Encoded returns the encoded map, or nil if it is empty. The caller must not change it.
 func (p Properties) Encoded() []byte { return p.encoded }
 
-// MarshalJSON writes the encoded map in base64, or null if it is empty. This form keeps all types,
-// and is for storage.
+// MarshalJSON writes the encoded map in base64, or null if it is empty. Stores use this form,
+// because it keeps all types.
 func (p Properties) MarshalJSON() ([]byte, error) { return json.Marshal(p.encoded) }
 
 // UnmarshalJSON reads what MarshalJSON writes.
@@ -115,7 +115,7 @@ func (p Properties) Len() int {
 	return n
 }
 
-// All decodes the properties one after the other, in order.
+// All decodes the properties one by one, in order.
 func (p Properties) All() iter.Seq2[string, any] {
 	return func(yield func(string, any) bool) {
 		if p.IsEmpty() {
@@ -130,7 +130,7 @@ func (p Properties) All() iter.Seq2[string, any] {
 	}
 }
 
-// Get decodes one property.
+// Get decodes the property with that key.
 func (p Properties) Get(key string) (any, bool) {
 	if p.IsEmpty() {
 		return nil, false
@@ -144,7 +144,7 @@ func (p Properties) Get(key string) (any, bool) {
 	return nil, false
 }
 
-// Merge returns p with the pairs of over, which replace pairs with the same key.
+// Merge returns p with the pairs of over, which replace those of p with the same keys.
 func (p Properties) Merge(over Properties) Properties {
 	if over.IsEmpty() {
 		return p

@@ -7,22 +7,21 @@ import (
 	"time"
 )
 
-// Rate limits how often something may happen: once every Every on average, and Burst times at once.
+// Rate limits how often something may happen: Burst times at once, and on average once per Every.
 type Rate struct {
 	Every time.Duration // whole microseconds, at least one
 	Burst int           // at least 1
 }
 
-// rateUnits are the units of rates, by their names.
 var rateUnits = []struct {
 	name string
 	long time.Duration
 }{{"s", time.Second}, {"m", time.Minute}, {"h", time.Hour}}
 
-// maxRate is the largest rate per second.
+// maxRate is the maximum per second.
 const maxRate = 100_000
 
-// ParseRate reads a rate such as 5/s, 0.5/s, 300/m or 10/h, for a burst of one.
+// ParseRate parses a rate such as 5/s, 0.5/s, 300/m or 10/h. Burst is 1.
 func ParseRate(text string) (Rate, error) {
 	number, name, _ := strings.Cut(text, "/")
 	per, err := strconv.ParseFloat(number, 64)
@@ -42,7 +41,7 @@ func ParseRate(text string) (Rate, error) {
 	return Rate{}, fmt.Errorf("%q is not a rate: use a number and a unit, such as 5/s, 300/m or 10/h", text)
 }
 
-// String returns the rate for users, with four digits: 5/s, or 5/s, burst 10.
+// String returns the rate for users, with up to four digits: 5/s, or 5/s, burst 10.
 func (r Rate) String() string {
 	unit := rateUnits[0]
 	for _, larger := range rateUnits[1:] {
@@ -57,12 +56,12 @@ func (r Rate) String() string {
 	return text
 }
 
-// Take takes up to n by the generic cell rate algorithm. whole is the time at which the full burst
-// is available again, in microseconds like now, and 0 at first. wholeAfter is its new value. next
+// Take takes up to n, by the generic cell rate algorithm. Times are in microseconds. whole is 0 at
+// first, and then the last whole that Take has returned: when a full burst is available again. next
 // is when one more is allowed.
 func (r Rate) Take(whole, now int64, n int) (granted int, wholeAfter, next int64) {
 	every, burst := r.Every.Microseconds(), int64(r.Burst)
-	whole = min(max(whole, now), now+burst*every) // if the clock was set back, wait at most for a full burst
+	whole = min(max(whole, now), now+burst*every) // if the clock was set back, wait at most as long as for a full burst
 	granted = int(min(int64(n), (now+burst*every-whole)/every))
 	whole += int64(granted) * every
 	return granted, whole, whole - (burst-1)*every

@@ -7,43 +7,42 @@ import (
 	"strings"
 )
 
-// Remote is another broker to which messages are forwarded. Only its implementation knows its
-// protocol and address. All methods are safe for concurrent use.
+// Remote is another broker to which messages are forwarded. Only its implementation knows the
+// protocol and the address. All methods are safe for concurrent use.
 type Remote interface {
-	// Send sends messages to an entity at the remote and returns one error per message: nil after
-	// the remote has accepted the message. An *Away means that the remote cannot be reached now;
-	// this may become known only after messages have arrived there. NotAllowed, InvalidArgument,
-	// OutOfRange and TooLarge mean that the remote will never accept the message. After any other
-	// error, it may accept the message later.
-	//
-	// A message is sent only after all earlier messages with the same PinKey have been accepted or
-	// permanently refused; otherwise it is not tried. Send only reads the messages, and only until
-	// it returns.
+	// Send sends messages to an entity of the remote and returns one error per message: nil if the
+	// remote has accepted it. *Away means that the remote cannot be reached; it may nevertheless
+	// have got messages. NotAllowed, InvalidArgument, OutOfRange and TooLarge mean that the remote
+	// will never accept the message. After any other error, it may accept the message later.
+	// A message is only sent when all earlier messages with the same PinKey have been accepted, or
+	// refused for ever; otherwise it gets an error without being sent. Send only reads the
+	// messages, and only until it returns.
 	Send(ctx context.Context, entity string, ms []*Message) []error
-	// Window is the number of messages that are worth sending at a time.
+	// Window returns the number of messages with which a call of Send is most efficient.
 	Window() int
-	// Watch calls back when the remote can be reached again. back must not block.
+	// Watch registers back, which is called when the remote can be reached again, and must not
+	// block.
 	Watch(back func()) (stop func())
 }
 
-// Away is the error while a remote cannot be reached.
+// Away is the error of a remote that cannot be reached.
 type Away struct {
 	Remote string // the remote's name
-	Err    error  // why the remote cannot be reached
+	Err    error  // the cause
 }
 
 func (a *Away) Error() string { return fmt.Sprintf("remote %s is disconnected: %v", a.Remote, a.Err) }
 
-// Unwrap returns the Code Busy, because callers need no more.
+// Unwrap returns Busy, because most callers need no more than a Code.
 func (a *Away) Unwrap() error { return Busy }
 
-// AnnotationHops counts, as a ubyte, how often a message has gone from one broker to another, to
-// end cycles of brokers.
+// AnnotationHops is the annotation that counts, as a ubyte, how often a message has gone to another
+// broker, so that messages cannot circulate for ever.
 const AnnotationHops = "x-opt-crosstown-hops"
 
-// CountHop counts one more move to another broker. It returns false if there were too many. A
-// client may have written the annotation itself, as any integer; other values, and negative ones,
-// count as 0.
+// CountHop counts one more move to another broker. It returns false if there were already
+// MaxRemoteHops. A client may have set the annotation to any integer; other values, and negative
+// ones, count as 0.
 func (m *Message) CountHop() bool {
 	v, _ := m.Annotations.Get(AnnotationHops)
 	var n uint8
@@ -56,16 +55,16 @@ func (m *Message) CountHop() bool {
 	if n >= MaxRemoteHops {
 		return false
 	}
-	if counted, err := NewProperties(Property{Key: AnnotationHops, Value: n + 1}); err == nil { // it never fails
+	if counted, err := NewProperties(Property{Key: AnnotationHops, Value: n + 1}); err == nil { // never fails
 		m.Annotations = m.Annotations.Merge(counted)
 	}
 	return true
 }
 
-// MaxRemoteHops is how often a message may go to another broker.
+// MaxRemoteHops is the maximum number of times that a message may go to another broker.
 const MaxRemoteHops = 8
 
-// SplitRemote splits a destination of the form REMOTE:ENTITY, also if it follows the host that SDKs
+// SplitRemote splits a destination of the form REMOTE:ENTITY, which may follow the host that SDKs
 // add. No entity's name contains a colon.
 func SplitRemote(to string) (remote, entity string, ok bool) {
 	remote, entity, ok = strings.Cut(ResourcePath(to), ":")

@@ -5,31 +5,31 @@ import (
 	"time"
 )
 
-// A receiver that abandons or releases a message can set one of these user properties, which
-// determine the time of the next delivery. The broker removes them.
+// A receiver that abandons or releases a message can set one of these user properties to delay the
+// next delivery. The broker removes them.
 const (
-	// PropertyRetryAfter is the delay: a number of seconds, a string with such a number or with an
-	// ISO 8601 duration, or a TimeSpan of .NET.
+	// PropertyRetryAfter is the delay: a number of seconds, such a number or an ISO 8601 duration
+	// as a string, or a TimeSpan of .NET.
 	PropertyRetryAfter = "x-crosstown-retry-after"
-	// PropertyRetryAt is the time of the next delivery: a timestamp, or a string with one (RFC
-	// 3339).
+	// PropertyRetryAt is the time of the next delivery: a timestamp, or an RFC 3339 time as a
+	// string.
 	PropertyRetryAt = "x-crosstown-retry-at"
 )
 
-// MaxBackoff is the maximum delay of a failed message.
+// MaxBackoff is the longest delay after a failed delivery.
 const MaxBackoff = 24 * time.Hour
 
 // Backoff is the delay after a failed delivery. The zero Backoff means no delay.
 type Backoff struct {
-	First  time.Duration // after the first failure
-	Factor float64       // multiplies the delay at each further failure; 1 or less: the delay stays the same
+	First  time.Duration // the delay after the first failure
+	Factor float64       // multiplies the delay for each further failure; up to 1, the delay stays the same
 	Max    time.Duration // the longest delay; 0: MaxBackoff
 }
 
 // IsZero reports whether there is no delay.
 func (b Backoff) IsZero() bool { return b.First < time.Millisecond }
 
-// Bound returns b with explicit limits: a Factor of at least 1, and a Max.
+// Bound returns b with a Factor of at least 1, and a Max.
 func (b Backoff) Bound() Backoff {
 	b.Factor = max(b.Factor, 1)
 	if b.Max <= 0 || b.Max > MaxBackoff {
@@ -38,7 +38,7 @@ func (b Backoff) Bound() Backoff {
 	return b
 }
 
-// After returns the delay after the given number of failures, in whole milliseconds.
+// After returns the delay in whole milliseconds. failures counts the failures before this one.
 func (b Backoff) After(failures int) time.Duration {
 	b = b.Bound()
 	ms := float64(b.First.Milliseconds()) * math.Pow(b.Factor, float64(failures))

@@ -10,32 +10,32 @@ import (
 	"unicode/utf8"
 )
 
-// Rule decides which of a topic's messages a subscription gets, and with which changes.
+// Rule decides which of a topic's messages a subscription gets, and how they are changed.
 type Rule struct {
 	Name             string
 	Filter           Filter
-	Action           string     // SQL action text; "" for none
-	ActionParameters Properties `json:",omitzero"` // values of @name in Action; mostly none
+	Action           string     // an SQL action; "" for none
+	ActionParameters Properties `json:",omitzero"` // values of @name in Action; usually none
 	CreatedAt        time.Time
 }
 
-// Filter is the condition of a rule. Fields that its kind does not use are zero.
+// Filter is the condition of a rule. Fields of other kinds are zero.
 type Filter struct {
 	Kind        FilterKind
-	SQL         string       `json:",omitempty"` // of an SQLFilter
-	Parameters  Properties   `json:",omitzero"`  // values of @name in SQL; mostly none
-	Correlation *Correlation `json:",omitempty"` // of a CorrelationFilter
+	SQL         string       `json:",omitempty"` // the condition of an SQLFilter
+	Parameters  Properties   `json:",omitzero"`  // values of @name in SQL; usually none
+	Correlation *Correlation `json:",omitempty"` // the condition of a CorrelationFilter
 }
 
 // FilterKind determines how a filter decides.
 type FilterKind uint8
 
-// The kinds of filters. Their names are stored and must not change.
+// The kinds of filters. Stores keep their names, so the names must not change.
 const (
-	SQLFilter         FilterKind = iota // by a SQL expression
+	SQLFilter         FilterKind = iota // an SQL expression decides
 	TrueFilter                          // every message matches
 	FalseFilter                         // no message matches
-	CorrelationFilter                   // by equality of properties
+	CorrelationFilter                   // properties must be equal
 )
 
 var filterKinds = [...]string{"sql", "true", "false", "correlation"}
@@ -66,8 +66,8 @@ func (k *FilterKind) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Correlation is the condition of a correlation filter: all fields that are set must be equal. A
-// nil field is not part of the condition, but an empty string is.
+// Correlation is the condition of a correlation filter: all its fields must be equal to those of
+// the message. A nil field does not matter, but an empty string does.
 type Correlation struct {
 	CorrelationID    *string    `json:",omitempty" config:"correlation-id"`
 	MessageID        *string    `json:",omitempty" config:"message-id"`
@@ -77,11 +77,11 @@ type Correlation struct {
 	SessionID        *string    `json:",omitempty" config:"session-id"`
 	ReplyToSessionID *string    `json:",omitempty" config:"reply-to-session-id"`
 	ContentType      *string    `json:",omitempty" config:"content-type"`
-	Properties       Properties `json:",omitzero" config:"-"` // the configuration has a field of its own for them
+	Properties       Properties `json:",omitzero" config:"-"` // config:"-", because the configuration has another field for them
 }
 
-// Conditions iterates over the conditions on broker properties by their Service Bus names, in the
-// order of the management API. The caller may set the yielded strings.
+// Conditions yields the fields for broker properties, with their Service Bus names, in the order of
+// the management API. The caller may set them.
 func (c *Correlation) Conditions() iter.Seq2[string, **string] {
 	return func(yield func(string, **string) bool) {
 		for _, f := range [...]struct {
@@ -104,21 +104,21 @@ func (c *Correlation) Conditions() iter.Seq2[string, **string] {
 	}
 }
 
-// DefaultRuleName is the name of a new subscription's rule, which matches all messages.
+// DefaultRuleName is the name of the rule with which a subscription is created by default.
 const DefaultRuleName = "$Default"
 
 // Limits of rules.
 const (
 	MaxRuleName  = 50       // characters
 	MaxSQLLength = 16 << 10 // characters of a filter, and of an action
-	// SQLLengthOfOne is the length up to which the SQL of a rule counts as one rule towards the
+	// SQLLengthOfOne is the number of characters up to which a rule's SQL counts as one rule in the
 	// limits of a topic.
 	SQLLengthOfOne      = 1024
 	MaxActionStatements = 32
 )
 
-// ValidateRuleName checks a rule's name. It has 1 to 50 characters, no control character, none of /
-// \ @ ? # *, and no space at its ends.
+// ValidateRuleName checks a rule's name: 1 to 50 characters, no control characters, none of / \ @ ?
+// # *, and no space at its ends.
 func ValidateRuleName(name string) error {
 	switch n := utf8.RuneCountInString(name); {
 	case n == 0:
@@ -138,15 +138,15 @@ func ValidateRuleName(name string) error {
 	return nil
 }
 
-// Judgement is the result of one rule for a message that is not sent.
+// Judgement is the result of one rule in TestRules.
 type Judgement struct {
 	Subscription string // the subscription's own name; "" for a trial rule
 	Rule         string
 	Matched      bool
-	Why          []string // the conditions that decided, each with the values that it has compared
+	Why          []string // the conditions that decided, with the values that they compared
 	Err          error    // why the filter or, if Matched, the action could not be evaluated
-	// Message is the message that the subscription gets, after the rule's action. It is nil if the
-	// rule did not match, if Err is set, or if the messages of the previous Judgements already have
-	// 1 MiB together.
+	// Message is what the subscription gets, after the rule's action. It is nil if the rule does
+	// not match, if Err is set, or if the Messages of earlier Judgements already have 1 MiB
+	// together.
 	Message *Message
 }

@@ -10,23 +10,23 @@ import (
 )
 
 // ScheduleSettings describe a schedule, which sends a message to a queue or topic at each tick of a
-// cron expression. They are a part of the configuration, of the administration API and of stores.
+// cron expression. The configuration, the administration API and stores have them.
 type ScheduleSettings struct {
-	Name    string           `config:"name" json:"name"`     // in its creator's case; a queue may have the same name
+	Name    string           `config:"name" json:"name"`     // in its creator's spelling; a queue may have the same name
 	Cron    string           `config:"cron" json:"cron"`     // five fields, or a word such as @daily
 	Zone    string           `config:"zone" json:"zone"`     // a name of the IANA time zone database; "": UTC
-	Entity  string           `config:"entity" json:"entity"` // the queue or topic
+	Entity  string           `config:"entity" json:"entity"` // the queue or topic to send to
 	Missed  string           `config:"missed" json:"missed"` // MissedOnce or MissedSkip; "": MissedOnce
 	Message ScheduledMessage `config:"message" json:"message"`
 
-	// Configured means that the schedule is from the configuration of a gateway.
+	// Configured means that the schedule comes from the configuration of a gateway.
 	Configured bool `config:"-" json:"configured"`
-	// LastTick is the last tick that was sent or skipped. Before the first tick, it is the time at
-	// which the schedule was created or changed: earlier ticks do not count as missed.
+	// LastTick is the last tick that was sent or skipped. Before the first tick it is the time at
+	// which the schedule was created or changed, because earlier ticks do not count as missed.
 	LastTick time.Time `config:"-" json:"lastTick,omitzero"`
 }
 
-// What to do about ticks at which no gateway could send: send the last of them late, or none.
+// Values of Missed, for ticks at which no gateway could send: send the last of them late, or none.
 const (
 	MissedOnce = "once"
 	MissedSkip = "skip"
@@ -43,10 +43,10 @@ type ScheduledMessage struct {
 	To            string         `config:"to" json:"to,omitempty"`
 	ReplyTo       string         `config:"reply-to" json:"replyTo,omitempty"`
 	TimeToLive    string         `config:"time-to-live" json:"timeToLive,omitempty"` // in the notation of Go or ISO 8601
-	Properties    map[string]any `config:"properties" json:"properties,omitempty"`   // texts, numbers, true and false
+	Properties    map[string]any `config:"properties" json:"properties,omitempty"`   // strings, numbers, true and false
 }
 
-// Message returns the message to send.
+// Message returns a new message to send.
 func (s *ScheduledMessage) Message() (*Message, error) {
 	m := &Message{
 		ContentType: s.ContentType, Subject: s.Subject, SessionID: s.SessionID, PartitionKey: s.PartitionKey, To: s.To, ReplyTo: s.ReplyTo,
@@ -69,7 +69,7 @@ func (s *ScheduledMessage) Message() (*Message, error) {
 		case string, bool, int64:
 		case int:
 			v = int64(n)
-		case float64: // JSON has no other numbers
+		case float64: // all numbers in JSON are float64
 			if n == math.Trunc(n) && math.Abs(n) < 1<<53 {
 				v = int64(n)
 			}
@@ -83,22 +83,22 @@ func (s *ScheduledMessage) Message() (*Message, error) {
 	return m, err
 }
 
-// schedules begins the names of schedules as entities. Names of queues and topics contain no $.
+// schedules is the start of every schedule's name as an entity. Names of queues and topics contain
+// no $.
 const schedules = "$schedules/"
 
-// SchedulePath returns the name of a schedule as an entity.
+// SchedulePath returns the name of a schedule in the catalogue.
 func SchedulePath(name string) string { return schedules + name }
 
 // IsSchedulePath reports whether a folded name is a SchedulePath.
 func IsSchedulePath(folded string) bool { return strings.HasPrefix(folded, schedules) }
 
-// ValidateScheduleName checks the name of a schedule, which follows the rules for names of
-// subscriptions.
+// ValidateScheduleName checks the name of a schedule. The rules are those for subscriptions.
 func ValidateScheduleName(name string) error { return validateOwnName("schedule", name) }
 
 // ScheduleState is a schedule as administration shows it.
 type ScheduleState struct {
 	ScheduleSettings           // LastTick is zero before the first tick
 	Next             time.Time `json:"next,omitzero"`   // the next tick; zero: none within five years
-	Error            string    `json:"error,omitempty"` // why this gateway could not send the tick that is due
+	Error            string    `json:"error,omitempty"` // why this gateway could not send at the last tick
 }

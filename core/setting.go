@@ -8,7 +8,7 @@ import (
 // Kinds is a set of kinds of entities.
 type Kinds uint8
 
-// The sets of one kind, and of all.
+// The kinds that have settings, and all of them.
 const (
 	Queues        Kinds = 1 << Queue
 	Topics        Kinds = 1 << Topic
@@ -19,17 +19,16 @@ const (
 // Has reports whether the set has a kind.
 func (k Kinds) Has(kind Kind) bool { return k&(1<<kind) != 0 }
 
-// Setting describes one of the Settings, for all code that reads or writes them by name.
+// Setting describes one of the Settings. All code that reads or writes settings by name uses it.
 type Setting struct {
-	Name  string // in the management API, and as a field of Settings
-	Kinds Kinds  // of entities that have it
-	// Min and Max limit a duration, in nanoseconds, or a number. If both are 0, the setting has no
-	// limits here.
+	Name  string // its name in the management API and in Settings
+	Kinds Kinds  // the kinds of entities that have it
+	// Min and Max limit a number, or a duration in nanoseconds. If both are 0, check has no limits.
 	Min, Max int64
 	Fixed    bool // the setting cannot be changed after creation
-	Path     bool // the setting is the path of an entity
+	Path     bool // its value is the name of an entity
 
-	field int // the setting's index in Settings
+	field int // the index of its field in Settings
 }
 
 // AllSettings describes all settings, in the order of Settings.
@@ -69,7 +68,6 @@ var AllSettings = func() []Setting {
 	return all
 }()
 
-// settingsByName are the settings by name.
 var settingsByName = func() map[string]*Setting {
 	all := make(map[string]*Setting, len(AllSettings))
 	for i := range AllSettings {
@@ -78,7 +76,7 @@ var settingsByName = func() map[string]*Setting {
 	return all
 }()
 
-// SettingNamed finds a setting by its name, nil if there is none.
+// SettingNamed returns the setting with that name, or nil.
 func SettingNamed(name string) *Setting { return settingsByName[name] }
 
 // Of returns a pointer to the setting in q: a *time.Duration, *int64, *int, *bool, *string, *Status
@@ -87,7 +85,7 @@ func (s *Setting) Of(q *Settings) any {
 	return reflect.ValueOf(q).Elem().Field(s.field).Addr().Interface()
 }
 
-// check refuses a value out of its bounds.
+// check refuses a value outside Min and Max.
 func (s *Setting) check(q *Settings) error {
 	var n int64
 	switch v := s.Of(q).(type) {
@@ -115,7 +113,7 @@ func (s *Setting) Copy(to, from *Settings) {
 	reflect.ValueOf(to).Elem().Field(s.field).Set(reflect.ValueOf(from).Elem().Field(s.field))
 }
 
-// Fit resets each setting that entities of the kind do not have to its default.
+// Fit sets each setting that entities of the kind do not have to its default.
 func (q *Settings) Fit(k Kind) {
 	d := DefaultSettings(k)
 	for i := range AllSettings {

@@ -2,14 +2,14 @@ package core
 
 import "time"
 
-// VirtualClock is the clock of a namespace with virtual time: the store's clock, shifted, or a
-// clock that stands still. The zero VirtualClock shows the store's time.
+// VirtualClock is the clock of a namespace with virtual time: it is ahead of the store's clock, or
+// stands still. The zero VirtualClock shows the store's time.
 type VirtualClock struct {
-	Ahead  time.Duration `json:"ahead,omitempty"` // of the store's clock
-	Frozen time.Time     `json:"frozen,omitzero"` // the instant at which it stands still; zero: it runs
+	Ahead  time.Duration `json:"ahead,omitempty"` // how far it is ahead of the store's clock
+	Frozen time.Time     `json:"frozen,omitzero"` // the time that it shows while it stands still; zero: it runs
 }
 
-// The bounds of a virtual clock. SDKs and stores can express all times between them.
+// The bounds of a virtual clock, between which SDKs and stores can express all times.
 var (
 	EarliestTime = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 	LatestTime   = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -28,12 +28,12 @@ func (c VirtualClock) Freeze(now time.Time) VirtualClock {
 	return VirtualClock{Frozen: c.At(now).UTC().Truncate(time.Millisecond)}
 }
 
-// Resume starts a frozen clock again from the instant at which it stands.
+// Resume makes a frozen clock run again, from the time that it shows.
 func (c VirtualClock) Resume(now time.Time) VirtualClock {
 	return VirtualClock{Ahead: c.At(now).Sub(now)}
 }
 
-// Set moves the clock to an instant, or refuses one beyond the bounds. A frozen clock stays frozen.
+// Set moves the clock to a time, or refuses a time outside the bounds. A frozen clock stays frozen.
 func (c VirtualClock) Set(now, to time.Time) (VirtualClock, error) {
 	if to.Before(EarliestTime) || to.After(LatestTime) {
 		return c, Refuse(OutOfRange, "The time %s is not between the years %d and %d.", to.UTC().Format(time.RFC3339), EarliestTime.Year(), LatestTime.Year())
@@ -44,7 +44,7 @@ func (c VirtualClock) Set(now, to time.Time) (VirtualClock, error) {
 	return VirtualClock{Frozen: to.UTC().Truncate(time.Millisecond)}, nil
 }
 
-// Advance moves the clock by d, back if d is negative.
+// Advance moves the clock by d, which may be negative.
 func (c VirtualClock) Advance(now time.Time, d time.Duration) (VirtualClock, error) {
 	return c.Set(now, c.At(now).Add(d))
 }
