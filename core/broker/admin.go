@@ -9,16 +9,16 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// maxTop bounds a page of a list.
+// maxTop is the maximum length of a page of a list.
 const maxTop = 1000
 
-// authorize returns an error unless the identity has Manage on a path; "" means the namespace.
+// authorize refuses an identity without Manage on a path; "" is the namespace.
 func authorize(id core.Identity, path string) error {
 	return id.Check(core.Manage, path, time.Now())
 }
 
-// managed converts a name, in any accepted spelling, to its canonical path, and returns an error if
-// the identity may not manage this path.
+// managed converts a name in any accepted spelling to its path. It refuses an identity without
+// Manage on that path.
 func managed(id core.Identity, name string) (path string, err error) {
 	path = core.ResourcePath(name)
 	return path, authorize(id, path)
@@ -37,7 +37,6 @@ func (b *Broker) Entity(ctx context.Context, id core.Identity, name string) (cor
 	return withReportedSize(b.withUse(ent)), b.runtimes(ctx, ent)[0], nil
 }
 
-// stored reads an entity from the store, not from the cache.
 func (b *Broker) stored(ctx context.Context, name string) (core.Entity, error) {
 	ent, err := b.store.Entity(ctx, b.namespace, name)
 	if core.CodeOf(err) == core.NotFound || ent.Kind == core.Schedule {
@@ -46,7 +45,7 @@ func (b *Broker) stored(ctx context.Context, name string) (core.Entity, error) {
 	return ent, b.refusals.Of(err, &core.Entity{Name: name})
 }
 
-// Entities implements core.Admin. It returns at most 1000 entities.
+// Entities implements core.Admin. It returns at most maxTop entities.
 func (b *Broker) Entities(ctx context.Context, id core.Identity, l core.Listing, skip, top int) ([]core.Entity, []core.Runtime, error) {
 	path := ""
 	if l.Kind == core.Subscription {
@@ -106,9 +105,9 @@ func (b *Broker) UpdateEntity(ctx context.Context, id core.Identity, name string
 	return core.Entity{}, core.Refuse(core.Conflict, "Another conflicting operation is in progress on '%s'. Please retry later. ", name)
 }
 
-// datedRules sets the times at which authorization rules were created and last changed. It takes
-// over the times of former rules with the same names. It ignores the times in rules, because
-// clients send back the times that they have read.
+// datedRules sets when authorization rules were created and last changed. Rules that existed
+// before, under the same names, keep their times. The times in rules do not matter, because clients
+// send back what they have read.
 func datedRules(rules, before []core.AccessRule, now time.Time) []core.AccessRule {
 	dated := slices.Clone(rules)
 	for i := range dated {
@@ -119,7 +118,7 @@ func datedRules(rules, before []core.AccessRule, now time.Time) []core.AccessRul
 			continue
 		}
 		old := before[was]
-		if r.CreatedAt = old.CreatedAt; old.CreatedAt.IsZero() { // an earlier version stored the client's value
+		if r.CreatedAt = old.CreatedAt; old.CreatedAt.IsZero() { // an earlier version stored the time that the client had sent
 			r.CreatedAt = now
 		}
 		if old.PrimaryKey == r.PrimaryKey && old.SecondaryKey == r.SecondaryKey && old.Rights == r.Rights && !old.ModifiedAt.IsZero() {
@@ -129,7 +128,7 @@ func datedRules(rules, before []core.AccessRule, now time.Time) []core.AccessRul
 	return dated
 }
 
-// replace stores an entity with new settings.
+// replace updates an entity in the store and in the cache.
 func (b *Broker) replace(ctx context.Context, ent core.Entity) (core.Entity, error) {
 	ent.UpdatedAt = b.store.Now()
 	read := time.Now()
@@ -143,8 +142,8 @@ func (b *Broker) replace(ctx context.Context, ent core.Entity) (core.Entity, err
 	return made, err
 }
 
-// fitUpdate completes the new settings in ent. It refuses changes to settings that are fixed at
-// creation, and all changes while a partition does not answer.
+// fitUpdate completes the new settings in ent. It refuses changes of settings that are fixed at
+// creation, and any change while a partition does not answer.
 func (b *Broker) fitUpdate(ctx context.Context, id core.Identity, old, ent *core.Entity) error {
 	s := &ent.Settings
 	s.Fit(ent.Kind)
@@ -192,8 +191,8 @@ func (b *Broker) DeleteEntity(ctx context.Context, id core.Identity, name string
 	return nil
 }
 
-// Namespace implements core.Admin. A namespace is not stored, so its creation time is the start
-// time of this gateway.
+// Namespace implements core.Admin. Its creation time is when this gateway started, because
+// configured namespaces are not stored.
 func (b *Broker) Namespace(_ context.Context, id core.Identity) (core.NamespaceInfo, error) {
 	if err := authorize(id, ""); err != nil {
 		return core.NamespaceInfo{}, err

@@ -20,15 +20,14 @@ import (
 )
 
 const (
-	// probeTimeout bounds a health probe.
 	probeTimeout = 2 * time.Second
-	// stopGrace is how long calls to the store may still take when Run ends.
+	// stopGrace is how long stop waits for calls to the store before it cancels them.
 	stopGrace = 5 * time.Second
-	// refreshRetry is how long to wait before an entity that could not be read is read again.
+	// refreshRetry is how long Run waits before it reads an entity again that it could not read.
 	refreshRetry = time.Second
 )
 
-// Types of Options, and of what a Broker reports.
+// Types of Options, and of what a Broker reports, under shorter names.
 type (
 	Pipeline     = pipeline.Pipeline
 	Schema       = pipeline.Schema
@@ -41,7 +40,7 @@ type (
 	QueueTraffic = entity.QueueTraffic
 )
 
-// What happens to messages while the router of a Stage does not answer.
+// What a pipeline does with messages while the router of a Stage does not answer.
 const (
 	Refuse = pipeline.Refuse
 	Pass   = pipeline.Pass
@@ -51,60 +50,61 @@ const (
 // Options configure a Broker. Only Namespace is required.
 type Options struct {
 	Namespace string // the namespace's ID
-	// Name is the namespace's name in texts; default Namespace.
+	// Name is the namespace's name in texts for clients; default Namespace.
 	Name string
-	// Host is the name by which peers reach the namespace. If it is set, refusals name missing
-	// entities as sb://Host/entity.
+	// Host is the name by which clients reach the namespace. If it is set, refusals call a missing
+	// entity sb://Host/entity.
 	Host   string
 	Logger *slog.Logger // nil: no log
 	// PartitionCount is the number of partitions of a partitioned entity; default 4, at most
 	// core.MaxPartitions.
 	PartitionCount int
-	// Limits are the limits of the emulated tier; none by default.
+	// Limits are the limits of the emulated tier; by default there are none.
 	Limits core.Limits
-	// Quotas returns the namespace's current quotas. If it is nil, only Limits apply.
+	// Quotas returns the namespace's current quotas. If Quotas is nil, only Limits apply.
 	Quotas func() core.NamespaceQuotas
-	// MaxReceivers is the maximum number of open receivers of one queue or sub-queue at this
-	// gateway; default 5000.
+	// MaxReceivers is the maximum number of receivers that this gateway opens on one sub-queue;
+	// default 5000.
 	MaxReceivers int
-	// Pipelines select entities by name. The first that matches an entity applies to it.
+	// Pipelines select entities by name. The first one that matches an entity applies to it.
 	Pipelines []Pipeline
 	Selected
-	// Histories select queues and topics by name. The first that matches an entity applies to it.
+	// Histories select queues and topics by name. The first one that matches an entity applies to
+	// it.
 	Histories []entity.History
 	// Gateway is this gateway's name in histories; default "gateway".
 	Gateway string
-	// Filters are the routers that rules may call with plugin('name', …). The condition is true for
-	// messages that the router passes. The Parameters of these stages are ignored.
+	// Filters are the routers that rules can call with plugin('name', …), which is true if the
+	// router passes the message. The Parameters of these stages are ignored.
 	Filters []Stage
-	// Body decodes a message's body for rules with conditions on its fields. If it is nil, such a
-	// condition is never true. An error counts as a missing field, except that a retriable Code
-	// means that no decoder is available; messages are then refused with this Code.
+	// Body decodes a message's body for rules with conditions on its fields. If Body is nil, no
+	// such condition is true. After an error, the fields are missing; but a retriable Code means
+	// that no decoder can answer, and refuses the message with this Code.
 	Body func(*core.Message) (any, error)
-	// Answers reports whether a folded host is a name of the namespace or the gateway. If it is nil,
-	// every host counts as such a name. Entities cannot forward to other hosts.
+	// Answers reports whether a folded host is a name of the namespace or of the gateway; a nil
+	// Answers accepts every host. Entities cannot forward to other hosts.
 	Answers func(host string) bool
 	// ForwardWait keeps messages at their source while their destination is disabled or full.
-	// Without it they become transfer dead letters of the source, as with Service Bus.
+	// Otherwise they become transfer dead letters, as with Service Bus.
 	ForwardWait bool
-	// Remotes are the brokers to which messages can be forwarded, by name. For such a destination,
-	// ForwardTo is REMOTE:ENTITY.
+	// Remotes are the brokers, by name, to which messages can be forwarded: ForwardTo is then
+	// REMOTE:ENTITY.
 	Remotes map[string]core.Remote
-	// Memory is the memory for messages in progress. Copies for subscriptions also take memory from it
-	// until they are stored. If it is nil, the copies are not limited.
+	// Memory is the memory for messages in progress. Copies for subscriptions take some of it until
+	// they are stored. If Memory is nil, the copies are not limited.
 	Memory *fair.Pool
 }
 
-// Selected are settings of entities by name that can change while the broker runs. Of each list,
-// the first element that matches an entity applies to it. All gateways of a namespace should have
-// the same settings.
+// Selected has settings for entities, selected by name, that can change while the broker runs. The
+// first element of a list that matches an entity applies to it. All gateways of a namespace should
+// have the same settings.
 type Selected struct {
 	Retries         []Retry          // for queues and subscriptions
 	RateLimits      []RateLimit      // for queues and subscriptions
 	CircuitBreakers []CircuitBreaker // for queues and subscriptions
 	Schemas         []Schema         // for queues and topics
 	DeadLetters     []DeadLetters    // for queues, topics and subscriptions
-	// Schedules are stored in the catalogue. They stay there after they are removed from this list.
+	// Schedules are stored in the catalogue, and stay there when they are removed from this list.
 	Schedules []core.ScheduleSettings
 }
 
@@ -118,8 +118,8 @@ type RateLimit struct {
 // Pattern implements entity.Selector.
 func (l *RateLimit) Pattern() string { return l.Entity }
 
-// CircuitBreaker determines when the deliveries of an entity pause. Each gateway keeps the state of
-// its own breaker.
+// CircuitBreaker says when the deliveries of an entity pause. Each gateway has its own breaker for
+// the entity.
 type CircuitBreaker struct {
 	// Entity is the name of a queue or subscription, or a pattern as in a Pipeline.
 	Entity string
@@ -129,7 +129,7 @@ type CircuitBreaker struct {
 // Pattern implements entity.Selector.
 func (c *CircuitBreaker) Pattern() string { return c.Entity }
 
-// applied returns what the configuration applies to an entity.
+// applied describes what the configuration applies to an entity.
 func (b *Broker) applied(ent *core.Entity) (a core.Applied) {
 	s := b.selected.Load()
 	if d := entity.First(s.DeadLetters, ent.Name); d != nil {
@@ -162,12 +162,11 @@ func (b *Broker) OpenBreakers() (n int) {
 	return n
 }
 
-// Broker implements core.Broker and core.Admin. All methods are safe for
-// concurrent use.
+// Broker implements core.Broker and core.Admin. All its methods are safe for concurrent use.
 type Broker struct {
 	store     core.Store
 	namespace string // the namespace's ID
-	name      string // of the namespace
+	name      string // the namespace's name
 	refusals  *entity.Refusals
 	policy    *entity.Policy
 	log       *slog.Logger
@@ -176,9 +175,9 @@ type Broker struct {
 	selected  atomic.Pointer[Selected]
 	created   time.Time
 
-	base   context.Context // for calls on behalf of no caller
+	base   context.Context // for calls that the broker makes itself
 	cancel context.CancelFunc
-	tasks  sync.WaitGroup // counts dispatchers and callbacks; incremented only under mu, while the broker is open
+	tasks  sync.WaitGroup // dispatchers and callbacks; it grows only under mu, while the broker is open
 
 	entityCache
 
@@ -200,8 +199,8 @@ var (
 	_ core.Admin  = (*Broker)(nil)
 )
 
-// New makes a Broker on the store. Entities may be used before Run is called. Until then, the
-// broker notices changes by other gateways only when a cached entity is older than maxAge.
+// New makes a Broker on the store. Its entities may be used before Run is called, but until then a
+// change by another gateway is noticed only when the cached entity is older than maxAge.
 func New(store core.Store, o Options) *Broker {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.PartitionCount <= 0 {
@@ -244,10 +243,10 @@ func New(store core.Store, o Options) *Broker {
 // Now returns the namespace's time.
 func (b *Broker) Now() time.Time { return b.store.Now() }
 
-// Run follows changes to entities, forwards messages, sends the messages of schedules, removes old
-// dead letters, deletes idle entities and records when entities were last used, until ctx ends.
-// Then it closes all senders and receivers, waits for calls in flight, and returns nil. Call it
-// once.
+// Run works until ctx ends: it follows changes of entities, forwards messages, sends the messages
+// of schedules, removes old dead letters, deletes idle entities and records when entities were last
+// used. Then it closes all senders and receivers, waits for calls in flight, and returns nil. Call
+// it once.
 func (b *Broker) Run(ctx context.Context) error {
 	stopWatching := b.store.WatchEntities(b.entityChanged)
 	var forwarding sync.WaitGroup
@@ -305,7 +304,7 @@ func (b *Broker) stop() {
 	b.cancel()
 }
 
-// goOpen starts f as a task that stop waits for. Once the broker has stopped, goOpen does nothing
+// goOpen runs f in a goroutine that stop waits for. If the broker is stopping, goOpen does nothing
 // and returns false.
 func (b *Broker) goOpen(f func()) bool {
 	b.mu.RLock()
@@ -317,7 +316,7 @@ func (b *Broker) goOpen(f func()) bool {
 	return true
 }
 
-// access checks that the identity holds the right on an address, and finds its entity.
+// access returns the entity of an address if the identity has the right on it.
 func (b *Broker) access(ctx context.Context, id core.Identity, right core.Right, a core.Address) (*entry, error) {
 	if a.Entity == "" {
 		return nil, b.refusals.NotFound(a.Unread)

@@ -13,18 +13,18 @@ import (
 )
 
 const (
-	// firstPeek is the number of messages a Peek asks the store for first. Each further call asks for
-	// twice as many, up to delivery.PeekPage, so that large messages do not fill the memory.
+	// firstPeek is the number of messages that Peek first asks the store for. Each further call
+	// asks for twice as many, up to delivery.PeekPage, so that large messages do not fill memory.
 	firstPeek = 8
-	// peekRead is the number of bytes the store reads at most for one of these calls.
+	// peekRead is the maximum number of bytes that the store reads for one of these calls.
 	peekRead = 32 << 20
-	// purgeLock is how long Purge locks the messages that it looks at.
+	// purgeLock is how long a removal locks the messages that it looks at.
 	purgeLock = 10 * time.Second
 	// moveLock is the longest time for which LockNumbers locks messages.
 	moveLock = 5 * time.Minute
 )
 
-// open finds the entity of an operation that receives or browses messages.
+// open returns the entity, its view and the sub-queue for an operation that reads messages.
 func (b *Broker) open(ctx context.Context, id core.Identity, a core.Address) (*entry, *entity.View, core.SubQueue, error) {
 	e, err := b.access(ctx, id, core.Listen, a)
 	if err != nil {
@@ -38,8 +38,8 @@ func (b *Broker) open(ctx context.Context, id core.Identity, a core.Address) (*e
 	return e, v, a.Sub, nil
 }
 
-// Peek implements core.Broker. It begins in the partition of from and continues with the following
-// partitions. limit and delivery.PeekBytes bound the result.
+// Peek implements core.Broker. It begins in the partition of from and continues with the next ones.
+// limit and delivery.PeekBytes bound the result.
 func (b *Broker) Peek(ctx context.Context, id core.Identity, a core.Address, state *core.State, from int64, limit int) ([]core.Delivery, error) {
 	_, v, sub, err := b.open(ctx, id, a)
 	if err != nil {
@@ -54,7 +54,7 @@ func (b *Broker) Peek(ctx context.Context, id core.Identity, a core.Address, sta
 			ds, err := v.Queues[sub][index].Peek(ctx, core.PeekRequest{From: n, Max: asked, State: state})
 			if err != nil {
 				if len(found) > 0 {
-					return found, nil // the next Peek reports the error
+					return found, nil // the next Peek returns the error
 				}
 				return nil, b.refusals.Of(err, &v.Entity)
 			}
@@ -74,7 +74,7 @@ func (b *Broker) Peek(ctx context.Context, id core.Identity, a core.Address, sta
 	return found, nil
 }
 
-// PeekDamaged lists messages that the store has put aside because they are damaged, like Peek.
+// PeekDamaged does the same as Peek for messages that are not delivered because they are damaged.
 // It needs Listen.
 func (b *Broker) PeekDamaged(ctx context.Context, id core.Identity, a core.Address, from int64, limit int) ([]core.DamagedMessage, error) {
 	_, v, sub, err := b.open(ctx, id, a)
@@ -93,7 +93,7 @@ func (b *Broker) PeekDamaged(ctx context.Context, id core.Identity, a core.Addre
 	return found, nil
 }
 
-// largestMessage returns the largest size that a message of the entity can have.
+// largestMessage returns the maximum size of a message in the entity.
 func (b *Broker) largestMessage(ctx context.Context, v *entity.View) int64 {
 	if v.Kind == core.Subscription {
 		topic, _, _ := core.SplitSubscription(v.Name)
@@ -106,8 +106,8 @@ func (b *Broker) largestMessage(ctx context.Context, v *entity.View) int64 {
 	return v.MaxMessage
 }
 
-// ReceiveDeferred implements core.Broker. If one partition refuses, the locks in the other
-// partitions are released.
+// ReceiveDeferred implements core.Broker. If one partition refuses, it releases the locks in the
+// others.
 func (b *Broker) ReceiveDeferred(ctx context.Context, id core.Identity, a core.Address, numbers []int64, mode core.ReceiveMode) ([]core.Delivery, error) {
 	e, v, sub, err := b.open(ctx, id, a)
 	if err != nil {
@@ -146,16 +146,16 @@ func (b *Broker) ReceiveDeferred(ctx context.Context, id core.Identity, a core.A
 	return found, nil
 }
 
-// An error about unknown sequence numbers names at most maxNamed of them. At most maxSought numbers
-// are looked up.
+// A refusal of unknown sequence numbers names up to maxNamed of them, and maxSought are looked up
+// to find them.
 const (
 	maxNamed  = 10
 	maxSought = 100
 )
 
-// unknown returns an error that names the requested numbers for which no message is in the state.
-// errs are the partitions' answers: the numbers of a partition that has not refused are known. If
-// errs is nil, no partition was asked.
+// unknown returns an error that names the numbers without a message in the given state. errs has
+// the answers of the partitions, or is nil if none was asked; a partition that answered without an
+// error knows all of its numbers.
 func (b *Broker) unknown(ctx context.Context, partitions []core.Partition, state core.State, numbers []int64, errs []error) error {
 	var names []string
 	for _, n := range numbers[:min(len(numbers), maxSought)] {
@@ -177,7 +177,7 @@ func (b *Broker) unknown(ctx context.Context, partitions []core.Partition, state
 	}
 	do := "do not exist, or are not"
 	switch {
-	case len(names) == 0: // the numbers have become known meanwhile
+	case len(names) == 0: // in the meantime, all numbers have become known
 		return entity.ErrNoNumber
 	case len(names) == 1:
 		do = "does not exist, or is not"
@@ -185,7 +185,7 @@ func (b *Broker) unknown(ctx context.Context, partitions []core.Partition, state
 	return core.Refuse(core.MessageNotFound, "The message with the given sequence number could not be found: %s %s %s.", strings.Join(names, ", "), do, strings.ToLower(state.String()))
 }
 
-// Cancel implements core.Broker. It ignores the queue's status. For each partition, it cancels all
+// Cancel implements core.Broker. It ignores the queue's status. In each partition, it cancels all
 // of the partition's numbers or none. It returns the first refusal.
 func (b *Broker) Cancel(ctx context.Context, id core.Identity, a core.Address, numbers []int64) error {
 	e, err := b.access(ctx, id, core.Send, a)
@@ -217,8 +217,8 @@ func (b *Broker) Cancel(ctx context.Context, id core.Identity, a core.Address, n
 }
 
 // Purge implements core.Broker. If before is in the future, the store removes messages without
-// reading them, unless the entity has a history, because the history must show who removed each
-// message. Otherwise one call removes at most delivery.MaxPurge messages.
+// reading them, unless the entity has a history, which must show who removed each message.
+// Otherwise one call removes at most delivery.MaxPurge messages.
 func (b *Broker) Purge(ctx context.Context, id core.Identity, a core.Address, before time.Time, limit int) (int, error) {
 	e, v, sub, err := b.open(ctx, id, a)
 	if err != nil {
@@ -230,7 +230,7 @@ func (b *Broker) Purge(ctx context.Context, id core.Identity, a core.Address, be
 	if before.After(b.store.Now()) && e.audit == nil {
 		n, err := e.receivers.PurgeAll(ctx, v.Queues[sub], b.options.Limits.Purge(limit))
 		if n > 0 {
-			return n, nil // the next call reports the error
+			return n, nil // the next call returns the error
 		}
 		return 0, b.refusals.Of(err, &v.Entity)
 	}
@@ -243,7 +243,7 @@ func (b *Broker) Purge(ctx context.Context, id core.Identity, a core.Address, be
 		removed += n
 		if err != nil {
 			if removed > 0 {
-				return removed, nil // the next call reports the error
+				return removed, nil // the next call returns the error
 			}
 			return 0, b.refusals.Of(err, &v.Entity)
 		}
@@ -251,9 +251,9 @@ func (b *Broker) Purge(ctx context.Context, id core.Identity, a core.Address, be
 	return removed, nil
 }
 
-// LockNumbers locks those messages with the given sequence numbers that are available, and returns
-// them by partition. In an entity with sessions it locks only messages of the session whose lock is
-// given; in other entities, session is nil. It needs Listen.
+// LockNumbers locks those of the numbered messages that are available, and returns them by
+// partition. In an entity with sessions, it locks messages of the session whose lock is given;
+// otherwise, session is nil. It needs Listen.
 func (b *Broker) LockNumbers(ctx context.Context, id core.Identity, a core.Address, numbers []int64, session *core.SessionLock) ([]core.Delivery, error) {
 	e, v, sub, err := b.open(ctx, id, a)
 	if err != nil {
@@ -269,8 +269,8 @@ func (b *Broker) LockNumbers(ctx context.Context, id core.Identity, a core.Addre
 	errs := make([]error, len(v.Queues[sub]))
 	entity.EachGroup(groups, func(p *entity.PartitionGroup[int64]) {
 		at := v.Queues[sub][p.Partition]
-		// If the gateway ends during a move, the lock must end before the store forgets the key of
-		// the move.
+		// If the gateway ends during a move, the lock must end before the store forgets the move's
+		// key.
 		at.LockDuration = min(at.LockDuration, moveLock)
 		found[p.Partition], _, errs[p.Partition] = at.In(b.store).Lock(ctx, core.LockRequest{Numbers: p.Items, Session: session})
 	})

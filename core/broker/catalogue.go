@@ -9,16 +9,15 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 )
 
-// entityCache holds the entities that this gateway uses.
 type entityCache struct {
 	mu      sync.RWMutex
-	entries map[string]*entry // by folded name
+	entries map[string]*entry // by the entity's folded name
 	closed  bool
-	dirty   chan struct{} // signals that an entry must be read again; has room for one signal
+	dirty   chan struct{} // a signal that some entry's dirty is set; has room for one
 }
 
-// entity finds an entity: in the cache if the cached entity is fresh, else in the store. It asks
-// the store for a missing entity each time.
+// entity returns an entity from the cache if it is fresh, and otherwise from the store. Each call
+// for a missing entity asks the store.
 func (b *Broker) entity(ctx context.Context, name string) (*entry, error) {
 	b.mu.RLock()
 	e, closed := b.entries[core.FoldName(name)], b.closed
@@ -33,7 +32,7 @@ func (b *Broker) entity(ctx context.Context, name string) (*entry, error) {
 	}
 }
 
-// find does the same as entity, for callers that need only the view.
+// find does the same as entity, and returns only the view.
 func (b *Broker) find(ctx context.Context, name string) (*entity.View, error) {
 	e, err := b.entity(ctx, name)
 	if err != nil {
@@ -42,8 +41,8 @@ func (b *Broker) find(ctx context.Context, name string) (*entity.View, error) {
 	return e.View(), nil
 }
 
-// refresh reads e's entity again if it may be outdated. While one call reads, or while the store
-// does not answer, other calls use the cached entity.
+// refresh returns e, or a new entry, after it has read an entity that may be outdated. While
+// another call reads it, or while the store does not answer, it returns e as it is.
 func (b *Broker) refresh(ctx context.Context, e *entry) (*entry, error) {
 	now := time.Now()
 	if e.fresh(now) || !e.refreshing.CompareAndSwap(false, true) {
@@ -59,7 +58,6 @@ func (b *Broker) refresh(ctx context.Context, e *entry) (*entry, error) {
 	return newer, err
 }
 
-// load reads an entity from the store into the cache.
 func (b *Broker) load(ctx context.Context, name string) (*entry, error) {
 	known := b.cached(name)
 	now := time.Now()
@@ -74,7 +72,7 @@ func (b *Broker) load(ctx context.Context, name string) (*entry, error) {
 	return b.keep(ent, now)
 }
 
-// notFoundIn returns NotFound; for a subscription, the error says whether the topic exists.
+// notFoundIn returns NotFound. For a subscription, the refusal says whether its topic exists.
 func (b *Broker) notFoundIn(ctx context.Context, name string) error {
 	refusal := b.refusals.NotFound(name)
 	topic, _, ok := core.SplitSubscription(name)
@@ -87,15 +85,14 @@ func (b *Broker) notFoundIn(ctx context.Context, name string) error {
 	return refusal
 }
 
-// cached returns the entry of that name, or nil.
 func (b *Broker) cached(name string) *entry {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	return b.entries[core.FoldName(name)]
 }
 
-// keep caches an entity from the store, unless the cache has one of that name that was created
-// later.
+// keep caches an entity that was read from the store at now. It ignores the entity if the cache has
+// one with the same name that was created later.
 func (b *Broker) keep(ent core.Entity, now time.Time) (*entry, error) {
 	key := core.FoldName(ent.Name)
 	b.mu.Lock()
@@ -125,8 +122,8 @@ func (b *Broker) keep(ent core.Entity, now time.Time) (*entry, error) {
 	return e, nil
 }
 
-// forget removes e's deleted entity from the cache, unless another entity already has its name, and
-// closes everything that is open on the deleted one. It ignores a nil e.
+// forget removes e from the cache and closes everything that is open on it, because its entity was
+// deleted. e may be nil.
 func (b *Broker) forget(e *entry) {
 	if e == nil {
 		return
@@ -139,14 +136,14 @@ func (b *Broker) forget(e *entry) {
 	e.end(b.refusals.NotFound(e.View().Name))
 }
 
-// forgetDeleted does the same as forget, for an entity that the caller has deleted.
+// forgetDeleted does the same as forget, for the entity that the caller has deleted.
 func (b *Broker) forgetDeleted(ent *core.Entity) {
 	if e := b.cached(ent.Name); e != nil && e.View().ID == ent.ID {
 		b.forget(e)
 	}
 }
 
-// entityChanged is called by the store when an entity has changed.
+// entityChanged is called by the store. Two empty names mean that any entity may have changed.
 func (b *Broker) entityChanged(namespace, name string) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -172,8 +169,9 @@ func (b *Broker) wake() {
 	}
 }
 
-// refreshDirty reads the changed entities that have senders or receivers, so that these notice the
-// change; other entities are read when next used. It reports whether the store answered for all.
+// refreshDirty reads outdated entities with open senders or receivers, so that these notice
+// changes. All others are read when they are used next. It reports whether the store has answered
+// for all.
 func (b *Broker) refreshDirty(ctx context.Context) bool {
 	var dirty []*entry
 	b.mu.RLock()
@@ -188,19 +186,19 @@ func (b *Broker) refreshDirty(ctx context.Context) bool {
 		if !e.inUse() {
 			continue
 		}
-		_, _ = b.refresh(ctx, e) // for NotFound, it has closed senders and receivers
+		_, _ = b.refresh(ctx, e) // after NotFound, refresh has closed the senders and receivers
 		all = all && !e.dirty.Load()
 	}
 	return all
 }
 
-// suspect makes the next use read the entity again: the store answered as if it had been deleted.
+// suspect makes the next use read the entity again, because it seems to have been deleted.
 func (b *Broker) suspect(e *entry) {
 	e.dirty.Store(true)
 	b.wake()
 }
 
-// callback calls functions of bridges: in a goroutine, or at once while the broker stops.
+// callback calls functions of bridges in a goroutine or, while the broker stops, at once.
 func (b *Broker) callback(calls []func(error), err error) {
 	all := func() {
 		for _, call := range calls {
@@ -212,11 +210,10 @@ func (b *Broker) callback(calls []func(error), err error) {
 	}
 }
 
-// listPage is the number of entities that are read at a time.
 const listPage = 100
 
-// walk visits all queues, topics and subscriptions of the namespace. visit reports whether it has
-// deleted the entity; the subscriptions of a deleted topic are skipped.
+// walk calls visit for all queues, topics and subscriptions of the namespace. gone is true if visit
+// has deleted the entity: the subscriptions of such a topic are skipped.
 func (b *Broker) walk(ctx context.Context, visit func(*core.Entity) (gone bool)) error {
 	if err := b.walkListing(ctx, core.Listing{Kind: core.Queue}, visit); err != nil {
 		return err

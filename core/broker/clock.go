@@ -8,16 +8,16 @@ import (
 )
 
 const (
-	// duePause is how long RunDue waits between two counts of the messages still to be moved.
+	// duePause is how long RunDue waits before it counts the messages to be moved again.
 	duePause = 2 * time.Millisecond
-	// duePatience is how long RunDue waits while no message moves: a message may wait for a full
-	// destination, or for a remote that is not connected.
+	// duePatience is how long RunDue waits while no message moves: those that remain may wait for a
+	// full destination, or for a remote that is not connected.
 	duePatience = 250 * time.Millisecond
 )
 
-// RunDue does what is due after the store's time was moved: locks end, messages expire or become
-// active, idle entities and old dead letters are removed, schedules send messages, and receivers and forwarders look for
-// messages. It returns when forwarders have moved the messages that they can move.
+// RunDue does everything that has become due when the store's time was moved: locks end, messages
+// expire or become active, idle entities and old dead letters are removed, schedules send, and
+// receivers look for messages. It returns when forwarders have moved all messages that they can.
 func (b *Broker) RunDue(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -50,7 +50,7 @@ func (b *Broker) RunDue(ctx context.Context) error {
 	}
 }
 
-// onTheMove sweeps all partitions, and counts the messages that forwarders are to move.
+// onTheMove sweeps all partitions, and counts the messages that forwarders must move.
 func (b *Broker) onTheMove(ctx context.Context) (n int64, err error) {
 	var all []core.Entity
 	if err := b.walk(ctx, func(ent *core.Entity) (gone bool) {

@@ -8,10 +8,10 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// maxSubscriptions is the number of subscriptions a topic may have.
+// maxSubscriptions is the maximum number of subscriptions of a topic.
 const maxSubscriptions = 10_000
 
-// CreateEntity implements core.Admin. A first rule without a name gets the name of the default rule.
+// CreateEntity implements core.Admin. A first rule without a name gets the default rule's name.
 func (b *Broker) CreateEntity(ctx context.Context, id core.Identity, kind core.Kind, name string, s core.Settings, first *core.Rule) (core.Entity, error) {
 	if kind == core.Subscription {
 		return b.createSubscription(ctx, id, name, s, first)
@@ -79,15 +79,15 @@ func (b *Broker) createSubscription(ctx context.Context, id core.Identity, name 
 	return made, nil
 }
 
-// touchTopic records that a topic was used. If the store does not answer, the next use records it.
+// touchTopic records that a topic was used. If that fails, the topic's next use is recorded.
 func (b *Broker) touchTopic(ctx context.Context, name string, at time.Time) {
 	if err := b.store.TouchEntities(ctx, b.namespace, map[string]time.Time{name: at}); err != nil {
 		b.log.Warn("cannot record when a topic was last used", "entity", name, "err", err)
 	}
 }
 
-// roomFor refuses another entity if the listing already contains the maximum number, most. text is
-// the format of the refusal; in is the name of what contains the entities.
+// roomFor refuses another entity if the listing already has the maximum number, most. The refusal
+// has the format text, with the name in of what contains the entities.
 func (b *Broker) roomFor(ctx context.Context, l core.Listing, most int, text, in string) error {
 	last, err := b.store.Entities(ctx, b.namespace, l, most-1, 1)
 	if err != nil {
@@ -99,7 +99,7 @@ func (b *Broker) roomFor(ctx context.Context, l core.Listing, most int, text, in
 	return nil
 }
 
-// roomForPartitioned refuses a partitioned entity beyond the number that the tier allows.
+// roomForPartitioned refuses a partitioned entity if the tier does not allow more of them.
 func (b *Broker) roomForPartitioned(ctx context.Context, ent *core.Entity) error {
 	most, n := b.options.Limits.MaxPartitioned, 0
 	if most == 0 || !ent.Settings.EnablePartitioning {
@@ -123,7 +123,6 @@ func (b *Broker) roomForPartitioned(ctx context.Context, ent *core.Entity) error
 	return nil
 }
 
-// topic reads a topic with its subscriptions from the store, not from the cache.
 func (b *Broker) topic(ctx context.Context, name string) (core.TopicView, error) {
 	t, err := b.store.Topic(ctx, b.namespace, name)
 	if core.CodeOf(err) == core.NotFound {
@@ -132,7 +131,7 @@ func (b *Broker) topic(ctx context.Context, name string) (core.TopicView, error)
 	return t, b.refusals.Of(err, &core.Entity{Kind: core.Topic, Name: name})
 }
 
-// create completes an entity and stores it.
+// create completes the settings of an entity and stores it.
 func (b *Broker) create(ctx context.Context, id core.Identity, ent core.Entity) (core.Entity, error) {
 	ent.Settings.Fit(ent.Kind)
 	fitPartitioned(&ent.Settings, 0)
@@ -154,7 +153,7 @@ func (b *Broker) create(ctx context.Context, id core.Identity, ent core.Entity) 
 	switch code := core.CodeOf(err); {
 	case code == core.AlreadyExists:
 		return core.Entity{}, b.refusals.Exists(&ent)
-	case code == core.NotFound && ent.Kind == core.Subscription: // the topic was deleted in the meantime
+	case code == core.NotFound && ent.Kind == core.Subscription: // the topic was just deleted
 		topic, _, _ := core.SplitSubscription(ent.Name)
 		return core.Entity{}, b.refusals.NotFound(topic)
 	case code == core.NotFound:

@@ -10,7 +10,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 )
 
-// DeadLetters determines how long the dead letters of an entity are kept.
+// DeadLetters says how long the dead letters of an entity are kept.
 type DeadLetters struct {
 	// Entity is the name of a queue, topic or subscription, or a pattern as in a Pipeline.
 	Entity string
@@ -20,17 +20,17 @@ type DeadLetters struct {
 // Pattern implements entity.Selector.
 func (d *DeadLetters) Pattern() string { return d.Entity }
 
-// deadLettersInterval is how often old dead letters are looked for.
+// deadLettersInterval is how often the broker looks for old dead letters.
 const deadLettersInterval = time.Minute
 
-// oldDeadLetters remembers when the first dead letter of an entity becomes old.
+// oldDeadLetters remembers when an entity will have old dead letters.
 type oldDeadLetters struct {
-	mu  sync.Mutex           // one round at a time
-	set *Selected            // to which due belongs
-	due map[string]time.Time // by the entity's ID: the time before which no dead letter is old
+	mu  sync.Mutex           // held for a whole call of removeDeadLetters
+	set *Selected            // the configuration for which due was made
+	due map[string]time.Time // by the entity's ID: before this time, no dead letter is old
 }
 
-// runDeadLetters removes old dead letters until ctx ends.
+// runDeadLetters calls removeDeadLetters regularly until ctx ends.
 func (b *Broker) runDeadLetters(ctx context.Context) {
 	tick := time.NewTicker(deadLettersInterval)
 	defer tick.Stop()
@@ -44,10 +44,9 @@ func (b *Broker) runDeadLetters(ctx context.Context) {
 	}
 }
 
-// removeDeadLetters removes the dead letters that are older than the configuration allows. It reads
-// only the dead letters of entities that may have old ones: a dead letter that arrives later cannot
-// become old sooner. All gateways do this; the lock of a message lets only one gateway remove the
-// message.
+// removeDeadLetters removes dead letters that are older than the configuration allows. It reads
+// only entities that may have some: a dead letter that arrives later cannot become old earlier. All
+// gateways do this; each message is removed by the one that locks it.
 func (b *Broker) removeDeadLetters(ctx context.Context) {
 	o := &b.oldDead
 	o.mu.Lock()
@@ -66,7 +65,7 @@ func (b *Broker) removeDeadLetters(ctx context.Context) {
 			return false
 		}
 		at := o.due[ent.ID]
-		if !at.After(now) || at.After(now.Add(d.Keep)) { // the second condition is true if the clock was set back
+		if !at.After(now) || at.After(now.Add(d.Keep)) { // the second condition holds if the clock was set back
 			at = b.removeDeadLettersOf(ctx, ent.Name, now, d.Keep)
 		}
 		due[ent.ID] = at
@@ -78,9 +77,8 @@ func (b *Broker) removeDeadLetters(ctx context.Context) {
 	o.due = due
 }
 
-// removeDeadLettersOf removes the old dead letters of an entity. It returns the time at which other
-// dead letters may become old, or now if a receiver has locked an old one or the store does not
-// answer.
+// removeDeadLettersOf removes the old dead letters of an entity. It returns when others may become
+// old. This is now if a receiver has locked an old one, or if the store does not answer.
 func (b *Broker) removeDeadLettersOf(ctx context.Context, name string, now time.Time, keep time.Duration) (due time.Time) {
 	e, err := b.entity(ctx, name)
 	if err != nil {
@@ -104,8 +102,8 @@ func (b *Broker) removeDeadLettersOf(ctx context.Context, name string, now time.
 	return due
 }
 
-// removeOldIn does the same as removeDeadLettersOf for one partition. It reads the oldest messages,
-// page by page, up to the first that is not old: the following ones were dead-lettered later.
+// removeOldIn does the same as removeDeadLettersOf for one partition. It reads up to the first
+// message that is not old, because those after it were dead-lettered later.
 func (e *entry) removeOldIn(ctx context.Context, p core.Partition, page int, now time.Time, keep time.Duration) (removed int, due time.Time) {
 	due = now.Add(keep)
 	for from := int64(0); ; {
@@ -135,9 +133,8 @@ func (e *entry) removeOldIn(ctx context.Context, p core.Partition, page int, now
 	}
 }
 
-// deadSince returns when a message was dead-lettered. It returns the enqueued time if that is not
-// known, because the message was appended to the dead letters or an earlier version dead-lettered
-// it.
+// deadSince returns when a message became a dead letter. If that is not known (it was appended as a
+// dead letter, or an earlier version dead-lettered it), it returns when the message was enqueued.
 func deadSince(d *core.Delivery) time.Time {
 	if d.DeadLetteredTime.IsZero() {
 		return d.EnqueuedTime
@@ -145,7 +142,8 @@ func deadSince(d *core.Delivery) time.Time {
 	return d.DeadLetteredTime
 }
 
-// removeOld removes the messages with these numbers that are available, and returns their number.
+// removeOld removes those of the numbered messages that are available, and returns how many it has
+// removed.
 func (e *entry) removeOld(ctx context.Context, p core.Partition, numbers []int64, keep time.Duration) (removed int) {
 	if len(numbers) == 0 {
 		return 0

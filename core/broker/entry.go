@@ -15,41 +15,42 @@ import (
 )
 
 const (
-	// maxAge is how old a cached entity may be when it is used, in case the store's watch has
+	// maxAge is the maximum age of a cached entity when it is used, in case the store's watch has
 	// missed a change.
 	maxAge = 5 * time.Second
-	// unavailableTime is how long keyless messages avoid a partition that was Busy.
+	// unavailableTime is how long messages without a key avoid a partition that was Busy.
 	unavailableTime = time.Second
 )
 
-// entry is a cached entity. There is one entry per ID: a re-created entity has another entry.
+// entry is a cached entity. An entity that was deleted and created again has a new ID and a new
+// entry.
 type entry struct {
 	b   *Broker
-	key string // folded name
+	key string // the folded name
 
 	current    atomic.Pointer[entity.View]
-	readAt     atomic.Int64 // Unix nanoseconds of this machine's clock when current was read
-	dirty      atomic.Bool  // current is known to be outdated
-	refreshing atomic.Bool  // a call is reading the entity
+	readAt     atomic.Int64 // when current was read, in Unix nanoseconds of this machine's clock
+	dirty      atomic.Bool  // current is outdated
+	refreshing atomic.Bool  // a call is reading current
 
-	used             atomic.Int64     // last use, in Unix milliseconds of the store's clock; 0: not used at this gateway
-	recorded         atomic.Int64     // the last use that the store knows
-	nextKeyless      atomic.Uint32    // round robin over partitions, for messages without a key
-	unavailableUntil []atomic.Int64   // by partition: the partition is avoided until then, in Unix nanoseconds
-	topic            *topics.Cache    // of a topic, else nil
-	filters          filterCounts     // of a topic
+	used             atomic.Int64     // last use at this gateway, in Unix milliseconds of the store's clock; 0: none
+	recorded         atomic.Int64     // the last use that was recorded in the store
+	nextKeyless      atomic.Uint32    // the next partition, round robin, for messages without a key
+	unavailableUntil []atomic.Int64   // until when messages without a key avoid each partition, in Unix nanoseconds
+	topic            *topics.Cache    // nil unless the entity is a topic
+	filters          filterCounts     // used for a topic
 	pipeline         *pipeline.Stages // nil for a subscription
 	traffic          entity.Counters
-	seen             atomic.Int64          // the sum of traffic at the last call of Grown
-	seenAccepted     atomic.Int64          // the accepted messages at the last call of Grown
-	retry            atomic.Pointer[Retry] // nil: abandoned messages are not delayed
-	audit            *audit.Writer         // nil: its messages have no history
+	seen             atomic.Int64          // sum of traffic in the last call of Grown
+	seenAccepted     atomic.Int64          // accepted messages in the last call of Grown
+	retry            atomic.Pointer[Retry] // nil: there is no delay after an abandon
+	audit            *audit.Writer         // nil: there is no history
 
 	receivers *delivery.Entity
 	listed    sessionMarks
 
 	mu      sync.Mutex
-	ended   error // set once: no sender may be added
+	ended   error // set when the entity is closed; no sender may be added then
 	senders map[*sender]struct{}
 }
 
@@ -69,7 +70,7 @@ func newEntry(b *Broker, ent core.Entity, now time.Time) *entry {
 	return e
 }
 
-// configure applies the settings in s that are for the entity.
+// configure applies the settings of s that match the entity's name.
 func (e *entry) configure(s *Selected, name string) {
 	e.retry.Store(entity.First(s.Retries, name))
 	var rate *core.Rate
@@ -87,9 +88,9 @@ func (e *entry) configure(s *Selected, name string) {
 	}
 }
 
-// Select replaces Options.Selected. Delays that have begun do not change.
+// Select replaces Options.Selected. Delays that have already begun stay as they are.
 func (b *Broker) Select(s Selected) {
-	b.mu.Lock() // no entry is made meanwhile
+	b.mu.Lock() // until then, no entry is made with the old settings
 	defer b.mu.Unlock()
 	b.selected.Store(&s)
 	for _, e := range b.entries {
@@ -98,7 +99,7 @@ func (b *Broker) Select(s Selected) {
 	b.scheduler.want(s.Schedules)
 }
 
-// changed notes that the entity, or a topic's subscriptions, may have changed.
+// changed marks the entity, and a topic's subscriptions, as possibly outdated.
 func (e *entry) changed() {
 	e.dirty.Store(true)
 	if e.topic != nil {
@@ -110,15 +111,15 @@ func (e *entry) fresh(now time.Time) bool {
 	return !e.dirty.Load() && now.UnixNano()-e.readAt.Load() < int64(maxAge)
 }
 
-// View returns the entity at the revision that was read last.
+// View returns the entity as it was read last.
 func (e *entry) View() *entity.View { return e.current.Load() }
 
-// Refresh reads the entity again if it may be outdated. If the entity was deleted, its senders and
+// Refresh reads the entity again if it may be outdated. If it was deleted, its senders and
 // receivers are closed.
 func (e *entry) Refresh(ctx context.Context) { _, _ = e.b.refresh(ctx, e) }
 
-// Suspect makes the next use read the entity again, because the store answered as if the entity had
-// been deleted.
+// Suspect makes the next use read the entity again, because the store answered as if it had been
+// deleted.
 func (e *entry) Suspect() { e.b.suspect(e) }
 
 // Use records that the entity is used now.
@@ -128,12 +129,12 @@ func (e *entry) Use() {
 	}
 }
 
-// update takes a newer revision of the same entity, and closes senders and receivers that the new
-// status no longer allows.
+// update replaces e's entity by a newer revision, and closes senders and receivers that its status
+// no longer allows.
 func (e *entry) update(ent core.Entity, now time.Time) {
 	e.mu.Lock()
 	old := e.View()
-	if ent.Revision < old.Revision { // a late answer to an older read
+	if ent.Revision < old.Revision { // a late answer to an older call
 		e.mu.Unlock()
 		return
 	}
@@ -151,7 +152,7 @@ func (e *entry) update(ent core.Entity, now time.Time) {
 	e.receivers.Update()
 }
 
-// end closes everything that is open on the entity, permanently.
+// end closes everything that is open on the entity, for ever.
 func (e *entry) end(err error) {
 	e.mu.Lock()
 	if e.ended != nil {
@@ -165,7 +166,7 @@ func (e *entry) end(err error) {
 	e.receivers.End(err)
 }
 
-// takeSenders empties the set of senders. e.mu is held.
+// takeSenders removes and returns all senders. e.mu is held.
 func (e *entry) takeSenders() []*sender {
 	senders := make([]*sender, 0, len(e.senders))
 	for s := range e.senders {
@@ -182,14 +183,13 @@ func (e *entry) closeSenders(senders []*sender, err error) {
 			calls = append(calls, s.closed)
 		}
 	}
-	// The callbacks run in a goroutine of their own: the caller may be a bridge that holds its
-	// locks.
+	// Not here, because the caller may be a bridge that holds its own locks.
 	if len(calls) > 0 {
 		e.b.callback(calls, err)
 	}
 }
 
-// inUse reports whether a sender or receiver has the entity open.
+// inUse reports whether senders or receivers are open.
 func (e *entry) inUse() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -200,8 +200,8 @@ func (e *entry) markUnavailable(partition uint16, now time.Time) {
 	e.unavailableUntil[partition].Store(now.Add(unavailableTime).UnixNano())
 }
 
-// nextPartition picks a partition for messages without a key, round robin. It skips partitions in
-// tried, and partitions marked unavailable unless all partitions are.
+// nextPartition returns the next partition, round robin, that is not in tried, for messages without
+// a key. It returns an unavailable one only if all are unavailable.
 func (e *entry) nextPartition(now time.Time, tried uint32) uint16 {
 	n := uint32(len(e.unavailableUntil))
 	first := e.nextKeyless.Add(1) - 1

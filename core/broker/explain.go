@@ -48,12 +48,12 @@ func (b *Broker) Explain(ctx context.Context, id core.Identity, address string, 
 	return account, err
 }
 
-// maxUnmatched is the maximum number of subscriptions without a copy that an account lists.
+// maxUnmatched is the maximum number of subscriptions in Account.Unmatched.
 const maxUnmatched = 1000
 
-// addUnmatched adds the subscriptions that got no copy of the account's latest published message.
+// addUnmatched sets Account.Unmatched for the newest published message.
 func (b *Broker) addUnmatched(ctx context.Context, a *core.Account, topic *entity.View) error {
-	var last core.Event // the latest event about rules
+	var last core.Event // the newest event about rules
 	id := ""
 	for _, e := range a.Events {
 		if e.Kind == core.EventMatched || e.Kind == core.EventUnmatched {
@@ -88,8 +88,8 @@ func (b *Broker) addUnmatched(ctx context.Context, a *core.Account, topic *entit
 	return nil
 }
 
-// copyOf finds the copy of a published message that a subscription still has, by the subscription's
-// history. It returns nil if there is none.
+// copyOf returns the copy of a published message that a subscription still has according to its
+// history, or nil.
 func (b *Broker) copyOf(ctx context.Context, s *core.Entity, published int64, id string) *core.Delivery {
 	partition, _ := core.SplitSequenceNumber(published)
 	at := func(sub core.SubQueue) core.Partition { return b.policy.Partition(s, partition, sub).In(b.store) }

@@ -13,7 +13,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/pipeline"
 )
 
-// forwardedBroker is the broker as its forwarders see it.
+// forwardedBroker is the Broker in the form that its forwarders need.
 type forwardedBroker struct{ b *Broker }
 
 // Entity implements forward.Host.
@@ -26,7 +26,7 @@ func (f forwardedBroker) Read(ctx context.Context, name string) (forward.Entity,
 	return found(f.b.load(ctx, name))
 }
 
-// found returns nil for a missing entry, not an interface that holds a nil *entry.
+// found returns a nil interface for a missing entry, not an interface with a nil *entry.
 func found(e *entry, err error) (forward.Entity, error) {
 	if err != nil {
 		return nil, err
@@ -66,9 +66,9 @@ func (e *entry) Judge(ctx context.Context, v *entity.View, groups [][]*core.Mess
 	return run.Results(groups)
 }
 
-// checkForwarding checks the destinations to which changed settings of an entity forward; old is
-// zero for a new entity. The destination must exist, and the identity must be allowed to send
-// there. A subscription that forwards is not deleted when idle.
+// checkForwarding checks the destinations in an entity's settings that differ from old, which is
+// zero for a new entity. A destination must exist, and the identity must be allowed to send there.
+// A subscription that forwards is not deleted when it is idle.
 func (b *Broker) checkForwarding(ctx context.Context, id core.Identity, ent *core.Entity, old *core.Settings) error {
 	s := &ent.Settings
 	if old.RequiresSession && (s.ForwardTo == "") != (old.ForwardTo == "") {
@@ -93,7 +93,7 @@ func (b *Broker) checkForwarding(ctx context.Context, id core.Identity, ent *cor
 			return core.Refuse(core.InvalidArgument, "%s is '%s', whose host does not belong to this namespace: forward to an entity of this namespace.", f.setting, *f.to)
 		}
 		if core.FoldName(core.ResourcePath(*f.to)) == core.FoldName(core.ResourcePath(f.was)) {
-			continue // the same destination, in another spelling
+			continue // the same destination in another spelling
 		}
 		if err := b.checkDestination(ctx, id, f.setting, *f.to); err != nil {
 			return err
@@ -105,8 +105,8 @@ func (b *Broker) checkForwarding(ctx context.Context, id core.Identity, ent *cor
 	return nil
 }
 
-// isOwnHost reports whether a folded host names this namespace: it is an IP address, a name of the
-// namespace or the gateway, or a name by which the peer has called the gateway.
+// isOwnHost reports whether a folded host means this gateway: it is an IP address, a name of the
+// namespace or the gateway, or a name by which the client has called the gateway.
 func (b *Broker) isOwnHost(ctx context.Context, host string) bool {
 	if _, err := netip.ParseAddr(host); err == nil || host == "localhost" || b.options.Answers == nil || b.options.Answers(host) {
 		return true
@@ -120,7 +120,7 @@ func (b *Broker) checkDestination(ctx context.Context, id core.Identity, setting
 		if err := b.forwarders.CheckRemote(setting, to, remote, entity); err != nil {
 			return err
 		}
-		return id.Check(core.Send, path, time.Now()) // this needs the right on the whole namespace
+		return id.Check(core.Send, path, time.Now()) // needs Send on the whole namespace
 	}
 	dest, err := b.stored(ctx, path)
 	switch {
@@ -134,8 +134,8 @@ func (b *Broker) checkDestination(ctx context.Context, id core.Identity, setting
 	return id.Check(core.Send, dest.Name, time.Now())
 }
 
-// Forget removes the Transit.Keys of messages that were sent to a queue or topic, after these
-// messages can no longer be sent again.
+// Forget removes the Transit.Keys of messages that were sent to a queue or topic, when they cannot
+// be sent again.
 func (b *Broker) Forget(ctx context.Context, name string, keys []string) error {
 	e, err := b.entity(ctx, name)
 	if err != nil {
@@ -151,14 +151,14 @@ func (b *Broker) Forget(ctx context.Context, name string, keys []string) error {
 
 // Export is an entity whose messages are forwarded to a remote.
 type Export struct {
-	Entity      string // a queue, or a subscription
-	DeadLetters bool   // the entity's dead letters are forwarded
+	Entity      string // the queue or subscription
+	DeadLetters bool   // the entity's dead letters are forwarded, not its messages
 	Remote, To  string
-	Waiting     int64     // messages that have not reached the remote yet
-	Oldest      time.Time // when the first of them was enqueued; zero: there is no such message, or the time is not known
+	Waiting     int64     // number of messages that have not reached the remote yet
+	Oldest      time.Time // when the first of them was enqueued; zero: there is none, or it is not known
 }
 
-// Exports counts the messages that wait for remotes, in the entities that forward to them.
+// Exports lists the entities that forward to remotes, with the number of messages that wait there.
 func (b *Broker) Exports(ctx context.Context) ([]Export, error) {
 	all, ents, err := b.exports(ctx)
 	if err != nil {
@@ -181,7 +181,7 @@ func (b *Broker) Exports(ctx context.Context) ([]Export, error) {
 	return all, nil
 }
 
-// exports lists the entities that forward to remotes, without counting their messages.
+// exports does the same as Exports without counting messages.
 func (b *Broker) exports(ctx context.Context) (all []Export, ents []core.Entity, err error) {
 	err = b.walk(ctx, func(ent *core.Entity) (gone bool) {
 		for _, sub := range []core.SubQueue{core.Main, core.DeadLetter} {
@@ -195,7 +195,7 @@ func (b *Broker) exports(ctx context.Context) (all []Export, ents []core.Entity,
 	return all, ents, err
 }
 
-// ForwardedTo returns the entities of a remote to which local entities forward.
+// ForwardedTo returns the entities of a remote to which entities of this namespace forward.
 func (b *Broker) ForwardedTo(ctx context.Context, remote string) (entities []string, err error) {
 	all, _, err := b.exports(ctx)
 	for i := range all {

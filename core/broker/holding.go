@@ -9,31 +9,30 @@ import (
 )
 
 const (
-	// oldestBytes is about how many bytes are read from a partition to find its oldest message.
+	// oldestBytes is about the number of bytes that are read from a partition to find its oldest
+	// message.
 	oldestBytes = 64 << 10
-	// oldestLook is the number of messages that are read to find the oldest: the first ones may be
-	// scheduled, and do not count.
+	// oldestLook is the number of messages that are read to find the oldest one, because the first
+	// ones may be scheduled, and do not count.
 	oldestLook = 8
 )
 
-// Holding describes the contents of an entity at one moment, as the store counts them for all
-// gateways.
+// Holding has the contents of an entity at one moment, as the store counts them for all gateways.
 type Holding struct {
 	Entity string
 	Kind   core.Kind
-	// Sessions means that the entity's messages belong to sessions.
+	// Sessions means that messages belong to sessions.
 	Sessions bool
 	Counts   [core.SubQueues]core.Stats
-	// Oldest is when the oldest of the entity's messages was enqueued, without sub-queues and
-	// scheduled messages. It is zero if there is no message, or if finding it would read large
-	// messages.
+	// Oldest is when the oldest message was enqueued, not counting sub-queues and scheduled
+	// messages. It is zero if there is none, or if large messages would have to be read to find it.
 	Oldest  time.Time
 	Applied core.Applied
 }
 
-// Holdings counts the contents of entities. wanted selects the entities, and is called for each
-// entity of the namespace. An entity that is deleted in the meantime has no contents. If a
-// partition does not answer, the call fails.
+// Holdings counts the contents of the entities for which wanted, which is called for all, returns
+// true. An entity that is deleted in the meantime is empty. If a partition does not answer, the
+// call fails.
 func (b *Broker) Holdings(ctx context.Context, wanted func(name string, k core.Kind) bool) ([]Holding, error) {
 	var ents []core.Entity
 	err := b.walk(ctx, func(e *core.Entity) (gone bool) {
@@ -76,7 +75,7 @@ func (b *Broker) holding(ctx context.Context, e *core.Entity, t *entityCount) (H
 	}
 	main := &h.Counts[core.Main]
 	there := main.Ready + main.Locked + main.Deferred
-	if there == 0 || e.Kind == core.Topic { // a topic holds only scheduled messages, and those about to leave
+	if there == 0 || e.Kind == core.Topic { // a topic only has scheduled messages, and those that are being published
 		return h, nil
 	}
 	look := int(min(oldestBytes*(there+main.Scheduled)/max(main.Bytes, 1), oldestLook))
@@ -100,15 +99,15 @@ func (b *Broker) holding(ctx context.Context, e *core.Entity, t *entityCount) (H
 	return h, nil
 }
 
-// Count describes the contents of an entity for administration, except for a topic's rules.
+// Count has the contents of an entity for administration, except for a topic's rules.
 type Count struct {
 	Name string
 	Kind core.Kind
 	core.Runtime
 }
 
-// Counts counts the contents of entities with one call to the store. It leaves out missing entities
-// and those that do not answer. The call does not count as a use of the entities.
+// Counts counts the contents of entities with one call to the store. It leaves out entities that
+// are missing, or whose partitions do not all answer. It does not count as a use of the entities.
 func (b *Broker) Counts(ctx context.Context, names []string) []Count {
 	var ents []core.Entity
 	for _, name := range names {
@@ -125,8 +124,8 @@ func (b *Broker) Counts(ctx context.Context, names []string) []Count {
 	return all
 }
 
-// CountSessions counts the sessions of an entity that have messages or state, up to most. Unlike
-// ListSessions it does not count as a use of the entity.
+// CountSessions counts the sessions of an entity that have messages or state, up to most. It does
+// not count as a use of the entity, while ListSessions does.
 func (b *Broker) CountSessions(ctx context.Context, name string, most int) (int, error) {
 	e, err := b.entity(ctx, name)
 	if err != nil {

@@ -8,10 +8,10 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// touchInterval is how often uses of entities are recorded.
+// touchInterval is how often Run records uses of entities.
 const touchInterval = 30 * time.Second
 
-// touch records when entities were last used. An open receiver is a use.
+// touch records when entities were last used. An open receiver counts as a use.
 func (b *Broker) touch(ctx context.Context) {
 	b.mu.RLock()
 	entries := make(map[string]*entry, len(b.entries))
@@ -43,7 +43,7 @@ func (b *Broker) touchEntries(ctx context.Context, entries map[string]*entry) {
 	}
 }
 
-// deleteIdle deletes entities that no gateway has used for the time of AutoDeleteOnIdle.
+// deleteIdle deletes entities that were not used at any gateway for AutoDeleteOnIdle.
 func (b *Broker) deleteIdle(ctx context.Context) {
 	err := b.walk(ctx, func(ent *core.Entity) (gone bool) { return b.deleteIfIdle(ctx, ent) })
 	if err != nil {
@@ -55,7 +55,7 @@ func (b *Broker) deleteIfIdle(ctx context.Context, listed *core.Entity) bool {
 	if !idle(listed, b.store.Now()) {
 		return false
 	}
-	// Another gateway may have recorded a use since the list was read.
+	// Another gateway may have recorded a use after the list was read.
 	ent, err := b.store.Entity(ctx, b.namespace, listed.Name)
 	if err != nil || ent.ID != listed.ID || !idle(&ent, b.store.Now()) {
 		return false
@@ -73,7 +73,7 @@ func (b *Broker) deleteIfIdle(ctx context.Context, listed *core.Entity) bool {
 	return true
 }
 
-// idle reports whether the entity has been unused for the time of AutoDeleteOnIdle.
+// idle reports whether an entity was not used for AutoDeleteOnIdle.
 func idle(e *core.Entity, now time.Time) bool {
 	if e.Settings.AutoDeleteOnIdle == core.Forever {
 		return false

@@ -8,11 +8,10 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 )
 
-// Sessions describes the sessions of an entity that have messages or state, sorted by id: at most
-// top, after the first skip sessions. For each partition it calls the store once for each
-// sessionPage sessions, beginning at the last sessionMark before skip, and once to describe the
-// sessions. The cost does not depend on the number of messages. Unlike ListSessions, the call does
-// not count as a use of the entity.
+// Sessions describes up to top sessions that have messages or state, by id, after the first skip.
+// In each partition, it reads the keys of sessions in pages of sessionPage from the last
+// sessionMark before skip on, and then describes the sessions in one call. The cost does not depend
+// on the number of messages. It does not count as a use of the entity, while ListSessions does.
 func (b *Broker) Sessions(ctx context.Context, name string, skip, top int) ([]core.SessionInfo, error) {
 	e, v, err := b.viewWithSessions(ctx, name)
 	if err != nil {
@@ -25,7 +24,7 @@ func (b *Broker) Sessions(ctx context.Context, name string, skip, top int) ([]co
 	return b.describeSessions(ctx, v, ids, false)
 }
 
-// Session describes a session with its state, even if it has no messages and no state.
+// Session describes a session and its state, even if it has neither messages nor state.
 func (b *Broker) Session(ctx context.Context, name, id string) (core.SessionInfo, error) {
 	_, v, err := b.viewWithSessions(ctx, name)
 	if err != nil {
@@ -38,7 +37,7 @@ func (b *Broker) Session(ctx context.Context, name, id string) (core.SessionInfo
 	return all[0], nil
 }
 
-// viewWithSessions finds an entity, and refuses one without sessions.
+// viewWithSessions returns an entity and its view, or refuses an entity without sessions.
 func (b *Broker) viewWithSessions(ctx context.Context, name string) (*entry, *entity.View, error) {
 	e, err := b.entity(ctx, name)
 	if err != nil {
@@ -51,10 +50,10 @@ func (b *Broker) viewWithSessions(ctx context.Context, name string) (*entry, *en
 	return e, v, nil
 }
 
-// describeSessions asks each partition for its sessions among the ids, and returns them in the order of ids.
+// describeSessions asks each partition for its share of the ids. The result is in the order of ids.
 func (b *Broker) describeSessions(ctx context.Context, v *entity.View, ids []string, content bool) ([]core.SessionInfo, error) {
 	partitions := v.Queues[core.Main]
-	places := make([][]int, len(partitions)) // by partition: the positions of its sessions in ids
+	places := make([][]int, len(partitions)) // by partition: the indexes of its sessions in ids
 	for i, id := range ids {
 		at := core.PartitionOf(string(core.KeyOfSession(id)), len(partitions))
 		places[at] = append(places[at], i)

@@ -10,15 +10,15 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/topics"
 )
 
-// publishTries is how often messages are evaluated again for newer subscriptions before the sender
-// is asked to try again.
+// publishTries is how often messages are evaluated with newer subscriptions before the sender must
+// try again.
 const publishTries = 8
 
 var errChanging = core.Refuse(core.Busy, "The subscriptions of the topic are changing. Please wait and try again.")
 
-// publishAs publishes n groups to a partition of the topic. begin begins the evaluation of all
-// groups from the index first on, with the subscriptions a. It is called again if the store has a
-// later version of the subscriptions.
+// publishAs publishes n groups to a partition of the topic. begin evaluates the groups from the
+// index first on for the subscriptions a. It is called again if the store has a newer version of
+// the subscriptions.
 func (e *entry) publishAs(ctx context.Context, p core.Partition, n int, begin func(a *topics.Subscriptions, first int) (*topics.Evaluation, error)) []core.Appended {
 	var answers []core.Appended
 	for range publishTries {
@@ -41,9 +41,9 @@ func (e *entry) publishAs(ctx context.Context, p core.Partition, n int, begin fu
 	return append(answers, failed(n-len(answers), errChanging)...)
 }
 
-// publishNext publishes the next groups, and appends their results to answers. If err is not nil,
-// it is the result of all groups that follow: they must not be stored if an earlier group may be
-// sent again.
+// publishNext publishes the next groups, and appends their results to answers. A non-nil err is the
+// result of all groups after these: if an earlier group may be sent again, they must not be stored
+// before it.
 func publishNext(ctx context.Context, p core.Partition, version int64, x *topics.Evaluation, answers []core.Appended) ([]core.Appended, error) {
 	groups, err := x.Next(ctx)
 	if err != nil {
@@ -77,7 +77,6 @@ func (e *entry) subscriptions(ctx context.Context) (*topics.Subscriptions, error
 	return ss, err
 }
 
-// publish publishes groups of messages to one partition.
 func (e *entry) publish(ctx context.Context, trail *audit.Trail, v *entity.View, partition uint16, groups [][]*core.Message) []core.Appended {
 	answers := e.publishOnce(ctx, trail, v, partition, groups)
 	e.makeRoom(ctx, trail, v, partition, groups, answers)
@@ -91,7 +90,7 @@ func (e *entry) publishOnce(ctx context.Context, trail *audit.Trail, v *entity.V
 	})
 }
 
-// wakeForScheduled wakes the topic's forwarder if there are scheduled messages.
+// wakeForScheduled tells the topic's forwarder about scheduled messages in groups.
 func (e *entry) wakeForScheduled(groups [][]*core.Message) {
 	now := time.Time{}
 	for _, g := range groups {
@@ -110,8 +109,8 @@ func (e *entry) wakeForScheduled(groups [][]*core.Message) {
 	}
 }
 
-// makeRoom sweeps the subscriptions and publishes again the groups for which the topic was full.
-// Nothing else sweeps a subscription without receivers.
+// makeRoom sweeps the subscriptions, and publishes the groups again for which the topic was full.
+// Without it, nothing sweeps a subscription that has no receivers.
 func (e *entry) makeRoom(ctx context.Context, trail *audit.Trail, v *entity.View, partition uint16, groups [][]*core.Message, answers []core.Appended) {
 	var full []int
 	for i := range answers {
@@ -131,8 +130,8 @@ func (e *entry) makeRoom(ctx context.Context, trail *audit.Trail, v *entity.View
 	}
 }
 
-// sweepSubscriptions removes expired messages from the subscriptions in a partition of the topic.
-// It returns false if the last sweep was very recent, or if it failed.
+// sweepSubscriptions removes expired messages from all subscriptions in a partition of the topic.
+// It returns false if the last sweep was too recent, or if it failed.
 func (e *entry) sweepSubscriptions(ctx context.Context, partition uint16) bool {
 	if !e.topic.BeginSweep() {
 		return false
@@ -143,12 +142,13 @@ func (e *entry) sweepSubscriptions(ctx context.Context, partition uint16) bool {
 	}
 	queues := a.Queues(partition)
 	entity.InParallel(len(queues), func(i int) {
-		_, _ = queues[i].Sweep(ctx) // the next publication reports failures
+		_, _ = queues[i].Sweep(ctx) // the next publication returns the error
 	})
 	return true
 }
 
-// PublishDue publishes scheduled messages of the topic that are due and locked.
+// PublishDue publishes scheduled messages of the topic that are due, and that the caller has
+// locked.
 func (e *entry) PublishDue(ctx context.Context, p core.Partition, ds []core.Delivery) []core.Appended {
 	v := e.View()
 	trail := e.audit.Begin(core.Party{}, "")
@@ -164,11 +164,10 @@ func (e *entry) PublishDue(ctx context.Context, p core.Partition, ds []core.Deli
 	return answers
 }
 
-// Deposit stores messages that come from another broker, in order, and returns an error for each:
-// nil once the message is stored. A queue or topic gets them as if a client had sent them. A
-// subscription gets them regardless of its rules. Dead letters keep their reasons. A message whose
-// Transit.Key is known is not stored again. Message ids are not compared, because the other broker
-// may have two messages with one id. Deposit needs Manage.
+// Deposit stores messages from another broker, in order, and returns one result for each. A queue
+// or topic gets them as if a client had sent them; a subscription, whatever its rules. Dead letters
+// keep their reasons. A message whose Transit.Key is known is not stored again. Duplicate detection
+// does not apply, because the other broker may have two messages with one id. Deposit needs Manage.
 func (b *Broker) Deposit(ctx context.Context, id core.Identity, a core.Address, ms []*core.Message) ([]core.Appended, error) {
 	e, err := b.access(ctx, id, core.Manage, a)
 	if err != nil {
@@ -196,7 +195,7 @@ func (b *Broker) Deposit(ctx context.Context, id core.Identity, a core.Address, 
 	return e.deposit(ctx, v, a.Sub, groups), nil
 }
 
-// deposit appends messages to partitions of a sub-queue, or of a subscription.
+// deposit appends messages to a sub-queue's partitions.
 func (e *entry) deposit(ctx context.Context, v *entity.View, sub core.SubQueue, groups [][]*core.Message) []core.Appended {
 	answers := make([]core.Appended, len(groups))
 	batches := make([]batch, len(v.Queues[sub]))
@@ -217,11 +216,11 @@ func (e *entry) deposit(ctx context.Context, v *entity.View, sub core.SubQueue, 
 		entity.Identify(g)
 		key := entity.KeyOf(m, false)
 		if key == "" && m.Transit != nil {
-			key = m.Transit.Key // a repeated message finds the partition that knows the key
+			key = m.Transit.Key // a repeated message must go to the partition that knows its key
 		}
 		batches[core.PartitionOf(key, len(batches))].add(g, i)
 	}
-	queues := v.WithDuplicates().Queues[sub] // otherwise a message could be dropped as a duplicate of one in the same queue
+	queues := v.WithDuplicates().Queues[sub] // duplicate detection would drop the second of two messages with one id
 	for i := range batches {
 		if len(batches[i].groups) == 0 {
 			continue

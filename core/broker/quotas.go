@@ -8,7 +8,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// quotas returns the namespace's current quotas, bounded by the tier's; zeros mean no limit.
+// quotas returns the namespace's current quotas, limited by the tier. 0 means no limit.
 func (b *Broker) quotas() (q core.NamespaceQuotas) {
 	if b.options.Quotas != nil {
 		q = b.options.Quotas()
@@ -19,7 +19,7 @@ func (b *Broker) quotas() (q core.NamespaceQuotas) {
 	return q
 }
 
-// quotaRefusal returns the refusal of an entity that the store has refused because of the
+// quotaRefusal returns the text for a client whose entity the store has refused because of the
 // namespace's quotas.
 func (b *Broker) quotaRefusal(ctx context.Context, ent *core.Entity) error {
 	q := b.quotas()
@@ -43,7 +43,7 @@ func (b *Broker) Population(ctx context.Context) (n int, megabytes int64, err er
 	return n, megabytes, nil
 }
 
-// population does the same as Population, but leaves out one entity.
+// population does the same as Population without the entity but.
 func (b *Broker) population(ctx context.Context, but string) (n int, megabytes int64, err error) {
 	for _, k := range [...]core.Kind{core.Queue, core.Topic} {
 		err := b.walkListing(ctx, core.Listing{Kind: k}, func(ent *core.Entity) (gone bool) {
@@ -60,7 +60,6 @@ func (b *Broker) population(ctx context.Context, but string) (n int, megabytes i
 	return n, megabytes, nil
 }
 
-// checkSettings refuses settings that are not valid, or beyond the limits of the tier.
 func (b *Broker) checkSettings(s core.Settings) error {
 	if err := s.Validate(); err != nil {
 		return err
@@ -68,20 +67,20 @@ func (b *Broker) checkSettings(s core.Settings) error {
 	return b.options.Limits.Check(&s)
 }
 
-// A partitioned entity of Service Bus Standard has 16 partitions of the requested size, and reports
-// the sum. Here it may have fewer partitions, which share that sum.
+// In Service Bus Standard, a partitioned entity has 16 partitions of the requested size, and
+// reports the sum. Here it may have fewer partitions, which share that sum.
 const maxPartitionMegabytes = core.MaxSizeMegabytes / core.PartitionedSize
 
-// withReportedSize returns the entity with the size that administration reports.
+// withReportedSize returns e with the size that administration reports.
 func withReportedSize(e core.Entity) core.Entity {
 	e.Settings.MaxSizeInMegabytes = e.Megabytes()
 	return e
 }
 
-// withUse returns the entity with its last use at this gateway, which the store may not know yet. A
-// subscription counts as used when it was created. Stores keep milliseconds. Within one
-// millisecond, withUse makes an update later than the creation, and a use later than both, because
-// clients compare the times.
+// withUse returns e with its last use at this gateway, which the store may not know yet. The
+// creation counts as a use of a subscription. Stores keep milliseconds; but since clients compare
+// the times, withUse makes an update at the same millisecond later than the creation, and a use
+// later than both.
 func (b *Broker) withUse(e core.Entity) core.Entity {
 	if known := b.cached(e.Name); known != nil && known.View().ID == e.ID {
 		if used := time.UnixMilli(known.used.Load()).UTC(); used.After(e.AccessedAt) && known.used.Load() != 0 {
@@ -89,7 +88,7 @@ func (b *Broker) withUse(e core.Entity) core.Entity {
 		}
 	}
 	if e.AccessedAt.Before(e.CreatedAt) && (e.Kind == core.Subscription || !e.AccessedAt.IsZero()) {
-		e.AccessedAt = e.CreatedAt // an earlier version recorded whole seconds
+		e.AccessedAt = e.CreatedAt // an earlier version recorded uses in whole seconds
 	}
 	const tick = 100 * time.Nanosecond
 	if e.Revision > 1 && !e.UpdatedAt.After(e.CreatedAt) {
@@ -101,17 +100,16 @@ func (b *Broker) withUse(e core.Entity) core.Entity {
 	return e
 }
 
-// fitMessageSize sets the maximum message size if the client has not set it: to the stored size or,
+// fitMessageSize sets the maximum message size if the client has not set it: to the stored one or,
 // for a new entity (stored is 0), to the tier's default.
 func (b *Broker) fitMessageSize(s *core.Settings, stored int64) {
 	s.MaxMessageSizeInKilobytes = cmp.Or(s.MaxMessageSizeInKilobytes, stored, b.options.Limits.MessageSizeKB, core.DefaultMessageSizeKB)
 }
 
 // fitPartitioned converts the settings of a partitioned entity from the client's form to the stored
-// one. The client's MaxSizeInMegabytes is the quota of one partition. But clients that have read an
-// entity send back the sum of the partitions' quotas. A value therefore counts as this sum if it
-// equals the sum that was reported, or if it exceeds the maximum of one partition. stored is 0 at
-// creation.
+// form. The client sets MaxSizeInMegabytes for one partition; but a client that has read the entity
+// sends back the sum of all partitions. So a value that equals the reported sum, or that is too
+// large for one partition, counts as the sum. stored is 0 at creation.
 func fitPartitioned(s *core.Settings, stored int64) {
 	if !s.EnablePartitioning {
 		return

@@ -49,7 +49,7 @@ func checkSessionID(o *core.SessionOptions) error {
 	return nil
 }
 
-// sessionful finds the entity of an operation on sessions, and refuses one without sessions.
+// sessionful returns an entity and its view, or refuses an entity without sessions.
 func (b *Broker) sessionful(ctx context.Context, id core.Identity, a core.Address) (*entry, *entity.View, error) {
 	e, err := b.access(ctx, id, core.Listen, a)
 	if err != nil {
@@ -69,11 +69,11 @@ func (b *Broker) sessionful(ctx context.Context, id core.Identity, a core.Addres
 	return e, v, nil
 }
 
-// sessionPage is the number of session ids that are read from a partition at a time.
+// sessionPage is the number of session ids that one call reads from a partition.
 const sessionPage = 1000
 
-// ListSessions implements core.Broker. Each session is in one partition, so the lists of the
-// partitions are merged.
+// ListSessions implements core.Broker. It merges the lists of the partitions, because each session
+// is in only one.
 func (b *Broker) ListSessions(ctx context.Context, id core.Identity, a core.Address, since time.Time, skip, top int) ([]string, error) {
 	e, v, err := b.sessionful(ctx, id, a)
 	if err != nil {
@@ -84,26 +84,27 @@ func (b *Broker) ListSessions(ctx context.Context, id core.Identity, a core.Addr
 	return ids, b.refusals.Of(err, &v.Entity)
 }
 
-// marksLife is how long marks may be used to begin a list of sessions. Sessions that appear or
-// disappear meanwhile shift the positions, as they do between the pages of any client.
+// marksLife is how long a list of sessions may begin at a mark. If sessions appear or disappear in
+// the meantime, positions shift, as they do between any two pages.
 const marksLife = 10 * time.Second
 
-// sessionMarks contains the keys at which the pages of a list of sessions end. SDKs read page after
-// page by skip: without marks the stores would read all earlier pages for each page.
+// sessionMarks has the keys at which the pages of a list of sessions end. SDKs read the pages one
+// after the other, each with a larger skip. Without marks the stores would read all earlier pages
+// every time.
 type sessionMarks struct {
 	mu    sync.Mutex
-	since time.Time // the since of the list
+	since time.Time // the parameter since of the list
 	marks []sessionMark
 }
 
-// sessionMark is the last session of a page: the mark with index i is session number (i + 1) *
-// sessionPage.
+// sessionMark is the last session of a page: the mark with index i is the session at position (i +
+// 1) * sessionPage.
 type sessionMark struct {
 	key  core.SessionKey
 	seen time.Time
 }
 
-// before returns the last mark among the first skip sessions, and its position, or 0 for none.
+// before returns the last mark among the first skip sessions and its position, or position 0.
 func (m *sessionMarks) before(since time.Time, skip int) (key core.SessionKey, at int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -118,7 +119,7 @@ func (m *sessionMarks) before(since time.Time, skip int) (key core.SessionKey, a
 	return "", 0
 }
 
-// pass notes the session at a position, if a page ends there.
+// pass makes a mark of the session at a position if a page ends there.
 func (m *sessionMarks) pass(since time.Time, position int, id string) {
 	if position%sessionPage != 0 {
 		return
@@ -133,7 +134,6 @@ func (m *sessionMarks) pass(since time.Time, position int, id string) {
 	m.marks[i-1] = sessionMark{core.KeyOfSession(id), time.Now()}
 }
 
-// listSessions lists the ids of sessions.
 func (b *Broker) listSessions(ctx context.Context, e *entry, v *entity.View, since time.Time, skip, top int) (ids []string, err error) {
 	var lists []*sessionList
 	after, position := e.listed.before(since, skip)
@@ -164,13 +164,13 @@ func (b *Broker) listSessions(ctx context.Context, e *entry, v *entity.View, sin
 	return ids, nil
 }
 
-// sessionList reads the ids of one partition's sessions, page by page.
+// sessionList reads the ids of one partition's sessions page by page.
 type sessionList struct {
 	p     core.Partition
 	since time.Time
 	after core.SessionKey
-	ids   []string // of the current page
-	more  bool     // there may be another page
+	ids   []string // the rest of the current page
+	more  bool     // another page may follow
 }
 
 func (l *sessionList) fill(ctx context.Context) (err error) {
@@ -181,7 +181,6 @@ func (l *sessionList) fill(ctx context.Context) (err error) {
 	return err
 }
 
-// advance moves to the next id.
 func (l *sessionList) advance(ctx context.Context) error {
 	l.ids = l.ids[1:]
 	if len(l.ids) == 0 && l.more {

@@ -10,9 +10,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 )
 
-// Reset implements core.Admin. It pauses receiving and forwarding on this gateway. It waits for
-// calls in flight, and drops messages that are locked here but not delivered, so that this gateway
-// keeps no message from before the reset.
+// Reset implements core.Admin. It pauses receiving and forwarding at this gateway and waits for
+// calls in flight. It drops messages that are locked here but not delivered. So this gateway has no
+// message from before the reset.
 func (b *Broker) Reset(ctx context.Context, id core.Identity) error {
 	if err := authorize(id, ""); err != nil {
 		return err
@@ -50,8 +50,8 @@ func (b *Broker) Reset(ctx context.Context, id core.Identity) error {
 	return nil
 }
 
-// queuesAndTopics returns all queues and topics. It repeats the listing until nothing new appears:
-// if entities are deleted during a listing, its pages skip others.
+// queuesAndTopics returns all queues and topics. It lists them until a list has nothing new: if
+// entities are deleted while they are listed, a page may skip others.
 func (b *Broker) queuesAndTopics(ctx context.Context) (all []core.Entity, err error) {
 	known := map[string]bool{}
 	for more := true; more && err == nil; {
@@ -60,7 +60,7 @@ func (b *Broker) queuesAndTopics(ctx context.Context) (all []core.Entity, err er
 			if ent.Kind != core.Subscription && !known[ent.ID] { // subscriptions are cleared with their topics
 				known[ent.ID] = true
 				all = append(all, *ent)
-				more = len(all) >= listPage/2 // a listing of fewer entities is a single page, which skips none
+				more = len(all) >= listPage/2 // a short list fits on one page, which skips nothing
 			}
 			return false
 		})
@@ -68,7 +68,8 @@ func (b *Broker) queuesAndTopics(ctx context.Context) (all []core.Entity, err er
 	return all, err
 }
 
-// clear removes all messages of a queue or topic, in all partitions that answer.
+// clear removes all messages of a queue or topic in all partitions that answer. It returns the
+// first error.
 func (b *Broker) clear(ctx context.Context, ent *core.Entity) (err error) {
 	for i := range ent.Partitions {
 		err = cmp.Or(err, b.policy.Partition(ent, uint16(i), core.Main).In(b.store).Clear(ctx))
@@ -76,7 +77,7 @@ func (b *Broker) clear(ctx context.Context, ent *core.Entity) (err error) {
 	return b.refusals.Of(err, ent)
 }
 
-// known returns the entities in the cache.
+// known returns the cached entities.
 func (b *Broker) known() []*entry {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -87,7 +88,6 @@ func (b *Broker) known() []*entry {
 	return all
 }
 
-// openSessions returns the sessions that are open on this gateway.
 func (b *Broker) openSessions() (all []*delivery.Session) {
 	for _, e := range b.known() {
 		all = append(all, e.receivers.Sessions()...)
@@ -95,8 +95,8 @@ func (b *Broker) openSessions() (all []*delivery.Session) {
 	return all
 }
 
-// dropUndelivered drops messages that were locked or removed for receivers of cleared entities and
-// not delivered, and restores their credit. The barrier is closed.
+// dropUndelivered drops messages that were locked or removed for receivers of cleared entities but
+// not delivered, and gives the receivers their credit back. The barrier is closed.
 func (b *Broker) dropUndelivered(cleared map[string]bool) {
 	for _, e := range b.known() {
 		if !cleared[e.View().Root()] {

@@ -12,8 +12,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/topics"
 )
 
-// StoreResults stores groups in a partition, in their order. It appends plain groups, and commits
-// the results of the others.
+// StoreResults stores groups in a partition, in order. Plain groups are appended, results of others
+// are committed.
 func (e *entry) StoreResults(ctx context.Context, trail *audit.Trail, v *entity.View, partition uint16, groups [][]*core.Message, results []pipeline.Result) []core.Appended {
 	answers := make([]core.Appended, len(groups))
 	end := 0
@@ -39,11 +39,11 @@ func (e *entry) StoreResults(ctx context.Context, trail *audit.Trail, v *entity.
 	return answers
 }
 
-// commitResults commits the results of groups in one step. If this step is refused because of one
-// of the groups, commitResults commits each group alone.
+// commitResults commits the results of groups in one step. If one group makes the store refuse the
+// step, it commits each group alone.
 func (e *entry) commitResults(ctx context.Context, trail *audit.Trail, v *entity.View, partition uint16, results []pipeline.Result) []core.Appended {
 	var w core.Work
-	at := make([][]int, len(results)) // indexes of their numbers
+	at := make([][]int, len(results)) // for each result, the indexes in numbers of its messages
 	for i, r := range results {
 		at[i] = pipeline.AddResult(&w, v, r)
 	}
@@ -74,11 +74,11 @@ func (e *entry) commitResults(ctx context.Context, trail *audit.Trail, v *entity
 	return answers
 }
 
-// maxCommitMessages is the number of messages of several groups that are committed in one step.
+// maxCommitMessages is the maximum number of messages in a step that commits several groups.
 const maxCommitMessages = 100
 
-// commit carries out work in a partition of the entity. Messages of a topic are published. It makes
-// refusals readable for clients.
+// commit carries out work in a partition. In a topic, it publishes the messages. It returns
+// refusals for clients.
 func (e *entry) commit(ctx context.Context, trail *audit.Trail, v *entity.View, p core.Partition, w core.Work) ([]int64, error) {
 	numbers, err := e.tryCommit(ctx, trail, v, p, w)
 	if core.CodeOf(err) == core.QuotaExceeded && v.Kind == core.Topic && e.sweepSubscriptions(ctx, p.Index) {
@@ -137,8 +137,8 @@ func (e *entry) tryCommit(ctx context.Context, trail *audit.Trail, v *entity.Vie
 	return nil, errChanging
 }
 
-// evaluateExcept adds the copies to publications of one group, except for messages that effects
-// replace. The caller must release the returned evaluation.
+// evaluateExcept adds copies to the publications of one group, except to messages that effects
+// replace. The caller must release the evaluation.
 func (e *entry) evaluateExcept(ctx context.Context, trail *audit.Trail, a *topics.Subscriptions, v *entity.View, partition uint16, made []core.Publication, effects []core.Effect) (*topics.Evaluation, error) {
 	staying := make([]*core.Message, 0, len(made))
 	places := make([]int, 0, len(made))
@@ -166,9 +166,9 @@ func (e *entry) evaluateExcept(ctx context.Context, trail *audit.Trail, a *topic
 	return x, nil
 }
 
-// runPipeline passes messages that are to be sent to partitions through the pipeline. The batches
-// get their results, and lose the groups that are refused. It returns the results by the indexes of
-// the groups in the call.
+// runPipeline passes the messages of batches through the pipeline. Refused groups are removed from
+// the batches, and the others get their results. runPipeline also returns the results, by the index
+// of the group in the call.
 func (e *entry) runPipeline(ctx context.Context, v *entity.View, batches []batch, answers []core.Appended) []pipeline.Result {
 	byPlace := make([]pipeline.Result, len(answers))
 	var groups [][]*core.Message // groups that still need a verdict
@@ -209,8 +209,8 @@ func (e *entry) runPipeline(ctx context.Context, v *entity.View, batches []batch
 	return byPlace
 }
 
-// runPipelineInto passes the messages of a transaction's work through the pipeline and replaces
-// them in the work by their results, which it also returns.
+// runPipelineInto passes the messages of a transaction's work through the pipeline. It replaces
+// them in the work by their results, and returns these.
 func (e *entry) runPipelineInto(ctx context.Context, v *entity.View, partition uint16, w *core.Work) (pipeline.Result, error) {
 	group := [][]*core.Message{w.Messages}
 	run := e.beginRun(v, group)
@@ -233,7 +233,6 @@ func (e *entry) runPipelineInto(ctx context.Context, v *entity.View, partition u
 	return r, nil
 }
 
-// beginRun begins a run of the entity's pipeline.
 func (e *entry) beginRun(v *entity.View, groups [][]*core.Message) *pipeline.Run {
 	var now time.Time
 	if e.audit != nil {
@@ -242,8 +241,8 @@ func (e *entry) beginRun(v *entity.View, groups [][]*core.Message) *pipeline.Run
 	return e.pipeline.Begin(v, groups, now)
 }
 
-// parkUnjudged parks the groups of a batch that were not stored because a router that a rule asks
-// did not answer, if the router's configuration says Park.
+// parkUnjudged parks the groups of a batch that were not stored because a rule's router did not
+// answer, if the router is configured to park.
 func (e *entry) parkUnjudged(ctx context.Context, trail *audit.Trail, v *entity.View, b *batch, answers []core.Appended) {
 	var results []pipeline.Result
 	var places []int
@@ -261,7 +260,7 @@ func (e *entry) parkUnjudged(ctx context.Context, trail *audit.Trail, v *entity.
 	}
 }
 
-// noteJudged records in the history what stages did with a group, after the group was stored.
+// noteJudged records in the history what stages did with the messages of a stored group.
 func noteJudged(trail *audit.Trail, p core.Partition, r pipeline.Result) {
 	for i := range r {
 		trail.Judged(p, r[i].Message, r[i].Events)

@@ -10,20 +10,19 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// Retry determines how long abandoned messages wait for their next delivery, unless the receiver
-// sets a time.
+// Retry says how long a message waits after an Abandon if the receiver sets no time.
 type Retry struct {
 	// Entity is the name of a queue or subscription, or a pattern as in a Pipeline.
 	Entity string
 	core.Backoff
-	// Jitter, from 0 to 1, is the maximum fraction by which a delay is randomly shortened.
+	// Jitter, from 0 to 1, is the largest part by which a delay is shortened at random.
 	Jitter float64
 }
 
 // Pattern implements entity.Selector.
 func (r *Retry) Pattern() string { return r.Entity }
 
-// backoff returns the backoff of one message, with jitter.
+// backoff returns the backoff of one message, shortened at random.
 func (r *Retry) backoff() core.Backoff {
 	b := r.Bound()
 	share := 1 - r.Jitter*rand.Float64()
@@ -32,7 +31,7 @@ func (r *Retry) backoff() core.Backoff {
 	return b
 }
 
-// delay sets the backoff of an abandoned or released message from the properties of the settlement
+// delay sets the backoff of an abandoned or released message: from the properties of the settlement
 // or, for an abandoned message without them, from the configuration.
 func (e *entry) delay(sub core.SubQueue, s *core.Settlement) error {
 	wait, asked, err := askedDelay(s.Properties, e.b.store.Now())
@@ -54,7 +53,7 @@ func (e *entry) delay(sub core.SubQueue, s *core.Settlement) error {
 	return nil
 }
 
-// askedDelay returns the delay that properties request; asked reports whether they request one.
+// askedDelay returns the delay that the properties ask for. asked is false if they ask for none.
 func askedDelay(p core.Properties, now time.Time) (wait time.Duration, asked bool, err error) {
 	if p.IsEmpty() {
 		return 0, false, nil
@@ -79,7 +78,7 @@ func askedDelay(p core.Properties, now time.Time) (wait time.Duration, asked boo
 	return wait, true, err
 }
 
-// parseDelay reads a PropertyRetryAfter.
+// parseDelay parses a PropertyRetryAfter.
 func parseDelay(v any) (time.Duration, error) {
 	var seconds float64
 	switch v := v.(type) {
@@ -111,12 +110,12 @@ func parseDelay(v any) (time.Duration, error) {
 
 var errDelay = core.Refuse(core.InvalidArgument, "%s is not a delay: use a number of seconds of at least 0, or an ISO 8601 duration such as PT1M30S.", core.PropertyRetryAfter)
 
-// parseInstant reads a PropertyRetryAt.
+// parseInstant parses a PropertyRetryAt.
 func parseInstant(v any) (time.Time, error) {
 	if t, ok := v.(value.Timestamp); ok {
 		return t.Time(), nil
 	}
-	if t, err := time.Parse(time.RFC3339, value.Text(v)); err == nil { // a string, or a DateTimeOffset
+	if t, err := time.Parse(time.RFC3339, value.Text(v)); err == nil { // a string, or a DateTimeOffset of .NET
 		return t, nil
 	}
 	return time.Time{}, core.Refuse(core.InvalidArgument, "%s is not a time: use a timestamp, or a string such as 2026-02-01T12:00:00Z.", core.PropertyRetryAt)

@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// maxSQLFilters and maxOtherFilters are the numbers of rules all subscriptions of a topic may have
-	// together, by the kind of filter. A rule with long SQL counts as several, so that the limits
+	// maxSQLFilters and maxOtherFilters are the maximum numbers of rules of all subscriptions of a
+	// topic together, by kind of filter. A rule with long SQL counts as several, so that the limits
 	// also bound the memory and the work of evaluation.
 	maxSQLFilters   = 2000
 	maxOtherFilters = 100000
-	// ruleTries is how often a change of a rule that conflicts with another is tried.
+	// ruleTries is how often a change of a rule is tried while other changes conflict with it.
 	ruleTries = 10
 )
 
-// checkRule compiles a rule, and refuses one that cannot be evaluated.
+// checkRule compiles a rule. It refuses a rule that cannot be evaluated.
 func (b *Broker) checkRule(r *core.Rule) (*rules.Rule, error) {
 	if err := cmp.Or(core.ValidateRuleName(r.Name), b.options.Limits.CheckRule(r)); err != nil {
 		return nil, err
@@ -33,24 +33,24 @@ func (b *Broker) checkRule(r *core.Rule) (*rules.Rule, error) {
 	return c, b.evaluator.Plugins.Check(c)
 }
 
-// filterCounts estimates how many filters a topic has: the filters at the last count, and those
-// that this gateway has created since. They are counted again only when the count is old or reaches
-// a limit, because reading all subscriptions of a large topic takes a while.
+// filterCounts estimates the number of filters of a topic: those at the last count, plus those
+// created through this gateway since. A count is repeated only when it is old or when the estimate
+// reaches a limit, because it reads all subscriptions.
 type filterCounts struct {
 	mu      sync.Mutex
-	filters [2]int // SQL filters, others
+	filters [2]int // number of SQL filters, and of others
 	at      time.Time
 }
 
 const filterCountsAge = time.Minute
 
-// weightOf returns the number of rules that a rule counts as.
+// weightOf returns the number of rules that r counts as, because of its length.
 func weightOf(r *core.Rule) int {
 	return max(1, (max(len(r.Filter.SQL), len(r.Action))+core.SQLLengthOfOne-1)/core.SQLLengthOfOne)
 }
 
-// roomForRule refuses further rules with a filter of that kind if the topic is full. weight is the
-// number of rules that the new ones count as.
+// roomForRule refuses new rules with a filter of that kind if the topic is full. weight is the sum
+// of their weightOf.
 func (b *Broker) roomForRule(ctx context.Context, topic string, k core.FilterKind, weight int) (*filterCounts, error) {
 	e, err := b.entity(ctx, topic)
 	if err != nil {
@@ -84,7 +84,6 @@ func (b *Broker) roomForRule(ctx context.Context, topic string, k core.FilterKin
 	return c, nil
 }
 
-// filterIndex returns the index of filters of that kind in filterCounts.
 func filterIndex(k core.FilterKind) int {
 	if k == core.SQLFilter {
 		return 0
@@ -92,7 +91,7 @@ func filterIndex(k core.FilterKind) int {
 	return 1
 }
 
-// add counts further rules.
+// add adds the weight of new rules.
 func (c *filterCounts) add(k core.FilterKind, weight int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -132,7 +131,7 @@ func (b *Broker) CreateRule(ctx context.Context, id core.Identity, subscription 
 	return r, err
 }
 
-// UpdateRule implements core.Admin. The rule keeps the spelling of its name, and the time of its
+// UpdateRule implements core.Admin. The rule keeps the spelling of its name and the time of its
 // creation.
 func (b *Broker) UpdateRule(ctx context.Context, id core.Identity, subscription string, r core.Rule) (core.Rule, error) {
 	subscription, err := managed(id, subscription)
@@ -142,7 +141,7 @@ func (b *Broker) UpdateRule(ctx context.Context, id core.Identity, subscription 
 	if _, err := b.checkRule(&r); err != nil {
 		return core.Rule{}, err
 	}
-	var room *filterCounts // nil: the new rule is not longer than usual, so it can replace the old one in a full topic
+	var room *filterCounts // nil if the new rule counts as one: then it can replace the old one even in a full topic
 	weight := weightOf(&r)
 	if weight > 1 {
 		old, err := b.Rule(ctx, id, subscription, r.Name)
@@ -162,7 +161,7 @@ func (b *Broker) UpdateRule(ctx context.Context, id core.Identity, subscription 
 			return core.RuleChange{}, nil, b.noRule(ent, r.Name)
 		}
 		r.Name, r.CreatedAt = known.Name, known.CreatedAt
-		compiled, err := rules.Compile(r) // an action uses the name
+		compiled, err := rules.Compile(r) // an action can use the name
 		return core.RuleChange{Rule: r}, compiled, err
 	})
 	if err == nil && room != nil {
@@ -216,7 +215,6 @@ func (b *Broker) Rule(ctx context.Context, id core.Identity, subscription, name 
 	return r, b.refusals.Of(err, &ent)
 }
 
-// subscription reads a subscription from the store, not from the cache.
 func (b *Broker) subscription(ctx context.Context, name string) (core.Entity, error) {
 	ent, err := b.stored(ctx, name)
 	if err != nil {
@@ -228,9 +226,9 @@ func (b *Broker) subscription(ctx context.Context, name string) (core.Entity, er
 	return ent, nil
 }
 
-// changeRule changes the rule of that name as decide says. known is the stored rule, or nil. If the
-// subscription has changed in the meantime, decide is called again. decide also returns the
-// compiled rule, or nil if the rule is removed.
+// changeRule changes the rule with that name as decide says. known is the stored rule, or nil.
+// decide returns the change and the compiled rule, or a nil rule to remove it. It is called again
+// if another change came first.
 func (b *Broker) changeRule(ctx context.Context, subscription, name string,
 	decide func(ent *core.Entity, known *core.Rule) (core.RuleChange, *rules.Rule, error),
 ) error {
@@ -314,7 +312,7 @@ func (b *Broker) TestRules(ctx context.Context, id core.Identity, name string, m
 	return all, nil
 }
 
-// rank orders judgements: rules that match come first, then those that fail.
+// rank orders judgements: first rules that match, then those that fail, then the others.
 func rank(j *core.Judgement) int {
 	switch {
 	case j.Matched:

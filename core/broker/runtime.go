@@ -8,7 +8,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 )
 
-// counted returns the sub-queues that hold messages of entities of a kind.
+// counted returns the sub-queues that an entity of this kind can have messages in.
 func counted(k core.Kind) []core.SubQueue {
 	if k == core.Topic {
 		return []core.SubQueue{core.Main, core.Transfer, core.TransferDeadLetter}
@@ -16,14 +16,13 @@ func counted(k core.Kind) []core.SubQueue {
 	return []core.SubQueue{core.Main, core.DeadLetter, core.Transfer, core.TransferDeadLetter}
 }
 
-// entityCount contains the counts of an entity: sums by sub-queue over the partitions that answer.
-// err joins the errors of the other partitions.
+// entityCount has the counts of an entity: for each sub-queue, the sum over the partitions that
+// answer. err has the errors of the others.
 type entityCount struct {
 	sums [core.SubQueues]core.Stats
 	err  error
 }
 
-// countEntities counts entities with one call to the store.
 func (b *Broker) countEntities(ctx context.Context, es ...core.Entity) []entityCount {
 	type place struct {
 		entity int
@@ -51,7 +50,7 @@ func (b *Broker) countEntities(ctx context.Context, es ...core.Entity) []entityC
 	return counts
 }
 
-// runtimes returns the counts of entities as administration shows them.
+// runtimes counts entities as administration shows them.
 func (b *Broker) runtimes(ctx context.Context, es ...core.Entity) []core.Runtime {
 	shown := make([]core.Runtime, len(es))
 	counts := b.countEntities(ctx, es...)
@@ -99,8 +98,8 @@ func (t *entityCount) asRuntime() core.Runtime {
 	return r
 }
 
-// countRules counts a topic's subscriptions and their rules. Service Bus counts filters that match
-// all or nothing as SQL filters.
+// countRules counts a topic's subscriptions and their rules. As in Service Bus, filters that match
+// all or nothing count as SQL filters.
 func (b *Broker) countRules(ctx context.Context, topic *core.Entity, r *core.Runtime) error {
 	t, err := b.store.Topic(ctx, b.namespace, topic.Name)
 	if err != nil {
@@ -119,7 +118,6 @@ func (b *Broker) countRules(ctx context.Context, topic *core.Entity, r *core.Run
 	return nil
 }
 
-// healthy returns an error if a partition of the entity does not answer.
 func (b *Broker) healthy(ctx context.Context, e *core.Entity) error {
 	err := b.countEntities(ctx, *e)[0].err
 	if err == nil || core.CodeOf(err) == core.NotFound {
@@ -129,14 +127,14 @@ func (b *Broker) healthy(ctx context.Context, e *core.Entity) error {
 	return core.Refuse(core.Busy, "A partition of '%s' does not answer. Please wait and try again.", e.Name)
 }
 
-// probeRun is one probe of the store, shared by all callers while it runs.
+// probeRun is a running probe of the store, whose result all callers get.
 type probeRun struct {
 	done  chan struct{}
-	about core.About // this and err are set before done closes
+	about core.About // about and err are set before done closes
 	err   error
 }
 
-// Health implements core.Broker. Callers that ask at the same time share one check of the store.
+// Health implements core.Broker. Concurrent callers share one probe of the store.
 func (b *Broker) Health(ctx context.Context) (core.About, error) {
 	b.probe.mu.Lock()
 	run := b.probe.now

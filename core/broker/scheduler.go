@@ -16,43 +16,43 @@ import (
 )
 
 const (
-	// missedAfter is how late a tick may be sent without counting as missed. If the last tick of a
-	// schedule is further ahead of the clock, the clock has been set back.
+	// missedAfter is how late a tick may be sent without being missed. It is also how far the last
+	// tick may be ahead of the clock before the clock counts as set back.
 	missedAfter = time.Minute
-	// schedulerNap bounds the time between two looks at the clock, which may be set meanwhile.
+	// schedulerNap is the longest time between two looks at the clock, which may be set at any
+	// time.
 	schedulerNap = time.Minute
-	// schedulerRetry is how long to wait after a refusal, or if the store does not answer.
+	// schedulerRetry is the pause after a refusal, or when the store does not answer.
 	schedulerRetry = 5 * time.Second
 )
 
-// scheduler sends the messages of a namespace's schedules. All gateways try to send each tick, and
-// the tick's key makes the partition store only one message. Then the tick is recorded in the
-// schedule, which a gateway reads from the store before it sends.
+// scheduler sends the messages of a namespace's schedules. All gateways send each tick, but the
+// partition stores only one message, because all have the same Transit.Key. A gateway reads the
+// schedule before it sends, and then records the tick in it.
 type scheduler struct {
 	b     *Broker
-	woken chan struct{} // something has changed; holds at most one
+	woken chan struct{} // a signal that something has changed; has room for one
 
 	mu      sync.Mutex
-	changed map[string]bool         // folded names to be read again; "": all schedules
-	wanted  []core.ScheduleSettings // from the configuration, to be stored
-	failing map[string]string       // why the due tick of a schedule was not sent, by folded name
+	changed map[string]bool         // folded names of schedules to read again; "": all
+	wanted  []core.ScheduleSettings // the configuration's schedules that are not stored yet
+	failing map[string]string       // by folded name: why the due tick of a schedule was not sent
 
-	round  sync.Mutex          // guards what follows: one round at a time
+	round  sync.Mutex          // held during runDue; guards what follows
 	known  map[string]*planned // by folded name
 	queue  plannedQueue
-	looked time.Time // what the clock showed in the last round
+	looked time.Time // the clock in the last runDue
 }
 
-// planned is a schedule, as it was read, with its next tick.
+// planned is a schedule, as read from the store, with its next tick.
 type planned struct {
 	core.Entity
-	key   string // folded name
+	key   string // the folded name
 	ticks *cron.Ticks
 	at    time.Time
 }
 
-// plannedQueue is a heap by time. It may contain outdated versions of schedules that have been read
-// again since.
+// plannedQueue is a heap by time. If it has an outdated version of a schedule, known has another.
 type plannedQueue []*planned
 
 func (q plannedQueue) Len() int           { return len(q) }
@@ -69,7 +69,6 @@ func newScheduler(b *Broker) *scheduler {
 	return &scheduler{b: b, woken: make(chan struct{}, 1), changed: map[string]bool{"": true}, failing: map[string]string{}, known: map[string]*planned{}}
 }
 
-// run sends the messages of schedules until ctx ends.
 func (s *scheduler) run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -93,7 +92,7 @@ func (s *scheduler) wake() {
 	}
 }
 
-// want sets the schedules of the configuration, which run then stores.
+// want makes run store the schedules of the configuration.
 func (s *scheduler) want(all []core.ScheduleSettings) {
 	s.mu.Lock()
 	s.wanted = append([]core.ScheduleSettings{}, all...)
@@ -101,7 +100,7 @@ func (s *scheduler) want(all []core.ScheduleSettings) {
 	s.wake()
 }
 
-// note marks a schedule to be read again, or all schedules if folded is "".
+// note makes runDue read a schedule again, or all schedules if folded is "".
 func (s *scheduler) note(folded string) {
 	if folded != "" && !core.IsSchedulePath(folded) {
 		return
@@ -112,7 +111,7 @@ func (s *scheduler) note(folded string) {
 	s.wake()
 }
 
-// runDue sends what is due, and returns how long to wait; 0 means until something changes.
+// runDue sends what is due. It returns how long to wait; 0 means until something changes.
 func (s *scheduler) runDue(ctx context.Context) (wait time.Duration) {
 	s.round.Lock()
 	defer s.round.Unlock()
@@ -137,7 +136,7 @@ func (s *scheduler) runDue(ctx context.Context) (wait time.Duration) {
 		entity.InParallel(len(due), func(i int) { errs[i] = s.send(ctx, due[i]) })
 		for i, p := range due {
 			if s.report(p.key, p.Schedule, errs[i]); errs[i] == nil {
-				s.note(p.key) // the schedule has another tick now
+				s.note(p.key) // its next tick is another one now
 				continue
 			}
 			p.at = now.Add(schedulerRetry)
@@ -153,7 +152,7 @@ func (s *scheduler) runDue(ctx context.Context) (wait time.Duration) {
 	return 0
 }
 
-// report notes why a schedule cannot do what is due, and logs the reason once.
+// report records why a schedule could not send, or with a nil err that it could. It logs news.
 func (s *scheduler) report(key string, set *core.ScheduleSettings, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,21 +171,21 @@ func (b *Broker) FailingSchedules() int {
 	return len(b.scheduler.failing)
 }
 
-// state describes a schedule with what this gateway knows.
+// state returns a schedule with what this gateway knows about it.
 func (s *scheduler) state(ent *core.Entity) core.ScheduleState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	shown := core.ScheduleState{ScheduleSettings: *ent.Schedule, Error: s.failing[core.FoldName(ent.Name)]}
 	if ticks, err := cron.Parse(ent.Schedule.Cron, ent.Schedule.Zone); err == nil {
 		shown.Next = ticks.Next(s.b.store.Now()).UTC()
-		if !ticks.Next(shown.LastTick.Add(-time.Second)).Equal(shown.LastTick) { // then LastTick is the creation or last change
+		if !ticks.Next(shown.LastTick.Add(-time.Second)).Equal(shown.LastTick) { // LastTick is no tick, but the creation or the last change
 			shown.LastTick = time.Time{}
 		}
 	}
 	return shown
 }
 
-// declare stores the schedules of the configuration, and reports whether all are stored.
+// declare stores the configuration's schedules. It reports whether all are stored.
 func (s *scheduler) declare(ctx context.Context) (done bool) {
 	s.mu.Lock()
 	wanted := s.wanted
@@ -222,7 +221,7 @@ func (s *scheduler) declare(ctx context.Context) (done bool) {
 	return true
 }
 
-// read reads the schedules that have changed, and reports whether the store has answered.
+// read reads changed schedules from the store. It reports whether the store has answered.
 func (s *scheduler) read(ctx context.Context) (answered bool) {
 	s.mu.Lock()
 	changed := s.changed
@@ -263,18 +262,18 @@ func (s *scheduler) read(ctx context.Context) (answered bool) {
 	}
 	for _, name := range names {
 		if s.known[name] == nil {
-			s.report(name, nil, nil) // the schedule was deleted
+			s.report(name, nil, nil) // it was deleted
 		}
 	}
 	return true
 }
 
-// plan queues a schedule by its next tick.
+// plan puts a schedule into the queue, by its next tick.
 func (s *scheduler) plan(ent *core.Entity) {
 	p := &planned{Entity: *ent, key: core.FoldName(ent.Name)}
 	s.known[p.key] = p
 	var err error
-	if p.ticks, err = cron.Parse(ent.Schedule.Cron, ent.Schedule.Zone); err != nil { // this machine does not know the zone
+	if p.ticks, err = cron.Parse(ent.Schedule.Cron, ent.Schedule.Zone); err != nil { // this machine does not know the time zone
 		s.report(p.key, p.Schedule, err)
 		return
 	}
@@ -287,20 +286,20 @@ func (s *scheduler) plan(ent *core.Entity) {
 	}
 }
 
-// isAhead reports whether the clock has been set back since it showed the time last.
+// isAhead reports whether the clock was set back after it showed last.
 func isAhead(last, now time.Time) bool { return last.After(now.Add(missedAfter)) }
 
-// send sends the last due tick of a schedule, if there is one, and records it.
+// send sends the last due tick of a schedule, if one is due, and records it.
 func (s *scheduler) send(ctx context.Context, p *planned) error {
 	ent, err := s.b.store.Entity(ctx, s.b.namespace, p.Name)
 	if core.CodeOf(err) == core.NotFound || err == nil && (ent.ID != p.ID || ent.Revision != p.Revision) {
-		return nil // the changed schedule is read again
+		return nil // read will find the change
 	}
 	if err != nil {
 		return err
 	}
 	now, last := s.b.store.Now(), ent.Schedule.LastTick
-	tick := now // if the clock has been set back, the next tick is after the present
+	tick := now // stays if the clock was set back: then the next tick is after now
 	if !isAhead(last, now) {
 		if tick = p.ticks.Latest(last, now); tick.IsZero() {
 			return nil
@@ -314,7 +313,7 @@ func (s *scheduler) send(ctx context.Context, p *planned) error {
 	ent.Schedule.LastTick = tick.UTC()
 	_, err = s.b.store.UpdateEntity(ctx, ent, core.NamespaceQuotas{})
 	switch core.CodeOf(err) {
-	case core.Conflict, core.NotFound: // another gateway has recorded it, or the schedule has changed
+	case core.Conflict, core.NotFound: // another gateway has recorded the tick, or the schedule has changed
 		return nil
 	}
 	if err == nil && !isAhead(last, now) {
@@ -323,7 +322,8 @@ func (s *scheduler) send(ctx context.Context, p *planned) error {
 	return err
 }
 
-// tickMessage returns the message of a tick. The partition stores a message with its key once.
+// tickMessage returns the message of a tick. Its Transit.Key makes the partition store it only
+// once.
 func tickMessage(ent *core.Entity, tick time.Time) (*core.Message, error) {
 	m, err := ent.Schedule.Message.Message()
 	if err != nil {
@@ -334,7 +334,7 @@ func tickMessage(ent *core.Entity, tick time.Time) (*core.Message, error) {
 	return m, nil
 }
 
-// sendTick sends the message of a tick as a client does.
+// sendTick sends the message of a tick like a client.
 func (s *scheduler) sendTick(ctx context.Context, ent *core.Entity, tick time.Time) error {
 	m, err := tickMessage(ent, tick)
 	if err != nil {
@@ -349,8 +349,8 @@ func (s *scheduler) sendTick(ctx context.Context, ent *core.Entity, tick time.Ti
 	return sender.Send(ctx, [][]*core.Message{{m}})[0].Err
 }
 
-// forgetTick removes the key by which the partition knows the message of an earlier tick. If that
-// fails, the partition forgets the key after core.KeyLife.
+// forgetTick removes the Transit.Key of an earlier tick from its partition. If that fails, the
+// partition forgets the key after core.KeyLife.
 func (s *scheduler) forgetTick(ctx context.Context, ent *core.Entity, tick time.Time) {
 	v, err := s.b.find(ctx, ent.Schedule.Entity)
 	if err != nil {

@@ -10,10 +10,10 @@ import (
 	"github.com/crosstown-mq/crosstown/core/cron"
 )
 
-// maxSchedules is the number of schedules that a namespace may have.
+// maxSchedules is the maximum number of schedules of a namespace.
 const maxSchedules = 10_000
 
-// Schedules lists schedules by name, at most top after the first skip. Like all calls for schedules
+// Schedules returns up to top schedules by name, after the first skip. Like all calls for schedules
 // it needs Manage on the namespace.
 func (b *Broker) Schedules(ctx context.Context, id core.Identity, skip, top int) (all []core.ScheduleState, err error) {
 	if err := authorize(id, ""); err != nil {
@@ -27,7 +27,7 @@ func (b *Broker) Schedules(ctx context.Context, id core.Identity, skip, top int)
 	return all, b.refusals.Of(err, &core.Entity{})
 }
 
-// Schedule returns the schedule of that name, or NotFound.
+// Schedule returns the schedule with that name, or NotFound.
 func (b *Broker) Schedule(ctx context.Context, id core.Identity, name string) (core.ScheduleState, error) {
 	if err := authorize(id, ""); err != nil {
 		return core.ScheduleState{}, err
@@ -39,7 +39,7 @@ func (b *Broker) Schedule(ctx context.Context, id core.Identity, name string) (c
 	return b.scheduler.state(&ent), nil
 }
 
-// PutSchedule creates a schedule, or changes the schedule of that name. The queue or topic must
+// PutSchedule creates a schedule, or changes the one with the same name. The queue or topic must
 // exist.
 func (b *Broker) PutSchedule(ctx context.Context, id core.Identity, set core.ScheduleSettings) (put core.ScheduleState, created bool, err error) {
 	if err := authorize(id, ""); err != nil {
@@ -59,7 +59,7 @@ func (b *Broker) PutSchedule(ctx context.Context, id core.Identity, set core.Sch
 	return b.scheduler.state(&ent), created, nil
 }
 
-// putSchedule creates or changes a schedule, unless an equal schedule is stored.
+// putSchedule creates or changes a schedule. It does nothing if the stored schedule is the same.
 func (b *Broker) putSchedule(ctx context.Context, set core.ScheduleSettings) (ent core.Entity, created bool, err error) {
 	set.Zone, set.Missed = cmp.Or(set.Zone, "UTC"), cmp.Or(set.Missed, core.MissedOnce)
 	for {
@@ -81,7 +81,7 @@ func (b *Broker) putSchedule(ctx context.Context, set core.ScheduleSettings) (en
 			return ent, false, core.Refuse(core.NotAllowed, "The schedule '%s' comes from the configuration of a gateway: change it there.", old.Name)
 		default:
 			if set.Name, set.LastTick = old.Name, old.LastTick; set.Cron != old.Cron || set.Zone != old.Zone {
-				set.LastTick = now // earlier ticks are not missed
+				set.LastTick = now // earlier ticks of the new expression were not missed
 			}
 			if sameSchedule(old, &set) {
 				return ent, false, nil
@@ -95,15 +95,14 @@ func (b *Broker) putSchedule(ctx context.Context, set core.ScheduleSettings) (en
 	}
 }
 
-// sameSchedule reports whether schedules are equal in the form that stores keep, which has fewer
-// types of numbers.
+// sameSchedule compares schedules in their JSON form, which has fewer types of numbers.
 func sameSchedule(a, b *core.ScheduleSettings) bool {
-	x, _ := json.Marshal(a) // a schedule that was checked or read can be encoded
+	x, _ := json.Marshal(a) // cannot fail for a schedule that was checked or read
 	y, _ := json.Marshal(b)
 	return bytes.Equal(x, y)
 }
 
-// DeleteSchedule deletes a schedule, or returns NotFound. Messages that it has sent stay.
+// DeleteSchedule deletes a schedule, or returns NotFound. Messages that it has already sent stay.
 func (b *Broker) DeleteSchedule(ctx context.Context, id core.Identity, name string) error {
 	if err := authorize(id, ""); err != nil {
 		return err
@@ -111,7 +110,7 @@ func (b *Broker) DeleteSchedule(ctx context.Context, id core.Identity, name stri
 	return b.scheduleRefusal(b.store.DeleteEntity(ctx, b.namespace, core.SchedulePath(name)), name)
 }
 
-// scheduleRefusal makes an error of the store readable.
+// scheduleRefusal turns an error of the store into a text for clients.
 func (b *Broker) scheduleRefusal(err error, name string) error {
 	if core.CodeOf(err) == core.NotFound {
 		return core.Refuse(core.NotFound, "There is no schedule '%.60s' in the namespace '%s'.", name, b.name)

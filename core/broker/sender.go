@@ -15,10 +15,10 @@ import (
 // sender implements core.Sender.
 type sender struct {
 	e      *entry
-	by     core.Party // for the history, if there is one
+	by     core.Party // for the history; zero without one
 	closed func(error)
-	moves  bool                  // messages come from another broker: duplicates are not looked for
-	failed atomic.Pointer[error] // why the sender sends no more
+	moves  bool                  // messages come from another broker: duplicate detection does not apply
+	failed atomic.Pointer[error] // set when sends must fail with this error
 }
 
 // OpenSender implements core.Broker.
@@ -65,7 +65,7 @@ func (s *sender) Close() {
 	delete(s.e.senders, s)
 }
 
-// fail makes all further sends fail with err; it returns false if sends already fail.
+// fail makes all later sends fail with err. It returns false if they already fail.
 func (s *sender) fail(err error) bool { return s.failed.CompareAndSwap(nil, &err) }
 
 // Send implements core.Sender.
@@ -102,7 +102,7 @@ func (s *sender) Send(ctx context.Context, groups [][]*core.Message) []core.Appe
 
 func failAll(groups [][]*core.Message, err error) []core.Appended { return failed(len(groups), err) }
 
-// failed returns n answers with the same error.
+// failed returns n results with the same error.
 func failed(n int, err error) []core.Appended {
 	answers := make([]core.Appended, n)
 	for i := range answers {
@@ -140,12 +140,12 @@ func (e *entry) sendToOne(ctx context.Context, trail *audit.Trail, v *entity.Vie
 	return answers
 }
 
-// batch holds the groups of one call that go to one partition.
+// batch has those groups of one call that go to one partition.
 type batch struct {
 	partition uint16
 	groups    [][]*core.Message
-	results   []pipeline.Result // of the groups; nil for an entity without a pipeline
-	at        []int             // the groups' indexes in the call
+	results   []pipeline.Result // the results of the groups; nil without a pipeline
+	at        []int             // the indexes of the groups in the call
 }
 
 func (b *batch) add(group []*core.Message, at int) {
@@ -153,24 +153,24 @@ func (b *batch) add(group []*core.Message, at int) {
 	b.at = append(b.at, at)
 }
 
-// sendToMany sends to a partitioned entity, or through a pipeline. The groups of a call that have
-// no key go to one partition, in their order, which takes one call of the store instead of one for
-// each partition; the groups of the next call go to the next partition. A group without a key moves
-// to another partition if one is Busy and has certainly not stored it.
+// sendToMany sends to a partitioned entity, or through a pipeline. All groups of a call without a
+// key go to one partition, in order, so that they need one call of the store; those of the next
+// call go to the next partition. If that partition is Busy and has certainly not stored a group,
+// the group goes to another one.
 func (e *entry) sendToMany(ctx context.Context, trail *audit.Trail, v *entity.View, groups [][]*core.Message) []core.Appended {
 	n := len(v.Queues[core.Main])
 	answers := make([]core.Appended, len(groups))
 	batches := make([]batch, n)
 	keyless := make([]bool, len(groups))
-	tried := make([]uint32, len(groups)) // by group: a bit for each partition that was tried; core.MaxPartitions is 32
+	tried := make([]uint32, len(groups)) // for each group, a bit for each partition that was tried; core.MaxPartitions is 32
 	now := time.Now()
-	free := -1 // the partition of groups without a key
+	free := -1 // the partition for groups without a key; -1: not chosen yet
 	for i, g := range groups {
 		err := v.AdmitGroup(g, e.b.store.Now)
 		key := ""
 		if err == nil && n > 1 {
 			if key, err = entity.GroupKey(g, v.Settings.RequiresDuplicateDetection); key == "" && g[0].Transit != nil {
-				key = g[0].Transit.Key // a repeated move finds the partition that knows the key
+				key = g[0].Transit.Key // a repeated move must go to the partition that knows the key
 			}
 		}
 		if err != nil {
@@ -189,7 +189,7 @@ func (e *entry) sendToMany(ctx context.Context, trail *audit.Trail, v *entity.Vi
 			batches[free].add(g, i)
 		}
 	}
-	var results []pipeline.Result // by index in the call
+	var results []pipeline.Result // by the index of the group in the call
 	if !e.pipeline.IsEmpty() {
 		results = e.runPipeline(ctx, v, batches, answers)
 	}
@@ -202,9 +202,9 @@ func (e *entry) sendToMany(ctx context.Context, trail *audit.Trail, v *entity.Vi
 	return answers
 }
 
-// appendBatches appends to all partitions at once.
+// appendBatches appends to all partitions in parallel.
 func (e *entry) appendBatches(ctx context.Context, trail *audit.Trail, v *entity.View, batches []batch, answers []core.Appended) {
-	var own *batch // the batch that this goroutine sends
+	var own *batch // the batch for this goroutine
 	var others sync.WaitGroup
 	for i := range batches {
 		b := &batches[i]
@@ -224,9 +224,9 @@ func (e *entry) appendBatches(ctx context.Context, trail *audit.Trail, v *entity
 	others.Wait()
 }
 
-// reroute makes new batches of the groups without a key that a Busy partition has refused, and
-// reports whether there are any. It leaves out groups that have tried all partitions, and groups
-// that the partition may have stored, which would be stored twice.
+// reroute puts groups without a key that a Busy partition has refused into new batches, and reports
+// whether there are any. It leaves out groups that have tried all partitions, and those that a
+// partition may have stored, because they would be stored twice.
 func (e *entry) reroute(batches []batch, answers []core.Appended, groups [][]*core.Message, results []pipeline.Result, keyless []bool, tried []uint32) bool {
 	n := len(batches)
 	now := time.Now()
@@ -272,8 +272,8 @@ func (e *entry) appendBatch(ctx context.Context, trail *audit.Trail, v *entity.V
 	}
 }
 
-// Append appends groups to one partition, or publishes them to a topic's partition, and makes
-// refusals readable for clients.
+// Append appends groups to one partition, or publishes them in a topic's partition. It returns
+// refusals for clients.
 func (e *entry) Append(ctx context.Context, trail *audit.Trail, v *entity.View, partition uint16, groups [][]*core.Message) []core.Appended {
 	var answers []core.Appended
 	if v.Kind == core.Topic {

@@ -8,7 +8,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 )
 
-// Settle implements core.Broker. It ignores the entity's status, so that work in flight can end.
+// Settle implements core.Broker. It ignores the entity's status, so that work can be finished.
 func (b *Broker) Settle(ctx context.Context, id core.Identity, a core.Address, settlements []core.Settlement) []error {
 	e, err := b.access(ctx, id, core.Listen, a)
 	if err != nil {
@@ -21,8 +21,8 @@ func (b *Broker) Settle(ctx context.Context, id core.Identity, a core.Address, s
 	return errs
 }
 
-// prepareAndSettle settles for a client, and returns the settlements that it has carried out. It
-// first sets retry delays, and shortens the properties of dead letters.
+// prepareAndSettle settles for a client, after it has set delays and shortened the properties of
+// dead letters. It returns the settlements in the form in which they were carried out.
 func (e *entry) prepareAndSettle(ctx context.Context, sub core.SubQueue, settlements []core.Settlement) ([]core.Settlement, []error) {
 	for i := range settlements {
 		if e.needsPreparing(&settlements[i]) {
@@ -52,7 +52,7 @@ func (e *entry) needsPreparing(s *core.Settlement) bool {
 	}
 }
 
-// prepareSettle returns a settlement as the store is to carry it out.
+// prepareSettle returns a settlement in the form for the store.
 func (e *entry) prepareSettle(sub core.SubQueue, s core.Settlement) (core.Settlement, error) {
 	var err error
 	switch s.Outcome {
@@ -67,7 +67,7 @@ func (e *entry) prepareSettle(sub core.SubQueue, s core.Settlement) (core.Settle
 	return s, err
 }
 
-// settleEach prepares each settlement and carries out those that are not refused.
+// settleEach prepares each settlement, and carries out those that are not refused.
 func (e *entry) settleEach(ctx context.Context, sub core.SubQueue, settlements []core.Settlement) ([]core.Settlement, []error) {
 	errs := make([]error, len(settlements))
 	settlements = slices.Clone(settlements)

@@ -8,7 +8,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/pipeline"
 )
 
-// Traffic returns the traffic of the entities that this gateway has used, in any order.
+// Traffic returns the traffic of the entities that this gateway has used, in no particular order.
 func (b *Broker) Traffic() []entity.Traffic {
 	b.mu.RLock()
 	entries := make([]*entry, 0, len(b.entries))
@@ -43,9 +43,9 @@ func (e *entry) trafficNow() entity.Traffic {
 	return t
 }
 
-// Grown calls f for each entity with messages that this gateway has accepted, delivered, settled,
-// cancelled or moved since the last call. accepted is the number of messages that were accepted and
-// stored. Only one goroutine may call Grown, and f must not call the broker.
+// Grown calls f for each entity whose messages this gateway has accepted, delivered, settled,
+// cancelled or moved since the last call. accepted is the number of messages that it has stored
+// since. Only one goroutine may call Grown, and f must not call the broker.
 func (b *Broker) Grown(f func(name string, accepted int64)) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -57,7 +57,7 @@ func (b *Broker) Grown(f func(name string, accepted int64)) {
 	}
 }
 
-// Stages returns the counts of all pipelines in use, by entity, in the order of the stages.
+// Stages returns the counts of all pipelines in use, by entity and in the order of the stages.
 func (b *Broker) Stages() []pipeline.StageCounts {
 	all := []pipeline.StageCounts{}
 	b.mu.RLock()

@@ -10,15 +10,15 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/pipeline"
 )
 
-// transaction implements core.Transaction. It collects operations. Settlements, cancellations and
-// session states are checked with the store when they are added, and again by the commit. Scheduled
-// messages are reserved in the store, because clients get their numbers before the commit.
+// transaction implements core.Transaction. Settlements, cancellations and session states are
+// checked by the store when they are added, and again by the commit. Scheduled messages are
+// reserved in the store, because clients get their numbers before the commit.
 type transaction struct {
 	b           *Broker
-	messages    int        // sent and scheduled
-	others      int        // settlements, cancellations and states
-	by          core.Party // for the history, if there is one
-	location    *location  // of settlements, cancellations, schedules and states; nil until the first
+	messages    int        // number of sent and scheduled messages
+	others      int        // number of settlements, cancellations and states
+	by          core.Party // for the history; zero without one
+	location    *location  // of settlements, cancellations, schedules and states; nil if there are none yet
 	settlements []core.Settlement
 	cancels     []int64
 	states      []core.SessionState
@@ -37,10 +37,10 @@ type location struct {
 // name returns the address of the location's queue or sub-queue.
 func (l *location) name() string { return l.e.View().Name + l.sub.Suffix() }
 
-// enlistedSend is a group that is sent by the commit.
+// enlistedSend is a group that the commit sends.
 type enlistedSend struct {
 	e     *entry // the destination
-	via   *entry // the entity whose transfer queue it goes through; nil: not given
+	via   *entry // the entity whose transfer queue the group goes through; nil: none was given
 	group []*core.Message
 }
 
@@ -49,7 +49,7 @@ var errTransactionEnded = core.Refuse(core.NotAllowed, "The transaction has ende
 // Begin implements core.Transactions.
 func (b *Broker) Begin() core.Transaction { return &transaction{b: b} }
 
-// enlist adds to the counts of messages and of other operations, or refuses them beyond the limits.
+// enlist counts new messages and other operations, or refuses them beyond the limits.
 func (t *transaction) enlist(messages, others int) error {
 	switch {
 	case t.ended:
@@ -64,7 +64,7 @@ func (t *transaction) enlist(messages, others int) error {
 	return nil
 }
 
-// noteParty records the client that the transaction belongs to, for the history.
+// noteParty records, for the history, the client of the transaction.
 func (t *transaction) noteParty(ctx context.Context, id core.Identity, right core.Right, v *entity.View) {
 	if len(t.b.options.Histories) > 0 && t.by.IsZero() {
 		t.by = t.b.audit.Party(ctx, id, right, v)
@@ -101,7 +101,7 @@ func (t *transaction) Send(ctx context.Context, id core.Identity, a, via core.Ad
 	return nil
 }
 
-// sendable finds the entity of an address that messages may be sent to.
+// sendable returns the entity of an address if the identity may send to it.
 func (b *Broker) sendable(ctx context.Context, id core.Identity, a core.Address) (*entry, error) {
 	s, err := b.openSender(ctx, id, a, nil)
 	if err != nil {
@@ -112,9 +112,8 @@ func (b *Broker) sendable(ctx context.Context, id core.Identity, a core.Address)
 	return s.e, nil
 }
 
-// checkPartition refuses messages to a partitioned entity that belong to another of its partitions
-// than the rest of the transaction. Messages that go through a transfer queue may have any
-// partition.
+// checkPartition refuses messages to a partitioned entity if the rest of the transaction needs
+// another of its partitions. Messages that go through a transfer queue may be for any partition.
 func (t *transaction) checkPartition(x *enlistedSend, v *entity.View) error {
 	n := len(v.Queues[core.Main])
 	if n == 1 {
@@ -139,7 +138,7 @@ func (t *transaction) checkPartition(x *enlistedSend, v *entity.View) error {
 	return nil
 }
 
-// partition returns the partition of an entity's main queue that the transaction is bound to.
+// partition returns the partition of e's main queue to which the transaction is bound.
 func (t *transaction) partition(e *entry, v *entity.View) (p uint16, bound bool) {
 	if t.location != nil && t.location.e == e {
 		return t.location.partition, t.location.sub == core.Main
@@ -219,11 +218,10 @@ func (t *transaction) Cancel(ctx context.Context, id core.Identity, a core.Addre
 	return nil
 }
 
-// reservationTimeout bounds the release of a transaction's reservations.
 const reservationTimeout = 5 * time.Second
 
-// reservationGrace is how much longer than a transaction's lifetime the store keeps its
-// reservations.
+// reservationGrace is how much longer than core.TransactionLifetime the store keeps the
+// transaction's reservations.
 const reservationGrace = time.Minute
 
 // Schedule implements core.Transaction.
@@ -284,7 +282,7 @@ func (t *transaction) SetSessionState(ctx context.Context, id core.Identity, a c
 	if err := v.CheckState(state); err != nil {
 		return err
 	}
-	if int(lock.Index) >= len(v.Queues[a.Sub]) { // the entity was re-created with fewer partitions
+	if int(lock.Index) >= len(v.Queues[a.Sub]) { // the entity was created again with fewer partitions
 		return entity.ErrSessionLost
 	}
 	states := []core.SessionState{{Lock: lock, State: state}}
@@ -298,8 +296,8 @@ func (t *transaction) SetSessionState(ctx context.Context, id core.Identity, a c
 
 var errSeveralPartitions = core.Refuse(core.NotAllowed, "A transaction cannot span several partitions or sessions of an entity: give its messages one SessionId or PartitionKey.")
 
-// bindTo binds the transaction to a location, if the store accepts work there. messages and others
-// are the numbers of messages and of other operations that are added.
+// bindTo binds the transaction to a location if the store accepts the work there. messages and
+// others are the numbers of messages and of other operations in it.
 func (t *transaction) bindTo(ctx context.Context, p location, messages, others int, work core.Work) error {
 	v := p.e.View()
 	if t.location != nil && *t.location != p {
@@ -334,7 +332,7 @@ func (t *transaction) Rollback(ctx context.Context) {
 	}
 }
 
-// release ends the transaction's reservations. If that fails, they expire.
+// release removes the transaction's reservations. If that fails, they expire.
 func (t *transaction) release(ctx context.Context) {
 	if len(t.scheduled) == 0 {
 		return
@@ -348,8 +346,8 @@ func (t *transaction) release(ctx context.Context) {
 	}
 }
 
-// Commit implements core.Transaction. If it is unknown whether the store has committed the work,
-// the reservations remain.
+// Commit implements core.Transaction. If the store may have committed the work, it keeps the
+// reservations.
 func (t *transaction) Commit(ctx context.Context) error {
 	if t.ended {
 		return errTransactionEnded
@@ -371,7 +369,7 @@ func (t *transaction) commit(ctx context.Context) error {
 		return err
 	}
 	v := p.e.View()
-	for i := range t.settlements { // only now: delays depend on the time
+	for i := range t.settlements { // not earlier, because delays depend on the time
 		if t.settlements[i], err = p.e.prepareSettle(p.sub, t.settlements[i]); err != nil {
 			return err
 		}
@@ -413,8 +411,8 @@ func (t *transaction) commit(ctx context.Context) error {
 	return err
 }
 
-// quotaOf returns the quota that applies to a partition of the entity: that of the entity or, for a
-// subscription, that of its topic.
+// quotaOf returns the quota of a partition: that of the entity or, for a subscription, of its
+// topic.
 func (b *Broker) quotaOf(ctx context.Context, v *entity.View, partition uint16) (int64, error) {
 	if v.Kind == core.Subscription {
 		topic, _, _ := core.SplitSubscription(v.Name)
@@ -427,11 +425,11 @@ func (b *Broker) quotaOf(ctx context.Context, v *entity.View, partition uint16) 
 	if ps := v.Queues[core.Main]; int(partition) < len(ps) {
 		return ps[partition].MaxBytes, nil
 	}
-	return 0, nil // the topic has been re-created
+	return 0, nil // the topic was created again
 }
 
-// commitLocation returns where the transaction is committed: the location that it is bound to,
-// otherwise the first entity to which, or through which, it sends.
+// commitLocation returns where to commit the transaction: the location to which it is bound or,
+// without one, the first entity to or through which it sends.
 func (t *transaction) commitLocation() (location, error) {
 	if t.location != nil {
 		return *t.location, nil
@@ -476,13 +474,13 @@ func (x *enlistedSend) key(host *entry, v *entity.View) (string, error) {
 	}
 	for _, m := range x.group {
 		if m.ViaPartitionKey != "" {
-			return string(core.KeyOfSession(m.ViaPartitionKey)), nil // as Message.PinKey reads a partition key
+			return string(core.KeyOfSession(m.ViaPartitionKey)), nil // made like Message.PinKey
 		}
 	}
 	return "", nil
 }
 
-// checkKeys refuses messages whose key belongs to another partition than the given one.
+// checkKeys refuses messages whose key belongs to another partition.
 func checkKeys(v *entity.View, group []*core.Message, partition uint16) error {
 	n := len(v.Queues[core.Main])
 	if n == 1 || len(group) == 0 {
@@ -496,7 +494,7 @@ func checkKeys(v *entity.View, group []*core.Message, partition uint16) error {
 	return nil
 }
 
-// asTransfers addresses the messages of a group to a destination, for the transfer queue.
+// asTransfers turns the messages of a group into messages of a transfer queue.
 func asTransfers(group []*core.Message, destination string) []*core.Message {
 	entity.Identify(group)
 	for _, m := range group {
