@@ -1,5 +1,4 @@
-// Package bridges defines the Bridge, which is the server side of one protocol in front of the
-// broker.
+// Package bridges defines the Bridge: the server of one protocol, which calls the broker.
 package bridges
 
 import (
@@ -17,40 +16,39 @@ type Bridge interface {
 	Serve(ctx context.Context, ln net.Listener) error
 }
 
-// Front is the interface of the broker that bridges call.
+// Front is the part of the broker that bridges call.
 type Front interface {
 	core.Broker
 	core.Admin
 }
 
-// Connection describes one client of a bridge. The administration API returns it.
+// Connection describes one client's connection. The administration API returns it.
 type Connection struct {
-	ID        string    `json:"id"`        // as in the log
+	ID        string    `json:"id"`        // the id in the log
 	Protocol  string    `json:"protocol"`  // "amqp", "amqp over websocket", "websocket" or "event stream"
 	Peer      string    `json:"peer"`      // the client's address
 	Namespace string    `json:"namespace"` // "" until the client has proven an identity
 	Since     time.Time `json:"since"`
-	Policies  []string  `json:"policies,omitempty"` // the shared access policies that vouch for it, or the subjects of its tokens
-	Product   string    `json:"product,omitempty"`  // what the client calls itself
+	Policies  []string  `json:"policies,omitempty"` // the client's shared access policies, or the subjects of its tokens
+	Product   string    `json:"product,omitempty"`  // the client's name for itself
 	Links     []Link    `json:"links"`
-	Sessions  int       `json:"-"` // of AMQP, 0 with other protocols
+	Sessions  int       `json:"-"` // AMQP sessions; 0 with other protocols
 }
 
 // Link describes how a connection uses one entity.
 type Link struct {
 	Entity    string  `json:"entity"`            // its address
 	Direction string  `json:"direction"`         // Sends or Receives
-	Mode      string  `json:"mode,omitempty"`    // how it receives: "peekLock" or "receiveAndDelete"; "" if it does not receive
-	Session   *string `json:"session,omitempty"` // the id of the session that it holds
+	Mode      string  `json:"mode,omitempty"`    // "peekLock" or "receiveAndDelete"; "" if it sends
+	Session   *string `json:"session,omitempty"` // the id of the session that the client holds
 }
 
-// The directions of links.
 const (
 	Sends    = "send"
 	Receives = "receive"
 )
 
-// Receiving describes a link that receives from an entity, in a session unless that is nil.
+// Receiving describes a link that receives from an entity. session may be nil.
 func Receiving(entity string, mode core.ReceiveMode, session core.Session) Link {
 	l := Link{Entity: entity, Direction: Receives, Mode: "peekLock"}
 	if mode == core.ReceiveAndDelete {
@@ -62,7 +60,7 @@ func Receiving(entity string, mode core.ReceiveMode, session core.Session) Link 
 	return l
 }
 
-// SessionID returns the id of the session that the link holds, or "".
+// SessionID returns the id of the link's session, or "".
 func (l *Link) SessionID() string {
 	if l.Session == nil {
 		return ""
@@ -70,15 +68,15 @@ func (l *Link) SessionID() string {
 	return *l.Session
 }
 
-// ForcedText is the reason that a client gets if an operator closes its connection.
+// ForcedText tells a client that an operator has closed its connection.
 const ForcedText = "An operator has closed the connection. Connect again."
 
 // Census lists and closes the open connections of a bridge.
 type Census interface {
 	Connections(ctx context.Context) []Connection
-	// CloseConnection closes the connection with that id, with ForcedText as the reason. Work in
-	// flight on the connection may finish within the time that it would have if the bridge stopped.
-	// CloseConnection returns false if no connection has the id.
+	// CloseConnection closes the connection with that id, with ForcedText as the reason. Calls in
+	// flight may finish, as when the bridge stops. CloseConnection returns false if there is no
+	// such connection.
 	CloseConnection(id string) bool
 }
 
@@ -89,16 +87,15 @@ func Default[T int | int64 | uint32 | time.Duration](option *T, otherwise T) {
 	}
 }
 
-// warningPause is the least time between two warnings of a kind, so that clients cannot fill the
+// warningPause is the shortest time between two warnings of a kind, so that clients cannot fill the
 // log.
 const warningPause = 10 * time.Second
 
-// Warnings limits the warnings of one kind to one in ten seconds. The zero value is ready to use,
-// from any number of goroutines.
+// Warnings limits warnings of one kind to one in ten seconds. The zero value is ready for use, and
+// safe for concurrent use.
 type Warnings struct{ next atomic.Int64 } // Unix nanoseconds
 
-// Due reports whether to write a warning now. After Due has returned true, it returns false for ten
-// seconds.
+// Due reports whether to log a warning now. Then it returns false for ten seconds.
 func (w *Warnings) Due() bool {
 	now, next := time.Now().UnixNano(), w.next.Load()
 	return now >= next && w.next.CompareAndSwap(next, now+int64(warningPause))

@@ -7,8 +7,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Entities lists n entities after the first skip, or all remaining ones. If the admin returns fewer
-// at a time, Entities asks again, because clients take a short page for the last one.
+// Entities lists up to n entities from number skip on. It calls admin several times if that returns
+// fewer, because clients take a short page for the last one.
 func Entities(ctx context.Context, admin core.Admin, id core.Identity, l core.Listing, skip, n int) (all []core.Entity, counts []core.Runtime, err error) {
 	for len(all) < n {
 		es, rs, err := admin.Entities(ctx, id, l, skip+len(all), n-len(all))
@@ -23,9 +23,8 @@ func Entities(ctx context.Context, admin core.Admin, id core.Identity, l core.Li
 	return all, counts, nil
 }
 
-// Destinations yields the entities to which messages are forwarded by the settings in after, but
-// not by those in before, by the name of the setting. A client that sets a destination needs Send
-// on it.
+// Destinations yields the destinations of forwarding that after sets and before does not, by the
+// name of the setting. A client that sets a destination needs the right Send on it.
 func Destinations(before, after *core.Settings) iter.Seq2[string, string] {
 	return func(yield func(setting, entity string) bool) {
 		for _, f := range [...]struct{ setting, before, after string }{

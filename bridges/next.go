@@ -7,13 +7,12 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// drainTimeout bounds how long Next, after its wait, still waits for the broker to report that
-// there is no message.
+// drainTimeout bounds how long Next waits, in addition, for the broker to confirm that there is no
+// message.
 const drainTimeout = 5 * time.Second
 
-// Next waits for one message of an entity, and reports whether a message arrived. Next leaves no
-// message locked that it does not return, whether a timeout, the context or the server ends the
-// wait. It sets Deliver and Closed of o.
+// Next waits for one message of an entity. arrived reports whether one came. Whatever ends the
+// wait, Next leaves no message locked that it does not return. It sets Deliver and Closed of o.
 func Next(ctx context.Context, b core.Broker, id core.Identity, address core.Address, o core.ReceiverOptions, wait time.Duration) (d core.Delivery, came bool, err error) {
 	arrived, closed := make(chan core.Delivery, 1), make(chan error, 1)
 	o.Deliver, o.Closed = Into(arrived), func(err error) { closed <- err }
@@ -35,7 +34,7 @@ func Next(ctx context.Context, b core.Broker, id core.Identity, address core.Add
 		d, came = left(rx, arrived)
 	case <-Ending(ctx):
 		d, came, _ = Last(ctx, rx, arrived)
-	case <-timer.C: // the broker looks for a message before it has drained, even if the wait was zero
+	case <-timer.C: // even if the wait was zero, the broker looks for a message before it has drained
 		d, came, drained = Last(ctx, rx, arrived)
 	}
 	if came {
@@ -52,7 +51,7 @@ func Next(ctx context.Context, b core.Broker, id core.Identity, address core.Add
 }
 
 // Into returns a ReceiverOptions.Deliver that sends deliveries to a channel. The credit must never
-// exceed the channel's free capacity.
+// exceed the free capacity of the channel.
 func Into(arrived chan<- core.Delivery) func([]core.Delivery) {
 	return func(ds []core.Delivery) {
 		for _, d := range ds {
@@ -61,9 +60,9 @@ func Into(arrived chan<- core.Delivery) func([]core.Delivery) {
 	}
 }
 
-// Last drains and closes a receiver, and returns the message that the receiver still delivered.
-// This keeps a message that is being removed for a receive-and-delete from being lost. drained
-// reports whether the broker has looked for messages.
+// Last drains and closes a receiver, and returns a message that the receiver still delivered:
+// otherwise a message that is being received and deleted could be lost. drained reports whether the
+// broker has looked for messages.
 func Last(ctx context.Context, rx core.Receiver, arrived <-chan core.Delivery) (d core.Delivery, came, drained bool) {
 	done := make(chan struct{})
 	rx.Drain(func(int) { close(done) })
@@ -81,8 +80,7 @@ func Last(ctx context.Context, rx core.Receiver, arrived <-chan core.Delivery) (
 	return d, came, drained
 }
 
-// left closes a receiver and returns the message that it delivered just before. Afterwards there is no further
-// delivery.
+// left closes a receiver, and returns a message that it delivered before.
 func left(rx core.Receiver, arrived <-chan core.Delivery) (d core.Delivery, came bool) {
 	rx.Close()
 	select {

@@ -11,14 +11,13 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Peer returns the description of a client for core.WithPeer: its protocol, its address and, if
-// known, the name of its software.
+// Peer describes a client for core.WithPeer: by protocol, address and, if known, software.
 func Peer(protocol, address, product string) string {
 	return strings.TrimRight(protocol+" "+address+" "+product, " ")
 }
 
-// Network returns the part of an address that is assigned to one customer: all of an IPv4 address,
-// and the first 64 bits of an IPv6 address.
+// Network returns the part of an address that one customer has: all of an IPv4 address, but the
+// first 64 bits of an IPv6 address.
 func Network(a netip.Addr) netip.Addr {
 	a = a.Unmap().WithZone("")
 	if a.Is6() && !a.IsLoopback() {
@@ -29,7 +28,7 @@ func Network(a netip.Addr) netip.Addr {
 	return a
 }
 
-// Hosts returns the names by which a request called the gateway, for core.Authority: first the Host
+// Hosts returns the names by which a request called the gateway, for core.Authority: the Host
 // header, then the server name of the TLS handshake.
 func Hosts(r *http.Request) []string {
 	if r.TLS != nil && r.TLS.ServerName != "" {
@@ -38,7 +37,7 @@ func Hosts(r *http.Request) []string {
 	return []string{r.Host}
 }
 
-// Certified returns a context with the client's certificate, if TLS has verified one.
+// Certified returns a context with the client's certificate, if TLS has verified it.
 func Certified(ctx context.Context, state *tls.ConnectionState) context.Context {
 	if state == nil || len(state.VerifiedChains) == 0 {
 		return ctx
@@ -46,8 +45,8 @@ func Certified(ctx context.Context, state *tls.ConnectionState) context.Context 
 	return core.WithCertificate(ctx, state.PeerCertificates[0])
 }
 
-// CertifiedBy does the same as Certified, for a request. It ignores requests of browsers, which send
-// the certificate even if another site's page makes the request.
+// CertifiedBy is like Certified, for a request. It ignores the certificates of browsers, which send
+// them even if a page of another site makes the request.
 func CertifiedBy(r *http.Request) context.Context {
 	if r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" {
 		return r.Context()
@@ -55,26 +54,25 @@ func CertifiedBy(r *http.Request) context.Context {
 	return Certified(r.Context(), r.TLS)
 }
 
-// Prove tells the connection that its client has proven an identity. A connection that needs this
-// information has a method Proven, and wrappers of connections pass the call on.
+// Prove tells the connection that its client has proven an identity. Connections that need to know
+// have a method Proven, and connections that wrap others pass the call on.
 func Prove(nc net.Conn) {
 	if c, ok := nc.(interface{ Proven() }); ok {
 		c.Proven()
 	}
 }
 
-// Answered tells the connection that the gateway keeps nothing of what its client has sent so far.
+// Answered tells the connection that no data of its client are in memory any more.
 func Answered(nc net.Conn) {
 	if c, ok := nc.(interface{ Answered() }); ok {
 		c.Answered()
 	}
 }
 
-// connKey finds, in the context of a request, the connection that it came by.
+// connKey is the key of the connection in the context of a request.
 type connKey struct{}
 
-// Charge counts the cost of a connection towards its client's share, or returns why that is not
-// possible.
+// Charge counts a connection's cost for its client's identity, or returns why it cannot.
 type Charge func(core.Identity) (release func(), err error)
 
 type charged struct {
@@ -82,14 +80,13 @@ type charged struct {
 	charge Charge
 }
 
-// WithConn returns a context for requests that arrive on a connection, for ProveIn.
+// WithConn returns a context for the requests on a connection, for ProveIn.
 func WithConn(ctx context.Context, nc net.Conn, charge Charge) context.Context {
 	return context.WithValue(ctx, connKey{}, charged{nc, charge})
 }
 
-// ProveIn does the same as Prove, for the connection of the request with this context. It first
-// charges the connection, once, to the first client that proves its identity, until the connection
-// is closed. A connection that can be charged has a method Charge.
+// ProveIn is like Prove, for the connection of the request with this context. The first identity
+// that is proven is charged with the connection, if that has a method Charge.
 func ProveIn(ctx context.Context, id core.Identity) error {
 	c, ok := ctx.Value(connKey{}).(charged)
 	if !ok {
@@ -106,16 +103,16 @@ func ProveIn(ctx context.Context, id core.Identity) error {
 	return nil
 }
 
-// endingKey finds, in a request's context, the channel that closes when its server is to end.
+// endingKey is the key, in a request's context, of the channel that closes when the server stops.
 type endingKey struct{}
 
-// WithEnding returns a context for requests of a server that ends when the channel closes.
+// WithEnding returns a context for requests of a server that stops when the channel closes.
 func WithEnding(ctx context.Context, ending <-chan struct{}) context.Context {
 	return context.WithValue(ctx, endingKey{}, ending)
 }
 
-// Ending returns a channel that closes when the request's server is to end. A request that waits
-// should then return. The channel is nil, and never closes, if the server did not use WithEnding.
+// Ending returns a channel that closes when the request's server stops. A waiting request should
+// then return. The channel is nil if the server did not use WithEnding.
 func Ending(ctx context.Context) <-chan struct{} {
 	ending, _ := ctx.Value(endingKey{}).(<-chan struct{})
 	return ending

@@ -17,13 +17,14 @@ import (
 // censusTime is how long bridges may take to describe their connections.
 const censusTime = 5 * time.Second
 
-// countAge is how old a count of connections may be: each new count asks every connection's owner.
+// countAge is how old the result of Count may be, because counting anew asks the owner of each
+// connection.
 const countAge = 5 * time.Second
 
-// Registry knows the connections of all bridges of a gateway. It is safe for concurrent use.
+// Registry finds the connections of all bridges of a gateway. It is safe for concurrent use.
 type Registry struct {
-	// Home is the ID of the namespace whose managers operate the gateway. They see the connections
-	// of all namespaces; other managers see only those of their own namespace.
+	// Home is the ID of the gateway's own namespace, whose managers operate the gateway. They see
+	// the connections of all namespaces; other managers see only those of their own.
 	Home string
 	Log  *slog.Logger // may be nil
 
@@ -54,15 +55,15 @@ func (c *Registry) IsOperator(id core.Identity) bool {
 	return id.NamespaceID() == c.Home && id.Check(core.Manage, "", time.Now()) == nil
 }
 
-// Connections lists the connections of id's namespace, or of all namespaces for operators, by
-// bridge. It needs Manage on the namespace.
+// Connections lists the connections of id's namespace, or those of all namespaces if id is an
+// operator. id needs Manage on its namespace.
 func (c *Registry) Connections(ctx context.Context, id core.Identity) ([]bridges.Connection, error) {
 	var all []bridges.Connection
 	err := c.each(ctx, id, func(_ bridges.Census, found []bridges.Connection) { all = append(all, found...) })
 	return all, err
 }
 
-// each calls f with the connections of each bridge that id may see.
+// each calls f with each bridge, and those of its connections that id may see.
 func (c *Registry) each(ctx context.Context, id core.Identity, f func(bridges.Census, []bridges.Connection)) error {
 	if err := id.Check(core.Manage, "", time.Now()); err != nil {
 		return err
@@ -83,8 +84,8 @@ func (c *Registry) ask(ctx context.Context, id core.Identity, f func(bridges.Cen
 	}
 }
 
-// Holders finds the connections to this gateway that have locked sessions of an entity. The caller
-// needs Manage on the entity.
+// Holders returns the connections to this gateway that have locked sessions of an entity, by
+// session. id needs Manage on the entity.
 func (c *Registry) Holders(ctx context.Context, id core.Identity, entity string) (map[core.SessionKey]bridges.Connection, error) {
 	if err := id.Check(core.Manage, entity, time.Now()); err != nil {
 		return nil, err
@@ -102,9 +103,8 @@ func (c *Registry) Holders(ctx context.Context, id core.Identity, entity string)
 	return holders, nil
 }
 
-// Close closes the connection with that id, as Connections lists it, and returns a description of
-// the connection. Work in flight may finish first. Close returns NotFound if id may not see the
-// connection.
+// Close closes the connection with this id, as Connections lists it, and returns its description.
+// Calls in flight may finish first. The error is NotFound if id may not see the connection.
 func (c *Registry) Close(ctx context.Context, id core.Identity, connection string) (bridges.Connection, error) {
 	var closed *bridges.Connection
 	err := c.each(ctx, id, func(census bridges.Census, found []bridges.Connection) {
@@ -124,7 +124,7 @@ func (c *Registry) Close(ctx context.Context, id core.Identity, connection strin
 	return *closed, nil
 }
 
-// Count returns the number of connections of all namespaces by protocol. The numbers may be some
+// Count returns the number of connections in all namespaces, by protocol. The result may be some
 // seconds old.
 func (c *Registry) Count(ctx context.Context) map[string]int {
 	c.counting.Lock()

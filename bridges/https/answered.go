@@ -9,23 +9,23 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// The routes that are reported to Options.Answered, beside the paths of Options.Routes.
+// The routes that Options.Answered is called with, besides the paths of Options.Routes.
 const (
 	routeSend        = "send"
 	routeReceive     = "receive"
 	routeStream      = "stream"
 	routeSettle      = "settle"
-	routePreflight   = "preflight"  // of a page of another origin
-	routeManagement  = "management" // and every path that belongs to no other route
+	routePreflight   = "preflight"  // of a web page from another origin
+	routeManagement  = "management" // every path that belongs to no other route
 	routeHealth      = "health"
 	routePage        = "page" // Options.Home
 	routeMisdirected = "misdirected"
 )
 
-// statusGone is reported if the client disconnected before there was an answer.
+// statusGone is reported if the client disconnected before the response began.
 const statusGone = 499
 
-// answer records the route of a request, and reports it with the status when the status is known.
+// answer is the writer of a response. It reports the request's route with the response's status.
 type answer struct {
 	http.ResponseWriter
 	r     *http.Request
@@ -34,7 +34,7 @@ type answer struct {
 	told  bool
 }
 
-// on records the route of a request whose writer w is an answer.
+// on sets the route of a request whose writer is an answer.
 func on(w http.ResponseWriter, route string) {
 	if a, ok := w.(*answer); ok {
 		a.route = route
@@ -59,13 +59,13 @@ func (a *answer) WriteHeader(status int) {
 	a.ResponseWriter.WriteHeader(status)
 }
 
-// Write reports 200 if no header was written.
+// Write reports 200 if WriteHeader was not called.
 func (a *answer) Write(p []byte) (int, error) {
 	a.note(http.StatusOK)
 	return a.ResponseWriter.Write(p)
 }
 
-// Hijack reports that the connection has another owner now.
+// Hijack reports that another handler takes over the connection.
 func (a *answer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	nc, rw, err := http.NewResponseController(a.ResponseWriter).Hijack()
 	if err == nil {
@@ -74,13 +74,13 @@ func (a *answer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return nc, rw, err
 }
 
-// Unwrap implements what http.ResponseController looks for.
+// Unwrap lets http.ResponseController find the original writer.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// end reports an answer for which nothing was written.
+// end reports a response for which nothing was written.
 func (a *answer) end() { a.note(http.StatusOK) }
 
-// Content types of bodies whose message has none, or whose body was converted.
+// Content types of bodies whose message has none, or whose body is converted.
 const (
 	typeBytes = "application/octet-stream"
 	typeText  = "text/plain; charset=utf-8"
@@ -88,7 +88,7 @@ const (
 )
 
 // renderBody returns a message's body in a form that an HTTP client can read, and its content type,
-// or "" if the message has neither. A body that is not valid for its kind is sent as it is.
+// or "" if the message has neither. It returns a body that is not valid for its kind unchanged.
 func renderBody(m *core.Message) (body []byte, contentType string) {
 	declared := func(otherwise string) string {
 		if m.ContentType != "" && isPrintable(m.ContentType) {

@@ -28,12 +28,11 @@ type management struct {
 	r       *http.Request
 	at      reference
 	target  target
-	methods string // methods of the runtime API, if the path belongs to that API too; else ""
+	methods string // methods of the runtime API for the path; "" if the path does not belong to it
 	id      core.Identity
 }
 
-// atom serves the admin API. methods are the methods of the runtime API for the same path, or "" if
-// it has none.
+// atom serves the admin API. methods are the methods of the runtime API for the same path, or "".
 func (b *Bridge) atom(w http.ResponseWriter, r *http.Request, segments []string, methods string) (err error) {
 	m := &management{Bridge: b, w: w, r: r, at: referenceOf(b.origin(r), r.URL), methods: methods}
 	name := strings.Join(segments, "/")
@@ -48,7 +47,7 @@ func (b *Bridge) atom(w http.ResponseWriter, r *http.Request, segments []string,
 	case folded == "$resources/topics", folded == "topics" && isPage(r.URL.Query()):
 		m.target.feed = true
 		return m.authorized("GET, HEAD", func() error { return m.listEntities(core.Topic) })
-	case strings.HasPrefix(folded, "$") && r.Method != http.MethodPut: // PUT is refused later: the name is not valid
+	case strings.HasPrefix(folded, "$") && r.Method != http.MethodPut: // a PUT gets a better refusal later, because such a name is not valid
 		return core.Refuse(core.NotFound, "The resource '/%s' does not exist.", name)
 	}
 	if m.target, err = parseTarget(name); err != nil {
@@ -58,7 +57,7 @@ func (b *Bridge) atom(w http.ResponseWriter, r *http.Request, segments []string,
 	isRule := t.subscription != "" && (t.rule != "" || t.feed)
 	do, drop := m.getEntity, m.deleteEntity
 	switch {
-	case isRule && r.Method == http.MethodPut: // the Go SDK puts a rule without a name to the feed
+	case isRule && r.Method == http.MethodPut: // the Go SDK puts a rule without a name at the feed's path
 		return m.authorized("PUT", m.putRule)
 	case isRule && t.feed:
 		return m.authorized("GET, HEAD", m.listRules)
@@ -76,8 +75,7 @@ func (b *Bridge) atom(w http.ResponseWriter, r *http.Request, segments []string,
 	return m.authorized("GET, HEAD, PUT, DELETE", do)
 }
 
-// only restricts a request to some methods: it calls do if the request has one of them, and
-// otherwise refuses the request.
+// only calls do if the request has one of methods, and otherwise refuses the request.
 func (m *management) only(methods string, do func() error) error {
 	if !slices.Contains(strings.Split(methods, ", "), m.r.Method) {
 		return methodNotAllowed(m.r, methods)
@@ -85,7 +83,7 @@ func (m *management) only(methods string, do func() error) error {
 	return do()
 }
 
-// authorized does the same as only, for a request that must prove an identity.
+// authorized is like only, but the request must also prove an identity.
 func (m *management) authorized(methods string, do func() error) error {
 	return m.only(methods, func() (err error) {
 		if m.id, err = m.authorize(m.r, m.target.node()); err != nil {
@@ -95,18 +93,17 @@ func (m *management) authorized(methods string, do func() error) error {
 	})
 }
 
-// denied describes a missing right in the words of the admin API.
 func (m *management) denied(a access, err error) error { return m.target.denied(m.at, a, err) }
 
-// isPage reports whether a query asks for a part of a list. Without such a query, /topics may be an
-// entity; with it, it is the old path of the feed of all topics.
+// isPage reports whether a query requests a part of a list. With such a query, /topics is the old
+// path of the feed of all topics; without it, /topics is an entity.
 func isPage(query url.Values) bool { return query.Has("$skip") || query.Has("$top") }
 
-// reference has the parts of an answer's links. Clients read names from these links, in which
-// Service Bus repeats a request's path and query unchanged.
+// reference holds what the links of a response consist of. Clients read names from the links, in
+// which Service Bus repeats a request's path and query unchanged.
 type reference struct {
 	origin, path, query string
-	versioned           string // the query of links to other resources: the request's api-version, if it has one
+	versioned           string // the query of links to other resources: the request's api-version, or ""
 	apiVersion          string
 }
 
@@ -120,7 +117,6 @@ func referenceOf(origin string, u *url.URL) reference {
 	return at
 }
 
-// host returns the authority of the origin.
 func (at reference) host() string {
 	_, host, _ := strings.Cut(at.origin, "://")
 	return host
@@ -129,7 +125,7 @@ func (at reference) host() string {
 // self returns the URL of the request.
 func (at reference) self() string { return at.link(at.path, at.query) }
 
-// below returns the URL of an entry of the feed that the request asks for.
+// below returns the URL of an entry of the requested feed.
 func (at reference) below(name string) string {
 	return at.link(strings.TrimRight(at.path, "/")+"/"+escapePath(name), at.versioned)
 }
@@ -141,13 +137,14 @@ func (at reference) link(path, query string) string {
 	return at.origin + path
 }
 
-// listing answers the root: an empty list of public services.
+// listing answers a request for the root with an empty list of public services.
 func (m *management) listing() error {
 	writeAtom(m.w, http.StatusOK, feedType, appendFeed(nil, publicListing, m.at.self(), "", nil))
 	return nil
 }
 
-// publicListing titles the empty feed by which the SDKs recognize that an entity does not exist.
+// publicListing is the title of the empty feed from which the SDKs learn that an entity does not
+// exist.
 const publicListing = "Publicly Listed Services"
 
 func (m *management) namespaceInfo() error {
@@ -159,7 +156,7 @@ func (m *management) namespaceInfo() error {
 	return nil
 }
 
-// page is the part of a list that a request asks for.
+// page is the part of a list that a request requests.
 type page struct {
 	skip, top int
 	title     string
@@ -180,7 +177,7 @@ func parsePage(r *http.Request, at reference, title string) (page, error) {
 	return page{skip, top, title, at}, nil
 }
 
-// write answers with the page. more says that further entries follow the page.
+// write answers with the entries of the page. more is true if entries follow it.
 func (p page) write(w http.ResponseWriter, entries []byte, more bool) {
 	next := ""
 	if more {
@@ -193,7 +190,7 @@ func (p page) write(w http.ResponseWriter, entries []byte, more bool) {
 	writeAtom(w, http.StatusOK, feedType, appendFeed(nil, p.title, p.at.self(), next, entries))
 }
 
-// pageNumber reads $skip or $top; an absent or zero $top is the default.
+// pageNumber reads $skip or $top. If it is absent, or $top is zero, it returns otherwise.
 func pageNumber(query url.Values, name string, otherwise, limit int) (int, error) {
 	text := query.Get(name)
 	if text == "" {
@@ -209,7 +206,6 @@ func pageNumber(query url.Values, name string, otherwise, limit int) (int, error
 	return int(n), nil
 }
 
-// Content types of ATOM documents.
 const (
 	entryType = "application/atom+xml;type=entry;charset=utf-8"
 	feedType  = "application/atom+xml;type=feed;charset=utf-8"
@@ -217,5 +213,5 @@ const (
 
 func writeAtom(w http.ResponseWriter, status int, contentType string, document []byte) {
 	w.Header().Set("Content-Type", contentType)
-	_ = respond(w, status, append([]byte(`<?xml version="1.0" encoding="utf-8"?>`), document...)) // nothing is to be undone if the client is gone
+	_ = respond(w, status, append([]byte(`<?xml version="1.0" encoding="utf-8"?>`), document...)) // if the client is gone, nothing has to be undone
 }

@@ -17,31 +17,30 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// AdminClient is a client of a namespace's management API, of this gateway or of Azure. It has the
-// methods of core.Admin that read and write entities and rules. These methods ignore the identity.
+// AdminClient is a client of the management API of a namespace on this gateway or on Azure. It has
+// the methods of core.Admin that read and write entities and rules, which ignore the identity.
 type AdminClient struct {
 	// Origin is the address of the namespace, such as https://ns.servicebus.windows.net.
 	Origin string
 	HTTP   *http.Client
-	// Authorize makes the Authorization header of a request for a resource, which is the URL
-	// without a query. The resource matters because the policy may belong to an entity.
+	// Authorize returns the Authorization header of a request for a resource, its URL without the
+	// query. The resource matters because the policy of the token may belong to an entity.
 	Authorize func(resource string) string
-	// Attempts is how often a request is sent to a busy namespace, with pauses in between; 0 is the
-	// default.
+	// Attempts is how often a request is sent while the namespace is busy; 0 means 6.
 	Attempts int
 	// Foreign is called with each property of an entity or a rule that this version does not know.
 	Foreign func(entity, property, value string)
 }
 
 const (
-	// maxPageBytes bounds an answer of the management API.
+	// maxPageBytes bounds a response of the management API.
 	maxPageBytes = 64 << 20
-	// maxPageNodes bounds the elements of an answer.
+	// maxPageNodes bounds the elements of a response.
 	maxPageNodes = 1 << 20
-	// clientPage is the number of entities a request asks for: Azure answers with at most 100.
+	// clientPage is the number of entities that a request asks for. Azure returns no more.
 	clientPage     = 100
 	clientAttempts = 6
-	// clientVersion is the API version of requests: the first with all counts of a topic.
+	// clientVersion is the first API version with all counts of a topic.
 	clientVersion = filterCountsVersion
 	usualPause    = 2 * time.Second
 	longestPause  = 30 * time.Second
@@ -51,7 +50,7 @@ const (
 type StatusError struct {
 	Status int
 	Text   string
-	Told   bool // whether the namespace itself sent Text; if not, the response may come from another service
+	Told   bool // the namespace itself sent Text; if false, the response may come from another service
 }
 
 func (e *StatusError) Error() string { return e.Text }
@@ -71,8 +70,9 @@ func (e *StatusError) Unwrap() error {
 	return nil
 }
 
-// do makes a request and returns the root of the answer, or nil if the answer is empty. It repeats
-// the request if the namespace is busy, as Azure's are after some tens of requests a second.
+// do sends a request and returns the root of the response, or nil if the response is empty. It
+// repeats the request while the namespace is busy, as in Azure after some tens of requests a
+// second.
 func (c *AdminClient) do(ctx context.Context, method, path, query string, header http.Header, body []byte) (*node, error) {
 	for attempt := 1; ; attempt++ {
 		root, again, err := c.once(ctx, method, path, query, header, body)
@@ -89,7 +89,7 @@ func (c *AdminClient) do(ctx context.Context, method, path, query string, header
 	}
 }
 
-// once makes one attempt. again is the pause before another, negative if another is useless.
+// once sends a request once. again is the pause before the next attempt, or -1 for no further one.
 func (c *AdminClient) once(ctx context.Context, method, path, query string, header http.Header, body []byte) (root *node, again time.Duration, err error) {
 	request, err := http.NewRequestWithContext(ctx, method, c.Origin+path+"?"+query+"api-version="+clientVersion, bytes.NewReader(body))
 	if err != nil {
@@ -128,7 +128,7 @@ func (c *AdminClient) once(ctx context.Context, method, path, query string, head
 	return root, -1, nil
 }
 
-// askAgain returns the pause before a refused request is repeated, negative if it is not repeated.
+// askAgain returns the pause before a refused request is repeated, or -1 if it is not repeated.
 func askAgain(response *http.Response) time.Duration {
 	if response.StatusCode != http.StatusTooManyRequests && response.StatusCode != http.StatusServiceUnavailable {
 		return -1
@@ -139,11 +139,10 @@ func askAgain(response *http.Response) time.Duration {
 	return usualPause
 }
 
-// errNoDocument says that the answer comes from another service.
+// errNoDocument reports that the response comes from another service.
 var errNoDocument = errors.New("the response is not a document of the management API: check the host of the connection string")
 
-// list calls the function take for each entry of a feed. It leaves out the first skip entries, and ends
-// after top entries.
+// list calls take for each entry of a feed after the first skip entries, at most top times.
 func (c *AdminClient) list(ctx context.Context, path string, skip, top int, take func(title string, description *node) error) error {
 	for end := skip + top; skip < end; {
 		root, err := c.do(ctx, http.MethodGet, path, "$skip="+strconv.Itoa(skip)+"&$top="+strconv.Itoa(min(clientPage, end-skip))+"&", nil, nil)
@@ -170,7 +169,6 @@ func (c *AdminClient) list(ctx context.Context, path string, skip, top int, take
 	return nil
 }
 
-// within calls take with the title and the description of an entry.
 func within(entry *node, take func(title string, description *node) error) error {
 	if entry == nil || entry.name.Local != "entry" {
 		return errNoDocument
@@ -200,7 +198,7 @@ func (c *AdminClient) Entities(ctx context.Context, _ core.Identity, l core.List
 
 func (c *AdminClient) Entity(ctx context.Context, _ core.Identity, name string) (e core.Entity, counts core.Runtime, err error) {
 	root, err := c.do(ctx, http.MethodGet, "/"+escapePath(name), "", nil, nil)
-	if err == nil && root != nil && root.name.Local == "feed" { // the listing that stands for "no such entity"
+	if err == nil && root != nil && root.name.Local == "feed" { // the listing that means "no such entity"
 		err = &StatusError{http.StatusNotFound, fmt.Sprintf("The entity '%s' does not exist.", name), true}
 	}
 	if err != nil {
@@ -218,7 +216,7 @@ func (c *AdminClient) Entity(ctx context.Context, _ core.Identity, name string) 
 	return e, counts, err
 }
 
-// readCounts reads the counts in a description. Counts that the description lacks are 0.
+// readCounts reads the counts in a description. A missing count is 0.
 func readCounts(description *node) (rt core.Runtime) {
 	number := func(of *node, name string) (n int64) {
 		if v := of.child(name); v != nil {
@@ -235,7 +233,7 @@ func readCounts(description *node) (rt core.Runtime) {
 	return rt
 }
 
-// entity reads a description. It reports and omits the properties that this version does not know.
+// entity decodes a description, and reports properties that this version does not know.
 func (c *AdminClient) entity(kind core.Kind, name string, description *node) (core.Entity, error) {
 	e := core.Entity{Kind: kind, Name: name, Settings: core.DefaultSettings(kind)}
 	for _, n := range description.children {
@@ -280,7 +278,7 @@ func (c *AdminClient) Rule(ctx context.Context, _ core.Identity, subscription, n
 	return r, err
 }
 
-// rule reads a description. It reports and omits the properties that this version does not know.
+// rule decodes a description, and reports properties that this version does not know.
 func (c *AdminClient) rule(subscription, name string, description *node) (core.Rule, error) {
 	known := &node{name: description.name}
 	for _, n := range description.children {
@@ -350,7 +348,8 @@ func (c *AdminClient) put(ctx context.Context, kind core.Kind, name string, s *c
 	return e, err
 }
 
-// changing returns the headers of a request that creates something or, if change is set, replaces it.
+// changing returns the headers of a request that creates something, or replaces it if change is
+// true.
 func changing(change bool) http.Header {
 	if change {
 		return http.Header{"If-Match": {"*"}}
@@ -358,7 +357,7 @@ func changing(change bool) http.Header {
 	return http.Header{}
 }
 
-// appendRule appends the description of a rule, in the order that Azure expects.
+// appendRule appends the description of a rule, with the elements in the order that Azure requires.
 func appendRule(dst []byte, r *core.Rule) []byte {
 	dst = appendFilter(dst, &r.Filter)
 	dst = appendAction(dst, r)
@@ -388,7 +387,7 @@ func rulePath(subscription, rule string) string {
 	return "/" + escapePath(subscription) + "/Rules/" + url.PathEscape(rule)
 }
 
-// openDescription begins the body of a request with a description.
+// openDescription begins the body of a request that contains a description.
 func openDescription(name string) []byte {
 	return []byte(`<entry xmlns="` + atomSpace + `"><content type="application/xml"><` + name + ` xmlns="` + busSpace + `" xmlns:i="` + schemaSpace + `">`)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/spelling"
 )
 
-// parseDescription finds the description of an entity or a rule in the ATOM entry of a request.
+// parseDescription returns the description of an entity or a rule in an ATOM entry.
 func parseDescription(body []byte) (*node, error) {
 	root, err := parseXML(body, maxXMLNodes)
 	if err != nil {
@@ -30,7 +30,7 @@ func parseDescription(body []byte) (*node, error) {
 
 const formDuration = "an ISO 8601 duration such as PT1M, PT0.5S or P14D"
 
-// formOf describes, for a refusal, what the text of a setting must be.
+// formOf says, for a refusal, what the text of a setting must be.
 func formOf(s *core.Setting) string {
 	switch s.Of(&core.Settings{}).(type) {
 	case *time.Duration:
@@ -48,7 +48,7 @@ func formOf(s *core.Setting) string {
 	return "a string"
 }
 
-// readLeaf reads the text of a setting into q, and reports whether the text is valid.
+// readLeaf parses the text of a setting into q, and reports whether the text is valid.
 func readLeaf(s *core.Setting, q *core.Settings, text string) bool {
 	var err error
 	switch v := s.Of(q).(type) {
@@ -66,25 +66,25 @@ func readLeaf(s *core.Setting, q *core.Settings, text string) bool {
 		*v = core.Status(text)
 		return slices.Contains(core.Statuses[:], *v)
 	case *string:
-		*v = text // clients expect the text that they sent
+		*v = text // kept as it is, because clients expect the text that they sent
 		return !s.Path || core.ResourcePath(text) != ""
 	}
 	return err == nil
 }
 
-// notSettable are the elements of descriptions, of any api-version, that do not configure an
-// entity. Clients send back the descriptions that they have read, so these elements are ignored,
-// and so are elements that only other kinds of entities have.
+// notSettable are elements of descriptions, of any api-version, that are not settings. Clients send
+// descriptions back that they have read, so these elements are ignored, as are the settings of
+// other kinds of entities.
 var notSettable = []string{
 	"SizeInBytes", "MessageCount", "CreatedAt", "UpdatedAt", "AccessedAt", "CountDetails", "EntityAvailabilityStatus",
 	"SubscriptionCount", "SqlFilterCount", "CorrelationFilterCount", "DefaultRuleDescription", "Name",
 }
 
-// authorizationRules is the one setting that is not a leaf.
+// authorizationRules is the only setting that has elements inside.
 const authorizationRules = "AuthorizationRules"
 
-// readSettings copies the settings in the description of an entity to q. It ignores elements of
-// foreign namespaces and empty ones, and refuses names that no description has.
+// readSettings copies the settings in a description to q. It ignores empty elements and those of
+// foreign namespaces, and refuses elements that no description has.
 func readSettings(description *node, kind core.Kind, q *core.Settings) error {
 	seen := map[string]bool{}
 	for _, n := range description.children {
@@ -109,7 +109,7 @@ func readSetting(n *node, kind core.Kind, q *core.Settings) error {
 		return readAccessRules(n, q)
 	}
 	s, text := core.SettingNamed(name), n.value()
-	if name == "UserMetadata" { // white space around the text belongs to the user's data
+	if name == "UserMetadata" { // all white space belongs to the user's data
 		text = n.text
 	}
 	switch {
@@ -127,7 +127,6 @@ func readSetting(n *node, kind core.Kind, q *core.Settings) error {
 	return nil
 }
 
-// readAccessRules reads the shared access policies of an entity.
 func readAccessRules(list *node, q *core.Settings) error {
 	for i, n := range list.children {
 		rule := core.AccessRule{}
@@ -171,7 +170,7 @@ func readAccessRules(list *node, q *core.Settings) error {
 	return nil
 }
 
-// suggestion returns the settings whose names are most similar to name, if any are similar.
+// suggestion names the settings whose names are most similar to name, if any are similar.
 func suggestion(name string, kind core.Kind) string {
 	var names []string
 	for _, s := range core.AllSettings {

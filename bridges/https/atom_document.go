@@ -16,8 +16,8 @@ const (
 	schemaSpace = "http://www.w3.org/2001/XMLSchema-instance"
 )
 
-// appendFeed appends a feed of encoded entries. Clients expect the link to the next page to be the
-// second of two links, and no such link on the last page.
+// appendFeed appends a feed with encoded entries. Clients expect the link to the next page as the
+// second of two links, and on the last page only one link.
 func appendFeed(dst []byte, title, self, next string, entries []byte) []byte {
 	dst = append(dst, `<feed xmlns="`+atomSpace+`"><title type="text">`...)
 	dst = append(dst, title...)
@@ -32,7 +32,7 @@ func appendFeed(dst []byte, title, self, next string, entries []byte) []byte {
 	return append(dst, `</feed>`...)
 }
 
-// entry holds what ATOM says about a resource besides its content.
+// entry is what ATOM says about a resource besides its content.
 type entry struct {
 	link, title, author string
 	created, updated    time.Time
@@ -88,7 +88,7 @@ func appendBool(dst []byte, name string, v bool) []byte {
 	return closeElement(strconv.AppendBool(openElement(dst, name), v), name)
 }
 
-// appendTime appends an instant. Go's zero time is also .NET's.
+// appendTime appends an instant. The zero times of Go and .NET are the same.
 func appendTime(dst []byte, name string, t time.Time) []byte {
 	return closeElement(t.UTC().AppendFormat(openElement(dst, name), "2006-01-02T15:04:05.9999999Z"), name)
 }
@@ -105,9 +105,9 @@ func closeElement(dst []byte, name string) []byte {
 	return append(dst, '>')
 }
 
-// appendEscaped appends text as XML character data or as an attribute in double quotes. It escapes
-// only the characters that XML requires, by their named references where they have one: the parser
-// of the JavaScript SDK does not decode numeric references.
+// appendEscaped appends text as XML character data, or as an attribute in double quotes. It escapes
+// only what XML requires, by name where there is a name, because the parser of the JavaScript SDK
+// does not decode numeric references.
 func appendEscaped(dst []byte, text string) []byte {
 	for _, r := range text {
 		switch {
@@ -119,9 +119,9 @@ func appendEscaped(dst []byte, text string) []byte {
 			dst = append(dst, "&gt;"...)
 		case r == '"':
 			dst = append(dst, "&quot;"...)
-		case r == '\r': // an unescaped one would be read as a line feed
+		case r == '\r': // unescaped, it would be read as a line feed
 			dst = append(dst, "&#xD;"...)
-		case r < ' ' && r != '\t' && r != '\n', r == 0xfffe, r == 0xffff: // XML 1.0 §2.2 has no such characters
+		case r < ' ' && r != '\t' && r != '\n', r == 0xfffe, r == 0xffff: // XML 1.0 §2.2 does not allow these characters
 			dst = utf8.AppendRune(dst, utf8.RuneError)
 		default:
 			dst = utf8.AppendRune(dst, r)

@@ -12,15 +12,15 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// descriptions names the element that describes an entity of each kind.
+// descriptions are the elements that describe an entity of each kind.
 var descriptions = [...]string{
 	core.Queue:        "QueueDescription",
 	core.Topic:        "TopicDescription",
 	core.Subscription: "SubscriptionDescription",
 }
 
-// listEntities answers with a page of the feed of all queues, of all topics, or of a topic's
-// subscriptions. It fetches one entity more than requested, to know whether there is a next page.
+// listEntities answers with a page of all queues, all topics, or a topic's subscriptions. It reads
+// one entity more than requested, to know whether there is a next page.
 func (m *management) listEntities(kind core.Kind) error {
 	p, err := parsePage(m.r, m.at, kind.String()+"s")
 	if err != nil {
@@ -43,8 +43,8 @@ func (m *management) listEntities(kind core.Kind) error {
 }
 
 // getEntity answers with a queue, topic or subscription. For a missing queue or topic it answers
-// with an empty public listing, also to identities without rights: to the SDKs this means "not
-// found". But if the runtime API has methods for the path, it refuses the request's method.
+// with an empty public listing, from which the SDKs learn that it is missing, even without any
+// rights. But if the path has methods of the runtime API, it refuses the request's method.
 func (m *management) getEntity() error {
 	entity, runtime, err := m.front.Entity(m.r.Context(), m.id, m.target.node())
 	if m.target.subscription == "" {
@@ -67,7 +67,6 @@ func (m *management) getEntity() error {
 	return nil
 }
 
-// putEntity creates an entity or, with an If-Match header, updates it.
 func (m *management) putEntity() error {
 	description, err := readDescription(m.w, m.r)
 	if err != nil {
@@ -90,7 +89,6 @@ func (m *management) putEntity() error {
 	return nil
 }
 
-// readDescription reads the description of an entity or a rule in a request.
 func readDescription(w http.ResponseWriter, r *http.Request) (*node, error) {
 	body, err := readBody(w, r, maxDescriptionBytes)
 	if err != nil {
@@ -99,7 +97,8 @@ func readDescription(w http.ResponseWriter, r *http.Request) (*node, error) {
 	return parseDescription(body)
 }
 
-// kind returns the kind that a description describes, and refuses a kind that the target cannot be.
+// kind returns the kind of entity that a description is for. It refuses kinds that the target's
+// path cannot have.
 func (t target) kind(description *node) (core.Kind, error) {
 	name := description.name.Local
 	switch {
@@ -115,7 +114,6 @@ func (t target) kind(description *node) (core.Kind, error) {
 	return 0, core.Refuse(core.InvalidArgument, "The content of the entry is <%s>: for '%s' it must be <QueueDescription> or <TopicDescription>.", name, t.entity)
 }
 
-// put is a request to create or update an entity.
 type put struct {
 	*management
 	kind        core.Kind
@@ -129,7 +127,7 @@ func (p *put) create(ctx context.Context) (e core.Entity, rt core.Runtime, err e
 		return e, rt, err
 	}
 	if settings.EnablePartitioning && p.description.child("SupportOrdering") == nil {
-		settings.SupportOrdering = false // partitions have no common order
+		settings.SupportOrdering = false // several partitions have no common order
 	}
 	if err := p.checkForwarding(&core.Settings{}, &settings); err != nil {
 		return e, rt, err
@@ -146,7 +144,7 @@ func (p *put) create(ctx context.Context) (e core.Entity, rt core.Runtime, err e
 }
 
 // update replaces an entity's settings. Omitted settings get their defaults, except those that some
-// SDK cannot send or that cannot change, which keep their values.
+// SDK cannot send or that cannot change: these keep their values.
 func (p *put) update(ctx context.Context) (e core.Entity, rt core.Runtime, err error) {
 	before, rt, err := p.front.Entity(ctx, p.id, p.target.node())
 	if err != nil {
@@ -165,7 +163,7 @@ func (p *put) update(ctx context.Context) (e core.Entity, rt core.Runtime, err e
 	settings.SupportOrdering = before.Settings.SupportOrdering
 	settings.EnableExpress = before.Settings.EnableExpress
 	settings.IsAnonymousAccessible = before.Settings.IsAnonymousAccessible
-	if p.kind == core.Subscription { // the Go SDK does not send it for subscriptions
+	if p.kind == core.Subscription { // the Go SDK does not send the status of subscriptions
 		settings.Status = before.Settings.Status
 	}
 	if err := readSettings(p.description, p.kind, &settings); err != nil {
@@ -186,14 +184,14 @@ func (m *management) deleteEntity() error {
 	return nil
 }
 
-// filterCountsVersion is the first api-version in which topics tell how many filters they have.
+// filterCountsVersion is the first api-version in which topics have counts of their filters.
 const filterCountsVersion = "2024-05"
 
 // messageSizeVersion is the first api-version whose descriptions contain MaxMessageSizeInKilobytes.
 const messageSizeVersion = "2021-05"
 
-// appendEntity appends the entry of a queue, topic or subscription at link. The order of
-// the elements is part of the contract.
+// appendEntity appends the entry of a queue, topic or subscription at link. The order of the
+// elements is part of the contract.
 func appendEntity(dst []byte, at reference, link string, e *core.Entity, rt core.Runtime) []byte {
 	title := e.Name
 	if e.Kind == core.Subscription {
@@ -213,7 +211,7 @@ func appendEntity(dst []byte, at reference, link string, e *core.Entity, rt core
 }
 
 // elements are the elements of each kind's description, in the order that is part of the contract:
-// settings, which a client sends in the same order, and facts that only the broker knows.
+// settings, which clients send in the same order, and facts that only the broker knows.
 var elements = [...][]string{
 	core.Queue: {
 		"LockDuration", "MaxSizeInMegabytes", "RequiresDuplicateDetection", "RequiresSession", "DefaultMessageTimeToLive", "DeadLetteringOnMessageExpiration",
@@ -234,7 +232,7 @@ var elements = [...][]string{
 	},
 }
 
-// appendFact appends one of the elements of an entity.
+// appendFact appends the element called name, a fact or a setting.
 func appendFact(dst []byte, at reference, e *core.Entity, rt *core.Runtime, name string) []byte {
 	switch name {
 	case "SizeInBytes":
@@ -265,7 +263,8 @@ func appendFact(dst []byte, at reference, e *core.Entity, rt *core.Runtime, name
 	return appendSetting(dst, at, &e.Settings, core.SettingNamed(name))
 }
 
-// appendSetting appends the element of a setting, and nothing if s is nil or the setting is an empty text.
+// appendSetting appends the element of a setting. It appends nothing if s is nil or the setting is
+// an empty text.
 func appendSetting(dst []byte, at reference, q *core.Settings, s *core.Setting) []byte {
 	if s == nil {
 		return dst
@@ -286,7 +285,7 @@ func appendSetting(dst []byte, at reference, q *core.Settings, s *core.Setting) 
 	case *string:
 		switch {
 		case *v == "":
-		case s.Path && !strings.Contains(*v, "://"): // SDKs expect an absolute URI
+		case s.Path && !strings.Contains(*v, "://"): // SDKs require an absolute URI
 			return appendElement(dst, s.Name, "sb://"+at.host()+"/"+*v)
 		default:
 			return appendElement(dst, s.Name, *v)
@@ -295,8 +294,8 @@ func appendSetting(dst []byte, at reference, q *core.Settings, s *core.Setting) 
 	return dst
 }
 
-// appendCounts appends the counts of messages. The element around them declares the prefix of its
-// children in its only attribute, from which clients read the prefix.
+// appendCounts appends the counts of messages. The element around them has one attribute, from
+// which clients read the prefix of its children.
 func appendCounts(dst []byte, rt *core.Runtime) []byte {
 	dst = append(dst, `<CountDetails xmlns:d2p1="`+countSpace+`">`...)
 	dst = appendNumber(dst, "d2p1:ActiveMessageCount", rt.Active)
@@ -307,11 +306,11 @@ func appendCounts(dst []byte, rt *core.Runtime) []byte {
 	return append(dst, `</CountDetails>`...)
 }
 
-// ruleTimesEnd is the first api-version in which authorization rules have no times: the Go SDK,
+// ruleTimesEnd is the first api-version in which authorization rules have no times. The Go SDK,
 // which uses this version, expects exactly the rules that it sent.
 const ruleTimesEnd = "2024-05"
 
-// appendAccessRules appends the authorization rules. An empty list must have no attribute.
+// appendAccessRules appends the authorization rules. An empty list must not have attributes.
 func appendAccessRules(dst []byte, at reference, rules []core.AccessRule) []byte {
 	if len(rules) == 0 {
 		return append(dst, `<AuthorizationRules/>`...)
@@ -337,14 +336,14 @@ func appendAccessRules(dst []byte, at reference, rules []core.AccessRule) []byte
 	return append(dst, `</AuthorizationRules>`...)
 }
 
-// The headers that carry a token for the entity to forward to.
+// Headers with a token for the entity that ForwardTo or ForwardDeadLetteredMessagesTo names.
 const (
 	forwardHeader           = "ServiceBusSupplementaryAuthorization"
 	forwardDeadLetterHeader = "ServiceBusDlqSupplementaryAuthorization"
 )
 
-// checkForwarding requires Send on each new destination, because a client that sets a destination
-// sends to it. The right comes from the request's token for the destination or, without such a
+// checkForwarding requires the right Send on each new destination of forwarding, because the client
+// will send to it. The right must come from the header's token for the destination or, without a
 // token, from the request's identity.
 func (p *put) checkForwarding(before, after *core.Settings) error {
 	for setting, to := range bridges.Destinations(before, after) {
@@ -361,12 +360,12 @@ func (p *put) checkForwarding(before, after *core.Settings) error {
 			if err != nil {
 				return err
 			}
-			grant.Rights &= core.Send // the token gives no other right, and only on the destination
+			grant.Rights &= core.Send // the token gives no right but Send, and that only on the destination
 			id = core.Identity{grant}
 			if p.id.NamespaceID() != grant.NamespaceID {
 				return unauthorized("%s: the token in the header %s is for another namespace, and entities can only forward within their namespace: send a token for this namespace.", setting, header)
 			}
-			p.id = append(slices.Clone(p.id), grant) // beside the request's own, which may have the same policy and scope
+			p.id = append(slices.Clone(p.id), grant) // in addition to the request's own grants, which may have the same policy and scope
 		}
 		if id.Check(core.Send, to, time.Now()) != nil {
 			return unauthorized("%s: Unauthorized access. 'Send' claim(s) are required on '%s': give a token for it in the header %s.", setting, to, header)
@@ -375,7 +374,7 @@ func (p *put) checkForwarding(before, after *core.Settings) error {
 	return nil
 }
 
-// unauthorized refuses with a text that is the same for every target.
+// unauthorized returns a refusal whose text does not depend on the target.
 func unauthorized(format string, args ...any) error {
 	return &statusError{status: http.StatusUnauthorized, text: fmt.Sprintf(format, args...)}
 }

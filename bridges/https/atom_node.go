@@ -10,7 +10,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Limits of the XML in a request.
 const (
 	maxXMLDepth = 32
 	maxXMLNodes = 4096
@@ -19,13 +18,13 @@ const (
 // node is an element of a parsed XML document.
 type node struct {
 	name     xml.Name
-	null     bool   // i:nil="true"
-	typ      string // i:type, without its prefix
+	null     bool   // the element has i:nil="true"
+	typ      string // i:type without its prefix
 	text     string
 	children []*node
 }
 
-// parseXML reads a document with at most the given number of elements, which must be UTF-8 without a document type.
+// parseXML parses a document in UTF-8, without a document type, of at most elements elements.
 func parseXML(document []byte, elements int) (*node, error) {
 	dec := xml.NewDecoder(bytes.NewReader(bytes.TrimPrefix(document, []byte("\xef\xbb\xbf"))))
 	malformed := func(what string) error {
@@ -33,7 +32,7 @@ func parseXML(document []byte, elements int) (*node, error) {
 		return core.Refuse(core.InvalidArgument, "The request body is not valid: line %d: %s.", line, what)
 	}
 	root := &node{}
-	open := []*node{root} // the path to the current element
+	open := []*node{root} // the elements around the current position
 	nodes := 0
 	for {
 		token, err := dec.Token()
@@ -85,7 +84,7 @@ func parseXML(document []byte, elements int) (*node, error) {
 	return root.children[0], nil
 }
 
-// child returns the child with a local name, or nil if there is none.
+// child returns the first child with a local name, or nil.
 func (n *node) child(local string) *node {
 	for _, c := range n.children {
 		if c.name.Local == local {
@@ -95,8 +94,8 @@ func (n *node) child(local string) *node {
 	return nil
 }
 
-// value returns the text of a leaf without the white space around it.
+// value returns the text of an element without the white space around it.
 func (n *node) value() string { return strings.TrimSpace(n.text) }
 
-// isEmpty reports whether an element contains nothing, which means the same as its absence.
+// isEmpty reports whether an element contains nothing, which means that its value is not set.
 func (n *node) isEmpty() bool { return n.null || len(n.children) == 0 && n.value() == "" }

@@ -11,18 +11,17 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// The XML namespaces of the types of values.
 const (
 	typeSpace          = "http://www.w3.org/2001/XMLSchema"
 	serializationSpace = "http://schemas.microsoft.com/2003/10/Serialization/"
 )
 
-// pair is the name that .NET's serializer gives the XML element of a key and its typed value.
+// pair is the element that .NET's serializer writes for a key and its typed value.
 const pair = "KeyValueOfstringanyType"
 
-// readPairs reads the Properties of a correlation filter, or the Parameters of a
-// SQL text. list may be nil. Types are those of XML Schema and of .NET's
-// serializer; an int beyond 32 bits, which some SDKs write, is a long.
+// readPairs reads the Properties of a correlation filter, or the Parameters of an SQL text. list
+// may be nil. Types are those of XML Schema and of .NET's serializer. Some SDKs write an int beyond
+// 32 bits, which becomes a long.
 func readPairs(list *node) (core.Properties, error) {
 	if list == nil {
 		return core.Properties{}, nil
@@ -47,8 +46,8 @@ func readPairs(list *node) (core.Properties, error) {
 	return encodeProperties(pairs)
 }
 
-// readTyped reads a value by its i:type. If the type is unknown or the text does not fit the type,
-// form says what is expected.
+// readTyped reads a value by its i:type. If the type is unknown, or the text does not fit it, form
+// says what is expected.
 func readTyped(n *node) (v any, form string) {
 	if n.null {
 		return nil, ""
@@ -106,8 +105,8 @@ func readTyped(n *node) (v any, form string) {
 	return v, form
 }
 
-// readDateTime reads an instant. It returns the text unchanged if a timestamp would be less
-// precise: clients compare what they read with what they wrote.
+// readDateTime parses an instant. If a timestamp would lose precision, it returns the text instead,
+// because clients compare what they read with what they wrote.
 func readDateTime(text string) (any, error) {
 	if t, zoned, err := value.ParseDateTime(text); err == nil && (!zoned || t.Nanosecond()%int(time.Millisecond) != 0) {
 		return value.Described{Descriptor: value.DescriptorDateTime, Value: text}, nil
@@ -117,7 +116,7 @@ func readDateTime(text string) (any, error) {
 }
 
 // appendPairs appends pairs of keys and typed values, or nothing if there are none. The JavaScript
-// SDK expects the prefix of a type to have exactly five characters.
+// SDK requires that a type's prefix has five characters.
 func appendPairs(dst []byte, name string, p core.Properties) []byte {
 	if p.IsEmpty() {
 		return dst
@@ -138,8 +137,8 @@ func appendPairs(dst []byte, name string, p core.Properties) []byte {
 	return append(append(append(dst, '<', '/'), name...), '>')
 }
 
-// writeTyped is the inverse of readTyped: it returns the namespace and name of a type, and the
-// value's text. A value that has no such type is shown as a string.
+// writeTyped is the inverse of readTyped: it returns the namespace and name of a type, and the text
+// of the value. A value that has no such type becomes a string.
 func writeTyped(v any) (space, typ, text string) {
 	switch v := v.(type) {
 	case bool:
@@ -176,7 +175,7 @@ func writeTyped(v any) (space, typ, text string) {
 	return typeSpace, "string", value.Text(v)
 }
 
-// formatDouble writes a number as XML Schema does (§3.2.5), INF and NaN included.
+// formatDouble formats a number as XML Schema does (§3.2.5), with INF and NaN.
 func formatDouble(f float64, bits int) string {
 	if math.IsInf(f, 0) {
 		return strings.TrimPrefix(strconv.FormatFloat(f, 'g', -1, bits)[:1]+"INF", "+")

@@ -7,8 +7,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// listRules answers with a page of the feed of a subscription's rules. It fetches one rule more
-// than requested, to know whether there is a next page.
+// listRules answers with a page of a subscription's rules. It reads one rule more than requested,
+// to know whether there is a next page.
 func (m *management) listRules() error {
 	p, err := parsePage(m.r, m.at, "Rules")
 	if err != nil {
@@ -35,7 +35,6 @@ func (m *management) getRule() error {
 	return nil
 }
 
-// putRule creates a rule or, with an If-Match header, replaces it.
 func (m *management) putRule() error {
 	description, err := readDescription(m.w, m.r)
 	if err != nil {
@@ -73,14 +72,13 @@ func (m *management) deleteRule() error {
 	return nil
 }
 
-// ruleDescription is the element that describes a rule.
 const ruleDescription = "RuleDescription"
 
-// compatibilityLevel is the level of the SQL dialect: the only one that the SDKs know.
+// compatibilityLevel is the level of the SQL dialect that all SDKs send.
 const compatibilityLevel = 20
 
-// readRule reads a RuleDescription or a DefaultRuleDescription. Without a filter a rule matches
-// everything. It does not check the SQL texts.
+// readRule decodes a RuleDescription or a DefaultRuleDescription. A rule without a filter matches
+// every message. SQL texts are not checked here.
 func readRule(description *node) (r core.Rule, err error) {
 	r.Filter.Kind = core.TrueFilter
 	for _, n := range description.children {
@@ -162,7 +160,7 @@ func readExpression(n *node) (string, error) {
 	return e.text, nil
 }
 
-// appendRuleEntry appends the entry of a rule of the target's subscription.
+// appendRuleEntry appends the entry of a rule.
 func appendRuleEntry(dst []byte, at reference, t target, r core.Rule) []byte {
 	link := at.self()
 	if t.feed {
@@ -178,8 +176,8 @@ func appendRuleEntry(dst []byte, at reference, t target, r core.Rule) []byte {
 	return closeEntry(dst)
 }
 
-// appendFilter appends a filter. True and false filters have an expression too, because the
-// JavaScript SDK recognizes an SQL filter by its expression.
+// appendFilter appends a filter. True and false filters have an expression, too: the JavaScript SDK
+// recognizes an SQL filter by its expression.
 func appendFilter(dst []byte, f *core.Filter) []byte {
 	switch f.Kind {
 	case core.TrueFilter:
@@ -201,7 +199,7 @@ func appendFilter(dst []byte, f *core.Filter) []byte {
 	return append(dst, `</Filter>`...)
 }
 
-// appendAction appends a rule's action. Clients need the element even if there is no action.
+// appendAction appends a rule's action. Clients require the element even if there is no action.
 func appendAction(dst []byte, r *core.Rule) []byte {
 	if r.Action == "" {
 		return append(dst, `<Action i:type="EmptyRuleAction"/>`...)

@@ -13,22 +13,21 @@ import (
 	"github.com/crosstown-mq/crosstown/core/fair"
 )
 
-// The authentication schemes that are offered.
 const (
 	sharedAccessSignature = "SharedAccessSignature"
 	bearer                = "Bearer"
 )
 
-// authorize proves the identity behind a request about node: an entity's path, or "" for the
-// namespace. The broker checks the identity's rights.
+// authorize returns the identity that a request proves, with the rights that it has on node: the
+// path of an entity, or "" for the namespace. The broker checks these rights.
 func (b *Bridge) authorize(r *http.Request, node string) (core.Identity, error) {
-	token, ctx := r.Header.Get("Authorization"), bridges.CertifiedBy(r) // the first value: an SDK that retries adds another
+	token, ctx := r.Header.Get("Authorization"), bridges.CertifiedBy(r) // only the first header counts: an SDK that retries adds another one
 	if token == "" && core.CertificateOf(ctx) == nil {
 		return nil, core.Refuse(core.Unauthorized, "MissingToken: The request has no Authorization header. Send 'Authorization: SharedAccessSignature sr=...&sig=...&se=...&skn=...'.")
 	}
 	scheme, _, _ := strings.Cut(token, " ")
 	isSignature := strings.EqualFold(scheme, sharedAccessSignature)
-	isWebToken := strings.EqualFold(scheme, bearer) || strings.HasPrefix(token, "eyJ") // eyJ begins JSON in base64: an SDK omits the scheme
+	isWebToken := strings.EqualFold(scheme, bearer) || strings.HasPrefix(token, "eyJ") // eyJ is the beginning of JSON in base64; one SDK omits the scheme
 	if token != "" && !isSignature && !isWebToken {
 		return nil, core.Refuse(core.Unauthorized, "MalformedToken: The authorization scheme '%.30s' is not supported. Use 'SharedAccessSignature sr=...&sig=...&se=...&skn=...', or 'Bearer' with a JSON web token.", scheme)
 	}
@@ -47,7 +46,7 @@ func (b *Bridge) authorize(r *http.Request, node string) (core.Identity, error) 
 		return nil, err
 	}
 	if scope := scopeOf(grant.Scope, core.FoldName(strings.Join(segments, "/")), core.FoldName(node)); scope != grant.Scope {
-		// The scope may also be the name of an entity: then the token is for this entity alone.
+		// The scope may be the name of an entity. Then the token is for that entity alone.
 		switch _, err := b.front.Resolve(r.Context(), core.Identity{grant}, core.At(grant.Scope)); core.CodeOf(err) {
 		case core.NotFound:
 			grant.Scope = scope
@@ -59,16 +58,15 @@ func (b *Bridge) authorize(r *http.Request, node string) (core.Identity, error) 
 	return core.Identity{grant}, nil
 }
 
-// visitKey is the key of the visit in a request's context.
 type visitKey struct{}
 
-// visit is what the gateway knows about a request besides the request itself.
+// visit is what the bridge keeps for the time of a request.
 type visit struct {
-	proven bool         // the request has a proven identity
-	memory *fair.Waiter // memory for the request's body and its answer
+	proven bool
+	memory *fair.Waiter // memory of the request's body and of its response
 }
 
-// visited returns the request with a visit, whose memory must be closed.
+// visited returns the request with a visit. The caller must close the visit's memory.
 func (b *Bridge) visited(r *http.Request) (*http.Request, *visit) {
 	v := &visit{memory: b.opts.Budget.Waiter(nil)}
 	return r.WithContext(context.WithValue(r.Context(), visitKey{}, v)), v
@@ -79,7 +77,7 @@ func visitOf(r *http.Request) *visit {
 	return v
 }
 
-// prove notes that the request has a proven identity, and charges large headers.
+// prove marks the request as one with a proven identity, and counts the memory of large headers.
 func prove(r *http.Request, id core.Identity) error {
 	v := visitOf(r)
 	if v == nil {
@@ -93,10 +91,10 @@ func prove(r *http.Request, id core.Identity) error {
 	return nil
 }
 
-// smallHeader is the size of a header that fair.Requests includes.
+// smallHeader is the size of headers that fair.Requests already includes.
 const smallHeader = 8 << 10
 
-// sizeOf returns approximately how much memory a header takes.
+// sizeOf returns approximately how many bytes of memory headers take.
 func sizeOf(h http.Header) (n int64) {
 	for name, values := range h {
 		n += int64(100 + len(name))
@@ -112,10 +110,9 @@ func isProven(r *http.Request) bool {
 	return v != nil && v.proven
 }
 
-// scopeOf returns the scope that a token has for one request. SDKs sign the URL that they call,
-// such as queue/messages/head or $Resources/Queues: a scope below the node that the request is
-// about counts as the node if the scope covers the request. request is the path whose segments were
-// dispatched. All three arguments are folded.
+// scopeOf returns the scope for which a token counts in a request about node. SDKs sign the URL
+// that they call, such as queue/messages/head or $Resources/Queues. If such a scope is below node
+// and covers request, the path of the request, it counts as node. All three arguments are folded.
 func scopeOf(scope, request, node string) string {
 	if core.IsWithin(request, scope) && core.IsWithin(scope, node) {
 		return node
@@ -123,11 +120,11 @@ func scopeOf(scope, request, node string) string {
 	return scope
 }
 
-// preflightLife is how long a browser may remember that a page may send a request.
+// preflightLife is how long a browser may cache the answer to a preflight.
 const preflightLife = 10 * time.Minute
 
-// methodOf returns the method of a request or, for a preflight (Fetch §3.2.2), of the request that
-// is to follow.
+// methodOf returns the method of a request. For a preflight (Fetch §3.2.2), this is the method of
+// the request that will follow.
 func methodOf(r *http.Request) string {
 	if asked := r.Header.Get("Access-Control-Request-Method"); isPreflight(r) {
 		return asked
@@ -139,11 +136,11 @@ func isPreflight(r *http.Request) bool {
 	return r.Method == http.MethodOptions && r.Header.Get("Origin") != "" && r.Header.Get("Access-Control-Request-Method") != ""
 }
 
-// shareWithPage lets a page of an origin in the list read the answer, and answers or refuses a
+// shareWithPage lets a web page of a listed origin read the response, and answers or refuses a
 // preflight. User properties are headers of any name, so all headers may be sent and read.
-// Access-Control-Allow-Credentials is never sent: a page proves its identity by the Authorization
-// header, and no cookie or client certificate counts. Only preflights are refused: without one, a
-// page cannot add an Authorization header.
+// Access-Control-Allow-Credentials is never sent: pages prove their identity by the Authorization
+// header, and not by cookies or client certificates. Only preflights are refused, because without
+// one a page cannot send an Authorization header.
 func (b *Bridge) shareWithPage(w http.ResponseWriter, r *http.Request, methods string) (answered bool, err error) {
 	h, origin := w.Header(), r.Header.Get("Origin")
 	if len(b.origins) > 0 {

@@ -13,10 +13,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// maxBatch is the number of messages a batch may have.
 const maxBatch = 10_000
 
-// parseBatch reads a JSON array of messages, each with Body, BrokerProperties and UserProperties.
+// parseBatch parses a JSON array of messages, each with Body, BrokerProperties and UserProperties.
 // The error names the first invalid element.
 func parseBatch(body []byte) ([]*core.Message, error) {
 	const subject = "The batch"
@@ -59,7 +58,7 @@ func parseBatch(body []byte) ([]*core.Message, error) {
 }
 
 // countBatch returns an upper bound of the number of messages in a batch, but at most maxBatch. It
-// counts the objects that are not inside another object, whether or not the body is JSON.
+// counts the objects that are not inside another object, even if the body is not JSON.
 func countBatch(body []byte) (n int64) {
 	depth, quoted := 0, false
 	for i := 0; i < len(body) && n < maxBatch; i++ {
@@ -80,7 +79,7 @@ func countBatch(body []byte) (n int64) {
 	return n
 }
 
-// isTruncated reports whether err concerns the syntax of the JSON text and not its meaning.
+// isTruncated reports whether the JSON text itself is invalid or incomplete, not only what it says.
 func isTruncated(err error) bool {
 	_, syntax := errors.AsType[*json.SyntaxError](err)
 	return syntax || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
@@ -129,7 +128,7 @@ func readBatchMessage(dec *json.Decoder) (*core.Message, error) {
 }
 
 // readUserProperties reads a JSON object of strings, numbers and booleans. An integer becomes an
-// int, or a long if it does not fit an int.
+// int, or a long if an int cannot hold it.
 func readUserProperties(dec *json.Decoder, m *core.Message) error {
 	seen := map[string]bool{}
 	var pairs []core.Property

@@ -21,54 +21,52 @@ import (
 type Options struct {
 	// Logger receives what operators should know; nil means slog.Default().
 	Logger *slog.Logger
-	// PublicURL is the scheme and host by which clients reach the gateway, such as
-	// https://bus.example.com. The links in responses begin with it. If PublicURL is empty, they
-	// begin with the scheme and host of the request.
+	// PublicURL is the scheme and host of the links in responses, such as https://bus.example.com.
+	// If it is empty, they are those of the request.
 	PublicURL string
 	// Origins lists the origins whose web pages may use the REST runtime and the event streams, in
-	// addition to the host itself. The patterns are those of origins.Check.
+	// addition to the gateway's own host. The patterns are those of origins.Check.
 	Origins []string
 	// MaxBodyBytes bounds a request's body; 0 means the largest message size that an entity can
-	// have. The entity's own limit applies as well.
+	// have. The entity's own limit also applies.
 	MaxBodyBytes int64
-	// Budget bounds the memory of messages in progress; nil means a budget of the
-	// bridge's own.
+	// Budget bounds the memory of messages in progress; nil means that the bridge has its own.
 	Budget *fair.Pool
-	// Standing bounds the memory of connections; nil means a pool of the bridge's own.
+	// Standing bounds the memory of connections; nil means that the bridge has its own.
 	Standing *fair.Pool
-	// MaxPollSeconds limits the timeout that a receive may request; 0 means 60.
+	// MaxPollSeconds bounds the timeout of a receive; 0 means 60.
 	MaxPollSeconds int
-	// Grace is how long requests in flight may continue when Serve ends; 0 means 10 s.
+	// Grace is how long requests in flight may continue after the end of Serve's ctx; 0 means 10 s.
 	Grace time.Duration
-	// Streams bounds the number of open event streams; nil means a bound of the bridge's own.
+	// Streams bounds the number of open event streams; nil means that the bridge has its own bound.
 	Streams *fair.Pool
 	// Routes are handlers for further paths, which the bridge tries before its own. A key is a path
-	// that begins with a slash, and is compared case-insensitively. A key that ends with a slash is
-	// a prefix; any other must match exactly.
+	// that begins with a slash, and is compared case-insensitively. A key with a slash at its end
+	// matches all paths that begin with it.
 	Routes map[string]http.Handler
-	// Context, if not nil, returns the context for a request: the request's own context, with
-	// values from its headers.
+	// Context, if not nil, returns the context of a request, with values from the request's
+	// headers.
 	Context func(*http.Request) context.Context
 	// Details, if not nil, returns further details for /health by name, or nil. They do not change
-	// whether the gateway counts as healthy.
+	// the status.
 	Details func() map[string]any
-	// Degraded, if not nil, returns why /health reports degraded, still with status 200, or "" for
-	// healthy.
+	// Degraded, if not nil, returns the reason for which /health reports degraded, still with
+	// status 200, or "" for healthy.
 	Degraded func() string
-	// Host, if not nil, decides for each request whether the gateway accepts the request's host.
-	// This includes requests for Routes and Home. If Host returns a core.Refusal, the response has
-	// its text and the status 421.
+	// Host, if not nil, decides whether the gateway accepts the host of a request, including
+	// requests for Routes and Home. The text of a core.Refusal that it returns is sent with status
+	// 421.
 	Host func(host string) error
 	// Plain, if not nil, reports whether a client at an address, host:port, may connect without
-	// TLS. If not, the bridge refuses all its requests except those for /health.
+	// TLS. If not, all its requests except those for /health are refused.
 	Plain func(remote string) bool
 	// Answered, if not nil, is called with the route and status of each request when the response
 	// begins. The routes are send, receive, stream, settle, management, health, page, misdirected
-	// (421), and the keys of Routes without a slash at the end. The status 499 means that the
-	// client disconnected before the response.
+	// (421), and the keys of Routes without the slash at the end. The status 499 means that the
+	// client disconnected before.
 	Answered func(route string, status int)
-	// Home answers a browser's request for a page at "/": GET or HEAD with text/html in Accept, and
-	// without api-version. If Home is nil, the management API answers, which lists entities there.
+	// Home answers a browser's GET or HEAD for "/": with text/html in Accept, and without
+	// api-version. If Home is nil, the management API answers, which lists entities there.
 	Home http.Handler
 }
 
@@ -77,30 +75,29 @@ const (
 	defaultGrace       = 10 * time.Second
 
 	readHeaderTimeout = 10 * time.Second
-	bodyTimeout       = time.Minute // for the client to begin a body, and to read a part of an answer
+	bodyTimeout       = time.Minute // for the client to begin a body, and to read a part of a response
 	idleTimeout       = 2 * time.Minute
-	cleanupTimeout    = 5 * time.Second // to release the lock of a client that has gone
+	cleanupTimeout    = 5 * time.Second // to release the lock of a client that has disconnected
 	healthTimeout     = 5 * time.Second
 )
 
-// Bridge speaks the Service Bus REST runtime and the ATOM admin API for a
-// broker. It is safe for concurrent use.
+// Bridge serves the Service Bus REST runtime and the ATOM admin API. It is safe for concurrent use.
 type Bridge struct {
 	front  bridges.Front
 	auth   core.Authority
 	log    *slog.Logger
 	opts   Options
 	exact  map[string]http.Handler // by lower-cased path
-	prefix map[string]http.Handler // by lower-cased path, slash included
+	prefix map[string]http.Handler // by lower-cased path with its slash at the end
 
 	origins origins.List
 
 	refusals *refusals.Log
 
-	open openStreams // of server-sent events
+	open openStreams
 }
 
-// New makes a bridge. It starts no goroutine.
+// New returns a bridge. It starts no goroutine.
 func New(front bridges.Front, auth core.Authority, o Options) *Bridge {
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	bridges.Default(&o.MaxBodyBytes, core.MaxMessageSizeKB<<10)
@@ -125,13 +122,13 @@ func New(front bridges.Front, auth core.Authority, o Options) *Bridge {
 	return bridge
 }
 
-// Handler serves every route of the bridge. It does not need Serve, so a gateway can use it in a
-// mux or server of its own. Long polls then end only with their requests.
+// Handler returns a handler for all routes of the bridge. It works without Serve, in a mux or a
+// server of the caller. Long polls then end only with their requests.
 func (b *Bridge) Handler() http.Handler { return http.HandlerFunc(b.serve) }
 
-// Serve accepts connections on ln until ctx ends. Then it stops accepting, answers waiting receives
-// that there is no message, gives requests in flight the grace period, and returns nil. If there is
-// TLS, ln terminates it.
+// Serve accepts connections on ln until ctx ends. Then it answers waiting receives that there is no
+// message, gives requests in flight the grace period, and returns nil. TLS, if any, must be part of
+// ln.
 func (b *Bridge) Serve(ctx context.Context, ln net.Listener) error {
 	requests, cancel := context.WithCancel(bridges.WithEnding(context.WithoutCancel(ctx), ctx.Done()))
 	defer cancel()
@@ -139,7 +136,7 @@ func (b *Bridge) Serve(ctx context.Context, ln net.Listener) error {
 		Handler:           b.Handler(),
 		ReadHeaderTimeout: readHeaderTimeout,
 		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    2 * core.MaxHeaderBytes, // 64 KiB of a message, encoded, and HTTP's own headers
+		MaxHeaderBytes:    2 * core.MaxHeaderBytes, // the 64 KiB of a message, encoded, and HTTP's own headers
 		BaseContext:       func(net.Listener) context.Context { return requests },
 		ConnContext: func(ctx context.Context, nc net.Conn) context.Context {
 			ctx = bridges.WithConn(ctx, nc, func(id core.Identity) (func(), error) {
@@ -155,7 +152,7 @@ func (b *Bridge) Serve(ctx context.Context, ln net.Listener) error {
 		},
 		ErrorLog: slog.NewLogLogger(b.log.Handler(), slog.LevelWarn),
 	}
-	var err error // to be read once served is closed
+	var err error // may be read once served is closed
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
@@ -164,7 +161,7 @@ func (b *Bridge) Serve(ctx context.Context, ln net.Listener) error {
 	select {
 	case <-served:
 		if ctx.Err() != nil {
-			return nil // the end of ctx has closed the listener, too
+			return nil // expected: the end of ctx has closed the listener
 		}
 		return fmt.Errorf("serve http on %s: %w", ln.Addr(), err)
 	case <-ctx.Done():
@@ -174,7 +171,7 @@ func (b *Bridge) Serve(ctx context.Context, ln net.Listener) error {
 	if err := srv.Shutdown(grace); err != nil {
 		b.log.Warn("stopped before all HTTP requests had ended: the grace period is over", "grace", b.opts.Grace, "err", err)
 		cancel()
-		_ = srv.Close() // the listener is closed already; this closes the connections
+		_ = srv.Close() // closes the connections; the listener is closed already
 	}
 	<-served
 	return nil

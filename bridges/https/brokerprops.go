@@ -15,10 +15,10 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// brokerProperty is a key of BrokerProperties that a sender may set.
+// brokerProperty is a member of BrokerProperties that a sender may set.
 type brokerProperty struct {
 	name string
-	form string // describes a valid value in a refusal
+	form string // says in a refusal what a valid value is
 	set  func(m *core.Message, v any) bool
 }
 
@@ -27,14 +27,13 @@ const (
 	formDate   = `a date such as "Sun, 06 Nov 1994 08:49:37 GMT" or "1994-11-06T08:49:37Z"`
 )
 
-// brokerProperties are compared without regard to case. Keys that only the broker sets are not
-// among them. Like unknown keys they are ignored, so that a client can send a received message
-// again.
+// brokerProperties are compared case-insensitively. Members that only the broker sets are not
+// listed. Like unknown ones they are ignored, so that a client can send a received message again.
 var brokerProperties = func() []brokerProperty {
 	all := []brokerProperty{timeToLive, timeToLiveTimeSpan, scheduled, forcePersistence}
 	for i := range core.MessageFields {
 		f := &core.MessageFields[i]
-		all = append(all, brokerProperty{f.Name, formString, func(m *core.Message, v any) bool { // an id is its text
+		all = append(all, brokerProperty{f.Name, formString, func(m *core.Message, v any) bool { // every id is sent as a text
 			s, ok := v.(string)
 			if ok {
 				f.Set(m, s)
@@ -81,7 +80,7 @@ var (
 	}}
 )
 
-// wholeMilliseconds rounds a message's time to live to whole milliseconds, but at least one.
+// wholeMilliseconds converts a time to live to whole milliseconds, at least one.
 func wholeMilliseconds(seconds float64) time.Duration {
 	ms := max(math.Round(seconds*1000), 1)
 	if ms >= float64(core.Forever/time.Millisecond) {
@@ -90,7 +89,7 @@ func wholeMilliseconds(seconds float64) time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
-// dateForms are the forms that parseDate accepts; a time without a zone is in UTC.
+// dateForms are the forms that parseDate accepts. A time without a zone is in UTC.
 var dateForms = []string{
 	http.TimeFormat, time.RFC3339Nano, "2006-01-02T15:04:05.999999999", time.RFC1123Z, "2006-01-02 15:04:05Z07:00",
 }
@@ -109,7 +108,7 @@ func parseDate(s string) (time.Time, error) {
 	return time.Time{}, first
 }
 
-// parseBrokerProperties reads the values of the BrokerProperties header into m.
+// parseBrokerProperties parses the values of the BrokerProperties header into m.
 func parseBrokerProperties(values []string, m *core.Message) error {
 	if len(values) == 0 {
 		return nil
@@ -131,7 +130,7 @@ func parseBrokerProperties(values []string, m *core.Message) error {
 	return refuseJSON(err, "BrokerProperties")
 }
 
-// refuseJSON turns an error from reading JSON into a refusal.
+// refuseJSON returns a refusal for an error in the JSON of a client.
 func refuseJSON(err error, subject string) error {
 	if err == nil {
 		return nil
@@ -161,7 +160,7 @@ func readBrokerProperties(dec *json.Decoder, m *core.Message) error {
 			if err != nil {
 				return err
 			}
-			if v != nil && !p.set(m, v) { // null is the same as absent
+			if v != nil && !p.set(m, v) { // null means that the property is not set
 				return fmt.Errorf("BrokerProperties.%s is %s: it must be %s", p.name, describe(v), p.form)
 			}
 			return nil
@@ -170,7 +169,7 @@ func readBrokerProperties(dec *json.Decoder, m *core.Message) error {
 	})
 }
 
-// readObject reads a JSON object; member must consume the value of each key.
+// readObject reads a JSON object. It calls member for each key, whose value member must read.
 func readObject(dec *json.Decoder, subject string, member func(key string) error) error {
 	start, err := dec.Token()
 	if err != nil {
@@ -198,7 +197,7 @@ func skipValue(dec *json.Decoder) error {
 	return dec.Decode(&ignored)
 }
 
-// describe shows a JSON token in a refusal.
+// describe names the kind of a JSON token for a refusal.
 func describe(token any) string {
 	switch v := token.(type) {
 	case json.Delim:
@@ -218,8 +217,8 @@ func describe(token any) string {
 // unlimitedSeconds is the TimeToLive of messages that do not expire: .NET's largest TimeSpan.
 const unlimitedSeconds = "922337203685.47754"
 
-// appendBrokerProperties appends the BrokerProperties header of a delivery: one
-// line of JSON, pure ASCII.
+// appendBrokerProperties appends the value of a delivery's BrokerProperties header: JSON in one
+// line of ASCII.
 func appendBrokerProperties(dst []byte, d core.Delivery) []byte {
 	dst = append(dst, '{')
 	number := func(key string, n int64) {
@@ -240,7 +239,7 @@ func appendBrokerProperties(dst []byte, d core.Delivery) []byte {
 			dst = append(dst, '"')
 		}
 	}
-	number("DeliveryCount", int64(d.DeliveryCount)+1) // here the count includes this delivery
+	number("DeliveryCount", int64(d.DeliveryCount)+1) // in this API, the count includes this delivery
 	number("EnqueuedSequenceNumber", d.EnqueuedSequenceNumber)
 	date("EnqueuedTimeUtc", d.EnqueuedTime)
 	date("ExpiresAtUtc", d.ExpiresAt)

@@ -11,8 +11,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// subCodes are the detailed numbers that SDKs look for in the text of a refusal. 40301 stands for
-// an operation that the entity does not allow.
+// subCodes are the numbers that SDKs look for in the text of a refusal. 40301 means an operation
+// that the entity does not allow.
 var subCodes = map[core.Code]int{
 	core.AlreadyExists:   40900,
 	core.Conflict:        40901,
@@ -23,7 +23,7 @@ var subCodes = map[core.Code]int{
 	core.Busy:            50001,
 }
 
-// textOf returns what a client learns of an error: without a code, only that an error occurred.
+// textOf returns what a client is told about an error. Without a code, the cause stays hidden.
 func textOf(err error) string {
 	text := core.TextOf(err)
 	switch code := core.CodeOf(err); {
@@ -36,34 +36,34 @@ func textOf(err error) string {
 	}
 }
 
-// retryAfter is how many seconds a client should wait if the gateway is busy, as the SDKs do.
+// retryAfter is after how many seconds clients of a busy gateway should try again, as SDKs do.
 const retryAfter = "10"
 
-// statusError is a refusal with a status that belongs to no Code.
+// statusError is a refusal with a status that no Code has.
 type statusError struct {
 	status int
 	text   string
-	allow  string // methods, for 405
+	allow  string // allowed methods, for 405
 }
 
 func (e *statusError) Error() string { return e.text }
 
-// isTooSlow reports whether err means that a request's body did not come in time; net/http then
-// considers the client gone.
+// isTooSlow reports whether a request's body did not arrive in time. net/http then ends the
+// request's context, as if the client had disconnected.
 func isTooSlow(err error) bool {
 	own, ok := errors.AsType[*statusError](err)
 	return ok && own.status == http.StatusRequestTimeout
 }
 
 // refuse answers a request with err, in the form that the runtime API and the admin API share. The
-// client gets the text of a core.Refusal. Of other errors it learns nothing; they go to the log.
+// client gets the text of a core.Refusal. Other errors are only logged in full.
 func (b *Bridge) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	tracking := refusals.NewTracking()
 	status, text := 0, ""
 	if own, ok := errors.AsType[*statusError](err); ok {
 		status, text = own.status, own.text
 		if own.allow != "" {
-			w.Header().Set("Allow", own.allow) // RFC 9110 §15.5.6
+			w.Header().Set("Allow", own.allow)
 		}
 	} else {
 		code := core.CodeOf(err)
@@ -74,10 +74,10 @@ func (b *Bridge) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	b.told(r, "", tracking, err, "status", status)
 	if status == http.StatusUnauthorized {
-		w.Header().Set("WWW-Authenticate", sharedAccessSignature) // RFC 9110 §15.5.2
+		w.Header().Set("WWW-Authenticate", sharedAccessSignature)
 	}
 	if status == http.StatusServiceUnavailable {
-		w.Header().Set("Retry-After", retryAfter) // RFC 9110 §10.2.3
+		w.Header().Set("Retry-After", retryAfter)
 	}
 	body := appendNumber([]byte(`<Error>`), "Code", int64(status))
 	body = appendElement(body, "Detail", fmt.Sprintf("%s TrackingId:%s, SystemTracker:%s%s, Timestamp:%s",
@@ -87,7 +87,7 @@ func (b *Bridge) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	_ = respond(w, status, body)
 }
 
-// told logs the error that the client gets, under the tracking id that the client gets.
+// told logs the error that a client gets, under its tracking id.
 func (b *Bridge) told(r *http.Request, entity, tracking string, err error, more ...any) {
 	t := refusals.Told{Tracking: tracking, Code: core.CodeOf(err), Entity: entity, Err: err, Stranger: !isProven(r)}
 	if _, own := errors.AsType[*statusError](err); own {
@@ -96,7 +96,6 @@ func (b *Bridge) told(r *http.Request, entity, tracking string, err error, more 
 	b.refusals.Write(b.log, t, append([]any{"peer", r.RemoteAddr, "method", r.Method, "path", refusals.Cut(r.URL.Path)}, more...)...)
 }
 
-// methodNotAllowed returns a refusal that names the methods that the resource has.
 func methodNotAllowed(r *http.Request, allowed string) error {
 	return &statusError{http.StatusMethodNotAllowed, fmt.Sprintf("%s is not allowed here: use %s.", r.Method, allowed), allowed}
 }

@@ -12,14 +12,14 @@ import (
 	"github.com/crosstown-mq/crosstown/core/fair"
 )
 
-// writeChunk is how much of an answer a client has to take within bodyTimeout.
+// writeChunk is how much of a response a client must read within bodyTimeout.
 const writeChunk = 1 << 20
 
-// respond sends a whole answer. A client that does not take a part of the answer within bodyTimeout
-// loses the connection; then respond returns an error, if it learns of that.
+// respond sends a whole response. If a client does not read a part of it within bodyTimeout, the
+// connection closes. respond returns an error if it notices that.
 func respond(w http.ResponseWriter, status int, body []byte) error {
 	control := http.NewResponseController(w)
-	_ = control.SetWriteDeadline(time.Now().Add(bodyTimeout)) // a recorder has none
+	_ = control.SetWriteDeadline(time.Now().Add(bodyTimeout)) // fails in tests whose writer has no deadlines
 	w.WriteHeader(status)
 	for part := range slices.Chunk(body, writeChunk) {
 		_ = control.SetWriteDeadline(time.Now().Add(bodyTimeout))
@@ -30,22 +30,22 @@ func respond(w http.ResponseWriter, status int, body []byte) error {
 	return nil
 }
 
-// awaitBody allows a request's body, if there is one, bodyTimeout from now to arrive. The deadline
-// also applies to a body that no handler reads, because net/http reads a short rest of such a body
-// before the next request. Once the whole body has been read, the deadline no longer applies. The
-// returned request is a copy: net/http decides by the original's body what to do with its rest.
+// awaitBody sets a deadline, bodyTimeout from now, for the arrival of a request's body, if there is
+// one. The deadline also holds for a body that no handler reads, because net/http reads a short
+// rest before the next request. Once the whole body has been read, the deadline is removed. The
+// result is a copy of r: net/http looks at the original's body to decide what to do with its rest.
 func awaitBody(w http.ResponseWriter, r *http.Request) *http.Request {
 	if r.Body == http.NoBody {
 		return r
 	}
 	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(bodyTimeout)) // a recorder has none
+	_ = control.SetReadDeadline(time.Now().Add(bodyTimeout)) // fails in tests whose writer has no deadlines
 	awaited := *r
 	awaited.Body = &awaitedBody{r.Body, control}
 	return &awaited
 }
 
-// awaitedBody is a body with a deadline, which it removes when the body has been read.
+// awaitedBody removes the deadline when the body has been read.
 type awaitedBody struct {
 	io.ReadCloser
 	control *http.ResponseController
@@ -54,7 +54,7 @@ type awaitedBody struct {
 func (b *awaitedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err == io.EOF {
-		_ = b.control.SetReadDeadline(time.Time{}) // as above
+		_ = b.control.SetReadDeadline(time.Time{}) // as in awaitBody
 	}
 	return n, err
 }
@@ -69,13 +69,13 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	body, err := visitOf(r).memory.Gather(r.Context(), fair.Arrival{
 		Reader: r.Body, Size: r.ContentLength, Limit: limit,
 		Deadline: func(at time.Time) error {
-			_ = control.SetReadDeadline(at) // a recorder has none
+			_ = control.SetReadDeadline(at) // fails in tests whose writer has no deadlines
 			return nil
 		},
 	})
 	switch {
 	case err == nil:
-		_ = control.SetReadDeadline(time.Time{}) // from now on, only watch for a disconnect
+		_ = control.SetReadDeadline(time.Time{}) // without a deadline, net/http still notices a disconnect
 		return body, nil
 	case errors.Is(err, fair.ErrTooLarge):
 		return nil, core.Refuse(core.TooLarge, "The request body exceeds the limit of %d bytes.", limit)
@@ -88,8 +88,8 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	return nil, core.Refuse(core.InvalidArgument, "The request body is incomplete.")
 }
 
-// skipBody reads and discards the body of a request that needs none, because net/http notices a
-// disconnect only after it has read the body.
+// skipBody discards the body of a request that needs none, because net/http notices a disconnect
+// only when the body has been read.
 func skipBody(w http.ResponseWriter, r *http.Request) error {
 	if r.Body == http.NoBody {
 		return nil

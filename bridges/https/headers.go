@@ -16,8 +16,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// ownHeaders are the headers, in canonical form, that HTTP, its proxies and this
-// API use themselves, in requests or answers.
+// ownHeaders are headers, in canonical form, that HTTP, its proxies or this API use in requests or
+// responses.
 var ownHeaders = map[string]bool{
 	"Age": true, "Allow": true, "Alt-Svc": true, "Authorization": true, "Brokerproperties": true,
 	"Cache-Control": true, "Cdn-Loop": true, "Connection": true, "Cookie": true, "Date": true, "Dnt": true,
@@ -30,14 +30,13 @@ var ownHeaders = map[string]bool{
 	"X-Request-Id": true,
 }
 
-// ownPrefixes are the prefixes of further such headers.
+// ownPrefixes are the beginnings of further such headers.
 var ownPrefixes = []string{
 	"Accept", "Access-Control-", "Content-", "If-", "Proxy-", "Sec-", "Servicebus", "X-Forwarded-", "X-Ms-",
 }
 
-// isUserHeader reports whether a header, by its canonical name, is a user property and not one of
-// HTTP's own. Priority, From and Subject are user properties although RFCs define them, because
-// applications use such names.
+// isUserHeader reports whether a header, by its canonical name, is a user property. Priority, From
+// and Subject are, although RFCs define them, because applications use such names.
 func isUserHeader(name string) bool {
 	if ownHeaders[name] {
 		return false
@@ -50,7 +49,6 @@ func isUserHeader(name string) bool {
 	return true
 }
 
-// parseUserProperties reads the user properties among a request's headers.
 func parseUserProperties(h http.Header) (core.Properties, error) {
 	var pairs []core.Property
 	for name, values := range h {
@@ -76,7 +74,7 @@ func parseUserProperties(h http.Header) (core.Properties, error) {
 	return encodeProperties(pairs)
 }
 
-// encodeProperties encodes pairs whose keys are distinct.
+// encodeProperties encodes pairs, whose keys must be distinct.
 func encodeProperties(pairs []core.Property) (core.Properties, error) {
 	if len(pairs) == 0 {
 		return core.Properties{}, nil
@@ -92,8 +90,8 @@ func encodeProperties(pairs []core.Property) (core.Properties, error) {
 	return core.RawProperties(value.CloseMap(dst, mark, len(pairs))), nil
 }
 
-// headerText reads a header's bytes as UTF-8 or, if they are not valid UTF-8, as ISO 8859-1, the
-// encoding of earlier versions of HTTP.
+// headerText decodes a header as UTF-8 or, if that is not valid, as ISO 8859-1, which earlier
+// versions of HTTP used.
 func headerText(s string) string {
 	if utf8.ValidString(s) {
 		return s
@@ -105,7 +103,7 @@ func headerText(s string) string {
 	return string(runes)
 }
 
-// parseHeaderValue reads the value of a user property. API.md has the forms.
+// parseHeaderValue parses the value of a user property. API.md describes the forms.
 func parseHeaderValue(s string) any {
 	s = headerText(s)
 	if len(s) >= 2 && s[0] == '"' && s[len(s)-1] == '"' {
@@ -135,8 +133,8 @@ func parseHeaderValue(s string) any {
 
 func isEncodedWord(s string) bool { return strings.HasPrefix(s, "=?") && strings.HasSuffix(s, "?=") }
 
-// parseNumber reads a JSON number, which may have leading zeros. An integer becomes an int32, int64
-// or uint64, the first that can hold it; any other number becomes a float64.
+// parseNumber parses a JSON number, which may have leading zeros. An integer becomes an int32,
+// int64 or uint64, the first that can hold it; any other number becomes a float64.
 func parseNumber(s string) (any, bool) {
 	digits := strings.TrimPrefix(s, "-")
 	if digits == "" || digits[0] < '0' || digits[0] > '9' || strings.Trim(digits, "0123456789.eE+-") != "" ||
@@ -166,8 +164,8 @@ func setUserHeaders(h http.Header, p core.Properties) {
 	}
 }
 
-// headerName returns the header for the property key: the key itself if it may be a header, else
-// the key percent-encoded.
+// headerName returns the name of a property's header: the key itself if HTTP allows that, else the
+// key percent-encoded.
 func headerName(key string) string {
 	owned := !isUserHeader(http.CanonicalHeaderKey(key))
 	clean := !owned
@@ -190,14 +188,14 @@ func headerName(key string) string {
 	return string(b)
 }
 
-// isTokenChar reports whether a header's name may contain c (RFC 9110 §5.6.2) unescaped; '%' begins
-// an escape.
+// isTokenChar reports whether the name of a header may contain c (RFC 9110 §5.6.2). '%' is
+// excluded, because it begins an escape.
 func isTokenChar(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
 		c > ' ' && c < 0x7f && strings.IndexByte("!#$&'*+-.^_`|~", c) >= 0
 }
 
-// headerValue writes the value of a user property. API.md has the forms.
+// headerValue formats the value of a user property. API.md describes the forms.
 func headerValue(v any) string {
 	switch v := v.(type) {
 	case bool:
@@ -218,7 +216,8 @@ func headerValue(v any) string {
 	}
 }
 
-// quoteHeader puts text in double quotes, and encodes it as an encoded word if it must.
+// quoteHeader puts a text in double quotes. If a header could not hold it unchanged, or a reader
+// would take it for something else, it becomes an encoded word.
 func quoteHeader(s string) string {
 	_, err := time.Parse(http.TimeFormat, s)
 	if err == nil || !isPrintable(s) || isEncodedWord(s) {

@@ -14,7 +14,7 @@ import (
 )
 
 // receive answers with one message: with 201 if the message is locked for the client, with 200 if
-// it was removed from the entity. If none arrived in time, it answers with 204.
+// it was removed from the entity. If none arrives in time, it answers with 204.
 func (b *Bridge) receive(w http.ResponseWriter, r *http.Request, entity string, mode core.ReceiveMode) error {
 	id, address, err := b.enter(r, entity)
 	if err != nil {
@@ -35,15 +35,15 @@ func (b *Bridge) receive(w http.ResponseWriter, r *http.Request, entity string, 
 		w.WriteHeader(http.StatusNoContent)
 		return nil
 	}
-	visitOf(r).memory.Add(int64(d.Size())) // until the request is answered
+	visitOf(r).memory.Add(int64(d.Size())) // counted until the request is answered
 	if r.Context().Err() != nil || b.deliver(w, r, entity, mode, d) != nil {
-		// The client is gone. A received and deleted message is lost; a locked one is released.
+		// The client has disconnected. Release a locked message; one that was removed is lost.
 		b.release(r.Context(), id, address, d)
 	}
 	return nil
 }
 
-// pollTime reads ?timeout=s.
+// pollTime returns how long a receive waits, by ?timeout=s.
 func (b *Bridge) pollTime(r *http.Request) (time.Duration, error) {
 	limit := time.Duration(b.opts.MaxPollSeconds) * time.Second
 	text := r.URL.Query().Get("timeout")
@@ -57,11 +57,11 @@ func (b *Bridge) pollTime(r *http.Request) (time.Duration, error) {
 	return min(time.Duration(seconds)*time.Second, limit), nil
 }
 
-// accepted returns the request's Accept header. Content types that no serializer writes are not a
-// reason to refuse the request (RFC 9110 §12.5.1): clients name many types.
+// accepted returns the request's Accept header. Content types that no serializer writes are no
+// reason to refuse the request (RFC 9110 §12.5.1), because clients list many.
 func accepted(r *http.Request) string { return strings.Join(r.Header.Values("Accept"), ",") }
 
-// release releases a lock for a client that is gone, without counting the delivery.
+// release releases the lock of a client that has disconnected. The delivery does not count.
 func (b *Bridge) release(ctx context.Context, id core.Identity, address core.Address, d core.Delivery) {
 	if d.LockToken.IsZero() {
 		return
@@ -75,13 +75,12 @@ func (b *Bridge) release(ctx context.Context, id core.Identity, address core.Add
 	}
 }
 
-// deliver writes a message as the answer to a receive. It sets only the message's headers, because
-// old clients take all others for user properties. So the body is sent in chunks, without a
-// Content-Length.
+// deliver answers a receive with a message. It sets only the headers of the message, because old
+// clients take all others for user properties. So the body has no Content-Length.
 func (b *Bridge) deliver(w http.ResponseWriter, r *http.Request, entity string, mode core.ReceiveMode, d core.Delivery) error {
 	h := w.Header()
 	body, contentType := renderBody(d.Message)
-	h["Content-Type"] = nil // else the server guesses one
+	h["Content-Type"] = nil // otherwise the server guesses one
 	if contentType != "" {
 		h["Content-Type"] = []string{contentType}
 	}
@@ -101,11 +100,11 @@ func (b *Bridge) deliver(w http.ResponseWriter, r *http.Request, entity string, 
 	return respond(w, status, body)
 }
 
-// take removes messages from the entity and sends them one at a time: it requests the next one when
-// the connection has taken the previous one. If the client disappears, the messages that the
+// take sends messages one at a time, and removes them from the entity. It requests the next message
+// when the connection has taken the previous one. If the client disconnects, the messages that the
 // connection has taken, and one more, are lost.
 func (b *Bridge) take(ctx context.Context, out *events, q streamQuery) error {
-	arrived := make(chan core.Delivery, 1) // the credit is one, so Deliver never blocks
+	arrived := make(chan core.Delivery, 1) // Deliver never blocks, because the credit is one
 	rx, err := b.front.OpenReceiver(ctx, out.id, out.address, core.ReceiverOptions{
 		Mode: core.ReceiveAndDelete, Accept: q.accept, Deliver: bridges.Into(arrived), Closed: out.expel,
 	})

@@ -12,9 +12,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// serve is the bridge's handler.
 func (b *Bridge) serve(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("X-Content-Type-Options", "nosniff") // senders choose the content type of what receivers get
+	w.Header().Set("X-Content-Type-Options", "nosniff") // the sender of a message chooses the content type that receivers get
 	if b.opts.Answered == nil {
 		b.route(w, r)
 		return
@@ -24,7 +23,7 @@ func (b *Bridge) serve(w http.ResponseWriter, r *http.Request) {
 	a.end()
 }
 
-// route sends a request to its handler.
+// route passes a request to its handler.
 func (b *Bridge) route(w http.ResponseWriter, r *http.Request) {
 	r = awaitBody(w, r)
 	if b.opts.Plain != nil && r.TLS == nil && r.URL.Path != "/health" && !b.opts.Plain(r.RemoteAddr) {
@@ -37,7 +36,7 @@ func (b *Bridge) route(w http.ResponseWriter, r *http.Request) {
 	if b.opts.Host != nil {
 		if err := b.opts.Host(r.Host); err != nil {
 			on(w, routeMisdirected)
-			b.refuse(w, r, &statusError{status: http.StatusMisdirectedRequest, text: core.TextOf(err)}) // RFC 9110 §15.5.20
+			b.refuse(w, r, &statusError{status: http.StatusMisdirectedRequest, text: core.TextOf(err)})
 			return
 		}
 	}
@@ -58,21 +57,21 @@ func (b *Bridge) route(w http.ResponseWriter, r *http.Request) {
 	defer v.memory.Close()
 	switch err := b.dispatch(w, r); {
 	case err == nil:
-	case r.Context().Err() != nil && !isTooSlow(err): // the client is gone
+	case r.Context().Err() != nil && !isTooSlow(err): // the client has disconnected
 		b.log.Debug("request abandoned", "method", r.Method, "path", r.URL.Path, "err", err)
 	default:
 		b.refuse(w, r, err)
 	}
 }
 
-// wantsPage distinguishes a browser that opens the root from a client that lists entities.
+// wantsPage reports whether a browser opens the root, and not a client that lists entities.
 func wantsPage(r *http.Request) bool {
 	return r.URL.Path == "/" && (r.Method == http.MethodGet || r.Method == http.MethodHead) &&
 		strings.Contains(r.Header.Get("Accept"), "text/html") && !r.URL.Query().Has("api-version")
 }
 
-// dispatch finds the resource that the path names. The handlers that it calls return an error only
-// if they have not answered.
+// dispatch finds the resource that the path names. A handler returns an error only if it has not
+// answered.
 func (b *Bridge) dispatch(w http.ResponseWriter, r *http.Request) error {
 	segments, err := splitPath(r.URL)
 	if err != nil {
@@ -82,8 +81,8 @@ func (b *Bridge) dispatch(w http.ResponseWriter, r *http.Request) error {
 		on(w, routeHealth)
 		return b.health(w, r)
 	}
-	// An entity's name may contain segments "messages". The name ends at the last of these segments
-	// that forms a route with the path and the method. Other paths belong to the management API.
+	// The name of an entity may contain segments "messages". It ends before the last of these with
+	// which the path and the method form a route. Other paths belong to the management API.
 	methods, method := "", methodOf(r)
 	for i := len(segments) - 1; i > 0; i-- {
 		if !strings.EqualFold(segments[i], "messages") {
@@ -108,11 +107,11 @@ func (b *Bridge) dispatch(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-// atomMethods are the methods that manage entities.
+// atomMethods are the methods of the admin API.
 var atomMethods = []string{http.MethodGet, http.MethodHead, http.MethodPut, http.MethodDelete}
 
-// runtimeRoute reports whether a method on /{entity}/messages and the segments below is a request
-// of the runtime API. methods are the methods of this path, or "" if there is no such path.
+// runtimeRoute reports whether a method, on /{entity}/messages and the segments below, is a request
+// of the runtime API. methods are all methods of this path, or "".
 func runtimeRoute(method string, below []string) (methods string, ok bool) {
 	switch {
 	case len(below) == 0:
@@ -121,11 +120,11 @@ func runtimeRoute(method string, below []string) (methods string, ok bool) {
 		return "POST, DELETE", method == http.MethodPost || method == http.MethodDelete
 	case len(below) == 1 && strings.EqualFold(below[0], "stream"):
 		return "GET", method == http.MethodGet
-	case len(below) >= 2: // the token is always last
+	case len(below) >= 2: // the token is always the last segment
 		_, err := core.ParseLockToken(below[len(below)-1])
 		return "DELETE, PUT, POST", method == http.MethodPost || err == nil && (method == http.MethodDelete || method == http.MethodPut)
 	}
-	return "", method == http.MethodPost // runtime refuses a POST that no route takes
+	return "", method == http.MethodPost // runtime refuses such a POST
 }
 
 // mounted returns the handler of the longest key of Options.Routes that matches path, and the key.
@@ -146,7 +145,7 @@ func (b *Bridge) mounted(path string) (string, http.Handler) {
 }
 
 // splitPath decodes the segments of a path one by one, so that a %2F in a message id does not split
-// the id. It ignores slashes at both ends of the path.
+// the id. It ignores slashes at both ends.
 func splitPath(u *url.URL) ([]string, error) {
 	path := strings.Trim(u.EscapedPath(), "/")
 	if path == "" {
@@ -163,7 +162,7 @@ func splitPath(u *url.URL) ([]string, error) {
 	return segments, nil
 }
 
-// runtime serves /{entity}/messages and the paths below, as runtimeRoute defines them.
+// runtime serves /{entity}/messages and the paths below it.
 func (b *Bridge) runtime(w http.ResponseWriter, r *http.Request, entity string, below []string) error {
 	switch {
 	case len(below) == 0:
@@ -181,14 +180,14 @@ func (b *Bridge) runtime(w http.ResponseWriter, r *http.Request, entity string, 
 		return b.stream(w, r, entity)
 	case len(below) >= 2:
 		on(w, routeSettle)
-		// A message id may contain slashes that are not escaped.
+		// The slashes of a message id need not be escaped.
 		id, token := strings.Join(below[:len(below)-1], "/"), below[len(below)-1]
 		return b.settle(w, r, entity, id, token)
 	}
 	return core.Refuse(core.NotFound, "The resource does not exist: receive at .../messages/head, settle at .../messages/{id}/{lock token}.")
 }
 
-// origin returns the scheme and the authority for links to this gateway.
+// origin returns the scheme and host for links to this gateway.
 func (b *Bridge) origin(r *http.Request) string {
 	switch {
 	case b.opts.PublicURL != "":
@@ -200,10 +199,10 @@ func (b *Bridge) origin(r *http.Request) string {
 	}
 }
 
-// escapePath percent-encodes an entity path for a URL, keeping its slashes.
+// escapePath percent-encodes a path, except its slashes.
 func escapePath(path string) string { return (&url.URL{Path: path}).EscapedPath() }
 
-// health answers whether sends work. It requires no authorization.
+// health answers whether messages can be sent. It requires no authorization.
 func (b *Bridge) health(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return methodNotAllowed(r, "GET, HEAD")
@@ -214,7 +213,7 @@ func (b *Bridge) health(w http.ResponseWriter, r *http.Request) error {
 		Engine   string   `json:"engine"`
 		Durable  bool     `json:"durable"`            // acknowledged messages survive a restart
 		Skew     string   `json:"clockSkew"`          // how far the store's clock is ahead
-		Warnings []string `json:"warnings,omitempty"` // why messages might be lost, with the remedy
+		Warnings []string `json:"warnings,omitempty"` // how messages might be lost, and what to do about it
 	}
 	answer := struct {
 		Status  string         `json:"status"`

@@ -8,10 +8,10 @@ import (
 	"github.com/crosstown-mq/crosstown/core/fair"
 )
 
-// batchMediaType announces a JSON array of messages.
+// batchMediaType is the content type of a batch: a JSON array of messages.
 const batchMediaType = "application/vnd.microsoft.servicebus.json"
 
-// send stores one message, or a batch of them, and answers 201.
+// send stores one message, or a batch, and answers 201.
 func (b *Bridge) send(w http.ResponseWriter, r *http.Request, entity string) error {
 	id, address, err := b.enter(r, entity)
 	if err != nil {
@@ -36,12 +36,12 @@ func (b *Bridge) send(w http.ResponseWriter, r *http.Request, entity string) err
 		}
 	}
 	visitOf(r).memory.Release()
-	_ = respond(w, http.StatusCreated, nil) // the message is stored, whether or not the client gets the answer
+	_ = respond(w, http.StatusCreated, nil) // the messages are stored, even if the client does not get the response
 	return nil
 }
 
-// enter proves the identity behind a request about messages, and reads the address, which must be
-// that of an entity that holds messages.
+// enter authorizes a request about messages, and returns the address of its entity, which must hold
+// messages.
 func (b *Bridge) enter(r *http.Request, entity string) (id core.Identity, address core.Address, err error) {
 	if id, err = b.authorize(r, entity); err != nil {
 		return nil, address, err
@@ -52,7 +52,7 @@ func (b *Bridge) enter(r *http.Request, entity string) (id core.Identity, addres
 	return id, address, err
 }
 
-// readMessages makes the messages of a send request.
+// readMessages returns the messages of a send request.
 func readMessages(w http.ResponseWriter, r *http.Request, limit int64) ([]*core.Message, error) {
 	contentType := headerText(r.Header.Get("Content-Type"))
 	if contentType != "" {

@@ -7,8 +7,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// settle completes (DELETE), abandons (PUT) or renews (POST) the lock that the
-// path names, and answers 200.
+// settle completes (DELETE), abandons (PUT) or renews (POST) the lock in the path, and answers 200.
 func (b *Bridge) settle(w http.ResponseWriter, r *http.Request, entity, message, lock string) error {
 	id, address, err := b.enter(r, entity)
 	if err != nil {
@@ -37,8 +36,7 @@ func (b *Bridge) settle(w http.ResponseWriter, r *http.Request, entity, message,
 	return err
 }
 
-// unlock abandons a message. It gives the broker, as properties, the headers that say when to
-// deliver the message again.
+// unlock abandons a message. The headers that say when to deliver it again become properties.
 func (b *Bridge) unlock(r *http.Request, id core.Identity, address core.Address, token core.LockToken) error {
 	var pairs []core.Property
 	for _, name := range [...]string{core.PropertyRetryAfter, core.PropertyRetryAt} {
@@ -62,9 +60,9 @@ func (b *Bridge) end(r *http.Request, id core.Identity, address core.Address, s 
 	return nil
 }
 
-// verifyLocked checks that the token locks the message that the path names. The token contains the
-// message's sequence number. Only if the path has another number is the message read: the path's
-// number may be a message id that consists of digits.
+// verifyLocked checks that the token is for the message in the path. The token contains the
+// sequence number. Only if the path has another number is the message read, because that number may
+// be a message id.
 func (b *Bridge) verifyLocked(r *http.Request, id core.Identity, address core.Address, message string, token core.LockToken) error {
 	n, err := strconv.ParseInt(message, 10, 64)
 	if err != nil || n == token.SequenceNumber() {

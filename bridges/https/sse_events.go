@@ -16,33 +16,33 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// events writes a stream of server-sent events, as the HTML standard §9.2
-// describes it. It belongs to the request's goroutine.
+// events writes a stream of server-sent events, HTML standard §9.2. Only the goroutine of the
+// request uses it, except for expel.
 type events struct {
 	w        http.ResponseWriter
 	control  *http.ResponseController
 	id       core.Identity
-	address  core.Address // the entity whose messages the stream sends
+	address  core.Address // the entity whose messages are sent
 	draining <-chan struct{}
-	closed   chan error // the error that ended the stream's receiver, if it has one
+	closed   chan error // why the broker, or an operator, ended the stream
 	expired  *time.Timer
 	beat     *time.Timer
 	begun    bool
 	buffer   []byte
 	memory   *fair.Waiter // of the request
-	waiting  int          // bytes of messages that are not in buffer yet
-	charged  int          // the part of waiting and buffer that memory counts
-	size     int          // of the last message; 1 before the first
+	waiting  int          // bytes of messages that are not yet in buffer
+	charged  int          // bytes of waiting messages and buffer that memory counts
+	size     int          // of the last message; 1 before the first one
 }
 
 const (
-	// eventsPage is the number of bytes of events that are collected before they are sent.
+	// eventsPage is the number of bytes of events at which they are sent.
 	eventsPage = 64 << 10
-	// writePiece is how much a client has to take within streamTimeout.
+	// writePiece is how much a client must read within streamTimeout.
 	writePiece = 64 << 10
-	// largeMessage is the size from which a message gets a buffer of its own, which is not reused.
+	// largeMessage is the size from which a message gets a buffer that is not used again.
 	largeMessage = 256 << 10
-	// eventHeads is the approximate size of an event without its message's body.
+	// eventHeads is about the size of an event without its message's body.
 	eventHeads = 16 << 10
 )
 
@@ -60,7 +60,7 @@ func newEvents(w http.ResponseWriter, r *http.Request, id core.Identity, address
 	return s
 }
 
-// expel ends the stream, unless something else has ended it.
+// expel ends the stream, unless it is ending already. Any goroutine may call it.
 func (s *events) expel(err error) {
 	select {
 	case s.closed <- err:
@@ -68,24 +68,23 @@ func (s *events) expel(err error) {
 	}
 }
 
-// close stops the timers of the events.
 func (s *events) close() {
 	s.expired.Stop()
 	s.beat.Stop()
 }
 
-// begin sends the header of the answer, which tells the client that the stream is open.
+// begin sends the header of the response, from which the client learns that the stream is open.
 func (s *events) begin() error {
 	h := s.w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
-	h.Set("X-Accel-Buffering", "no") // nginx would hold events back
+	h.Set("X-Accel-Buffering", "no") // nginx would delay events
 	s.begun = true
 	s.buffer = fmt.Appendf(s.buffer, "retry: %d\n\n", streamRetry.Milliseconds())
 	return s.flush()
 }
 
-// room waits until there is memory for a message like the last one.
+// room waits until there is memory for a message as large as the last one.
 func (s *events) room(ctx context.Context) error {
 	for s.memory.Available(int64(s.size)) == 0 && s.memory.Fits(int64(s.size)) {
 		s.memory.Share.Wait(int64(s.size))
@@ -96,7 +95,7 @@ func (s *events) room(ctx context.Context) error {
 	return nil
 }
 
-// got records messages that are to be written.
+// got counts messages that will be written.
 func (s *events) got(ds ...core.Delivery) {
 	for i := range ds {
 		s.size = ds[i].Size()
@@ -105,19 +104,19 @@ func (s *events) got(ds ...core.Delivery) {
 	s.charge()
 }
 
-// charge makes memory count the bytes that the stream holds now.
+// charge updates the bytes that memory counts.
 func (s *events) charge() {
 	held := s.waiting + len(s.buffer)
 	s.memory.Add(int64(held - s.charged))
 	s.charged = held
 }
 
-// message adds an event with a message, and releases the message. In the encoded message, line ends
-// become spaces: JSON allows both outside of texts.
+// message adds the event of a message, and drops the message. Line ends in the JSON become spaces:
+// JSON allows both between its tokens.
 func (s *events) message(position string, d *core.Delivery, write func(codec.Writer)) {
 	size := d.Size()
 	if size >= largeMessage {
-		s.buffer = slices.Grow(s.buffer, size*4/3+eventHeads) // most likely in base64
+		s.buffer = slices.Grow(s.buffer, size*4/3+eventHeads) // the body is most likely encoded in base64
 	}
 	s.buffer = append(append(append(s.buffer, "event: message\nid: "...), position...), "\ndata: "...)
 	start := len(s.buffer)
@@ -138,8 +137,8 @@ func (s *events) message(position string, d *core.Delivery, write func(codec.Wri
 	s.charge()
 }
 
-// flush sends the buffer. A client that does not take a piece of it within streamTimeout loses the
-// connection.
+// flush sends the buffer. If a client does not read a piece of it within streamTimeout, the
+// connection closes.
 func (s *events) flush() error {
 	defer func() {
 		if s.buffer = s.buffer[:0]; cap(s.buffer) > largeMessage {
@@ -151,7 +150,7 @@ func (s *events) flush() error {
 	for rest := s.buffer; len(rest) > 0; {
 		piece := rest[:min(writePiece, len(rest))]
 		rest = rest[len(piece):]
-		_ = s.control.SetWriteDeadline(time.Now().Add(streamTimeout)) // a recorder has none
+		_ = s.control.SetWriteDeadline(time.Now().Add(streamTimeout)) // fails in tests whose writer has no deadlines
 		if _, err := s.w.Write(piece); err != nil {
 			return fmt.Errorf("%w: %w", errGone, err)
 		}
@@ -162,13 +161,14 @@ func (s *events) flush() error {
 	return nil
 }
 
-// The reasons for the end of a stream that do not come from the entity or the token.
+// Reasons for the end of a stream that come neither from the entity nor from the token.
 var (
 	errGone     = errors.New("the client has disconnected")
 	errStopping = core.Refuse(core.Busy, "The gateway is stopping. Connect again.")
 )
 
-// await waits for work, and keeps the stream alive in the meantime. Its errors end the stream.
+// await waits for work, and keeps the connection alive meanwhile. An error is the reason to end the
+// stream.
 func await[T any](ctx context.Context, s *events, work <-chan T) (T, error) {
 	var none T
 	for {
@@ -185,7 +185,7 @@ func await[T any](ctx context.Context, s *events, work <-chan T) (T, error) {
 			if err := s.allowed(); err != nil {
 				return none, err
 			}
-			s.expired.Reset(time.Second) // the timer and the clock may differ a little
+			s.expired.Reset(time.Second) // the timer may fire slightly before the clock says so
 		case <-s.beat.C:
 			s.buffer = append(s.buffer, ":\n\n"...)
 			if err := s.flush(); err != nil {
@@ -195,12 +195,12 @@ func await[T any](ctx context.Context, s *events, work <-chan T) (T, error) {
 	}
 }
 
-// allowed returns the reason why the client may no longer receive, or nil if it may.
+// allowed returns an error if the client may no longer receive.
 func (s *events) allowed() error {
 	return s.id.Check(core.Listen, s.address.String(), time.Now())
 }
 
-// ended returns the reason why the stream must end, or nil. It is for a stream that is not waiting.
+// ended returns the reason to end the stream, or nil, without waiting.
 func (s *events) ended(ctx context.Context) error {
 	select {
 	case err := <-s.closed:
@@ -214,7 +214,7 @@ func (s *events) ended(ctx context.Context) error {
 	}
 }
 
-// end writes the last event: the reason why the stream ends.
+// end writes the last event, which tells the client why the stream ends.
 func (s *events) end(err error, tracking string) {
 	if errors.Is(err, errGone) {
 		return
@@ -230,5 +230,5 @@ func (s *events) end(err error, tracking string) {
 		panic(err) // texts and a boolean can always be encoded
 	}
 	s.buffer = fmt.Appendf(s.buffer, "event: end\ndata: %s\n\n", data)
-	_ = s.flush() // an error changes nothing: this was the last event
+	_ = s.flush() // the client misses only this event
 }

@@ -13,27 +13,27 @@ import (
 )
 
 const (
-	// followPage is the number of messages that are looked at in one go.
+	// followPage is the number of messages that one peek reads.
 	followPage = 100
-	// soonFollow is the first pause before follow looks for more messages. The pause doubles up to
-	// lateFollow until one arrives.
+	// soonFollow is the first pause before follow looks for more messages. It doubles up to
+	// lateFollow.
 	soonFollow = 125 * time.Millisecond
 	lateFollow = 2 * time.Second
 )
 
-// follower looks at an entity's messages, and looks for new ones.
+// follower reads the messages of an entity without receiving them, and polls for new ones.
 type follower struct {
 	*Bridge
 	out     *events
-	entity  string   // the ID of the entity that the stream began with
-	next    position // where the next look begins
+	entity  string   // the entity's ID when the stream began
+	next    position // the position after the messages that were sent
 	flowing []bool   // by partition: the last look found something
 	binary  bool
-	first   []core.Delivery // messages that newFollower found; they are sent first
+	first   []core.Delivery // messages that newFollower has read; they are sent first
 }
 
-// follow sends what the entity holds from a position on, and what arrives. The broker announces
-// arrivals only to receivers, so follow polls: see soonFollow.
+// follow sends the messages of an entity from a position on, and those that arrive. The broker
+// announces new messages only to receivers, so follow polls: see soonFollow.
 func (b *Bridge) follow(ctx context.Context, out *events, q streamQuery) error {
 	f, err := b.newFollower(ctx, out, q)
 	if err != nil {
@@ -57,7 +57,7 @@ func (b *Bridge) follow(ctx context.Context, out *events, q streamQuery) error {
 }
 
 func (b *Bridge) newFollower(ctx context.Context, out *events, q streamQuery) (*follower, error) {
-	// Check the rights first: a client without them must not learn which entities exist.
+	// Check the rights first, because clients without them must not learn which entities exist.
 	if err := out.allowed(); err != nil {
 		return nil, err
 	}
@@ -80,12 +80,12 @@ func (b *Bridge) newFollower(ctx context.Context, out *events, q streamQuery) (*
 		return nil, err
 	}
 	if out.memory.Available(int64(out.size)) > 0 {
-		f.first, err = f.peek(ctx, 0, 1) // an error here refuses the stream
+		f.first, err = f.peek(ctx, 0, 1) // an error here can still refuse the request
 	}
 	return f, err
 }
 
-// skip moves the position to the end of each partition. It finds the last number bit by bit.
+// skip sets the position to the end of each partition. It finds the last number bit by bit.
 func (f *follower) skip(ctx context.Context) error {
 	for i := range f.next {
 		for bit := bits.Len64(uint64(core.NumberMask)) - 1; bit >= 0; bit-- {
@@ -105,7 +105,7 @@ func (f *follower) skip(ctx context.Context) error {
 	return nil
 }
 
-// peek returns up to n messages of a partition, from the reader's position.
+// peek returns up to n messages of a partition from the position on.
 func (f *follower) peek(ctx context.Context, partition, n int) ([]core.Delivery, error) {
 	ds, err := f.front.Peek(ctx, f.out.id, f.out.address, nil, core.SequenceNumber(uint16(partition), f.next[partition]), n)
 	for i := range ds {
@@ -116,7 +116,7 @@ func (f *follower) peek(ctx context.Context, partition, n int) ([]core.Delivery,
 	return ds, err
 }
 
-// look sends all messages that are there now, and reports whether there were any.
+// look sends all messages from the position on, and reports whether there were any.
 func (f *follower) look(ctx context.Context) (found bool, err error) {
 	ent, err := f.front.Resolve(ctx, f.out.id, f.out.address)
 	if err != nil {
@@ -139,7 +139,7 @@ func (f *follower) look(ctx context.Context) (found bool, err error) {
 			if err := f.out.room(ctx); err != nil {
 				return found, err
 			}
-			page := 1 // a look that finds nothing is cheap
+			page := 1 // because a look usually finds nothing
 			if f.flowing[i] {
 				page = followPage
 			}
@@ -159,7 +159,7 @@ func (f *follower) look(ctx context.Context) (found bool, err error) {
 	return found, nil
 }
 
-// send writes messages of one partition.
+// send sends messages of one partition.
 func (f *follower) send(ds []core.Delivery) error {
 	f.out.got(ds...)
 	for at := range ds {
@@ -177,12 +177,12 @@ func (f *follower) send(ds []core.Delivery) error {
 }
 
 // position holds, for each partition of an entity, the number from which a reader continues. Its
-// text is the sequence number that the reader saw last. For an entity with several partitions, the
-// text lists these numbers of all partitions in which it has seen one, separated by commas.
+// text is the sequence number that the reader got last; for an entity with several partitions, the
+// last of each partition, separated by commas.
 type position []int64
 
-// parsePosition reads a text of sequence numbers. beyond is 1 if the reader has seen these numbers,
-// 0 if it is to begin with them.
+// parsePosition parses a text of sequence numbers. The position begins with these numbers if beyond
+// is 0, and after them if it is 1.
 func parsePosition(name, text string, partitions int, beyond int64) (position, error) {
 	p := make(position, partitions)
 	if text == "" {
@@ -202,7 +202,7 @@ func parsePosition(name, text string, partitions int, beyond int64) (position, e
 	return p, nil
 }
 
-// String returns the form that parsePosition reads with 1 as beyond.
+// String returns the text for parsePosition with 1 as beyond.
 func (p position) String() string {
 	var b []byte
 	for i, next := range p {

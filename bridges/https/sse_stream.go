@@ -18,15 +18,15 @@ import (
 )
 
 const (
-	streamBeat    = 15 * time.Second // how long a stream is silent at most
-	streamTimeout = 30 * time.Second // to take what was written
-	streamRetry   = 3 * time.Second  // when a client should connect again
-	streamWait    = 10 * time.Second // the same for a client that was refused for lack of a place
+	streamBeat    = 15 * time.Second // a stream is never silent for longer
+	streamTimeout = 30 * time.Second // for the client to read a piece
+	streamRetry   = 3 * time.Second  // after which the client should connect again
+	streamWait    = 10 * time.Second // the same, if there was no place for its stream
 )
 
 // stream sends messages as server-sent events: by default those that the entity holds and then
 // those that arrive; with mode=receiveanddelete it removes the messages that it sends. It continues
-// until the client disconnects; if something else ends it, the last event says why.
+// until the client disconnects. If something else ends it, the last event says why.
 func (b *Bridge) stream(w http.ResponseWriter, r *http.Request, entity string) error {
 	id, address, err := b.enter(r, entity)
 	if err != nil {
@@ -41,7 +41,7 @@ func (b *Bridge) stream(w http.ResponseWriter, r *http.Request, entity string) e
 	}
 	closePlaces, err := b.opts.Streams.Open(fair.Of(id), fair.EventStreamPlaces)
 	if err != nil {
-		w.Header().Set("Retry-After", strconv.Itoa(int(streamWait.Seconds()))) // RFC 9110 §10.2.3
+		w.Header().Set("Retry-After", strconv.Itoa(int(streamWait.Seconds())))
 		return err
 	}
 	defer closePlaces()
@@ -69,16 +69,16 @@ func (b *Bridge) stream(w http.ResponseWriter, r *http.Request, entity string) e
 	return nil
 }
 
-// streamQuery holds the parameters of a request for a stream.
+// streamQuery holds the parameters of a stream.
 type streamQuery struct {
 	mode   core.ReceiveMode
-	binary bool   // bodies are requested as bytes
-	accept string // content types that bodies are requested in
-	from   string // where to begin: a position, "new", or "" for the beginning
-	after  string // a position up to which the client has seen all; "" for none
+	binary bool   // the client wants bodies as bytes
+	accept string // content types that the client can read
+	from   string // where to begin: a position, "new", or "" for the first message
+	after  string // the position up to which the client has got all messages, or ""
 }
 
-// readStreamQuery reads the parameters of a stream, and refuses any others.
+// readStreamQuery reads the parameters of a stream, and refuses unknown ones.
 func readStreamQuery(r *http.Request) (streamQuery, error) {
 	q := streamQuery{mode: core.PeekLock, after: r.Header.Get("Last-Event-ID")}
 	for name, values := range r.URL.Query() {
@@ -118,12 +118,11 @@ func readStreamQuery(r *http.Request) (streamQuery, error) {
 	return q, nil
 }
 
-// maxProduct is the number of bytes kept of a client's product name.
+// maxProduct bounds, in bytes, the product name kept of a client.
 const maxProduct = 200
 
 var _ bridges.Census = (*Bridge)(nil)
 
-// openStreams are the streams that are open.
 type openStreams struct {
 	mu   sync.Mutex
 	byID map[string]openStream
@@ -134,7 +133,6 @@ type openStream struct {
 	events *events
 }
 
-// describeStream returns what other clients and operators may know about a stream.
 func describeStream(r *http.Request, id core.Identity, entity string, mode core.ReceiveMode) bridges.Connection {
 	return bridges.Connection{
 		ID: refusals.NewID(), Protocol: "event stream", Peer: r.RemoteAddr, Since: time.Now(), Namespace: id.Namespace(),
@@ -165,7 +163,7 @@ func (b *Bridge) Streams() int {
 	return len(b.open.byID)
 }
 
-// Connections implements bridges.Census. It lists the streams, the oldest first.
+// Connections implements bridges.Census. It lists the oldest streams first.
 func (b *Bridge) Connections(context.Context) []bridges.Connection {
 	b.open.mu.Lock()
 	var all []bridges.Connection

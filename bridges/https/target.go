@@ -6,17 +6,17 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// target is what an admin request is about: an entity, a rule, or the feed of
-// all subscriptions or rules.
+// target is the resource of an admin request: an entity, a rule, or the feed of a topic's
+// subscriptions or a subscription's rules.
 type target struct {
-	entity       string // a queue's or topic's name; "" for the namespace
-	subscription string // of the topic
-	rule         string // of the subscription
-	feed         bool   // of the subscriptions of the topic, or of the rules of the subscription
+	entity       string // a queue or topic; "" for the namespace
+	subscription string // a subscription of the topic
+	rule         string // a rule of the subscription
+	feed         bool   // the topic's subscriptions, or the subscription's rules
 }
 
-// parseTarget reads {entity}, {topic}/Subscriptions, {topic}/Subscriptions/{name}, and below the
-// latter Rules and Rules/{name}. The first segment Subscriptions ends the entity's name, because no
+// parseTarget parses {entity}, {topic}/Subscriptions, {topic}/Subscriptions/{name}, and below that
+// Rules and Rules/{name}. The entity's name ends before the first segment Subscriptions, because no
 // name contains this segment.
 func parseTarget(path string) (target, error) {
 	segments := strings.Split(path, "/")
@@ -50,7 +50,6 @@ func (t target) node() string {
 	return core.SubscriptionPath(t.entity, t.subscription)
 }
 
-// path returns the path of the target's own resource.
 func (t target) path() string {
 	path := "/" + escapePath(t.node())
 	switch {
@@ -64,7 +63,6 @@ func (t target) path() string {
 	return path
 }
 
-// access is what a request wants to do with its target.
 type access uint8
 
 const (
@@ -73,7 +71,7 @@ const (
 	remove
 )
 
-// The claims that the admin API asks for, as users of the SDKs know them.
+// claims are the texts, known to users of the SDKs, about the rights that are missing.
 var claims = [...]string{
 	read:   "Manage,EntityRead claims required for this operation.",
 	write:  "Authorization failed for specified action: Manage,EntityWrite.",

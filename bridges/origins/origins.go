@@ -1,5 +1,4 @@
-// Package origins decides which web pages may call a gateway, by the Origin header that the browser
-// sends.
+// Package origins decides which web pages may call a gateway, by the Origin header of the browser.
 package origins
 
 import (
@@ -10,11 +9,11 @@ import (
 	"strings"
 )
 
-// List contains the origins that may call the gateway, in addition to the gateway's own host. The
-// patterns are those of Check.
+// List has the origins that may call the gateway, besides the gateway's own host. The patterns are
+// those of Check.
 type List []string
 
-// New makes a List of patterns.
+// New returns a List of patterns.
 func New(patterns []string) List {
 	l := make(List, len(patterns))
 	for i, p := range patterns {
@@ -23,7 +22,7 @@ func New(patterns []string) List {
 	return l
 }
 
-// Has reports whether the list has an origin.
+// Has reports whether an origin matches a pattern of the list.
 func (l List) Has(origin string) bool {
 	origin = strings.ToLower(origin)
 	for _, pattern := range l {
@@ -34,8 +33,8 @@ func (l List) Has(origin string) bool {
 	return false
 }
 
-// Allows reports whether the request is allowed. It is if it comes from a page of the host itself,
-// from an origin in the list, or from a client without an origin, which is not a page.
+// Allows reports whether a request may be answered: it comes from a page of the gateway's own host
+// or of an origin in the list, or from a client that is not a page and sends no origin.
 func (l List) Allows(r *http.Request) bool {
 	origin := r.Header.Get("Origin")
 	if origin == "" {
@@ -47,8 +46,8 @@ func (l List) Allows(r *http.Request) bool {
 	return l.Has(origin)
 }
 
-// Check returns what is wrong with a pattern for origins. A pattern is "*" for all origins, or an
-// origin, SCHEME://HOST or SCHEME://HOST:PORT, in which "*" stands for any characters, as in
+// Check returns an error for an invalid pattern. A pattern is "*" for all origins, or an origin,
+// SCHEME://HOST or SCHEME://HOST:PORT, in which "*" stands for any characters, as in
 // https://*.example.com.
 func Check(pattern string) error {
 	if pattern == "*" || pattern == "null" {

@@ -1,5 +1,5 @@
-// Package refusals logs the errors that clients get, each with the tracking id that the client
-// gets, and limits the number of lines.
+// Package refusals logs the errors that clients get, under the tracking ids that they get, and
+// limits the number of log lines.
 package refusals
 
 import (
@@ -16,15 +16,14 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Limits of the number of lines.
 const (
 	ofKnown     = 50 // lines a second about clients with a proven identity
-	ofStrangers = 2  // of all others
-	ofOne       = 5  // of one connection
-	burst       = 20 // the number of seconds whose lines may come at once
+	ofStrangers = 2  // lines a second about all other clients
+	ofOne       = 5  // lines a second about one connection
+	burst       = 20 // the lines of so many seconds may be written at once
 )
 
-// Limits in characters of texts from peers.
+// The longest texts of peers that are logged, in characters.
 const (
 	maxEntity = 300
 	maxText   = 600
@@ -33,16 +32,16 @@ const (
 // Log is the log of one bridge.
 type Log struct{ known, strangers bucket }
 
-// New makes a Log.
+// New returns a Log.
 func New() *Log { return &Log{known: bucket{rate: ofKnown}, strangers: bucket{rate: ofStrangers}} }
 
-// Share limits the lines that one connection may write to a Log.
+// Share limits the lines about one connection.
 type Share struct {
 	of  *Log
 	own bucket
 }
 
-// Share makes the share of a connection.
+// Share returns the share of a new connection.
 func (l *Log) Share() *Share { return &Share{of: l, own: bucket{rate: ofOne}} }
 
 // Told is an error that a client gets.
@@ -50,23 +49,22 @@ type Told struct {
 	Tracking string // the id in its text
 	Code     core.Code
 	Entity   string
-	Err      error // including what the client may not know
+	Err      error // with what the client must not know
 	Stranger bool  // the client has no proven identity
 }
 
-// Write writes a line about an error of the connection's client, with further keys and values. See
-// Log.Write.
+// Write logs an error of the connection's client, with further keys and values: see Log.Write.
 func (s *Share) Write(log *slog.Logger, t Told, more ...any) { s.of.write(log, &s.own, t, more) }
 
-// Write writes a line. Its level is error for a failure of the gateway, debug for a timeout of a
-// client that waits for a session, and info otherwise. Lines above the limits are written at the
-// level debug. The next line then contains their number.
+// Write logs an error: with level error for a failure of the gateway, debug for a time-out or a
+// cancelled call, and info otherwise. Lines above the limits get the level debug. The next line
+// within the limits contains their number.
 func (l *Log) Write(log *slog.Logger, t Told, more ...any) { l.write(log, nil, t, more) }
 
 func (l *Log) write(log *slog.Logger, own *bucket, t Told, more []any) {
 	level, leftOut := slog.LevelInfo, 0
 	switch {
-	case errors.Is(t.Err, context.Canceled): // the client has gone, or the gateway stops
+	case errors.Is(t.Err, context.Canceled): // the client has disconnected, or the gateway stops
 		level = slog.LevelDebug
 	case t.Code == core.Internal:
 		level = slog.LevelError
@@ -104,7 +102,7 @@ func (l *Log) write(log *slog.Logger, own *bucket, t Told, more []any) {
 	log.Log(context.Background(), level, text, attrs...)
 }
 
-// Cut shortens a text that a peer may have made long, such as the path of a request.
+// Cut shortens a text from a peer, such as a path, to maxEntity characters.
 func Cut(s string) string { return cut(s, maxEntity) }
 
 func cut(s string, most int) string {
@@ -114,19 +112,19 @@ func cut(s string, most int) string {
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
-// bucket counts the lines that may be written: rate a second, and a burst of those that were not
-// used.
+// bucket limits lines to rate a second, after a burst of those that were not used before.
 type bucket struct {
 	rate float64
 
 	mu      sync.Mutex
 	level   float64
-	filled  time.Time // zero: it is full
+	filled  time.Time // zero if the bucket is full
 	leftOut int
 }
 
-// take takes one line out of the bucket and out of own, if that is not nil; otherwise it counts the
-// line as left out. It returns the number of lines left out since the last written one.
+// take takes a line out of b and, if that is not nil, out of own. If one of them is empty, it
+// returns false, and counts the line as left out. It returns how many lines were left out before
+// this one.
 func (b *bucket) take(own *bucket, now time.Time) (leftOut int, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -154,8 +152,8 @@ func (b *bucket) spend() {
 	b.level--
 }
 
-// fill adds what has accumulated since the last call, and reports whether a line may be written.
-// b.mu is held.
+// fill adds lines for the time since the last call, and reports whether there is one to take. The
+// caller holds b.mu.
 func (b *bucket) fill(now time.Time) bool {
 	most := b.rate * burst
 	if b.filled.IsZero() {
@@ -167,27 +165,27 @@ func (b *bucket) fill(now time.Time) bool {
 	return b.level >= 1
 }
 
-// NewID makes a random id for a connection.
+// NewID returns a random id for a connection.
 func NewID() string {
 	var b [8]byte
-	_, _ = rand.Read(b[:]) // never fails: crypto/rand
+	_, _ = rand.Read(b[:]) // crypto/rand never fails
 	return hex.EncodeToString(b[:])
 }
 
-// NewTracking makes a random tracking id, in the form of a UUID.
+// NewTracking returns a random tracking id, in the form of a UUID.
 func NewTracking() string {
 	var id core.LockToken
 	_, _ = rand.Read(id[:])
 	return id.String()
 }
 
-// HTTPStatus returns the HTTP status for a refusal with the code.
+// HTTPStatus returns the HTTP status for a code.
 func HTTPStatus(c core.Code) int { return answers[c].status }
 
-// Text returns the text for HTTP and WebSocket clients if the refusal has no text.
+// Text returns the text for HTTP and WebSocket clients if a refusal has none.
 func Text(c core.Code) string { return answers[c].text }
 
-// answers has a row for every code. To the SDKs, 403 without a SubCode means a quota.
+// answers has an entry for every code. To the SDKs, 403 without a SubCode means a quota.
 var answers = map[core.Code]struct {
 	status int
 	text   string

@@ -10,8 +10,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// hopeless maps the conditions by which a remote says that it will never accept a message to the
-// codes that mean this here.
+// hopeless maps conditions with which a remote refuses a message for ever to the codes that mean
+// this in core.
 var hopeless = map[goamqp.ErrCond]core.Code{
 	goamqp.ErrCondDecodeError:              core.InvalidArgument,
 	goamqp.ErrCondInvalidField:             core.InvalidArgument,
@@ -29,8 +29,8 @@ var hopeless = map[goamqp.ErrCond]core.Code{
 	"com.microsoft:missing-property-error": core.InvalidArgument,
 }
 
-// answer returns what a message's outcome at the remote means. A rejection with an unknown reason,
-// or with none, may be temporary: some brokers reject messages when a queue is full.
+// answer returns the error for a message's outcome at the remote. A rejection with an unknown
+// reason, or without one, counts as temporary: some brokers reject messages when a queue is full.
 func (r *Remote) answer(state goamqp.DeliveryState) error {
 	switch s := state.(type) {
 	case *goamqp.StateAccepted:
@@ -51,7 +51,7 @@ func (r *Remote) answer(state goamqp.DeliveryState) error {
 	return core.Refuse(core.Busy, "The remote '%s' did not accept the message.", r.o.Name)
 }
 
-// isHopeless reports whether an answer is final.
+// isHopeless reports whether the remote will never accept the message.
 func isHopeless(err error) bool {
 	switch core.CodeOf(err) {
 	case core.NotAllowed, core.InvalidArgument, core.OutOfRange, core.TooLarge:
@@ -61,12 +61,11 @@ func isHopeless(err error) bool {
 	}
 }
 
-// tooLarge returns the refusal of a message that exceeds the remote's limit.
 func (r *Remote) tooLarge(size int, limit uint64) error {
 	return core.Refuse(core.TooLarge, "The message would be sent as %d bytes, and the remote '%s' accepts at most %d.", size, r.o.Name, limit)
 }
 
-// unanswered returns the reason why no answer arrived.
+// unanswered returns the reason for which no answer arrived.
 func unanswered(ctx context.Context, err error) error {
 	if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
 		return fmt.Errorf("no answer in time: %w", ctx.Err())
@@ -74,9 +73,9 @@ func unanswered(ctx context.Context, err error) error {
 	return err
 }
 
-// blame returns what the end of a link, session or connection means for the only message in flight:
-// some brokers end these for a message that they will never accept. It returns nil if something
-// else may have been the reason.
+// blame returns what the end of a link, session or connection means for the only message in flight,
+// because some brokers end these for a message that they will never accept. It returns nil if there
+// may be another reason.
 func (r *Remote) blame(err error) error {
 	var why *goamqp.Error
 	if e, ok := errors.AsType[*goamqp.LinkError](err); ok {
@@ -86,7 +85,7 @@ func (r *Remote) blame(err error) error {
 	} else if e, ok := errors.AsType[*goamqp.ConnError](err); ok {
 		why = e.RemoteErr
 	}
-	if why == nil || why.Condition == goamqp.ErrCondNotAllowed { // this condition has many other causes
+	if why == nil || why.Condition == goamqp.ErrCondNotAllowed { // not-allowed has many other causes
 		return nil
 	}
 	code, ok := hopeless[why.Condition]

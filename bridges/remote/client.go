@@ -14,7 +14,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// Client is one connection to a remote, for a tool. It does not reconnect. It is safe for
+// Client is a connection to a remote for a command-line tool. It does not reconnect. It is safe for
 // concurrent use.
 type Client struct {
 	remote     *Remote
@@ -24,7 +24,7 @@ type Client struct {
 	tasks      sync.WaitGroup
 }
 
-// Connect connects to a remote, once. It ignores the options Pulls and Logger.
+// Connect connects to a remote. It does not try again, and ignores the options Pulls and Logger.
 func Connect(ctx context.Context, o Options) (*Client, error) {
 	r := New(o)
 	l, err := r.connect(ctx)
@@ -50,10 +50,9 @@ func (c *Client) Send(ctx context.Context, entity string, ms []*core.Message) []
 	return c.remote.Send(ctx, entity, ms)
 }
 
-// Peek returns up to most messages of a queue, subscription or sub-queue, beginning at a sequence
-// number, without locking or removing them: messages in one state, or in any state if state is nil.
-// It returns no messages if there are none. Brokers other than Crosstown ignore the state, so the
-// caller must check the state of each message.
+// Peek returns up to most messages of a queue, subscription or sub-queue, from a sequence number
+// on, without locking or removing them. state selects messages in one state; nil means all. Brokers
+// other than Crosstown ignore the state, so the caller must check the state of each message.
 func (c *Client) Peek(ctx context.Context, entity string, state *core.State, from int64, most int) ([]amqp.Arrival, error) {
 	arguments := map[string]any{"from-sequence-number": from, "message-count": int32(most)}
 	if state != nil {
@@ -70,10 +69,10 @@ func (c *Client) Peek(ctx context.Context, entity string, state *core.State, fro
 	return found, nil
 }
 
-// Pages yields all messages that Peek returns, beginning at a sequence number.
+// Pages yields all messages from a sequence number on, page by page, as Peek returns them.
 func (c *Client) Pages(ctx context.Context, entity string, state *core.State, from int64) iter.Seq2[[]amqp.Arrival, error] {
 	return func(yield func([]amqp.Arrival, error) bool) {
-		for from >= 0 { // after the last partition, from is negative
+		for from >= 0 { // negative after the last partition
 			page, err := c.Peek(ctx, entity, state, from, core.MaxPeek)
 			if err == nil && len(page) == 0 || !yield(page, err) || err != nil {
 				return
@@ -83,8 +82,8 @@ func (c *Client) Pages(ctx context.Context, entity string, state *core.State, fr
 	}
 }
 
-// HasActive reports whether an entity or sub-queue has active messages, locked or not, other than
-// those with the given sequence numbers.
+// HasActive reports whether a queue, subscription or sub-queue has active messages, locked or not,
+// besides those with the given sequence numbers.
 func (c *Client) HasActive(ctx context.Context, entity string, besides map[int64]bool) (bool, error) {
 	for page, err := range c.Pages(ctx, entity, nil, 0) {
 		if err != nil {
@@ -99,7 +98,8 @@ func (c *Client) HasActive(ctx context.Context, entity string, besides map[int64
 	return false, nil
 }
 
-// checkAddress refuses the address of a management node: anything sent there is a request, not a message.
+// checkAddress refuses the address of a management node, because what is sent there is a request
+// and not a message.
 func checkAddress(entity string) error {
 	if a, err := core.ParseAddress(entity); err == nil && a.Management {
 		return &goamqp.Error{Condition: goamqp.ErrCondNotFound, Description: fmt.Sprintf("The messaging entity '%s' could not be found.", entity)}
@@ -107,7 +107,7 @@ func checkAddress(entity string) error {
 	return nil
 }
 
-// eachMessage calls use with each message of an answer and its entry.
+// eachMessage calls use for each message in an answer, with the entry that contains it.
 func eachMessage(answer value.Map, use func(a amqp.Arrival, entry value.Map)) error {
 	list, _ := answer.Get("messages")
 	entries, _ := list.(value.List)
@@ -133,8 +133,8 @@ func (c *Client) CancelScheduled(ctx context.Context, entity string, numbers []i
 	return nil
 }
 
-// Refusal returns the remote's text if err means that the remote refused the policy, or the
-// policy's access to an entity.
+// Refusal returns the remote's status and text if err means that the remote refused a token of the
+// policy.
 func Refusal(err error) (status int, why string, ok bool) {
 	refused, ok := errors.AsType[*refusedToken](err)
 	if !ok {

@@ -17,24 +17,23 @@ import (
 )
 
 const (
-	// idleTimeout is how long the remote may be silent before the connection counts as broken: a
-	// remote sends heartbeats.
+	// idleTimeout is how long a remote, which sends heartbeats, may be silent before the connection
+	// counts as broken.
 	idleTimeout = 30 * time.Second
-	// linkTimeout bounds the attachment of a link, and the answer to a token.
+	// linkTimeout bounds the time to attach a link, and to get the answer to a token.
 	linkTimeout = 15 * time.Second
-	// farewell bounds the time for closing a connection.
+	// farewell bounds the time to close a connection.
 	farewell = time.Second
 )
 
-// connection is one connection to a remote.
 type connection struct {
 	r       *Remote
 	splice  *amqp.Splice
 	conn    *goamqp.Conn
 	session *goamqp.Session
-	tag     atomic.Uint64 // number of the last delivery's tag
+	tag     atomic.Uint64 // number of the last delivery-tag
 
-	policy, key string // what signs its tokens
+	policy, key string // sign the connection's tokens
 
 	mu          sync.Mutex
 	senderLinks map[string]*senderLink // by entity
@@ -68,7 +67,7 @@ func (r *Remote) connect(ctx context.Context) (*connection, error) {
 	if r.o.User != "" {
 		login = goamqp.SASLTypePlain(r.o.User, r.o.Password)
 	}
-	var memory *fair.Share // nil for a client of the command line
+	var memory *fair.Share // nil for a command-line tool, whose memory is not bounded
 	if r.here.Memory != nil {
 		memory = r.here.Memory.Share(nil)
 		memory.Join(r.who())
@@ -79,7 +78,7 @@ func (r *Remote) connect(ctx context.Context) (*connection, error) {
 	})
 	if err != nil {
 		_ = plain.Close()
-		_ = splice.Close() // the splice gives back its memory
+		_ = splice.Close() // gives the splice's memory back
 		return nil, err
 	}
 	session, err := conn.NewSession(ctx, nil)
@@ -97,22 +96,21 @@ func (r *Remote) connect(ctx context.Context) (*connection, error) {
 	return l, nil
 }
 
-// close ends the session, waits up to farewell for the remote's answer, and then closes the
-// connection.
+// close ends the session, waits up to farewell for the answer, and closes the connection.
 func (l *connection) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), farewell)
 	defer cancel()
-	_ = l.session.Close(ctx) // an error changes nothing: the session may be broken
+	_ = l.session.Close(ctx) // the session may be broken already
 	_ = l.conn.Close()
 }
 
-// senderLink is the link to an entity.
+// senderLink is the link for sending to an entity.
 type senderLink struct {
-	mu   sync.Mutex // held while the link is attached
+	mu   sync.Mutex // held while the link is being attached
 	link *goamqp.Sender
 }
 
-// sender returns the link to an entity, which it attaches if necessary.
+// sender returns the link for sending to an entity. It attaches the link if necessary.
 func (l *connection) sender(ctx context.Context, entity string) (*goamqp.Sender, error) {
 	l.mu.Lock()
 	o := l.senderLinks[entity]
@@ -142,7 +140,7 @@ func (l *connection) sender(ctx context.Context, entity string) (*goamqp.Sender,
 	return s, nil
 }
 
-// drop closes a link that is broken or gets no answers.
+// drop closes a link that is broken, or on which answers do not arrive.
 func (l *connection) drop(entity string, s *goamqp.Sender) {
 	l.mu.Lock()
 	o := l.senderLinks[entity]
@@ -154,18 +152,18 @@ func (l *connection) drop(entity string, s *goamqp.Sender) {
 	o.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), farewell)
 	defer cancel()
-	_ = s.Close(ctx) // the link may be closed already
+	_ = s.Close(ctx) // the link may have ended already
 }
 
-// suspect closes the connection if err says that its session, which all links share, has ended, or
-// that an answer is so late that the peer may be gone.
+// suspect closes the connection if err says that the session of all links has ended, or that an
+// answer is so late that the remote may be unreachable.
 func (l *connection) suspect(err error) {
 	if _, ok := errors.AsType[*goamqp.SessionError](err); ok || errors.Is(err, context.DeadlineExceeded) {
 		_ = l.conn.Close() // serve records the error
 	}
 }
 
-// receiver opens a link from an entity within a limited time. The caller issues the credit.
+// receiver attaches a link for receiving from an entity. The caller issues the credit.
 func (l *connection) receiver(ctx context.Context, entity string, within time.Duration, o *goamqp.ReceiverOptions) (*goamqp.Receiver, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()

@@ -11,7 +11,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// management makes requests to the management nodes of entities, one at a time.
+// management sends requests to the $management nodes of entities, one at a time.
 type management struct {
 	connection *connection
 
@@ -19,8 +19,8 @@ type management struct {
 	nodes map[string]*node // by entity
 }
 
-// ask asks the node of an entity for an operation and returns the answer, which is empty if the
-// remote found nothing. The error is a *goamqp.Error if the remote refuses.
+// ask sends a request to an entity's $management node and returns the response, which is empty if
+// the remote found nothing. The error is a *goamqp.Error if the remote refuses.
 func (m *management) ask(ctx context.Context, entity, operation string, arguments map[string]any) (value.Map, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -31,14 +31,14 @@ func (m *management) ask(ctx context.Context, entity, operation string, argument
 		return nil, err
 	}
 	answer, err := n.ask(ctx, operation, arguments)
-	if err != nil { // the links may be broken, or the answer may arrive during the next request
+	if err != nil { // the links may be broken, or a late response would seem to belong to the next request
 		delete(m.nodes, entity)
 		n.close()
 	}
 	return answer, err
 }
 
-// node returns the node of an entity, which it attaches if necessary.
+// node returns the $management node of an entity. It attaches the node's links if necessary.
 func (m *management) node(ctx context.Context, entity string) (*node, error) {
 	if n := m.nodes[entity]; n != nil {
 		return n, nil
@@ -80,7 +80,6 @@ func (n *node) ask(ctx context.Context, operation string, arguments map[string]a
 	return fields, nil
 }
 
-// textOf returns a string or symbol of an answer as a string.
 func textOf(v any) string {
 	switch v := v.(type) {
 	case string:

@@ -8,14 +8,14 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/amqp"
 )
 
-// node holds the links to and from a node of the remote that answers requests.
+// node is a node of the remote that answers requests, with a link to it and a link from it.
 type node struct {
 	requests *goamqp.Sender
 	answers  *goamqp.Receiver
-	reply    string // the address of answers
+	reply    string // the address for responses
 }
 
-// node attaches the links of a node, with credit for that many answers.
+// node attaches the links of a node. credit is the number of responses that may be in flight.
 func (l *connection) node(ctx context.Context, address, reply string, credit int32) (*node, error) {
 	n := &node{reply: reply}
 	var err error
@@ -26,7 +26,7 @@ func (l *connection) node(ctx context.Context, address, reply string, credit int
 	return n, err
 }
 
-// request makes a request, and waits for the answer.
+// request sends a request, and waits for the response.
 func (n *node) request(ctx context.Context, id string, properties map[string]any, v any) (amqp.Arrival, error) {
 	m := &goamqp.Message{Properties: &goamqp.MessageProperties{MessageID: id, ReplyTo: &n.reply}, ApplicationProperties: properties, Value: v}
 	if err := n.requests.Send(ctx, m, nil); err != nil {
@@ -42,7 +42,6 @@ func (n *node) request(ctx context.Context, id string, properties map[string]any
 	return amqp.ReadMessage(encodedOf(answer))
 }
 
-// close ends the links.
 func (n *node) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), farewell)
 	defer cancel()

@@ -17,47 +17,47 @@ import (
 )
 
 const (
-	// pullBatch is the number of messages that are stored together.
+	// pullBatch is the largest number of messages that one call stores.
 	pullBatch = 200
-	// keyLife is how long a message's key is kept after the remote was told to remove the message.
-	// It exceeds the remote's lock time, in case the remote did not receive this.
+	// keyLife is how long the key of a stored message is kept. The remote may not learn that it is
+	// stored, and delivers it again after its lock time, which is shorter.
 	keyLife = 10 * time.Minute
-	// firstRetry and lastRetry bound the pauses before the next attempt to store messages or to
-	// attach a link.
+	// firstRetry and lastRetry bound the pause before messages are stored, or a link is attached,
+	// again.
 	firstRetry = 100 * time.Millisecond
 	lastRetry  = 5 * time.Second
-	// storePatience is how long messages that cannot be stored here stay locked at the remote. Then
-	// they are released, because an expired lock counts as a failed delivery, and one message at a
-	// time is tried.
+	// storePatience is how long messages that cannot be stored stay locked at the remote. Then they
+	// are released, because the end of a lock counts as a failed delivery, and are tried one by
+	// one.
 	storePatience = 10 * time.Second
 )
 
-// errStored ends a cautious link: the link has succeeded in storing a message.
+// errStored ends a link of a cautious source, which has stored a message again.
 var errStored = errors.New("the link has stored a message again")
 
-// source is an entity of the remote whose messages are pulled.
+// source is an entity of the remote from which messages are pulled.
 type source struct {
 	r *Remote
 	Pull
 
-	received atomic.Int64 // messages that are stored here
-	repeated atomic.Int64 // messages that were already stored here before
-	parked   atomic.Int64 // that can never be stored: they are dead letters there
+	received atomic.Int64 // messages that were stored
+	repeated atomic.Int64 // messages that an earlier delivery had already stored
+	parked   atomic.Int64 // messages that can never be stored, and were dead-lettered at the remote
 	attached atomic.Bool
-	behind   atomic.Int64 // nanoseconds from when the last message was enqueued there to when it was stored
+	behind   atomic.Int64 // age of the last message when it was stored, in nanoseconds
 	err      atomic.Pointer[error]
 
-	stored   []storedKeys // owned by run; oldest first
-	cautious bool         // owned by run; messages could not be stored: one at a time
+	stored   []storedKeys // only run uses it; oldest first
+	cautious bool         // only run uses it: messages could not be stored, so pull one at a time
 }
 
-// storedKeys are the keys of messages that were stored here; they are forgotten after keyLife.
+// storedKeys are keys of messages that have been stored. They are dropped after keyLife.
 type storedKeys struct {
 	since time.Time
 	keys  []string
 }
 
-// run fetches messages over a connection until ctx ends or the connection breaks.
+// run pulls messages over a connection until ctx ends or the connection breaks.
 func (s *source) run(ctx context.Context, l *connection) {
 	pause := firstRetry
 	for ctx.Err() == nil {
@@ -88,15 +88,15 @@ func (s *source) fail(err error) {
 	s.err.Store(&err)
 }
 
-// who returns the name of the remote among the holders of memory.
+// who returns the remote as a user of the gateway's memory.
 func (r *Remote) who() fair.Who {
 	who := fair.Of(r.here.Identity)
 	who.Policy = "remote " + r.o.Name
 	return who
 }
 
-// fetch runs one link to its end. It requests further messages while memory has room for messages
-// of the size of the last ones.
+// fetch pulls messages over one link until the link ends. It requests further messages only if
+// there is memory for messages as large as the last ones.
 func (s *source) fetch(ctx context.Context, l *connection) error {
 	to, err := s.r.here.Broker.OpenSender(core.WithPeer(ctx, "remote "+s.r.o.Name+" "+s.From), s.r.here.Identity, core.At(s.Into), nil)
 	if err != nil {
@@ -120,7 +120,7 @@ func (s *source) fetch(ctx context.Context, l *connection) error {
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 		defer cancel()
-		_ = link.Close(ctx) // the remote delivers again what the link holds
+		_ = link.Close(ctx) // the remote then delivers the link's unsettled messages again
 	}()
 	if err := link.IssueCredit(uint32(credit)); err != nil {
 		return err
@@ -151,7 +151,7 @@ func (s *source) fetch(ctx context.Context, l *connection) error {
 	}
 }
 
-// next waits for a message, and returns it with those that have also arrived.
+// next waits for a message, and returns it with all others that have arrived.
 func next(ctx context.Context, link *goamqp.Receiver) ([]*goamqp.Message, error) {
 	first, err := link.Receive(ctx, nil)
 	if err != nil {
@@ -168,7 +168,7 @@ func next(ctx context.Context, link *goamqp.Receiver) ([]*goamqp.Message, error)
 	return ms, nil
 }
 
-// weightOf returns how much memory messages take until they are stored.
+// weightOf returns how many bytes of memory messages take until they are stored.
 func weightOf(ms []*goamqp.Message) int64 {
 	n := int64(len(ms)) * fair.Message
 	for _, m := range ms {
@@ -179,7 +179,7 @@ func weightOf(ms []*goamqp.Message) int64 {
 	return n
 }
 
-// bring stores messages in this gateway and settles them at the remote.
+// bring stores messages, and settles them at the remote.
 func (s *source) bring(ctx context.Context, link *goamqp.Receiver, to core.Sender, ms []*goamqp.Message) error {
 	groups := make([][]*core.Message, 0, len(ms))
 	arrived := make([]amqp.Arrival, 0, len(ms))
@@ -207,21 +207,21 @@ func (s *source) bring(ctx context.Context, link *goamqp.Receiver, to core.Sende
 	return s.store(ctx, link, to, groups, arrived, at)
 }
 
-// mark gives a message the key that identifies it if it is delivered again.
+// mark gives a message the key by which a repeated delivery is recognised.
 func (s *source) mark(a *amqp.Arrival) {
 	if a.SequenceNumber == 0 {
 		return
 	}
 	key := "remote/" + core.FoldName(s.r.o.Name) + "/" + s.From + "/" + strconv.FormatInt(a.SequenceNumber, 10) +
-		"/" + strconv.FormatInt(a.EnqueuedTime.UnixMilli(), 10) // a recreated entity starts again with its numbers
+		"/" + strconv.FormatInt(a.EnqueuedTime.UnixMilli(), 10) // because an entity that was deleted and created again begins with the same sequence numbers
 	a.Transit = &core.Transit{Key: key}
 	if a.MessageID.IsZero() {
 		a.MessageID = core.StringID(s.From + "/" + strconv.FormatInt(a.SequenceNumber, 10))
 	}
 }
 
-// store stores messages, however long it takes, so that none overtakes another. It settles each
-// message at the remote once that is stored.
+// store stores messages, for as long as it takes, so that none overtakes another. It settles each
+// message at the remote once it is stored.
 func (s *source) store(ctx context.Context, link *goamqp.Receiver, to core.Sender, groups [][]*core.Message, arrived []amqp.Arrival, at []*goamqp.Message) error {
 	var keys []string
 	began := time.Now()
@@ -270,12 +270,12 @@ func (s *source) store(ctx context.Context, link *goamqp.Receiver, to core.Sende
 	return nil
 }
 
-// release returns messages to the remote, including those that arrived in the meantime. It returns
-// the reason for the release, or the error if the release failed.
+// release unlocks messages at the remote, with those that arrived in the meantime. It returns why,
+// or the error if the release failed.
 func release(ctx context.Context, link *goamqp.Receiver, ms []*goamqp.Message, why error) error {
 	call, cancel := context.WithTimeout(ctx, linkTimeout)
 	defer cancel()
-	if err := link.DrainCredit(call, nil); err != nil { // or released messages would be delivered again
+	if err := link.DrainCredit(call, nil); err != nil { // otherwise released messages would arrive again
 		return err
 	}
 	for m := link.Prefetched(); m != nil; m = link.Prefetched() {
@@ -289,7 +289,7 @@ func release(ctx context.Context, link *goamqp.Receiver, ms []*goamqp.Message, w
 	return why
 }
 
-// copied returns copies of messages to store, because the originals may have to be sent again.
+// copied returns copies of messages to store, because the next attempt may need the originals.
 func copied(groups [][]*core.Message) [][]*core.Message {
 	all := make([][]*core.Message, len(groups))
 	for i, g := range groups {
@@ -299,7 +299,7 @@ func copied(groups [][]*core.Message) [][]*core.Message {
 	return all
 }
 
-// took counts a stored message, and adds the message's key to the keys to forget later.
+// took counts a stored message, and adds its key to keys.
 func (s *source) took(a *amqp.Arrival, answer core.Appended, keys []string) []string {
 	s.received.Add(1)
 	if a.Transit == nil {
@@ -314,7 +314,7 @@ func (s *source) took(a *amqp.Arrival, answer core.Appended, keys []string) []st
 	return append(keys, a.Transit.Key)
 }
 
-// reject dead-letters, at the remote, a message that cannot be stored here.
+// reject dead-letters at the remote a message that cannot be stored here.
 func (s *source) reject(ctx context.Context, link *goamqp.Receiver, m *goamqp.Message, why error) error {
 	s.parked.Add(1)
 	text := core.TextOf(why)
@@ -325,7 +325,7 @@ func (s *source) reject(ctx context.Context, link *goamqp.Receiver, m *goamqp.Me
 	})
 }
 
-// forget removes the keys that are older than keyLife.
+// forget drops the keys that are older than keyLife.
 func (s *source) forget(ctx context.Context) {
 	for len(s.stored) > 0 && time.Since(s.stored[0].since) > keyLife {
 		if err := s.r.here.Forget(ctx, s.Into, s.stored[0].keys); err != nil {

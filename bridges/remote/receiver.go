@@ -20,63 +20,62 @@ import (
 const (
 	sessionFilter     = "com.microsoft:session-filter"
 	sessionFilterCode = uint64(0x000000137000000c)
-	// sessionWait is a link property: how many ms the remote waits for a next session.
+	// sessionWait is a link property: how many ms the remote waits for the next free session.
 	sessionWait = "com.microsoft:timeout"
 )
 
-// ErrNoSession means that no free session has messages.
+// ErrNoSession reports that no free session has messages.
 var ErrNoSession = errors.New("no free session has messages")
 
-// ErrLockLost means that the lock of a message or session has expired. The remote then delivers
+// ErrLockLost reports that the lock of a message or a session has ended. The remote then delivers
 // uncompleted messages again.
 var ErrLockLost = errors.New("the message's lock has expired")
 
-// ReceiverOptions configure a Receiver. The zero value is peek-lock without a session.
+// ReceiverOptions configure a Receiver. The zero value locks messages, outside of sessions.
 type ReceiverOptions struct {
-	Session *string       // receive from this session
-	Next    time.Duration // or wait up to this long for the next free session that has messages; 0: do not
-	Delete  bool          // the remote removes the messages that it delivers
-	Largest int64         // maximum bytes of a message at the remote; 0: unknown
+	Session *string       // receive from the session with this id
+	Next    time.Duration // or wait up to this long for the next free session with messages; 0: do not
+	Delete  bool          // the remote removes messages when it delivers them
+	Largest int64         // bytes of the largest message of the entity; 0: not known
 }
 
-// Receiver receives messages. It renews their locks, and that of its session, until it is closed.
+// Receiver receives messages. Until it is closed, it renews their locks, and that of its session.
 // Only one goroutine may call its methods.
 type Receiver struct {
 	client *Client
 	entity string
 	link   *goamqp.Receiver
 	o      ReceiverOptions
-	window int // how many messages may be requested and not taken
-	asked  int // how many messages are requested and not taken
+	window int // upper bound of asked
+	asked  int // messages that are requested and have not been taken
 	stop   context.CancelFunc
-	ended  chan struct{} // closed when renewals have ended
+	ended  chan struct{} // closes when the goroutine of the renewals has ended
 
-	mu      sync.Mutex                   // held while a message is waited for
+	mu      sync.Mutex                   // held while waiting for a message
 	arrived []*goamqp.Message            // not taken yet
-	held    map[*goamqp.Message]struct{} // messages not settled whose locks are not lost
+	held    map[*goamqp.Message]struct{} // messages that are locked, as far as is known
 }
 
 const (
-	// receiverWindow is the number of messages of a Receiver that are in flight, and receiverBytes how many bytes
-	// they may have.
+	// A Receiver requests up to receiverWindow messages, or about receiverBytes, in advance.
 	receiverWindow = 100
 	receiverBytes  = 64 << 20
-	// renewalPause is the pause between renewals. If a lock is shorter than this, the remote may
-	// deliver its message again before it is settled.
+	// renewalPause is the time between renewals. If a lock is shorter, the remote may deliver the
+	// message again before it is settled.
 	renewalPause = 2 * time.Second
-	// longestSessionWait bounds a wait for a next session.
+	// longestSessionWait bounds the wait for the next free session.
 	longestSessionWait = time.Hour
 )
 
-// Taken is a message that is locked or, with receive-and-delete, already removed.
+// Taken is a message that is locked or, with ReceiverOptions.Delete, removed.
 type Taken struct {
 	amqp.Arrival
-	m     *goamqp.Message // nil: it was deferred
-	token goamqp.UUID     // of a deferred message
+	m     *goamqp.Message // nil if the message was deferred
+	token goamqp.UUID     // the lock of a message that was deferred
 }
 
-// Receiver opens a link from a queue, a subscription or a sub-queue, or from a session. The error
-// is ErrNoSession if no next session became available.
+// Receiver opens a link for receiving from a queue, a subscription or a sub-queue, or from one of
+// its sessions. The error is ErrNoSession if no free session came up in time.
 func (c *Client) Receiver(ctx context.Context, entity string, o ReceiverOptions) (*Receiver, error) {
 	if err := checkAddress(entity); err != nil {
 		return nil, err
@@ -110,15 +109,15 @@ func (c *Client) Receiver(ctx context.Context, entity string, o ReceiverOptions)
 	return r, nil
 }
 
-// Session returns the id of the session that the link holds, or "" if it holds none.
+// Session returns the id of the session that the receiver holds, or "".
 func (r *Receiver) Session() string {
 	id, _ := r.link.LinkSourceFilterValue(sessionFilter).(string)
 	return id
 }
 
-// Take returns up to most messages, or none if none arrives within a while. It requests at most
-// most messages, so that no locked message remains in the client. If most is 0, Take returns the
-// messages that arrive together.
+// Take returns up to most messages, or none if none arrives within wait. It requests no more than
+// most, so that no locked message stays in the client. If most is 0, Take returns all that arrive
+// together.
 func (r *Receiver) Take(ctx context.Context, most int, wait time.Duration) ([]Taken, error) {
 	if most <= 0 || most > r.window {
 		most = r.window
@@ -130,14 +129,14 @@ func (r *Receiver) Take(ctx context.Context, most int, wait time.Duration) ([]Ta
 		r.asked = most
 	}
 	for end := time.Now().Add(wait); ; {
-		all, err := r.takeWithin(ctx, min(time.Until(end), renewalPause/2)) // renewals come in between
+		all, err := r.takeWithin(ctx, min(time.Until(end), renewalPause/2)) // renewals need r.mu between these waits
 		if err != nil || len(all) > 0 || !time.Now().Before(end) {
 			return all, err
 		}
 	}
 }
 
-// takeWithin does the same as Take, with a wait so short that no lock needs a renewal during it.
+// takeWithin is like Take, but for a wait so short that no lock must be renewed during it.
 func (r *Receiver) takeWithin(ctx context.Context, wait time.Duration) ([]Taken, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -172,7 +171,7 @@ func (r *Receiver) taken() ([]Taken, error) {
 	return all, nil
 }
 
-// collect adds the messages that the link has received.
+// collect moves the messages that the link has received to arrived.
 func (r *Receiver) collect() {
 	for m := r.link.Prefetched(); m != nil; m = r.link.Prefetched() {
 		r.arrive(m)
@@ -186,7 +185,7 @@ func (r *Receiver) arrive(m *goamqp.Message) {
 	}
 }
 
-// TakeDeferred returns all deferred messages with the given numbers, or an error.
+// TakeDeferred locks all deferred messages with the given sequence numbers, and returns them.
 func (r *Receiver) TakeDeferred(ctx context.Context, numbers []int64) ([]Taken, error) {
 	mode := uint32(goamqp.ReceiverSettleModeSecond)
 	if r.o.Delete {
@@ -205,7 +204,7 @@ func (r *Receiver) TakeDeferred(ctx context.Context, numbers []int64) ([]Taken, 
 	return all, err
 }
 
-// ask makes a request of the entity, in the session that the link holds.
+// ask sends a request about the entity, or about the receiver's session.
 func (r *Receiver) ask(ctx context.Context, operation string, arguments map[string]any) (value.Map, error) {
 	if session, ok := r.link.LinkSourceFilterValue(sessionFilter).(string); ok {
 		arguments["session-id"] = session
@@ -213,20 +212,18 @@ func (r *Receiver) ask(ctx context.Context, operation string, arguments map[stri
 	return r.client.management.ask(ctx, r.entity, "com.microsoft:"+operation, arguments)
 }
 
-// Complete removes messages from the remote, and returns an error for each message. It is
-// ErrLockLost for a message whose lock has expired.
+// Complete removes messages, and returns an error for each: ErrLockLost if the lock has ended.
 func (r *Receiver) Complete(ctx context.Context, ts []Taken) []error {
 	return r.settle(ctx, ts, r.link.AcceptMessage, "completed", nil)
 }
 
-// Abandon unlocks messages and counts the delivery as failed. It returns the same errors as
-// Complete.
+// Abandon unlocks messages and counts the delivery as failed, with errors as from Complete.
 func (r *Receiver) Abandon(ctx context.Context, ts []Taken) []error {
 	return r.settle(ctx, ts, func(ctx context.Context, m *goamqp.Message) error { return r.link.ModifyMessage(ctx, m, nil) }, "abandoned", nil)
 }
 
-// DeadLetter moves messages to the dead-letter queue, in order. It leaves out an empty reason or
-// description. It returns the same errors as Complete.
+// DeadLetter moves messages to the dead-letter queue, in order. An empty reason or description is
+// left out. It returns an error for each, as Complete does.
 func (r *Receiver) DeadLetter(ctx context.Context, ts []Taken, reason, description string) (errs []error) {
 	why, info := map[string]any{}, map[string]any{}
 	for _, text := range []struct{ argument, property, text string }{
@@ -244,14 +241,14 @@ func (r *Receiver) DeadLetter(ctx context.Context, ts []Taken, reason, descripti
 	return errs
 }
 
-// Release unlocks messages without counting a delivery.
+// Release unlocks messages, without counting the delivery.
 func (r *Receiver) Release(ctx context.Context, ts []Taken) error {
 	errs := r.settle(ctx, ts, r.link.ReleaseMessage, "abandoned", nil)
 	return errors.Join(slices.DeleteFunc(errs, func(err error) bool { return errors.Is(err, ErrLockLost) })...)
 }
 
 // settle settles messages concurrently, because each waits for the remote's answer. status and why
-// are the outcome for a deferred message.
+// are the outcome for messages that were deferred.
 func (r *Receiver) settle(ctx context.Context, ts []Taken, outcome func(context.Context, *goamqp.Message) error, status string, why map[string]any) []error {
 	ctx, cancel := context.WithTimeout(ctx, linkTimeout)
 	defer cancel()
@@ -273,7 +270,7 @@ func (r *Receiver) settle(ctx context.Context, ts []Taken, outcome func(context.
 	return errs
 }
 
-// drop ends the renewals of a message, and reports whether it is locked as far as is known.
+// drop ends the renewals of a message's lock, and reports whether the lock is believed to hold.
 func (r *Receiver) drop(m *goamqp.Message) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -282,8 +279,7 @@ func (r *Receiver) drop(m *goamqp.Message) bool {
 	return held
 }
 
-// lockError returns an error that wraps ErrLockLost if err says that a message, or the session of a
-// link, is no longer locked.
+// lockError wraps err in an ErrLockLost if the lock of a message or a session has ended.
 func lockError(err error) error {
 	refused, ok := errors.AsType[*goamqp.Error](err)
 	if ok && (refused.Condition == "com.microsoft:message-lock-lost" || refused.Condition == "com.microsoft:session-lock-lost") {
@@ -299,8 +295,8 @@ func (e *lostLock) Error() string        { return fmt.Sprintf("%v: %s", ErrLockL
 func (e *lostLock) Unwrap() error        { return e.refused }
 func (e *lostLock) Is(target error) bool { return target == ErrLockLost }
 
-// Rest takes back the credit and returns the messages that arrived before. Take must not be called
-// afterwards.
+// Rest takes back the credit, and returns the messages that have arrived but were not taken. Take
+// must not be called afterwards.
 func (r *Receiver) Rest(ctx context.Context) ([]Taken, error) {
 	if r.asked == 0 {
 		return nil, nil
@@ -316,8 +312,8 @@ func (r *Receiver) Rest(ctx context.Context) ([]Taken, error) {
 	return r.taken()
 }
 
-// Return takes back the credit and releases the messages that were not taken. Take must not be
-// called afterwards.
+// Return takes back the credit, and unlocks the messages that have arrived but were not taken. Take
+// must not be called afterwards.
 func (r *Receiver) Return(ctx context.Context) error {
 	rest, err := r.Rest(ctx)
 	if err != nil {
@@ -326,8 +322,8 @@ func (r *Receiver) Return(ctx context.Context) error {
 	return r.Release(ctx, rest)
 }
 
-// renew renews locks until ctx ends. If a renewal fails, the next one follows after a pause. If a
-// lock has ended by then, the next call that takes or settles a message reports it.
+// renew renews the locks until ctx ends. After a failure it tries again after a pause. If a lock
+// has ended by then, the next call that takes or settles a message reports that.
 func (r *Receiver) renew(ctx context.Context) {
 	defer close(r.ended)
 	_, inSession := r.link.LinkSourceFilterValue(sessionFilter).(string)
@@ -346,7 +342,7 @@ func (r *Receiver) renew(ctx context.Context) {
 		if !errors.Is(r.renewLocks(ctx, held...), ErrLockLost) {
 			continue
 		}
-		for _, m := range held { // one request for each lock: the remote renews all locks of a request or none
+		for _, m := range held { // one request for each lock, because the remote renews all locks of a request or none
 			if errors.Is(r.renewLocks(ctx, m), ErrLockLost) {
 				r.drop(m)
 			}
@@ -368,7 +364,7 @@ func (r *Receiver) renewLocks(ctx context.Context, ms ...*goamqp.Message) error 
 	return lockError(err)
 }
 
-// Close ends the link. A message that was not completed becomes available when its lock expires.
+// Close ends the link. Messages that were not settled become available when their locks end.
 func (r *Receiver) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), farewell)
 	defer cancel()

@@ -19,30 +19,30 @@ import (
 )
 
 const (
-	// firstPause and lastPause bound the pause between attempts to connect to a remote.
+	// firstPause and lastPause bound the pause before the next attempt to connect.
 	firstPause = 100 * time.Millisecond
 	lastPause  = 10 * time.Second
-	// dialTimeout bounds an attempt to connect, including TLS and authentication.
+	// dialTimeout bounds an attempt to connect, with TLS and authentication.
 	dialTimeout = 20 * time.Second
 )
 
 var errNotYet = errors.New("not connected yet")
 
-// Remote is another broker. It implements core.Remote.
+// Remote is another broker, to which this gateway keeps a connection. It implements core.Remote.
 type Remote struct {
 	o      Options
 	here   Local // set by Run
 	log    *slog.Logger
-	window *semaphore.Weighted // the window: messages in flight to the remote
+	window *semaphore.Weighted // limits messages in flight to the remote
 
-	wanted chan struct{} // receives when a message finds the remote away
+	wanted chan struct{} // wakes Run when a message needs the remote while it is disconnected
 
 	flying atomic.Int64 // messages that are sent and not yet answered
 
 	mu         sync.Mutex
-	connection *connection // nil: the remote is away
+	connection *connection // nil while disconnected
 	since      time.Time
-	err        error // why the remote is away, or was last
+	err        error // the last error
 	erred      time.Time
 	backs      map[*func()]struct{}
 	targets    map[string]*target
@@ -51,7 +51,7 @@ type Remote struct {
 
 var _ core.Remote = (*Remote)(nil)
 
-// New makes a Remote, which connects when Run is called.
+// New returns a Remote, which connects when Run is called.
 func New(o Options) *Remote {
 	if o.Window <= 0 {
 		o.Window = DefaultWindow
@@ -82,8 +82,7 @@ func (r *Remote) Watch(back func()) (stop func()) {
 	}
 }
 
-// Run keeps a connection to the remote and pulls messages, until ctx ends. Then it returns nil.
-// Call it once.
+// Run keeps the remote connected, and pulls messages, until ctx ends. It may be called once.
 func (r *Remote) Run(ctx context.Context, here Local) error {
 	here.Memory = cmp.Or(here.Memory, fair.New(0, nil, nil))
 	r.here = here
@@ -93,7 +92,8 @@ func (r *Remote) Run(ctx context.Context, here Local) error {
 		_, refused := errors.AsType[*refusedToken](err)
 		switch {
 		case refused && len(r.sources) == 0:
-			// The remote would soon close the connection again. A message will name another entity.
+			// Connecting again at once would be useless, because the remote closes connections
+			// without a token. The next message may name an entity that the policy is for.
 			r.lost(err, "the remote refused the token; the gateway tries again when it has a message for the remote")
 			select {
 			case <-ctx.Done():
@@ -102,7 +102,7 @@ func (r *Remote) Run(ctx context.Context, here Local) error {
 		case err != nil:
 			r.lost(err, awayText)
 		default:
-			if r.serve(ctx, l); !l.splice.Refused() { // the pause grows if the splice refused a frame: the remote may send the same again
+			if r.serve(ctx, l); !l.splice.Refused() { // else the pause grows, because the remote may send the refused frame again
 				pause = firstPause
 			}
 		}
@@ -148,10 +148,9 @@ func (r *Remote) serve(ctx context.Context, l *connection) {
 	l.close()
 }
 
-// awayText is the log text for a remote that cannot be reached, or whose connection was lost.
 const awayText = "the remote is disconnected; connecting again later"
 
-// lost records that there is no connection, and the reason. text is for the log.
+// lost records the reason why there is no connection. text is for the log.
 func (r *Remote) lost(err error, text string) {
 	if err == nil {
 		err = errors.New("the connection was closed")
@@ -181,7 +180,7 @@ func (r *Remote) current() (*connection, error) {
 	return r.connection, nil
 }
 
-// away records err and returns the answer for a sender.
+// away records err, and returns it as the error of a send.
 func (r *Remote) away(err error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -189,58 +188,58 @@ func (r *Remote) away(err error) error {
 	return &core.Away{Remote: r.o.Name, Err: err}
 }
 
-// Options describe a remote, and how to connect to it. Only Name and Dial are required.
+// Options describe a remote, and how to connect to it. Name and Dial are required.
 type Options struct {
 	Name    string
-	Address string // shown with its state
+	Address string // shown in State
 	// Dial opens a connection to the remote.
 	Dial func(ctx context.Context) (net.Conn, error)
-	// TLS is nil for a plain connection.
+	// TLS is nil if the connection is not encrypted.
 	TLS *tls.Config
 	// Host is the remote's host name in the open frame.
 	Host string
 
 	// User and Password are for SASL PLAIN.
 	User, Password string
-	// Policy and Key sign tokens for $cbs, one for each entity. Signature is an existing token for
-	// all entities. Entity is the entity that the policy belongs to, or "" if that is not known.
+	// Policy and Key sign a token for each entity, which is sent to $cbs. Signature, if set, is a
+	// token for all entities instead. Entity is the entity of the policy, or "" if that is not
+	// known.
 	Policy, Key, Signature, Entity string
-	// Access, if not nil, returns Policy and Key for each new connection.
+	// Access, if not nil, returns the policy and the key for each new connection.
 	Access func(ctx context.Context) (policy, key string, err error)
 
 	// Window is the maximum number of messages in flight to the remote, and from each source;
 	// default 500.
 	Window int
-	// Batches means that the remote supports the batches of Service Bus. The messages of one
-	// session or partition key are then sent together, all or none.
+	// Batches says that the remote supports Service Bus's batches. Messages of one session or
+	// partition key are then sent together, and all are accepted or none.
 	Batches bool
 
 	// Pulls are the remote's entities to pull from.
 	Pulls  []Pull
-	Logger *slog.Logger // nil: no log
+	Logger *slog.Logger // nil: nothing is logged
 
-	idle, patience, renewal time.Duration // for tests, instead of idleTimeout, storePatience and renewalPause
+	idle, patience, renewal time.Duration // replace idleTimeout, storePatience and renewalPause in tests
 }
 
-// Pull is an entity of the remote to pull messages from, and the queue or topic here that stores
+// Pull is an entity of the remote from which messages are pulled, and the entity here that stores
 // them.
 type Pull struct {
 	From string `config:"from"` // a queue, or TOPIC/Subscriptions/NAME
 	Into string `config:"into"`
 }
 
-// Local is the gateway's side, which stores pulled messages.
+// Local is the gateway's part, which stores pulled messages.
 type Local struct {
 	Broker   core.Broker
-	Identity core.Identity // the identity whose rights apply
-	// ForwardedTo returns the entities of the remote with that name to which local entities
-	// forward; nil: none is known.
+	Identity core.Identity // Pull stores messages with the rights of this identity
+	// ForwardedTo returns the entities of the named remote to which local entities forward; or nil.
 	ForwardedTo func(ctx context.Context, remote string) ([]string, error)
-	// Memory counts pulled messages while they are being stored; nil: they do not count.
+	// Memory counts pulled messages until they are stored. If it is nil, they are not counted.
 	Memory *fair.Pool
-	// Forget removes the keys of messages that need not be recognized any more.
+	// Forget drops the keys of messages that the remote will not deliver again.
 	Forget func(ctx context.Context, entity string, keys []string) error
 }
 
-// DefaultWindow is the default of Window.
+// DefaultWindow is the default of Options.Window.
 const DefaultWindow = 500

@@ -12,26 +12,26 @@ import (
 )
 
 const (
-	// batchMessages and batchBytes bound a batch; a remote may take less.
+	// batchMessages and batchBytes bound a batch. A remote's own limit may be lower.
 	batchMessages = 100
 	batchBytes    = 200 << 10
-	// batchOverhead bounds the bytes that a batch adds to a message.
+	// batchOverhead is the most that a batch adds to the size of a message, in bytes.
 	batchOverhead = 16
 )
 
-// target is an entity that messages are sent to.
+// target is an entity of the remote to which messages are sent, with counts of these.
 type target struct {
 	entity   string
 	sent     atomic.Int64 // messages that the remote has accepted
 	parked   atomic.Int64 // messages that the remote will never accept
-	delayed  atomic.Int64 // messages that were not accepted, or not answered
+	delayed  atomic.Int64 // messages that were not accepted for now, or not answered
 	underWay atomic.Int64
-	trip     atomic.Int64 // nanoseconds from sending to the answer, smoothed
-	alone    atomic.Bool  // messages without a key are not sent there in batches
+	trip     atomic.Int64 // moving average of the time from sending to the answer, in nanoseconds
+	alone    atomic.Bool  // messages without a session or partition key are not sent in batches
 }
 
-// maxTargets is the number of targets with separate counts: routers may name any number of
-// entities. All others count as otherTarget.
+// maxTargets bounds the targets with counts of their own, because a router may name any number of
+// entities. All others share the counts of otherTarget.
 const (
 	maxTargets  = 1000
 	otherTarget = "_other"
@@ -52,7 +52,7 @@ func (r *Remote) target(entity string) *target {
 	return t
 }
 
-// sentTo are the entities that messages were sent to.
+// sentTo returns the entities to which messages were sent.
 func (r *Remote) sentTo() (entities []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -93,7 +93,6 @@ func (r *Remote) Send(ctx context.Context, entity string, ms []*core.Message) []
 	return s.answers
 }
 
-// sending is one call of Send.
 type sending struct {
 	r          *Remote
 	ctx        context.Context
@@ -107,10 +106,10 @@ type sending struct {
 	broken  error // why the remaining messages are not sent
 }
 
-// parcel holds the indexes, in the call, of messages that are sent together.
+// parcel holds the indexes of messages that are sent together.
 type parcel []int
 
-// parcelOf returns the parcel of all n messages of a call.
+// parcelOf returns a parcel of all n messages of a call.
 func parcelOf(n int) parcel {
 	p := make(parcel, n)
 	for i := range p {
@@ -119,14 +118,15 @@ func parcelOf(n int) parcel {
 	return p
 }
 
-// chain holds the parcels of one key. Each is sent when the previous one has been accepted.
+// chain holds the parcels of one session or partition key. Each waits until the one before is
+// accepted.
 type chain []parcel
 
-// flight is a parcel in flight.
+// flight is a parcel that has been sent.
 type flight struct {
 	parcel  parcel
 	receipt goamqp.SendReceipt
-	err     error // why the parcel was not sent
+	err     error // why it could not be sent
 	left    time.Time
 }
 
@@ -141,7 +141,7 @@ func (s *sending) encode(ms []*core.Message) {
 	}
 }
 
-// chains divides the messages into parcels, and the parcels into chains.
+// chains divides the messages of a call into chains of parcels.
 func (s *sending) chains(ms []*core.Message) []chain {
 	var all []chain
 	byKey := map[string]int{}
@@ -149,7 +149,7 @@ func (s *sending) chains(ms []*core.Message) []chain {
 	if limit := s.link.MaxMessageSize(); limit > 0 {
 		most = min(most, int(limit))
 	}
-	sizes := map[int]int{} // bytes of a chain's last parcel
+	sizes := map[int]int{} // bytes of the last parcel of each chain
 	for i, m := range ms {
 		if s.answers[i] != nil {
 			continue
@@ -173,7 +173,7 @@ func (s *sending) chains(ms []*core.Message) []chain {
 	return all
 }
 
-// round sends the first parcel of each chain, and returns the rest of chains that may continue.
+// round sends the first parcel of each chain. It returns the rest of the chains that may continue.
 func (s *sending) round(chains []chain) []chain {
 	flying := make([]flight, 0, len(chains))
 	for _, c := range chains {
@@ -194,7 +194,7 @@ func (s *sending) round(chains []chain) []chain {
 	return left
 }
 
-// launch sends a parcel without waiting for the answer.
+// launch sends a parcel, without waiting for the answer.
 func (s *sending) launch(p parcel) flight {
 	f := flight{parcel: p, left: time.Now(), err: s.broken}
 	if f.err != nil {
@@ -220,7 +220,7 @@ func (s *sending) launch(p parcel) flight {
 	return f
 }
 
-// breaks records that nothing more can be sent, and the reason.
+// breaks records that nothing more can be sent, and why.
 func (s *sending) breaks(err error) error {
 	if s.broken == nil {
 		s.broken = s.r.away(unanswered(s.ctx, err))
@@ -230,8 +230,7 @@ func (s *sending) breaks(err error) error {
 	return s.broken
 }
 
-// land waits for the answer to a parcel. It returns why the parcels after it must not be sent, or
-// nil.
+// land waits for the answer to a parcel. It returns why later parcels must not be sent, or nil.
 func (s *sending) land(f *flight) error {
 	err := f.err
 	if err == nil {
@@ -258,7 +257,7 @@ func (s *sending) land(f *flight) error {
 	return err
 }
 
-// singly sends the messages of a refused batch one after the other, because some may be acceptable.
+// singly sends the messages of a refused batch one by one, because some may be acceptable.
 func (s *sending) singly(p parcel) error {
 	taken := true
 	for n, i := range p {
@@ -270,19 +269,19 @@ func (s *sending) singly(p parcel) error {
 		taken = taken && s.answers[i] == nil
 	}
 	if taken {
-		s.t.alone.Store(true) // the remote refused the batch, not the messages
+		s.t.alone.Store(true) // the remote refused the batch, but none of its messages
 	}
 	return nil
 }
 
-// note records the answer for a whole parcel.
+// note records the answer for each message of a parcel.
 func (s *sending) note(p parcel, err error) {
 	for _, i := range p {
 		s.answers[i] = err
 	}
 }
 
-// count adds up the results of a call.
+// count adds the answers of a call to the target's counts.
 func (s *sending) count() {
 	for _, err := range s.answers {
 		switch {
@@ -296,7 +295,7 @@ func (s *sending) count() {
 	}
 }
 
-// took includes d in the smoothed round trip time.
+// took includes d in the moving average of the round trip.
 func (t *target) took(d time.Duration) {
 	const weight = 8
 	old := t.trip.Load()

@@ -12,25 +12,25 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// ErrTooLarge means that a message is larger than its entity accepts.
+// ErrTooLarge reports that a message is larger than its entity accepts.
 var ErrTooLarge = errors.New("the message is too large")
 
-// mostBatched and mostBatchBytes bound a batch of a Sender. Service Bus accepts no larger batch,
-// however large a single message may be.
+// mostBatched and mostBatchBytes bound a batch. Service Bus accepts no larger batch, even if it
+// accepts larger messages.
 const (
 	mostBatched    = 1000
 	mostBatchBytes = 1 << 20
 )
 
-// Sender sends messages to an entity, in batches that are as large as the entity accepts. Only one
-// goroutine may call its methods.
+// Sender sends messages to an entity, in batches as large as the entity accepts. Only one goroutine
+// may call its methods.
 type Sender struct {
 	client *Client
 	entity string
 	link   *goamqp.Sender
-	most   uint64 // bytes of a batch
+	most   uint64 // largest batch in bytes
 
-	envelope []byte // of the batch: the keys of its first message, by which a Service Bus chooses the partition
+	envelope []byte // of the batch: the keys of its first message, by which Service Bus chooses the partition
 	batch    [][]byte
 	size     uint64
 	sent     int
@@ -55,8 +55,8 @@ func (c *Client) Sender(ctx context.Context, entity string) (*Sender, error) {
 // Sent returns the number of messages that the remote has accepted.
 func (s *Sender) Sent() int { return s.sent }
 
-// Add adds a message to the batch. If the message does not fit, Add sends the batch first. If the
-// entity does not accept the message, Add sends the messages before it and returns ErrTooLarge.
+// Add adds a message to the batch. If the batch would become too large, Add sends it first. If the
+// entity would not accept the message, Add sends the batch and returns ErrTooLarge.
 func (s *Sender) Add(ctx context.Context, m *core.Message) error {
 	encoded := amqp.AppendMessage(nil, m)
 	size, limit := uint64(len(encoded)), s.link.MaxMessageSize()
@@ -80,7 +80,7 @@ func (s *Sender) Add(ctx context.Context, m *core.Message) error {
 	return nil
 }
 
-// Flush sends the batch as a whole. If the remote refuses the batch, the error is a *goamqp.Error.
+// Flush sends the batch. If the remote refuses the batch, the error is a *goamqp.Error.
 func (s *Sender) Flush(ctx context.Context) error {
 	if len(s.batch) == 0 {
 		return nil
@@ -130,5 +130,5 @@ func (s *Sender) Schedule(ctx context.Context, ms []*core.Message) (numbers []in
 	return numbers, nil
 }
 
-// Close ends the link. It does not send the batch.
+// Close ends the link, without sending the batch.
 func (s *Sender) Close() { s.client.connection.drop(s.entity, s.link) }

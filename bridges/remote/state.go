@@ -11,7 +11,7 @@ type State struct {
 	Name      string    `json:"name"`
 	Address   string    `json:"address"`
 	Connected bool      `json:"connected"`
-	Since     time.Time `json:"since"`          // when the present state began
+	Since     time.Time `json:"since"`          // when the remote was connected or disconnected last
 	Error     string    `json:"error,omitzero"` // the last error
 	ErrorAt   time.Time `json:"errorAt,omitzero"`
 	Window    int       `json:"window"`
@@ -19,30 +19,30 @@ type State struct {
 	Sources   []Source  `json:"sources"`
 }
 
-// Target counts the messages that this gateway has sent to an entity of a remote since the gateway
-// started.
+// Target counts the messages that this gateway has sent to an entity of a remote since the
+// gateway's start.
 type Target struct {
 	Entity    string        `json:"entity"`
-	Sent      int64         `json:"sent"`      // messages that the entity accepted
-	Parked    int64         `json:"parked"`    // messages that the entity will never accept
-	Delayed   int64         `json:"delayed"`   // messages that were not accepted, or not answered
-	UnderWay  int64         `json:"underWay"`  // messages without an answer yet
-	RoundTrip time.Duration `json:"roundTrip"` // from sending to the answer, smoothed; in nanoseconds
+	Sent      int64         `json:"sent"`      // accepted by the remote
+	Parked    int64         `json:"parked"`    // the remote will never accept them
+	Delayed   int64         `json:"delayed"`   // not accepted for now, or not answered
+	UnderWay  int64         `json:"underWay"`  // not answered yet
+	RoundTrip time.Duration `json:"roundTrip"` // moving average from sending to the answer, in nanoseconds
 }
 
-// Source is an entity of a remote that messages are pulled from.
+// Source is an entity of a remote from which messages are pulled.
 type Source struct {
 	From     string        `json:"from"`
 	Into     string        `json:"into"`
 	Attached bool          `json:"attached"`
-	Received int64         `json:"received"` // messages that were stored here
-	Repeated int64         `json:"repeated"` // those of them that were already stored before
-	Parked   int64         `json:"parked"`   // that cannot be stored: dead letters there
-	Behind   time.Duration `json:"behind"`   // how old the last message was when it was stored; in nanoseconds
+	Received int64         `json:"received"` // messages that were stored
+	Repeated int64         `json:"repeated"` // of these, messages that had been stored before
+	Parked   int64         `json:"parked"`   // messages that cannot be stored: they were dead-lettered at the remote
+	Behind   time.Duration `json:"behind"`   // age of the last message when it was stored, in nanoseconds
 	Error    string        `json:"error,omitzero"`
 }
 
-// State describes the state of the remote.
+// State returns the present state of the remote.
 func (r *Remote) State() State {
 	r.mu.Lock()
 	s := State{Name: r.o.Name, Address: r.o.Address, Connected: r.connection != nil, Since: r.since, ErrorAt: r.erred, Window: r.o.Window, Targets: []Target{}, Sources: []Source{}}

@@ -14,18 +14,18 @@ import (
 )
 
 const (
-	// tokenLife is how long a token is valid, and tokenRenewal how often it is replaced.
+	// tokenLife is how long a token is valid; it is replaced every tokenRenewal.
 	tokenLife    = time.Hour
 	tokenRenewal = 40 * time.Minute
-	// maxIntroductions is how many entities are tried, to find one that the policy is for.
+	// maxIntroductions is how many entities introduce tries.
 	maxIntroductions = 100
 )
 
-// tokens puts tokens for entities to $cbs. The zero value is for connections without tokens.
+// tokens sends tokens to $cbs. The zero value is for connections without tokens.
 type tokens struct {
 	mu     sync.Mutex
-	node   *node               // nil: the connection needs no tokens
-	proven map[string]struct{} // entities with a token
+	node   *node               // nil if the connection needs no tokens
+	proven map[string]struct{} // entities for which a token was sent
 }
 
 func (t *tokens) open(ctx context.Context, l *connection) (err error) {
@@ -36,10 +36,10 @@ func (t *tokens) open(ctx context.Context, l *connection) (err error) {
 	return t.introduce(ctx, l)
 }
 
-// introduce puts a token before there is a message to send, because brokers close connections that
-// have proven nothing for a while. The token is for the whole namespace or, if the policy belongs
-// to an entity, for the first entity in use that the policy is valid for. If there is no such
-// entity, the error is a *refusedToken.
+// introduce sends a token before there are messages, because brokers close connections that prove
+// nothing for a while. The token is for the whole namespace or, if the policy belongs to an entity,
+// for the first entity that the remote accepts it for. If there is none, the error is a
+// *refusedToken.
 func (t *tokens) introduce(ctx context.Context, l *connection) error {
 	tried := map[string]bool{}
 	var refusal error
@@ -59,8 +59,8 @@ func (t *tokens) introduce(ctx context.Context, l *connection) error {
 	return refusal
 }
 
-// usedFor lists the entities to try a token for: "" for all, then those that the configuration
-// names, that messages were sent to, and that entities here forward to.
+// usedFor returns the entities for which a token is tried: "" for all, those that the configuration
+// names, those that messages were sent to, and those that entities of the gateway forward to.
 func (r *Remote) usedFor(ctx context.Context) iter.Seq[[]string] {
 	return func(yield func([]string) bool) {
 		named := []string{"", r.o.Entity}
@@ -71,21 +71,21 @@ func (r *Remote) usedFor(ctx context.Context) iter.Seq[[]string] {
 			return
 		}
 		forwarded, err := r.here.ForwardedTo(ctx, r.o.Name)
-		if err != nil { // if the store is away, no message needs to be sent
+		if err != nil { // if the store is unavailable, there are no messages to send
 			r.log.Debug("cannot list the entities that forward to a remote", "err", err)
 		}
 		yield(forwarded)
 	}
 }
 
-// refusedToken is a remote's answer to a token that it does not accept.
+// refusedToken is a remote's refusal of a token.
 type refusedToken struct{ status, why any }
 
 func (e *refusedToken) Error() string {
 	return fmt.Sprintf("the remote answered with status %v: %v", e.status, e.why)
 }
 
-// prove puts a token for an entity unless the connection has one.
+// prove sends a token for an entity, unless the connection has sent one.
 func (t *tokens) prove(ctx context.Context, l *connection, entity string) error {
 	if t.node == nil {
 		return nil
@@ -102,7 +102,7 @@ func (t *tokens) prove(ctx context.Context, l *connection, entity string) error 
 	return nil
 }
 
-// put puts a token. t.mu is held.
+// put sends a token for an entity. The caller holds t.mu.
 func (t *tokens) put(ctx context.Context, l *connection, entity string) error {
 	audience := "amqp://" + l.r.o.Host + "/" + entity
 	expires := time.Now().Add(tokenLife)
@@ -124,7 +124,7 @@ func (t *tokens) put(ctx context.Context, l *connection, entity string) error {
 	return &refusedToken{status, why}
 }
 
-// renewTokens replaces tokens in time, until ctx ends. If that fails, it closes the connection.
+// renewTokens replaces tokens in time, until ctx ends. If it cannot, it closes the connection.
 func (l *connection) renewTokens(ctx context.Context) {
 	if l.tokens.node == nil || l.r.o.Signature != "" {
 		return
@@ -159,7 +159,7 @@ func (t *tokens) renew(ctx context.Context, l *connection) error {
 	return nil
 }
 
-// encodedOf returns a message that came through a splice, in its sender's encoding.
+// encodedOf returns the bytes of a message that came through a splice, as its sender encoded it.
 func encodedOf(m *goamqp.Message) []byte {
 	if len(m.Data) == 1 {
 		return m.Data[0]

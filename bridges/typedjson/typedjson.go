@@ -18,7 +18,7 @@ func Value(v any) json.RawMessage {
 	return w.Bytes()
 }
 
-// ParseValue reads what Value writes. It refuses other texts.
+// ParseValue decodes what Value returns. Other texts are errors.
 func ParseValue(data []byte) (any, error) {
 	r, err := reader(data)
 	if err != nil {
@@ -34,7 +34,7 @@ func Properties(p core.Properties) json.RawMessage {
 	return w.Bytes()
 }
 
-// ParseProperties reads what Properties writes.
+// ParseProperties decodes what Properties returns.
 func ParseProperties(data []byte) (core.Properties, error) {
 	r, err := reader(data)
 	if err != nil {

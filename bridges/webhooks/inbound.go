@@ -1,5 +1,5 @@
-// Package webhooks connects queues and topics with HTTP services. A hook is a URL: it stores the
-// requests that it receives as messages in one queue or topic. A push sends the messages of a queue
+// Package webhooks connects queues and topics with HTTP services. A hook is a URL of the gateway:
+// requests to it are stored as messages in one queue or topic. A push sends the messages of a queue
 // or subscription to a URL.
 package webhooks
 
@@ -23,21 +23,21 @@ import (
 	"github.com/crosstown-mq/crosstown/core/fair"
 )
 
-// Path is the path of hooks, without their names.
+// Path is the beginning of the path of every hook; the hook's name follows.
 const Path = "/$crosstown/hooks/"
 
 const bodyTime = time.Minute // for the first byte of a body to arrive
 
-// Hook is a URL that receives the requests of one service.
+// Hook is a URL of the gateway for the requests of one service.
 type Hook struct {
 	Name      string        `config:"name"`
-	Namespace string        `config:"-"` // the ID of the namespace of Entity; in the configuration, its name
+	Namespace string        `config:"-"` // ID of the namespace of Entity; in the configuration, its name
 	Entity    string        `config:"entity"`
-	Scheme    Scheme        `config:"verify"`    // url, github, stripe or standard
-	Keys      [][]byte      `config:"-"`         // the sender knows one of them; made by Scheme.Key
-	Tolerance time.Duration `config:"tolerance"` // maximum difference between the signature's time and now
-	IDHeader  string        `config:"id-header"` // the header with the delivery's id; "": the scheme's own header
-	Headers   []string      `config:"headers"`   // headers to keep as application properties of the same names
+	Scheme    Scheme        `config:"verify"`    // how senders prove that they know a key: url, github, stripe or standard
+	Keys      [][]byte      `config:"-"`         // made by Scheme.Key; a sender must know one of them
+	Tolerance time.Duration `config:"tolerance"` // largest difference between the signature's time and the clock
+	IDHeader  string        `config:"id-header"` // header with the delivery's id; "": the scheme's own header
+	Headers   []string      `config:"headers"`   // headers that become application properties
 }
 
 // Options configure Inbound.
@@ -49,15 +49,15 @@ type Options struct {
 	Now    func() time.Time // nil: time.Now
 }
 
-// Inbound is the handler of all hooks. It is safe for concurrent use.
+// Inbound handles the requests to all hooks. It is safe for concurrent use.
 type Inbound struct {
 	Options
-	hooks    atomic.Pointer[[]Hook] // the current hooks
+	hooks    atomic.Pointer[[]Hook] // replaced by Set
 	refusals *refusals.Log
 	proofs   proofs
 }
 
-// NewInbound makes a handler for Path.
+// NewInbound returns a handler for Path.
 func NewInbound(o Options) *Inbound {
 	in := &Inbound{Options: o, refusals: refusals.New()}
 	if in.Now == nil {
@@ -73,7 +73,6 @@ func (in *Inbound) Set(hooks []Hook) { in.hooks.Store(&hooks) }
 // List returns the current hooks.
 func (in *Inbound) List() []Hook { return *in.hooks.Load() }
 
-// hook returns the hook with a name, or nil if there is none.
 func (in *Inbound) hook(name string) *Hook {
 	all := in.List()
 	i := slices.IndexFunc(all, func(h Hook) bool { return strings.EqualFold(h.Name, name) })
@@ -83,9 +82,9 @@ func (in *Inbound) hook(name string) *Hook {
 	return &all[i]
 }
 
-// ServeHTTP implements http.Handler. A request without a valid proof gets no information, and its
-// connection is closed. Each attempt to guess a secret therefore uses one of the connections
-// allowed to strangers.
+// ServeHTTP implements http.Handler. A request without a valid proof learns nothing, and its
+// connection is closed. So each attempt to guess a secret needs a new connection, of which clients
+// without an identity may open only a limited number.
 func (in *Inbound) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name := strings.Trim(r.URL.Path[len(Path):], "/")
 	h := in.hook(name)
@@ -114,13 +113,13 @@ func (in *Inbound) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.Context().Err() != nil {
-		return // the client is gone
+		return // the client has disconnected
 	}
 	code := core.CodeOf(err)
 	switch {
 	case status != 0:
 	case code == core.TooLarge:
-		status = http.StatusRequestEntityTooLarge // the REST API of Service Bus says 403
+		status = http.StatusRequestEntityTooLarge // Service Bus's REST API answers 403 instead
 	default:
 		status = refusals.HTTPStatus(code)
 	}
@@ -139,10 +138,10 @@ func (in *Inbound) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	text := cmp.Or(core.TextOf(err), "The message could not be stored. The gateway's log has the details.")
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(map[string]string{"error": text, "tracking": tracking}) // the client may be gone
+	_ = json.NewEncoder(w).Encode(map[string]string{"error": text, "tracking": tracking}) // the client may have disconnected
 }
 
-// take verifies a request and stores it as a message.
+// take verifies a request, and stores it as a message.
 func (in *Inbound) take(w http.ResponseWriter, r *http.Request, h *Hook, memory *fair.Waiter) (proven bool, err error) {
 	id := core.Identity{{Namespace: h.Namespace, NamespaceID: h.Namespace, Policy: "hook " + h.Name, Rights: core.Send, Scope: core.FoldName(h.Entity)}}
 	if h.Scheme == URL {
@@ -151,7 +150,7 @@ func (in *Inbound) take(w http.ResponseWriter, r *http.Request, h *Hook, memory 
 		}
 	}
 	limit := int64(core.MaxMessageSizeKB << 10)
-	tx, closed := in.Broker.OpenSender(r.Context(), id, core.At(h.Entity), nil) // the reason is only for a proven sender
+	tx, closed := in.Broker.OpenSender(r.Context(), id, core.At(h.Entity), nil) // only a proven sender may learn the reason
 	if closed == nil {
 		defer tx.Close()
 		if n := tx.MaxMessageSize(); n > 0 {
@@ -186,8 +185,8 @@ func (in *Inbound) take(w http.ResponseWriter, r *http.Request, h *Hook, memory 
 	return true, nil
 }
 
-// hidden returns Busy instead of err if only the operator can remove the cause of err. The sender
-// sees temporary faults and those that the sender can repair.
+// hidden returns Busy instead of err if only an operator can remove the cause. Senders are told
+// about temporary faults, and about those that they can repair.
 func hidden(err error) error {
 	switch core.CodeOf(err) {
 	case core.TooLarge, core.InvalidArgument, core.OutOfRange, core.Internal:
@@ -212,14 +211,14 @@ func read(w http.ResponseWriter, r *http.Request, memory *fair.Waiter, limit int
 	body, err := memory.Gather(r.Context(), fair.Arrival{
 		Reader: r.Body, Size: r.ContentLength, Limit: limit,
 		Deadline: func(at time.Time) error {
-			_ = control.SetReadDeadline(at) // a recorder has none
+			_ = control.SetReadDeadline(at) // fails in tests whose writer has no deadlines
 			return nil
 		},
 	})
-	_ = control.SetReadDeadline(time.Now().Add(bodyTime)) // net/http may read the rest of the body
+	_ = control.SetReadDeadline(time.Now().Add(bodyTime)) // for the rest of the body, which net/http may read
 	switch {
 	case err == nil:
-		_ = control.SetReadDeadline(time.Time{}) // as above
+		_ = control.SetReadDeadline(time.Time{}) // fails in tests whose writer has no deadlines
 		return body, nil
 	case errors.Is(err, fair.ErrTooLarge):
 		return nil, core.Refuse(core.TooLarge, "The request body exceeds the limit of %d bytes.", limit)
@@ -231,7 +230,7 @@ func read(w http.ResponseWriter, r *http.Request, memory *fair.Waiter, limit int
 	return nil, core.Refuse(core.InvalidArgument, "The request body is incomplete.")
 }
 
-// message makes the message of a verified request.
+// message returns the message for a verified request.
 func (h *Hook) message(r *http.Request, body []byte) (*core.Message, error) {
 	m := &core.Message{
 		ContentType: text(r.Header.Get("Content-Type")), ContentEncoding: text(r.Header.Get("Content-Encoding")),
@@ -250,7 +249,7 @@ func (h *Hook) message(r *http.Request, body []byte) (*core.Message, error) {
 	return m, nil
 }
 
-// deliveryID returns the id that the sender repeats when it repeats a delivery, or "" for none.
+// deliveryID returns the id by which the sender marks repetitions of the same delivery, or "".
 func (h *Hook) deliveryID(r *http.Request, body []byte) string {
 	header := h.IDHeader
 	switch {
@@ -263,7 +262,7 @@ func (h *Hook) deliveryID(r *http.Request, body []byte) string {
 		var event struct {
 			ID string `json:"id"`
 		}
-		_ = json.Unmarshal(body, &event) // another form of body has no id
+		_ = json.Unmarshal(body, &event) // a body of another form has no id
 		return event.ID
 	}
 	if header == "" {
@@ -272,7 +271,7 @@ func (h *Hook) deliveryID(r *http.Request, body []byte) string {
 	return text(r.Header.Get(header))
 }
 
-// text returns a header as UTF-8.
+// text returns a header as valid UTF-8.
 func text(s string) string {
 	if utf8.ValidString(s) {
 		return s

@@ -12,23 +12,22 @@ import (
 )
 
 const (
-	failedAtOnce    = 20 // wrong proofs that an address may give at once if it has given no right one
+	failedAtOnce    = 20 // wrong proofs that an address may give at once
 	failedPerSecond = 1.0
 	provenFor       = 24 * time.Hour
 	maxProvers      = 4096
 )
 
-// proofs bounds how fast secrets can be tried: at each hook, an address may give only a limited
-// number of wrong proofs in a given time. An address that has lately given a right proof is not
-// limited: its sender must not suffer from other clients behind the same address. The zero value is
-// ready.
+// proofs limits how fast secrets can be guessed: at each hook, each address may give only so many
+// wrong proofs. An address that has lately given a right one is not limited, because other clients
+// behind the same address must not stop the true sender. The zero value is ready for use.
 type proofs struct {
 	mu    sync.Mutex
-	of    map[prover]*list.Element // of *proofCount
-	order list.List                // the least recently counted first
+	of    map[prover]*list.Element // values are *proofCount
+	order list.List                // the most recently used address last
 }
 
-// prover is a client's address at a hook.
+// prover is a client's address, and the hook that it calls.
 type prover struct {
 	address netip.Addr
 	hook    string
@@ -36,18 +35,18 @@ type prover struct {
 
 type proofCount struct {
 	prover
-	failed float64 // wrong proofs at the time at; the count decreases with time
+	failed float64 // wrong proofs, as counted at the time at; the count decreases with time
 	at     time.Time
 	proven time.Time // time of the last right proof
 }
 
 func proverOf(r *http.Request, h *Hook) prover {
-	at, _ := netip.ParseAddrPort(r.RemoteAddr) // the zero value serves as an address, too
+	at, _ := netip.ParseAddrPort(r.RemoteAddr) // an invalid address becomes the zero value, which is limited, too
 	return prover{bridges.Network(at.Addr()), h.Name}
 }
 
-// begin counts a proof as failed before it is checked, so that a client gains nothing by trying
-// many at once. If there are too many, it returns how long no proof is checked.
+// begin counts a proof as wrong before it is checked, so that trying many at once has no advantage.
+// If there are too many, it returns how long no proof will be checked.
 func (p *proofs) begin(of prover, now time.Time) (pause time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -62,7 +61,7 @@ func (p *proofs) begin(of prover, now time.Time) (pause time.Duration) {
 	return 0
 }
 
-// right records a right proof, and forgets the wrong ones before it.
+// right records a right proof, and forgets the wrong ones.
 func (p *proofs) right(of prover, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -70,7 +69,7 @@ func (p *proofs) right(of prover, now time.Time) {
 	c.proven, c.failed = now, 0
 }
 
-// untried takes back the count of a proof that had begun but was not checked.
+// untried undoes begin for a proof that was not checked.
 func (p *proofs) untried(of prover) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -78,12 +77,13 @@ func (p *proofs) untried(of prover) {
 	c.failed = max(0, c.failed-1)
 }
 
-// left returns the number of wrong proofs that still count.
+// left returns how many wrong proofs still count.
 func (c *proofCount) left(now time.Time) float64 {
 	return max(0, c.failed-now.Sub(c.at).Seconds()*failedPerSecond)
 }
 
-// entry returns the counts of a client, and makes it the most recent one. The caller holds p.mu.
+// entry returns the counts of a client, which it makes the most recently used. The caller holds
+// p.mu.
 func (p *proofs) entry(of prover) *proofCount {
 	if p.of == nil {
 		p.of = map[prover]*list.Element{}

@@ -15,20 +15,20 @@ import (
 	"github.com/crosstown-mq/crosstown/core/fair"
 )
 
-// PushOptions configure a Push. A number that is zero has its default.
+// PushOptions configure a Push. Numbers that are zero get their default.
 type PushOptions struct {
 	Name       string        `config:"name"`
-	Namespace  string        `config:"-"`    // the ID of the namespace of From; in the configuration, its name
+	Namespace  string        `config:"-"`    // ID of the namespace of From; in the configuration, its name
 	From       string        `config:"from"` // a queue, or TOPIC/Subscriptions/NAME
 	URL        string        `config:"url"`
-	Key        []byte        `config:"-"`                             // signs; made by Standard.Key
-	Headers    []string      `config:"headers"`                       // application properties that become headers of these names
-	Concurrent int           `config:"concurrency" range:"1 to 1000"` // requests at a time, of sessions too; default 10
+	Key        []byte        `config:"-"`                             // for signatures; made by Standard.Key
+	Headers    []string      `config:"headers"`                       // application properties that become headers
+	Concurrent int           `config:"concurrency" range:"1 to 1000"` // requests, and sessions, at a time; default 10
 	Budget     *fair.Pool    `config:"-"`
 	Timeout    time.Duration `config:"timeout" range:"1s to 10m0s"`       // of a request; default 30 s
-	FirstDelay time.Duration `config:"first-delay" range:"1s to 24h0m0s"` // after the first failure; each further one doubles it; default 5 s
+	FirstDelay time.Duration `config:"first-delay" range:"1s to 24h0m0s"` // after the first failure; doubled by each further one; default 5 s
 	MaxDelay   time.Duration `config:"max-delay" range:"1s to 24h0m0s"`   // default 1 h
-	Grace      time.Duration `config:"-"`                                 // how long requests in flight may continue when Run ends
+	Grace      time.Duration `config:"-"`                                 // for requests in flight at the end of Run
 	Logger     *slog.Logger  `config:"-"`
 }
 
@@ -36,26 +36,26 @@ type PushOptions struct {
 type PushState struct {
 	Name         string    `json:"name"`
 	From         string    `json:"from"`
-	URL          string    `json:"url"` // without user and query, which may hold secrets
+	URL          string    `json:"url"` // without user and query, which may contain secrets
 	UnderWay     int64     `json:"underWay"`
 	Delivered    int64     `json:"delivered"`
-	Failed       int64     `json:"failed"` // attempts that failed and are repeated
+	Failed       int64     `json:"failed"` // failed attempts that will be repeated
 	DeadLettered int64     `json:"deadLettered"`
-	Failing      bool      `json:"failing"` // the last attempt failed, or receiving from the entity failed
+	Failing      bool      `json:"failing"` // the last attempt failed, or the entity cannot be received from
 	LastError    string    `json:"lastError,omitzero"`
 	LastErrorAt  time.Time `json:"lastErrorAt,omitzero"`
 }
 
 func (s *PushState) fail(text string) { s.Failing, s.LastError, s.LastErrorAt = true, text, time.Now() }
 
-// Push delivers the messages of a queue or subscription by HTTP POST, signed as in Standard
-// Webhooks. A message stays locked during its delivery. Several gateways therefore share the work,
-// and if a gateway dies, another one delivers its messages.
+// Push delivers the messages of a queue or subscription by HTTP POST, signed as Standard Webhooks
+// requires. A message is locked during its delivery. So several gateways share the work, and if a
+// gateway crashes, another one delivers its messages.
 type Push struct {
 	PushOptions
 	id     core.Identity
 	client *http.Client
-	counts *pushCounts // shared with the Push that Replace replaces
+	counts *pushCounts // also used by the Push that Replace returns
 }
 
 type pushCounts struct {
@@ -64,14 +64,14 @@ type pushCounts struct {
 }
 
 const (
-	reopen        = 5 * time.Second // pause after receiving from the entity failed
-	sessionIdle   = time.Second     // time without messages after which a session is closed
+	reopen        = 5 * time.Second // pause before receiving again after an error
+	sessionIdle   = time.Second     // time without messages after which a session is released
 	settleTime    = 10 * time.Second
-	maxAnswerHead = 64 << 10 // bytes of the status line and headers of an answer
-	maxAnswer     = 64 << 10 // bytes of an answer that are read, so that its connection can be reused
+	maxAnswerHead = 64 << 10 // bytes of the status line and headers of a response
+	maxAnswer     = 64 << 10 // bytes of a response that are read, so that the connection can be used again
 )
 
-// NewPush makes a Push.
+// NewPush returns a Push that Run starts.
 func NewPush(o PushOptions) *Push {
 	bridges.Default(&o.Concurrent, 10)
 	bridges.Default(&o.Timeout, 30*time.Second)
@@ -86,13 +86,13 @@ func NewPush(o PushOptions) *Push {
 	transport.MaxResponseHeaderBytes = maxAnswerHead
 	p.client = &http.Client{
 		Transport: transport,
-		// A redirect could name an address that only the gateway can reach.
+		// A redirect could lead to an address that only the gateway can reach.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return p
 }
 
-// Replace returns a Push with other options, and with the counters and the last error of p.
+// Replace returns a Push with other options that continues the counters and the last error of p.
 func (p *Push) Replace(o PushOptions) *Push {
 	next := NewPush(o)
 	next.counts = p.counts
@@ -108,7 +108,7 @@ func shown(address string) string {
 	return address
 }
 
-// State returns the current state of the push.
+// State returns the present state.
 func (p *Push) State() PushState {
 	p.counts.mu.Lock()
 	defer p.counts.mu.Unlock()
@@ -123,7 +123,7 @@ func (p *Push) change(f func(*PushState)) {
 	f(&p.counts.state)
 }
 
-// Run delivers messages until ctx ends. While the entity does not exist or is disabled, Run waits.
+// Run delivers messages until ctx ends. While the entity does not exist or is disabled, it waits.
 func (p *Push) Run(ctx context.Context, b core.Broker) error {
 	defer p.client.CloseIdleConnections()
 	p.Logger.Info("push: started", "push", p.Name, "entity", p.From, "url", shown(p.URL))
@@ -132,10 +132,10 @@ func (p *Push) Run(ctx context.Context, b core.Broker) error {
 	for ctx.Err() == nil {
 		began := time.Now()
 		if err := p.serve(ctx, b); err != nil && ctx.Err() == nil {
-			if time.Since(began) > reopen { // receiving from the entity had succeeded
+			if time.Since(began) > reopen { // receiving had worked for a while
 				said = ""
 			}
-			if said != err.Error() { // the same error can occur every few seconds, for days
+			if said != err.Error() { // the same error may repeat every few seconds for days
 				said = err.Error()
 				p.Logger.Warn("push: receiving from the entity failed; trying again", "push", p.Name, "entity", p.From, "err", err)
 			}
@@ -155,7 +155,7 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// serve delivers until ctx or the entity's availability ends.
+// serve delivers messages until ctx ends, or the entity cannot be received from.
 func (p *Push) serve(ctx context.Context, b core.Broker) error {
 	from := core.At(p.From)
 	entity, err := b.Resolve(ctx, p.id, from)
@@ -164,7 +164,7 @@ func (p *Push) serve(ctx context.Context, b core.Broker) error {
 	}
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	// Requests in flight continue for the grace period.
+	// Requests in flight may continue for the grace period.
 	requests, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(p.Grace, cut) })()
@@ -180,7 +180,7 @@ func (p *Push) serve(ctx context.Context, b core.Broker) error {
 	return context.Cause(ctx)
 }
 
-// pushing is a Push that receives from its entity.
+// pushing is a Push while it receives.
 type pushing struct {
 	*Push
 	from     core.Address
@@ -190,8 +190,8 @@ type pushing struct {
 	end      context.CancelCauseFunc
 }
 
-// messages delivers the messages of an entity without sessions. When ctx ends, it releases the
-// messages without a request at once, before the requests in flight have ended.
+// messages delivers the messages of an entity without sessions. When ctx ends, it at once releases
+// the messages for which there is no request yet.
 func (w *pushing) messages(ctx context.Context) error {
 	arrived := make(chan core.Delivery, w.Concurrent)
 	rx, err := w.broker.OpenReceiver(ctx, w.id, w.from, core.ReceiverOptions{Deliver: bridges.Into(arrived), Closed: w.end})
@@ -225,10 +225,10 @@ func (w *pushing) messages(ctx context.Context) error {
 	return nil
 }
 
-// memory is one request's share of the gateway's memory for messages in progress.
+// memory is what one request uses of the gateway's memory for messages in progress.
 type memory struct {
 	*fair.Waiter
-	next int64 // expected size of the next message in memory
+	next int64 // expected size of the next message
 }
 
 func (w *pushing) memory() *memory {
@@ -242,8 +242,8 @@ func (m *memory) hold(d *core.Delivery) {
 	m.Add(m.next)
 }
 
-// deliver delivers a message and settles it. After a failure the store delivers the message again,
-// after a delay in which no receiver can get the message.
+// deliver delivers a message, and settles it. After a failure, the message is delayed in the store,
+// so that no receiver gets it meanwhile.
 func (w *pushing) deliver(ctx context.Context, d core.Delivery) {
 	if ctx.Err() != nil {
 		w.settle(d, core.Settlement{Outcome: core.Release})
@@ -271,9 +271,9 @@ func (w *pushing) keep(renew func(context.Context) error) (stop func()) {
 			pause = w.settings.LockDuration / 2
 			switch err := renew(ctx); core.CodeOf(err) {
 			case core.LockLost, core.SessionLockLost, core.NotFound:
-				return // the settlement will fail, and the message be delivered again
+				return // settling will fail, and the message be delivered again
 			default:
-				if err != nil { // the store may be away for a short time
+				if err != nil { // the store may be unavailable for a short time
 					pause = w.settings.LockDuration / 10
 				}
 			}
@@ -282,13 +282,12 @@ func (w *pushing) keep(renew func(context.Context) error) (stop func()) {
 	return func() { cancel(); <-done }
 }
 
-// attempt posts a message, and returns the outcome: complete, dead-letter, or abandon, with a delay
-// before the next delivery. A request that the gateway cancels when it stops does not count as an
-// attempt.
+// attempt posts a message. It returns how to settle it: complete, dead-letter, or abandon with a
+// delay. A request that the gateway cancels when it stops does not count as an attempt.
 func (w *pushing) attempt(d core.Delivery) core.Settlement {
 	w.change(func(s *PushState) { s.UnderWay++ })
 	reason, text, asked := w.post(d)
-	cut := reason != "" && w.requests.Err() != nil // because the gateway stops
+	cut := reason != "" && w.requests.Err() != nil // cancelled because the gateway stops
 	hopeless := reason == "HTTP 410" || int(d.DeliveryCount)+1 >= w.settings.MaxDeliveryCount
 	w.change(func(s *PushState) {
 		s.UnderWay--
@@ -313,17 +312,17 @@ func (w *pushing) attempt(d core.Delivery) core.Settlement {
 		return core.Settlement{Outcome: core.Complete}
 	case hopeless:
 		w.Logger.Warn("push: a message is dead-lettered", "push", w.Name, "entity", w.From, "seq", d.SequenceNumber, "reason", reason, "err", text)
-		why, _ := core.NewProperties(core.Property{Key: core.PropertyDeadLetterReason, Value: reason}, core.Property{Key: core.PropertyDeadLetterDescription, Value: text}) // text is always encoded
+		why, _ := core.NewProperties(core.Property{Key: core.PropertyDeadLetterReason, Value: reason}, core.Property{Key: core.PropertyDeadLetterDescription, Value: text}) // texts can always be encoded
 		return core.Settlement{Outcome: core.DeadLetterOutcome, Properties: why, Failed: reason != "HTTP 410"}
 	}
 	w.Logger.Debug("push: a delivery failed; trying again", "push", w.Name, "entity", w.From, "seq", d.SequenceNumber, "err", text)
 	delay := max(asked, w.backoff(d.DeliveryCount))
-	again, _ := core.NewProperties(core.Property{Key: core.PropertyRetryAfter, Value: delay.Seconds()}) // a number is always encoded
+	again, _ := core.NewProperties(core.Property{Key: core.PropertyRetryAfter, Value: delay.Seconds()}) // a number can always be encoded
 	return core.Settlement{Outcome: core.Abandon, Properties: again, Failed: true}
 }
 
-// backoff returns a delay that doubles with each failure, up to MaxDelay. A part of it is random,
-// so that messages that failed together are not delivered together.
+// backoff returns a delay that doubles with each failure, up to MaxDelay. Part of it is random, so
+// that messages that failed together are not repeated together.
 func (p *Push) backoff(failures uint32) time.Duration {
 	delay := p.FirstDelay
 	for range min(failures, 40) {

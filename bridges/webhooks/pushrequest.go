@@ -18,8 +18,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// post sends a message. reason is "" if the receiver accepted it; wait is how long the receiver
-// asks the gateway to pause.
+// post sends a message. reason is "" if it was accepted; wait is the pause that the receiver asks
+// for.
 func (p *pushing) post(d core.Delivery) (reason, text string, wait time.Duration) {
 	ctx, cancel := context.WithTimeout(p.requests, p.Timeout)
 	defer cancel()
@@ -45,14 +45,14 @@ func (p *pushing) post(d core.Delivery) (reason, text string, wait time.Duration
 	r.Header.Set(headerSignature, Sign(p.Key, id, at, body))
 	res, err := p.client.Do(r)
 	if err != nil {
-		if at, ok := errors.AsType[*url.Error](err); ok { // a url.Error contains the address
+		if at, ok := errors.AsType[*url.Error](err); ok { // a url.Error contains the address, which may be secret
 			err = at.Err
 		}
 		return "no answer", fmt.Sprintf("%s did not respond: %s", shown(p.URL), refusals.Cut(err.Error())), 0
 	}
 	defer func() { _ = res.Body.Close() }()
 	_, _ = io.CopyN(io.Discard, res.Body, maxAnswer)
-	status := strings.TrimSpace(strconv.Itoa(res.StatusCode) + " " + http.StatusText(res.StatusCode)) // not in the receiver's words
+	status := strings.TrimSpace(strconv.Itoa(res.StatusCode) + " " + http.StatusText(res.StatusCode)) // the receiver's own text for the status is not used
 	switch {
 	case res.StatusCode >= 200 && res.StatusCode < 300:
 		return "", "", 0
@@ -64,7 +64,7 @@ func (p *pushing) post(d core.Delivery) (reason, text string, wait time.Duration
 	return "HTTP " + strconv.Itoa(res.StatusCode), text, retryAfter(res.Header.Get("Retry-After"), at)
 }
 
-// retryAfter reads the header Retry-After (RFC 9110 §10.2.3), at most MaxBackoff; 0 for none.
+// retryAfter returns the pause in Retry-After (RFC 9110 §10.2.3), at most MaxBackoff, or 0.
 func retryAfter(header string, now time.Time) time.Duration {
 	if seconds, err := strconv.ParseUint(header, 10, 31); err == nil {
 		return min(time.Duration(seconds)*time.Second, core.MaxBackoff)
@@ -75,7 +75,7 @@ func retryAfter(header string, now time.Time) time.Duration {
 	return 0
 }
 
-// content returns a message's body in the form that HTTP carries, and its content type.
+// content returns a message's body as HTTP sends it, and its content type.
 func content(m *core.Message) (body []byte, contentType string) {
 	if payload, ok := m.Body.Payload(); ok {
 		return payload, m.ContentType
@@ -93,7 +93,7 @@ func content(m *core.Message) (body []byte, contentType string) {
 	return value.AppendJSON(nil, v), "application/json"
 }
 
-// setHeader sets a header unless the value is empty or no header can hold it.
+// setHeader sets a header, unless the value is empty or no header can hold it.
 func setHeader(h http.Header, name, v string) {
 	if v != "" && isPrintable(v) {
 		h.Set(name, v)

@@ -9,8 +9,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// sessions delivers the messages of several sessions at once, as many as the number of requests
-// allowed at a time.
+// sessions delivers the messages of up to Concurrent sessions at a time.
 func (w *pushing) sessions(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -20,21 +19,21 @@ func (w *pushing) sessions(ctx context.Context) {
 		s, err := w.broker.AcceptSession(ctx, w.id, w.from, core.SessionOptions{Next: true, ReceiverOptions: core.ReceiverOptions{Deliver: bridges.Into(arrived), Closed: func(error) { close(closed) }}})
 		if err != nil {
 			<-places
-			if core.CodeOf(err) != core.Timeout { // else no session has messages
+			if core.CodeOf(err) != core.Timeout { // a time-out means that no session has messages
 				w.end(err)
 			}
 			continue
 		}
 		running.Go(func() {
 			defer func() { <-places }()
-			defer s.Close() // Close releases a message that was not settled
+			defer s.Close() // unlocks a message that was not settled
 			defer w.keep(func(ctx context.Context) error { _, err := s.Renew(ctx); return err })()
 			w.session(ctx, s, arrived, closed)
 		})
 	}
 }
 
-// take takes one of the places. It returns false if ctx ends before.
+// take takes a place. It returns false if ctx ends first.
 func take(ctx context.Context, places chan struct{}) bool {
 	if ctx.Err() != nil {
 		return false
@@ -47,8 +46,7 @@ func take(ctx context.Context, places chan struct{}) bool {
 	}
 }
 
-// session delivers the messages of a session in their order, until one fails, which pauses the
-// session.
+// session delivers the messages of a session in order, until one fails, which pauses the session.
 func (w *pushing) session(ctx context.Context, s core.Session, arrived <-chan core.Delivery, closed <-chan struct{}) {
 	memory := w.memory()
 	defer memory.Close()

@@ -14,25 +14,24 @@ import (
 	"time"
 )
 
-// Scheme is the method by which the sender of a request proves that it knows the secret.
+// Scheme says how the sender of a request proves that it knows the secret.
 type Scheme string
 
-// The schemes.
 const (
-	URL      Scheme = "url"      // the query parameter "secret"
-	GitHub   Scheme = "github"   // X-Hub-Signature-256
-	Stripe   Scheme = "stripe"   // Stripe-Signature
-	Standard Scheme = "standard" // Standard Webhooks: webhook-id, webhook-timestamp, webhook-signature
+	URL      Scheme = "url"      // query parameter "secret"
+	GitHub   Scheme = "github"   // header X-Hub-Signature-256
+	Stripe   Scheme = "stripe"   // header Stripe-Signature
+	Standard Scheme = "standard" // Standard Webhooks: headers webhook-id, webhook-timestamp and webhook-signature
 )
 
 // Schemes lists all schemes.
 var Schemes = []string{string(URL), string(GitHub), string(Stripe), string(Standard)}
 
-// LeastSecret is the minimum number of characters of a secret, so that it cannot be guessed.
+// LeastSecret is the fewest characters of a secret that cannot be guessed.
 const LeastSecret = 16
 
-// Key returns the key for a secret, or an error that says what is wrong with the secret, but does
-// not contain it.
+// Key returns the key for a secret. An error says what is wrong with the secret, but does not
+// contain it.
 func (s Scheme) Key(secret string) ([]byte, error) {
 	if len(secret) < LeastSecret {
 		return nil, fmt.Errorf("the secret has %d characters: use at least %d, for example from: openssl rand -base64 32", len(secret), LeastSecret)
@@ -50,7 +49,6 @@ func (s Scheme) Key(secret string) ([]byte, error) {
 	return key, nil
 }
 
-// The headers of Standard Webhooks.
 const (
 	headerID        = "Webhook-Id"
 	headerTimestamp = "Webhook-Timestamp"
@@ -60,18 +58,18 @@ const (
 func mac(key []byte, parts ...string) []byte {
 	h := hmac.New(sha256.New, key)
 	for _, p := range parts {
-		_, _ = h.Write([]byte(p)) // never fails
+		_, _ = h.Write([]byte(p)) // a hash never fails
 	}
 	return h.Sum(nil)
 }
 
-// Sign returns the signature of a message as in Standard Webhooks.
+// Sign returns the signature of a message by Standard Webhooks.
 func Sign(key []byte, id string, at time.Time, body []byte) string {
 	return "v1," + base64.StdEncoding.EncodeToString(mac(key, id, ".", strconv.FormatInt(at.Unix(), 10), ".", string(body)))
 }
 
-// verify returns nil if a request proves that its sender knows one of the keys, and was signed
-// within the tolerance of now. All signatures are compared with all keys in constant time.
+// verify returns nil if the request proves that its sender knows one of the keys, and was signed at
+// most tolerance before or after now. It compares all signatures with all keys, in constant time.
 func (s Scheme) verify(r *http.Request, body []byte, keys [][]byte, now time.Time, tolerance time.Duration) error {
 	var signed []string // the signed parts before the body
 	var given [][]byte
@@ -101,7 +99,7 @@ func (s Scheme) verify(r *http.Request, body []byte, keys [][]byte, now time.Tim
 		if r.Header.Get(headerID) == "" {
 			return errors.New("the header webhook-id is missing")
 		}
-		if strings.Contains(r.Header.Get(headerID), ".") { // the id could include a part of the text after it
+		if strings.Contains(r.Header.Get(headerID), ".") { // the id could otherwise include parts of the text after it
 			return errors.New("the header webhook-id contains a dot, which is not allowed")
 		}
 		signed = []string{r.Header.Get(headerID), ".", at, "."}
@@ -143,7 +141,7 @@ func decide(keys [][]byte, fits func(key []byte) bool) error {
 	return err
 }
 
-// hexSignatures returns the values of one name in a list such as v1=…,v1=….
+// hexSignatures returns the values for name in a list such as v1=…,v1=….
 func hexSignatures(header, separator, name string) (all [][]byte) {
 	for part := range strings.SplitSeq(header, separator) {
 		if text, ok := strings.CutPrefix(strings.TrimSpace(part), name+"="); ok {
@@ -155,7 +153,7 @@ func hexSignatures(header, separator, name string) (all [][]byte) {
 	return all
 }
 
-// fresh checks that a time in seconds since 1970 differs from now by at most the tolerance.
+// fresh checks that a time, in seconds since 1970, differs from now by at most tolerance.
 func fresh(at string, now time.Time, tolerance time.Duration) error {
 	seconds, err := strconv.ParseInt(at, 10, 64)
 	if err != nil {

@@ -28,15 +28,13 @@ const (
 	protocolPack = "crosstown.v1.msgpack"
 )
 
-// readAhead is the size of a connection's read buffer. Most requests fit into it; larger ones
-// bypass it.
+// readAhead is the size of a connection's read buffer. Most requests fit into it. Larger ones do
+// not pass through it.
 const readAhead = 2 << 10
 
-// stoppingText is the reason that clients get when the gateway stops.
 const stoppingText = "The gateway is stopping. Connect again."
 
-// Bridge is an HTTP handler for clients of the native protocol. It is safe for
-// concurrent use.
+// Bridge is an HTTP handler for the native protocol. It is safe for concurrent use.
 type Bridge struct {
 	front    bridges.Front
 	auth     core.Authority
@@ -45,7 +43,7 @@ type Bridge struct {
 	group    *connGroup
 	refusals *refusals.Log
 
-	places *fair.Pool // of connections of clients that have signed in
+	places *fair.Pool // limits the connections of clients that have signed in
 
 	*link.Conns[*conn]
 }
@@ -70,8 +68,8 @@ func (b *Bridge) Run(ctx context.Context) error {
 	return nil
 }
 
-// ServeHTTP turns the request's connection into a connection of the native protocol. It returns
-// while the bridge serves the connection, so that the memory of the request can be freed.
+// ServeHTTP upgrades the request's connection to the native protocol. It returns before the
+// connection ends, so that the memory of the request is freed.
 func (b *Bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ws, in, err := b.upgrader.accept(w, r, Path, readAhead, b.enter, b.group.done)
 	if err != nil {
@@ -87,7 +85,7 @@ func (b *Bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	go b.serve(c)
 }
 
-// enter admits a connection, or says why not.
+// enter admits a connection, or returns why not.
 func (b *Bridge) enter() (refusal string) {
 	if refusal = b.group.enter(); refusal != "" {
 		return refusal
@@ -114,51 +112,48 @@ type Options struct {
 	// Origins are the origins of web pages that may connect, in addition to the gateway's own host.
 	// The patterns are those of origins.Check.
 	Origins []string
-	// Clients is the registry of connections, to which the bridge adds its own. The default
-	// registry contains only the connections of this bridge.
+	// Clients is the registry of connections, to which the bridge adds its own. By default it
+	// contains only those of this bridge.
 	Clients *clients.Registry
-	// Within turns an operator's grant into a grant for another namespace; nil: clients may not
-	// choose a namespace.
+	// Within turns an operator's grant into a grant for another namespace. If it is nil, clients
+	// may not choose a namespace.
 	Within func(ctx context.Context, g core.Grant, namespace string) (core.Grant, error)
 
 	// MaxConnections is the maximum number of clients that have signed in; default 20000. The
-	// listener limits clients that have not signed in: see bridges.Prove.
+	// listener limits those that have not: see bridges.Prove.
 	MaxConnections int
-	MaxFeeds       int // of one connection; 256
+	MaxFeeds       int // of one connection; default 256
 	MaxFrame       int // bytes of a client's frame; default 1.5 times the largest message size that an entity can have
 
-	// MaxUnderWay is the maximum number of bytes of one connection's unanswered requests; default
-	// 64 MiB. At the limit the bridge stops reading the connection.
+	// MaxUnderWay bounds the unanswered requests of one connection, in bytes; default 64 MiB. At
+	// the limit the bridge stops reading the connection.
 	MaxUnderWay int
 
-	// Budget bounds the memory of all connections together. By default the bridge has a budget of
-	// its own.
+	// Budget bounds the memory of all connections together. By default the bridge has its own.
 	Budget *fair.Pool
-	// Standing bounds the memory of connections and feeds. By default the bridge has a pool of its
-	// own.
+	// Standing bounds the memory of connections and feeds. By default the bridge has its own.
 	Standing *fair.Pool
-	// Streams bounds the number of feeds of all connections together. By default the bridge has a
-	// bound of its own.
+	// Streams bounds the feeds of all connections together. By default the bridge has its own
+	// bound.
 	Streams *fair.Pool
 
-	AuthTimeout  time.Duration // to sign in; 10 s
-	PingInterval time.Duration // between pings, and how long the answer to one may take; default 30 s
+	AuthTimeout  time.Duration // for the client to sign in; default 10 s
+	PingInterval time.Duration // from ping to ping, and for the answer to one; default 30 s
 	WriteTimeout time.Duration // for the client to read something; default 30 s
-	DrainGrace   time.Duration // for calls in flight when the bridge stops or the client goes; default 10 s
+	DrainGrace   time.Duration // for calls in flight when the bridge stops or the client disconnects; default 10 s
 }
 
-// The limits of the protocol that cannot be configured.
 const (
-	maxRequests      = 256 // of one connection, in flight
+	maxRequests      = 256 // in flight on one connection
 	maxCredit        = 5000
-	maxGroup         = 4500 // messages, settlements or numbers of one request
+	maxGroup         = 4500 // messages, settlements or numbers in one request
 	defaultPeek      = 32
 	maxTop           = 1000
 	defaultTop       = 100
 	maxJudgements    = 1000
-	maxTokens        = 3 // refused tokens, after which the connection ends
+	maxTokens        = 3 // refused tokens after which the connection closes
 	maxGrants        = 5000
-	maxSenders       = 64 // open senders, beyond which an idle one is closed
+	maxSenders       = 64 // open senders above which an idle one is closed
 	maxWaiting       = 1 << 20
 	defaultWait      = time.Minute
 	maxWait          = 24 * time.Hour
@@ -166,7 +161,7 @@ const (
 	operationTimeout = time.Minute
 	closeGrace       = 2 * time.Second // for the client to answer a close
 	minFrame         = 1 << 20
-	strangerFrame    = 64 << 10 // bytes of a frame before the client has signed in
+	strangerFrame    = 64 << 10 // bytes of a frame until the client has signed in
 )
 
 func (o Options) withDefaults() Options {
@@ -192,10 +187,10 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// connGroup counts connections until it closes, and waits for them. HTTP servers do not wait for
-// connections that were upgraded.
+// connGroup counts connections, and waits for them at the end, because HTTP servers do not wait for
+// upgraded connections.
 type connGroup struct {
-	ctx  context.Context // of all connections; ends when they are to drain
+	ctx  context.Context // of all connections; ends when they must drain
 	stop context.CancelFunc
 
 	mu      sync.Mutex
@@ -209,7 +204,7 @@ func newConnGroup() *connGroup {
 	return g
 }
 
-// enter counts a connection, or says why it is not admitted.
+// enter counts a connection, or returns why it is not admitted.
 func (g *connGroup) enter() (refusal string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -220,11 +215,10 @@ func (g *connGroup) enter() (refusal string) {
 	return ""
 }
 
-// done is the reverse of enter.
+// done ends what enter began.
 func (g *connGroup) done() { g.members.Done() }
 
-// drainAfter waits for ctx to end, closes the group, makes its connections drain, and returns when
-// they have ended.
+// drainAfter waits for ctx to end, makes all connections drain, and returns when they have ended.
 func (g *connGroup) drainAfter(ctx context.Context) {
 	<-ctx.Done()
 	g.mu.Lock()

@@ -8,7 +8,6 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// peek shows messages without receiving them, at most as many as a client may get at once.
 func (c *conn) peek(q *request) {
 	fetchIn(c, q, func(ctx context.Context, id core.Identity) ([]core.Delivery, error) {
 		return c.bridge.front.Peek(ctx, id, core.At(q.entity), q.inState, q.from, q.max)
@@ -24,7 +23,6 @@ func (c *conn) peek(q *request) {
 	})
 }
 
-// receiveDeferred receives deferred messages by their numbers.
 func (c *conn) receiveDeferred(q *request) {
 	fetchIn(c, q, func(ctx context.Context, id core.Identity) ([]core.Delivery, error) {
 		return c.bridge.front.ReceiveDeferred(ctx, id, core.At(q.entity), q.sequenceNumbers, q.mode)
@@ -35,7 +33,6 @@ func (c *conn) receiveDeferred(q *request) {
 	})
 }
 
-// purge removes messages.
 func (c *conn) purge(q *request) {
 	if !q.has("max") {
 		q.max = maxGroup

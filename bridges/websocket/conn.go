@@ -21,25 +21,24 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// maxProduct is the number of bytes kept of a client's product name.
+// maxProduct bounds, in bytes, the product name kept of a client.
 const maxProduct = 200
 
-// conn is one connection. Only jobs of its owner may use its fields, except where a comment says
-// otherwise. gorilla/websocket is used for reading only, because it cannot write several frames
-// with one call.
+// conn is one connection. Except where noted, only jobs of its owner (package link) use its fields.
+// gorilla/websocket only reads, because it cannot write several frames with one call.
 type conn struct {
-	bridge   *Bridge // shared; not changed
-	id       string  // not changed
+	bridge   *Bridge // never changed, so for any goroutine
+	id       string  // never changed
 	log      *slog.Logger
 	refusals *refusals.Share
-	nc       net.Conn       // below ws
-	encoding codec.Encoding // not changed
-	owner    *link.Owner    // runs the jobs of the reader, writes, broker calls and timers
-	tasks    sync.WaitGroup // writer and broker calls
+	nc       net.Conn       // the connection under ws
+	encoding codec.Encoding // never changed
+	owner    *link.Owner    // runs all jobs: of the reader, writes, timers and results of broker calls
+	tasks    sync.WaitGroup // the writer and broker calls
 	timer    *link.Timer
-	ctx      context.Context // of broker calls
+	ctx      context.Context // for broker calls
 	cancel   context.CancelFunc
-	busy     int // broker calls in flight
+	busy     int
 
 	intake
 	output
@@ -50,23 +49,23 @@ type conn struct {
 	ending
 }
 
-// backlog is what waits for a call of the broker, or for the client.
+// backlog holds what waits for a broker call, or for the client to read.
 type backlog struct {
 	feeds        map[int64]*feed
 	sendQueues   map[string]*sendQueue   // by folded address
-	sends        []*sendQueue            // with messages to send
-	settleQueues map[string]*settleQueue // settlements by folded address
-	full         []*settleQueue          // settle queues that are not empty
+	sends        []*sendQueue            // queues with messages for the next call
+	settleQueues map[string]*settleQueue // by folded address
+	full         []*settleQueue          // queues with settlements for the next call
 }
 
-// holdings is the memory that a connection holds.
+// holdings is the memory that a connection uses.
 type holdings struct {
 	memory   *fair.Waiter       // for all goroutines
-	underWay map[int64]struct{} // requests by their ids
+	underWay map[int64]struct{} // requests that are not answered, by id
 	held     int                // bytes of these requests
-	waiting  int                // bytes of deliveries that wait to be written
-	charged  int                // bytes of output and of waiting deliveries that memory counts
-	starved  bool               // feeds would ask for deliveries if there were memory
+	waiting  int                // bytes of deliveries that are not written yet
+	charged  int                // bytes of output and deliveries that memory counts
+	starved  bool               // feeds could not request messages for lack of memory
 }
 
 func newConn(b *Bridge, ws *websocket.Conn, in *bufio.Reader, e codec.Encoding, r *http.Request) *conn {
@@ -98,7 +97,7 @@ func newConn(b *Bridge, ws *websocket.Conn, in *bufio.Reader, e codec.Encoding, 
 		c.heard.Store(time.Now().UnixNano())
 		return nil
 	})
-	ws.SetCloseHandler(func(int, string) error { return nil }) // the owner answers
+	ws.SetCloseHandler(func(int, string) error { return nil }) // the owner answers a close
 	return c
 }
 
@@ -106,13 +105,13 @@ func newConn(b *Bridge, ws *websocket.Conn, in *bufio.Reader, e codec.Encoding, 
 func (c *conn) run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { c.owner.Post(func() { c.drain(&fault{closeStopping, stoppingText}) }) })
 	defer stop()
-	c.owner.Do(func() {}) // which sets the timer
+	c.owner.Do(func() {}) // sets the timer
 	c.readAll()
 	<-c.owner.Ended()
 	return c.lost
 }
 
-// readAll calls read, and ends the connection if read panics.
+// readAll calls read, and passes a panic on to the owner, which ends the connection.
 func (c *conn) readAll() {
 	defer func() {
 		if r := recover(); r != nil {
@@ -123,8 +122,8 @@ func (c *conn) readAll() {
 	c.read()
 }
 
-// pass does everything that is possible now. It runs after the queued jobs. When the socket has
-// taken all output, more may be possible.
+// pass carries out everything that is possible, after the owner's queued jobs. It repeats itself
+// when the socket has taken all output, because more may then be possible.
 func (c *conn) pass() {
 	for c.step(time.Now()) {
 	}
@@ -138,7 +137,7 @@ func (c *conn) pass() {
 	}
 }
 
-// step does what can be done now, and reports whether the socket has taken all output.
+// step carries out what is possible now, and reports whether the socket has taken all output.
 func (c *conn) step(now time.Time) (again bool) {
 	for len(c.arrived) > 0 && (c.said || c.mayBegin()) {
 		q := c.arrived[0]
@@ -166,13 +165,13 @@ func (c *conn) step(now time.Time) (again bool) {
 	return again
 }
 
-// tick does what is due, and sets the timer for what is due next.
+// tick does what is due, and sets the timer to what is due next.
 func (c *conn) tick(now time.Time) {
 	switch {
 	case c.gone:
 	case c.said || c.broken:
 		if !now.Before(c.deadline) {
-			_ = c.nc.Close() // which ends the reader
+			_ = c.nc.Close() // ends the reader
 		}
 	case c.drains != nil:
 		if len(c.underWay) == 0 && c.writing == 0 && len(c.out) == 0 || !now.Before(c.deadline) {
@@ -191,7 +190,8 @@ func (c *conn) tick(now time.Time) {
 	}
 }
 
-// later returns at or, if at has passed, a time soon after now: a goroutine is at work until then.
+// later returns at or, if that has passed, a time soon after now: a goroutine is at work until
+// then.
 func later(at, now time.Time) time.Time {
 	if at.After(now) {
 		return at
@@ -199,12 +199,13 @@ func later(at, now time.Time) time.Time {
 	return now.Add(time.Second)
 }
 
-// async runs work in its own goroutine, and then the function that work returns as a job of the owner.
+// async runs work, a broker call, in a goroutine of its own. The function that work returns then
+// runs as a job of the owner.
 func (c *conn) async(work func(ctx context.Context) (then func())) {
 	c.spawn(operationTimeout, work)
 }
 
-// spawn does the same as async, with timeout instead of operationTimeout. cancel ends the context of work.
+// spawn is like async, but with another time-out. cancel ends the context of work.
 func (c *conn) spawn(timeout time.Duration, work func(ctx context.Context) (then func())) (cancel context.CancelFunc) {
 	c.busy++
 	ctx, cancel := context.WithTimeout(c.ctx, timeout)
@@ -223,8 +224,8 @@ func (c *conn) spawn(timeout time.Duration, work func(ctx context.Context) (then
 	return cancel
 }
 
-// call carries out a request outside the owner. work returns the function that writes the members
-// of the answer other than ok.
+// call carries out a request outside the owner. work returns a function that writes the answer's
+// members.
 func (c *conn) call(q *request, work func(ctx context.Context, id core.Identity) (func(codec.Writer), error)) {
 	id := c.identity
 	c.async(func(ctx context.Context) func() {
@@ -241,8 +242,8 @@ func fetch[T any](c *conn, q *request, call func(ctx context.Context, id core.Id
 	})
 }
 
-// fetchIn does the same as fetch, for the entity that a request names, or else for the session of
-// its feed.
+// fetchIn is like fetch. It calls entity if the request names an entity, and otherwise session,
+// with the session of the request's feed.
 func fetchIn[T any](c *conn, q *request, entity func(context.Context, core.Identity) (T, error), session func(context.Context, core.Session) (T, error), write func(codec.Writer, T)) {
 	if q.has("entity") {
 		fetch(c, q, entity, write)
@@ -272,25 +273,24 @@ func (c *conn) Describe() bridges.Connection {
 	return about
 }
 
-// heartbeat is how the gateway checks that the client is there.
+// heartbeat checks that the client still answers.
 type heartbeat struct {
-	ping    time.Time // when to ping
-	pinged  pinging   // the state of the last ping
-	pong    time.Time // deadline for the client to send something; zero: no answer is awaited
-	stalled bool      // nothing was read recently
+	ping    time.Time // when to ping next
+	pinged  pinging
+	pong    time.Time // until when the client must have sent something; zero if no ping is unanswered
+	stalled bool      // the connection was recently not read
 }
 
-// pinging is the state of a ping.
 type pinging uint8
 
 const (
 	noPing     pinging = iota
-	pingWaits          // in out
-	pingLeaves         // the writer has it
+	pingWaits          // the ping is in out
+	pingLeaves         // the writer has the ping
 )
 
 // beat sends pings, and closes a connection whose client does not answer. The client's time begins
-// when a ping is written, since much output may precede it. beat returns when to call it again.
+// when a ping is written, because much output may precede it. beat returns its next time.
 func (c *conn) beat(now time.Time) time.Time {
 	interval := c.bridge.opts.PingInterval
 	defer func() { c.stalled = len(c.arrived) > 0 || c.pending && !c.mayBegin() }()
@@ -298,7 +298,7 @@ func (c *conn) beat(now time.Time) time.Time {
 		switch {
 		case c.heard.Load() >= c.pong.Add(-interval).UnixNano():
 			c.pong = time.Time{}
-		case c.stalled: // what the client sent was not read until now
+		case c.stalled: // the client may have answered, but was not read
 			c.pong = now.Add(interval)
 		case !now.Before(c.pong):
 			c.close(closeTooSlow, "The client did not answer a ping.")
@@ -315,7 +315,7 @@ func (c *conn) beat(now time.Time) time.Time {
 	return sooner(c.ping, c.pong)
 }
 
-// sooner returns the earlier of two instants; b may be zero, which is never.
+// sooner returns the earlier of two instants. b may be zero, for never.
 func sooner(a, b time.Time) time.Time {
 	if !b.IsZero() && b.Before(a) {
 		return b

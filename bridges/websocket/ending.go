@@ -11,17 +11,17 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// ending is the progress of closing a connection.
+// ending says how far the connection has come in closing.
 type ending struct {
 	said     bool      // our close is sent
-	broken   bool      // nothing can be written any more; what the client has written before is read
+	broken   bool      // nothing can be written any more, but the client's earlier frames are still read
 	gone     bool      // nothing is read any more
-	lost     error     // why the connection ended
-	drains   *fault    // how the connection closes once nothing is in flight; nil: it is not closing
-	deadline time.Time // when to stop waiting: for auth, the client's close, or what is in flight
+	lost     error     // why the connection ended, or nil
+	drains   *fault    // how the connection closes once no call is in flight; nil if it does not
+	deadline time.Time // when to stop waiting: for a token, for the client's close, or for calls in flight
 }
 
-// close sends a close frame, which the client has closeGrace to answer.
+// close sends a close frame. The client has closeGrace to answer it.
 func (c *conn) close(code closeCode, reason string) {
 	if c.said {
 		return
@@ -37,8 +37,8 @@ func (c *conn) close(code closeCode, reason string) {
 	c.letGo()
 }
 
-// disconnected notes that nothing more can be read, and why. Answers in flight are still written, if
-// the client can read them.
+// disconnected notes why nothing more can be read. Answers in flight are still written if the
+// client may read them.
 func (c *conn) disconnected(err error) {
 	if fault, ok := errors.AsType[*fault](err); ok {
 		c.close(fault.code, fault.text)
@@ -63,18 +63,18 @@ func (c *conn) disconnected(err error) {
 	c.letGo()
 }
 
-// disconnect breaks the connection without a close frame: at once, or after the next write, which
-// is cut to most bytes. Any goroutine may call it.
+// disconnect breaks the connection without a close frame: at once if most is 0, or else in the next
+// write, after at most most bytes. Any goroutine may call it.
 func (c *conn) disconnect(most int) {
 	if most > 0 {
 		c.owner.Do(func() { c.last = most })
 		return
 	}
-	_ = c.nc.Close() // which ends the reader
+	_ = c.nc.Close() // ends the reader
 }
 
-// drain announces to the client that the connection will end. Feeds take no more deliveries;
-// requests in flight are still answered.
+// drain announces the end of the connection to the client. Feeds get no more deliveries. Requests
+// in flight are still answered.
 func (c *conn) drain(end *fault) {
 	if c.drains != nil {
 		return
@@ -90,7 +90,7 @@ func (c *conn) drain(end *fault) {
 	c.deadline = time.Now().Add(c.bridge.opts.DrainGrace)
 }
 
-// ended reports whether the connection has ended and nothing is left to do.
+// ended reports whether the connection has ended, with nothing left to do or no time left for it.
 func (c *conn) ended(now time.Time) bool {
 	if !c.gone {
 		return false
@@ -98,10 +98,10 @@ func (c *conn) ended(now time.Time) bool {
 	return c.busy == 0 && c.writing == 0 && len(c.out) == 0 || !now.Before(c.deadline)
 }
 
-// leaves reports whether the client gets nothing more.
+// leaves reports whether nothing more is sent to the client.
 func (c *conn) leaves() bool { return c.said || c.broken }
 
-// letGo releases everything that the connection holds.
+// letGo releases the feeds and senders of the connection.
 func (c *conn) letGo() {
 	for _, f := range c.feeds {
 		f.drop()
@@ -111,7 +111,7 @@ func (c *conn) letGo() {
 	}
 }
 
-// dispose releases what the ended connection holds, and waits until its goroutines have ended.
+// dispose releases what a connection that has ended uses, and waits for its goroutines.
 func (c *conn) dispose() {
 	c.gone, c.said = true, true
 	c.cancel()
@@ -128,6 +128,6 @@ func (c *conn) dispose() {
 func (c *conn) fail(err error) {
 	c.log.Error("connection", "err", err)
 	_ = c.nc.SetWriteDeadline(time.Now().Add(closeGrace))
-	_, _ = c.nc.Write(appendClose(nil, closeInternal, refusals.Text(core.Internal))) // if no frame is half written
-	_ = c.nc.Close()                                                                 // which ends the reader
+	_, _ = c.nc.Write(appendClose(nil, closeInternal, refusals.Text(core.Internal))) // the client may not understand it, if a frame is half written
+	_ = c.nc.Close()                                                                 // ends the reader
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// words returns what a client learns of an error: without a code, only that an error occurred.
+// words returns what a client is told about an error. Without a code, the cause stays hidden.
 func words(err error) (core.Code, string) {
 	code := core.CodeOf(err)
 	if code == core.Internal && errors.Is(err, context.DeadlineExceeded) {
@@ -21,7 +21,7 @@ func words(err error) (core.Code, string) {
 	if wrong, ok := errors.AsType[*frame.Error](err); ok {
 		text = wrong.Error()
 	}
-	if code == core.Internal { // only the log describes the error
+	if code == core.Internal { // only the log has the cause
 		text = ""
 	}
 	if text == "" {
@@ -30,8 +30,8 @@ func words(err error) (core.Code, string) {
 	return code, text
 }
 
-// writeError writes the members that describe an error, and logs it, with
-// more keys and values, under the id that the client gets.
+// writeError writes the members that describe an error, and logs it under the tracking id among
+// them. more has further keys and values for the log.
 func (c *conn) writeError(w codec.Writer, err error, entity string, more ...any) {
 	code, text := words(err)
 	tracking := refusals.NewTracking()
@@ -42,15 +42,15 @@ func (c *conn) writeError(w codec.Writer, err error, entity string, more ...any)
 	w.Key("tracking").Text(tracking)
 }
 
-// closeCode is why a connection is closed by the gateway (RFC 6455 §7.4).
+// closeCode says why the gateway closes a connection, RFC 6455 §7.4.
 type closeCode int
 
-// The codes, as PROTOCOL.md lists them.
+// PROTOCOL.md describes the codes.
 const (
 	closeNormal      closeCode = 1000
 	closeStopping    closeCode = 1001
-	closeEncoding    closeCode = 1003 // a text frame where binary was agreed on, or the reverse
-	closeNoStatus    closeCode = 1005 // the client gave none
+	closeEncoding    closeCode = 1003 // a text frame although the client chose MessagePack, or the reverse
+	closeNoStatus    closeCode = 1005 // the client gave no code
 	closeMalformed   closeCode = 1007
 	closeTooLarge    closeCode = 1009
 	closeInternal    closeCode = 1011
@@ -62,10 +62,10 @@ const (
 	closeTooSlow     closeCode = 4408
 )
 
-// fault is a violation of the protocol that no answer to a request can report.
+// fault is a violation of the protocol that closes the connection.
 type fault struct {
 	code closeCode
-	text string // for the peer
+	text string // for the client
 }
 
 func (f *fault) Error() string { return fmt.Sprintf("close %d: %s", f.code, f.text) }

@@ -7,7 +7,7 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// endFeed ends a feed. A wait for a session is cancelled.
+// endFeed ends a feed, or its wait for a session.
 func (c *conn) endFeed(q *request) {
 	f, err := c.feedOf(q)
 	if err != nil {
@@ -36,7 +36,7 @@ func (f *feed) ended(err error) {
 	c := f.conn
 	opening := f.receiver == nil && f.busy
 	f.forget()
-	if opening { // the request that opens the feed gets the error
+	if opening { // the answer to the opening request has the error
 		if f.cancel != nil {
 			f.cancel()
 		}
@@ -56,8 +56,8 @@ func (f *feed) ended(err error) {
 	}
 }
 
-// drop ends the feed because the connection ends. If a request to the feed is in flight, next calls
-// drop again later: a session is released after the requests about it.
+// drop ends the feed because the connection ends. If a request for the feed is in flight, next
+// calls drop again later, because a session must outlast the requests for it.
 func (f *feed) drop() {
 	if f.leaves = f.busy && f.receiver != nil && f.drains == nil && !f.over; f.leaves {
 		return
@@ -69,8 +69,8 @@ func (f *feed) drop() {
 	f.stop(nil)
 }
 
-// quiet stops the feed's deliveries because the bridge is stopping. A session stays until the
-// connection ends, so that its deliveries can be settled.
+// quiet stops deliveries because the bridge is stopping. It keeps a session until the connection
+// ends, so that the client can settle its deliveries.
 func (f *feed) quiet() {
 	switch {
 	case f.receiver == nil && f.cancel != nil:
@@ -80,8 +80,7 @@ func (f *feed) quiet() {
 	}
 }
 
-// stop closes the receiver, releases what was not written, and then calls
-// after, if that is not nil.
+// stop closes the receiver, unlocks what was not written, and then calls after, if that is not nil.
 func (f *feed) stop(after func()) {
 	if after == nil {
 		after = func() {}
@@ -93,20 +92,20 @@ func (f *feed) stop(after func()) {
 		return
 	}
 	held := f.held
-	if held != nil { // at once: the client's next request for this session waits for its release
+	if held != nil { // now, because the client's next request for this session waits for its release
 		settled := make(chan struct{})
 		close(settled)
-		held.CloseAfter(settled) // a Close could wait for the Deliver that runs this job
+		held.CloseAfter(settled) // Close could wait for the Deliver that runs this job
 	}
 	f.conn.async(func(ctx context.Context) func() {
 		receiver.Close()
-		if held != nil { // the client learns of the end when the session is free: its next feed may be at another gateway
+		if held != nil { // answer when the session is free, because the client may request it at another gateway next
 			select {
 			case <-held.Released():
 			case <-ctx.Done():
 			}
 		}
-		return func() { // not before Close: the receiver would get the messages again
+		return func() { // only after Close: before, the receiver would get the messages again
 			f.stopped = true
 			f.giveBack(0)
 			after()
@@ -114,8 +113,9 @@ func (f *feed) stop(after func()) {
 	})
 }
 
-// giveBack unlocks pending deliveries except for the first keep. Deliveries of a session go back
-// with the session, unless it may have been taken over; received and deleted ones are lost.
+// giveBack unlocks the pending deliveries, except the first keep. Deliveries of a session are
+// unlocked with the session, unless another receiver may take it over. Received and deleted
+// messages are lost.
 func (f *feed) giveBack(keep int) {
 	if keep >= len(f.pending) {
 		return

@@ -12,47 +12,46 @@ import (
 )
 
 const (
-	// maxAsked is the largest number of messages that a feed has requested from the broker or holds for
-	// its client, whatever credit the client gives. So their locks do not end here, and a client that
-	// does not read costs little memory. fair.Pending bounds their bytes.
+	// maxAsked bounds the messages of a feed that are requested from the broker or not written yet,
+	// whatever credit the client gives. So their locks do not end here, and a client that does not
+	// read costs little memory. fair.Pending bounds their bytes.
 	maxAsked    = 1000
-	frameTarget = 128 << 10 // bytes of deliveries after which a frame is full
+	frameTarget = 128 << 10 // bytes at which a frame of deliveries is full
 )
 
-// feed is a subscription to messages. Requests for it wait while it is being opened, and while its
-// session is in use.
+// feed is a client's subscription to messages. Requests for it wait while it is being opened, and
+// while another request uses its session.
 type feed struct {
 	conn     *conn
 	number   int64
 	address  core.Address
 	mode     core.ReceiveMode
-	binary   bool // bodies are requested as bytes
+	binary   bool // the client wants bodies as bytes
 	receiver core.Receiver
-	held     core.Session       // the receiver, if it has a session
-	lock     *core.SessionLock  // of the session
-	cancel   context.CancelFunc // of the wait for a session
-	leave    func()             // frees the feed's place among all feeds
+	held     core.Session       // the receiver's session, or nil
+	lock     *core.SessionLock  // the session's lock
+	cancel   context.CancelFunc // ends the wait for a session
+	leave    func()             // gives up the feed's place among Options.Streams
 
 	requestQueue
 
-	credit     int             // of the client, not spent
-	asked      int             // deliveries that the broker may still send
-	askedBytes int             // the same in bytes; below zero if the last delivery was larger
-	pending    []core.Delivery // delivered by the broker, not written yet
-	drains     *request        // to be answered when the broker has drained and all is written
-	taking     bool            // credit is being taken back
-	over       bool            // ended, by whomever
+	credit     int             // given by the client, and not used up
+	asked      int             // how many more deliveries the broker may send
+	askedBytes int             // how many more bytes the broker may send; negative if the last delivery exceeded them
+	pending    []core.Delivery // delivered by the broker, but not written yet
+	drains     *request        // the request to answer once the broker has given the credit back and all is written
+	taking     bool            // the broker has been asked to give the credit back
+	over       bool            // the feed has ended
 	stopped    bool            // the broker delivers no more
 }
 
-// requestQueue holds the requests of a feed that wait for one in flight.
+// requestQueue holds a feed's requests that wait for an earlier one.
 type requestQueue struct {
-	busy   bool     // something is in flight that requests have to wait for
-	queue  []func() // requests that wait
-	leaves bool     // the feed ends when nothing is in flight
+	busy   bool     // an earlier request is in flight
+	queue  []func() // the waiting requests
+	leaves bool     // the feed ends when no request is in flight
 }
 
-// feedOf finds the feed that a request names.
 func (c *conn) feedOf(q *request) (*feed, error) {
 	if f := c.feeds[q.feed]; f != nil {
 		return f, nil
@@ -60,7 +59,6 @@ func (c *conn) feedOf(q *request) (*feed, error) {
 	return nil, core.Refuse(core.NotFound, "Feed %d does not exist: it was not opened, or has ended.", q.feed)
 }
 
-// openFeed begins to receive.
 func (c *conn) openFeed(q *request) {
 	switch {
 	case c.feeds[q.feed] != nil:
@@ -148,10 +146,10 @@ func (f *feed) opened(q *request, err error) {
 	c := f.conn
 	switch {
 	case err != nil:
-	case f.over: // ended in the meantime
+	case f.over: // ended meanwhile
 		err = core.Refuse(core.Timeout, "Feed %d was ended.", f.number)
 	default:
-		err = c.identity.Check(core.Listen, f.address.String(), time.Now()) // the grant may have ended meanwhile
+		err = c.identity.Check(core.Listen, f.address.String(), time.Now()) // the rights may have ended meanwhile
 	}
 	if err != nil {
 		c.refuse(q, err)
@@ -176,7 +174,7 @@ func (f *feed) opened(q *request, err error) {
 	f.ask()
 }
 
-// forget ends the feed's entry in the connection, so that its number can be used again.
+// forget removes the feed from the connection, so that its number can be used again.
 func (f *feed) forget() {
 	if !f.over {
 		f.leave()
@@ -187,7 +185,8 @@ func (f *feed) forget() {
 	}
 }
 
-// do runs a request once earlier requests are done, or refuses it if the feed has ended by then.
+// do runs a request after the feed's earlier requests. It refuses the request if the feed has ended
+// by then.
 func (f *feed) do(q *request, run func()) {
 	job := func() {
 		if f.over {
@@ -203,7 +202,7 @@ func (f *feed) do(q *request, run func()) {
 	job()
 }
 
-// next runs waiting requests until one of them makes the others wait again.
+// next runs waiting requests until one of them is in flight.
 func (f *feed) next() {
 	f.busy = false
 	for len(f.queue) > 0 && !f.busy {
@@ -216,7 +215,7 @@ func (f *feed) next() {
 	}
 }
 
-// callSession carries out a request that needs the feed's session, before the requests that follow.
+// callSession carries out a request that needs the feed's session. Later requests wait for its end.
 func (f *feed) callSession(q *request, work func(ctx context.Context, s core.Session) (func(codec.Writer), error)) {
 	f.do(q, func() {
 		if f.held == nil {
@@ -235,7 +234,7 @@ func (f *feed) callSession(q *request, work func(ctx context.Context, s core.Ses
 	})
 }
 
-// credit adds to the feed's credit.
+// credit gives the feed more credit.
 func (c *conn) credit(q *request) {
 	f, err := c.feedOf(q)
 	if err != nil {
@@ -253,7 +252,7 @@ func (c *conn) credit(q *request) {
 	})
 }
 
-// ask gives the broker as much credit as the client has given and the limits allow.
+// ask gives the broker the client's credit, as far as the limits allow.
 func (f *feed) ask() {
 	c := f.conn
 	if f.receiver == nil || f.drains != nil || f.over || c.drains != nil || c.leaves() || c.choked {
@@ -271,14 +270,13 @@ func (f *feed) ask() {
 	}
 }
 
-// askAll makes all feeds ask for messages.
 func (c *conn) askAll() {
 	for _, f := range c.feeds {
 		f.ask()
 	}
 }
 
-// delivered takes what the broker delivers.
+// delivered takes deliveries from the broker.
 func (f *feed) delivered(ds []core.Delivery) {
 	f.asked = max(0, f.asked-len(ds))
 	size := core.SizeOf(ds)
@@ -290,7 +288,7 @@ func (f *feed) delivered(ds []core.Delivery) {
 	}
 }
 
-// deliverMore writes deliveries while the client keeps up.
+// deliverMore writes deliveries as long as the client reads fast enough.
 func (c *conn) deliverMore() {
 	for again := !c.leaves(); again && !c.choked; {
 		again = false
@@ -306,7 +304,6 @@ func (c *conn) deliverMore() {
 	}
 }
 
-// write writes a frame of deliveries.
 func (f *feed) write() {
 	c := f.conn
 	n := 0
@@ -315,7 +312,7 @@ func (f *feed) write() {
 		w.Key("feed").Int(f.number)
 		w.Key("messages").OpenList()
 		start := w.Len()
-		for n < len(f.pending) && (n == 0 || w.Len()-start+f.pending[n].Size() <= frameTarget) { // a large one has a frame of its own
+		for n < len(f.pending) && (n == 0 || w.Len()-start+f.pending[n].Size() <= frameTarget) { // a large delivery gets a frame of its own
 			frame.WriteDelivery(w, f.pending[n], f.binary)
 			n++
 		}
@@ -330,7 +327,7 @@ func (f *feed) write() {
 	f.ask()
 }
 
-// drainFeed takes the client's credit back once the deliveries in flight have arrived.
+// drainFeed takes the client's credit back, and answers when no more deliveries will follow.
 func (c *conn) drainFeed(q *request) {
 	f, err := c.feedOf(q)
 	if err != nil {

@@ -18,28 +18,26 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// intake is what was read and what is read next.
+// intake is the state of reading.
 type intake struct {
-	ws      *websocket.Conn // the reader's
-	in      *bufio.Reader   // ws reads through it; belongs to the reader
-	heard   atomic.Int64    // when the client last said something, Unix nanoseconds
-	limit   atomic.Int64    // bytes of a frame
-	arrived []*request      // read, and not begun
+	ws      *websocket.Conn // only the reader uses it
+	in      *bufio.Reader   // only the reader uses it; ws reads from it
+	heard   atomic.Int64    // when bytes last arrived, Unix nanoseconds
+	limit   atomic.Int64    // largest frame in bytes
+	arrived []*request      // requests that were read and have not begun
 	pending bool            // the reader waits until all requests in arrived have begun
-	resumed chan struct{}   // lets the reader continue
+	resumed chan struct{}   // makes the reader continue
 }
 
-// readBuffers hold frames while they are read and decoded. Idle connections
-// have none.
+// readBuffers hold frames while they are read and decoded. Idle connections have none.
 var readBuffers = sync.Pool{New: func() any { return &readBuffer{} }}
 
 type readBuffer struct {
 	data    []byte
 	members []frame.Member
-	readers [2]codec.Reader // by encoding; nil: not needed yet
+	readers [2]codec.Reader // by encoding; nil until it is needed
 }
 
-// reader returns the reader of frames in an encoding.
 func (b *readBuffer) reader(e codec.Encoding) codec.Reader {
 	if b.readers[e] == nil {
 		b.readers[e] = frame.NewReader(e)
@@ -61,13 +59,13 @@ func (b *readBuffer) free() {
 	readBuffers.Put(b)
 }
 
-// moreRequests is the largest number of requests that the reader hands to the owner together, so
-// that they share broker calls.
+// moreRequests bounds the requests that the reader passes to the owner together, so that they can
+// share broker calls.
 const moreRequests = 64
 
-// read decodes frames and hands requests to the owner, until the connection ends or a frame cannot
-// be answered. It continues when the previous requests have begun, so that all requests that a
-// client writes before it disconnects begin before the connection ends.
+// read passes requests to the owner until the connection ends, or the client violates the protocol.
+// It continues when the previous requests have begun, so that whatever a client writes before it
+// disconnects begins before the connection ends.
 func (c *conn) read() {
 	for {
 		got, err := c.readFrames()
@@ -78,7 +76,7 @@ func (c *conn) read() {
 			continue
 		}
 		c.owner.Do(func() { c.disconnected(err) })
-		for _, faulty := errors.AsType[*fault](err); faulty; { // the client may continue until it reads the refusal
+		for _, faulty := errors.AsType[*fault](err); faulty; { // the client may go on until it reads the close
 			if _, _, err := c.ws.NextReader(); err != nil {
 				c.owner.Do(func() { c.disconnected(err) })
 				return
@@ -88,8 +86,8 @@ func (c *conn) read() {
 	}
 }
 
-// bring passes requests to the owner and waits until they have been begun. It returns false if the
-// connection is over.
+// bring passes requests to the owner and waits until they have begun. It returns false if the
+// connection has ended.
 func (c *conn) bring(got []*request) bool {
 	c.owner.Do(func() { c.arrived, c.pending = got, true })
 	select {
@@ -100,8 +98,8 @@ func (c *conn) bring(got []*request) bool {
 	}
 }
 
-// readFrames waits for a frame, and returns its request and the requests of the frames that arrived
-// with it. An error concerns the frame after those of the returned requests.
+// readFrames waits for a frame, and returns its request and those of the frames that have also
+// arrived. An error concerns the frame after those of the returned requests.
 func (c *conn) readFrames() (got []*request, err error) {
 	for more := true; more && err == nil && len(got) < moreRequests; more = c.limit.Load() > strangerFrame && c.hasNext() {
 		var q *request
@@ -112,7 +110,7 @@ func (c *conn) readFrames() (got []*request, err error) {
 	return got, err
 }
 
-// hasNext reports whether the next frame of a request is here already.
+// hasNext reports whether the next request has arrived completely.
 func (c *conn) hasNext() bool {
 	if c.in.Buffered() < shortestFrame {
 		return false
@@ -121,7 +119,7 @@ func (c *conn) hasNext() bool {
 	return whole
 }
 
-// shortestFrame is the number of buffered bytes with which ahead does not wait.
+// shortestFrame is the number of buffered bytes with which ahead does not block.
 const shortestFrame = 10
 
 func (c *conn) readFrame() (*request, error) {
@@ -142,13 +140,13 @@ func (c *conn) readFrame() (*request, error) {
 	return parse(c.encoding, b, c.afford)
 }
 
-// ahead waits for the next message. It returns the size of the message's first frame, -1 if it is
-// not known, and whether the whole frame has arrived.
+// ahead waits for the next message. It returns the size of its first frame, or -1 if that is not
+// known, and whether the whole frame has arrived.
 func (c *conn) ahead() (size int64, whole bool) {
 	const fin, mask = 0x80, 4
 	head, err := c.in.Peek(2)
 	if err != nil || head[0] != opText && head[0] != opBinary {
-		return -1, false // NextReader finds the error, or what follows a control frame
+		return -1, false // NextReader handles errors and control frames
 	}
 	known := 2
 	switch n := head[1] &^ fin; n {
@@ -176,7 +174,7 @@ func (c *conn) gather(r io.Reader, size int64, whole bool, buffer []byte) ([]byt
 	a := fair.Arrival{Reader: hearing{c, r}, Size: size, Limit: limit, Buffer: buffer, Control: true}
 	if !whole {
 		a.Deadline = c.ws.SetReadDeadline
-		defer func() { _ = c.ws.SetReadDeadline(time.Time{}) }() // between messages, pings find out whether the client has gone
+		defer func() { _ = c.ws.SetReadDeadline(time.Time{}) }() // between messages, pings find out whether the client has disconnected
 	}
 	if limit > strangerFrame {
 		a.Inspect = func(start []byte) (most int64, err error) {
@@ -198,7 +196,7 @@ func (c *conn) gather(r io.Reader, size int64, whole bool, buffer []byte) ([]byt
 	return nil, err
 }
 
-// afford reserves memory for a request's messages: a small frame can contain many.
+// afford takes memory for a request's messages, of which a small frame may have many.
 func (c *conn) afford(n int64) error {
 	if !c.memory.Take(n) {
 		return c.memory.Refuse(n)
@@ -206,7 +204,7 @@ func (c *conn) afford(n int64) error {
 	return nil
 }
 
-// hearing notes that the client is alive while it sends a long frame.
+// hearing notes that the client is active while it sends a long frame.
 type hearing struct {
 	conn *conn
 	r    io.Reader
@@ -220,8 +218,8 @@ func (h hearing) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// frameLimit returns the maximum size of a frame that begins with start: messagesOfFrame times the
-// maximum message size of the entity that start names, within limits.
+// frameLimit returns the largest size of a frame that begins with start: messagesOfFrame times the
+// largest message of the entity that start names, within limits.
 func (c *conn) frameLimit(start []byte) (int64, error) {
 	var address core.Address
 	var feed int64
@@ -253,14 +251,14 @@ func (c *conn) frameLimit(start []byte) (int64, error) {
 		return minFrame, nil
 	}
 	e, err := c.bridge.front.Resolve(c.ctx, id, address)
-	if err != nil { // the request will get this error, too
+	if err != nil { // the request itself will be refused with this error
 		return minFrame, nil
 	}
 	return min(int64(c.bridge.opts.MaxFrame), max(minFrame, messagesOfFrame*int64(e.Settings.MaxMessageSizeInKilobytes)<<10)), nil
 }
 
-// messagesOfFrame is the size of the largest frame as a multiple of the largest message: enough for
-// one message in which every character is escaped, or for several in base64.
+// messagesOfFrame times the largest message is the largest frame. That is enough for one message in
+// which every character is escaped, or for several in base64.
 const messagesOfFrame = 8
 
 var errOver = errors.New("the connection has ended")

@@ -13,7 +13,6 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// entities lists queues, topics, or a topic's subscriptions.
 func (c *conn) entities(q *request) {
 	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
 		all, counts, err := bridges.Entities(ctx, c.bridge.front, id, core.Listing{Kind: q.kind, Topic: q.topic}, q.skip, q.top)
@@ -33,7 +32,7 @@ func (c *conn) entity(q *request) {
 	})
 }
 
-// told returns a function that writes the current state of an entity as the answer.
+// told returns a function that answers with the present state of an entity.
 func (c *conn) told(ctx context.Context, id core.Identity, name string) (func(codec.Writer), error) {
 	e, counts, err := c.bridge.front.Entity(ctx, id, name)
 	return func(w codec.Writer) { writeEntity(w.Key("entity"), &e, &counts) }, err
@@ -46,7 +45,7 @@ func (c *conn) create(q *request) {
 			return nil, err
 		}
 		if settings.EnablePartitioning && !q.names("SupportOrdering") {
-			settings.SupportOrdering = false // partitions have no common order
+			settings.SupportOrdering = false // several partitions have no common order
 		}
 		if err := mayForward(id, &core.Settings{}, &settings); err != nil {
 			return nil, err
@@ -58,12 +57,11 @@ func (c *conn) create(q *request) {
 	})
 }
 
-// names reports whether a request's settings include the one with that name.
+// names reports whether the request sets the setting called name.
 func (q *request) names(name string) bool {
 	return slices.ContainsFunc(q.settings.given, func(s *core.Setting) bool { return s.Name == name })
 }
 
-// update changes the settings that are named.
 func (c *conn) update(q *request) {
 	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
 		e, _, err := c.bridge.front.Entity(ctx, id, q.entity)
@@ -84,8 +82,8 @@ func (c *conn) update(q *request) {
 	})
 }
 
-// mayForward requires Send on each new destination, because a client that sets a destination sends
-// to it.
+// mayForward requires the right Send on each new destination of forwarding, because the client will
+// send to it.
 func mayForward(id core.Identity, before, after *core.Settings) error {
 	for setting, to := range bridges.Destinations(before, after) {
 		if id.Check(core.Send, to, time.Now()) != nil {
@@ -150,15 +148,14 @@ func writeEntity(w codec.Writer, e *core.Entity, counts *core.Runtime) {
 	w.CloseMap()
 }
 
-// connections lists the clients of this gateway that are in the namespace,
-// over any protocol; for operators, those of all namespaces.
+// connections lists the clients of this gateway in the client's namespace, over any protocol. For
+// operators, it lists those of all namespaces.
 func (c *conn) connections(q *request) {
 	fetch(c, q, c.bridge.opts.Clients.Connections, func(w codec.Writer, all []bridges.Connection) {
 		codec.WriteList(w.Key("connections"), all, writeConnection)
 	})
 }
 
-// closeConnection closes one of the connections that connections lists.
 func (c *conn) closeConnection(q *request) {
 	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
 		_, err := c.bridge.opts.Clients.Close(ctx, id, q.connection)
@@ -238,13 +235,13 @@ func writeOne(s *core.Setting, w codec.Writer, q *core.Settings) {
 	}
 }
 
-// settings are the settings of a client's request.
+// settings are the settings in a request.
 type settings struct {
 	given []*core.Setting
 	core.Settings
 }
 
-// readSettings reads settings by their names.
+// readSettings reads settings by name.
 func readSettings(r codec.Reader) (all settings, err error) {
 	err = readMap(r, func(name string) error {
 		s := core.SettingNamed(name)
@@ -257,7 +254,7 @@ func readSettings(r codec.Reader) (all settings, err error) {
 	return all, err
 }
 
-// apply changes the settings that are given, if entities of the kind have them.
+// apply copies the given settings to q. It refuses settings that entities of the kind do not have.
 func (all *settings) apply(kind core.Kind, q *core.Settings) error {
 	for _, s := range all.given {
 		if !s.Kinds.Has(kind) {
@@ -268,7 +265,6 @@ func (all *settings) apply(kind core.Kind, q *core.Settings) error {
 	return nil
 }
 
-// writeSettings writes the settings that entities of the kind have.
 func writeSettings(w codec.Writer, kind core.Kind, q *core.Settings) {
 	w.OpenMap()
 	for i := range core.AllSettings {
@@ -279,7 +275,6 @@ func writeSettings(w codec.Writer, kind core.Kind, q *core.Settings) {
 	w.CloseMap()
 }
 
-// readAccessRule reads a shared access policy of an entity.
 func readAccessRule(r codec.Reader) (rule core.AccessRule, err error) {
 	err = readMap(r, func(name string) (err error) {
 		switch name {

@@ -14,17 +14,17 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// output is what is to be sent.
+// output is the state of writing.
 type output struct {
-	socket  *link.Socket // nil: the connection is no plain TCP connection
+	socket  *link.Socket // nil if the connection is not a plain TCP connection
 	out     []byte       // frames to be written
-	last    int          // how much of the next write leaves before the connection breaks; 0: it does not break
-	writing int          // bytes that the writer has
-	choked  bool         // too much waits to be read: no more deliveries are requested
+	last    int          // how many bytes of the next write are sent before the connection breaks; 0 if it does not
+	writing int          // bytes that the writer's goroutine has
+	choked  bool         // the client reads too slowly, so no more deliveries are requested
 }
 
-// The opcodes of frames that the gateway writes (RFC 6455 §11.8), with the bit
-// that says that no further part follows.
+// The first bytes of frames that the gateway writes: the opcode (RFC 6455 §11.8), and the bit for
+// an unfragmented message.
 const (
 	opText   = 0x81
 	opBinary = 0x82
@@ -37,16 +37,16 @@ const (
 	// writeChunk is how much is written with one deadline.
 	writeChunk = 64 << 10
 	// writeGlances is how often, within one patience, the writer checks whether a client has read
-	// something, because an incomplete write does not tell when the client last read.
+	// something: an incomplete write does not tell when the client last read.
 	writeGlances = 6
-	// keptBuffer is the largest buffer that is used again.
+	// keptBuffer is the size of the largest buffer that is used again.
 	keptBuffer = 256 << 10
-	// lastWords is how long a client that is closed for not reading has to read the reason.
+	// lastWords is how long a client that did not read has to read why the connection closes.
 	lastWords = 5 * time.Second
 
-	frameHeads   = 16 << 10 // approximate size of a delivery without its body and properties
-	reservedHead = 4        // bytes of the head of a frame of 126 to 65535 bytes
-	maxShort     = 125      // bytes of a frame with a head of two
+	frameHeads   = 16 << 10 // about the size of a delivery without its body and properties
+	reservedHead = 4        // bytes of the head of a frame with 126 to 65535 bytes
+	maxShort     = 125      // bytes of the largest frame with a head of two bytes
 )
 
 // writeBuffers hold frames until they are written. Idle connections have none.
@@ -63,24 +63,25 @@ func giveBuffer(b []byte) {
 	}
 }
 
-// growOut grows the buffer at once if a message of size bytes is large. Otherwise the buffer would
-// be copied repeatedly while the frame is written.
+// growOut makes room for a large message at once, because the buffer would otherwise be copied
+// repeatedly while the frame is encoded.
 func (c *conn) growOut(size int) {
 	if size < keptBuffer {
 		return
 	}
-	if c.encoding == codec.JSON { // most likely in base64
+	if c.encoding == codec.JSON { // the body is most likely encoded in base64
 		size = size * 4 / 3
 	}
 	c.out = slices.Grow(c.out, size+frameHeads)
 }
 
-// openFrame begins a frame at the end of out. Its payload is to be appended.
+// openFrame begins a frame at the end of out. The caller appends the payload, and calls closeFrame.
 func openFrame(out []byte) (opened []byte, mark int) {
 	return append(out, 0, 0, 0, 0), len(out)
 }
 
-// closeFrame ends the frame that was opened at mark. A server does not mask.
+// closeFrame writes the head of the frame that was opened at mark. Frames of a server are not
+// masked.
 func closeFrame(out []byte, mark int, opcode byte) []byte {
 	n := len(out) - mark - reservedHead
 	switch {
@@ -99,13 +100,13 @@ func closeFrame(out []byte, mark int, opcode byte) []byte {
 	return out
 }
 
-// appendControl appends a control frame of at most 125 bytes.
+// appendControl appends a control frame. It cuts payload to 125 bytes.
 func appendControl(out []byte, opcode byte, payload string) []byte {
 	payload = payload[:min(len(payload), maxShort)]
 	return append(append(out, opcode, byte(len(payload))), payload...)
 }
 
-// appendClose appends a close frame, without a code if code is closeNoStatus.
+// appendClose appends a close frame, which has no code if code is closeNoStatus.
 func appendClose(out []byte, code closeCode, reason string) []byte {
 	if code == closeNoStatus {
 		return appendControl(out, opClose, "")
@@ -120,8 +121,8 @@ func appendClose(out []byte, code closeCode, reason string) []byte {
 	return appendControl(out, opClose, payload)
 }
 
-// frameEnd returns the length of the whole frames at the start of b, up to and including the one
-// that contains the byte at i or begins there.
+// frameEnd returns the end of the frame that contains byte i of b, or begins there. b begins with a
+// whole frame.
 func frameEnd(b []byte, i int) int {
 	end := 0
 	for end < i {
@@ -137,14 +138,12 @@ func frameEnd(b []byte, i int) int {
 	return end
 }
 
-// errSlow is the reason for closing a client that does not read.
 var errSlow = errors.New("the client does not read its frames")
 
-// transmit writes whole frames, from the byte at done on, as long as the client reads something
-// within each period of patience. Otherwise the client gets the rest of the current frame, and a
-// close.
+// transmit writes the frames from byte done on, as long as the client reads something within each
+// patience. Otherwise it sends the rest of the current frame, and a close.
 func transmit(nc net.Conn, frames []byte, done int, patience time.Duration) error {
-	idle := 0 // glances in a row at which nothing was read
+	idle := 0 // consecutive glances that saw nothing read
 	for done < len(frames) {
 		_ = nc.SetWriteDeadline(time.Now().Add(patience / writeGlances))
 		n, err := nc.Write(frames[done:min(done+writeChunk, len(frames))])
@@ -164,11 +163,11 @@ func transmit(nc net.Conn, frames []byte, done int, patience time.Duration) erro
 		_, _ = nc.Write(appendClose(rest, closeTooSlow, "The client did not read its frames for too long."))
 		return errSlow
 	}
-	return nc.SetWriteDeadline(time.Time{}) // a deadline also ends a write that does not wait
+	return nc.SetWriteDeadline(time.Time{}) // the deadline would also end writes of the owner
 }
 
-// write sends the output: at once as far as the transport takes it, the rest in a goroutine
-// of its own. It reports whether all of it has been written.
+// write sends the output: at once what the transport takes without blocking, the rest in a
+// goroutine. It reports whether all of it has been written.
 func (c *conn) write() bool {
 	if c.writing > 0 || len(c.out) == 0 {
 		return false
@@ -183,7 +182,7 @@ func (c *conn) write() bool {
 		buf = buf[:min(len(buf), c.last)]
 		link.Go(&c.tasks, func() {
 			_ = transmit(c.nc, buf, 0, c.bridge.opts.WriteTimeout)
-			_ = c.nc.Close() // which ends the reader
+			_ = c.nc.Close() // ends the reader
 			c.owner.Do(func() { c.wrote(buf, net.ErrClosed) })
 		})
 		return false
@@ -213,7 +212,7 @@ func (c *conn) wrote(buf []byte, err error) {
 		c.said = true
 		c.disconnected(err)
 		c.out = nil
-		_ = c.nc.Close() // which ends the reader
+		_ = c.nc.Close() // ends the reader
 	case err != nil:
 		c.broken, c.out = true, nil
 		c.deadline = time.Now().Add(c.bridge.opts.DrainGrace)
@@ -224,7 +223,6 @@ func (c *conn) wrote(buf []byte, err error) {
 	}
 }
 
-// tell sends a frame.
 func (c *conn) tell(op string, more func(w codec.Writer)) {
 	if c.said || c.broken || c.lost != nil {
 		return
@@ -249,7 +247,7 @@ func (c *conn) tell(op string, more func(w codec.Writer)) {
 }
 
 func (c *conn) control(opcode byte, payload string) {
-	if !c.said && !c.broken && c.lost == nil && len(c.out) <= maxWaiting { // else the client has something to read first
+	if !c.said && !c.broken && c.lost == nil && len(c.out) <= maxWaiting { // otherwise the client has enough to read before it
 		c.out = appendControl(c.out, opcode, payload)
 	}
 }

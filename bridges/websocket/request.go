@@ -13,13 +13,13 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// request is a client's request. Which fields it has depends on its operation; fields of omitted
-// members are zero or have their default.
+// request is a client's request. op says which fields it can have. The fields of omitted members
+// are zero or have their defaults.
 type request struct {
 	id    int64
 	op    *operation
-	wrong error // why the request is invalid in any state of the connection
-	bytes int   // of its frame
+	wrong error // why the request is invalid, or nil
+	bytes int   // size of its frame
 	given memberSet
 
 	token           string
@@ -28,12 +28,12 @@ type request struct {
 	feed            int64
 	session         string
 	nextSession     bool
-	shared          bool           // the session can be taken over
-	takeOver        core.LockToken // the token that takes it over
+	shared          bool           // another receiver may take the session over
+	takeOver        core.LockToken // the lock token of the session to take over
 	wait            time.Duration
 	mode            core.ReceiveMode
 	credit          int
-	binary          bool // bodies are requested as bytes
+	binary          bool // the client wants bodies as bytes
 	accept          string
 	messages        []*core.Message
 	settlements     []core.Settlement
@@ -55,18 +55,18 @@ type request struct {
 	connection      string
 }
 
-// memberSet is a set of members, by their places in members.
+// memberSet is a set of members, one bit for each by its index in members.
 type memberSet uint64
 
 func (s memberSet) has(m memberSet) bool { return s&m == m }
 
-// member is a member that a request may have; read reads its value into the request.
+// member is a member that requests may have. read decodes its value into the request.
 type member struct {
 	name string
 	read func(q *request, r codec.Reader) error
 }
 
-// members are the members of requests besides op and id.
+// members are the members that requests may have besides op and id.
 var members = [...]member{
 	{"token", into(func(q *request) *string { return &q.token }, frame.ReadText)},
 	{"entity", into(func(q *request) *string { return &q.entity }, frame.ReadText)},
@@ -120,7 +120,6 @@ var members = [...]member{
 	{"namespace", into(func(q *request) *string { return &q.namespace }, frame.ReadText)},
 }
 
-// setOf returns the set of the members with these names.
 func setOf(names ...string) (set memberSet) {
 	for _, name := range names {
 		at, ok := memberOf[name]
@@ -132,10 +131,9 @@ func setOf(names ...string) (set memberSet) {
 	return set
 }
 
-// has reports whether a member is given.
 func (q *request) has(name string) bool { return q.given.has(setOf(name)) }
 
-// memberOf maps the name of a member to its place in members.
+// memberOf maps the name of a member to its index in members.
 var memberOf = func() map[string]int {
 	m := make(map[string]int, len(members))
 	for i := range members {
@@ -144,13 +142,13 @@ var memberOf = func() map[string]int {
 	return m
 }()
 
-// maxID is the largest id of a request or a feed: the largest whole number that
-// every JSON reader keeps.
+// maxID is the largest id of a request or a feed, and the largest integer that every JSON parser
+// keeps.
 const maxID = 1<<53 - 1
 
-// parse makes a request from a frame. It returns an error, which closes the connection, if the
-// frame is malformed or lacks op or id. It stores other errors in the request, so that they are
-// answered under its id.
+// parse decodes a request. It returns an error, which closes the connection, if the frame is
+// malformed or has no op or id. Other errors are stored in the request, so that they are answered
+// under its id.
 func parse(e codec.Encoding, b *readBuffer, afford func(bytes int64) error) (*request, error) {
 	var err error
 	r := b.reader(e)
@@ -182,7 +180,7 @@ func parse(e codec.Encoding, b *readBuffer, afford func(bytes int64) error) (*re
 	return q, nil
 }
 
-// read reads the members of a request, except for the ones at op and id.
+// read decodes the members of a request, except those at the indexes op and id.
 func (q *request) read(r codec.Reader, all []frame.Member, op, id int, afford func(bytes int64) error) error {
 	for i := range all {
 		if i == op || i == id {
@@ -225,7 +223,7 @@ func (q *request) read(r codec.Reader, all []frame.Member, op, id int, afford fu
 	return nil
 }
 
-// into returns a function that reads a member's value into a field.
+// into returns a function that decodes a member into a field.
 func into[T any](field func(*request) *T, read func(codec.Reader) (T, error)) func(*request, codec.Reader) error {
 	return func(q *request, r codec.Reader) (err error) {
 		*field(q), err = read(r)
@@ -233,13 +231,13 @@ func into[T any](field func(*request) *T, read func(codec.Reader) (T, error)) fu
 	}
 }
 
-// choice is a word that a member may have as its value, and what it means.
+// choice is a word that can be the value of a member, and its meaning.
 type choice[T any] struct {
 	word  string
 	means T
 }
 
-// oneOf returns a function that reads one of the words.
+// oneOf returns a function that decodes one of several words.
 func oneOf[T any](choices ...choice[T]) func(codec.Reader) (T, error) {
 	words := make([]string, len(choices))
 	for i, c := range choices {
@@ -257,7 +255,7 @@ func oneOf[T any](choices ...choice[T]) func(codec.Reader) (T, error) {
 	}
 }
 
-// whole returns a function that reads a whole number from least to most.
+// whole returns a function that decodes an integer from least to most.
 func whole[T int | int64](least, most int64) func(codec.Reader) (T, error) {
 	return func(r codec.Reader) (T, error) {
 		switch k := r.Kind(); k {
@@ -278,7 +276,7 @@ var (
 	readSequenceNumber = whole[int64](0, math.MaxInt64)
 )
 
-// items returns a function that reads a list of 1 to maxGroup elements.
+// items returns a function that decodes a list of 1 to maxGroup elements.
 func items[T any](read func(codec.Reader) (T, error)) func(codec.Reader) ([]T, error) {
 	return func(r codec.Reader) (all []T, err error) {
 		if k := r.Kind(); k != codec.List {
@@ -301,7 +299,7 @@ func items[T any](read func(codec.Reader) (T, error)) func(codec.Reader) ([]T, e
 	}
 }
 
-// countItems returns how many elements items would read from a list.
+// countItems returns how many elements items would decode from a list.
 func countItems(r codec.Reader) (n int) {
 	if r.Kind() != codec.List {
 		return 0
@@ -335,8 +333,8 @@ func readBool(r codec.Reader) (bool, error) {
 	return r.Bool(), nil
 }
 
-// readMap reads a map; member must read the value of each name. An error of member gets that name;
-// a repeated name is an error.
+// readMap decodes a map. It calls member for each name, whose value member must read. Errors
+// contain the name; a repeated name is an error.
 func readMap(r codec.Reader, member func(name string) error) error {
 	if k := r.Kind(); k != codec.Map {
 		return frame.Wrong("is %s: it must be a map", k)

@@ -7,12 +7,12 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// mayBegin reports whether the connection may begin further requests. If not, enough are in flight.
+// mayBegin reports whether further requests may begin: no limit of requests in flight is reached.
 func (c *conn) mayBegin() bool {
 	return !c.proving && len(c.underWay) < maxRequests && c.held <= c.bridge.opts.MaxUnderWay && len(c.out)+c.writing <= 2*maxWaiting
 }
 
-// begin carries out a request, or starts to.
+// begin starts to carry out a request.
 func (c *conn) begin(q *request) {
 	if c.said {
 		return
@@ -36,7 +36,7 @@ func (c *conn) begin(q *request) {
 	}
 }
 
-// answer tells the client that a request was carried out. more writes further members.
+// answer answers a request that was carried out. more writes further members.
 func (c *conn) answer(q *request, more func(w codec.Writer)) {
 	c.finish(q)
 	c.tell("ok", func(w codec.Writer) {
@@ -47,7 +47,7 @@ func (c *conn) answer(q *request, more func(w codec.Writer)) {
 	})
 }
 
-// refuse says why a request was not carried out.
+// refuse answers a request that was not carried out.
 func (c *conn) refuse(q *request, err error) {
 	c.finish(q)
 	c.tell("error", func(w codec.Writer) {
@@ -56,8 +56,7 @@ func (c *conn) refuse(q *request, err error) {
 	})
 }
 
-// about returns what the log says about a request: its id, its operation, and the number of its
-// feed.
+// about returns keys and values about a request for the log.
 func (q *request) about() []any {
 	about := []any{"request", q.id}
 	if q.op != nil {
@@ -69,7 +68,7 @@ func (q *request) about() []any {
 	return about
 }
 
-// conclude refuses a request if err is not nil, and else answers it.
+// conclude answers a request, or refuses it if err is not nil.
 func (c *conn) conclude(q *request, err error, more func(w codec.Writer)) {
 	if err != nil {
 		c.refuse(q, err)
@@ -84,17 +83,16 @@ func (c *conn) finish(q *request) {
 	c.memory.Add(-int64(q.bytes))
 }
 
-// operation describes the requests whose op is name.
+// operation describes the requests with a certain op.
 type operation struct {
 	name   string
 	need   memberSet                 // members that a request must have
 	may    memberSet                 // members that it may have
 	either memberSet                 // members of which it must have exactly one
-	check  func(q *request) error    // what the sets cannot express; or nil
-	run    func(c *conn, q *request) // in the owner
+	check  func(q *request) error    // checks what the sets cannot express; may be nil
+	run    func(c *conn, q *request) // runs in the owner
 }
 
-// operations by their names.
 var operations = func() map[string]*operation {
 	m := make(map[string]*operation)
 	for _, o := range []*operation{

@@ -9,7 +9,8 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// readRule reads a rule. Without a filter it matches everything. It does not check the SQL texts.
+// readRule decodes a rule. A rule without a filter matches every message. SQL texts are not checked
+// here.
 func readRule(r codec.Reader) (rule core.Rule, err error) {
 	rule.Filter.Kind = core.TrueFilter
 	err = readMap(r, func(name string) (err error) {
@@ -113,7 +114,6 @@ func writeRule(w codec.Writer, rule core.Rule) {
 	w.CloseMap()
 }
 
-// rules lists a subscription's rules.
 func (c *conn) rules(q *request) {
 	fetch(c, q, func(ctx context.Context, id core.Identity) ([]core.Rule, error) {
 		return c.bridge.front.Rules(ctx, id, q.entity, 0, math.MaxInt)
@@ -136,14 +136,13 @@ func (c *conn) deleteRule(q *request) {
 	})
 }
 
-// testRules answers with the result of each rule for a message.
 func (c *conn) testRules(q *request) {
 	fetch(c, q, func(ctx context.Context, id core.Identity) ([]core.Judgement, error) {
 		return c.bridge.front.TestRules(ctx, id, q.entity, q.message, q.rules)
 	}, func(w codec.Writer, judgements []core.Judgement) { c.writeJudgements(w, judgements, q.entity) })
 }
 
-// writeJudgements writes as many judgements as a client may get at once, and their total number.
+// writeJudgements writes up to maxJudgements judgements, and the number of all.
 func (c *conn) writeJudgements(w codec.Writer, all []core.Judgement, entity string) {
 	matched := 0
 	for i := range all {

@@ -9,19 +9,17 @@ import (
 )
 
 // sendQueue collects the messages that a connection sends to one entity. At most one call of its
-// Sender is in flight, which keeps the order; the requests that arrive meanwhile go into the next
-// call.
+// Sender is in flight, which keeps the order. Requests that arrive meanwhile go into the next call.
 type sendQueue struct {
 	conn    *conn
 	address core.Address
-	key     string // in conn.sendQueues
+	key     string // its key in conn.sendQueues
 	sender  core.Sender
 	queue   []*request
 	sending bool
 	dropped bool
 }
 
-// send queues messages.
 func (c *conn) send(q *request) {
 	addr, err := c.addressOf(q.entity, core.Send)
 	if err != nil {
@@ -44,8 +42,8 @@ func (c *conn) send(q *request) {
 	}
 }
 
-// addressOf reads an address, and checks that the connection still has a right there, because a
-// sender may outlive the token with which it was opened.
+// addressOf parses an address, and checks the connection's right on it: a sender may outlive the
+// token with which it was opened.
 func (c *conn) addressOf(entity string, right core.Right) (core.Address, error) {
 	addr, err := core.ParseAddress(entity)
 	if err != nil {
@@ -54,7 +52,6 @@ func (c *conn) addressOf(entity string, right core.Right) (core.Address, error) 
 	return addr, c.identity.Check(right, addr.String(), time.Now())
 }
 
-// forgetIdle closes an idle sender if the connection has too many senders.
 func (c *conn) forgetIdle() {
 	if len(c.sendQueues) < maxSenders {
 		return
@@ -98,7 +95,7 @@ func (o *sendQueue) start() {
 	})
 }
 
-// sent tells the client the outcome of a batch. If failure is not nil, none of the batch was sent.
+// sent tells the client the outcomes of a call. If failure is not nil, no message was sent.
 func (o *sendQueue) sent(batch []*request, appended []core.Appended, failure error) {
 	o.sending = false
 	for i, q := range batch {
@@ -106,7 +103,7 @@ func (o *sendQueue) sent(batch []*request, appended []core.Appended, failure err
 		switch {
 		case failure != nil:
 			o.conn.refuse(q, failure)
-		case i >= len(appended): // the broker must return a result for each group
+		case i >= len(appended): // the broker should have returned a result for each group
 			o.conn.refuse(q, core.Internal)
 		default:
 			o.conn.conclude(q, appended[i].Err, func(w codec.Writer) {
@@ -118,7 +115,7 @@ func (o *sendQueue) sent(batch []*request, appended []core.Appended, failure err
 	case len(o.queue) == 0 && (o.dropped || o.sender == nil):
 		o.drop()
 	case len(o.queue) > 0:
-		if o.dropped { // for the queued messages, a new sender checks the right to send again
+		if o.dropped { // a new sender checks the right to send for the queued messages
 			o.dropped = false
 			o.release()
 		}
@@ -126,8 +123,8 @@ func (o *sendQueue) sent(batch []*request, appended []core.Appended, failure err
 	}
 }
 
-// drop closes the sender, once what was sent is stored. Later sends to the entity check again
-// whether it can be sent to.
+// drop closes the sender when its messages are stored. The next request to send to the entity opens
+// a new one, which checks the right to send.
 func (o *sendQueue) drop() {
 	o.dropped = true
 	if o.sending || len(o.queue) > 0 {
@@ -149,7 +146,6 @@ func (o *sendQueue) release() {
 	}
 }
 
-// cancelScheduled removes scheduled messages.
 func (c *conn) cancelScheduled(q *request) {
 	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
 		return nil, c.bridge.front.Cancel(ctx, id, core.At(q.entity), q.sequenceNumbers)

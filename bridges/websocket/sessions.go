@@ -8,7 +8,7 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// onSession carries out a request about the session of its feed.
+// onSession carries out a request that needs the session of its feed.
 func (c *conn) onSession(q *request, work func(ctx context.Context, s core.Session) (func(codec.Writer), error)) {
 	f, err := c.feedOf(q)
 	if err != nil {
@@ -18,7 +18,6 @@ func (c *conn) onSession(q *request, work func(ctx context.Context, s core.Sessi
 	f.callSession(q, work)
 }
 
-// renewSession extends a session's lock.
 func (c *conn) renewSession(q *request) {
 	c.onSession(q, func(ctx context.Context, s core.Session) (func(codec.Writer), error) {
 		until, err := s.Renew(ctx)
@@ -48,7 +47,7 @@ func (c *conn) setState(q *request) {
 	})
 }
 
-// readState reads a session's state: binary, a text, or null for none.
+// readState decodes a session's state: binary, a text, or null for none.
 func readState(r codec.Reader) ([]byte, error) {
 	v, err := frame.Read(r)
 	if err != nil {
@@ -65,7 +64,6 @@ func readState(r codec.Reader) ([]byte, error) {
 	return nil, frame.Wrong("must be binary, a string or null")
 }
 
-// sessions lists the ids of an entity's sessions.
 func (c *conn) sessions(q *request) {
 	fetch(c, q, func(ctx context.Context, id core.Identity) ([]string, error) {
 		return c.bridge.front.ListSessions(ctx, id, core.At(q.entity), q.since, q.skip, q.top)

@@ -9,7 +9,7 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// settleQueue collects the settlements of one address while those before them are in flight.
+// settleQueue collects settlements for one address while a call with earlier ones is in flight.
 type settleQueue struct {
 	conn        *conn
 	address     core.Address
@@ -18,14 +18,13 @@ type settleQueue struct {
 	settling    bool
 }
 
-// settleRequest is the request that is answered with the results of the next n settlements.
+// settleRequest is a request for n of the queue's settlements.
 type settleRequest struct {
-	q    *request // nil: the gateway gives a message back
+	q    *request // nil if the gateway itself unlocks messages
 	n    int
-	then func() // or nil
+	then func() // called after the answer; may be nil
 }
 
-// settle ends locks.
 func (c *conn) settle(q *request) {
 	if !q.has("feed") {
 		addr, err := c.addressOf(q.entity, core.Listen)
@@ -47,7 +46,7 @@ func (c *conn) settle(q *request) {
 			return
 		}
 		r := settleRequest{q: q, n: len(q.settlements)}
-		if f.held != nil { // later requests about the session wait for this one
+		if f.held != nil { // later requests that need the session wait for this one
 			f.busy = true
 			r.then = f.next
 			for i := range q.settlements {
@@ -58,7 +57,7 @@ func (c *conn) settle(q *request) {
 	})
 }
 
-// release unlocks a delivery that cannot be written.
+// release unlocks a delivery that is not written.
 func (c *conn) release(address core.Address, token core.LockToken) {
 	c.queueSettlements(address, settleRequest{n: 1}, core.Settlement{Token: token, Outcome: core.Release})
 }
@@ -102,7 +101,7 @@ func (p *settleQueue) settled(requests []settleRequest, errs []error) {
 		if r.q != nil {
 			c.answer(r.q, func(w codec.Writer) {
 				c.writeResults(w, p.address.String(), r.n, func(i int) error {
-					if i >= len(errs) { // the broker must return a result for each settlement
+					if i >= len(errs) { // the broker should have returned a result for each settlement
 						return core.Internal
 					}
 					if errs[i] == nil {
@@ -124,8 +123,8 @@ func (p *settleQueue) settled(requests []settleRequest, errs []error) {
 	}
 }
 
-// writeResults writes the results of the n items of a request. write writes the result of one, or
-// returns why it was not carried out.
+// writeResults writes the results of a request's n items. write writes one result, or returns why
+// the item was not carried out.
 func (c *conn) writeResults(w codec.Writer, entity string, n int, write func(i int) error) {
 	w.Key("results").OpenList()
 	for i := range n {
@@ -138,7 +137,6 @@ func (c *conn) writeResults(w codec.Writer, entity string, n int, write func(i i
 	w.CloseList(n)
 }
 
-// renew extends locks.
 func (c *conn) renew(q *request) {
 	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
 		renewals := c.bridge.front.Renew(ctx, id, core.At(q.entity), q.lockTokens)
@@ -159,7 +157,7 @@ func (c *conn) renew(q *request) {
 var readOutcome = oneOf(choice[core.Outcome]{"complete", core.Complete}, choice[core.Outcome]{"abandon", core.Abandon},
 	choice[core.Outcome]{"defer", core.Defer}, choice[core.Outcome]{"deadLetter", core.DeadLetterOutcome}, choice[core.Outcome]{"release", core.Release})
 
-// readSettlement reads how one lock is to end.
+// readSettlement decodes a settlement.
 func readSettlement(r codec.Reader) (s core.Settlement, err error) {
 	seen := map[string]bool{}
 	var why []core.Property

@@ -16,26 +16,26 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges"
 )
 
-// stream is a WebSocket's binary messages as a stream of bytes. Message boundaries have no meaning,
-// and messages have no largest size: the reader decides how much it reads at a time. Like every
-// net.Conn it may be read, written and closed by different goroutines.
+// stream presents a WebSocket's binary messages as a stream of bytes. Message boundaries have no
+// meaning, and messages have no largest size. Like every net.Conn it may be read, written and
+// closed by different goroutines.
 //
-// Most clients put each frame of AMQP into a message of its own. Reading them one by one would cost
-// much more than the same bytes over TCP, so a Read takes all messages that have arrived. To find
-// them, it looks ahead at the bytes that ws will read next.
+// Most clients put each AMQP frame into a message of its own. Reading these one by one would cost
+// much more than the same bytes over TCP, so Read takes all messages that have arrived. To find
+// them, it looks at the bytes that ws will read next.
 type stream struct {
 	ws      *websocket.Conn
-	hosts   []string // by which the client called us
+	hosts   []string // by which the client called the gateway; see bridges.Hosts
 	tls     *tls.ConnectionState
-	in      *bufio.Reader // what ws reads from
-	message io.Reader     // the message being read; nil between two messages
-	left    int64         // bytes of message, 0 if unknown
+	in      *bufio.Reader // ws reads from it
+	message io.Reader     // the message being read, or nil between two messages
+	left    int64         // bytes of message that are left; 0 if not known
 	close   sync.Once
-	closed  error // the result of closing ws
+	closed  error // what closing ws returned
 }
 
 const (
-	pongTimeout  = 10 * time.Second // to write a pong; nothing is read meanwhile
+	pongTimeout  = 10 * time.Second // to write a pong, while nothing is read
 	closeTimeout = time.Second      // to write the close frame
 )
 
@@ -52,13 +52,12 @@ func newStream(ws *websocket.Conn, in *bufio.Reader, r *http.Request) *stream {
 	return &stream{ws: ws, in: in, hosts: bridges.Hosts(r), tls: r.TLS}
 }
 
-// Protocol returns the name of the connection's protocol.
 func (s *stream) Protocol() string { return "amqp over websocket" }
 
-// Hosts returns the names by which the client called the gateway, in the form of bridges.Hosts.
+// Hosts returns the names by which the client called the gateway: see bridges.Hosts.
 func (s *stream) Hosts() []string { return s.hosts }
 
-// ConnectionState returns the state of TLS, or zero without TLS.
+// ConnectionState returns the state of TLS, which is zero without TLS.
 func (s *stream) ConnectionState() (state tls.ConnectionState) {
 	if s.tls != nil {
 		state = *s.tls
@@ -66,14 +65,14 @@ func (s *stream) ConnectionState() (state tls.ConnectionState) {
 	return state
 }
 
-// NetConn returns the connection below the WebSocket.
+// NetConn returns the connection under the WebSocket.
 func (s *stream) NetConn() net.Conn { return s.ws.NetConn() }
 
-// Proven tells the underlying connection that the client has proven an identity.
+// Proven passes on bridges.Prove to the connection under the WebSocket.
 func (s *stream) Proven() { bridges.Prove(s.NetConn()) }
 
-// Read reads what has arrived: several messages or a part of one. A text message ends the
-// connection, because it cannot be part of a stream of bytes.
+// Read reads what has arrived: several messages, or a part of one. A text message is an error,
+// because it cannot be part of a stream of bytes.
 func (s *stream) Read(p []byte) (n int, err error) {
 	for n == 0 && len(p) > 0 {
 		if n, err = s.read(p); err != nil {
@@ -84,13 +83,13 @@ func (s *stream) Read(p []byte) (n int, err error) {
 		k, err := s.read(p[n:])
 		n += k
 		if err != nil {
-			break // the error is permanent: the next Read returns it
+			break // the error is permanent, so the next Read returns it
 		}
 	}
 	return n, nil
 }
 
-// read reads from the current message, or the next one. It may read nothing.
+// read reads from one message. It may return 0 bytes without an error.
 func (s *stream) read(p []byte) (int, error) {
 	if s.message == nil {
 		_, _ = s.in.Peek(1) // wait for bytes; NextReader returns the error
@@ -117,7 +116,7 @@ func (s *stream) read(p []byte) (int, error) {
 	return n, err
 }
 
-// ready reports whether read would return bytes without waiting for more.
+// ready reports whether read would return bytes without blocking.
 func (s *stream) ready() bool {
 	if s.message != nil {
 		return s.left > 0 && s.in.Buffered() > 0
@@ -125,12 +124,12 @@ func (s *stream) ready() bool {
 	return s.ahead() > 0
 }
 
-// ahead returns the length of the next message if it comes in one frame and its
-// first byte is here already, else 0.
+// ahead returns the length of the next message, if that has one frame and its first byte has
+// arrived. Otherwise it returns 0.
 func (s *stream) ahead() int64 {
 	const (
-		header      = 14   // bytes at most (RFC 6455 §5.2)
-		finalBinary = 0x82 // the first byte, if no frames follow
+		header      = 14   // the longest header in bytes, RFC 6455 §5.2
+		finalBinary = 0x82 // the first byte of a binary message with one frame
 	)
 	if s.in.Buffered() <= header {
 		return 0
@@ -149,7 +148,7 @@ func (s *stream) ahead() int64 {
 	}
 }
 
-// endOf turns an orderly close into io.EOF.
+// endOf returns io.EOF if the client has closed the WebSocket in order.
 func endOf(err error) error {
 	if websocket.IsCloseError(err, websocket.CloseNormalClosure, websocket.CloseGoingAway, websocket.CloseNoStatusReceived) {
 		return io.EOF
@@ -157,7 +156,7 @@ func endOf(err error) error {
 	return err
 }
 
-// Write sends p in one message. After an error, including a time-out, Write sends nothing more.
+// Write sends p in one message. After an error, such as a time-out, it sends nothing more.
 func (s *stream) Write(p []byte) (int, error) {
 	if err := s.ws.WriteMessage(websocket.BinaryMessage, p); err != nil {
 		return 0, err
@@ -165,7 +164,7 @@ func (s *stream) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close sends a close frame, if the client accepts it, and closes the connection.
+// Close tries to send a close frame, and closes the connection.
 func (s *stream) Close() error {
 	s.closeWith(websocket.CloseNormalClosure, "")
 	return s.closed
@@ -183,7 +182,7 @@ func (s *stream) RemoteAddr() net.Addr { return s.ws.RemoteAddr() }
 
 func (s *stream) SetReadDeadline(at time.Time) error { return s.ws.SetReadDeadline(at) }
 
-// SetWriteDeadline sets the deadline of later Writes.
+// SetWriteDeadline sets the deadline of later calls of Write.
 func (s *stream) SetWriteDeadline(at time.Time) error { return s.ws.SetWriteDeadline(at) }
 
 func (s *stream) SetDeadline(at time.Time) error {

@@ -10,21 +10,21 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// client is what the gateway knows of a connection's client.
+// client is what a connection knows about its client.
 type client struct {
-	since    time.Time // when the client connected
+	since    time.Time // when it connected
 	product  string
-	hosts    []string // names by which the client called the gateway; not changed
+	hosts    []string // names by which it called the gateway; never changed
 	identity core.Identity
-	leave    func()    // ends being counted in the identity's namespace; nil: it is not
-	proving  bool      // a token is being verified: nothing else is read
+	leave    func()    // ends the count of the connection in its namespace, or nil
+	proving  bool      // a token is being checked, so nothing is read
 	refused  int       // number of refused tokens
-	expires  time.Time // when to look at identity again; zero: never
-	warned   time.Time // the expiry that the client was warned of
+	expires  time.Time // when to look at identity again; zero for never
+	warned   time.Time // the expiry of which the client was warned
 }
 
-// authenticate checks a token. Nothing else is read in the meantime, so requests may follow the
-// token at once.
+// authenticate checks a token. Later requests wait for the result, so a client may send them at
+// once.
 func (c *conn) authenticate(q *request) {
 	c.proving = true
 	c.async(func(ctx context.Context) func() {
@@ -68,8 +68,7 @@ func (c *conn) authenticated(q *request, g core.Grant, err error) {
 	})
 }
 
-// allow adds a grant to the identity. With the first one the connection enters
-// its namespace.
+// allow adds a grant to the identity. The first grant makes the connection count in its namespace.
 func (c *conn) allow(g core.Grant) error {
 	now := time.Now()
 	id, err := c.identity.With(g, maxGrants, now)
@@ -86,7 +85,7 @@ func (c *conn) allow(g core.Grant) error {
 	return nil
 }
 
-// enter registers the connection as that of a client that has signed in.
+// enter makes the connection one of a client that has signed in.
 func (c *conn) enter(id core.Identity) error {
 	vacate, err := c.bridge.places.Open(fair.Of(id), 1)
 	if err != nil {
@@ -112,20 +111,20 @@ func (c *conn) enter(id core.Identity) error {
 	return nil
 }
 
-// evict closes the connection, which holds the most of a resource that the gateway has used up.
+// evict closes the connection, which uses most of the gateway's memory, because that is full.
 func (c *conn) evict() {
 	c.close(closeBusy, "The gateway's memory is full. It closed this connection, which used more of it than any other. Connect again.")
 }
 
-// expel closes the connection because its namespace no longer exists.
+// expel closes the connection because its namespace has been deleted.
 func (c *conn) expel(reason error) {
 	_, text := words(reason)
 	c.close(closeExpelled, text)
 }
 
-// checkIdentity warns the client before its last grant expires, closes the connection when that
-// grant has expired, and ends feeds that are no longer allowed. It returns when to check again;
-// zero means never.
+// checkIdentity warns the client before its last grant expires, closes the connection when that has
+// expired, and ends feeds for which the rights have. It returns when to check again, or zero for
+// never.
 func (c *conn) checkIdentity(now time.Time) time.Time {
 	if c.expires.IsZero() || now.Before(c.expires) {
 		return c.expires

@@ -8,13 +8,12 @@ import (
 	"net/http"
 )
 
-// TunnelPath is the path at which AMQP clients connect by WebSocket (Service Bus wire contract
-// §1.6). Paths are compared unescaped, so %24 also matches the dollar sign. Some clients append a
-// slash.
+// TunnelPath is the path at which AMQP clients open WebSockets (Service Bus wire contract §1.6).
+// Paths are compared unescaped, so %24 also matches the dollar sign. Some clients append a slash.
 const TunnelPath = "/$servicebus/websocket"
 
-// tunnelBuffer is the size in bytes of a connection's read buffer, and of the write buffers, which
-// come from a pool for each write. Larger output is written in two pieces, but in one message.
+// tunnelBuffer is the size in bytes of the read buffer and of the write buffers, which come from a
+// pool for each write. Larger output is written in two pieces, but in one message.
 const tunnelBuffer = 16 << 10
 
 // TunnelOptions configure a Tunnel. The zero value works.
@@ -26,9 +25,8 @@ type TunnelOptions struct {
 	Logger *slog.Logger
 }
 
-// Tunnel is an HTTP handler for clients that use AMQP inside of a WebSocket. AMQP's own limits,
-// heartbeats and time-outs apply. The Tunnel passes the bytes on as a stream without interpreting
-// them.
+// Tunnel is an HTTP handler for clients that speak AMQP inside a WebSocket. It passes the bytes on
+// as a stream, without interpreting them. AMQP's own limits, heartbeats and time-outs apply.
 type Tunnel struct {
 	upgrader *upgrader
 	serve    func(context.Context, net.Conn) error
@@ -36,22 +34,22 @@ type Tunnel struct {
 	group    *connGroup
 }
 
-// NewTunnel returns a tunnel that passes its connections to serve. The function serve must close
-// them, and must return some time after its context has ended.
+// NewTunnel returns a tunnel. It passes each connection to serve, which must close it and must
+// return within some time after the end of its context.
 func NewTunnel(serve func(context.Context, net.Conn) error, o TunnelOptions) *Tunnel {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return &Tunnel{upgrader: newUpgrader(o.Origins, tunnelBuffer, "AMQPWSB10", "amqp"), serve: serve, log: o.Logger, group: newConnGroup()}
 }
 
-// Run waits for ctx to end, then refuses new connections, makes the existing ones drain, and
-// returns nil when they have ended.
+// Run waits for ctx to end. Then it refuses new connections, drains the existing ones, and returns
+// nil when they have ended.
 func (t *Tunnel) Run(ctx context.Context) error {
 	t.group.drainAfter(ctx)
 	return nil
 }
 
-// ServeHTTP turns the request's connection into an AMQP connection. It returns while the tunnel
-// serves the connection, so that the memory of the request can be freed.
+// ServeHTTP upgrades the request's connection, and passes it on. It returns before the connection
+// ends, so that the memory of the request is freed.
 func (t *Tunnel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ws, in, err := t.upgrader.accept(w, r, TunnelPath, tunnelBuffer, t.group.enter, t.group.done)
 	if err != nil {

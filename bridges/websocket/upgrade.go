@@ -16,21 +16,19 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/origins"
 )
 
-// upgrader turns HTTP requests into WebSocket connections of one of a few
-// sub-protocols.
+// upgrader turns HTTP requests into WebSocket connections with one of several sub-protocols.
 type upgrader struct {
 	origins   origins.List
-	protocols []string // in the order of preference
+	protocols []string // the preferred one first
 	upgrader  websocket.Upgrader
 }
 
-// upgradeTimeout bounds how long a client takes to read the handshake's answer.
+// upgradeTimeout is how long a client may take to read the response of the handshake.
 const upgradeTimeout = 10 * time.Second
 
-// newUpgrader returns an upgrader that lets in pages of these origins, see
-// origins.Check, besides those of the host itself, and speaks these sub-protocols.
-// Write buffers of bufferSize bytes are taken from a pool while a message is
-// written; 0 means 4096. Messages are not compressed.
+// newUpgrader returns an upgrader that admits web pages of the listed origins (see origins.Check)
+// and of the gateway's own host. Write buffers of bufferSize bytes, or 4096 for 0, are taken from a
+// pool while a message is written. Messages are not compressed.
 func newUpgrader(listed []string, bufferSize int, protocols ...string) *upgrader {
 	u := &upgrader{protocols: protocols, origins: origins.New(listed)}
 	u.upgrader = websocket.Upgrader{
@@ -46,7 +44,7 @@ func newUpgrader(listed []string, bufferSize int, protocols ...string) *upgrader
 	return u
 }
 
-// upgrade answers the request. It returns a connection without a limit or deadlines, or an error if
+// upgrade answers the request. It returns a connection without limits and deadlines, or an error if
 // it has refused the request.
 func (u *upgrader) upgrade(w http.ResponseWriter, r *http.Request) (*websocket.Conn, error) {
 	switch {
@@ -62,8 +60,9 @@ func (u *upgrader) upgrade(w http.ResponseWriter, r *http.Request) (*websocket.C
 	return u.upgrader.Upgrade(w, r, nil)
 }
 
-// accept upgrades a request for a path to a WebSocket connection with a read buffer of this size.
-// enter admits it, or says why not; leave is called if the upgrade fails afterwards.
+// accept upgrades a request for path to a WebSocket connection, which reads from in, a buffer of
+// readAhead bytes. enter admits the connection, or returns why not. leave is called if the upgrade
+// fails after that.
 func (u *upgrader) accept(w http.ResponseWriter, r *http.Request, path string, readAhead int, enter func() (refusal string), leave func()) (ws *websocket.Conn, in *bufio.Reader, err error) {
 	if !strings.EqualFold(strings.TrimSuffix(r.URL.Path, "/"), path) {
 		http.NotFound(w, r)
@@ -88,16 +87,16 @@ func (u *upgrader) speaks(r *http.Request) bool {
 	return slices.ContainsFunc(websocket.Subprotocols(r), func(offered string) bool { return slices.Contains(u.protocols, offered) })
 }
 
-// hijacker gives an upgrader a buffer to read through, and keeps it, because the upgrader's
-// connection does not show what its own buffer holds.
+// hijacker provides the buffer from which a WebSocket connection reads, because the connection does
+// not show what its own buffer contains.
 type hijacker struct {
 	http.ResponseWriter
-	size   int // in bytes; more than 256, because the upgrader accepts no smaller buffer
+	size   int // in bytes; at most 256 would be too small for the upgrader
 	buffer *bufio.Reader
 }
 
-// Hijack implements http.Hijacker. Bytes that the client has sent too early stay in the buffer, so
-// that the upgrader refuses the request.
+// Hijack implements http.Hijacker. If the client has already sent bytes, they stay in the server's
+// buffer, and the upgrader refuses the request.
 func (h *hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	nc, rw, err := http.NewResponseController(h.ResponseWriter).Hijack()
 	if err == nil && rw.Reader.Buffered() == 0 {

@@ -10,8 +10,7 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// brokerProperties are the members of broker that a sender may set, by their
-// Service Bus names.
+// brokerProperties are the members of broker that a sender may set, by their Service Bus names.
 var brokerProperties = func() map[string]func(m *core.Message, r codec.Reader) error {
 	all := map[string]func(m *core.Message, r codec.Reader) error{
 		"TimeToLive":              readTimeToLive,
@@ -25,14 +24,14 @@ var brokerProperties = func() map[string]func(m *core.Message, r codec.Reader) e
 	return all
 }()
 
-// givenByBroker are the members that only the broker sets. They are ignored in a message from a
-// sender, so that a client can send a received message again.
+// givenByBroker are the members that only the broker sets. In a message from a sender they are
+// ignored, so that a client can send a received message again.
 var givenByBroker = map[string]bool{
 	"SequenceNumber": true, "EnqueuedSequenceNumber": true, "EnqueuedTimeUtc": true, "ExpiresAtUtc": true, "DeliveryCount": true,
 	"LockToken": true, "LockedUntilUtc": true, "State": true, "DeadLetterSource": true,
 }
 
-// readField reads a field that is a text, or an id of any type that AMQP 1.0 §3.2.11–14 allows.
+// readField decodes a text, or an id of any type of AMQP 1.0 §3.2.11–14.
 func readField(f *core.MessageField, m *core.Message, r codec.Reader) error {
 	if f.Text != nil {
 		s, err := ReadText(r)
@@ -74,8 +73,8 @@ func readScheduled(m *core.Message, r codec.Reader) (err error) {
 	return err
 }
 
-// ReadSeconds reads a number of seconds as a duration in whole milliseconds, at
-// least one unless it is 0.
+// ReadSeconds decodes a number of seconds as a duration in whole milliseconds, at least one unless
+// it is 0.
 func ReadSeconds(r codec.Reader) (time.Duration, error) {
 	var seconds float64
 	switch k := r.Kind(); k {
@@ -104,7 +103,6 @@ func ReadSeconds(r codec.Reader) (time.Duration, error) {
 	return time.Duration(ms) * time.Millisecond, nil
 }
 
-// readBroker reads the broker properties of a message.
 func readBroker(r codec.Reader, m *core.Message) error {
 	if k := r.Kind(); k != codec.Map {
 		return Wrong("is %s: it must be a map", k)

@@ -13,18 +13,18 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// WriteDelivery writes a message for a client that receives it. If binary is set, the client gets
-// the bytes of the body, regardless of its content type.
+// WriteDelivery writes a message for a client that receives it. If binary is true, the body is
+// written as bytes, whatever its content type.
 func WriteDelivery(w codec.Writer, d core.Delivery, binary bool) {
 	writeMessage(w, d.Message, &d.BrokerProperties, int64(d.DeliveryCount)+1, binary)
 }
 
-// WritePeeked writes a message for a client that peeks at it.
+// WritePeeked writes a message for a client that peeks.
 func WritePeeked(w codec.Writer, d core.Delivery, binary bool) {
 	writeMessage(w, d.Message, &d.BrokerProperties, int64(d.DeliveryCount), binary)
 }
 
-// WriteMessage writes a message that is not a delivery.
+// WriteMessage writes a message without properties of the broker.
 func WriteMessage(w codec.Writer, m *core.Message) { writeMessage(w, m, nil, 0, false) }
 
 func writeMessage(w codec.Writer, m *core.Message, p *core.BrokerProperties, deliveries int64, binary bool) {
@@ -37,7 +37,7 @@ func writeMessage(w codec.Writer, m *core.Message, p *core.BrokerProperties, del
 	w.CloseMap()
 }
 
-// WriteProperties writes user properties, each with its type.
+// WriteProperties writes user properties with their types.
 func WriteProperties(w codec.Writer, p core.Properties) {
 	w.OpenMap()
 	if !p.IsEmpty() {
@@ -49,8 +49,8 @@ func WriteProperties(w codec.Writer, p core.Properties) {
 	w.CloseMap()
 }
 
-// writeBroker writes the broker properties by their Service Bus names: those of
-// the sender and, if p is not nil, those of the broker.
+// writeBroker writes broker properties by their Service Bus names: those of the sender and, if p is
+// not nil, those of the broker.
 func writeBroker(w codec.Writer, m *core.Message, p *core.BrokerProperties, deliveries int64) {
 	w.OpenMap()
 	defer w.CloseMap()
@@ -100,7 +100,7 @@ func writeBroker(w codec.Writer, m *core.Message, p *core.BrokerProperties, deli
 	text("DeadLetterSource", p.DeadLetterSource)
 }
 
-// idValue returns an id as a value of the type that its sender gave it.
+// idValue returns an id as a value of its sender's type.
 func idValue(id core.ID) any {
 	switch id.Kind() {
 	case core.IDULong:
@@ -116,9 +116,9 @@ func idValue(id core.ID) any {
 	}
 }
 
-// writeBody writes the member that holds the body, if there is a body. It writes a body that is not
-// valid for its kind as bytes, and also one of at least Large bytes whose form would take more
-// memory than its base64. The output therefore never exceeds 4/3 of the body.
+// writeBody writes the member for the body, if there is a body. It writes a body as bytes if it is
+// not valid for its kind, or has at least Large bytes and would take more memory than its base64.
+// So the output is at most 4/3 of the body.
 func writeBody(w codec.Writer, m *core.Message, binary bool) {
 	large := len(m.Body.Bytes) >= Large
 	switch m.Body.Kind {
@@ -168,7 +168,7 @@ func writeBody(w codec.Writer, m *core.Message, binary bool) {
 	w.Key("binary").Binary(m.Body.Bytes)
 }
 
-// writeData writes bytes in the form that their content type calls for.
+// writeData writes bytes in the form that suits their content type.
 func writeData(w codec.Writer, m *core.Message, data []byte, binary bool) {
 	kind, _, _ := strings.Cut(m.ContentType, ";")
 	kind = strings.ToLower(strings.TrimSpace(kind))
@@ -189,7 +189,7 @@ func writeData(w codec.Writer, m *core.Message, data []byte, binary bool) {
 	w.Key("binary").Binary(data)
 }
 
-// isShort reports whether the form of a value takes no more memory than its base64.
+// isShort reports whether a value, as it is written, takes no more memory than its base64.
 func isShort(w codec.Writer, v []byte) bool {
 	switch value.KindOf(v) {
 	case value.KindString:
@@ -202,7 +202,7 @@ func isShort(w codec.Writer, v []byte) bool {
 	}
 }
 
-// isShortText does the same as isShort, for a text: in JSON it may have too many escapes.
+// isShortText is like isShort, for a text: in JSON it may need too many escapes.
 func isShortText(w codec.Writer, s []byte) bool {
 	if w.Encoding() == codec.MessagePack {
 		return utf8.Valid(s)
@@ -230,14 +230,13 @@ func dataSections(encoded []byte) (sections iter.Seq[[]byte], size int, ok bool)
 	}
 	return func(yield func([]byte) bool) {
 		eachSection(encoded, func(v []byte) bool {
-			data, _, _ := value.ReadBinary(v) // as above
+			data, _, _ := value.ReadBinary(v) // read before without an error
 			return yield(data)
 		})
 	}, size, true
 }
 
-// eachSection calls f with the value of each section. ok is false if a section cannot be read, or
-// if f returns false.
+// eachSection calls f with each section's value, and returns false at the first failure.
 func eachSection(encoded []byte, f func(v []byte) bool) (ok bool) {
 	for len(encoded) > 0 {
 		v, rest, ok := cutSection(encoded)
@@ -249,7 +248,7 @@ func eachSection(encoded []byte, f func(v []byte) bool) (ok bool) {
 	return true
 }
 
-// cutSection returns the value after the first section's descriptor, and what follows the section.
+// cutSection returns the first section's value, and what follows the section.
 func cutSection(encoded []byte) (v, rest []byte, ok bool) {
 	section, rest, err := value.ReadRaw(encoded)
 	if err != nil || value.KindOf(section) != value.KindDescribed {

@@ -7,18 +7,18 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// ErrMalformed means that data is not a frame: it is not JSON or MessagePack, is not a map, or is
+// ErrMalformed reports that data is not a frame: it is not JSON or MessagePack, is not a map, or is
 // nested too deeply.
 var ErrMalformed = errors.New("the data are not a frame")
 
-// Error says which part of a valid frame is wrong, and why.
+// Error says what is wrong with a part of a well-formed frame.
 type Error struct {
 	Code core.Code
 	Path string // such as messages[3].broker.Label
 	Text string // such as "must be a string"
 }
 
-// Wrong makes an Error with InvalidArgument. In adds the name of the part later.
+// Wrong returns an Error with InvalidArgument. In adds the name of the part.
 func Wrong(format string, args ...any) error {
 	return &Error{Code: core.InvalidArgument, Text: fmt.Sprintf(format, args...)}
 }
@@ -27,7 +27,7 @@ func outOfRange(format string, args ...any) error {
 	return &Error{Code: core.OutOfRange, Text: fmt.Sprintf(format, args...)}
 }
 
-// In adds the name of a member, or the index [i] of an element, to an error about this part. It
+// In puts the name of a member, or the index [i] of an element, before the path of an Error. It
 // returns nil if err is nil.
 func In(name string, err error) error {
 	e, ok := errors.AsType[*Error](err)
@@ -43,7 +43,7 @@ func In(name string, err error) error {
 	return &Error{Code: e.Code, Path: name, Text: e.Text}
 }
 
-// At does the same as In, for element i of a list.
+// At is like In, for element i of a list.
 func At(i int, err error) error {
 	if err == nil {
 		return nil
@@ -58,5 +58,5 @@ func (e *Error) Error() string {
 	return e.Path + " " + e.Text + "."
 }
 
-// Unwrap makes errors.Is(err, code) true.
+// Unwrap returns the code, for errors.Is.
 func (e *Error) Unwrap() error { return e.Code }

@@ -6,24 +6,24 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// The descriptors of body sections (AMQP 1.0 §3.2.7 and §3.2.8).
+// The descriptors of body sections, AMQP 1.0 §3.2.7 and §3.2.8.
 const (
 	sequenceSection = 0x76
 	valueSection    = 0x77
 )
 
-// Content types of bodies whose sender names none.
+// Content types of bodies whose sender gives none.
 const (
 	typeText = "text/plain; charset=utf-8"
 	typeJSON = "application/json"
 )
 
-// bodies are the members of a message that hold its body.
+// bodies are the members for a message's body. A message has at most one of them.
 var bodies = map[string]func(m *core.Message, r codec.Reader) error{
 	"text": readTextBody, "json": readJSONBody, "binary": readBinaryBody, "value": readValueBody, "sequence": readSequenceBody,
 }
 
-// ReadMessage reads a message of a sender.
+// ReadMessage decodes a message from a sender.
 func ReadMessage(r codec.Reader) (*core.Message, error) {
 	if k := r.Kind(); k != codec.Map {
 		return nil, Wrong("is %s: it must be a map with a message", k)
@@ -67,7 +67,7 @@ func ReadMessage(r codec.Reader) (*core.Message, error) {
 	return m, nil
 }
 
-// ReadProperties reads user properties.
+// ReadProperties decodes user properties.
 func ReadProperties(r codec.Reader) (core.Properties, error) {
 	if k := r.Kind(); k != codec.Map {
 		return core.Properties{}, Wrong("is %s: it must be a map", k)
@@ -86,7 +86,7 @@ func ReadProperties(r codec.Reader) (core.Properties, error) {
 		return core.Properties{}, nil
 	}
 	dst = value.CloseMap(dst, mark, n)
-	if _, err := value.Skip(dst, value.Limits{}); err != nil { // keys are distinct
+	if _, err := value.Skip(dst, value.Limits{}); err != nil { // refuses a key that occurs twice
 		return core.Properties{}, Wrong("is not a valid map of properties: %v", err)
 	}
 	return core.RawProperties(dst), nil
@@ -100,7 +100,8 @@ func readTextBody(m *core.Message, r codec.Reader) error {
 	return nil
 }
 
-// kept returns a part of a frame in a form that may outlive the frame.
+// kept makes a part of a frame permanent: a large one keeps the frame's memory, a small one is
+// copied.
 func kept(part []byte) []byte {
 	if len(part) >= Large {
 		return part[:len(part):len(part)]
@@ -108,7 +109,7 @@ func kept(part []byte) []byte {
 	return append([]byte{}, part...)
 }
 
-// readJSONBody keeps a JSON text unchanged. In MessagePack the text is a string.
+// readJSONBody takes a JSON text unchanged. In MessagePack, the text is a string.
 func readJSONBody(m *core.Message, r codec.Reader) error {
 	if r.Encoding() != codec.JSON {
 		if err := readTextBody(m, r); err != nil {

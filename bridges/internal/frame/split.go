@@ -7,23 +7,23 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// Large is the minimum size in bytes of a text or binary body that shares memory with its frame.
-// The frame must then not be used again. Smaller bodies are copied.
+// Large is the size in bytes from which a text or binary body shares memory with its frame, which
+// must then not be used again. Smaller bodies are copied.
 const Large = 1 << 20
 
-// Member is a member of a map. Its value is still encoded.
+// Member is a member of a map, with its encoded value.
 type Member struct {
 	Key   string
 	Value []byte
 }
 
-// NewReader returns a reader of frames and of their parts. Split and Reset restart it.
+// NewReader returns a reader for frames and parts of frames. Split and Reset start it again.
 func NewReader(e codec.Encoding) codec.Reader {
 	return codec.NewReader(e, nil, codec.Options{Depth: codec.MaxDepth, Frame: true})
 }
 
-// Split checks a whole frame, appends the members of its map to into, in their order, and returns
-// them. Values share memory with data. After an error, the result has the members before the error.
+// Split checks a whole frame, and appends the members of its map to into, in order. Values share
+// memory with data. After an error, the result has the members before it.
 func Split(r codec.Reader, data []byte, into []Member) ([]Member, error) {
 	r.Reset(data, false)
 	if r.Encoding() == codec.JSON && !utf8.Valid(data) {
@@ -47,13 +47,13 @@ func Split(r codec.Reader, data []byte, into []Member) ([]Member, error) {
 	return into, nil
 }
 
-// Start returns the members that are complete in the beginning of a frame, as Split does.
+// Start returns the members that are complete in data, the beginning of a frame.
 func Start(r codec.Reader, data []byte) []Member {
 	if r.Encoding() == codec.JSON {
-		for cut := 0; cut < utf8.UTFMax && !utf8.Valid(data); cut++ { // the last character may be cut
+		for cut := 0; cut < utf8.UTFMax && !utf8.Valid(data); cut++ { // the last character may be incomplete
 			data = data[:max(0, len(data)-1)]
 		}
 	}
-	members, _ := Split(r, data, nil) // an error is expected: the frame is incomplete
+	members, _ := Split(r, data, nil) // an error is expected, because the frame is incomplete
 	return members
 }

@@ -14,11 +14,11 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// maxValueNesting is how deep a value may be nested: lists, maps, arrays and
-// descriptors, as AMQP counts them.
+// maxValueNesting bounds the depth of a value: of lists, maps, arrays and descriptors, as AMQP
+// counts them.
 const maxValueNesting = 32
 
-// tags are the members that name a type, in the order of value.Kind.
+// tags are the members that name the types of values, in the order of value.Kind.
 var tags = [...]string{
 	value.KindNull: "", value.KindBool: "", value.KindUint8: "$ubyte", value.KindUint16: "$ushort", value.KindUint32: "$uint",
 	value.KindUint64: "$ulong", value.KindInt8: "$byte", value.KindInt16: "$short", value.KindInt32: "$int",
@@ -29,7 +29,6 @@ var tags = [...]string{
 	value.KindDescribed: "$described",
 }
 
-// kindOfTag returns the type that a tag names.
 func kindOfTag(tag string) (value.Kind, bool) {
 	for k, t := range tags {
 		if t != "" && t == tag {
@@ -39,7 +38,7 @@ func kindOfTag(tag string) (value.Kind, bool) {
 	return value.KindInvalid, false
 }
 
-// Read reads the next value and returns it with its AMQP type.
+// Read decodes the next value as its AMQP type.
 func Read(r codec.Reader) (any, error) { return read(r, 0) }
 
 func read(r codec.Reader, depth int) (any, error) {
@@ -117,8 +116,7 @@ func readMap(r codec.Reader, depth int) (any, error) {
 	return m, tooDeep(depth)
 }
 
-// readTagged reads the value that follows the tag of a type. depth is the nesting depth of a
-// compound value.
+// readTagged decodes the value after a tag. depth is the nesting depth of a compound value.
 func readTagged(tag string, r codec.Reader, depth int) (any, error) {
 	k, ok := kindOfTag(tag)
 	if !ok {
@@ -134,8 +132,8 @@ func readTagged(tag string, r codec.Reader, depth int) (any, error) {
 	return v, In(tag, err)
 }
 
-// readAs reads a value of kind k, in any of its forms. depth is the nesting depth of the value that
-// contains it.
+// readAs decodes a value of kind k, in any of its forms. depth is the nesting depth of the value
+// around it.
 func readAs(k value.Kind, r codec.Reader, depth int) (any, error) {
 	got := r.Kind()
 	switch k {
@@ -189,7 +187,7 @@ func readAs(k value.Kind, r codec.Reader, depth int) (any, error) {
 		return readArray(r, depth)
 	case value.KindDescribed:
 		return readDescribed(r, depth)
-	default: // null, boolean, string and list have one form
+	default: // null, boolean, string and list have only one form
 		v, err := read(r, depth)
 		if err == nil && value.KindOfValue(v) != k {
 			err = Wrong("is %s: it must be of type %s", got, k)
@@ -198,12 +196,12 @@ func readAs(k value.Kind, r codec.Reader, depth int) (any, error) {
 	}
 }
 
-// narrow returns n as a T, which must be able to hold it.
+// narrow returns n as a T, into which it must fit.
 func narrow[T uint8 | uint16 | uint32 | int8 | int16 | int32, N int64 | uint64](n N, err error) (any, error) {
 	return T(n), err
 }
 
-// signed reads a whole number of at most bits bits, which may be a text or have a tag.
+// signed decodes an integer of at most bits bits, which may be a text.
 func signed(r codec.Reader, bits int) (n int64, err error) {
 	switch k := r.Kind(); k {
 	case codec.Int:
@@ -225,7 +223,6 @@ func signed(r codec.Reader, bits int) (n int64, err error) {
 	return n, nil
 }
 
-// unsigned is like signed, for unsigned numbers.
 func unsigned(r codec.Reader, bits int) (n uint64, err error) {
 	switch k := r.Kind(); k {
 	case codec.Int:
@@ -253,7 +250,7 @@ func unsigned(r codec.Reader, bits int) (n uint64, err error) {
 	return n, nil
 }
 
-// notWhole refuses a text that strconv could not read as a whole number.
+// notWhole returns the error for a text that strconv could not parse as an integer.
 func notWhole(text string, err error) error {
 	if errors.Is(err, strconv.ErrRange) {
 		return outOfRange("is %.40s, which does not fit into 64 bits", text)
@@ -261,11 +258,11 @@ func notWhole(text string, err error) error {
 	return Wrong("is %.40q: it must be an integer", text)
 }
 
-// specialFloats are the numbers that JSON cannot express, and negative zero, whose sign JavaScript
-// omits in JSON.
+// specialFloats are the numbers that JSON cannot express, and negative zero, which JavaScript
+// writes without its sign.
 var specialFloats = map[string]float64{"NaN": math.NaN(), "Infinity": math.Inf(1), "-Infinity": math.Inf(-1), "-0": math.Copysign(0, -1)}
 
-// readFloat reads a double, or a float if bits is 32.
+// readFloat decodes a double, or a float if bits is 32.
 func readFloat(r codec.Reader, bits int) (any, error) {
 	var f float64
 	switch k := r.Kind(); k {
@@ -295,7 +292,7 @@ func readFloat(r codec.Reader, bits int) (any, error) {
 	return single, nil
 }
 
-// wholeFloat reads a whole number as a double, and keeps the sign of -0.
+// wholeFloat decodes an integer as a double, and keeps the sign of -0.
 func wholeFloat(r codec.Reader) float64 {
 	if r.Encoding() == codec.JSON {
 		f, _ := r.Float()
@@ -307,7 +304,7 @@ func wholeFloat(r codec.Reader) float64 {
 	return float64(r.Int())
 }
 
-// digits reads n bytes written as hexadecimal digits, and returns what as makes of them.
+// digits decodes n bytes in hexadecimal digits, and returns as of them.
 func digits(r codec.Reader, n int, as func([]byte) any) (any, error) {
 	if k := r.Kind(); k != codec.Text {
 		return nil, Wrong("is %s: it must be a string of %d hexadecimal digits", k, 2*n)
@@ -334,7 +331,7 @@ func readChar(r codec.Reader) (any, error) {
 	return nil, Wrong("must be a string of one character, or the number of the character")
 }
 
-// readTimestamp reads an instant as a text, an extension, or a number of milliseconds.
+// readTimestamp decodes an instant: a text, an extension type, or a number of milliseconds.
 func readTimestamp(r codec.Reader) (any, error) {
 	switch k := r.Kind(); k {
 	case codec.Instant:
@@ -357,7 +354,7 @@ func readTimestamp(r codec.Reader) (any, error) {
 	}
 }
 
-// ReadTime reads a time of the years 1 to 9999, in milliseconds.
+// ReadTime decodes a time in the years 1 to 9999.
 func ReadTime(r codec.Reader) (time.Time, error) {
 	v, err := readTimestamp(r)
 	if err != nil {
@@ -370,7 +367,7 @@ func ReadTime(r codec.Reader) (time.Time, error) {
 	return t, nil
 }
 
-// ReadBinary reads bytes: binary, base64 with or without padding, or {"$binary": …}.
+// ReadBinary decodes bytes: binary, base64 with or without padding, or {"$binary": …}.
 func ReadBinary(r codec.Reader) ([]byte, error) {
 	switch k := r.Kind(); k {
 	case codec.Binary:
@@ -390,12 +387,12 @@ func ReadBinary(r codec.Reader) ([]byte, error) {
 	}
 }
 
-// decodeBase64 decodes text without its padding. It decodes a large text in place.
+// decodeBase64 decodes text without padding. A large text is decoded in place.
 func decodeBase64(text []byte) ([]byte, error) {
-	if len(text) < Large || bytes.IndexByte(text, '\n') >= 0 || bytes.IndexByte(text, '\r') >= 0 { // the decoder skips line ends
+	if len(text) < Large || bytes.IndexByte(text, '\n') >= 0 || bytes.IndexByte(text, '\r') >= 0 { // the decoder skips line ends, which could be anywhere
 		return base64.RawStdEncoding.AppendDecode(make([]byte, 0, base64.RawStdEncoding.DecodedLen(len(text))), text)
 	}
-	const piece = 4096 // a multiple of 4
+	const piece = 4096 // must be a multiple of 4
 	var decoded [piece / 4 * 3]byte
 	n := 0
 	for from := 0; from < len(text); from += piece {
@@ -408,7 +405,7 @@ func decodeBase64(text []byte) ([]byte, error) {
 	return text[:n], nil
 }
 
-// readPairs reads a map as a list of keys and values.
+// readPairs decodes a map that is written as a list of pairs.
 func readPairs(r codec.Reader, depth int) (any, error) {
 	m, err := ReadList(r, "a list of pairs", func(r codec.Reader) (e value.Entry, err error) {
 		vs, err := readFew(r, depth, 2)
@@ -420,7 +417,7 @@ func readPairs(r codec.Reader, depth int) (any, error) {
 	return value.Map(m), err
 }
 
-// ReadList reads the elements of a list. what names the list in errors.
+// ReadList decodes a list. what describes the list in errors.
 func ReadList[T any](r codec.Reader, what string, read func(codec.Reader) (T, error)) ([]T, error) {
 	if k := r.Kind(); k != codec.List {
 		return nil, Wrong("is %s: it must be %s", k, what)
@@ -436,8 +433,8 @@ func ReadList[T any](r codec.Reader, what string, read func(codec.Reader) (T, er
 	return all, nil
 }
 
-// readFew reads a list that encodes one value and has at most n elements. It returns nil for any
-// other value.
+// readFew decodes a list of at most n elements that stands for one value. It returns nil for
+// anything else.
 func readFew(r codec.Reader, depth, n int) (vs []any, err error) {
 	if r.Kind() != codec.List {
 		return nil, nil
@@ -462,7 +459,7 @@ func orWrong(err error, text string) error {
 	return Wrong("%s", text)
 }
 
-// readArray reads [type, [element, …]] or [type, [element, …], descriptor].
+// readArray decodes [type, [element, …]] or [type, [element, …], descriptor].
 func readArray(r codec.Reader, depth int) (any, error) {
 	const form = `must be a list: the name of a type such as "int", then the list of elements, then their descriptor if they have one`
 	if r.Kind() != codec.List {
@@ -500,7 +497,7 @@ func readArray(r codec.Reader, depth int) (any, error) {
 	return a, nil
 }
 
-// kindNamed returns the type that AMQP's name for the type of an array's elements means.
+// kindNamed returns the type with AMQP's name.
 func kindNamed(name string) value.Kind {
 	for k := value.KindNull; k < value.KindDescribed; k++ {
 		if k.String() == name {
@@ -518,9 +515,9 @@ func readDescribed(r codec.Reader, depth int) (any, error) {
 	return value.Described{Descriptor: vs[0], Value: vs[1]}, nil
 }
 
-// AppendValue reads the next value and appends its AMQP encoding.
+// AppendValue decodes the next value, and appends its AMQP encoding.
 func AppendValue(dst []byte, r codec.Reader) ([]byte, error) {
-	switch r.Kind() { // the most frequent kinds, without a detour
+	switch r.Kind() { // fast paths for the most frequent kinds
 	case codec.Text:
 		return value.AppendString(dst, r.Text()), nil
 	case codec.Int:

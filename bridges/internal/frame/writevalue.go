@@ -10,15 +10,15 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// maxPlain is the largest whole number that every JSON reader keeps: 2^53 - 1.
+// maxPlain, 2^53 - 1, is the largest integer that every JSON parser keeps.
 const maxPlain = 1<<53 - 1
 
-// wholeFloats is the number from which on whole floats have an exponent, as in JavaScript.
+// wholeFloats is the number from which integral floats get an exponent, as in JavaScript.
 const wholeFloats = 1e21
 
-// WriteValue writes the first value of AMQP's encoding in b, which must be valid.
+// WriteValue writes the first AMQP value in b, which must be valid.
 func WriteValue(w codec.Writer, b []byte) {
-	switch value.KindOf(b) { // the most frequent kinds, without a detour
+	switch value.KindOf(b) { // fast paths for the most frequent kinds
 	case value.KindString:
 		if s, _, err := value.ReadString(b); err == nil {
 			w.TextBytes(s)
@@ -53,7 +53,7 @@ func writeBinary(w codec.Writer, v []byte) {
 	w.CloseMap()
 }
 
-// Write writes a value of the types of core/value.
+// Write writes a value of core/value's types.
 func Write(w codec.Writer, v any) {
 	if isPlain(v, w.Encoding() == codec.MessagePack) {
 		writeBare(w, v)
@@ -64,7 +64,7 @@ func Write(w codec.Writer, v any) {
 	w.CloseMap()
 }
 
-// isPlain reports whether a value is written without a tag. A value of an unknown type is null.
+// isPlain reports whether a value needs no tag. A value of an unknown type is written as null.
 func isPlain(v any, pack bool) bool {
 	switch v := v.(type) {
 	case nil, bool, string, value.List:
@@ -83,8 +83,7 @@ func isPlain(v any, pack bool) bool {
 	return value.KindOfValue(v) == value.KindInvalid
 }
 
-// isPlainMap reports whether a map's keys are distinct texts, and the map cannot be taken for a
-// tagged value.
+// isPlainMap reports whether the keys are distinct texts, and do not look like a tag.
 func isPlainMap(m value.Map) bool {
 	for _, e := range m {
 		key, ok := e.Key.(string)
@@ -95,7 +94,7 @@ func isPlainMap(m value.Map) bool {
 	return true
 }
 
-// writeBare writes a value without a tag: in the form that follows a tag, or in its only form.
+// writeBare writes a value without its tag.
 func writeBare(w codec.Writer, v any) {
 	pack := w.Encoding() == codec.MessagePack
 	switch v := v.(type) {
@@ -132,7 +131,7 @@ func writeBare(w codec.Writer, v any) {
 		if utf8.ValidRune(rune(v)) {
 			w.Text(string(rune(v)))
 		} else {
-			w.Int(int64(v)) // half of a surrogate pair
+			w.Int(int64(v)) // half of a surrogate pair is not a text
 		}
 	case value.Timestamp:
 		w.Instant(int64(v))
@@ -155,7 +154,7 @@ func writeBare(w codec.Writer, v any) {
 	}
 }
 
-// writeFloat writes a float, by its name if JSON cannot express it.
+// writeFloat writes a float. If JSON cannot express the number, it writes a name.
 func writeFloat(w codec.Writer, v float64, pack bool, finite func()) {
 	switch {
 	case pack || !math.IsNaN(v) && !math.IsInf(v, 0):
@@ -169,7 +168,7 @@ func writeFloat(w codec.Writer, v float64, pack bool, finite func()) {
 	}
 }
 
-// writeMap writes a map, or its pairs if the map could be misread.
+// writeMap writes a map, as pairs if it could be misread.
 func writeMap(w codec.Writer, m value.Map) {
 	if !isPlainMap(m) {
 		writePairs(w, m)
@@ -198,7 +197,7 @@ func writeArray(w codec.Writer, a value.Array) {
 	w.CloseList(n)
 }
 
-// writePairs writes a map in the form that always follows $map.
+// writePairs writes a map as a list of pairs, the form after $map.
 func writePairs(w codec.Writer, v any) {
 	m, _ := v.(value.Map)
 	codec.WriteList(w, m, func(w codec.Writer, e value.Entry) { codec.WriteList(w, []any{e.Key, e.Value}, Write) })

@@ -11,57 +11,57 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges"
 )
 
-// CensusTimeout ends a census if the owner of a connection does not answer.
+// CensusTimeout is how long Connections waits for the owners of connections.
 const CensusTimeout = 2 * time.Second
 
 // Member is a connection in Conns.
 type Member interface {
 	comparable
-	// Owned returns the connection's id, as in the log, and its owner. Neither changes.
+	// Owned returns the connection's id in the log, and its owner. Neither changes.
 	Owned() (id string, owner *Owner)
-	// Describe describes the connection. Evacuate begins to end the connection, with the given
-	// reason. Both run as jobs of the owner.
+	// Describe describes the connection. Evacuate begins to close it for the given reason. Both run
+	// as jobs of the owner.
 	Describe() bridges.Connection
 	Evacuate(reason string)
 }
 
 // Conns are the open connections of a bridge. They implement bridges.Census.
 type Conns[C Member] struct {
-	asking chan struct{} // holds an element while there is a census
+	asking chan struct{} // holds an element during a call of Connections
 
 	mu   sync.Mutex
 	open map[C]struct{}
 }
 
-// NewConns returns empty Conns.
+// NewConns returns an empty Conns.
 func NewConns[C Member]() *Conns[C] {
 	return &Conns[C]{asking: make(chan struct{}, 1), open: make(map[C]struct{})}
 }
 
-// Add adds a connection until Remove is called.
+// Add adds a connection.
 func (s *Conns[C]) Add(c C) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.open[c] = struct{}{}
 }
 
-// Remove is the reverse of Add.
+// Remove removes a connection.
 func (s *Conns[C]) Remove(c C) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.open, c)
 }
 
-// All returns the connections that are open now.
+// All returns the open connections.
 func (s *Conns[C]) All() []C {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Keys(s.open))
 }
 
-// Connections lists the connections, the oldest first, as their owners describe them. It omits
-// connections whose owner has not answered when ctx ends or after two seconds. Calls run one at a
-// time.
+// Connections lists the oldest connections first, as their owners describe them. It leaves out
+// connections whose owners have not answered when ctx ends, or after CensusTimeout. Calls run one
+// at a time.
 func (s *Conns[C]) Connections(ctx context.Context) []bridges.Connection {
 	ctx, cancel := context.WithTimeout(ctx, CensusTimeout)
 	defer cancel()
@@ -78,12 +78,11 @@ func (s *Conns[C]) Connections(ctx context.Context) []bridges.Connection {
 	return all
 }
 
-// ask asks the owner of each connection to describe the connection. It returns the answers that
-// arrive before ctx ends.
+// ask returns the descriptions of connections that their owners give before ctx ends.
 func ask[C Member](ctx context.Context, conns []C) (all []bridges.Connection) {
 	answers := make([]chan bridges.Connection, len(conns))
 	for i, c := range conns {
-		answers[i] = make(chan bridges.Connection, 1) // so that no owner waits
+		answers[i] = make(chan bridges.Connection, 1) // buffered, so that no owner blocks
 		_, owner := c.Owned()
 		owner.Post(func() { answers[i] <- c.Describe() })
 	}
@@ -96,7 +95,7 @@ func ask[C Member](ctx context.Context, conns []C) (all []bridges.Connection) {
 		case <-owner.Ended():
 		case <-ctx.Done():
 		}
-		select { // the answer may have arrived with the end of ctx
+		select { // the answer may have arrived just before ctx ended
 		case told := <-answers[i]:
 			all = append(all, told)
 		default:

@@ -1,4 +1,4 @@
-// Package link holds what the connections of several bridges share.
+// Package link contains the parts of connections that several bridges use.
 package link
 
 import (
@@ -9,37 +9,36 @@ import (
 )
 
 // Owner runs the jobs of one connection one at a time and in order, so that jobs need no locks. It
-// has no goroutine of its own: the goroutine that submits a job runs that job, and also the jobs
-// that other goroutines submit in the meantime. A single message therefore waits for no other
-// goroutine. Jobs must not block.
+// has no goroutine of its own: the goroutine that submits a job runs it, and the jobs that others
+// submit meanwhile. So a single message waits for no other goroutine. Jobs must not block.
 type Owner struct {
-	after  func()        // runs after jobs
+	after  func()        // runs after the queued jobs
 	failed func(error)   // runs after a panic
-	ended  chan struct{} // closed when the Owner has ended and no job runs any more
+	ended  chan struct{} // closes when the Owner has ended and no job runs
 
 	mu      sync.Mutex
 	jobs    []func()
-	running bool // a goroutine runs jobs
+	running bool // a goroutine is running jobs
 	stopped bool
 
-	spare []func() // room for jobs; belongs to the goroutine that runs them
+	spare []func() // memory for jobs; only the goroutine that runs them uses it
 }
 
-// New returns an Owner that calls after when it has run all queued jobs, to act on the results of
-// several jobs together. If a job panics, the Owner calls failed and runs no further jobs.
+// New returns an Owner. It calls after when it has run all queued jobs, to act on their results
+// together. If a job panics, it calls failed, and runs no further jobs.
 func New(after func(), failed func(error)) *Owner {
 	return &Owner{after: after, failed: failed, ended: make(chan struct{})}
 }
 
-// Do runs f before it returns. If another goroutine runs jobs, that goroutine runs f instead,
-// possibly later. The caller must not hold locks that jobs take.
+// Do runs f. If another goroutine is running jobs, that goroutine runs f, perhaps after Do has
+// returned. The caller must not hold locks that jobs take.
 func (o *Owner) Do(f func()) {
 	if o.add(f) {
 		o.run()
 	}
 }
 
-// Begin does the same as Do, for a goroutine that has just begun, such as a timer's.
+// Begin is like Do, for a goroutine that has just started, such as a timer's.
 func (o *Owner) Begin(f func()) {
 	if o.add(f) {
 		growStack(0)
@@ -47,7 +46,7 @@ func (o *Owner) Begin(f func()) {
 	}
 }
 
-// Post makes another goroutine run f soon. It never blocks.
+// Post runs f in another goroutine. It never blocks.
 func (o *Owner) Post(f func()) {
 	if o.add(f) {
 		go func() {
@@ -90,8 +89,8 @@ func (o *Owner) run() {
 	}
 }
 
-// next takes the queued jobs. It returns false if there are none or the Owner has been stopped; the
-// calling goroutine then runs no more jobs.
+// next takes the queued jobs. If there are none, or the Owner has been stopped, it returns false,
+// and the goroutine runs no more jobs.
 func (o *Owner) next() (jobs []func(), ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -106,18 +105,18 @@ func (o *Owner) next() (jobs []func(), ok bool) {
 	return jobs, true
 }
 
-// Stop makes the Owner run no further job. Only a job or after may call it.
+// Stop makes the Owner run no more jobs. Only a job or after may call it.
 func (o *Owner) Stop() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.stopped = true
 }
 
-// Ended returns a channel that is closed once the Owner is stopped and no job runs any more.
+// Ended returns a channel that closes when the Owner has stopped and no job runs.
 func (o *Owner) Ended() <-chan struct{} { return o.ended }
 
-// Finish runs, in the caller's goroutine, the jobs that were added after the Owner ended. It
-// returns false if there were none.
+// Finish runs the jobs that were added after the end of the Owner. It returns false if there were
+// none.
 func (o *Owner) Finish() bool {
 	o.mu.Lock()
 	jobs := o.jobs
@@ -129,8 +128,8 @@ func (o *Owner) Finish() bool {
 	return len(jobs) > 0
 }
 
-// Call runs work in its own goroutine, and then done as a job of the owner, with the result of
-// work. err is not nil if work has panicked.
+// Call runs work in a goroutine of its own, and then, as a job of the owner, done with the result.
+// err is set if work has panicked.
 func Call(tasks *sync.WaitGroup, o *Owner, work func() (then func()), done func(then func(), err error)) {
 	Go(tasks, func() {
 		then, err := attempt(work)
@@ -138,7 +137,6 @@ func Call(tasks *sync.WaitGroup, o *Owner, work func() (then func()), done func(
 	})
 }
 
-// attempt runs work, and returns an error if it panics.
 func attempt(work func() (then func())) (then func(), err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -148,11 +146,11 @@ func attempt(work func() (then func())) (then func(), err error) {
 	return work(), nil
 }
 
-// End releases, with letGo, what a closed connection holds, and waits for the connection's calls.
-// It also releases what these calls open after the connection has closed.
+// End releases with letGo what a closed connection uses, and waits for the connection's calls. It
+// then releases what these have opened in the meantime.
 func End(tasks *sync.WaitGroup, o *Owner, log *slog.Logger, letGo func()) {
 	defer func() {
-		if r := recover(); r != nil { // the connection may have ended because of a panic
+		if r := recover(); r != nil { // the state may be inconsistent if a job has panicked before
 			log.Error("connection", "err", r, "stack", string(debug.Stack()))
 		}
 	}()
@@ -162,8 +160,8 @@ func End(tasks *sync.WaitGroup, o *Owner, log *slog.Logger, letGo func()) {
 	}
 }
 
-// stackSize is the approximate size of the stack, in bytes, that a call to the broker or the work
-// of a connection takes.
+// stackSize is about how many bytes of stack a call of the broker, or the work of a connection,
+// needs.
 const stackSize = 8 << 10
 
 // growStack gives a new goroutine its stack at once. Otherwise the stack grows in several steps,
@@ -177,7 +175,7 @@ func growStack(i int) byte {
 	return room[stackSize-1-i]
 }
 
-// Go runs f in a goroutine whose stack is large enough for calls to the broker.
+// Go runs f in a goroutine with enough stack for calls of the broker.
 func Go(wg *sync.WaitGroup, f func()) {
 	wg.Go(func() {
 		growStack(0)

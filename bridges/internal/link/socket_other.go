@@ -4,10 +4,10 @@ package link
 
 import "net"
 
-// MostParts is the largest number of parts that a Socket writes at once.
+// MostParts is the largest number of parts in one call of Write.
 const MostParts = 64
 
-// Socket writes several buffers at once to a plain TCP connection, without waiting, which Go cannot do on this system.
+// Socket is not used on this system: SocketOf returns nil.
 type Socket struct{}
 
 // SocketOf returns nil.

@@ -11,13 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MostParts is the largest number of parts that a Socket writes at once; systems take 1024.
+// MostParts is the largest number of parts in one call of Write. Systems allow 1024.
 const MostParts = 64
 
-// Socket writes several buffers at once to a plain TCP connection, without waiting if requested.
+// Socket writes several buffers at once to a plain TCP connection, and can do so without waiting.
 type Socket struct {
 	raw  syscall.RawConn
-	call func(fd uintptr) bool // send, bound once
+	call func(fd uintptr) bool // send, as a value that is made once
 
 	parts [][]byte
 	wait  bool
@@ -25,7 +25,7 @@ type Socket struct {
 	err   error
 }
 
-// SocketOf returns the socket of a plain TCP connection, or nil for any other transport.
+// SocketOf returns the socket of a plain TCP connection, or nil for another transport.
 func SocketOf(nc net.Conn) *Socket {
 	raw := RawOf(nc)
 	if raw == nil {
@@ -36,7 +36,7 @@ func SocketOf(nc net.Conn) *Socket {
 	return s
 }
 
-// RawOf returns a syscall.RawConn for a plain TCP connection, or nil for any other transport.
+// RawOf returns the syscall.RawConn of a plain TCP connection, or nil for another transport.
 func RawOf(nc net.Conn) syscall.RawConn {
 	sc, ok := nc.(syscall.Conn)
 	if !ok {
@@ -49,8 +49,8 @@ func RawOf(nc net.Conn) syscall.RawConn {
 	return raw
 }
 
-// Write writes some of the parts. If the socket accepts nothing now, Write waits until it does, or
-// writes nothing if wait is false.
+// Write writes some of the parts. If the socket's buffer is full, Write waits if wait is true, and
+// otherwise writes nothing.
 func (s *Socket) Write(parts [][]byte, wait bool) (n int, err error) {
 	s.parts, s.wait, s.n, s.err = parts[:min(len(parts), MostParts)], wait, 0, nil
 	if err = s.raw.Write(s.call); err == nil {

@@ -6,30 +6,30 @@ import (
 )
 
 // beat is the interval at which the timers of all connections fire together, unless they are due
-// soon: waking up for a single timer costs more than its work.
+// soon: waking up for one timer costs more than its work.
 const beat = time.Second
 
-// Leeway is how much earlier than requested a Timer may fire.
+// Leeway is how much earlier than armed a Timer may fire.
 const Leeway = beat
 
-// beginning is the first instant at which timers fire together: see beat.
+// beginning is the first time at which timers fire together: see beat.
 var beginning = time.Now()
 
-// Timer makes an Owner act at a given time. Only jobs of the owner may use it.
+// Timer wakes an Owner at a given time. Only jobs of the owner may use it.
 type Timer struct {
 	timer *time.Timer
-	armed time.Time // when the timer fires; zero: never
+	armed time.Time // when the timer fires; zero for never
 }
 
-// NewTimer returns a Timer that is not armed. When it fires, the owner calls the owner's after.
+// NewTimer returns a Timer that is not armed. When it fires, the owner calls its function after.
 func NewTimer(o *Owner) *Timer {
 	t := &Timer{}
 	t.timer = time.AfterFunc(math.MaxInt64, func() { o.Begin(func() { t.armed = time.Time{} }) })
 	return t
 }
 
-// Arm makes the timer fire at that time, or up to Leeway earlier. It has no effect if the timer
-// already fires earlier. Zero means never.
+// Arm makes the timer fire at the given time, or up to Leeway earlier. It does nothing if the timer
+// fires earlier anyway, or if at is zero.
 func (t *Timer) Arm(at time.Time) {
 	if at.IsZero() || !t.armed.IsZero() && !at.Before(t.armed) {
 		return
@@ -42,5 +42,5 @@ func (t *Timer) Arm(at time.Time) {
 	t.timer.Reset(left)
 }
 
-// Stop stops the timer permanently.
+// Stop stops the timer for ever.
 func (t *Timer) Stop() { t.timer.Stop() }

@@ -1,5 +1,5 @@
-// Package client contains and serves the client for browsers and Node: one ES module with its
-// types, which a page can import from the gateway.
+// Package client serves the client for browsers and Node: one ES module with its types, which a
+// page can import from the gateway.
 package client
 
 import (
@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Where the files are served.
+// The paths of the files.
 const (
 	ModulePath = "/client/crosstown.js"
 	TypesPath  = "/client/crosstown.d.ts"
@@ -25,16 +25,16 @@ var files embed.FS
 
 type file struct {
 	content     []byte
-	compressed  func() []byte // the content with gzip, compressed at the first request for it
+	compressed  func() []byte // the content with gzip, compressed for the first request that accepts it
 	contentType string
-	tag         string // entity tag of the content, without quotes
+	tag         string // the content's entity tag, without quotes
 }
 
-// handler serves the files under their paths.
+// handler maps paths to files.
 type handler map[string]file
 
 // New returns a handler for ModulePath and TypesPath. Pages of every origin may import the module,
-// because it is the same for all and contains no secret. Tunnel and Bridge decide which pages may
+// because it is the same for all and contains no secret. Bridge and Tunnel decide which pages may
 // connect.
 func New() http.Handler {
 	return handler{
@@ -51,7 +51,7 @@ func open(name, contentType string) file {
 	compressed := sync.OnceValue(func() []byte {
 		var b bytes.Buffer
 		z := gzip.NewWriter(&b)
-		_, _ = z.Write(content) // a Buffer takes everything
+		_, _ = z.Write(content) // a Buffer accepts everything
 		_ = z.Close()
 		return b.Bytes()
 	})
@@ -72,7 +72,7 @@ func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	set := w.Header().Set
 	set("Content-Type", f.contentType)
 	set("Vary", "Accept-Encoding")
-	set("Cache-Control", "no-cache") // ask each time, so that client and gateway are of one version
+	set("Cache-Control", "no-cache") // the browser must ask each time, because client and gateway should have the same version
 	set("Access-Control-Allow-Origin", "*")
 	set("Cross-Origin-Resource-Policy", "cross-origin")
 	set("X-Content-Type-Options", "nosniff")
