@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker"
@@ -116,23 +117,23 @@ func (p *pipelineBuilder) doesNotRoute(name string) bool {
 func selected(contents *config.Contents, bodies *payload.Chain) (s broker.Selected) {
 	s.Schedules = contents.Schedules
 	for _, r := range contents.Retries {
-		s.Retries = append(s.Retries, broker.Retry{Entity: r.Entity, Backoff: core.Backoff{First: r.Backoff, Factor: r.Factor, Max: r.Max}, Jitter: r.Jitter})
+		s.Retries = append(s.Retries, broker.For[broker.Retry]{Entity: r.Entity, Set: broker.Retry{Backoff: core.Backoff{First: r.Backoff, Factor: r.Factor, Max: r.Max}, Jitter: r.Jitter}})
 	}
 	for i := range contents.RateLimits {
 		l := &contents.RateLimits[i]
 		rate, _ := l.Limit() // it was validated
-		s.RateLimits = append(s.RateLimits, broker.RateLimit{Entity: l.Entity, Rate: rate})
+		s.RateLimits = append(s.RateLimits, broker.For[core.Rate]{Entity: l.Entity, Set: rate})
 	}
 	for i := range contents.CircuitBreakers {
 		c, failures, _ := contents.CircuitBreakers[i].Limits() // it was validated
 		b := broker.Breaker{Failures: failures, Of: c.Of, Consecutive: c.Consecutive, Pause: c.Pause}
-		s.CircuitBreakers = append(s.CircuitBreakers, broker.CircuitBreaker{Entity: c.Entity, Breaker: b})
+		s.CircuitBreakers = append(s.CircuitBreakers, broker.For[broker.Breaker]{Entity: c.Entity, Set: b})
 	}
 	for _, d := range contents.DeadLetters {
-		s.DeadLetters = append(s.DeadLetters, broker.DeadLetters{Entity: d.Entity, Keep: d.Keep})
+		s.DeadLetters = append(s.DeadLetters, broker.For[time.Duration]{Entity: d.Entity, Set: d.Keep})
 	}
 	for _, c := range contents.Schemas {
-		s.Schemas = append(s.Schemas, broker.Schema{Entity: c.Entity, Router: &schema.Router{Set: c.Set, Action: mismatch[c.OnMismatch], Bodies: bodies}})
+		s.Schemas = append(s.Schemas, broker.For[core.Router]{Entity: c.Entity, Set: &schema.Router{Set: c.Set, Action: mismatch[c.OnMismatch], Bodies: bodies}})
 	}
 	return s
 }
@@ -143,12 +144,10 @@ var mismatch = map[string]core.VerdictAction{
 }
 
 // histories converts the settings that say which entities keep a history of their messages.
-func histories(configured []config.History) []broker.History {
-	all := make([]broker.History, len(configured))
+func histories(configured []config.History) []broker.For[core.HistoryBounds] {
+	all := make([]broker.For[core.HistoryBounds], len(configured))
 	for i, h := range configured {
-		all[i] = broker.History{
-			Entity: h.Entity, Keep: cmp.Or(h.Keep, config.DefaultHistory), Max: cmp.Or(h.Max, config.DefaultEvents),
-		}
+		all[i] = broker.For[core.HistoryBounds]{Entity: h.Entity, Set: core.HistoryBounds{Keep: cmp.Or(h.Keep, config.DefaultHistory), Max: cmp.Or(h.Max, config.DefaultEvents)}}
 	}
 	return all
 }

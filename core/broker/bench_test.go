@@ -167,8 +167,8 @@ func BenchmarkSettle(b *testing.B) {
 func BenchmarkAdmission(b *testing.B) {
 	for name, s := range map[string]Selected{
 		"none":    {},
-		"limit":   {RateLimits: []RateLimit{{Entity: "q", Rate: core.Rate{Every: time.Microsecond, Burst: 1_000_000}}}},
-		"breaker": {CircuitBreakers: []CircuitBreaker{{Entity: "q", Breaker: Breaker{Failures: 10, Of: 20, Consecutive: 5, Pause: time.Second}}}},
+		"limit":   {RateLimits: []For[core.Rate]{{Entity: "q", Set: core.Rate{Every: time.Microsecond, Burst: 1_000_000}}}},
+		"breaker": {CircuitBreakers: []For[Breaker]{{Entity: "q", Set: Breaker{Failures: 10, Of: 20, Consecutive: 5, Pause: time.Second}}}},
 	} {
 		b.Run(name, func(b *testing.B) {
 			br := benchBroker(b, memory.New(memory.Options{}))

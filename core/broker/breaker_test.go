@@ -16,7 +16,7 @@ import (
 
 // guarded are breakers with the usual settings, but that pause, of all entities that begin with q.
 func guarded(pause time.Duration) Selected {
-	return Selected{CircuitBreakers: []CircuitBreaker{{Entity: "Q*", Breaker: Breaker{Failures: 10, Of: 20, Consecutive: 5, Pause: pause}}}}
+	return Selected{CircuitBreakers: []For[Breaker]{{Entity: "Q*", Set: Breaker{Failures: 10, Of: 20, Consecutive: 5, Pause: pause}}}}
 }
 
 func withBreaker(pause time.Duration) Options {

@@ -30,15 +30,16 @@ const (
 // Types of Options, and of what a Broker reports, under shorter names.
 type (
 	Pipeline     = pipeline.Pipeline
-	Schema       = pipeline.Schema
 	Stage        = pipeline.Stage
 	Unavailable  = pipeline.Unavailable
 	StageCounts  = pipeline.StageCounts
-	History      = entity.History
 	Breaker      = delivery.Breaker
 	Traffic      = entity.Traffic
 	QueueTraffic = entity.QueueTraffic
 )
+
+// For is a setting of the entities whose names match a pattern, as in a Pipeline.
+type For[T any] = entity.For[T]
 
 // What a pipeline does with messages while the router of a Stage does not answer.
 const (
@@ -69,9 +70,10 @@ type Options struct {
 	// Pipelines select entities by name. The first one that matches an entity applies to it.
 	Pipelines []Pipeline
 	Selected
-	// Histories select queues and topics by name. The first one that matches an entity applies to
-	// it.
-	Histories []entity.History
+	// Histories are the bounds of the histories of messages, by queues and topics, in all partitions
+	// of an entity together. A topic's subscriptions have a history if the topic has one. All gateways
+	// of a namespace should have the same.
+	Histories []For[core.HistoryBounds]
 	// Gateway is this gateway's name in histories; default "gateway".
 	Gateway string
 	// Filters are the routers that rules can call with plugin('name', …), which is true if the
@@ -99,47 +101,26 @@ type Options struct {
 // first element of a list that matches an entity applies to it. All gateways of a namespace should
 // have the same settings.
 type Selected struct {
-	Retries         []Retry          // for queues and subscriptions
-	RateLimits      []RateLimit      // for queues and subscriptions
-	CircuitBreakers []CircuitBreaker // for queues and subscriptions
-	Schemas         []Schema         // for queues and topics
-	DeadLetters     []DeadLetters    // for queues, topics and subscriptions
+	Retries         []For[Retry]         // for queues and subscriptions
+	RateLimits      []For[core.Rate]     // of deliveries, over all gateways, for queues and subscriptions
+	CircuitBreakers []For[Breaker]       // each gateway keeps the states of its own; for queues and subscriptions
+	Schemas         []For[core.Router]   // compare messages with a schema; for queues and topics
+	DeadLetters     []For[time.Duration] // how long they are kept; for queues, topics and subscriptions
 	// Schedules are stored in the catalogue, and stay there when they are removed from this list.
 	Schedules []core.ScheduleSettings
 }
 
-// RateLimit is the maximum rate of deliveries of an entity, over all gateways.
-type RateLimit struct {
-	// Entity is the name of a queue or subscription, or a pattern as in a Pipeline.
-	Entity string
-	core.Rate
-}
-
-// Pattern implements entity.Selector.
-func (l *RateLimit) Pattern() string { return l.Entity }
-
-// CircuitBreaker says when the deliveries of an entity pause. Each gateway has its own breaker for
-// the entity.
-type CircuitBreaker struct {
-	// Entity is the name of a queue or subscription, or a pattern as in a Pipeline.
-	Entity string
-	Breaker
-}
-
-// Pattern implements entity.Selector.
-func (c *CircuitBreaker) Pattern() string { return c.Entity }
-
 // applied describes what the configuration applies to an entity.
 func (b *Broker) applied(ent *core.Entity) (a core.Applied) {
 	s := b.selected.Load()
-	if d := entity.First(s.DeadLetters, ent.Name); d != nil {
-		a.KeepDeadLetters = core.FormatDuration(d.Keep)
+	if keep := entity.First(s.DeadLetters, ent.Name); keep != nil {
+		a.KeepDeadLetters = core.FormatDuration(*keep)
 	}
 	if ent.Kind == core.Topic {
 		return a
 	}
 	if l := entity.First(s.RateLimits, ent.Name); l != nil {
-		a.RateLimit = l.Rate.String()
+		a.RateLimit = l.String()
 	}
 	if entity.First(s.CircuitBreakers, ent.Name) != nil {
 		a.CircuitBreaker = delivery.Closed

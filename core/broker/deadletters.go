@@ -10,16 +10,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 )
 
-// DeadLetters says how long the dead letters of an entity are kept.
-type DeadLetters struct {
-	// Entity is the name of a queue, topic or subscription, or a pattern as in a Pipeline.
-	Entity string
-	Keep   time.Duration
-}
-
-// Pattern implements entity.Selector.
-func (d *DeadLetters) Pattern() string { return d.Entity }
-
 // deadLettersInterval is how often the broker looks for old dead letters.
 const deadLettersInterval = time.Minute
 
@@ -60,13 +50,13 @@ func (b *Broker) removeDeadLetters(ctx context.Context) {
 	}
 	due := map[string]time.Time{}
 	err := b.walk(ctx, func(ent *core.Entity) (gone bool) {
-		d := entity.First(set.DeadLetters, ent.Name)
-		if d == nil {
+		keep := entity.First(set.DeadLetters, ent.Name)
+		if keep == nil {
 			return false
 		}
 		at := o.due[ent.ID]
-		if !at.After(now) || at.After(now.Add(d.Keep)) { // the second condition holds if the clock was set back
-			at = b.removeDeadLettersOf(ctx, ent.Name, now, d.Keep)
+		if !at.After(now) || at.After(now.Add(*keep)) { // the second condition holds if the clock was set back
+			at = b.removeDeadLettersOf(ctx, ent.Name, now, *keep)
 		}
 		due[ent.ID] = at
 		return false

@@ -26,7 +26,7 @@ func (b *started) deadLetter(t *testing.T, name, id string) {
 }
 
 func keeping(pattern string, keep time.Duration) Selected {
-	return Selected{DeadLetters: []DeadLetters{{Entity: pattern, Keep: keep}}}
+	return Selected{DeadLetters: []For[time.Duration]{{Entity: pattern, Set: keep}}}
 }
 
 // Two gateways, a partitioned queue and a subscription. The time counts from the dead-lettering, not from the

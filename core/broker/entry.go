@@ -73,16 +73,8 @@ func newEntry(b *Broker, ent core.Entity, now time.Time) *entry {
 // configure applies the settings of s that match the entity's name.
 func (e *entry) configure(s *Selected, name string) {
 	e.retry.Store(entity.First(s.Retries, name))
-	var rate *core.Rate
-	if l := entity.First(s.RateLimits, name); l != nil {
-		rate = &l.Rate
-	}
-	e.receivers.SetRate(rate)
-	var breaker *Breaker
-	if c := entity.First(s.CircuitBreakers, name); c != nil {
-		breaker = &c.Breaker
-	}
-	e.receivers.SetBreaker(breaker)
+	e.receivers.SetRate(entity.First(s.RateLimits, name))
+	e.receivers.SetBreaker(entity.First(s.CircuitBreakers, name))
 	if e.pipeline != nil {
 		e.pipeline.SetSchema(entity.First(s.Schemas, name))
 	}

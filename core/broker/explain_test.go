@@ -18,7 +18,7 @@ func inHistories(t *testing.T, f func(t *testing.T, b *started), lines ...Pipeli
 	t.Helper()
 	t.Parallel()
 	inBubbleWith(t, Options{
-		Namespace: "ns", Gateway: "g1", Pipelines: lines, Histories: []History{{Entity: "*", Keep: 24 * time.Hour, Max: 1000}},
+		Namespace: "ns", Gateway: "g1", Pipelines: lines, Histories: []For[core.HistoryBounds]{{Entity: "*", Set: core.HistoryBounds{Keep: 24 * time.Hour, Max: 1000}}},
 	}, f)
 }
 
@@ -112,7 +112,7 @@ func TestAccountsAreForManagers(t *testing.T) {
 
 func TestOnlyNamedEntitiesRemember(t *testing.T) {
 	t.Parallel()
-	o := Options{Namespace: "ns", Histories: []History{{Entity: "Orders/*", Keep: time.Hour, Max: 10}, {Entity: "news", Keep: time.Minute, Max: 99}}}
+	o := Options{Namespace: "ns", Histories: []For[core.HistoryBounds]{{Entity: "Orders/*", Set: core.HistoryBounds{Keep: time.Hour, Max: 10}}, {Entity: "news", Set: core.HistoryBounds{Keep: time.Minute, Max: 99}}}}
 	inBubbleWith(t, o, func(t *testing.T, b *started) {
 		b.create(t, "orders/eu", partitioned)
 		b.create(t, "orders")
@@ -186,7 +186,7 @@ func TestAnAccountTellsOfForwards(t *testing.T) {
 func TestAnAccountTellsOfRemotes(t *testing.T) {
 	t.Parallel()
 	o := Options{
-		Namespace: "ns", Remotes: map[string]core.Remote{"HQ": newDistant()}, Histories: []History{{Entity: "*", Keep: time.Hour, Max: 100}},
+		Namespace: "ns", Remotes: map[string]core.Remote{"HQ": newDistant()}, Histories: []For[core.HistoryBounds]{{Entity: "*", Set: core.HistoryBounds{Keep: time.Hour, Max: 100}}},
 	}
 	inBubbleWith(t, o, func(t *testing.T, b *started) {
 		b.create(t, "q", forwardTo("hq:Orders"))
@@ -414,7 +414,7 @@ func TestAnAccountNamesSubscriptionsWithoutACopy(t *testing.T) {
 func TestAnAccountTellsOfBreakers(t *testing.T) {
 	t.Parallel()
 	o := withBreaker(10 * time.Second)
-	o.Histories = []History{{Entity: "*", Keep: time.Hour, Max: 100}}
+	o.Histories = []For[core.HistoryBounds]{{Entity: "*", Set: core.HistoryBounds{Keep: time.Hour, Max: 100}}}
 	inBubbleWith(t, o, func(t *testing.T, b *started) {
 		b.create(t, "q")
 		in := b.receive(t, "q", core.PeekLock, 7)

@@ -13,7 +13,7 @@ import (
 
 // rated are limits of all entities that begin with q.
 func rated(every time.Duration, burst int) Selected {
-	return Selected{RateLimits: []RateLimit{{Entity: "Q*", Rate: core.Rate{Every: every, Burst: burst}}}}
+	return Selected{RateLimits: []For[core.Rate]{{Entity: "Q*", Set: core.Rate{Every: every, Burst: burst}}}}
 }
 
 // With several gateways and consumers, on queues with partitions or sessions, as many messages are delivered
@@ -146,9 +146,9 @@ func TestADrainDoesNotWaitForARate(t *testing.T) {
 func TestHistoriesAndTrafficSayWhatIsApplied(t *testing.T) {
 	t.Parallel()
 	selected := rated(200*time.Millisecond, 1)
-	selected.CircuitBreakers = []CircuitBreaker{{Entity: "q", Breaker: Breaker{Failures: 50, Of: 2, Consecutive: 2, Pause: time.Minute}}}
-	selected.DeadLetters = []DeadLetters{{Entity: "q", Keep: 30 * 24 * time.Hour}}
-	o := Options{Namespace: "ns", Selected: selected, Histories: []History{{Entity: "*", Keep: time.Hour, Max: 100}}}
+	selected.CircuitBreakers = []For[Breaker]{{Entity: "q", Set: Breaker{Failures: 50, Of: 2, Consecutive: 2, Pause: time.Minute}}}
+	selected.DeadLetters = []For[time.Duration]{{Entity: "q", Set: 30 * 24 * time.Hour}}
+	o := Options{Namespace: "ns", Selected: selected, Histories: []For[core.HistoryBounds]{{Entity: "*", Set: core.HistoryBounds{Keep: time.Hour, Max: 100}}}}
 	inBubbleWith(t, o, func(t *testing.T, b *started) {
 		for name, want := range map[string]string{"q": "5/s closed P30D 5", "other": "   0"} {
 			b.create(t, name)

@@ -493,7 +493,7 @@ func TestAnAccountTellsOfTheRemote(t *testing.T) {
 	t.Parallel()
 	hq := newDistant()
 	inBubbleWith(t, Options{
-		Namespace: "ns", Histories: []History{{Entity: "*", Keep: 24 * time.Hour, Max: 1000}}, Remotes: map[string]core.Remote{"hq": hq},
+		Namespace: "ns", Histories: []For[core.HistoryBounds]{{Entity: "*", Set: core.HistoryBounds{Keep: 24 * time.Hour, Max: 1000}}}, Remotes: map[string]core.Remote{"hq": hq},
 	}, func(t *testing.T, b *started) {
 		b.create(t, "q", forwardTo("hq:Orders"))
 		b.send(t, "q", named("m", text("m")))

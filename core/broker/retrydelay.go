@@ -12,15 +12,10 @@ import (
 
 // Retry says how long a message waits after an Abandon if the receiver sets no time.
 type Retry struct {
-	// Entity is the name of a queue or subscription, or a pattern as in a Pipeline.
-	Entity string
 	core.Backoff
 	// Jitter, from 0 to 1, is the largest part by which a delay is shortened at random.
 	Jitter float64
 }
-
-// Pattern implements entity.Selector.
-func (r *Retry) Pattern() string { return r.Entity }
 
 // backoff returns the backoff of one message, shortened at random.
 func (r *Retry) backoff() core.Backoff {

@@ -171,7 +171,7 @@ func (b *started) sessionFor(t *testing.T, o core.SessionOptions) (core.Session,
 
 func TestDelaysPauseSessions(t *testing.T) {
 	t.Parallel()
-	inBubbleWith(t, Options{Namespace: "ns", Selected: Selected{Retries: []Retry{{Entity: "*", Backoff: core.Backoff{First: time.Minute}}}}}, func(t *testing.T, b *started) {
+	inBubbleWith(t, Options{Namespace: "ns", Selected: Selected{Retries: []For[Retry]{{Entity: "*", Set: Retry{Backoff: core.Backoff{First: time.Minute}}}}}}, func(t *testing.T, b *started) {
 		b.create(t, "q", func(s *core.Settings) { s.RequiresSession, s.MaxDeliveryCount = true, 3 })
 		for _, body := range []string{"s1", "s2", "t1"} {
 			m := text(body)
@@ -239,9 +239,9 @@ func TestDelaysPauseSessions(t *testing.T) {
 
 func TestPoliciesPutAbandonedMessagesOff(t *testing.T) {
 	t.Parallel()
-	retries := []Retry{
-		{Entity: "ORDERS/*", Backoff: core.Backoff{First: time.Second, Factor: 3, Max: 5 * time.Second}},
-		{Entity: "*", Backoff: core.Backoff{First: time.Hour}},
+	retries := []For[Retry]{
+		{Entity: "ORDERS/*", Set: Retry{Backoff: core.Backoff{First: time.Second, Factor: 3, Max: 5 * time.Second}}},
+		{Entity: "*", Set: Retry{Backoff: core.Backoff{First: time.Hour}}},
 	}
 	inBubbleWith(t, Options{Namespace: "ns", Selected: Selected{Retries: retries}}, func(t *testing.T, b *started) {
 		b.create(t, "orders/eu", func(s *core.Settings) { s.MaxDeliveryCount = 6 })
@@ -395,7 +395,7 @@ func TestRetriesCanBeReplaced(t *testing.T) {
 			}
 		}
 		abandon(0)
-		b.Select(Selected{Retries: []Retry{{Entity: "q", Backoff: core.Backoff{First: time.Minute}}}})
+		b.Select(Selected{Retries: []For[Retry]{{Entity: "q", Set: Retry{Backoff: core.Backoff{First: time.Minute}}}}})
 		abandon(time.Minute)
 		b.Select(Selected{})
 		abandon(0)

@@ -31,7 +31,7 @@ func (s *checker) Route(_ context.Context, at core.Stage, ms []*core.Message) ([
 }
 
 // withSchemas are options with schemas and pipelines.
-func withSchemas(pipelines []Pipeline, all ...Schema) Options {
+func withSchemas(pipelines []Pipeline, all ...For[core.Router]) Options {
 	return Options{Namespace: "ns", Pipelines: pipelines, Selected: Selected{Schemas: all}}
 }
 
@@ -51,7 +51,7 @@ func wantNotAllowed(t *testing.T, err error, want string) {
 func TestSchemasRefuseWhatClientsSend(t *testing.T) {
 	for name, change := range map[string]func(*core.Settings){"one partition": func(*core.Settings) {}, "partitioned": partitioned} {
 		t.Run(name, func(t *testing.T) {
-			inBubbleWith(t, withSchemas(nil, Schema{Entity: "Q*", Router: &checker{action: core.VerdictRefuse}}, Schema{Entity: "*", Router: &checker{}}), func(t *testing.T, b *started) {
+			inBubbleWith(t, withSchemas(nil, For[core.Router]{Entity: "Q*", Set: &checker{action: core.VerdictRefuse}}, For[core.Router]{Entity: "*", Set: &checker{}}), func(t *testing.T, b *started) {
 				b.create(t, "q", change)
 				pinned := func(bodies ...string) (ms []*core.Message) {
 					for _, body := range bodies {
@@ -89,7 +89,7 @@ func TestSchemasRefuseWhatClientsSend(t *testing.T) {
 }
 
 func TestATransactionThroughAnotherEntityRefusesAtTheSend(t *testing.T) {
-	inBubbleWith(t, withSchemas(nil, Schema{Entity: "q", Router: &checker{action: core.VerdictRefuse}}), func(t *testing.T, b *started) {
+	inBubbleWith(t, withSchemas(nil, For[core.Router]{Entity: "q", Set: &checker{action: core.VerdictRefuse}}), func(t *testing.T, b *started) {
 		b.create(t, "q")
 		b.create(t, "via")
 		tx := b.Begin()
@@ -105,7 +105,7 @@ func TestATransactionThroughAnotherEntityRefusesAtTheSend(t *testing.T) {
 // them does not wait.
 func TestMessagesWithoutASenderBecomeDeadLetters(t *testing.T) {
 	away := Pipeline{Entity: "router", Ingress: []Stage{{Name: "away", Router: &clerk{answer: func(*core.Message) core.Verdict { return core.Verdict{Routes: []string{"q"}} }}}}}
-	inBubbleWith(t, withSchemas([]Pipeline{away}, Schema{Entity: "q", Router: &checker{action: core.VerdictRefuse}}), func(t *testing.T, b *started) {
+	inBubbleWith(t, withSchemas([]Pipeline{away}, For[core.Router]{Entity: "q", Set: &checker{action: core.VerdictRefuse}}), func(t *testing.T, b *started) {
 		b.create(t, "q")
 		b.create(t, "before", forwardTo("q"))
 		b.create(t, "router")
@@ -129,7 +129,7 @@ func TestMessagesWithoutASenderBecomeDeadLetters(t *testing.T) {
 }
 
 func TestSchemasDeadLetterOrCount(t *testing.T) {
-	inBubbleWith(t, withSchemas(nil, Schema{Entity: "q", Router: &checker{action: core.VerdictDeadLetter}}, Schema{Entity: "*", Router: &checker{action: core.VerdictPass}}), func(t *testing.T, b *started) {
+	inBubbleWith(t, withSchemas(nil, For[core.Router]{Entity: "q", Set: &checker{action: core.VerdictDeadLetter}}, For[core.Router]{Entity: "*", Set: &checker{action: core.VerdictPass}}), func(t *testing.T, b *started) {
 		b.create(t, "q")
 		b.createTopic(t, "t")
 		sub := b.subscribe(t, "t", "s", nil)
@@ -147,7 +147,7 @@ func TestSchemasDeadLetterOrCount(t *testing.T) {
 
 func TestASchemaIsAskedBeforeMessagesPark(t *testing.T) {
 	c := &clerk{}
-	inBubbleWith(t, withSchemas([]Pipeline{through("q", c, Park)}, Schema{Entity: "q", Router: &checker{action: core.VerdictRefuse}}), func(t *testing.T, b *started) {
+	inBubbleWith(t, withSchemas([]Pipeline{through("q", c, Park)}, For[core.Router]{Entity: "q", Set: &checker{action: core.VerdictRefuse}}), func(t *testing.T, b *started) {
 		b.create(t, "q")
 		c.fail(errDown)
 		b.send(t, "q", text("1"))
@@ -172,12 +172,12 @@ func TestSchemasAreTakenUpWhileTheBrokerRuns(t *testing.T) {
 			}
 		}
 		send("")
-		b.Select(Selected{Schemas: []Schema{{Entity: "q", Router: s}}})
+		b.Select(Selected{Schemas: []For[core.Router]{{Entity: "q", Set: s}}})
 		send(core.NotAllowed)
 		s.err = errDown
 		send(core.Busy)
 		s.err = nil
-		b.Select(Selected{Schemas: []Schema{{Entity: "q", Router: s}}})
+		b.Select(Selected{Schemas: []For[core.Router]{{Entity: "q", Set: s}}})
 		send(core.NotAllowed)
 		if n := b.Stages()[0]; n.Rejected != 2 || n.Refused != 1 {
 			t.Errorf("counts: got %+v", n)
@@ -207,8 +207,8 @@ func TestAnEntityWithoutASchemaPaysNothing(t *testing.T) {
 		return testing.AllocsPerRun(1000, func() { s.Send(t.Context(), groups) })
 	}
 	without := allocations(Options{Namespace: "ns"})
-	beside := allocations(withSchemas(nil, Schema{Entity: "other*", Router: &checker{}}))
-	own := allocations(withSchemas(nil, Schema{Entity: "q", Router: &checker{}}))
+	beside := allocations(withSchemas(nil, For[core.Router]{Entity: "other*", Set: &checker{}}))
+	own := allocations(withSchemas(nil, For[core.Router]{Entity: "q", Set: &checker{}}))
 	if beside != without || own <= without {
 		t.Errorf("allocations of a send: got %v without schemas, %v beside one, %v with one", without, beside, own)
 	}

@@ -206,8 +206,8 @@ func TestAScrapeKeepsToTheConventions(t *testing.T) {
 	r := newRig(t, metrics.Options{})
 	r.remotes = branch()
 	r.Select(broker.Selected{
-		CircuitBreakers: []broker.CircuitBreaker{{Entity: "q", Breaker: broker.Breaker{Failures: 1, Of: 1, Consecutive: 1, Pause: time.Second}}},
-		RateLimits:      []broker.RateLimit{{Entity: "q", Rate: core.Rate{Every: time.Second, Burst: 1}}},
+		CircuitBreakers: []broker.For[broker.Breaker]{{Entity: "q", Set: broker.Breaker{Failures: 1, Of: 1, Consecutive: 1, Pause: time.Second}}},
+		RateLimits:      []broker.For[core.Rate]{{Entity: "q", Set: core.Rate{Every: time.Second, Burst: 1}}},
 	})
 	r.create(t, "q")
 	r.send(t, "q", 3)

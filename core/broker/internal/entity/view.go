@@ -6,7 +6,6 @@ package entity
 import (
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
@@ -27,7 +26,7 @@ type View struct {
 type Policy struct {
 	Store     core.Store
 	Limits    core.Limits
-	Histories []History
+	Histories []For[core.HistoryBounds] // for all partitions of an entity together
 }
 
 // View returns a view of the entity.
@@ -161,31 +160,18 @@ func (c *Policy) Bounds(ent *core.Entity) core.HistoryBounds {
 	return core.HistoryBounds{}
 }
 
-// History configures the histories of messages of entities. All gateways of a namespace should have
-// the same.
-type History struct {
-	// Entity is the name of a queue or topic, or a pattern as in a Pipeline. A topic's
-	// subscriptions have a history if the topic has one.
+// For is a setting of the entities whose names match the pattern Entity: a name in which each *
+// stands for any characters. Patterns are case-insensitive.
+type For[T any] struct {
 	Entity string
-	Keep   time.Duration // how long events are kept
-	Max    int           // events kept of a queue, a topic or a subscription, in all its partitions together
-}
-
-// Pattern implements Selector.
-func (h *History) Pattern() string { return h.Entity }
-
-// Selector is a setting for the entities whose names match a pattern: a name in which each * stands
-// for any characters. Patterns are case-insensitive.
-type Selector[T any] interface {
-	*T
-	Pattern() string
+	Set    T
 }
 
 // First returns the first of the settings whose pattern matches an entity's name, or nil.
-func First[T any, S Selector[T]](all []T, name string) S {
+func First[T any](all []For[T], name string) *T {
 	for i := range all {
-		if s := S(&all[i]); FitsPattern(core.FoldName(s.Pattern()), core.FoldName(name)) {
-			return s
+		if FitsPattern(core.FoldName(all[i].Entity), core.FoldName(name)) {
+			return &all[i].Set
 		}
 	}
 	return nil

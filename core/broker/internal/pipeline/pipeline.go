@@ -29,9 +29,6 @@ type Pipeline struct {
 	FollowTo []string
 }
 
-// Pattern implements entity.Selector.
-func (p *Pipeline) Pattern() string { return p.Entity }
-
 // Stage is a router with its settings.
 type Stage struct {
 	Name        string // of the router, for peers and logs
@@ -49,17 +46,6 @@ const (
 	Pass                      // as if the stage were absent
 	Park                      // the message is accepted, and passes all stages once the router is back
 )
-
-// Schema is a router in the gateway that compares messages with a schema. The verdict for a message
-// that does not match has a Reason. If this message passes nevertheless, it is only counted.
-type Schema struct {
-	// Entity is the name of a queue or topic, or a pattern as in a Pipeline.
-	Entity string
-	Router core.Router
-}
-
-// Pattern implements entity.Selector.
-func (s *Schema) Pattern() string { return s.Entity }
 
 // Stages is the pipeline of one entity.
 type Stages struct {
@@ -108,7 +94,9 @@ func New(ent *core.Entity, all []Pipeline, parks bool, find findFunc, log *slog.
 		return nil
 	}
 	p := &Stages{log: log, entity: ent.Name, Parks: ent.Kind == core.Topic && parks}
-	if c := entity.First(all, ent.Name); c != nil {
+	fits := func(c Pipeline) bool { return entity.FitsPattern(core.FoldName(c.Entity), core.FoldName(ent.Name)) }
+	if i := slices.IndexFunc(all, fits); i >= 0 {
+		c := &all[i]
 		for _, s := range c.Ingress {
 			p.add(ent, s, core.StageIngress)
 		}
@@ -133,9 +121,11 @@ func (p *Stages) IsEmpty() bool {
 	return p == nil || len(p.stages) == 0 && !p.Parks && p.schema.Load() == nil
 }
 
-// SetSchema sets the schema; nil removes it. The schema's counts continue.
-func (p *Stages) SetSchema(s *Schema) {
-	if s == nil {
+// SetSchema sets the router that compares messages with a schema; nil removes it. The schema's
+// counts continue. The verdict for a message that does not match has a Reason. If this message
+// passes nevertheless, it is only counted.
+func (p *Stages) SetSchema(r *core.Router) {
+	if r == nil {
 		p.schema.Store(nil)
 		return
 	}
@@ -143,7 +133,7 @@ func (p *Stages) SetSchema(s *Schema) {
 	if old := p.schema.Load(); old != nil {
 		counts = old.counts
 	}
-	p.schema.Store(&stage{Stage: Stage{Name: "schema", Router: s.Router}, at: core.Stage{Kind: core.StageSchema, Entity: p.entity}, counts: counts})
+	p.schema.Store(&stage{Stage: Stage{Name: "schema", Router: *r}, at: core.Stage{Kind: core.StageSchema, Entity: p.entity}, counts: counts})
 }
 
 // all returns the stages in their order.
