@@ -15,7 +15,7 @@ func TestCircuitBreakersAreRead(t *testing.T) {
   - {entity: "*", failures: 33.4%, of: 10, consecutive: 3, pause: 1m}
 `}
 	c := mustLoad(t, files, nil, "--config=$DIR/c.yaml")
-	for i, want := range []config.CircuitBreaker{{Entity: "orders", Failures: "50%", Of: 20, Consecutive: 5, Pause: 5 * time.Second}, {Entity: "*", Failures: "33.4%", Of: 10, Consecutive: 3, Pause: time.Minute}} {
+	for i, want := range []config.CircuitBreaker{{Selector: config.Selector{Entity: "orders"}, Failures: "50%", Of: 20, Consecutive: 5, Pause: 5 * time.Second}, {Selector: config.Selector{Entity: "*"}, Failures: "33.4%", Of: 10, Consecutive: 3, Pause: time.Minute}} {
 		if got, failures, err := c.CircuitBreakers[i].Limits(); err != nil || got != want || failures != []int{10, 4}[i] {
 			t.Errorf("%d: got %+v, %d, %v, want %+v", i, got, failures, err, want)
 		}

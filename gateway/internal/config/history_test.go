@@ -20,11 +20,11 @@ namespaces:
     explain: [{entity: q, keep: P2D}]
 `}
 	c := mustLoad(t, files, nil, "--config=$DIR/c.yaml")
-	want := []config.History{{Entity: "orders/*", Keep: 36 * time.Hour, Max: 5000}, {Entity: "*"}}
+	want := []config.History{{Selector: config.Selector{Entity: "orders/*"}, Keep: 36 * time.Hour, Max: 5000}, {Selector: config.Selector{Entity: "*"}}}
 	if !reflect.DeepEqual(c.Histories, want) {
 		t.Errorf("got %+v, want %+v", c.Histories, want)
 	}
-	if got := c.Namespaces[0].Histories; !reflect.DeepEqual(got, []config.History{{Entity: "q", Keep: 48 * time.Hour}}) {
+	if got := c.Namespaces[0].Histories; !reflect.DeepEqual(got, []config.History{{Selector: config.Selector{Entity: "q"}, Keep: 48 * time.Hour}}) {
 		t.Errorf("of another namespace: got %+v", got)
 	}
 }

@@ -108,9 +108,9 @@ func (c *Config) UnavailableAt(s *Stage) string {
 // History selects the queues and topics that record what happens to their messages; subscriptions
 // follow their topic. If several entries match an entity, the first applies.
 type History struct {
-	Entity string        `config:"entity"` // a name; * in it is any text
-	Keep   time.Duration `config:"keep"`   // for how long; 0: DefaultHistory
-	Max    int           `config:"max"`    // events of an entity at most; 0: DefaultEvents
+	Selector `config:",squash"`
+	Keep     time.Duration `config:"keep"` // for how long; 0: DefaultHistory
+	Max      int           `config:"max"`  // events of an entity at most; 0: DefaultEvents
 }
 
 // The defaults of a History.
@@ -122,14 +122,8 @@ const (
 // minEvents is the smallest limit that still gives useful answers.
 const minEvents = 100
 
-func (p *History) pattern() string { return p.Entity }
-
 func (p *History) validate(path string, r *report) {
-	topic, _, isSubscription := core.SplitSubscription(p.Entity)
-	switch {
-	case p.Entity == "":
-		r.add(path+".entity", "the entity is missing: name a queue or topic, or a pattern such as orders/* or *")
-	case isSubscription:
+	if topic, _, isSubscription := core.SplitSubscription(p.Entity); isSubscription {
 		r.add(path+".entity", "%q is a subscription, whose history is recorded with that of its topic: write %q", p.Entity, topic)
 	}
 	if !r.concerns(path+".keep") && p.Keep != 0 && (p.Keep < core.MinHistory || p.Keep > core.MaxHistory) {
@@ -140,17 +134,25 @@ func (p *History) validate(path string, r *report) {
 	}
 }
 
-// selector is a setting for the entities whose names fit a pattern.
-type selector[T any] interface {
+// Selector selects the entities to which a setting applies.
+type Selector struct {
+	Entity string `config:"entity"` // a name; * in it is any text
+}
+
+func (s *Selector) pattern() string { return s.Entity }
+
+// validateSelectors checks the settings of one kind. If several match an entity, the first applies.
+// what are the kinds of entities that have the setting; "" if validate checks the pattern itself.
+func validateSelectors[T any, S interface {
 	*T
 	pattern() string
 	validate(path string, r *report)
-}
-
-// validateSelectors checks the settings of one kind. If several match an entity, the first applies.
-func validateSelectors[T any, S selector[T]](path string, all []T, r *report) {
+}](path, what string, all []T, r *report) {
 	for i := range all {
 		p, path := S(&all[i]), elementPath(path, i)
+		if p.pattern() == "" && what != "" {
+			r.add(path+".entity", "the entity is missing: name %s, or a pattern such as orders/* or *", what)
+		}
 		p.validate(path, r)
 		if slices.ContainsFunc(all[:i], func(q T) bool { return strings.EqualFold(S(&q).pattern(), p.pattern()) }) {
 			r.add(path+".entity", "%q is listed twice (names are case-insensitive): remove the second entry, which has no effect", p.pattern())
@@ -161,22 +163,17 @@ func validateSelectors[T any, S selector[T]](path string, all []T, r *report) {
 // Retry determines how long abandoned messages wait for their next delivery in queues and
 // subscriptions. If several entries match an entity, the first applies.
 type Retry struct {
-	Entity  string        `config:"entity"`  // a name; * in it is any text
-	Backoff time.Duration `config:"backoff"` // after the first failed delivery
-	Factor  float64       `config:"factor"`  // by which each further failed delivery multiplies the wait; 0: 1
-	Max     time.Duration `config:"max"`     // the longest wait; 0: the broker's own limit
-	Jitter  float64       `config:"jitter"`  // the share of a wait that may be taken off at random
+	Selector `config:",squash"`
+	Backoff  time.Duration `config:"backoff"` // after the first failed delivery
+	Factor   float64       `config:"factor"`  // by which each further failed delivery multiplies the wait; 0: 1
+	Max      time.Duration `config:"max"`     // the longest wait; 0: the broker's own limit
+	Jitter   float64       `config:"jitter"`  // the share of a wait that may be taken off at random
 }
 
 // maxFactor is the largest factor that makes sense.
 const maxFactor = 100
 
-func (p *Retry) pattern() string { return p.Entity }
-
 func (p *Retry) validate(path string, r *report) {
-	if p.Entity == "" {
-		r.add(path+".entity", "the entity is missing: name a queue or subscription, or a pattern such as orders/* or *")
-	}
 	if !r.concerns(path+".backoff") && (p.Backoff < time.Millisecond || p.Backoff > core.MaxBackoff) {
 		r.add(path+".backoff", "%v is out of range: use 1ms to %v", p.Backoff, core.MaxBackoff)
 	}
@@ -194,15 +191,13 @@ func (p *Retry) validate(path string, r *report) {
 // RateLimit is the number of messages per time that the receivers of queues and subscriptions get,
 // over all gateways. If several entries match an entity, the first applies.
 type RateLimit struct {
-	Entity string `config:"entity"` // a name; * in it is any text
-	Rate   string `config:"rate"`   // as core.ParseRate reads it
-	Burst  int    `config:"burst"`  // how many at once after a rest; 0: 1
+	Selector `config:",squash"`
+	Rate     string `config:"rate"`  // as core.ParseRate reads it
+	Burst    int    `config:"burst"` // how many at once after a rest; 0: 1
 }
 
 // maxBurst is the largest burst.
 const maxBurst = 1_000_000
-
-func (p *RateLimit) pattern() string { return p.Entity }
 
 // Limit returns the rate with its burst. Validated settings give no error.
 func (p *RateLimit) Limit() (core.Rate, error) {
@@ -212,9 +207,6 @@ func (p *RateLimit) Limit() (core.Rate, error) {
 }
 
 func (p *RateLimit) validate(path string, r *report) {
-	if p.Entity == "" {
-		r.add(path+".entity", "the entity is missing: name a queue or subscription, or a pattern such as orders/* or *")
-	}
 	if _, err := p.Limit(); err != nil && !r.concerns(path+".rate") {
 		r.add(path+".rate", "%v", err)
 	}
@@ -226,16 +218,11 @@ func (p *RateLimit) validate(path string, r *report) {
 // DeadLetters determines how long the dead letters of queues, topics and subscriptions are kept. If
 // several entries match an entity, the first applies.
 type DeadLetters struct {
-	Entity string        `config:"entity"` // a name; * in it is any text
-	Keep   time.Duration `config:"keep"`   // since it was dead-lettered
+	Selector `config:",squash"`
+	Keep     time.Duration `config:"keep"` // since it was dead-lettered
 }
 
-func (p *DeadLetters) pattern() string { return p.Entity }
-
 func (p *DeadLetters) validate(path string, r *report) {
-	if p.Entity == "" {
-		r.add(path+".entity", "the entity is missing: name a queue, topic or subscription, or a pattern such as orders/* or *")
-	}
 	if !r.concerns(path+".keep") && p.Keep < time.Minute {
 		r.add(path+".keep", "%v is too short: use at least 1m", p.Keep)
 	}
@@ -244,19 +231,17 @@ func (p *DeadLetters) validate(path string, r *report) {
 // CircuitBreaker determines when deliveries of queues and subscriptions pause because their
 // receivers fail. If several entries match an entity, the first applies. Limits has the defaults.
 type CircuitBreaker struct {
-	Entity      string        `config:"entity"`                        // a name; * in it is any text
+	Selector    `config:",squash"`
 	Failures    string        `config:"failures"`                      // a percentage of the last Of results
 	Of          int           `config:"of" range:"1 to 1000"`          // results
 	Consecutive int           `config:"consecutive" range:"1 to 1000"` // failures one after the other
 	Pause       time.Duration `config:"pause" range:"100ms to 1h"`
 }
 
-func (p *CircuitBreaker) pattern() string { return p.Entity }
-
 // Limits returns the settings with their defaults, and the number of failures among the results at
 // which deliveries pause. If the settings were validated, it returns no error.
 func (p *CircuitBreaker) Limits() (c CircuitBreaker, failures int, err error) {
-	c = CircuitBreaker{p.Entity, cmp.Or(p.Failures, "50%"), cmp.Or(p.Of, 20), cmp.Or(p.Consecutive, 5), cmp.Or(p.Pause, 5*time.Second)}
+	c = CircuitBreaker{p.Selector, cmp.Or(p.Failures, "50%"), cmp.Or(p.Of, 20), cmp.Or(p.Consecutive, 5), cmp.Or(p.Pause, 5*time.Second)}
 	number, isShare := strings.CutSuffix(c.Failures, "%")
 	share, err := strconv.ParseFloat(number, 64)
 	if err != nil || !isShare || !(share >= 1 && share <= 100) {
@@ -266,9 +251,6 @@ func (p *CircuitBreaker) Limits() (c CircuitBreaker, failures int, err error) {
 }
 
 func (p *CircuitBreaker) validate(path string, r *report) {
-	if p.Entity == "" {
-		r.add(path+".entity", "the entity is missing: name a queue or subscription, or a pattern such as orders/* or *")
-	}
 	if _, _, err := p.Limits(); err != nil && !r.concerns(path+".failures") {
 		r.add(path+".failures", "%v", err)
 	}

@@ -17,8 +17,8 @@ func TestRetriesAreReadInTheirOrder(t *testing.T) {
 `}
 	c := mustLoad(t, files, nil, "--config=$DIR/c.yaml")
 	want := []config.Retry{
-		{Entity: "orders/*", Backoff: 5 * time.Second, Factor: 1.5, Max: 10 * time.Minute, Jitter: 0.2},
-		{Entity: "*", Backoff: 250 * time.Millisecond, Factor: 2},
+		{Selector: config.Selector{Entity: "orders/*"}, Backoff: 5 * time.Second, Factor: 1.5, Max: 10 * time.Minute, Jitter: 0.2},
+		{Selector: config.Selector{Entity: "*"}, Backoff: 250 * time.Millisecond, Factor: 2},
 	}
 	if !reflect.DeepEqual(c.Retries, want) {
 		t.Errorf("got %+v, want %+v", c.Retries, want)

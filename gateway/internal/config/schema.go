@@ -9,7 +9,7 @@ import (
 // Schema compares the messages to queues and topics with JSON Schemas. If several entries match an entity, the
 // first applies.
 type Schema struct {
-	Entity     string          `config:"entity"` // a name; * in it is any text
+	Selector   `config:",squash"`
 	OnMismatch string          `config:"on-mismatch"`
 	Versions   []SchemaVersion `config:"versions"`
 	Refs       []string        `config:"refs"` // files that the versions refer to
@@ -28,8 +28,6 @@ const (
 	DeadLetter = "dead-letter"
 	Count      = "count"
 )
-
-func (p *Schema) pattern() string { return p.Entity }
 
 // validate also reads and compiles the files.
 func (p *Schema) validate(path string, r *report) {
