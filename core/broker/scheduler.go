@@ -2,7 +2,6 @@ package broker
 
 import (
 	"cmp"
-	"container/heap"
 	"context"
 	"fmt"
 	"maps"
@@ -40,8 +39,7 @@ type scheduler struct {
 
 	round  sync.Mutex          // held during runDue; guards what follows
 	known  map[string]*planned // by folded name
-	queue  plannedQueue
-	looked time.Time // the clock in the last runDue
+	looked time.Time           // the clock in the last runDue
 }
 
 // planned is a schedule, as read from the store, with its next tick.
@@ -49,20 +47,7 @@ type planned struct {
 	core.Entity
 	key   string // the folded name
 	ticks *cron.Ticks
-	at    time.Time
-}
-
-// plannedQueue is a heap by time. If it has an outdated version of a schedule, known has another.
-type plannedQueue []*planned
-
-func (q plannedQueue) Len() int           { return len(q) }
-func (q plannedQueue) Less(i, j int) bool { return q[i].at.Before(q[j].at) }
-func (q plannedQueue) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
-func (q *plannedQueue) Push(p any)        { *q = append(*q, p.(*planned)) }
-func (q *plannedQueue) Pop() any {
-	last := (*q)[len(*q)-1]
-	*q = (*q)[:len(*q)-1]
-	return last
+	at    time.Time // zero: no tick is planned until the schedule is read again
 }
 
 func newScheduler(b *Broker) *scheduler {
@@ -119,37 +104,48 @@ func (s *scheduler) runDue(ctx context.Context) (wait time.Duration) {
 		s.note("")
 	}
 	done := s.read(ctx) && s.declare(ctx)
+	var next time.Time
 	for {
 		done = s.read(ctx) && done
 		now := s.b.store.Now()
 		s.looked = now
 		var due []*planned
-		for len(s.queue) > 0 && !s.queue[0].at.After(now) {
-			if p := heap.Pop(&s.queue).(*planned); s.known[p.key] == p {
-				due = append(due, p)
-			}
-		}
-		if len(due) == 0 || ctx.Err() != nil {
+		if due, next = s.due(now); len(due) == 0 || ctx.Err() != nil {
 			break
 		}
 		errs := make([]error, len(due))
 		entity.InParallel(len(due), func(i int) { errs[i] = s.send(ctx, due[i]) })
 		for i, p := range due {
+			p.at = time.Time{}
 			if s.report(p.key, p.Schedule, errs[i]); errs[i] == nil {
 				s.note(p.key) // its next tick is another one now
-				continue
+			} else {
+				p.at = now.Add(schedulerRetry)
 			}
-			p.at = now.Add(schedulerRetry)
-			heap.Push(&s.queue, p)
 		}
 	}
 	switch {
 	case !done:
 		return schedulerRetry
-	case len(s.queue) > 0:
-		return min(max(s.queue[0].at.Sub(s.b.store.Now()), time.Millisecond), schedulerNap)
+	case !next.IsZero():
+		return min(max(next.Sub(s.b.store.Now()), time.Millisecond), schedulerNap)
 	}
 	return 0
+}
+
+// due returns the schedules whose tick is due, and the time of the first tick that is not. There
+// are at most maxSchedules.
+func (s *scheduler) due(now time.Time) (all []*planned, next time.Time) {
+	for _, p := range s.known {
+		switch {
+		case p.at.IsZero():
+		case !p.at.After(now):
+			all = append(all, p)
+		case next.IsZero() || p.at.Before(next):
+			next = p.at
+		}
+	}
+	return all, next
 }
 
 // report records why a schedule could not send, or with a nil err that it could. It logs news.
@@ -268,7 +264,7 @@ func (s *scheduler) read(ctx context.Context) (answered bool) {
 	return true
 }
 
-// plan puts a schedule into the queue, by its next tick.
+// plan notes a schedule with its next tick.
 func (s *scheduler) plan(ent *core.Entity) {
 	p := &planned{Entity: *ent, key: core.FoldName(ent.Name)}
 	s.known[p.key] = p
@@ -280,9 +276,6 @@ func (s *scheduler) plan(ent *core.Entity) {
 	p.at = p.ticks.Next(ent.Schedule.LastTick)
 	if now := s.b.store.Now(); isAhead(ent.Schedule.LastTick, now) {
 		p.at = now
-	}
-	if !p.at.IsZero() {
-		heap.Push(&s.queue, p)
 	}
 }
 
