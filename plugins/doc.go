@@ -1,16 +1,15 @@
-// Package plugins contains what a gateway and its plugins must agree on before they can
-// communicate. The protocol that they then use is in plugins/proto/v1. Authors of plugins import
-// plugins/sdk.
+// Package plugins contains what a gateway and a plugin must know before they can use the protocol
+// in plugins/proto/v1. Authors of plugins import plugins/sdk.
 package plugins
 
 // Contract is the version of plugins/proto/v1.
 const Contract = 1
 
-// The environment variable by which a program knows that a gateway started it.
+// The environment variable from which a program learns that a gateway started it.
 const (
 	CookieKey   = "CROSSTOWN_PLUGIN"
 	CookieValue = "9f2c62a6-contract"
 )
 
-// MaxFrame is the size of the largest frame, in bytes: the largest message and its metadata.
+// MaxFrame is the size of the largest frame in bytes: the largest message and its metadata.
 const MaxFrame = 128 << 20

@@ -1,5 +1,5 @@
-// Package codec reads and writes JSON and MessagePack as streams of values, without I/O. One Reader and
-// one Writer serve both encodings, so that everything above them is written once.
+// Package codec reads and writes JSON and MessagePack value by value, without I/O. Reader and
+// Writer hide the encoding, so that code above them serves both.
 package codec
 
 import (
@@ -10,7 +10,6 @@ import (
 // Encoding is a way to encode values.
 type Encoding uint8
 
-// The encodings.
 const (
 	JSON Encoding = iota
 	MessagePack
@@ -20,24 +19,23 @@ const (
 // means that no value can be read.
 type Kind uint8
 
-// The kinds of values.
 const (
 	Null Kind = iota + 1
 	Bool
-	Int     // an integer of 64 bits with a sign
-	Uint    // an integer of 64 bits that Int cannot hold
-	Huge    // an integer beyond both
+	Int     // a signed 64-bit integer
+	Uint    // an unsigned 64-bit integer that does not fit Int
+	Huge    // an integer that fits neither
 	Float   // a number with a fraction or an exponent
-	Float32 // a Float of single precision
+	Float32 // a Float in single precision
 	Text
 	Binary
 	Instant
-	Extension // of MessagePack, except for timestamps
+	Extension // an extension type of MessagePack other than timestamp
 	List
 	Map
 )
 
-// String returns the name of the kind for refusals.
+// String returns the name of the kind for errors.
 func (k Kind) String() string {
 	return [...]string{
 		"nothing", "null", "a boolean", "an integer", "an integer", "an integer", "a number", "a number",
@@ -45,24 +43,24 @@ func (k Kind) String() string {
 	}[k]
 }
 
-// Error describes why data is not well-formed.
+// Error says why data is not well-formed.
 type Error struct {
-	At   int // bytes from the start
+	At   int // bytes from the start of the data
 	Text string
 }
 
 func (e *Error) Error() string { return fmt.Sprintf("%s at byte %d", e.Text, e.At) }
 
-// The texts of errors that both encodings have.
+// Errors that both encodings have.
 const (
 	CutShort = "the payload ends in the middle of a value"
 	LeftOver = "there is data after the value"
 	NotUTF8  = "a string is not UTF-8"
 )
 
-// Reader reads an encoded value from its start, and checks it. A method that returns a value must
-// be called only if Kind has returned the kind of that value. After an error nothing more can be
-// read: Kind returns zero, More returns false, and other methods must not be called.
+// Reader reads and checks an encoded value, from its start. A method that returns a value may only
+// be called if Kind has returned the kind of that value. After an error nothing more can be read:
+// Kind returns zero, More returns false, and other methods must not be called.
 type Reader interface {
 	Encoding() Encoding
 	// Kind returns the kind of the next value.
@@ -72,52 +70,54 @@ type Reader interface {
 	Bool() bool
 	Int() int64
 	Uint() uint64
-	// Scalar reads the next value if it is a null, a Bool, an Int, a Uint or a Text, which it
-	// copies into a string. For any other value it only returns the kind. It saves calls for
-	// readers that convert all values.
+	// Scalar reads the next value if it is a null, a Bool, an Int, a Uint or a Text, which becomes
+	// a string. For any other value it only returns the kind. It saves calls for code that converts
+	// all values.
 	Scalar() (v any, k Kind)
-	// Float reads a Float, a Float32 or, from JSON, any number. ok is false if a double cannot
-	// represent the number.
+	// Float reads a Float, a Float32 or, in JSON, any number. ok is false if a double cannot hold
+	// the number.
 	Float() (f float64, ok bool)
-	// Text returns a text, which shares memory with the data if possible. This also applies to
-	// Binary, Extension, Key and Skip.
+	// Text returns a text. Like the results of Binary, Extension, Key and Skip, it shares memory
+	// with the data if possible.
 	Text() []byte
 	Binary() []byte
-	// Instant returns milliseconds since the Unix epoch. ok is false if 64 bits are not enough.
+	// Instant returns milliseconds since the Unix epoch. ok is false if an int64 cannot hold them.
 	Instant() (ms int64, ok bool)
 	Extension() (kind int8, data []byte)
-	// Open enters a list or a map, and returns the number of elements, or 0 if it is not known.
-	// More must be called next.
+	// Open enters a list or a map, and returns the number of elements or members, or 0 if that is
+	// not known. The next call must be More.
 	Open() int
-	// More reports whether the list or map that was entered last has another element or member. If
-	// there is none, the list or map has ended.
+	// More reports whether the innermost open list or map has another element or member. If not,
+	// the list or map has ended.
 	More() bool
-	// Key reads the name of a member. It reads a key of MessagePack that is not a text as a value.
+	// Key reads the name of a member. In MessagePack, a key that is not a text is read as a value
+	// instead.
 	Key() []byte
 	// Only reports, after the first Key of a map, whether the map has no other key.
 	Only() bool
-	// Skip skips the next value and returns its encoding.
+	// Skip skips the next value, and returns its encoding.
 	Skip() []byte
-	// Err returns the error, an *Error, if there was one.
+	// Err returns the error, an *Error, or nil.
 	Err() error
-	// End checks that no data follow. It returns the error, if there was one.
+	// End checks that no data follow. It returns the error, or nil.
 	End() error
-	// Fail ends the reading with an error. It keeps an earlier error.
+	// Fail makes text the error, unless there is an earlier one.
 	Fail(text string)
-	// Reset starts again with other data. checked means that a Reader has already checked them.
+	// Reset starts again with other data. checked is true if a Reader has already checked them.
 	Reset(data []byte, checked bool)
 }
 
-// Options determine what a Reader accepts.
+// Options say what a Reader accepts.
 type Options struct {
-	Depth int // maximum nesting of lists and maps; at most MaxDepth
+	Depth int // largest nesting of lists and maps, at most MaxDepth
 
-	// Frame is for parts of frames of the WebSocket protocol. Half of a surrogate pair in JSON is
-	// read as U+FFFD, as browsers do. MessagePack must have no extensions, and only texts as keys.
+	// Frame is true for frames of the WebSocket protocol and parts of them. Half of a surrogate
+	// pair in JSON is then read as U+FFFD, as in browsers. MessagePack must have no extensions, and
+	// only texts as keys.
 	Frame bool
 }
 
-// MaxDepth is the maximum Depth in Options.
+// MaxDepth is the largest Options.Depth.
 const MaxDepth = 512
 
 // NewReader returns a reader of data. JSON must be UTF-8.
@@ -130,7 +130,7 @@ func NewReader(e Encoding, data []byte, o Options) Reader {
 	return r
 }
 
-// Writer appends values. The caller opens and closes maps and lists.
+// Writer appends encoded values. The caller opens and closes maps and lists.
 type Writer interface {
 	Encoding() Encoding
 	Null()
@@ -145,28 +145,28 @@ type Writer interface {
 	TextBytes(v []byte)
 	// Binary writes bytes: base64 in JSON.
 	Binary(v []byte)
-	// BinaryParts writes bytes that consist of several parts, with size bytes in total.
+	// BinaryParts writes bytes in several parts, of size bytes in all.
 	BinaryParts(size int, parts iter.Seq[[]byte])
-	// Instant writes milliseconds since the Unix epoch: in JSON as RFC 3339 or,
-	// beyond the years 0 to 9999, as a number.
+	// Instant writes milliseconds since the Unix epoch. In JSON they become RFC 3339 or, beyond the
+	// years 0 to 9999, a number.
 	Instant(ms int64)
-	// JSON writes a JSON text. In JSON it writes the text unchanged.
+	// JSON writes a JSON text: unchanged in JSON, and as a string in MessagePack.
 	JSON(text []byte)
 	OpenMap()
-	// Key writes the name of a member and returns the writer for its value, which must follow.
+	// Key writes the name of a member. It returns the writer for the value, which must follow.
 	Key(name string) Writer
 	KeyBytes(name []byte)
 	CloseMap()
 	OpenList()
-	// CloseList ends a list of n elements.
+	// CloseList ends a list, which has n elements.
 	CloseList(n int)
-	// Len returns the length of the slice to which the writer has appended.
+	// Len returns the length of the slice that Bytes returns.
 	Len() int
 	// Bytes returns the slice to which the writer has appended.
 	Bytes() []byte
 }
 
-// WriteList writes a list, and each of its items with write.
+// WriteList writes a list. write writes each item.
 func WriteList[T any](w Writer, items []T, write func(Writer, T)) {
 	w.OpenList()
 	for _, item := range items {

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// ValidJSON reports whether data is one JSON text whose lists and maps are no deeper than depth.
+// ValidJSON reports whether data is one JSON text with lists and maps nested at most depth deep.
 func ValidJSON(data []byte, depth int) bool {
 	if !utf8.Valid(data) {
 		return false
@@ -20,19 +20,18 @@ func ValidJSON(data []byte, depth int) bool {
 	return r.End() == nil
 }
 
-// jsonReader reads one JSON text, RFC 8259.
 type jsonReader struct {
 	data  []byte
 	pos   int
 	o     Options
-	depth int                   // number of lists and maps that were entered and not left
-	maps  [MaxDepth / 64]uint64 // one bit for each list or map that was entered, set for a map
-	first bool                  // no element of the innermost list or map was read yet
+	depth int                   // number of open lists and maps
+	maps  [MaxDepth / 64]uint64 // one bit for each open list or map, set for a map
+	first bool                  // nothing of the innermost open list or map was read yet
 	err   *Error
 
 	number    Kind // of the number that ends at numberEnd
 	numberAt  int
-	numberEnd int // 0: no number was read
+	numberEnd int // 0 if no number was read
 }
 
 func (r *jsonReader) Encoding() Encoding { return JSON }
@@ -61,7 +60,7 @@ func (r *jsonReader) End() error {
 	return r.Err()
 }
 
-// next skips white space and returns the byte after it, or 0 at the end.
+// next skips white space. It returns the byte after it, or 0 at the end.
 func (r *jsonReader) next() byte {
 	for ; r.pos < len(r.data); r.pos++ {
 		switch c := r.data[r.pos]; c {
@@ -112,10 +111,10 @@ func (r *jsonReader) word(word string, k Kind) Kind {
 	return k
 }
 
-// shortInteger is the length, including a sign, up to which every integer is an Int.
+// shortInteger is the number of characters up to which every integer is an Int.
 const shortInteger = 18
 
-// scanNumber reads a number by its grammar, RFC 8259 §6.
+// scanNumber finds the end and the kind of a number, RFC 8259 §6.
 func (r *jsonReader) scanNumber() {
 	start, integer := r.pos, true
 	if r.data[start] == '-' {
@@ -165,7 +164,7 @@ func digits(data []byte, i int) int {
 	return i
 }
 
-// takeNumber skips the number that Kind has found, and returns its text.
+// takeNumber returns the number that Kind has found, and skips it.
 func (r *jsonReader) takeNumber() []byte {
 	raw := r.data[r.pos:r.numberEnd]
 	r.pos = r.numberEnd
@@ -228,7 +227,7 @@ func (r *jsonReader) Float() (float64, bool) {
 
 func (r *jsonReader) Text() []byte { return r.decoded(r.quoted()) }
 
-// decoded decodes a string that quoted has returned.
+// decoded returns a string that quoted has found, without escapes.
 func (r *jsonReader) decoded(text []byte, escaped bool) []byte {
 	if !escaped {
 		return text
@@ -240,7 +239,7 @@ func (r *jsonReader) decoded(text []byte, escaped bool) []byte {
 	return text
 }
 
-// JSON has no values of these kinds.
+// These kinds do not exist in JSON.
 func (r *jsonReader) Binary() []byte            { return nil }
 func (r *jsonReader) Instant() (int64, bool)    { return 0, false }
 func (r *jsonReader) Extension() (int8, []byte) { return 0, nil }
@@ -279,7 +278,7 @@ func (r *jsonReader) More() bool {
 }
 
 // another skips the comma before the next element or member, and reports whether there is one.
-// first says that none precedes it.
+// first is true if none has been read.
 func (r *jsonReader) another(closing byte, first bool) bool {
 	switch c := r.next(); {
 	case c == closing:
@@ -297,7 +296,7 @@ func (r *jsonReader) another(closing byte, first bool) bool {
 
 func (r *jsonReader) Key() []byte { return r.decoded(r.key()) }
 
-// key reads the name of a member and the colon after it, and returns the name as quoted does.
+// key reads the name of a member and the colon after it. It returns what quoted returns.
 func (r *jsonReader) key() (text []byte, escaped bool) {
 	if r.next() != '"' {
 		r.Fail("there is no key")
@@ -336,7 +335,7 @@ func (r *jsonReader) skip() {
 		}
 		r.pos++
 		r.depth++
-		for first := true; r.another(c+2, first) && r.err == nil; first = false { // c+2 closes it
+		for first := true; r.another(c+2, first) && r.err == nil; first = false { // c+2 is the closing bracket of c
 			if c == '{' {
 				r.key()
 			}
@@ -355,8 +354,8 @@ func (r *jsonReader) skip() {
 	}
 }
 
-// quoted reads the string that begins here, and returns the text between its quotes. escaped says
-// that the text has escapes.
+// quoted reads a string, and returns the text between its quotes. escaped is true if the text
+// contains escapes.
 func (r *jsonReader) quoted() (text []byte, escaped bool) {
 	start := r.pos + 1
 	for i := plainText(r.data, start); i < len(r.data); i = plainText(r.data, i+1) {
@@ -369,7 +368,7 @@ func (r *jsonReader) quoted() (text []byte, escaped bool) {
 			r.Fail("a string has a control character")
 			return nil, false
 		}
-		escaped = true // the quote follows a backslash
+		escaped = true // the byte is a backslash
 		if i++; i == len(r.data) {
 			break
 		}
@@ -388,8 +387,8 @@ func (r *jsonReader) quoted() (text []byte, escaped bool) {
 	return nil, false
 }
 
-// plainText returns the position of the first byte from i on that is not plain in a string: a quote, a
-// backslash or a control character. It looks at eight bytes at a time.
+// plainText returns the position of the first byte from i on that is special in a string: a quote,
+// a backslash or a control character. It looks at eight bytes at a time.
 func plainText(data []byte, i int) int {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	for ; i+8 <= len(data); i += 8 {
@@ -397,7 +396,7 @@ func plainText(data []byte, i int) int {
 		quote, backslash := x^ones*'"', x^ones*'\\'
 		found := (x-ones*' ')&^x | (quote-ones)&^quote | (backslash-ones)&^backslash
 		if found &= highs; found != 0 {
-			return i + bits.TrailingZeros64(found)/8 // only the lowest bit is exact: higher bits may be borrows
+			return i + bits.TrailingZeros64(found)/8 // only the lowest bit is exact, because higher ones may come from a borrow
 		}
 	}
 	for i < len(data) && data[i] >= ' ' && data[i] != '"' && data[i] != '\\' {
@@ -406,7 +405,7 @@ func plainText(data []byte, i int) int {
 	return i
 }
 
-// escapes maps the letters after a backslash to their characters.
+// escapes maps letters after a backslash to characters.
 var escapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
 func hex4(data []byte, i int) (r rune, ok bool) {
@@ -429,7 +428,8 @@ func hex4(data []byte, i int) (r rune, ok bool) {
 	return r, true
 }
 
-// unquote decodes a checked string. Half a surrogate pair becomes U+FFFD, and whole is false.
+// unquote decodes the escapes in a string. whole is false if it has replaced half of a surrogate
+// pair by U+FFFD.
 func unquote(text []byte) (decoded []byte, whole bool) {
 	out := make([]byte, 0, len(text))
 	whole = true

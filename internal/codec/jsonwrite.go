@@ -12,10 +12,10 @@ import (
 // jsonWriter writes compact JSON.
 type jsonWriter struct {
 	dst   []byte
-	start int // where its output begins in the slice
+	start int // the length of dst before the first value
 }
 
-// value writes a comma if the next value or key follows another.
+// value writes a comma if the next value or key is not the first.
 func (w *jsonWriter) value() {
 	if n := len(w.dst); n > w.start {
 		switch w.dst[n-1] {
@@ -78,7 +78,7 @@ func (w *jsonWriter) Binary(v []byte) {
 func (w *jsonWriter) BinaryParts(_ int, parts iter.Seq[[]byte]) {
 	w.value()
 	w.dst = append(w.dst, '"')
-	var rest []byte // bytes of earlier parts that do not make four characters yet
+	var rest []byte // bytes that do not yet fill four characters of base64
 	for v := range parts {
 		if len(rest) > 0 {
 			n := min(len(v), 3-len(rest))
@@ -97,7 +97,6 @@ func (w *jsonWriter) BinaryParts(_ int, parts iter.Seq[[]byte]) {
 	w.dst = append(w.dst, '"')
 }
 
-// instantForm is RFC 3339 in UTC with milliseconds.
 const instantForm = "2006-01-02T15:04:05.000Z"
 
 func (w *jsonWriter) Instant(ms int64) {

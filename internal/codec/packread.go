@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// The formats of MessagePack that are not ranges.
+// The formats of MessagePack, except ranges.
 const (
 	packNil     = 0xc0
 	packFalse   = 0xc2
@@ -39,29 +39,28 @@ const (
 	timestampType = -1
 )
 
-// packReader reads one value of MessagePack.
 type packReader struct {
 	data []byte
 	pos  int
 	o    Options
-	left []int // for each list and map that was entered: elements or members left
+	left []int // how many elements or members are left in each open list and map
 	few  [4]int
 	err  *Error
 
-	checked bool // texts are UTF-8
+	checked bool // texts are known to be UTF-8
 
-	head   shape // shape of the value at headAt
+	head   shape // of the value at headAt
 	headAt int
 }
 
-// shape is what the first bytes of a value say about the value. No value has the zero shape.
+// shape is what the first bytes of a value say about it. No value has the zero shape.
 type shape struct {
 	kind Kind
 	head uint8 // bytes before the content
-	size int   // bytes of the content, or number of elements or members of a list or map
+	size int   // bytes of the content, or the number of elements or members
 }
 
-// formats maps the first byte to a shape. If width is not zero, the next width bytes hold the size.
+// formats maps a first byte to a shape. If width is not zero, the size is in the next width bytes.
 var formats = func() (all [256]struct {
 	shape
 	width int
@@ -135,7 +134,7 @@ func (r *packReader) Kind() Kind {
 	return r.head.kind
 }
 
-// look reads the first bytes of the next value, and checks that the data are long enough for it.
+// look reads the head of the next value, and checks that the data are not too short for the value.
 func (r *packReader) look() {
 	if r.pos >= len(r.data) {
 		r.Fail(CutShort)
@@ -146,7 +145,7 @@ func (r *packReader) look() {
 	c := r.data[r.pos]
 	f := &formats[c]
 	s := f.shape
-	if c < packNil && s.size < len(r.data)-r.pos { // the first byte contains the whole shape
+	if c < packNil && s.size < len(r.data)-r.pos { // the first byte says everything
 		r.head, r.headAt = s, r.pos
 		return
 	}
@@ -190,7 +189,7 @@ func (r *packReader) extended(s shape) shape {
 	return s
 }
 
-// uintAt reads a number of width bytes.
+// uintAt returns the number in width bytes.
 func uintAt(data []byte, i, width int) (n uint64, ok bool) {
 	if i+width > len(data) {
 		return 0, false
@@ -222,7 +221,7 @@ func (r *packReader) Int() int64 {
 	c := r.data[r.pos]
 	b := r.content()
 	if len(b) == 0 {
-		return int64(int8(c)) // the byte is the value
+		return int64(int8(c)) // the byte itself is the value
 	}
 	n, _ := uintAt(b, 0, len(b))
 	if c <= packUint64 {
@@ -275,7 +274,7 @@ func (r *packReader) Instant() (ms int64, ok bool) {
 	switch len(b) {
 	case 4:
 		seconds = int64(binary.BigEndian.Uint32(b))
-	case 8: // 30 bits of nanoseconds, 34 of seconds
+	case 8: // 30 bits of nanoseconds, 34 bits of seconds
 		n := binary.BigEndian.Uint64(b)
 		seconds, nanos = int64(n&(1<<34-1)), n>>34
 	default:
@@ -333,7 +332,7 @@ func (r *packReader) Skip() []byte {
 	return r.data[start:r.pos:r.pos]
 }
 
-// skip skips a value that is nested in depth lists and maps.
+// skip skips a value at a nesting depth.
 func (r *packReader) skip(depth int) {
 	switch k := r.Kind(); k {
 	case 0:

@@ -10,13 +10,13 @@ import (
 	"unicode/utf8"
 )
 
-// PackWriter writes MessagePack, each value in its shortest form.
+// PackWriter writes MessagePack. Each value gets its shortest form.
 type PackWriter struct {
 	dst  []byte
 	open []opened
 }
 
-// opened is a map or list that is being written.
+// opened is a map or list that is not closed.
 type opened struct{ mark, n int }
 
 func (w *PackWriter) Encoding() Encoding { return MessagePack }
@@ -100,8 +100,9 @@ func (w *PackWriter) BinaryParts(size int, parts iter.Seq[[]byte]) {
 	}
 }
 
-// head appends the head of a value of size n: the byte short|n if n is below few; otherwise a format
-// byte, and n in 1, 2 or 4 bytes. wide is the first of these formats, with a size of first bytes.
+// head appends the head of a value of size n: the byte short|n if n is less than few; otherwise a
+// format byte, and n in 1, 2 or 4 bytes. wide is the first of these formats, and has n in first
+// bytes.
 func (w *PackWriter) head(n int, short byte, few int, wide byte, first int) {
 	switch {
 	case n < few:
@@ -137,7 +138,7 @@ func (w *PackWriter) Instant(ms int64) {
 	w.Extension(timestampType, data[:n])
 }
 
-// Extension writes an extension.
+// Extension writes a value of an extension type.
 func (w *PackWriter) Extension(kind int8, data []byte) {
 	if n := len(data); n > 0 && n <= 16 && n&(n-1) == 0 {
 		w.dst = append(w.dst, packFixExt1+byte(bits.TrailingZeros(uint(n))))
@@ -169,10 +170,10 @@ func (w *PackWriter) CloseMap() {
 	w.close(w.open[len(w.open)-1].n, packFixMap, packMap16)
 }
 
-// Map begins a map of n members, which follow as keys and values of any kind. It is not closed.
+// Map begins a map of n members: keys and values of any kind. The caller does not close the map.
 func (w *PackWriter) Map(n int) { w.head(n, packFixMap, 16, packMap16, 2) }
 
-// List begins a list of n elements, which is not closed.
+// List begins a list of n elements, which the caller does not close.
 func (w *PackWriter) List(n int) { w.head(n, packFixList, 16, packList16, 2) }
 
 func (w *PackWriter) OpenList() {
@@ -182,8 +183,8 @@ func (w *PackWriter) OpenList() {
 
 func (w *PackWriter) CloseList(n int) { w.close(n, packFixList, packList16) }
 
-// close writes the number of elements or members into the head, which has one byte, and moves the
-// content if the head needs more.
+// close writes the number of elements or members into the head. The head has one byte; if it needs
+// more, close moves the content.
 func (w *PackWriter) close(n int, short, wide byte) {
 	last := len(w.open) - 1
 	mark := w.open[last].mark

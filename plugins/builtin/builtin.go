@@ -4,7 +4,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// The names of the serializers.
 const (
 	JSON        = "json"
 	MessagePack = "msgpack"
@@ -14,12 +13,12 @@ const (
 	CloudEvents = "cloudevents"
 )
 
-// Names lists the serializers.
+// Names returns the names of the serializers.
 func Names() []string {
 	return []string{JSON, MessagePack, CBOR, AMQP, Text, CloudEvents}
 }
 
-// Named returns the serializer with a name, or nil if there is none.
+// Named returns the serializer with this name, or nil if there is none.
 func Named(name string) core.Serializer {
 	switch name {
 	case JSON:

@@ -25,7 +25,7 @@ func (cborFormat) Decode(_ context.Context, _ string, payload []byte) (any, erro
 	if len(payload) > maxSize {
 		return nil, &malformed{"CBOR", 0, tooLarge}
 	}
-	r := &cborReader{b: payload, depth: maxDepth + 2, elements: maxElements} // a decimal is a tag and a list
+	r := &cborReader{b: payload, depth: maxDepth + 2, elements: maxElements} // two more, because a decimal is a tag with a list
 	v := r.definite()
 	if r.at != len(payload) {
 		r.fail(leftOver)
@@ -41,7 +41,6 @@ func (cborFormat) Encode(_ context.Context, contentType string, v any) (payload 
 	return payload, contentType, err
 }
 
-// Major types, RFC 8949 §3.1.
 const (
 	cborUnsigned = iota
 	cborNegative
@@ -53,7 +52,7 @@ const (
 	cborSimple
 )
 
-// Tags, RFC 8949 §3.4, and RFC 9562's UUID.
+// Tags of RFC 8949 §3.4, and the tag of UUIDs.
 const (
 	tagTimeText    = 0
 	tagTimeNumber  = 1
@@ -109,7 +108,7 @@ func appendCBOR(dst []byte, v any, depth int) ([]byte, error) {
 	return appendCBORDecimal(dst, value.Text(v))
 }
 
-// appendHead appends the first byte of a value and the number after it.
+// appendHead appends a value's first byte, and the number that belongs to it.
 func appendHead(dst []byte, major byte, n uint64) []byte {
 	major <<= 5
 	switch {
@@ -146,10 +145,10 @@ func appendCBORTime(dst []byte, t value.Timestamp) []byte {
 	if math.Abs(float64(t)) < 1000<<40 {
 		return binary.BigEndian.AppendUint64(append(dst, cborSimple<<5|27), math.Float64bits(float64(t)/1000))
 	}
-	return appendCBORInt(dst, int64(t)/1000) // times 35,000 years away lose their milliseconds
+	return appendCBORInt(dst, int64(t)/1000) // 35,000 years from now, times lose their milliseconds
 }
 
-// appendInside appends the values of a list, or the keys and values of a map.
+// appendInside appends the elements of a list, or the keys and values of a map.
 func appendInside(dst []byte, l value.List, m value.Map, depth int) (_ []byte, err error) {
 	if depth == 0 {
 		return nil, errDepth
@@ -160,7 +159,7 @@ func appendInside(dst []byte, l value.List, m value.Map, depth int) (_ []byte, e
 		}
 	}
 	for i := range m {
-		if dst, err = appendCBOR(dst, m[i].Key, 1); err != nil { // depth 1, as a decimal is a list
+		if dst, err = appendCBOR(dst, m[i].Key, 1); err != nil { // depth 1, because a key may be a decimal, which is written as a list
 			return nil, err
 		}
 		if dst, err = appendCBOR(dst, m[i].Value, depth-1); err != nil {
@@ -170,8 +169,8 @@ func appendInside(dst []byte, l value.List, m value.Map, depth int) (_ []byte, e
 	return dst, nil
 }
 
-// appendCBORDecimal appends a decimal's text as a decimal fraction, or as a float if it is not a
-// number.
+// appendCBORDecimal appends a decimal as a decimal fraction. A decimal that is not a number becomes
+// a float.
 func appendCBORDecimal(dst []byte, s string) ([]byte, error) {
 	if f, err := strconv.ParseFloat(s, 32); err == nil && (math.IsNaN(f) || math.IsInf(f, 0)) {
 		return appendCBOR(dst, float32(f), 0)

@@ -12,16 +12,16 @@ import (
 	"github.com/x448/float16"
 )
 
-// cborReader reads one value. It keeps the first error; values read after it do not matter.
+// cborReader decodes one value. After an error, which err keeps, further results are not used.
 type cborReader struct {
 	b        []byte
 	at       int
-	depth    int // how many more lists, maps and tags may be nested
+	depth    int // how much deeper lists, maps and tags may be nested
 	elements int // how many more elements may be read
 	err      error
 }
 
-// fail keeps an error unless there is an earlier one. It returns nil.
+// fail keeps the first error. It returns nil.
 func (r *cborReader) fail(text string) any {
 	if r.err == nil {
 		r.err = &malformed{"CBOR", r.at, text}
@@ -29,7 +29,7 @@ func (r *cborReader) fail(text string) any {
 	return nil
 }
 
-// enter begins a compound value; leave ends it.
+// enter begins a list, map or tag; leave ends it.
 func (r *cborReader) enter() {
 	if r.depth--; r.depth < 0 {
 		r.fail(tooDeep)
@@ -38,7 +38,7 @@ func (r *cborReader) enter() {
 
 func (r *cborReader) leave() { r.depth++ }
 
-// spend subtracts n from the elements that may be read.
+// spend counts n elements.
 func (r *cborReader) spend(n int) {
 	if r.elements -= n; r.elements < 0 {
 		r.fail(tooMany)
@@ -64,7 +64,7 @@ func (r *cborReader) uint(width uint64) (n uint64) {
 	return n
 }
 
-// text returns the next n bytes, and checks that they are UTF-8.
+// text returns the next n bytes, which must be UTF-8.
 func (r *cborReader) text(n uint64) []byte {
 	b := r.bytes(n)
 	if !utf8.Valid(b) {
@@ -73,7 +73,7 @@ func (r *cborReader) text(n uint64) []byte {
 	return b
 }
 
-// value reads a value; ok is false if a break comes instead.
+// value reads a value. ok is false if it is a break, which ends a value of unknown length.
 func (r *cborReader) value() (v any, ok bool) {
 	c := byte(r.uint(1))
 	if c == 0xff {
@@ -83,7 +83,7 @@ func (r *cborReader) value() (v any, ok bool) {
 	return r.item(major, info, r.argument(info, major)), true
 }
 
-// definite reads a value that is not a break.
+// definite reads a value that must not be a break.
 func (r *cborReader) definite() any {
 	v, ok := r.value()
 	if !ok {
@@ -92,10 +92,10 @@ func (r *cborReader) definite() any {
 	return v
 }
 
-// forever stands for the unknown length of a value that ends with a break.
+// forever stands for an unknown length.
 const forever = 1<<64 - 1
 
-// argument reads the number that follows a first byte or is in it.
+// argument reads the number that belongs to a first byte, or is part of it.
 func (r *cborReader) argument(info, major byte) uint64 {
 	switch {
 	case info < 24:
@@ -116,7 +116,7 @@ func (r *cborReader) item(major, info byte, n uint64) any {
 			return n
 		}
 		return int64(n)
-	case cborNegative: // -1 - n
+	case cborNegative: // the number is -1 - n
 		if n <= math.MaxInt64 {
 			return -1 - int64(n)
 		}
@@ -139,7 +139,7 @@ func (r *cborReader) item(major, info byte, n uint64) any {
 	return r.simple(info, n)
 }
 
-// integer returns a big number as long, ulong or decimal128.
+// integer returns n as the first of long, ulong and decimal128 that can hold it.
 func (r *cborReader) integer(n *big.Int) any {
 	switch {
 	case n.IsInt64():
@@ -160,7 +160,7 @@ func (r *cborReader) decimal128(s string) any {
 	return d
 }
 
-// chunks reads the parts of a string of unknown length. Each part has a known length.
+// chunks reads a string of unknown length, which consists of strings of known length.
 func (r *cborReader) chunks(major byte) any {
 	all := []byte{}
 	for r.err == nil {
@@ -185,7 +185,7 @@ func (r *cborReader) chunks(major byte) any {
 	return nil
 }
 
-// room returns how many of n announced elements to allocate first: each takes at least one byte.
+// room returns how many of n elements to allocate at first, because each takes at least one byte.
 func (r *cborReader) room(n uint64) int {
 	if n == forever {
 		return 0
@@ -193,7 +193,8 @@ func (r *cborReader) room(n uint64) int {
 	return int(min(n, uint64(len(r.b)-r.at), many))
 }
 
-// element reads one of n elements or keys. ok is false for a break, if n is forever.
+// element reads one of n elements or keys. ok is false for the break after an unknown number of
+// them.
 func (r *cborReader) element(n uint64) (v any, ok bool) {
 	if v, ok = r.value(); !ok && n != forever {
 		r.fail(strayBreak)
@@ -216,7 +217,7 @@ func (r *cborReader) list(n uint64) any {
 	return l
 }
 
-// entries reads n pairs of a map.
+// entries reads a map of n pairs.
 func (r *cborReader) entries(n uint64) any {
 	r.enter()
 	defer r.leave()
@@ -246,7 +247,7 @@ func (r *cborReader) simple(info byte, n uint64) any {
 	switch info {
 	case 20, 21:
 		return info == 21
-	case 22, 23: // null, undefined
+	case 22, 23: // null and undefined
 		return nil
 	case 25:
 		return float16.Frombits(uint16(n)).Float32()
@@ -258,7 +259,7 @@ func (r *cborReader) simple(info byte, n uint64) any {
 	return r.fail("a simple value is unknown")
 }
 
-// tagged reads a value and converts it as its tag says.
+// tagged reads a value with a tag, and converts it accordingly.
 func (r *cborReader) tagged(tag uint64) any {
 	r.enter()
 	defer r.leave()
@@ -290,7 +291,7 @@ func (r *cborReader) tagged(tag uint64) any {
 	return value.Described{Descriptor: tag, Value: v}
 }
 
-// instant reads a time; fractions of a millisecond are rounded.
+// instant converts a time to whole milliseconds.
 func (r *cborReader) instant(v any) any {
 	const most = math.MaxInt64/1000 - 1
 	switch v := v.(type) {
@@ -305,14 +306,14 @@ func (r *cborReader) instant(v any) any {
 	case float32:
 		return r.instant(float64(v))
 	case float64:
-		if math.Abs(v) < 1<<40 { // the year 36812: a double keeps milliseconds until then
+		if math.Abs(v) < 1<<40 { // until the year 36812, a double holds milliseconds
 			return value.Timestamp(math.Round(v * 1000))
 		}
 	}
 	return r.fail("a time is malformed")
 }
 
-// decimal reads [exponent, mantissa].
+// decimal converts [exponent, mantissa].
 func (r *cborReader) decimal(v any) any {
 	l, _ := v.(value.List)
 	if len(l) != 2 {

@@ -14,9 +14,9 @@ import (
 
 const typeCloudEvents = "application/cloudevents+json"
 
-// cloudEvents is one event in structured mode: CloudEvents JSON event format 1.0. Its value is a
-// map of the attributes and "data", if the event has data: a binary if the event has data_base64,
-// otherwise any value.
+// cloudEvents is an event in structured mode: CloudEvents JSON event format 1.0. Its value is a map
+// with the attributes and, if the event has data, "data": binary for data_base64, otherwise any
+// value.
 type cloudEvents struct{}
 
 var eventTypes = []string{typeCloudEvents}
@@ -57,7 +57,7 @@ func (cloudEvents) Decode(_ context.Context, _ string, payload []byte) (any, err
 	return event, checkEvent(event)
 }
 
-// instantOf returns a time as a timestamp, if a timestamp can hold it exactly.
+// instantOf returns a time as a timestamp, or unchanged if a timestamp cannot hold it exactly.
 func instantOf(v any) any {
 	text, ok := v.(string)
 	if !ok {
@@ -70,7 +70,7 @@ func instantOf(v any) any {
 	return value.TimestampOf(t)
 }
 
-// Encode writes a map that has the form of an event.
+// Encode writes a map with the attributes of an event.
 func (cloudEvents) Encode(_ context.Context, _ string, v any) (payload []byte, produced string, err error) {
 	event, ok := v.(value.Map)
 	if !ok {
@@ -92,7 +92,7 @@ func (cloudEvents) Encode(_ context.Context, _ string, v any) (payload []byte, p
 
 var errNoEvent = fmt.Errorf("not a CloudEvent: the payload is not a map with specversion, id, source and type")
 
-// checkEvent checks the required attributes, and the names and types of all:
+// checkEvent checks that the required attributes are present, and the names and types of all:
 // CloudEvents 1.0, "Context Attributes" and "Type System".
 func checkEvent(event value.Map) error {
 	for _, name := range [...]string{"specversion", "id", "source", "type"} {

@@ -10,18 +10,18 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// decoder makes a value from a payload in JSON or MessagePack. Its reader keeps the first error;
-// values made after an error do not matter.
+// decoder decodes a payload in JSON or MessagePack. After an error, which the Reader keeps, further
+// results are not used.
 type decoder struct {
 	codec.Reader
 	json     bool
 	elements int // how many more elements may be read
 }
 
-// readers are the unused readers of each encoding.
+// readers are unused readers, by encoding.
 var readers [2]sync.Pool
 
-// decodeWith decodes a payload in an encoding, which errors call format.
+// decodeWith decodes a payload. Errors call its encoding format.
 func decodeWith(e codec.Encoding, format string, payload []byte) (any, error) {
 	if len(payload) > maxSize {
 		return nil, &malformed{format, 0, tooLarge}
@@ -74,7 +74,7 @@ func (d *decoder) value() any {
 	return nil
 }
 
-// number reads a number that is not an integer of 64 bits.
+// number reads a number that is not a 64-bit integer.
 func (d *decoder) number(k codec.Kind) any {
 	if !d.json {
 		f, _ := d.Float()
@@ -87,7 +87,7 @@ func (d *decoder) number(k codec.Kind) any {
 	return v
 }
 
-// few and many bound the number of elements that are allocated first.
+// few and many bound the number of elements that are allocated at first.
 const few, many = 4, 256
 
 func roomFor(n int) int {
@@ -133,7 +133,7 @@ func (d *decoder) entries() any {
 	return m
 }
 
-// spend subtracts n from the elements that may be read.
+// spend counts n elements.
 func (d *decoder) spend(n int) {
 	if d.elements -= n; d.elements < 0 {
 		d.Fail(tooMany)

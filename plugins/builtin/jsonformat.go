@@ -36,8 +36,8 @@ var (
 	errKeys  = errors.New("a map has two keys of different types that JSON writes as the same string")
 )
 
-// checkJSON refuses values that could not be read again: values with more than left levels of
-// nesting, and maps in which two keys have the same text form.
+// checkJSON refuses values that could not be decoded again: values with more than left levels of
+// nesting, and maps with two keys of the same text.
 func checkJSON(v any, left int) error {
 	var inside []any
 	switch v := v.(type) {
@@ -93,8 +93,7 @@ func checkMapJSON(m value.Map, left int) error {
 const decimalDigits = 34
 
 // exactNumber returns a number as the first of long, ulong, double and decimal128 that holds all
-// its digits. An integer that exceeds a ulong becomes a decimal128 if it has no more than 34
-// digits.
+// its digits. An integer that a ulong cannot hold becomes a decimal128 if it has at most 34 digits.
 func exactNumber(s string, isInteger bool) (any, bool) {
 	if isInteger {
 		if n, err := strconv.ParseInt(s, 10, 64); err == nil {
@@ -114,7 +113,7 @@ func exactNumber(s string, isInteger bool) (any, bool) {
 	return d, ok
 }
 
-// mostDigits is the maximum number of digits of a double's exact decimal expansion.
+// mostDigits is the largest number of digits of a double's exact decimal expansion.
 const mostDigits = 767
 
 // exactDouble reads a decimal number if s was written from a double: s has the digits of the double's
@@ -141,8 +140,8 @@ func exactDouble(s string) (float64, bool) {
 	return f, d == digits && e == exponent
 }
 
-// significant splits a number into its digits, without zeros at either end, and the power of ten of
-// the first digit. strconv must have accepted the number before. Zero has no digits.
+// significant splits a number into its digits, without zeros at both ends, and the power of ten of
+// the first digit. s must be a number that strconv accepts. Zero has no digits.
 func significant(s string) (digits string, exponent int) {
 	mantissa := strings.TrimPrefix(s, "-")
 	if i := strings.IndexAny(mantissa, "eE"); i >= 0 {

@@ -7,17 +7,17 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// The maximum size of a payload.
+// Limits of a payload.
 const (
 	maxSize     = 16 << 20 // bytes
-	maxDepth    = 32       // lists, maps and tags; the outermost one is at depth 1
-	maxElements = 1 << 20  // of all lists, and keys and values of all maps
+	maxDepth    = 32       // levels of lists, maps and tags
+	maxElements = 1 << 20  // elements of all lists, and keys and values of all maps
 )
 
 // malformed says what is wrong with a payload, and where.
 type malformed struct {
 	format string
-	at     int // bytes from its start
+	at     int // bytes from the start of the payload
 	text   string
 }
 
@@ -25,7 +25,7 @@ func (m *malformed) Error() string {
 	return fmt.Sprintf("not %s: %s at byte %d", m.format, m.text, m.at)
 }
 
-// The texts for errors that occur in every format.
+// Errors that occur in every format.
 const (
 	tooDeep    = "values are nested deeper than 32"
 	tooMany    = "there are more than 1048576 values"
@@ -40,13 +40,13 @@ const (
 	badNumber  = "a number is malformed"
 )
 
-// fewKeys is the number of keys of a map up to which they are compared with each other.
+// fewKeys is the number of keys up to which keys are compared pairwise.
 const fewKeys = 12
 
-// binaryKey replaces a []byte, which cannot be compared.
+// binaryKey replaces []byte, which is not comparable.
 type binaryKey string
 
-// keyOf returns a key in a form that can be compared.
+// keyOf returns a key in a comparable form.
 func keyOf(key any) any {
 	if b, ok := key.([]byte); ok {
 		return binaryKey(b)
@@ -54,7 +54,8 @@ func keyOf(key any) any {
 	return key
 }
 
-// isDistinct reports whether no two keys are the same. The keys must not be compound values.
+// isDistinct reports whether all keys of a map are different. They must not be lists, maps, arrays
+// or described values.
 func isDistinct(m value.Map) bool {
 	if len(m) <= fewKeys {
 		for i := range m {
@@ -73,7 +74,6 @@ func isDistinct(m value.Map) bool {
 	return len(seen) == len(m)
 }
 
-// isKey reports whether a value may be the key of a map.
 func isKey(v any) bool {
 	switch v.(type) {
 	case value.List, value.Map, value.Array, value.Described:
@@ -82,9 +82,9 @@ func isKey(v any) bool {
 	return true
 }
 
-// simplified returns a value without the types that only AMQP has. Symbols and chars become
-// strings, and arrays become lists. .NET's described values become their text, others a map with
-// their descriptor. It does not change the values inside.
+// simplified returns a value without types that only AMQP has. Symbols and chars become strings,
+// and arrays lists. Described values of .NET become texts, and others maps with their descriptor.
+// Values inside are not changed.
 func simplified(v any) (any, error) {
 	switch v := v.(type) {
 	case nil, bool, string, []byte, uint64, int64, float32, float64, value.List, value.Map,

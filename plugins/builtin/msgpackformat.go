@@ -30,8 +30,8 @@ func (msgpackFormat) Encode(_ context.Context, contentType string, v any) (paylo
 	return w.Bytes(), contentType, nil
 }
 
-// extensionPrefix and the signed type of an extension are the descriptor of the binary that stands
-// for the extension.
+// extensionPrefix and the number of the type form the descriptor of an extension, whose value is
+// binary.
 const extensionPrefix = "msgpack:"
 
 func writeMessagePack(w *codec.PackWriter, v any, depth int) error {
@@ -69,12 +69,12 @@ func writeMessagePack(w *codec.PackWriter, v any, depth int) error {
 		w.Map(len(v))
 		return writeInside(w, nil, v, depth)
 	default:
-		w.Text(value.Text(v)) // string, uuid, decimals
+		w.Text(value.Text(v)) // string, uuid and decimals
 	}
 	return nil
 }
 
-// writeInside writes the values of a list, or the keys and values of a map.
+// writeInside writes the elements of a list, or the keys and values of a map.
 func writeInside(w *codec.PackWriter, l value.List, m value.Map, depth int) error {
 	if depth == 0 {
 		return errDepth
@@ -95,7 +95,7 @@ func writeInside(w *codec.PackWriter, l value.List, m value.Map, depth int) erro
 	return nil
 }
 
-// extensionOf returns the extension that a described value stands for.
+// extensionOf returns the extension for a described value; ok is false if there is none.
 func extensionOf(d value.Described) (kind int8, data []byte, ok bool) {
 	descriptor, ok := d.Descriptor.(value.Symbol)
 	if !ok {

@@ -10,7 +10,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// textFormat is plain text in UTF-8. A payload is one string.
+// textFormat is plain text in UTF-8: a payload is one string.
 type textFormat struct{}
 
 var textTypes = []string{"text/plain"}
@@ -30,7 +30,7 @@ func (textFormat) Decode(_ context.Context, contentType string, payload []byte) 
 	return string(payload), nil
 }
 
-// Encode writes values that are not lists or maps. It writes null as an empty text.
+// Encode writes any value but a list or a map. Null becomes an empty text.
 func (textFormat) Encode(_ context.Context, contentType string, v any) (payload []byte, produced string, err error) {
 	if err := checkCharset(contentType); err != nil {
 		return nil, "", err
@@ -57,7 +57,7 @@ func (textFormat) Encode(_ context.Context, contentType string, v any) (payload 
 	return []byte(text), "text/plain; charset=utf-8", nil
 }
 
-// checkCharset refuses every charset except UTF-8 and its subsets.
+// checkCharset refuses a charset other than UTF-8 and its subsets.
 func checkCharset(contentType string) error {
 	_, parameters, err := mime.ParseMediaType(contentType)
 	if contentType == "" {
@@ -77,7 +77,7 @@ func checkCharset(contentType string) error {
 // amqpFormat is the encoding of AMQP 1.0 Part 1: one value.
 type amqpFormat struct{}
 
-// amqpTypes contains a name of this project's own, because none is registered for AMQP's values.
+// amqpTypes has a name of Crosstown's own, because none is registered for AMQP values.
 var amqpTypes = []string{"application/x-amqp-value"}
 
 func (amqpFormat) ContentTypes() []string { return amqpTypes }

@@ -9,7 +9,7 @@ import (
 	pb "github.com/crosstown-mq/crosstown/plugins/proto/v1"
 )
 
-// acquire returns an instance that answers. If an instance is starting, it waits for that.
+// acquire returns the current instance. If an instance is starting, it waits.
 func (p *supervised) acquire(ctx context.Context) (*instance, error) {
 	for {
 		if i := p.current.Load(); i != nil {
@@ -32,14 +32,14 @@ func (p *supervised) acquire(ctx context.Context) (*instance, error) {
 	}
 }
 
-// answer is an instance's answer.
+// answer is a plugin's response, and the instance that gave it.
 type answer struct {
 	*pb.Response
 	from *instance
 }
 
-// ask sends a question about n messages, encoded by build, to the current instance. Its refusals
-// are Busy and Timeout. If ctx ends, it returns the error of ctx unchanged.
+// ask sends a question about n messages to the current instance. build encodes the question for it.
+// An error is Busy or Timeout or, if ctx has ended, the cause of that.
 func (p *supervised) ask(ctx context.Context, messages int, build func(*instance) (*pb.Request, error)) (answer, error) {
 	within, cancel := context.WithTimeout(ctx, p.opts.CallTimeout)
 	defer cancel()
@@ -54,7 +54,7 @@ func (p *supervised) ask(ctx context.Context, messages int, build func(*instance
 		}
 		r.TimeoutMs = uint32(p.opts.CallTimeout.Milliseconds())
 		a, err := i.session.ask(within, r, messages)
-		if errors.Is(err, errNotTaken) { // another instance has taken over, or will
+		if errors.Is(err, errNotTaken) { // another instance has replaced this one, or will
 			p.current.CompareAndSwap(i, nil)
 			continue
 		}
@@ -66,14 +66,14 @@ func (p *supervised) ask(ctx context.Context, messages int, build func(*instance
 	}
 }
 
-// garbage ends the instance that gave an unusable answer.
+// garbage ends the instance whose answer was invalid.
 func (p *supervised) garbage(a answer, err error) error {
 	err = fmt.Errorf("the plugin sent an invalid answer: %w", err)
 	a.from.session.fail(err)
 	return p.refuse(context.Background(), err)
 }
 
-// refuse counts a failed call and returns the error for it. ctx is the caller's.
+// refuse counts a failed call, and returns its error. ctx is the caller's.
 func (p *supervised) refuse(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:

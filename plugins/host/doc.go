@@ -3,8 +3,7 @@
 //
 // The questions of concurrent callers share the frames of one stream per plugin. The first question
 // is sent at once. Questions that arrive while maxFrames frames are in flight go into the next
-// frame. Each call gets its own answer or an error, and no question is sent twice: a caller may ask
-// again.
+// frame. Each call gets its own answer or an error, and no question is sent twice.
 //
 // Whatever a plugin does affects only its callers. A process that ends, violates the contract,
 // fails its health check or stops answering is killed, together with all processes that it started.

@@ -8,18 +8,18 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Callers encode requests and decode responses themselves, concurrently, so that one that is
-// invalid cannot end the stream for others. This file only joins encoded requests to frames, and
-// splits frames into encoded responses. The field numbers are those of the contract.
+// Callers themselves encode requests and decode responses, concurrently, so that an invalid one
+// cannot end the stream for others. The code in this file only joins encoded requests to frames,
+// and splits frames into encoded responses. The field numbers are those of the contract.
 const (
-	fieldPiece = 1 // of Requests and Responses
-	fieldID    = 1 // of Request and Response
+	fieldPiece = 1 // in Requests and Responses
+	fieldID    = 1 // in Request and Response
 )
 
-// sentFrame is a message Requests, encoded.
+// sentFrame is an encoded Requests.
 type sentFrame []byte
 
-// appendRequest appends an encoded request and its id.
+// appendRequest appends an encoded request, to which it adds the id.
 func (f sentFrame) appendRequest(encoded []byte, id uint64) sentFrame {
 	f = protowire.AppendTag(f, fieldPiece, protowire.BytesType)
 	f = protowire.AppendVarint(f, uint64(len(encoded)+protowire.SizeTag(fieldID)+protowire.SizeVarint(id)))
@@ -28,13 +28,12 @@ func (f sentFrame) appendRequest(encoded []byte, id uint64) sentFrame {
 	return protowire.AppendVarint(f, id)
 }
 
-// piece is an encoded Response and its id.
 type piece struct {
 	id      uint64
 	encoded []byte
 }
 
-// gotFrame is a message Responses, taken apart.
+// gotFrame is the content of a Responses.
 type gotFrame []piece
 
 var errFrame = errors.New("the plugin sent an invalid frame")
@@ -67,7 +66,8 @@ func (f *gotFrame) parse(b []byte) error {
 	return nil
 }
 
-// idOf returns the id in an encoded response. If there are several, the last one counts.
+// idOf returns the id in an encoded response. If there are several, it returns the last, as
+// protobuf does.
 func idOf(b []byte) (id uint64, ok bool) {
 	for len(b) > 0 {
 		number, typ, n := protowire.ConsumeTag(b)
@@ -87,10 +87,10 @@ func idOf(b []byte) (id uint64, ok bool) {
 	return id, true
 }
 
-// codec makes gRPC carry frames unchanged.
+// codec makes gRPC send and receive frames as they are.
 type codec struct{}
 
-// Marshal returns a sentFrame.
+// Marshal returns the bytes of a sentFrame.
 func (codec) Marshal(v any) (mem.BufferSlice, error) {
 	f, ok := v.(sentFrame)
 	if !ok {
@@ -99,7 +99,7 @@ func (codec) Marshal(v any) (mem.BufferSlice, error) {
 	return mem.BufferSlice{mem.SliceBuffer(f)}, nil
 }
 
-// Unmarshal fills a gotFrame, whose pieces share no memory with data.
+// Unmarshal sets a gotFrame, whose pieces share no memory with data.
 func (codec) Unmarshal(data mem.BufferSlice, v any) error {
 	f, ok := v.(*gotFrame)
 	if !ok {
@@ -108,5 +108,5 @@ func (codec) Unmarshal(data mem.BufferSlice, v any) error {
 	return f.parse(data.Materialize())
 }
 
-// Name is the name of the frames' encoding.
+// Name returns the encoding that gRPC announces.
 func (codec) Name() string { return "proto" }

@@ -19,7 +19,7 @@ import (
 // Host runs plugins. New creates one.
 type Host struct{ plugins map[string]*supervised }
 
-// New returns a host of these plugins, whose names are distinct. log may be nil.
+// New returns a host of these plugins, whose names must be distinct. log may be nil.
 func New(configured []Options, log *slog.Logger) *Host {
 	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	h := &Host{plugins: map[string]*supervised{}}
@@ -29,8 +29,8 @@ func New(configured []Options, log *slog.Logger) *Host {
 	return h
 }
 
-// Run launches the plugins and keeps them running until ctx ends. It returns nil when all plugins
-// have answered their pending calls, within their drain times, and have ended.
+// Run launches the plugins, and keeps them running until ctx ends. Then it returns nil when all
+// plugins have ended; each first answers its pending calls, within its drain time.
 func (h *Host) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	for _, p := range h.plugins {
@@ -40,7 +40,7 @@ func (h *Host) Run(ctx context.Context) error {
 	return nil
 }
 
-// Launched waits until each plugin answers or has failed once, or until ctx ends.
+// Launched waits until each plugin has been launched or has failed once, or until ctx ends.
 func (h *Host) Launched(ctx context.Context) error {
 	for _, p := range h.plugins {
 		select {
@@ -52,8 +52,8 @@ func (h *Host) Launched(ctx context.Context) error {
 	return nil
 }
 
-// Router returns a plugin as a router, or NotFound. Whether the plugin is a router is known only at
-// the first call.
+// Router returns a plugin as a router, or NotFound. Whether the plugin is a router is checked by
+// its first call.
 func (h *Host) Router(name string) (*Router, error) {
 	p, err := h.plugin(name)
 	if err != nil {
@@ -80,11 +80,10 @@ func (h *Host) States() []State {
 	return out
 }
 
-// Reload replaces the process of a plugin. The host launches and tries the new process, and then
+// Reload replaces the process of a plugin. The host launches and tries a new process, and then
 // sends it all new calls. The old process ends when it has answered its pending calls. If the new
-// process does not work, the error contains the cause and the old one continues. sha256 is the
-// checksum of the new program, or "" to use the configured one. The error is NotFound if there is
-// no such plugin.
+// process does not work, the old one continues, and the error says why. sha256 is the checksum of
+// the new program, or "" for the configured one. The error is NotFound if there is no such plugin.
 func (h *Host) Reload(ctx context.Context, name, sha256 string) error {
 	p, err := h.plugin(name)
 	if err != nil {
@@ -121,8 +120,8 @@ func orNone(names []string) string {
 	return fmt.Sprint(names)
 }
 
-// Check launches a plugin, performs the handshake, tries the plugin and ends it again. It returns
-// the plugin's description, or the reason why the plugin is unusable.
+// Check launches a plugin, tries it, and ends it again. It returns the plugin's description, or why
+// the plugin is unusable.
 func Check(ctx context.Context, o Options, log *slog.Logger) (*Description, error) {
 	i, err := launch(ctx, o.withDefaults(), cmp.Or(log, slog.New(slog.DiscardHandler)))
 	if err != nil {
@@ -132,9 +131,9 @@ func Check(ctx context.Context, o Options, log *slog.Logger) (*Description, erro
 	return describe(i.description, i.process.ID(), plugins.Contract), nil
 }
 
-// Attach returns, for tests, a host of one plugin that serves at the other end of conn. The caller
-// manages the plugin's process, if it has its own. The host's Run must not be called. close ends
-// the stream.
+// Attach returns, for tests, a host of one plugin, which serves at the other end of conn. If the
+// plugin has a process, the caller manages it. The host's Run must not be called. close ends the
+// stream.
 func Attach(ctx context.Context, o Options, conn *grpc.ClientConn) (h *Host, close func(), err error) {
 	h = New([]Options{o}, nil)
 	p := h.plugins[o.Name]
@@ -148,47 +147,47 @@ func Attach(ctx context.Context, o Options, conn *grpc.ClientConn) (h *Host, clo
 	return h, func() { i.close(0) }, nil
 }
 
-// Options determine how one plugin is run: most of its settings in the configuration. Zero fields
-// have the defaults given here.
+// Options configure one plugin. Zero fields have the defaults given here.
 type Options struct {
 	Name string   `config:"name"` // the plugin's name in the gateway
-	Path string   `config:"path"` // of the program: a path, or a name that is looked up in PATH
+	Path string   `config:"path"` // of the program, or a name that is looked up in PATH
 	Args []string `config:"args"`
-	// SHA256 is the checksum that the program's file must have, in hexadecimal; "": any.
+	// SHA256 is the checksum, in hexadecimal, that the program's file must have. "" allows any
+	// file.
 	SHA256 string `config:"sha256"`
 	// Env is the program's whole environment, except for the variables of the handshake:
 	// NAME=VALUE, or NAME for the gateway's own value.
 	Env []string `config:"env"`
-	Dir string   `config:"dir"` // the program's working directory; "": the gateway's
+	Dir string   `config:"dir"` // the program's working directory; "" for the gateway's
 
-	CallTimeout  time.Duration `config:"call-timeout" range:"1ms to 1h"`  // for an answer, waiting included; default 2s
+	CallTimeout  time.Duration `config:"call-timeout" range:"1ms to 1h"`  // for an answer, with the wait for an instance; default 2s
 	StartTimeout time.Duration `config:"start-timeout" range:"1ms to 1h"` // from the launch to the first answer; default 10s
-	DrainTimeout time.Duration `config:"drain-timeout" range:"1ms to 1h"` // for the calls in flight when it is replaced or stopped; default 5s
+	DrainTimeout time.Duration `config:"drain-timeout" range:"1ms to 1h"` // for calls in flight when the process is replaced or stopped; default 5s
 
 	Queue int `config:"queue" range:"1 to 1048576"` // messages that may wait or be in flight; further calls are refused as Busy; default 10000
 	Batch int `config:"batch" range:"1 to 10000"`   // messages in one frame; default 200
 
-	BackoffMin time.Duration `config:"backoff-min" range:"1ms to 1h"` // the pause before a restart, doubled with each failure; default 100ms
-	BackoffMax time.Duration `config:"backoff-max" range:"1ms to 1h"` // 10s
-	// Failures is the number of consecutive failures that turn the plugin off; default 5. Lost
-	// processes and failed launches count.
+	BackoffMin time.Duration `config:"backoff-min" range:"1ms to 1h"` // the pause before a restart, doubled by each failure; default 100ms
+	BackoffMax time.Duration `config:"backoff-max" range:"1ms to 1h"` // the longest pause before a restart; default 10s
+	// Failures is the number of consecutive failures, by the loss of a process or a failed launch,
+	// that turn the plugin off; default 5.
 	Failures int `config:"failures" range:"1 to 1000"`
-	// Off is how long the plugin stays off before the host tries it again: 30s by default.
+	// Off is how long the plugin stays off before it is launched again; default 30s.
 	Off time.Duration `config:"off" range:"1ms to 1h"`
-	// HealthInterval is the time between health checks: 5s by default.
+	// HealthInterval is the time between health checks; default 5s.
 	HealthInterval time.Duration `config:"health-interval" range:"1ms to 1h"`
-	// Memory is the maximum number of bytes that the process may use, and Files is the maximum
-	// number of open files. If the process exceeds one of them, a new process replaces it, as in a
-	// reload. 0 means no limit. Both are checked with the health, on Linux only.
+	// Memory is how many bytes of memory the process may use, and Files how many files it may open.
+	// A process that exceeds one of them is replaced, as by Reload. 0 means no limit. Both are
+	// checked with the health, on Linux only.
 	Memory int64 `config:"-"`
 	Files  int   `config:"max-open-files" range:"1 to 1073741824"`
 }
 
 const (
-	maxFrames     = 4        // of one stream, in flight
-	maxFrameBytes = 1 << 20  // of one frame that has more than one request
-	maxQueueBytes = 64 << 20 // of all requests that wait, unless there is only one
-	missLimit     = 3        // consecutive unanswered calls after which a process is hung
+	maxFrames     = 4        // frames of one stream in flight
+	maxFrameBytes = 1 << 20  // bytes of a frame with more than one request
+	maxQueueBytes = 64 << 20 // bytes of all waiting requests; one request may be larger
+	missLimit     = 3        // consecutive unanswered calls after which a process counts as hung
 	killGrace     = 2 * time.Second
 )
 

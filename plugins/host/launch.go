@@ -25,13 +25,12 @@ import (
 	pb "github.com/crosstown-mq/crosstown/plugins/proto/v1"
 )
 
-// unusable is an error of a launch that only another program or another configuration removes.
-// Another attempt does not help.
+// unusable is an error that a further launch cannot remove, only another program or configuration.
 type unusable struct{ error }
 
 func (u unusable) Unwrap() error { return u.error }
 
-// instance is one launched process that has proved to work.
+// instance is a launched process that has answered each kind of request once.
 type instance struct {
 	opts        Options
 	client      *plugin.Client
@@ -40,12 +39,11 @@ type instance struct {
 	endStream   context.CancelFunc
 	session     *session
 	description *pb.Description
-	dir         string // of its socket
+	dir         string // contains its socket
 	closing     sync.Once
 }
 
-// launch starts the program, shakes hands and tries the stream. Any failure
-// leaves nothing behind.
+// launch starts the program, connects to it, and tries it. A failure leaves nothing behind.
 func launch(ctx context.Context, o Options, log *slog.Logger) (_ *instance, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.StartTimeout, fmt.Errorf("the plugin was not ready within %v", o.StartTimeout))
 	defer cancel()
@@ -74,7 +72,7 @@ func launch(ctx context.Context, o Options, log *slog.Logger) (_ *instance, err 
 			return i.process, nil
 		},
 		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: i.dir},
-		StartTimeout:     2 * o.StartTimeout, // ctx ends sooner, and so gives the reason
+		StartTimeout:     2 * o.StartTimeout, // ctx ends earlier, with a better error
 		SkipHostEnv:      true,
 		SyncStdout:       out.stream(),
 		SyncStderr:       out.stream(),
@@ -84,7 +82,7 @@ func launch(ctx context.Context, o Options, log *slog.Logger) (_ *instance, err 
 			grpc.WithStaticStreamWindowSize(window), grpc.WithStaticConnWindowSize(4 * window),
 		},
 	})
-	// go-plugin takes no context, but notices that the process has ended.
+	// go-plugin takes no context, but notices the end of the process.
 	defer context.AfterFunc(ctx, func() { _ = i.process.Kill(ctx) })()
 	if err := i.connect(ctx); err != nil {
 		return nil, i.explain(ctx, err, out)
@@ -95,7 +93,7 @@ func launch(ctx context.Context, o Options, log *slog.Logger) (_ *instance, err 
 // window is how many bytes may be in flight on a stream.
 const window = 1 << 20
 
-// connect performs the handshake.
+// connect performs the handshake of go-plugin.
 func (i *instance) connect(ctx context.Context) error {
 	protocol, err := i.client.Client()
 	if err != nil {
@@ -109,7 +107,7 @@ func (i *instance) connect(ctx context.Context) error {
 	return i.greet(ctx)
 }
 
-// greet makes each kind of request to the plugin at the other end once.
+// greet sends the plugin one request of each kind.
 func (i *instance) greet(ctx context.Context) (err error) {
 	asked := pb.NewPluginClient(i.conn)
 	if i.description, err = asked.Describe(ctx, &pb.DescribeRequest{Gateway: gatewayVersion()}); err != nil {
@@ -128,7 +126,7 @@ func (i *instance) greet(ctx context.Context) (err error) {
 	return i.check(ctx)
 }
 
-// gatewayVersion returns the version of the program that the host is part of, if it is known.
+// gatewayVersion returns the version of the program that contains the host, or "".
 func gatewayVersion() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		return info.Main.Version
@@ -136,7 +134,7 @@ func gatewayVersion() string {
 	return ""
 }
 
-// check asks whether the plugin is healthy and its stream answers.
+// check returns an error unless the plugin is healthy and its stream answers.
 func (i *instance) check(ctx context.Context) error {
 	health, err := grpc_health_v1.NewHealthClient(i.conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: plugin.GRPCServiceName})
 	if err != nil {
@@ -154,7 +152,7 @@ func (i *instance) check(ctx context.Context) error {
 	return nil
 }
 
-// usable checks a plugin's description of itself.
+// usable returns an error if the gateway cannot use a plugin with this description.
 func usable(d *pb.Description) error {
 	switch {
 	case !slices.Contains(d.Contracts, plugins.Contract):
@@ -167,7 +165,7 @@ func usable(d *pb.Description) error {
 	return nil
 }
 
-// explain returns why a launch failed, in terms of the plugin instead of go-plugin.
+// explain returns why a launch failed, in terms of the plugin instead of go-plugin's.
 func (i *instance) explain(ctx context.Context, err error, out *output) error {
 	if isUnusable(err) {
 		return err
@@ -191,7 +189,7 @@ func (i *instance) explain(ctx context.Context, err error, out *output) error {
 		if last := out.last(); last != "" {
 			err = fmt.Errorf("%w, after writing: %s", err, last)
 		}
-	case <-time.After(100 * time.Millisecond): // the process may have been about to exit
+	case <-time.After(100 * time.Millisecond): // the process may have been about to end
 	}
 	return err
 }
@@ -201,7 +199,7 @@ func isUnusable(err error) bool {
 	return ok
 }
 
-// program finds the program's file and checks its sum.
+// program returns the path of the program, after checking its checksum.
 func program(o Options) (string, error) {
 	path, err := exec.LookPath(o.Path)
 	if err != nil {
@@ -222,7 +220,8 @@ func program(o Options) (string, error) {
 	return path, nil
 }
 
-// environment replaces each NAME in env by NAME=VALUE with the gateway's value.
+// environment replaces each NAME in env by NAME=VALUE, with the value from the gateway's
+// environment.
 func environment(env []string) []string {
 	out := make([]string, 0, len(env))
 	for _, e := range env {
@@ -238,7 +237,7 @@ func environment(env []string) []string {
 	return out
 }
 
-// close ends the stream, and the process if it has not ended by itself after grace.
+// close ends the stream and the process, which it kills if it has not ended after grace.
 func (i *instance) close(grace time.Duration) {
 	i.closing.Do(func() {
 		if i.endStream != nil {
@@ -252,8 +251,7 @@ func (i *instance) close(grace time.Duration) {
 	})
 }
 
-// retire ends the instance when the calls in flight are answered, or the drain
-// time is over.
+// retire ends the instance when its calls are answered, or the drain time is over.
 func (i *instance) retire(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, i.opts.DrainTimeout)
 	defer cancel()
@@ -261,15 +259,15 @@ func (i *instance) retire(ctx context.Context) {
 	i.close(killGrace)
 }
 
-// connection returns go-plugin's connection.
+// connection lets go-plugin return its gRPC connection.
 type connection struct{ plugin.NetRPCUnsupportedPlugin }
 
-// GRPCServer is for the plugin's side, which this package does not implement.
+// GRPCServer fails, because this package implements only the gateway's side.
 func (connection) GRPCServer(*plugin.GRPCBroker, *grpc.Server) error {
 	return errors.New("the host implements only the gateway's side of the contract")
 }
 
-// GRPCClient returns the connection.
+// GRPCClient returns the gRPC connection.
 func (connection) GRPCClient(_ context.Context, _ *plugin.GRPCBroker, c *grpc.ClientConn) (any, error) {
 	return c, nil
 }

@@ -12,24 +12,24 @@ import (
 	"time"
 )
 
-// The limits for what a plugin may write to the log.
+// Limits of what a plugin may write to the log.
 const (
-	maxLine     = 4 << 10 // bytes; the rest of a line is left out
+	maxLine     = 4 << 10 // bytes; the rest of a line is dropped
 	linesBurst  = 200     // lines at once
-	linesSecond = 50      // lines a second after a burst
-	bytesSecond = 8 << 20 // bytes a second that are read; the plugin waits beyond that
-	tailLines   = 5       // kept for the report of a failed launch
+	linesSecond = 50      // lines a second after such a burst
+	bytesSecond = 8 << 20 // bytes a second that are read; a plugin that writes more has to wait
+	tailLines   = 5       // lines that are kept for the error of a failed launch
 )
 
-// output writes a plugin's output to the log, with the plugin's name, within limits. It counts and
-// omits lines beyond the limits. Several streams may share one output.
+// output writes a plugin's output to the log, with the plugin's name. It drops, but counts, lines
+// beyond the limits. Several streams may share one output.
 type output struct {
 	log *slog.Logger
 
 	mu     sync.Mutex
 	tokens float64
 	filled time.Time // when tokens was last updated
-	left   int       // lines omitted since the last one that was logged
+	left   int       // lines dropped since the last one that was logged
 	tail   []string
 }
 
@@ -44,7 +44,7 @@ func (o *output) follow(r io.Reader) {
 	second, read := time.Now(), 0
 	for {
 		n, err := r.Read(buf)
-		_, _ = w.Write(buf[:n]) // never fails
+		_, _ = w.Write(buf[:n]) // Write never fails
 		if err != nil {
 			w.flush()
 			return
@@ -58,17 +58,17 @@ func (o *output) follow(r io.Reader) {
 	}
 }
 
-// stream returns a writer for one source of lines, not safe for concurrent use.
+// stream returns a writer for one source of lines. It is not safe for concurrent use.
 func (o *output) stream() *lineWriter { return &lineWriter{out: o} }
 
 // lineWriter splits its input into lines.
 type lineWriter struct {
 	out  *output
-	part []byte // the line so far, at most maxLine
-	skip bool   // the next text belongs to a line that was too long
+	part []byte // the beginning of the current line, at most maxLine bytes
+	skip bool   // the rest of the current line is dropped, because the line is too long
 }
 
-// Write adds a part of the text.
+// Write logs the lines that b completes.
 func (w *lineWriter) Write(b []byte) (int, error) {
 	n := len(b)
 	for len(b) > 0 {
@@ -92,7 +92,6 @@ func (w *lineWriter) flush() {
 	w.part, w.skip = w.part[:0], false
 }
 
-// line logs one line if the limits allow it.
 func (o *output) line(b []byte) {
 	o.mu.Lock()
 	now := time.Now()
@@ -117,15 +116,15 @@ func (o *output) line(b []byte) {
 	o.log.LogAttrs(context.Background(), level, text, attrs...)
 }
 
-// last returns the last lines, as one text.
+// last returns the last lines as one text.
 func (o *output) last() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return strings.Join(o.tail, " / ")
 }
 
-// parseLine reads the JSON that log/slog and other loggers write; any other text
-// is information.
+// parseLine reads a line of JSON as log/slog and other loggers write it. Any other text is
+// information.
 func parseLine(b []byte) (slog.Level, string, []slog.Attr) {
 	plain := strings.ToValidUTF8(string(b), "\uFFFD")
 	var fields map[string]any
@@ -147,7 +146,7 @@ func parseLine(b []byte) (slog.Level, string, []slog.Attr) {
 	}
 	level := slog.LevelInfo
 	if named := take("level", "@level", "severity"); named != "" {
-		_ = level.UnmarshalText([]byte(named)) // an unknown level is information
+		_ = level.UnmarshalText([]byte(named)) // an unknown level counts as information
 	}
 	take("time", "@timestamp", "timestamp")
 	if len(fields) == 0 {

@@ -14,28 +14,28 @@ import (
 	"time"
 )
 
-// maxHandshake bounds the line in which a plugin says where it listens.
+// maxHandshake bounds, in bytes, the line in which a plugin says where it listens.
 const maxHandshake = 8 << 10
 
-// process is a plugin's process with its children, in the form of go-plugin's runners: a process
-// group that ends as a whole. Its output does not pass through go-plugin, because some lines make
-// go-plugin panic.
+// process is a plugin's process with its children: a process group, which ends as a whole. It
+// implements go-plugin's runner. The plugin's output does not pass through go-plugin, because some
+// lines make go-plugin panic.
 type process struct {
 	out *output
 
-	toHandshake *io.PipeWriter // the first line goes here
+	toHandshake *io.PipeWriter // for the first line of the output
 	handshake   *io.PipeReader
 
-	exited chan struct{} // closed when the process has ended and its output is read
-	err    error         // how the process ended; this field and the next two are read after exited
+	exited chan struct{} // closes when the process has ended and its output is read
+	err    error         // how the process ended; like the next two fields, read after exited is closed
 	ended  string
-	failed bool // the process exited on its own with a status other than 0
+	failed bool // the process itself ended with a status other than 0
 
 	mu     sync.Mutex
-	cmd    *exec.Cmd // nil until prepare is called
-	pid    int       // 0 until the process was started
-	killed bool      // the process must no longer be started
-	said   string    // the first line
+	cmd    *exec.Cmd // set by prepare
+	pid    int       // 0 until the process has started
+	killed bool      // the process must not be started any more
+	said   string    // the first line of the output
 }
 
 func newProcess(out *output) *process {
@@ -44,7 +44,7 @@ func newProcess(out *output) *process {
 	return p
 }
 
-// prepare sets the command to run.
+// prepare sets the command that Start runs.
 func (p *process) prepare(cmd *exec.Cmd) {
 	isolate(cmd)
 	p.mu.Lock()
@@ -59,7 +59,7 @@ func (p *process) Start(context.Context) error {
 	if p.killed {
 		return context.Canceled
 	}
-	var ours, theirs [2]*os.File // standard output and error
+	var ours, theirs [2]*os.File // standard output and standard error
 	for i := range ours {
 		var err error
 		if ours[i], theirs[i], err = os.Pipe(); err != nil {
@@ -84,8 +84,8 @@ func (p *process) Start(context.Context) error {
 		defer close(p.exited)
 		p.err = cmd.Wait()
 		p.ended, p.failed = cmd.ProcessState.String(), cmd.ProcessState.ExitCode() > 0
-		p.signal(killSignal) // ends the processes that it left behind
-		// A daemon that left the group may keep the pipes open.
+		p.signal(killSignal) // kill processes that it has left behind
+		// A daemon that has left the group may keep the pipes open.
 		timer := time.AfterFunc(time.Second, func() { closeFiles(ours[:]...) })
 		read.Wait()
 		timer.Stop()
@@ -94,14 +94,14 @@ func (p *process) Start(context.Context) error {
 	return nil
 }
 
-// started reports whether there is, or was, a process.
+// started reports whether Start has started a process.
 func (p *process) started() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.pid != 0
 }
 
-// signal signals the process and all processes that it started, unless the process has ended.
+// signal signals the process group, unless the process has ended.
 func (p *process) signal(s syscall.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -114,21 +114,20 @@ func (p *process) signal(s syscall.Signal) {
 	}
 }
 
-// followStdout passes on the first line and logs the others.
+// followStdout passes on the first line, for the handshake, and logs the others.
 func (p *process) followStdout(r io.Reader) {
 	b := bufio.NewReaderSize(r, maxHandshake)
 	line, err := b.ReadSlice('\n')
 	p.mu.Lock()
 	p.said = strings.TrimSpace(string(line))
 	p.mu.Unlock()
-	_, _ = p.toHandshake.Write(line) // the reader may have gone
+	_, _ = p.toHandshake.Write(line) // the reader may be closed
 	_ = p.toHandshake.Close()
 	if err == nil || errors.Is(err, bufio.ErrBufferFull) {
 		p.out.follow(b)
 	}
 }
 
-// firstLine returns the first line that the process wrote.
 func (p *process) firstLine() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -141,13 +140,13 @@ func (p *process) Wait(context.Context) error {
 	return p.err
 }
 
-// Kill immediately ends the process and all processes that it started.
+// Kill kills the process group, and prevents a later start.
 func (p *process) Kill(context.Context) error {
 	p.mu.Lock()
 	p.killed = true
 	p.mu.Unlock()
 	p.signal(killSignal)
-	_ = p.handshake.Close() // nothing reads from it any more
+	_ = p.handshake.Close() // nobody reads it any more
 	return nil
 }
 
@@ -165,20 +164,20 @@ func (p *process) stop(grace time.Duration) {
 	}
 }
 
-// Stdout returns only the first line.
+// Stdout returns a reader of the first line only.
 func (p *process) Stdout() io.ReadCloser { return p.handshake }
 
-// Stderr returns nothing.
+// Stderr returns an empty reader.
 func (p *process) Stderr() io.ReadCloser { return io.NopCloser(strings.NewReader("")) }
 
-// Name returns the program's path.
+// Name returns the path of the program.
 func (p *process) Name() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.cmd.Path
 }
 
-// ID returns the process id, or "" before the process has started.
+// ID returns the process id, or "" if the process has not started.
 func (p *process) ID() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -188,7 +187,7 @@ func (p *process) ID() string {
 	return strconv.Itoa(p.pid)
 }
 
-// Diagnose returns nothing, because launch reads the output of the process.
+// Diagnose returns nothing, because output reads what the process writes.
 func (p *process) Diagnose(context.Context) string { return "" }
 
 // PluginToHost returns the address unchanged, because both ends are on this machine.

@@ -13,8 +13,8 @@ const (
 	killSignal = syscall.SIGKILL
 )
 
-// isolate gives a process its own group, so that Ctrl-C at the gateway's terminal does not reach
-// it. It also makes the process end with the gateway, so that no plugin outlives its gateway.
+// isolate puts a process into a group of its own, so that Ctrl-C in the gateway's terminal does not
+// reach it, and makes the kernel kill it when the gateway ends.
 func isolate(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
@@ -32,7 +32,7 @@ func openFiles(pid string) int {
 	return len(open)
 }
 
-// occupied returns how many bytes of memory a process occupies, or 0 if that is not known.
+// occupied returns how many bytes of memory a process uses, or 0 if that is not known.
 func occupied(pid string) int64 {
 	b, err := os.ReadFile("/proc/" + pid + "/statm")
 	fields := bytes.Fields(b)

@@ -15,14 +15,14 @@ const (
 
 func isolate(*exec.Cmd) {}
 
-// signalGroup signals only the process, not the processes that it started.
+// signalGroup signals only the process itself, not its children.
 func signalGroup(pid int, s syscall.Signal) {
 	p, err := os.FindProcess(pid)
 	if err != nil {
 		return
 	}
 	if err := p.Signal(s); err != nil {
-		_ = p.Kill() // if there is no SIGTERM
+		_ = p.Kill() // this system may have no SIGTERM
 	}
 }
 

@@ -14,13 +14,13 @@ import (
 // Router is a plugin as a core.Router.
 type Router struct{ p *supervised }
 
-// The limits of one verdict.
+// Limits of one verdict.
 const (
 	maxRoutes  = 100
 	maxChanges = 1000
 )
 
-// Route asks the plugin. A plugin that does not route refuses as NotImplemented.
+// Route asks the plugin about each message. If it is not a router, the error is NotImplemented.
 func (r *Router) Route(ctx context.Context, at core.Stage, ms []*core.Message) ([]core.Verdict, error) {
 	if len(ms) == 0 {
 		return nil, nil
@@ -48,7 +48,7 @@ func (r *Router) Route(ctx context.Context, at core.Stage, ms []*core.Message) (
 	return nil, r.p.garbage(a, fmt.Errorf("the answer has the unexpected type %T", a.Answer))
 }
 
-// failed returns the refusal of a message that a plugin could not judge.
+// failed returns the error of a call that the plugin answered with a failure.
 func (p *supervised) failed(f *pb.Failure) error {
 	p.counts.failed.Add(1)
 	p.log.Warn("the plugin could not judge a message", "err", f.Text)
@@ -136,7 +136,7 @@ func propertiesFor(p core.Properties) ([]*pb.Property, error) {
 	return out, nil
 }
 
-// verdictsOf checks the verdicts of an answer, because the answer comes from another program.
+// verdictsOf checks and converts the verdicts of an answer. They come from another program.
 func verdictsOf(a *pb.Routed, messages int) ([]core.Verdict, error) {
 	if len(a.GetVerdicts()) != messages {
 		return nil, fmt.Errorf("the plugin returned %d verdicts for %d messages", len(a.GetVerdicts()), messages)
@@ -195,7 +195,7 @@ func propertiesOf(ps []*pb.Property) (core.Properties, error) {
 	return set, err
 }
 
-// shorten cuts a text to the length that a dead letter's texts may have.
+// shorten cuts a text to the length that texts in a dead letter may have.
 func shorten(s string) string {
 	if utf8.RuneCountInString(s) <= core.MaxDeadLetterTextChars {
 		return s

@@ -14,8 +14,7 @@ import (
 // Serializer is a plugin as a core.Serializer.
 type Serializer struct{ p *supervised }
 
-// ContentTypes returns the content types in the plugin's description, or none if there is no
-// description yet.
+// ContentTypes returns the types in the plugin's description, or nil before the first launch.
 func (s *Serializer) ContentTypes() []string {
 	if d := s.p.description(); d != nil {
 		return d.ContentTypes
@@ -23,7 +22,7 @@ func (s *Serializer) ContentTypes() []string {
 	return nil
 }
 
-// Decode asks the plugin.
+// Decode asks the plugin for the value of a payload.
 func (s *Serializer) Decode(ctx context.Context, contentType string, payload []byte) (any, error) {
 	a, err := s.ask(ctx, &pb.Request{Question: &pb.Request_Decode{
 		Decode: &pb.Decode{ContentType: typed.Text(contentType), Payload: payload},
@@ -42,7 +41,7 @@ func (s *Serializer) Decode(ctx context.Context, contentType string, payload []b
 	return v, nil
 }
 
-// Encode asks the plugin.
+// Encode asks the plugin for the payload of a value.
 func (s *Serializer) Encode(ctx context.Context, contentType string, v any) (payload []byte, produced string, err error) {
 	made, err := typed.From(v)
 	if err != nil {
@@ -61,7 +60,8 @@ func (s *Serializer) Encode(ctx context.Context, contentType string, v any) (pay
 	return encoded.Encoded.GetPayload(), cmp.Or(encoded.Encoded.GetContentType(), contentType), nil
 }
 
-// ask returns a failure as an error. An error without a Code concerns the payload.
+// ask returns the plugin's answer, or its failure as an error: without a Code if the payload is
+// invalid.
 func (s *Serializer) ask(ctx context.Context, r *pb.Request) (answer, error) {
 	a, err := s.p.ask(ctx, 1, func(i *instance) (*pb.Request, error) {
 		if i.description.Serializer == nil {

@@ -14,44 +14,44 @@ import (
 	pb "github.com/crosstown-mq/crosstown/plugins/proto/v1"
 )
 
-// The reasons why a session does not answer a call.
+// Reasons why a session does not answer a call.
 var (
 	errNotTaken = errors.New("the plugin accepts no more calls") // another process may be asked
 	errFull     = errors.New("too many calls wait for the plugin")
 	errHung     = errors.New("the plugin stopped answering")
 )
 
-// stream is the host's side of the contract's stream; it carries frames.
+// stream is the host's side of a gRPC stream of frames.
 type stream interface {
 	SendMsg(any) error
 	RecvMsg(any) error
 	CloseSend() error
 }
 
-// session sends the questions of many callers over one stream. It ends when the stream ends, or
-// when the plugin answers a question that was not sent.
+// session sends the requests of many callers over one stream. It ends with the stream, or when the
+// plugin answers a request that it did not get.
 type session struct {
 	stream stream
 	opts   Options
-	wakes  chan struct{} // capacity 1: wakes the writer
-	done   chan struct{} // closed when the session has ended
+	wakes  chan struct{} // wakes the writer; holds at most one
+	done   chan struct{} // closes when the session has ended
 
 	mu       sync.Mutex
-	err      error // why the session ended
+	err      error // why the session ended, or nil
 	queue    []*call
-	pending  map[uint64]*call // calls in flight
+	pending  map[uint64]*call // calls in flight by id
 	lastID   uint64
-	frames   int           // frames in flight of whose calls none is answered
-	messages int           // messages that wait or are in flight
-	bytes    int           // bytes of the calls that wait
-	draining bool          // no more calls are taken
-	drained  bool          // draining, and no call is left: the writer ends the stream
-	idle     chan struct{} // closed when no messages are left, while draining
+	frames   int           // frames in flight of which no call is answered yet
+	messages int           // messages of all calls that wait or are in flight
+	bytes    int           // bytes of all calls that wait
+	draining bool          // no more calls are accepted
+	drained  bool          // draining, and no call is left, so the writer closes the stream
+	idle     chan struct{} // closes when no call is left, while draining
 	misses   int           // calls that ran out of time since the last answer
-	answered time.Time     // when the last answer came
+	answered time.Time     // time of the last answer
 }
 
-// call is one question and the place for its answer, each encoded.
+// call is one encoded request, and where its encoded response goes.
 type call struct {
 	question []byte
 	messages int
@@ -61,11 +61,11 @@ type call struct {
 	answer   chan []byte
 }
 
-// frame is shared by calls that were sent together. Once one of these calls is answered, another
-// frame may be sent: slow calls do not delay others.
+// frame is what calls that were sent together have in common. When one of them is answered, another
+// frame may be sent, so that slow calls do not delay others.
 type frame struct{ answered bool }
 
-// newSession starts a session. Its goroutines end when the stream's methods return an error, as
+// newSession starts a session. Its goroutines end when the methods of the stream return errors, as
 // they do when the stream's context ends.
 func newSession(s stream, o Options) *session {
 	n := &session{
@@ -77,8 +77,8 @@ func newSession(s stream, o Options) *session {
 	return n
 }
 
-// ask waits for the answer to a question about n messages until ctx ends.
-// The request has no id yet.
+// ask sends a request about n messages, which has no id yet, and waits for the response until ctx
+// ends.
 func (s *session) ask(ctx context.Context, r *pb.Request, messages int) (*pb.Response, error) {
 	question, err := proto.Marshal(r)
 	if err != nil {
@@ -134,15 +134,15 @@ func (s *session) await(ctx context.Context, c *call) ([]byte, error) {
 	case <-s.done:
 	}
 	select {
-	case a := <-c.answer: // it came just in time
+	case a := <-c.answer: // the answer has just arrived
 		return a, nil
 	default:
 		return nil, s.cause()
 	}
 }
 
-// abandon gives up a call, and reports whether the call was still unanswered. late says that the
-// call's time ran out.
+// abandon gives up a call. It returns false if the call was answered in the meantime. late is true
+// if the call ran out of time.
 func (s *session) abandon(c *call, late bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,7 +159,7 @@ func (s *session) abandon(c *call, late bool) bool {
 		delete(s.pending, c.id)
 	}
 	s.leave(c)
-	// A caller may have had less time than an answer may take.
+	// Count only callers that allowed about as much time as an answer may take.
 	if late && time.Since(c.asked) >= s.opts.CallTimeout*3/4 {
 		if s.misses++; s.misses >= missLimit && time.Since(s.answered) >= s.opts.CallTimeout {
 			s.failLocked(errHung)
@@ -168,7 +168,7 @@ func (s *session) abandon(c *call, late bool) bool {
 	return true
 }
 
-// leave subtracts a call from the counts. The caller holds s.mu.
+// leave removes a call from the counts. The caller holds s.mu.
 func (s *session) leave(c *call) {
 	s.messages -= c.messages
 	if c.frame != nil && !c.frame.answered {
@@ -182,7 +182,7 @@ func (s *session) leave(c *call) {
 	}
 }
 
-// write sends waiting frames as long as the limit on frames in flight allows.
+// write sends frames of waiting calls, as long as fewer than maxFrames are in flight.
 func (s *session) write() {
 	for {
 		out, last := s.next()
@@ -191,7 +191,7 @@ func (s *session) write() {
 			_ = s.stream.CloseSend()
 			return
 		case out != nil:
-			// If the error is io.EOF, read gets its cause.
+			// On io.EOF, read gets the error of the stream.
 			if err := s.stream.SendMsg(out); err != nil && !errors.Is(err, io.EOF) {
 				s.fail(err)
 				return
@@ -206,8 +206,8 @@ func (s *session) write() {
 	}
 }
 
-// next takes the calls of one frame from the queue, if a frame may be sent now. last says that no
-// frame will follow.
+// next returns a frame of waiting calls, if one may be sent now. last is true if no more will
+// follow.
 func (s *session) next() (out sentFrame, last bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -223,7 +223,7 @@ func (s *session) next() (out sentFrame, last bool) {
 		bytes += len(c.question)
 		n++
 	}
-	const overhead = 24 // of a request: two tags, a length and an id
+	const overhead = 24 // bytes that a frame adds to a request: two tags, a length and an id
 	out, f := make(sentFrame, 0, bytes+n*overhead), &frame{}
 	for _, c := range s.queue[:n] {
 		s.lastID++
@@ -237,7 +237,7 @@ func (s *session) next() (out sentFrame, last bool) {
 	return out, false
 }
 
-// read hands answers to their callers.
+// read passes responses to their callers.
 func (s *session) read() {
 	for {
 		var in gotFrame
@@ -261,7 +261,7 @@ func (s *session) deliver(in gotFrame) error {
 		}
 		c := s.pending[p.id]
 		if c == nil {
-			continue // the caller has given up
+			continue // its caller has given up
 		}
 		delete(s.pending, p.id)
 		c.answer <- p.encoded
@@ -271,8 +271,8 @@ func (s *session) deliver(in gotFrame) error {
 	return nil
 }
 
-// drain accepts no more calls, waits until the others are answered or ctx ends, and then closes the
-// sending side of the stream.
+// drain accepts no more calls, waits until all are answered or ctx ends, and then closes the stream
+// for sending.
 func (s *session) drain(ctx context.Context) {
 	s.mu.Lock()
 	s.draining = true
@@ -294,7 +294,7 @@ func (s *session) drain(ctx context.Context) {
 	s.wake()
 }
 
-// fail ends the session: waiting calls get err.
+// fail ends the session. All calls get err.
 func (s *session) fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -316,14 +316,14 @@ func (s *session) cause() error {
 	return s.err
 }
 
-// waiting returns the number of messages that wait or are in flight.
+// waiting returns the number of messages of calls that wait or are in flight.
 func (s *session) waiting() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.messages
 }
 
-// lately reports whether an answer came within the last d.
+// lately reports whether an answer has come within the last d.
 func (s *session) lately(d time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	pb "github.com/crosstown-mq/crosstown/plugins/proto/v1"
 )
 
-// supervised is one plugin, independent of its current process.
+// supervised is one plugin, with its present process or without.
 type supervised struct {
 	opts    Options
 	log     *slog.Logger
@@ -23,17 +23,17 @@ type supervised struct {
 	retired sync.WaitGroup // instances that are being drained
 	counts  counters
 
-	current atomic.Pointer[instance] // nil: no instance answers
+	current atomic.Pointer[instance] // nil while there is none
 
 	mu       sync.Mutex
 	state    State
-	changed  chan struct{} // closed when the state changes
-	launched chan struct{} // closed after the first launch, successful or not
+	changed  chan struct{} // closes when the state changes, and is replaced
+	launched chan struct{} // closes after the first launch, successful or not
 }
 
-// reload is a request for a new process; answer gets the result.
+// reload is a request for a new process. done gets the result.
 type reload struct {
-	sum  string // checksum of the new program; "": as configured
+	sum  string // checksum of the new program; "" for the configured one
 	done chan error
 }
 
@@ -47,7 +47,7 @@ func newSupervised(o Options, log *slog.Logger) *supervised {
 	return p
 }
 
-// run keeps a process running until ctx ends, and then lets calls in flight finish.
+// run keeps an instance running until ctx ends, and then lets its calls finish.
 func (p *supervised) run(ctx context.Context) {
 	defer p.retired.Wait()
 	var (
@@ -87,8 +87,8 @@ func (p *supervised) firstDone() {
 	}
 }
 
-// watch lets an instance answer until the instance is lost or ctx ends. On request it replaces the
-// instance by another. It returns why the last instance was lost.
+// watch waits until the instance is lost or ctx ends, and replaces it on request. It returns why
+// the last instance was lost.
 func (p *supervised) watch(ctx context.Context, i *instance) error {
 	health := time.NewTicker(p.opts.HealthInterval)
 	defer health.Stop()
@@ -116,7 +116,7 @@ func (p *supervised) watch(ctx context.Context, i *instance) error {
 	}
 }
 
-// isGreedy reports whether a process exceeds its limit of memory or of open files.
+// isGreedy reports whether a process exceeds its limit of memory or open files.
 func (p *supervised) isGreedy(pid string) bool {
 	if p.opts.Memory > 0 {
 		if n := occupied(pid); n > p.opts.Memory {
@@ -135,7 +135,7 @@ func (p *supervised) isGreedy(pid string) bool {
 
 func (p *supervised) check(ctx context.Context, i *instance) error {
 	if i.session.lately(p.opts.CallTimeout) {
-		return nil // the plugin works; another question might have to wait
+		return nil // the plugin works; a further request might have to wait
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.opts.CallTimeout)
 	defer cancel()
@@ -146,7 +146,7 @@ func (p *supervised) check(ctx context.Context, i *instance) error {
 	return err
 }
 
-// discard ends an instance that answers no longer.
+// discard ends an instance that no longer answers, and returns an error that says why.
 func (p *supervised) discard(i *instance, err error) error {
 	p.current.CompareAndSwap(i, nil)
 	i.session.fail(err)
@@ -154,17 +154,17 @@ func (p *supervised) discard(i *instance, err error) error {
 	select {
 	case <-i.process.exited:
 		ended = true
-	case <-time.After(50 * time.Millisecond): // when a process ends, a broken stream shows that first
+	case <-time.After(50 * time.Millisecond): // the end of a process may show first in its stream
 	}
 	i.close(0)
-	if ended || i.process.failed { // failed: it ended on its own, which may be noticed late on a busy machine
+	if ended || i.process.failed { // failed: it ended by itself, which a busy machine may notice late
 		return fmt.Errorf("the plugin ended (%s)", i.process.ended)
 	}
 	return err
 }
 
-// replace launches a new instance and lets the old one, if there is one, finish its calls. If the
-// new one does not work, the old one continues.
+// replace launches a new instance, and retires the old one, if there is one. If the new one does
+// not work, the old one continues.
 func (p *supervised) replace(ctx context.Context, old *instance, r reload) *instance {
 	before := p.opts.SHA256
 	if r.sum != "" {
@@ -186,7 +186,7 @@ func (p *supervised) replace(ctx context.Context, old *instance, r reload) *inst
 	return next
 }
 
-// begin directs the traffic to an instance.
+// begin makes an instance the current one.
 func (p *supervised) begin(i *instance, after time.Duration) {
 	p.current.Store(i)
 	d := describe(i.description, i.process.ID(), plugins.Contract)
@@ -198,14 +198,14 @@ func (p *supervised) begin(i *instance, after time.Duration) {
 	p.log.Info("plugin ready", "version", d.Version, "pid", d.PID, "after", after.Round(time.Millisecond))
 }
 
-// rest waits before the next launch, depending on the number of failures. If a reload is requested
-// in the meantime and its instance works, rest returns that instance.
+// rest waits before the next launch, for longer after more failures. If Reload is called in the
+// meantime, and its instance works, rest returns that.
 func (p *supervised) rest(ctx context.Context, failures int, err error) *instance {
 	pause, condition := min(p.opts.BackoffMin<<min(failures-1, 20), p.opts.BackoffMax), Restarting
 	if failures >= p.opts.Failures || isUnusable(err) {
 		pause, condition = p.opts.Off, Off
 	}
-	// Jitter, so that plugins that failed together do not start together.
+	// Add a random part, so that plugins that failed together do not start together.
 	pause = pause*3/4 + rand.N(pause/2+1)
 	p.set(condition, failures, err)
 	p.firstDone()
@@ -237,7 +237,6 @@ func (p *supervised) set(c Condition, failures int, problem error) {
 	p.changed = make(chan struct{})
 }
 
-// snapshot returns the current state.
 func (p *supervised) snapshot() State {
 	p.mu.Lock()
 	s := p.state
@@ -249,8 +248,8 @@ func (p *supervised) snapshot() State {
 	return s
 }
 
-// description returns the description that the current or the last process gave of itself, or nil
-// if there was none yet.
+// description returns the description by the present or the last process, or nil before the first
+// launch.
 func (p *supervised) description() *Description {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -260,29 +259,28 @@ func (p *supervised) description() *Description {
 // Condition is the present activity of a plugin.
 type Condition string
 
-// The conditions.
 const (
-	Starting   Condition = "starting"   // for the first time
+	Starting   Condition = "starting"   // it is being launched for the first time
 	Ready      Condition = "ready"      // it answers
-	Restarting Condition = "restarting" // it was lost, or did not start, and is tried again soon
-	Off        Condition = "off"        // it failed too often, and is tried again later
-	Stopped    Condition = "stopped"    // with the gateway
+	Restarting Condition = "restarting" // it was lost or not launched, and is launched again soon
+	Off        Condition = "off"        // it failed too often, and is launched again later
+	Stopped    Condition = "stopped"    // it ended with the gateway
 )
 
-// State describes a plugin at one moment.
+// State describes a plugin at one time.
 type State struct {
 	Name         string    `json:"name"`
 	Path         string    `json:"path"`
 	Condition    Condition `json:"condition"`
-	Since        time.Time `json:"since"`             // of the condition
-	Problem      string    `json:"problem,omitempty"` // the last problem
+	Since        time.Time `json:"since"`             // when the condition began
+	Problem      string    `json:"problem,omitempty"` // the last error
 	Calls        Calls     `json:"calls"`
 	Launches     int       `json:"launches"` // successful launches
 	Failures     int       `json:"failures"` // consecutive failures
 	*Description `json:"plugin,omitempty"`
 }
 
-// Description is the description that a plugin's present or last process gave of itself.
+// Description is what a plugin's present or last process said about itself.
 type Description struct {
 	Name         string   `json:"name"`
 	Version      string   `json:"version,omitempty"`
@@ -290,19 +288,18 @@ type Description struct {
 	PID          string   `json:"pid"`
 	Router       bool     `json:"router"`
 	NeedsBody    bool     `json:"needsBody"`
-	ContentTypes []string `json:"contentTypes,omitempty"` // of a serializer
+	ContentTypes []string `json:"contentTypes,omitempty"` // if it is a serializer
 }
 
-// Calls counts calls since the gateway's start.
+// Calls counts calls since the start of the gateway.
 type Calls struct {
 	Answered int64 `json:"answered"`
 	Messages int64 `json:"messages"` // messages in answered calls
-	Late     int64 `json:"late"`     // not answered in time
-	Failed   int64 `json:"failed"`   // refused, lost with a process, or answered with a failure
-	Waiting  int   `json:"waiting"`  // messages that wait or are in flight now
+	Late     int64 `json:"late"`     // calls that were not answered in time
+	Failed   int64 `json:"failed"`   // calls that were refused, lost with a process, or answered with a failure
+	Waiting  int   `json:"waiting"`  // messages of calls that wait or are in flight now
 }
 
-// counters counts a plugin's Calls.
 type counters struct{ answered, messages, late, failed atomic.Int64 }
 
 func (c *counters) calls() Calls {

@@ -25,10 +25,9 @@ import (
 	"github.com/crosstown-mq/crosstown/plugins/sdk"
 )
 
-// callTimeout is how long an answer may take in tests.
 const callTimeout = 10 * time.Second
 
-// Client sends requests to a plugin in the same way as a gateway.
+// Client sends requests to a plugin as a gateway does.
 type Client struct {
 	host.Description
 	router     *host.Router
@@ -47,7 +46,7 @@ func InProcess(t testing.TB, p sdk.Plugin) *Client {
 		t.Fatal(err)
 	}
 	var serving sync.WaitGroup
-	serving.Go(func() { _ = s.Serve(ln) }) // it ends with Stop
+	serving.Go(func() { _ = s.Serve(ln) }) // ends with Stop
 	t.Cleanup(func() { s.Stop(); serving.Wait() })
 	conn, err := grpc.NewClient("passthrough:plugin",
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return ln.DialContext(ctx) }),
@@ -65,7 +64,7 @@ func InProcess(t testing.TB, p sdk.Plugin) *Client {
 	return client(t, attached, p.Name)
 }
 
-// Compiled builds the program of a package, and launches it with arguments.
+// Compiled builds the program in a package, and launches it with args.
 func Compiled(t testing.TB, pkg string, args ...string) *Client {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "plugin")
@@ -78,7 +77,7 @@ func Compiled(t testing.TB, pkg string, args ...string) *Client {
 	return Launched(t, program, args...)
 }
 
-// Launched launches a program, of any language.
+// Launched launches a program in any language.
 func Launched(t testing.TB, program string, args ...string) *Client {
 	t.Helper()
 	const name = "plugin"
@@ -86,7 +85,7 @@ func Launched(t testing.TB, program string, args ...string) *Client {
 		slog.New(slog.NewTextHandler(t.Output(), nil)))
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	var running sync.WaitGroup
-	running.Go(func() { _ = h.Run(ctx) }) // always nil
+	running.Go(func() { _ = h.Run(ctx) }) // always returns nil
 	t.Cleanup(func() { cancel(); running.Wait() })
 	launching, done := context.WithTimeout(t.Context(), time.Minute)
 	defer done()
@@ -122,7 +121,7 @@ type Outcome struct {
 	Properties  map[string]any
 }
 
-// Judge makes a router judge a message.
+// Judge returns a router's verdict on a message.
 func (c *Client) Judge(t testing.TB, m *sdk.Message) (Outcome, error) {
 	t.Helper()
 	outcomes, err := c.JudgeAll(t, m)
@@ -132,8 +131,8 @@ func (c *Client) Judge(t testing.TB, m *sdk.Message) (Outcome, error) {
 	return outcomes[0], nil
 }
 
-// JudgeAll makes a router judge messages in one call; Stage, Entity and Parameters are taken from
-// the first.
+// JudgeAll returns a router's verdicts on several messages in one call. Stage, Entity and
+// Parameters are those of the first message.
 func (c *Client) JudgeAll(t testing.TB, ms ...*sdk.Message) ([]Outcome, error) {
 	t.Helper()
 	made := make([]*core.Message, len(ms))
@@ -160,13 +159,13 @@ func (c *Client) JudgeAll(t testing.TB, ms ...*sdk.Message) ([]Outcome, error) {
 	return outcomes, nil
 }
 
-// Decode makes a serializer read a payload.
+// Decode returns a serializer's value for a payload.
 func (c *Client) Decode(t testing.TB, contentType string, payload []byte) (any, error) {
 	t.Helper()
 	return c.serializer.Decode(t.Context(), contentType, payload)
 }
 
-// Encode makes a serializer write a value.
+// Encode returns a serializer's payload for a value.
 func (c *Client) Encode(t testing.TB, contentType string, v any) ([]byte, error) {
 	t.Helper()
 	payload, _, err := c.serializer.Encode(t.Context(), contentType, v)

@@ -1,5 +1,5 @@
-// Package plugintest tests plugins: in the test's own process, and compiled and run as a gateway
-// runs them. Both run the same tests:
+// Package plugintest tests plugins with the same tests twice: in the process of the test, and
+// compiled and launched as by a gateway:
 //
 //	func TestPlugin(t *testing.T) {
 //		plugintest.Run(t, ".", plugin(), func(t *testing.T, c *plugintest.Client) {

@@ -12,7 +12,7 @@ import (
 )
 
 // Run tests a plugin in this process, and then compiled from the package pkg and launched with
-// args. In both cases it first runs the tests for all plugins, and then the plugin's own tests.
+// args. Each time it runs Suite, and then the plugin's own tests.
 func Run(t *testing.T, pkg string, p sdk.Plugin, own func(*testing.T, *Client), args ...string) {
 	t.Helper()
 	t.Run("in process", func(t *testing.T) {
@@ -27,7 +27,7 @@ func Run(t *testing.T, pkg string, p sdk.Plugin, own func(*testing.T, *Client), 
 	})
 }
 
-// Suite contains the tests for plugins in every language.
+// Suite contains tests for every plugin, in any language.
 func Suite(t *testing.T, c *Client) {
 	t.Helper()
 	t.Run("it says what it is", func(t *testing.T) {
@@ -44,7 +44,7 @@ func Suite(t *testing.T, c *Client) {
 	}
 }
 
-// oddMessages returns messages that a router does not expect.
+// oddMessages returns messages that a router may not expect.
 func oddMessages() []*sdk.Message {
 	long := make([]byte, 100_000)
 	return []*sdk.Message{
@@ -96,7 +96,7 @@ func answersAll(t *testing.T, c *Client) {
 	all.Wait()
 }
 
-// survivesPayloads requires values or errors about payloads from a plugin that continues to serve.
+// survivesPayloads requires a value, or an error about the payload, for every payload.
 func survivesPayloads(t *testing.T, c *Client) {
 	for _, payload := range [][]byte{nil, {}, {0}, {0xff, 0xff, 0xff, 0xff, 0xff}, []byte("text"), []byte(`{"a":[1,2.5,null]}`), make([]byte, 100_000)} {
 		for _, contentType := range c.ContentTypes {

@@ -9,22 +9,21 @@ import (
 	pb "github.com/crosstown-mq/crosstown/plugins/proto/v1"
 )
 
-// Stage is the reason why a message is judged.
+// Stage says why a message is judged.
 type Stage string
 
-// The stages.
 const (
 	Ingress Stage = "ingress" // the message was sent to the entity
-	Filter  Stage = "filter"  // does the subscription get a copy? Accept: yes, Drop: no
-	ByTo    Stage = "to"      // where the message's To leads
+	Filter  Stage = "filter"  // whether the subscription gets a copy: Accept or Drop
+	ByTo    Stage = "to"      // where the message goes that names its destination in To
 )
 
-// Message is a message as its producer sent it. Only its Properties map may be changed, in place,
-// but not a list or binary in the map. The plugin must not keep a part of a Message after the call.
+// Message is a message as its sender sent it. The plugin may change the map Properties, but not
+// lists and binaries inside it. It must not keep any part of a Message after the call.
 type Message struct {
 	Stage      Stage
-	Entity     string         // the queue or topic it was sent to, or the subscription
-	Parameters map[string]any // from the configuration of the plugin's use
+	Entity     string         // the queue or topic to which the message was sent, or the subscription
+	Parameters map[string]any // those with which the gateway's configuration uses the plugin
 
 	MessageID        string
 	CorrelationID    string
@@ -38,25 +37,25 @@ type Message struct {
 	ReplyToSessionID string
 	PartitionKey     string
 
-	CreationTime         time.Time // zero: not given, as for the other times
+	CreationTime         time.Time // like the other times, zero if not set
 	AbsoluteExpiryTime   time.Time
 	ScheduledEnqueueTime time.Time
 	TimeToLive           time.Duration
 	Durable              bool
-	Priority             uint8 // 4 unless given
+	Priority             uint8 // 4 unless set
 
 	Properties  map[string]any
 	Annotations map[string]any
 
-	// Body is nil unless the plugin sets NeedsBody; BodySize is always set.
+	// Body is nil unless the plugin sets NeedsBody. BodySize is always set.
 	Body     []byte
 	BodySize int
 }
 
-// The priority of messages without one, AMQP 1.0 §3.2.1.
+// defaultPriority is the priority of messages without one, AMQP 1.0 §3.2.1.
 const defaultPriority = 4
 
-// messageOf returns a message, and the original values of its properties.
+// messageOf returns a message, and the original values of its properties, in their order.
 func messageOf(r *route, m *pb.Message) (*Message, []any, error) {
 	came := make([]any, len(m.Properties))
 	properties := make(map[string]any, len(m.Properties))
@@ -111,7 +110,7 @@ func mapOf(ps []*pb.Property) (map[string]any, error) {
 	return m, nil
 }
 
-// changes adds to a verdict how now differs from the original properties and their values.
+// changes adds to a verdict how the properties have changed from their original values to now.
 func changes(v *pb.Verdict, properties []*pb.Property, came []any, now map[string]any) error {
 	kept := 0
 	for i, p := range properties {
@@ -153,7 +152,7 @@ func set(v *pb.Verdict, key string, to any) error {
 	return nil
 }
 
-// natural converts values of types that are natural in Go to types that messages have.
+// natural converts values of common Go types to types that messages can have.
 func natural(v any) any {
 	switch v := v.(type) {
 	case int:
@@ -168,8 +167,8 @@ func natural(v any) any {
 	return v
 }
 
-// The types of values for which Go has no type. Other values are nil, bool, the integers of 8 to 64
-// bits, float32, float64, string and []byte.
+// Types of values for which Go has none. Other values are nil, bool, the integers of 8 to 64 bits,
+// float32, float64, string and []byte.
 type (
 	Symbol     = value.Symbol
 	Char       = value.Char
@@ -185,17 +184,17 @@ type (
 	Described  = value.Described
 )
 
-// ParseDecimal128 reads a number as JSON writes it, exactly. ok is false if s is not a number, or
+// ParseDecimal128 converts a number in JSON's form exactly. ok is false if s is not a number, or
 // needs more than 34 digits.
 func ParseDecimal128(s string) (d Decimal128, ok bool) { return value.ParseDecimal128(s) }
 
-// ParseUUID reads 8-4-4-4-12 hexadecimal digits.
+// ParseUUID parses 8-4-4-4-12 hexadecimal digits.
 func ParseUUID(s string) (UUID, error) { return value.ParseUUID(s) }
 
-// Int returns v, which may be of any integer type, as an int64. ok is false for other types, and
-// for numbers of more than 63 bits.
+// Int returns v, of any integer type, as an int64. ok is false for other types, and if an int64
+// cannot hold v.
 func Int(v any) (n int64, ok bool) { return value.Int(v) }
 
-// Float returns v, which may be of a floating-point or integer type, as a float64. ok is false for
-// other types, and for integers that a double may not hold exactly.
+// Float returns v, of any floating-point or integer type, as a float64. ok is false for other
+// types, and for integers that a double may not hold exactly.
 func Float(v any) (f float64, ok bool) { return value.Float(v) }

@@ -15,12 +15,12 @@ import (
 	"github.com/crosstown-mq/crosstown/plugins"
 )
 
-// gcPercent makes the garbage collector run less often, unless GOGC is set: with a heap this small,
-// the default would take a tenth of the CPU.
+// gcPercent is used unless GOGC is set. With a heap this small, the garbage collector's default
+// would take a tenth of the CPU.
 const gcPercent = 400
 
-// Serve serves the gateway that started the program until the gateway ends the program. It does not
-// return. A plugin's main needs to call nothing else.
+// Serve serves the gateway that has started the program. It does not return. The main function of a
+// plugin needs nothing else.
 func Serve(p Plugin) {
 	if err := p.validate(); err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, err)
@@ -47,18 +47,18 @@ func Serve(p Plugin) {
 	os.Exit(0)
 }
 
-// registration is the form in which go-plugin registers a service.
+// registration registers the plugin with go-plugin.
 type registration struct {
 	plugin.NetRPCUnsupportedPlugin
 	p Plugin
 }
 
-// GRPCServer registers the plugin.
+// GRPCServer registers the plugin with a gRPC server.
 func (r *registration) GRPCServer(_ *plugin.GRPCBroker, s *grpc.Server) error {
 	return Register(s, r.p)
 }
 
-// GRPCClient is for the gateway's side, which this package does not implement.
+// GRPCClient fails, because this package implements only the plugin's side.
 func (r *registration) GRPCClient(context.Context, *plugin.GRPCBroker, *grpc.ClientConn) (any, error) {
 	return nil, errors.New("the SDK implements only the plugin's side of the contract")
 }

@@ -18,18 +18,17 @@ import (
 	pb "github.com/crosstown-mq/crosstown/plugins/proto/v1"
 )
 
-// maxFrames is the maximum number of a stream's frames that are handled at once. The gateway sends
-// fewer.
+// maxFrames bounds the frames of a stream that are handled at a time. The gateway sends fewer.
 const maxFrames = 64
 
-// worker serves the contract for a plugin.
+// worker implements the contract for a plugin.
 type worker struct {
 	pb.UnimplementedPluginServer
 	p Plugin
 }
 
-// Register adds a plugin to a gRPC server, for programs that have their own server. Serve creates a
-// server.
+// Register adds a plugin to a gRPC server, for programs that have one of their own. Others call
+// Serve.
 func Register(s grpc.ServiceRegistrar, p Plugin) error {
 	if err := p.validate(); err != nil {
 		return err
@@ -50,7 +49,7 @@ func (w *worker) Describe(context.Context, *pb.DescribeRequest) (*pb.Description
 	return d, nil
 }
 
-// patience is how long the requests of a frame wait for an earlier request of the frame.
+// patience is how long the requests of a frame wait for an earlier one.
 const patience = 2 * time.Millisecond
 
 // Work answers the requests of a stream, frame by frame.
@@ -75,14 +74,14 @@ func (w *worker) Work(stream grpc.BidiStreamingServer[pb.Requests, pb.Responses]
 			w.respondAll(stream.Context(), in.Requests, func(out []*pb.Response) {
 				sending.Lock()
 				defer sending.Unlock()
-				_ = stream.Send(&pb.Responses{Responses: out}) // on an error the stream has ended, as Recv reports
+				_ = stream.Send(&pb.Responses{Responses: out}) // Recv reports the error, because the stream has ended
 			})
 		})
 	}
 }
 
-// respondAll answers requests one after the other. If one of them takes long, the answers so far
-// are sent, and another goroutine continues with the other requests.
+// respondAll answers requests one by one. If one of them takes long, it sends the answers so far,
+// and another goroutine goes on with the rest.
 func (w *worker) respondAll(ctx context.Context, requests []*pb.Request, send func([]*pb.Response)) {
 	if len(requests) == 1 {
 		send([]*pb.Response{w.respond(ctx, requests[0])})
@@ -121,7 +120,7 @@ func (w *worker) respondAll(ctx context.Context, requests []*pb.Request, send fu
 	send(out)
 }
 
-// respond answers one request; a panic becomes a failure.
+// respond answers one request. A panic becomes a failure.
 func (w *worker) respond(ctx context.Context, r *pb.Request) (out *pb.Response) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -189,7 +188,7 @@ func kindOf(err error) pb.Failure_Kind {
 	return pb.Failure_INVALID
 }
 
-// route holds what the messages of one request have in common.
+// route is what the messages of one request have in common.
 type route struct {
 	stage      Stage
 	entity     string
@@ -214,7 +213,7 @@ func (w *worker) route(ctx context.Context, id uint64, q *pb.Route) *pb.Response
 	return &pb.Response{Id: id, Answer: &pb.Response_Routed{Routed: &pb.Routed{Verdicts: verdicts}}}
 }
 
-// fillVerdicts makes the plugin judge messages, Concurrency messages at the same time.
+// fillVerdicts makes the plugin judge messages, up to Concurrency of them at a time.
 func (w *worker) fillVerdicts(ctx context.Context, r *route, ms []*pb.Message, verdicts []*pb.Verdict) error {
 	if w.p.Concurrency <= 1 || len(ms) == 1 {
 		for i, m := range ms {

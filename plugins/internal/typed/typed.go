@@ -1,5 +1,5 @@
-// Package typed converts between the values of the plugin contract and those of core/value, for
-// both ends of the contract.
+// Package typed converts between values of the plugin contract and values of core/value. Gateway
+// and SDK use it.
 package typed
 
 import (
@@ -11,7 +11,7 @@ import (
 	pb "github.com/crosstown-mq/crosstown/plugins/proto/v1"
 )
 
-// maxDepth bounds the nesting of values, in both directions, as core/value does.
+// maxDepth bounds the nesting of values, as in core/value.
 const maxDepth = 32
 
 // Error describes a value that does not fit its type.
@@ -19,7 +19,7 @@ type Error string
 
 func (e Error) Error() string { return string(e) }
 
-// Of returns the value that v represents. It checks v, because its sender is another program.
+// Of converts a value of the contract. It checks v, which comes from another program.
 func Of(v *pb.Value) (any, error) { return of(v, 0) }
 
 func of(v *pb.Value, depth int) (any, error) {
@@ -161,7 +161,7 @@ func arrayOf(a *pb.Array, depth int) (any, error) {
 	return out, err
 }
 
-// From returns v, a value with a type of core/value, in the form of the contract.
+// From converts a value of core/value's types to one of the contract.
 func From(v any) (*pb.Value, error) { return from(v, 0) }
 
 func from(v any, depth int) (*pb.Value, error) {
@@ -275,8 +275,7 @@ func fromArray(a value.Array, depth int) (*pb.Value, error) {
 	return &pb.Value{Kind: &pb.Value_ArrayValue{ArrayValue: out}}, nil
 }
 
-// zeros has a value of each type, for arrays without elements. The values are shared and must not
-// be changed.
+// zeros has a value of each type, for arrays without elements. The values must not be changed.
 var zeros = map[value.Kind]*pb.Value{}
 
 func init() {
@@ -293,9 +292,9 @@ func init() {
 		value.Map{},
 		value.ArrayOf([]bool{}),
 	} {
-		zeros[value.KindOfValue(v)], _ = from(v, 0) // they all have an encoding
+		zeros[value.KindOfValue(v)], _ = from(v, 0) // each of them can be converted
 	}
 }
 
-// Text returns s with invalid UTF-8 replaced, because a single invalid byte would end the stream.
+// Text replaces invalid UTF-8 in s, because a single invalid byte would end the stream.
 func Text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

@@ -1,5 +1,5 @@
-// Package pluginv1 is the contract between a gateway and its plugins, version 1,
-// made from plugin.proto.
+// Package pluginv1 is version 1 of the contract between a gateway and its plugins, generated from
+// plugin.proto.
 package pluginv1
 
 import _ "embed"
