@@ -57,17 +57,36 @@ func Document(text []byte) ([]byte, error) {
 	return b.Bytes(), err
 }
 
+// Format is the flag --json of commands that print values.
+type Format struct{ JSON bool }
+
+// Bind adds the flag.
+func (o *Format) Bind(c *cobra.Command) {
+	c.Flags().BoolVar(&o.JSON, "json", false, "print JSON")
+}
+
 // Print prints v as JSON with --json, and otherwise the text that text writes.
-func (o *Flags) Print(c *cobra.Command, v any, text func(w io.Writer) error) error {
+func (o *Format) Print(c *cobra.Command, v any, text func(w io.Writer) error) error {
 	if o.JSON {
-		return PrintJSON(c.OutOrStdout(), v)
+		return printJSON(c.OutOrStdout(), v)
 	}
 	return text(c.OutOrStdout())
 }
 
-// PrintJSON prints a value as one line of JSON. For a list, or an object that contains only a list,
+// Tell prints v as JSON with --json, and otherwise a line of text.
+func (o *Format) Tell(c *cobra.Command, v any, format string, args ...any) error {
+	return o.Print(c, v, func(w io.Writer) error { return Line(w, format, args...) })
+}
+
+// Line prints a line of text.
+func Line(w io.Writer, format string, args ...any) error {
+	_, err := fmt.Fprintf(w, format+"\n", args...)
+	return err
+}
+
+// printJSON prints a value as one line of JSON. For a list, or an object that contains only a list,
 // it prints one line for each element.
-func PrintJSON(w io.Writer, v any) error {
+func printJSON(w io.Writer, v any) error {
 	e, list := NewEncoder(w), reflect.ValueOf(v)
 	if list.Kind() == reflect.Struct && list.NumField() == 1 {
 		list = list.Field(0)
@@ -91,7 +110,7 @@ type Rows struct {
 }
 
 // Rows returns Rows whose table has these titles.
-func (o *Flags) Rows(c *cobra.Command, titles ...any) *Rows {
+func (o *Format) Rows(c *cobra.Command, titles ...any) *Rows {
 	if o.JSON {
 		return &Rows{NewTable(c.OutOrStdout()), NewEncoder(c.OutOrStdout())}
 	}

@@ -13,13 +13,13 @@ type Flags struct {
 	Context          string   // its name, "": not given
 	CA               string   // PEM file of an authority to trust, "": none
 	Data             string   // directory of the local gateway
-	JSON             bool
+	Format
 }
 
 // Bind adds the flags for the connection, and --json.
 func (o *Flags) Bind(c *cobra.Command, environ []string) {
 	o.BindConnection(c, environ)
-	c.Flags().BoolVar(&o.JSON, "json", false, "print JSON")
+	o.Format.Bind(c)
 }
 
 // FlagsOf returns the flags that a command line contains so far, for its completion. The command

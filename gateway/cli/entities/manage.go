@@ -74,10 +74,7 @@ func (m *manager) done(err error, did, kind, name string) error {
 	if err != nil {
 		return err
 	}
-	return m.Print(m.command, map[string]string{did: name}, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "%s %s %s\n", did, kind, name)
-		return err
-	})
+	return m.Tell(m.command, map[string]string{did: name}, "%s %s %s", did, kind, name)
 }
 
 // missing returns err, or a clearer error if err says that a thing does not exist.

@@ -245,10 +245,7 @@ func doneToNamespace(environ []string, use, short, long, method, did string) *co
 		if err := o.Ask(c.Context(), command.Inquiry{Method: method, Path: api.NamespacesPath, Names: names}, &answer); err != nil {
 			return err
 		}
-		return o.Print(c, answer, func(w io.Writer) error {
-			_, err := fmt.Fprintf(w, "%s namespace %s\n", did, args[0])
-			return err
-		})
+		return o.Tell(c, answer, "%s namespace %s", did, args[0])
 	}
 	return c
 }

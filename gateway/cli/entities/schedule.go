@@ -38,8 +38,7 @@ configuration are changed there.`,
 			command.About(http.MethodGet, api.SchedulesPath), showSchedule),
 		command.Asking(&cobra.Command{Use: "delete NAME", Short: "Delete a schedule; messages that it has sent stay", Args: cobra.ExactArgs(1)}, environ,
 			command.About(http.MethodDelete, api.SchedulesPath), func(w io.Writer, args []string, _ *map[string]string) error {
-				_, err := fmt.Fprintf(w, "deleted schedule %s\n", args[0])
-				return err
+				return command.Line(w, "deleted schedule %s", args[0])
 			}),
 	)
 	return c

@@ -176,8 +176,7 @@ func (o *deadMove) run(c *cobra.Command, b *browser) error {
 		if err := o.list(c, b); err != nil {
 			return err
 		}
-		_, err := fmt.Fprintf(c.ErrOrStderr(), "these would go from %s to %s; nothing is changed\n", b.entity, o.to)
-		return err
+		return command.Line(c.ErrOrStderr(), "these would go from %s to %s; nothing is changed", b.entity, o.to)
 	}
 	numbers, err := b.numbers(c.Context(), &o.selection)
 	if err != nil {

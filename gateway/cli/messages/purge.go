@@ -122,8 +122,7 @@ func (o *purgeOptions) run(c *cobra.Command, args []string) error {
 		}
 	}
 	return o.Print(c, map[string]any{"purged": total, "states": removed}, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "purged %s from %s%s%s\n", command.Messages(total), name, detail, o.left(c, name))
-		return err
+		return command.Line(w, "purged %s from %s%s%s", command.Messages(total), name, detail, o.left(c, name))
 	})
 }
 

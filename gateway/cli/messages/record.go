@@ -97,8 +97,7 @@ func (o *recordOptions) run(c *cobra.Command, args []string) error {
 			return command.NewEncoder(out).Encode(&line)
 		},
 		began: func() error {
-			_, err := fmt.Fprintln(c.ErrOrStderr(), "recording the messages that arrive; interrupt to end")
-			return err
+			return command.Line(c.ErrOrStderr(), "recording the messages that arrive; interrupt to end")
 		},
 	}
 	err = r.watch(ctx, t, entities, "record %s/Subscriptions/NAME; crosstown subscription create makes one for the recording")

@@ -99,8 +99,7 @@ func (o *schemaCheck) run(c *cobra.Command, args []string) (err error) {
 	case o.wrong > 0:
 		return errors.Join(o.rows.Flush(), fmt.Errorf("checked %s: %d did not match the schema %s", command.Messages(o.messages), o.wrong, args[0]))
 	}
-	_, err = fmt.Fprintf(c.ErrOrStderr(), "checked %s: all match the schema %s\n", command.Messages(o.messages), args[0])
-	return err
+	return command.Line(c.ErrOrStderr(), "checked %s: all match the schema %s", command.Messages(o.messages), args[0])
 }
 
 // recording judges the messages of a file, or of standard input.

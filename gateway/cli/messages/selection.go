@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -243,10 +242,7 @@ func (o *chosen) list(c *cobra.Command, b *browser, columns ...column) error {
 
 // report prints what was done, and returns failed, the reason why the rest was not.
 func (o *chosen) report(c *cobra.Command, failed error, done map[string]any, format string, args ...any) error {
-	return errors.Join(o.Print(c, done, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, format+"\n", args...)
-		return err
-	}), failed)
+	return errors.Join(o.Tell(c, done, format, args...), failed)
 }
 
 // find calls use with each message that fits, until it returns an error. more reports whether there

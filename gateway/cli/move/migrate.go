@@ -124,8 +124,7 @@ func (o *migrateOptions) run(c *cobra.Command, args []string) error {
 		return source.Explain(err)
 	}
 	if len(all) == 0 {
-		_, err := fmt.Fprintln(c.OutOrStdout(), "the source has no queues and no subscriptions")
-		return err
+		return command.Line(c.OutOrStdout(), "the source has no queues and no subscriptions")
 	}
 	if m.source, err = source.Link(c.Context(), source.EntityPath); err != nil {
 		return source.Explain(err)

@@ -40,8 +40,7 @@ func connectionListCommand(environ []string) *cobra.Command {
 func printConnections(out io.Writer, _ []string, list *api.ConnectionList) error {
 	all, now := list.Connections, time.Now()
 	if len(all) == 0 {
-		_, err := fmt.Fprintln(out, "no connections")
-		return err
+		return command.Line(out, "no connections")
 	}
 	w := command.NewTable(out, "ID", "NAMESPACE", "PROTOCOL", "PEER", "POLICIES", "OPEN FOR", "LINKS", "CLIENT")
 	for i := range all {
@@ -92,11 +91,7 @@ To keep a client away, change or disable its policy, or disable the entity.`,
 			if err := o.Ask(c.Context(), command.Inquiry{Method: http.MethodDelete, Path: api.ConnectionsPath, Names: []string{id}}, &closed); err != nil {
 				return err
 			}
-			err := o.Print(c, closed, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "closed connection %s of %s from %s\n", closed.ID, cmp.Or(closed.Product, "a client"), closed.Peer)
-				return err
-			})
-			if err != nil {
+			if err := o.Tell(c, closed, "closed connection %s of %s from %s", closed.ID, cmp.Or(closed.Product, "a client"), closed.Peer); err != nil {
 				return err
 			}
 		}

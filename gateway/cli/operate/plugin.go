@@ -40,15 +40,13 @@ The gateway starts and checks the new process first. If that fails, the old proc
 	return command.Asking(c, environ, func(args []string) (command.Inquiry, error) {
 		return command.Inquiry{Method: http.MethodPost, Path: api.PluginsPath, Names: args, Body: api.ReloadRequest{SHA256: sum}}, nil
 	}, func(w io.Writer, _ []string, s *host.State) error {
-		_, err := fmt.Fprintf(w, "reloaded plugin %s\n", strings.Join(append([]string{s.Name}, describe(s.Description)...), ", "))
-		return err
+		return command.Line(w, "reloaded plugin %s", strings.Join(append([]string{s.Name}, describe(s.Description)...), ", "))
 	})
 }
 
 func printStates(out io.Writer, _ []string, states *[]host.State) error {
 	if len(*states) == 0 {
-		_, err := fmt.Fprintln(out, "no plugins: the gateway's configuration names none")
-		return err
+		return command.Line(out, "no plugins: the gateway's configuration names none")
 	}
 	w := command.NewTable(out, "name", "condition", "for", "answered", "late", "failed", "waiting", "launches", "is")
 	for _, s := range *states {

@@ -18,10 +18,8 @@ import (
 )
 
 func pluginCheckCommand() *cobra.Command {
-	var (
-		o      host.Options
-		asJSON bool
-	)
+	var o host.Options
+	var format command.Format
 	c := &cobra.Command{
 		Use:   "check PATH [-- ARGS...]",
 		Short: "Start a plugin's program, check the handshake and print what it implements",
@@ -37,18 +35,14 @@ standard error.`,
 			if err != nil {
 				return fmt.Errorf("a gateway cannot use %s: %w", args[0], err)
 			}
-			if asJSON {
-				return command.NewEncoder(c.OutOrStdout()).Encode(d)
-			}
-			_, err = fmt.Fprintf(c.OutOrStdout(), "%s is usable: %s, ready after %v\n", args[0], strings.Join(describe(d), ", "), time.Since(began).Round(time.Millisecond))
-			return err
+			return format.Tell(c, d, "%s is usable: %s, ready after %v", args[0], strings.Join(describe(d), ", "), time.Since(began).Round(time.Millisecond))
 		},
 	}
 	f := c.Flags()
 	f.StringVar(&o.SHA256, "sha256", "", "SHA-256 `checksum` that the program must have")
 	f.StringArrayVar(&o.Env, "env", nil, "`variable` of its environment, NAME=VALUE or NAME; repeatable")
 	f.StringVar(&o.Dir, "dir", "", "its working `directory`")
-	f.BoolVar(&asJSON, "json", false, "print JSON")
+	format.Bind(c)
 	return c
 }
 

@@ -34,8 +34,7 @@ lists the remotes of all namespaces.`,
 func printRemotes(out io.Writer, _ []string, states *[]api.Remote) error {
 	now := time.Now()
 	if len(*states) == 0 {
-		_, err := fmt.Fprintln(out, "no remotes: the gateway's configuration names none for this namespace")
-		return err
+		return command.Line(out, "no remotes: the gateway's configuration names none for this namespace")
 	}
 	w := command.NewTable(out)
 	for _, s := range *states {

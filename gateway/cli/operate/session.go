@@ -64,8 +64,7 @@ not count yet.`,
 			if err := printSessions(w, list.Sessions); err != nil || len(list.Sessions) < top {
 				return err
 			}
-			_, err := fmt.Fprintf(c.ErrOrStderr(), "there may be more: --skip %d\n", skip+top)
-			return err
+			return command.Line(c.ErrOrStderr(), "there may be more: --skip %d", skip+top)
 		})
 	}
 	return c
@@ -73,8 +72,7 @@ not count yet.`,
 
 func printSessions(out io.Writer, all []api.Session) error {
 	if len(all) == 0 {
-		_, err := fmt.Fprintln(out, "no sessions have messages or state")
-		return err
+		return command.Line(out, "no sessions have messages or state")
 	}
 	w := command.NewTable(out, "SESSION", "AVAILABLE", "LOCKED", "DEFERRED", "STATE", "LOCKED UNTIL", "HOLDER")
 	for i := range all {
@@ -215,8 +213,7 @@ first, or make the receiver release the session ('session show' prints the recei
 		if !request.Clear {
 			did = fmt.Sprintf("set the state, %d bytes,", len(*request.State))
 		}
-		_, err := fmt.Fprintf(w, "%s of session %s of %s\n", did, sessionText(args[1]), args[0])
-		return err
+		return command.Line(w, "%s of session %s of %s", did, sessionText(args[1]), args[0])
 	})
 }
 
@@ -231,8 +228,7 @@ on the entity.`,
 	return command.Asking(c, environ, func(args []string) (command.Inquiry, error) {
 		return aboutSession(http.MethodPut, args[0], args[1], api.SessionState{Unlock: true}), nil
 	}, func(w io.Writer, args []string, _ *api.Session) error {
-		_, err := fmt.Fprintf(w, "unlocked session %s of %s\n", sessionText(args[1]), args[0])
-		return err
+		return command.Line(w, "unlocked session %s of %s", sessionText(args[1]), args[0])
 	})
 }
 

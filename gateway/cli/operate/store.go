@@ -29,7 +29,7 @@ func Store(environ []string) *cobra.Command {
 }
 
 func inspectCommand(environ []string, use, short string, contents bool) *cobra.Command {
-	var asJSON bool
+	var format command.Format
 	c := &cobra.Command{
 		Use:   use + " [DIR]",
 		Short: short,
@@ -48,18 +48,14 @@ that the gateway is writing may look torn.`,
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				err = command.NewEncoder(c.OutOrStdout()).Encode(found)
-			} else {
-				err = printInspection(c.OutOrStdout(), found)
-			}
+			err = format.Print(c, found, func(w io.Writer) error { return printInspection(w, found) })
 			if err == nil && found.Damaged() {
 				err = errDamaged
 			}
 			return err
 		},
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	format.Bind(c)
 	return c
 }
 
@@ -98,6 +94,5 @@ func printInspection(w io.Writer, found *file.Inspection) error {
 	if found.Closed {
 		ended = "closed in order"
 	}
-	_, err := fmt.Fprintf(w, "%d bytes, %d frames, %d records, synced up to %v, %s\n", bytes, frames, records, found.Synced, ended)
-	return err
+	return command.Line(w, "%d bytes, %d frames, %d records, synced up to %v, %s", bytes, frames, records, found.Synced, ended)
 }

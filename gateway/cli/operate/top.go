@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -203,6 +202,5 @@ func (o *topOptions) show(out io.Writer, v *topView, live bool) error {
 	if err := v.print(&text, o.rows); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(out, "%s\n", text.Bytes())
-	return err
+	return command.Line(out, "%s", text.Bytes())
 }

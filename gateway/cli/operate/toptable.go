@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/crosstown-mq/crosstown/gateway/cli/command"
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 )
 
@@ -56,8 +57,7 @@ func (v *topView) print(out *bytes.Buffer, rows int) error {
 
 func (v *topView) printEntities(out io.Writer, rows int) error {
 	if len(v.Entities) == 0 {
-		_, err := fmt.Fprintln(out, "no queues or topics")
-		return err
+		return command.Line(out, "no queues or topics")
 	}
 	shown := v.Entities
 	if rows > 0 && len(shown) > rows {
@@ -80,8 +80,7 @@ func (v *topView) printEntities(out io.Writer, rows int) error {
 		return err
 	}
 	if n := len(v.Entities) - len(shown); n > 0 {
-		_, err := fmt.Fprintf(out, "and %d more\n", n)
-		return err
+		return command.Line(out, "and %d more", n)
 	}
 	return nil
 }

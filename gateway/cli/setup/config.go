@@ -75,8 +75,7 @@ func checkConfig(c *cobra.Command, file string, environ []string) error {
 	if err := declared(c.Context(), settings); err != nil {
 		return command.Usagef("%s: a gateway with an empty store would not start with this file: %v", file, err)
 	}
-	_, err = fmt.Fprintf(c.OutOrStdout(), "%s is right\n", file)
-	return err
+	return command.Line(c.OutOrStdout(), "%s is right", file)
 }
 
 // declared makes the entities of a configuration in an empty store in memory, as a start does.

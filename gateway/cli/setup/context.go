@@ -127,8 +127,7 @@ func changeContexts(c *cobra.Command, environ []string, change func(*command.Con
 	if err := f.Save(); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(c.OutOrStdout(), did)
-	return err
+	return command.Line(c.OutOrStdout(), "%s", did)
 }
 
 func contextUseCommand(environ []string) *cobra.Command {
@@ -215,7 +214,7 @@ func showContext(f *command.Contexts, name string, reveal bool) shownContext {
 }
 
 func contextListCommand(environ []string) *cobra.Command {
-	var asJSON bool
+	var format command.Format
 	c := &cobra.Command{
 		Use: "list", Short: "List the contexts, without keys",
 		Args: cobra.NoArgs,
@@ -224,27 +223,26 @@ func contextListCommand(environ []string) *cobra.Command {
 			for _, name := range f.Names() {
 				all = append(all, showContext(f, name, false))
 			}
-			if asJSON {
-				return command.PrintJSON(c.OutOrStdout(), all)
-			}
-			tellOverruled(c, environ)
-			if len(all) == 0 {
-				_, err := fmt.Fprintf(c.ErrOrStderr(), "there are no contexts in %s: create one with crosstown context save\n", f.Path)
-				return err
-			}
-			w := command.NewTable(c.OutOrStdout(), "CURRENT", "CONTEXT", "ENDPOINT", "POLICY", "CA")
-			for _, s := range all {
-				w.Row(map[bool]string{true: "*"}[s.Current], s.Name, s.Endpoint, s.Policy, s.CA)
-			}
-			return w.Flush()
+			return format.Print(c, all, func(w io.Writer) error {
+				tellOverruled(c, environ)
+				if len(all) == 0 {
+					return command.Line(c.ErrOrStderr(), "there are no contexts in %s: create one with crosstown context save", f.Path)
+				}
+				table := command.NewTable(w, "CURRENT", "CONTEXT", "ENDPOINT", "POLICY", "CA")
+				for _, s := range all {
+					table.Row(map[bool]string{true: "*"}[s.Current], s.Name, s.Endpoint, s.Policy, s.CA)
+				}
+				return table.Flush()
+			})
 		}),
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	format.Bind(c)
 	return c
 }
 
 func contextShowCommand(environ []string) *cobra.Command {
-	var reveal, asJSON bool
+	var reveal bool
+	var format command.Format
 	c := &cobra.Command{
 		Use: "show [NAME]", Short: "Show a context, by default the current one; --reveal prints its key",
 		Example: `  crosstown context show staging --reveal`,
@@ -261,23 +259,21 @@ func contextShowCommand(environ []string) *cobra.Command {
 				return err
 			}
 			s := showContext(f, name, reveal)
-			if asJSON {
-				return command.NewEncoder(c.OutOrStdout()).Encode(s)
-			}
-			w := command.NewTable(c.OutOrStdout())
-			w.Row("context", s.Name)
-			w.Row("endpoint", s.Endpoint)
-			w.Row("policy", s.Policy)
-			w.Row("connect", s.ConnectionString)
-			if s.CA != "" {
-				w.Row("ca", s.CA)
-			}
-			return w.Flush()
+			return format.Print(c, s, func(w io.Writer) error {
+				table := command.NewTable(w)
+				table.Row("context", s.Name)
+				table.Row("endpoint", s.Endpoint)
+				table.Row("policy", s.Policy)
+				table.Row("connect", s.ConnectionString)
+				if s.CA != "" {
+					table.Row("ca", s.CA)
+				}
+				return table.Flush()
+			})
 		}),
 	}
-	f := c.Flags()
-	f.BoolVar(&reveal, "reveal", false, "print the key")
-	f.BoolVar(&asJSON, "json", false, "print JSON")
+	c.Flags().BoolVar(&reveal, "reveal", false, "print the key")
+	format.Bind(c)
 	return c
 }
 
@@ -294,8 +290,7 @@ func contextCurrentCommand(environ []string) *cobra.Command {
 				return noContext(f)
 			}
 			tellOverruled(c, environ)
-			_, err := fmt.Fprintln(c.OutOrStdout(), f.Current)
-			return err
+			return command.Line(c.OutOrStdout(), "%s", f.Current)
 		}),
 	}
 }

@@ -1,7 +1,6 @@
 package test
 
 import (
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -84,6 +83,5 @@ func printClock(w io.Writer, _ []string, clock *api.Clock) error {
 	if behind, ok := strings.CutPrefix(clock.Ahead, "-"); ok {
 		by = behind + " behind"
 	}
-	_, err := fmt.Fprintf(w, "%s, %s, %s the store's time\n", clock.Now.UTC().Format(api.InstantLayout), state, by)
-	return err
+	return command.Line(w, "%s, %s, %s the store's time", clock.Now.UTC().Format(api.InstantLayout), state, by)
 }
