@@ -19,10 +19,10 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/tracing"
 )
 
-// adminGrace is how long a scrape or a profile may continue when the gateway stops.
+// adminGrace is how long requests for metrics or profiles may continue when the gateway stops.
 const adminGrace = time.Second
 
-// openAdmin opens the listener for operators, or returns nil if none is configured.
+// openAdmin opens the operators' listener, or returns nil if none is configured.
 func openAdmin(ctx context.Context, c *config.Config, log *slog.Logger) (net.Listener, error) {
 	if c.AdminListen == "" {
 		return nil, nil
@@ -37,17 +37,17 @@ func openAdmin(ctx context.Context, c *config.Config, log *slog.Logger) (net.Lis
 	return besideAdmission(log).Guard(listeners[0]), nil
 }
 
-// besideConnections is the number of connections that an additional listener may have.
+// besideConnections is the number of connections that an additional listener accepts.
 const besideConnections = 64
 
-// besideAdmission makes the separate admission of an additional listener, so that clients of one
-// listener do not keep out those of another.
+// besideAdmission returns the admission of an additional listener, which is separate so that
+// clients of one listener cannot exclude those of another.
 func besideAdmission(log *slog.Logger) *listen.Admission {
 	return listen.NewAdmission(listen.AdmissionOptions{Connections: besideConnections, Strangers: besideConnections, Logger: log})
 }
 
-// adminHandler answers at /metrics and below /debug/pprof/, without a token. It does not show the
-// command line, which may hold keys.
+// adminHandler serves /metrics and /debug/pprof/ without a token. It does not serve the command
+// line, which may contain keys.
 func adminHandler(metrics http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", metrics)
@@ -59,7 +59,7 @@ func adminHandler(metrics http.Handler) http.Handler {
 	return mux
 }
 
-// adminPages are the pages of the admin listener. There are none while there is no store.
+// adminPages are the pages of the operators' listener. There are none while there is no store.
 type adminPages struct{ shown atomic.Pointer[http.Handler] }
 
 func (p *adminPages) show(h http.Handler) {
@@ -70,7 +70,6 @@ func (p *adminPages) show(h http.Handler) {
 	p.shown.Store(&h)
 }
 
-// ServeHTTP implements http.Handler.
 func (p *adminPages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if h := p.shown.Load(); h != nil {
 		(*h).ServeHTTP(w, r)
@@ -79,7 +78,7 @@ func (p *adminPages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, "The gateway is waiting for its message store.", http.StatusServiceUnavailable)
 }
 
-// serveHandler serves h on ln until ctx ends, and then gives requests in flight adminGrace to end.
+// serveHandler serves h on ln until ctx ends. Then requests in flight have adminGrace to end.
 func serveHandler(ctx context.Context, ln net.Listener, h http.Handler, log *slog.Logger) error {
 	srv := &http.Server{
 		Handler: h, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
@@ -91,7 +90,7 @@ func serveHandler(ctx context.Context, ln net.Listener, h http.Handler, log *slo
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), adminGrace)
 		defer cancel()
 		if srv.Shutdown(grace) != nil {
-			_ = srv.Close() // the listener is closed already; this drops the connections
+			_ = srv.Close() // closes the connections; the listener is closed already
 		}
 	})
 	err := srv.Serve(ln)
@@ -102,11 +101,11 @@ func serveHandler(ctx context.Context, ln net.Listener, h http.Handler, log *slo
 	return nil
 }
 
-// leastFlush is how long sending the last traces may take even if the drain time is over.
+// leastFlush is how long the last traces may take to send, even if the drain time is over.
 const leastFlush = 500 * time.Millisecond
 
-// openTraces creates the tracing of messages, or returns nil if it is not configured. stop sends
-// the last traces, within what remains of the drain time since ctx ended.
+// openTraces starts the tracing of messages, or returns nil if it is not configured. stop sends the
+// last traces within the rest of the drain time.
 func openTraces(ctx context.Context, c *config.Config, log *slog.Logger) (t *tracing.Tracing, stop func(), err error) {
 	t, err = tracing.New(ctx, tracing.Options{
 		Endpoint: c.Traces.Endpoint, Protocol: c.Traces.Protocol, Sample: c.Traces.Sample, Version: versionText(), Logger: log,
@@ -129,16 +128,16 @@ func openTraces(ctx context.Context, c *config.Config, log *slog.Logger) (t *tra
 	}, nil
 }
 
-// warnOfPermissions warns if others may write to the data directory, or read keys in it. A
-// directory that does not exist yet will be created for its owner alone.
+// warnOfPermissions warns if other users may write to the data directory, or read keys in it. A
+// missing directory will be created for its owner alone.
 func warnOfPermissions(dir string, log *slog.Logger) {
-	if runtime.GOOS == "windows" { // files there have other permissions
+	if runtime.GOOS == "windows" { // file permissions are different there
 		return
 	}
 	if info, err := os.Stat(dir); err == nil && info.Mode().Perm()&0o022 != 0 {
 		log.Warn("other users may write to the data directory: they can replace keys and messages", "directory", dir, "permissions", info.Mode().Perm().String(), "remedy", "chmod 700 "+dir)
 	}
-	keys, _ := filepath.Glob(filepath.Join(dir, "*.key.pem")) // the patterns are right
+	keys, _ := filepath.Glob(filepath.Join(dir, "*.key.pem")) // the patterns are valid
 	made, _ := filepath.Glob(filepath.Join(dir, "keys", "*"))
 	for _, file := range append(keys, made...) {
 		if info, err := os.Stat(file); err == nil && info.Mode()&fs.ModeType == 0 && info.Mode().Perm()&0o077 != 0 {

@@ -12,10 +12,10 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/memory"
 )
 
-// emulatorReady is the line that starters of the official emulator's container wait for.
+// emulatorReady is the line for which programs that start the official emulator's container wait.
 const emulatorReady = "Emulator Service is Successfully Up!"
 
-// announcement is what a new user needs to connect.
+// announcement is what a user needs to connect.
 type announcement struct {
 	c         *config.Config
 	listeners []net.Listener
@@ -23,18 +23,18 @@ type announcement struct {
 	about     core.About
 	cert      *certificate
 	dev       *devEndpoint
-	admin     net.Listener // nil: there is none
+	admin     net.Listener // nil if none is configured
 	newKeys   []config.NewKey
 }
 
-// connections returns the connection strings, without TLS and with it, and the host:port of the first.
+// connections returns the connection strings without and with TLS, and the host:port of the former.
 func (a *announcement) connections() (plain, secure, address string) {
 	address, secured := endpoints(a.listeners)
 	policy := policyFor(a.c)
 	return fmt.Sprintf("Endpoint=sb://%s;%s;UseDevelopmentEmulator=true", address, policy), fmt.Sprintf("Endpoint=sb://%s;%s", secured, policy), address
 }
 
-// text returns the announcement as the start-up lines.
+// text returns the lines that the gateway prints at its start.
 func (a *announcement) text() string {
 	var b strings.Builder
 	line := func(label, format string, args ...any) {
@@ -65,7 +65,7 @@ func (a *announcement) text() string {
 	}
 	plain, secure, address := a.connections()
 	scheme := "http"
-	if a.c.MayBePlain(local(a.listeners[0])) && listen.IsLoopback(address) { // only clients on this machine
+	if a.c.MayBePlain(local(a.listeners[0])) && listen.IsLoopback(address) { // only clients on this machine may connect without TLS
 		line("connect", "%s", plain)
 	} else {
 		scheme, address = "https", strings.TrimPrefix(strings.SplitN(secure, ";", 2)[0], "Endpoint=sb://")
@@ -103,7 +103,7 @@ func (a *announcement) text() string {
 	return b.String()
 }
 
-// security returns a text about the kinds of connections that a listener accepts.
+// security says which kinds of connections a listener accepts.
 func (a *announcement) security(ln net.Listener) string {
 	public := !listen.IsLoopback(ln.Addr().String())
 	switch {
@@ -120,7 +120,7 @@ func (a *announcement) isPublic() bool {
 	return slices.ContainsFunc(a.listeners, func(ln net.Listener) bool { return !listen.IsLoopback(ln.Addr().String()) })
 }
 
-// local returns the address at which a client on this machine reaches a listener.
+// local returns the address of a listener for clients on this machine.
 func local(ln net.Listener) string {
 	host, port, _ := net.SplitHostPort(ln.Addr().String())
 	if net.ParseIP(host).IsUnspecified() {
@@ -129,8 +129,8 @@ func local(ln net.Listener) string {
 	return net.JoinHostPort(host, port)
 }
 
-// endpoints picks the addresses to show: the first listener, and for TLS the one on the usual port,
-// if there is one.
+// endpoints returns the addresses to show: that of the first listener and, for TLS, that of the
+// listener on the usual port, if there is one.
 func endpoints(listeners []net.Listener) (plain, secure string) {
 	for _, ln := range listeners {
 		host, port, _ := net.SplitHostPort(ln.Addr().String())
@@ -148,8 +148,8 @@ func endpoints(listeners []net.Listener) (plain, secure string) {
 	return plain, secure
 }
 
-// policyFor returns the part of the connection string about the policy, which is the first that has a key and the
-// Manage right, or else the first that has a key. Only the public development key is shown.
+// policyFor returns the part of a connection string for a policy: the first with a key and Manage,
+// or else the first with a key. Only the public development key is shown.
 func policyFor(c *config.Config) string {
 	keyed := slices.DeleteFunc(slices.Clone(c.AllPolicies()), func(p config.Policy) bool { return p.Certificate != "" })
 	if len(keyed) == 0 {

@@ -80,14 +80,15 @@ restore.`,
 	return c
 }
 
-// backupOptions are the options for a backup of a running gateway.
+// backupOptions are the flags for the backup of a running gateway.
 type backupOptions struct {
 	command.Flags
 	whole command.Output
 	rate  string
 }
 
-// asksGateway reports whether a flag, a variable or the context names a gateway, and no flag names a store.
+// asksGateway reports whether a flag, variable or context names a gateway, and no flag names a
+// store.
 func (o *backupOptions) asksGateway(c *cobra.Command) bool {
 	if slices.ContainsFunc(storeFlags, c.Flags().Changed) {
 		return false
@@ -96,10 +97,10 @@ func (o *backupOptions) asksGateway(c *cobra.Command) bool {
 	return o.Given() || config.Variable(o.Environ, command.ConnectionVariable) != "" || config.Variable(o.Environ, command.ContextVariable) != "" || err == nil && contexts.Current != ""
 }
 
-// notInBackup names what a restore needs besides the backup of a gateway's files.
+// notInBackup says what a restore needs besides the backup of a gateway's files.
 const notInBackup = "not in the backup: the keys that the gateway generated (keys/) and its development CA (ca.pem, ca.key.pem), which are files in the data directory"
 
-// ofGateway takes the backup of a running gateway, and checks that it is complete.
+// ofGateway writes the backup of a running gateway, and checks that it is complete.
 func (o *backupOptions) ofGateway(c *cobra.Command, args []string) error {
 	o.Data = config.Data(o.Environ)
 	q := command.Inquiry{Method: http.MethodGet, Path: api.BackupPath}
@@ -126,7 +127,7 @@ func (o *backupOptions) ofGateway(c *cobra.Command, args []string) error {
 			return err
 		})
 		if err == nil {
-			_, err = io.Copy(io.Discard, all) // the end of a tar is padded
+			_, err = io.Copy(io.Discard, all) // a tar ends with padding
 		}
 		return err
 	}
@@ -149,7 +150,7 @@ func (o *backupOptions) ofGateway(c *cobra.Command, args []string) error {
 
 var storeFlags = []string{"config", "data", "store"}
 
-// bindStoreFlags adds those of the gateway's flags that select its store.
+// bindStoreFlags adds the gateway's flags that select its store.
 func bindStoreFlags(c *cobra.Command) {
 	all := pflag.NewFlagSet("", pflag.ContinueOnError)
 	config.Bind(all)
@@ -158,7 +159,7 @@ func bindStoreFlags(c *cobra.Command) {
 	}
 }
 
-// openForCopy opens the store of the command line. If read is set, the store must already exist.
+// openForCopy opens the store that the flags select. If read is true, the store must exist.
 func openForCopy(c *cobra.Command, environ []string, read bool) (*store, error) {
 	settings, err := config.Load(c.Flags(), environ)
 	if err != nil {
@@ -183,7 +184,7 @@ func hasEntries(dir string) bool {
 	return err == nil && len(entries) > 0
 }
 
-// backupTo writes to standard output or to the file that args name. If it fails, it leaves no file.
+// backupTo writes to the file in args, or to standard output. After an error it leaves no file.
 func backupTo(c *cobra.Command, st *store, args []string) (err error) {
 	b := &backup.Writer{Store: st.Store, By: versionText(), Progress: command.NewProgress(c.ErrOrStderr(), "backed up").At}
 	if len(args) == 0 {
@@ -234,10 +235,10 @@ the command deletes the entities that it has created.`,
 			}
 			if f, ok := in.(io.Seeker); !ok {
 				in = buffered
-			} else if _, err := f.Seek(0, io.SeekStart); err != nil { // a pipe or a terminal
+			} else if _, err := f.Seek(0, io.SeekStart); err != nil { // a pipe or a terminal cannot be read twice
 				in = buffered
 			}
-			if err := backup.Check(in); err != nil { // before a store is opened and its files are created
+			if err := backup.Check(in); err != nil { // before a store is opened, which creates files
 				return err
 			}
 			from, header, err := backup.Open(in)

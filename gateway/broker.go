@@ -18,13 +18,13 @@ import (
 	"github.com/crosstown-mq/crosstown/plugins/host"
 )
 
-// unavailable maps the words of the configuration to the broker's values.
+// unavailable maps words of the configuration to values of the broker.
 var unavailable = map[string]broker.Unavailable{
 	"": broker.Refuse, config.Refuse: broker.Refuse, config.Pass: broker.Pass, config.Park: broker.Park,
 }
 
-// newBroker makes the broker of a namespace, with the plugins in its pipelines. The kinds of the
-// plugins that could be started must be known before.
+// newBroker returns the broker of a namespace, with the plugins in its pipelines. The plugins must
+// have been launched, because their kinds must be known.
 func (t *namespaceServer) newBroker(store core.Store, n core.Namespace, contents *config.Contents, live namespaces.Live, log *slog.Logger) (*broker.Broker, error) {
 	pipes := pipelineBuilder{c: t.c, plugins: t.plugins, traces: t.traces}
 	pipelines, err := pipes.pipelines(contents.Pipelines)
@@ -42,14 +42,13 @@ func (t *namespaceServer) newBroker(store core.Store, n core.Namespace, contents
 	}), nil
 }
 
-// pipelineBuilder makes the stages that the configuration asks for.
+// pipelineBuilder converts the configuration of pipelines.
 type pipelineBuilder struct {
 	c       *config.Config
 	plugins *host.Host
 	traces  *tracing.Tracing
 }
 
-// pipelines returns the pipelines through which incoming messages pass.
 func (p *pipelineBuilder) pipelines(all []config.Pipeline) ([]broker.Pipeline, error) {
 	var lines []broker.Pipeline
 	for i := range all {
@@ -74,7 +73,8 @@ func (p *pipelineBuilder) pipelines(all []config.Pipeline) ([]broker.Pipeline, e
 	return lines, nil
 }
 
-// filters returns the plugins that rules may ask: all except those known not to route.
+// filters returns the plugins that rules may ask: all except those that are known not to be
+// routers.
 func (p *pipelineBuilder) filters() ([]broker.Stage, error) {
 	var all []broker.Stage
 	for i := range p.c.Plugins {
@@ -113,7 +113,7 @@ func (p *pipelineBuilder) doesNotRoute(name string) bool {
 	return false
 }
 
-// selected converts the settings of entities by name that a running broker takes up.
+// selected converts the settings for entities, by name, that a running broker can replace.
 func selected(contents *config.Contents, bodies *payload.Chain) (s broker.Selected) {
 	s.Schedules = contents.Schedules
 	for _, r := range contents.Retries {
@@ -138,12 +138,11 @@ func selected(contents *config.Contents, bodies *payload.Chain) (s broker.Select
 	return s
 }
 
-// mismatch maps the words of the configuration to verdicts on messages that break their schema.
+// mismatch maps words of the configuration to verdicts on messages that do not match their schema.
 var mismatch = map[string]core.VerdictAction{
 	"": core.VerdictRefuse, config.Refuse: core.VerdictRefuse, config.DeadLetter: core.VerdictDeadLetter, config.Count: core.VerdictPass,
 }
 
-// histories converts the settings that say which entities keep a history of their messages.
 func histories(configured []config.History) []broker.For[core.HistoryBounds] {
 	all := make([]broker.For[core.HistoryBounds], len(configured))
 	for i, h := range configured {
@@ -152,8 +151,8 @@ func histories(configured []config.History) []broker.For[core.HistoryBounds] {
 	return all
 }
 
-// gatewayName returns the name of this gateway in histories: the machine's name and the port of its
-// first listener.
+// gatewayName returns the name of this gateway in histories: the name of the machine, and the port
+// of the first listener.
 func gatewayName(c *config.Config) string {
 	name, err := os.Hostname()
 	if err != nil {

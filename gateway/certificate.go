@@ -19,13 +19,13 @@ import (
 
 // certificate is what the gateway shows to TLS clients.
 type certificate struct {
-	config *tls.Config // of a listener; it takes the rest from current
+	config *tls.Config // for listeners; the rest comes from current
 	hosts  []string    // names of this gateway
-	ca     string      // file of the development CA, or "" if the user has configured a certificate
-	issued *issued     // for hosts of namespaces; nil if the user has configured a certificate
+	ca     string      // file of the development CA; "" if a certificate is configured
+	issued *issued     // for hosts of namespaces; nil if a certificate is configured
 	own    atomic.Pointer[tls.Certificate]
-	// current has the authorities of clients' certificates. crypto/tls checks them also when a client
-	// resumes a session.
+	// current has the authorities of clients' certificates. crypto/tls also checks resumed
+	// sessions.
 	current atomic.Pointer[tls.Config]
 }
 
@@ -59,10 +59,11 @@ func openCertificate(c *config.Config, listeners []net.Listener) (*certificate, 
 	return cert, nil
 }
 
-// trust verifies the certificates of new clients with authorities; nil: it asks for none.
+// trust sets the authorities of new clients' certificates. nil means that clients are asked for
+// none.
 func (c *certificate) trust(authorities *x509.CertPool) {
-	// No ALPN: a server that offers protocols rejects clients that name other ones, and the first
-	// bytes show the protocol anyway.
+	// Without ALPN, because a server that offers protocols rejects clients that name others. The
+	// first bytes show the protocol anyway.
 	next := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: c.forHello}
 	if authorities != nil {
 		next.ClientCAs, next.ClientAuth = authorities, tls.VerifyClientCertIfGiven
@@ -70,7 +71,7 @@ func (c *certificate) trust(authorities *x509.CertPool) {
 	c.current.Store(next)
 }
 
-// forHello is used as tls.Config.GetCertificate.
+// forHello implements tls.Config.GetCertificate.
 func (c *certificate) forHello(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if c.issued != nil {
 		if made, err := c.issued.forHello(hello); made != nil || err != nil {
@@ -80,7 +81,7 @@ func (c *certificate) forHello(hello *tls.ClientHelloInfo) (*tls.Certificate, er
 	return c.own.Load(), nil
 }
 
-// hosts returns the names and addresses by which clients may reach the listeners.
+// hosts returns the names and addresses by which clients may call the listeners.
 func hosts(c *config.Config, listeners []net.Listener) []string {
 	all := append([]string{"localhost", "127.0.0.1", "::1"}, c.TLS.Hosts...)
 	if name, err := os.Hostname(); err == nil {
@@ -104,16 +105,16 @@ func ports(listeners []net.Listener) []string {
 	return all
 }
 
-// maxIssued is how many certificates are kept before all of them are dropped and created again.
+// maxIssued is the number of certificates at which all are dropped, to be created again.
 const maxIssued = 1000
 
-// issued are certificates for hosts of namespaces. As namespaces come and go, the development CA
-// creates a certificate at the first handshake for its host.
+// issued creates certificates for hosts of namespaces. Namespaces are created and deleted at run
+// time, so the development CA signs a certificate at the first handshake for its host.
 type issued struct {
 	ca *devca.Authority
 
 	mu         sync.Mutex
-	namespaces answers // nil before there are any
+	namespaces answers // nil before the namespaces are open
 	byHost     map[string]*tls.Certificate
 }
 
@@ -127,10 +128,10 @@ func (i *issued) serve(namespaces answers) {
 	i.namespaces = namespaces
 }
 
-// forHello serves certificate.forHello: a nil result means the gateway's own certificate.
+// forHello returns a certificate for certificate.forHello, or nil for the gateway's own.
 func (i *issued) forHello(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	host := strings.ToLower(hello.ServerName)
-	if name, _, err := net.SplitHostPort(host); err == nil { // go-amqp asks for HOST:PORT
+	if name, _, err := net.SplitHostPort(host); err == nil { // go-amqp sends HOST:PORT
 		host = name
 	}
 	if host == "" || i.ca.Certificate.Leaf.VerifyHostname(host) == nil {

@@ -12,26 +12,26 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
 )
 
-// hostNames distinguishes the names of a gateway from names that a web page could use to reach it:
-// the page's owner may make the page's own name resolve to this machine, and the browser then takes
-// the gateway for the page's own server (DNS rebinding). The public development key does not
-// protect against this. While it is valid, HTTP clients must therefore call the gateway by a name
-// that such an owner cannot control.
+// hostNames tells the names of the gateway from names by which a web page could reach it: the owner
+// of a page can let the page's own name resolve to this machine, and the browser then regards the
+// gateway as the page's server (DNS rebinding). The public development key does not protect against
+// that. While it is in force, HTTP clients must therefore call the gateway by a name that no page's
+// owner controls.
 type hostNames struct {
-	own         []string                 // lower-cased
-	namespaces  answers                  // knows the hosts of namespaces
-	certificate func() *x509.Certificate // returns the user's current certificate; nil with a development certificate
-	private     bool                     // containers and other machines also call it, by names of their network
+	own         []string                 // in lower case
+	namespaces  answers                  // the hosts of namespaces
+	certificate func() *x509.Certificate // the configured certificate; nil if there is none
+	private     bool                     // containers and other machines call the gateway, too, by names of their network
 }
 
-// privateDomains are not delegated in public DNS. Private DNS uses them for containers' hosts,
+// privateDomains are never delegated in public DNS. Private DNS uses them for containers' hosts,
 // Kubernetes services and local networks.
 var privateDomains = []string{".internal", ".local", ".svc", ".test", ".lan", ".home.arpa"}
 
 // answers knows the hosts of namespaces, which are created and deleted at run time.
 type answers interface{ Answers(host string) bool }
 
-// newHostNames makes the hostNames for listeners at these addresses.
+// newHostNames returns the names for listeners at these addresses.
 func newHostNames(c *config.Config, cert *certificate, others answers, addresses ...string) *hostNames {
 	n := &hostNames{namespaces: others, private: slices.ContainsFunc(addresses, func(address string) bool { return !listen.IsLoopback(address) })}
 	for _, name := range append([]string{c.Namespace, c.Namespace + ".servicebus.windows.net"}, cert.hosts...) {
@@ -43,7 +43,7 @@ func newHostNames(c *config.Config, cert *certificate, others answers, addresses
 	return n
 }
 
-// check refuses a host, with or without a port, that is not a name of the gateway.
+// check returns an error for a host, with or without a port, that is not a name of the gateway.
 func (n *hostNames) check(host string) error {
 	if n.has(host) {
 		return nil
@@ -52,7 +52,7 @@ func (n *hostNames) check(host string) error {
 		"Use localhost or an address, or add the host to the setting tls.hosts, or give the policy %s a key of your own.", host, config.DevPolicy)
 }
 
-// guard answers only requests to names of the gateway. It protects paths that need no key.
+// guard refuses requests to other hosts than the gateway's names. It is for paths that need no key.
 func (n *hostNames) guard(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !n.has(r.Host) {
@@ -65,10 +65,10 @@ func (n *hostNames) guard(h http.Handler) http.Handler {
 
 func (n *hostNames) has(host string) bool {
 	name := core.FoldHost(host)
-	if name == "" { // browsers always name one
+	if name == "" { // browsers always send a host
 		return true
 	}
-	if _, err := netip.ParseAddr(name); err == nil { // the page's owner cannot control an address
+	if _, err := netip.ParseAddr(name); err == nil { // no page's owner controls an address
 		return true
 	}
 	if name == "localhost" || strings.HasSuffix(name, ".localhost") || slices.Contains(n.own, name) {
@@ -83,7 +83,7 @@ func (n *hostNames) has(host string) bool {
 	if n.private {
 		return !strings.Contains(name, ".") || hasSuffix(name, privateDomains...)
 	}
-	return hasSuffix(name, ".internal") // this machine, to its containers
+	return hasSuffix(name, ".internal") // the name of this machine for its containers
 }
 
 func hasSuffix(s string, suffixes ...string) bool {

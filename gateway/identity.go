@@ -21,7 +21,7 @@ type devEndpoint struct {
 	listener net.Listener
 }
 
-// openDevIdentity opens the development token endpoint, or returns nil if it is not requested.
+// openDevIdentity opens the development token endpoint, or returns nil if it is not configured.
 func openDevIdentity(ctx context.Context, c *config.Config) (*devEndpoint, error) {
 	if !c.DevIdentity {
 		return nil, nil
@@ -37,7 +37,7 @@ func openDevIdentity(ctx context.Context, c *config.Config) (*devEndpoint, error
 	return &devEndpoint{identity, listeners[0]}, nil
 }
 
-// listeners returns the listeners that the certificate must cover.
+// listeners returns the listeners for which the certificate must be valid.
 func (d *devEndpoint) listeners() []net.Listener {
 	if d == nil {
 		return nil
@@ -45,35 +45,35 @@ func (d *devEndpoint) listeners() []net.Listener {
 	return []net.Listener{d.listener}
 }
 
-// serve answers both without TLS and with it, which a client secret's credential requires, until ctx ends.
+// serve serves the endpoint until ctx ends, also with TLS, which SDKs require for client secrets.
 func (d *devEndpoint) serve(ctx context.Context, cert *certificate, log *slog.Logger) error {
 	mux := listen.New(d.listeners(), listen.Options{TLS: cert.config, Admission: besideAdmission(log), Logger: log})
 	tasks := rungroup.New(ctx)
 	tasks.Go("listen", mux.Serve)
-	tasks.Go("hang up", func(ctx context.Context) error { return hangUp(ctx, mux.AMQP()) }) // AMQP is not spoken here
+	tasks.Go("hang up", func(ctx context.Context) error { return hangUp(ctx, mux.AMQP()) }) // the endpoint has no AMQP
 	tasks.Go("answer", func(ctx context.Context) error { return d.identity.Serve(ctx, mux.HTTP(), log) })
 	return tasks.Wait()
 }
 
-// hangUp closes every connection to a listener, until ctx ends.
+// hangUp closes every connection that ln accepts, until ctx ends.
 func hangUp(ctx context.Context, ln net.Listener) error {
 	defer context.AfterFunc(ctx, func() { _ = ln.Close() })()
 	for {
 		conn, err := ln.Accept()
 		if err != nil {
-			return nil // it was closed
+			return nil // the end of ctx has closed it
 		}
 		_ = conn.Close()
 	}
 }
 
-// environment returns the variables that make an SDK's managed identity use the endpoint.
+// environment returns the variables with which an SDK's managed identity uses the endpoint.
 func (d *devEndpoint) environment() string {
 	address, _ := endpoints(d.listeners())
 	return fmt.Sprintf("IDENTITY_ENDPOINT=http://%s%s IDENTITY_HEADER=%s", address, devidentity.AppServicePath, d.identity.Secret())
 }
 
-// newIssuers returns the verifier for the trusted issuers, or nil if there are none.
+// newIssuers returns the verifier of tokens by the trusted issuers, or nil if there are none.
 func newIssuers(c *config.Config, dev *devEndpoint, log *slog.Logger) (auth.Issuers, error) {
 	var all []issuer.Issuer
 	for _, i := range c.Issuers {

@@ -1,4 +1,4 @@
-// Crosstown is a message gateway that speaks the protocols of Azure Service Bus.
+// Crosstown is a message gateway with the protocols of Azure Service Bus.
 package main
 
 import (
@@ -16,7 +16,7 @@ import (
 
 func main() {
 	memory.Pace()
-	logging.Disable() // go-redis's own logging; the store reports what matters
+	logging.Disable() // go-redis's own log; the store logs what matters
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)

@@ -13,23 +13,23 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/memory"
 )
 
-// pools are the memory pools that all clients of a gateway share, and the level that memory usage sets.
+// pools are the memory pools of a gateway, which all clients share, and the level of memory use.
 type pools struct {
 	gauge       fair.Gauge
 	watch       *memory.Watch
-	messages    *fair.Pool // bytes of what is in progress
+	messages    *fair.Pool // bytes of messages in progress
 	connections *fair.Pool // bytes of connections, sessions and links
 	streams     *fair.Pool // places of feeds and event streams
 	decoding    *payload.Room
 }
 
-// parts are the default numbers of bytes of memory for each class.
+// parts says how many bytes of memory each use gets by default.
 type parts struct {
-	messages    int64 // in progress
-	connections int64 // with sessions and links
+	messages    int64 // messages in progress
+	connections int64 // connections, with sessions and links
 	cache       int64 // the file store's cache
 	decoded     int64 // large bodies that are decoded for rules, schemas and receivers
-	remembered  int64 // for a store's ids and keys of moves, and as much again for histories
+	remembered  int64 // ids and Transit.Keys that a store remembers; histories get the same again
 }
 
 func partsOf(available int64) parts {
@@ -40,17 +40,17 @@ func partsOf(available int64) parts {
 	}
 }
 
-// sum returns how much all classes together may use.
+// sum returns the memory of all uses together.
 func (p parts) sum() int64 { return p.messages + p.connections + p.cache + p.decoded + 2*p.remembered }
 
 // newPools divides the memory as docs/limits.md says.
 func newPools(c *config.Config, collector *memory.Collector, log *slog.Logger) *pools {
 	available, limited := memory.Available(memorySetting(c))
-	if limited { // let the collector work harder before the container is killed
-		debug.SetMemoryLimit(available / 100 * 85) // the runtime exceeds it when it has too little CPU time to collect
+	if limited { // make the collector work harder before the container is killed
+		debug.SetMemoryLimit(available / 100 * 85) // the runtime exceeds the limit if it has too little CPU time to collect
 	}
 	of := partsOf(available)
-	if n, err := memory.Parse(c.MessageMemory); err == nil { // otherwise it is not set, because it was validated
+	if n, err := memory.Parse(c.MessageMemory); err == nil { // else it is not set, because it was validated
 		of.messages = n
 	}
 	log.Debug("memory", "available", available, "messages", of.messages)
@@ -63,13 +63,13 @@ func newPools(c *config.Config, collector *memory.Collector, log *slog.Logger) *
 	return p
 }
 
-// memorySetting returns the configured limit of the process, or 0 if there is none.
+// memorySetting returns the configured memory of the process, or 0.
 func memorySetting(c *config.Config) int64 {
 	n, _ := memory.Parse(c.Memory) // it was validated
 	return n
 }
 
-// holders describes what the pools hold, and the three policies that hold most.
+// holders describes for the log what the pools contain, and the three policies that use most.
 func (p *pools) holders() []slog.Attr {
 	var most []string
 	for _, h := range p.messages.Largest(3) {
@@ -81,10 +81,10 @@ func (p *pools) holders() []slog.Attr {
 	}
 }
 
-// refusedLately is how long a refusal is reported.
+// refusedLately is how long /health reports a refusal.
 const refusedLately = time.Minute
 
-// degraded returns why the gateway refuses requests, or "" if it does not.
+// degraded returns why the gateway refuses requests for lack of memory, or "".
 func (p *pools) degraded() string {
 	if u := p.watch.Usage(); u.Level >= fair.Tight {
 		return fmt.Sprintf("memory is %s: %d of %d bytes are used, and the gateway refuses requests that need more as busy until memory is free", u.Level, u.Used, u.Limit)
@@ -95,7 +95,7 @@ func (p *pools) degraded() string {
 	return ""
 }
 
-// addHealth adds the level and the usage to the answer of /health.
+// addHealth adds the use of memory to the answer of /health.
 func (p *pools) addHealth(told map[string]any) map[string]any {
 	type use struct {
 		Held    int64 `json:"held"`

@@ -24,8 +24,8 @@ import (
 	"github.com/crosstown-mq/crosstown/plugins/host"
 )
 
-// namespaceServer starts the broker of each namespace and everything around it, and keeps track of
-// the namespaces that are being served.
+// namespaceServer starts the broker of each namespace with all that belongs to it, and knows which
+// namespaces are served.
 type namespaceServer struct {
 	c        *config.Config
 	store    core.Store
@@ -36,7 +36,7 @@ type namespaceServer struct {
 	watched  *metrics.Metrics
 	memory   *fair.Pool      // for messages in progress
 	decoding *payload.Room   // for decoded bodies
-	running  *rungroup.Group // runs the brokers: if one fails, the gateway fails
+	running  *rungroup.Group // runs the brokers; if one fails, the gateway fails
 	log      *slog.Logger
 
 	histories *history.History
@@ -53,8 +53,8 @@ func (t *namespaceServer) directory(ctx context.Context, issuers auth.Issuers, h
 	})
 }
 
-// serve starts serving one namespace: the gateway's own, a configured one or one of the registry.
-// When it returns, the broker's configured entities exist, and metrics include the namespace.
+// serve starts to serve a namespace: the gateway's own, a configured one or one of the registry.
+// When it returns, the configured entities exist, and the namespace is part of the metrics.
 func (t *namespaceServer) serve(ctx context.Context, n core.Namespace, live namespaces.Live) (namespaces.Served, error) {
 	log := t.log
 	if n.Name != t.c.Namespace {
@@ -115,8 +115,8 @@ func (t *namespaceServer) serve(ctx context.Context, n core.Namespace, live name
 	return served, nil
 }
 
-// serializers returns the serializers of a namespace. Only in the gateway's own namespace can
-// entities have their own.
+// serializers returns the serializers of a namespace. Serializers of single entities exist only in
+// the gateway's own namespace.
 func (t *namespaceServer) serializers(n core.Namespace) *config.Serializers {
 	all := t.c.Serializers
 	if n.ID != t.c.Namespace {
@@ -125,7 +125,7 @@ func (t *namespaceServer) serializers(n core.Namespace) *config.Serializers {
 	return &all
 }
 
-// note records which namespace is served under an ID; nil removes it.
+// note records which namespace is served under an ID. nil removes it.
 func (t *namespaceServer) note(id string, is *admin.Served) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -143,25 +143,24 @@ func (t *namespaceServer) of(id string) *admin.Served {
 	return t.open[id]
 }
 
-// count returns the number of namespaces that are served.
 func (t *namespaceServer) count() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.open)
 }
 
-// stages returns the counts of the stages of all namespaces.
+// stages returns the counts of all namespaces' pipeline stages.
 func (t *namespaceServer) stages() []broker.StageCounts {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	all := []broker.StageCounts{} // no stages must be an empty list in JSON
+	all := []broker.StageCounts{} // JSON must have an empty list, not null
 	for _, each := range t.open {
 		all = append(all, each.Broker.Stages()...)
 	}
 	return all
 }
 
-// openBreakers counts the circuit breakers of all namespaces that are not closed at this gateway.
+// openBreakers returns how many circuit breakers of all namespaces are not closed on this gateway.
 func (t *namespaceServer) openBreakers() (n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -173,7 +172,7 @@ func (t *namespaceServer) openBreakers() (n int) {
 
 // declare creates the configured entities of a namespace that do not exist. Existing ones keep
 // their settings, because a client may have changed them on purpose, and the log says how they
-// differ. If update is set, declare changes them instead.
+// differ. If update is true, declare changes them instead.
 func declare(ctx context.Context, admin declaration.Admin, c *config.Contents, update bool, log *slog.Logger) error {
 	return declaration.Declare(ctx, admin, c, declaration.Options{
 		Identity: core.Identity{{Policy: "configuration", Rights: core.AllRights}}, Update: update,

@@ -16,9 +16,9 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/rungroup"
 )
 
-// pushes deliver messages by HTTP as configured, as tasks of the group.
+// pushes runs the configured pushes as tasks of a group.
 type pushes struct {
-	c        *config.Config // the configuration at the start of the gateway
+	c        *config.Config // as at the start of the gateway
 	group    *rungroup.Group
 	broker   core.Broker
 	messages *fair.Pool
@@ -27,7 +27,7 @@ type pushes struct {
 	inForce atomic.Pointer[[]*runningPush]
 }
 
-// runningPush is a push and the options that it was configured with.
+// runningPush is a push, and the options with which it was configured.
 type runningPush struct {
 	*webhooks.Push
 	configured webhooks.PushOptions
@@ -35,8 +35,8 @@ type runningPush struct {
 	stopped    chan struct{}
 }
 
-// set replaces the pushes. A push whose configuration is unchanged continues. A push with another
-// configuration starts again when the requests of the old push have ended. Calls must not overlap.
+// set replaces the pushes. A push whose configuration is unchanged continues. If it has changed,
+// the push starts again when its requests in flight have ended. Calls must not overlap.
 func (p *pushes) set(configured []webhooks.PushOptions) {
 	type key struct{ namespace, name string }
 	before := map[key]*runningPush{}
@@ -60,7 +60,7 @@ func (p *pushes) set(configured []webhooks.PushOptions) {
 	p.inForce.Store(&all)
 }
 
-// start starts a push. old is the push that it replaces, or nil.
+// start starts a push, which replaces old if that is not nil.
 func (p *pushes) start(o webhooks.PushOptions, old *runningPush) *runningPush {
 	ctx, stop := context.WithCancel(p.group.Context())
 	r := &runningPush{configured: o, stop: stop, stopped: make(chan struct{})}
@@ -84,7 +84,6 @@ func (p *pushes) start(o webhooks.PushOptions, old *runningPush) *runningPush {
 	return r
 }
 
-// list returns the current pushes.
 func (p *pushes) list() (all []*webhooks.Push) {
 	for _, r := range *p.inForce.Load() {
 		all = append(all, r.Push)
@@ -92,12 +91,13 @@ func (p *pushes) list() (all []*webhooks.Push) {
 	return all
 }
 
-// unreached returns the kinds of external receivers that do not answer, or "" if all do. breakers is the number of
-// circuit breakers that are not closed. It omits names, because strangers can read /health.
+// unreached returns the kinds of external receivers that do not answer, or "". breakers is the
+// number of circuit breakers that are not closed. It contains no names, because /health can be read
+// without a token.
 func unreached(remotes []admin.Remote, pushes []*webhooks.Push, breakers int) string {
 	away, failing := 0, 0
 	for _, r := range remotes {
-		if s := r.State(); !s.Connected && s.Error != "" { // without an error there is nothing to send
+		if s := r.State(); !s.Connected && s.Error != "" { // without an error, there is nothing to send
 			away++
 		}
 	}

@@ -15,26 +15,27 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
-// reloads are requests to a running gateway to read its configuration again.
+// reloads says how a running gateway reads its configuration again.
 type reloads struct {
 	asked <-chan os.Signal
-	read  func() (*config.Config, error) // reads the current configuration
+	read  func() (*config.Config, error) // reads the present configuration
 	level *slog.LevelVar                 // of the log
 }
 
-// reloader applies changes of the configuration: the log's level, policies, hosts and quotas of
-// namespaces, retries, rate limits, circuit breakers, dead letters, schemas, schedules, hooks and pushes with
-// their secrets, certificates, and entities that do not exist yet. If anything in a configuration is wrong, it applies nothing of it.
+// reloader applies changes of the configuration to: the log level, policies, hosts and quotas of
+// namespaces, retries, rate limits, circuit breakers, dead letters, schemas, schedules, hooks and
+// pushes with their secrets, certificates, and entities that do not exist yet. It applies nothing
+// of a configuration that contains an error.
 type reloader struct {
 	reloads
-	began       *config.Config // the configuration at the start of the gateway
+	began       *config.Config // as at the start of the gateway
 	certificate *certificate
 	directory   *namespaces.Directory
 	served      *namespaceServer
 	hooks       *webhooks.Inbound
 	pushes      *pushes
 	log         *slog.Logger
-	taken       **config.Config // the configuration applied last
+	taken       **config.Config // the configuration that was applied last
 }
 
 func (r *reloader) run(ctx context.Context) error {
@@ -75,7 +76,7 @@ func (r *reloader) reload(ctx context.Context) error {
 	for _, k := range made {
 		r.log.Info("reload: the gateway has generated a key", "policy", k.Policy, "file", k.File)
 	}
-	_ = r.level.UnmarshalText([]byte(c.Log.Level)) // validated
+	_ = r.level.UnmarshalText([]byte(c.Log.Level)) // it was validated
 	if pair != nil {
 		r.certificate.own.Store(pair)
 	}
@@ -94,7 +95,7 @@ func (r *reloader) reload(ctx context.Context) error {
 	return nil
 }
 
-// take applies a configuration's namespaces.
+// take applies the configuration of all namespaces.
 func (r *reloader) take(ctx context.Context, c *config.Config) {
 	all := append([]core.Namespace{c.Own()}, c.Others()...)
 	r.directory.Configure(all)
@@ -103,7 +104,7 @@ func (r *reloader) take(ctx context.Context, c *config.Config) {
 	}
 }
 
-// takeUp applies the configured contents of a namespace.
+// takeUp applies the configuration of a namespace.
 func (r *reloader) takeUp(ctx context.Context, name string, contents *config.Contents, update bool) {
 	t := r.served.of(name)
 	if t == nil {
@@ -115,7 +116,7 @@ func (r *reloader) takeUp(ctx context.Context, name string, contents *config.Con
 	}
 }
 
-// loadPair reads the configured certificate.
+// loadPair reads the configured certificate and its key.
 func loadPair(c *config.Config) (*tls.Certificate, error) {
 	pair, err := tls.LoadX509KeyPair(c.TLS.Cert, c.TLS.Key)
 	if err != nil {

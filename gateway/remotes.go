@@ -19,10 +19,9 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/tracing"
 )
 
-// remotes are the other brokers of the configuration.
 type remotes struct {
 	all       []admin.Remote                        // by namespace, in the order of the configuration
-	serve     func(context.Context, net.Conn) error // serves AMQP for namespaces of this gateway; set by run
+	serve     func(context.Context, net.Conn) error // serves AMQP for remotes that are namespaces of this gateway; set by run
 	directory *namespaces.Directory                 // set by run
 }
 
@@ -39,7 +38,6 @@ func newRemotes(c *config.Config, log *slog.Logger) (*remotes, error) {
 	return r, nil
 }
 
-// add adds the remotes of a namespace.
 func (r *remotes) add(namespace string, all []config.Remote, log *slog.Logger) error {
 	for i := range all {
 		o, err := r.options(&all[i])
@@ -73,8 +71,8 @@ func (r *remotes) options(m *config.Remote) (remote.Options, error) {
 	return o, err
 }
 
-// keyOf returns a policy that a namespace of this gateway has now: the one with the most rights.
-// The namespace may also be one of the registry that does not exist yet.
+// keyOf returns the policy with the most rights, and its key, that a namespace of this gateway has
+// now. The namespace need not exist yet.
 func (r *remotes) keyOf(ctx context.Context, namespace string) (policy, key string, err error) {
 	n, err := r.directory.Describe(ctx, namespace)
 	most := core.Right(0)
@@ -86,8 +84,8 @@ func (r *remotes) keyOf(ctx context.Context, namespace string) (policy, key stri
 	return policy, key, err
 }
 
-// trusting returns the TLS configuration for a server with that name, whose certificate must be
-// signed by an authority in the file or one that the system trusts.
+// trusting returns the TLS configuration for a server called name, whose certificate must be signed
+// by an authority in the file or, without a file, by one that the system trusts.
 func trusting(file, name string) (*tls.Config, error) {
 	t := &tls.Config{ServerName: name, MinVersion: tls.VersionTLS12}
 	if file == "" {
@@ -111,7 +109,6 @@ func (r *remotes) dialHome(ctx context.Context) (net.Conn, error) {
 	return near, nil
 }
 
-// of returns the remotes of a namespace.
 func (r *remotes) of(namespace string) (all []admin.Remote) {
 	for _, m := range r.all {
 		if m.Namespace == namespace {
@@ -121,7 +118,7 @@ func (r *remotes) of(namespace string) (all []admin.Remote) {
 	return all
 }
 
-// byName returns the remotes of a namespace in the form for its broker, with tracing.
+// byName returns the remotes of a namespace for its broker, with tracing.
 func (r *remotes) byName(namespace string, traces *tracing.Tracing) map[string]core.Remote {
 	all := map[string]core.Remote{}
 	for _, m := range r.of(namespace) {
@@ -131,7 +128,7 @@ func (r *remotes) byName(namespace string, traces *tracing.Tracing) map[string]c
 	return all
 }
 
-// statesOf returns the states of a namespace's remotes, or nil if it has none.
+// statesOf returns a function for the states of a namespace's remotes, or nil if it has none.
 func (r *remotes) statesOf(namespace string) func() []remote.State {
 	all := r.of(namespace)
 	if len(all) == 0 {
@@ -146,7 +143,7 @@ func (r *remotes) statesOf(namespace string) func() []remote.State {
 	}
 }
 
-// run keeps the connections to remotes as tasks of the group. serve is the AMQP bridge.
+// run runs the remotes as tasks of the group. serve serves a connection of the AMQP bridge.
 func (r *remotes) run(g *rungroup.Group, t *namespaceServer, d *namespaces.Directory, serve func(context.Context, net.Conn) error) {
 	r.serve, r.directory = serve, d
 	for _, m := range r.all {

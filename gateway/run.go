@@ -19,19 +19,19 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
-// The exit codes.
+// Exit codes.
 const (
 	exitOK      = 0
-	exitFailure = 1 // the program could not do, or not continue, what was requested
+	exitFailure = 1 // the command failed
 	exitUsage   = 2 // the command line or the configuration is wrong
 
 	exitDifferent = 3 // crosstown diff has found differences
 	exitNothing   = 4 // there was no message to print, move or remove
 )
 
-// run carries out one command line and returns the exit code. It ends soon after ctx ends.
+// run carries out a command line, and returns the exit code. It ends soon after ctx ends.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, environ []string) int {
-	understood := false // whether the command line was understood
+	understood := false // the command line was understood
 	root := rootCommand(environ)
 	beforeRun(root, func() { understood = true })
 	root.SetArgs(args)
@@ -75,7 +75,7 @@ func isAn[E error](err error) bool {
 	return ok
 }
 
-// beforeRun calls f when a command's line has been understood and the command begins to run.
+// beforeRun calls f when a command line has been understood and the command is about to run.
 func beforeRun(c *cobra.Command, f func()) {
 	if run := c.RunE; run != nil {
 		c.RunE = func(c *cobra.Command, args []string) error {
@@ -124,7 +124,7 @@ variables (--log-level is CROSSTOWN_LOG_LEVEL), then from the file of --config.`
 	return root
 }
 
-// shortNames gives commands that list and remove things the usual short names of shell commands, and either of the names delete and remove.
+// shortNames adds the usual aliases of shell commands, and makes delete and remove equal.
 func shortNames(c *cobra.Command) {
 	c.SuggestionsMinimumDistance = 2
 	switch c.Name() {
@@ -138,8 +138,8 @@ func shortNames(c *cobra.Command) {
 	}
 }
 
-// usageTemplate is cobra's own template without parts that no command here uses. The flags of crosstown
-// itself are those of crosstown serve, and are listed only there, because they would hide the commands.
+// usageTemplate is cobra's template without the parts that no command uses. The flags of crosstown
+// itself are those of crosstown serve, and are listed only there: they would hide the commands.
 const usageTemplate = `Usage:{{if .Runnable}}
   {{.UseLine}}{{end}}{{if .HasAvailableSubCommands}}
   {{.CommandPath}} [command]{{end}}{{if .HasExample}}
@@ -172,7 +172,7 @@ func grouped(root *cobra.Command) {
 	root.SetCompletionCommandGroupID(cli.SetUp)
 }
 
-// version is set by the linker for a release.
+// version is set by the linker in a release.
 var version string
 
 func versionCommand() *cobra.Command {
@@ -187,7 +187,7 @@ func versionCommand() *cobra.Command {
 	}
 }
 
-// fullVersion returns what `crosstown version` and `crosstown --version` print.
+// fullVersion returns what crosstown version and crosstown --version print.
 func fullVersion() string {
 	return fmt.Sprintf("crosstown %s %s %s/%s", versionText(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

@@ -10,8 +10,7 @@ import (
 	"github.com/crosstown-mq/crosstown/plugins/host"
 )
 
-// chain makes a chain of the configured serializers, or returns nil if there are none. Names that
-// are not built in are those of plugins.
+// chain returns a chain of serializers, or nil for no names. Unknown names are those of plugins.
 func chain(names []string, plugins *host.Host, room *payload.Room) (*payload.Chain, error) {
 	if len(names) == 0 {
 		return nil, nil
@@ -31,7 +30,7 @@ func chain(names []string, plugins *host.Host, room *payload.Room) (*payload.Cha
 	return payload.NewChain(room, members...), nil
 }
 
-// bodyDecoder returns the chain that decodes bodies for rules and schemas: the configured one or, without one, JSON.
+// bodyDecoder returns the chain that decodes bodies for rules and schemas. The default is JSON.
 func bodyDecoder(c *config.Serializers, plugins *host.Host, room *payload.Room) (*payload.Chain, error) {
 	names := c.Chain
 	if len(names) == 0 {
@@ -40,7 +39,7 @@ func bodyDecoder(c *config.Serializers, plugins *host.Host, room *payload.Room) 
 	return chain(names, plugins, room)
 }
 
-// transcoder makes the transcoder that applies the configured serializers for receivers.
+// transcoder returns the transcoder that applies the configured serializers for receivers.
 func transcoder(c *config.Serializers, plugins *host.Host, room *payload.Room, now func() time.Time, log *slog.Logger) (*payload.Transcoder, error) {
 	shared, err := chain(c.Chain, plugins, room)
 	if err != nil {
@@ -66,7 +65,7 @@ func newPlugins(c *config.Config, log *slog.Logger) *host.Host {
 	return host.New(all, log)
 }
 
-// pluginHealth returns what /health says about plugins, which is nothing if there are none.
+// pluginHealth returns what /health says about plugins.
 func pluginHealth(h *host.Host) map[string]any {
 	conditions := map[string]host.Condition{}
 	for _, s := range h.States() {

@@ -40,7 +40,7 @@ import (
 )
 
 func serveCommanded(c *cobra.Command, environ []string) error {
-	// This is never stopped, so that a hang-up does not end the gateway while it starts or stops.
+	// Never stopped, so that a SIGHUP does not end the gateway while it starts or stops.
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, syscall.SIGHUP)
 	read := func() (*config.Config, error) { return config.Load(c.Flags(), environ) }
@@ -49,7 +49,7 @@ func serveCommanded(c *cobra.Command, environ []string) error {
 		return err
 	}
 	again := reloads{asked: asked, read: read, level: new(slog.LevelVar)}
-	_ = again.level.UnmarshalText([]byte(settings.Log.Level)) // validated
+	_ = again.level.UnmarshalText([]byte(settings.Log.Level)) // it was validated
 	out := c.OutOrStdout()
 	return serve(c.Context(), settings, func(a *announcement) error {
 		_, err := io.WriteString(out, a.text())
@@ -57,12 +57,12 @@ func serveCommanded(c *cobra.Command, environ []string) error {
 	}, newLogger(c.ErrOrStderr(), settings.Log, again.level), again)
 }
 
-// serve runs a gateway until ctx ends, and then stops it in the reverse order of its start: it
-// accepts no more connections, ends what is in flight within the drain time, and then stops broker,
-// store and plugins. It calls ready once everything has started.
+// serve runs a gateway until ctx ends. Then it stops everything in the reverse order of the start:
+// it accepts no more connections, finishes calls in flight within the drain time, and then stops
+// brokers, store and plugins. It calls ready when everything has started.
 //
-// If the store has lost its contents, the gateway opens it again: everything behind the listeners
-// ends as if the gateway stopped, and starts again; so clients reconnect.
+// If the store has lost its contents, everything behind the listeners stops, as at the end of ctx,
+// and starts again with a new store. Clients then connect again.
 func serve(ctx context.Context, c *config.Config, ready func(*announcement) error, log *slog.Logger, again reloads) (err error) {
 	g := &server{c: c, ready: ready, log: log, again: again, taken: c, began: time.Now()}
 	if g.newKeys, err = c.KeepKeys(); err != nil {
@@ -78,7 +78,7 @@ func serve(ctx context.Context, c *config.Config, ready func(*announcement) erro
 	if g.listeners, err = listen.Open(ctx, c.Listen); err != nil {
 		return err
 	}
-	defer closeAll(g.listeners) // for an early return; the mux closes them otherwise
+	defer closeAll(g.listeners) // for an early return; otherwise the mux closes them
 	if g.dev, err = openDevIdentity(ctx, c); err != nil {
 		return err
 	}
@@ -146,17 +146,17 @@ type server struct {
 	admission   *listen.Admission
 	mux         *listen.Mux
 	dev         *devEndpoint
-	admin       net.Listener // nil: there is none
-	pages       adminPages   // of the admin listener
+	admin       net.Listener // nil if none is configured
+	pages       adminPages   // of the operators' listener
 	certificate *certificate
 	issuers     auth.Issuers
 	plugins     *host.Host
 
-	taken  *config.Config // the configuration applied last
-	lostAt time.Time      // when the store was last found to have lost its contents; zero: never
+	taken  *config.Config // the configuration that was applied last
+	lostAt time.Time      // when the store was last found to have lost its contents, or zero
 }
 
-// guard returns hostNames.guard while the public development key is valid.
+// guard returns hostNames.guard while the public development key is in force.
 func (g *server) guard(others answers, addresses ...string) func(http.Handler) http.Handler {
 	if !g.c.HasDevKey() {
 		return func(h http.Handler) http.Handler { return h }
@@ -164,8 +164,8 @@ func (g *server) guard(others answers, addresses ...string) func(http.Handler) h
 	return newHostNames(g.c, g.certificate, others, addresses...).guard
 }
 
-// serveFrom serves from a store until ctx ends or the store has lost its contents, and closes the
-// store.
+// serveFrom serves from a store until ctx ends or the store has lost its contents. Then it closes
+// the store.
 func (g *server) serveFrom(ctx context.Context, st *store) (err error) {
 	defer func() { err = errors.Join(err, st.Close()) }()
 	behind := rungroup.New(context.WithoutCancel(ctx))
@@ -216,7 +216,7 @@ type backend struct {
 	connected  *clients.Registry
 }
 
-// openBackend opens the namespaces of a store and starts what they need, in the group running.
+// openBackend opens the namespaces of a store, and starts what they need as tasks of running.
 func (g *server) openBackend(ctx context.Context, st *store, running *rungroup.Group) (b *backend, err error) {
 	c, log := g.c, g.log
 	b = &backend{metrics: newMetrics(c, log), connected: &clients.Registry{Home: c.Namespace, Log: log}}
@@ -253,7 +253,7 @@ func (g *server) openBackend(ctx context.Context, st *store, running *rungroup.G
 	return b, nil
 }
 
-// seen returns the front through which a bridge calls the namespaces, with tracing and counting.
+// seen returns the front through which a bridge calls the namespaces, with traces and metrics.
 func (g *server) seen(b *backend, protocol string) *intercept.Front {
 	return intercept.New(b.directory, append(g.traces.Protocol(protocol), b.metrics.Protocol(protocol), b.pools.messages)...)
 }
@@ -266,7 +266,7 @@ func (g *server) serveAMQP(front *rungroup.Group, b *backend) *amqp.Bridge {
 	return bridge
 }
 
-// serveWebSocket starts the tunnel for AMQP and the native protocol, and returns their handlers for the HTTP server.
+// serveWebSocket starts the tunnel for AMQP and the native protocol, and returns their handlers.
 func (g *server) serveWebSocket(front *rungroup.Group, b *backend, bridge *amqp.Bridge) (tunnel, native http.Handler) {
 	t := websocket.NewTunnel(bridge.ServeConn, websocket.TunnelOptions{Origins: g.c.WebSocket.Origins, Logger: g.log})
 	front.Go("amqp over websocket", t.Run)
@@ -277,7 +277,7 @@ func (g *server) serveWebSocket(front *rungroup.Group, b *backend, bridge *amqp.
 	return t, n
 }
 
-// showAdmin shows the operators' pages at the admin listener, if there is one, until hide is called.
+// showAdmin serves the operators' pages until hide is called, if there is a listener for them.
 func (g *server) showAdmin(b *backend) (hide func()) {
 	if g.admin == nil {
 		return func() {}
@@ -290,15 +290,15 @@ func (g *server) showAdmin(b *backend) (hide func()) {
 	return func() { g.pages.show(nil) }
 }
 
-// startPushes starts the pushes of the latest configuration.
+// startPushes starts the pushes of the configuration that was applied last.
 func (g *server) startPushes(front *rungroup.Group, b *backend, taking *reloader) {
 	taking.pushes = &pushes{c: g.c, group: front, broker: g.seen(b, "push"), messages: b.pools.messages, log: g.log}
 	taking.pushes.set(g.taken.Pushes())
 	b.metrics.Pushes(taking.pushes.list)
 }
 
-// serveHTTPS starts the HTTP server with all its paths: those of the bridge, WebSockets, hooks, the
-// console and the administration API.
+// serveHTTPS starts the HTTP server with all paths: of the bridge, WebSockets, hooks, the console
+// and the administration API.
 func (g *server) serveHTTPS(front *rungroup.Group, b *backend, st *store, taking *reloader, tunnel, native http.Handler) {
 	c, log := g.c, g.log
 	over := g.seen(b, "https")
@@ -325,7 +325,7 @@ func (g *server) serveHTTPS(front *rungroup.Group, b *backend, st *store, taking
 	front.Go("https", func(ctx context.Context) error { return web.Serve(ctx, g.mux.HTTP()) })
 }
 
-// announce prints how to connect. It does so only once, not again when the store is opened again.
+// announce prints how to connect, but only once, even if the store is opened again.
 func (g *server) announce(ctx context.Context, st *store) error {
 	if !g.lostAt.IsZero() {
 		return nil
@@ -336,7 +336,7 @@ func (g *server) announce(ctx context.Context, st *store) error {
 	return g.ready(&announcement{g.c, g.listeners, st, st.About(ctx), g.certificate, g.dev, g.admin, g.newKeys})
 }
 
-// awaitEnd waits until the bridges must stop. If the store has failed, it returns the store's error.
+// awaitEnd waits until the bridges must stop. It returns the error of a store that has failed.
 func (g *server) awaitEnd(front *rungroup.Group, st *store) error {
 	select {
 	case <-front.Context().Done():
@@ -352,7 +352,7 @@ func (g *server) awaitEnd(front *rungroup.Group, st *store) error {
 	return nil
 }
 
-// grace returns the drain time for bridges, to which 0 would mean their default.
+// grace returns the drain time for bridges, which would replace 0 by their default.
 func grace(c *config.Config) time.Duration { return max(c.DrainTimeout, time.Millisecond) }
 
 func amqpOptions(c *config.Config, shared *pools, log *slog.Logger) amqp.Options {
@@ -429,7 +429,7 @@ func newMetrics(c *config.Config, log *slog.Logger) *metrics.Metrics {
 	})
 }
 
-// observed returns the store with its calls timed.
+// observed returns the store with measurements of its calls.
 func observed(m *metrics.Metrics, st *store) core.Store {
 	if r := st.redis; r != nil {
 		m.Flushes(r.Flushes)

@@ -16,14 +16,14 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/memory"
 )
 
-// store is the chosen engine.
+// store is the configured store.
 type store struct {
 	core.Store
-	redis *redis.Store // nil if it is another engine
-	file  *file.Store  // nil if it is another engine
+	redis *redis.Store // nil if it is another store
+	file  *file.Store  // nil if it is another store
 }
 
-// openStore opens the engine that the configuration names. The engine auto means files in the data directory.
+// openStore opens the configured store. auto means files in the data directory.
 func openStore(ctx context.Context, c *config.Config, log *slog.Logger) (*store, error) {
 	switch {
 	case c.KeepsFiles():
@@ -40,7 +40,7 @@ func openStore(ctx context.Context, c *config.Config, log *slog.Logger) (*store,
 	}
 }
 
-// filesDir returns the directory of the file store's data.
+// filesDir returns the directory of the file store.
 func filesDir(c *config.Config) string { return filepath.Join(c.Data, "messages") }
 
 func fileStore(c *config.Config, log *slog.Logger) (*store, error) {
@@ -55,7 +55,7 @@ func fileStore(c *config.Config, log *slog.Logger) (*store, error) {
 	return &store{Store: opened, file: opened}, nil
 }
 
-// lost returns a channel that is closed once the store has lost its contents, or nil if it cannot.
+// lost returns a channel that closes when the store has lost its contents, or nil if it cannot.
 func (s *store) lost() <-chan struct{} {
 	if s.redis == nil {
 		return nil
@@ -63,7 +63,7 @@ func (s *store) lost() <-chan struct{} {
 	return s.redis.Lost()
 }
 
-// failed returns a channel closed once the store has stopped because of a disk error, or nil if it cannot.
+// failed returns a channel that closes when a disk error has stopped the store, or nil if none can.
 func (s *store) failed() <-chan struct{} {
 	if s.file == nil {
 		return nil
@@ -71,8 +71,8 @@ func (s *store) failed() <-chan struct{} {
 	return s.file.Failed()
 }
 
-// addHealth adds to the answer of /health the usage of the file store, or for Redis, why it did not
-// serve recently, and when it was found to have lost its contents.
+// addHealth adds to the answer of /health: for the file store, its use of the disk; for Redis,
+// recent failures, and when it was found to have lost its contents.
 func (s *store) addHealth(told map[string]any, lostAt time.Time) map[string]any {
 	if s.file != nil {
 		u := s.file.Usage()
@@ -100,7 +100,7 @@ func (s *store) addHealth(told map[string]any, lostAt time.Time) map[string]any 
 	return told
 }
 
-// archive archives the store as it is now: see file.Archive. Other engines say what to use instead.
+// archive archives the store as it is now (file.Archive), or says what to do for other stores.
 func (s *store) archive(ctx context.Context) (admin.Archive, error) {
 	switch {
 	case s.file != nil:

@@ -16,14 +16,14 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
-// testServer is the line that `crosstown test-server` prints.
+// testServer is the line that crosstown test-server prints.
 type testServer struct {
 	ConnectionString string `json:"connectionString"`
 	WithTLS          string `json:"tlsConnectionString"`
 	CA               string `json:"ca,omitempty"` // file with the certificate that TLS clients must trust
-	// CustomEndpoint is the option of the .NET client that keeps the port of the TLS connection.
+	// CustomEndpoint is an option of the .NET client, which otherwise ignores the port with TLS.
 	CustomEndpoint string `json:"customEndpointAddress"`
-	Address        string `json:"address"` // host:port of everything
+	Address        string `json:"address"` // host:port for everything
 	URL            string `json:"url"`     // for HTTP
 	// Authorization is a header for HTTP requests, with all rights.
 	Authorization string `json:"authorization"`
@@ -95,7 +95,7 @@ func serveTests(ctx context.Context, file, level string, stdin io.Reader, stdout
 		_, _ = io.Copy(io.Discard, stdin)
 	}()
 	again := reloads{level: new(slog.LevelVar)}
-	_ = again.level.UnmarshalText([]byte(settings.Log.Level)) // validated
+	_ = again.level.UnmarshalText([]byte(settings.Log.Level)) // it was validated
 	return serve(ctx, settings, func(a *announcement) error {
 		plain, secure, address := a.connections()
 		return command.NewEncoder(stdout).Encode(testServer{

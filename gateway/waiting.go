@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// storeRetry is how long to wait before Redis is tried again.
+	// storeRetry is the pause before Redis is tried again.
 	storeRetry = 500 * time.Millisecond
-	// storeReminder is how often the log says that the gateway still waits.
+	// storeReminder is how often the log says that the gateway is still waiting.
 	storeReminder = time.Minute
 )
 
-// awaitStore opens the store. While Redis is unavailable, it retries for as long as the
-// configuration says. In the meantime HTTP clients are answered at ln, and /health says the reason.
-// The store is nil if ctx ends first.
+// awaitStore opens the store. While Redis is unavailable, it tries again for as long as the
+// configuration says. Meanwhile it answers HTTP requests on ln, and /health says why. The store is
+// nil if ctx ends first.
 func awaitStore(ctx context.Context, c *config.Config, ln net.Listener, guard func(http.Handler) http.Handler, log *slog.Logger) (*store, error) {
 	startup := &startupServer{}
 	startup.tell("The gateway is opening its message store.")
@@ -63,7 +63,6 @@ type startupServer struct{ reason atomic.Pointer[string] }
 
 func (w *startupServer) tell(reason string) { w.reason.Store(&reason) }
 
-// ServeHTTP implements http.Handler.
 func (w *startupServer) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	h := rw.Header()
 	h.Set("Cache-Control", "no-store")
@@ -74,7 +73,7 @@ func (w *startupServer) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 	h.Set("Content-Type", "application/json")
 	rw.WriteHeader(http.StatusServiceUnavailable)
-	_ = json.NewEncoder(rw).Encode(struct { // the peer may have gone
+	_ = json.NewEncoder(rw).Encode(struct { // the client may have disconnected
 		Status string `json:"status"`
 		Reason string `json:"reason"`
 	}{"unhealthy", *w.reason.Load()})

@@ -30,7 +30,7 @@ messages.`
 	return c
 }
 
-// activateCommand makes messages in a state available.
+// activateCommand returns a command that makes messages in the given state available.
 func activateCommand(environ []string, state core.State) *cobra.Command {
 	var o chosen
 	var all bool

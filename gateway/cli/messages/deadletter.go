@@ -34,7 +34,7 @@ func DeadLetter(environ []string) *cobra.Command {
 	return c
 }
 
-// deadLetters are the flags that name dead letters.
+// deadLetters are the flags that choose dead letters.
 type deadLetters struct {
 	chosen
 	transfer bool
@@ -49,14 +49,14 @@ func (o *deadLetters) bind(c *cobra.Command, environ []string) {
 	o.address = o.dead
 }
 
-// bindAction adds the flags of commands that do something to dead letters.
+// bindAction adds the flags of commands that change dead letters.
 func (o *deadLetters) bindAction(c *cobra.Command, environ []string) {
 	o.bind(c, environ)
 	c.Flags().IntVar(&o.count, "count", 0, "maximum number of messages; 0: all that match")
 	c.Flags().BoolVar(&o.dryRun, "dry-run", false, "list the messages, and change nothing")
 }
 
-// dead returns where the dead letters of a queue or subscription are.
+// dead returns the sub-queue with the dead letters of a queue or subscription, and what holds it.
 func (o *deadLetters) dead(name string) (holder, source string, err error) {
 	address, err := core.ParseAddress(name)
 	if err != nil || address.Management {
@@ -74,7 +74,7 @@ func (o *deadLetters) list(c *cobra.Command, b *browser) error {
 	return o.chosen.list(c, b, numberColumn, idColumn, reasonColumn, enqueuedColumn, bodyColumn)
 }
 
-// listedAtMost is the maximum number of messages that are listed without --count.
+// listedAtMost is how many messages are listed without --count.
 const listedAtMost = 100
 
 func deadLetterListCommand(environ []string) *cobra.Command {
@@ -93,7 +93,7 @@ func deadLetterListCommand(environ []string) *cobra.Command {
 	return c
 }
 
-// none returns the error that nothing was found.
+// none returns the error if no message was found.
 func (b *browser) none(ctx context.Context, s *selection) error {
 	switch name, _, _ := strings.Cut(b.entity, "/$"); {
 	case (b.state == nil || *b.state != core.Scheduled) && isTopic(ctx, b.target, name):
@@ -109,7 +109,6 @@ func (b *browser) none(ctx context.Context, s *selection) error {
 	}
 }
 
-// deadMove has the flags of crosstown deadletter resubmit, or move.
 type deadMove struct {
 	deadLetters
 	resubmit bool
@@ -195,7 +194,7 @@ func (o *deadMove) run(c *cobra.Command, b *browser) error {
 	return o.report(c, b.target.Explain(err), map[string]any{done: m.moved, "from": b.entity, "to": o.to}, "%s %s from %s to %s", done, command.Messages(m.moved), b.entity, o.to)
 }
 
-// numbers returns the sequence numbers of the messages that fit.
+// numbers returns the sequence numbers of the chosen messages.
 func (b *browser) numbers(ctx context.Context, s *selection) (numbers []int64, err error) {
 	if _, err = b.find(ctx, s, func(a *amqp.Arrival) error {
 		numbers = append(numbers, a.SequenceNumber)
@@ -206,7 +205,6 @@ func (b *browser) numbers(ctx context.Context, s *selection) (numbers []int64, e
 	return numbers, err
 }
 
-// deadPurge has the flags of crosstown deadletter purge.
 type deadPurge struct {
 	deadLetters
 	command.Confirmation

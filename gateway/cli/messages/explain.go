@@ -17,7 +17,6 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 )
 
-// explainOptions are the flags of crosstown explain.
 type explainOptions struct {
 	command.Flags
 	entity string
@@ -52,7 +51,7 @@ explain. The command needs a policy with Manage.`,
 	return c
 }
 
-// maxFollowed is the number of entities a message is followed through.
+// maxFollowed bounds the entities through which a message is followed.
 const maxFollowed = 100
 
 func (o *explainOptions) run(c *cobra.Command, args []string) error {
@@ -83,7 +82,8 @@ func (o *explainOptions) run(c *cobra.Command, args []string) error {
 	return narrate(c.OutOrStdout(), accounts)
 }
 
-// follow asks for the accounts of an entity and of the entities that the message went to.
+// follow returns the accounts (all events of a message in one entity) of an entity and of those to
+// which the message went on.
 func (o *explainOptions) follow(ctx context.Context, first, id string) ([]api.Account, error) {
 	var accounts []api.Account
 	names := []string{first}
@@ -117,7 +117,7 @@ func (o *explainOptions) follow(ctx context.Context, first, id string) ([]api.Ac
 	return accounts, nil
 }
 
-// narrate prints accounts for a person to read.
+// narrate prints accounts for people to read.
 func narrate(out io.Writer, accounts []api.Account) error {
 	var b strings.Builder
 	through := "" // printed only where it changes
@@ -155,7 +155,7 @@ func narrate(out io.Writer, accounts []api.Account) error {
 	return err
 }
 
-// kindOf returns the kind of the entity, with what may hold its messages back.
+// kindOf returns the kind of the entity, and what may delay its messages.
 func kindOf(a *api.Account) string {
 	kind := strings.ToLower(a.Kind)
 	if a.RateLimit != "" {

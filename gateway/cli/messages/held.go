@@ -75,7 +75,7 @@ are given. The command needs Send, and Listen to find messages.`,
 		if err != nil {
 			return err
 		}
-		if len(o.numbers) == 0 { // the caller knows messages that are given by number
+		if len(o.numbers) == 0 { // messages that are chosen by number need no confirmation
 			if err := sure.Confirm(c, fmt.Sprintf("cancel %s of %s", command.Messages(len(numbers)), b.entity)); err != nil {
 				return err
 			}
@@ -95,10 +95,10 @@ are given. The command needs Send, and Listen to find messages.`,
 	return c
 }
 
-// cancelledAtOnce is the number of messages one request cancels.
+// cancelledAtOnce is the number of messages that one request cancels.
 const cancelledAtOnce = 250
 
-// cancel cancels scheduled messages and returns how many. A message that has become active by then stays.
+// cancel cancels scheduled messages, except those that have become active, and returns how many.
 func (b *browser) cancel(ctx context.Context, numbers []int64, p *command.Progress) (n int, err error) {
 	gone, err := inParts(numbers, cancelledAtOnce, func(some []int64) error {
 		err := b.link.CancelScheduled(ctx, b.entity, some)
@@ -114,8 +114,9 @@ func (b *browser) cancel(ctx context.Context, numbers []int64, p *command.Progre
 	return n, err
 }
 
-// inParts calls do with at most atOnce numbers. The broker does all numbers of a partition or none:
-// if a message is missing, inParts does each number alone. gone is the number of missing messages.
+// inParts calls do with up to atOnce numbers. The broker carries out all numbers of a partition or
+// none, so if a message is missing, inParts repeats the call with each number alone. gone is the
+// number of missing messages.
 func inParts(numbers []int64, atOnce int, do func(some []int64) error) (gone int, err error) {
 	for some := range slices.Chunk(numbers, atOnce) {
 		err := do(some)
@@ -190,10 +191,9 @@ The exit code is 4 if no message matches.`,
 	return c
 }
 
-// heldNumbers are sequence numbers by the id of their session.
+// heldNumbers are sequence numbers, by session id.
 type heldNumbers map[string][]int64
 
-// all returns the numbers of all sessions.
 func (h heldNumbers) all() (numbers []int64) {
 	for _, some := range h {
 		numbers = append(numbers, some...)
@@ -202,7 +202,7 @@ func (h heldNumbers) all() (numbers []int64) {
 	return numbers
 }
 
-// heldIn finds messages with their sessions.
+// heldIn returns the sequence numbers of the chosen messages.
 func (b *browser) heldIn(ctx context.Context, s *selection) (heldNumbers, error) {
 	found := heldNumbers{}
 	_, err := b.find(ctx, s, func(a *amqp.Arrival) error {
@@ -215,13 +215,13 @@ func (b *browser) heldIn(ctx context.Context, s *selection) (heldNumbers, error)
 	return found, err
 }
 
-// deferredAtOnce is the number of deferred messages that one request asks for.
+// deferredAtOnce is the number of deferred messages that one request receives.
 const deferredAtOnce = 100
 
-// receiveDeferred receives deferred messages by their numbers, those of each session under its lock.
+// receiveDeferred receives deferred messages, those of each session under the lock of the session.
 func (b *browser) receiveDeferred(ctx context.Context, numbers heldNumbers, o remote.ReceiverOptions, use func(*remote.Receiver, []remote.Taken) error) (n int, err error) {
 	sessions := hasSessions(ctx, b.target, b.entity)
-	if !sessions { // a message may still have a session id
+	if !sessions { // messages may have session ids nevertheless
 		numbers = heldNumbers{"": numbers.all()}
 	}
 	gone := 0

@@ -19,8 +19,8 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
 
-// printMessage prints a message for a person, or as a line. received says that it was delivered,
-// not peeked at: then this delivery counts too.
+// printMessage prints a message for people, or as a line of JSON. If received is true, the message
+// was delivered, and the delivery count includes this delivery.
 func printMessage(out io.Writer, asJSON bool, entity string, a amqp.Arrival, received bool) error {
 	counts := fmt.Sprintf("  failed deliveries: %d", a.DeliveryCount)
 	if received {
@@ -39,7 +39,7 @@ func printMessage(out io.Writer, asJSON bool, entity string, a amqp.Arrival, rec
 	return err
 }
 
-// printReceived prints messages that were delivered.
+// printReceived prints messages that were received.
 func printReceived(out io.Writer, asJSON bool, ts []remote.Taken) error {
 	for i := range ts {
 		if err := printMessage(out, asJSON, "", ts[i].Arrival, true); err != nil {
@@ -49,8 +49,7 @@ func printReceived(out io.Writer, asJSON bool, ts []remote.Taken) error {
 	return nil
 }
 
-// textOf returns a message as text for a person, who reads it on a terminal or in a file. counts is
-// the end of the first line.
+// textOf returns a message as text for a terminal or a file. counts ends the first line.
 func textOf(a *amqp.Arrival, counts string, terminal bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "#%d  %s  %s", a.SequenceNumber, a.MessageID, stateWords[a.State])
@@ -95,14 +94,14 @@ func textOf(a *amqp.Arrival, counts string, terminal bool) string {
 	return b.String()
 }
 
-// dumped is how many bytes of a non-text body a terminal shows.
+// dumped is how many bytes of a body that is not text a terminal shows.
 const dumped = 256
 
-// isControl reports whether a terminal may take a character for a command.
+// isControl reports whether a terminal may interpret a character.
 func isControl(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' && r != '\r' }
 
-// contentOf returns a body for a program that reads bytes, and for a person: what the data sections
-// hold together, or an AMQP value or sequence as text.
+// contentOf returns a body as bytes for another program: the content of the data sections, or an
+// AMQP value or sequence as text.
 func contentOf(a *amqp.Arrival) []byte {
 	if payload, ok := a.Body.Payload(); ok {
 		return payload
@@ -114,7 +113,7 @@ func contentOf(a *amqp.Arrival) []byte {
 	return []byte(value.Text(v))
 }
 
-// typedText returns a property's value with its AMQP type, or with its descriptor if it is a described value.
+// typedText returns a property's value with its AMQP type, or with its descriptor if it has one.
 func typedText(v any) string {
 	if d, ok := v.(value.Described); ok {
 		return fmt.Sprintf("%s (%s)", propertyText(v), value.Text(d.Descriptor))

@@ -16,7 +16,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 )
 
-// stateWords are the words of --state.
+// stateWords are the values of --state.
 var stateWords = []string{core.Active: "active", core.Deferred: "deferred", core.Scheduled: "scheduled"}
 
 type peekOptions struct {
@@ -106,7 +106,7 @@ func (o *peekOptions) run(c *cobra.Command, args []string) error {
 	})(c, args)
 }
 
-// sub returns the queue or subscription, or with --dlq its dead-letter queue.
+// sub returns the address of the queue or subscription or, with --dlq, of its dead-letter queue.
 func (o *peekOptions) sub(entity string) (holder, address string, err error) {
 	if o.dlq {
 		return entity, entity + core.DeadLetter.Suffix(), nil
@@ -114,7 +114,7 @@ func (o *peekOptions) sub(entity string) (holder, address string, err error) {
 	return entity, entity, nil
 }
 
-// damagedPage is the number of damaged messages in one request.
+// damagedPage is the number of damaged messages that one request returns.
 const damagedPage = 1000
 
 func (o *peekOptions) listDamaged(c *cobra.Command, args []string) error {
@@ -150,7 +150,8 @@ func (o *peekOptions) listDamaged(c *cobra.Command, args []string) error {
 	return rows.Flush()
 }
 
-// inSession returns a condition for messages of the named session, or else of the first message's session.
+// inSession returns a condition: the message is of the session that --session names or, without it,
+// of the first message's session.
 func (o *peekOptions) inSession() func(*amqp.Arrival) bool {
 	var key core.SessionKey
 	known := false

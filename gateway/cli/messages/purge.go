@@ -19,13 +19,13 @@ import (
 )
 
 const (
-	// purgeWait is how long a purge waits for the next message of another broker. longestPurgeWait
-	// is the limit if a peek shows messages that do not arrive.
+	// purgeWait is how long a purge at another broker waits for the next message, or
+	// longestPurgeWait while a peek shows messages that do not arrive.
 	purgeWait        = time.Second
 	longestPurgeWait = 4 * time.Second
 )
 
-// PurgeStates are the words of --state of purge.
+// PurgeStates are the values of purge --state.
 var PurgeStates = []string{"active", "deferred", "scheduled", "dead-letter", "transfer-dead-letter"}
 
 type purgeOptions struct {
@@ -35,7 +35,8 @@ type purgeOptions struct {
 	dlq    bool
 }
 
-// Purge returns the command crosstown queue purge, or subscription purge, by kind; names are the arguments' names.
+// Purge returns the command crosstown queue purge or crosstown subscription purge, by kind. names
+// are the names of the arguments.
 func Purge(environ []string, names, kind string) *cobra.Command {
 	var o purgeOptions
 	entity := "orders"
@@ -64,7 +65,7 @@ deletes them until none has arrived for a second.`,
 	o.Confirmation.Bind(c)
 	f := c.Flags()
 	f.StringSliceVar(&o.states, "state", []string{"active"}, "`states` of the messages to remove: "+strings.Join(PurgeStates, ", ")+", or all")
-	f.Lookup("state").DefValue = "active" // not "[active]"
+	f.Lookup("state").DefValue = "active" // otherwise it would be "[active]"
 	f.BoolVar(&o.dlq, "dlq", false, "the same as --state dead-letter")
 	c.MarkFlagsMutuallyExclusive("state", "dlq")
 	return c
@@ -126,7 +127,7 @@ func (o *purgeOptions) run(c *cobra.Command, args []string) error {
 	})
 }
 
-// left says what an entity still holds; only a gateway reports it.
+// left says what an entity still contains. Only a gateway reports that.
 func (o *purgeOptions) left(c *cobra.Command, name string) string {
 	var n api.Entity
 	if o.Ask(c.Context(), command.AboutEntity(http.MethodGet, api.CountersPath, name), &n) != nil {
@@ -154,7 +155,7 @@ func inWords(states []string) string {
 	return strings.Join(states[:len(states)-1], ", ") + " or " + states[len(states)-1]
 }
 
-// state removes the messages in one state.
+// state removes the messages in one state, and returns how many.
 func (o *purgeOptions) state(c *cobra.Command, t *command.Target, name, state string) (int, error) {
 	switch state {
 	case "active":
@@ -196,8 +197,8 @@ func purgeActive(c *cobra.Command, o *command.Flags, t *command.Target, name str
 	if _, refused := errors.AsType[*command.Refusal](err); !refused {
 		return answer.Purged, err
 	}
-	// The namespace is at another broker, or the entity has sessions, or a receiver gets an error that
-	// explains the refusal.
+	// The namespace is at another broker, or the entity has sessions. In other cases receiving
+	// fails with an error that explains the refusal.
 	session := sessionChoice{next: address.Sub == core.Main && hasSessions(c.Context(), t, address.Entity)}
 	link, err := t.Link(c.Context(), name)
 	if err != nil {
@@ -217,20 +218,20 @@ func purgeActive(c *cobra.Command, o *command.Flags, t *command.Target, name str
 		}
 		if wait *= 2; n > 0 {
 			wait = purgeWait
-		} else if wait > longestPurgeWait { // other receivers have locked the messages
+		} else if wait > longestPurgeWait { // other receivers have locked the rest
 			return total, nil
 		}
 	}
 }
 
-// empty receives and deletes messages of an entity, or of a session, until none comes for a while.
+// empty receives and deletes messages of an entity or a session, until none arrives for a while.
 func empty(ctx context.Context, link *remote.Client, entity string, session sessionChoice, wait time.Duration, p *command.Progress) (int, error) {
 	receiver, err := openReceiver(ctx, link, entity, remote.ReceiverOptions{Delete: true}, session, wait)
 	if err != nil {
 		return 0, err
 	}
 	defer receiver.Close()
-	if session.next { // there may be many sessions, and each ends with this wait
+	if session.next { // there may be many sessions, and each of them ends with this wait
 		wait /= 2
 	}
 	return drain(ctx, receiver, 0, wait, func([]remote.Taken) error { return nil }, p)

@@ -33,7 +33,7 @@ type receiveOptions struct {
 	whole   command.Output
 }
 
-// outcome is the flags that say how messages are settled.
+// outcome are the flags that say how messages are settled.
 type outcome struct {
 	complete    bool
 	abandon     bool
@@ -132,7 +132,7 @@ func (o *receiveOptions) validate() (wait time.Duration, err error) {
 // always is a wait that no receiver outlives.
 const always = 100 * 365 * 24 * time.Hour
 
-// sessionIdle is how long a session may be silent before --follow --next-session moves to the next one.
+// sessionIdle is how long a session may be silent before --follow --next-session leaves it.
 const sessionIdle = 500 * time.Millisecond
 
 func (o *receiveOptions) run(c *cobra.Command, args []string) (err error) {
@@ -172,8 +172,8 @@ func (o *receiveOptions) run(c *cobra.Command, args []string) (err error) {
 		received += n
 		switch {
 		case o.follow && c.Context().Err() != nil:
-			return nil // the end was asked for
-		case o.follow && errors.Is(err, remote.ErrNoSession): // the gateway has waited for a while
+			return nil // the user has ended it
+		case o.follow && errors.Is(err, remote.ErrNoSession): // no session had messages for a while
 			continue
 		case errors.Is(err, remote.ErrNoSession):
 			return command.Nothingf("%v", err)
@@ -190,7 +190,7 @@ func (o *receiveOptions) run(c *cobra.Command, args []string) (err error) {
 	}
 }
 
-// others reports messages that exist but are not delivered.
+// others describes messages that exist but are not delivered.
 func (o *receiveOptions) others(ctx context.Context, link *remote.Client, entity string) string {
 	if o.session.named() || o.session.next {
 		return ""
@@ -203,7 +203,7 @@ func (o *receiveOptions) others(ctx context.Context, link *remote.Client, entity
 	return fmt.Sprintf("; other receivers have locked active messages, such as %d: see crosstown peek", page[0].SequenceNumber)
 }
 
-// receive receives from an entity, or from one of its sessions. before is the number of messages received earlier.
+// receive receives from an entity, or a session. before is the number of messages received earlier.
 func (o *receiveOptions) receive(c *cobra.Command, link *remote.Client, entity string, before int, wait time.Duration) (int, error) {
 	receiver, err := openReceiver(c.Context(), link, entity, remote.ReceiverOptions{Delete: o.mode == "delete"}, o.session, wait)
 	if err != nil {
@@ -219,7 +219,7 @@ func (o *receiveOptions) receive(c *cobra.Command, link *remote.Client, entity s
 	}
 	told := c.ErrOrStderr()
 	if o.follow {
-		told = io.Discard // what arrives is printed
+		told = io.Discard // the messages themselves are printed
 	}
 	return drain(c.Context(), receiver, count, wait, func(ts []remote.Taken) error {
 		if err := o.print(c.OutOrStdout(), ts); err != nil {
@@ -228,11 +228,11 @@ func (o *receiveOptions) receive(c *cobra.Command, link *remote.Client, entity s
 		if o.mode == "delete" {
 			return nil
 		}
-		return o.settle(context.WithoutCancel(c.Context()), receiver, ts) // the messages are printed
+		return o.settle(context.WithoutCancel(c.Context()), receiver, ts) // the messages are printed, so settle them in any case
 	}, command.NewProgress(told, "received"))
 }
 
-// print prints messages so that they may be settled.
+// print prints messages, which are settled only if it succeeds.
 func (o *receiveOptions) print(out io.Writer, ts []remote.Taken) error {
 	var err error
 	if o.raw {
@@ -249,7 +249,7 @@ func (o *receiveOptions) print(out io.Writer, ts []remote.Taken) error {
 	return err
 }
 
-// settle ends all locks, even if some are lost.
+// settle settles all messages, even if some locks are lost.
 func (o *outcome) settle(ctx context.Context, r *remote.Receiver, ts []remote.Taken) error {
 	var errs []error
 	switch {
@@ -268,8 +268,8 @@ func (o *outcome) settle(ctx context.Context, r *remote.Receiver, ts []remote.Ta
 	return errors.Join(errs...)
 }
 
-// drain receives up to count messages (0: all), until none comes within wait, hands them to use, and returns how
-// many there were.
+// drain receives up to count messages (0 for all) until none arrives within wait. It calls use with
+// them, and returns how many there were.
 func drain(ctx context.Context, r *remote.Receiver, count int, wait time.Duration, use func([]remote.Taken) error, p *command.Progress) (received int, err error) {
 	hand := func(ts []remote.Taken) error {
 		received += len(ts)
@@ -281,7 +281,7 @@ func drain(ctx context.Context, r *remote.Receiver, count int, wait time.Duratio
 	}
 	for count == 0 || received < count {
 		ts, err := r.Take(ctx, count-received, wait)
-		if len(ts) == 0 { // messages in flight would be lost if the remote removes what it delivers
+		if len(ts) == 0 { // if the remote removes what it delivers, messages in flight would be lost
 			rest, failed := r.Rest(context.WithoutCancel(ctx))
 			return received, cmp.Or(errors.Join(hand(rest), err), failed)
 		}

@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// peekPause is how long entities without new messages are left alone.
+	// peekPause is the pause between two passes over entities.
 	peekPause = 200 * time.Millisecond
-	// firstAsk and mostAsked are the least and greatest number of messages per request to a partition with new ones.
+	// firstAsk and mostAsked bound the messages that one peek requests while there are new ones.
 	firstAsk, mostAsked = 32, 250
 )
 
@@ -118,7 +118,7 @@ func (o *recordOptions) runTap(ctx context.Context, c *cobra.Command, t *command
 	}
 	err := r.run(ctx, entities)
 	if ctx.Err() != nil {
-		err = nil // the end was asked for
+		err = nil // the user has ended it
 	}
 	err = errors.Join(err, r.out.Flush())
 	_, _ = fmt.Fprintf(c.ErrOrStderr(), "recorded %s\n", command.Messages(r.recorded))
@@ -128,8 +128,8 @@ func (o *recordOptions) runTap(ctx context.Context, c *cobra.Command, t *command
 	return t.Explain(err)
 }
 
-// watched finds the namespace and the entities of a command that peeks at several: its arguments, else
-// the connection string's EntityPath.
+// watched returns the namespace and the entities that a command records: its arguments, or else the
+// EntityPath of the connection string.
 func watched(o *command.Flags, args []string) (*command.Target, []string, error) {
 	t, first, err := o.TargetEntity(args)
 	if err != nil {
@@ -138,31 +138,32 @@ func watched(o *command.Flags, args []string) (*command.Target, []string, error)
 	return t, append([]string{first}, args[min(1, len(args)):]...), nil
 }
 
-// track is the state of recording one partition of an entity.
+// track is how far one partition of an entity has been recorded.
 type track struct {
 	entity    string
 	partition uint16
-	next      int64 // within the partition
+	next      int64 // the next number in the partition
 	ask       int
-	found     []amqp.Arrival // not recorded yet, in order
-	empty     bool           // nothing was there in this pass
+	found     []amqp.Arrival // peeked but not recorded yet, in order
+	empty     bool           // this pass has found nothing more
 }
 
-// recorder writes what several entities hold, in the order in which it arrived.
+// recorder writes the messages of several entities in the order in which they arrived.
 type recorder struct {
 	peek     func(ctx context.Context, entity string, state *core.State, from int64, most int) ([]amqp.Arrival, error)
-	use      func(entity string, a amqp.Arrival) error // is given each message
-	idle     func() error                              // is called before a look, which may take a while
-	began    func() error                              // is called after the first pass, if others follow
+	use      func(entity string, a amqp.Arrival) error // called with each message
+	idle     func() error                              // called before each peek, which may take a while
+	began    func() error                              // called after the first pass, if others follow
 	tracks   []*track
 	count    int
 	once     bool
-	silent   bool // the messages of the first pass are left out
+	silent   bool // the messages of the first pass are not written
 	recorded int
 	progress *command.Progress
 }
 
-// watch connects and records until ctx ends, or all is done. Topics have no messages: advice says what to do.
+// watch connects, and records until ctx ends or everything is recorded. For topics, which have no
+// messages, the error is advice.
 func (r *recorder) watch(ctx context.Context, t *command.Target, entities []string, advice string) error {
 	for _, entity := range entities {
 		name, _, _ := strings.Cut(entity, "/$")
@@ -180,10 +181,10 @@ func (r *recorder) watch(ctx context.Context, t *command.Target, entities []stri
 	if err := r.run(ctx, entities); ctx.Err() == nil {
 		return t.Explain(err)
 	}
-	return nil // the end was asked for
+	return nil // the user has ended it
 }
 
-// run makes one pass after the other.
+// run makes passes until ctx ends or everything is recorded.
 func (r *recorder) run(ctx context.Context, entities []string) error {
 	for _, entity := range entities {
 		if err := r.open(ctx, entity); err != nil {
@@ -209,11 +210,10 @@ func (r *recorder) run(ctx context.Context, entities []string) error {
 	}
 }
 
-// open adds tracks for the partitions that have messages, which are recorded in the order in which
-// they arrived.
+// open adds a track for each partition that has messages.
 func (r *recorder) open(ctx context.Context, entity string) error {
 	r.discover(entity, 0)
-	for from := int64(0); from >= 0; { // after the last partition it is negative
+	for from := int64(0); from >= 0; { // negative after the last partition
 		first, err := r.peek(ctx, entity, nil, from, 1)
 		if err != nil || len(first) == 0 {
 			return err
@@ -225,13 +225,13 @@ func (r *recorder) open(ctx context.Context, entity string) error {
 	return nil
 }
 
-// pass records until every track is empty, or until the requested number of messages is recorded: then it is done.
+// pass records until every track is empty, or until the requested number of messages is recorded.
 func (r *recorder) pass(ctx context.Context) (done bool, err error) {
 	for _, t := range r.tracks {
 		t.empty = false
 	}
 	for {
-		for i := 0; i < len(r.tracks); i++ { // a look may add tracks
+		for i := 0; i < len(r.tracks); i++ { // look may add tracks
 			for t := r.tracks[i]; len(t.found) == 0 && !t.empty; {
 				if err := r.look(ctx, t); err != nil {
 					return false, err
@@ -261,8 +261,8 @@ func (r *recorder) pass(ctx context.Context) (done bool, err error) {
 	}
 }
 
-// look peeks at a partition. Messages after it reveal other partitions. While nothing is new it
-// asks for only one message: when one arrives, the next look asks for more.
+// look peeks at a partition. Messages of later partitions may come with it, and reveal these. It
+// requests one message while there is nothing new, and more after one has arrived.
 func (r *recorder) look(ctx context.Context, t *track) error {
 	if err := r.idle(); err != nil {
 		return err

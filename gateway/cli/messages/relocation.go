@@ -19,32 +19,32 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// askedToMove is the number of messages one request asks a gateway to move.
+// askedToMove is the number of messages that one request moves.
 const askedToMove = 200
 
-// takeWait is how long to wait for the next chosen message of another broker before the rest counts
-// as locked by other receivers.
+// takeWait is how long to wait, at another broker, for the next chosen message. After that the rest
+// counts as locked by other receivers.
 const takeWait = 5 * time.Second
 
-// relocation moves chosen messages of an entity to another, or removes them. A gateway does it; with
-// another broker the command receives, sends and completes.
+// relocation moves chosen messages of an entity to another one, or removes them. A gateway does
+// this itself; at another broker, the command receives, sends and completes.
 type relocation struct {
 	flags       *command.Flags
 	target      *command.Target
 	link        *remote.Client
-	from, to    string // "": they are removed
+	from, to    string // to is "" if they are removed
 	dropReasons bool
 	newIDs      bool
 	progress    *command.Progress
 	notes       io.Writer
 
 	moved   int
-	absent  int // not there any more, or locked
+	absent  int // not found, or locked
 	refused int
-	twice   []int64 // in the target, and still here: their locks had ended
+	twice   []int64 // sent to the target, but still in the source, because their locks had ended
 }
 
-// newRelocation makes a relocation that removes messages; done says what is done to them.
+// newRelocation returns a relocation that removes messages. done names that in the progress.
 func newRelocation(c *cobra.Command, flags *command.Flags, b *browser, done string) *relocation {
 	return &relocation{flags: flags, target: b.target, link: b.link, from: b.entity, progress: command.NewProgress(c.ErrOrStderr(), done), notes: c.ErrOrStderr()}
 }
@@ -72,7 +72,7 @@ func (m *relocation) run(ctx context.Context, numbers []int64) error {
 	return m.outcome()
 }
 
-// scope returns the queue or topic that the request is about if it is only one: then its policy is enough.
+// scope returns the only queue or topic that is concerned, whose policy is then enough, or "".
 func (m *relocation) scope() string {
 	from, to := command.PolicyHolder(m.from), command.PolicyHolder(m.to)
 	if m.to == "" || core.FoldName(from) == core.FoldName(to) {
@@ -86,7 +86,7 @@ func (m *relocation) refuse(number int64, why string) {
 	_, _ = fmt.Fprintf(m.notes, "%s: message %d stays: %s\n", m.from, number, command.Trim(why))
 }
 
-// outcome returns nil if all messages were moved.
+// outcome returns an error unless all messages were moved.
 func (m *relocation) outcome() error {
 	var errs []error
 	if m.absent > 0 {
@@ -101,8 +101,7 @@ func (m *relocation) outcome() error {
 	return errors.Join(errs...)
 }
 
-// receive moves messages as any client can: it also locks the messages before them, and releases
-// these afterwards.
+// receive moves messages at another broker. It also locks, and later unlocks, those before them.
 func (m *relocation) receive(ctx context.Context, numbers []int64) error {
 	wanted := map[int64]bool{}
 	for _, n := range numbers {
@@ -144,7 +143,7 @@ func (m *relocation) receive(ctx context.Context, numbers []int64) error {
 	return errors.Join(err, ctx.Err(), r.Release(end, others), r.Return(end))
 }
 
-// store stores locked messages in the target and removes them here.
+// store sends locked messages to the target, and removes them from the source.
 func (m *relocation) store(ctx context.Context, to *deposit.Storer, r *remote.Receiver, mine []remote.Taken) error {
 	if len(mine) == 0 {
 		return nil
@@ -177,10 +176,10 @@ func (m *relocation) store(ctx context.Context, to *deposit.Storer, r *remote.Re
 	return errors.Join(failed, err, r.Release(context.WithoutCancel(ctx), kept))
 }
 
-// copied returns a message as the target is to get it.
+// copied returns the message for the target.
 func (m *relocation) copied(t *remote.Taken) *core.Message {
 	x := *t.Message
-	if x.TimeToLive > 0 { // the broker has added both times for clients
+	if x.TimeToLive > 0 { // the broker adds both times for clients
 		x.CreationTime, x.AbsoluteExpiryTime = time.Time{}, time.Time{}
 	}
 	if m.dropReasons {
@@ -193,7 +192,7 @@ func (m *relocation) copied(t *remote.Taken) *core.Message {
 	return &x
 }
 
-// checkDuplicates refuses a target that could drop a message whose id it knows.
+// checkDuplicates refuses a target that might drop a message because it knows the id.
 func (m *relocation) checkDuplicates(ctx context.Context) error {
 	if m.newIDs || m.to == "" {
 		return nil

@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	// mostTogether and bytesTogether bound what is sent at once.
+	// mostTogether and bytesTogether bound the messages of one send.
 	mostTogether  = 500
 	bytesTogether = 4 << 20
-	// sendPatience bounds how long the gateway may take for what is sent at once.
+	// sendPatience bounds the time of one send.
 	sendPatience = time.Minute
-	// longestPause keeps the pauses of a slow replay within the range of a duration.
+	// longestPause is the longest pause of a slow replay that a duration can hold.
 	longestPause = 100 * 365 * 24 * time.Hour
-	// mostRefusals is how many of the refused lines an error lists.
+	// mostRefusals is how many refused lines an error lists.
 	mostRefusals = 10
 )
 
@@ -62,7 +62,7 @@ another entity. A message of a subscription or of a dead-letter queue needs --to
 	return c
 }
 
-// parseSpeed reads --speed; 0 is max.
+// parseSpeed parses --speed. It returns 0 for max.
 func parseSpeed(text string) (float64, error) {
 	if text == "max" {
 		return 0, nil
@@ -110,28 +110,28 @@ func (o *replayOptions) run(c *cobra.Command, args []string) error {
 	return errors.Join(err, failed)
 }
 
-// link is where messages are sent.
+// link is a connection to which messages are sent.
 type link interface {
 	Send(ctx context.Context, entity string, ms []*core.Message) []error
 	Close()
 }
 
-// replayer sends the messages of lines.
+// replayer sends the messages in lines of a file.
 type replayer struct {
-	name      string            // of the file
+	name      string            // name of the file
 	speed     float64           // 0: without pauses
-	moved     map[string]string // where messages go instead, by the folded name of the entity; "" for all others
+	moved     map[string]string // new destinations, by the folded name of the entity; "" for all others
 	otherwise string            // the entity of lines that name none
 	target    *command.Target
 	progress  *command.Progress
 
 	connect func(ctx context.Context, entity string) (link, error)
-	link    link      // nil: there was no message yet
+	link    link      // nil before the first message
 	first   time.Time // when the first message with a time arrived
-	began   time.Time // when that was due
+	began   time.Time // when the replay of that message was due
 
-	entity string          // of what is gathered
-	ms     []*core.Message // gathered
+	entity string          // of the gathered messages
+	ms     []*core.Message // gathered for the next send
 	lines  []int           // their lines
 	size   int             // their bytes
 	sent   int
@@ -177,12 +177,12 @@ func (r *replayer) run(ctx context.Context, in io.Reader) (err error) {
 	return nil
 }
 
-// interrupted returns an error that says which lines were not sent.
+// interrupted returns an error that says from which line on nothing was sent.
 func (r *replayer) interrupted(line int) error {
 	return fmt.Errorf("%s: interrupted before line %d: send the rest with: tail -n +%[2]d FILE | crosstown replay", r.name, line)
 }
 
-// destination returns where a message of an entity goes.
+// destination returns where a message of an entity is sent.
 func (r *replayer) destination(entity string) (string, error) {
 	if to, ok := r.moved[core.FoldName(entity)]; ok && entity != "" {
 		return to, nil
@@ -201,7 +201,7 @@ func (r *replayer) destination(entity string) (string, error) {
 	return to, nil
 }
 
-// add waits until a message is due and gathers it.
+// add waits until a message is due, and gathers it.
 func (r *replayer) add(ctx context.Context, line int, entity string, stored *core.Stored) error {
 	if r.link == nil {
 		var err error
@@ -236,7 +236,7 @@ func (r *replayer) add(ctx context.Context, line int, entity string, stored *cor
 	return nil
 }
 
-// flush sends what is gathered. The error names the lines that the gateway has not taken.
+// flush sends the gathered messages. The error names the lines that the gateway has refused.
 func (r *replayer) flush(ctx context.Context) error {
 	if len(r.ms) == 0 {
 		return nil

@@ -102,7 +102,7 @@ func (o *schemaCheck) run(c *cobra.Command, args []string) (err error) {
 	return command.Line(c.ErrOrStderr(), "checked %s: all match the schema %s", command.Messages(o.messages), args[0])
 }
 
-// recording judges the messages of a file, or of standard input.
+// recording judges the messages in a file, or in standard input.
 func (o *schemaCheck) recording(c *cobra.Command, name string) error {
 	in, err := command.OpenInput(c, name)
 	if err != nil {
@@ -118,8 +118,8 @@ func (o *schemaCheck) recording(c *cobra.Command, name string) error {
 	return nil
 }
 
-// EachRecorded calls f with each message of a recording and the number of its line, until an error. The error
-// names the line.
+// EachRecorded calls f with each message of a recording and its line number, until an error. The
+// error names the line.
 func EachRecorded(in io.Reader, f func(line int, stored *core.Stored) error) error {
 	for line := range recordedLines(in) {
 		err := line.err
@@ -133,12 +133,11 @@ func EachRecorded(in io.Reader, f func(line int, stored *core.Stored) error) err
 	return nil
 }
 
-// recordedLine is a line of a recording.
 type recordedLine struct {
 	n      int
-	stored *core.Stored // nil if it has no message
+	stored *core.Stored // nil if the line has no message
 	entity string
-	more   bool // another line is already read
+	more   bool // the next line has been read, too
 	err    error
 }
 
@@ -158,7 +157,7 @@ func recordedLines(in io.Reader) iter.Seq[recordedLine] {
 	}
 }
 
-// judge prints what is wrong with a message.
+// judge prints how a message differs from its schema.
 func (o *schemaCheck) judge(where string, m *core.Message) error {
 	why, err := o.set.Judge(m, o.chain.Body)
 	o.messages++

@@ -21,7 +21,7 @@ import (
 	"github.com/crosstown-mq/crosstown/plugins/builtin"
 )
 
-// selection is the flags that choose messages. A message must match all flags that are given.
+// selection are flags that choose messages. A message must match all of them.
 type selection struct {
 	where      string
 	ids        []string
@@ -37,23 +37,23 @@ func (o *selection) bind(f *pflag.FlagSet) {
 	f.StringVar(&o.where, "where", "", "SQL `condition` as for rules, with the same names: sys.Label, region, body.total")
 	f.StringSliceVar(&o.ids, "message-id", nil, "message `id`; repeatable")
 	f.Int64SliceVar(&o.numbers, "sequence-number", nil, "sequence `number`; repeatable")
-	f.Lookup("sequence-number").DefValue = "" // not "[]"
+	f.Lookup("sequence-number").DefValue = "" // otherwise it would be "[]"
 	f.StringArrayVar(&o.properties, "property", nil, "user property, `NAME=VALUE`, or NAME alone for any value; repeatable")
 	f.StringVar(&o.older, "older-than", "", "enqueued longer ago than this `duration`, such as 1h")
 	f.StringVar(&o.newer, "newer-than", "", "enqueued within this `duration`")
 }
 
-// bindReason adds the flag of dead letters.
+// bindReason adds the flag for dead letters.
 func (o *selection) bindReason(f *pflag.FlagSet) {
 	f.StringVar(&o.reason, "reason", "", "dead-letter `reason`, such as MaxDeliveryCountExceeded")
 }
 
-// isEmpty reports whether all messages fit.
+// isEmpty reports whether all messages are chosen.
 func (o *selection) isEmpty() bool {
 	return o.where == "" && o.reason == "" && o.older == "" && o.newer == "" && len(o.ids)+len(o.numbers)+len(o.properties) == 0
 }
 
-// fits makes the condition that the flags describe.
+// fits returns the condition that the flags express.
 func (o *selection) fits() (func(*amqp.Arrival) (bool, error), error) {
 	var errs []error
 	var all []func(*amqp.Arrival) (bool, error)
@@ -119,7 +119,7 @@ func (o *selection) fits() (func(*amqp.Arrival) (bool, error), error) {
 	}, command.Usage(errors.Join(errs...))
 }
 
-// whereOf compiles --where.
+// whereOf returns the condition of --where.
 func whereOf(condition string) (func(*amqp.Arrival) (bool, error), error) {
 	rule, err := rules.Compile(core.Rule{Name: "where", Filter: core.Filter{Kind: core.SQLFilter, SQL: condition}})
 	if err != nil {
@@ -144,7 +144,7 @@ func whereOf(condition string) (func(*amqp.Arrival) (bool, error), error) {
 	}, nil
 }
 
-// BodyFields decodes a body for conditions on its fields: one that is JSON, or an AMQP value.
+// BodyFields decodes a body for conditions on its fields: a JSON text or an AMQP value.
 func BodyFields(m *core.Message) (any, error) {
 	if m.Body.Kind == core.BodyValue {
 		return m.Body.Value()
@@ -152,7 +152,7 @@ func BodyFields(m *core.Message) (any, error) {
 	return builtin.Named(builtin.JSON).Decode(context.Background(), "application/json", m.Body.Bytes)
 }
 
-// propertyText returns a property's value in the form that --property takes.
+// propertyText returns a property's value as --property expects it.
 func propertyText(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -165,7 +165,6 @@ func propertyText(v any) string {
 	return fmt.Sprint(v)
 }
 
-// reasonOf returns the reason of a dead letter.
 func reasonOf(a *amqp.Arrival) string { return propertyOf(a, core.PropertyDeadLetterReason) }
 
 func propertyOf(a *amqp.Arrival, name string) string {
@@ -173,23 +172,24 @@ func propertyOf(a *amqp.Arrival, name string) string {
 	return propertyText(v)
 }
 
-// browser looks for messages of an entity, without locking or removing any.
+// browser peeks at the messages of an entity.
 type browser struct {
 	target *command.Target
 	link   *remote.Client
 	entity string
-	state  *core.State              // only messages in this state; nil: in any
-	most   int                      // ends the search; 0: none does
-	from   int64                    // sequence number to begin at
-	also   func(*amqp.Arrival) bool // another condition; may be nil
-	seen   func(n int)              // is called with the number of messages read so far; may be nil
+	state  *core.State              // only messages in this state; nil: in any state
+	most   int                      // the number of messages after which the search ends; 0: all
+	from   int64                    // the first sequence number
+	also   func(*amqp.Arrival) bool // a further condition, or nil
+	seen   func(n int)              // called with the number of messages that were read; may be nil
 }
 
-// chosen are the flags of a command about messages of an entity; the flags choose the messages.
+// chosen are the flags of a command about chosen messages of an entity.
 type chosen struct {
 	command.Flags
 	selection
-	// address says where the messages of a queue or subscription are; nil: in itself. The token is for holder.
+	// address, if not nil, returns what contains the messages, and the holder, whose policy is
+	// needed.
 	address func(entity string) (holder, address string, err error)
 }
 
@@ -199,7 +199,8 @@ func (o *chosen) bind(c *cobra.Command, environ []string) {
 	c.Args = cobra.MaximumNArgs(1)
 }
 
-// browsing returns what a command runs: it opens the argument's entity for use, and explains use's error.
+// browsing returns the function of a command: it connects to the entity in the arguments, calls
+// use, and explains its error.
 func (o *chosen) browsing(use func(c *cobra.Command, b *browser) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		if _, err := o.fits(); err != nil {
@@ -224,7 +225,7 @@ func (o *chosen) browsing(use func(c *cobra.Command, b *browser) error) func(*co
 	}
 }
 
-// list prints the messages that fit, in a table of columns.
+// list prints the chosen messages in a table.
 func (o *chosen) list(c *cobra.Command, b *browser, columns ...column) error {
 	into := newTable(c.OutOrStdout(), o.JSON, b.entity, columns...)
 	more, err := b.find(c.Context(), &o.selection, into.add)
@@ -240,13 +241,12 @@ func (o *chosen) list(c *cobra.Command, b *browser, columns ...column) error {
 	return nil
 }
 
-// report prints what was done, and returns failed, the reason why the rest was not.
+// report prints what was done. It returns failed, which says why the rest was not.
 func (o *chosen) report(c *cobra.Command, failed error, done map[string]any, format string, args ...any) error {
 	return errors.Join(o.Tell(c, done, format, args...), failed)
 }
 
-// find calls use with each message that fits, until it returns an error. more reports whether there
-// may be others after the last.
+// find calls use with each chosen message, until an error. more is true if others may follow.
 func (b *browser) find(ctx context.Context, o *selection, use func(*amqp.Arrival) error) (more bool, err error) {
 	fits, err := o.fits()
 	if err != nil {

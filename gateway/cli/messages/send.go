@@ -23,13 +23,13 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
-// messageFlags are the flags that describe a message.
+// messageFlags are the flags for the properties of a message.
 var messageFlags = []string{
 	"count", "property", "content-type", "message-id", "correlation-id", "subject", "session", "to", "reply-to", "reply-to-session",
 	"partition-key", "schedule", "ttl",
 }
 
-// maxUnscheduled is the largest number of messages that are gathered before they are scheduled.
+// maxUnscheduled is how many messages are gathered before they are scheduled.
 const maxUnscheduled = 1000
 
 type sendOptions struct {
@@ -37,7 +37,7 @@ type sendOptions struct {
 	file          string
 	records       bool
 	count         int
-	message       core.Message // that all are copies of; flags set its fields
+	message       core.Message // all messages are copies of it; flags set its fields
 	properties    []string
 	messageID     string
 	correlationID string
@@ -96,7 +96,7 @@ func (o *sendOptions) run(c *cobra.Command, args []string) error {
 	if o.records && len(args) > 1 {
 		return command.Usagef("--records cannot be combined with a BODY, because messages are read from standard input or --file")
 	}
-	if c.Flags().Changed("session") { // the session's id may be empty
+	if c.Flags().Changed("session") { // a session id may be empty
 		template.SessionID, template.EmptyText = o.session, core.FieldSessionID
 	}
 	t, entity, err := o.TargetEntity(args)
@@ -123,7 +123,7 @@ func (o *sendOptions) run(c *cobra.Command, args []string) error {
 	return errors.Join(t.Explain(err), o.report(c.OutOrStdout(), entity, sender.Sent(), s.numbers))
 }
 
-// sendRecords sends the messages of standard input or of a file, as crosstown replay does.
+// sendRecords sends messages in standard input or a file, as crosstown replay does.
 func (o *sendOptions) sendRecords(c *cobra.Command, t *command.Target, entity string) error {
 	in, err := command.OpenInput(c, o.file)
 	if err != nil {
@@ -139,7 +139,7 @@ func (o *sendOptions) sendRecords(c *cobra.Command, t *command.Target, entity st
 	return errors.Join(err, o.report(c.OutOrStdout(), entity, r.sent, nil))
 }
 
-// template makes the message that all are copies of, except for the body.
+// template returns the message of which all others are copies, without a body.
 func (o *sendOptions) template(now time.Time) (*core.Message, error) {
 	m := &o.message
 	m.CorrelationID = idOf(o.correlationID)
@@ -169,7 +169,7 @@ func (o *sendOptions) template(now time.Time) (*core.Message, error) {
 	return m, command.Usage(errors.Join(errs...))
 }
 
-// lifetime reads a time to live. AMQP counts it in milliseconds, and 0 is none.
+// lifetime parses a time to live. AMQP counts it in ms, and 0 means none.
 func lifetime(text string) (time.Duration, error) {
 	d, err := config.ParseDuration(text)
 	switch {
@@ -183,7 +183,7 @@ func lifetime(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// idOf returns the id of a text; "" is none.
+// idOf returns a text as an id, or no id for "".
 func idOf(text string) (id core.ID) {
 	if text != "" {
 		id = core.StringID(text)
@@ -191,14 +191,14 @@ func idOf(text string) (id core.ID) {
 	return id
 }
 
-// body is one thing to send.
+// body is the body of one message.
 type body struct {
 	data []byte
-	more bool // another is already read
+	more bool // another body has already been read
 	err  error
 }
 
-// bodies yields what to send. If it yields an error, it yields nothing after that.
+// bodies yields the bodies to send. An error is the last element.
 func (o *sendOptions) bodies(stdin io.Reader, args []string) iter.Seq[body] {
 	switch {
 	case o.file != "":
@@ -237,16 +237,16 @@ func lines(r io.Reader) iter.Seq[body] {
 	}
 }
 
-// sending sends copies of a message, with one body after the other.
+// sending sends copies of a template, with one body after the other.
 type sending struct {
 	ctx      context.Context
 	sender   *remote.Sender
 	template *core.Message
-	id       string // of each message; "": a random one
+	id       string // the id of each message; "" for random ones
 	progress *command.Progress
 
 	scheduled []*core.Message // not sent yet
-	numbers   []int64         // of scheduled messages
+	numbers   []int64         // sequence numbers of scheduled messages
 }
 
 func (s *sending) all(bodies iter.Seq[body], count int) error {
@@ -285,7 +285,7 @@ func (s *sending) add(m *core.Message) error {
 	return err
 }
 
-// flush sends what was gathered.
+// flush sends the gathered messages.
 func (s *sending) flush() error {
 	if len(s.scheduled) > 0 {
 		numbers, err := s.sender.Schedule(s.ctx, s.scheduled)
@@ -300,7 +300,7 @@ func (s *sending) flush() error {
 	return err
 }
 
-// report prints how many messages were sent, and the numbers of those that were scheduled.
+// report prints how many messages were sent, and the sequence numbers of scheduled ones.
 func (o *sendOptions) report(w io.Writer, entity string, sent int, numbers []int64) error {
 	if o.JSON {
 		return command.NewEncoder(w).Encode(struct {

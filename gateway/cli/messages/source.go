@@ -15,18 +15,18 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/cli/command"
 )
 
-// hintPatience bounds a question about an entity.
+// hintPatience bounds a request that only improves an error.
 const hintPatience = 5 * time.Second
 
-// sessionChoice says which session to receive from, if any.
+// sessionChoice says from which session to receive, if any.
 type sessionChoice struct {
-	id    string // "" if no session is named; the id of a session may also be ""
-	exact bool   // id names a session, without a flag
+	id    string // may be "" even if a session is named, because a session's id may be empty
+	exact bool   // id names a session without a flag
 	next  bool
 	flags *pflag.FlagSet
 }
 
-// named reports whether the session is named.
+// named reports whether id names a session.
 func (s *sessionChoice) named() bool { return s.exact || s.flags != nil && s.flags.Changed("session") }
 
 func (s *sessionChoice) bind(f *pflag.FlagSet) {
@@ -45,8 +45,8 @@ func (s *sessionChoice) validate(dlq bool) error {
 	return nil
 }
 
-// openReceiver opens a queue, a subscription, a sub-queue, or a session of one. wait bounds how long a next
-// session is waited for.
+// openReceiver opens a receiver for a queue, a subscription, a sub-queue or a session. wait bounds
+// the wait for the next free session.
 func openReceiver(ctx context.Context, link *remote.Client, entity string, o remote.ReceiverOptions, session sessionChoice, wait time.Duration) (*remote.Receiver, error) {
 	switch {
 	case session.named():
@@ -61,7 +61,7 @@ func openReceiver(ctx context.Context, link *remote.Client, entity string, o rem
 	return r, err
 }
 
-// told returns what the management API says about an entity, for hints. A client without Manage gets nothing.
+// told returns what the management API says about an entity, for hints. It needs the right Manage.
 func told(ctx context.Context, t *command.Target, entity string) (e core.Entity, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, hintPatience)
 	defer cancel()
@@ -71,19 +71,19 @@ func told(ctx context.Context, t *command.Target, entity string) (e core.Entity,
 	return e, err == nil
 }
 
-// hasSessions reports whether messages of an entity are received through sessions, as far as is known.
+// hasSessions reports whether the entity is known to require sessions.
 func hasSessions(ctx context.Context, t *command.Target, entity string) bool {
 	e, ok := told(ctx, t, entity)
 	return ok && e.Settings.RequiresSession
 }
 
-// isTopic reports whether an entity is known to be a topic.
+// isTopic reports whether the entity is known to be a topic.
 func isTopic(ctx context.Context, t *command.Target, entity string) bool {
 	e, ok := told(ctx, t, entity)
 	return ok && e.Kind == core.Topic
 }
 
-// sessionHint adds to an error that the entity requires sessions, if the command named none.
+// sessionHint returns a better error if the entity requires sessions and the command names none.
 func sessionHint(ctx context.Context, t *command.Target, entity string, session sessionChoice, err error) error {
 	if err == nil || command.IsNothing(err) || ctx.Err() != nil || session.named() || session.next || !hasSessions(ctx, t, entity) {
 		return t.Explain(err)
@@ -91,8 +91,7 @@ func sessionHint(ctx context.Context, t *command.Target, entity string, session 
 	return fmt.Errorf("%s requires sessions: specify one with --session ID, or accept the next one with --next-session", entity)
 }
 
-// isGone reports whether err says that an entity does not exist, or that no message has the number
-// and the state that the request is about.
+// isGone reports whether err says that an entity, or a message in the given state, does not exist.
 func isGone(err error) bool {
 	if status, _, ok := remote.Refusal(err); ok {
 		return status == http.StatusNotFound

@@ -15,7 +15,6 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
 
-// column is a column of a table of messages.
 type column struct {
 	title string
 	of    func(*amqp.Arrival) string
@@ -61,7 +60,7 @@ func preview(text string, most int) string {
 	return text
 }
 
-// table prints messages: a line each, or with --json a line as crosstown record prints it.
+// table prints messages as rows of a table or, with --json, as crosstown record does.
 type table struct {
 	command.Table
 	out     io.Writer
@@ -71,7 +70,7 @@ type table struct {
 	rows    int
 }
 
-// tableRows is the number of rows after which a table is printed; its columns are as wide as these rows need.
+// tableRows is how many rows are printed together: the columns are as wide as these need.
 const tableRows = 1000
 
 func newTable(out io.Writer, asJSON bool, entity string, columns ...column) *table {
@@ -95,11 +94,11 @@ func (t *table) add(a *amqp.Arrival) error {
 	return nil
 }
 
-// lineOf returns a peeked message in the form of a backup's line.
+// lineOf returns a peeked message as a line of a backup.
 func lineOf(entity string, a amqp.Arrival) record.Line {
 	if a.TimeToLive > 0 && a.TimeToLive < core.Forever {
 		a.ExpiresAt = a.EnqueuedTime.Add(a.TimeToLive)
-		if a.CreationTime.Equal(a.EnqueuedTime) { // the gateway has added both for clients
+		if a.CreationTime.Equal(a.EnqueuedTime) { // the gateway adds both times for clients
 			m := *a.Message
 			m.CreationTime, m.AbsoluteExpiryTime = time.Time{}, time.Time{}
 			a.Message = &m

@@ -65,23 +65,23 @@ func (o *tailOptions) run(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// errFollowed says that the requested number of messages is printed.
+// errFollowed ends the command when the requested number of messages is printed.
 var errFollowed = errors.New("printed the requested number of messages")
 
-// follower prints the last of the messages that were there, and then those that arrive.
+// follower prints the last of the existing messages, and then those that arrive.
 type follower struct {
 	json  bool
 	out   io.Writer
 	last  int
 	count int
-	named bool // messages of several entities
+	named bool // the entity is printed, because there are several
 
 	begun   bool
 	held    []heldBack
 	printed int
 }
 
-// heldBack is a message that may be one of the last.
+// heldBack is a message that may be among the last ones.
 type heldBack struct {
 	entity string
 	a      amqp.Arrival
@@ -97,7 +97,7 @@ func (f *follower) use(entity string, a amqp.Arrival) error {
 	return nil
 }
 
-// begin prints what was held back.
+// begin prints the messages that were held back.
 func (f *follower) begin() error {
 	f.begun = true
 	for _, x := range f.held {

@@ -17,13 +17,14 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 )
 
-// tapping records what clients send to several entities.
+// tapping records what clients send to several entities, each of which the gateway streams as a
+// tap.
 type tapping struct {
 	command.Flags
 	out      *bufio.Writer
 	count    int
 	progress *command.Progress
-	began    func() // is called when all taps are open
+	began    func() // called when all taps are open
 
 	mu       sync.Mutex
 	open     int
@@ -31,7 +32,7 @@ type tapping struct {
 	missed   int
 }
 
-// errEnough says that the requested number of messages is recorded.
+// errEnough ends the recording when the requested number of messages is recorded.
 var errEnough = errors.New("enough")
 
 // run records until ctx or a tap ends, or the requested number of messages is recorded.
@@ -81,9 +82,9 @@ func (t *tapping) entity(ctx context.Context, entity string, all int) error {
 	}
 }
 
-// take writes a line. last says that no further line has arrived yet.
+// take writes a line. last is true if no further line has arrived yet.
 func (t *tapping) take(line []byte, last bool) error {
-	if len(bytes.TrimSpace(line)) == 0 { // a beat
+	if len(bytes.TrimSpace(line)) == 0 { // a sign of life
 		return nil
 	}
 	t.mu.Lock()

@@ -9,7 +9,6 @@ import (
 	"github.com/Azure/go-amqp"
 )
 
-// amqpConn is a connection that speaks AMQP 1.0.
 type amqpConn struct{ *amqp.Conn }
 
 func (t *target) dialAMQP(ctx context.Context) (Connection, error) {
@@ -26,14 +25,13 @@ func (t *target) dialAMQP(ctx context.Context) (Connection, error) {
 	}
 	if t.claims {
 		if err := t.putToken(ctx, conn); err != nil {
-			_ = conn.Close() // the refusal matters more
+			_ = conn.Close() // the refusal is more useful
 			return nil, fmt.Errorf("put a token for %s: %w", t.audience(), plain(err))
 		}
 	}
 	return amqpConn{conn}, nil
 }
 
-// OpenSender implements Connection.
 func (c amqpConn) OpenSender(ctx context.Context, entity string) (SenderLink, error) {
 	session, err := c.NewSession(ctx, nil)
 	if err != nil {
@@ -48,13 +46,13 @@ func (c amqpConn) OpenSender(ctx context.Context, entity string) (SenderLink, er
 	return &amqpSender{link, m}, nil
 }
 
-// amqpSender sends the same message repeatedly: it is encoded before SendWithReceipt returns.
+// amqpSender uses one message again and again, because SendWithReceipt encodes it before it
+// returns.
 type amqpSender struct {
 	link    *amqp.Sender
 	message *amqp.Message
 }
 
-// Send implements SenderLink.
 func (s *amqpSender) Send(ctx context.Context, payload []byte) (wait func(context.Context) error, err error) {
 	s.message.Data = [][]byte{payload}
 	receipt, err := s.link.SendWithReceipt(ctx, s.message, nil)
@@ -64,13 +62,12 @@ func (s *amqpSender) Send(ctx context.Context, payload []byte) (wait func(contex
 	return func(ctx context.Context) error { return accepted(receipt.Wait(ctx)) }, nil
 }
 
-// sendToSession implements sessionLink.
 func (s *amqpSender) sendToSession(ctx context.Context, session string, payload []byte) (wait func(context.Context) error, err error) {
 	s.message.Properties = &amqp.MessageProperties{GroupID: &session}
 	return s.Send(ctx, payload)
 }
 
-// accepted returns an error for an outcome other than accepted.
+// accepted returns an error for any outcome but accepted.
 func accepted(state amqp.DeliveryState, err error) error {
 	if err != nil {
 		return plain(err)
@@ -86,7 +83,6 @@ func accepted(state amqp.DeliveryState, err error) error {
 	return fmt.Errorf("the broker did not accept the message: the outcome was %T", state)
 }
 
-// OpenReceiver implements Connection.
 func (c amqpConn) OpenReceiver(ctx context.Context, entity string, o ReceiveOptions) (ReceiverLink, error) {
 	_, link, err := c.attach(ctx, entity, o, nil)
 	if err != nil {
@@ -98,7 +94,7 @@ func (c amqpConn) OpenReceiver(ctx context.Context, entity string, o ReceiveOpti
 // acceptSession implements sessionConnection. Like the SDKs, it uses one AMQP session for each
 // receiver.
 func (c amqpConn) acceptSession(ctx context.Context, entity string, o ReceiveOptions) (link ReceiverLink, release func(context.Context) error, err error) {
-	// A null filter asks for the next session. 0x13700000000C is its descriptor.
+	// A null filter requests the next free session. 0x13700000000C is its descriptor.
 	next := amqp.NewLinkFilter("com.microsoft:session-filter", 0x00000137000000C, nil)
 	session, receiver, err := c.attach(ctx, entity, o, []amqp.LinkFilter{next})
 	if err != nil {
@@ -114,7 +110,7 @@ func (c amqpConn) attach(ctx context.Context, entity string, o ReceiveOptions, f
 	if err != nil {
 		return nil, nil, fmt.Errorf("open a session: %w", plain(err))
 	}
-	// The driver issues the credit: see receiver.replenish.
+	// The caller issues the credit: see receiver.replenish.
 	ro := &amqp.ReceiverOptions{Credit: -1, Filters: filters}
 	switch o.Settle {
 	case SettleBatch, SettleEach:
@@ -137,10 +133,8 @@ func (c amqpConn) attach(ctx context.Context, entity string, o ReceiveOptions, f
 
 type amqpReceiver struct{ link *amqp.Receiver }
 
-// IssueCredit implements ReceiverLink.
 func (r amqpReceiver) IssueCredit(n int) error { return plain(r.link.IssueCredit(uint32(n))) }
 
-// Receive implements ReceiverLink.
 func (r amqpReceiver) Receive(ctx context.Context) (Delivery, error) {
 	m, err := r.link.Receive(ctx, nil)
 	if err != nil {
@@ -154,15 +148,12 @@ type amqpDelivery struct {
 	message *amqp.Message
 }
 
-// Payload implements Delivery.
 func (d amqpDelivery) Payload() []byte { return d.message.GetData() }
 
-// Accept implements Delivery.
 func (d amqpDelivery) Accept(ctx context.Context) error {
 	return plain(d.link.AcceptMessage(ctx, d.message))
 }
 
-// Release implements Delivery.
 func (d amqpDelivery) Release(ctx context.Context) error {
 	return plain(d.link.ReleaseMessage(ctx, d.message))
 }

@@ -11,19 +11,18 @@ import (
 	"github.com/crosstown-mq/crosstown/core/auth"
 )
 
-// tokenLife outlasts any sensible run, so that tokens need no renewal.
+// tokenLife exceeds any sensible run, so that tokens need not be renewed.
 const tokenLife = 24 * time.Hour
 
-// audience returns the resource URI of the entity.
 func (t *target) audience() string { return t.address + "/" + t.entity }
 
-// putToken proves our rights on the entity over the connection's $cbs node.
+// putToken sends a token for the entity to the $cbs node.
 func (t *target) putToken(ctx context.Context, conn *amqp.Conn) error {
 	session, err := conn.NewSession(ctx, nil)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = session.Close(ctx) }() // the token outlives the session that sent it
+	defer func() { _ = session.Close(ctx) }() // the token outlives the session
 	const replyTo = "bench-claims"
 	replies, err := session.NewReceiver(ctx, "$cbs", &amqp.ReceiverOptions{TargetAddress: replyTo})
 	if err != nil {

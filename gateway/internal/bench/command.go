@@ -12,18 +12,17 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Namespace is the target of a run without a URL.
+// Namespace finds the broker for a run without a URL.
 type Namespace interface {
 	// Bind adds the flags that choose the namespace.
 	Bind(c *cobra.Command)
-	// Find sets the connection in the options. It changes nothing in the namespace.
+	// Find sets the connection in o. It changes nothing in the namespace.
 	Find(o *Options) error
-	// MakeQueues creates queues for a run, with sessions if the run uses sessions. remove removes
-	// the queues.
+	// MakeQueues creates queues for a run, with sessions if sessions is true. remove deletes them.
 	MakeQueues(ctx context.Context, names []string, sessions bool) (remove func(context.Context) error, err error)
 }
 
-// Command returns `crosstown bench`, which also supports the URL schemes of dialers. If n is nil,
+// Command returns crosstown bench, which also supports the URL schemes of dialers. If n is nil,
 // each run needs URLs.
 func Command(dialers map[string]Dialer, n Namespace) *cobra.Command {
 	o := Defaults()
@@ -130,7 +129,6 @@ func show(c *cobra.Command, report *Report, asJSON bool) error {
 	return e.Encode(report)
 }
 
-// processes is the value of --pid.
 type processes []Process
 
 func (p *processes) Set(s string) error {
@@ -145,7 +143,7 @@ func (p *processes) String() string { return "" }
 
 func (p *processes) Type() string { return "NAME=PID" }
 
-// named is the value of a flag that takes the id of a process of a known name.
+// named is the value of a flag for the id of a process whose name is known.
 type named struct {
 	to   *[]Process
 	name string

@@ -8,14 +8,13 @@ import (
 	"time"
 )
 
-// tick is the unit of CPU time in /proc: USER_HZ is 100 on every Linux that offers the file to
-// programs.
+// tick is the unit of CPU time in /proc. USER_HZ is 100 on every Linux that programs see.
 const tick = 10 * time.Millisecond
 
-// usage is what a process has used.
+// usage is what a process uses.
 type usage struct {
-	cpu      time.Duration // user and system, of the process and of its children that ended
-	resident int64         // bytes, now
+	cpu      time.Duration // user and system time, of the process and its ended children
+	resident int64         // bytes of memory at this time
 }
 
 // measure returns what a process has used so far.
@@ -36,13 +35,13 @@ func measure(pid int) (usage, error) {
 	return usage{own + children, pages * int64(os.Getpagesize())}, nil
 }
 
-// parseStat reads the CPU time of children and the resident pages from
-// /proc/PID/stat; proc(5) numbers them fields 16, 17 and 24.
+// parseStat returns the CPU time of children and the resident pages from /proc/PID/stat, where they
+// are the fields 16, 17 and 24 of proc(5).
 func parseStat(stat string) (children time.Duration, resident int64, err error) {
-	// The second field is the command in parentheses, and may contain anything.
+	// The second field is the command in parentheses, which may contain anything.
 	end := strings.LastIndexByte(stat, ')')
 	fields := strings.Fields(stat[end+1:])
-	const user, system, pages = 16 - 3, 17 - 3, 24 - 3 // what follows the command begins with field 3
+	const user, system, pages = 16 - 3, 17 - 3, 24 - 3 // the fields after the command begin with number 3
 	if end < 0 || len(fields) <= pages {
 		return 0, 0, fmt.Errorf("CPU time: cannot read the process status %q", stat)
 	}
@@ -55,7 +54,7 @@ func parseStat(stat string) (children time.Duration, resident int64, err error) 
 	return time.Duration(n[0]+n[1]) * tick, n[2], nil
 }
 
-// account holds what processes have used at the marks of a run.
+// account has what processes have used at several times of a run.
 type account struct {
 	processes []Process
 	idle      []usage // before the run connected
@@ -63,8 +62,7 @@ type account struct {
 	lap       []usage
 }
 
-// openAccount records what the processes have used and, if the system reports it, what this process
-// has used.
+// openAccount measures the processes and, where the system allows it, this process.
 func openAccount(processes []Process) (*account, error) {
 	a := &account{}
 	self := Process{Name: "bench", PID: os.Getpid()}
@@ -82,7 +80,7 @@ func openAccount(processes []Process) (*account, error) {
 	return a, nil
 }
 
-// begin starts the measured interval and its first phase.
+// begin starts the measured interval, and its first phase.
 func (a *account) begin() {
 	a.start = a.now()
 	a.lap = a.start
@@ -100,7 +98,7 @@ func (a *account) total(messages int64) []Charge {
 	return a.charges(a.start, a.now(), messages)
 }
 
-// now measures every process. A process that has ended counts as having used nothing.
+// now measures every process. A process that has ended counts as zero.
 func (a *account) now() []usage {
 	all := make([]usage, len(a.processes))
 	for i, p := range a.processes {
@@ -109,7 +107,8 @@ func (a *account) now() []usage {
 	return all
 }
 
-// charges returns what each process used between from and to, without processes that ended in between.
+// charges returns what each process has used between two measurements. It leaves out processes that
+// ended in between.
 func (a *account) charges(from, to []usage, messages int64) []Charge {
 	var charges []Charge
 	for i, p := range a.processes {

@@ -7,7 +7,7 @@ import (
 	"github.com/Azure/go-amqp"
 )
 
-// plain puts a broker's refusal into one line; it returns other errors unchanged.
+// plain returns a broker's refusal in one line, and other errors unchanged.
 func plain(err error) error {
 	if e, ok := errors.AsType[*amqp.Error](err); ok {
 		return fmt.Errorf("%s: %s", e.Condition, e.Description)

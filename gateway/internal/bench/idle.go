@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// wait holds the connections, with credit at each receiver, for the run's duration.
+// wait keeps the connections open for the duration of the run, with credit at each receiver.
 func (r *run) wait(ctx context.Context, l *links) error {
 	for _, c := range l.receivers {
 		if err := c.link.IssueCredit(r.o.Credit); err != nil {

@@ -2,24 +2,24 @@ package bench
 
 import "sync"
 
-// ledger records, for one run, which messages of each sender the broker has acknowledged, and which
-// have arrived. It takes two bits per message.
+// ledger records which messages of each sender the broker has acknowledged, and which have arrived.
+// It needs two bits for each message.
 type ledger struct {
 	pages []page // by sender
 }
 
-// page is one sender's part. Its methods may be called concurrently.
+// page is the part of one sender. Its methods may be called concurrently.
 type page struct {
 	mu      sync.Mutex
 	acked   bitmap
 	arrived bitmap
-	missing int64 // acknowledged and not arrived
+	missing int64 // acknowledged, but not arrived yet
 	doubled int64
 }
 
 func newLedger(senders int) *ledger { return &ledger{pages: make([]page, senders)} }
 
-// acknowledge notes that the broker has taken responsibility for a message.
+// acknowledge records that the broker has acknowledged a message.
 func (l *ledger) acknowledge(sender uint32, number uint64) {
 	p := &l.pages[sender]
 	p.mu.Lock()
@@ -29,7 +29,7 @@ func (l *ledger) acknowledge(sender uint32, number uint64) {
 	}
 }
 
-// arrive records a delivery and reports whether it is the first of its message.
+// arrive records a delivery, and reports whether it is the first of its message.
 func (l *ledger) arrive(sender uint32, number uint64) bool {
 	p := &l.pages[sender]
 	p.mu.Lock()
@@ -44,8 +44,8 @@ func (l *ledger) arrive(sender uint32, number uint64) bool {
 	return true
 }
 
-// totals counts acknowledged messages that have not arrived, and deliveries of
-// messages that had arrived before.
+// totals returns how many acknowledged messages have not arrived, and how many deliveries were
+// repetitions.
 func (l *ledger) totals() (missing, doubled int64) {
 	for i := range l.pages {
 		p := &l.pages[i]
@@ -57,14 +57,14 @@ func (l *ledger) totals() (missing, doubled int64) {
 	return missing, doubled
 }
 
-// bitmap is a growing set of small numbers.
+// bitmap is a set of small numbers, which grows.
 type bitmap []uint64
 
 func (b bitmap) has(n uint64) bool {
 	return n/64 < uint64(len(b)) && b[n/64]&(1<<(n%64)) != 0
 }
 
-// set adds n and reports whether it was not there before.
+// set adds n, and reports whether it is new.
 func (b *bitmap) set(n uint64) bool {
 	for n/64 >= uint64(len(*b)) {
 		*b = append(*b, 0)
@@ -76,14 +76,14 @@ func (b *bitmap) set(n uint64) bool {
 	return true
 }
 
-// order checks that the numbers of each sender rise at one receiver. It belongs to that receiver's
-// goroutine.
+// order checks whether the numbers of each sender rise at one receiver. Only the receiver's
+// goroutine uses it.
 type order struct {
-	next    []uint64 // by sender: one above the highest number seen
+	next    []uint64 // by sender: one more than the highest number so far
 	strayed int64
 }
 
-// see records the first arrival of a message.
+// see records the first delivery of a message.
 func (o *order) see(sender uint32, number uint64) {
 	if number < o.next[sender] {
 		o.strayed++

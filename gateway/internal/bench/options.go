@@ -7,84 +7,81 @@ import (
 	"time"
 )
 
-// Mode determines what a run measures.
+// Mode says what a run measures.
 type Mode string
 
-// The modes.
 const (
 	Throughput Mode = "throughput" // as fast as the credit and the windows allow
-	Latency    Mode = "latency"    // at a fixed rate, timed from when each message was due
-	Lone       Mode = "lone"       // each sender sends its next message when the one before has arrived
-	Sessions   Mode = "sessions"   // one message to each of many sessions, then accept the next session until none is left
-	Idle       Mode = "idle"       // connections and waiting receivers, no messages
+	Latency    Mode = "latency"    // at a fixed rate, with times from when each message was due
+	Lone       Mode = "lone"       // each sender sends when its previous message has arrived
+	Sessions   Mode = "sessions"   // one message to each of many sessions, which are then accepted one after the other
+	Idle       Mode = "idle"       // connections and waiting receivers, without messages
 )
 
-// Settle determines how receivers settle.
+// Settle says how receivers settle.
 type Settle string
 
-// The ways to settle.
 const (
-	SettleBatch Settle = "batch" // accept as many at once as the credit allows, each confirmed by the broker
-	SettleEach  Settle = "each"  // accept one at a time and wait for the broker's confirmation
+	SettleBatch Settle = "batch" // accept many at once, as the credit allows, each confirmed by the broker
+	SettleEach  Settle = "each"  // accept one at a time, and wait for the broker's confirmation
 	SettleFirst Settle = "first" // accept without confirmation: receiver-settle-mode first
-	SettleNone  Settle = "none"  // messages arrive settled: receive-and-delete
+	SettleNone  Settle = "none"  // messages arrive settled: receive and delete
 )
 
-// Options describe a run. Start from Defaults.
+// Options describe a run. Defaults returns a usable set.
 type Options struct {
 	// URLs are amqp://[user:password@]host[:port] or amqps://…, or ws://… or wss://… for the
-	// gateway's own protocol; connections are spread over them. ConnectionString is a Service Bus
-	// connection string. Exactly one of the two is set.
+	// gateway's own protocol. The connections are spread over them. ConnectionString is a Service
+	// Bus connection string. Exactly one of the two is set.
 	URLs             []string
 	ConnectionString string
-	// Entity is the queue's address. The queue should contain nothing else: unless Verify is off,
-	// the first message that no run of this package sent ends the run.
+	// Entity is the queue's address. The queue should be empty: unless Verify is off, a message
+	// from elsewhere ends the run.
 	Entity string
-	// Queues, if greater than 1, spreads the links over this number of queues, Entity-0, Entity-1
-	// and so on.
+	// Queues, if more than 1, spreads the links over as many queues: Entity-0, Entity-1 and so on.
 	Queues int
-	// Dialers connect to URLs with schemes that this package does not know.
+	// Dialers open connections for URLs with other schemes.
 	Dialers map[string]Dialer
-	// MessagePack encodes the gateway's own protocol in MessagePack instead of JSON.
+	// MessagePack uses MessagePack instead of JSON in the gateway's own protocol.
 	MessagePack bool
-	// Roots are the authorities to trust for TLS. nil means the authorities of the system.
+	// Roots are the authorities to trust for TLS. nil means those of the system.
 	Roots *x509.CertPool
 
 	Mode Mode
-	// Messages or Duration ends the sending. If both are zero, the run sends 100,000 messages or,
-	// in modes latency, lone and idle, runs for ten seconds. In mode sessions, Messages is the
-	// number of sessions.
+	// Messages or Duration end the sending. If both are zero, the run sends 100,000 messages or, in
+	// modes latency, lone and idle, lasts ten seconds. In mode sessions, Messages is the number of
+	// sessions.
 	Messages int64
 	Duration time.Duration
-	// Rate is the number of messages per second over all senders, in latency mode.
+	// Rate is the number of messages per second of all senders, in mode latency.
 	Rate float64
-	Size int // payload bytes
+	Size int // bytes of a payload
 
 	Senders     int
-	Receivers   int // 0 only sends
+	Receivers   int // 0: only send
 	Connections int
 	InFlight    int // unconfirmed messages per sender
 	Credit      int // link credit per receiver
 	Settle      Settle
 
-	// FillThenDrain opens the receivers only after the last message was stored.
+	// FillThenDrain opens the receivers only when the last message is stored.
 	FillThenDrain bool
-	// Verify records every message, to find messages that were lost, duplicated or delivered out of
-	// order.
+	// Verify records every message, to detect messages that were lost, duplicated or delivered out
+	// of order.
 	Verify bool
-	// Patience is the time without an arriving message after which the run ends.
+	// Patience is how long no message must arrive for the run to end.
 	Patience time.Duration
-	// Processes are the processes whose CPU time during the run is measured.
+	// Processes are measured during the run: their CPU time and memory.
 	Processes []Process
 }
 
-// Process is a process to measure, with its name in the report and its id.
+// Process is a process to measure.
 type Process struct {
 	Name string
 	PID  int
 }
 
-// Defaults returns the options of a plain throughput run, without a target.
+// Defaults returns the options of a throughput run, without a broker.
 func Defaults() Options {
 	return Options{
 		Mode: Throughput, Rate: 1000, Size: 1024, Queues: 1,
@@ -93,7 +90,7 @@ func Defaults() Options {
 	}
 }
 
-// Validate reports every invalid option, with its name.
+// Validate reports every invalid option by its name.
 func (o *Options) Validate() error {
 	var problems []error
 	complain := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
@@ -160,7 +157,7 @@ func (o *Options) Validate() error {
 	return errors.Join(problems...)
 }
 
-// limits returns how many messages each sender sends at most and for how long.
+// limits returns how many messages are sent, and for how long. 0 means no limit.
 func (o *Options) limits() (messages int64, duration time.Duration) {
 	switch {
 	case o.Messages > 0 || o.Duration > 0:
@@ -172,7 +169,7 @@ func (o *Options) limits() (messages int64, duration time.Duration) {
 	}
 }
 
-// queues returns the names of the queues of a run.
+// queues returns the names of a run's queues.
 func (o *Options) queues(entity string) (names []string) {
 	if o.Queues <= 1 {
 		return []string{entity}

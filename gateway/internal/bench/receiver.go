@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 )
 
-// receiver takes messages from one link and settles them.
+// receiver receives and settles messages on one link.
 type receiver struct {
 	run    *run
 	entity string
@@ -16,14 +16,14 @@ type receiver struct {
 	order  order
 	result histogram
 
-	spent atomic.Int64 // messages settled
+	spent atomic.Int64 // settled messages
 }
 
-// errForeign stops a run before it removes messages that are not its own.
+// errForeign ends a run before it removes messages that it has not sent.
 var errForeign = errors.New("the entity contains messages that this command did not send: use another entity, or --verify=false to consume them")
 
-// receive runs until done ends (every message is accounted for, or patience is over) or until an
-// error. Before it returns, it settles the messages that it has received.
+// receive runs until an error, or until done ends because every message has been accounted for or
+// Options.Patience is over. It settles the messages that it has received before it returns.
 func (r *receiver) receive(ctx, done context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -49,7 +49,7 @@ func (r *receiver) receive(ctx, done context.Context) error {
 		}
 		if err := r.book(m); err != nil {
 			cancel(err)
-			_ = m.Release(context.WithoutCancel(ctx)) // otherwise only the end of the lock would return it
+			_ = m.Release(context.WithoutCancel(ctx)) // otherwise the message would wait for the end of its lock
 			continue
 		}
 		r.run.taken.Add(1)
@@ -65,15 +65,15 @@ func (r *receiver) receive(ctx, done context.Context) error {
 			r.run.announce(m)
 		}
 		if r.run.o.Settle == SettleBatch {
-			settling.Go(settle) // as many at once as the credit lets arrive
+			settling.Go(settle) // as many at once as the credit allows
 		} else {
 			settle()
 		}
 	}
 }
 
-// replenish restores the credit of settled messages, half a window at a time, so that no more than
-// Credit messages are in flight or unsettled.
+// replenish issues credit for settled messages, half a window at a time, so that at most Credit
+// messages are in flight or unsettled.
 func (r *receiver) replenish() error {
 	half := int64(max(r.run.o.Credit/2, 1))
 	if r.spent.Add(1)%half != 0 {
@@ -85,7 +85,7 @@ func (r *receiver) replenish() error {
 	return nil
 }
 
-// book enters one delivery in the books.
+// book records one delivery.
 func (r *receiver) book(m Delivery) error {
 	now := r.run.elapsed()
 	s, ok := readStamp(m.Payload())

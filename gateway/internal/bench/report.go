@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Report is the result of a run. Durations in JSON are in microseconds, rates in messages per
+// Report is the result of a run. In JSON, durations are in microseconds, and rates in messages per
 // second.
 type Report struct {
 	Run       string  `json:"run"`
@@ -21,42 +21,43 @@ type Report struct {
 	Conns     int     `json:"connections"`
 	InFlight  int     `json:"inFlight"`
 	Credit    int     `json:"credit"`
-	Rate      float64 `json:"rate,omitempty"` // asked for, in latency mode
+	Rate      float64 `json:"rate,omitempty"` // the requested rate, in mode latency
 
 	Sent         int64 `json:"sent"`
 	Acknowledged int64 `json:"acknowledged"`
-	Received     int64 `json:"received"` // of this run, first deliveries only
+	Received     int64 `json:"received"` // first deliveries of this run's messages
 	Settled      int64 `json:"settled"`
-	// Stale are messages of earlier runs, which were settled and not counted.
+	// Stale is the number of messages of earlier runs, which were settled but are not counted
+	// otherwise.
 	Stale int64 `json:"stale"`
 
 	Verified   bool  `json:"verified"`
 	Lost       int64 `json:"lost"`
-	Pending    int64 `json:"pending,omitempty"` // acknowledged, and not arrived when the run was interrupted
+	Pending    int64 `json:"pending,omitempty"` // acknowledged but not arrived when the run was interrupted
 	Doubled    int64 `json:"doubled"`
-	OutOfOrder int64 `json:"outOfOrder"` // per sender, as each receiver saw it
+	OutOfOrder int64 `json:"outOfOrder"` // per sender, as each receiver saw them
 
 	Seconds     float64 `json:"seconds"`
-	SendRate    float64 `json:"sendRate"`    // acknowledged, over the time of sending
-	ReceiveRate float64 `json:"receiveRate"` // received, from the first to the last
+	SendRate    float64 `json:"sendRate"`    // acknowledged messages, over the time of sending
+	ReceiveRate float64 `json:"receiveRate"` // received messages, from the first to the last
 
-	// SendLatency is the time from when a message was due until its acknowledgement, and EndToEnd
-	// the time until its arrival. In throughput mode a message is due when its sender gets to it.
-	// In latency mode it is due at the time that the rate determines, even if the sender is late,
-	// so that the figures include stalls.
+	// SendLatency is the time from when a message was due to its acknowledgement, EndToEnd the time
+	// to its arrival. In mode throughput a message is due when its sender begins to send it. In
+	// mode latency it is due when the rate says, even if the sender is late, so that the times
+	// include stalls.
 	SendLatency Percentiles `json:"sendLatency"`
 	EndToEnd    Percentiles `json:"endToEnd"`
 
-	// Sessions contains how long it took to accept a session, receive and settle its message, and
-	// release the session.
+	// Sessions has the times to accept a session, receive and settle its message, and release the
+	// session.
 	Sessions Percentiles `json:"sessions"`
 
-	// Phases are the phases of a mode with several, such as fill and drain.
+	// Phases are the phases of a mode that has several, such as fill and drain.
 	Phases    []Phase  `json:"phases,omitempty"`
 	Processes []Charge `json:"processes"`
 }
 
-// Phase is a part of a run that is measured separately.
+// Phase is a part of a run with its own measurements.
 type Phase struct {
 	Name      string   `json:"name"`
 	Messages  int64    `json:"messages"`
@@ -64,7 +65,7 @@ type Phase struct {
 	Processes []Charge `json:"processes"`
 }
 
-// Percentiles summarize a distribution of times, in microseconds.
+// Percentiles describe a distribution of times, in microseconds.
 type Percentiles struct {
 	P50  float64 `json:"p50"`
 	P99  float64 `json:"p99"`
@@ -72,14 +73,13 @@ type Percentiles struct {
 	Max  float64 `json:"max"`
 }
 
-// Charge is the CPU time of one process, and of its children that ended, while the run sent and
-// received.
+// Charge is what one process, with its ended children, has used while the run sent and received.
 type Charge struct {
 	Name             string  `json:"name"`
 	PID              int     `json:"pid"`
 	CPUSeconds       float64 `json:"cpuSeconds"`
 	MicrosPerMessage float64 `json:"cpuMicrosPerMessage"`
-	// ResidentBytes is the memory of the process at the end. GrownBytes is its increase since
+	// ResidentBytes is the memory of the process at the end, GrownBytes how much more that is than
 	// before the run connected.
 	ResidentBytes int64 `json:"residentBytes"`
 	GrownBytes    int64 `json:"grownBytes"`
@@ -131,7 +131,7 @@ func (r *Report) Write(w io.Writer) error {
 	return p.err
 }
 
-// printer writes lines until one fails.
+// printer writes lines until an error.
 type printer struct {
 	w   io.Writer
 	err error

@@ -14,13 +14,13 @@ import (
 	"time"
 )
 
-// setUpTimeout bounds connecting, with setUpShare for each connection.
+// setUpTimeout and, for each connection, setUpShare bound the time to connect.
 const (
 	setUpTimeout = 30 * time.Second
 	setUpShare   = 20 * time.Millisecond
 )
 
-// run is one run in flight.
+// run is the state of a run.
 type run struct {
 	o        Options
 	id       uint64
@@ -31,14 +31,14 @@ type run struct {
 	begin    time.Time
 	sendFor  time.Duration // 0: no limit
 	phases   []Phase
-	sessions histogram       // how long accepting one took
-	arrived  []chan struct{} // by sender: its message has arrived and is settled; nil except in mode Lone
+	sessions histogram       // times to accept a session and to empty it
+	arrived  []chan struct{} // by sender, in mode Lone: its message has arrived and is settled
 
 	sent, acked     atomic.Int64
-	taken, settled  atomic.Int64 // all deliveries
-	received, stale atomic.Int64 // first deliveries of this run, deliveries of earlier ones
+	taken, settled  atomic.Int64 // counts of all deliveries
+	received, stale atomic.Int64 // first deliveries of this run's messages, and deliveries of earlier runs' messages
 
-	firstArrival, lastArrival atomic.Int64 // ns since begin; 0: none yet
+	firstArrival, lastArrival atomic.Int64 // ns since begin; 0 if there was none
 }
 
 func (r *run) elapsed() time.Duration { return time.Since(r.begin) }
@@ -48,9 +48,9 @@ func (r *run) arrivedAt(now time.Duration) {
 	r.lastArrival.Store(int64(now))
 }
 
-// Run runs a load and returns the report. o is valid: see Options.Validate. If progress is not nil,
-// it gets a line each second. If there is an error, the report covers the time before it. Lost or
-// duplicated messages are not an error of Run: see Report.Check.
+// Run runs a load and returns the report. o must be valid: see Options.Validate. progress, if not
+// nil, gets a line each second. After an error, the report covers the time before it. Lost or
+// duplicated messages are no error here: see Report.Check.
 func Run(ctx context.Context, o Options, progress io.Writer) (Report, error) {
 	r, err := newRun(o)
 	if err != nil {
@@ -106,7 +106,7 @@ func newRun(o Options) (*run, error) {
 	return r, nil
 }
 
-// address names all targets.
+// address returns all addresses.
 func (r *run) address() string {
 	var all []string
 	for _, t := range r.targets {
@@ -118,7 +118,7 @@ func (r *run) address() string {
 // entity returns the queue of a link.
 func (r *run) entity(link int) string { return r.entities[link%len(r.entities)] }
 
-// links are the connections of a run and what was opened on them.
+// links are the connections of a run, with their links.
 type links struct {
 	conns     []Connection
 	senders   []*sender
@@ -128,12 +128,11 @@ type links struct {
 
 func (l *links) close() {
 	for _, c := range l.conns {
-		_ = c.Close() // the run is over, even if the broker fails
+		_ = c.Close() // the run is over, whatever the broker answers
 	}
 }
 
-// connect opens the connections and the senders' links; with FillThenDrain the
-// receivers' links follow later.
+// connect opens the connections and links, except those of receivers if they are to follow later.
 func (r *run) connect(ctx context.Context) (*links, error) {
 	l := &links{}
 	for i := range r.o.Connections {
@@ -178,7 +177,7 @@ func (r *run) newReceiver(i int, link ReceiverLink) *receiver {
 	return &receiver{run: r, entity: r.entity(i), link: link, order: order{next: make([]uint64, r.o.Senders)}}
 }
 
-// withCause adds why ctx ended, when it did.
+// withCause adds why ctx has ended, if it has.
 func withCause(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
 		return fmt.Errorf("%w (%w)", err, cause)

@@ -1,6 +1,6 @@
 // Package config is the gateway's configuration. It comes from flags, environment variables named
-// CROSSTOWN_…, and one YAML file, in this order of precedence. Loading is strict: it reports
-// everything that is wrong at once, each problem with its origin and remedy.
+// CROSSTOWN_…, and one YAML file, in this order of precedence. Loading is strict: it reports all
+// problems at once, each with its origin and remedy.
 package config
 
 import (
@@ -14,10 +14,10 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
 )
 
-// Config is the whole configuration. Settings have the names of the file: tls.cert is the flag
+// Config is the whole configuration. Settings are named as in the file: tls.cert is the flag
 // --tls-cert and the variable CROSSTOWN_TLS_CERT. Settings with a usage text have a flag; all
 // except lists of structures have a variable. A value must be in the setting's range, or one of its
-// values, if there are any.
+// values, if the setting has these.
 type Config struct {
 	Namespace      string        `config:"namespace" usage:"name of the gateway's own namespace"`
 	Listen         []string      `config:"listen" usage:"address to listen on, host:port; repeatable, replaces the default listeners"`
@@ -51,26 +51,25 @@ type Config struct {
 	Serializers    Serializers `config:"serializers"`
 	Identity       `config:",squash"`
 
-	newKeys []NewKey `config:"-"` // made, and not kept yet
+	newKeys []NewKey `config:"-"` // generated, and not stored yet
 
-	// Skipped has one line for each setting in the emulator's file that this version does not
-	// support.
+	// Skipped has a line for each setting of the emulator's file that is not supported.
 	Skipped []string `config:"-"`
-	// Assumed counts the settings that the emulator's file leaves out, which then have the emulator's defaults.
+	// Assumed is the number of settings that the emulator's file leaves out, and that therefore
+	// have the emulator's defaults.
 	Assumed int `config:"-"`
 }
 
-// TLS determines which certificate the gateway uses. Without one, it creates a development
-// certificate.
+// TLS says which certificate the gateway shows. Without one, it creates a development certificate.
 type TLS struct {
 	Cert string `config:"cert" usage:"file of the server's certificate chain in PEM (default: made by the development CA)"`
 	Key  string `config:"key" usage:"file of the certificate's private key in PEM"`
-	// ClientCA makes clients' certificates prove policies. Clients need not have one.
+	// ClientCA lets clients prove a policy by a certificate. They need not have one.
 	ClientCA string   `config:"client-ca" usage:"file of the CA certificates, in PEM, that sign clients' certificates; a policy with a certificate then needs no key"`
 	Hosts    []string `config:"hosts" usage:"additional host name or IP address of this gateway, for the development certificate and the development key; repeatable"`
 }
 
-// Authorities reads the authorities of clients' certificates, or returns nil if there are none.
+// Authorities reads the CA certificates in ClientCA. It returns nil if there are none.
 func (t *TLS) Authorities() (*x509.CertPool, error) {
 	if t.ClientCA == "" {
 		return nil, nil
@@ -86,7 +85,7 @@ func (t *TLS) Authorities() (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// Log determines what is logged, and how.
+// Log says what is logged, and how.
 type Log struct {
 	Level  string `config:"level" values:"debug, info, warn, error" usage:"minimum level to log: debug, info, warn or error"`
 	Format string `config:"format" values:"text, json" usage:"log format: text or json"`
@@ -95,8 +94,8 @@ type Log struct {
 // Metrics limits the number of time series for Prometheus. Zero means the default.
 type Metrics struct {
 	MaxEntities   int           `config:"max-entities" range:"1 to 1073741824"`   // entities that have their own time series
-	MaxNamespaces int           `config:"max-namespaces" range:"1 to 1073741824"` // how many namespaces have their own time series
-	Refresh       time.Duration `config:"refresh"`                                // how old the store's counts may be
+	MaxNamespaces int           `config:"max-namespaces" range:"1 to 1073741824"` // namespaces that have their own time series
+	Refresh       time.Duration `config:"refresh"`                                // greatest age of the store's counts
 }
 
 // AMQP limits the work that one gateway accepts.
@@ -105,47 +104,47 @@ type AMQP struct {
 	MaxSessions    int `config:"max-sessions" range:"1 to 65536"`         // of a connection; channels are 16 bits wide (AMQP 1.0 §2.3.1)
 	MaxLinks       int `config:"max-links" range:"1 to 1073741824"`       // of a connection
 	MaxUnsettled   int `config:"max-unsettled" range:"1 to 1073741824"`   // deliveries of a link
-	MaxFrameSize   int `config:"max-frame-size" range:"512 to 16777216"`  // bytes; the least allowed (AMQP 1.0 §2.8.18)
+	MaxFrameSize   int `config:"max-frame-size" range:"512 to 16777216"`  // bytes; the least that AMQP 1.0 §2.8.18 allows is 512
 }
 
-// WebSocket configures WebSockets, which are mainly for web pages.
+// WebSocket configures WebSockets, which mainly web pages use.
 type WebSocket struct {
 	Origins []string `config:"origins" usage:"additional origin whose pages may connect by WebSocket, such as https://app.example.com or https://*.example.com; * allows all; repeatable"`
 
-	MaxConnections int `config:"max-connections" range:"1 to 1073741824"` // of the native protocol
+	MaxConnections int `config:"max-connections" range:"1 to 1073741824"` // in the native protocol
 	MaxFeeds       int `config:"max-feeds" range:"1 to 1073741824"`       // of a connection
 	MaxFrame       int `config:"max-frame" range:"1048576 to 1073741824"` // bytes of a client's frame
 }
 
-// Policy is a shared access policy: a name, its keys and their rights. A key may be in a file or an
-// environment variable. If a policy has no key, the gateway generates one once and stores it in the
-// data directory.
+// Policy is a shared access policy: a name, its keys and their rights. A key may also be in a file
+// or an environment variable. For a policy without a key, the gateway generates and stores one.
 type Policy struct {
 	Name             string     `config:"name"`
 	Key              string     `config:"key"`
 	KeyFile          string     `config:"key-file"`
-	KeyEnv           string     `config:"key-env"` // the name of the variable
+	KeyEnv           string     `config:"key-env"` // name of an environment variable
 	SecondaryKey     string     `config:"secondary-key"`
 	SecondaryKeyFile string     `config:"secondary-key-file"`
 	SecondaryKeyEnv  string     `config:"secondary-key-env"`
-	Certificate      string     `config:"certificate"` // a name of clients' certificates, instead of keys
+	Certificate      string     `config:"certificate"` // a name in clients' certificates, instead of keys
 	Rights           core.Right `config:"rights"`
 }
 
-// The development policy, which the official emulator also has.
+// The development policy, which the official emulator has, too.
 const (
 	DevPolicy = "RootManageSharedAccessKey"
 	DevKey    = "SAS_KEY_VALUE"
 )
 
-// DefaultNamespace is the official emulator's namespace.
+// DefaultNamespace is the namespace of the official emulator.
 const DefaultNamespace = "sbemulatorns"
 
-// defaultListen are the ports of AMQP, of the emulator's management, and of both with TLS.
+// defaultListen has the ports of AMQP and the emulator's management, then of AMQP and HTTPS with
+// TLS.
 var defaultListen = []string{"127.0.0.1:5672", "127.0.0.1:5300", "127.0.0.1:5671", "127.0.0.1:8443"}
 
-// Default returns the defaults of all settings except the data directory, which depends on the
-// environment. Zero AMQP limits mean the bridge's own defaults.
+// Default returns the defaults of all settings. The default data directory is not among them,
+// because it depends on the environment. Zero AMQP limits mean the bridge's own defaults.
 func Default() *Config {
 	return &Config{
 		Namespace:    DefaultNamespace,
@@ -163,7 +162,7 @@ func Default() *Config {
 	}
 }
 
-// HasDevKey reports whether any namespace accepts the development key.
+// HasDevKey reports whether a policy of any namespace has the development key.
 func (c *Config) HasDevKey() bool {
 	policies := c.AllPolicies()
 	for _, n := range c.Namespaces {
@@ -180,13 +179,13 @@ func (c *Config) HasConsole() bool {
 	return c.Console == "on"
 }
 
-// MayBePlain reports whether a connection from an address, host:port, may be without TLS.
+// MayBePlain reports whether a client at an address, host:port, may connect without TLS.
 func (c *Config) MayBePlain(remote string) bool {
 	return c.RequireTLS == "off" || c.RequireTLS == "auto" && listen.IsLoopback(remote)
 }
 
-// AllPolicies returns the configured policies and the development policy. It omits the development
-// policy if a configured policy has its name, or if LacksDevKey returns true.
+// AllPolicies returns the configured policies and the development policy, except if a configured
+// policy has its name, or if LacksDevKey returns true.
 func (c *Config) AllPolicies() []Policy {
 	if c.LacksDevKey() || slices.ContainsFunc(c.Policies, func(p Policy) bool { return p.Name == DevPolicy }) {
 		return c.Policies
@@ -194,14 +193,13 @@ func (c *Config) AllPolicies() []Policy {
 	return append([]Policy{{Name: DevPolicy, Key: DevKey, Rights: core.AllRights}}, c.Policies...)
 }
 
-// LacksDevKey reports whether the namespace has no development policy, because it has its own
-// policy and other machines can reach a listener.
+// LacksDevKey reports whether the development policy is not in force, because other policies are
+// configured and other machines can reach a listener.
 func (c *Config) LacksDevKey() bool {
 	return len(c.Policies) > 0 && !c.DevKeyAnywhere && slices.ContainsFunc(c.Listen, func(address string) bool { return !listen.IsLoopback(address) })
 }
 
-// Assumption describes which defaults replace settings that the emulator's file omits. It returns
-// "" if none do.
+// Assumption says which defaults replace settings that the emulator's file lacks, or returns "".
 func (c *Config) Assumption() string {
 	if c.Assumed == 0 {
 		return ""

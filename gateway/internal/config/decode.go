@@ -16,8 +16,8 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/spelling"
 )
 
-// decode fills v with the value that a source has at a path. It reports every value that does not fit,
-// without changing v for it, and every name that a structure does not have. ok says that all values fit.
+// decode sets v to the value that a source gives for the setting at path. It reports values that do
+// not fit, which leave v unchanged, and unknown names. ok is true if all values fit.
 func decode(r *report, given any, v reflect.Value, path string) (ok bool) {
 	if given == nil {
 		return true
@@ -63,7 +63,7 @@ func decode(r *report, given any, v reflect.Value, path string) (ok bool) {
 	return ok
 }
 
-// decodeStructure does the work of decode for the settings of a structure.
+// decodeStructure is decode for a structure.
 func decodeStructure(r *report, given map[string]any, v reflect.Value, path string) (ok bool) {
 	inner := func(name string) string { return strings.TrimPrefix(path+"."+name, ".") }
 	var known []string
@@ -87,8 +87,8 @@ func decodeStructure(r *report, given map[string]any, v reflect.Value, path stri
 	return ok
 }
 
-// convert converts what a source has given (YAML's types, or the text of a flag or variable) to the
-// type of a setting, or says what the setting accepts.
+// convert converts what a source gives (YAML's types, or the text of a flag or variable) to the
+// type of a setting. An error says what the setting accepts.
 func convert(to reflect.Type, v any) (any, error) {
 	text, isText := v.(string)
 	switch to {
@@ -148,7 +148,7 @@ func convert(to reflect.Type, v any) (any, error) {
 	return v, nil
 }
 
-// about adds to an error the text that caused it; it returns nil for nil.
+// about adds a text to the error that it caused. It returns nil if err is nil.
 func about(text string, err error) error {
 	if err == nil {
 		return nil
@@ -162,7 +162,7 @@ func convertInt(v any) (any, error) {
 		return v, nil
 	case int64:
 		return v, nil
-	case float64: // JSON has no other numbers
+	case float64: // JSON numbers are always float64
 		if n := int64(v); float64(n) == v {
 			return n, nil
 		}
@@ -201,14 +201,14 @@ func convertBool(v any) (any, error) {
 	return nil, fmt.Errorf("%v is neither true nor false: write one of these", v)
 }
 
-// setting is a leaf of Config that a flag or a variable can set.
+// setting is a setting of Config that a flag or a variable can set.
 type setting struct {
-	path  string // "log.level"
-	usage string // "": the setting has no flag
-	alone string // the meaning of the flag without a value; "": a value is required
+	path  string // such as "log.level"
+	usage string // "" if the setting has no flag
+	alone string // value of the flag without an argument; "" if it needs one
 	words string // the allowed values, if they are few
 	typ   reflect.Type
-	index []int // of the field, for reflect.Value.FieldByIndex
+	index []int // for reflect.Value.FieldByIndex
 }
 
 func (s setting) flag() string { return strings.ReplaceAll(s.path, ".", "-") }
@@ -217,8 +217,8 @@ func (s setting) variable() string {
 	return envPrefix + strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(s.path))
 }
 
-// settings lists the leaves of a configuration structure, without lists of structures and optional
-// structures.
+// settings returns the settings of a structure that flags and variables can set: all except lists
+// of structures and optional structures.
 func settings(t reflect.Type) []setting {
 	var all []setting
 	for _, f := range fields(t) {
@@ -237,10 +237,10 @@ func settings(t reflect.Type) []setting {
 	return all
 }
 
-// knownFields keeps the fields of structures by type: each command binds flags of several.
+// knownFields caches the result of fields, because each command binds flags of several structures.
 var knownFields sync.Map
 
-// fields lists a structure's fields; it replaces embedded structures by their fields.
+// fields returns the fields of a structure, with those of embedded structures in their place.
 func fields(t reflect.Type) []reflect.StructField {
 	if known, ok := knownFields.Load(t); ok {
 		return known.([]reflect.StructField)
@@ -250,9 +250,9 @@ func fields(t reflect.Type) []reflect.StructField {
 	return all
 }
 
-// ParseDuration reads a duration in Go's notation (90s, 1h30m), in ISO 8601 (PT1M30S, P14D), in
-// whole days (14d), as a TimeSpan of .NET (14.00:00:00), or "forever". A duration that is too long for a time.Duration, such as .NET's
-// largest TimeSpan, becomes core.Forever.
+// ParseDuration parses a duration in Go's notation (90s, 1h30m), in ISO 8601 (PT1M30S, P14D), in
+// whole days (14d), as a TimeSpan of .NET (14.00:00:00), or "forever". A duration that a
+// time.Duration cannot hold, such as .NET's largest TimeSpan, becomes core.Forever.
 func ParseDuration(s string) (time.Duration, error) {
 	if strings.EqualFold(s, "forever") {
 		return core.Forever, nil
@@ -269,7 +269,7 @@ func ParseDuration(s string) (time.Duration, error) {
 	return 0, errors.New(`the value is not a duration: write it like 90s, 5m, 1h30m, 14d, PT5M, P14D or forever`)
 }
 
-// timeSpan is the form in which older ARM templates have durations: days.hours:minutes:seconds.
+// timeSpan matches durations in older ARM templates: days.hours:minutes:seconds.
 var timeSpan = regexp.MustCompile(`^(?:(\d+)\.)?(\d+):(\d+):(\d+(?:\.\d+)?)$`)
 
 func isNumber(s string) bool {

@@ -14,12 +14,11 @@ import (
 // Described is a queue, topic or subscription with its rules.
 type Described struct {
 	core.Entity
-	Rules []core.Rule // for a subscription
+	Rules []core.Rule // if it is a subscription
 }
 
-// Describe returns the configuration that would create these entities, with every setting. A
-// subscription must follow its topic. If defaults is false, it omits settings with their default
-// values.
+// Describe returns the configuration that would create these entities. A subscription must come
+// after its topic. If defaults is false, settings with their default values are left out.
 func Describe(all []Described, defaults bool) *Contents {
 	c := &Contents{}
 	for i := range all {
@@ -54,13 +53,13 @@ func Describe(all []Described, defaults bool) *Contents {
 	return c
 }
 
-// isDefault reports whether a rule is the one that a subscription without rules gets.
+// isDefault reports whether a rule is the one that a subscription gets if no rules are configured.
 func isDefault(r *core.Rule) bool {
 	return r.Name == core.DefaultRuleName && r.Filter.Kind == core.TrueFilter && r.Action == ""
 }
 
-// OwnSize returns the size of an entity in a configuration. For a partitioned entity this is the
-// size of one partition, whereas administration reports the sum.
+// OwnSize returns the size of an entity as it is configured. For a partitioned entity this is the
+// size of one partition, while the broker stores the sum.
 func OwnSize(s *core.Settings) int64 {
 	if m := s.MaxSizeInMegabytes; s.EnablePartitioning && m%core.PartitionedSize == 0 {
 		return m / core.PartitionedSize
@@ -68,7 +67,8 @@ func OwnSize(s *core.Settings) int64 {
 	return s.MaxSizeInMegabytes
 }
 
-// describe is the reverse of overlay. It strips the host that administration prepends to destinations.
+// describe is the inverse of overlay. It removes the host that the management API prepends to
+// destinations of forwarding.
 func describe[T EntitySettings](to *T, s *core.Settings, k core.Kind, defaults bool) {
 	all, from := reflect.ValueOf(to).Elem(), reflect.ValueOf(s).Elem()
 	usual := core.DefaultSettings(k)
@@ -99,7 +99,7 @@ func policiesFrom(rules []core.AccessRule) []Policy {
 	return all
 }
 
-// YAML returns the policies, queues and topics in the form of a file.
+// YAML returns the policies, queues and topics as a configuration file.
 func (h *Contents) YAML() ([]byte, error) {
 	shown := Contents{Policies: h.Policies, Queues: h.Queues, Topics: h.Topics}
 	n := printer{}.structure(reflect.ValueOf(shown), "", true)
@@ -109,7 +109,7 @@ func (h *Contents) YAML() ([]byte, error) {
 	return encode(n)
 }
 
-// encode writes YAML as all commands print it.
+// encode formats YAML as all commands print it.
 func encode(n *yaml.Node) ([]byte, error) {
 	var b bytes.Buffer
 	e := yaml.NewEncoder(&b)
@@ -120,7 +120,7 @@ func encode(n *yaml.Node) ([]byte, error) {
 	return b.Bytes(), e.Close()
 }
 
-// written returns the value of a setting as YAML, or nil if it is unset.
+// written returns the value of a setting as YAML, or nil if the setting is not set.
 func written(v reflect.Value) *yaml.Node {
 	switch x := v.Interface().(type) {
 	case time.Duration:
@@ -146,7 +146,7 @@ func written(v reflect.Value) *yaml.Node {
 		if n := written(v.Elem()); n != nil {
 			return n
 		}
-		return scalar(v.Elem().Interface()) // it was given, with an empty value
+		return scalar(v.Elem().Interface()) // it is set, to an empty value
 	case reflect.Slice:
 		if v.IsNil() {
 			return nil
@@ -163,7 +163,7 @@ func written(v reflect.Value) *yaml.Node {
 	return scalar(v.Interface())
 }
 
-// asWritten returns the policy without keys that were read from elsewhere.
+// asWritten returns the policy without keys that come from files or variables.
 func (p Policy) asWritten() Policy {
 	if p.KeyFile != "" || p.KeyEnv != "" {
 		p.Key = ""
@@ -176,11 +176,11 @@ func (p Policy) asWritten() Policy {
 
 func scalar(v any) *yaml.Node {
 	n := &yaml.Node{}
-	_ = n.Encode(v) // it was decoded before, or is a simple value
+	_ = n.Encode(v) // simple values can always be encoded
 	return n
 }
 
-// FormatDuration writes a duration in a form that ParseDuration reads, without parts that are zero.
+// FormatDuration formats a duration for ParseDuration, without parts that are zero.
 func FormatDuration(d time.Duration) string {
 	if d == core.Forever {
 		return "forever"
@@ -195,7 +195,7 @@ func FormatDuration(d time.Duration) string {
 	return text
 }
 
-// Line returns a rule in the form of a configuration file, on one line.
+// Line returns a rule as in a configuration file, on one line.
 func (r *Rule) Line() (string, error) {
 	n := printer{}.structure(reflect.ValueOf(*r), "", true)
 	if len(n.Content) == 0 {

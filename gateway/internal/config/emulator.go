@@ -17,26 +17,26 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/spelling"
 )
 
-// emulator converts the official emulator's Config.json to the values that our own file would set.
-// It skips what this version does not support, and reports that.
+// emulator converts the official emulator's Config.json to values as in our own file. It skips, and
+// reports, what this version does not support.
 type emulator struct {
 	path    string
 	r       *report
 	values  map[string]any
 	skipped []string
-	paths   map[string]string // other names of paths in the file
-	assumes map[string]any    // values of properties that the file leaves out, by setting
-	assumed int               // how often such a value was used
+	paths   map[string]string // path in Config.json, by the path as it is reported
+	assumes map[string]any    // values of settings that Config.json leaves out
+	assumed int               // how many such values were used
 }
 
-// emulatorDefaults are the defaults of the emulator's own schema, which differ from the service's.
+// emulatorDefaults are defaults of the emulator that differ from those of Service Bus.
 var emulatorDefaults = map[string]any{
 	"max-delivery-count": 3, "default-message-time-to-live": "PT1H", "lock-duration": "PT1M", "duplicate-detection-history-time-window": "PT20S",
 }
 
 // addEmulator adds the queues and topics of the emulator's file to values, if values name such a
-// file, and its namespace unless values name another. It returns one line for each thing that it
-// skipped, and how many settings have the emulator's defaults.
+// file, and its namespace unless values name another one. It returns a line for each thing that it
+// skipped, and the number of settings with the emulator's defaults.
 func addEmulator(values map[string]any, r *report) (skipped []string, assumed int) {
 	path, ok := values["emulator-config"].(string)
 	if !ok || path == "" {
@@ -62,8 +62,8 @@ func addEmulator(values map[string]any, r *report) (skipped []string, assumed in
 	return e.skipped, e.assumed
 }
 
-// parseJSON reads JSON as .NET does, with a byte order mark, comments and trailing commas. If it is
-// not valid, parseJSON reports that and returns nil.
+// parseJSON parses JSON as .NET does: a byte order mark, comments and trailing commas are allowed.
+// If the JSON is invalid, it reports that and returns nil.
 func parseJSON(path string, data []byte, r *report) any {
 	data = jsonc.ToJSON(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")))
 	var root any
@@ -92,19 +92,19 @@ func (e *emulator) namespace(ns any, i int) {
 	e.add("topics", e.list(ns, "Topics", at), at+".Topics", e.topic)
 }
 
-// add converts the elements of a list of the file, and appends them to a list of values.
+// add converts given, a list in the file, and appends the results to the list called name.
 func (e *emulator) add(name string, given []any, at string, convert func(v any, at, path string) map[string]any) {
 	list, ok := e.values[name].([]any)
 	if !ok && e.values[name] != nil {
-		return // it has the wrong type, which decoding reports
+		return // decode reports the wrong type
 	}
 	if list = append(list, e.convert(given, at, name, len(list), convert)...); list != nil {
 		e.values[name] = list
 	}
 }
 
-// convert converts the elements of a list and notes their origins. n is the index of the first of
-// them in the list of values.
+// convert converts the elements of a list, and records their origins. The first of them gets the
+// index n.
 func (e *emulator) convert(given []any, at, path string, n int, convert func(v any, at, path string) map[string]any) []any {
 	var list []any
 	for i, v := range given {
@@ -115,7 +115,7 @@ func (e *emulator) convert(given []any, at, path string, n int, convert func(v a
 	return list
 }
 
-// entity converts an object with a Name and Properties. The properties become the settings.
+// entity converts an object with Name and Properties, which become the settings.
 func (e *emulator) entity(v any, at, path, what string, settingsType reflect.Type) map[string]any {
 	name, properties := member(v, "Name"), member(v, "Properties")
 	entry := map[string]any{"name": name}
@@ -127,7 +127,7 @@ func (e *emulator) entity(v any, at, path, what string, settingsType reflect.Typ
 		switch {
 		case i < 0:
 			e.skip("property %s of %s %v: the setting does not exist", property, what, name)
-		case v == nil || v == "": // the emulator's sample file writes absent forwarding in this way
+		case v == nil || v == "": // the emulator's sample file writes "" for no forwarding
 		default:
 			entry[known[i].path] = v
 			e.r.origins[path+"."+known[i].path] = e.origin(at + ".Properties." + property)
@@ -158,7 +158,7 @@ func (e *emulator) topic(t any, at, path string) map[string]any {
 	return entry
 }
 
-// rule converts a rule. FilterType in its Properties says which of the filters applies.
+// rule converts a rule. FilterType, one of its Properties, says which filter applies.
 func (e *emulator) rule(v any, at, path string) map[string]any {
 	name, properties := member(v, "Name"), member(v, "Properties")
 	entry := map[string]any{"name": name}
@@ -186,7 +186,6 @@ func (e *emulator) rule(v any, at, path string) map[string]any {
 	return entry
 }
 
-// correlation converts the conditions of a correlation filter.
 func (e *emulator) correlation(v any, at, path string) any {
 	given, ok := v.(map[string]any)
 	if !ok {
@@ -209,13 +208,14 @@ func (e *emulator) correlation(v any, at, path string) any {
 	return known
 }
 
-// sameWord compares a text with a word without regard to case.
+// sameWord reports whether v is the word, case-insensitively.
 func sameWord(v any, word string) bool {
 	text, ok := v.(string)
 	return ok && strings.EqualFold(text, word)
 }
 
-// list returns the list in v's member. A missing member is an empty list; anything else is a problem.
+// list returns a member that is a list. If the member is missing, it returns nil; it reports other
+// values.
 func (e *emulator) list(v any, name, at string) []any {
 	switch list := member(v, name).(type) {
 	case []any:
@@ -241,7 +241,7 @@ func (e *emulator) skip(format string, args ...any) {
 	e.skipped = append(e.skipped, e.path+": skipped "+fmt.Sprintf(format, args...))
 }
 
-// member returns a member of a JSON object, or nil. Like .NET, it ignores the case of names.
+// member returns a member of a JSON object, or nil. As in .NET, names are case-insensitive.
 func member(v any, name string) any {
 	object, _ := v.(map[string]any)
 	for key, value := range object {
@@ -252,21 +252,21 @@ func member(v any, name string) any {
 	return nil
 }
 
-// The official emulator's container finds its file here, and serves management and health on the
-// port in this variable. Its other variables (ACCEPT_EULA, SQL_SERVER, MSSQL_SA_PASSWORD,
-// SQL_WAIT_INTERVAL) have no meaning without its SQL Server.
+// In its container, the official emulator finds its file here, and serves management and health on
+// the port in this variable. Its other variables (ACCEPT_EULA, SQL_SERVER, MSSQL_SA_PASSWORD,
+// SQL_WAIT_INTERVAL) concern its SQL Server.
 const (
 	containerFile         = "/ServiceBus_Emulator/ConfigFiles/Config.json"
 	containerPortVariable = "EMULATOR_HTTP_PORT"
 	containerPort         = "5300"
 )
 
-// addContainer adds the defaults of the official emulator's container to values, if values ask to
-// replace that container. Settings that values already have remain. file is the emulator's
+// addContainer adds the defaults of the official emulator's container to values, if the setting
+// emulator is on. It does not change settings that values have. file is the emulator's
 // configuration, which is used if it exists.
 func addContainer(values map[string]any, environ []string, file string, r *report) {
 	if wanted, err := convertBool(values["emulator"]); err != nil || wanted != true {
-		return // it has the wrong type, which decoding reports
+		return // decode reports the wrong type
 	}
 	set := func(name string, v any, source string) {
 		if values[name] == nil {
@@ -293,7 +293,7 @@ func addContainer(values map[string]any, environ []string, file string, r *repor
 		if address == ":"+containerPort {
 			address = ":" + port
 		}
-		if !slices.Contains(listen, any(address)) { // each listener serves all protocols
+		if !slices.Contains(listen, any(address)) { // every listener serves all protocols
 			listen = append(listen, address)
 		}
 	}

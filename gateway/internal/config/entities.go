@@ -7,14 +7,14 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Queue is a queue to create at start-up if it does not exist.
+// Queue is a queue to create at start-up, unless it exists.
 type Queue struct {
 	Name          string `config:"name"`
 	QueueSettings `config:",squash"`
 }
 
 // QueueSettings are the EntitySettings of a queue. Settings without a usage text have no flag,
-// because the official Go SDK cannot send them; they are stored and shown, but have no effect.
+// because the official Go SDK cannot send them. They are stored and shown, but have no effect.
 type QueueSettings struct {
 	LockDuration                        *time.Duration `config:"lock-duration" usage:"how long a message, or a session, stays locked for its receiver"`
 	MaxSizeInMegabytes                  *int64         `config:"max-size-in-megabytes" usage:"maximum size of the queue, with its dead letters"`
@@ -38,20 +38,20 @@ type QueueSettings struct {
 	Policies                            []Policy       `config:"policies"`
 }
 
-// Apply replaces the settings in s that were given.
+// Apply sets in s the settings that q has.
 func (q *QueueSettings) Apply(s *core.Settings) {
 	overlay(q, s)
 	addAccessRules(s, q.Policies)
 }
 
-// Topic is a topic to create at start-up with its subscriptions. Existing ones are not changed.
+// Topic is a topic to create at start-up with its subscriptions, unless they exist.
 type Topic struct {
 	Name          string `config:"name"`
 	TopicSettings `config:",squash"`
 	Subscriptions []Subscription `config:"subscriptions"`
 }
 
-// TopicSettings are the EntitySettings of a topic. For those without a flag, see QueueSettings.
+// TopicSettings are the EntitySettings of a topic. For settings without a flag, see QueueSettings.
 type TopicSettings struct {
 	MaxSizeInMegabytes                  *int64         `config:"max-size-in-megabytes" usage:"maximum size of the topic with its subscriptions"`
 	MaxMessageSizeInKilobytes           *int64         `config:"max-message-size-in-kilobytes" usage:"maximum size of a message"`
@@ -71,22 +71,22 @@ type TopicSettings struct {
 	Policies                            []Policy       `config:"policies"`
 }
 
-// Apply replaces the settings in s that were given.
+// Apply sets in s the settings that t has.
 func (t *TopicSettings) Apply(s *core.Settings) {
 	overlay(t, s)
 	addAccessRules(s, t.Policies)
 }
 
-// Subscription is a topic's subscription. If it has rules, it gets the messages that match them. If
-// rules are not given, it gets all messages; if the list is empty, it gets none.
+// Subscription is a subscription of a topic. It gets the messages that match one of its rules: all
+// messages if no rules are given, and none if the list is empty.
 type Subscription struct {
 	Name                 string `config:"name"`
 	SubscriptionSettings `config:",squash"`
 	Rules                []Rule `config:"rules"`
 }
 
-// SubscriptionSettings are the EntitySettings of a subscription. The official Go SDK cannot send a
-// subscription's status, so there is no flag for it.
+// SubscriptionSettings are the EntitySettings of a subscription. Its status has no flag, because
+// the official Go SDK cannot send it.
 type SubscriptionSettings struct {
 	LockDuration                              *time.Duration `config:"lock-duration" usage:"how long a message, or a session, stays locked for its receiver"`
 	RequiresSession                           *bool          `config:"requires-session" usage:"group messages in sessions; also --session-aware"`
@@ -102,17 +102,17 @@ type SubscriptionSettings struct {
 	AutoDeleteOnIdle                          *time.Duration `config:"auto-delete-on-idle" usage:"delete the subscription after this time without use"`
 }
 
-// Apply replaces the settings in s that were given.
+// Apply sets in s the settings that u has.
 func (u *SubscriptionSettings) Apply(s *core.Settings) { overlay(u, s) }
 
-// EntitySettings are the given settings of a queue, topic or subscription. Except for Policies,
-// each field is a pointer to the value for the field of the same name in core.Settings, or nil if
-// it was not given.
+// EntitySettings are the configured settings of a queue, topic or subscription. Except for
+// Policies, each field is a pointer to the value of the field of the same name in core.Settings, or
+// nil if the setting is not configured.
 type EntitySettings interface {
 	QueueSettings | TopicSettings | SubscriptionSettings
 }
 
-// overlay replaces settings in s by those that were given.
+// overlay sets in s the settings that given has.
 func overlay[T EntitySettings](given *T, s *core.Settings) {
 	from, to := reflect.ValueOf(given).Elem(), reflect.ValueOf(s).Elem()
 	for i := range from.NumField() {
@@ -122,7 +122,7 @@ func overlay[T EntitySettings](given *T, s *core.Settings) {
 	}
 }
 
-// each calls visit for each given setting except policies. alone has only that setting.
+// each calls visit for each setting that given has, except policies. alone has no other setting.
 func each[T EntitySettings](given *T, visit func(name string, alone *T)) {
 	all := reflect.ValueOf(given).Elem()
 	for i := range all.NumField() {
@@ -134,7 +134,7 @@ func each[T EntitySettings](given *T, visit func(name string, alone *T)) {
 	}
 }
 
-// addAccessRules replaces the access rules by those of the policies, if there are any.
+// addAccessRules replaces the access rules in s by those of policies, if there are any.
 func addAccessRules(s *core.Settings, policies []Policy) {
 	if len(policies) > 0 {
 		s.AuthorizationRules = nil
@@ -144,12 +144,12 @@ func addAccessRules(s *core.Settings, policies []Policy) {
 	}
 }
 
-// Rule converts the policy to an access rule.
+// Rule returns the policy as an access rule.
 func (p Policy) Rule() core.AccessRule {
 	return core.AccessRule{Name: p.Name, PrimaryKey: p.Key, SecondaryKey: p.SecondaryKey, Certificate: p.Certificate, Rights: p.Rights}
 }
 
-// names is a set of names that ignores case.
+// names is a set of case-insensitive names.
 type names map[string]bool
 
 // add adds a name, and reports whether it is new.
@@ -165,7 +165,7 @@ func (n *names) add(name string) bool {
 	return true
 }
 
-// Given lists the settings that were given, by their names in a file and in core.Settings.
+// Given returns the settings that given has, by their names in a file and in core.Settings.
 func Given[T EntitySettings](given *T) (all []GivenSetting) {
 	v := reflect.ValueOf(given).Elem()
 	for i := range v.NumField() {
@@ -176,7 +176,7 @@ func Given[T EntitySettings](given *T) (all []GivenSetting) {
 	return all
 }
 
-// GivenSetting is a setting of an entity that a source gives.
+// GivenSetting is a configured setting of an entity.
 type GivenSetting struct {
 	Name string // its name in a file
 	*core.Setting

@@ -11,15 +11,16 @@ import (
 
 const envPrefix = "CROSSTOWN_"
 
-// otherVariables are used elsewhere in the program; BINARY names the program to tests that start it.
+// otherVariables are variables with our prefix besides settings. BINARY names the program for
+// tests.
 var otherVariables = []string{envPrefix + "BINARY", envPrefix + "CONNECTION_STRING", envPrefix + "CONTEXT", envPrefix + "CONTEXTS", fileVariable, policyVariable}
 
-// serviceLink matches the variables that Kubernetes and Docker set for neighbours of a service
+// serviceLink matches variables that Kubernetes and Docker set for other containers if a service is
 // called crosstown or crosstown-something.
 var serviceLink = regexp.MustCompile(`_SERVICE_(HOST|PORT)|_PORT(_\d+_(TCP|UDP|SCTP).*)?$|_NAME$|_ENV_`)
 
-// envLayer returns what the environment sets. It reports variables with our prefix that have no
-// meaning, except for those that orchestrators invent.
+// envLayer returns what the environment sets. It reports unknown variables with our prefix, except
+// those that serviceLink matches.
 func envLayer(environ []string, all []setting, r *report) layer {
 	l := newLayer()
 	known := slices.Clone(otherVariables)
@@ -49,8 +50,8 @@ func envLayer(environ []string, all []setting, r *report) layer {
 	return l
 }
 
-// Data returns the default data directory in an environment of NAME=VALUE entries: the value of
-// CROSSTOWN_DATA or, without it, a directory below the home directory. If there is neither, it returns "".
+// Data returns the default data directory for an environment of NAME=VALUE entries: CROSSTOWN_DATA,
+// or else a directory in the home directory, or "".
 func Data(environ []string) string {
 	if dir := Variable(environ, envPrefix+"DATA"); dir != "" {
 		return dir
@@ -61,7 +62,7 @@ func Data(environ []string) string {
 	if home := Variable(environ, "HOME"); home != "" {
 		return filepath.Join(home, ".local", "share", "crosstown")
 	}
-	if base := Variable(environ, "LOCALAPPDATA"); filepath.IsAbs(base) { // Windows
+	if base := Variable(environ, "LOCALAPPDATA"); filepath.IsAbs(base) { // on Windows
 		return filepath.Join(base, "crosstown")
 	}
 	return ""

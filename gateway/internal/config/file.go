@@ -14,7 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// layer is what one source sets: nested maps, and the origin of each part.
+// layer is what one source sets: nested maps, and the origin of each value.
 type layer struct {
 	values  map[string]any
 	origins origins
@@ -35,8 +35,8 @@ func (l layer) set(path string, value any, source string) {
 	l.origins[path] = origin{source: source}
 }
 
-// readFile reads a YAML file. If the file cannot be read at all, it reports this as a problem of
-// by, the flag or variable that names the file.
+// readFile reads a YAML file. If it cannot open the file, it reports that as a problem of by, the
+// flag or variable that names the file.
 func readFile(path string, by origin, r *report) layer {
 	l := newLayer()
 	data, err := os.ReadFile(path)
@@ -72,7 +72,7 @@ func readFile(path string, by origin, r *report) layer {
 
 var yamlLine = regexp.MustCompile(`line (\d+)`)
 
-// syntaxOrigin finds the line in a parser's message.
+// syntaxOrigin returns the place of a syntax error, whose line is in the parser's message.
 func syntaxOrigin(path string, err error) origin {
 	at := origin{source: path}
 	if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {
@@ -81,7 +81,7 @@ func syntaxOrigin(path string, err error) origin {
 	return at
 }
 
-// yamlFile turns nodes into values and notes the origin of each.
+// yamlFile converts the nodes of a file to values, and records their origins.
 type yamlFile struct {
 	name  string
 	layer layer
@@ -130,7 +130,7 @@ func (f yamlFile) entry(values map[string]any, key, value *yaml.Node, path strin
 	}
 }
 
-// scalar decodes a scalar to its own type. A timestamp remains the text that it was.
+// scalar converts a scalar to a value of its own type. A timestamp stays a text.
 func (f yamlFile) scalar(n *yaml.Node, path string) any {
 	if n.Tag == "!!timestamp" {
 		return n.Value

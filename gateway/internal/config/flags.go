@@ -8,20 +8,20 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// A flag or a variable names the file; no setting does.
+// The file itself can be named by a flag or a variable only.
 const (
 	fileFlag     = "config"
 	fileVariable = envPrefix + "CONFIG"
 )
 
-// Policies given as NAME=KEY:RIGHTS are added to the file's list.
+// Policies written as NAME=KEY:RIGHTS are added to those of the file.
 const (
 	policyFlag     = "policy"
 	policyVariable = envPrefix + "POLICY"
 )
 
-// raw is the text of a flag. It is decoded later with everything else, so that all problems are
-// reported together.
+// raw keeps the text of a flag, which is decoded together with all other sources, so that all
+// problems are reported at once.
 type raw struct {
 	values   []string
 	typ      string
@@ -31,7 +31,6 @@ type raw struct {
 func (f *raw) String() string { return strings.Join(f.values, ",") }
 func (f *raw) Type() string   { return f.typ }
 
-// Set keeps the text unchanged.
 func (f *raw) Set(s string) error {
 	if !f.repeated {
 		f.values = nil
@@ -40,10 +39,10 @@ func (f *raw) Set(s string) error {
 	return nil
 }
 
-// FlagValues is the annotation that lists a flag's allowed values, if they are few.
+// FlagValues is the annotation with a flag's allowed values.
 const FlagValues = "values"
 
-// Bind adds the gateway's flags to a command.
+// Bind adds the flags of the gateway to a command.
 func Bind(flags *pflag.FlagSet) {
 	flags.Var(&raw{typ: "FILE"}, fileFlag, "configuration file in YAML (see configs/crosstown.yaml)")
 	defaults := reflect.ValueOf(Default()).Elem()
@@ -55,7 +54,7 @@ func Bind(flags *pflag.FlagSet) {
 	flags.Var(&raw{typ: "NAME=KEY:RIGHTS", repeated: true}, policyFlag, "shared access policy of the namespace, such as app=KEY:Send,Listen, app=@FILE:Send with the key in a file, or app:Send with a key that the gateway generates; repeatable")
 }
 
-// BindSettings adds an entity's settings to a command.
+// BindSettings adds the flags for an entity's settings to a command.
 func BindSettings[T EntitySettings](flags *pflag.FlagSet) {
 	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if name == "session-aware" {
@@ -100,7 +99,7 @@ func bind(flags *pflag.FlagSet, s setting, deflt string) {
 	}
 }
 
-// flagLayer returns what the given flags set.
+// flagLayer returns what the flags of the command line set.
 func flagLayer(flags *pflag.FlagSet, all []setting) layer {
 	l := newLayer()
 	for _, s := range all {
@@ -118,8 +117,7 @@ func flagLayer(flags *pflag.FlagSet, all []setting) layer {
 	return l
 }
 
-// anys returns a list of the texts of a repeated flag, each of which may hold several texts
-// separated by commas.
+// anys returns the values of a repeated flag. A value may also be a list with commas.
 func anys(texts []string) []any {
 	var all []any
 	for _, t := range texts {

@@ -11,26 +11,26 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
 )
 
-// Identity determines whose JSON web tokens the gateway trusts.
+// Identity says whose JSON web tokens the gateway trusts.
 type Identity struct {
 	Issuers           []Issuer `config:"issuers"`
 	DevIdentity       bool     `config:"dev-identity" usage:"serve a token endpoint for development; every program on this machine can get a token"`
 	DevIdentityListen string   `config:"dev-identity-listen" usage:"address of the development token endpoint, host:port"`
 }
 
-// Issuer is an issuer whose JSON web tokens are accepted, with what they allow. Owner, Sender and
-// Receiver list claims as name=value; a token with one of these claims has the role.
+// Issuer is a trusted issuer of JSON web tokens. Owner, Sender and Receiver list claims as
+// name=value. A token with one of these claims has the role's rights.
 type Issuer struct {
 	Issuer    string         `config:"issuer"`
-	JWKS      string         `config:"jwks"`      // file; "" asks the issuer
-	Audiences []string       `config:"audiences"` // default: Service Bus'
+	JWKS      string         `config:"jwks"`      // file with the issuer's keys; "" asks the issuer for them
+	Audiences []string       `config:"audiences"` // default: those of Service Bus
 	Leeway    *time.Duration `config:"leeway"`
 	Owner     []string       `config:"owner"`
 	Sender    []string       `config:"sender"`
 	Receiver  []string       `config:"receiver"`
 }
 
-// ServiceBusAudiences are the audiences for which the SDKs request their tokens.
+// ServiceBusAudiences are the audiences of the tokens that the SDKs request.
 var ServiceBusAudiences = []string{"https://servicebus.azure.net", "https://servicebus.azure.net/"}
 
 const (
@@ -43,10 +43,10 @@ const (
 	devIdentityRemedy = "listen on 127.0.0.1 only, or accept it with --dev-key-anywhere"
 )
 
-// Claim is the name of a claim and a value that it must equal or contain.
+// Claim is the name of a claim, and a value that it equals or contains.
 type Claim struct{ Name, Value string }
 
-// Grants returns the rights that the issuer's roles give, by claim.
+// Grants returns the rights that tokens of the issuer have, by claim.
 func (i *Issuer) Grants() map[Claim]core.Right {
 	grants := map[Claim]core.Right{}
 	for _, role := range i.roles() {
@@ -68,7 +68,7 @@ func (i *Issuer) roles() []role {
 	return []role{{"owner", i.Owner, core.AllRights}, {"sender", i.Sender, core.Send}, {"receiver", i.Receiver, core.Listen}}
 }
 
-// ClockLeeway returns the maximum difference between the issuer's clock and the gateway's.
+// ClockLeeway returns how much the clocks of the issuer and the gateway may differ.
 func (i *Issuer) ClockLeeway() time.Duration {
 	if i.Leeway == nil {
 		return defaultLeeway
@@ -101,7 +101,7 @@ func (i *Issuer) validate(path string, r *report) {
 	switch u, err := url.Parse(i.Issuer); {
 	case i.Issuer == "":
 		r.add(path+".issuer", "the issuer is missing: %s", issuerRemedy)
-	case i.JWKS != "": // then the issuer is only a name
+	case i.JWKS != "": // the issuer is then only a name
 	case err != nil || u.Host == "":
 		r.add(path+".issuer", "%q is not a URL: %s, or set a file with the keys in jwks", i.Issuer, issuerRemedy)
 	case u.Scheme != "https" && (u.Scheme != "http" || !listen.IsLoopback(net.JoinHostPort(u.Hostname(), "0"))):

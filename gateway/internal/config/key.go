@@ -14,18 +14,18 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/durable"
 )
 
-// keysDir is the directory, in the data directory, of the keys that gateways have made.
+// keysDir is the directory, inside the data directory, of generated keys.
 const keysDir = "keys"
 
-// NewKey is a key that a gateway has generated for a policy without one.
+// NewKey is a key that the gateway has generated for a policy without one.
 type NewKey struct {
 	Policy string
 	Key    string
-	File   string // where it is kept
+	File   string // where it is stored
 }
 
-// completeKeys gives each policy of a namespace its keys, which may come from files and variables. A policy
-// without keys gets the key that a gateway made for it before, or a new one, which KeepKeys stores.
+// completeKeys sets the keys of each policy of a namespace, which may be in files and variables. A
+// policy without a key gets the key that was generated for it, or a new one, which KeepKeys stores.
 func (h *Contents) completeKeys(prefix, namespace string, c *Config, environ []string, r *report) {
 	complete := func(path, dir string, policies []Policy) {
 		for i := range policies {
@@ -33,7 +33,7 @@ func (h *Contents) completeKeys(prefix, namespace string, c *Config, environ []s
 		}
 	}
 	dir := filepath.Join(c.Data, keysDir, fileName(namespace))
-	entities := filepath.Join(dir, "entities") // a policy may have the same name as an entity
+	entities := filepath.Join(dir, "entities") // because a policy may have the name of an entity
 	complete(prefix+"policies", filepath.Join(dir, "policies"), h.Policies)
 	for i := range h.Queues {
 		complete(elementPath(prefix+"queues", i)+".policies", filepath.Join(entities, fileName(h.Queues[i].Name)), h.Queues[i].Policies)
@@ -43,7 +43,7 @@ func (h *Contents) completeKeys(prefix, namespace string, c *Config, environ []s
 	}
 }
 
-// fileName converts a name to a file name that cannot refer to another directory.
+// fileName returns a file name for a name, which cannot lead to another directory.
 func fileName(name string) string {
 	name = url.PathEscape(name)
 	if strings.Trim(name, ".") == "" {
@@ -52,7 +52,7 @@ func fileName(name string) string {
 	return name
 }
 
-// complete gives the policy its keys. file is where a key made by the gateway is kept.
+// complete sets the keys of a policy. file is where a generated key is stored.
 func (p *Policy) complete(path, file string, c *Config, environ []string, r *report) {
 	p.Key = readKey(path+".key", p.Key, p.KeyFile, p.KeyEnv, environ, r)
 	p.SecondaryKey = readKey(path+".secondary-key", p.SecondaryKey, p.SecondaryKeyFile, p.SecondaryKeyEnv, environ, r)
@@ -72,14 +72,14 @@ func (p *Policy) complete(path, file string, c *Config, environ []string, r *rep
 	}
 }
 
-// RandomKey generates the key of a policy.
+// RandomKey generates a key.
 func RandomKey() string {
 	key := make([]byte, 32)
-	_, _ = rand.Read(key) // it never fails
+	_, _ = rand.Read(key) // rand.Read never fails
 	return base64.StdEncoding.EncodeToString(key)
 }
 
-// readKey returns a key, which is written in the configuration, or is in a file or a variable.
+// readKey returns a key that is in the configuration itself, in a file or in a variable.
 func readKey(path, written, file, variable string, environ []string, r *report) string {
 	given := 0
 	for _, source := range []string{written, file, variable} {
@@ -105,8 +105,8 @@ func readKey(path, written, file, variable string, environ []string, r *report) 
 	return written
 }
 
-// KeepKeys writes the generated keys to the data directory, and returns them. It fails if another
-// gateway has generated one of them in the meantime.
+// KeepKeys stores the generated keys in the data directory, and returns them. It fails if another
+// gateway has meanwhile stored a key for the same policy.
 func (c *Config) KeepKeys() ([]NewKey, error) {
 	for _, k := range c.newKeys {
 		if err := durable.MkdirAll(filepath.Dir(k.File)); err != nil {

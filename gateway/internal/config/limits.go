@@ -6,13 +6,12 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// The tiers that are allowed for Strict.
 const (
 	standard = "standard"
 	premium  = "premium"
 )
 
-// Limits returns the limits of the enforced tier, or none if no tier is enforced.
+// Limits returns the limits of the tier in Strict, or no limits if Strict names none.
 func (c *Config) Limits() core.Limits {
 	switch c.Strict {
 	case standard, "true":
@@ -23,7 +22,7 @@ func (c *Config) Limits() core.Limits {
 	return core.Limits{}
 }
 
-// validateLimits reports settings that the enforced tier does not offer.
+// validateLimits reports settings that the tier does not have.
 func (c *Config) validateLimits(r *report) {
 	limits := c.Limits()
 	if limits.Tier == "" {
@@ -66,7 +65,7 @@ func (h *Contents) validateLimits(prefix string, limits *core.Limits, r *report)
 			for n := range s.Rules {
 				rule, err := s.Rules[n].Rule()
 				if err != nil {
-					continue // it is reported elsewhere
+					continue // validateRules reports it
 				}
 				if err := limits.CheckRule(&rule); err != nil {
 					r.add(elementPath(path+".rules", n), "%v", err)
@@ -76,12 +75,12 @@ func (h *Contents) validateLimits(prefix string, limits *core.Limits, r *report)
 	}
 }
 
-// check reports settings that the tier does not offer.
+// check reports settings of an entity that the tier does not have.
 func check(r *report, path string, k core.Kind, given interface{ Apply(*core.Settings) }, limits *core.Limits) {
 	s := core.DefaultSettings(k)
 	given.Apply(&s)
 	if s.EnablePartitioning && !limits.IsUnpartitioned {
-		return // its size may be the sum over partitions, which the broker checks
+		return // only the broker knows whether its size is one partition's or the sum
 	}
 	if err := limits.Check(&s); err != nil {
 		r.add(path, "%v", err)

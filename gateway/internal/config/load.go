@@ -10,16 +10,16 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Load reads the configuration from flags that Bind made (which may be nil), from an environment of
-// NAME=VALUE entries, and from the file that either of them names. The error, if any, is of type
-// Problems.
+// Load reads the configuration from flags that Bind has made (which may be nil), from an
+// environment of NAME=VALUE entries, and from the file that either of them names. An error is of
+// type Problems.
 func Load(flags *pflag.FlagSet, environ []string) (*Config, error) {
 	c, r := load(flags, environ)
 	c.overridePolicies()
 	return c, r.err()
 }
 
-// load does the work of Load, but also returns the report, and includes all policies.
+// load is Load with the report. It keeps all policies, even several with one name.
 func load(flags *pflag.FlagSet, environ []string) (*Config, *report) {
 	r := &report{origins: origins{}}
 	c := Default()
@@ -67,8 +67,8 @@ func load(flags *pflag.FlagSet, environ []string) (*Config, *report) {
 	return c, r
 }
 
-// Decode reads an entity's settings from the flags that BindSettings made. The
-// error, if any, is of type Problems.
+// Decode reads an entity's settings from flags that BindSettings has made. An error is of type
+// Problems.
 func Decode[T EntitySettings](flags *pflag.FlagSet) (*T, error) {
 	l := flagLayer(flags, settings(reflect.TypeFor[T]()))
 	r, given := &report{origins: l.origins}, new(T)
@@ -77,7 +77,7 @@ func Decode[T EntitySettings](flags *pflag.FlagSet) (*T, error) {
 	return given, r.err()
 }
 
-// merge adds settings to values, which they override. Maps are merged; everything else is replaced.
+// merge sets in values what over has. It merges maps, and replaces everything else.
 func merge(values, over map[string]any) {
 	for name, v := range over {
 		m, ok := v.(map[string]any)
@@ -96,11 +96,11 @@ func merge(values, over map[string]any) {
 
 func isPolicySeparator(c rune) bool { return c == ';' || c == ' ' || c == '\n' }
 
-// addPolicies appends entries to the list of policies.
+// addPolicies appends entries to the policies in values.
 func addPolicies(values map[string]any, entries []any, source string, r *report) {
 	list, ok := values["policies"].([]any)
 	if !ok && values["policies"] != nil {
-		return // it has the wrong type, which decoding reports
+		return // decode reports the wrong type
 	}
 	for _, e := range entries {
 		r.origins[elementPath("policies", len(list))] = origin{source: source}
@@ -111,13 +111,13 @@ func addPolicies(values map[string]any, entries []any, source string, r *report)
 	}
 }
 
-// policiesOf converts NAME=KEY:RIGHTS texts to entries like those in the file's list. In
-// NAME=@FILE:RIGHTS the key is in a file; for NAME:RIGHTS the gateway makes the key.
+// policiesOf converts texts NAME=KEY:RIGHTS to values as in a file. NAME=@FILE:RIGHTS names a file
+// with the key; for NAME:RIGHTS the gateway generates one.
 func policiesOf(texts []string, source string, r *report) []any {
 	var all []any
 	for _, text := range texts {
 		name, rest, named := strings.Cut(text, "=")
-		if !named { // it has no key
+		if !named { // without a key
 			if colon := strings.LastIndexByte(text, ':'); colon >= 0 {
 				name, rest = text[:colon], text[colon:]
 			}
@@ -138,17 +138,17 @@ func policiesOf(texts []string, source string, r *report) []any {
 	return all
 }
 
-// NeedRestart lists the settings that differ from the configuration of a running gateway and that
-// the gateway reads only at its start.
+// NeedRestart returns the settings that differ from those of a running gateway, and that a gateway
+// reads only when it starts.
 func (c *Config) NeedRestart(running *Config) []string {
 	return differences(reflect.ValueOf(*running.fixed()), reflect.ValueOf(*c.fixed()), "")
 }
 
-// fixed returns the configuration without the settings that a running gateway applies.
+// fixed returns the configuration without the settings that a running gateway can change.
 func (c *Config) fixed() *Config {
 	f := *c
 	f.Log.Level, f.TLS.ClientCA, f.Skipped, f.Assumed, f.UpdateEntities = "", "", nil, 0, false
-	if f.TLS.Cert != "" { // a change between a file and the development certificate needs a restart
+	if f.TLS.Cert != "" { // only a change between a file and the development certificate needs a restart
 		f.TLS.Cert, f.TLS.Key = "its own", "its own"
 	}
 	f.Contents = c.Contents.fixed()

@@ -10,8 +10,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/namespaces"
 )
 
-// defaultPartitions is the number of partitions of a partitioned entity, unless another number is
-// configured.
+// defaultPartitions is the default of Contents.Partitions.
 const defaultPartitions = 4
 
 // Contents is the configuration of one namespace, the gateway's own or another one.
@@ -31,16 +30,16 @@ type Contents struct {
 	Remotes         []Remote                `config:"remotes"`
 	Hooks           []Hook                  `config:"hooks"`
 	Pushes          []Push                  `config:"pushes"`
-	// AllowFaults lets clients with Manage make operations fail, for tests.
+	// AllowFaults, for tests, lets clients with Manage make operations fail.
 	AllowFaults bool `config:"allow-faults" usage:"for tests: operations can be made to fail on demand, see 'crosstown fault'"`
-	// Faults are the fault rules from the start on.
+	// Faults are the fault rules with which the namespace starts.
 	Faults []faults.Rule `config:"faults"`
-	// VirtualTime lets clients with Manage move the namespace's time, for tests.
+	// VirtualTime, for tests, lets clients with Manage move the namespace's time.
 	VirtualTime bool `config:"virtual-time" usage:"for tests, with the store memory: the namespace's time can be frozen and moved, see 'crosstown clock'"`
 }
 
-// Namespace is a namespace besides the gateway's own. Its clients are recognized by the host that
-// they call, or by their policy.
+// Namespace is another namespace than the gateway's own. Its clients are recognized by the host
+// that they call, or by their policy.
 type Namespace struct {
 	Name     string               `config:"name"`
 	Hosts    []string             `config:"hosts"`
@@ -53,7 +52,7 @@ func (c *Config) Own() core.Namespace {
 	return core.Namespace{Name: c.Namespace, Policies: accessRules(c.AllPolicies()), Clock: c.clock(), AllowFaults: c.AllowFaults}
 }
 
-// Others returns the further namespaces.
+// Others returns the namespaces besides the gateway's own.
 func (c *Config) Others() []core.Namespace {
 	all := make([]core.Namespace, len(c.Namespaces))
 	for i, n := range c.Namespaces {
@@ -62,7 +61,6 @@ func (c *Config) Others() []core.Namespace {
 	return all
 }
 
-// clock returns the namespace's virtual clock, or nil if it has none.
 func (h *Contents) clock() *core.VirtualClock {
 	if !h.VirtualTime {
 		return nil
@@ -78,7 +76,8 @@ func accessRules(policies []Policy) []core.AccessRule {
 	return all
 }
 
-// ContentsOf returns the configuration of a namespace, which is empty for one created at run time.
+// ContentsOf returns the configuration of a namespace. It is empty for a namespace that was created
+// at run time.
 func (c *Config) ContentsOf(name string) *Contents {
 	if name == c.Namespace {
 		return &c.Contents
@@ -91,8 +90,7 @@ func (c *Config) ContentsOf(name string) *Contents {
 	return &Contents{Partitions: c.Partitions}
 }
 
-// eachContents calls visit for each namespace, with the prefix of its settings' paths, its name and
-// its contents.
+// eachContents calls visit for each namespace. prefix is what the paths of its settings begin with.
 func (c *Config) eachContents(visit func(prefix, namespace string, h *Contents)) {
 	visit("", c.Namespace, &c.Contents)
 	for i := range c.Namespaces {
@@ -100,7 +98,8 @@ func (c *Config) eachContents(visit func(prefix, namespace string, h *Contents))
 	}
 }
 
-// validateNamespaces checks each namespace, and that their clients can be distinguished.
+// validateNamespaces checks each namespace, and that clients of different namespaces can be told
+// apart.
 func (c *Config) validateNamespaces(r *report) {
 	var names, hosts names
 	names.add(c.Namespace)
@@ -129,8 +128,8 @@ func (c *Config) validateNamespaces(r *report) {
 	}
 }
 
-// validateAccess checks that a namespace has a usable policy, and that its keys do not open an
-// earlier one.
+// validateAccess checks that namespace number i has a policy, and that none of its keys opens an
+// earlier namespace.
 func (c *Config) validateAccess(i int, r *report) {
 	n, path := &c.Namespaces[i], elementPath("namespaces", i)
 	if len(n.Policies) == 0 {

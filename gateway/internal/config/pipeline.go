@@ -12,30 +12,30 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Pipeline consists of the stages that messages pass on their way into the queues and topics whose
-// names match Entity. If several entries match an entity, the first applies.
+// Pipeline has the plugins that messages pass through on their way into the queues and topics whose
+// names match Entity. If several pipelines match an entity, the first applies.
 type Pipeline struct {
-	Entity   string   `config:"entity"` // a name; * in it is any text
+	Entity   string   `config:"entity"` // a name, in which * matches any text
 	Ingress  []Stage  `config:"ingress"`
-	To       *Stage   `config:"to"`        // the plugin that interprets To
-	FollowTo []string `config:"follow-to"` // the queues and topics that a To may name; * is any text
+	To       *Stage   `config:"to"`        // the plugin that interprets a message's To
+	FollowTo []string `config:"follow-to"` // queues and topics to which a To may lead; * matches any text
 }
 
-// Stage is a step at which a plugin is called.
+// Stage is the use of a plugin in a pipeline.
 type Stage struct {
 	Plugin      string         `config:"plugin"`
 	Values      map[string]any `config:"parameters"`
-	Unavailable string         `config:"unavailable"` // the plugin's own unless given
+	Unavailable string         `config:"unavailable"` // instead of the plugin's own setting
 }
 
-// The settings for messages for which a plugin gives no answer. The first is the default.
+// What happens to messages for which a plugin gives no answer. The first is the default.
 const (
 	Refuse = "refuse"
 	Pass   = "pass"
 	Park   = "park"
 )
 
-// Parameters returns the parameters that are passed to the plugin at this stage.
+// Parameters returns the parameters for the plugin.
 func (s *Stage) Parameters() (core.Properties, error) { return properties("parameters", s.Values) }
 
 func (h *Contents) validatePipelines(prefix string, c *Config, r *report) {
@@ -63,8 +63,7 @@ func (h *Contents) validatePipelines(prefix string, c *Config, r *report) {
 	}
 }
 
-// validatePattern reports a pattern that is not the name of a queue or topic, in which * matches
-// any text.
+// validatePattern reports a pattern that cannot match the name of a queue or topic.
 func validatePattern(path, pattern string, r *report) {
 	if err := core.ValidateName(strings.ReplaceAll(pattern, "*", "x")); err != nil {
 		r.add(path, "%q is neither a name of a queue or topic nor a pattern with *: %v", pattern, err)
@@ -95,7 +94,7 @@ func validateUnavailable(path, word string, r *report) {
 	}
 }
 
-// UnavailableAt returns the setting for messages for which a stage gets no answer.
+// UnavailableAt returns the setting for messages for which the plugin of a stage gives no answer.
 func (c *Config) UnavailableAt(s *Stage) string {
 	for i := range c.Plugins {
 		if c.Plugins[i].Name == s.Plugin && s.Unavailable == "" {
@@ -105,21 +104,21 @@ func (c *Config) UnavailableAt(s *Stage) string {
 	return s.Unavailable
 }
 
-// History selects the queues and topics that record what happens to their messages; subscriptions
-// follow their topic. If several entries match an entity, the first applies.
+// History selects queues and topics that record the events of their messages. Subscriptions follow
+// their topic. If several entries match an entity, the first applies.
 type History struct {
 	Selector `config:",squash"`
-	Keep     time.Duration `config:"keep"` // for how long; 0: DefaultHistory
-	Max      int           `config:"max"`  // events of an entity at most; 0: DefaultEvents
+	Keep     time.Duration `config:"keep"` // how long; 0: DefaultHistory
+	Max      int           `config:"max"`  // how many events of an entity; 0: DefaultEvents
 }
 
-// The defaults of a History.
+// Defaults of History.
 const (
 	DefaultHistory = 24 * time.Hour
 	DefaultEvents  = 100_000
 )
 
-// minEvents is the smallest limit that still gives useful answers.
+// minEvents is the smallest number of events that is useful.
 const minEvents = 100
 
 func (p *History) validate(path string, r *report) {
@@ -136,7 +135,7 @@ func (p *History) validate(path string, r *report) {
 
 // Selector selects the entities to which a setting applies.
 type Selector struct {
-	Entity string `config:"entity"` // a name; * in it is any text
+	Entity string `config:"entity"` // a name, in which * matches any text
 }
 
 func (s *Selector) pattern() string { return s.Entity }
@@ -160,17 +159,16 @@ func validateSelectors[T any, S interface {
 	}
 }
 
-// Retry determines how long abandoned messages wait for their next delivery in queues and
-// subscriptions. If several entries match an entity, the first applies.
+// Retry says how long abandoned messages wait for their next delivery, in queues and subscriptions.
+// If several entries match an entity, the first applies.
 type Retry struct {
 	Selector `config:",squash"`
-	Backoff  time.Duration `config:"backoff"` // after the first failed delivery
-	Factor   float64       `config:"factor"`  // by which each further failed delivery multiplies the wait; 0: 1
+	Backoff  time.Duration `config:"backoff"` // the wait after the first failed delivery
+	Factor   float64       `config:"factor"`  // by which each further failure multiplies the wait; 0: 1
 	Max      time.Duration `config:"max"`     // the longest wait; 0: the broker's own limit
-	Jitter   float64       `config:"jitter"`  // the share of a wait that may be taken off at random
+	Jitter   float64       `config:"jitter"`  // the share of a wait that may be subtracted at random
 }
 
-// maxFactor is the largest factor that makes sense.
 const maxFactor = 100
 
 func (p *Retry) validate(path string, r *report) {
@@ -188,18 +186,17 @@ func (p *Retry) validate(path string, r *report) {
 	}
 }
 
-// RateLimit is the number of messages per time that the receivers of queues and subscriptions get,
-// over all gateways. If several entries match an entity, the first applies.
+// RateLimit says how many messages per time the receivers of a queue or subscription get, over all
+// gateways. If several entries match an entity, the first applies.
 type RateLimit struct {
 	Selector `config:",squash"`
-	Rate     string `config:"rate"`  // as core.ParseRate reads it
-	Burst    int    `config:"burst"` // how many at once after a rest; 0: 1
+	Rate     string `config:"rate"`  // in the form of core.ParseRate
+	Burst    int    `config:"burst"` // how many at once after a pause; 0: 1
 }
 
-// maxBurst is the largest burst.
 const maxBurst = 1_000_000
 
-// Limit returns the rate with its burst. Validated settings give no error.
+// Limit returns the rate with its burst. It returns no error if the setting was validated.
 func (p *RateLimit) Limit() (core.Rate, error) {
 	r, err := core.ParseRate(p.Rate)
 	r.Burst = max(p.Burst, 1)
@@ -215,11 +212,11 @@ func (p *RateLimit) validate(path string, r *report) {
 	}
 }
 
-// DeadLetters determines how long the dead letters of queues, topics and subscriptions are kept. If
-// several entries match an entity, the first applies.
+// DeadLetters says how long dead letters of queues, topics and subscriptions are kept. If several
+// entries match an entity, the first applies.
 type DeadLetters struct {
 	Selector `config:",squash"`
-	Keep     time.Duration `config:"keep"` // since it was dead-lettered
+	Keep     time.Duration `config:"keep"` // from the time of dead-lettering
 }
 
 func (p *DeadLetters) validate(path string, r *report) {
@@ -228,18 +225,18 @@ func (p *DeadLetters) validate(path string, r *report) {
 	}
 }
 
-// CircuitBreaker determines when deliveries of queues and subscriptions pause because their
-// receivers fail. If several entries match an entity, the first applies. Limits has the defaults.
+// CircuitBreaker says when deliveries of queues and subscriptions pause, because their receivers
+// fail. If several entries match an entity, the first applies. Limits returns the defaults.
 type CircuitBreaker struct {
 	Selector    `config:",squash"`
 	Failures    string        `config:"failures"`                      // a percentage of the last Of results
-	Of          int           `config:"of" range:"1 to 1000"`          // results
-	Consecutive int           `config:"consecutive" range:"1 to 1000"` // failures one after the other
+	Of          int           `config:"of" range:"1 to 1000"`          // number of results
+	Consecutive int           `config:"consecutive" range:"1 to 1000"` // consecutive failures
 	Pause       time.Duration `config:"pause" range:"100ms to 1h"`
 }
 
-// Limits returns the settings with their defaults, and the number of failures among the results at
-// which deliveries pause. If the settings were validated, it returns no error.
+// Limits returns the settings with their defaults, and how many failures among the results make
+// deliveries pause. It returns no error if the settings were validated.
 func (p *CircuitBreaker) Limits() (c CircuitBreaker, failures int, err error) {
 	c = CircuitBreaker{p.Selector, cmp.Or(p.Failures, "50%"), cmp.Or(p.Of, 20), cmp.Or(p.Consecutive, 5), cmp.Or(p.Pause, 5*time.Second)}
 	number, isShare := strings.CutSuffix(c.Failures, "%")

@@ -16,8 +16,8 @@ import (
 type Plugin struct {
 	host.Options `config:",squash"`
 	MaxMemory    int `config:"max-memory-megabytes" range:"1 to 1048576"`
-	// Unavailable determines what happens to messages for which the plugin gives no answer, unless
-	// the stage has its own setting. Rules that call the plugin also use it.
+	// Unavailable says what happens to messages for which the plugin gives no answer, in rules and
+	// in stages without a setting of their own.
 	Unavailable string `config:"unavailable"`
 }
 
@@ -54,8 +54,8 @@ func (p *Plugin) validate(path string, r *report) {
 	}
 }
 
-// Serializers determine how payloads are read and rewritten. Without a chain no payload is
-// rewritten, and conditions on fields of the body read it as JSON.
+// Serializers say how payloads are read and converted. Without a chain no payload is converted, and
+// conditions on fields of the body read it as JSON.
 type Serializers struct {
 	Chain    []string            `config:"chain" usage:"serializer that transcodes bodies for receivers that ask for another content type, and reads body fields for conditions: json, msgpack, cbor, amqp, text, cloudevents or a plugin; tried in order; repeatable (default none: bodies stay as they are, conditions read JSON)"`
 	Entities []EntitySerializers `config:"entities"`
@@ -63,9 +63,9 @@ type Serializers struct {
 
 // EntitySerializers are the serializers of a queue or subscription.
 type EntitySerializers struct {
-	Name    string   `config:"name"`    // of a subscription: topic/Subscriptions/name
-	Chain   []string `config:"chain"`   // what none of these can decode is dead-lettered
-	Deliver string   `config:"deliver"` // the content type for receivers that name none
+	Name    string   `config:"name"`    // for a subscription topic/Subscriptions/name
+	Chain   []string `config:"chain"`   // a message that none of these can decode is dead-lettered
+	Deliver string   `config:"deliver"` // the content type for receivers that request none
 }
 
 func (s *Serializers) validate(r *report, plugins []Plugin) {

@@ -14,16 +14,15 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// builtIn has the values of settings that are 0 by default: the parts of the gateway that use them
-// then apply these values.
+// builtIn are the values that 0 stands for, by setting. Those parts of the gateway apply them.
 var builtIn = map[string]any{
 	"amqp.max-connections": 5000, "amqp.max-sessions": 8192, "amqp.max-links": 8192, "amqp.max-unsettled": 10000, "amqp.max-frame-size": 65536,
 	"websocket.max-connections": 20000, "websocket.max-feeds": 256, "websocket.max-frame": 157286400,
 	"metrics.max-entities": 500, "metrics.max-namespaces": 100, "metrics.refresh": "15s",
 }
 
-// Check loads a configuration file, or the emulator's, and also reads the certificates, so that
-// everything that would prevent a start is reported at once.
+// Check loads a configuration file, or the emulator's. It also reads the certificates, so that it
+// reports everything that would prevent a start.
 func Check(path string, environ []string) (*Config, error) {
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	Bind(flags)
@@ -38,7 +37,7 @@ func Check(path string, environ []string) (*Config, error) {
 	if name == "" {
 		return nil, Problems{{origin{source: path}, "the file is an ARM template, which a gateway cannot read: check the file with crosstown import FILE --dry-run"}}
 	}
-	_ = flags.Set(name, path) // it accepts any text
+	_ = flags.Set(name, path) // the flag accepts any text
 	c, r := load(flags, environ)
 	if c.TLS.Cert != "" && c.TLS.Key != "" {
 		if _, err := tls.LoadX509KeyPair(c.TLS.Cert, c.TLS.Key); err != nil {
@@ -51,8 +50,8 @@ func Check(path string, environ []string) (*Config, error) {
 	return c, r.err()
 }
 
-// Print returns the configuration of a gateway with these flags and this environment in the form of a file:
-// each setting with its source in a comment. Secrets are masked. The error, if any, is of type Problems.
+// Print returns the configuration of a gateway with these flags and this environment as a file. A
+// comment gives the source of each setting. Secrets are masked. An error is of type Problems.
 func Print(flags *pflag.FlagSet, environ []string) ([]byte, error) {
 	c, r := load(flags, environ)
 	if err := r.err(); err != nil {
@@ -70,8 +69,7 @@ func Print(flags *pflag.FlagSet, environ []string) ([]byte, error) {
 	return encode(root)
 }
 
-// printer writes a configuration as YAML. If it has the report of what was read, it adds the source
-// of each setting and masks secrets.
+// printer formats a configuration as YAML. With a report, it adds sources and masks secrets.
 type printer struct{ r *report }
 
 // policies returns the policies in force: the last one of each name, and the development policy.
@@ -89,7 +87,7 @@ func (p printer) policies(c *Config) *yaml.Node {
 	return list
 }
 
-// structure prints the settings of a structure. For a structure in a list, it leaves out unset ones.
+// structure formats the settings of a structure. In a list, it leaves out unset ones.
 func (p printer) structure(v reflect.Value, path string, inList bool) *yaml.Node {
 	m := &yaml.Node{Kind: yaml.MappingNode}
 	if policy, ok := v.Interface().(Policy); ok {
@@ -114,7 +112,7 @@ func (p printer) structure(v reflect.Value, path string, inList bool) *yaml.Node
 				n = &yaml.Node{Kind: yaml.SequenceNode}
 			}
 			if field.Len() == 0 && n != nil {
-				n.Style = yaml.FlowStyle // it was given as an empty list
+				n.Style = yaml.FlowStyle // it is set, to an empty list
 			}
 			for i := range field.Len() {
 				n.Content = append(n.Content, p.structure(field.Index(i), elementPath(inner, i), true))
@@ -129,7 +127,7 @@ func (p printer) structure(v reflect.Value, path string, inList bool) *yaml.Node
 	return m
 }
 
-// leaf prints a setting with its source, or returns nil if it is unset.
+// leaf formats a setting with its source. It returns nil if the setting is not set.
 func (p printer) leaf(v reflect.Value, name, path string, inList bool) *yaml.Node {
 	if p.r == nil {
 		return written(v)
@@ -164,11 +162,11 @@ func (p printer) leaf(v reflect.Value, name, path string, inList bool) *yaml.Nod
 	return n
 }
 
-// source returns the origin of a setting, or "" for a default.
+// source returns the source of a setting, or "" if it has its default.
 func (p printer) source(path string) string {
 	at, given := p.r.origins[path]
 	if !given {
-		if at = p.r.origins.find(path); at.line > 0 || at.source == "configuration" { // that line is the containing value's
+		if at = p.r.origins.find(path); at.line > 0 || at.source == "configuration" { // the line is that of the structure or list around it
 			return ""
 		}
 	}
@@ -178,12 +176,12 @@ func (p printer) source(path string) string {
 
 var keyOfConnection = regexp.MustCompile(`(?i)(SharedAccess(?:Key|Signature))=[^;]*`)
 
-// valueOfQuery matches a parameter of an address, which may be a key.
+// valueOfQuery matches parameters of an address, any of which may be a secret.
 var valueOfQuery = regexp.MustCompile(`([?&][^=&#]*)=[^&#]*`)
 
 const mask = "***"
 
-// masked returns a text without the secrets in it. The public development key is not a secret.
+// masked returns a text with *** for its secrets. The development key is public.
 func masked(name, text string) string {
 	switch name {
 	case "key", "secondary-key", "password":
@@ -196,7 +194,7 @@ func masked(name, text string) string {
 	if u, err := url.Parse(text); err == nil && u.Host != "" {
 		if _, secret := u.User.Password(); secret {
 			text = u.Redacted()
-		} else if u.User != nil && name == "url" { // a token
+		} else if u.User != nil && name == "url" { // the user is a token
 			text = strings.Replace(text, u.User.String()+"@", mask+"@", 1)
 		}
 		if name == "url" {
@@ -206,10 +204,10 @@ func masked(name, text string) string {
 	return text
 }
 
-// MaskConnection returns a connection string without the secrets in it.
+// MaskConnection returns a connection string with *** for its secrets.
 func MaskConnection(text string) string { return keyOfConnection.ReplaceAllString(text, "$1="+mask) }
 
-// maskedVariables returns variables of a program without their values.
+// maskedVariables returns NAME=VALUE entries without their values.
 func maskedVariables(all []string) []string {
 	shown := make([]string, len(all))
 	for i, v := range all {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Problem is one error in the configuration: its place, its description and its remedy.
+// Problem is an error in the configuration, with its place and a remedy.
 type Problem struct {
 	origin origin
 	text   string
@@ -27,13 +27,13 @@ func (ps Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// report collects problems by the path of the setting they concern.
+// report collects problems, and knows the origins of settings.
 type report struct {
 	origins  origins
 	problems Problems
 }
 
-// add notes a problem with the setting at path.
+// add records a problem of the setting at path.
 func (r *report) add(path, format string, args ...any) {
 	r.addAt(r.origins.find(path), format, args...)
 }
@@ -42,7 +42,7 @@ func (r *report) addAt(p origin, format string, args ...any) {
 	r.problems = append(r.problems, Problem{p, fmt.Sprintf(format, args...)})
 }
 
-// err returns the problems, or nil.
+// err returns the problems as an error, or nil.
 func (r *report) err() error {
 	if len(r.problems) == 0 {
 		return nil
@@ -53,10 +53,10 @@ func (r *report) err() error {
 	return r.problems
 }
 
-// origin says where a setting was made.
+// origin says where a setting is set.
 type origin struct {
 	source string // a file, a variable or a flag
-	line   int    // in a file; 0 if unknown
+	line   int    // in a file; 0 if not known
 	path   string // in a file
 }
 
@@ -71,11 +71,11 @@ func (p origin) String() string {
 	return strings.Join(parts, ": ")
 }
 
-// origins are where each setting was made, by path: "log.level", "queues[2].name".
+// origins are the places where settings are set, by path, such as "log.level" or "queues[2].name".
 type origins map[string]origin
 
-// find returns the origin of path or, if it was not set itself, the origin of the setting that
-// contains it, with the rest of the path.
+// find returns the origin of the setting at path. If only a setting around it has an origin, the
+// result is that, with the rest of the path.
 func (ps origins) find(path string) origin {
 	for prefix := path; prefix != ""; prefix = parent(prefix) {
 		if p, ok := ps[prefix]; ok {
@@ -88,7 +88,7 @@ func (ps origins) find(path string) origin {
 	return origin{source: "configuration", path: path}
 }
 
-// overlay adds the origins of a layer that takes precedence.
+// overlay adds the origins of a layer that overrides earlier ones.
 func (ps origins) overlay(over origins) {
 	for path := range over {
 		for held := range ps {
@@ -104,5 +104,5 @@ func parent(path string) string {
 	return path[:max(0, strings.LastIndexAny(path, ".["))]
 }
 
-// elementPath returns the path of a list's element.
+// elementPath returns the path of element i of a list.
 func elementPath(path string, i int) string { return fmt.Sprintf("%s[%d]", path, i) }

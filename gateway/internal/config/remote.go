@@ -13,38 +13,38 @@ import (
 	"github.com/crosstown-mq/crosstown/core/namespaces"
 )
 
-// Remote is another broker, to which a namespace forwards messages and from which it pulls them.
-// Exactly one of ConnectionString, URL and Namespace names it.
+// Remote is another broker, to which a namespace forwards messages and from which it pulls
+// messages. Exactly one of ConnectionString, URL and Namespace is set.
 type Remote struct {
 	Name             string `config:"name"`
-	ConnectionString string `config:"connection-string"` // of a Service Bus
+	ConnectionString string `config:"connection-string"` // of a Service Bus namespace
 	URL              string `config:"url"`               // amqp:// or amqps:// with host and port
-	Namespace        string `config:"namespace"`         // another namespace of this gateway, which may be created at run time
+	Namespace        string `config:"namespace"`         // another namespace of this gateway, which may be created later
 
-	Username string `config:"username"` // for SASL PLAIN, with Password
+	Username string `config:"username"` // with Password, for SASL PLAIN
 	Password string `config:"password"`
-	Policy   string `config:"policy"` // signs tokens, with Key
+	Policy   string `config:"policy"` // with Key, for tokens
 	Key      string `config:"key"`
 
-	CA         string `config:"ca"`          // file in PEM of the authorities that may sign its certificate; default: the system's
-	ServerName string `config:"server-name"` // the remote's name, for calls and in its certificate; default: the host
+	CA         string `config:"ca"`          // PEM file of the authorities that sign the remote's certificate; default: the system's
+	ServerName string `config:"server-name"` // the remote's name in calls and in its certificate; default: the host
 
 	Window  int           `config:"window" range:"1 to 10000"` // messages in flight
-	Batches *bool         `config:"batches"`                   // the remote supports the batches of Service Bus; default: if it has a policy
+	Batches *bool         `config:"batches"`                   // the remote supports Service Bus's batches; default: true if it has a policy
 	Pull    []remote.Pull `config:"pull"`
 }
 
-// Endpoint is how a remote is reached.
+// Endpoint says how a remote is reached.
 type Endpoint struct {
-	Address           string // host:port; "" for a namespace
-	Host              string // its host name
-	Plain             bool   // no TLS
-	User, Password    string // SASL PLAIN
-	Policy, Key, Sign string // shared access: Sign is a whole signature
-	Entity            string // the entity to which the policy belongs, or "" if unknown
+	Address           string // host:port; "" for a namespace of this gateway
+	Host              string // the remote's host name
+	Plain             bool   // without TLS
+	User, Password    string // for SASL PLAIN
+	Policy, Key, Sign string // for tokens; Sign is a token that is used as it is
+	Entity            string // the entity to which the policy belongs, or "" if that is not known
 }
 
-// Endpoint returns how the remote is reached. Its errors contain no secrets.
+// Endpoint returns how the remote is reached. Errors contain no secrets.
 func (m *Remote) Endpoint() (Endpoint, error) {
 	p := Endpoint{User: m.Username, Password: m.Password, Policy: m.Policy, Key: m.Key}
 	address := ""
@@ -79,7 +79,7 @@ func (m *Remote) Endpoint() (Endpoint, error) {
 	return p, nil
 }
 
-// TakesBatches reports whether the remote supports the batches of Service Bus.
+// TakesBatches reports whether the remote supports Service Bus's batches.
 func (m *Remote) TakesBatches() bool {
 	if m.Batches != nil {
 		return *m.Batches
@@ -87,8 +87,8 @@ func (m *Remote) TakesBatches() bool {
 	return m.ConnectionString != "" || m.Policy != "" || m.Namespace != ""
 }
 
-// validateRemotes checks the remotes of the namespace self. The paths of its settings begin with
-// prefix.
+// validateRemotes checks the remotes of the namespace called self. The paths of its settings begin
+// with prefix.
 func (h *Contents) validateRemotes(prefix, self string, r *report) {
 	for i := range h.Remotes {
 		m, path := &h.Remotes[i], elementPath(prefix+"remotes", i)

@@ -14,27 +14,26 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Rule is a rule of a subscription. It matches by a SQL expression, by correlation or by the answer
-// of a plugin, or it matches no message at all. Without any of these conditions, it matches every
-// message.
+// Rule is a rule of a subscription. It matches by an SQL expression, by correlation, by the answer
+// of a plugin, or never. Without any of these, it matches every message.
 type Rule struct {
 	Name             string         `config:"name"`
 	SQL              string         `config:"sql"`
-	Plugin           string         `config:"plugin"`     // the rule matches the messages that this plugin passes
-	Parameters       map[string]any `config:"parameters"` // values of @name in SQL; parameters for the plugin
+	Plugin           string         `config:"plugin"`     // matches messages that this plugin accepts
+	Parameters       map[string]any `config:"parameters"` // values of @name in SQL, or parameters for the plugin
 	Correlation      *Correlation   `config:"correlation"`
 	MatchNone        bool           `config:"match-none"`
 	Action           string         `config:"action"`
 	ActionParameters map[string]any `config:"action-parameters"`
 }
 
-// Correlation is the condition of a correlation filter: all given fields must be equal.
+// Correlation is the condition of a correlation filter: a message must have all given values.
 type Correlation struct {
 	core.Correlation `config:",squash"`
 	Values           map[string]any `config:"properties"`
 }
 
-// Rule converts r to a rule for the broker. Errors contain the invalid part.
+// Rule converts r to a rule of the broker. Errors name the invalid part.
 func (r *Rule) Rule() (core.Rule, error) {
 	rule := core.Rule{Name: r.Name, Action: r.Action}
 	var err error
@@ -69,8 +68,8 @@ func (r *Rule) Rule() (core.Rule, error) {
 	return rule, err
 }
 
-// call returns the condition that a plugin passes the message. It refers to the parameters that
-// numbered returns.
+// call returns the SQL condition that a plugin accepts the message. Its parameters have the names
+// that numbered gives them.
 func call(plugin string, parameters map[string]any) string {
 	b := strings.Builder{}
 	b.WriteString("plugin('" + strings.ReplaceAll(plugin, "'", "''") + "'")
@@ -80,7 +79,7 @@ func call(plugin string, parameters map[string]any) string {
 	return b.String() + ")"
 }
 
-// numbered renames parameters by their positions: p1 for the first name.
+// numbered renames parameters to p1, p2 and so on, in the order of their names.
 func numbered(parameters map[string]any) map[string]any {
 	all := make(map[string]any, len(parameters))
 	for i, name := range slices.Sorted(maps.Keys(parameters)) {
@@ -96,9 +95,9 @@ func (c *Correlation) filter() (*core.Correlation, error) {
 	return &f, err
 }
 
-// properties encodes values of a file: texts, numbers and booleans. A whole number becomes an int,
-// or a long if it is too large for an int. Values of other types are written as package typedjson
-// does, such as {$long: 5}.
+// properties encodes values of a file: texts, numbers and booleans. An integer becomes an int, or a
+// long if an int cannot hold it. Values of other types are written as by package typedjson, such as
+// {$long: 5}.
 func properties(name string, values map[string]any) (core.Properties, error) {
 	var pairs []core.Property
 	for _, key := range slices.Sorted(maps.Keys(values)) {
@@ -109,7 +108,7 @@ func properties(name string, values map[string]any) (core.Properties, error) {
 			v = whole(int64(n))
 		case int64:
 			v = whole(n)
-		case float64: // JSON has no other numbers
+		case float64: // JSON numbers are always float64
 			if n == math.Trunc(n) && math.Abs(n) < 1<<53 {
 				v = whole(int64(n))
 			}
@@ -133,7 +132,7 @@ func whole(n int64) any {
 	return n
 }
 
-// typedValue reads a value that is written with its type.
+// typedValue decodes a value that is written with its type.
 func typedValue(written map[string]any) (any, error) {
 	if written[nullType] == true {
 		return nil, nil
@@ -152,7 +151,7 @@ func typedValue(written map[string]any) (any, error) {
 	return v, nil
 }
 
-// writtenProperties is the reverse of properties.
+// writtenProperties is the inverse of properties.
 func writtenProperties(p core.Properties) map[string]any {
 	if p.IsEmpty() {
 		return nil
@@ -181,17 +180,17 @@ func writtenValue(v any) any {
 	switch n := v.(type) {
 	case nil:
 		return map[string]any{nullType: true}
-	case int64: // without its type it would be read as an int
+	case int64: // without its type, it would be read as an int
 		return map[string]any{"$long": n}
 	}
-	_ = json.Unmarshal(typedjson.Value(v), &written) // it was written as JSON
+	_ = json.Unmarshal(typedjson.Value(v), &written) // typedjson.Value returns valid JSON
 	return written
 }
 
-// nullType writes a null, because a plain null in a file means that the value is absent.
+// nullType writes a null. A plain null in a file would mean that the value is missing.
 const nullType = "$null"
 
-// RuleOf returns r as a rule of the configuration. It is the inverse of the method Rule.Rule.
+// RuleOf is the inverse of the method Rule: it returns r as a rule of the configuration.
 func RuleOf(r *core.Rule) Rule {
 	of := Rule{Name: r.Name, Action: r.Action, ActionParameters: writtenProperties(r.ActionParameters)}
 	switch r.Filter.Kind {

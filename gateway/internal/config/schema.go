@@ -6,24 +6,24 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/schema"
 )
 
-// Schema compares the messages to queues and topics with JSON Schemas. If several entries match an entity, the
-// first applies.
+// Schema checks messages to queues and topics against JSON Schemas. If several entries match an
+// entity, the first applies.
 type Schema struct {
 	Selector   `config:",squash"`
 	OnMismatch string          `config:"on-mismatch"`
 	Versions   []SchemaVersion `config:"versions"`
-	Refs       []string        `config:"refs"` // files that the versions refer to
+	Refs       []string        `config:"refs"` // files to which the versions refer
 
-	Set *schema.Set `config:"-"` // what the files hold
+	Set *schema.Set `config:"-"` // the contents of the files
 }
 
-// SchemaVersion is a schema, and the condition for the messages to which it applies.
+// SchemaVersion is a schema, with a condition for the messages that it applies to.
 type SchemaVersion struct {
 	File string `config:"file"`
 	When string `config:"when"` // an SQL filter; "": all messages
 }
 
-// The actions for messages that do not match their schema, except for Refuse, which is the default.
+// What else can happen to messages that do not match their schema. The default is Refuse.
 const (
 	DeadLetter = "dead-letter"
 	Count      = "count"

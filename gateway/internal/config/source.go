@@ -16,25 +16,23 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/spelling"
 )
 
-// Source is the part of a file about the contents of a namespace.
+// Source is the contents of a namespace, read from a file.
 type Source struct {
 	Contents
-	// Skipped has one line for each setting in the file that a namespace of this version does not
-	// have.
+	// Skipped has a line for each setting in the file that a namespace does not have.
 	Skipped []string
 }
 
-// SourceOptions determine how a file is read.
+// SourceOptions say how a file is read.
 type SourceOptions struct {
-	Namespace  string            // selects a namespace in the file; "": the only one, or the file's own
-	Parameters map[string]string // of an ARM template
-	File       string            // a file with more parameters; "": none
-	Environ    []string          // the process's environment, to which a file may refer
+	Namespace  string            // the namespace in the file; "" for its only or its own one
+	Parameters map[string]string // parameters of an ARM template
+	File       string            // a file with further parameters, or ""
+	Environ    []string          // NAME=VALUE entries, to which the file may refer
 }
 
-// ReadSource reads entities from a file: a configuration file in YAML, Config.json of the official
-// emulator, or an ARM template. Settings in the environment are ignored. The error, if any, is of
-// type Problems.
+// ReadSource reads entities from a configuration file in YAML, from Config.json of the official
+// emulator, or from an ARM template. The environment is ignored. An error is of type Problems.
 func ReadSource(path string, o SourceOptions) (*Source, error) {
 	at := origin{source: path}
 	data, err := os.ReadFile(path)
@@ -56,8 +54,8 @@ func ReadSource(path string, o SourceOptions) (*Source, error) {
 	}
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	Bind(flags)
-	_ = flags.Set(name, path)  // it accepts any text
-	_ = flags.Set("data", ".") // it is not used, but there must be one
+	_ = flags.Set(name, path)  // the flag accepts any text
+	_ = flags.Set("data", ".") // not used, but required
 	c, err := Load(flags, slices.DeleteFunc(slices.Clone(o.Environ), func(entry string) bool { return strings.HasPrefix(entry, envPrefix) }))
 	if err != nil {
 		return nil, err
@@ -72,8 +70,8 @@ func ReadSource(path string, o SourceOptions) (*Source, error) {
 	return nil, Problems{{at, fmt.Sprintf("the file has no namespace %q: the gateway's own is %q, and others are listed under namespaces", o.Namespace, c.Namespace)}}
 }
 
-// formOfFile returns the flag for a file of this form, or the contents of an ARM template. If a
-// file named .json does not contain JSON, the error is of type Problems.
+// formOfFile returns the flag for a file of this form, or the content of an ARM template. If a file
+// called .json does not contain JSON, the error is of type Problems.
 func formOfFile(path string, data []byte) (flag string, template any, err error) {
 	r := &report{}
 	document := parseJSON(path, data, r)
@@ -81,7 +79,7 @@ func formOfFile(path string, data []byte) (flag string, template any, err error)
 		return "", nil, r.err()
 	}
 	root, _ := document.(map[string]any)
-	_, isEmulators := root["Namespaces"] // in the file's root by mistake
+	_, isEmulators := root["Namespaces"] // the file's root has it by mistake
 	switch {
 	case isEmulators, member(root, "UserConfig") != nil:
 		return "emulator-config", nil, nil
@@ -91,7 +89,7 @@ func formOfFile(path string, data []byte) (flag string, template any, err error)
 	return fileFlag, nil, nil
 }
 
-// dropMadeKeys removes the keys that were made for policies without one, because a source does not contain them.
+// dropMadeKeys removes the generated keys, which are not part of a source.
 func (c *Config) dropMadeKeys() {
 	made := map[string]bool{}
 	for _, k := range c.newKeys {
@@ -108,20 +106,19 @@ func (c *Config) dropMadeKeys() {
 	})
 }
 
-// template collects the entities of an ARM template in the form of the emulator's file, which has the
-// same properties: objects with Name, Properties, Subscriptions and Rules.
+// template converts an ARM template to the form of the emulator's file, which has the same
+// properties: objects with Name, Properties, Subscriptions and Rules.
 type template struct {
 	e        *emulator
-	chosen   string // the namespace; "": the only one
+	chosen   string // the namespace; "" for the only one
 	queues   []any
 	topics   []any
 	policies []any
-	paths    map[string]string // by an object's path here: the object's path in the template
+	paths    map[string]string // path of an object in the template, by its path in the emulator's form
 	index    map[string]int    // index of each object in its list, by the list's path and the object's name
 	others   []string          // types of resources of other services
 }
 
-// readTemplate reads an ARM template.
 func readTemplate(path string, document any, o *SourceOptions) (*Source, error) {
 	r := &report{origins: origins{}}
 	root, _ := document.(map[string]any)
@@ -156,7 +153,7 @@ func readTemplate(path string, document any, o *SourceOptions) (*Source, error) 
 	return &Source{c.Contents, t.e.skipped}, r.err()
 }
 
-// readParameters reads a parameters file of a template.
+// readParameters reads a file with parameters for a template.
 func readParameters(path string, r *report) map[string]any {
 	if path == "" {
 		return nil
@@ -177,7 +174,8 @@ func readParameters(path string, r *report) map[string]any {
 	return parameters
 }
 
-// readsOfTemplate reports whether a property of this kind of resources is used; for "", whether the kind is.
+// readsOfTemplate reports whether a property of this kind of resource is used. If property is "",
+// it reports that about the kind.
 func readsOfTemplate(kind, property string) bool {
 	has := func(t reflect.Type) bool {
 		return property == "" || slices.ContainsFunc(settings(t), func(s setting) bool { return spelling.Fold(s.path) == spelling.Fold(property) })
@@ -197,7 +195,7 @@ func readsOfTemplate(kind, property string) bool {
 	return kind == "topics/subscriptions/rules"
 }
 
-// keyless gives the key to each policy that has none, and returns these policies.
+// keyless sets the key of each policy that has none, and returns these policies.
 func (h *Contents) keyless(key string) (all []*Policy) {
 	for _, list := range h.allPolicies() {
 		for i := range list {
@@ -221,7 +219,7 @@ func (h *Contents) allPolicies() [][]Policy {
 	return all
 }
 
-// choose picks the namespace if the template has several.
+// choose chooses the namespace if the template has several.
 func (t *template) choose(found []arm.Resource) {
 	var names []string
 	for i := range found {
@@ -229,7 +227,7 @@ func (t *template) choose(found []arm.Resource) {
 		if !t.isBus(r) {
 			continue
 		}
-		if strings.Contains(r.Names[0], "\x00") { // names without a value count as one name
+		if strings.Contains(r.Names[0], "\x00") { // all names whose value is not known count as one
 			r.Names[0] = "?"
 		}
 		if !slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, r.Names[0]) }) {
@@ -248,10 +246,11 @@ func (t *template) choose(found []arm.Resource) {
 	}
 }
 
-// isBus reports whether a resource is of Service Bus and of a kind that is read: others have no names.
+// isBus reports whether a resource is of Service Bus and of a kind that is used: others have no
+// names.
 func (t *template) isBus(r *arm.Resource) bool { return len(r.Names) > 0 }
 
-// add adds a resource. The entity to which it belongs may come later, or not at all, in which case it already exists.
+// add adds a resource. The entity around it may come later, or never, because it exists already.
 func (t *template) add(r *arm.Resource) {
 	if !t.isBus(r) {
 		t.others = append(t.others, strings.Join(r.Types, "/"))
@@ -262,7 +261,7 @@ func (t *template) add(r *arm.Resource) {
 	}
 	kind, names := r.Kind(), r.Names[1:]
 	if len(names) > 0 {
-		names[0] = strings.ReplaceAll(names[0], "~", "/") // as Azure writes a slash in the name of a queue or topic
+		names[0] = strings.ReplaceAll(names[0], "~", "/") // Azure writes ~ for a slash in the name of a queue or topic
 	}
 	what := strings.TrimSpace(kind + " " + strings.Join(names, "/"))
 	switch kind {
@@ -305,7 +304,7 @@ func (t *template) add(r *arm.Resource) {
 	}
 }
 
-// named finds an object in the list at a path, or adds it. It returns the object and its path.
+// named returns the object called name in a list, and its path. It adds the object if necessary.
 func (t *template) named(list *[]any, at, name string) (o map[string]any, path string) {
 	key := at + "/" + core.FoldName(name)
 	i, ok := t.index[key]
@@ -317,7 +316,7 @@ func (t *template) named(list *[]any, at, name string) (o map[string]any, path s
 	return (*list)[i].(map[string]any), elementPath(at, i)
 }
 
-// below finds an object in a list of another object, or adds it.
+// below is named for a list in another object.
 func (t *template) below(owner map[string]any, at, member, name, place string) (o map[string]any, path string) {
 	list, _ := owner[member].([]any)
 	o, path = t.named(&list, at+"."+member, name)
@@ -338,7 +337,7 @@ func policyOf(name string, r *arm.Resource) map[string]any {
 	return p
 }
 
-// ruleProperties returns the properties of a rule without those that only name the dialect of its texts.
+// ruleProperties returns the properties of a rule, without those that only name the SQL dialect.
 func ruleProperties(properties map[string]any) map[string]any {
 	kept := map[string]any{}
 	for name, v := range properties {
@@ -362,7 +361,7 @@ func ruleProperties(properties map[string]any) map[string]any {
 	return kept
 }
 
-// queue converts a queue to an entry.
+// queue converts a queue with its policies.
 func (t *template) queue(v any, at, path string) map[string]any {
 	return withPolicies(v, t.e.queue(v, at, path))
 }

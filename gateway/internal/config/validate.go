@@ -18,7 +18,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/memory"
 )
 
-// validate reports every setting that is outside its limits or contradicts another.
+// validate reports all settings that are outside their limits or contradict others.
 func (c *Config) validate(r *report) {
 	validateTags(r, reflect.ValueOf(c).Elem(), "")
 	if err := namespaces.CheckName(c.Namespace); err != nil {
@@ -84,7 +84,7 @@ func (c *Config) validateListen(r *report) {
 	}
 }
 
-// leastMemory is enough for the gateway itself, leastMessageMemory for small messages.
+// leastMemory is enough for the gateway itself, and leastMessageMemory for small messages.
 const leastMemory, leastMessageMemory = 128 << 20, 4 << 20
 
 func (c *Config) validateMemory(r *report) {
@@ -113,8 +113,8 @@ func (c *Config) validateAdmin(r *report) {
 	}
 }
 
-// validateStore checks the keyword or the URL's scheme; the store itself checks the rest of its
-// URL. A text with an @ may contain a password and is not repeated.
+// validateStore checks the keyword or the scheme of the URL; the store itself checks the rest. A
+// text with an @ may contain a password, and is not repeated.
 func (c *Config) validateStore(r *report) {
 	const remedy = "use auto, file, memory, or a URL that begins with redis://, rediss://, redis+sentinel://, rediss+sentinel:// or unix://"
 	switch scheme, _, isURL := strings.Cut(c.Store, "://"); {
@@ -132,15 +132,15 @@ func (c *Config) validateStore(r *report) {
 	}
 }
 
-// KeepsFiles reports whether the gateway stores messages in files of the data directory.
+// KeepsFiles reports whether messages are stored in files of the data directory.
 func (c *Config) KeepsFiles() bool { return c.Store == "auto" || c.Store == "file" }
 
-// validateSync checks the settings that only the file store has.
+// validateSync checks the settings of the file store.
 func (c *Config) validateSync(r *report) {
 	if !slices.Contains([]string{"always", "interval", "never"}, c.Sync) {
 		r.add("sync", "%q is not a sync policy: use always, interval or never", c.Sync)
 	} else if at, given := r.origins["sync"]; given && !c.KeepsFiles() && (at.line == 0 || at.source == r.origins["store"].source) {
-		// The file may set sync, although a flag selects another store.
+		// The file may set sync although a flag selects another store.
 		r.add("sync", "sync is not allowed with the store %s, which has no files: leave it out, or use --store file", c.Store)
 	}
 	if c.Repair && !c.KeepsFiles() {
@@ -148,8 +148,8 @@ func (c *Config) validateSync(r *report) {
 	}
 }
 
-// validateTags reports given settings that are outside their range or not among their values, in a
-// structure and the structures in it.
+// validateTags reports settings, in a structure and those inside it, that are set to a value
+// outside their range or their values.
 func validateTags(r *report, v reflect.Value, path string) {
 	for _, f := range fields(v.Type()) {
 		at, field := strings.TrimPrefix(path+"."+f.Tag.Get("config"), "."), v.FieldByIndex(f.Index)
@@ -216,11 +216,11 @@ func (h *Contents) validatePolicies(prefix string, c *Config, r *report) {
 	}
 }
 
-// certificateName matches URI= with a name, or parts NAME=VALUE, in which backslashes escape. Other
+// certificateName matches URI= with a name, or parts NAME=VALUE with backslashes for escapes: other
 // names are never in a certificate.
 var certificateName = regexp.MustCompile(`^(URI=.+|[\w.]+=(\\.|[^,+\\])+([,+][\w.]+=(\\.|[^,+\\])*)*)$`)
 
-// overridePolicies keeps, of several policies with one name, only the one that takes precedence.
+// overridePolicies keeps only the last policy of each name.
 func (c *Config) overridePolicies() {
 	var kept []Policy
 	for _, p := range c.Policies {
@@ -235,7 +235,7 @@ func (p *Policy) validate(path string, r *report) {
 		r.add(path+".name", "%q is not a valid policy name: use letters, digits and hyphens", p.Name)
 	}
 	switch {
-	case p.Key == "": // the policy has a certificate, or the report has the reason
+	case p.Key == "": // the policy has a certificate, or the problem is reported already
 	case strings.ContainsAny(p.Key+p.SecondaryKey, "; \t\n"):
 		r.add(path+".key", "the key of policy %q contains a space or a semicolon, which connection strings do not allow: generate a key with: openssl rand -base64 32", p.Name)
 	}
@@ -244,7 +244,7 @@ func (p *Policy) validate(path string, r *report) {
 	}
 }
 
-// validateEntities checks queues and topics, whose names must all differ.
+// validateEntities checks queues and topics. All of their names must be different.
 func (h *Contents) validateEntities(prefix string, r *report) {
 	var taken names
 	named := func(path, name string) {

@@ -12,12 +12,12 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Hook is an address that accepts requests of another service as messages. Its secrets are in a file, one per line,
-// or in a variable, separated by spaces. There are several while a secret is being changed: the old and the new one.
+// Hook is a URL of the gateway for requests of another service. Its secrets are in a file, one per
+// line, or in a variable, separated by spaces. There may be two while a secret is being changed.
 type Hook struct {
 	webhooks.Hook `config:",squash"`
 	SecretFile    string `config:"secret-file"`
-	SecretEnv     string `config:"secret-env"` // the name of the variable
+	SecretEnv     string `config:"secret-env"` // name of the variable
 }
 
 const defaultTolerance = 5 * time.Minute
@@ -33,7 +33,7 @@ func (c *Config) Hooks() (all []webhooks.Hook) {
 	return all
 }
 
-// completeHooks checks the hooks of all namespaces, whose names must differ, and reads their secrets.
+// completeHooks checks all hooks, whose names must be different, and reads their secrets.
 func (c *Config) completeHooks(environ []string, r *report) {
 	var taken names
 	c.eachContents(func(prefix, _ string, h *Contents) {
@@ -73,7 +73,7 @@ func (h *Hook) complete(path string, taken *names, environ []string, r *report) 
 	h.Keys = secretKeys(path, h.Scheme, h.SecretFile, h.SecretEnv, environ, r)
 }
 
-// secretKeys reads the secrets at path from a file or a variable.
+// secretKeys reads secrets from a file or a variable. path is that of the hook or push.
 func secretKeys(path string, scheme webhooks.Scheme, file, variable string, environ []string, r *report) (keys [][]byte) {
 	at, content := path+".secret-file", ""
 	switch {
@@ -104,12 +104,11 @@ func secretKeys(path string, scheme webhooks.Scheme, file, variable string, envi
 	return keys
 }
 
-// Push is a queue or subscription whose messages are delivered by HTTP POST. Its secret is in a
-// file or in a variable.
+// Push sends the messages of a queue or subscription by HTTP POST. For its secret, see Hook.
 type Push struct {
 	webhooks.PushOptions `config:",squash"`
 	SecretFile           string `config:"secret-file"`
-	SecretEnv            string `config:"secret-env"` // the name of the variable
+	SecretEnv            string `config:"secret-env"` // name of the variable
 }
 
 // Pushes returns the pushes of all namespaces.
@@ -123,7 +122,7 @@ func (c *Config) Pushes() (all []webhooks.PushOptions) {
 	return all
 }
 
-// completePushes checks the pushes of all namespaces, whose names must differ, and reads their secrets.
+// completePushes checks all pushes, whose names must be different, and reads their secrets.
 func (c *Config) completePushes(environ []string, r *report) {
 	var taken names
 	c.eachContents(func(prefix, _ string, h *Contents) {
@@ -146,7 +145,7 @@ func (p *Push) complete(path string, taken *names, environ []string, r *report) 
 		r.add(path+".url", "the value is not a URL: write https://HOST/PATH, or http:// for development")
 	}
 	switch keys := secretKeys(path, webhooks.Standard, p.SecretFile, p.SecretEnv, environ, r); len(keys) {
-	case 0: // secretKeys has reported why
+	case 0: // secretKeys has reported the problem
 	case 1:
 		p.Key = keys[0]
 	default:
