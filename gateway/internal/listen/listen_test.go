@@ -266,6 +266,50 @@ func TestServeEndsWhileAPeerIsUndecided(t *testing.T) {
 	})
 }
 
+// unread is a connection whose reader learns of its end late, as on a busy machine.
+type unread struct {
+	net.Conn
+	end chan struct{}
+}
+
+func (c unread) Read([]byte) (int, error) {
+	<-c.end
+	return 0, io.EOF
+}
+
+func (unread) SetDeadline(time.Time) error { return nil }
+
+func TestConnectionsWaitWhileTheGoroutinesOfClosedOnesEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const strangers, all = 10, 1000
+		conns, end := make(chan net.Conn, all), make(chan struct{})
+		for range all {
+			near, far := net.Pipe()
+			_ = near.Close()
+			conns <- unread{far, end}
+		}
+		admission := listen.NewAdmission(listen.AdmissionOptions{Strangers: strangers})
+		mux := listen.New([]net.Listener{&queue{conns: conns, closed: make(chan struct{})}}, listen.Options{Admission: admission})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- mux.Serve(ctx) }()
+		synctest.Wait()
+		if accepted := all - len(conns); accepted < strangers || accepted > 100 {
+			t.Errorf("accepted %d connections with places for %d strangers, want at most 100", accepted, strangers)
+		}
+		close(end)
+		synctest.Wait()
+		if len(conns) > 0 {
+			t.Errorf("%d connections are not accepted after goroutines have ended", len(conns))
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Serve: got %v, want nil", err)
+		}
+	})
+}
+
 // Nothing accepts AMQP here: the connection does not wait for ever, and the log says so.
 func TestAConnectionThatIsNotTakenOverIsClosed(t *testing.T) {
 	t.Parallel()

@@ -35,6 +35,12 @@ type Options struct {
 	Logger *slog.Logger
 }
 
+// maxEnding is how many goroutines of connections that were closed to make room may be about to end.
+// A Mux accepts no connection while there are more. Otherwise, when the processors are busy, the
+// thousands of connections that wait in the kernel become goroutines at once, whose stacks take
+// 16 KiB each.
+const maxEnding = 64
+
 // Mux accepts connections and passes each to the virtual listener of its protocol, which it detects
 // by the first bytes.
 type Mux struct {
@@ -42,6 +48,7 @@ type Mux struct {
 	listeners []net.Listener
 	amqp      *virtual
 	http      *virtual
+	deciding  chan struct{}    // has an element for each goroutine that runs decide
 	slow      bridges.Warnings // warns of connections that wait long for their server
 	plain     bridges.Warnings // warns of clients that should use TLS
 }
@@ -77,6 +84,7 @@ func New(listeners []net.Listener, o Options) *Mux {
 		listeners: listeners,
 		amqp:      newVirtual(addr),
 		http:      newVirtual(addr),
+		deciding:  make(chan struct{}, o.Admission.o.Strangers+maxEnding),
 	}
 }
 
@@ -132,7 +140,11 @@ func (m *Mux) accept(ctx context.Context, ln net.Listener, deciding *sync.WaitGr
 			}
 		}
 		if admitted := m.opts.Admission.Enter(conn); admitted != nil {
-			deciding.Go(func() { m.decide(ctx, admitted) })
+			m.deciding <- struct{}{}
+			deciding.Go(func() {
+				defer func() { <-m.deciding }()
+				m.decide(ctx, admitted)
+			})
 		}
 	}
 }
