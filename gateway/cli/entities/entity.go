@@ -16,11 +16,11 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
-// kind holds what differs between the commands for queues, topics and subscriptions.
+// kind is the difference between the commands for queues, topics and subscriptions.
 type kind struct {
 	core.Kind
-	word  string // the word for the kind in texts, and the command's name
-	names string // of the arguments of a command
+	word  string // the kind in texts, and the name of the command
+	names string // of the arguments
 	bind  func(*pflag.FlagSet)
 	given func(*pflag.FlagSet) (apply func(*core.Settings), err error)
 }
@@ -31,7 +31,7 @@ var (
 	subscriptions = kind{core.Subscription, "subscription", "TOPIC NAME", config.BindSettings[config.SubscriptionSettings], given[config.SubscriptionSettings]}
 )
 
-// given reads the settings among a command's flags.
+// given returns the settings in the flags of a command.
 func given[T config.EntitySettings, P interface {
 	*T
 	Apply(s *core.Settings)
@@ -105,7 +105,7 @@ func Subscription(environ []string) *cobra.Command {
 	return subscription
 }
 
-// create makes the command that creates an entity; first is the rule of a subscription.
+// create returns the command that creates an entity. first is the rule of a new subscription.
 func (k *kind) create(environ []string, short string, first *ruleOptions) *cobra.Command {
 	c := managing(environ, "create "+k.names, short, func(ctx context.Context, m *manager) error {
 		apply, err := k.given(m.command.Flags())
@@ -118,7 +118,7 @@ func (k *kind) create(environ []string, short string, first *ruleOptions) *cobra
 		}
 		s := core.DefaultSettings(k.Kind)
 		if apply(&s); s.EnablePartitioning {
-			s.SupportOrdering = false // partitions have no common order
+			s.SupportOrdering = false // several partitions have no common order
 		}
 		_, err = m.CreateEntity(ctx, command.AnyIdentity, k.Kind, m.name(), s, rule)
 		return m.done(err, "created", k.word, m.name())
@@ -160,7 +160,7 @@ func (k *kind) delete(environ []string, short string) *cobra.Command {
 	return c
 }
 
-// holds returns the number of messages in an entity or a topic's subscriptions; 0 if it is missing.
+// holds returns the number of messages in an entity, or in a topic's subscriptions.
 func (k *kind) holds(ctx context.Context, m *manager) (n int64, err error) {
 	_, rt, err := m.Entity(ctx, command.AnyIdentity, m.name())
 	all := []core.Runtime{rt}
@@ -202,7 +202,7 @@ func (k *kind) list(environ []string, use, short string) *cobra.Command {
 	})
 }
 
-// held returns the entity that a command is about, which must be of the kind.
+// held returns the entity of a command, which must be of the kind.
 func (k *kind) held(ctx context.Context, m *manager) (e core.Entity, rt core.Runtime, err error) {
 	if err := k.check(ctx, m); err != nil {
 		return e, rt, err
@@ -211,8 +211,8 @@ func (k *kind) held(ctx context.Context, m *manager) (e core.Entity, rt core.Run
 	return e, rt, missing(err, k.word, m.name())
 }
 
-// check refuses a queue if the command is about topics, and vice versa. The gateway has both under
-// the same paths, so without check a command could change or delete the wrong kind.
+// check refuses a queue for a command about topics, and a topic for one about queues. The gateway
+// has both under the same paths, so the command could otherwise change or delete the wrong one.
 func (k *kind) check(ctx context.Context, m *manager) error {
 	if k.Kind == core.Subscription {
 		return nil

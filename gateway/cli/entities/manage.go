@@ -24,15 +24,15 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 )
 
-// manager is a command with its client of the management API.
+// manager is a running command, with a client of the management API.
 type manager struct {
 	*command.Flags
 	*https.AdminClient
 	command *cobra.Command
-	args    []string // as many as the command's use names
+	args    []string // as many as use names
 }
 
-// managing makes a command that uses the management API.
+// managing returns a command that uses the management API.
 func managing(environ []string, use, short string, run func(ctx context.Context, m *manager) error) *cobra.Command {
 	var o command.Flags
 	c := &cobra.Command{Use: use, Short: short, Args: cobra.ExactArgs(len(strings.Fields(use)) - 1)}
@@ -41,9 +41,9 @@ func managing(environ []string, use, short string, run func(ctx context.Context,
 		if slices.Contains(args, "") {
 			return command.Usagef("a name is empty: crosstown %s %s", c.Parent().Name(), use)
 		}
-		var wrong error // XML would replace the invalid bytes
+		var wrong error // XML would replace invalid bytes
 		c.Flags().Visit(func(f *pflag.Flag) {
-			if !utf8.ValidString(f.Value.String()) && f.Name != "ca" && f.Name != "data" { // names of files
+			if !utf8.ValidString(f.Value.String()) && f.Name != "ca" && f.Name != "data" { // names of files may contain them
 				wrong = command.Usagef("--%s: %.40q is not UTF-8: settings contain only text in UTF-8", f.Name, f.Value.String())
 			}
 		})
@@ -55,13 +55,13 @@ func managing(environ []string, use, short string, run func(ctx context.Context,
 			return err
 		}
 		client := t.Management(nil)
-		client.Attempts = 1 // at a terminal an error is better than a wait
+		client.Attempts = 1 // at a terminal, an error is better than a wait
 		return t.Explain(run(c.Context(), &manager{&o, client, c, args}))
 	}
 	return c
 }
 
-// name returns what a command is about: a name, or the names of a topic and a subscription.
+// name returns the entity of a command: a name, or a topic and a subscription.
 func (m *manager) name() string {
 	if len(m.args) > 1 {
 		return core.SubscriptionPath(m.args[0], m.args[1])
@@ -69,7 +69,7 @@ func (m *manager) name() string {
 	return m.args[0]
 }
 
-// done prints what was done to a thing, unless it failed.
+// done prints what was done, unless err is set.
 func (m *manager) done(err error, did, kind, name string) error {
 	if err != nil {
 		return err
@@ -77,7 +77,7 @@ func (m *manager) done(err error, did, kind, name string) error {
 	return m.Tell(m.command, map[string]string{did: name}, "%s %s %s", did, kind, name)
 }
 
-// missing returns err, or a clearer error if err says that a thing does not exist.
+// missing returns err, or a better error if something does not exist.
 func missing(err error, kind, name string) error {
 	if errors.Is(err, core.NotFound) {
 		return fmt.Errorf("%s %q does not exist: %s", kind, name, command.ListHint)
@@ -85,8 +85,7 @@ func missing(err error, kind, name string) error {
 	return err
 }
 
-// counts has an entity's counts in the form that --json prints. Counts that its kind does not have
-// are omitted.
+// counts has an entity's counts for --json. Counts that its kind does not have are nil.
 type counts struct {
 	Name               string `json:"name"`
 	Subscriptions      *int64 `json:"subscriptions,omitempty"`
@@ -114,7 +113,7 @@ func countsOf(kind core.Kind, name string, rt *core.Runtime) counts {
 	return c
 }
 
-// columns returns the counts that are present, with their titles.
+// columns returns the counts of the entity's kind, with their titles.
 func (c *counts) columns() (titles []string, values []any) {
 	for _, n := range []struct {
 		title string
@@ -138,7 +137,7 @@ func (c *counts) columns() (titles []string, values []any) {
 	return titles, values
 }
 
-// list prints the counts of entities of a kind, a line each.
+// list prints the counts of entities, one on each line.
 func (m *manager) list(k *kind, all []core.Entity, runtimes []core.Runtime) error {
 	model := countsOf(k.Kind, "", new(core.Runtime))
 	titles, _ := model.columns()
@@ -157,14 +156,14 @@ func (m *manager) list(k *kind, all []core.Entity, runtimes []core.Runtime) erro
 	return rows.Flush()
 }
 
-// show prints an entity: what it holds, and its settings.
+// show prints an entity: its counts and its settings.
 func (m *manager) show(e *core.Entity, rt *core.Runtime) error {
 	c := countsOf(e.Kind, e.Name, rt)
 	var of struct {
 		Damaged int64
 		core.Applied
 	}
-	_ = m.Ask(m.command.Context(), command.AboutEntity(http.MethodGet, api.CountersPath, m.name()), &of) // other brokers report nothing
+	_ = m.Ask(m.command.Context(), command.AboutEntity(http.MethodGet, api.CountersPath, m.name()), &of) // only a gateway answers
 	if of.Damaged > 0 {
 		c.Damaged = &of.Damaged
 	}
@@ -192,8 +191,8 @@ func (m *manager) show(e *core.Entity, rt *core.Runtime) error {
 	})
 }
 
-// eachSetting yields the settings of an entity by the names of the management API. Texts that are empty are
-// left out; policies have keys, and only their number is printed.
+// eachSetting yields an entity's settings by their names in the management API. It leaves out empty
+// texts, and yields only the number of policies, because these contain keys.
 func eachSetting(e *core.Entity) iter.Seq2[string, any] {
 	return func(yield func(string, any) bool) {
 		for i := range core.AllSettings {

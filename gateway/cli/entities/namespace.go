@@ -138,7 +138,7 @@ its hosts; --host "" leaves only the hosts derived from its name.`,
 	return c
 }
 
-// requestOf returns the change that the flags ask for, to a namespace with these quotas.
+// requestOf returns the request for the change in the flags. The namespace has these quotas.
 func requestOf(c *cobra.Command, hosts []string, given, quotas api.Quotas) (request api.NamespaceRequest) {
 	f := c.Flags()
 	if f.Changed("host") {
@@ -161,7 +161,7 @@ func requestOf(c *cobra.Command, hosts []string, given, quotas api.Quotas) (requ
 	return request
 }
 
-// readPolicies reads policies from flags.
+// readPolicies parses --policy.
 func readPolicies(texts []string) ([]api.Policy, error) {
 	var all []api.Policy
 	for _, text := range texts {
@@ -205,8 +205,8 @@ func namespaceListCommand(environ []string) *cobra.Command {
 	return c
 }
 
-// aboutNamespace makes a command that ends by showing a namespace. below makes path segments of the
-// command's second argument; nil if the command has none.
+// aboutNamespace returns a command that at its end shows a namespace. below, which may be nil,
+// returns path segments for the second argument.
 func aboutNamespace(environ []string, use, short, method string, below func(string) []string) *cobra.Command {
 	c := &cobra.Command{Use: use, Short: short, Args: cobra.ExactArgs(len(strings.Fields(use)) - 1)}
 	return command.Asking(c, environ, func(args []string) (command.Inquiry, error) {
@@ -218,7 +218,7 @@ func aboutNamespace(environ []string, use, short, method string, below func(stri
 	}, printNamespace)
 }
 
-// doneToNamespace makes a command that removes something from a namespace; did is the verb for that.
+// doneToNamespace returns a command that removes something. did is the past tense for it.
 func doneToNamespace(environ []string, use, short, long, method, did string) *cobra.Command {
 	var o command.Flags
 	var sure command.Confirmation

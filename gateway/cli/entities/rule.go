@@ -51,7 +51,7 @@ other VALUE is a string, and so is a VALUE in double quotes, such as "5".`,
 	return rule
 }
 
-// ruleOptions are the flags that make a rule.
+// ruleOptions are the flags for a rule.
 type ruleOptions struct {
 	name             string
 	sql              string
@@ -73,7 +73,7 @@ func (o *ruleOptions) bind(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.actionParameters, "action-parameter", nil, "value of @NAME in --action, `NAME=VALUE`; repeatable")
 }
 
-// rule makes the rule that the flags ask for; if they say nothing, one that matches all messages.
+// rule returns the rule in the flags. Without flags, it matches all messages.
 func (o *ruleOptions) rule() (*core.Rule, error) {
 	var errs []error
 	r := &core.Rule{Name: o.name, Filter: core.Filter{Kind: core.TrueFilter}, Action: o.action}
@@ -108,7 +108,7 @@ func (o *ruleOptions) rule() (*core.Rule, error) {
 	return r, command.Usage(errors.Join(errs...))
 }
 
-// correlationOf reads broker properties from a flag.
+// correlationOf parses conditions on broker properties.
 func correlationOf(flag string, texts []string) (f *core.Correlation, errs []error) {
 	f = new(core.Correlation)
 	fields := maps.Collect(conditions(f))
@@ -122,7 +122,7 @@ func correlationOf(flag string, texts []string) (f *core.Correlation, errs []err
 	return f, errs
 }
 
-// conditions yields the conditions on broker properties by the names of --correlation.
+// conditions yields the conditions on broker properties, by their names in --correlation.
 func conditions(f *core.Correlation) iter.Seq2[string, **string] {
 	return func(yield func(string, **string) bool) {
 		for name, field := range f.Conditions() {
@@ -133,7 +133,6 @@ func conditions(f *core.Correlation) iter.Seq2[string, **string] {
 	}
 }
 
-// correlationNames are the properties that --correlation knows.
 var correlationNames = func() (names []string) {
 	for name := range conditions(new(core.Correlation)) {
 		names = append(names, name)
@@ -141,10 +140,10 @@ var correlationNames = func() (names []string) {
 	return names
 }()
 
-// ruleName returns the subscription's path and the rule's name.
+// ruleName returns the path of the rule of a command.
 func (m *manager) ruleName() string { return m.name() + "/Rules/" + m.args[2] }
 
-// putRule makes a command that creates or replaces the rule that its flags ask for.
+// putRule returns a command that creates or replaces the rule in its flags.
 func putRule(environ []string, use, short, did string, put func(*https.AdminClient, context.Context, core.Identity, string, core.Rule) (core.Rule, error)) *cobra.Command {
 	var o ruleOptions
 	c := managing(environ, use+" TOPIC SUBSCRIPTION NAME", short, func(ctx context.Context, m *manager) error {
@@ -194,7 +193,7 @@ func listRules(ctx context.Context, m *manager) error {
 	return rows.Flush()
 }
 
-// shownRule is a rule as --json prints it.
+// shownRule is a rule for --json.
 type shownRule struct {
 	Name             string            `json:"name"`
 	Filter           string            `json:"filter"` // sql, true, false or correlation
@@ -222,7 +221,7 @@ func showRuleOf(r *core.Rule) shownRule {
 	return s
 }
 
-// plain returns properties as JSON has them: values without a JSON type become texts.
+// plain returns properties for JSON. Values without a JSON type become texts.
 func plain(p core.Properties) map[string]any {
 	values := map[string]any{}
 	for name, v := range p.All() {
@@ -237,7 +236,7 @@ func plain(p core.Properties) map[string]any {
 	return values
 }
 
-// filter shows the filter to a person.
+// filter returns the filter as text for people.
 func (s *shownRule) filter() string {
 	switch s.Filter {
 	case "sql":

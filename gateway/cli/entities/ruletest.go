@@ -96,7 +96,7 @@ func (o *ruleTestOptions) run(c *cobra.Command, args []string) error {
 	return o.tell(c, entity, answer.Judgements)
 }
 
-// message returns the line of the message to test.
+// message returns the line with the message to test.
 func (o *ruleTestOptions) message(c *cobra.Command) ([]byte, error) {
 	if o.record != "" {
 		in, err := command.OpenInput(c, o.record)
@@ -106,7 +106,7 @@ func (o *ruleTestOptions) message(c *cobra.Command) ([]byte, error) {
 		defer func() { _ = in.Close() }() // it was only read
 		line, err := bufio.NewReader(in).ReadBytes('\n')
 		switch {
-		case len(line) > 0: // the first line ends there, or the file does
+		case len(line) > 0: // the line or the file ends there
 		case errors.Is(err, io.EOF):
 			return nil, command.Usagef("--record: the input is empty: write a message as crosstown record prints it")
 		default:

@@ -21,18 +21,18 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
 
-// maxShown is the number of messages of each kind of change that are printed with their reasons.
+// maxShown is how many messages are printed, with reasons, for each kind of change.
 const maxShown = 3
 
-// trial compares what the rules of a topic's subscriptions do with what other rules would do.
+// trial compares the rules of a topic's subscriptions with other rules.
 type trial struct {
 	rules    [2][][]core.Rule // before and after, by subscription
 	compiled [2][][]*rules.Rule
 	totals   []outcome // by subscription
 }
 
-// outcome is what would change for a subscription. Failing counts the messages for which a rule
-// would fail that does not fail now.
+// outcome is what would change for a subscription. Failing is the number of messages for which a
+// rule would fail that does not fail now.
 type outcome struct {
 	Subscription string   `json:"subscription"`
 	Messages     int      `json:"messages"`
@@ -125,7 +125,7 @@ func (t *trial) add(name string, sides ...[]core.Rule) error {
 	return nil
 }
 
-// read compares the messages of a recording.
+// read judges the messages of a recording.
 func (t *trial) read(ctx context.Context, in io.Reader) error {
 	sets := [2]*rules.Set{rules.NewSet(t.compiled[0]), rules.NewSet(t.compiled[1])}
 	return messages.EachRecorded(in, func(line int, stored *core.Stored) error {
@@ -134,10 +134,10 @@ func (t *trial) read(ctx context.Context, in io.Reader) error {
 	})
 }
 
-// judge compares one message.
+// judge compares the results for one message.
 func (t *trial) judge(line int, stored *core.Stored, sets [2]*rules.Set) {
 	f := rules.Facts{EnqueuedTime: stored.EnqueuedTime, Body: messages.BodyFields}
-	var got [2][][]string // the copies of each subscription, and what fails
+	var got [2][][]string // the copies for each subscription, and the rules that fail
 	var failed [2][]int
 	for side, set := range sets {
 		got[side], failed[side] = make([][]string, len(t.totals)), make([]int, len(t.totals))
@@ -174,7 +174,8 @@ func (t *trial) judge(line int, stored *core.Stored, sets [2]*rules.Set) {
 	}
 }
 
-// why explains the results of a subscription's new rules for a message, the matching rules first.
+// why explains the results of a subscription's new rules for a message, first those of rules that
+// match.
 func (t *trial) why(sub int, m *core.Message, f rules.Facts) (all []string) {
 	for _, r := range t.rules[1][sub] {
 		e := rules.Explain(r, m, f)
@@ -191,7 +192,6 @@ func (t *trial) why(sub int, m *core.Message, f rules.Facts) (all []string) {
 	return all[:min(len(all), maxShown)]
 }
 
-// tell prints the outcomes.
 func (t *trial) tell(out io.Writer, asJSON bool) error {
 	var b bytes.Buffer
 	lines := command.NewEncoder(&b)

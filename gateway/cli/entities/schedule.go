@@ -44,7 +44,6 @@ configuration are changed there.`,
 	return c
 }
 
-// scheduleFlags are the settings of a schedule.
 var scheduleFlags = []struct {
 	name, usage string
 	of          func(*core.ScheduleSettings) *string
@@ -64,7 +63,8 @@ var scheduleFlags = []struct {
 	{"ttl", "time to live, a `duration` such as 1h", func(s *core.ScheduleSettings) *string { return &s.Message.TimeToLive }},
 }
 
-// putSchedule makes a command that sets the given settings of a schedule: of a new one, if header refuses existing ones.
+// putSchedule returns a command that sets settings of a schedule: only of a new one, if header says
+// so.
 func putSchedule(environ []string, use, short string, header http.Header) *cobra.Command {
 	var o command.Flags
 	var properties []string

@@ -1,6 +1,7 @@
-// Package admin is the administration API, which the gateway serves over HTTP below /$crosstown on every
-// listener: metrics, counters, histories of messages, purges, deposits, connections, namespaces, remotes,
-// plugins and pipelines. All requests are authenticated, authorized and refused in the same way.
+// Package admin is the administration API, which the gateway serves over HTTP below /$crosstown on
+// every listener: metrics, counters, histories of messages, purges, deposits, connections,
+// namespaces, remotes, plugins and pipelines. All requests are authenticated, authorized and
+// refused alike.
 package admin
 
 import (
@@ -34,25 +35,25 @@ import (
 	"github.com/crosstown-mq/crosstown/plugins/host"
 )
 
-// Options are the parts of the gateway that the API shows and changes.
+// Options are the parts of the gateway that the API uses.
 type Options struct {
 	Directory *namespaces.Directory
-	Broker    *intercept.Front                 // of all namespaces
+	Broker    *intercept.Front                 // for all namespaces
 	Served    func(namespaceID string) *Served // returns nil if the namespace is not served
 	Clients   *clients.Registry
 	History   *history.History
 	Process   *Process
 	Remotes   []Remote                // in the order of their namespaces
-	Pushes    func() []*webhooks.Push // returns the current ones
-	Hooks     func() []webhooks.Hook  // returns the current ones
+	Pushes    func() []*webhooks.Push // returns the pushes in force
+	Hooks     func() []webhooks.Hook  // returns the hooks in force
 	Plugins   *host.Host
-	Stages    func() []broker.StageCounts // of all namespaces
-	Metrics   http.Handler                // of all namespaces
+	Stages    func() []broker.StageCounts // for all namespaces
+	Metrics   http.Handler                // for all namespaces
 	Archive   func(context.Context) (Archive, error)
 	Logger    *slog.Logger
 }
 
-// Served is a namespace that is served.
+// Served is a namespace that the gateway serves.
 type Served struct {
 	Broker   *broker.Broker
 	Counters *metrics.Counters
@@ -61,7 +62,7 @@ type Served struct {
 	Taps     *taps.Taps
 }
 
-// Remote is a remote and the ID of the namespace that may use it.
+// Remote is a remote, with the ID of the namespace that uses it.
 type Remote struct {
 	*remote.Remote
 	Namespace string
@@ -76,24 +77,24 @@ type API struct {
 // New creates an API.
 func New(o Options) *API { return &API{Options: o, refusals: refusals.New()} }
 
-// call is an authenticated request.
 type call struct {
 	*http.Request
 	id     core.Identity
-	path   string // the rest of the path after the endpoint's, without outer slashes
-	status int    // of the answer, unless it is 200
+	path   string // what follows the endpoint in the path, without outer slashes
+	status int    // of the answer; 0 means 200
 	memory *fair.Waiter
 }
 
-// maxBody bounds the body of a request, in bytes.
+// maxBody bounds most requests, in bytes.
 const maxBody = 64 << 10
 
-// read decodes the body, which is JSON, into request. An empty body leaves request unchanged.
+// read decodes a JSON body into request. An empty body leaves request unchanged. example is part of
+// the error.
 func (c *call) read(request any, example string) error {
 	return c.readAtMost(maxBody, request, example)
 }
 
-// gather reads the body, of at most most bytes, and counts it as memory of messages in progress.
+// gather reads a body of at most most bytes. Its memory counts as that of messages in progress.
 func (c *call) gather(most int64) ([]byte, error) {
 	body, err := c.memory.Gather(c.Context(), fair.Arrival{Reader: c.Body, Size: c.ContentLength, Limit: most, Control: true})
 	switch code := core.CodeOf(err); {
@@ -105,7 +106,7 @@ func (c *call) gather(most int64) ([]byte, error) {
 	return nil, core.Refuse(core.InvalidArgument, "The body did not arrive completely. It may have at most %d bytes.", most)
 }
 
-// readAtMost does the same as read, for a body of at most most bytes.
+// readAtMost is read for a body of at most most bytes.
 func (c *call) readAtMost(most int64, request any, example string) error {
 	body, err := c.gather(most)
 	if err != nil {
@@ -114,7 +115,7 @@ func (c *call) readAtMost(most int64, request any, example string) error {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return nil
 	}
-	if !utf8.Valid(body) { // the decoder would replace the invalid bytes
+	if !utf8.Valid(body) { // the decoder would replace invalid bytes
 		return core.Refuse(core.InvalidArgument, "The body is not UTF-8, but JSON must be: encode it in UTF-8.")
 	}
 	decoder := json.NewDecoder(bytes.NewReader(body))
@@ -129,13 +130,14 @@ func (c *call) readAtMost(most int64, request any, example string) error {
 	return nil
 }
 
-// Routes returns the handlers by path. A path that ends in a slash includes all paths below it.
+// Routes returns the handlers by path. A path with a slash at its end stands for all paths below
+// it.
 func (a *API) Routes() map[string]http.Handler {
 	routes := map[string]http.Handler{}
 	for _, e := range []struct {
 		path    string
 		below   bool   // the endpoint also serves the paths below it
-		methods string // allowed methods, in the form of the header Allow; "": answer decides
+		methods string // allowed methods, as in the header Allow; "": answer checks them
 		rights  func(core.Identity) error
 		answer  func(*call) (any, error)
 	}{
@@ -199,9 +201,9 @@ func (a *API) Routes() map[string]http.Handler {
 	return routes
 }
 
-// authenticate verifies the credentials of a request. They are a token, the certificate of the
-// connection or, for GET, the name and key of a policy as user and password, because monitors
-// cannot sign tokens. An operator may name another namespace.
+// authenticate proves the identity of a client: by a token, by the certificate of the connection
+// or, for GET, by the name and the key of a policy as user and password, because monitors cannot
+// sign tokens. An operator may name another namespace.
 func (a *API) authenticate(r *http.Request) (core.Identity, error) {
 	var grant core.Grant
 	var err error
@@ -223,10 +225,10 @@ func (a *API) authenticate(r *http.Request) (core.Identity, error) {
 	return id, bridges.ProveIn(r.Context(), id)
 }
 
-// manages refuses clients without Manage on their namespace.
+// manages returns an error unless the client has Manage on its namespace.
 func manages(id core.Identity) error { return id.Check(core.Manage, "", time.Now()) }
 
-// operates refuses clients without Manage on the gateway's own namespace.
+// operates returns an error unless the client has Manage on the gateway's own namespace.
 func (a *API) operates(id core.Identity) error {
 	if a.isOperator(id) {
 		return nil
@@ -237,18 +239,16 @@ func (a *API) operates(id core.Identity) error {
 	return core.Refuse(core.Unauthorized, "Unauthorized access. 'Manage' on the gateway's own namespace is required, but the token is for the namespace '%s'.", id.Namespace())
 }
 
-// isOperator reports whether a client has Manage on the gateway's own namespace.
 func (a *API) isOperator(id core.Identity) bool { return a.Directory.Operator(id, time.Now()) }
 
-// served returns the client's namespace.
 func (a *API) served(id core.Identity) (*Served, error) {
 	if n := a.Served(id.NamespaceID()); n != nil {
 		return n, nil
 	}
-	return nil, core.Refuse(core.NotFound, "This gateway does not serve the namespace '%s'.", id.Namespace()) // it did before
+	return nil, core.Refuse(core.NotFound, "This gateway does not serve the namespace '%s'.", id.Namespace()) // it was deleted meanwhile
 }
 
-// reach resolves an entity, which starts its namespace, and returns both.
+// reach returns an entity and its namespace, which it makes the gateway serve.
 func (a *API) reach(c *call, address core.Address) (core.Entity, *Served, error) {
 	e, err := a.Broker.Resolve(c.Context(), c.id, address)
 	if err != nil {
@@ -258,8 +258,8 @@ func (a *API) reach(c *call, address core.Address) (core.Entity, *Served, error)
 	return e, n, err
 }
 
-// listened does the same as reach, for the queue or subscription that c.path names; other names are
-// refused. The client needs Listen on it. isNot says, in a refusal, what the name is.
+// listened is reach for the queue or subscription that c.path names. The client needs Listen on it.
+// isNot says, in a refusal, what the name is.
 func (a *API) listened(c *call, isNot, path string) (e core.Entity, n *Served, err error) {
 	address, err := core.ParseAddress(c.path)
 	if err != nil || c.path == "" || address.Sub != core.Main || address.Management {
@@ -275,24 +275,24 @@ func write(w http.ResponseWriter, status int, answer any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(answer) // the client may have gone
+	_ = json.NewEncoder(w).Encode(answer) // the client may have disconnected
 }
 
-// methodError refuses the method of a request, with the code NotAllowed.
+// methodError refuses a request's method, with the code NotAllowed.
 type methodError struct {
 	error
-	methods string // allowed methods, in the form of the header Allow
+	methods string // allowed methods, as in the header Allow
 }
 
 func (e *methodError) Unwrap() error { return e.error }
 
-// wrongMethod refuses a request whose method is not among methods.
+// wrongMethod returns the refusal of a method that is not among methods.
 func wrongMethod(methods string) error {
 	return &methodError{core.Refuse(core.NotAllowed, "The method is not allowed for this resource: use %s.", methods), methods}
 }
 
-// refuse answers with an error. If the error is a refusal, the client gets its text; otherwise the
-// client gets only the id under which the log has the error.
+// refuse answers with an error. The client gets the text of a core.Refusal. Of other errors it gets
+// only the tracking id, under which the log has the error.
 func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	tracking, code := refusals.NewTracking(), core.CodeOf(err)
 	told := refusals.Told{Tracking: tracking, Code: code, Err: err, Stranger: code == core.Unauthorized}
@@ -300,16 +300,16 @@ func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	status, text := refusals.HTTPStatus(code), cmp.Or(core.TextOf(err), string(code))
 	if method, ok := errors.AsType[*methodError](err); ok {
 		status = http.StatusMethodNotAllowed
-		w.Header().Set("Allow", method.methods) // RFC 9110 §15.5.6
+		w.Header().Set("Allow", method.methods)
 	}
 	switch code {
 	case core.Unauthorized:
-		w.Header().Set("WWW-Authenticate", "SharedAccessSignature") // RFC 9110 §15.5.2
+		w.Header().Set("WWW-Authenticate", "SharedAccessSignature")
 	case core.Internal:
 		text = fmt.Sprintf("An internal error occurred. The gateway's log has the details under the tracking id %s.", tracking)
 	}
 	write(w, status, api.Error{Error: text, Tracking: tracking})
 }
 
-// textOf returns the text of an error for clients: its own text or, without one, its code.
+// textOf returns the text of an error for clients, or its code if it has no text.
 func textOf(err error) string { return cmp.Or(core.TextOf(err), string(core.CodeOf(err))) }

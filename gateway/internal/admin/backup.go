@@ -11,14 +11,14 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Archive is the state of a store at one moment.
+// Archive is the state of a store at one time.
 type Archive interface {
 	Write(w io.Writer) error
 	Close()
 }
 
-// backup streams the files of the store. If it fails before the end, it breaks the connection, so
-// that no client takes the answer for complete.
+// backup streams the files of the store. If it fails, it breaks the connection, so that no client
+// takes the answer for complete.
 func (a *API) backup(c *call) (any, error) {
 	rate := int64(0)
 	if text := c.URL.Query().Get("limit-rate"); text != "" {
@@ -44,7 +44,7 @@ func (a *API) backup(c *call) (any, error) {
 	}), nil
 }
 
-// paced writes at most rate bytes a second, until the request or the gateway ends.
+// paced writes at most rate bytes a second, until ctx ends.
 type paced struct {
 	ctx   context.Context
 	to    io.Writer

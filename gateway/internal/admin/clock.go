@@ -8,10 +8,11 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 )
 
-// ownClock shows or moves the clock of the client's namespace.
+// ownClock shows or moves the clock of the client's own namespace.
 func (a *API) ownClock(c *call) (any, error) { return a.clock(c, c.id.Namespace()) }
 
-// clock shows or moves a namespace's clock, and answers when all work due at the new time is done.
+// clock shows or moves a namespace's clock. It answers when all that is due at the new time is
+// done.
 func (a *API) clock(c *call, name string) (any, error) {
 	switch c.Method {
 	case http.MethodGet:
@@ -34,7 +35,7 @@ func (a *API) clock(c *call, name string) (any, error) {
 	return api.Clock{Namespace: name, Now: at, Frozen: !clock.Frozen.IsZero(), Ahead: at.Sub(now).Round(time.Millisecond).String()}, nil
 }
 
-// moveOf returns the change to a clock that a request demands.
+// moveOf returns the change of a clock that a request demands.
 func moveOf(c *call) (func(core.VirtualClock, time.Time) (core.VirtualClock, error), error) {
 	var request api.ClockRequest
 	if err := c.read(&request, `{"freeze": true}, {"advance": "5m"}, {"set": "2030-01-01T00:00:00Z"} or {"resume": true}`); err != nil {

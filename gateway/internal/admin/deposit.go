@@ -13,16 +13,16 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
 
-// maxDeposit bounds the body of a deposit: the largest message, in base64, and its properties.
+// maxDeposit bounds a deposit, in bytes: the largest message, in base64, and its properties.
 const maxDeposit = (core.MaxMessageSizeKB<<10)/3*4 + 1<<20
 
-// deposit stores messages of another broker, for clients with Manage on the entity.
+// deposit stores messages that come from another broker. Clients need Manage on the entity.
 func (a *API) deposit(c *call) (any, error) {
 	address, err := core.ParseAddress(c.path)
 	if err != nil {
 		return nil, core.Refuse(core.NotFound, "'%s' is not a queue, topic, subscription or dead-letter queue: use POST %sNAME.", c.path, api.DepositPath)
 	}
-	if err := c.id.Check(core.Manage, address.String(), time.Now()); err != nil { // before the body takes memory
+	if err := c.id.Check(core.Manage, address.String(), time.Now()); err != nil { // checked before the body takes memory
 		return nil, err
 	}
 	body, err := c.gather(maxDeposit)
@@ -63,7 +63,7 @@ func (a *API) deposit(c *call) (any, error) {
 	return told, nil
 }
 
-// depositedMessages parses the lines of a deposit.
+// depositedMessages decodes the lines of a deposit.
 func depositedMessages(body []byte) (ms []*core.Message, err error) {
 	n := 0
 	for line := range bytes.Lines(body) {

@@ -10,13 +10,13 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 )
 
-// showMetrics returns the handler of the metrics that the client may see: all metrics with Manage
-// on the gateway's own namespace, or those of another namespace with Manage there.
+// showMetrics returns the handler of the metrics that the client may see: for operators all
+// metrics, and for clients with Manage on another namespace those of that namespace.
 func (a *API) showMetrics(c *call) (any, error) {
 	if a.isOperator(c.id) {
 		return a.Metrics, nil
 	}
-	if _, err := a.Broker.Namespace(c.Context(), c.id); err != nil { // this requires Manage, and starts the namespace
+	if _, err := a.Broker.Namespace(c.Context(), c.id); err != nil { // checks Manage, and makes the gateway serve the namespace
 		return nil, err
 	}
 	n, err := a.served(c.id)
@@ -26,7 +26,7 @@ func (a *API) showMetrics(c *call) (any, error) {
 	return n.Metrics, nil
 }
 
-// count answers with the counts of an entity that autoscalers read, for clients with Listen on it.
+// count answers with an entity's counts for autoscalers. Clients need Listen on the entity.
 func (a *API) count(c *call) (any, error) {
 	e, n, err := a.listened(c, "not a queue, topic or subscription", api.CountersPath)
 	if err != nil {
@@ -35,7 +35,7 @@ func (a *API) count(c *call) (any, error) {
 	return n.Counters.Read(c.Context(), e)
 }
 
-// explain answers with the history of a message, for clients with Manage on the entity.
+// explain answers with the history of a message. Clients need Manage on the entity.
 func (a *API) explain(c *call) (any, error) {
 	subject := core.Subject{MessageID: c.URL.Query().Get("message-id")}
 	if text := c.URL.Query().Get("sequence-number"); text != "" {
@@ -45,7 +45,7 @@ func (a *API) explain(c *call) (any, error) {
 		}
 	}
 	account, err := a.Broker.Explain(c.Context(), c.id, c.path, subject)
-	if core.CodeOf(err) == core.NotAllowed { // the entity keeps no histories
+	if core.CodeOf(err) == core.NotAllowed { // the entity keeps no history
 		return nil, core.Refuse(core.NotFound, "%s", core.TextOf(err))
 	}
 	if err != nil {
@@ -54,13 +54,13 @@ func (a *API) explain(c *call) (any, error) {
 	return api.AccountOf(c.id.Namespace(), &account), nil
 }
 
-// leastPurge is the smallest number of messages that one call may remove under the limits of any
-// tier. A call that removes fewer has found no more, apart from messages that have just arrived.
+// leastPurge is the smallest number of messages that a call may remove in any tier. A call that
+// removes fewer has found no more, except messages that have just arrived.
 const leastPurge = 500
 
-// purge removes all messages of an entity that can be received, for clients with Listen on it.
+// purge removes all messages of an entity that can be received. Clients need Listen on the entity.
 func (a *API) purge(c *call) (any, error) {
-	later := time.Now().Add(core.KeyLife) // later than the enqueued times of all messages
+	later := time.Now().Add(core.KeyLife) // later than all enqueued times
 	total, last := 0, false
 	for {
 		n, err := a.Broker.Purge(c.Context(), c.id, core.At(c.path), later, math.MaxInt)
@@ -75,14 +75,14 @@ func (a *API) purge(c *call) (any, error) {
 		case c.Context().Err() != nil:
 			return nil, c.Context().Err()
 		}
-		last = n < leastPurge // one more call finds out whether a partition failed
+		last = n < leastPurge // one more call shows whether a partition failed
 	}
 }
 
-// entityPage is the number of entities that are counted at a time.
+// entityPage is the number of entities that are counted together.
 const entityPage = 1000
 
-// entities lists the entities of the client's namespace with their counts.
+// entities lists the entities of the client's namespace, with their counts.
 func (a *API) entities(c *call) (any, error) {
 	list := api.EntityList{Entities: []api.Entity{}}
 	queues, err := a.listEntities(c, core.Listing{Kind: core.Queue})
@@ -97,7 +97,7 @@ func (a *API) entities(c *call) (any, error) {
 	for _, topic := range topics {
 		list.Entities = append(list.Entities, topic)
 		subscriptions, err := a.listEntities(c, core.Listing{Kind: core.Subscription, Topic: topic.Name})
-		if err != nil && core.CodeOf(err) != core.NotFound { // it may have been deleted in the meantime
+		if err != nil && core.CodeOf(err) != core.NotFound { // the topic may have been deleted meanwhile
 			return nil, err
 		}
 		list.Entities = append(list.Entities, subscriptions...)
@@ -146,7 +146,7 @@ func (a *API) history(c *call) (any, error) {
 	return told, nil
 }
 
-// gatewayHistory answers operators with the gateway's own history.
+// gatewayHistory answers operators with the samples of the gateway itself.
 func (a *API) gatewayHistory(c *call) (any, error) {
 	if err := a.operates(c.id); err != nil {
 		return nil, err

@@ -16,11 +16,11 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
 
-// movedAtOnce is the number of messages that are locked at a time.
+// movedAtOnce is the number of messages that are locked together.
 const movedAtOnce = 16
 
-// move moves, dead-letters, activates or removes messages, for clients with Listen on their entity
-// and Manage on the target. To activate them, clients need Manage on their entity.
+// move moves, dead-letters, activates or removes messages. Clients need Listen on their entity and
+// Manage on the target or, to activate messages, Manage on their entity.
 func (a *API) move(c *call) (any, error) {
 	var r api.MoveRequest
 	if err := c.read(&r, `{"numbers": [7], "to": "orders"}`); err != nil {
@@ -64,7 +64,6 @@ func (a *API) move(c *call) (any, error) {
 	return &m.answer, nil
 }
 
-// activate makes messages available, or reschedules them.
 func activate(c *call, n *Served, source core.Address, r *api.MoveRequest) (any, error) {
 	if r.To != "" || r.DeadLetter != nil || r.DropReasons || r.NewMessageIDs {
 		return nil, core.Refuse(core.InvalidArgument, "'activate' can only be combined with 'numbers' and 'at'.")
@@ -85,8 +84,8 @@ func activate(c *call, n *Served, source core.Address, r *api.MoveRequest) (any,
 	return &answer, nil
 }
 
-// may reads the name of an entity. It refuses a client without a right on the entity before the
-// client can learn whether it exists.
+// may parses the name of an entity. It refuses a client without the right on the entity before the
+// client can learn whether the entity exists.
 func (c *call) may(right core.Right, name, path string) (core.Address, error) {
 	address, err := core.ParseAddress(name)
 	if err != nil || name == "" || address.Management {
@@ -95,22 +94,21 @@ func (c *call) may(right core.Right, name, path string) (core.Address, error) {
 	return address, c.id.Check(right, address.String(), time.Now())
 }
 
-// mover moves messages within a namespace.
 type mover struct {
 	served  *Served
 	id      core.Identity
 	from    core.Address
-	prefix  string // of the keys by which the target recognizes repeated messages
+	prefix  string // beginning of the Transit.Keys, from which the target recognizes repetitions
 	request *api.MoveRequest
 	outcome core.Settlement // how moved messages are settled
 	answer  api.Moved
 }
 
-// maxForwards is the maximum length of a chain of forwarding entities that is followed.
+// maxForwards bounds the chain of forwarding entities that check follows.
 const maxForwards = 4
 
-// check refuses a target that is the source, or that might drop a message because it knows the
-// message's id. If messages are to be dead-lettered, check sets the reason.
+// check refuses a target that is the source, or that might drop a message because it knows the id.
+// It also sets the reason for dead-lettering.
 func (m *mover) check(ctx context.Context) (err error) {
 	to, why := m.request.To, m.request.DeadLetter
 	switch {
@@ -151,7 +149,7 @@ func (m *mover) check(ctx context.Context) (err error) {
 	return nil
 }
 
-// inSessions moves messages under the locks of their sessions. It refuses the messages of a session
+// inSessions moves messages under the locks of their sessions. It refuses messages of a session
 // that a receiver holds.
 func (m *mover) inSessions(ctx context.Context) error {
 	ids, numbers, err := m.sessions(ctx)
@@ -181,8 +179,8 @@ func (m *mover) inSessions(ctx context.Context) error {
 	return nil
 }
 
-// sessions groups the numbers of active messages by session. It orders the ids by the sessions'
-// first messages. It peeks at each run of numbers.
+// sessions groups the numbers of active messages by session. The ids are in the order of the
+// sessions' first messages. It peeks once for each run of numbers.
 func (m *mover) sessions(ctx context.Context) (ids []string, numbers map[core.SessionKey][]int64, err error) {
 	numbers = map[core.SessionKey][]int64{}
 	for left := slices.Compact(slices.Sorted(slices.Values(m.request.Numbers))); len(left) > 0; {
@@ -214,8 +212,8 @@ func (m *mover) sessions(ctx context.Context) (ids []string, numbers map[core.Se
 	return ids, numbers, nil
 }
 
-// all moves messages, either of a session or of an entity without sessions. Messages that are
-// already locked are moved even if the client leaves.
+// all moves messages of one session, or of an entity without sessions. Messages that are already
+// locked are moved even if the client disconnects.
 func (m *mover) all(ctx context.Context, numbers []int64, s core.Session) error {
 	for some := range slices.Chunk(numbers, movedAtOnce) {
 		if err := cmp.Or(ctx.Err(), m.some(context.WithoutCancel(ctx), some, s)); err != nil {
@@ -229,9 +227,9 @@ func (m *mover) refuse(number int64, why string) {
 	m.answer.Refused = append(m.answer.Refused, api.NotMoved{Number: number, Error: why})
 }
 
-// some moves those messages with these numbers that are available: it locks them, stores copies,
-// and completes them. If it is interrupted before the last step, the locks end, and for a day, the
-// keys of the copies keep another attempt from storing them again.
+// some moves those of the given messages that are available: it locks them, stores copies, and
+// completes them. If it is interrupted before the last step, the locks end; for a day, the keys of
+// the copies prevent another attempt from storing them again.
 func (m *mover) some(ctx context.Context, numbers []int64, s core.Session) error {
 	var session *core.SessionLock
 	if s != nil {
@@ -293,7 +291,7 @@ func (m *mover) some(ctx context.Context, numbers []int64, s core.Session) error
 	return err
 }
 
-// copied returns the copy of a message that the target gets.
+// copied returns the copy of a message for the target.
 func (m *mover) copied(d *core.Delivery) *core.Message {
 	x := *d.Message
 	key := fmt.Sprintf("%s%d", m.prefix, d.SequenceNumber)
@@ -309,9 +307,9 @@ func (m *mover) copied(d *core.Delivery) *core.Message {
 	return &x
 }
 
-// testRules reports what rules do with a message, for clients with Manage on the topic.
+// testRules reports what rules do with a message. Clients need Manage on the topic.
 func (a *API) testRules(c *call) (any, error) {
-	if _, err := c.may(core.Manage, c.path, api.RulesPath); err != nil { // before the body takes memory
+	if _, err := c.may(core.Manage, c.path, api.RulesPath); err != nil { // checked before the body takes memory
 		return nil, err
 	}
 	body, err := c.gather(maxDeposit)
@@ -344,10 +342,10 @@ func (a *API) testRules(c *call) (any, error) {
 	return answer, nil
 }
 
-// maxJudgements is the largest number of judgements in an answer.
+// maxJudgements bounds the judgements in an answer.
 const maxJudgements = 1000
 
-// damaged lists the damaged messages of an entity, for clients with Listen on it.
+// damaged lists the damaged messages of an entity. Clients need Listen on the entity.
 func (a *API) damaged(c *call) (any, error) {
 	from, err := c.number("from", 0, math.MaxInt)
 	if err != nil {

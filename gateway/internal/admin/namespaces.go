@@ -12,14 +12,14 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 )
 
-// The number of namespaces in a page of a list.
+// How many namespaces a page of a list has.
 const (
 	defaultPage = 100
 	maxPage     = 1000
 )
 
-// namespaces lists, shows, creates, changes, resets and deletes namespaces. An operator may do all of
-// that; clients with Manage on another namespace may see and reset that one, and rotate its keys.
+// namespaces lists, shows, creates, changes, resets and deletes namespaces. Operators may do all of
+// that. Clients with Manage on another namespace may show and reset that one, and rotate its keys.
 func (a *API) namespaces(c *call) (any, error) {
 	name, operation, _ := strings.Cut(c.path, "/")
 	operator := a.isOperator(c.id)
@@ -53,7 +53,6 @@ func (a *API) namespaces(c *call) (any, error) {
 	return nil, core.Refuse(core.NotFound, "The operation does not exist: use POST %s/NAME/reset or %[1]s/NAME/policies/POLICY/rotate, GET or PUT %[1]s/NAME/clock, GET, POST or DELETE %[1]s/NAME/faults.", api.NamespacesPath)
 }
 
-// namespace shows, creates, changes or deletes one namespace.
 func (a *API) namespace(c *call, name string, operator bool) (answer any, err error) {
 	switch {
 	case c.Method == http.MethodGet:
@@ -71,8 +70,8 @@ func (a *API) namespace(c *call, name string, operator bool) (answer any, err er
 	return answer, fixed(err, http.MethodGet)
 }
 
-// fixed replaces the refusal of a change to a configured namespace by NotAllowed, with the methods
-// that the namespace does allow.
+// fixed replaces the refusal to change a configured namespace by one that names the allowed
+// methods.
 func fixed(err error, methods string) error {
 	if core.CodeOf(err) == core.NotAllowed {
 		return &methodError{err, methods}
@@ -80,7 +79,7 @@ func fixed(err error, methods string) error {
 	return err
 }
 
-// put creates a namespace or, unless the request has If-None-Match: *, changes it.
+// put creates a namespace or, without If-None-Match: *, changes it.
 func (a *API) put(c *call, name string) (any, error) {
 	var request api.NamespaceRequest
 	if err := c.read(&request, `{"hosts": ["a.example"], "policies": [{"name": "app", "rights": "Send,Listen"}], "quotas": {"maxEntities": 10}}`); err != nil {
@@ -97,7 +96,7 @@ func (a *API) put(c *call, name string) (any, error) {
 	about, err := a.Directory.Create(c.Context(), created)
 	if errors.Is(err, core.AlreadyExists) && c.Header.Get("If-None-Match") != "*" {
 		about, changed := a.Directory.Change(c.Context(), name, func(n *core.Namespace) error { return apply(&request, n) })
-		if core.CodeOf(changed) != core.NotFound { // the host may exist, and not the namespace
+		if core.CodeOf(changed) != core.NotFound { // the conflict may be about a host, and the namespace new
 			return a.describe(c, &about, true), changed
 		}
 	}
@@ -105,7 +104,7 @@ func (a *API) put(c *call, name string) (any, error) {
 	return a.describe(c, &about, true), err
 }
 
-// apply sets the properties in a request for a namespace.
+// apply sets the properties in a request.
 func apply(request *api.NamespaceRequest, n *core.Namespace) error {
 	if request.AllowFaults != nil && *request.AllowFaults != n.AllowFaults {
 		return core.Refuse(core.NotAllowed, "allowFaults cannot be changed: create a namespace with it.")
@@ -133,7 +132,7 @@ func apply(request *api.NamespaceRequest, n *core.Namespace) error {
 	return nil
 }
 
-// list answers an operator with a page of all namespaces, and other clients with their own.
+// list answers operators with a page of all namespaces, and other clients with their own.
 func (a *API) list(c *call, operator bool) (any, error) {
 	if !operator {
 		about, err := a.Directory.Describe(c.Context(), c.id.Namespace())
@@ -157,7 +156,7 @@ func (a *API) list(c *call, operator bool) (any, error) {
 	return a.page(c, all, next)
 }
 
-// page returns a page of a list. It counts entities if the request asks for that.
+// page returns a page of a list. It counts entities only if the request asks for that.
 func (a *API) page(c *call, all []namespaces.About, next string) (any, error) {
 	page := api.NamespaceList{Namespaces: []api.Namespace{}, Next: next}
 	count := c.URL.Query().Get("entities") == "true"
@@ -175,7 +174,7 @@ func (a *API) page(c *call, all []namespaces.About, next string) (any, error) {
 	return page, nil
 }
 
-// describe describes a namespace, including its policies if whole is set.
+// describe describes a namespace, with its policies if whole is true.
 func (a *API) describe(c *call, about *namespaces.About, whole bool) api.Namespace {
 	n := api.Namespace{
 		Name: about.Name, Kind: api.Created, Hosts: namespaces.HostsOf(&about.Namespace), Connections: about.Connections, Quotas: api.Quotas(about.Quotas), VirtualTime: about.Clock != nil, AllowFaults: about.AllowFaults,
@@ -193,7 +192,7 @@ func (a *API) describe(c *call, about *namespaces.About, whole bool) api.Namespa
 	}
 	for _, p := range about.Policies {
 		policy := api.Policy{Name: p.Name, Rights: p.Rights.String()}
-		if !about.Fixed { // the keys of configured namespaces are not shown
+		if !about.Fixed { // keys of the configuration are not shown
 			policy.PrimaryKey, policy.SecondaryKey = p.PrimaryKey, p.SecondaryKey
 			policy.ConnectionString = a.byPolicy(c.Request, &p)
 			policy.HostConnectionString = byHost(c.Request, &p, n.Hosts[len(n.Hosts)-1])
@@ -203,8 +202,9 @@ func (a *API) describe(c *call, about *namespaces.About, whole bool) api.Namespa
 	return n
 }
 
-// byPolicy returns a connection string with the host of the request. If that is the host of another
-// namespace, it uses localhost if the request's host is a name below localhost, and otherwise returns "".
+// byPolicy returns a connection string with the host of the request, or with localhost if that is
+// another namespace's host below .localhost. If it is another namespace's host elsewhere, byPolicy
+// returns "".
 func (a *API) byPolicy(r *http.Request, p *core.AccessRule) string {
 	if !a.Directory.Answers(r.Host) {
 		return connectionString(r, r.Host, p)
@@ -215,7 +215,7 @@ func (a *API) byPolicy(r *http.Request, p *core.AccessRule) string {
 	return ""
 }
 
-// byHost returns a connection string with the given host and the port of the request.
+// byHost returns a connection string with the given host, and the port of the request.
 func byHost(r *http.Request, p *core.AccessRule, host string) string {
 	if _, port, ok := splitHost(r.Host); ok {
 		host = net.JoinHostPort(host, port)

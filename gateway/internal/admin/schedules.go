@@ -8,9 +8,8 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 )
 
-// schedules lists, shows, creates, changes and deletes schedules.
 func (a *API) schedules(c *call) (any, error) {
-	if _, err := a.Broker.Namespace(c.Context(), c.id); err != nil { // this starts the namespace
+	if _, err := a.Broker.Namespace(c.Context(), c.id); err != nil { // makes the gateway serve the namespace
 		return nil, err
 	}
 	n, err := a.served(c.id)
@@ -42,7 +41,7 @@ func (a *API) schedules(c *call) (any, error) {
 }
 
 func putSchedule(c *call, n *Served) (any, error) {
-	var request core.ScheduleState // as GET answers
+	var request core.ScheduleState // in the form in which GET answers
 	if err := c.read(&request, `{"cron": "0 6 * * MON-FRI", "zone": "Europe/Berlin", "entity": "orders", "message": {"body": "hello"}}`); err != nil {
 		return nil, err
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	defaultTop = 100 // sessions listed by default
+	defaultTop = 100 // sessions in a list
 	maxTop     = 1000
 )
 
@@ -49,8 +49,7 @@ func (a *API) listSessions(c *call, e *core.Entity, n *Served) (any, error) {
 	return api.SessionList{Sessions: a.sessionsOf(c, e, all)}, nil
 }
 
-// number reads a parameter that must be a whole number from 0 to most. The default is the value of
-// without.
+// number returns a parameter that must be an integer from 0 to most, or without if it is missing.
 func (c *call) number(name string, without, most int) (int, error) {
 	text := c.URL.Query().Get(name)
 	if text == "" {
@@ -71,8 +70,8 @@ func (a *API) session(c *call, e *core.Entity, n *Served) (any, error) {
 	return a.sessionsOf(c, e, []core.SessionInfo{one})[0], nil
 }
 
-// sessionsOf returns the API's descriptions of sessions. Only if sessions are locked does it search
-// the connections for their holders.
+// sessionsOf returns the API's descriptions of sessions. It searches the connections for the
+// holders of sessions only if some are locked.
 func (a *API) sessionsOf(c *call, e *core.Entity, all []core.SessionInfo) []api.Session {
 	told := make([]api.Session, len(all))
 	held := false
@@ -99,8 +98,8 @@ func (a *API) sessionsOf(c *call, e *core.Entity, all []core.SessionInfo) []api.
 	return told
 }
 
-// setState sets the state of a session under its lock, as a receiver does, or ends the lock of
-// another receiver.
+// setState sets the state of a session under its lock, as a receiver does, or ends the lock of a
+// receiver.
 func (a *API) setState(c *call, e *core.Entity, n *Served) (any, error) {
 	var request api.SessionState
 	if err := c.readAtMost(maxDeposit, &request, `{"state":"aGVsbG8="}`); err != nil {
@@ -124,7 +123,7 @@ func (a *API) setState(c *call, e *core.Entity, n *Served) (any, error) {
 	}
 	var state []byte
 	if request.State != nil {
-		state = append([]byte{}, *request.State...) // an empty state is also a state
+		state = append([]byte{}, *request.State...) // an empty state is not the same as none
 	}
 	err = s.SetState(c.Context(), state)
 	s.Close()

@@ -25,33 +25,33 @@ const (
 	probeTime = 5 * time.Second
 )
 
-// Process describes the gateway's process.
+// Process describes the process of the gateway.
 type Process struct {
 	Version    string
 	Started    time.Time
 	Store      core.Store
 	Memory     func() memory.Usage
 	Messages   *fair.Pool
-	Namespaces func() int // returns how many namespaces are served now
+	Namespaces func() int // returns how many namespaces are served
 
 	probe storeProbe
 }
 
-// Vitals measures the gateway, for its history.
+// Vitals measures the gateway for its history.
 func (p *Process) Vitals(ctx context.Context) history.Vitals {
 	return history.Vitals{LatencyMS: p.probe.of(ctx, p.Store).LatencyMS, InUse: memory.InUse(), Messages: p.Messages.Stats().Held}
 }
 
-// storeProbe measures the store's latency, once for all concurrent requests.
+// storeProbe measures the latency of the store, once for concurrent requests.
 type storeProbe struct {
 	mu    sync.Mutex
 	taken time.Time
 	state api.Store
 }
 
-// status describes the client's namespace at this gateway and, for operators, the gateway.
+// status describes the client's namespace and, for operators, the gateway.
 func (a *API) status(c *call) (any, error) {
-	if _, err := a.Broker.Namespace(c.Context(), c.id); err != nil { // this starts the namespace
+	if _, err := a.Broker.Namespace(c.Context(), c.id); err != nil { // makes the gateway serve the namespace
 		return nil, err
 	}
 	about, err := a.Directory.Describe(c.Context(), c.id.Namespace())
@@ -82,7 +82,7 @@ func (a *API) gateway(ctx context.Context) *api.Gateway {
 	return g
 }
 
-// of returns the state of the store, with a latency that was measured lately or is measured now.
+// of returns the state of the store. The latency was measured lately, or is measured now.
 func (p *storeProbe) of(ctx context.Context, s core.Store) api.Store {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -106,13 +106,13 @@ func (p *storeProbe) of(ctx context.Context, s core.Store) api.Store {
 	return p.state
 }
 
-// milliseconds returns a duration in milliseconds, to the microsecond.
+// milliseconds returns a duration in milliseconds, in whole microseconds.
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// reloadTimeout bounds how long a reload of a plugin may take.
+// reloadTimeout bounds the reload of a plugin.
 const reloadTimeout = 2 * time.Minute
 
-// plugins answers GET with the state of all plugins, or of one; POST reloads one.
+// plugins shows all plugins, shows one, or reloads one.
 func (a *API) plugins(c *call) (any, error) {
 	switch {
 	case c.path == "" && c.Method == http.MethodGet:
@@ -140,7 +140,7 @@ func (a *API) reload(c *call) (any, error) {
 	if err := c.read(&request, `{"sha256": "…"}`); err != nil {
 		return nil, err
 	}
-	// The reload continues if the client leaves.
+	// The reload continues if the client disconnects.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Context()), reloadTimeout)
 	defer cancel()
 	if err := a.Plugins.Reload(ctx, c.path, request.SHA256); err != nil {
@@ -149,10 +149,9 @@ func (a *API) reload(c *call) (any, error) {
 	return a.plugin(c.path)
 }
 
-// pipelines answers with the counts of the stages of all pipelines.
 func (a *API) pipelines(*call) (any, error) { return a.Stages(), nil }
 
-// hooks answers with the hooks of the client's namespace or, for an operator, of all.
+// hooks answers with the hooks of the client's namespace or, for operators, with all.
 func (a *API) hooks(c *call) (any, error) {
 	all := []api.Hook{}
 	for _, h := range a.Hooks() {
@@ -163,7 +162,7 @@ func (a *API) hooks(c *call) (any, error) {
 	return all, nil
 }
 
-// pushes answers with the state of the pushes of the client's namespace or, for an operator, of all.
+// pushes answers with the states of the pushes of the client's namespace or, for operators, of all.
 func (a *API) pushes(c *call) (any, error) {
 	all := []api.Push{}
 	for _, p := range a.Pushes() {
@@ -174,7 +173,8 @@ func (a *API) pushes(c *call) (any, error) {
 	return all, nil
 }
 
-// remotes answers with the state of the remotes of the client's namespace or, for an operator, of all.
+// remotes answers with the states of the remotes of the client's namespace or, for operators, of
+// all.
 func (a *API) remotes(c *call) (any, error) {
 	shown := a.Remotes
 	if !a.isOperator(c.id) {
@@ -185,7 +185,7 @@ func (a *API) remotes(c *call) (any, error) {
 	for i, m := range shown {
 		if i == 0 || m.Namespace != shown[i-1].Namespace {
 			exports = nil
-			if n := a.Served(m.Namespace); n != nil { // it is nil while the gateway stops
+			if n := a.Served(m.Namespace); n != nil { // nil while the gateway stops
 				var err error
 				if exports, err = n.Broker.Exports(c.Context()); err != nil {
 					return nil, err
@@ -203,7 +203,7 @@ func (a *API) remotes(c *call) (any, error) {
 	return all, nil
 }
 
-// connections lists the connections that the client may see, and closes one of them.
+// connections lists the connections that the client may see, or closes one of them.
 func (a *API) connections(c *call) (any, error) {
 	switch {
 	case c.path == "" && c.Method == http.MethodGet:

@@ -19,11 +19,12 @@ import (
 const (
 	// tapBeat is how often an idle client gets an empty line.
 	tapBeat = 15 * time.Second
-	// tapPatience is how long a client may take to read what was sent.
+	// tapPatience is how long a client may take to read a line.
 	tapPatience = 30 * time.Second
 )
 
-// tap shows the messages that clients send to a queue or topic. Its client needs Listen on that.
+// tap streams the messages that clients send to a queue or topic. Its own client needs Listen on
+// that.
 func (a *API) tap(c *call) (any, error) {
 	address, err := c.may(core.Listen, c.path, api.TapPath)
 	if err != nil {
@@ -61,7 +62,7 @@ func (a *API) tap(c *call) (any, error) {
 	}), nil
 }
 
-// show writes what a tap yields, until ctx or the gateway ends, or the client no longer reads.
+// show writes the messages of a tap until ctx or the gateway ends, or the client does not read.
 func show(ctx context.Context, w http.ResponseWriter, t *taps.Tap, entity string) {
 	control := http.NewResponseController(w)
 	w.Header().Set("Content-Type", "application/x-ndjson")
@@ -77,7 +78,7 @@ func show(ctx context.Context, w http.ResponseWriter, t *taps.Tap, entity string
 	}()
 	lines := json.NewEncoder(patient{w, control})
 	for { // the first flush tells the client that the tap is open
-		_ = control.SetWriteDeadline(time.Now().Add(tapPatience)) // test recorders do not support deadlines
+		_ = control.SetWriteDeadline(time.Now().Add(tapPatience)) // fails in tests whose writer has no deadlines
 		if control.Flush() != nil {
 			return
 		}
@@ -98,18 +99,17 @@ func show(ctx context.Context, w http.ResponseWriter, t *taps.Tap, entity string
 	}
 }
 
-// patient gives the client tapPatience for each line.
 type patient struct {
 	http.ResponseWriter
 	control *http.ResponseController
 }
 
 func (p patient) Write(line []byte) (int, error) {
-	_ = p.control.SetWriteDeadline(time.Now().Add(tapPatience)) // test recorders do not support deadlines
+	_ = p.control.SetWriteDeadline(time.Now().Add(tapPatience)) // fails in tests whose writer has no deadlines
 	return p.ResponseWriter.Write(line)
 }
 
-// tapLines writes one line for each message, and a line with the number of missed messages.
+// tapLines writes a line for each message, and one with the number of missed messages.
 func tapLines(lines *json.Encoder, ds []core.Delivery, missed int, entity string) error {
 	for i := range ds {
 		line := record.Of(&core.Stored{Kind: core.StoredMessage, Delivery: ds[i]}, entity)

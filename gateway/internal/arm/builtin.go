@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// functions are the functions whose value depends only on their arguments, each as call takes it.
+// functions are the functions whose result depends only on their arguments, for call.
 var functions map[string]any
 
-func init() { // a function, because some functions call each other
+func init() { // in a function, because some functions call each other
 	functions = map[string]any{
 		"concat": concat, "format": format, "if": choose, "coalesce": coalesce, "length": length, "union": union, "range": numbers,
 		"true": func() bool { return true }, "false": func() bool { return false }, "null": func() any { return nil },
@@ -104,11 +104,11 @@ func init() { // a function, because some functions call each other
 	}
 }
 
-// text is a parameter that takes any value, in the form in which concat writes it.
+// text is a parameter of any type, which call converts as concat does.
 type text string
 
-// call calls a Go function with the arguments of an expression, if they have its parameters' types.
-// Arguments beyond its parameters are ignored, and whole numbers that it returns become numbers of JSON.
+// call calls the Go function f with arguments of an expression, which must have the types of its
+// parameters. Further arguments are ignored. Integers in the result become float64, as in JSON.
 func call(f any, args []any) (any, error) {
 	function := reflect.ValueOf(f)
 	t := function.Type()
@@ -148,7 +148,7 @@ func call(f any, args []any) (any, error) {
 	return v, nil
 }
 
-// logic returns the function "or" if short is true, and otherwise the function "and".
+// logic returns the function "or" if short is true, and "and" if it is false.
 func logic(short bool) func(args ...any) (any, error) {
 	return func(args ...any) (any, error) {
 		for i := range args {
@@ -160,7 +160,7 @@ func logic(short bool) func(args ...any) (any, error) {
 	}
 }
 
-// quotient divides whole numbers.
+// quotient returns a function of two numbers, of which the second must not be zero.
 func quotient(f func(a, b float64) float64) func(a, b float64) (float64, error) {
 	return func(a, b float64) (float64, error) {
 		if b == 0 {
@@ -180,8 +180,7 @@ func order(is func(n int) bool) func(a, b any) (any, error) {
 	}
 }
 
-// extreme returns a function that returns the smallest or the largest of its arguments, or of a
-// list of numbers.
+// extreme returns a function that returns the smallest or largest of its arguments, or of a list.
 func extreme(of func(a, b float64) float64) func(first any, rest ...any) (float64, error) {
 	return func(first any, rest ...any) (float64, error) {
 		args, ok := first.([]any)

@@ -8,24 +8,24 @@ import (
 	"strings"
 )
 
-// An expression is the content of a text in brackets: a call, a text in single quotes or a number,
+// An expression is a text in square brackets: a function call, a text in single quotes or a number,
 // followed by members and indexes.
 
-// parser evaluates one expression while reading it.
+// parser evaluates an expression as it reads it.
 type parser struct {
 	text string
 	at   int
 	in   *scope
 }
 
-// unevaluated says why an expression has no value outside of Azure.
+// unevaluated says why an expression has no value: only Azure could evaluate it.
 type unevaluated struct{ why string }
 
 func (u unevaluated) Error() string { return u.why }
 
 func unknownf(format string, args ...any) error { return unevaluated{fmt.Sprintf(format, args...)} }
 
-// evaluate returns the value of an expression, which is given without its brackets.
+// evaluate returns the value of an expression, without its brackets.
 func (s *scope) evaluate(text string) (any, error) {
 	p := &parser{text: text, in: s}
 	v, err := p.expression()
@@ -47,7 +47,7 @@ func (p *parser) space() {
 	}
 }
 
-// takes reads a character if it is c.
+// takes reads the next character if it is c, and reports whether it was.
 func (p *parser) takes(c byte) bool {
 	p.space()
 	if p.at < len(p.text) && p.text[p.at] == c {
@@ -114,7 +114,7 @@ func (p *parser) operand() (any, error) {
 	if word == "" || minus {
 		return nil, fmt.Errorf("expected a value before %.20q", p.text[p.at:])
 	}
-	if p.takes('.') { // a function declared by the template
+	if p.takes('.') { // a function that the template declares
 		word += "." + p.word()
 	}
 	if !p.takes('(') {
@@ -123,7 +123,7 @@ func (p *parser) operand() (any, error) {
 	return p.call(word)
 }
 
-// quoted reads the rest of a text after its first quote; two quotes mean one.
+// quoted reads a text after its first quote. Two quotes in it stand for one.
 func (p *parser) quoted() (string, error) {
 	var b strings.Builder
 	for p.at < len(p.text) {
@@ -141,8 +141,8 @@ func (p *parser) quoted() (string, error) {
 	return "", errors.New("a string has no closing quote")
 }
 
-// call reads the arguments of a function and calls it. If an argument has no value, the call has
-// none either. Only if, coalesce and the functions for ids do not need all of their arguments.
+// call reads the arguments of a function, and calls it. If an argument has no value, neither has
+// the call. Only if, coalesce and the functions for ids do not need all of their arguments.
 func (p *parser) call(name string) (any, error) {
 	if strings.EqualFold(name, "lambda") {
 		return p.lambda()
@@ -178,10 +178,10 @@ func (p *parser) call(name string) (any, error) {
 	return p.in.function(name, args)
 }
 
-// lateError is the error of an argument without a value, which may not be needed.
+// lateError stands for an argument without a value, which the function may not need.
 type lateError struct{ err error }
 
-// skip passes over an argument that has no value.
+// skip passes over an argument without a value.
 func (p *parser) skip() bool {
 	for open := 0; p.at < len(p.text); p.at++ {
 		switch p.text[p.at] {
@@ -207,7 +207,7 @@ func (p *parser) skip() bool {
 	return false
 }
 
-// member returns a member of an object. Like Azure, it ignores the case of the name.
+// member returns a member of an object. As in Azure, names are case-insensitive.
 func member(v any, name string) (any, error) {
 	object, ok := v.(map[string]any)
 	if !ok {

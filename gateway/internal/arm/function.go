@@ -8,15 +8,14 @@ import (
 	"strings"
 )
 
-// ofAzure are functions whose value only Azure knows. The same applies to all functions whose names
-// begin with list.
+// ofAzure are functions that only Azure can evaluate, like all whose names begin with list.
 var ofAzure = []string{
 	"deployer", "deployment", "environment", "getsecret", "guid", "managementgroup", "managementgroupresourceid", "newguid",
 	"pickzones", "providers", "references", "resourcegroup", "subscription", "tenant",
 	"uniquestring", "utcnow",
 }
 
-// function calls a function. Functions that only Azure can evaluate have no value.
+// function calls a function. A function that only Azure can evaluate has no value.
 func (s *scope) function(name string, args []any) (v any, err error) {
 	if f := s.special(name); f != nil {
 		v, err = call(f, args)
@@ -40,7 +39,7 @@ func (s *scope) function(name string, args []any) (v any, err error) {
 	return v, s.spend(v, nil)
 }
 
-// special returns a function whose value depends on where it is called.
+// special returns a function whose result depends on the scope, or nil.
 func (s *scope) special(name string) any {
 	switch name {
 	case "parameters":
@@ -59,7 +58,7 @@ func (s *scope) special(name string) any {
 	return nil
 }
 
-// copyIndex implements copyIndex(name, offset), in which both arguments are optional.
+// copyIndex implements copyIndex(name, offset). Both arguments are optional.
 func (s *scope) copyIndex(args ...any) (any, error) {
 	loop, offset := "", 0.0
 	for _, a := range args {
@@ -77,7 +76,7 @@ func (s *scope) copyIndex(args ...any) (any, error) {
 	return float64(i) + offset, nil
 }
 
-// lambda is an expression with names for its arguments: lambda('x', …).
+// lambda is an expression with parameters: lambda('x', …).
 type lambda struct {
 	names []string
 	text  string
@@ -92,7 +91,7 @@ func (p *parser) lambda() (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !p.takes(',') { // this is the lambda's body
+		if !p.takes(',') { // the body follows
 			break
 		}
 		l.names, from = append(l.names, name), p.at
@@ -105,7 +104,7 @@ func (p *parser) lambda() (any, error) {
 	return l, nil
 }
 
-// of returns the value of a lambda for some arguments.
+// of returns the value of a lambda for these arguments.
 func (l lambda) of(args ...any) (any, error) {
 	inner := *l.in
 	if inner.bound = maps.Clone(l.in.bound); inner.bound == nil {
@@ -125,7 +124,7 @@ func (s *scope) lambdaVariable(name string) (any, error) {
 	return v, nil
 }
 
-// each calls take with each element of a list, and what the lambda makes of it.
+// each evaluates a lambda for each element of a list, and calls take with both.
 func (l lambda) each(list []any, take func(v, made any)) error {
 	for i, v := range list {
 		made, err := l.of(v, float64(i))
@@ -137,7 +136,7 @@ func (l lambda) each(list []any, take func(v, made any)) error {
 	return nil
 }
 
-// own returns a function that the template declares, by its namespace and name.
+// own returns a function that the template declares, called NAMESPACE.NAME, or nil.
 func (s *scope) own(name string) any {
 	namespace, name, _ := strings.Cut(name, ".")
 	for _, v := range s.functions {
@@ -154,7 +153,7 @@ func (s *scope) own(name string) any {
 	return nil
 }
 
-// callOwn calls a function that the template declares. Inside, only its parameters are visible.
+// callOwn calls a function that the template declares, which sees only its own parameters.
 func (s *scope) callOwn(declared any, args []any) (any, error) {
 	inner := newScope(s.shared, nil, map[string]any{})
 	inner.functions = s.functions

@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// identifier names a resource, as resourceId does. Converted to a text, it has no value outside of Azure.
+// identifier is the result of the function resourceId. As a text, it has no value outside of Azure.
 type identifier struct {
 	typ  string
-	name string // with slashes; "" if unknown
+	name string // parts separated by slashes; "" if it is not known
 }
 
 func (identifier) unknown() error {
 	return unknownf("the id of a resource can only be determined by Azure")
 }
 
-// resourceID makes an identifier from the last arguments: a type, and one name for each of its parts.
+// resourceID implements resourceId: its last arguments are a type and the names for its parts.
 func resourceID(args ...any) identifier {
 	for i, a := range args {
 		typ, _ := a.(string)
@@ -37,14 +37,14 @@ func resourceID(args ...any) identifier {
 	return identifier{}
 }
 
-// pending is a resource, or a part of one, that is not evaluated yet. Only the member that an expression
-// selects is evaluated, because others may contain expressions that only Azure can evaluate.
+// pending is a resource, or a part of one, that is not evaluated yet. Only the member that an
+// expression selects is evaluated, because others may contain expressions without a value.
 type pending struct {
 	v  any
 	in *scope
 }
 
-// memberOf does the same as member, but also accepts a pending.
+// memberOf is like member, but v may also be a pending.
 func memberOf(v any, name string) (any, error) {
 	later, ok := v.(pending)
 	if !ok {
@@ -65,8 +65,9 @@ func memberOf(v any, name string) (any, error) {
 	return pending{m, later.in}, nil
 }
 
-// reference implements reference(resource, version, 'Full'): it returns the properties, or all, of a resource
-// of the same deployment, given by symbolic name or id. Properties that only Azure knows have no value.
+// reference implements reference(resource, version, 'Full'): it returns the properties, or all
+// members, of a resource of the same deployment, which is named by symbolic name or id. Properties
+// that only Azure knows have no value.
 func (s *scope) reference(args ...any) (any, error) {
 	if len(args) == 0 {
 		return nil, unknownf("reference() can only be evaluated by Azure")
@@ -92,7 +93,7 @@ func (s *scope) reference(args ...any) (any, error) {
 	return pending{properties, in}, nil
 }
 
-// resourceOf finds a resource that the template creates, and its scope. It returns nil if there is none.
+// resourceOf returns a resource that the template creates, and its scope, or nil.
 func (s *scope) resourceOf(named any) (map[string]any, *scope) {
 	switch named := named.(type) {
 	case string:
@@ -103,7 +104,7 @@ func (s *scope) resourceOf(named any) (map[string]any, *scope) {
 			return r, s
 		}
 		typ, _ := r["type"].(string)
-		name, _ := s.resolve(r["name"]) // if the name has no value, the type must suffice
+		name, _ := s.resolve(r["name"]) // without a name, the type must suffice
 		text, _ := name.(string)
 		return s.identified(identifier{typ, text})
 	case identifier:
@@ -112,8 +113,8 @@ func (s *scope) resourceOf(named any) (map[string]any, *scope) {
 	return nil, nil
 }
 
-// identified finds a resource of the template, or of an enclosing one, by its id. If the id's name
-// has no value, it returns the only resource of that type.
+// identified returns a resource, of the template or of one around it, by its id. If the id's name
+// has no value, it returns the only resource of the type.
 func (s *scope) identified(id identifier) (found map[string]any, in *scope) {
 	for ; s != nil; s = s.around {
 		all, _ := s.deployed.([]any)

@@ -13,22 +13,21 @@ import (
 // scope is what an expression can refer to.
 type scope struct {
 	shared      *shared
-	around      *scope         // of the enclosing deployment; nil if there is none
-	deployed    any            // the resources of the template: a list, or an object by symbolic name
-	parameters  map[string]any // of the template, with type and defaultValue
-	definitions map[string]any // of types
-	given       map[string]any // given values of parameters
+	around      *scope         // of the deployment around this one, or nil
+	deployed    any            // the template's resources: a list, or an object by symbolic name
+	parameters  map[string]any // the template's parameters, with type and defaultValue
+	definitions map[string]any // the template's types
+	given       map[string]any // values of parameters, by lower-cased name
 	variables   map[string]any
-	functions   []any          // declared by the template
-	bound       map[string]any // of the lambdas around an expression, by lower-cased name
-	loops       map[string]int // by name, lower-cased; "" is the innermost
+	functions   []any          // functions that the template declares
+	bound       map[string]any // arguments of the lambdas around an expression, by lower-cased name
+	loops       map[string]int // indexes of loops, by lower-cased name; "" is the innermost loop
 	nested      int
 }
 
-// shared is what all scopes of a template have in common.
 type shared struct {
-	depth     int             // of the expression that is being evaluated
-	work      int             // done so far
+	depth     int             // nesting of the expression that is being evaluated
+	work      int             // work done so far: see maxWork
 	open      map[string]bool // parameters and variables that are being evaluated
 	unknown   []unknownText
 	problems  []Problem
@@ -45,7 +44,7 @@ func newScope(sh *shared, template, given map[string]any) *scope {
 	return s
 }
 
-// declared returns the declaration of a parameter for which a value is given.
+// declared returns the declaration of a parameter, or reports that there is none.
 func (s *scope) declared(name string) (any, bool) {
 	declared, err := member(s.parameters, name)
 	if err != nil {
@@ -54,13 +53,13 @@ func (s *scope) declared(name string) (any, bool) {
 	return declared, err == nil
 }
 
-// giveOf sets a parameter from a parameters file.
+// giveOf sets a parameter to the value in a parameters file.
 func (s *scope) giveOf(name string, of any) {
 	if _, ok := s.declared(name); !ok {
 		return
 	}
 	v, err := member(of, "value")
-	if err != nil { // for instance a reference to a key vault
+	if err != nil { // such as a reference to a key vault
 		v = lateError{unknownf("the parameters file has no value for the parameter %s: set it with --parameter %[1]s=VALUE", name)}
 	}
 	if v != nil {
@@ -68,7 +67,7 @@ func (s *scope) giveOf(name string, of any) {
 	}
 }
 
-// give sets a parameter from a text, according to the parameter's type.
+// give sets a parameter to a text, converted to the parameter's type.
 func (s *scope) give(name, text string) {
 	declared, ok := s.declared(name)
 	if !ok {
@@ -84,7 +83,7 @@ func (s *scope) give(name, text string) {
 	s.given[strings.ToLower(name)] = v
 }
 
-// typeOf returns the type of a parameter. It resolves types that the template defines.
+// typeOf returns the type of a parameter, also if it refers to a type of the template.
 func (s *scope) typeOf(declared any) any {
 	for range maxNested {
 		reference, _ := member(declared, "$ref")
@@ -101,10 +100,10 @@ func (s *scope) typeOf(declared any) any {
 	return typ
 }
 
-// errTooMuch stops reading a template that grows beyond all bounds.
+// errTooMuch stops the evaluation of a template that grows beyond maxWork.
 var errTooMuch = errors.New("the template's result is too large: reduce its loops, or import parts of it")
 
-// spend counts the work of a call and of the value that it returned.
+// spend counts the work of a call, and of the value that it returned.
 func (s *scope) spend(v any, err error) error {
 	if s.shared.work += callWork; err == nil {
 		s.shared.work += weight(v, maxWork-s.shared.work)
@@ -115,7 +114,7 @@ func (s *scope) spend(v any, err error) error {
 	return err
 }
 
-// weight estimates the size of a value; it stops counting beyond most.
+// weight estimates the size of a value. It stops counting at most.
 func weight(v any, most int) (n int) {
 	switch v := v.(type) {
 	case string:
@@ -179,7 +178,7 @@ func (s *scope) variable(name string) (any, error) {
 	})
 }
 
-// enter evaluates a parameter or variable. It is an error if that is already being evaluated.
+// enter evaluates a parameter or variable. If it is already being evaluated, it refers to itself.
 func (s *scope) enter(what string, evaluate func() (any, error)) (any, error) {
 	key := strings.ToLower(fmt.Sprint(s.nested, " ", what))
 	if s.shared.open[key] {
@@ -190,7 +189,7 @@ func (s *scope) enter(what string, evaluate func() (any, error)) (any, error) {
 	return evaluate()
 }
 
-// loopOfVariable returns the loop that makes a variable, which is then a list.
+// loopOfVariable returns the loop that makes a variable a list, or nil.
 func (s *scope) loopOfVariable(name string) map[string]any {
 	loops, _ := s.variables["copy"].([]any)
 	for _, v := range loops {
@@ -202,7 +201,7 @@ func (s *scope) loopOfVariable(name string) map[string]any {
 	return nil
 }
 
-// loopsOf returns the loops that make members of an object; each makes a list.
+// loopsOf returns the loops that make members of an object lists.
 func loopsOf(object map[string]any) (all []map[string]any) {
 	list, _ := object["copy"].([]any)
 	for _, v := range list {
@@ -215,7 +214,7 @@ func loopsOf(object map[string]any) (all []map[string]any) {
 	return all
 }
 
-// repeat returns the list that a loop makes from one of its members.
+// repeat returns the list that a loop makes by evaluating its member of in each round.
 func (s *scope) repeat(loop map[string]any, of string) (any, error) {
 	name, count, err := s.loop(loop)
 	if err != nil {
@@ -245,7 +244,7 @@ func (s *scope) loop(loop map[string]any) (name string, count int, err error) {
 	return name, n, nil
 }
 
-// within returns the scope for one round of a loop.
+// within returns the scope of one round of a loop.
 func (s *scope) within(loop string, i int) *scope {
 	inner := *s
 	inner.loops = maps.Clone(s.loops)
@@ -253,7 +252,7 @@ func (s *scope) within(loop string, i int) *scope {
 	return &inner
 }
 
-// resolve returns a value with its expressions evaluated. The error, if any, is the first one.
+// resolve evaluates the expressions in a value, up to the first error.
 func (s *scope) resolve(v any) (any, error) {
 	switch v := v.(type) {
 	case string:
@@ -297,8 +296,7 @@ func (s *scope) resolve(v any) (any, error) {
 	return v, nil
 }
 
-// settled resolves the value at a place. It reports the expressions in it that have no value, and
-// leaves out what contains them.
+// settled evaluates the expressions in a value. It reports, and leaves out, those without a value.
 func (s *scope) settled(v any, place string) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -319,7 +317,7 @@ func (s *scope) settled(v any, place string) any {
 	return v
 }
 
-// settledMembers does the same as settled for an object; members that are not read stay unchanged.
+// settledMembers is settled for an object. Members for which reads is false stay as they are.
 func (s *scope) settledMembers(v map[string]any, place string, reads func(name string) bool) map[string]any {
 	all := map[string]any{}
 	for i, loop := range loopsOf(v) {

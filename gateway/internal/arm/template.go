@@ -1,5 +1,5 @@
-// Package arm reads the resources of an ARM template, the JSON to which Bicep compiles, as far as
-// their names and properties do not depend on Azure.
+// Package arm reads the resources of an ARM template, the JSON to which Bicep compiles. It
+// evaluates their names and properties as far as that is possible without Azure.
 package arm
 
 import (
@@ -11,9 +11,9 @@ import (
 	"strings"
 )
 
-// Resource is a resource that a template deploys. A resource of another service has only its path
-// and types. Types and names are those of the resource and of its parents, from the outermost:
-// ["Microsoft.ServiceBus/namespaces", "queues"] and ["ns", "orders"].
+// Resource is a resource that a template deploys. Types and Names are those of the resources around
+// it, from the outermost on, and its own: ["Microsoft.ServiceBus/namespaces", "queues"] and ["ns",
+// "orders"]. A resource of another service has only Path and Types.
 type Resource struct {
 	Path       string // in the template, such as resources[2]
 	Types      []string
@@ -22,39 +22,39 @@ type Resource struct {
 	Other      map[string]any // further members, such as sku
 }
 
-// Problem describes an error at a place in a template.
+// Problem is an error at a place in a template.
 type Problem struct{ Path, Text string }
 
 const (
-	// maxCopies is the largest number of resources that one loop may make.
+	// maxCopies bounds the resources that one loop creates.
 	maxCopies = 10_000
-	// maxNested bounds how deeply deployments are nested.
+	// maxNested bounds the nesting of deployments.
 	maxNested = 20
-	// maxDepth bounds how deeply expressions are nested, those of variables and parameters included.
+	// maxDepth bounds the nesting of expressions, with those of variables and parameters.
 	maxDepth = 1000
-	// maxWork bounds what a template makes: the bytes of its texts, plus a fixed amount for each
-	// element, call and resource. Azure deploys at most 800 resources.
+	// maxWork bounds the work of evaluating a template: the bytes of the texts, plus a fixed number
+	// for each element, call and resource. Azure deploys at most 800 resources.
 	maxWork      = 32 << 20
 	valueWork    = 16
 	callWork     = 64
 	resourceWork = 1 << 10
 )
 
-// unknownText is an expression without a value. In a text, it is replaced by its number between two
-// zero bytes: some texts, such as a namespace's name, are allowed to have no value.
+// unknownText is an expression without a value. In a text, its number between two zero bytes takes
+// its place, because some texts, such as a namespace's name, need not have a value.
 type unknownText struct{ expression, why string }
 
-// Options determine how a template is read.
+// Options say how a template is read.
 type Options struct {
-	File  map[string]any    // the parameters of a parameters file, each an object with a value
-	Given map[string]string // values of parameters, which take precedence over those of File
-	// Reads reports whether a property is used for resources of a kind, such as
-	// topics/subscriptions, or "" for a namespace. For the property "", it reports whether
-	// resources of this kind are used at all. Read does not evaluate what is not used.
+	File  map[string]any    // parameters of a parameters file, each an object with a value
+	Given map[string]string // values of parameters, which override those of File
+	// Reads reports whether a property of a kind of resource is used. The kind is such as
+	// topics/subscriptions, or "" for a namespace. For the property "", Reads reports whether such
+	// resources are used at all. Read evaluates nothing else.
 	Reads func(kind, property string) bool
 }
 
-// Read lists the resources of a template.
+// Read returns the resources of a template.
 func Read(template map[string]any, o Options) ([]Resource, []Problem) {
 	s := newScope(&shared{open: map[string]bool{}, reads: o.Reads}, template, map[string]any{})
 	for name, v := range o.File {
@@ -69,7 +69,7 @@ func Read(template map[string]any, o Options) ([]Resource, []Problem) {
 	return s.shared.resources, s.shared.problems
 }
 
-// resources adds a list of resources, or an object with resources by symbolic name.
+// resources adds a list of resources, or an object of resources by symbolic name.
 func (s *scope) resources(v any, place string, types, names []string) {
 	switch v := v.(type) {
 	case []any:
@@ -83,7 +83,7 @@ func (s *scope) resources(v any, place string, types, names []string) {
 	}
 }
 
-// each adds a resource, or all resources that its loop makes.
+// each adds a resource, or those of its loop.
 func (s *scope) each(v any, place string, types, names []string) {
 	r, ok := v.(map[string]any)
 	if !ok {
@@ -124,7 +124,8 @@ func (s *scope) each(v any, place string, types, names []string) {
 	}
 }
 
-// fullType returns the segments of a type. If it is relative, those of the resources around it come first.
+// fullType returns the segments of a type, after those of the resources around it if it is
+// relative.
 func fullType(typ string, around []string) (all []string, relative bool) {
 	all = strings.Split(typ, "/")
 	if len(around) > 0 && !strings.Contains(all[0], ".") {
@@ -136,10 +137,10 @@ func fullType(typ string, around []string) (all []string, relative bool) {
 	return all, false
 }
 
-// kindOf returns a type without the namespace's part, in lower case.
+// kindOf returns a type without the namespace's, in lower case.
 func kindOf(types []string) string { return strings.ToLower(strings.Join(types[1:], "/")) }
 
-// Kind returns the type of a resource below a namespace, such as topics/subscriptions, or "" for a namespace.
+// Kind returns the type below a namespace, such as topics/subscriptions, or "" for a namespace.
 func (r *Resource) Kind() string { return kindOf(r.Types) }
 
 func (s *scope) resource(r map[string]any, place string, types, names []string) {
@@ -180,7 +181,7 @@ func (s *scope) resource(r map[string]any, place string, types, names []string) 
 		s.problem(place+".name", "%q has %d parts, but the name of a resource of the type %s must have %d, separated by slashes", name, len(names), strings.Join(types, "/"), len(types))
 		return
 	}
-	for i := 1; i < len(names); i++ { // the outermost name is not checked
+	for i := 1; i < len(names); i++ { // the outermost name need not be known
 		if !s.known(names[i], r["name"], place) {
 			return
 		}
@@ -198,8 +199,8 @@ func (s *scope) resource(r map[string]any, place string, types, names []string) 
 	s.resources(r["resources"], place+".", types, names)
 }
 
-// concernsBus reports whether a resource is of Service Bus, or is a deployment that may contain one. A linked
-// template may.
+// concernsBus reports whether a resource is of Service Bus, or a deployment that may contain such
+// resources, as a linked template may.
 func concernsBus(r map[string]any) bool {
 	typ, _ := r["type"].(string)
 	if !strings.EqualFold(typ, deployments) {
@@ -217,13 +218,13 @@ func concernsBus(r map[string]any) bool {
 	})
 }
 
-// ServiceBus is the type of a namespace of Service Bus.
+// ServiceBus is the type of Service Bus namespaces.
 const ServiceBus = "Microsoft.ServiceBus/namespaces"
 
-// deployments is the type of a nested deployment, such as a module of Bicep.
+// deployments is the type of nested deployments, such as modules of Bicep.
 const deployments = "Microsoft.Resources/deployments"
 
-// name returns a resource's name, in which marks replace expressions without a value.
+// name returns the name of a resource, in which marks replace expressions without a value.
 func (s *scope) name(v any, place string) (string, bool) {
 	text, ok := v.(string)
 	if !ok {
@@ -242,8 +243,7 @@ func (s *scope) name(v any, place string) (string, bool) {
 	return name, true
 }
 
-// marked evaluates concat and format in a name in which some arguments have no value. Marks replace
-// these.
+// marked evaluates concat or format in a name. Marks replace arguments without a value.
 func (s *scope) marked(text string) (any, error) {
 	p := &parser{text: text[1 : len(text)-1], in: s}
 	function := strings.ToLower(p.word())
@@ -290,8 +290,7 @@ func (s *scope) mark(text string) (any, error) {
 	return "\x00" + strconv.Itoa(len(s.shared.unknown)-1) + "\x00", nil
 }
 
-// known reports whether a name contains no expression without a value. If the name contains one,
-// known records a problem.
+// known reports whether a name contains no mark. If it does, it records the problem.
 func (s *scope) known(name string, written any, place string) bool {
 	_, rest, ok := strings.Cut(name, "\x00")
 	if !ok {
@@ -323,7 +322,7 @@ func (s *scope) deployment(r map[string]any, place string) {
 	s.inside(properties, template).resources(template["resources"], place+".properties.template.", nil, nil)
 }
 
-// inside returns the scope of a nested deployment's template.
+// inside returns the scope of a nested deployment.
 func (s *scope) inside(properties, template map[string]any) *scope {
 	inner := *s
 	if options, _ := properties["expressionEvaluationOptions"].(map[string]any); strings.EqualFold(fmt.Sprint(options["scope"]), "inner") {
@@ -334,8 +333,8 @@ func (s *scope) inside(properties, template map[string]any) *scope {
 	return &inner
 }
 
-// arguments returns the parameters of a nested deployment. Null means the default value. A
-// parameter without a value matters only where it is used.
+// arguments returns the parameters of a nested deployment. Null means the default. A parameter
+// without a value is an error only where it is used.
 func (s *scope) arguments(v any) map[string]any {
 	all := map[string]any{}
 	parameters, _ := v.(map[string]any)

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// onTexts returns a function on two texts that ignores their case.
+// onTexts returns a function that calls f with its arguments in lower case.
 func onTexts[R any](f func(a, b string) R) func(a, b text) R {
 	return func(a, b text) R { return f(strings.ToLower(string(a)), strings.ToLower(string(b))) }
 }
@@ -22,7 +22,7 @@ func padLeft(v text, width any, pads ...text) (string, error) {
 	return strings.Repeat(pad, max(0, n-len([]rune(v)))) + string(v), nil
 }
 
-// textOf returns a value in the form in which concat writes it.
+// textOf returns a value as concat writes it.
 func textOf(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -32,11 +32,11 @@ func textOf(v any) string {
 	case float64:
 		return strconv.FormatFloat(v, 'f', -1, 64)
 	}
-	text, _ := json.Marshal(v) // it came from JSON
+	text, _ := json.Marshal(v) // v came from JSON
 	return string(text)
 }
 
-// concat joins texts, or lists.
+// concat joins texts or lists.
 func concat(args ...any) (any, error) {
 	if all, ok, err := joined(args); ok || err != nil {
 		return all, err

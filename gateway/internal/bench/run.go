@@ -185,7 +185,8 @@ func withCause(ctx context.Context, err error) error {
 	return err
 }
 
-// execute sends and receives until the books are balanced or patience is over.
+// execute sends and receives until every acknowledged message has arrived, or until none arrives
+// for Options.Patience.
 func (r *run) execute(ctx context.Context, l *links) error {
 	messages, duration := r.o.limits()
 	r.sendFor = duration
@@ -234,11 +235,11 @@ func (r *run) execute(ctx context.Context, l *links) error {
 	return err
 }
 
-// share tells each sender how many messages it sends, and when.
+// share sets how many messages each sender sends, and when.
 func (r *run) share(l *links, messages int64) {
 	for i, s := range l.senders {
 		if messages > 0 {
-			// The first senders send the remainder.
+			// The first senders send the remainder of the division.
 			s.limit = messages / int64(len(l.senders))
 			if int64(i) < messages%int64(len(l.senders)) {
 				s.limit++
@@ -251,7 +252,7 @@ func (r *run) share(l *links, messages int64) {
 	}
 }
 
-// send runs the senders until they have sent their shares.
+// send returns when all senders have sent their shares.
 func (r *run) send(ctx context.Context, cancel context.CancelCauseFunc, l *links) {
 	var senders sync.WaitGroup
 	for _, s := range l.senders {
@@ -268,7 +269,7 @@ func (r *run) send(ctx context.Context, cancel context.CancelCauseFunc, l *links
 	l.sendTime = r.elapsed()
 }
 
-// announce tells the sender of a message in mode Lone that it has arrived.
+// announce tells the sender of a message, in mode Lone, that the message has arrived.
 func (r *run) announce(m Delivery) {
 	if r.arrived == nil {
 		return
@@ -276,12 +277,12 @@ func (r *run) announce(m Delivery) {
 	if s, ok := readStamp(m.Payload()); ok && s.run == r.id {
 		select {
 		case r.arrived[s.sender] <- struct{}{}:
-		default: // a second delivery, which the ledger knows
+		default: // a second delivery, which the ledger counts
 		}
 	}
 }
 
-// endPhase charges what the processes have used since the last phase.
+// endPhase ends a phase, with what the processes have used in it.
 func (r *run) endPhase(name string, messages int64) {
 	began := 0.0
 	for _, p := range r.phases {
@@ -292,11 +293,11 @@ func (r *run) endPhase(name string, messages int64) {
 	})
 }
 
-// poll is how often the books are checked.
+// poll is the interval at which counts are checked.
 const poll = 20 * time.Millisecond
 
-// awaitBalance returns when all acknowledged messages have arrived, when the missing ones count as
-// lost, or when ctx ends.
+// awaitBalance returns when all acknowledged messages have arrived, when lost closes, or when ctx
+// ends.
 func (r *run) awaitBalance(ctx context.Context, lost <-chan struct{}) {
 	every := time.NewTicker(poll)
 	defer every.Stop()
@@ -319,7 +320,7 @@ func (r *run) balanced() bool {
 	return missing == 0
 }
 
-// report prints a line a second until stopped.
+// report prints a line a second until stop is called.
 func (r *run) report(w io.Writer) (stop func()) {
 	quit := make(chan struct{})
 	var printing sync.WaitGroup
@@ -347,7 +348,7 @@ func (r *run) report(w io.Writer) (stop func()) {
 	}
 }
 
-// sum makes the report once everything has stopped.
+// sum returns the report when everything has stopped.
 func (r *run) sum(l *links) Report {
 	o := &r.o
 	var id [8]byte

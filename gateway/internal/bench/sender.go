@@ -7,32 +7,32 @@ import (
 	"time"
 )
 
-// sender sends its share of the messages over one link. While it sends, a
-// second goroutine waits for the outcomes.
+// sender sends its share of the messages on one link, while a second goroutine waits for the
+// outcomes.
 type sender struct {
 	run    *run
 	id     uint32
 	entity string
 	link   SenderLink
 	pace   pace
-	limit  int64 // 0: until the run's time to send is over
+	limit  int64 // 0: until run.sendFor is over
 	result histogram
 
-	arrived chan struct{} // gets a token when the message in flight has arrived; nil except in mode Lone
+	arrived chan struct{} // in mode Lone, receives when the message in flight has arrived; otherwise nil
 }
 
-// flight is a message whose outcome is awaited.
+// flight is a message whose outcome is not known yet.
 type flight struct {
 	wait   func(context.Context) error
 	number uint64
 	due    time.Duration
 }
 
-// send runs until the sender's share is sent and every outcome is known.
+// send returns when the sender's share is sent, and all outcomes are known.
 func (s *sender) send(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	flights := make(chan flight, s.run.o.InFlight) // full: the window is closed, sending waits
+	flights := make(chan flight, s.run.o.InFlight) // sending waits when it is full
 	var outcomes sync.WaitGroup
 	outcomes.Go(func() {
 		for f := range flights {
@@ -85,7 +85,7 @@ func (s *sender) post(ctx context.Context, flights chan<- flight) error {
 	return nil
 }
 
-// sendOne sends a message; in mode Sessions each to a session of its own.
+// sendOne sends a message. In mode Sessions, each message goes to a session of its own.
 func (s *sender) sendOne(ctx context.Context, number uint64, payload []byte) (wait func(context.Context) error, err error) {
 	if link, ok := s.link.(sessionLink); ok && s.run.o.Mode == Sessions {
 		return link.sendToSession(ctx, fmt.Sprintf("%d-%d", s.id, number), payload)
@@ -93,7 +93,7 @@ func (s *sender) sendOne(ctx context.Context, number uint64, payload []byte) (wa
 	return s.link.Send(ctx, payload)
 }
 
-// settle waits for one outcome and books it.
+// settle waits for an outcome, and records it.
 func (s *sender) settle(ctx context.Context, f flight) error {
 	if err := f.wait(ctx); err != nil {
 		return fmt.Errorf("outcome of a send to %s: %w", s.entity, err)
@@ -106,16 +106,16 @@ func (s *sender) settle(ctx context.Context, f flight) error {
 	return nil
 }
 
-// pace says when messages are due. With the zero pace, messages are always due now.
+// pace says when messages are due. With the zero value, they are due at once.
 type pace struct {
 	interval time.Duration
-	at       time.Duration // of the next message
+	at       time.Duration // when the next message is due
 }
 
-// next waits until the next message is due and returns when that was, on the run's clock; ok is
-// false when ctx has ended. It never skips: after a stall, the messages that were due in the
-// meantime follow at once, each with its own time. Its timer may be up to a millisecond late; that
-// delays the message but does not count as latency.
+// next waits until the next message is due. It returns when that was, on the run's clock; ok is
+// false if ctx has ended. It skips none: after a stall, the messages that were due meanwhile follow
+// at once, each with its own time. The timer may fire up to a millisecond late, which delays the
+// message but does not count as latency.
 func (p *pace) next(ctx context.Context, elapsed func() time.Duration) (due time.Duration, ok bool) {
 	now := elapsed()
 	if p.interval == 0 {

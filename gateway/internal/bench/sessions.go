@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 )
 
-// acceptSessions sends one message to each of many sessions. Then each receiver repeatedly accepts
-// the next session, receives, settles and releases, until all sessions are done.
+// acceptSessions sends one message to each of many sessions. Then each receiver accepts the next
+// session, receives and settles its message, and releases the session, until no session is left.
 func (r *run) acceptSessions(ctx context.Context, l *links) error {
 	messages, _ := r.o.limits()
 	r.share(l, messages)
@@ -56,7 +56,7 @@ func (r *run) acceptSessions(ctx context.Context, l *links) error {
 	return err
 }
 
-// acceptSession accepts the next session, handles its one message, and releases the session.
+// acceptSession accepts the next session, handles its message, and releases the session.
 func (r *run) acceptSession(ctx context.Context, c Connection, taker *receiver) error {
 	conn, ok := c.(sessionConnection)
 	if !ok {

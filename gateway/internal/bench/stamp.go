@@ -5,22 +5,22 @@ import (
 	"time"
 )
 
-// stampMagic begins the payload of every message a run sends.
+// stampMagic begins the payload of every message of a run.
 const stampMagic = "ctbench1"
 
-// stampSize is the length of the stamp at the start of a payload: the magic,
-// run (8 bytes), sender (4), number (8) and due time (8), big-endian.
+// stampSize is the length of a stamp, with which a payload begins: the magic, run (8 bytes), sender
+// (4), number (8) and due time (8), in big-endian order.
 const stampSize = len(stampMagic) + 8 + 4 + 8 + 8
 
-// stamp holds the sender of a message, its number, and when it was due.
+// stamp identifies a message, and says when it was due.
 type stamp struct {
 	run    uint64
 	sender uint32
-	number uint64        // from 0, per sender
-	due    time.Duration // since the start of the run, on the driver's monotonic clock
+	number uint64        // of this sender, from 0 on
+	due    time.Duration // since the start of the run, on a monotonic clock
 }
 
-// write puts the stamp on a payload of at least stampSize bytes.
+// write writes the stamp into a payload of at least stampSize bytes.
 func (s stamp) write(payload []byte) {
 	b := payload[copy(payload, stampMagic):]
 	binary.BigEndian.PutUint64(b[0:], s.run)
@@ -29,7 +29,7 @@ func (s stamp) write(payload []byte) {
 	binary.BigEndian.PutUint64(b[20:], uint64(s.due))
 }
 
-// readStamp reads the stamp of a payload; ok is false if there is none.
+// readStamp reads the stamp of a payload. ok is false if the payload has none.
 func readStamp(payload []byte) (s stamp, ok bool) {
 	if len(payload) < stampSize || string(payload[:len(stampMagic)]) != stampMagic {
 		return stamp{}, false

@@ -13,25 +13,25 @@ import (
 	"github.com/crosstown-mq/crosstown/core/auth"
 )
 
-// target is an address, and the credentials for it.
+// target is a broker's address, with the credentials for it.
 type target struct {
 	address string // amqp://host:port, amqps://…, ws://… or wss://…, without credentials
-	host    string // host name without port, for TLS
+	host    string // without port, for TLS
 	entity  string
-	roots   *x509.CertPool                            // nil: the system's
-	dialer  func(context.Context) (Connection, error) // of a scheme that is not this package's
+	roots   *x509.CertPool                            // nil: those of the system
+	dialer  func(context.Context) (Connection, error) // for a scheme that this package does not know
 
-	user, password string // SASL PLAIN, when there is a user
+	user, password string // for SASL PLAIN; user is "" without
 
-	pack bool // speak MessagePack, not JSON, over a WebSocket
+	pack bool // over a WebSocket, use MessagePack instead of JSON
 
-	claims bool   // put a token on every connection
-	policy string // shared access policy and key, or a ready-made token
+	claims bool   // send a token on each connection
+	policy string // a shared access policy and its key, or a token to use as it is
 	key    string
 	token  string
 }
 
-// targets returns where to connect: at least one.
+// targets returns the brokers to connect to: at least one.
 func (o *Options) targets() ([]target, error) {
 	if o.ConnectionString != "" {
 		t := target{entity: o.Entity, roots: o.Roots}
@@ -58,21 +58,20 @@ func (o *Options) readURL(address string) (target, error) {
 		return t, nil
 	}
 	if err != nil || u.Host == "" || ports[u.Scheme] == "" {
-		return t, errors.New("--url: use amqp://[user:password@]host[:port], amqps://…, ws://… or wss://…") // err could repeat the password
+		return t, errors.New("--url: use amqp://[user:password@]host[:port], amqps://…, ws://… or wss://…") // err might contain the password
 	}
 	if u.User != nil {
 		t.user = u.User.Username()
 		t.password, _ = u.User.Password()
 	}
 	if strings.HasPrefix(u.Scheme, "ws") {
-		t.policy, t.key = t.user, t.password // for a token: there is no SASL
+		t.policy, t.key = t.user, t.password // the protocol has tokens instead of SASL
 	}
 	t.setAddress(u)
 	return t, nil
 }
 
-// ports has the default port of each scheme; the gateway's own protocol uses the gateway's HTTP
-// ports.
+// ports has the default port of each scheme. The gateway's own protocol uses its HTTP ports.
 var ports = map[string]string{"amqp": "5672", "amqps": "5671", "ws": "5300", "wss": "8443"}
 
 func (t *target) setAddress(u *url.URL) {
@@ -84,8 +83,8 @@ func (t *target) setAddress(u *url.URL) {
 	t.address = (&url.URL{Scheme: u.Scheme, Host: net.JoinHostPort(t.host, port)}).String()
 }
 
-// readConnectionString reads a Service Bus connection string; with
-// UseDevelopmentEmulator=true it means AMQP without TLS.
+// readConnectionString reads a Service Bus connection string. UseDevelopmentEmulator=true means
+// AMQP without TLS.
 func (t *target) readConnectionString(s string) error {
 	c, err := auth.ParseConnectionString(s)
 	if err != nil {
@@ -103,7 +102,7 @@ func (t *target) readConnectionString(s string) error {
 	return nil
 }
 
-// dial opens a connection and authenticates.
+// dial connects and authenticates.
 func (t *target) dial(ctx context.Context) (Connection, error) {
 	if t.dialer != nil {
 		return t.dialer(ctx)

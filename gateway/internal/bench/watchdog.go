@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// watchdog ends a run if the broker no longer answers.
+// watchdog ends a run if the broker does not answer any more.
 type watchdog struct {
 	run  *run
-	lost chan struct{} // closed when acknowledged messages have been missing for Patience
+	lost chan struct{} // closes when acknowledged messages have been missing for Patience
 }
 
 // watch checks the counts until ctx ends. It cancels the run if sends or settlements are unanswered
@@ -26,7 +26,7 @@ func (w *watchdog) watch(ctx context.Context, cancel context.CancelCauseFunc) {
 		case <-ctx.Done():
 			return
 		}
-		// Later stages are read first, so that unanswered messages never look settled.
+		// Read later steps first, so that a message never counts as settled but not as received.
 		settled, taken := r.settled.Load(), r.taken.Load()
 		received, acked, sent := r.received.Load(), r.acked.Load(), r.sent.Load()
 		idle := sent == acked && (received >= acked || r.o.Receivers == 0) && settled == taken

@@ -16,24 +16,23 @@ import (
 	"github.com/crosstown-mq/crosstown/core/auth"
 )
 
-// wsConn is a connection that speaks the gateway's own protocol, in JSON or in
-// MessagePack.
+// wsConn is a connection in the gateway's own protocol, with JSON or MessagePack.
 type wsConn struct {
 	ws      *websocket.Conn
-	kind    int // of frames
+	kind    int // of frames: text or binary
 	encode  func(any) ([]byte, error)
 	decode  func([]byte, any) error
-	writing sync.Mutex // for one writer at a time
+	writing sync.Mutex // held while writing
 	reading sync.WaitGroup
 
 	mu      sync.Mutex
-	last    int64 // id of a request
+	last    int64 // id of the last request
 	answers map[int64]chan wsFrame
 	feeds   map[int64]chan wsMessage
-	ended   error // why the connection has ended
+	ended   error // why the connection has ended, or nil
 }
 
-// wsFrame has the members of frames, in both directions, that this package uses.
+// wsFrame has those members of frames, in both directions, that this package uses.
 type wsFrame struct {
 	Op          string         `json:"op" msgpack:"op"`
 	ID          int64          `json:"id,omitempty" msgpack:"id,omitempty"`
@@ -94,20 +93,19 @@ func (t *target) dialWebSocket(ctx context.Context) (Connection, error) {
 		token = auth.SignSAS(t.audience(), t.policy, t.key, time.Now().Add(tokenLife))
 	}
 	if _, err := c.ask(ctx, wsFrame{Op: "auth", Token: token}); err != nil {
-		_ = c.Close() // the refusal matters more
+		_ = c.Close() // the refusal is more useful
 		return nil, fmt.Errorf("sign in at %s: %w", t.address, err)
 	}
 	return c, nil
 }
 
-// Close implements Connection.
 func (c *wsConn) Close() error {
 	err := c.ws.Close()
 	c.reading.Wait()
 	return err
 }
 
-// read dispatches what arrives until the connection ends.
+// read passes answers and deliveries on, until the connection ends.
 func (c *wsConn) read() {
 	for {
 		_, data, err := c.ws.ReadMessage()
@@ -131,13 +129,13 @@ func (c *wsConn) read() {
 			answer <- f
 		case feed != nil:
 			for _, m := range f.Messages {
-				feed <- m // there is room for all the credit
+				feed <- m // never blocks, because the channel has room for all credit
 			}
 		}
 	}
 }
 
-// end fails all waiting calls.
+// end makes all waiting calls fail.
 func (c *wsConn) end(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -151,7 +149,7 @@ func (c *wsConn) end(err error) {
 	c.answers, c.feeds = nil, nil
 }
 
-// request sends a request and returns the channel for its answer.
+// request sends a request, and returns the channel for the answer.
 func (c *wsConn) request(f wsFrame) (<-chan wsFrame, error) {
 	answer := make(chan wsFrame, 1)
 	c.mu.Lock()
@@ -172,7 +170,6 @@ func (c *wsConn) request(f wsFrame) (<-chan wsFrame, error) {
 	return answer, c.ws.WriteMessage(c.kind, data)
 }
 
-// await waits for an answer.
 func (c *wsConn) await(ctx context.Context, answer <-chan wsFrame) (wsFrame, error) {
 	select {
 	case f, ok := <-answer:
@@ -203,7 +200,6 @@ func (c *wsConn) ask(ctx context.Context, f wsFrame) (wsFrame, error) {
 	return c.await(ctx, answer)
 }
 
-// OpenSender implements Connection.
 func (c *wsConn) OpenSender(_ context.Context, entity string) (SenderLink, error) {
 	return wsSender{c, entity}, nil
 }
@@ -213,7 +209,6 @@ type wsSender struct {
 	entity string
 }
 
-// Send implements SenderLink.
 func (s wsSender) Send(_ context.Context, payload []byte) (wait func(context.Context) error, err error) {
 	answer, err := s.conn.request(wsFrame{Op: "send", Entity: s.entity, Messages: []wsMessage{{Binary: payload}}})
 	if err != nil {
@@ -225,7 +220,6 @@ func (s wsSender) Send(_ context.Context, payload []byte) (wait func(context.Con
 	}, nil
 }
 
-// OpenReceiver implements Connection.
 func (c *wsConn) OpenReceiver(ctx context.Context, entity string, o ReceiveOptions) (ReceiverLink, error) {
 	feed := make(chan wsMessage, 2*o.Credit)
 	c.mu.Lock()
@@ -261,7 +255,6 @@ func (r *wsReceiver) IssueCredit(n int) error {
 
 var errEnded = errors.New("the connection has ended")
 
-// Receive implements ReceiverLink.
 func (r *wsReceiver) Receive(ctx context.Context) (Delivery, error) {
 	select {
 	case m, ok := <-r.feed:
@@ -279,13 +272,10 @@ type wsDelivery struct {
 	message wsMessage
 }
 
-// Payload implements Delivery.
 func (d wsDelivery) Payload() []byte { return d.message.Binary }
 
-// Accept implements Delivery.
 func (d wsDelivery) Accept(ctx context.Context) error { return d.end(ctx, "complete") }
 
-// Release implements Delivery.
 func (d wsDelivery) Release(ctx context.Context) error { return d.end(ctx, "release") }
 
 func (d wsDelivery) end(ctx context.Context, outcome string) error {

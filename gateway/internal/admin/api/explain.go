@@ -8,8 +8,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Account is the history of a message in one entity. Next contains the entities to which the
-// message went from there.
+// Account is the history of a message in one entity. Next lists the entities that got it from
+// there.
 type Account struct {
 	Namespace string           `json:"namespace"`
 	Entity    string           `json:"entity"`
@@ -18,8 +18,8 @@ type Account struct {
 	Next      []string         `json:"next,omitempty"`
 	Unmatched []core.Unmatched `json:"unmatched,omitempty"`
 	core.Applied
-	// Missing is the reason why there is no history. Only the command line sets it, because a
-	// gateway refuses the request instead.
+	// Missing says why there is no history. Only the command line sets it: a gateway refuses
+	// instead.
 	Missing string `json:"missing,omitempty"`
 }
 
@@ -63,7 +63,7 @@ func AccountOf(namespace string, a *core.Account) Account {
 	return told
 }
 
-// InstantLayout is the format of times, the same as in logs.
+// InstantLayout is the format of times, as in logs.
 const InstantLayout = "2006-01-02T15:04:05.000Z"
 
 // Sentence describes the event in a sentence.
@@ -92,7 +92,7 @@ func (e *Event) Sentence() string {
 	return b.String()
 }
 
-// subQueue returns the name of the sub-queue in a sentence.
+// subQueue names the sub-queue in a sentence.
 func (e *Event) subQueue() string {
 	switch e.SubQueue {
 	case "$DeadLetterQueue":
@@ -111,7 +111,7 @@ func (e *Event) until() string {
 	return e.Until.UTC().Format(InstantLayout)
 }
 
-// happened describes the event without the client and the sub-queue.
+// happened describes the event, without the client and the sub-queue.
 func (e *Event) happened() string {
 	switch e.Event {
 	case core.EventAccepted:

@@ -7,32 +7,32 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// MessagesPath is followed by the name of a queue or subscription, or of a sub-queue of one. POST moves
-// messages from there to another entity or to its dead letters, or removes them. If the entity requires
-// sessions, the gateway holds the messages' sessions in the meantime, as a receiver does.
+// MessagesPath is followed by the name of a queue, subscription or sub-queue. POST moves messages
+// from there to another entity or to the dead letters, or removes them. If the entity requires
+// sessions, the gateway holds the messages' sessions meanwhile, as a receiver does.
 const MessagesPath = "/$crosstown/messages/"
 
 // MaxMoved is the largest number of messages in one request.
 const MaxMoved = 1000
 
-// MoveRequest identifies the messages.
+// MoveRequest says which messages to move, and how.
 type MoveRequest struct {
 	Numbers []int64 `json:"numbers"`
-	// To is a queue, topic or subscription, or the dead-letter queue of one. "" removes the messages.
+	// To is a queue, topic, subscription or dead-letter queue. "" removes the messages.
 	To string `json:"to,omitempty"`
-	// DropReasons removes the properties that describe why a message is a dead letter.
+	// DropReasons removes the properties that say why a message is a dead letter.
 	DropReasons bool `json:"dropReasons,omitempty"`
-	// NewMessageIDs gives each message a new id. If the move is repeated, the id is the same.
+	// NewMessageIDs gives each message a new id, which stays the same if the move is repeated.
 	NewMessageIDs bool `json:"newMessageIds,omitempty"`
-	// DeadLetter dead-letters the messages, as a receiver does. To must then be empty.
+	// DeadLetter dead-letters the messages, as a receiver does. To must be empty.
 	DeadLetter *DeadLetter `json:"deadLetter,omitempty"`
 	// Activate makes deferred, delayed, locked and scheduled messages available. With At, scheduled
-	// messages become due at that time. The other members must be empty.
+	// messages become due at that time instead. The other members must be empty.
 	Activate bool      `json:"activate,omitempty"`
 	At       time.Time `json:"at,omitzero"`
 }
 
-// DeadLetter contains the reason for which messages are dead-lettered.
+// DeadLetter is the reason for which messages are dead-lettered.
 type DeadLetter struct {
 	Reason      string `json:"reason"`
 	Description string `json:"description,omitempty"`
@@ -41,12 +41,11 @@ type DeadLetter struct {
 // Moved is the answer to a MoveRequest.
 type Moved struct {
 	Moved int `json:"moved"`
-	// Absent contains the numbers of messages that do not exist or are not available, because a
-	// receiver has locked them, or because they are deferred or scheduled. With Activate, they do
-	// not exist, or are available already.
+	// Absent has the numbers of messages that do not exist, or are not available: a receiver has
+	// locked them, or they are deferred or scheduled. With Activate, they are missing or available.
 	Absent []int64 `json:"absent,omitempty"`
-	// Refused contains the messages that stay, because the target does not accept them or a
-	// receiver holds their session.
+	// Refused has the messages that stay: the target refuses them, or a receiver holds their
+	// session.
 	Refused []NotMoved `json:"refused,omitempty"`
 }
 
@@ -56,14 +55,15 @@ type NotMoved struct {
 	Error  string `json:"error"`
 }
 
-// RulesPath is followed by the name of a topic, or of a subscription. POST tests their rules with
-// the message in the body, which has the format of crosstown record. Nothing is sent.
+// RulesPath is followed by the name of a topic or a subscription. POST tests their rules with the
+// message in the body, which has the format of crosstown record. Nothing is sent.
 const RulesPath = "/$crosstown/rules/"
 
-// Judgements is the answer: first the rules that match, then those that fail, then the others.
+// Judgements are the results of a test: of rules that match, then of those that fail, then of
+// others.
 type Judgements struct {
 	Judgements []Judgement `json:"judgements"`
-	Left       int         `json:"left,omitempty"` // number of further rules: an answer contains at most 1000
+	Left       int         `json:"left,omitempty"` // number of further rules; an answer has at most 1000
 }
 
 // Judgement is the result of one rule for a message.
@@ -73,13 +73,13 @@ type Judgement struct {
 	Matched      bool     `json:"matched"`
 	Why          []string `json:"why,omitempty"`
 	Error        string   `json:"error,omitempty"`
-	// Message is the message that the subscription gets, as crosstown record prints it.
+	// Message is the message that the subscription gets, in the format of crosstown record.
 	Message json.RawMessage `json:"message,omitempty"`
 }
 
-// DamagedPath is followed by the name of a queue or subscription, or of its sub-queue. GET lists the messages
-// that the file store has put aside because they are damaged, by sequence number. Its parameters are from (a
-// sequence number) and top (100 by default, at most 1000). It is for clients with Listen on the entity.
+// DamagedPath is followed by the name of a queue, subscription or sub-queue. GET lists, by sequence
+// number, the damaged messages that the file store has put aside. Its parameters are from (a
+// sequence number) and top (100 by default, at most 1000). Clients need Listen on the entity.
 const DamagedPath = "/$crosstown/damaged/"
 
 // DamagedList is a page of damaged messages.
@@ -87,7 +87,7 @@ type DamagedList struct {
 	Damaged []Damaged `json:"damaged"`
 }
 
-// Damaged contains what the gateway knows of a damaged message.
+// Damaged is what the gateway knows about a damaged message.
 type Damaged struct {
 	SequenceNumber int64      `json:"sequenceNumber"`
 	Enqueued       time.Time  `json:"enqueued"`
@@ -97,9 +97,10 @@ type Damaged struct {
 	Reason         string     `json:"reason"`
 }
 
-// DepositPath is followed by the name of a queue, topic or subscription, or of the dead-letter queue of one.
-// POST stores messages from another broker there. The body has one message per line, as crosstown record
-// prints them. A message whose transit.Key was stored within the last day is not stored again.
+// DepositPath is followed by the name of a queue, topic or subscription, or of the dead-letter
+// queue of one. POST stores messages there that come from another broker. The body has a message on
+// each line, in the format of crosstown record. A message whose transit.Key was stored within the
+// last day is not stored again.
 const DepositPath = "/$crosstown/deposit/"
 
 // Deposited is the answer to a deposit.
@@ -107,27 +108,28 @@ type Deposited struct {
 	Messages []DepositedMessage `json:"messages"` // in the order of the request
 }
 
-// DepositedMessage is the result for one message. Without an error, the message was stored.
+// DepositedMessage is the result for one message. Without an error, it is stored.
 type DepositedMessage struct {
 	Known     bool   `json:"known,omitempty"` // the message had been stored before
 	Error     string `json:"error,omitempty"`
-	Permanent bool   `json:"permanent,omitempty"` // another try would have the same error
+	Permanent bool   `json:"permanent,omitempty"` // another attempt would have the same error
 }
 
-// TapPath is followed by the name of a queue or topic. GET prints the messages that clients send to it
-// through this gateway, one per line as crosstown record prints them, until the client leaves, or the seconds
-// in the query parameter timeout have passed. A client that reads too slowly gets a line with Missed.
+// TapPath is followed by the name of a queue or topic. GET streams the messages that clients send
+// to it through this gateway, each on a line in the format of crosstown record, until the client
+// disconnects, or the seconds in the query parameter timeout have passed. A client that reads too
+// slowly gets a line with Missed.
 const TapPath = "/$crosstown/tap/"
 
-// Missed is a line of a tap with the number of messages that were left out.
+// Missed is a line of a tap that says how many messages were left out.
 type Missed struct {
 	Missed int `json:"missed"`
 }
 
-// SessionsPath is followed by the name of a queue or subscription with sessions. GET lists the sessions with
-// messages or state by id, with the parameters skip and top (100 by default, at most 1000). With the
-// parameter session, which is an id, GET shows that session with its state, and PUT sets the state. All
-// require Listen on the entity; Manage is required to see which clients hold sessions.
+// SessionsPath is followed by the name of a queue or subscription with sessions. GET lists the
+// sessions with messages or state, by id, with the parameters skip and top (100 by default, at most
+// 1000). With the parameter session, an id, GET shows that session with its state, and PUT sets the
+// state. Clients need Listen on the entity and, to see which clients hold sessions, Manage.
 const SessionsPath = "/$crosstown/sessions/"
 
 // SessionList is a page of sessions, without their states.
@@ -138,23 +140,23 @@ type SessionList struct {
 // Session is a session of an entity.
 type Session struct {
 	core.SessionInfo
-	StateBytes *int64  `json:"stateBytes,omitempty"` // missing: it has no state
-	Holder     *Holder `json:"holder,omitempty"`     // set if a receiver that is connected to this gateway holds the lock
+	StateBytes *int64  `json:"stateBytes,omitempty"` // missing if there is no state
+	Holder     *Holder `json:"holder,omitempty"`     // set if a receiver that is connected to this gateway holds the session
 }
 
-// Holder is the connection that holds a session.
+// Holder is the connection of the receiver that holds a session.
 type Holder struct {
-	Connection string   `json:"connection"` // the connection's id
+	Connection string   `json:"connection"` // its id
 	Protocol   string   `json:"protocol"`
 	Peer       string   `json:"peer"`
 	Product    string   `json:"product,omitempty"`
 	Policies   []string `json:"policies,omitempty"`
 }
 
-// SessionState is the request that sets or clears the state of a session, or ends its lock. A
-// change of the state is refused while a receiver holds the session.
+// SessionState sets or clears the state of a session, or ends its lock. The state cannot be changed
+// while a receiver holds the session.
 type SessionState struct {
-	State  *[]byte `json:"state,omitempty"` // base64
+	State  *[]byte `json:"state,omitempty"` // in base64
 	Clear  bool    `json:"clear,omitempty"`
 	Unlock bool    `json:"unlock,omitempty"` // the other members must be empty
 }

@@ -4,57 +4,57 @@ import (
 	"time"
 )
 
-// NamespaceHeader contains the namespace to which an operator's request applies, if it is not the
-// gateway's own.
+// NamespaceHeader is the header with which an operator names another namespace than the gateway's
+// own.
 const NamespaceHeader = "Crosstown-Namespace"
 
-// The operations on a namespace, with POST below its path. The policy's name precedes rotate:
+// The operations on a namespace: POST below its path. The name of a policy precedes rotate:
 // policies/POLICY/rotate.
 const (
 	Reset  = "reset"
 	Rotate = "rotate"
 )
 
-// NamespaceRequest sets properties of a namespace. Omitted properties keep their values. In a new
-// namespace, their defaults are: no additional hosts, one policy with random keys, no quotas.
+// NamespaceRequest sets properties of a namespace. Omitted properties keep their values. The
+// defaults for a new namespace are no further hosts, one policy with random keys, and no quotas.
 type NamespaceRequest struct {
 	Hosts    *[]string `json:"hosts,omitempty"`
 	Policies *[]Policy `json:"policies,omitempty"`
 	Quotas   *Quotas   `json:"quotas,omitempty"`
-	// VirtualTime lets the namespace's time be moved: see ClockRequest. It is fixed at creation.
+	// VirtualTime lets clients move the namespace's time: see ClockRequest. It cannot be changed.
 	VirtualTime *bool `json:"virtualTime,omitempty"`
-	// AllowFaults lets operations fail on demand: see Fault. It is fixed at creation.
+	// AllowFaults lets clients make operations fail: see Fault. It cannot be changed.
 	AllowFaults *bool `json:"allowFaults,omitempty"`
 }
 
-// Policy is a shared access policy. In a NamespaceRequest, a policy without keys keeps its present
-// keys, or gets random ones.
+// Policy is a shared access policy. In a NamespaceRequest, a policy without keys keeps its keys, or
+// gets random ones if it is new.
 type Policy struct {
 	Name         string `json:"name"`
 	Rights       string `json:"rights"` // such as "Send,Listen"
 	PrimaryKey   string `json:"primaryKey,omitempty"`
 	SecondaryKey string `json:"secondaryKey,omitempty"`
-	// ConnectionString uses the policy to select the namespace, and works with any host name of the
-	// gateway. HostConnectionString uses the namespace's host.
+	// ConnectionString selects the namespace by its policy, and works with any host of the gateway.
+	// HostConnectionString has the namespace's own host.
 	ConnectionString     string `json:"connectionString,omitempty"`
 	HostConnectionString string `json:"hostConnectionString,omitempty"`
 }
 
-// Quotas limit the contents of a namespace. Zero means no limit.
+// Quotas limit what a namespace contains. Zero means no limit.
 type Quotas struct {
 	MaxEntities      int   `json:"maxEntities"`
 	MaxConnections   int   `json:"maxConnections"`
 	MaxSizeMegabytes int64 `json:"maxSizeMegabytes"`
 }
 
-// The kinds of namespaces.
+// The kinds of namespaces: how they came to be.
 const (
-	Own        = "own"        // the gateway's
-	Configured = "configured" // in the gateway's configuration
-	Created    = "created"    // at run time
+	Own        = "own"        // the gateway's own
+	Configured = "configured" // from the gateway's configuration
+	Created    = "created"    // created at run time
 )
 
-// Namespace describes a namespace. Only created namespaces have times and keys here.
+// Namespace describes a namespace. Times and keys are shown only for created ones.
 type Namespace struct {
 	Name        string     `json:"name"`
 	Kind        string     `json:"kind"`
@@ -62,13 +62,13 @@ type Namespace struct {
 	ModifiedAt  *time.Time `json:"modifiedAt,omitempty"`
 	Hosts       []string   `json:"hosts"`
 	Quotas      Quotas     `json:"quotas"`
-	Connections int        `json:"connections"` // at this gateway
+	Connections int        `json:"connections"` // to this gateway
 	VirtualTime bool       `json:"virtualTime,omitempty"`
 	AllowFaults bool       `json:"allowFaults,omitempty"`
 	Policies    []Policy   `json:"policies,omitempty"`
 
-	// Entities is the number of its queues and topics, and Megabytes is the sum of their sizes. A
-	// list has these only if the request asks for them.
+	// Entities is the number of queues and topics, Megabytes the sum of their sizes. A list has
+	// them only if the request asks for them.
 	Entities  *int   `json:"entities,omitempty"`
 	Megabytes *int64 `json:"megabytes,omitempty"`
 }
@@ -76,18 +76,18 @@ type Namespace struct {
 // NamespaceList is a page of namespaces, without their policies.
 type NamespaceList struct {
 	Namespaces []Namespace `json:"namespaces"`
-	// Next is the value of the parameter after for the next page, or "" on the last page.
+	// Next is the parameter after for the next page, or "" on the last page.
 	Next string `json:"next,omitempty"`
 }
 
-// Clock is the path of the clock of the client's namespace. ClockOf, below the path of a namespace,
-// is the path of that namespace's clock. GET shows the clock, PUT moves it.
+// ClockPath is the path of the clock of the client's own namespace. ClockOf, below the path of a
+// namespace, is that of the namespace's clock. GET shows the clock, PUT moves it.
 const (
 	ClockPath = "/$crosstown/clock"
 	ClockOf   = "clock"
 )
 
-// ClockRequest changes a virtual clock: it may freeze or resume the clock, and move it.
+// ClockRequest freezes or resumes a virtual clock, and may move it.
 type ClockRequest struct {
 	Freeze  bool       `json:"freeze,omitempty"`
 	Resume  bool       `json:"resume,omitempty"`
@@ -95,10 +95,10 @@ type ClockRequest struct {
 	Set     *time.Time `json:"set,omitempty"`
 }
 
-// Clock is a namespace's virtual clock.
+// Clock is the virtual clock of a namespace.
 type Clock struct {
 	Namespace string    `json:"namespace"`
 	Now       time.Time `json:"now"`
 	Frozen    bool      `json:"frozen"`
-	Ahead     string    `json:"ahead"` // how far it is ahead of the store's clock, as Go writes a duration
+	Ahead     string    `json:"ahead"` // how far it is ahead of the store's clock, in Go's notation
 }

@@ -15,11 +15,11 @@ const StatusPath = "/$crosstown/status"
 // Status is the state of a namespace at this gateway.
 type Status struct {
 	Namespace   string    `json:"namespace"`
-	Now         time.Time `json:"now"` // the time of the namespace
+	Now         time.Time `json:"now"` // the namespace's time
 	VirtualTime bool      `json:"virtualTime,omitempty"`
-	Frozen      bool      `json:"frozen,omitempty"` // its time stands still
+	Frozen      bool      `json:"frozen,omitempty"` // the namespace's time stands still
 	AllowFaults bool      `json:"allowFaults,omitempty"`
-	// Gateway is only for operators, that is, clients with Manage on the gateway's own namespace.
+	// Gateway is set only for operators: clients with Manage on the gateway's own namespace.
 	Gateway *Gateway `json:"gateway,omitempty"`
 }
 
@@ -29,57 +29,57 @@ type Gateway struct {
 	Started     time.Time      `json:"started"`
 	Store       Store          `json:"store"`
 	Memory      Memory         `json:"memory"`
-	Connections map[string]int `json:"connections"` // by protocol, as they were in the last seconds
-	Namespaces  int            `json:"namespaces"`  // that it serves now
-	In          float64        `json:"in"`          // messages a second that lately came into queues and topics
-	Out         float64        `json:"out"`         // and that left queues
+	Connections map[string]int `json:"connections"` // by protocol, some seconds old
+	Namespaces  int            `json:"namespaces"`  // that are served
+	In          float64        `json:"in"`          // messages a second that have lately arrived in queues and topics
+	Out         float64        `json:"out"`         // messages a second that have lately left queues
 }
 
 // Store is the state of the message store.
 type Store struct {
 	Engine   string   `json:"engine"`
-	Detail   string   `json:"detail,omitempty"` // version and place
+	Detail   string   `json:"detail,omitempty"` // version and address
 	Durable  bool     `json:"durable"`          // acknowledged messages survive a restart
 	Warnings []string `json:"warnings,omitempty"`
-	// LatencyMS is the recent duration of a small write, or of an equivalent check.
+	// LatencyMS is the duration of a recent small write, or of an equivalent check.
 	LatencyMS float64 `json:"latencyMs"`
 	SkewMS    float64 `json:"skewMs"`          // how far its clock is ahead of the gateway's
-	Error     string  `json:"error,omitempty"` // why the store accepts no messages now
+	Error     string  `json:"error,omitempty"` // why it accepts no messages now
 }
 
-// Memory is memory usage in bytes.
+// Memory is a use of memory, in bytes.
 type Memory struct {
-	InUse         int64 `json:"inUse"` // of the process
-	Limit         int64 `json:"limit"` // how much the process may use
+	InUse         int64 `json:"inUse"` // by the process
+	Limit         int64 `json:"limit"` // for the process
 	Messages      int64 `json:"messages"`
-	MessagesLimit int64 `json:"messagesLimit"` // of messages in progress
+	MessagesLimit int64 `json:"messagesLimit"` // for messages in progress
 }
 
-// The endpoints for webhooks: PushesPath for those that the gateway sends, HooksPath for the
-// addresses that accept them.
+// The endpoints for webhooks: PushesPath for those that the gateway sends, HooksPath for the URLs
+// at which it accepts them.
 const (
 	PushesPath = "/$crosstown/pushes"
 	HooksPath  = "/$crosstown/hooks"
 )
 
-// Hook is an address that accepts webhooks, with the namespace of its entity.
+// Hook is a URL that accepts webhooks, with the namespace of its entity.
 type Hook struct {
 	Namespace string   `json:"namespace"`
 	Name      string   `json:"name"`
-	Path      string   `json:"path"` // of the address, without a secret
+	Path      string   `json:"path"` // of the URL, without a secret
 	Entity    string   `json:"entity"`
 	Verify    string   `json:"verify"`
-	Headers   []string `json:"headers,omitempty"` // that become application properties
+	Headers   []string `json:"headers,omitempty"` // headers that become application properties
 }
 
-// Push is the state of a push at this gateway, with the namespace of its entity.
+// Push is the state of a push on this gateway, with the namespace of its entity.
 type Push struct {
 	Namespace string `json:"namespace"`
 	webhooks.PushState
 }
 
-// Remote is the state of a remote, with the namespace that may use it and the entities whose
-// messages wait for it.
+// Remote is the state of a remote, with the namespace that uses it and the entities whose messages
+// wait for it.
 type Remote struct {
 	Namespace string `json:"namespace"`
 	remote.State
@@ -96,11 +96,11 @@ type Waiting struct {
 }
 
 // ConnectionsPath is the endpoint for the connections of clients to this gateway. Clients with
-// Manage on their namespace see those of the namespace, and operators see all. GET lists them.
-// DELETE closes the one whose id follows, and answers with it.
+// Manage on their namespace see its connections, and operators see all. GET lists them. DELETE
+// closes the one whose id follows, and answers with its description.
 const ConnectionsPath = "/$crosstown/connections"
 
-// ConnectionList has the connections, grouped by protocol, with the oldest first.
+// ConnectionList has the connections by protocol, the oldest first.
 type ConnectionList struct {
 	Connections []Connection `json:"connections"`
 }
