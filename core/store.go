@@ -36,11 +36,11 @@ type Store interface {
 
 // About describes a store.
 type About struct {
-	Engine   string        // "memory", "redis", "redis cluster", …
-	Detail   string        // version and address, without credentials
-	Durable  bool          // acknowledged messages survive a restart
-	Warnings []string      // why acknowledged messages might be lost, and the remedy
-	Skew     time.Duration // how far the engine's clock is ahead of this machine's
+	Engine   string        `json:"engine"`             // "memory", "redis", "redis cluster", …
+	Detail   string        `json:"detail,omitempty"`   // version and address, without credentials
+	Durable  bool          `json:"durable"`            // acknowledged messages survive a restart
+	Warnings []string      `json:"warnings,omitempty"` // why acknowledged messages might be lost, and the remedy
+	Skew     time.Duration `json:"-"`                  // how far the engine's clock is ahead of this machine's
 }
 
 // Listing selects the entities of a namespace to list.

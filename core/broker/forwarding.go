@@ -151,11 +151,12 @@ func (b *Broker) Forget(ctx context.Context, name string, keys []string) error {
 
 // Export is an entity whose messages are forwarded to a remote.
 type Export struct {
-	Entity      string // the queue or subscription
-	DeadLetters bool   // the entity's dead letters are forwarded, not its messages
-	Remote, To  string
-	Waiting     int64     // number of messages that have not reached the remote yet
-	Oldest      time.Time // when the first of them was enqueued; zero: there is none, or it is not known
+	Entity      string    `json:"entity"`               // the queue or subscription
+	DeadLetters bool      `json:"deadLetters,omitzero"` // the entity's dead letters are forwarded, not its messages
+	Remote      string    `json:"-"`
+	To          string    `json:"to"`
+	Waiting     int64     `json:"messages"`        // number of messages that have not reached the remote yet
+	Oldest      time.Time `json:"oldest,omitzero"` // when the first of them was enqueued; zero: there is none, or it is not known
 }
 
 // Exports lists the entities that forward to remotes, with the number of messages that wait there.

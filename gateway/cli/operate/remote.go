@@ -52,7 +52,7 @@ func printRemotes(out io.Writer, _ []string, states *[]api.Remote) error {
 			if !from.Oldest.IsZero() {
 				since = fmt.Sprintf(", for up to %v", now.Sub(from.Oldest).Round(time.Second))
 			}
-			w.Row("", what+" → "+from.To, fmt.Sprintf("%d waiting%s", from.Messages, since))
+			w.Row("", what+" → "+from.To, fmt.Sprintf("%d waiting%s", from.Waiting, since))
 		}
 		for _, t := range s.Targets {
 			w.Row("", "→ "+t.Entity, fmt.Sprintf("%d sent, %d parked, %d under way, %v there and back", t.Sent, t.Parked, t.UnderWay, t.RoundTrip.Round(10*time.Microsecond)))

@@ -19,7 +19,7 @@ func TestTopShowsRatesBetweenTwoLooks(t *testing.T) {
 	before := &topLook{list: api.EntityList{At: at, Entities: []api.Entity{entity("a", "queue", 100, 50, 0), entity("b", "queue", 5, 5, 1), entity("again", "queue", 90, 0, 0)}}}
 	now := &topLook{
 		status: api.Status{Namespace: "ns", Gateway: &api.Gateway{
-			Version: "v1", Started: at.Add(-time.Hour), Memory: api.Memory{InUse: 64 << 20, Limit: 4 << 30}, Store: api.Store{Engine: "redis", LatencyMS: 0.25},
+			Version: "v1", Started: at.Add(-time.Hour), Memory: api.Memory{InUse: 64 << 20, Limit: 4 << 30}, Store: api.Store{About: core.About{Engine: "redis"}, LatencyMS: 0.25},
 		}},
 		connections: map[string]int{"websocket": 1, "amqp": 3},
 		list: api.EntityList{At: at.Add(2 * time.Second), Entities: []api.Entity{

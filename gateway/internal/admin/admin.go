@@ -248,6 +248,14 @@ func (a *API) served(id core.Identity) (*Served, error) {
 	return nil, core.Refuse(core.NotFound, "This gateway does not serve the namespace '%s'.", id.Namespace()) // it was deleted meanwhile
 }
 
+// started returns a client's namespace, which it makes the gateway serve. The client needs Manage.
+func (a *API) started(c *call) (*Served, error) {
+	if _, err := a.Broker.Namespace(c.Context(), c.id); err != nil {
+		return nil, err
+	}
+	return a.served(c.id)
+}
+
 // reach returns an entity and its namespace, which it makes the gateway serve.
 func (a *API) reach(c *call, address core.Address) (core.Entity, *Served, error) {
 	e, err := a.Broker.Resolve(c.Context(), c.id, address)

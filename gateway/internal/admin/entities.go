@@ -16,10 +16,7 @@ func (a *API) showMetrics(c *call) (any, error) {
 	if a.isOperator(c.id) {
 		return a.Metrics, nil
 	}
-	if _, err := a.Broker.Namespace(c.Context(), c.id); err != nil { // checks Manage, and makes the gateway serve the namespace
-		return nil, err
-	}
-	n, err := a.served(c.id)
+	n, err := a.started(c)
 	if err != nil {
 		return nil, err
 	}

@@ -347,11 +347,7 @@ const maxJudgements = 1000
 
 // damaged lists the damaged messages of an entity. Clients need Listen on the entity.
 func (a *API) damaged(c *call) (any, error) {
-	from, err := c.number("from", 0, math.MaxInt)
-	if err != nil {
-		return nil, err
-	}
-	top, err := c.number("top", defaultTop, maxTop)
+	from, top, err := c.page("from", math.MaxInt)
 	if err != nil {
 		return nil, err
 	}

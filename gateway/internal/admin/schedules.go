@@ -9,20 +9,13 @@ import (
 )
 
 func (a *API) schedules(c *call) (any, error) {
-	if _, err := a.Broker.Namespace(c.Context(), c.id); err != nil { // makes the gateway serve the namespace
-		return nil, err
-	}
-	n, err := a.served(c.id)
+	n, err := a.started(c)
 	if err != nil {
 		return nil, err
 	}
 	switch {
 	case c.path == "" && c.Method == http.MethodGet:
-		skip, err := c.number("skip", 0, 1<<31-1)
-		if err != nil {
-			return nil, err
-		}
-		top, err := c.number("top", defaultTop, maxTop)
+		skip, top, err := c.page("skip", 1<<31-1)
 		if err != nil {
 			return nil, err
 		}

@@ -34,11 +34,7 @@ func (a *API) sessions(c *call) (any, error) {
 }
 
 func (a *API) listSessions(c *call, e *core.Entity, n *Served) (any, error) {
-	skip, err := c.number("skip", 0, 1<<31-1)
-	if err != nil {
-		return nil, err
-	}
-	top, err := c.number("top", defaultTop, maxTop)
+	skip, top, err := c.page("skip", 1<<31-1)
 	if err != nil {
 		return nil, err
 	}
@@ -47,6 +43,14 @@ func (a *API) listSessions(c *call, e *core.Entity, n *Served) (any, error) {
 		return nil, err
 	}
 	return api.SessionList{Sessions: a.sessionsOf(c, e, all)}, nil
+}
+
+// page returns the query parameters of a list: where it begins, and its maximum length.
+func (c *call) page(first string, most int) (from, top int, err error) {
+	if from, err = c.number(first, 0, most); err == nil {
+		top, err = c.number("top", defaultTop, maxTop)
+	}
+	return from, top, err
 }
 
 // number returns a parameter that must be an integer from 0 to most, or without if it is missing.

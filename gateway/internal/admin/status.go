@@ -51,14 +51,11 @@ type storeProbe struct {
 
 // status describes the client's namespace and, for operators, the gateway.
 func (a *API) status(c *call) (any, error) {
-	if _, err := a.Broker.Namespace(c.Context(), c.id); err != nil { // makes the gateway serve the namespace
-		return nil, err
-	}
-	about, err := a.Directory.Describe(c.Context(), c.id.Namespace())
+	served, err := a.started(c)
 	if err != nil {
 		return nil, err
 	}
-	served, err := a.served(c.id)
+	about, err := a.Directory.Describe(c.Context(), c.id.Namespace())
 	if err != nil {
 		return nil, err
 	}
@@ -96,8 +93,7 @@ func (p *storeProbe) of(ctx context.Context, s core.Store) api.Store {
 	took := time.Since(began)
 	about := s.About(ctx)
 	p.state = api.Store{
-		Engine: about.Engine, Detail: about.Detail, Durable: about.Durable, Warnings: about.Warnings,
-		LatencyMS: milliseconds(took), SkewMS: milliseconds(about.Skew),
+		About: about, LatencyMS: milliseconds(took), SkewMS: milliseconds(about.Skew),
 	}
 	if err != nil {
 		p.state.Error = err.Error()
@@ -192,10 +188,10 @@ func (a *API) remotes(c *call) (any, error) {
 				}
 			}
 		}
-		state := api.Remote{Namespace: m.Namespace, State: m.State(), Waiting: []api.Waiting{}}
+		state := api.Remote{Namespace: m.Namespace, State: m.State(), Waiting: []broker.Export{}}
 		for _, e := range exports {
 			if strings.EqualFold(e.Remote, state.Name) {
-				state.Waiting = append(state.Waiting, api.Waiting{Entity: e.Entity, DeadLetters: e.DeadLetters, To: e.To, Messages: e.Waiting, Oldest: e.Oldest})
+				state.Waiting = append(state.Waiting, e)
 			}
 		}
 		all = append(all, state)

@@ -6,6 +6,8 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/bridges/remote"
 	"github.com/crosstown-mq/crosstown/bridges/webhooks"
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker"
 )
 
 // StatusPath is the endpoint of the status that a namespace has at this gateway. Clients need Manage on
@@ -37,10 +39,7 @@ type Gateway struct {
 
 // Store is the state of the message store.
 type Store struct {
-	Engine   string   `json:"engine"`
-	Detail   string   `json:"detail,omitempty"` // version and address
-	Durable  bool     `json:"durable"`          // acknowledged messages survive a restart
-	Warnings []string `json:"warnings,omitempty"`
+	core.About
 	// LatencyMS is the duration of a recent small write, or of an equivalent check.
 	LatencyMS float64 `json:"latencyMs"`
 	SkewMS    float64 `json:"skewMs"`          // how far its clock is ahead of the gateway's
@@ -83,16 +82,7 @@ type Push struct {
 type Remote struct {
 	Namespace string `json:"namespace"`
 	remote.State
-	Waiting []Waiting `json:"waiting"`
-}
-
-// Waiting is an entity with messages for a remote.
-type Waiting struct {
-	Entity      string    `json:"entity"`
-	DeadLetters bool      `json:"deadLetters,omitzero"` // the entity forwards its dead letters
-	To          string    `json:"to"`
-	Messages    int64     `json:"messages"`
-	Oldest      time.Time `json:"oldest,omitzero"`
+	Waiting []broker.Export `json:"waiting"`
 }
 
 // ConnectionsPath is the endpoint for the connections of clients to this gateway. Clients with
