@@ -16,6 +16,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/fair"
+	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
 const (
@@ -35,7 +36,7 @@ type Remote struct {
 	log    *slog.Logger
 	window *semaphore.Weighted // limits messages in flight to the remote
 
-	wanted chan struct{} // wakes Run when a message needs the remote while it is disconnected
+	wanted wake.Signal // wakes Run when a message needs the remote while it is disconnected
 
 	flying atomic.Int64 // messages that are sent and not yet answered
 
@@ -59,7 +60,7 @@ func New(o Options) *Remote {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	r := &Remote{
 		o: o, log: o.Logger.With("remote", o.Name), window: semaphore.NewWeighted(int64(o.Window)),
-		wanted: make(chan struct{}, 1), since: time.Now(), err: errNotYet, backs: map[*func()]struct{}{}, targets: map[string]*target{},
+		wanted: wake.New(), since: time.Now(), err: errNotYet, backs: map[*func()]struct{}{}, targets: map[string]*target{},
 	}
 	for _, p := range o.Pulls {
 		r.sources = append(r.sources, &source{r: r, Pull: p})
@@ -171,10 +172,7 @@ func (r *Remote) current() (*connection, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.connection == nil {
-		select {
-		case r.wanted <- struct{}{}:
-		default:
-		}
+		r.wanted.Set()
 		return nil, &core.Away{Remote: r.o.Name, Err: r.err}
 	}
 	return r.connection, nil

@@ -17,6 +17,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/pipeline"
 	"github.com/crosstown-mq/crosstown/core/broker/internal/topics"
 	"github.com/crosstown-mq/crosstown/core/fair"
+	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
 const (
@@ -199,7 +200,7 @@ func New(store core.Store, o Options) *Broker {
 		log:         o.Logger,
 		options:     o,
 		created:     store.Now(),
-		entityCache: entityCache{entries: map[string]*entry{}, dirty: make(chan struct{}, 1)},
+		entityCache: entityCache{entries: map[string]*entry{}, dirty: wake.New()},
 		barrier:     pause.NewBarrier(),
 	}
 	b.refusals = &entity.Refusals{Host: o.Host, Namespace: b.name, Log: b.log}

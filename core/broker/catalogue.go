@@ -7,13 +7,14 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
+	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
 type entityCache struct {
 	mu      sync.RWMutex
 	entries map[string]*entry // by the entity's folded name
 	closed  bool
-	dirty   chan struct{} // a signal that some entry's dirty is set; has room for one
+	dirty   wake.Signal // a signal that some entry's dirty is set; has room for one
 }
 
 // entity returns an entity from the cache if it is fresh, and otherwise from the store. Each call
@@ -159,14 +160,7 @@ func (b *Broker) entityChanged(namespace, name string) {
 	}
 	b.forwarders.Changed(name)
 	b.scheduler.note(name)
-	b.wake()
-}
-
-func (b *Broker) wake() {
-	select {
-	case b.dirty <- struct{}{}:
-	default:
-	}
+	b.dirty.Set()
 }
 
 // refreshDirty reads outdated entities with open senders or receivers, so that these notice
@@ -195,7 +189,7 @@ func (b *Broker) refreshDirty(ctx context.Context) bool {
 // suspect makes the next use read the entity again, because it seems to have been deleted.
 func (b *Broker) suspect(e *entry) {
 	e.dirty.Store(true)
-	b.wake()
+	b.dirty.Set()
 }
 
 // callback calls functions of bridges in a goroutine or, while the broker stops, at once.

@@ -12,6 +12,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 	"github.com/crosstown-mq/crosstown/core/cron"
+	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
 const (
@@ -30,7 +31,7 @@ const (
 // schedule before it sends, and then records the tick in it.
 type scheduler struct {
 	b     *Broker
-	woken chan struct{} // a signal that something has changed; has room for one
+	woken wake.Signal // a signal that something has changed; has room for one
 
 	mu      sync.Mutex
 	changed map[string]bool         // folded names of schedules to read again; "": all
@@ -51,7 +52,7 @@ type planned struct {
 }
 
 func newScheduler(b *Broker) *scheduler {
-	return &scheduler{b: b, woken: make(chan struct{}, 1), changed: map[string]bool{"": true}, failing: map[string]string{}, known: map[string]*planned{}}
+	return &scheduler{b: b, woken: wake.New(), changed: map[string]bool{"": true}, failing: map[string]string{}, known: map[string]*planned{}}
 }
 
 func (s *scheduler) run(ctx context.Context) {
@@ -70,19 +71,12 @@ func (s *scheduler) run(ctx context.Context) {
 	}
 }
 
-func (s *scheduler) wake() {
-	select {
-	case s.woken <- struct{}{}:
-	default:
-	}
-}
-
 // want makes run store the schedules of the configuration.
 func (s *scheduler) want(all []core.ScheduleSettings) {
 	s.mu.Lock()
 	s.wanted = append([]core.ScheduleSettings{}, all...)
 	s.mu.Unlock()
-	s.wake()
+	s.woken.Set()
 }
 
 // note makes runDue read a schedule again, or all schedules if folded is "".
@@ -93,7 +87,7 @@ func (s *scheduler) note(folded string) {
 	s.mu.Lock()
 	s.changed[folded] = true
 	s.mu.Unlock()
-	s.wake()
+	s.woken.Set()
 }
 
 // runDue sends what is due. It returns how long to wait; 0 means until something changes.

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
 const (
@@ -489,19 +490,16 @@ func (s *Share) Refuse(n int64) error {
 // Waiter is a Share for a goroutine that can block.
 type Waiter struct {
 	*Share
-	woken chan struct{}
+	woken wake.Signal
 }
 
-// Waiter returns a share like Share, for a goroutine. wake may be nil.
-func (p *Pool) Waiter(wake func()) *Waiter {
-	woken := make(chan struct{}, 1)
+// Waiter returns a share like Share, for a goroutine. also may be nil.
+func (p *Pool) Waiter(also func()) *Waiter {
+	woken := wake.New()
 	return &Waiter{woken: woken, Share: p.Share(func() {
-		select {
-		case woken <- struct{}{}:
-		default:
-		}
-		if wake != nil {
-			wake()
+		woken.Set()
+		if also != nil {
+			also()
 		}
 	})}
 }

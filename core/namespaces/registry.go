@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
 const (
@@ -25,11 +26,11 @@ type pendingChanges struct {
 	mu    sync.Mutex
 	names map[string]struct{} // folded
 	all   bool
-	woken chan struct{} // holds one while there are changes
+	woken wake.Signal // holds one while there are changes
 }
 
 func newPendingChanges() pendingChanges {
-	return pendingChanges{names: map[string]struct{}{}, woken: make(chan struct{}, 1)}
+	return pendingChanges{names: map[string]struct{}{}, woken: wake.New()}
 }
 
 // changed is called by the registry; "" is any name. It does not block.
@@ -41,10 +42,7 @@ func (n *pendingChanges) changed(name string) {
 		n.names[name] = struct{}{}
 	}
 	n.mu.Unlock()
-	select {
-	case n.woken <- struct{}{}:
-	default:
-	}
+	n.woken.Set()
 }
 
 func (n *pendingChanges) take() (names map[string]struct{}, all bool) {

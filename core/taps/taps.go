@@ -13,6 +13,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/fair"
 	"github.com/crosstown-mq/crosstown/core/intercept"
+	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
 // The limits of taps.
@@ -54,7 +55,7 @@ func (s *Taps) Open(entity string, by fair.Who) (*Tap, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Tap{set: s, name: core.FoldName(entity), woken: make(chan struct{}, 1), vacate: vacate, share: s.memory.Share(nil)}
+	t := &Tap{set: s, name: core.FoldName(entity), woken: wake.New(), vacate: vacate, share: s.memory.Share(nil)}
 	t.share.Join(by)
 	s.all[t.name] = append(s.all[t.name], t)
 	s.open.Add(1)
@@ -103,7 +104,7 @@ func (s *Taps) sent(entity string, group []*core.Message, numbers []int64) {
 type Tap struct {
 	set    *Taps
 	name   string
-	woken  chan struct{}
+	woken  wake.Signal
 	vacate func()
 	share  *fair.Share // memory of the held messages, and of those that Next returned last
 
@@ -119,10 +120,7 @@ func (t *Tap) change(f func()) {
 	t.mu.Lock()
 	f()
 	t.mu.Unlock()
-	select {
-	case t.woken <- struct{}{}:
-	default:
-	}
+	t.woken.Set()
 }
 
 func (t *Tap) add(d core.Delivery) {

@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/crosstown-mq/crosstown/internal/wake"
 	pb "github.com/crosstown-mq/crosstown/plugins/proto/v1"
 )
 
@@ -33,7 +34,7 @@ type stream interface {
 type session struct {
 	stream stream
 	opts   Options
-	wakes  chan struct{} // wakes the writer; holds at most one
+	wakes  wake.Signal   // wakes the writer; holds at most one
 	done   chan struct{} // closes when the session has ended
 
 	mu       sync.Mutex
@@ -69,7 +70,7 @@ type frame struct{ answered bool }
 // they do when the stream's context ends.
 func newSession(s stream, o Options) *session {
 	n := &session{
-		stream: s, opts: o, wakes: make(chan struct{}, 1), done: make(chan struct{}),
+		stream: s, opts: o, wakes: wake.New(), done: make(chan struct{}),
 		pending: map[uint64]*call{}, answered: time.Now(),
 	}
 	go n.write()
@@ -112,15 +113,8 @@ func (s *session) enqueue(c *call) error {
 	s.queue = append(s.queue, c)
 	s.messages += c.messages
 	s.bytes += len(c.question)
-	s.wake()
+	s.wakes.Set()
 	return nil
-}
-
-func (s *session) wake() {
-	select {
-	case s.wakes <- struct{}{}:
-	default:
-	}
 }
 
 func (s *session) await(ctx context.Context, c *call) ([]byte, error) {
@@ -174,7 +168,7 @@ func (s *session) leave(c *call) {
 	if c.frame != nil && !c.frame.answered {
 		c.frame.answered = true
 		s.frames--
-		s.wake()
+		s.wakes.Set()
 	}
 	if s.messages == 0 && s.idle != nil {
 		close(s.idle)
@@ -291,7 +285,7 @@ func (s *session) drain(ctx context.Context) {
 	s.mu.Lock()
 	s.drained = true
 	s.mu.Unlock()
-	s.wake()
+	s.wakes.Set()
 }
 
 // fail ends the session. All calls get err.

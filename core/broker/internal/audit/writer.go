@@ -12,6 +12,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
+	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
 const (
@@ -34,7 +35,7 @@ type Writer struct {
 	now     func() time.Time // the store's clock
 	gateway string           // its name in histories
 	log     *slog.Logger
-	woken   chan struct{} // there is something to write; holds at most one
+	woken   wake.Signal // there is something to write; holds at most one
 
 	writing chan struct{} // holds one while no flush is in flight: events stay in order
 
@@ -46,7 +47,7 @@ type Writer struct {
 
 // NewWriter returns a Writer that writes while Run runs.
 func NewWriter(now func() time.Time, gateway string, log *slog.Logger) *Writer {
-	a := &Writer{now: now, gateway: gateway, log: log, woken: make(chan struct{}, 1), writing: make(chan struct{}, 1), notes: map[core.Partition][]core.Event{}}
+	a := &Writer{now: now, gateway: gateway, log: log, woken: wake.New(), writing: make(chan struct{}, 1), notes: map[core.Partition][]core.Event{}}
 	a.writing <- struct{}{}
 	return a
 }
@@ -67,10 +68,7 @@ func (a *Writer) Add(p core.Partition, events ...core.Event) {
 	}
 	a.notes[p] = append(a.notes[p], events...)
 	a.count += len(events)
-	select {
-	case a.woken <- struct{}{}:
-	default:
-	}
+	a.woken.Set()
 }
 
 // Run writes until ctx ends.

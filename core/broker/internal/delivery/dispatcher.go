@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
 const (
@@ -33,7 +34,7 @@ type dispatcher struct {
 	unwatch []func()
 	stopped atomic.Bool
 
-	sweepSoon chan struct{} // wakes the sweeper; holds at most one
+	sweepSoon wake.Signal   // wakes the sweeper; holds at most one
 	quit      chan struct{} // closed by stop
 
 	mu           sync.Mutex
@@ -55,11 +56,11 @@ type dispatcher struct {
 // newDispatcher starts a dispatcher; e.mu is held. It returns false when the
 // broker has stopped.
 func newDispatcher(e *Entity, sub core.SubQueue) (*dispatcher, bool) {
-	d := &dispatcher{e: e, sub: sub, sweepSoon: make(chan struct{}, 1), quit: make(chan struct{})}
+	d := &dispatcher{e: e, sub: sub, sweepSoon: wake.New(), quit: make(chan struct{})}
 	d.deliverEnded.L = &d.mu
 	v := e.View()
 	for i := range v.Queues[sub] {
-		d.workers = append(d.workers, &worker{d: d, index: i, woken: make(chan struct{}, 1), poller: poller{ready: true}})
+		d.workers = append(d.workers, &worker{d: d, index: i, woken: wake.New(), poller: poller{ready: true}})
 	}
 	if !e.Start(d.run) {
 		return nil, false
@@ -100,7 +101,7 @@ func (d *dispatcher) stop() {
 		if w.timer != nil {
 			w.timer.Stop()
 		}
-		w.signal()
+		w.woken.Set()
 	}
 }
 
@@ -200,7 +201,7 @@ func (d *dispatcher) assign() {
 		w.granted, free = true, d.free()
 		ready--
 		d.nextWorker = at + 1
-		w.signal()
+		w.woken.Set()
 	}
 }
 
@@ -277,7 +278,7 @@ func (d *dispatcher) wakeIdleWorker() {
 	}
 	for _, w := range d.workers {
 		if !w.busy {
-			w.signal()
+			w.woken.Set()
 			return
 		}
 	}

@@ -241,7 +241,7 @@ func (e *Entity) Wake() {
 		for _, w := range d.workers {
 			w.Wake("")
 		}
-		d.wakeSweeper()
+		d.sweepSoon.Set()
 	}
 	if hub != nil {
 		for _, f := range hub.finders {

@@ -38,7 +38,7 @@ func (r *receiver) AddCredit(n int, bytes int64) {
 	before := d.credit
 	r.change(n, bytes)
 	if d.sub == core.DeadLetter && before == 0 && d.credit > 0 {
-		d.wakeSweeper()
+		d.sweepSoon.Set()
 	}
 	d.assign()
 }

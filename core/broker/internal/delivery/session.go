@@ -7,6 +7,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
+	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
 const (
@@ -27,7 +28,7 @@ type Session struct {
 	by    core.Party // for the history, if there is one
 	link  link
 	lock  core.SessionLock
-	woken chan struct{} // something changed; holds at most one
+	woken wake.Signal   // something changed; holds at most one
 	done  chan struct{} // closed when the session has been released
 
 	mu          sync.Mutex
@@ -57,7 +58,7 @@ type sessionEnd struct {
 func newSession(h *sessionHub, l core.SessionLock, o core.SessionOptions, by core.Party) *Session {
 	s := &Session{
 		hub: h, o: o, by: by, lock: l, until: l.Until, poller: poller{ready: true},
-		woken: make(chan struct{}, 1), done: make(chan struct{}),
+		woken: wake.New(), done: make(chan struct{}),
 	}
 	s.deliverEnded.L = &s.mu
 	return s
@@ -86,7 +87,7 @@ func (s *Session) AddCredit(n int, bytes int64) {
 	if !s.isOver() {
 		s.credit += n
 		s.bytes += bytes
-		s.signal()
+		s.woken.Set()
 	}
 }
 
@@ -103,7 +104,7 @@ func (s *Session) Drain(drained func(unspent int)) {
 	}
 	s.drained = append(s.drained, drained)
 	s.targetCalls = s.ahead()
-	s.signal()
+	s.woken.Set()
 }
 
 // Close implements core.Receiver. The goroutine releases the session at once. A call that accepts
@@ -112,7 +113,7 @@ func (s *Session) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	s.signal()
+	s.woken.Set()
 	for s.delivering {
 		s.deliverEnded.Wait()
 	}
@@ -125,7 +126,7 @@ func (s *Session) CloseAfter(settled <-chan struct{}) {
 	defer s.mu.Unlock()
 	if !s.closed {
 		s.closed, s.settled = true, settled
-		s.signal()
+		s.woken.Set()
 	}
 }
 
@@ -156,7 +157,7 @@ func (s *Session) End(err error) {
 	if s.ended == nil {
 		s.ended = err
 	}
-	s.signal()
+	s.woken.Set()
 }
 
 // wakeByName is called for a doorbell that names the session: there may be messages, or another
@@ -167,7 +168,7 @@ func (s *Session) wakeByName() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.checks = true
-		s.signal()
+		s.woken.Set()
 	}
 }
 
@@ -176,14 +177,7 @@ func (s *Session) wake() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.poller.wake() {
-		s.signal()
-	}
-}
-
-func (s *Session) signal() {
-	select {
-	case s.woken <- struct{}{}:
-	default:
+		s.woken.Set()
 	}
 }
 
@@ -426,7 +420,7 @@ func (s *Session) Renew(ctx context.Context) (until time.Time, err error) {
 	if err == nil && until.After(s.until) {
 		s.until = until
 	}
-	s.signal()
+	s.woken.Set()
 	return until, err
 }
 
@@ -533,5 +527,5 @@ func (s *Session) countPurge(n int) {
 	defer s.mu.Unlock()
 	s.purges += n
 	s.ready = true
-	s.signal()
+	s.woken.Set()
 }

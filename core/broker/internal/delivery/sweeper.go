@@ -75,13 +75,6 @@ func (d *dispatcher) expectExpiry(at time.Time) {
 	defer d.mu.Unlock()
 	if d.nextExpiry.IsZero() || at.Before(d.nextExpiry) {
 		d.nextExpiry = at
-		d.wakeSweeper()
-	}
-}
-
-func (d *dispatcher) wakeSweeper() {
-	select {
-	case d.sweepSoon <- struct{}{}:
-	default:
+		d.sweepSoon.Set()
 	}
 }

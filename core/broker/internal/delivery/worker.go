@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
 // worker locks messages of one partition for its dispatcher, one call at a time. Its fields below
@@ -11,7 +12,7 @@ import (
 type worker struct {
 	d     *dispatcher
 	index int
-	woken chan struct{} // something changed; holds at most one
+	woken wake.Signal // something changed; holds at most one
 
 	poller            // of grants
 	asked   core.Most // what the call in flight or granted asks for, until this call has ended
@@ -23,13 +24,6 @@ type worker struct {
 type removal struct {
 	r  *receiver
 	ds []core.Delivery
-}
-
-func (w *worker) signal() {
-	select {
-	case w.woken <- struct{}{}:
-	default:
-	}
 }
 
 // Wake implements core.Watcher. The store's doorbell and a timer call it when there may be

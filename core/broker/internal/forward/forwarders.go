@@ -15,6 +15,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 	"github.com/crosstown-mq/crosstown/core/broker/internal/pause"
 	"github.com/crosstown-mq/crosstown/core/broker/internal/pipeline"
+	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
 const (
@@ -95,7 +96,7 @@ type Forwarders struct {
 		names map[string]struct{} // folded
 		all   bool
 	}
-	woken chan struct{} // pending has changed; holds at most one
+	woken wake.Signal // pending has changed; holds at most one
 
 	localWork, remoteWork workQueue // steps that move messages here, and steps that wait for a remote
 
@@ -134,7 +135,7 @@ type forwarder struct {
 
 // New makes the forwarders of a broker. They begin when Run is called.
 func New(c Config) *Forwarders {
-	s := &Forwarders{Config: c, remotes: newRemotes(c.Remotes), byKey: map[forwarderKey]*forwarder{}, byName: map[string][]*forwarder{}, woken: make(chan struct{}, 1)}
+	s := &Forwarders{Config: c, remotes: newRemotes(c.Remotes), byKey: map[forwarderKey]*forwarder{}, byName: map[string][]*forwarder{}, woken: wake.New()}
 	s.pending.names = map[string]struct{}{}
 	s.ctx, s.cancel = context.WithCancel(s.Base)
 	return s
@@ -175,7 +176,7 @@ func (s *Forwarders) Run(ctx context.Context) {
 				retry.Reset(readRetry)
 			}
 		case <-retry.C:
-			s.wake()
+			s.woken.Set()
 		}
 	}
 	s.stop()
@@ -206,14 +207,7 @@ func (s *Forwarders) Changed(name string) {
 		s.pending.names[name] = struct{}{}
 	}
 	s.pending.mu.Unlock()
-	s.wake()
-}
-
-func (s *Forwarders) wake() {
-	select {
-	case s.woken <- struct{}{}:
-	default:
-	}
+	s.woken.Set()
 }
 
 // readChanges reads the entities that have changed. all says that any may have changed; ok is false

@@ -4,6 +4,8 @@ package pause
 import (
 	"context"
 	"sync/atomic"
+
+	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
 // Barrier pauses background work. Workers, session holders and partition forwarders enter it before
@@ -11,7 +13,7 @@ import (
 type Barrier struct {
 	inside atomic.Int64
 	paused atomic.Pointer[pausePeriod] // nil while the barrier is open
-	left   chan struct{}               // signals that the last step has left the closed barrier; has room for one signal
+	left   wake.Signal                 // signals that the last step has left the closed barrier; has room for one signal
 	pauser chan struct{}               // holds one while no caller has closed the barrier
 	signal atomic.Pointer[pauseSignal]
 }
@@ -27,7 +29,7 @@ type pauseSignal struct {
 
 // NewBarrier returns an open Barrier.
 func NewBarrier() *Barrier {
-	pb := &Barrier{left: make(chan struct{}, 1), pauser: make(chan struct{}, 1)}
+	pb := &Barrier{left: wake.New(), pauser: make(chan struct{}, 1)}
 	pb.pauser <- struct{}{}
 	pb.rearm()
 	return pb
@@ -65,10 +67,7 @@ func (pb *Barrier) TryEnter() bool {
 // Leave ends what Enter or TryEnter has begun.
 func (pb *Barrier) Leave() {
 	if pb.inside.Add(-1) == 0 && pb.paused.Load() != nil {
-		select {
-		case pb.left <- struct{}{}:
-		default:
-		}
+		pb.left.Set()
 	}
 }
 

@@ -67,7 +67,7 @@ func (l *Log) Append(effects []byte, records []Record) (at, end Position) {
 	l.mu.Unlock()
 	switch {
 	case l.o.Sync == Always && idle || large:
-		signal(l.wake)
+		l.wake.Set()
 	case idle && !l.armed.Swap(true):
 		l.unled.Reset(unledDelay)
 	}

@@ -14,7 +14,7 @@ func (l *Log) Seal(ctx context.Context) (Position, error) {
 	}
 	end := l.End()
 	l.mu.Unlock()
-	signal(l.wake)
+	l.wake.Set()
 	return end, l.syncTo(ctx, end)
 }
 

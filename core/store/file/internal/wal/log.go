@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core/store/file/internal/fsys"
+	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
 // Sync determines what Wait waits for.
@@ -113,11 +114,11 @@ type progress struct {
 
 // signals wake the goroutines of a log.
 type signals struct {
-	wake       chan struct{} // to the writer: gather has frames
-	wakeSyncer chan struct{} // to the syncer: something unsynced was written
-	freed      chan struct{} // to a writer that waits for space
-	armed      atomic.Bool   // the timer unled is running
-	unled      *time.Timer   // wakes the writer if nothing else does
+	wake       wake.Signal // to the writer: gather has frames
+	wakeSyncer wake.Signal // to the syncer: something unsynced was written
+	freed      wake.Signal // to a writer that waits for space
+	armed      atomic.Bool // the timer unled is running
+	unled      *time.Timer // wakes the writer if nothing else does
 }
 
 // ending is how a log is closed cleanly.
@@ -155,9 +156,9 @@ func (l *Log) Closed() bool { return l.closed.Load() }
 
 // start begins the log's goroutines. Everything up to end is synced.
 func (l *Log) start(end Position) {
-	l.wake = make(chan struct{}, 1)
-	l.wakeSyncer = make(chan struct{}, 1)
-	l.freed = make(chan struct{}, 1)
+	l.wake = wake.New()
+	l.wakeSyncer = wake.New()
+	l.freed = wake.New()
 	l.closing = make(chan struct{})
 	l.ended = make(chan struct{})
 	l.gather = &batch{}
@@ -171,7 +172,7 @@ func (l *Log) start(end Position) {
 	l.keep.Store(l.o.Keep)
 	l.unled = time.AfterFunc(unledDelay, func() {
 		l.armed.Store(false)
-		signal(l.wake)
+		l.wake.Set()
 	})
 	l.tasks.Go(l.writeBatches)
 	if l.o.Sync != Always {
@@ -218,11 +219,4 @@ func (l *Log) markClosed() error {
 		return err
 	}
 	return l.sync()
-}
-
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
 }

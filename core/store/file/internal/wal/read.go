@@ -257,7 +257,7 @@ func (l *Log) Remove(id uint32) error {
 	defer l.snapshots.linking.RUnlock()
 	l.segments.remove(s)
 	err := l.fs.Remove(l.path(s.name()))
-	signal(l.freed)
+	l.freed.Set()
 	return err
 }
 

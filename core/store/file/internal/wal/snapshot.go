@@ -79,7 +79,7 @@ func (l *Log) WriteSnapshot(ctx context.Context, from Position, write func(io.Wr
 	for _, old := range list[keep:] {
 		err = errors.Join(err, l.fs.Remove(l.path(fileName(old.ID, suffixSnapshot))))
 	}
-	signal(l.freed)
+	l.freed.Set()
 	return info, err
 }
 

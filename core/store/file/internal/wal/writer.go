@@ -100,7 +100,7 @@ func (l *Log) lead() {
 	more := len(l.gather.frames) > 0
 	l.mu.Unlock()
 	if more {
-		signal(l.wake)
+		l.wake.Set()
 	}
 }
 
@@ -125,7 +125,7 @@ func (l *Log) writeBatch(wait bool) bool {
 		l.fail(err)
 		return false
 	} else if !written {
-		signal(l.wake)
+		l.wake.Set()
 		return false
 	}
 	l.written.Store(uint64(b.end))
@@ -137,7 +137,7 @@ func (l *Log) writeBatch(wait bool) bool {
 			return false
 		}
 	case Interval:
-		signal(l.wakeSyncer)
+		l.wakeSyncer.Set()
 	}
 	l.waits.signal(l.Durable())
 	return true
@@ -350,7 +350,7 @@ func (w *writer) seal() error {
 	}
 	w.l.segments.seal(w.active, w.off)
 	w.l.dirty.add(w.active)
-	signal(w.l.wakeSyncer)
+	w.l.wakeSyncer.Set()
 	return nil
 }
 

@@ -144,7 +144,7 @@ func (s *Catalogue) DeleteNamespace(ctx context.Context, name string) error {
 		return s.changeRegistry(ctx, script.NamespaceDelete, []any{k.Namespaces, k.Names, k.Remains}, folded, s.server.Millis())
 	})
 	if err == nil {
-		s.remover.signal()
+		s.remover.woken.Set()
 	}
 	return err
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
+	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
 const (
@@ -32,17 +33,10 @@ const (
 // leases.
 type remover struct {
 	server *server.Server
-	woken  chan struct{} // something may be to remove; holds at most one
+	woken  wake.Signal // something may be to remove; holds at most one
 }
 
-func (r *remover) init(s *server.Server) { r.server, r.woken = s, make(chan struct{}, 1) }
-
-func (r *remover) signal() {
-	select {
-	case r.woken <- struct{}{}:
-	default:
-	}
-}
+func (r *remover) init(s *server.Server) { r.server, r.woken = s, wake.New() }
 
 // run removes what is left of deleted namespaces, at once and then every removalInterval until ctx
 // ends.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
+	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
 // Bells wake this gateway when messages become available in the partitions for which it waits. A
@@ -24,7 +25,7 @@ import (
 // gateway crashed, a poll every second finds the messages of the partition.
 type Bells struct {
 	server *server.Server
-	woken  chan struct{} // the set of watched partitions has changed; holds at most one
+	woken  wake.Signal // the set of watched partitions has changed; holds at most one
 
 	mu       sync.Mutex
 	watchers map[string]*watched // by channel
@@ -49,7 +50,7 @@ type listener struct {
 const pollInterval = time.Second
 
 func (b *Bells) Init(s *server.Server) {
-	b.server, b.woken = s, make(chan struct{}, 1)
+	b.server, b.woken = s, wake.New()
 	b.watchers, b.listeners = make(map[string]*watched), make(map[*redis.Client]*listener)
 }
 
@@ -67,7 +68,7 @@ func (b *Bells) Add(ref core.Ref, endLocks func(ctx context.Context) error, by c
 	if w == nil {
 		w = &watched{ref: ref, endLocks: endLocks}
 		b.watchers[channel] = w
-		b.wake()
+		b.woken.Set()
 	}
 	w.watchers = append(slices.Clone(w.watchers), own)
 	return func() {
@@ -76,7 +77,7 @@ func (b *Bells) Add(ref core.Ref, endLocks func(ctx context.Context) error, by c
 		w.watchers = slices.DeleteFunc(slices.Clone(w.watchers), func(other core.Watcher) bool { return other == core.Watcher(own) })
 		if len(w.watchers) == 0 && b.watchers[channel] == w {
 			delete(b.watchers, channel)
-			b.wake()
+			b.woken.Set()
 		}
 	}
 }
@@ -85,13 +86,6 @@ func (b *Bells) IsWatched(channel string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.watchers[channel] != nil
-}
-
-func (b *Bells) wake() {
-	select {
-	case b.woken <- struct{}{}:
-	default:
-	}
 }
 
 // wakeWatchers wakes the watchers of a channel, which must not block.
