@@ -12,8 +12,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Asking completes a command that sends one inquiry. With --json it prints the answer as JSON, and
-// otherwise text prints it.
+// Asking completes a command that sends one inquiry. It prints the answer as JSON with --json, and
+// otherwise calls text.
 func Asking[A any](c *cobra.Command, environ []string, inquiry func(args []string) (Inquiry, error), text func(w io.Writer, args []string, answer *A) error) *cobra.Command {
 	var o Flags
 	o.Bind(c, environ)
@@ -31,8 +31,7 @@ func Asking[A any](c *cobra.Command, environ []string, inquiry func(args []strin
 	return c
 }
 
-// About returns an inquiry with a method for a path. The arguments of the command are further
-// segments of the path.
+// About returns a function for Asking. The command's arguments become further segments of the path.
 func About(method, path string) func(args []string) (Inquiry, error) {
 	return func(args []string) (Inquiry, error) { return Inquiry{Method: method, Path: path, Names: args}, nil }
 }
@@ -40,7 +39,7 @@ func About(method, path string) func(args []string) (Inquiry, error) {
 // NewEncoder returns a JSON encoder that writes one line for each value, without escaping >.
 func NewEncoder(w io.Writer) *json.Encoder {
 	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false) // the JSON is not part of a web page
+	e.SetEscapeHTML(false) // not part of a web page
 	return e
 }
 
@@ -65,7 +64,7 @@ func (o *Format) Bind(c *cobra.Command) {
 	c.Flags().BoolVar(&o.JSON, "json", false, "print JSON")
 }
 
-// Print prints v as JSON with --json, and otherwise the text that text writes.
+// Print prints v as JSON with --json, and otherwise calls text.
 func (o *Format) Print(c *cobra.Command, v any, text func(w io.Writer) error) error {
 	if o.JSON {
 		return printJSON(c.OutOrStdout(), v)
@@ -84,8 +83,8 @@ func Line(w io.Writer, format string, args ...any) error {
 	return err
 }
 
-// printJSON prints a value as one line of JSON. For a list, or an object that contains only a list,
-// it prints one line for each element.
+// printJSON prints a value as one line of JSON. For a list, or an object with only a list, it
+// prints one line for each element.
 func printJSON(w io.Writer, v any) error {
 	e, list := NewEncoder(w), reflect.ValueOf(v)
 	if list.Kind() == reflect.Struct && list.NumField() == 1 {
@@ -102,14 +101,14 @@ func printJSON(w io.Writer, v any) error {
 	return nil
 }
 
-// Rows prints several values: with --json as one line of JSON each, and otherwise as rows of a
+// Rows prints several values: each as a line of JSON with --json, and otherwise as a row of a
 // table. Flush prints the last rows.
 type Rows struct {
 	table Table
 	lines *json.Encoder // nil: a table
 }
 
-// Rows returns Rows whose table has these titles.
+// Rows returns Rows for a table with these titles.
 func (o *Format) Rows(c *cobra.Command, titles ...any) *Rows {
 	if o.JSON {
 		return &Rows{NewTable(c.OutOrStdout()), NewEncoder(c.OutOrStdout())}
@@ -132,7 +131,7 @@ func (r *Rows) Flush() error { return r.table.Flush() }
 // Table prints rows with aligned columns. Flush prints the last rows, and returns the first error.
 type Table struct{ *tabwriter.Writer }
 
-// NewTable creates a table. Its first row is titles, if there are any.
+// NewTable creates a table. titles, if any, are its first row.
 func NewTable(w io.Writer, titles ...any) Table {
 	t := Table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
 	if len(titles) > 0 {
@@ -145,7 +144,7 @@ func NewTable(w io.Writer, titles ...any) Table {
 func (t Table) Row(cells ...any) {
 	for i, cell := range cells {
 		if i > 0 {
-			_, _ = fmt.Fprint(t, "\t") // an error comes with Flush
+			_, _ = fmt.Fprint(t, "\t") // Flush returns the error
 		}
 		_, _ = fmt.Fprint(t, cell)
 	}

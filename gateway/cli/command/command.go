@@ -1,6 +1,6 @@
-// Package command contains what the client commands of a gateway share: the flags that choose a
-// namespace, connections to it, requests about the gateway itself, refusals with their remedies,
-// and the errors with special exit codes.
+// Package command contains what the client commands share: the flags that choose a namespace,
+// connections to it, inquiries about the gateway, refusals with remedies, and errors with special
+// exit codes.
 package command
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Group completes a command that consists of subcommands. The command refuses a word that is not
-// the name of a subcommand.
+// Group completes a command that has only subcommands. The command refuses a word that is not the
+// name of a subcommand.
 func Group(c *cobra.Command) *cobra.Command {
 	c.Args = Known
 	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }

@@ -21,7 +21,7 @@ func (o *Confirmation) Bind(c *cobra.Command) {
 	c.Flags().BoolVar(&o.Yes, "yes", false, "do not ask before messages are removed")
 }
 
-// Confirm asks on a terminal whether to continue. Without a terminal --yes is required.
+// Confirm asks on a terminal whether to continue. Without a terminal it requires --yes.
 func (o *Confirmation) Confirm(c *cobra.Command, what string) error {
 	if o.Yes {
 		return nil
@@ -44,7 +44,7 @@ func (o *Confirmation) Confirm(c *cobra.Command, what string) error {
 	return nil
 }
 
-// ConfirmDelete does the same as Confirm before something with messages is deleted. Without a
+// ConfirmDelete asks for confirmation before something with messages is deleted. Without a
 // terminal it does not require --yes, because a script that deletes something intends to.
 func (o *Confirmation) ConfirmDelete(c *cobra.Command, what string, holds func() (messages int64, err error)) error {
 	if o.Yes || !IsTerminal(c.InOrStdin()) {
@@ -57,19 +57,19 @@ func (o *Confirmation) ConfirmDelete(c *cobra.Command, what string, holds func()
 	return o.Confirm(c, fmt.Sprintf("%s with %s", what, Messages(int(n))))
 }
 
-// Input is standard input for a command. A read that waits ends when the context ends.
+// Input is standard input whose Read ends when the context ends.
 type Input struct {
 	Context context.Context
 	File    *os.File
 }
 
-// Stat and Seek are the methods of the file.
+// Stat returns the information about the file.
 func (i *Input) Stat() (fs.FileInfo, error) { return i.File.Stat() }
 
 // Seek implements io.Seeker.
 func (i *Input) Seek(offset int64, whence int) (int64, error) { return i.File.Seek(offset, whence) }
 
-// Read implements io.Reader. Bytes that arrive after the end of the context are lost.
+// Read implements io.Reader. Bytes that arrive after the context has ended are lost.
 func (i *Input) Read(p []byte) (int, error) {
 	type result struct {
 		b   []byte

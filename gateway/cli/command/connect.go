@@ -22,7 +22,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
 )
 
-// ConnectionVariable is the environment variable that contains the connection string to use.
+// ConnectionVariable is the environment variable with the connection string.
 const ConnectionVariable = "CROSSTOWN_CONNECTION_STRING"
 
 // localConnection is the default connection string, for a gateway on this machine.
@@ -31,14 +31,14 @@ const localConnection = "Endpoint=sb://localhost:5672;SharedAccessKeyName=" + co
 // Target is the namespace of a connection string.
 type Target struct {
 	auth.ConnectionString
-	Text   string // the connection string as it was given
-	origin string // where Text is from, unless it is from the command line or the default
-	CA     string // PEM file of an authority to trust, "": none
+	Text   string // as given
+	origin string // where Text is from, unless it is the default or from the command line
+	CA     string // PEM file of a trusted authority, "": none
 	TLS    *tls.Config
 }
 
-// Target returns the namespace that the flags, the environment and the contexts choose. A wrong
-// connection string, context name or authority file is a UsageError.
+// Target returns the namespace that the flags, the environment and the contexts choose. It returns
+// a UsageError for a wrong connection string, context name or authority file.
 func (o *Flags) Target() (*Target, error) {
 	t, err := o.chosen()
 	if err != nil {
@@ -53,7 +53,7 @@ func (o *Flags) Target() (*Target, error) {
 	return t, nil
 }
 
-// chosen returns the target that the flags, the environment or the contexts choose, in this order.
+// chosen returns the target from the flags, the environment or the contexts, in this order.
 func (o *Flags) chosen() (*Target, error) {
 	named, by := o.Context, "--context"
 	switch {
@@ -82,10 +82,11 @@ func (o *Flags) chosen() (*Target, error) {
 	return &Target{Text: held.ConnectionString, origin: fmt.Sprintf("context %s of %s", named, file.Path), CA: cmp.Or(o.CA, held.CA)}, nil
 }
 
-// Other returns the target of a flag that names a second namespace: a connection string, or the name of a context.
+// Other returns the target of a flag for a second namespace: a connection string, or the name of a
+// context.
 func (o *Flags) Other(named string) (*Target, error) {
 	second := &Flags{Environ: o.Environ, CA: o.CA, Data: o.Data}
-	if strings.Contains(named, "=") { // every connection string contains =, and no name of a context does
+	if strings.Contains(named, "=") { // in every connection string, and in no name of a context
 		second.ConnectionString = named
 	} else {
 		second.Context = named
@@ -93,12 +94,12 @@ func (o *Flags) Other(named string) (*Target, error) {
 	return second.Target()
 }
 
-// resolve reads the connection string and the authorities of a target.
+// resolve parses the connection string of a target, and reads its authorities.
 func (o *Flags) resolve(t *Target) (err error) {
 	if t.ConnectionString, err = auth.ParseConnectionString(t.Text); err != nil {
 		return Usagef("%w: write Endpoint=sb://HOST[:PORT];SharedAccessKeyName=NAME;SharedAccessKey=KEY, with ;UseDevelopmentEmulator=true for plain text", err)
 	}
-	// Without a name go-amqp would verify the certificate against HOST:PORT.
+	// Without a name, go-amqp would verify the certificate against HOST:PORT.
 	t.TLS = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.Host}
 	if host, _, err := net.SplitHostPort(t.Host); err == nil {
 		t.TLS.ServerName = host
@@ -111,13 +112,13 @@ func (o *Flags) resolve(t *Target) (err error) {
 func (t *Target) IsLocal() bool { return listen.IsLoopback(net.JoinHostPort(t.TLS.ServerName, "0")) }
 
 // CheckConnection returns an error if a connection string, or the file of an authority, is invalid.
-// "" means that there is no such file.
+// ca may be "".
 func CheckConnection(connectionString, ca string) error {
 	return new(Flags).resolve(&Target{Text: connectionString, CA: ca})
 }
 
-// Roots returns the authorities of the system, the authority from a file and, for this machine, the
-// development CA. It returns a UsageError if it cannot use the file.
+// Roots returns the authorities of the system, the one in a file and, for this machine, the
+// development CA. It returns a UsageError if it cannot read the file.
 func (o *Flags) Roots(ca string, local bool) (*x509.CertPool, error) {
 	pool, err := x509.SystemCertPool()
 	if err != nil {
@@ -142,9 +143,8 @@ func (o *Flags) Roots(ca string, local bool) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// Link opens a connection for messages, without retries, because at a terminal an error is better
-// than a wait. The token is for entity, or for the namespace if entity is "". Close ends the
-// connection.
+// Link opens a connection for messages, without retries, because an error on a terminal is better
+// than a wait. The token is for entity, or for the namespace if entity is "".
 func (t *Target) Link(ctx context.Context, entity string) (*remote.Client, error) {
 	e, err := (&config.Remote{ConnectionString: t.Text}).Endpoint()
 	if err != nil {
@@ -161,8 +161,8 @@ func (t *Target) Link(ctx context.Context, entity string) (*remote.Client, error
 	return remote.Connect(ctx, o)
 }
 
-// Management returns a client of the target's management API. foreign is called with properties
-// that Crosstown does not have; it may be nil.
+// Management returns a client of the target's management API. The client calls foreign, which may
+// be nil, for properties that Crosstown does not have.
 func (t *Target) Management(foreign func(entity, property, value string)) *https.AdminClient {
 	return &https.AdminClient{
 		Origin:    t.URL(),
@@ -172,8 +172,8 @@ func (t *Target) Management(foreign func(entity, property, value string)) *https
 	}
 }
 
-// AnyIdentity is the identity that clients of a management API pass. The API ignores it, because
-// the token identifies the client.
+// AnyIdentity is the identity for calls of a management API. The API ignores it, because the token
+// identifies the client.
 var AnyIdentity = core.Identity(nil)
 
 // TargetEntity returns the target, and the entity of a command: its first argument, or else the
@@ -191,7 +191,7 @@ func (o *Flags) TargetEntity(args []string) (t *Target, entity string, err error
 	return t, entity, nil
 }
 
-// URL returns the address of the namespace over HTTP: http://host:port or https://host:port.
+// URL returns the namespace's http or https URL, without a path.
 func (t *Target) URL() string {
 	if t.Emulator {
 		return "http://" + t.Host
@@ -199,12 +199,12 @@ func (t *Target) URL() string {
 	return "https://" + t.Host
 }
 
-// HTTP returns a client for requests to the namespace. Each request has a separate connection.
+// HTTP returns a client for the namespace. Each request uses a separate connection.
 func (t *Target) HTTP() *http.Client {
 	return &http.Client{Transport: &http.Transport{TLSClientConfig: t.TLS, Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}}
 }
 
-// Address returns the address to which clients for messages connect.
+// Address returns the address for connections with messages.
 func (t *Target) Address() string {
 	e, err := (&config.Remote{ConnectionString: t.Text}).Endpoint()
 	if err != nil {

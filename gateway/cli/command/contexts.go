@@ -17,19 +17,19 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/durable"
 )
 
-// The environment variables for the file with the contexts, and for the context to use.
+// Environment variables for the file of contexts, and for the context to use.
 const (
 	contextsVariable = "CROSSTOWN_CONTEXTS"
 	ContextVariable  = "CROSSTOWN_CONTEXT"
 )
 
-// Context is a named way to connect.
+// Context is a named target.
 type Context struct {
 	ConnectionString string `json:"connectionString"`
-	CA               string `json:"ca,omitempty"` // PEM file of an authority to trust for TLS
+	CA               string `json:"ca,omitempty"` // PEM file of a trusted authority
 }
 
-// Endpoint returns the address to which a context connects, and mentions a connection without TLS.
+// Endpoint returns the address of a context, with a note if it has no TLS.
 func (c Context) Endpoint() string {
 	parsed, err := auth.ParseConnectionString(c.ConnectionString)
 	switch {
@@ -48,8 +48,8 @@ type Contexts struct {
 	Named   map[string]Context `json:"contexts"`
 }
 
-// contextsPath returns where the contexts are kept in an environment of NAME=VALUE entries: what contextsVariable
-// says, else a file in the user's configuration directory, else "".
+// contextsPath returns the file of contexts for an environment of NAME=VALUE entries: the value of
+// contextsVariable, else a file in the user's configuration directory, else "".
 func contextsPath(environ []string) string {
 	if path := config.Variable(environ, contextsVariable); path != "" {
 		return path
@@ -78,7 +78,7 @@ func configDirectory(environ []string, system string) string {
 	return ""
 }
 
-// LoadContexts reads the contexts of an environment. If the file is missing, there are no contexts.
+// LoadContexts reads the contexts. If the file is missing, there are none.
 func LoadContexts(environ []string) (*Contexts, error) {
 	f := &Contexts{Path: contextsPath(environ), Named: map[string]Context{}}
 	if f.Path == "" {
@@ -102,7 +102,7 @@ func LoadContexts(environ []string) (*Contexts, error) {
 
 var contextNames = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 
-// CheckContextName returns an error if a context cannot have the name.
+// CheckContextName returns an error if the name is not valid.
 func CheckContextName(name string) error {
 	if !contextNames.MatchString(name) {
 		return fmt.Errorf("%.70q is not a valid name for a context: use at most 63 letters, digits, dots, hyphens and underscores, beginning with a letter or digit", name)
@@ -110,7 +110,7 @@ func CheckContextName(name string) error {
 	return nil
 }
 
-// Names returns the names of the contexts, sorted.
+// Names returns the sorted names of the contexts.
 func (f *Contexts) Names() []string { return slices.Sorted(maps.Keys(f.Named)) }
 
 // Get returns a context.
@@ -122,7 +122,7 @@ func (f *Contexts) Get(name string) (Context, error) {
 	return c, nil
 }
 
-// Save replaces the file in one step. Only its owner may read the file, because it contains keys.
+// Save replaces the file atomically. Only its owner may read it, because it contains keys.
 func (f *Contexts) Save() error {
 	if f.Path == "" {
 		return fmt.Errorf("cannot determine the file for contexts, because neither XDG_CONFIG_HOME nor HOME is set: set %s to a file", contextsVariable)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// UsageError means that a command line contains something invalid.
+// UsageError means that a command line is not valid.
 type UsageError struct{ problem error }
 
 func (e UsageError) Error() string { return e.problem.Error() }
@@ -13,7 +13,7 @@ func (e UsageError) Error() string { return e.problem.Error() }
 // Unwrap returns the problems, joined.
 func (e UsageError) Unwrap() error { return e.problem }
 
-// Usage turns problems into a UsageError. It returns nil for nil.
+// Usage returns problems as a UsageError, or nil for nil.
 func Usage(problems error) error {
 	if problems == nil {
 		return nil
@@ -24,7 +24,7 @@ func Usage(problems error) error {
 // Usagef creates a UsageError.
 func Usagef(format string, args ...any) error { return UsageError{fmt.Errorf(format, args...)} }
 
-// Nothing means that a command has found no message. This error has a separate exit code.
+// Nothing means that a command found no message. It has a separate exit code.
 type Nothing struct{ text string }
 
 func (e Nothing) Error() string { return e.text }

@@ -10,8 +10,8 @@ import (
 type Flags struct {
 	Environ          []string // NAME=VALUE entries
 	ConnectionString string   // "": not given
-	Context          string   // its name, "": not given
-	CA               string   // PEM file of an authority to trust, "": none
+	Context          string   // name, "": not given
+	CA               string   // PEM file of a trusted authority, "": none
 	Data             string   // directory of the local gateway
 	Format
 }
@@ -22,8 +22,8 @@ func (o *Flags) Bind(c *cobra.Command, environ []string) {
 	o.Format.Bind(c)
 }
 
-// FlagsOf returns the flags that a command line contains so far, for its completion. The command
-// may lack some of the flags.
+// FlagsOf returns the flags in an incomplete command line, for its completion. The command may lack
+// some of the flags.
 func FlagsOf(c *cobra.Command, environ []string) *Flags {
 	text := func(name string) string {
 		if f := c.Flags().Lookup(name); f != nil {

@@ -19,42 +19,41 @@ import (
 	"github.com/crosstown-mq/crosstown/core/auth"
 )
 
-// InquiryTimeout is the maximum duration of a request about the gateway itself. Some requests wait
-// for a program to start.
+// InquiryTimeout bounds an inquiry. Some inquiries wait for a program to start.
 const InquiryTimeout = 3 * time.Minute
 
-// signatureLife is how long a signed request may last; a tap ends after it.
+// signatureLife bounds a signed request, such as a tap.
 const signatureLife = 24 * time.Hour
 
 // Inquiry is a request about the gateway itself.
 type Inquiry struct {
 	Method string
-	Path   string   // of the API
+	Path   string   // in the API
 	Names  []string // further segments of the path
 	Query  url.Values
 	Header http.Header
-	Body   any    // as JSON; nil: none
-	Lines  []byte // a body as it is
-	Scope  string // the queue or topic that the inquiry is about, "" for the whole namespace
+	Body   any    // sent as JSON; nil: none
+	Lines  []byte // sent unchanged
+	Scope  string // queue or topic, "": the whole namespace
 }
 
-// AboutEntity makes an inquiry about a queue, topic, subscription or sub-queue. A policy of the
+// AboutEntity returns an inquiry about a queue, topic, subscription or sub-queue. A policy of the
 // queue or topic is sufficient.
 func AboutEntity(method, path, entity string) Inquiry {
 	return Inquiry{Method: method, Path: path, Names: strings.Split(entity, "/"), Scope: PolicyHolder(entity)}
 }
 
-// Refusal is the gateway's answer to an inquiry that it refuses.
+// Refusal is the gateway's refusal of an inquiry.
 type Refusal struct {
-	Status int // of HTTP
+	Status int
 	text   string
-	Told   bool // text is the gateway's own
+	Told   bool // text is from the gateway
 }
 
 func (e *Refusal) Error() string { return e.text }
 
-// Ask sends an inquiry and decodes the JSON answer into answer. If the gateway refuses the inquiry,
-// the error is a *Refusal.
+// Ask sends an inquiry and decodes the JSON answer. If the gateway refuses it, the error is a
+// *Refusal.
 func (o *Flags) Ask(ctx context.Context, q Inquiry, answer any) error {
 	ctx, cancel := context.WithTimeout(ctx, InquiryTimeout)
 	defer cancel()
@@ -70,8 +69,8 @@ func (o *Flags) Ask(ctx context.Context, q Inquiry, answer any) error {
 	return json.Unmarshal(text, answer)
 }
 
-// Request sends an inquiry and returns the answer. The caller must close its body. If the gateway
-// refuses the inquiry, the error is a *Refusal.
+// Request sends an inquiry and returns the answer, whose body the caller must close. If the gateway
+// refuses it, the error is a *Refusal.
 func (o *Flags) Request(ctx context.Context, q Inquiry) (*http.Response, error) {
 	if slices.Contains(q.Names, "") {
 		return nil, Usagef("a name is empty: specify it")
@@ -122,7 +121,7 @@ func (o *Flags) Request(ctx context.Context, q Inquiry) (*http.Response, error) 
 	return nil, why
 }
 
-// signature returns the proof from the connection string; if that holds a key, it signs for the resource.
+// signature returns the connection string's signature, or signs for the resource with its key.
 func (t *Target) signature(resource string) string {
 	if t.Signature != "" {
 		return t.Signature
@@ -130,14 +129,14 @@ func (t *Target) signature(resource string) string {
 	return auth.SignSAS(resource, t.KeyName, t.Key, time.Now().Add(signatureLife))
 }
 
-// IsMissing reports whether the gateway has answered that the object does not exist.
+// IsMissing reports whether the gateway answered that the object does not exist.
 func IsMissing(err error) bool {
 	refused, ok := errors.AsType[*Refusal](err)
 	return ok && refused.Status == http.StatusNotFound
 }
 
-// PolicyHolder returns the queue or topic of an address, because only these have policies. It
-// returns "" if name is not an address.
+// PolicyHolder returns the queue or topic of an address, because only these have policies. If name
+// is not an address, it returns "".
 func PolicyHolder(name string) string {
 	address, err := core.ParseAddress(name)
 	if err != nil {

@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// Progress reports the progress of long work once a second. For short work it prints nothing.
+// Progress prints the progress of long work once a second. For short work it prints nothing.
 type Progress struct {
 	w    io.Writer
 	verb string
 	next time.Time
 }
 
-// NewProgress returns a progress that writes to w. verb describes the work, such as "sent".
+// NewProgress returns a Progress. verb describes the work, such as "sent".
 func NewProgress(w io.Writer, verb string) *Progress {
 	return &Progress{w: w, verb: verb, next: time.Now().Add(time.Second)}
 }
 
-// At reports that n items are done. It ignores errors of writing.
+// At records that n items are done. It ignores errors of writing.
 func (p *Progress) At(n int) {
 	if now := time.Now(); now.After(p.next) {
 		p.next = now.Add(time.Second)

@@ -13,9 +13,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Properties reads NAME=VALUE texts of a flag, and begins each name with prefix. A value that is a
-// whole number, a number or a boolean becomes an int64, float64 or bool; a value in double quotes
-// is always a string. The error names all texts that cannot be read.
+// Properties parses NAME=VALUE texts of a flag. The names in the result begin with prefix. A whole
+// number, another number or a boolean becomes an int64, float64 or bool; a value in double quotes
+// is always a string. The error names all invalid texts.
 func Properties(flag string, texts []string, prefix string) (core.Properties, error) {
 	var errs []error
 	values := map[string]any{}

@@ -19,7 +19,7 @@ import (
 // ListHint is the remedy for a name that does not exist.
 const ListHint = "list the names with: crosstown queue list, or topic list, subscription list TOPIC"
 
-// explained is an error in words for a person.
+// explained is an error with a text for users.
 type explained struct {
 	text string
 	err  error
@@ -28,8 +28,8 @@ type explained struct {
 func (e *explained) Error() string { return e.text }
 func (e *explained) Unwrap() error { return e.err }
 
-// Explain returns the text of a gateway's refusal, without the text that clients add to it. To
-// common errors it adds the remedy. It does not change an error that is explained already.
+// Explain returns the text of a gateway's refusal, without what clients add to it, and with the
+// remedy for common errors. It does not change an explained error.
 func (t *Target) Explain(err error) error {
 	if err == nil {
 		return nil
@@ -48,12 +48,11 @@ func (t *Target) Explain(err error) error {
 	return &explained{t.reason(err).Error(), err}
 }
 
-// policyHint returns the remedy for a refused token.
 func (t *Target) policyHint() string {
 	return "check the policy of the connection string: its name, its key and its rights" + t.From()
 }
 
-// From describes the origin of the connection string, if the command line does not show it.
+// From describes where the connection string is from, unless the command line has it.
 func (t *Target) From() string {
 	if t.origin == "" {
 		return ""
@@ -61,7 +60,7 @@ func (t *Target) From() string {
 	return " (" + t.origin + ")"
 }
 
-// reason does the work of Explain for an error that is not explained yet.
+// reason returns the explanation of an error.
 func (t *Target) reason(err error) error {
 	if err == nil {
 		return nil
@@ -99,10 +98,10 @@ func (t *Target) reason(err error) error {
 	return err
 }
 
-// statusOf maps AMQP conditions to the HTTP statuses with the same meaning.
+// statusOf contains the HTTP status with the meaning of an AMQP condition.
 var statusOf = map[amqp.ErrCond]int{amqp.ErrCondNotFound: http.StatusNotFound, amqp.ErrCondUnauthorizedAccess: http.StatusUnauthorized}
 
-// withRemedy returns a refusal in its own words, with the remedy.
+// withRemedy returns the text of a refusal with the remedy.
 func (t *Target) withRemedy(status int, text string) error {
 	switch status {
 	case http.StatusNotFound:
@@ -121,7 +120,7 @@ func Said(err error) string {
 	return ""
 }
 
-// Trim removes the part of a refusal that is meant for programs.
+// Trim removes the part of a refusal that is for programs.
 func Trim(text string) string {
 	if strings.HasPrefix(text, "SubCode=") {
 		_, text, _ = strings.Cut(text, ". ")

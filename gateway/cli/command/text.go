@@ -5,10 +5,10 @@ import (
 	"os"
 )
 
-// Messages returns a number of messages in words.
+// Messages returns a number with "message" or "messages".
 func Messages(n int) string { return Plural(n, "message") }
 
-// Plural returns a number with a noun. what is the singular of the noun.
+// Plural returns a number with a noun, whose singular is what.
 func Plural(n int, what string) string {
 	if n != 1 {
 		what += "s"
@@ -24,7 +24,7 @@ func Words[T ~string](all []T) (names []string) {
 	return names
 }
 
-// IsTerminal reports whether the input or output of a command is a terminal.
+// IsTerminal reports whether an input or output is a terminal.
 func IsTerminal(stream any) bool {
 	f, ok := stream.(interface{ Stat() (os.FileInfo, error) })
 	if !ok {
@@ -34,6 +34,6 @@ func IsTerminal(stream any) bool {
 	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
 		return false
 	}
-	null, err := os.Stat(os.DevNull) // the standard streams of services and cron
+	null, err := os.Stat(os.DevNull) // what services and cron have as standard streams
 	return err != nil || !os.SameFile(info, null)
 }

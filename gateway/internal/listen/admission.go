@@ -17,24 +17,24 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges"
 )
 
-// errEvicted is the error of reading from a connection that was closed to make room for another.
+// errEvicted is returned by a read from a connection that was closed to make room for another.
 var errEvicted = errors.New("the gateway closed the connection to accept others, because the client had not sent a valid token")
 
 const (
-	// defaultDescriptors is assumed if the limit of open files is unknown.
+	// defaultDescriptors is the assumed limit of open files if the system does not report one.
 	defaultDescriptors = 1024
-	// maxStrangers is the default of AdmissionOptions.Strangers, if there are enough descriptors.
+	// maxStrangers is the highest default of AdmissionOptions.Strangers.
 	maxStrangers = 1024
-	// strangersBytes bounds how many bytes all strangers together may have sent without having been
-	// answered, and all other clients in headers of HTTP requests whose token the gateway has not
-	// checked yet. A client that has sent no more than an equal share is never closed for this.
+	// strangersBytes bounds the bytes that all strangers together may have sent without an answer.
+	// Other clients' headers of HTTP requests with unchecked tokens count too. Beyond it, the gateway
+	// closes connections of clients that have sent more than an equal share.
 	strangersBytes = 16 << 20
-	// rememberedFor is how long the network of a client that has proven an identity is remembered,
-	// and maxRemembered is how many networks are remembered.
+	// rememberedFor is how long the network of a client with a proven identity is remembered.
+	// maxRemembered bounds the number of such networks.
 	rememberedFor = 24 * time.Hour
 	maxRemembered = 4096
-	// newFor is how long a new connection counts as having progressed as far as possible, because
-	// its first bytes and a handshake take a moment.
+	// newFor is how long a new connection counts as one that has progressed as far as possible,
+	// because its first bytes and a handshake take a moment.
 	newFor = time.Second
 )
 
@@ -43,25 +43,25 @@ type AdmissionOptions struct {
 	// Connections is the maximum number of open connections. The default is the limit of open
 	// files, less a reserve for the store and files.
 	Connections int
-	// Strangers is the maximum number of these connections that may belong to strangers. The
-	// default is a quarter of them, at most 1024.
+	// Strangers is the maximum number of open connections that belong to strangers. The default is
+	// a quarter of Connections, at most 1024.
 	Strangers int
 	// Logger may be nil.
 	Logger *slog.Logger
 }
 
 // Admission limits the connections of strangers, which are clients without a proven identity.
-// Strangers have separate places. When all places are taken, a new stranger replaces another one.
-// This is preferably one from an address with more than half of the places, then one that has
+// Strangers have separate places. When all places are taken, a new stranger replaces another one:
+// preferably one from an address with more than half of the places, then the one that has
 // progressed least, then one from the networks with most strangers, then the oldest. An eighth of
 // the places is reserved for networks from which a client has recently proven an identity. A client
 // with a proven identity is never replaced.
 type Admission struct {
 	o        AdmissionOptions
-	share    int64 // bytes that each stranger may have sent
+	share    int64 // what each stranger may have sent
 	warnings bridges.Warnings
 
-	bytes   atomic.Int64 // sent by strangers, but not answered
+	bytes   atomic.Int64 // sent by strangers but not answered
 	evicted [reasons]atomic.Uint64
 
 	mu        sync.Mutex
@@ -78,24 +78,24 @@ type network struct {
 	strangers int
 }
 
-// stage is how far a stranger's connection has progressed.
+// stage is the progress of a stranger's connection.
 type stage int32
 
 const (
 	saidNothing    stage = iota // the client has sent nothing
-	saidPart                    // what it has sent may begin any protocol
+	saidPart                    // what the client has sent may begin any protocol
 	saidHello                   // its protocol is known
-	endedHandshake              // it has completed the TLS handshake, and its protocol inside is known
+	endedHandshake              // the client has completed the TLS handshake, and its protocol inside is known
 )
 
-// reason says why an Admission closed a connection.
+// reason is why an Admission closed a connection.
 type reason int
 
 const (
-	crowded reason = iota // there were too many strangers
-	heavy                 // too much had been sent
-	full                  // there were too many connections
-	reasons               // the number of reasons
+	crowded reason = iota // too many strangers
+	heavy                 // too many bytes
+	full                  // too many connections
+	reasons               // number of reasons
 )
 
 func (r reason) String() string { return [...]string{"strangers", "bytes", "connections"}[r] }
@@ -112,21 +112,20 @@ func NewAdmission(o AdmissionOptions) *Admission {
 	return &Admission{o: o, share: strangersBytes / int64(o.Strangers), networks: map[netip.Prefix]*network{}, proven: map[netip.Addr]time.Time{}}
 }
 
-// connectionsFor returns how many of a process's descriptors connections may use. It leaves an
-// eighth, within bounds, for listeners, the store, files and plugins.
+// connectionsFor returns how many descriptors connections may use. It leaves an eighth, within
+// bounds, for listeners, the store, files and plugins.
 func connectionsFor(descriptors int) int {
 	return max(descriptors/2, descriptors-min(max(descriptors/8, 64), 4096))
 }
 
-// Limits returns the maximum number of open connections, and the maximum number of strangers among
-// them.
+// Limits returns the maximum number of open connections, and of strangers among them.
 func (a *Admission) Limits() (connections, strangers int) { return a.o.Connections, a.o.Strangers }
 
 // AdmissionState contains the counts of an Admission.
 type AdmissionState struct {
 	Connections int               // open connections, including those of strangers
-	Strangers   int               // those of strangers
-	Closed      map[string]uint64 // closed to make room, by the reason
+	Strangers   int               // of strangers
+	Closed      map[string]uint64 // closed to make room, by reason
 }
 
 // State returns the present counts.
@@ -141,8 +140,8 @@ func (a *Admission) State() AdmissionState {
 	return s
 }
 
-// Enter admits a stranger's connection, and may close another one for it. It returns nil, and
-// closes nc, if every connection has a proven identity.
+// Enter admits a stranger's connection, and may close another one for it. If every connection has a
+// proven identity, Enter closes nc and returns nil.
 func (a *Admission) Enter(nc net.Conn) *Conn {
 	c := &Conn{Conn: nc, admission: a, peer: addressOf(nc)}
 	c.since = time.Now()
@@ -176,7 +175,8 @@ func (a *Admission) Enter(nc net.Conn) *Conn {
 	return c
 }
 
-// victim returns the stranger to close next, or nil if there are no strangers. a.mu is held.
+// victim returns the stranger to close next, or nil if there are no strangers. The caller holds
+// a.mu.
 func (a *Admission) victim() (out *Conn) {
 	now := time.Now()
 	spared := a.known <= max(1, a.o.Strangers/8) // strangers from known networks
@@ -189,7 +189,7 @@ func (a *Admission) victim() (out *Conn) {
 	return out
 }
 
-// goesBefore reports whether c is closed before d, which came earlier.
+// goesBefore reports whether c is closed before d, which connected earlier.
 func (a *Admission) goesBefore(c, d *Conn, spared bool, now time.Time) bool {
 	if spared && c.known != d.known {
 		return d.known
@@ -208,11 +208,11 @@ func (a *Admission) goesBefore(c, d *Conn, spared bool, now time.Time) bool {
 	return false
 }
 
-// fills reports whether c's address has more than half of the places. Without this rule, its flood
-// of new connections would displace a client that needs a second for its handshake. a.mu is held.
+// fills reports whether c's address has more than half of the places. Otherwise its flood of new
+// connections would displace a client whose handshake takes a second. The caller holds a.mu.
 func (a *Admission) fills(c *Conn) bool { return c.networks[2].strangers > a.o.Strangers/2 }
 
-// join adds c to the strangers. a.mu is held.
+// join adds c to the strangers. The caller holds a.mu.
 func (a *Admission) join(c *Conn) {
 	if c.known {
 		a.known++
@@ -229,7 +229,7 @@ func (a *Admission) join(c *Conn) {
 	c.element = a.strangers.PushBack(c)
 }
 
-// networksOf returns networks that may belong to one customer, the largest first.
+// networksOf returns networks that may belong to one customer, beginning with the largest.
 func networksOf(a netip.Addr) (all [3]netip.Prefix) {
 	bits := [3]int{48, 56, 64}
 	if a.Is4() {
@@ -241,7 +241,7 @@ func networksOf(a netip.Addr) (all [3]netip.Prefix) {
 	return all
 }
 
-// leave removes c from the strangers. a.mu is held.
+// leave removes c from the strangers. The caller holds a.mu.
 func (a *Admission) leave(c *Conn) {
 	if c.element == nil {
 		return
@@ -258,7 +258,7 @@ func (a *Admission) leave(c *Conn) {
 	}
 }
 
-// remember records that a client at c's address has proven an identity. a.mu is held.
+// remember records that a client at c's address has proven an identity. The caller holds a.mu.
 func (a *Admission) remember(c *Conn) {
 	now := time.Now()
 	if _, known := a.proven[c.peer]; !known && len(a.proven) >= maxRemembered {
@@ -273,7 +273,7 @@ func (a *Admission) remember(c *Conn) {
 	a.proven[c.peer] = now
 }
 
-// forget stops counting c. a.mu is held.
+// forget removes c from all counts. The caller holds a.mu.
 func (a *Admission) forget(c *Conn) {
 	a.leave(c)
 	if c.counted {
@@ -299,28 +299,28 @@ func (a *Admission) tell(why reason, c *Conn) {
 	}
 }
 
-// Conn is a connection that an Admission knows.
+// Conn is a connection that an Admission has admitted.
 type Conn struct {
 	net.Conn
 	admission *Admission
 	peer      netip.Addr
-	networks  [3]*network // of peer, since it joined the strangers
+	networks  [3]*network // of peer, since the connection joined the strangers
 	since     time.Time
-	known     bool // a client there has recently proven an identity
+	known     bool // a client in its network has recently proven an identity
 
 	stage  atomic.Int32
 	proven atomic.Bool
-	bytes  atomic.Int64 // its part of Admission.bytes
+	bytes  atomic.Int64 // its share of Admission.bytes
 
 	charging sync.Mutex
-	release  func()      // of what Charge took; nil: nothing. charging guards it
-	closed   atomic.Bool // set while charging is held; nothing is counted from then on
+	release  func()      // frees what Charge took; nil: nothing. charging guards it
+	closed   atomic.Bool // set while charging is held; nothing is counted after that
 
-	element *list.Element // among the strangers; nil if it is not a stranger's. admission.mu guards it
+	element *list.Element // in strangers; nil without a stranger. admission.mu guards it
 	counted bool          // in admission.open; admission.mu guards it
 }
 
-// Proven records that the client has proven an identity. After that, its connection is never closed
+// Proven records that the client has proven an identity. The Admission never closes its connection
 // to make room.
 func (c *Conn) Proven() {
 	known := c.proven.Swap(true)
@@ -334,8 +334,8 @@ func (c *Conn) Proven() {
 	c.admission.remember(c)
 }
 
-// Charge calls take, unless an earlier call has taken a share. When the connection is closed, it
-// calls the function that take has returned.
+// Charge calls take, unless an earlier call has taken a share. Close calls the function that take
+// returned.
 func (c *Conn) Charge(take func() (release func(), err error)) error {
 	c.charging.Lock()
 	defer c.charging.Unlock()
@@ -349,7 +349,7 @@ func (c *Conn) Charge(take func() (release func(), err error)) error {
 	return err
 }
 
-// reachedBy returns how far the connection has progressed or, if it is new, the furthest stage.
+// reachedBy returns the connection's progress or, for a new connection, the last stage.
 func (c *Conn) reachedBy(now time.Time) stage {
 	if now.Sub(c.since) < newFor {
 		return endedHandshake
@@ -357,15 +357,14 @@ func (c *Conn) reachedBy(now time.Time) stage {
 	return stage(c.stage.Load())
 }
 
-// reached records how far the connection has progressed.
 func (c *Conn) reached(s stage) { c.stage.Store(int32(s)) }
 
-// Answered records that no data of the client are in memory any more.
+// Answered records that the gateway holds no more data of the client in memory.
 func (c *Conn) Answered() {
 	c.admission.bytes.Add(-c.bytes.Swap(0))
 }
 
-// Read counts the bytes that a stranger sends.
+// Read counts the bytes of strangers.
 func (c *Conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if n == 0 || c.proven.Load() {
@@ -383,8 +382,8 @@ func (c *Conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// hold counts n bytes that have arrived from a client whose identity is not proven yet, or in a header whose
-// token is not checked yet. It reports whether there are too many from this connection.
+// hold counts n bytes from a client without a proven identity, or in a header with an unchecked
+// token. It reports whether this connection has sent too many.
 func (c *Conn) hold(n int) bool {
 	mine := c.bytes.Add(int64(n))
 	all := c.admission.bytes.Add(int64(n))
@@ -409,19 +408,18 @@ func (c *Conn) Close() error {
 	return err
 }
 
-// evict closes the connection to make room.
 func (c *Conn) evict(why reason) {
 	c.admission.tell(why, c)
 	_ = c.Close()
 }
 
-// SyscallConn supports rewound.SyscallConn.
+// SyscallConn returns the socket.
 func (c *Conn) SyscallConn() (syscall.RawConn, error) { return socketOf(c.Conn) }
 
-// CloseWrite supports rewound.CloseWrite.
+// CloseWrite ends the sending half.
 func (c *Conn) CloseWrite() error { return closeWrite(c.Conn) }
 
-// addressOf returns the IP address of a connection's peer, or the zero address if it has none.
+// addressOf returns the IP address of a connection's peer, or the zero address.
 func addressOf(nc net.Conn) netip.Addr {
 	at, ok := nc.RemoteAddr().(*net.TCPAddr)
 	if !ok {
@@ -430,11 +428,10 @@ func addressOf(nc net.Conn) netip.Addr {
 	return bridges.Network(at.AddrPort().Addr())
 }
 
-// Guard returns ln with admission of its connections. Use it only for servers that do not
+// Guard returns ln with admission of its connections. It is only for servers that do not
 // authenticate clients: their connections always count as strangers'.
 func (a *Admission) Guard(ln net.Listener) net.Listener { return guarded{ln, a} }
 
-// guarded is a listener of admitted connections.
 type guarded struct {
 	net.Listener
 	admission *Admission
@@ -452,8 +449,8 @@ func (g guarded) Accept() (net.Conn, error) {
 	}
 }
 
-// SameSite refuses requests that a browser makes for a page of another site. Browsers say so in
-// Sec-Fetch-Site (Fetch Metadata, §2.4), and older ones in Origin.
+// SameSite refuses requests that a browser makes for a page of another site. Browsers send the site
+// in Sec-Fetch-Site (Fetch Metadata, §2.4), and older ones in Origin.
 func SameSite(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		origin, site := r.Header.Get("Origin"), r.Header.Get("Sec-Fetch-Site")

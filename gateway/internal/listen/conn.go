@@ -9,16 +9,17 @@ import (
 	"syscall"
 )
 
-// rewound is a connection whose first bytes were already read and are read again.
+// rewound is a connection whose first bytes were read to detect the protocol, and are read again.
 type rewound struct {
 	net.Conn
-	head     []byte // bytes still to be read again
-	admitted *Conn  // the connection, below TLS if TLS is used
+	head     []byte // bytes to read again
+	admitted *Conn  // the connection, or the one below TLS
 	request  *header
 }
 
-// maxHeaderLines is the number of lines of an HTTP request until its body. net/http bounds only the bytes, and
-// keeps about a hundred more for each line: short lines would take twenty times their size.
+// maxHeaderLines bounds the lines before the body of an HTTP request. net/http bounds only the
+// bytes, and keeps about a hundred more for each line: short lines would take twenty times their
+// size.
 const maxHeaderLines = 1000
 
 var (
@@ -26,15 +27,15 @@ var (
 	errHeaderBytes = errors.New("HTTP headers take too much memory")
 )
 
-// header counts the lines in the header of a request while it arrives.
+// header counts the lines of a request's header while it arrives.
 type header struct {
-	lines, begun int // begun is the number of bytes of the last line
+	lines, begun int // begun: bytes of the last line
 	ended        bool
 }
 
 func (h *header) isLong() bool { return h.lines > maxHeaderLines }
 
-// count counts the lines of what has arrived.
+// count counts the lines in p.
 func (h *header) count(p []byte) {
 	for !h.ended {
 		at := bytes.IndexByte(p, '\n')
@@ -42,13 +43,12 @@ func (h *header) count(p []byte) {
 			h.begun += len(p)
 			break
 		}
-		h.ended = h.begun+at <= 1 // an empty line, with or without a carriage return
+		h.ended = h.begun+at <= 1 // an empty line, with or without CR
 		h.lines++
 		p, h.begun = p[at+1:], 0
 	}
 }
 
-// Proven calls Conn's Proven.
 func (c *rewound) Proven() { c.admitted.Proven() }
 
 // Charge calls Conn's Charge.
@@ -96,13 +96,13 @@ func (c *rewound) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// refuse answers in the place of net/http, which cannot answer before it has the whole header.
+// refuse answers instead of net/http, which cannot answer before it has the whole header.
 func (c *rewound) refuse(why error, status, text string) error {
-	_, _ = fmt.Fprintf(c.Conn, "HTTP/1.1 %s\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n%s\n", status, text) // the client may be gone
+	_, _ = fmt.Fprintf(c.Conn, "HTTP/1.1 %s\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n%s\n", status, text) // the client may have disconnected
 	return why
 }
 
-// SyscallConn gives the bridges the socket of a connection without TLS.
+// SyscallConn returns the socket of a connection without TLS.
 func (c *rewound) SyscallConn() (syscall.RawConn, error) { return socketOf(c.Conn) }
 
 func socketOf(c net.Conn) (syscall.RawConn, error) {
@@ -113,7 +113,7 @@ func socketOf(c net.Conn) (syscall.RawConn, error) {
 }
 
 // CloseWrite ends the sending half, if the connection supports that. net/http calls it before it
-// drops a peer that is still sending, so that the answer is not lost.
+// drops a peer that is still sending, so that the peer receives the answer.
 func (c *rewound) CloseWrite() error { return closeWrite(c.Conn) }
 
 func closeWrite(c net.Conn) error {
@@ -123,11 +123,10 @@ func closeWrite(c net.Conn) error {
 	return nil
 }
 
-// secured is a rewound connection inside TLS. Its ConnectionState makes net/http set Request.TLS.
+// secured is a rewound connection inside TLS. net/http calls ConnectionState to set Request.TLS.
 type secured struct {
 	rewound
 	state tls.ConnectionState
 }
 
-// ConnectionState returns the result of the handshake.
 func (c *secured) ConnectionState() tls.ConnectionState { return c.state }

@@ -2,5 +2,5 @@
 
 package listen
 
-// Descriptors returns the assumed number of files and connections that this process may have open.
+// Descriptors returns the assumed limit of open files and connections.
 func Descriptors() int { return defaultDescriptors }

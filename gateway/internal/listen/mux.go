@@ -19,41 +19,40 @@ import (
 
 // Options configure a Mux. The zero value is valid, without TLS.
 type Options struct {
-	// TLS is used for connections that begin with a handshake; nil refuses them. It should not
-	// offer protocols by ALPN: most AMQP clients name none, and the protocol inside is detected
-	// anyway.
+	// TLS is used for connections that begin with a handshake; nil refuses them. It should not offer
+	// protocols by ALPN: most AMQP clients name none, and the Mux detects the protocol inside.
 	TLS *tls.Config
 	// Plain reports whether a client at an address, host:port, may connect without TLS. nil allows
-	// all. Other clients get an error over AMQP; over HTTP the server answers them.
+	// all. The Mux refuses other clients over AMQP, and the server refuses them over HTTP.
 	Plain func(remote string) bool
-	// Timeout is how long a peer may take to send its first bytes, including the handshake. The
+	// Timeout bounds the time until a peer has sent its first bytes, including the handshake. The
 	// default is 10 s.
 	Timeout time.Duration
-	// Admission admits the connections. The default is a new Admission for this Mux.
+	// Admission admits the connections. The default is a new Admission.
 	Admission *Admission
 	// Logger may be nil.
 	Logger *slog.Logger
 }
 
-// maxEnding is how many goroutines of connections that were closed to make room may be about to end.
-// A Mux accepts no connection while there are more. Otherwise, when the processors are busy, the
-// thousands of connections that wait in the kernel become goroutines at once, whose stacks take
-// 16 KiB each.
+// maxEnding bounds the goroutines of connections that were closed to make room. A Mux accepts no
+// connection while there are more. Otherwise, when the processors are busy, thousands of
+// connections that wait in the kernel would become goroutines at once, whose stacks take 16 KiB
+// each.
 const maxEnding = 64
 
-// Mux accepts connections and passes each to the virtual listener of its protocol, which it detects
-// by the first bytes.
+// Mux accepts connections, detects the protocol of each by the first bytes, and passes it to the
+// virtual listener of that protocol.
 type Mux struct {
 	opts      Options
 	listeners []net.Listener
 	amqp      *virtual
 	http      *virtual
-	deciding  chan struct{}    // has an element for each goroutine that runs decide
-	slow      bridges.Warnings // warns of connections that wait long for their server
-	plain     bridges.Warnings // warns of clients that should use TLS
+	deciding  chan struct{}    // one element for each goroutine that runs decide
+	slow      bridges.Warnings // about connections that wait long for their server
+	plain     bridges.Warnings // about clients that should use TLS
 }
 
-// New returns a Mux over listeners, which then belong to it. It accepts no connection before Serve.
+// New returns a Mux that owns listeners. It accepts no connection before Serve.
 func New(listeners []net.Listener, o Options) *Mux {
 	if o.Timeout <= 0 {
 		o.Timeout = 10 * time.Second
@@ -88,15 +87,15 @@ func New(listeners []net.Listener, o Options) *Mux {
 	}
 }
 
-// AMQP returns a listener of the connections with AMQP. After it is closed, another may replace it;
+// AMQP returns a listener for connections with AMQP. After it is closed, another may replace it;
 // until then, connections wait.
 func (m *Mux) AMQP() net.Listener { return m.amqp.listen() }
 
-// HTTP returns a listener of the connections with HTTP, or with an unknown protocol.
+// HTTP returns a listener for connections with HTTP or an unknown protocol.
 func (m *Mux) HTTP() net.Listener { return m.http.listen() }
 
 // Serve accepts connections until ctx ends. It then closes the listeners, drops connections whose
-// protocol is not yet known, waits for its goroutines and returns nil. Servers close their virtual
+// protocol is not known yet, waits for its goroutines and returns nil. Servers close their virtual
 // listeners themselves. If a listener fails, Serve returns an error.
 func (m *Mux) Serve(ctx context.Context) error {
 	accepting := rungroup.New(ctx)
@@ -116,8 +115,8 @@ func (m *Mux) Serve(ctx context.Context) error {
 	return err
 }
 
-// accept passes connections to decide until the listener is closed. After temporary errors, such as
-// a lack of file descriptors, it waits a little and continues, as net/http does.
+// accept passes connections to decide until the listener is closed. After a temporary error, such
+// as a lack of file descriptors, it waits a little and continues, as net/http does.
 func (m *Mux) accept(ctx context.Context, ln net.Listener, deciding *sync.WaitGroup) error {
 	for {
 		conn, err := ln.Accept()
@@ -149,7 +148,7 @@ func (m *Mux) accept(ctx context.Context, ln net.Listener, deciding *sync.WaitGr
 	}
 }
 
-// decide detects the protocol of a connection and passes it on, or closes it.
+// decide detects the protocol of a connection, and passes the connection on or closes it.
 func (m *Mux) decide(ctx context.Context, conn *Conn) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	target, speaking, err := m.identify(ctx, conn)
@@ -202,16 +201,14 @@ func (m *Mux) identify(ctx context.Context, conn *Conn) (*virtual, net.Conn, err
 	return m.http, speaking, nil
 }
 
-// requireTLS answers an AMQP client with the protocol header with which it should begin (AMQP 1.0
-// §2.2, §5.2).
+// requireTLS answers an AMQP client with the protocol header for TLS (AMQP 1.0 §2.2, §5.2).
 func (m *Mux) requireTLS(conn net.Conn) {
 	if m.plain.Due() {
 		m.opts.Logger.Warn("a client connects without TLS, which this gateway requires: use TLS in the client, or set require-tls to off", "peer", conn.RemoteAddr().String())
 	}
-	_, _ = io.WriteString(conn, amqpHeader+"\x02\x01\x00\x00") // the client may be gone
+	_, _ = io.WriteString(conn, amqpHeader+"\x02\x01\x00\x00") // the client may have disconnected
 }
 
-// secure does the TLS handshake and detects the protocol inside.
 func (m *Mux) secure(ctx context.Context, conn net.Conn, admitted *Conn) (protocol, net.Conn, error) {
 	if m.opts.TLS == nil {
 		return 0, nil, errors.New("the client speaks TLS, which is not configured")
@@ -235,8 +232,8 @@ func (m *Mux) secure(ctx context.Context, conn net.Conn, admitted *Conn) (protoc
 	return kind, speaking, nil
 }
 
-// explainHandshake logs what a client that does not trust the certificate needs, because the
-// client's own message rarely says it.
+// explainHandshake logs a remedy for a client that does not trust the certificate, because the
+// client's own message rarely has one.
 func (m *Mux) explainHandshake(conn net.Conn, err error) {
 	text := err.Error()
 	if strings.Contains(text, "unknown certificate") || strings.Contains(text, "bad certificate") {
@@ -263,8 +260,7 @@ const recordHandshake = 0x16
 const amqpHeader = "AMQP"
 
 // sniff reads just enough to detect the peer's protocol, and returns the protocol with the bytes
-// read. Everything that is neither TLS nor AMQP goes to HTTP, whose server answers unknown
-// protocols.
+// read. Everything but TLS and AMQP goes to HTTP, whose server answers unknown protocols.
 func sniff(r io.Reader) (protocol, []byte, error) {
 	head := make([]byte, 0, len(amqpHeader))
 	for {

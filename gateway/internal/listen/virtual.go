@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// virtual passes connections that were accepted elsewhere to its listeners. Each waits until one of
-// them accepts, so there is no queue in between.
+// virtual passes connections that a Mux has accepted to its listeners. Each connection waits until
+// one of them accepts it, so there is no queue in between.
 type virtual struct {
 	addr  net.Addr
 	conns chan net.Conn
@@ -16,7 +16,8 @@ type virtual struct {
 
 func newVirtual(addr net.Addr) *virtual { return &virtual{addr: addr, conns: make(chan net.Conn)} }
 
-// hand passes conn to Accept. It returns false if nothing accepts it in time, or before ctx ends.
+// hand passes conn to Accept, and reports whether a listener accepted it before the timeout and the
+// end of ctx.
 func (v *virtual) hand(ctx context.Context, conn net.Conn, timeout time.Duration) bool {
 	late := time.NewTimer(timeout)
 	defer late.Stop()
@@ -29,7 +30,7 @@ func (v *virtual) hand(ctx context.Context, conn net.Conn, timeout time.Duration
 	return false
 }
 
-// listen returns a listener. Closing it does not affect the others.
+// listen returns another listener.
 func (v *virtual) listen() net.Listener { return &listener{virtual: v, closed: make(chan struct{})} }
 
 // listener is a net.Listener of a virtual's connections.
@@ -39,7 +40,6 @@ type listener struct {
 	once   sync.Once
 }
 
-// Accept returns the next connection, or net.ErrClosed.
 func (l *listener) Accept() (net.Conn, error) {
 	select {
 	case <-l.closed: // even if a connection waits
@@ -54,7 +54,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close ends Accept. It does not close the real listeners.
+// Close makes Accept return an error. It does not close the real listeners.
 func (l *listener) Close() error {
 	l.once.Do(func() { close(l.closed) })
 	return nil

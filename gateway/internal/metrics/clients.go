@@ -13,18 +13,17 @@ import (
 )
 
 const (
-	// censusAge is how old a census may be, because each census asks the owner of every connection.
+	// censusAge bounds the age of a census. Each one asks the owner of every connection.
 	censusAge     = 5 * time.Second
 	censusTimeout = 2 * time.Second
 )
 
-// protocols are shown even if they have no connections.
+// protocols have series even without connections.
 var protocols = []string{"amqp", "amqp over websocket", "websocket"}
 
 // use is what clients of one protocol have open.
 type use struct{ connections, channels, sends, receives, sessions int }
 
-// clients takes censuses of the connected clients.
 type clients struct {
 	censuses []bridges.Census
 
@@ -33,8 +32,8 @@ type clients struct {
 	uses  map[string]*use // by protocol
 }
 
-// Clients shows the clients that the censuses count, and the number of connections that operators
-// have closed.
+// Clients exports the connected clients that the censuses count, and the number of connections that
+// operators have closed.
 func (m *Metrics) Clients(closed func() int64, censuses ...bridges.Census) {
 	var c collector
 	connections := c.gauge("connections", "Open connections, by protocol.", "protocol")
@@ -61,7 +60,7 @@ func (m *Metrics) Clients(closed func() int64, censuses ...bridges.Census) {
 	})
 }
 
-// take takes a census, unless there is a recent one.
+// take takes a census, unless the last one is recent.
 func (c *clients) take() {
 	if c.uses != nil && time.Since(c.taken) < censusAge {
 		return
@@ -97,14 +96,14 @@ func (c *clients) take() {
 	}
 }
 
-// Streams shows the number of open streams of server-sent events.
+// Streams exports the number of open streams of server-sent events.
 func (m *Metrics) Streams(open func() int) {
 	var c collector
 	streams := c.gauge("http_streams", "Open streams of server-sent events.")
 	m.register(&c, func(s scrape) { streams(s, float64(open())) })
 }
 
-// KeyTries shows how often the gateway tried a key for a peer whose host did not identify a
+// KeyTries exports how often the gateway tried a key for a peer whose host did not identify a
 // namespace.
 func (m *Metrics) KeyTries(tries func() uint64) {
 	var c collector

@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// counterAge is how old the answer to an autoscaler may be.
+	// counterAge bounds the age of an answer to an autoscaler.
 	counterAge = time.Second
-	// maxCounters is the largest number of answers that are kept.
+	// maxCounters bounds the answers that are kept.
 	maxCounters = 1000
-	// maxSessions is the largest number of sessions that are counted.
+	// maxSessions bounds the sessions that are counted.
 	maxSessions = 1000
 )
 
-// Counter contains the counts of a queue or subscription that an autoscaler needs. Active is
-// counted as in Service Bus: ready, locked and deferred messages.
+// Counter contains the counts of a queue or subscription for an autoscaler. As in Service Bus,
+// Active counts ready, locked and deferred messages.
 type Counter struct {
 	Entity     string `json:"entity"`
 	Active     int64  `json:"active"`
@@ -32,17 +32,17 @@ type Counter struct {
 	Scheduled  int64  `json:"scheduled"`
 	DeadLetter int64  `json:"deadLetter"`
 	Transfer   int64  `json:"transfer"`
-	Damaged    int64  `json:"damaged"` // in all its queues, and in no other count
+	Damaged    int64  `json:"damaged"` // in all its queues, and not in the other counts
 	core.Applied
-	// Sessions is the number of sessions with messages or state, at most 1000. SessionsHeld is how
-	// many of them receivers hold, and SessionsWaiting is how many have messages and are free. All
-	// are nil if the entity has no sessions.
+	// Sessions counts the sessions with messages or state, up to 1000. SessionsHeld counts those
+	// that receivers hold, and SessionsWaiting the free ones with messages. All are nil if the
+	// entity has no sessions.
 	Sessions        *int   `json:"sessions,omitempty"`
 	SessionsHeld    *int64 `json:"sessionsHeld,omitempty"`
 	SessionsWaiting *int64 `json:"sessionsWaiting,omitempty"`
 }
 
-// Counted is the part of a broker that Counters needs; *broker.Broker implements it.
+// Counted is what Counters needs from a broker; *broker.Broker implements it.
 type Counted interface {
 	Holding(ctx context.Context, name string) (broker.Holding, error)
 	CountSessions(ctx context.Context, name string, most int) (int, error)
@@ -58,7 +58,6 @@ type Counters struct {
 	kept map[string]count // by folded name
 }
 
-// count is an answer.
 type count struct {
 	at    time.Time
 	value Counter
@@ -70,8 +69,8 @@ func NewCounters(source Counted) *Counters {
 	return &Counters{source: source, kept: map[string]count{}}
 }
 
-// Read returns the counts of an entity, or NotFound. Concurrent calls for the same entity share one
-// answer. If the first caller gives up, the others still get it.
+// Read returns the counts of an entity, or NotFound. Concurrent calls for one entity share an
+// answer, even if the first caller gives up.
 func (c *Counters) Read(ctx context.Context, e core.Entity) (Counter, error) {
 	key := core.FoldName(e.Name)
 	answer := c.asking.DoChan(key, func() (any, error) { return c.find(context.WithoutCancel(ctx), key, e), nil })
@@ -86,7 +85,7 @@ func (c *Counters) Read(ctx context.Context, e core.Entity) (Counter, error) {
 
 func (n count) isOld() bool { return time.Since(n.at) >= counterAge }
 
-// find returns the kept answer if it is recent, and otherwise determines a new one.
+// find returns the kept answer if it is recent, and otherwise asks the store.
 func (c *Counters) find(ctx context.Context, key string, e core.Entity) count {
 	c.mu.Lock()
 	n := c.kept[key]

@@ -13,14 +13,15 @@ import (
 )
 
 const (
-	// others is the name for all entities without their own series. No entity's name begins with an
+	// others is the label of all entities without their own series. No entity's name begins with an
 	// underscore.
 	others = "_other"
-	// countTimeout bounds the time for counting what entities hold.
+	// countTimeout bounds a count of the messages in entities.
 	countTimeout = 5 * time.Second
 )
 
-// entities shows what the entities of a namespace hold, and how many messages pass through them at this gateway.
+// entities exports the numbers of messages in a namespace's entities, and the messages that this
+// gateway has passed through them.
 type entities struct {
 	source    Source
 	allowance *allowance
@@ -29,11 +30,11 @@ type entities struct {
 	show      entityMetrics
 
 	mu     sync.Mutex
-	own    map[string]bool // entities with their own series; false: not seen recently
-	read   time.Time       // when the entities were last counted, successfully or not
-	up     bool            // whether the last count succeeded
+	own    map[string]bool // entities with their own series; false: not found by the present count
+	read   time.Time       // when the last count ended, successfully or not
+	up     bool            // the last count succeeded
 	counts []broker.Holding
-	kinds  [core.Subscription + 1]int // number of entities by kind
+	kinds  [core.Subscription + 1]int // numbers of entities
 }
 
 type entityMetrics struct {
@@ -44,7 +45,6 @@ type entityMetrics struct {
 	rate                                                              metric // of a rate limit
 }
 
-// describeEntities describes the metrics of a namespace's entities.
 func describeEntities(c *collector) entityMetrics {
 	return entityMetrics{
 		failing:   c.gauge("schedules_failing", "Schedules whose due tick this gateway could not send."),
@@ -73,7 +73,6 @@ func describeEntities(c *collector) entityMetrics {
 	}
 }
 
-// collect returns the values of a namespace's entities.
 func (c *entities) collect(s scrape) {
 	ctx, cancel := context.WithTimeout(context.Background(), countTimeout)
 	defer cancel()
@@ -105,7 +104,7 @@ func (c *entities) collect(s scrape) {
 	}
 }
 
-// keepUp counts what entities hold, unless the last count is recent.
+// keepUp counts the messages in entities, unless the last count is recent.
 func (c *entities) keepUp(ctx context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -115,7 +114,7 @@ func (c *entities) keepUp(ctx context.Context) {
 	}
 }
 
-// admit reports whether an entity has its own series. It admits the entity if there is room.
+// admit reports whether an entity has its own series. It gives the entity one if there is room.
 func (c *entities) admit(name string) bool {
 	if _, has := c.own[name]; !has && !c.allowance.take() {
 		return false
@@ -124,14 +123,14 @@ func (c *entities) admit(name string) bool {
 	return true
 }
 
-// count counts what entities hold, and gives the places of deleted entities to others. If the store
+// count counts the messages in entities, and frees the places of deleted entities. If the store
 // does not answer, the old counts remain.
 func (c *entities) count(ctx context.Context) {
 	for name := range c.own {
 		c.own[name] = false
 	}
 	var kinds [core.Subscription + 1]int
-	var late []string // entities for which there was no room when they were found
+	var late []string // entities without room when the store found them
 	counts, err := c.source.Holdings(ctx, func(name string, k core.Kind) bool {
 		kinds[k]++
 		if !c.admit(name) {
@@ -157,7 +156,6 @@ func (c *entities) count(ctx context.Context) {
 	}
 }
 
-// end removes the entities' own series.
 func (c *entities) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -165,7 +163,7 @@ func (c *entities) end() {
 	clear(c.own)
 }
 
-// queues names an entity's queue and its sub-queues.
+// queues contains labels of an entity's queue and sub-queues.
 var queues = [core.SubQueues]string{"main", "deadletter", "transfer", "transfer_deadletter"}
 
 func (d *entityMetrics) holding(s scrape, h *broker.Holding, now time.Time) {
@@ -226,7 +224,7 @@ func (d *entityMetrics) traffic(s scrape, t *broker.Traffic) {
 	}
 }
 
-// add adds t to a sum.
+// add adds t to sum.
 func add(sum, t *broker.Traffic) {
 	sum.Accepted += t.Accepted
 	sum.Absorbed += t.Absorbed

@@ -1,6 +1,6 @@
-// Package metrics shows the gateway's counters to Prometheus. Other packages count, and this
-// package reads their counts at a scrape. Only two parts run for each event: a wrapper that
-// measures the times of the store's calls, and an interceptor that counts the requests of bridges.
+// Package metrics exports the gateway's counters to Prometheus. Other packages count, and this
+// package reads their counts at each scrape. Only two parts run for each event: a wrapper that
+// times the calls of the store, and an interceptor that counts the requests of bridges.
 package metrics
 
 import (
@@ -14,41 +14,41 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// prefix begins the names of all metrics that are not the Go runtime's.
+// prefix begins the names of all metrics except the Go runtime's.
 const prefix = "crosstown"
 
 const (
 	defaultEntities   = 500
 	defaultNamespaces = 100
 	defaultRefresh    = 15 * time.Second
-	maxScrapes        = 4 // scrapes at a time
+	maxScrapes        = 4 // at a time
 )
 
 // Options configure Metrics. The zero value is valid.
 type Options struct {
 	Version string
-	// MaxEntities is how many entities of the gateway's own namespace, and how many of all others
-	// together, have their own time series; default 500. For the others, this gateway's counts are
-	// added up as the entity "_other".
+	// MaxEntities bounds the entities with their own time series: those of the gateway's own
+	// namespace, and those of all others together. The default is 500. The entity "_other" has the
+	// sum of the other entities' counts at this gateway.
 	MaxEntities int
-	// MaxNamespaces is how many other namespaces are shown to operators; default 100. For the rest,
-	// this gateway's counts are added up as the namespace "_other".
+	// MaxNamespaces bounds the other namespaces that operators see. The default is 100. The
+	// namespace "_other" has the sum of the rest's counts at this gateway.
 	MaxNamespaces int
-	// Refresh is how old the store's counts in an answer may be; default 15 s.
+	// Refresh bounds the age of the store's counts in an answer. The default is 15 s.
 	Refresh time.Duration
-	// Logger gets messages for operators. nil means slog.Default().
+	// Logger receives messages for operators. nil means slog.Default().
 	Logger *slog.Logger
 }
 
-// Metrics collects the metrics of one gateway. Each of the methods that take a source is called
-// once while the gateway starts; Namespace is called for each namespace that is served.
+// Metrics collects the metrics of one gateway. Call each method that takes a source once while the
+// gateway starts, and Namespace for each served namespace.
 type Metrics struct {
 	o        Options
 	registry *prometheus.Registry // for everything except namespaces
 	spaces   spaces
 }
 
-// New creates Metrics that show only the Go runtime and the process.
+// New creates Metrics with only the Go runtime and the process.
 func New(o Options) *Metrics {
 	if o.MaxEntities <= 0 {
 		o.MaxEntities = defaultEntities
@@ -84,20 +84,19 @@ func (m *Metrics) handler(g prometheus.Gatherer) http.Handler {
 	})
 }
 
-// scrape receives the values of one scrape.
 type scrape = chan<- prometheus.Metric
 
-// metric adds one value to a scrape, with the values of its labels.
+// metric adds a value to a scrape. labels are the values of its labels.
 type metric func(s scrape, v float64, labels ...string)
 
-// collector describes metrics, and calls collect for their values at each scrape.
+// collector contains the descriptions of metrics. At each scrape it calls collect for their values.
 type collector struct {
 	labels  prometheus.Labels // of all its metrics
 	descs   []*prometheus.Desc
 	collect func(scrape)
 }
 
-// inNamespace makes a collector whose metrics have a label with the namespace's name.
+// inNamespace returns a collector whose metrics have a label for the namespace.
 func inNamespace(name string) *collector {
 	return &collector{labels: prometheus.Labels{"namespace": name}}
 }
@@ -131,7 +130,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (c *collector) Collect(ch chan<- prometheus.Metric) { c.collect(ch) }
 
-// register registers a collector whose values collect provides.
+// register registers a collector with the function that provides its values.
 func (m *Metrics) register(c *collector, collect func(scrape)) {
 	c.collect = collect
 	m.registry.MustRegister(c)

@@ -11,10 +11,10 @@ import (
 	"github.com/crosstown-mq/crosstown/core/intercept"
 )
 
-// codes are the codes of refusals, in the order in which they are counted.
+// codes are the codes of refusals, in the order of their counters.
 var codes = core.Codes()
 
-// codeIndex is the index of each code in codes.
+// codeIndex contains the index of each code in codes.
 var codeIndex = func() map[core.Code]int {
 	index := make(map[core.Code]int, len(codes))
 	for i, c := range codes {
@@ -23,21 +23,22 @@ var codeIndex = func() map[core.Code]int {
 	return index
 }()
 
-// operations is the number of operations with metrics; managing entities is too rare for metrics.
+// operations is the number of operations with metrics. Managing entities has none, because it is
+// rare.
 const operations = intercept.Commit + 1
 
-// protocol counts the requests of one bridge: a group of sent messages is one request, and so is
-// each settlement and each renewal.
+// protocol counts the requests of one bridge. A group of sent messages is one request, as are each
+// settlement and each renewal.
 type protocol struct {
 	name            string
 	sent, delivered atomic.Uint64 // messages
 	operations      [operations]struct {
 		asked   atomic.Uint64
-		refused []atomic.Uint64 // by codes
+		refused []atomic.Uint64 // indexed like codes
 	}
 }
 
-// Protocol returns the interceptor that counts the operations of the bridge for the named protocol.
+// Protocol returns the interceptor that counts the operations of the bridge for a protocol.
 func (m *Metrics) Protocol(name string) intercept.Interceptor {
 	p := &protocol{name: name}
 	for i := range p.operations {
@@ -47,7 +48,6 @@ func (m *Metrics) Protocol(name string) intercept.Interceptor {
 	return p
 }
 
-// Intercept implements intercept.Interceptor.
 func (p *protocol) Intercept(ctx context.Context, c *intercept.Call) {
 	if o := c.Options; o != nil {
 		inner := o.Deliver
@@ -58,7 +58,7 @@ func (p *protocol) Intercept(ctx context.Context, c *intercept.Call) {
 	}
 	c.Next(ctx)
 	switch op := c.Op; {
-	case c.InTransaction() && op != intercept.Commit: // only the commit and earlier refusals count
+	case c.InTransaction() && op != intercept.Commit: // counts only the commit and earlier refusals
 		if op == intercept.Schedule {
 			op = intercept.Send
 		}
@@ -93,7 +93,7 @@ func (p *protocol) Intercept(ctx context.Context, c *intercept.Call) {
 	}
 }
 
-// refuse counts an error that is not nil.
+// refuse counts an error, if there is one.
 func (p *protocol) refuse(o intercept.Op, err error) {
 	if err == nil {
 		return
@@ -103,7 +103,7 @@ func (p *protocol) refuse(o intercept.Op, err error) {
 	}
 }
 
-// show shows the counts. For operations and refusals, a count of zero has no series.
+// show registers the counts. Operations and refusals have no series while their count is zero.
 func (p *protocol) show(m *Metrics) {
 	c := collector{labels: prometheus.Labels{"protocol": p.name}}
 	asked := c.counter("operations_total", "Requests of clients: sends, settlements, renewals and so on.", "operation")

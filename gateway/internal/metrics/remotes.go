@@ -5,7 +5,7 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/webhooks"
 )
 
-// newRemotes shows the states of a namespace's remotes.
+// newRemotes returns a collector of the states of a namespace's remotes.
 func newRemotes(namespace string, states func() []remote.State) *collector {
 	c := inNamespace(namespace)
 	connected := c.gauge("remote_connected", "1 if there is a connection to the remote.", "remote")
@@ -37,7 +37,7 @@ func newRemotes(namespace string, states func() []remote.State) *collector {
 	return c
 }
 
-// Pushes shows the states of the current pushes.
+// Pushes exports the states of the current pushes.
 func (m *Metrics) Pushes(list func() []*webhooks.Push) {
 	var c collector
 	attempts := c.counter("push_attempts_total", "Requests of a push, by result: delivered, failed (the gateway retries) or dead_lettered.", "namespace", "push", "result")

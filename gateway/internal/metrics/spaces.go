@@ -15,7 +15,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker"
 )
 
-// countAtOnce is the number of namespaces that are counted at a time.
+// countAtOnce bounds the concurrent counts of namespaces.
 const countAtOnce = 8
 
 // Source is what the metrics need from a broker; *broker.Broker implements it.
@@ -27,16 +27,16 @@ type Source interface {
 	FailingSchedules() int
 }
 
-// space is a namespace that is served.
+// space is a served namespace.
 type space struct {
 	name     string
 	registry *prometheus.Registry
 	entities *entities
 }
 
-// spaces are the namespaces, in the order in which serving them began.
+// spaces are the served namespaces, in the order in which serving them began.
 type spaces struct {
-	own, others allowance // of series of entities
+	own, others allowance // of entities with their own series
 
 	mu  sync.Mutex
 	all []*space
@@ -48,7 +48,7 @@ func (s *spaces) count() int {
 	return len(s.all)
 }
 
-// allowance is how many more entities may have their own series.
+// allowance limits how many more entities may have their own series.
 type allowance struct {
 	mu   sync.Mutex
 	left int
@@ -70,11 +70,11 @@ func (a *allowance) give(n int) {
 	a.left += n
 }
 
-// Namespace shows the counts of source, and the states of the namespace's remotes, until hide is
-// called. states is nil if there are no remotes. The first namespace must be the gateway's own. own
-// answers scrapes that show only this namespace, and nothing of others or of the gateway. It has
-// its own limit of entities. With a shared limit, a client would learn how many entities others
-// have, and its own entities might be left out.
+// Namespace exports the counts of source and the states of the namespace's remotes, until the
+// caller calls hide. states is nil if there are no remotes. The first namespace must be the
+// gateway's own. own answers scrapes for only this namespace, without those of the gateway. It has
+// its own limit of entities: with a shared limit, a client would learn how many entities others
+// have, and would perhaps not see its own.
 func (m *Metrics) Namespace(name string, source Source, states func() []remote.State) (own http.Handler, hide func()) {
 	s := &m.spaces
 	s.mu.Lock()
@@ -97,7 +97,7 @@ func (m *Metrics) Namespace(name string, source Source, states func() []remote.S
 	}
 	x := newSpace(shared)
 	s.all = append(s.all, x)
-	alone := sync.OnceValue(func() http.Handler { // most namespaces are never scraped in this way
+	alone := sync.OnceValue(func() http.Handler { // few namespaces are scraped in this way
 		return m.handler(newSpace(&allowance{left: m.o.MaxEntities}).registry)
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { alone().ServeHTTP(w, r) }), func() {
@@ -108,7 +108,7 @@ func (m *Metrics) Namespace(name string, source Source, states func() []remote.S
 	}
 }
 
-// split separates the namespaces that operators see from those that are added up.
+// split separates the namespaces that operators see from those in the sum.
 func (m *Metrics) split() (shown, rest []*space) {
 	m.spaces.mu.Lock()
 	defer m.spaces.mu.Unlock()
@@ -140,7 +140,7 @@ func (m *Metrics) gather() ([]*dto.MetricFamily, error) {
 	return all.Gather()
 }
 
-// countAll counts the entities of namespaces that were not counted recently. One time limit applies to all of them.
+// countAll counts the entities of all namespaces without a recent count. They share one time limit.
 func countAll(of []*space) {
 	ctx, cancel := context.WithTimeout(context.Background(), countTimeout)
 	defer cancel()
@@ -156,7 +156,7 @@ func countAll(of []*space) {
 	wg.Wait()
 }
 
-// remainder adds up the traffic of namespaces that are not shown.
+// remainder returns the sums for namespaces that operators do not see.
 func remainder(of []*space) *collector {
 	c := inNamespace(others)
 	show := describeEntities(c)

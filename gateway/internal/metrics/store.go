@@ -11,7 +11,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis"
 )
 
-// storeCall is a kind of store calls.
 type storeCall int
 
 const (
@@ -30,7 +29,7 @@ const (
 	callRenewSession
 	callReleaseSession
 	callSessionState
-	storeCalls // the number of kinds
+	storeCalls // number of kinds
 )
 
 func (c storeCall) String() string {
@@ -40,19 +39,18 @@ func (c storeCall) String() string {
 	}[c]
 }
 
-// messageCalls are the calls that move several messages at a time.
+// messageCalls are the calls with several messages each.
 var messageCalls = []storeCall{callAppend, callPublish, callCommit, callLock, callSettle, callRenew}
 
-// store times the calls of a core.Store and of its partitions. It finds the observers for a kind of
-// calls in an array.
+// store times the calls of a core.Store and of its partitions.
 type store struct {
 	core.Store
 	seconds  [storeCalls]prometheus.Observer
-	messages [storeCalls]prometheus.Observer // of messageCalls; nil for others
+	messages [storeCalls]prometheus.Observer // for messageCalls; otherwise nil
 	failures [storeCalls]prometheus.Counter
 }
 
-// Store returns a wrapper of inner that measures its calls.
+// Store returns inner with metrics of its calls.
 func (m *Metrics) Store(inner core.Store) core.Store {
 	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace: prefix, Name: "store_call_duration_seconds", Help: "Duration of store calls, including the time that they wait for other calls.",
@@ -77,7 +75,6 @@ func (m *Metrics) Store(inner core.Store) core.Store {
 	return s
 }
 
-// Partition implements core.Store.
 func (s *store) Partition(r core.Ref, p core.Policy) core.Partition {
 	inner := s.Store.Partition(r, p)
 	inner.Operations = &partition{inner.Operations, s}
@@ -90,14 +87,14 @@ type partition struct {
 	*store
 }
 
-// WithTime implements core.Store. The calls of a view count as those of the store.
+// WithTime implements core.Store. The calls of a view count as calls of the store.
 func (s *store) WithTime(f func(now time.Time) time.Time) core.Store {
 	timed := *s
 	timed.Store = s.Store.WithTime(f)
 	return &timed
 }
 
-// done records the duration of a call since began, and a failure if the store was busy or broken.
+// done records the duration of a call, and a failure if the store was busy or broken.
 func (s *store) done(c storeCall, began time.Time, err *error) {
 	s.seconds[c].Observe(time.Since(began).Seconds())
 	if *err == nil {
@@ -108,13 +105,14 @@ func (s *store) done(c storeCall, began time.Time, err *error) {
 	}
 }
 
-// had does the same as done for a call with messages, and records their number.
+// had does the same as done, and records the number of messages in the call.
 func (s *store) had(c storeCall, began time.Time, messages int, err *error) {
 	s.done(c, began, err)
 	s.messages[c].Observe(float64(messages))
 }
 
-// lastOf returns the last answer. If the store fails during a call, all later answers have the error.
+// lastOf returns the last answer. If the store fails during a call, all later answers contain the
+// error.
 func lastOf[T any](answers []T) (last T) {
 	if n := len(answers); n > 0 {
 		last = answers[n-1]
@@ -229,7 +227,7 @@ func (p *partition) SetSessionState(ctx context.Context, l core.SessionLock, sta
 	return p.Operations.SetSessionState(ctx, l, state)
 }
 
-// Flushes shows how many calls share exchanges with Redis.
+// Flushes exports how many calls share exchanges with Redis.
 func (m *Metrics) Flushes(tell func() []redis.Flushes) {
 	var c collector
 	sizes := c.describe("redis_flush_items", "Messages or locks of several calls that were sent to Redis together.", "call")
@@ -247,7 +245,7 @@ func (m *Metrics) Flushes(tell func() []redis.Flushes) {
 	})
 }
 
-// Failures shows the reasons why a store on Redis is unavailable.
+// Failures exports why a store on Redis is unavailable.
 func (m *Metrics) Failures(tell func() []redis.Failure) {
 	var c collector
 	failures := c.counter("redis_failures_total", "Operations that failed because Redis was unavailable, by cause.", "cause")

@@ -14,14 +14,14 @@ import (
 	"github.com/Azure/go-amqp"
 )
 
-// A peer is an AMQP connection of a credential.
+// A peer is an AMQP connection with a credential.
 type peer struct {
 	ctx     context.Context
 	session *amqp.Session
 	nodes   map[string]*node
 }
 
-// A node has the links to and from a node that answers requests, or the reason why there are none.
+// A node has the links of a node that answers requests, or the error of attaching them.
 type node struct {
 	requests *amqp.Sender
 	replies  *amqp.Receiver
@@ -30,7 +30,6 @@ type node struct {
 
 const unauthorized amqp.ErrCond = "amqp:unauthorized-access"
 
-// classify distinguishes refusals from other errors.
 func classify(err error) answer {
 	if err == nil {
 		return answer{allowed: true}
@@ -44,7 +43,7 @@ func classify(err error) answer {
 	return answer{text: err.Error()}
 }
 
-// node attaches to a node, only once.
+// node attaches to a node, unless it is attached already.
 func (p *peer) node(address string) *node {
 	if n := p.nodes[address]; n != nil {
 		return n
@@ -59,7 +58,6 @@ func (p *peer) node(address string) *node {
 	return n
 }
 
-// request sends a request to a node.
 func (p *peer) request(address string, headers map[string]any, body any) (*amqp.Message, error) {
 	n := p.node(address)
 	if n.err != nil {
@@ -74,7 +72,7 @@ func (p *peer) request(address string, headers map[string]any, body any) (*amqp.
 	return n.replies.Receive(p.ctx, nil)
 }
 
-// put puts the token, and reports whether it is accepted.
+// put sends the token, and reports whether the gateway accepts it.
 func (p *peer) put(token string) (bool, error) {
 	kind := "servicebus.windows.net:sastoken"
 	if after, ok := strings.CutPrefix(token, "Bearer "); ok {
@@ -94,7 +92,7 @@ func (p *peer) put(token string) (bool, error) {
 	}
 }
 
-// ask sends a request to an entity's node.
+// ask sends a request to an entity's management node.
 func (p *peer) ask(entity, operation string, body map[string]any) answer {
 	m, err := p.request(entity+"/$management", map[string]any{"operation": "com.microsoft:" + operation}, body)
 	if err != nil {
@@ -105,7 +103,7 @@ func (p *peer) ask(entity, operation string, body map[string]any) answer {
 	return answer{refused: status == 401, allowed: status >= 200 && status < 300 || strings.Contains(text, "message-not-found"), text: text}
 }
 
-// An amqpOperation is something that a client does on its connection.
+// An amqpOperation is an operation of a client on its connection.
 type amqpOperation struct {
 	needs string
 	name  string
@@ -147,14 +145,14 @@ func receives(entity string, deletes bool) amqpOperation {
 	}}
 }
 
-// requests returns an operation of an entity's node.
+// requests returns an operation of an entity's management node.
 func requests(needs, entity, operation string, body func(t *testing.T, y *try) map[string]any) amqpOperation {
 	return amqpOperation{needs + " " + entity, operation + " at " + entity, func(t *testing.T, y *try, p *peer) answer {
 		return p.ask(entity, operation, body(t, y))
 	}}
 }
 
-// given returns a body for requests that are all alike.
+// given returns the same body for all requests.
 func given(body map[string]any) func(*testing.T, *try) map[string]any {
 	return func(*testing.T, *try) map[string]any { return body }
 }
@@ -179,7 +177,7 @@ func withRule(prefix string) func(*testing.T, *try) map[string]any {
 	}
 }
 
-// acceptsSession accepts a session, and makes the requests that only its holder may make.
+// acceptsSession accepts a session, and sends the requests that only its holder may send.
 func acceptsSession(_ *testing.T, y *try, p *peer) answer {
 	id := "a" + y.id
 	r, err := p.session.NewReceiver(p.ctx, "sessions", &amqp.ReceiverOptions{
@@ -199,7 +197,6 @@ func acceptsSession(_ *testing.T, y *try, p *peer) answer {
 	return a
 }
 
-// amqpOperations are the operations over an AMQP connection.
 var amqpOperations = []amqpOperation{
 	sends("orders"), sends("orders/express"), sends("orders2"), sends("news"), sendsVia("orders/express", "orders"), sendsVia("orders2", "orders"),
 	receives("orders", false), receives("orders", true), receives("orders/$deadletterqueue", false), receives("orders/express", false), receives("orders2", true),
@@ -262,7 +259,6 @@ func overPlain(t *testing.T, g *Gateway, c *credential, p pool) {
 	}
 }
 
-// tryAMQP tries all operations on one connection.
 func (c *credential) tryAMQP(t *testing.T, g *Gateway, transport string, p pool, dial func(*testing.T, *Gateway, string) (net.Conn, error), by amqp.SASLType) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 4*patience)

@@ -20,7 +20,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/auth"
 )
 
-// writeConfig writes the configuration of the gateway to test.
+// writeConfig writes the configuration of the tested gateway.
 func writeConfig(t *testing.T) (path string, issuer jose.Signer) {
 	t.Helper()
 	dir := t.TempDir()
@@ -39,8 +39,8 @@ func writeConfig(t *testing.T) (path string, issuer jose.Signer) {
 	return path, issuer
 }
 
-// config gives both namespaces the same entities. Every key begins with "key-of-", so that a test
-// notices if a client gets a key that it must not see.
+// config contains the same entities for both namespaces. Every key begins with "key-of-", so that a
+// test notices a key that the client must not see.
 const config = `
 namespace: home
 issuers:
@@ -96,7 +96,7 @@ func newSigner(t *testing.T) (jose.Signer, jose.JSONWebKey) {
 	return signer, jose.JSONWebKey{Key: &key.PublicKey, KeyID: "1"}
 }
 
-// The hosts that select namespaces, and one that selects none.
+// Hosts that select a namespace, and one that selects none.
 const (
 	homeHost  = "home.localhost"
 	otherHost = "other.localhost"
@@ -223,7 +223,7 @@ func credentials(t *testing.T, g *Gateway) []credential {
 // The published policy and key.
 const devPolicy, devKey = "RootManageSharedAccessKey", "SAS_KEY_VALUE"
 
-// webToken makes a JSON web token with the claims and with others in pairs, which replace valid ones.
+// webToken creates a JSON web token with the claims and further pairs, which replace valid claims.
 func (g *Gateway) webToken(t *testing.T, by jose.Signer, claims map[string]any, pairs ...any) string {
 	t.Helper()
 	every := map[string]any{"iss": "partner", "aud": "crosstown", "sub": "tester", "exp": time.Now().Add(time.Hour).Unix()}
@@ -243,7 +243,7 @@ func unsigned() string {
 	return "Bearer " + encode([]byte(`{"alg":"none"}`)) + "." + encode([]byte(`{"iss":"partner","aud":"crosstown","exp":4000000000,"role":"owner"}`)) + "."
 }
 
-// identityToken gets a token of the role from the development token endpoint.
+// identityToken requests a token for the role from the development token endpoint.
 func (g *Gateway) identityToken(t *testing.T, role string) string {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.identity[0]+"?resource=https://servicebus.azure.net&client_id="+role, nil)

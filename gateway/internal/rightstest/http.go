@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// client keeps enough connections for all operations that are tried at a time.
+// client keeps enough connections for all operations that run at a time.
 var client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: sideBySide}}
 
 type httpAnswer struct {
@@ -18,7 +18,7 @@ type httpAnswer struct {
 	body   string
 }
 
-// request sends METHOD PATH to a base URL, and reads the answer, or only the beginning of a stream of events.
+// request sends METHOD PATH to a base URL, and reads the answer, or the beginning of a stream.
 func (g *Gateway) request(t *testing.T, base, host, token, call, body string, header ...string) (httpAnswer, error) {
 	t.Helper()
 	method, path, _ := strings.Cut(call, " ")
@@ -51,17 +51,18 @@ func (g *Gateway) request(t *testing.T, base, host, token, call, body string, he
 	return a, err
 }
 
-// An httpOperation is a request that needs a right. Unique names replace {n} and {cell}, and the
-// number and the token of a message that the owner has locked replace {lock}.
+// An httpOperation is a request that needs a right. In its texts, {n} and {cell} become a unique
+// name, and {lock} the number and token of a message that the owner has locked.
 type httpOperation struct {
 	needs  string
 	call   string
 	body   string
 	header []string // names and values
-	ok     []int    // statuses of an allowed operation
-	// What the owner does first: a request, or "lock ENTITY" for a message sent there, or "lock ENTITY by TOPIC".
+	ok     []int    // statuses if it is allowed
+	// What the owner does first: a request, "lock ENTITY" for a message there, or "lock ENTITY by
+	// TOPIC".
 	before, beforeBody string
-	creates            string // a queue or topic
+	creates            string // queue or topic
 	never              string // text that no answer may contain
 }
 
@@ -79,7 +80,7 @@ var (
 	change     = []string{"If-Match", "*"}
 )
 
-// httpOperations are the operations over HTTP at every listener.
+// httpOperations are the operations at every listener.
 var httpOperations = []httpOperation{
 	// Messages.
 	{needs: "Send orders", call: "POST /orders/messages", body: "m", ok: []int{201}},
@@ -172,7 +173,7 @@ var httpOperations = []httpOperation{
 	{needs: "operator", call: "POST /$crosstown/namespaces/spare/reset", ok: []int{200}},
 	{needs: "operator", call: "POST /$crosstown/namespaces/spare/policies/RootManageSharedAccessKey/rotate", ok: []int{200}},
 	{needs: "operator", call: "DELETE /$crosstown/namespaces/none", ok: []int{404}},
-	{needs: "anybody", call: "GET /debug/pprof/", ok: []int{200, 401}, never: "goroutine"}, // this path is also the name of an entity
+	{needs: "anybody", call: "GET /debug/pprof/", ok: []int{200, 401}, never: "goroutine"}, // also the name of an entity
 	{needs: "anybody", call: "GET /health", ok: []int{200}},
 	{needs: "anybody", call: "GET /client/crosstown.js", ok: []int{200}},
 }
@@ -190,8 +191,8 @@ func (o *httpOperation) name() string {
 	return strings.Join(append([]string{o.call}, o.header...), " ")
 }
 
-// url returns the path that is called, in the form in which a token names it. It returns none for
-// the gateway's own paths, for which clients do not sign URLs.
+// url returns the path as a token names it, or "" for the gateway's own paths, which clients do not
+// sign.
 func (o *httpOperation) url(y *try) string {
 	_, path, _ := strings.Cut(y.fill(o.call), " ")
 	path, _, _ = strings.Cut(path, "?")
@@ -256,8 +257,8 @@ func overHTTP(t *testing.T, g *Gateway, c *credential, p pool) {
 	}
 }
 
-// basicOperations are tried with a policy's name and key. These suffice for what monitors read, and
-// for nothing else.
+// basicOperations are tried with a policy's name and key, which suffice only for what monitors
+// read.
 var basicOperations = []httpOperation{
 	{needs: "Manage", call: "GET /$crosstown/metrics", ok: []int{200, 503}},
 	{needs: "Listen orders", call: "GET /$crosstown/counters/orders", ok: []int{200}},

@@ -4,21 +4,21 @@ package rightstest
 
 import "strings"
 
-// A credential is what a client shows to the gateway, and the rights that it gives.
+// A credential is what a client presents, with the rights that it should have.
 type credential struct {
 	name  string
-	token string // for HTTP's Authorization header and for $cbs
-	// policy and key are for SASL PLAIN and HTTP Basic; "" means that the credential cannot be used there.
+	token string // for HTTP's Authorization header and $cbs
+	// policy and key are for SASL PLAIN and HTTP Basic; "" if these cannot be used.
 	policy, key string
-	host        string // the host that the client calls
+	host        string // that the client calls
 
-	namespace string // the namespace for which it is valid; "": none
+	namespace string // where it is valid; "": nowhere
 	rights    string // of "Send", "Listen", "Manage"
-	resource  string // that it was signed for, including everything below; "": the whole namespace
-	entity    string // the queue or topic that has the policy; "": the namespace has it
+	resource  string // that it was signed for, with everything below; "": the whole namespace
+	entity    string // queue or topic with the policy; "": the namespace has it
 }
 
-// The two namespaces of the gateway to test.
+// The namespaces of the tested gateway.
 const (
 	home  = "home" // the gateway's own
 	other = "other"
@@ -73,7 +73,7 @@ func below(path, above string) bool {
 	return above == "" || path == above || strings.HasPrefix(path, above+"/")
 }
 
-// entityOf returns the queue or topic that a resource is or belongs to.
+// entityOf returns the queue or topic of a resource.
 func entityOf(resource string) string {
 	resource, _, _ = strings.Cut(resource, "/$")
 	resource, _, _ = strings.Cut(resource, "/subscriptions/")

@@ -17,28 +17,28 @@ import (
 	"github.com/crosstown-mq/crosstown/core/auth"
 )
 
-// patience bounds every wait; nothing takes nearly as long.
+// patience bounds every wait. Nothing takes nearly as long.
 const patience = 30 * time.Second
 
-// Gateway is a gateway that runs with the settings of Args.
+// Gateway is a running gateway with the settings of Args.
 type Gateway struct {
-	address  string      // HOST:PORT of a listener
-	admin    string      // HOST:PORT of the admin listener
+	address  string      // HOST:PORT
+	admin    string      // HOST:PORT
 	identity [2]string   // URL and secret of the development token endpoint
-	issuer   jose.Signer // trusted by the gateway
+	issuer   jose.Signer // that the gateway trusts
 
 	owners map[string]*owner // by namespace
 	fresh  atomic.Int64
 	cells  atomic.Int64
 
 	mu      sync.Mutex
-	sent    map[string]bool // ids of messages that the gateway must have accepted and that no operation has consumed
-	created map[string]bool // names of queues that the gateway must have created, with their namespaces
+	sent    map[string]bool // ids of messages that the gateway must have accepted and no operation has consumed
+	created map[string]bool // queues that the gateway must have created, with their namespaces
 	wrong   int
 }
 
-// Args makes a configuration, and returns the settings with which to run a gateway, and the signer
-// for the issuer that it trusts.
+// Args writes a configuration. It returns the settings for a gateway, and the signer for the issuer
+// that the gateway trusts.
 func Args(t *testing.T) (args []string, issuer jose.Signer) {
 	t.Helper()
 	path, issuer := writeConfig(t)
@@ -52,7 +52,7 @@ var (
 	identityLine = regexp.MustCompile(`identity +IDENTITY_ENDPOINT=(\S+) IDENTITY_HEADER=(\S+)`)
 )
 
-// New returns the gateway at an address that has printed these lines at its start.
+// New returns the gateway at an address, which has printed lines at its start.
 func New(t *testing.T, address, lines string, issuer jose.Signer) *Gateway {
 	t.Helper()
 	admin, identity := adminLine.FindStringSubmatch(lines), identityLine.FindStringSubmatch(lines)
@@ -64,27 +64,27 @@ func New(t *testing.T, address, lines string, issuer jose.Signer) *Gateway {
 
 // An answer is the result of an operation.
 type answer struct {
-	refused bool   // for lack of a right
-	allowed bool   // neither refused nor failed in another way
-	text    string // the text of the answer
+	refused bool // for lack of a right
+	allowed bool // neither refused nor failed otherwise
+	text    string
 }
 
-// A try is one operation by one credential over one transport.
+// A try is an operation with a credential over a transport.
 type try struct {
 	g         *Gateway
 	c         *credential
 	transport string
 	operation string
 	id        string // unique to this try
-	may       bool   // what the model says
+	may       bool   // the model allows it
 }
 
-// fill inserts what is unique into the text of an operation.
+// fill replaces the placeholders for unique names.
 func (y *try) fill(text string) string {
 	return strings.NewReplacer("{n}", y.id, "{cell}", y.id).Replace(text)
 }
 
-// Run tries every nth operation of the matrix, and returns how many it has tried.
+// Run tries every nth operation of the matrix, and returns how many it tried.
 func Run(t *testing.T, g *Gateway, nth int) int {
 	t.Helper()
 	g.owners = map[string]*owner{home: newOwner(g, homeHost, "all", "key-of-all"), other: newOwner(g, otherHost, "others", "key-of-others")}
@@ -92,7 +92,7 @@ func Run(t *testing.T, g *Gateway, nth int) int {
 	creds := credentials(t, g)
 	chosen := func(cell ...string) bool {
 		h := fnv.New32a()
-		_, _ = h.Write([]byte(strings.Join(cell, " "))) // it never fails
+		_, _ = h.Write([]byte(strings.Join(cell, " "))) // never fails
 		return h.Sum32()%uint32(nth) == 0
 	}
 	t.Run("matrix", func(t *testing.T) {
@@ -114,15 +114,15 @@ func Run(t *testing.T, g *Gateway, nth int) int {
 	return int(g.cells.Load())
 }
 
-// sideBySide is how many operations of one transport are tried at a time. Most of them wait,
-// because the gateway makes clients with unknown credentials wait for the registry.
+// sideBySide bounds the concurrent tries of one transport. Most of them wait, because the gateway
+// delays clients with unknown credentials.
 const sideBySide = 25
 
 // A pool runs tries concurrently.
 type pool struct {
 	slots  chan struct{}
 	tasks  *sync.WaitGroup
-	chosen func(cell ...string) bool // reports whether to try an operation of a credential over a transport
+	chosen func(cell ...string) bool // reports whether to try an operation with a credential over a transport
 }
 
 func (p *pool) run(f func()) {
@@ -133,13 +133,12 @@ func (p *pool) run(f func()) {
 	})
 }
 
-// try begins an operation.
 func (g *Gateway) try(c *credential, transport, operation string) *try {
 	g.cells.Add(1)
 	return &try{g: g, c: c, transport: transport, operation: operation, id: strconv.FormatInt(g.fresh.Add(1), 10)}
 }
 
-// check compares an answer with the model's.
+// check compares an answer with the model.
 func (y *try) check(t *testing.T, a answer) {
 	t.Helper()
 	switch {
@@ -155,7 +154,7 @@ func (y *try) check(t *testing.T, a answer) {
 	}
 }
 
-// expect records what an operation that the model allows must leave behind.
+// expect records the effects of an operation that the model allows.
 func (y *try) expect(sends, creates string) {
 	if !y.may {
 		return
@@ -170,10 +169,10 @@ func (y *try) expect(sends, creates string) {
 	}
 }
 
-// kept is the queue from which no operation takes a message.
+// kept is a queue whose messages no operation consumes.
 const kept = "orders/express"
 
-// compare checks that the gateway holds what the allowed operations have left, and nothing else.
+// compare compares what the gateway holds with the effects of all allowed operations.
 func (g *Gateway) compare(t *testing.T) {
 	t.Helper()
 	found := map[string]bool{}
@@ -227,18 +226,18 @@ func difference(a, b map[string]bool) (all []string) {
 	return all
 }
 
-// An owner prepares what operations need, in one namespace.
+// An owner prepares a namespace for operations.
 type owner struct {
 	g     *Gateway
 	host  string
 	token string
 
 	preparing sync.Mutex
-	prepared  map[string]string // what refused operations are about, by purpose
+	prepared  map[string]string // for refused operations, by purpose
 }
 
 // prepare returns what an operation needs. Operations that the model refuses do not change it, so
-// all of them share one.
+// they share one.
 func (o *owner) prepare(may bool, what string, prepare func() string) string {
 	if may {
 		return prepare()
@@ -265,8 +264,8 @@ func (y *try) owner() *owner {
 	return y.g.owners[home]
 }
 
-// must sends a request that must succeed, over a new connection: a connection that is kept would
-// also have to be read, to answer pings.
+// must sends a request that must succeed. It uses a new connection: otherwise the test would have
+// to read the old one to answer pings.
 func (o *owner) must(t *testing.T, request map[string]any) *reply {
 	t.Helper()
 	s, err := dialNative(t, o.g, o.host)
@@ -288,7 +287,7 @@ func (o *owner) must(t *testing.T, request map[string]any) *reply {
 	return &reply{}
 }
 
-// lock locks a message that was sent to an entity, and returns NUMBER/TOKEN.
+// lock locks a message sent to an entity, and returns NUMBER/TOKEN.
 func (o *owner) lock(t *testing.T, may bool, into, from string) string {
 	t.Helper()
 	return o.prepare(may, "lock "+from, func() string { return o.lockOne(t, into, from) })

@@ -16,7 +16,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/wsstream"
 )
 
-// A socket is a connection of the WebSocket protocol in JSON.
+// A socket is a connection with the JSON protocol.
 type socket struct {
 	conn *websocket.Conn
 	last int
@@ -58,7 +58,7 @@ func dialNative(t *testing.T, g *Gateway, host string) (*socket, error) {
 	return &socket{conn: conn}, err
 }
 
-// ask sends a request and waits for its answer.
+// ask sends a request and returns its answer.
 func (s *socket) ask(request map[string]any) (*reply, error) {
 	s.last++
 	request["id"] = s.last
@@ -80,19 +80,18 @@ func (s *socket) ask(request map[string]any) (*reply, error) {
 	}
 }
 
-// A socketOperation is a request. Further requests may follow it: those of a session.
+// A socketOperation is a request, with further ones for a session.
 type socketOperation struct {
 	needs   string
 	request string // JSON
 	then    []string
-	lock    string // an entity with a message that the owner has locked: {token}
-	by      string // the topic through which the message gets to the entity
-	planned string // an entity for which the owner has scheduled a message: {number}
-	before  string // a request of the owner
+	lock    string // entity with a message that the owner has locked: {token}
+	by      string // topic that the message is sent to
+	planned string // entity with a message that the owner has scheduled: {number}
+	before  string // request of the owner
 	creates string
 }
 
-// socketOperations are the operations of the WebSocket protocol.
 var socketOperations = []socketOperation{
 	{needs: "Send orders", request: `{"op":"send","entity":"orders","messages":[{"text":"m"}]}`},
 	{needs: "Send orders/express", request: `{"op":"send","entity":"orders/express","messages":[{"broker":{"MessageId":"{cell}"},"text":"m"}]}`},
@@ -148,12 +147,11 @@ func overWebSocket(t *testing.T, g *Gateway, c *credential, p pool) {
 		p.run(func() { c.trySocket(t, g, chosen) })
 		return
 	}
-	for i := range chosen { // the gateway closes a connection that is not signed in
+	for i := range chosen { // the gateway closes a connection without a valid sign-in
 		p.run(func() { c.trySocket(t, g, chosen[i:i+1]) })
 	}
 }
 
-// trySocket tries operations on one connection.
 func (c *credential) trySocket(t *testing.T, g *Gateway, all []*socketOperation) {
 	t.Helper()
 	s := c.signIn(t, g)
@@ -226,7 +224,7 @@ func (o *socketOperation) try(t *testing.T, y *try, s *socket) {
 	}
 }
 
-// notSignedIn is the code with which the gateway closes connections that have not signed in.
+// notSignedIn is the close code for connections without a sign-in.
 const notSignedIn = 4401
 
 func answerTo(s *socket, request map[string]any) (answer, error) {

@@ -10,11 +10,11 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// system is the name of the messaging system in OpenTelemetry's conventions: the system whose
-// protocol is spoken.
+// system is the name of the messaging system in OpenTelemetry's conventions. The gateway uses the
+// name of the system whose protocol it implements.
 const system = "servicebus"
 
-// Attributes, with the names of OpenTelemetry's conventions for messaging if these have one.
+// Attributes, with the names of OpenTelemetry's conventions for messaging if these define one.
 const (
 	keySystem        = "messaging.system"
 	keyOperation     = "messaging.operation.name"
@@ -36,8 +36,8 @@ const (
 	keySubQueue    = "crosstown.sub_queue"
 	keySequence    = "crosstown.sequence_number"
 	keyQueueTime   = "crosstown.queue_time_ms" // since the message was enqueued
-	keyDeferred    = "crosstown.deferred"      // asked for by its number
-	keyDuplicate   = "crosstown.duplicate"     // dropped as one
+	keyDeferred    = "crosstown.deferred"      // received by its number
+	keyDuplicate   = "crosstown.duplicate"     // dropped as a duplicate
 	keyTransaction = "crosstown.transaction"
 	keyCall        = "crosstown.store.call"
 	keyPlugin      = "crosstown.plugin.name"
@@ -47,10 +47,10 @@ const (
 	keyRemote      = "crosstown.remote.name"
 )
 
-// destination is an entity in the form in which spans name it.
+// destination is an entity as it appears in spans.
 type destination struct {
-	name  string               // the whole path
-	attrs []attribute.KeyValue // including those of every span of a message
+	name  string               // whole path
+	attrs []attribute.KeyValue // for every span of a message
 }
 
 // destinationOf returns the destination for an entity's name in a namespace.
@@ -82,13 +82,13 @@ func destinationAt(namespace string, a core.Address) destination {
 	return p
 }
 
-// with returns the attributes for the span of a message there, with room for attributes of the message.
+// with returns the attributes for the span of a message at d, with room for the message's own.
 func (d *destination) with(more ...attribute.KeyValue) []attribute.KeyValue {
 	attrs := make([]attribute.KeyValue, 0, len(d.attrs)+len(more)+4)
 	return append(append(attrs, d.attrs...), more...)
 }
 
-// describe adds attributes of the message.
+// describe adds the message's attributes.
 func describe(attrs []attribute.KeyValue, m *core.Message) []attribute.KeyValue {
 	attrs = append(attrs, attribute.Int(keyBodySize, len(m.Body.Bytes)))
 	if !m.MessageID.IsZero() {
@@ -100,7 +100,7 @@ func describe(attrs []attribute.KeyValue, m *core.Message) []attribute.KeyValue 
 	return attrs
 }
 
-// conclude ends a span with the result of the operation.
+// conclude ends a span with the result of its operation.
 func conclude(s trace.Span, err error) {
 	if err != nil {
 		code := string(core.CodeOf(err))

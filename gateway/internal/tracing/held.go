@@ -8,11 +8,11 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// maxHeld is how many deliveries are remembered until they are settled. Beyond that the oldest are
-// forgotten, and their settlements have no span.
+// maxHeld bounds the deliveries whose spans are remembered until settlement. Beyond it, the oldest
+// are forgotten, and their settlements have no span.
 const maxHeld = 20_000
 
-// held remembers the spans of messages that were delivered here and are locked.
+// held remembers the spans of messages that this gateway has delivered and that are locked.
 type held struct {
 	mu    sync.Mutex
 	spans map[core.LockToken]trace.SpanContext
@@ -33,14 +33,13 @@ func (h *held) put(t core.LockToken, c trace.SpanContext) {
 	h.spans[t] = c
 }
 
-// find returns the span of a delivery, or an invalid one if no span is known.
+// find returns the span of a delivery, or an invalid one if it is unknown.
 func (h *held) find(t core.LockToken) trace.SpanContext {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.spans[t]
 }
 
-// forget forgets a delivery whose lock has ended.
 func (h *held) forget(t core.LockToken) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -12,22 +12,22 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// The names under which a message carries its trace. The properties belong to the application or
-// its SDK, and are never changed. The annotation is the gateway's own, for later events of the
-// message.
+// Names under which a message carries its trace. The properties belong to the application or its
+// SDK, and the gateway never changes them. The annotation is the gateway's own, for the message's
+// later spans.
 const (
 	propertyTraceParent  = "traceparent"
-	propertyDiagnosticID = "Diagnostic-Id" // of the SDKs; in the same form, or an older one that is ignored
+	propertyDiagnosticID = "Diagnostic-Id" // from SDKs, in the same form or an older one that is ignored
 	propertyTraceState   = "tracestate"
 	annotation           = "x-opt-traceparent"
 )
 
-// annotationSize bounds the size of the annotation, including the start of its map.
+// annotationSize bounds the size of the annotation, including the head of its map.
 const annotationSize = 96
 
-// origin returns the span from which a message comes: the span that the gateway noted, if the
-// application names no trace or the same trace, and otherwise the application's span. It returns an
-// invalid one if there is none.
+// origin returns the span from which a message comes, or an invalid one. It is the span in the
+// gateway's annotation, unless the application names another trace; then it is the application's
+// span.
 func origin(m *core.Message) trace.SpanContext {
 	if m.Properties.IsEmpty() && m.Annotations.IsEmpty() {
 		return trace.SpanContext{}
@@ -62,7 +62,7 @@ func isNamed(key []byte, name string) bool {
 	return len(key) == len(name) && strings.EqualFold(string(key), name)
 }
 
-// text decodes a string or symbol, or returns "" for anything else.
+// text decodes a string or symbol. Otherwise it returns "".
 func text(raw []byte) string {
 	v, _, err := value.Decode(raw, value.Limits{})
 	if err != nil {
@@ -77,11 +77,11 @@ func text(raw []byte) string {
 	return ""
 }
 
-// w3c reads and writes the trace that messages and requests carry: W3C Trace Context.
+// w3c reads and writes traces in messages and requests, as W3C Trace Context.
 var w3c propagation.TraceContext
 
-// parse reads a traceparent with a tracestate, and ignores a malformed tracestate. The result is
-// not valid if the traceparent is malformed.
+// parse parses a traceparent with a tracestate, and ignores a malformed tracestate. If the
+// traceparent is malformed, the result is not valid.
 func parse(parent, state string) trace.SpanContext {
 	if parent == "" {
 		return trace.SpanContext{}
@@ -90,7 +90,6 @@ func parse(parent, state string) trace.SpanContext {
 	return trace.SpanContextFromContext(w3c.Extract(context.Background(), carrier))
 }
 
-// write returns the traceparent of a span.
 func write(c trace.SpanContext) string {
 	carrier := propagation.MapCarrier{}
 	w3c.Inject(trace.ContextWithSpanContext(context.Background(), c), carrier)
@@ -100,9 +99,9 @@ func write(c trace.SpanContext) string {
 // usualLimit is the size limit of messages in most entities, in bytes.
 const usualLimit = 256 << 10
 
-// note stores a span in a message for its later spans, unless the message belongs to another trace.
-// The message must already be admitted. note does not change a message that would then exceed
-// limit, in bytes, and would not be admitted again.
+// note stores a span in an admitted message for its later spans, unless the message belongs to
+// another trace. It does not let the message exceed limit, in bytes, because then the message would
+// not be admitted again.
 func note(m *core.Message, c trace.SpanContext, limit int64) {
 	own := origin(m)
 	if own.IsValid() && own.TraceID() != c.TraceID() {

@@ -11,14 +11,13 @@ import (
 	"github.com/crosstown-mq/crosstown/core/intercept"
 )
 
-// protocol traces the requests of one bridge.
 type protocol struct {
 	t    *Tracing
 	name string
 }
 
 // Protocol returns an interceptor that traces the messages sent, delivered and settled through the
-// bridge for the named protocol. If traces are off, it returns none.
+// bridge for a protocol. If traces are off, it returns none.
 func (t *Tracing) Protocol(name string) []intercept.Interceptor {
 	if t == nil {
 		return nil
@@ -26,7 +25,6 @@ func (t *Tracing) Protocol(name string) []intercept.Interceptor {
 	return []intercept.Interceptor{&protocol{t, name}}
 }
 
-// Intercept implements intercept.Interceptor.
 func (p *protocol) Intercept(ctx context.Context, c *intercept.Call) {
 	switch c.Op {
 	case intercept.OpenSender:
@@ -63,10 +61,9 @@ func (p *protocol) Intercept(ctx context.Context, c *intercept.Call) {
 	}
 }
 
-// at returns the entity that a call names.
 func at(c *intercept.Call) destination { return destinationAt(c.ID.Namespace(), c.Address) }
 
-// arrive makes the spans of deliveries, and remembers them for as long as the messages are locked.
+// arrive creates the spans of deliveries, and remembers them while the messages are locked.
 func (p *protocol) arrive(ctx context.Context, from *destination, ds []core.Delivery, more ...attribute.KeyValue) {
 	for i := range ds {
 		d := &ds[i]
@@ -86,7 +83,7 @@ func (p *protocol) arrive(ctx context.Context, from *destination, ds []core.Deli
 	}
 }
 
-// requested links a span to the span of the request in ctx, if there is one.
+// requested returns a link to the span of the request in ctx, if there is one.
 func requested(ctx context.Context) trace.SpanStartOption {
 	if c := trace.SpanContextFromContext(ctx); c.IsValid() {
 		return trace.WithLinks(trace.Link{SpanContext: c})
@@ -94,7 +91,6 @@ func requested(ctx context.Context) trace.SpanStartOption {
 	return trace.WithLinks()
 }
 
-// send traces the messages that a sender sends.
 func (p *protocol) send(ctx context.Context, c *intercept.Call) {
 	to := c.Link.Kept(p).(*destination)
 	var t *trail
@@ -122,7 +118,6 @@ func (p *protocol) send(ctx context.Context, c *intercept.Call) {
 	}
 }
 
-// settle traces settlements.
 func (p *protocol) settle(ctx context.Context, c *intercept.Call) {
 	t, spans := p.leave(ctx, c)
 	if t == nil {
@@ -141,8 +136,8 @@ func (p *protocol) settle(ctx context.Context, c *intercept.Call) {
 	}
 }
 
-// leave begins the spans of settlements as children of the spans of known deliveries. It returns
-// nil if no delivery is known.
+// leave begins the spans of settlements, as children of the deliveries' spans. It returns nil if it
+// knows no delivery.
 func (p *protocol) leave(ctx context.Context, c *intercept.Call, more ...attribute.KeyValue) (t *trail, spans []trace.Span) {
 	for i := range c.Settlements {
 		token, outcome := c.Settlements[i].Token, c.Settlements[i].Outcome
@@ -163,7 +158,7 @@ func (p *protocol) leave(ctx context.Context, c *intercept.Call, more ...attribu
 	return t, spans
 }
 
-// disposition returns an outcome in the terms of OpenTelemetry's conventions.
+// disposition returns the name of an outcome in OpenTelemetry's conventions.
 func disposition(o core.Outcome) string {
 	if o == core.DeadLetterOutcome {
 		return "dead_letter"
@@ -171,8 +166,8 @@ func disposition(o core.Outcome) string {
 	return o.String()
 }
 
-// transaction has the spans of a core.Transaction. They begin when their operations are added, and
-// end with the commit. A transaction that is rolled back has no spans.
+// transaction contains the spans of a transaction. A span begins when its operation is added, and
+// ends with the commit. A transaction that is rolled back has no spans.
 type transaction struct {
 	trail
 	spans   []trace.Span
@@ -181,7 +176,7 @@ type transaction struct {
 
 var inTransaction = attribute.Bool(keyTransaction, true)
 
-// transaction returns the transaction of a call.
+// transaction returns the spans of the call's transaction.
 func (p *protocol) transaction(c *intercept.Call) *transaction {
 	x, ok := c.Link.Kept(p).(*transaction)
 	if !ok {
@@ -191,7 +186,7 @@ func (p *protocol) transaction(c *intercept.Call) *transaction {
 	return x
 }
 
-// sendLater traces messages that are sent or scheduled in a transaction.
+// sendLater traces messages that a transaction sends or schedules.
 func (p *protocol) sendLater(ctx context.Context, c *intercept.Call) {
 	to := at(c)
 	to.attrs = append(to.attrs, inTransaction)

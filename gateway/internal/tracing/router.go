@@ -10,14 +10,14 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// router traces the calls of a core.Router as children of the messages' spans.
 type router struct {
 	core.Router
 	t    *Tracing
 	name string
 }
 
-// Router returns a wrapper of inner that traces its calls. name is the name of the plugin.
+// Router returns a wrapper of inner that traces its calls as children of the messages' spans. name
+// is the name of the plugin.
 func (t *Tracing) Router(inner core.Router, name string) core.Router {
 	if t == nil {
 		return inner
@@ -25,11 +25,10 @@ func (t *Tracing) Router(inner core.Router, name string) core.Router {
 	return &router{inner, t, name}
 }
 
-// Route implements core.Router.
 func (r *router) Route(ctx context.Context, at core.Stage, ms []*core.Message) ([]core.Verdict, error) {
 	var c call
 	t := trailOf(ctx)
-	var asked map[trace.SpanID]bool // so that a group, whose messages share a span, has one child
+	var asked map[trace.SpanID]bool // one child for a group, whose messages share a span
 	for i, m := range ms {
 		parent := r.below(t, m)
 		if !parent.IsSampled() || asked[parent.SpanID()] {
@@ -59,7 +58,7 @@ func (r *router) Route(ctx context.Context, at core.Stage, ms []*core.Message) (
 	return verdicts, err
 }
 
-// below returns the present span of a message, whose children are the spans of calls.
+// below returns the present span of a message. Its children are the spans of calls.
 func (r *router) below(t *trail, m *core.Message) trace.SpanContext {
 	if t == nil {
 		return origin(m)
@@ -70,9 +69,9 @@ func (r *router) below(t *trail, m *core.Message) trace.SpanContext {
 	return trace.SpanContext{}
 }
 
-// remote traces what is forwarded to a core.Remote. Each attempt is a child of the span from which
-// the message comes. The message carries the attempt's span, so that the spans of a gateway at the
-// other end are children of it.
+// remote traces messages that are forwarded to a core.Remote. The span of each attempt is a child
+// of the message's origin. The message carries that span, so that a gateway at the other end
+// continues the trace.
 type remote struct {
 	core.Remote
 	t    *Tracing
@@ -87,7 +86,6 @@ func (t *Tracing) Remote(inner core.Remote, name string) core.Remote {
 	return &remote{inner, t, name}
 }
 
-// Send implements core.Remote.
 func (r *remote) Send(ctx context.Context, entity string, ms []*core.Message) []error {
 	var c call
 	sent := ms
@@ -104,7 +102,7 @@ func (r *remote) Send(ctx context.Context, entity string, ms []*core.Message) []
 			attribute.String(keyDestination, entity), attribute.String(keyRemote, r.name),
 		}, m)
 		span := r.t.start(parent, "forward "+r.name+":"+entity, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attrs...))
-		own := *m // messages must not be changed
+		own := *m // the caller's message must not change
 		note(&own, span.SpanContext(), usualLimit)
 		sent[i] = &own
 		c.add(span, i)

@@ -14,8 +14,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// store traces the calls of a core.Store: calls for which a traced operation waits, as children of
-// its span, and forwarding, as a child of the span from which the message comes.
+// store traces the calls of a core.Store. A call for which a traced operation waits is a child of
+// the operation's span. Forwarding is a child of the message's origin.
 type store struct {
 	core.Store
 	t            *Tracing
@@ -30,29 +30,26 @@ func (t *Tracing) Store(inner core.Store) core.Store {
 	return &store{Store: inner, t: t}
 }
 
-// Partition implements core.Store.
 func (s *store) Partition(r core.Ref, p core.Policy) core.Partition {
 	inner := s.Store.Partition(r, p)
 	inner.Operations = &partition{inner.Operations, s, r}
 	return inner
 }
 
-// partition traces the operations on a partition.
 type partition struct {
 	core.Operations
 	*store
 	at core.Ref
 }
 
-// WithTime implements core.Store.
 func (s *store) WithTime(f func(now time.Time) time.Time) core.Store {
 	return s.t.Store(s.Store.WithTime(f))
 }
 
-// call is a call to the store with its spans; traced operations may share the call.
+// call contains the spans of a call to the store, which traced operations may share.
 type call struct {
 	spans []trace.Span
-	at    []int // indexes of the answers with the spans' results
+	at    []int // indexes of the spans' answers
 }
 
 func (c *call) add(s trace.Span, at int) {
@@ -60,14 +57,14 @@ func (c *call) add(s trace.Span, at int) {
 	c.at = append(c.at, at)
 }
 
-// waits begins a child of a span that waits for the call.
+// waits begins a child of a span whose operation waits for the call.
 func (p *partition) waits(t *trail, name string, below trace.Span) trace.Span {
 	attrs := t.with(attribute.String(keyCall, name), attribute.String(keyPartition, strconv.Itoa(int(p.at.Index))))
 	return p.t.start(below.SpanContext(), "store "+name, trace.WithAttributes(attrs...))
 }
 
 // moves begins the span of a message that comes from another entity, and stores it in the message.
-// It returns nil if the message does not come from another entity, or is not traced.
+// For other messages, and those without a trace, it returns nil.
 func (p *partition) moves(m *core.Message) trace.Span {
 	if m.Transit == nil || m.Transit.Key == "" {
 		return nil
@@ -78,7 +75,7 @@ func (p *partition) moves(m *core.Message) trace.Span {
 	}
 	operation := "forward"
 	if p.at.Sub != core.Main {
-		operation = "dead-letter" // the message comes from a sub-queue
+		operation = "dead-letter" // from a sub-queue
 	}
 	to := p.destinations.of(p.at.Entity)
 	attrs := to.with(attribute.String(keyOperation, operation), attribute.String(keyOperationType, "send"),
@@ -88,8 +85,8 @@ func (p *partition) moves(m *core.Message) trace.Span {
 	return span
 }
 
-// begin begins the spans of a message that is stored, and stores them in the message. at is the
-// index of the answer. It returns the parent span of the message.
+// begin begins the spans of a message that the call stores, and stores them in the message. at is
+// the index of the answer. begin returns the message's parent span.
 func (p *partition) begin(c *call, t *trail, name string, m *core.Message, at int, last trace.Span) trace.Span {
 	if t == nil {
 		span := p.moves(m)
@@ -102,14 +99,13 @@ func (p *partition) begin(c *call, t *trail, name string, m *core.Message, at in
 	if below == nil {
 		return nil
 	}
-	if below != last { // only once for a group
+	if below != last { // once for a group
 		c.add(p.waits(t, name, below), at)
 	}
 	note(m, below.SpanContext(), t.limit)
 	return below
 }
 
-// Append implements core.Operations.
 func (p *partition) Append(ctx context.Context, groups [][]*core.Message) []core.Appended {
 	var c call
 	t := trailOf(ctx)
@@ -124,7 +120,6 @@ func (p *partition) Append(ctx context.Context, groups [][]*core.Message) []core
 	return answers
 }
 
-// Publish implements core.Operations.
 func (p *partition) Publish(ctx context.Context, version int64, groups [][]core.Publication) []core.Appended {
 	var c call
 	t := trailOf(ctx)
@@ -148,7 +143,6 @@ func (c *call) answered(answers []core.Appended) {
 	}
 }
 
-// Commit implements core.Operations.
 func (p *partition) Commit(ctx context.Context, w core.Work) ([]int64, error) {
 	var c call
 	t := trailOf(ctx)
@@ -174,8 +168,8 @@ func (p *partition) Commit(ctx context.Context, w core.Work) ([]int64, error) {
 	return numbers, err
 }
 
-// tell stores a message's span in the publication's copies, which were made before the message had
-// it. A nil span belongs to no trace.
+// tell stores a message's span in the publication's copies, which the broker made before the
+// message had it. A nil span belongs to no trace.
 func tell(p *core.Publication, s trace.Span) {
 	if s == nil {
 		return
@@ -189,7 +183,7 @@ func tell(p *core.Publication, s trace.Span) {
 	}
 }
 
-// follow passes a message's span on to messages that result from it.
+// follow stores a message's span in the messages that result from it.
 func (s *store) follow(t *trail, w *core.Work, e *core.Effect) {
 	if t == nil {
 		return
@@ -209,7 +203,7 @@ func (s *store) follow(t *trail, w *core.Work, e *core.Effect) {
 	}
 }
 
-// ends begins the spans of those settlements that are traced.
+// ends begins the spans of traced settlements.
 func (p *partition) ends(c *call, t *trail, name string, settlements []core.Settlement) {
 	if t == nil || len(t.tokens) == 0 {
 		return
@@ -221,7 +215,6 @@ func (p *partition) ends(c *call, t *trail, name string, settlements []core.Sett
 	}
 }
 
-// Settle implements core.Operations.
 func (p *partition) Settle(ctx context.Context, settlements []core.Settlement) []error {
 	var c call
 	p.ends(&c, trailOf(ctx), "settle", settlements)
@@ -234,7 +227,6 @@ func (p *partition) Settle(ctx context.Context, settlements []core.Settlement) [
 	return errs
 }
 
-// Entity implements core.Catalogue.
 func (s *store) Entity(ctx context.Context, namespace, name string) (core.Entity, error) {
 	e, err := s.Store.Entity(ctx, namespace, name)
 	if err == nil {
@@ -243,7 +235,6 @@ func (s *store) Entity(ctx context.Context, namespace, name string) (core.Entity
 	return e, err
 }
 
-// Topic implements core.Catalogue.
 func (s *store) Topic(ctx context.Context, namespace, name string) (core.TopicView, error) {
 	v, err := s.Store.Topic(ctx, namespace, name)
 	if err == nil {
@@ -252,7 +243,6 @@ func (s *store) Topic(ctx context.Context, namespace, name string) (core.TopicVi
 	return v, err
 }
 
-// CreateEntity implements core.Catalogue.
 func (s *store) CreateEntity(ctx context.Context, e core.Entity, q core.NamespaceQuotas) (core.Entity, error) {
 	e, err := s.Store.CreateEntity(ctx, e, q)
 	if err == nil {
@@ -261,7 +251,6 @@ func (s *store) CreateEntity(ctx context.Context, e core.Entity, q core.Namespac
 	return e, err
 }
 
-// CreateNamespace implements core.Namespaces.
 func (s *store) CreateNamespace(ctx context.Context, n core.Namespace) (core.Namespace, error) {
 	n, err := s.Store.CreateNamespace(ctx, n)
 	if err == nil {
@@ -270,7 +259,6 @@ func (s *store) CreateNamespace(ctx context.Context, n core.Namespace) (core.Nam
 	return n, err
 }
 
-// Namespace implements core.Namespaces.
 func (s *store) Namespace(ctx context.Context, name string) (core.Namespace, error) {
 	n, err := s.Store.Namespace(ctx, name)
 	if err == nil {
@@ -279,7 +267,6 @@ func (s *store) Namespace(ctx context.Context, name string) (core.Namespace, err
 	return n, err
 }
 
-// Namespaces implements core.Namespaces.
 func (s *store) Namespaces(ctx context.Context, after string, top int) ([]core.Namespace, error) {
 	all, err := s.Store.Namespaces(ctx, after, top)
 	for i := range all {
@@ -288,17 +275,17 @@ func (s *store) Namespaces(ctx context.Context, after string, top int) ([]core.N
 	return all, err
 }
 
-// destinations remembers the entities that the store has returned, by ID, because partitions have only IDs.
+// destinations remembers the entities that the store has returned, because partitions have only
+// their IDs.
 type destinations struct {
 	mu         sync.RWMutex
 	byID       map[string]destination
-	namespaces map[string]string // names by ID; the name of a missing ID is the ID
+	namespaces map[string]string // names by ID; a missing name is replaced by the ID
 }
 
-// maxDestinations bounds the number of remembered entities. At the limit all are forgotten.
+// maxDestinations bounds the remembered entities. At the limit, all are forgotten.
 const maxDestinations = 20_000
 
-// meet remembers a namespace's name.
 func (p *destinations) meet(n *core.Namespace) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -320,7 +307,7 @@ func (p *destinations) learn(e *core.Entity) {
 	p.byID[e.ID] = destinationOf(cmp.Or(p.namespaces[e.Namespace], e.Namespace), e.Name)
 }
 
-// of returns the destination for an ID. If the ID is unknown, the destination's name is the ID.
+// of returns the destination for an ID. The name of an unknown one is the ID.
 func (p *destinations) of(id string) destination {
 	p.mu.RLock()
 	defer p.mu.RUnlock()

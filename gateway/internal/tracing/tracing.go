@@ -1,6 +1,6 @@
 // Package tracing creates OpenTelemetry spans for the events of messages. It consists of an
-// interceptor of calls, wrappers around a core.Store and core.Routers, and an exporter. If traces
-// are off, the interceptor and the wrappers do not exist. No caller waits for the exporter.
+// interceptor of calls, wrappers of core.Store, core.Router and core.Remote, and an exporter. If
+// traces are off, there are no interceptor and no wrappers. No caller waits for the exporter.
 package tracing
 
 import (
@@ -20,30 +20,30 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// The protocols in which spans are sent.
+// Protocols for sending spans.
 const (
 	HTTP = "http" // OTLP, protobuf over HTTP
 	GRPC = "grpc" // OTLP over gRPC
 )
 
-// How long an export that the collector does not accept is retried. In the meantime the queue
-// fills, and spans that do not fit into it are dropped.
+// How long the exporter retries if the collector does not accept spans. Meanwhile the queue fills,
+// and spans that do not fit are dropped.
 const (
 	firstRetry = time.Second
 	lastRetry  = 5 * time.Second
 	retries    = 15 * time.Second
 )
 
-// Options determine where spans are sent. Headers, certificates, time-outs, compression, the queue
-// and its batches, and further attributes of the resource come from the environment variables that
-// OpenTelemetry specifies.
+// Options determine where spans are sent. OpenTelemetry's environment variables determine the
+// headers, certificates, time-outs, compression, the queue and its batches, and further attributes
+// of the resource.
 type Options struct {
 	Endpoint string  // URL of a collector; "" turns traces off
 	Protocol string  // HTTP or GRPC
-	Sample   float64 // share of messages without a trace that are traced, 0 to 1
+	Sample   float64 // share of the messages without a trace to begin one for, 0 to 1
 	Version  string
 	Logger   *slog.Logger // nil: no log
-	// Exporter, if not nil, takes the spans instead of a collector.
+	// Exporter, if not nil, replaces the one for the collector.
 	Exporter sdk.SpanExporter
 }
 
@@ -85,13 +85,13 @@ func New(ctx context.Context, o Options) (*Tracing, error) {
 	}
 	t.provider = sdk.NewTracerProvider(
 		sdk.WithBatcher(t.exporter), sdk.WithResource(about),
-		sdk.WithSampler(sdk.AlwaysSample()), // spans that are not sampled never begin
+		sdk.WithSampler(sdk.AlwaysSample()), // no span begins without being sampled
 	)
 	t.tracer = t.provider.Tracer("github.com/crosstown-mq/crosstown", trace.WithInstrumentationVersion(o.Version))
 	return t, nil
 }
 
-// dial makes the exporter for a collector. The exporter connects later.
+// dial returns an exporter that connects to a collector later.
 func dial(ctx context.Context, o *Options) (sdk.SpanExporter, error) {
 	if o.Protocol == GRPC {
 		return otlptracegrpc.New(ctx, otlptracegrpc.WithEndpointURL(o.Endpoint),
@@ -101,18 +101,18 @@ func dial(ctx context.Context, o *Options) (sdk.SpanExporter, error) {
 		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true, InitialInterval: firstRetry, MaxInterval: lastRetry, MaxElapsedTime: retries}))
 }
 
-// Stop sends the remaining spans until ctx ends, and stops.
+// Stop stops after it has sent the remaining spans, or when ctx ends.
 func (t *Tracing) Stop(ctx context.Context) error {
 	if t == nil {
 		return nil
 	}
 	defer context.AfterFunc(ctx, t.exporter.giveUp)()
 	stopped := make(chan error, 1)
-	go func() { stopped <- t.provider.Shutdown(context.WithoutCancel(ctx)) }() // it ends soon after giveUp
+	go func() { stopped <- t.provider.Shutdown(context.WithoutCancel(ctx)) }() // ends soon after giveUp
 	return cmp.Or(<-stopped, t.exporter.lost())
 }
 
-// chosen decides whether to trace a message without a trace.
+// chosen decides whether to begin a trace for a message without one.
 func (t *Tracing) chosen() bool { return t.sample >= 1 || t.sample > 0 && rand.Float64() < t.sample }
 
 // start begins a span as a child of parent or, if that is invalid, as a root.
@@ -121,8 +121,7 @@ func (t *Tracing) start(parent trace.SpanContext, name string, o ...trace.SpanSt
 	return s
 }
 
-// exporter exports spans, and logs when it begins to fail and when it recovers. In between, spans
-// are dropped.
+// exporter logs when exports begin to fail and when they succeed again. In between, it drops spans.
 type exporter struct {
 	inner    sdk.SpanExporter
 	log      *slog.Logger
@@ -132,7 +131,7 @@ type exporter struct {
 
 	mu      sync.Mutex
 	failing bool
-	dropped int // spans dropped since exports began to fail
+	dropped int // since exports began to fail
 }
 
 func newExporter(inner sdk.SpanExporter, endpoint string, log *slog.Logger) *exporter {
@@ -141,8 +140,7 @@ func newExporter(inner sdk.SpanExporter, endpoint string, log *slog.Logger) *exp
 	return e
 }
 
-// ExportSpans implements the SDK's SpanExporter. It logs a failure only once, whereas the SDK would
-// print it each time.
+// ExportSpans logs a failure only once, whereas the SDK would print it each time.
 func (e *exporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -164,7 +162,6 @@ func (e *exporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) er
 	return nil
 }
 
-// Shutdown implements the SDK's SpanExporter.
 func (e *exporter) Shutdown(ctx context.Context) error { return e.inner.Shutdown(ctx) }
 
 // lost returns an error if the collector did not accept the last spans.

@@ -9,7 +9,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// trail has the spans of one call. The call's context carries it to the store unchanged.
+// trail contains the spans of one call. The call's context carries it to the store.
 type trail struct {
 	destination
 	limit    int64 // of a message's size in bytes
@@ -21,13 +21,13 @@ type trailKey struct{}
 
 func (t *trail) in(ctx context.Context) context.Context { return context.WithValue(ctx, trailKey{}, t) }
 
-// trailOf returns the trail of a call, or nil if nothing is traced.
+// trailOf returns the trail of a call, or nil if the call has no spans.
 func trailOf(ctx context.Context) *trail {
 	t, _ := ctx.Value(trailKey{}).(*trail)
 	return t
 }
 
-// follow records a group and its span.
+// follow records the span of a group.
 func (t *trail) follow(group []*core.Message, s trace.Span) {
 	if t.messages == nil {
 		t.messages = make(map[*core.Message]trace.Span, len(group))
@@ -37,11 +37,10 @@ func (t *trail) follow(group []*core.Message, s trace.Span) {
 	}
 }
 
-// depart begins the span of a group of messages that is sent, or returns nil if it is not traced.
-// The span of one message is a child of the message's origin. The span of a batch is a child in the
-// trace of its messages or, if they belong to several traces, linked to them. Without an origin,
-// the span is a child of the request's span in ctx or, if there is none, a root if the sampler
-// chooses it.
+// depart begins the span of a group of sent messages, or returns nil if the group is not traced.
+// The span of one message is a child of the message's origin. The span of a batch belongs to the
+// trace of its messages, or has links to all of their traces. Without an origin, the span is a
+// child of the request's span in ctx. Without that it is a root, if the sampler chooses it.
 func (t *Tracing) depart(ctx context.Context, p *destination, protocol string, group []*core.Message) trace.Span {
 	parent, links, ok := t.departure(ctx, group)
 	if !ok || len(group) == 0 {
@@ -56,7 +55,7 @@ func (t *Tracing) depart(ctx context.Context, p *destination, protocol string, g
 	return t.start(parent, "send "+p.name, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attrs...), trace.WithLinks(links...))
 }
 
-// departure returns the parent or the links of a group's span, and whether the span is sampled.
+// departure returns the parent or links of a group's span, and whether to sample the span.
 func (t *Tracing) departure(ctx context.Context, group []*core.Message) (parent trace.SpanContext, links []trace.Link, sampled bool) {
 	several := false
 	for _, m := range group {
@@ -87,7 +86,6 @@ func (t *Tracing) departure(ctx context.Context, group []*core.Message) (parent 
 	return parent, links[1:], sampled
 }
 
-// departed ends the span of a group.
 func departed(s trace.Span, a *core.Appended) {
 	if len(a.Numbers) == 1 && a.Err == nil {
 		if n := a.Numbers[0]; n != 0 {

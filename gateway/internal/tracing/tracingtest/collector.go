@@ -19,7 +19,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Collector accepts spans as collectors do, by OTLP over gRPC and over HTTP.
+// Collector accepts spans like OpenTelemetry's collectors, by OTLP over gRPC and over HTTP.
 type Collector struct {
 	GRPC, HTTP string // its URLs
 
@@ -28,7 +28,7 @@ type Collector struct {
 	spans []Span
 }
 
-// NewCollector starts a collector for as long as the test lasts.
+// NewCollector starts a collector that stops at the end of the test.
 func NewCollector(t testing.TB) *Collector {
 	t.Helper()
 	c := &Collector{}
@@ -47,7 +47,7 @@ func NewCollector(t testing.TB) *Collector {
 	mux.HandleFunc("POST /v1/traces", c.post)
 	hs := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
 	var serving sync.WaitGroup
-	serving.Go(func() { _ = gs.Serve(rpc) }) // until it is stopped
+	serving.Go(func() { _ = gs.Serve(rpc) }) // until Stop
 	serving.Go(func() { _ = hs.Serve(web) })
 	t.Cleanup(func() {
 		gs.Stop()
@@ -90,11 +90,11 @@ func (c *Collector) post(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	_, _ = c.Export(r.Context(), &q) // it never fails
+	_, _ = c.Export(r.Context(), &q) // Export never fails
 	w.Header().Set("Content-Type", "application/x-protobuf")
 }
 
-// Spans returns the spans that have arrived so far.
+// Spans returns the spans that have arrived.
 func (c *Collector) Spans() []Span {
 	c.mu.Lock()
 	defer c.mu.Unlock()

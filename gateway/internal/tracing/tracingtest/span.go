@@ -8,20 +8,19 @@ import (
 	"time"
 )
 
-// Span is a span that was exported. IDs are in hexadecimal digits.
+// Span is an exported span. IDs consist of hexadecimal digits.
 type Span struct {
 	Name              string
 	Trace, ID, Parent string   // Parent is "" for a root
 	Links             []string // IDs of spans
 	Attributes        map[string]any
 	Resource          map[string]any
-	Error             string // text of an error status, otherwise ""
+	Error             string // text of an error status, or ""
 	Began, Ended      time.Time
 }
 
-// Tree draws the descendants of the span with an ID, which need not be among spans. Each span is
-// one line with its name, indented by one tab for each level. Siblings are in the order of their
-// names.
+// Tree draws the descendants of a span, which need not be among spans. Each line has the name of
+// one span, with a tab for each level. Siblings are sorted by name.
 func Tree(spans []Span, id string) string {
 	var b strings.Builder
 	draw(&b, spans, id, 0)
