@@ -1,6 +1,7 @@
 package amqp
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -329,10 +330,8 @@ func updateDisposition(o *operation) (response, error) {
 	if o.work != nil {
 		return response{status: 200}, o.work.Settle(o.ctx, o.id, o.address, settlements)
 	}
-	for _, err := range o.front.Settle(o.ctx, o.id, o.address, settlements) {
-		if err != nil {
-			return response{}, err
-		}
+	if err := cmp.Or(o.front.Settle(o.ctx, o.id, o.address, settlements)...); err != nil {
+		return response{}, err
 	}
 	return response{status: 200, settled: tokens}, nil
 }

@@ -1,6 +1,7 @@
 package https
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"strconv"
@@ -68,10 +69,8 @@ func (b *Bridge) release(ctx context.Context, id core.Identity, address core.Add
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
-	for _, err := range b.front.Settle(ctx, id, address, []core.Settlement{{Token: d.LockToken, Outcome: core.Release}}) {
-		if err != nil {
-			b.log.Debug("cannot release a message that was not delivered", "entity", address.String(), "seq", d.SequenceNumber, "err", err)
-		}
+	if err := cmp.Or(b.front.Settle(ctx, id, address, []core.Settlement{{Token: d.LockToken, Outcome: core.Release}})...); err != nil {
+		b.log.Debug("cannot release a message that was not delivered", "entity", address.String(), "seq", d.SequenceNumber, "err", err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package https
 
 import (
+	"cmp"
 	"net/http"
 	"strconv"
 
@@ -52,12 +53,7 @@ func (b *Bridge) unlock(r *http.Request, id core.Identity, address core.Address,
 }
 
 func (b *Bridge) end(r *http.Request, id core.Identity, address core.Address, s core.Settlement) error {
-	for _, err := range b.front.Settle(r.Context(), id, address, []core.Settlement{s}) {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return cmp.Or(b.front.Settle(r.Context(), id, address, []core.Settlement{s})...)
 }
 
 // verifyLocked checks that the token is for the message in the path. The token contains the

@@ -338,9 +338,7 @@ func (w *pushing) settle(d core.Delivery, s core.Settlement) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.requests), settleTime)
 	defer cancel()
 	s.Token = d.LockToken
-	for _, err := range w.broker.Settle(ctx, w.id, w.from, []core.Settlement{s}) {
-		if err != nil {
-			w.Logger.Info("push: cannot settle a message, which may be delivered again", "push", w.Name, "entity", w.From, "seq", d.SequenceNumber, "err", err)
-		}
+	if err := cmp.Or(w.broker.Settle(ctx, w.id, w.from, []core.Settlement{s})...); err != nil {
+		w.Logger.Info("push: cannot settle a message, which may be delivered again", "push", w.Name, "entity", w.From, "seq", d.SequenceNumber, "err", err)
 	}
 }

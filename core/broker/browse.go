@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strconv"
@@ -129,14 +130,12 @@ func (b *Broker) ReceiveDeferred(ctx context.Context, id core.Identity, a core.A
 			found[p.Index(i)] = d
 		}
 	})
-	for _, err := range errs {
-		if err != nil {
-			e.receivers.SettleAll(context.WithoutCancel(ctx), sub, found, core.Release)
-			if core.CodeOf(err) == core.MessageNotFound {
-				return nil, b.unknown(ctx, v.Queues[sub], core.Deferred, numbers, errs)
-			}
-			return nil, b.refusals.Of(err, &v.Entity)
+	if err := cmp.Or(errs...); err != nil {
+		e.receivers.SettleAll(context.WithoutCancel(ctx), sub, found, core.Release)
+		if core.CodeOf(err) == core.MessageNotFound {
+			return nil, b.unknown(ctx, v.Queues[sub], core.Deferred, numbers, errs)
 		}
+		return nil, b.refusals.Of(err, &v.Entity)
 	}
 	e.traffic.Queues[sub].Delivered.Add(int64(len(found)))
 	e.audit.Delivered(v, sub, found, e.audit.Party(ctx, id, core.Listen, v))
@@ -275,11 +274,9 @@ func (b *Broker) LockNumbers(ctx context.Context, id core.Identity, a core.Addre
 		found[p.Partition], _, errs[p.Partition] = at.In(b.store).Lock(ctx, core.LockRequest{Numbers: p.Items, Session: session})
 	})
 	all := slices.Concat(found...)
-	for _, err := range errs {
-		if err != nil {
-			e.receivers.SettleAll(context.WithoutCancel(ctx), sub, all, core.Release)
-			return nil, b.refusals.Of(err, &v.Entity)
-		}
+	if err := cmp.Or(errs...); err != nil {
+		e.receivers.SettleAll(context.WithoutCancel(ctx), sub, all, core.Release)
+		return nil, b.refusals.Of(err, &v.Entity)
 	}
 	e.traffic.Queues[sub].Delivered.Add(int64(len(all)))
 	e.audit.Delivered(v, sub, all, e.audit.Party(ctx, id, core.Listen, v))

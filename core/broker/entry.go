@@ -2,6 +2,8 @@ package broker
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -160,10 +162,7 @@ func (e *entry) end(err error) {
 
 // takeSenders removes and returns all senders. e.mu is held.
 func (e *entry) takeSenders() []*sender {
-	senders := make([]*sender, 0, len(e.senders))
-	for s := range e.senders {
-		senders = append(senders, s)
-	}
+	senders := slices.Collect(maps.Keys(e.senders))
 	clear(e.senders)
 	return senders
 }

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -35,10 +36,8 @@ func (b *Broker) Explain(ctx context.Context, id core.Identity, address string, 
 	entity.InParallel(len(found), func(i int) {
 		found[i], errs[i] = v.Queues[core.Main][i].Recollect(ctx, s)
 	})
-	for _, err := range errs {
-		if err != nil {
-			return core.Account{}, b.refusals.Of(err, &v.Entity)
-		}
+	if err := cmp.Or(errs...); err != nil {
+		return core.Account{}, b.refusals.Of(err, &v.Entity)
 	}
 	account := core.Account{Entity: v.Name, Kind: v.Kind, Events: audit.Merge(found)}
 	account.Applied = b.applied(&v.Entity)

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -48,10 +49,8 @@ func (b *Broker) Holdings(ctx context.Context, wanted func(name string, k core.K
 	errs := make([]error, len(ents))
 	counts := b.countEntities(ctx, ents...)
 	entity.InParallel(len(ents), func(i int) { all[i], errs[i] = b.holding(ctx, &ents[i], &counts[i]) })
-	for _, err := range errs {
-		if err != nil {
-			return nil, err
-		}
+	if err := cmp.Or(errs...); err != nil {
+		return nil, err
 	}
 	return all, nil
 }

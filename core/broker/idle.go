@@ -14,8 +14,7 @@ const touchInterval = 30 * time.Second
 // touch records when entities were last used. An open receiver counts as a use.
 func (b *Broker) touch(ctx context.Context) {
 	b.mu.RLock()
-	entries := make(map[string]*entry, len(b.entries))
-	maps.Copy(entries, b.entries)
+	entries := maps.Clone(b.entries)
 	b.mu.RUnlock()
 	for _, e := range entries {
 		if e.receivers.HasReceivers() {

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -74,10 +75,8 @@ func (b *Broker) describeSessions(ctx context.Context, v *entity.View, ids []str
 			}
 		}
 	})
-	for _, err := range errs {
-		if err != nil {
-			return nil, b.refusals.Of(err, &v.Entity)
-		}
+	if err := cmp.Or(errs...); err != nil {
+		return nil, b.refusals.Of(err, &v.Entity)
 	}
 	return all, nil
 }

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
+	"slices"
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker/internal/delivery"
@@ -81,11 +83,7 @@ func (b *Broker) clear(ctx context.Context, ent *core.Entity) (err error) {
 func (b *Broker) known() []*entry {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	all := make([]*entry, 0, len(b.entries))
-	for _, e := range b.entries {
-		all = append(all, e)
-	}
-	return all
+	return slices.AppendSeq(make([]*entry, 0, len(b.entries)), maps.Values(b.entries))
 }
 
 func (b *Broker) openSessions() (all []*delivery.Session) {

@@ -10,12 +10,7 @@ import (
 
 // Traffic returns the traffic of the entities that this gateway has used, in no particular order.
 func (b *Broker) Traffic() []entity.Traffic {
-	b.mu.RLock()
-	entries := make([]*entry, 0, len(b.entries))
-	for _, e := range b.entries {
-		entries = append(entries, e)
-	}
-	b.mu.RUnlock()
+	entries := b.known()
 	all := make([]entity.Traffic, len(entries))
 	for i, e := range entries {
 		all[i] = e.trafficNow()

@@ -9,6 +9,7 @@ package faults
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -182,13 +183,7 @@ func Effects() []Effect {
 }
 
 // Operations returns all operations, by name.
-func Operations() (all []Operation) {
-	for o := range allowed {
-		all = append(all, o)
-	}
-	slices.Sort(all)
-	return all
-}
+func Operations() []Operation { return slices.Sorted(maps.Keys(allowed)) }
 
 func refuse(format string, args ...any) error {
 	return core.Refuse(core.InvalidArgument, format, args...)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -158,10 +159,7 @@ func (d *Directory) Run(ctx context.Context) error {
 func (d *Directory) close() {
 	d.mu.Lock()
 	d.closed = true
-	all := make([]*member, 0, len(d.byID))
-	for _, m := range d.byID {
-		all = append(all, m)
-	}
+	all := slices.Collect(maps.Values(d.byID))
 	d.mu.Unlock()
 	d.cancel()
 	var closing sync.WaitGroup

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"time"
 
@@ -113,11 +114,7 @@ func (x *intake) fill(ctx context.Context, r core.Ref, do int) error {
 }
 
 func (x *intake) remove(ctx context.Context) {
-	var keys []string
-	for key := range x.keys {
-		keys = append(keys, key)
-	}
-	x.store.unlink(ctx, keys)
+	x.store.unlink(ctx, slices.Collect(maps.Keys(x.keys)))
 }
 
 // do adds a command that writes the temporary twin of key.

@@ -2,6 +2,8 @@ package delivery
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -211,11 +213,7 @@ func (h *sessionHub) release(l core.SessionLock) {
 func (h *sessionHub) sessions() []*Session {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	all := make([]*Session, 0, len(h.all))
-	for s := range h.all {
-		all = append(all, s)
-	}
-	return all
+	return slices.AppendSeq(make([]*Session, 0, len(h.all)), maps.Keys(h.all))
 }
 
 // closeAll refuses all waiters and ends all sessions.

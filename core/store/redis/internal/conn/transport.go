@@ -201,12 +201,7 @@ func (s *Client) sendReplicated(ctx context.Context, how ExchangeMode, cmds []*r
 	}
 	errs[0] = s.sendBatch(ctx, how, &batches[0])
 	sent.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return cmp.Or(errs...)
 }
 
 func failCommands(cmds []*redis.Cmd, err error) error {
