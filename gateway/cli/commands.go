@@ -13,7 +13,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/cli/test"
 )
 
-// The groups of commands in the help of crosstown.
+// Groups of commands in the help of crosstown.
 const (
 	Messages = "messages"
 	Entities = "entities"
@@ -43,8 +43,8 @@ func In(group string, commands ...*cobra.Command) []*cobra.Command {
 	return commands
 }
 
-// Commands returns the commands, except for those that serve or open a store, with the
-// defaults of an environment of NAME=VALUE entries.
+// Commands returns the commands that neither serve nor open a store. Their defaults are from an
+// environment of NAME=VALUE entries.
 func Commands(environ []string) []*cobra.Command {
 	return slices.Concat(
 		In(Messages, messages.Send(environ), messages.Receive(environ), messages.Peek(environ), messages.Tail(environ),

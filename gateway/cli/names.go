@@ -15,12 +15,12 @@ import (
 	"github.com/crosstown-mq/crosstown/plugins/host"
 )
 
-// maxNames bounds the names of a kind that a shell is offered.
+// maxNames bounds the names of a kind in a completion.
 const maxNames = 1000
 
-// lister lists names for a completion, at least those that begin with prefix. args are the
-// arguments before. On an error the list is empty, because an error text would appear in the
-// command line.
+// lister returns names for a completion, at least those that begin with prefix. args are the
+// arguments before. On an error it returns none, because an error text would appear in the command
+// line.
 type lister func(ctx context.Context, o *command.Flags, args []string, prefix string) []string
 
 func contextNames(_ context.Context, o *command.Flags, _ []string, _ string) (all []string) {
@@ -34,7 +34,7 @@ func contextNames(_ context.Context, o *command.Flags, _ []string, _ string) (al
 	return all
 }
 
-// entityNames returns the names of the entities of a kind; for subscriptions, with their topic's.
+// entityNames returns the names of the entities of a kind, with the topic for subscriptions.
 func entityNames(ctx context.Context, o *command.Flags, l core.Listing) (all []string) {
 	t, err := o.Target()
 	if err != nil {
@@ -60,8 +60,8 @@ func destinationNames(ctx context.Context, o *command.Flags, args []string, pref
 	return append(queueNames(ctx, o, args, prefix), topicNames(ctx, o, args, prefix)...)
 }
 
-// sourceNames returns the names that messages can be received from. It lists subscriptions only of
-// topics that may still be meant.
+// sourceNames returns the names that messages can be received from. It lists only the subscriptions
+// of topics that prefix may mean.
 func sourceNames(ctx context.Context, o *command.Flags, args []string, prefix string) []string {
 	all := queueNames(ctx, o, args, prefix)
 	wanted, _, whole := strings.Cut(prefix, "/")
@@ -85,7 +85,7 @@ func subscriptionNames(ctx context.Context, o *command.Flags, args []string, _ s
 	return all
 }
 
-// ruleNames returns the names of the rules of the subscription that the first two arguments name.
+// ruleNames returns the names of the rules of the subscription in the first two arguments.
 func ruleNames(ctx context.Context, o *command.Flags, args []string, _ string) (all []string) {
 	t, err := o.Target()
 	if err != nil || len(args) < 2 {
@@ -98,8 +98,8 @@ func ruleNames(ctx context.Context, o *command.Flags, args []string, _ string) (
 	return all
 }
 
-// asked returns a completion that lists the names in the gateway's answer about the arguments, if
-// there are at least as many arguments as least.
+// asked returns a lister of the names in the gateway's answer to ask. It returns none if there are
+// fewer than least arguments.
 func asked[A, E any](least int, ask func(args []string) command.Inquiry, list func(answer *A) []E, name func(*E) string) lister {
 	return func(ctx context.Context, o *command.Flags, args []string, _ string) (all []string) {
 		if len(args) < least {
@@ -114,7 +114,7 @@ func asked[A, E any](least int, ask func(args []string) command.Inquiry, list fu
 	}
 }
 
-// at returns a function that makes an inquiry for a path.
+// at returns a function for asked that requests a path.
 func at(path string) func([]string) command.Inquiry {
 	return func([]string) command.Inquiry { return command.Inquiry{Method: http.MethodGet, Path: path} }
 }
@@ -126,7 +126,7 @@ var (
 		return command.Inquiry{Method: http.MethodGet, Path: api.NamespacesPath, Query: most}
 	}, func(page *api.NamespaceList) []api.Namespace { return page.Namespaces }, func(n *api.Namespace) string { return n.Name })
 
-	// policyNames are the policies of the namespace that the first argument names.
+	// policyNames are the policies of the namespace in the first argument.
 	policyNames = asked(1, func(args []string) command.Inquiry {
 		return command.Inquiry{Method: http.MethodGet, Path: api.NamespacesPath, Names: args[:1]}
 	}, func(n *api.Namespace) []api.Policy { return n.Policies }, func(p *api.Policy) string { return p.Name })
@@ -138,12 +138,12 @@ var (
 	pluginNames = asked(0, at(api.PluginsPath), func(all *[]host.State) []host.State { return *all }, func(s *host.State) string { return s.Name })
 	faultNames  = asked(0, at(api.FaultsPath), func(l *api.FaultList) []api.Fault { return l.Faults }, func(f *api.Fault) string { return f.Name })
 
-	// connectionNames are the ids of connections, each with its client.
+	// connectionNames are the ids of connections, with their clients.
 	connectionNames = asked(0, at(api.ConnectionsPath), func(l *api.ConnectionList) []api.Connection { return l.Connections }, func(c *api.Connection) string {
 		return cobra.CompletionWithDesc(c.ID, strings.TrimSpace(c.Protocol+" "+c.Product))
 	})
 
-	// sessionNames are the sessions of the first argument.
+	// sessionNames are the sessions of the entity in the first argument.
 	sessionNames = asked(1, func(args []string) command.Inquiry {
 		q := command.AboutEntity(http.MethodGet, api.SessionsPath, args[0])
 		q.Query = most

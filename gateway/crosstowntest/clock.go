@@ -16,14 +16,14 @@ func (b *Bus) Now() time.Time {
 	return clock.At(now)
 }
 
-// Freeze stops the namespace's time until Resume: unless Advance or SetTime moves it, no lock ends,
+// Freeze stops the namespace's time until Resume. Unless Advance or SetTime moves it, no lock ends,
 // and no message expires or becomes due.
 func (b *Bus) Freeze() {
 	b.tb.Helper()
 	b.move("freeze", func(c core.VirtualClock, now time.Time) (core.VirtualClock, error) { return c.Freeze(now), nil })
 }
 
-// Resume lets the namespace's frozen clock continue from its present time.
+// Resume lets a frozen clock continue from its present time.
 func (b *Bus) Resume() {
 	b.tb.Helper()
 	b.move("resume", func(c core.VirtualClock, now time.Time) (core.VirtualClock, error) { return c.Resume(now), nil })

@@ -26,8 +26,8 @@ func Topic(name string, changes ...func(*core.Settings)) Entity {
 	return described(core.Topic, name, changes)
 }
 
-// Subscription describes a subscription of a topic. The topic must be listed before it. The
-// subscription gets all messages unless Where limits them.
+// Subscription describes a subscription of a topic, which must be listed before it. The
+// subscription receives all messages unless Where limits them.
 func Subscription(topic, name string, changes ...func(*core.Settings)) Entity {
 	return described(core.Subscription, core.SubscriptionPath(topic, name), changes)
 }
@@ -46,7 +46,6 @@ func described(k core.Kind, name string, changes []func(*core.Settings)) Entity 
 	return e
 }
 
-// create makes the entity in the namespace.
 func (b *Bus) create(ctx context.Context, e *Entity) (err error) {
 	var first *core.Rule
 	if len(e.rules) > 0 {

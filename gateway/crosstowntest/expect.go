@@ -13,7 +13,7 @@ import (
 const (
 	// lookPause is the pause between two looks at an entity.
 	lookPause = 2 * time.Millisecond
-	// maxShown is the number of messages a failure shows, and maxText how many characters of a body.
+	// maxShown bounds the messages in the text of a failure, and maxText the characters of a body.
 	maxShown = 20
 	maxText  = 80
 )
@@ -35,7 +35,7 @@ func (b *Bus) ExpectEmpty(entity string) {
 	b.expect(entity, "no message", func(ds []core.Delivery) bool { return len(ds) == 0 })
 }
 
-// Bodies returns the bodies of an entity's messages in any state, in order. It removes no message.
+// Bodies returns the bodies of an entity's messages in any state, in order, without removing them.
 func (b *Bus) Bodies(entity string) []string {
 	b.tb.Helper()
 	ds, err := b.messages(entity)
@@ -58,8 +58,8 @@ func (b *Bus) ExpectDeadLetters(entity string, reasons ...string) {
 	})
 }
 
-// expect waits until holds accepts the messages of an entity. wanted describes the condition in the
-// failure's text.
+// expect waits until holds accepts the messages of an entity. wanted describes that in a failure's
+// text.
 func (b *Bus) expect(entity, wanted string, holds func([]core.Delivery) bool) {
 	b.tb.Helper()
 	ctx, cancel := context.WithTimeout(b.tb.Context(), b.patience())
@@ -93,7 +93,7 @@ func (b *Bus) messages(entity string) (all []core.Delivery, err error) {
 	}
 }
 
-// shown describes messages, one a line.
+// shown describes messages, one per line.
 func shown(ds []core.Delivery) string {
 	if len(ds) == 0 {
 		return "none"

@@ -5,11 +5,11 @@ import (
 )
 
 // Fault makes operations of clients fail. Its zero value refuses the next message that a client
-// sends as busy. Package core/faults has its operations and effects.
+// sends as busy. Package core/faults contains its operations and effects.
 type Fault = faults.Rule
 
-// Inject makes operations of this namespace's clients fail. For each operation, only the first
-// matching fault applies, in the order of injection.
+// Inject makes operations of this namespace's clients fail. The first matching fault applies to an
+// operation, in the order of injection.
 func (b *Bus) Inject(f Fault) {
 	b.tb.Helper()
 	if _, err := b.faults().Add(b.tb.Context(), f); err != nil {

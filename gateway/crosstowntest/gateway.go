@@ -38,22 +38,21 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/rungroup"
 )
 
-// drainGrace is how long clients that are still connected may take at the end of a test.
+// drainGrace is how long connected clients may take at the end of a test.
 const drainGrace = 100 * time.Millisecond
 
-// gateway is a gateway in this process.
 type gateway struct {
 	address   string // host:port
 	store     *memory.Store
 	directory *namespaces.Directory
 	broker    *intercept.Front // of all namespaces
 	faults    sync.Map         // *faults.Rules by the namespace's ID
-	made      atomic.Int64     // namespaces so far
+	made      atomic.Int64     // number of namespaces so far
 	behind    *rungroup.Group
 	front     *rungroup.Group
 }
 
-// startGateway starts a gateway that stop ends.
+// startGateway starts a gateway. The caller must call stop.
 func startGateway(ctx context.Context, log *slog.Logger) (*gateway, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -93,7 +92,7 @@ func startGateway(ctx context.Context, log *slog.Logger) (*gateway, error) {
 	return g, nil
 }
 
-// serve makes the broker of a namespace.
+// serve creates and runs the broker of a namespace.
 func (g *gateway) serve(n core.Namespace, live namespaces.Live, log *slog.Logger) namespaces.Served {
 	b := broker.New(g.store.WithTime(live.Time), broker.Options{Namespace: n.ID, Name: n.Name, Logger: log, Quotas: live.Quotas, Answers: live.Answers})
 	runs, stop := context.WithCancel(context.Background())
@@ -112,7 +111,7 @@ func (g *gateway) serve(n core.Namespace, live namespaces.Live, log *slog.Logger
 	}}
 }
 
-// stop ends the gateway and waits for its end.
+// stop ends the gateway, and returns when it has ended.
 func (g *gateway) stop() error {
 	g.front.Stop()
 	err := g.front.Wait()
@@ -122,7 +121,7 @@ func (g *gateway) stop() error {
 
 // Bus is a namespace for one test.
 type Bus struct {
-	// ConnectionString is for the clients of any SDK: AMQP over TCP without TLS.
+	// ConnectionString is for the clients of any SDK, with AMQP over TCP without TLS.
 	ConnectionString string
 	// Address is the gateway's host:port, for AMQP, HTTP and WebSocket.
 	Address string
@@ -134,7 +133,7 @@ type Bus struct {
 	identity core.Identity
 }
 
-// Start starts a gateway with a namespace that has the given entities. Both end with the test.
+// Start starts a gateway with a namespace that contains the entities. Both end with the test.
 func Start(tb testing.TB, entities ...Entity) *Bus {
 	tb.Helper()
 	g, err := startGateway(tb.Context(), slog.New(slog.DiscardHandler))
@@ -150,7 +149,7 @@ func Start(tb testing.TB, entities ...Entity) *Bus {
 }
 
 // Namespace creates another namespace at the same gateway, for a subtest that runs in parallel with
-// others. The namespace ends with tb, and the gateway ends with the test that has started it.
+// others. It ends with tb, and the gateway ends with the test that started it.
 func (b *Bus) Namespace(tb testing.TB, entities ...Entity) *Bus {
 	tb.Helper()
 	made := b.gateway.namespace(tb, entities)

@@ -18,16 +18,16 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
 
-// maxBytes bounds the bytes of the messages of a deposit.
+// maxBytes bounds the messages in a deposit.
 const maxBytes = 4 << 20
 
 // Storer stores messages in a namespace. In a gateway it deposits them, and elsewhere it sends them
-// like any client. Close ends it.
+// like any client.
 type Storer struct {
 	command.Flags
 	To      *command.Target
-	Foreign bool           // To is not a gateway: Check finds out
-	Link    *remote.Client // to a foreign target; nil: not yet
+	Foreign bool           // To is not a gateway; Check sets it
+	Link    *remote.Client // to a foreign target; nil before the first send
 	checked map[string]bool
 }
 
@@ -43,7 +43,7 @@ func (s *Storer) Close() {
 	}
 }
 
-// Check asks once whether the target has an entity, and whether the target is a gateway. The error
+// Check asks once whether the target contains an entity, and whether it is a gateway. The error
 // describes what cannot be stored there, and the remedy.
 func (s *Storer) Check(ctx context.Context, to string) error {
 	if s.checked[to] {
@@ -53,7 +53,7 @@ func (s *Storer) Check(ctx context.Context, to string) error {
 		_, err := s.deposit(ctx, to, nil)
 		refused, isRefused := errors.AsType[*command.Refusal](err)
 		switch {
-		case isRefused && !refused.Told && refused.Status < http.StatusInternalServerError: // else a proxy may have answered
+		case isRefused && !refused.Told && refused.Status < http.StatusInternalServerError: // otherwise a proxy may have answered
 			s.Foreign = true
 		case isRefused && refused.Status == http.StatusNotFound:
 			return fmt.Errorf("the target: %w: create it with crosstown import --from CONNECTION", err)
@@ -71,9 +71,9 @@ func (s *Storer) Check(ctx context.Context, to string) error {
 	return nil
 }
 
-// Store stores messages in order and returns an element for each: nil if the message is stored, a
-// *Permanent if the target never accepts it, and otherwise the reason why it is not stored now.
-// When ctx ends, Store first finishes the step that has begun.
+// Store stores messages in order and returns an element for each: nil for a stored message, a
+// *Permanent if the target never accepts it, and otherwise why it is not stored now. When ctx ends,
+// Store finishes the current step first.
 func (s *Storer) Store(ctx context.Context, to string, ms []*core.Message) []error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), command.InquiryTimeout)
 	defer cancel()
@@ -93,9 +93,9 @@ func (s *Storer) Store(ctx context.Context, to string, ms []*core.Message) []err
 	return answers
 }
 
-// Move stores messages as Store does, and returns the positions of the stored ones. It calls
-// refused for each message that the target never accepts. err is the first reason why other
-// messages are not stored now.
+// Move stores messages like Store, and returns the positions of the stored ones. It calls refused
+// for each message that the target never accepts. err is the first reason why another message is
+// not stored now.
 func (s *Storer) Move(ctx context.Context, to string, ms []*core.Message, refused func(i int, why error)) (stored []int, err error) {
 	for i, why := range s.Store(ctx, to, ms) {
 		switch _, hopeless := errors.AsType[*Permanent](why); {
@@ -110,8 +110,8 @@ func (s *Storer) Move(ctx context.Context, to string, ms []*core.Message, refuse
 	return stored, err
 }
 
-// Remove completes stored messages. late contains the numbers of messages whose locks had ended.
-// These are delivered again.
+// Remove completes stored messages. late contains the numbers of those whose locks had ended: the
+// source delivers them again.
 func Remove(ctx context.Context, r *remote.Receiver, stored []remote.Taken) (n int, late []int64, err error) {
 	for i, settled := range r.Complete(context.WithoutCancel(ctx), stored) {
 		switch {
@@ -126,7 +126,6 @@ func Remove(ctx context.Context, r *remote.Receiver, stored []remote.Taken) (n i
 	return n, late, err
 }
 
-// deposits makes one deposit.
 func (s *Storer) deposits(ctx context.Context, to string, ms []*core.Message) []error {
 	errs := make([]error, len(ms))
 	var lines bytes.Buffer
@@ -167,7 +166,7 @@ func (s *Storer) deposit(ctx context.Context, to string, lines []byte) (answer a
 	return answer, err
 }
 
-// send sends messages as any client does.
+// send sends messages like any client.
 func (s *Storer) send(ctx context.Context, to string, ms []*core.Message) []error {
 	if s.Link == nil {
 		var err error

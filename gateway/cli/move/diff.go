@@ -50,7 +50,7 @@ failed, and 2 if the command line or FILE is wrong.`,
 	return c
 }
 
-// shownDifference is a difference as --json prints it.
+// shownDifference is the output of --json.
 type shownDifference struct {
 	Entity   string `json:"entity"`
 	Property string `json:"property"`

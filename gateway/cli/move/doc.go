@@ -1,3 +1,3 @@
-// Package move has the commands that move entities and messages in and out: import, export and diff
-// over the management API, and migrate over AMQP.
+// Package move contains the commands that move entities and messages: import, export and diff over
+// the management API, and migrate over AMQP.
 package move

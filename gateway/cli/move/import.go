@@ -13,8 +13,8 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/durable"
 )
 
-// bindTarget adds the flags that say where to connect; --to is another name of --connection-string, for
-// commands that have a source too.
+// bindTarget adds the flags for the target. --to is another name of --connection-string, for
+// commands that also have a source.
 func bindTarget(o *command.Flags, c *cobra.Command, environ []string) {
 	c.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if name == "to" {
@@ -110,7 +110,7 @@ func (o *importOptions) run(c *cobra.Command, args []string) error {
 	return t.Explain(err)
 }
 
-// tell prints what was done with an entity.
+// tell prints what Declare did with an entity.
 func (o *importOptions) tell(w io.Writer, r *declaration.Report) {
 	kind := map[bool]string{true: "would be ", false: ""}[o.dryRun && r.Did != declaration.Same && r.Did != declaration.Differs]
 	switch r.Did {
@@ -126,10 +126,10 @@ func (o *importOptions) tell(w io.Writer, r *declaration.Report) {
 	}
 }
 
-// untoldPolicies is a note for whoever reads a live namespace.
+// untoldPolicies is the note for a live namespace as source.
 const untoldPolicies = "the management API does not return the policies of the namespace itself: add the policies that clients use to the configuration of the gateway, under policies"
 
-// writeContents writes a configuration file. It may hold keys: only its owner may read it.
+// writeContents writes a configuration file. Only its owner may read it: it may contain keys.
 func writeContents(contents *config.Contents, output, name string, asJSON bool, c *cobra.Command) error {
 	text, err := contents.YAML()
 	if asJSON && err == nil {

@@ -26,15 +26,16 @@ import (
 const (
 	// idle is the time without messages after which a link counts as empty.
 	idle = time.Second
-	// arrived is how long to wait for messages that a kept link has already received.
+	// arrived bounds the wait for messages that a kept link has received already.
 	arrived = time.Millisecond
-	// nextSessionWait bounds the wait for a session, which is there unless another receiver has it.
+	// nextSessionWait bounds the wait for a session. A free session needs no wait.
 	nextSessionWait = 2 * time.Second
-	// lockedPause is how long to wait before trying again for messages that others have locked.
+	// lockedPause is the pause before the next try for messages that others have locked.
 	lockedPause = 500 * time.Millisecond
-	// A scheduled message that is due within soon is not moved: it could become active meanwhile.
+	// soon is the time before a scheduled message is due in which it stays, because it could become
+	// active.
 	soon = 30 * time.Second
-	// mostSessions bounds the sessions that are kept because they have messages that the target refuses.
+	// mostSessions bounds the sessions that are kept for messages that the target refuses.
 	mostSessions = 1000
 )
 
@@ -147,7 +148,7 @@ func (o *migrateOptions) run(c *cobra.Command, args []string) error {
 }
 
 // sameNamespace reports whether two connection strings lead to one namespace. A gateway may have
-// several at one address, and says which one it is.
+// several at one address, so it is asked for the name.
 func (o *migrateOptions) sameNamespace(ctx context.Context, a, b *command.Target) (bool, error) {
 	if a.Text == b.Text || endpointOf(a) != endpointOf(b) {
 		return a.Text == b.Text, nil
@@ -166,9 +167,9 @@ func (o *migrateOptions) sameNamespace(ctx context.Context, a, b *command.Target
 	return names[0] == names[1], nil
 }
 
-// endpointOf returns the host and port of a namespace; this machine has one name.
+// endpointOf returns the host and port of a namespace, with one name for this machine.
 func endpointOf(t *command.Target) string {
-	_, port, _ := net.SplitHostPort(t.Host) // "" if none is given
+	_, port, _ := net.SplitHostPort(t.Host) // "" without a port
 	host := t.TLS.ServerName
 	if t.IsLocal() {
 		host = "localhost"
@@ -213,22 +214,21 @@ func entitiesOf(ctx context.Context, admin *https.AdminClient, names []string) (
 	return all, nil
 }
 
-// mover moves messages.
 type mover struct {
 	from     *command.Target
 	source   *remote.Client
 	to       *deposit.Storer
-	into     map[string]string // by the folded name of an entity
+	into     map[string]string // by the entity's folded name
 	deadInto string
 	patience time.Duration
 	progress *command.Progress
 	notes    io.Writer
 	total    int
 	refused  int
-	sessions []*remote.Receiver // open, because they have messages that the target refuses
+	sessions []*remote.Receiver // kept open, because they contain messages that the target refuses
 }
 
-// moved counts what was moved of an entity.
+// moved contains the numbers of an entity's moved messages.
 type moved struct{ messages, dead, scheduled int }
 
 func (n moved) String() string {
@@ -246,7 +246,7 @@ func (m *mover) note(format string, args ...any) {
 	_, _ = fmt.Fprintf(m.notes, format+"\n", args...)
 }
 
-// entity moves the messages of a queue or subscription. A topic's own messages are the scheduled ones.
+// entity moves the messages of a queue or subscription. Of a topic it reports scheduled messages.
 func (m *mover) entity(ctx context.Context, e *core.Entity) (n moved, err error) {
 	if e.Kind == core.Topic {
 		return n, m.topic(ctx, e)
@@ -283,7 +283,7 @@ func (m *mover) entity(ctx context.Context, e *core.Entity) (n moved, err error)
 	return n, err
 }
 
-// topic reports messages that are scheduled in a topic: no client can read them.
+// topic reports messages that are scheduled in a topic, because no client can read them.
 func (m *mover) topic(ctx context.Context, e *core.Entity) error {
 	_, counts, err := m.from.Management(nil).Entity(ctx, command.AnyIdentity, e.Name)
 	if counts.Scheduled > 0 {
@@ -302,7 +302,7 @@ func pause(ctx context.Context, d time.Duration) error {
 }
 
 // drain moves the active messages of from, an entity or its dead-letter queue, until only refused
-// messages are left. Messages that others have locked come back when their locks end.
+// messages remain. Messages that others have locked return when their locks end.
 func (m *mover) drain(ctx context.Context, e *core.Entity, from, to string) (n int, err error) {
 	refused := map[int64]bool{}
 	defer m.release()
@@ -336,7 +336,7 @@ func (m *mover) drain(ctx context.Context, e *core.Entity, from, to string) (n i
 	}
 }
 
-// release ends the sessions that were kept.
+// release ends the kept sessions.
 func (m *mover) release() {
 	for _, r := range m.sessions {
 		r.Close()
@@ -344,8 +344,8 @@ func (m *mover) release() {
 	m.sessions = nil
 }
 
-// pass moves the available messages: of all free sessions, one after the other, each once. A session
-// with a message that stays is kept until the end, so that it is not accepted again before the others.
+// pass moves the available messages, with one pass over all free sessions. It keeps a session with
+// a remaining message until the end, so that the session is not accepted again before the others.
 func (m *mover) pass(ctx context.Context, e *core.Entity, from, to string, refused map[int64]bool) (n int, err error) {
 	if !e.Settings.RequiresSession || from != e.Name {
 		r, err := m.source.Receiver(ctx, from, remote.ReceiverOptions{Largest: e.Settings.MaxMessageSizeInKilobytes << 10})
@@ -354,7 +354,7 @@ func (m *mover) pass(ctx context.Context, e *core.Entity, from, to string, refus
 		}
 		defer r.Close()
 		if n, _, err = m.receive(ctx, r, from, to, refused, idle); err == nil {
-			_ = r.Return(ctx) // late messages: if this fails, they stay locked until their locks end
+			_ = r.Return(ctx) // late messages; if this fails, their locks end later
 		}
 		return n, err
 	}
@@ -386,8 +386,8 @@ func (m *mover) pass(ctx context.Context, e *core.Entity, from, to string, refus
 	}
 }
 
-// late moves messages of kept sessions that arrived after the sessions counted as empty, which
-// happens on slow connections.
+// late moves messages of kept sessions that arrived after the sessions counted as empty, as on slow
+// connections.
 func (m *mover) late(ctx context.Context, from, to string, refused map[int64]bool) (n int, err error) {
 	var lost []*remote.Receiver
 	for _, r := range m.sessions {
@@ -404,7 +404,7 @@ func (m *mover) late(ctx context.Context, from, to string, refused map[int64]boo
 	return n, nil
 }
 
-// receive moves what a link delivers, until it delivers nothing for a while. It counts the messages that stay.
+// receive moves a link's messages until none arrives for a while, and counts the remaining ones.
 func (m *mover) receive(ctx context.Context, r *remote.Receiver, from, to string, refused map[int64]bool, while time.Duration) (n, stay int, err error) {
 	for ctx.Err() == nil {
 		taken, err := r.Take(ctx, 0, while)
@@ -435,7 +435,7 @@ func (m *mover) receive(ctx context.Context, r *remote.Receiver, from, to string
 	return n, stay, ctx.Err()
 }
 
-// tellLate reports messages that were stored when the source had unlocked them.
+// tellLate reports stored messages whose locks at the source had expired.
 func (m *mover) tellLate(from string, n int) {
 	again := "the target drops them as duplicates"
 	if m.to.Foreign {
@@ -449,7 +449,7 @@ func (m *mover) count(n int) {
 	m.progress.At(m.total)
 }
 
-// store stores messages in the target, and returns which of them are there.
+// store stores messages in the target, and returns the positions of the stored ones.
 func (m *mover) store(ctx context.Context, from, to string, all []amqp.Arrival, refused map[int64]bool) (stored []int, err error) {
 	ms := make([]*core.Message, len(all))
 	for i := range all {
@@ -462,12 +462,12 @@ func (m *mover) store(ctx context.Context, from, to string, all []amqp.Arrival, 
 	})
 }
 
-// prepared returns a message in the form for the target: with the remaining time to live, and a key
-// by which the target recognizes it if it is sent again.
+// prepared returns a message for the target: with the remaining time to live, and a key by which
+// the target recognizes a second copy.
 func (m *mover) prepared(from string, a *amqp.Arrival) *core.Message {
 	x := *a.Message
 	if x.TimeToLive > 0 && x.TimeToLive < core.Forever && !a.EnqueuedTime.IsZero() {
-		if x.CreationTime.Equal(a.EnqueuedTime) { // the broker has added both times for clients
+		if x.CreationTime.Equal(a.EnqueuedTime) { // the broker computed both times for clients
 			x.CreationTime, x.AbsoluteExpiryTime = time.Time{}, time.Time{}
 		}
 		if !strings.HasSuffix(from, core.DeadLetter.Suffix()) && a.State != core.Scheduled {
@@ -481,8 +481,8 @@ func (m *mover) prepared(from string, a *amqp.Arrival) *core.Message {
 	return &x
 }
 
-// scheduled moves the scheduled messages of a queue. Those due soon are left to become active; due
-// is when the last of them does. It counts the messages that cannot be moved.
+// scheduled moves the scheduled messages of a queue, and counts those that it cannot move. Those
+// due soon remain, and become active by the time due.
 func (m *mover) scheduled(ctx context.Context, from, to string) (due time.Time, n int, err error) {
 	deferred := 0
 	refused := map[int64]bool{}

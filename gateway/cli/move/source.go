@@ -13,7 +13,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/declaration"
 )
 
-// namespaceSource says what entities are read from: a file or a live namespace.
+// namespaceSource is the source of entities: a file or a live namespace.
 type namespaceSource struct {
 	from       string
 	namespace  string
@@ -39,7 +39,7 @@ func (s *namespaceSource) bind(c *cobra.Command, environ []string) {
 	f.StringVar(&s.file, "parameters", "", "parameters `file` of an ARM template, as az deployment takes it; --parameter overrides it")
 }
 
-// read reads the entities, and reports to notes what is not taken over.
+// read reads the entities, and notes what it does not take over.
 func (s *namespaceSource) read(ctx context.Context, o *command.Flags, args []string, defaults bool, notes *notes) (*config.Contents, string, error) {
 	if (len(args) > 0) == (s.from != "") {
 		return nil, "", command.Usagef("specify one source: a FILE, or --from CONNECTION-STRING for a live namespace")
@@ -73,7 +73,7 @@ func (s *namespaceSource) read(ctx context.Context, o *command.Flags, args []str
 	return &source.Contents, args[0], nil
 }
 
-// notes reports the parts of the source that are not taken over.
+// notes prints the parts of the source that are not taken over.
 type notes struct {
 	out io.Writer
 	n   int
@@ -84,7 +84,6 @@ func (n *notes) add(format string, args ...any) {
 	_, _ = fmt.Fprintf(n.out, "not taken over: "+format+"\n", args...)
 }
 
-// liveContents returns the entities of a live namespace.
 func liveContents(ctx context.Context, t *command.Target, defaults bool, notes *notes) (*config.Contents, error) {
 	all, err := declaration.Described(ctx, t.Management(func(entity, property, value string) {
 		notes.add("%s: %s is %.60q, and Crosstown has no such property", entity, property, value)
@@ -95,7 +94,6 @@ func liveContents(ctx context.Context, t *command.Target, defaults bool, notes *
 	return config.Describe(all, defaults), nil
 }
 
-// count counts entities by kind.
 func count(c *config.Contents) string {
 	subscriptions, rules := 0, 0
 	for _, t := range c.Topics {
@@ -107,8 +105,8 @@ func count(c *config.Contents) string {
 	return fmt.Sprintf("%s, %s, %s, %s", command.Plural(len(c.Queues), "queue"), command.Plural(len(c.Topics), "topic"), command.Plural(subscriptions, "subscription"), command.Plural(rules, "rule"))
 }
 
-// namespacePolicies mentions the policies of the namespace itself, which a management API does not show
-// and cannot change.
+// namespacePolicies notes the namespace's own policies, because a management API cannot read or
+// change them.
 func namespacePolicies(all []config.Policy, notes *notes) {
 	for _, p := range all {
 		notes.add("policy %s (%s) of the namespace: give it to the gateway in its configuration, under policies, or with --policy %[1]s=KEY:%[2]s", p.Name, p.Rights)

@@ -55,7 +55,7 @@ func printConnections(out io.Writer, _ []string, list *api.ConnectionList) error
 	return w.Flush()
 }
 
-// linkText returns a link in a few characters: ← for one that receives, → for one that sends.
+// linkText returns a link in a few characters: ← for a receiver, → for a sender.
 func linkText(l *api.Link) string {
 	if l.Direction == "send" {
 		return "→" + l.Entity

@@ -14,7 +14,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
-// healthTimeout bounds one request for a gateway's health.
+// healthTimeout bounds a request for a gateway's health.
 const healthTimeout = 5 * time.Second
 
 // Health returns the command crosstown health.
@@ -62,14 +62,14 @@ specify another gateway than that of this container.`,
 	return c
 }
 
-// askHealth prints the answer of the gateway that listens at an address. It returns an error if
-// there is no answer, or an unhealthy one.
+// askHealth prints the answer of the gateway at a listener's address. It returns an error if there
+// is no answer, or an unhealthy one.
 func askHealth(ctx context.Context, listener string, out io.Writer) error {
 	host, port, err := net.SplitHostPort(listener)
 	if err != nil {
 		return fmt.Errorf("%q is not an address: use host:port, such as localhost:5300", listener)
 	}
-	switch ip := net.ParseIP(host); { // by number: a container may know no names
+	switch ip := net.ParseIP(host); { // by number, because a container may resolve no names
 	case host == "", ip.Equal(net.IPv4zero):
 		host = "127.0.0.1"
 	case ip.IsUnspecified():

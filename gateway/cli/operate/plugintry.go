@@ -84,7 +84,7 @@ If crosstown was built from source, go.mod refers to that source: the directory 
 	return c
 }
 
-// directories returns where to look for Crosstown's source: the working and program directories.
+// directories returns where to search for Crosstown's source: the working and program directories.
 func directories() (all []string) {
 	if dir, err := os.Getwd(); err == nil {
 		all = append(all, dir)
@@ -98,7 +98,7 @@ func directories() (all []string) {
 	return all
 }
 
-// nextSteps say how a new project becomes a plugin.
+// nextSteps returns the steps from a new project to a plugin.
 func nextSteps(p *project.Project) string {
 	var b strings.Builder
 	if p.Replace != "" {

@@ -82,7 +82,7 @@ func printSessions(out io.Writer, all []api.Session) error {
 	return w.Flush()
 }
 
-// lockedCount shows how many messages are locked, and whether any of them pauses the session.
+// lockedCount returns the number of locked messages, and whether one of them pauses the session.
 func lockedCount(s *api.Session) string {
 	if s.Delayed > 0 {
 		return fmt.Sprintf("%d, paused", s.Locked)
@@ -125,7 +125,7 @@ func holderText(s *api.Session) string {
 	}
 }
 
-// aboutSession makes an inquiry about one session.
+// aboutSession returns an inquiry about one session.
 func aboutSession(method, entity, session string, body any) command.Inquiry {
 	q := command.AboutEntity(method, api.SessionsPath, entity)
 	q.Query, q.Body = url.Values{"session": {session}}, body

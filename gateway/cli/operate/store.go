@@ -13,7 +13,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
-// errDamaged is the error of a check of a store that found damage.
+// errDamaged is the error of a check that found damage.
 var errDamaged = errors.New("the store is damaged: restore a backup, or start the gateway once with --repair")
 
 // Store returns the command crosstown store.

@@ -18,14 +18,14 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 )
 
-// topRow is an entity with its rates since the last look.
+// topRow is an entity with its rates since the last refresh.
 type topRow struct {
 	api.Entity
-	In  float64 `json:"in"` // messages a second
+	In  float64 `json:"in"` // messages per second
 	Out float64 `json:"out"`
 }
 
-// topView is what one refresh shows.
+// topView is the content of one refresh.
 type topView struct {
 	At          time.Time      `json:"at"`
 	Namespace   string         `json:"namespace"`
@@ -34,7 +34,7 @@ type topView struct {
 	Entities    []topRow       `json:"entities"`
 }
 
-// topOrders has, for each value of --sort, the comparison of rows: smaller rows are shown first.
+// topOrders contains the comparison of rows for each value of --sort. Smaller rows come first.
 var topOrders = map[string]func(a, b *topRow) int{
 	"in":        func(a, b *topRow) int { return cmp.Compare(b.In, a.In) },
 	"out":       func(a, b *topRow) int { return cmp.Compare(b.Out, a.Out) },
@@ -47,13 +47,12 @@ var topOrders = map[string]func(a, b *topRow) int{
 }
 
 const (
-	// leastInterval is the shortest time between two refreshes.
+	// leastInterval is the shortest time between refreshes.
 	leastInterval = 100 * time.Millisecond
-	// liveRows is the number of entities a terminal shows.
+	// liveRows is the number of entities on a terminal.
 	liveRows = 20
 )
 
-// topOptions are the flags of the command.
 type topOptions struct {
 	command.Flags
 	once     bool
@@ -101,7 +100,7 @@ entities of the namespace. After a slow refresh the command pauses longer.`,
 	return c
 }
 
-// watch shows one view after the other until ctx ends.
+// watch prints views until ctx ends.
 func (o *topOptions) watch(ctx context.Context, out io.Writer) error {
 	live := !o.once && !o.JSON && command.IsTerminal(out) && runtime.GOOS != "windows" // Windows consoles may print clearScreen as text
 	if live && o.rows == 0 {
@@ -132,14 +131,14 @@ func (o *topOptions) watch(ctx context.Context, out io.Writer) error {
 	}
 }
 
-// topLook is what the gateway answered at one moment.
+// topLook contains the gateway's answers at one time.
 type topLook struct {
 	status      api.Status
 	list        api.EntityList
 	connections map[string]int
 }
 
-// look asks the gateway, and returns how long that took.
+// look asks the gateway, and returns how long the answers took.
 func (o *topOptions) look(ctx context.Context) (*topLook, time.Duration, error) {
 	var l topLook
 	began := time.Now()
@@ -164,7 +163,7 @@ func (o *topOptions) look(ctx context.Context) (*topLook, time.Duration, error) 
 	return &l, time.Since(began), nil
 }
 
-// view computes rates. Messages that came in and are no longer there went out; a scheduled message
+// view computes rates. Messages that came in and are no longer there went out. A scheduled message
 // counts as incoming when it is sent, and again when it becomes active.
 func (o *topOptions) view(before, now *topLook) *topView {
 	v := &topView{At: now.list.At, Namespace: now.status.Namespace, Gateway: now.status.Gateway, Connections: now.connections, Entities: []topRow{}}
@@ -187,10 +186,10 @@ func (o *topOptions) view(before, now *topLook) *topView {
 	return v
 }
 
-// clearScreen makes a terminal empty its screen, and write from its first line (ECMA-48).
+// clearScreen makes a terminal clear its screen, and write from the first line (ECMA-48).
 const clearScreen = "\x1b[H\x1b[2J"
 
-// show prints a view, on a terminal in the place of the one before.
+// show prints a view. On a terminal it replaces the previous one.
 func (o *topOptions) show(out io.Writer, v *topView, live bool) error {
 	if o.JSON {
 		return command.NewEncoder(out).Encode(v)

@@ -14,7 +14,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 )
 
-// print writes a view as text, with at most rows entities; 0: all.
+// print writes a view as text, with at most rows entities, or all with 0.
 func (v *topView) print(out *bytes.Buffer, rows int) error {
 	fmt.Fprintf(out, "%s  namespace %s", v.At.UTC().Format(api.InstantLayout), v.Namespace)
 	if g := v.Gateway; g != nil {
@@ -64,7 +64,7 @@ func (v *topView) printEntities(out io.Writer, rows int) error {
 		shown = shown[:rows]
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	_, _ = fmt.Fprintln(w, "IN/s\tOUT/s\tACTIVE\tLOCKED\tDEAD\tSCHEDULED\tCONSUMERS\t  ENTITY") // an error comes with Flush
+	_, _ = fmt.Fprintln(w, "IN/s\tOUT/s\tACTIVE\tLOCKED\tDEAD\tSCHEDULED\tCONSUMERS\t  ENTITY") // Flush returns the error
 	for i := range shown {
 		e := &shown[i]
 		name := e.Name
@@ -85,7 +85,7 @@ func (v *topView) printEntities(out io.Writer, rows int) error {
 	return nil
 }
 
-// rateText returns a number of messages a second as text.
+// rateText returns a number of messages per second as text.
 func rateText(n float64) string {
 	if n > 0 && n < 10 {
 		return fmt.Sprintf("%.1f", n)
@@ -93,7 +93,6 @@ func rateText(n float64) string {
 	return fmt.Sprintf("%.0f", n)
 }
 
-// sizeText returns a number of bytes as text.
 func sizeText(n int64) string {
 	if n >= 1<<30 {
 		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))

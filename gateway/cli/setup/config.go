@@ -61,7 +61,7 @@ value are omitted. With --json the command prints one document, without the sour
 	return c
 }
 
-// checkConfig loads what a gateway would load at its start.
+// checkConfig loads what a gateway loads when it starts.
 func checkConfig(c *cobra.Command, file string, environ []string) error {
 	settings, err := config.Check(file, environ)
 	if err != nil {
@@ -78,7 +78,7 @@ func checkConfig(c *cobra.Command, file string, environ []string) error {
 	return command.Line(c.OutOrStdout(), "%s is right", file)
 }
 
-// declared makes the entities of a configuration in an empty store in memory, as a start does.
+// declared creates the entities of a configuration in an empty store in memory, as a start does.
 func declared(ctx context.Context, c *config.Config) (err error) {
 	all := []config.Contents{c.Contents}
 	for i := range c.Namespaces {
@@ -91,7 +91,7 @@ func declared(ctx context.Context, c *config.Config) (err error) {
 	for i := range all {
 		remotes := map[string]core.Remote{}
 		for _, r := range all[i].Remotes {
-			remotes[r.Name] = nil // nil is enough for a destination
+			remotes[r.Name] = nil // a destination needs only the name
 		}
 		b := broker.New(memory.New(memory.Options{}), broker.Options{Namespace: "ns", Limits: c.Limits(), PartitionCount: all[i].Partitions, Filters: filters, Remotes: remotes, Logger: slog.New(slog.DiscardHandler)})
 		err = errors.Join(err, declaration.Declare(ctx, b, &all[i], declaration.Options{Identity: core.Identity{{Policy: "configuration", Rights: core.AllRights}}}))

@@ -14,7 +14,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
-// maxConnectionString bounds what is read from standard input.
+// maxConnectionString bounds the input on standard input.
 const maxConnectionString = 1 << 16
 
 // Context returns the command crosstown context.
@@ -82,7 +82,7 @@ list of processes and of the shell's history. The command does not connect to th
 	return c
 }
 
-// readContext makes a context of what a command line gives, and checks it.
+// readContext returns the context in a command line, after checking it.
 func readContext(stdin io.Reader, fromStdin bool, connection, ca string) (made command.Context, err error) {
 	made.ConnectionString = connection
 	if fromStdin {
@@ -103,7 +103,7 @@ func readContext(stdin io.Reader, fromStdin bool, connection, ca string) (made c
 	return made, command.CheckConnection(made.ConnectionString, made.CA)
 }
 
-// reading returns the function that a command runs if it reads the contexts.
+// reading returns the function of a command that reads the contexts.
 func reading(environ []string, run func(c *cobra.Command, f *command.Contexts, args []string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		f, err := command.LoadContexts(environ)
@@ -114,7 +114,7 @@ func reading(environ []string, run func(c *cobra.Command, f *command.Contexts, a
 	}
 }
 
-// changeContexts reads the contexts, lets change change them, saves them and prints what change says it did.
+// changeContexts loads the contexts, calls change, saves them and prints what change returned.
 func changeContexts(c *cobra.Command, environ []string, change func(*command.Contexts) (did string, err error)) error {
 	f, err := command.LoadContexts(environ)
 	if err != nil {
@@ -160,7 +160,7 @@ func contextUseCommand(environ []string) *cobra.Command {
 	return c
 }
 
-// tellOverruled says which variables override the current context.
+// tellOverruled prints which variables override the current context.
 func tellOverruled(c *cobra.Command, environ []string) {
 	for _, before := range []string{command.ConnectionVariable, command.ContextVariable} {
 		if config.Variable(environ, before) != "" {
@@ -190,19 +190,19 @@ func contextRemoveCommand(environ []string) *cobra.Command {
 	}
 }
 
-// shownContext is a context as --json prints it.
+// shownContext is the output of --json.
 type shownContext struct {
 	Name             string `json:"name"`
 	Current          bool   `json:"current"`
 	Endpoint         string `json:"endpoint"`
 	Policy           string `json:"policy,omitempty"`
-	ConnectionString string `json:"connectionString"` // without its secrets, unless they are asked for
+	ConnectionString string `json:"connectionString"` // without secrets, unless the command line requests them
 	CA               string `json:"ca,omitempty"`
 }
 
 func showContext(f *command.Contexts, name string, reveal bool) shownContext {
 	held := f.Named[name]
-	parsed, _ := auth.ParseConnectionString(held.ConnectionString) // what is wrong is shown as it is
+	parsed, _ := auth.ParseConnectionString(held.ConnectionString) // an invalid one is shown unchanged
 	s := shownContext{
 		Name: name, Current: name == f.Current, Endpoint: held.Endpoint(), Policy: parsed.KeyName,
 		ConnectionString: held.ConnectionString, CA: held.CA,

@@ -1,2 +1,3 @@
-// Package setup has the commands that set up clients and gateways: doctor, context, token, config and ca.
+// Package setup has the commands that set up clients and gateways: doctor, context, token, config,
+// ca.
 package setup

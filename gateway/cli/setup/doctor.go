@@ -20,15 +20,15 @@ import (
 )
 
 const (
-	// stepTimeout bounds a step of an examination.
+	// stepTimeout bounds each step of an examination.
 	stepTimeout = 5 * time.Second
-	// skewAllowed is how far clocks may differ: tokens and schedules depend on them.
+	// skewAllowed bounds the difference of clocks, because tokens and schedules depend on them.
 	skewAllowed = 5 * time.Second
-	// renewSoon is how long before its end a certificate causes a warning.
+	// renewSoon is the remaining life of a certificate from which the doctor warns.
 	renewSoon = 30 * 24 * time.Hour
 )
 
-// errSick is the error of an examination in which a check has failed.
+// errSick is the error of an examination with a failed check.
 var errSick = errors.New("a check has failed: see above what to do")
 
 // Doctor returns the command crosstown doctor.
@@ -65,14 +65,14 @@ gateway.`,
 	return c
 }
 
-// The results of a check.
+// Results of a check.
 const (
 	ok   = "ok"
-	warn = "warn" // it works, but not for all, or not safely
-	fail = "fail" // it does not work
+	warn = "warn" // it does not work for all, or not safely
+	fail = "fail"
 )
 
-// finding is what a check has found.
+// finding is the result of a check.
 type finding struct {
 	Check  string `json:"check"`
 	Status string `json:"status"`
@@ -85,11 +85,11 @@ type examination struct {
 	flags    *command.Flags
 	target   *command.Target
 	entity   string
-	conn     net.Conn // between the steps of TCP and TLS
+	conn     net.Conn // for certificate, from port
 	findings []finding
 }
 
-// note notes a finding, and reports whether the examination goes on.
+// note adds a finding, and reports whether the examination continues.
 func (x *examination) note(check, status, remedy, found string, args ...any) bool {
 	x.findings = append(x.findings, finding{check, status, fmt.Sprintf(found, args...), remedy})
 	return status != fail
@@ -116,7 +116,7 @@ func (x *examination) run(ctx context.Context, args []string) {
 	}
 }
 
-// name looks the host up.
+// name looks up the host.
 func (x *examination) name(ctx context.Context) bool {
 	host := x.target.TLS.ServerName
 	found, err := net.DefaultResolver.LookupHost(ctx, host)
@@ -136,7 +136,7 @@ func (x *examination) port(ctx context.Context) (goesOn bool) {
 	return x.note("port", ok, "", "%s accepts, within %v", x.conn.RemoteAddr(), time.Since(began).Round(10*time.Microsecond))
 }
 
-// certificate begins TLS, if the connection string asks for it.
+// certificate does the TLS handshake, if the connection string requires TLS.
 func (x *examination) certificate(ctx context.Context) bool {
 	defer func() { _ = x.conn.Close() }()
 	if x.target.Emulator {
@@ -158,7 +158,7 @@ func (x *examination) certificate(ctx context.Context) bool {
 	return x.note("TLS", status, remedy, "%s is trusted, until %s", shown.Subject, shown.NotAfter.Format(time.DateOnly))
 }
 
-// health is the part of a gateway's answer about its health that is looked at.
+// health contains the relevant parts of a gateway's answer about its health.
 type health struct {
 	Status string `json:"status"`
 	Reason string `json:"reason"`
@@ -169,7 +169,7 @@ type health struct {
 	} `json:"store"`
 }
 
-// gateway asks for the gateway's health.
+// gateway requests the gateway's health.
 func (x *examination) gateway(ctx context.Context) bool {
 	const check = "gateway"
 	began := time.Now()
@@ -208,7 +208,7 @@ func (x *examination) gateway(ctx context.Context) bool {
 	return true
 }
 
-// skew judges how far a clock is ahead of another.
+// skew checks how far a clock is ahead of another.
 func (x *examination) skew(check, of string, ahead time.Duration) {
 	if ahead.Abs() <= skewAllowed {
 		x.note(check, ok, "", "agrees with %s, to within %v", of, skewAllowed)
@@ -221,7 +221,7 @@ func (x *examination) skew(check, of string, ahead time.Duration) {
 	x.note(check, warn, "synchronize both machines' clocks with NTP, because tokens and schedules depend on them", "%v %s %s", ahead.Abs().Round(time.Second), side, of)
 }
 
-// authorization connects as a client of messages, and peeks at the entity, if one is named.
+// authorization connects as a client for messages, and peeks at the entity, if there is one.
 func (x *examination) authorization(ctx context.Context) bool {
 	began := time.Now()
 	link, err := x.target.Link(ctx, x.entity)

@@ -69,7 +69,7 @@ a gateway. To revoke a token before it expires, change the key of its policy.`,
 	return c
 }
 
-// signer is a policy with the key that signs a token. Rights are 0 where they are not known.
+// signer is a policy whose key signs a token. Unknown rights are 0.
 type signer struct {
 	policy, key string
 	rights      core.Right
@@ -128,12 +128,12 @@ func (o *tokenOptions) run(c *cobra.Command, args []string) error {
 	return errors.Join(err, told)
 }
 
-// madeToken is a token as --json prints it.
+// madeToken is the output of --json.
 type madeToken struct {
 	Token    string    `json:"token"`
 	Resource string    `json:"resource"`
 	Policy   string    `json:"policy"`
-	Rights   string    `json:"rights,omitempty"` // where they are known
+	Rights   string    `json:"rights,omitempty"` // if known
 	Expires  time.Time `json:"expires"`
 	Curl     []string  `json:"curl,omitempty"`
 }
@@ -171,7 +171,7 @@ func (o *tokenOptions) signer(c *cobra.Command, t *command.Target, entity string
 	return nil, fmt.Errorf("cannot find a policy of %s with exactly the rights %v and a key that this connection string may read. A token has all rights of its policy: create a policy on an entity with --create-policy NAME", where, rights)
 }
 
-// entitySigner looks for a policy of an entity, and makes one if that is requested; it returns nil if there is none.
+// entitySigner returns a fitting policy of an entity, a new one if that is requested, or nil.
 func (o *tokenOptions) entitySigner(c *cobra.Command, t *command.Target, entity string, rights core.Right, fits func(string, core.Right) bool) (*signer, error) {
 	if topic, _, ok := core.SplitSubscription(entity); ok {
 		entity = topic
@@ -201,8 +201,9 @@ func (o *tokenOptions) entitySigner(c *cobra.Command, t *command.Target, entity 
 	return &signer{made.Name, made.PrimaryKey, rights}, err
 }
 
-// namespaceSigner looks for a policy of the namespace whose key is available: the one of the connection
-// string, or any one of a namespace that was created at run time. Brokers other than Crosstown show none.
+// namespaceSigner returns a fitting policy of the namespace with a known key: the connection
+// string's, or any of a namespace that was created at run time. Brokers other than Crosstown show
+// none.
 func (o *tokenOptions) namespaceSigner(c *cobra.Command, t *command.Target, fits func(string, core.Right) bool) *signer {
 	for _, p := range o.ownPolicies(c.Context()) {
 		rights, err := core.ParseRights(p.Rights)
@@ -220,7 +221,7 @@ func (o *tokenOptions) namespaceSigner(c *cobra.Command, t *command.Target, fits
 	return nil
 }
 
-// ownPolicies returns the policies of the namespace; none if the connection string lacks Manage.
+// ownPolicies returns the policies of the namespace, or none if the connection string lacks Manage.
 func (o *tokenOptions) ownPolicies(ctx context.Context) []api.Policy {
 	var page api.NamespaceList
 	if err := o.Ask(ctx, command.Inquiry{Method: http.MethodGet, Path: api.NamespacesPath, Query: url.Values{"top": {"1000"}}}, &page); err != nil {
@@ -235,8 +236,7 @@ func (o *tokenOptions) ownPolicies(ctx context.Context) []api.Policy {
 	return n.Policies
 }
 
-// curlCommands returns commands for a shell that use a token, as far as its rights allow. If these
-// are not known, the gateway decides.
+// curlCommands returns shell commands that use a token, limited to its rights if these are known.
 func (o *tokenOptions) curlCommands(t *command.Target, entity string, made *madeToken, rights core.Right) (all []string) {
 	if entity == "" {
 		return nil
@@ -260,7 +260,7 @@ func (o *tokenOptions) curlCommands(t *command.Target, entity string, made *made
 	return all
 }
 
-// authority returns the file of the authority that a client must be told to trust, or "" for none.
+// authority returns the file of the authority that a client must trust, or "".
 func (o *tokenOptions) authority(t *command.Target) string {
 	if t.CA != "" || o.Data == "" || !t.IsLocal() {
 		return t.CA

@@ -13,14 +13,13 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/bench"
 )
 
-// benchIdle is the time after which the gateway removes the queue of a run that was killed.
+// benchIdle is the time after which the gateway removes the queue of a killed run.
 const benchIdle = 10 * time.Minute
 
-// benchNamespace is the namespace of a run of crosstown bench.
 type benchNamespace struct {
 	command.Flags
 	environ []string
-	target  *command.Target // nil before Find, and if the run has URLs
+	target  *command.Target // nil before Find, and for a run with URLs
 }
 
 // Bench returns the command crosstown bench.
@@ -28,10 +27,8 @@ func Bench(environ []string) *cobra.Command {
 	return bench.Command(nil, &benchNamespace{environ: environ})
 }
 
-// Bind implements bench.Namespace.
 func (n *benchNamespace) Bind(c *cobra.Command) { n.BindConnection(c, n.environ) }
 
-// Find implements bench.Namespace.
 func (n *benchNamespace) Find(o *bench.Options) (err error) {
 	if len(o.URLs) > 0 {
 		if n.CA != "" {
@@ -47,7 +44,6 @@ func (n *benchNamespace) Find(o *bench.Options) (err error) {
 	return nil
 }
 
-// MakeQueues implements bench.Namespace.
 func (n *benchNamespace) MakeQueues(ctx context.Context, names []string, sessions bool) (remove func(context.Context) error, err error) {
 	client := n.target.Management(nil)
 	var made []string

@@ -14,7 +14,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 )
 
-// inFaults returns an inquiry about the fault rules of a namespace, "" for the connection string's own.
+// inFaults returns an inquiry about the fault rules of a namespace, "" for the connection string's.
 func inFaults(method, namespace string, names ...string) command.Inquiry {
 	if namespace == "" {
 		return command.Inquiry{Method: method, Path: api.FaultsPath, Names: names}
@@ -128,5 +128,5 @@ func printFaults(out io.Writer, all []api.Fault) error {
 	return w.Flush()
 }
 
-// words returns the names of a set, for the help.
+// words returns the names in a set, for the help.
 func words[T ~string](all []T) string { return strings.Join(command.Words(all), ", ") }

@@ -1,5 +1,5 @@
 // Package backup copies all namespaces, entities and messages of a store to a file, and restores a
-// file to a store of any kind. The format of the file is that of package record.
+// file to a store of any kind. Package record defines the format of the file.
 package backup
 
 import (
@@ -14,19 +14,18 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
 
-// listPage is the number of entities, rules or namespaces in one request.
+// listPage is the number of entities, rules or namespaces per request.
 const listPage = 500
 
-// Writer copies a store.
 type Writer struct {
 	Store    core.Store
-	By       string             // the version of Crosstown
-	Progress func(messages int) // called with the number written so far
-	Entities int                // the number written
+	By       string             // version of Crosstown
+	Progress func(messages int) // called with the number of written messages
+	Entities int                // number of written ones
 	out      *record.Writer
 }
 
-// Messages returns the number of messages written.
+// Messages returns the number of written messages.
 func (b *Writer) Messages() int { return b.out.Messages() }
 
 // Write writes the backup.
@@ -80,8 +79,8 @@ func (b *Writer) namespaces(ctx context.Context) error {
 	}
 }
 
-// catalogue writes the entities of a namespace, a topic before its subscriptions, and returns those that
-// are not subscriptions. known gets the name of each subscription by its ID.
+// catalogue writes the entities of a namespace, each topic before its subscriptions. It returns
+// those that are not subscriptions, and adds the subscriptions' names to known, by ID.
 func (b *Writer) catalogue(ctx context.Context, namespace string, known map[string]string) (sources []*core.Entity, err error) {
 	for _, kind := range []core.Kind{core.Queue, core.Topic, core.Schedule} {
 		for skip := 0; ; skip += listPage {
@@ -134,7 +133,7 @@ func (b *Writer) partition(ctx context.Context, source core.Backups, e *core.Ent
 		if x.Subscription != "" {
 			var there bool
 			if path, there = known[x.Subscription]; !there {
-				return nil // the subscription was created after the catalogue was read
+				return nil // created after the catalogue was read
 			}
 		}
 		l := record.Of(x, path)
@@ -142,7 +141,7 @@ func (b *Writer) partition(ctx context.Context, source core.Backups, e *core.Ent
 		return b.out.Write(&l)
 	})
 	if core.CodeOf(err) == core.NotFound {
-		return nil // the entity was deleted in the meantime
+		return nil // deleted in the meantime
 	}
 	if errors.Is(err, file.ErrDamaged) {
 		return fmt.Errorf("%s: %w: start the gateway once with --repair, which removes the damaged messages, then create the backup again", e.Name, err)

@@ -17,10 +17,10 @@ type Reader struct {
 	*record.Reader
 	unread     *record.Line
 	entities   map[string]*core.Entity // by ID
-	names      map[string]bool         // of entities, folded, prefixed with their namespace
-	partitions map[string]bool         // those whose lines were read
-	of         *core.Entity            // the entity whose partition is being read
-	last       map[string]int64        // number of the last message in that partition, by subscription and sub-queue
+	names      map[string]bool         // of entities: folded, after the namespace
+	partitions map[string]bool         // read so far
+	of         *core.Entity            // whose partition is read
+	last       map[string]int64        // number of the last message there, by subscription and sub-queue
 }
 
 // Open reads the header of a backup.
@@ -29,8 +29,7 @@ func Open(in io.Reader) (*Reader, *record.Header, error) {
 	return &Reader{Reader: r, entities: map[string]*core.Entity{}, names: map[string]bool{}, partitions: map[string]bool{}}, header, err
 }
 
-// Check reads a backup to its end, and returns to its beginning. If the backup can be read only
-// once, Check does nothing.
+// Check reads a backup to its end, and seeks back. It does nothing if that is not possible.
 func Check(in io.Reader) error {
 	file, ok := in.(io.ReadSeeker)
 	if !ok {
@@ -51,7 +50,7 @@ func Check(in io.Reader) error {
 	return err
 }
 
-// Next does the same as Next of record.Reader, but accepts only lines that can be restored.
+// Next does the same as record.Reader's Next, but accepts only lines that can be restored.
 func (b *Reader) Next() (*record.Line, error) {
 	if l := b.unread; l != nil {
 		b.unread = nil
@@ -90,7 +89,7 @@ func checkNamespace(n *core.Namespace) error {
 	return errors.Join(errs...)
 }
 
-// checkID refuses ids that core.NewIncarnation does not make.
+// checkID refuses ids that core.NewIncarnation does not create.
 func checkID(id string) error {
 	if id == "" || len(id) > 64 || strings.Trim(id, "abcdefghijklmnopqrstuvwxyz0123456789") != "" {
 		return fmt.Errorf("%.80q is not the id of a namespace or an entity", id)
@@ -104,7 +103,7 @@ func (b *Reader) checkEntity(e *core.Entity) error {
 	if e.Namespace != "" {
 		errs = append(errs, core.ValidateName(e.Namespace))
 	}
-	least := 1 // partitions
+	least := 1 // of partitions
 	switch e.Kind {
 	case core.Subscription:
 		topic, own, _ := core.SplitSubscription(e.Name)
@@ -144,7 +143,7 @@ func (b *Reader) checkEntity(e *core.Entity) error {
 	return errors.Join(errs...)
 }
 
-// checkText refuses an address that no setting can have.
+// checkText refuses an address that is impossible in settings.
 func checkText(address string) error {
 	if len(address) > 2*core.MaxNameLength || strings.ContainsFunc(address, func(r rune) bool { return r < ' ' }) {
 		return fmt.Errorf("%.80q is not the name of an entity", address)
@@ -190,5 +189,5 @@ func (b *Reader) checkStored(l *record.Line) error {
 	return nil
 }
 
-// Unread makes the next call of Next return a line again.
+// Unread makes the next call of Next return l.
 func (b *Reader) Unread(l *record.Line) { b.unread = l }

@@ -12,8 +12,7 @@ import (
 )
 
 // Restore stores the contents of a backup, and returns the number of created entities. It calls
-// progress with the number of messages restored so far. If Restore fails, it deletes the entities
-// again.
+// progress with the number of restored messages. If Restore fails, it deletes the entities.
 func Restore(ctx context.Context, st core.Store, in *Reader, progress func(messages int)) (entities int, err error) {
 	target, ok := st.(core.Backups)
 	if !ok {
@@ -26,7 +25,6 @@ func Restore(ctx context.Context, st core.Store, in *Reader, progress func(messa
 	return len(r.created), nil
 }
 
-// restore is a restore in flight.
 type restore struct {
 	store    core.Store
 	target   core.Backups
@@ -47,7 +45,7 @@ func (r *restore) run(ctx context.Context) error {
 			err = r.namespace(ctx, *l.Namespace)
 		case l.Entity != nil:
 			err = r.entity(ctx, *l.Entity)
-		default: // what belongs to a partition comes after the partition's line
+		default: // the contents of a partition follow its line
 			err = r.partition(ctx, l.Partition)
 		}
 		if err != nil {
@@ -69,7 +67,7 @@ func (r *restore) namespace(ctx context.Context, n core.Namespace) error {
 	return err
 }
 
-// entity creates an entity, replacing one that was never used.
+// entity creates an entity. It replaces an unused one.
 func (r *restore) entity(ctx context.Context, e core.Entity) error {
 	_, err := r.store.CreateEntity(ctx, e, core.NamespaceQuotas{})
 	if core.CodeOf(err) == core.AlreadyExists {
@@ -92,7 +90,7 @@ func (r *restore) entity(ctx context.Context, e core.Entity) error {
 	return nil
 }
 
-// errUsed ends the export of a partition that is not empty.
+// errUsed ends the export of a partition at its first item.
 var errUsed = errors.New("the entity is not empty")
 
 func (r *restore) isUsed(ctx context.Context, namespace, name string) (bool, error) {
@@ -100,7 +98,7 @@ func (r *restore) isUsed(ctx context.Context, namespace, name string) (bool, err
 	if err != nil {
 		return false, err
 	}
-	if e.Kind == core.Subscription { // its topic existed before the restore, or is listed twice in the backup
+	if e.Kind == core.Subscription { // its topic existed before the restore, or is in the backup twice
 		return true, nil
 	}
 	for i := range e.Partitions {
@@ -124,7 +122,7 @@ func (r *restore) partition(ctx context.Context, p *record.Partition) error {
 				return
 			}
 			if errors.Is(err, io.EOF) {
-				return // the next call reports it again
+				return // the next call returns the error again
 			}
 			var x *core.Stored
 			if err == nil {
@@ -142,7 +140,7 @@ func (r *restore) partition(ctx context.Context, p *record.Partition) error {
 	return nil
 }
 
-// touch records when entities were last used.
+// touch restores when the entities were last used.
 func (r *restore) touch(ctx context.Context) error {
 	for i := range r.created {
 		if e := &r.created[i]; !e.AccessedAt.IsZero() {
@@ -154,14 +152,14 @@ func (r *restore) touch(ctx context.Context) error {
 	return nil
 }
 
-// undo deletes the entities that were created. It leaves namespaces, which the next restore reuses.
+// undo deletes the created entities. It leaves namespaces, which the next restore reuses.
 func (r *restore) undo(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
 	var errs []error
 	for _, e := range r.created {
 		if e.Kind == core.Subscription {
-			continue // it is deleted with its topic
+			continue // deleted with its topic
 		}
 		if err := r.store.DeleteEntity(ctx, e.Namespace, e.Name); err != nil {
 			errs = append(errs, fmt.Errorf("delete %s: it contains a part of the backup, and deleting it automatically failed: %w", &e, err))

@@ -17,18 +17,18 @@ import (
 	"time"
 )
 
-// Path is where the page finds its assets. No entity's name can contain a $.
+// Path begins the paths of the page's assets. No entity's name can contain a $.
 const Path = "/$crosstown/console/"
 
 //go:embed assets
 var embedded embed.FS
 
-// Console answers requests for the page and for its assets. Create it with New.
+// Console serves the page and its assets. Create it with New.
 type Console struct {
 	page   []byte
 	etag   string
-	policy string            // Content-Security-Policy up to connect-src
-	base   string            // Path with the hash of all assets, so that browsers can cache them forever
+	policy string            // Content-Security-Policy until connect-src
+	base   string            // Path with the hash of all assets, so that browsers cache them forever
 	assets map[string]*asset // by path below base
 }
 
@@ -55,7 +55,7 @@ func New() *Console {
 		return nil
 	})
 	if err != nil {
-		panic("console: " + err.Error()) // the binary itself is broken
+		panic("console: " + err.Error()) // the binary is broken
 	}
 	hash := hex.EncodeToString(all.Sum(nil)[:8])
 	c.base = Path + hash
@@ -67,7 +67,7 @@ func New() *Console {
 }
 
 // preloads lists every module, so that a browser requests all at once instead of one after the
-// other as it reads them.
+// other.
 func (c *Console) preloads() string {
 	var lines []string
 	for name := range c.assets {
@@ -79,11 +79,11 @@ func (c *Console) preloads() string {
 	return strings.Join(lines, "\n")
 }
 
-// importMap is the one inline script, because module names cannot be mapped otherwise.
+// importMap is the only inline script, because module names cannot be mapped otherwise.
 var importMap = regexp.MustCompile(`(?s)<script type="importmap">(.*?)</script>`)
 
-// policy lets the page load only what this gateway serves, and run only scripts in files, apart
-// from the import map.
+// policy allows the page to load only what this gateway serves, and to run only scripts in files
+// and the import map.
 func policy(page string) string {
 	var inline string
 	if m := importMap.FindStringSubmatch(page); m != nil {
@@ -95,7 +95,7 @@ func policy(page string) string {
 		"require-trusted-types-for 'script'; trusted-types 'none'; connect-src 'self'"
 }
 
-// ordinaryHost matches hosts that may be put into a policy unchanged.
+// ordinaryHost matches hosts that a policy may contain unchanged.
 var ordinaryHost = regexp.MustCompile(`^[A-Za-z0-9.\-]+(:[0-9]+)?$|^\[[0-9A-Fa-f:.]+\](:[0-9]+)?$`)
 
 // ServeHTTP answers "/" with the page, and paths below Path with assets.
@@ -126,7 +126,7 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (c *Console) servePage(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	policy := c.policy
-	if ordinaryHost.MatchString(r.Host) { // 'self' does not cover ws: in every browser
+	if ordinaryHost.MatchString(r.Host) { // in some browsers, 'self' does not cover ws:
 		policy += " ws://" + r.Host + " wss://" + r.Host
 	}
 	h.Set("Content-Security-Policy", policy)
@@ -138,7 +138,7 @@ func (c *Console) servePage(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", noTime, bytes.NewReader(c.page))
 }
 
-// contentTypes are the kinds of files that are served.
+// contentTypes contains the types of the served files.
 var contentTypes = map[string]string{
 	".html": "text/html; charset=utf-8",
 	".css":  "text/css; charset=utf-8",
@@ -155,7 +155,7 @@ var noTime time.Time
 type asset struct {
 	contentType string
 	content     []byte
-	compressed  func() []byte // gzip, created on first use
+	compressed  func() []byte // gzip, on first use
 }
 
 func newAsset(contentType string, content []byte) *asset {

@@ -11,30 +11,29 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
-// Options determine what a declaration does.
+// Options configure a declaration.
 type Options struct {
 	Identity core.Identity
 	// Update changes existing entities that differ.
 	Update bool
-	// DryRun changes nothing: the report describes what a declaration would do.
+	// DryRun changes nothing. The reports describe what Declare would do.
 	DryRun bool
 	// Report is called with each entity.
 	Report func(Report)
 }
 
-// Report describes what was done with an entity.
+// Report is what Declare did with an entity.
 type Report struct {
 	Entity  string
 	Kind    core.Kind
 	Did     Did
-	Differs []Difference // of an existing entity: how it was before
-	NewKeys []string     // policies for which keys were made, because the declaration has none
+	Differs []Difference // of an existing entity, before changes
+	NewKeys []string     // policies that received new keys, because the declaration has none
 }
 
-// Did is the kind of action that was done.
 type Did string
 
-// The actions on entities.
+// Actions on entities.
 const (
 	Created Did = "created"
 	Same    Did = "same"
@@ -43,7 +42,7 @@ const (
 )
 
 // Declare creates or changes the entities of a namespace so that they match c. If the error
-// concerns some of the entities, the others match.
+// concerns only some entities, the others match.
 func Declare(ctx context.Context, admin Admin, c *config.Contents, o Options) error {
 	if o.Report == nil {
 		o.Report = func(Report) {}
@@ -71,17 +70,16 @@ func Declare(ctx context.Context, admin Admin, c *config.Contents, o Options) er
 	return errors.Join(append(errs, ctx.Err())...)
 }
 
-// declaration is a declaration in progress.
 type declaration struct {
 	Options
 	admin       Admin
 	unforwarded []unforwarded
 }
 
-// unforwarded is an entity that was created without its destination, because that came later.
+// unforwarded is an entity that was created before its destination.
 type unforwarded struct {
 	wanted
-	complete core.Settings // including the destination
+	complete core.Settings // with the destination
 }
 
 // see creates an entity, or compares the existing one.
@@ -95,7 +93,7 @@ func (d *declaration) see(ctx context.Context, w *wanted) error {
 		if err = d.create(ctx, w); !errors.Is(err, core.AlreadyExists) {
 			return err
 		}
-		held, _, err = d.admin.Entity(ctx, d.Identity, w.name) // another gateway has created it in the meantime
+		held, _, err = d.admin.Entity(ctx, d.Identity, w.name) // another gateway has created it
 	}
 	if err != nil {
 		return err
@@ -139,7 +137,6 @@ func (d *declaration) create(ctx context.Context, w *wanted) error {
 	return nil
 }
 
-// forwardsToMissing reports whether a destination does not exist yet.
 func (d *declaration) forwardsToMissing(ctx context.Context, s *core.Settings) bool {
 	for _, to := range []string{s.ForwardTo, s.ForwardDeadLetteredMessagesTo} {
 		if _, _, away := core.SplitRemote(to); to == "" || away {
@@ -152,8 +149,8 @@ func (d *declaration) forwardsToMissing(ctx context.Context, s *core.Settings) b
 	return false
 }
 
-// completeKeys gives policies without a key their existing key, or a new one. made names the
-// policies with a new one.
+// completeKeys sets the existing or a new key in policies without one, and returns the names of
+// those with a new one.
 func completeKeys(s *core.Settings, held []core.AccessRule) (made []string) {
 	for i := range s.AuthorizationRules {
 		r := &s.AuthorizationRules[i]
@@ -182,7 +179,7 @@ func (d *declaration) make(ctx context.Context, w *wanted, settings core.Setting
 	var first *core.Rule
 	if len(rules) > 0 {
 		first = &rules[0]
-	} else if w.rules != nil { // until the default rule is deleted, the subscription must get no messages
+	} else if w.rules != nil { // the subscription must receive no messages until this rule is deleted
 		first = &core.Rule{Name: core.DefaultRuleName, Filter: core.Filter{Kind: core.FalseFilter}}
 	}
 	if _, err := d.admin.CreateEntity(ctx, d.Identity, core.Subscription, w.name, settings, first); err != nil {
@@ -203,9 +200,9 @@ func (d *declaration) add(ctx context.Context, w *wanted, rules []core.Rule) err
 	return nil
 }
 
-// finish adds the rules that are missing because a gateway was interrupted while it created the
-// subscription. As long as no client has changed the subscription, each revision adds one rule. A
-// management API returns no revision.
+// finish adds missing rules if a gateway was interrupted while it created the subscription. Until a
+// client changes the subscription, each revision adds one rule. A management API returns no
+// revision.
 func (d *declaration) finish(ctx context.Context, w *wanted, held *core.Entity) error {
 	rules, err := w.compiled()
 	if err != nil || len(rules) < 2 || d.DryRun || held.Revision == 0 || held.Revision >= int64(len(rules)) {
@@ -224,11 +221,11 @@ func (d *declaration) finish(ctx context.Context, w *wanted, held *core.Entity) 
 	return d.add(ctx, w, rules[len(there):])
 }
 
-// pageSize is the number of entities or rules in one request.
+// pageSize is the number of entities or rules per request.
 const pageSize = 1000
 
-// Described reads all queues, topics, subscriptions and rules of a namespace. Each subscription
-// follows its topic.
+// Described returns all queues, topics, subscriptions and rules of a namespace, each topic before
+// its subscriptions.
 func Described(ctx context.Context, admin Admin, id core.Identity) (all []config.Described, err error) {
 	queues, err := list(ctx, admin, id, core.Listing{Kind: core.Queue})
 	if err != nil {

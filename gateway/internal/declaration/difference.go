@@ -16,20 +16,19 @@ import (
 // Difference is one difference between the declaration and the namespace.
 type Difference struct {
 	Entity   string
-	Property string // its name in a file
+	Property string // name in a file
 	Declared string
 	There    string
-	Fixed    bool // it cannot be changed
+	Fixed    bool // cannot be changed
 
 	rule *core.Rule // to create or replace
-	drop string     // the rule to delete
+	drop string     // rule to delete
 }
 
-// none represents a rule or policy that does not exist.
+// none stands for a missing rule or policy.
 const none = "none"
 
-// compare lists how an entity differs from its declaration. It does not compare what the
-// declaration leaves out.
+// compare returns how an entity differs from its declaration, which may leave out settings.
 func (d *declaration) compare(ctx context.Context, w *wanted, held *core.Entity) (all []Difference, err error) {
 	if held.Kind != w.kind {
 		return []Difference{{Entity: w.name, Property: "kind", Declared: w.word(), There: strings.ToLower(held.Kind.String()), Fixed: true}}, nil
@@ -62,7 +61,7 @@ func (d *declaration) compare(ctx context.Context, w *wanted, held *core.Entity)
 	return all, nil
 }
 
-// shownSetting returns a setting in the form of a file.
+// shownSetting returns a setting as in a file.
 func shownSetting(s *core.Setting, q *core.Settings) string {
 	switch v := s.Of(q).(type) {
 	case *time.Duration:
@@ -137,7 +136,7 @@ func rulesByName(rules []core.Rule) map[string]*core.Rule {
 	return all
 }
 
-// shownRule returns what a rule does, on one line.
+// shownRule returns a rule on one line.
 func shownRule(r *core.Rule) string {
 	of := config.RuleOf(r)
 	of.Name = ""
@@ -148,7 +147,6 @@ func shownRule(r *core.Rule) string {
 	return text
 }
 
-// allRules returns the rules of a subscription.
 func allRules(ctx context.Context, admin Admin, id core.Identity, subscription string) (all []core.Rule, err error) {
 	for {
 		page, err := admin.Rules(ctx, id, subscription, len(all), pageSize)

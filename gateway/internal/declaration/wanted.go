@@ -1,6 +1,6 @@
-// Package declaration makes a namespace match a configuration: it creates queues, topics,
-// subscriptions and rules that do not exist, reports how existing ones differ, and changes them on
-// request. The namespace is one of this gateway, or one behind a management API.
+// Package declaration makes a namespace match a configuration: it creates missing queues, topics,
+// subscriptions and rules, reports how existing ones differ, and changes them on request. The
+// namespace is one of this gateway, or one behind a management API.
 package declaration
 
 import (
@@ -11,8 +11,8 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
-// Admin reads and changes a namespace. It is a part of core.Admin that a client of the management
-// API also has.
+// Admin reads and changes a namespace. It is the part of core.Admin that clients of the management
+// API implement too.
 type Admin interface {
 	CreateEntity(ctx context.Context, id core.Identity, kind core.Kind, name string, s core.Settings, first *core.Rule) (core.Entity, error)
 	Entity(ctx context.Context, id core.Identity, name string) (core.Entity, core.Runtime, error)
@@ -28,9 +28,9 @@ type Admin interface {
 type wanted struct {
 	kind  core.Kind
 	name  string
-	apply func(*core.Settings) // applies what is declared to settings
+	apply func(*core.Settings) // changes settings to the declared ones
 	given []config.GivenSetting
-	// policies and rules are compared unless they are nil.
+	// policies and rules are not compared if they are nil.
 	policies []config.Policy
 	rules    []config.Rule
 	topic    string // of a subscription
@@ -38,7 +38,7 @@ type wanted struct {
 
 func (w *wanted) word() string { return strings.ToLower(w.kind.String()) }
 
-// settings returns the entity's settings at its creation.
+// settings returns the entity's settings when it is created.
 func (w *wanted) settings() core.Settings {
 	s := core.DefaultSettings(w.kind)
 	w.apply(&s)
@@ -67,8 +67,8 @@ func wantedOf(c *config.Contents) (all []wanted) {
 	return all
 }
 
-// inOrder puts entities after those that they need. If entities need each other, one of them comes
-// before its destination.
+// inOrder puts entities after those that they need. In a cycle, one entity comes before its
+// destination.
 func inOrder(declared []wanted) []wanted {
 	byName := make(map[string]int, len(declared))
 	for i := range declared {
@@ -95,7 +95,7 @@ func inOrder(declared []wanted) []wanted {
 	return ordered
 }
 
-// compiled returns the rules in the form for the broker.
+// compiled returns the rules for the broker.
 func (w *wanted) compiled() ([]core.Rule, error) {
 	rules := make([]core.Rule, len(w.rules))
 	for i := range w.rules {

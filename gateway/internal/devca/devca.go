@@ -1,7 +1,7 @@
 // Package devca stores a development certificate authority and a server certificate in a directory,
-// and creates both on first use. The authority remains, so that users need to trust it only once.
-// The server certificate is created again whenever the hosts or ports change, or when it expires
-// soon.
+// and creates both on first use. The authority remains, so that users need to trust it only once. A
+// new server certificate replaces the old one when the hosts or ports change, or when the old one
+// expires soon.
 package devca
 
 import (
@@ -26,14 +26,14 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/durable"
 )
 
-// The files in the directory.
+// Files in the directory.
 const (
-	caFile     = "ca.pem"     // the authority's certificate, for everyone to read
+	caFile     = "ca.pem"     // the authority's certificate, which everyone may read
 	caKeyFile  = "ca.key.pem" // the authority's key and certificate
 	serverFile = "server.pem" // the server's key and certificate
 )
 
-// Lifetimes. Apple's platforms refuse server certificates of more than 825 days.
+// Apple's platforms refuse server certificates of more than 825 days.
 const (
 	caLifetime     = 10 * 365 * 24 * time.Hour
 	serverLifetime = 825*24*time.Hour - backdate
@@ -45,8 +45,8 @@ const (
 type Options struct {
 	// Hosts are names and IP addresses.
 	Hosts []string
-	// Ports add names of the form HOST:PORT, because go-amqp verifies a certificate against the
-	// endpoint's host with its port.
+	// Ports add names in the form HOST:PORT, because go-amqp verifies a certificate against both
+	// the host and the port.
 	Ports []string
 	// Now returns the time. The default is time.Now.
 	Now func() time.Time
@@ -55,7 +55,7 @@ type Options struct {
 // Authority is an opened directory.
 type Authority struct {
 	PEM         []byte          // the authority's certificate
-	Path        string          // the file that holds PEM
+	Path        string          // file with PEM
 	Certificate tls.Certificate // the server's, with its key
 
 	ca pair
@@ -65,8 +65,8 @@ type Authority struct {
 // Path returns the file of the certificate of the authority in dir.
 func Path(dir string) string { return filepath.Join(dir, caFile) }
 
-// Open reads the files in dir, and creates those that are missing or out of date. Several processes
-// may do so at once: all get the same authority.
+// Open reads the files in dir, and creates missing ones and those out of date. Concurrent processes
+// use the same authority.
 func Open(dir string, o Options) (*Authority, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -82,7 +82,7 @@ func Open(dir string, o Options) (*Authority, error) {
 	return &Authority{PEM: ca.certificatePEM(), Path: Path(dir), Certificate: server.tls(), ca: ca, o: o}, nil
 }
 
-// Issue creates a certificate for another host with the ports. It does not store it.
+// Issue creates a certificate for another host with the ports, without storing it.
 func (a *Authority) Issue(host string) (*tls.Certificate, error) {
 	server, err := issue(a.ca, Options{Hosts: []string{host}, Ports: a.o.Ports, Now: a.o.Now})
 	if err != nil {
@@ -92,8 +92,8 @@ func (a *Authority) Issue(host string) (*tls.Certificate, error) {
 	return &certificate, nil
 }
 
-// CA returns the certificate of the authority in dir in PEM, and creates the authority if there is
-// none yet.
+// CA returns the PEM certificate of the authority in dir, and creates the authority if there is
+// none.
 func CA(dir string) ([]byte, error) {
 	ca, err := openCA(dir, time.Now())
 	if err != nil {
@@ -112,7 +112,7 @@ func openCA(dir string, now time.Time) (pair, error) {
 		if ca, err = newCA(now); err == nil {
 			err = durable.Create(path, 0o600, durable.Content(ca.pem()))
 		}
-		if errors.Is(err, fs.ErrExist) { // another process was faster
+		if errors.Is(err, fs.ErrExist) { // another process created it first
 			ca, err = readPair(path)
 		}
 	}
@@ -150,7 +150,7 @@ func newCA(now time.Time) (pair, error) {
 func openServer(dir string, ca pair, o Options) (pair, error) {
 	names, addresses := subjects(o)
 	path := filepath.Join(dir, serverFile)
-	// Whatever is wrong with the file, a new one replaces it.
+	// A new one replaces the file, whatever is wrong.
 	if held, err := readPair(path); err == nil && serves(held.cert, ca.cert, names, addresses, o.Now()) {
 		return held, nil
 	}
@@ -177,7 +177,7 @@ func issue(ca pair, o Options) (pair, error) {
 	}, &ca)
 }
 
-// subjects converts hosts and ports to the certificate's names and addresses, in a fixed order.
+// subjects returns the names and addresses for a certificate, in a fixed order.
 func subjects(o Options) (names []string, addresses []net.IP) {
 	hosts := slices.Compact(slices.Sorted(slices.Values(o.Hosts)))
 	ports := slices.Compact(slices.Sorted(slices.Values(o.Ports)))
@@ -201,7 +201,7 @@ func serves(cert, ca *x509.Certificate, names []string, addresses []net.IP, now 
 		slices.EqualFunc(cert.IPAddresses, addresses, net.IP.Equal)
 }
 
-// sign makes a key and a certificate for it, signed by ca or, without one, by itself.
+// sign creates a key and its certificate, signed by ca or, without one, by itself.
 func sign(template *x509.Certificate, ca *pair) (pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -45,7 +45,7 @@ func (p pair) tls() tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{p.cert.Raw}, PrivateKey: p.key, Leaf: p.cert}
 }
 
-// readPair reads what pem wrote. If the file is not valid, the error names it and says what to do.
+// readPair reads the output of pem. The error for an invalid file contains its name and the remedy.
 func readPair(path string) (pair, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package devidentity is a token endpoint for development: it gives every program on this machine a
-// JSON web token for this gateway, over the protocols that the Azure SDKs' credentials use. It has
-// its own key, which it keeps in a directory.
+// Package devidentity is a token endpoint for development. It issues JSON web tokens for this
+// gateway to every program on this machine, over the protocols of the Azure SDKs' credentials. It
+// keeps its own key in a directory.
 package devidentity

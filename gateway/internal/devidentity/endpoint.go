@@ -19,7 +19,7 @@ import (
 // AppServicePath is the end of IDENTITY_ENDPOINT.
 const AppServicePath = "/msi/token"
 
-// maxForm bounds the body of a token request, in bytes.
+// maxForm bounds the body of a token request.
 const maxForm = 64 << 10
 
 // Handler answers the SDKs' credentials:
@@ -38,7 +38,7 @@ func (i *Identity) Handler() http.Handler {
 	mux.HandleFunc("GET /{tenant}/v2.0/.well-known/openid-configuration", describe)
 	mux.HandleFunc("GET /{tenant}/discovery/v2.0/keys", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, i.Keys()) })
 	return listen.SameSite(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// The Host of a page whose name resolves to this machine is the page's name.
+		// A page can make its own name resolve to this machine, and Host has that name.
 		if !isLocal(r.Host) || r.Header.Get("X-Forwarded-For") != "" {
 			refuse(w, http.StatusForbidden, "access_denied", "Use localhost or an IP address to call this endpoint, not a proxy.")
 			return
@@ -71,7 +71,7 @@ func (i *Identity) virtualMachine(w http.ResponseWriter, r *http.Request) {
 	i.managed(w, r)
 }
 
-// managed answers in the usual format of managed identities, in which numbers are texts.
+// managed answers in the format of managed identities, where numbers are texts.
 func (i *Identity) managed(w http.ResponseWriter, r *http.Request) {
 	resource, client := r.FormValue("resource"), r.FormValue("client_id")
 	if resource == "" {
@@ -130,7 +130,7 @@ func (i *Identity) clientSecret(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// describe tells clients of the tenant in the path which endpoints to use.
+// describe answers with the endpoints for the tenant in the path.
 func describe(w http.ResponseWriter, r *http.Request) {
 	base := "http://" + r.Host + "/" + r.PathValue("tenant")
 	if r.TLS != nil {
@@ -160,7 +160,7 @@ func answer(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store") // RFC 6749 §5.1
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // the peer may have gone
+	_ = json.NewEncoder(w).Encode(v) // the client may have disconnected
 }
 
 // Serve answers on ln until ctx ends.

@@ -23,13 +23,13 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/durable"
 )
 
-// Issuer is the claim iss of every token of this package.
+// Issuer is the claim iss of every token.
 const Issuer = "urn:crosstown:dev-identity"
 
-// RolesClaim is the claim with the name of the token's one role.
+// RolesClaim is the claim with the token's role.
 const RolesClaim = "roles"
 
-// The roles.
+// Roles.
 const (
 	Owner    = "Owner"
 	Sender   = "Sender"
@@ -50,8 +50,8 @@ type Identity struct {
 	secret string
 }
 
-// Open reads the key in dir, which it creates on first use. Tokens therefore stay valid after a
-// restart. Clients expect this, because they keep tokens until they expire.
+// Open reads the key in dir, and creates it on first use. Therefore tokens stay valid after a
+// restart, as clients expect, which keep tokens until they expire.
 func Open(dir string) (*Identity, error) {
 	path := filepath.Join(dir, keyFile)
 	der, err := readKey(path)
@@ -81,7 +81,7 @@ func Open(dir string) (*Identity, error) {
 		return nil, fmt.Errorf("key of the development identity: %w", err)
 	}
 	mac := hmac.New(sha256.New, der)
-	_, _ = mac.Write([]byte("secret of the token endpoint")) // a hash never fails
+	_, _ = mac.Write([]byte("secret of the token endpoint")) // never fails
 	return &Identity{signer, public, base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:18])}, nil
 }
 
@@ -97,7 +97,7 @@ func readKey(path string) ([]byte, error) {
 	return block.Bytes, nil
 }
 
-// makeKey creates the key file in one step. If several processes do so, the first one wins.
+// makeKey creates the key file atomically. Among concurrent processes, the first one wins.
 func makeKey(dir, path string) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -117,15 +117,15 @@ func makeKey(dir, path string) error {
 	return err
 }
 
-// Secret returns the secret that the endpoint requires from clients that can send one.
+// Secret returns the secret that clients send if they can.
 func (i *Identity) Secret() string { return i.secret }
 
-// Keys returns the public keys that verify the tokens.
+// Keys returns the public keys for the tokens.
 func (i *Identity) Keys() *jose.JSONWebKeySet {
 	return &jose.JSONWebKeySet{Keys: []jose.JSONWebKey{i.public}}
 }
 
-// token makes a token for a client and an audience, which is valid for its lifetime from now.
+// token returns a token for a client and an audience.
 func (i *Identity) token(client, audience string, now time.Time) (string, error) {
 	role := Owner
 	switch client {

@@ -1,7 +1,7 @@
 // Package history stores how many messages arrived and left, for the charts of the console: for
 // entities that this gateway uses, for its namespaces and for the gateway. The history is in memory
-// and bounded. It is outside of the path of messages: it reads existing counters, and lets the
-// store count what has changed.
+// and bounded. No message waits for it: it reads existing counters, and lets the store count what
+// has changed.
 package history
 
 import (
@@ -18,28 +18,29 @@ import (
 )
 
 const (
-	// Interval is how often the counters are read.
+	// Interval is the time between readings of the counters.
 	Interval = 10 * time.Second
 	// followTime is how long an entity is counted after its last use: each minute if it may change
 	// by itself, and otherwise every quietInterval.
 	followTime    = time.Hour
 	quietInterval = 10 * time.Minute
-	// keepTime is the time for which an entity keeps its history even if others need its place.
+	// keepTime is how long an entity keeps its history after its last use, even if others need the
+	// place.
 	keepTime = 10 * time.Minute
-	// countTime bounds the time for counting a namespace.
+	// countTime bounds the counts of a namespace.
 	countTime = 5 * time.Second
-	// MaxSeries is the number of entities and namespaces with a history. With all their samples
-	// they take 29 MB.
+	// MaxSeries bounds the entities and namespaces with a history. With all their samples, they
+	// take 29 MB.
 	MaxSeries = 500
 )
 
-// Source is the part of a broker that a history needs; *broker.Broker implements it.
+// Source is what a history needs from a broker; *broker.Broker implements it.
 type Source interface {
 	Grown(f func(name string, accepted int64))
 	Counts(ctx context.Context, names []string) []broker.Count
 }
 
-// History contains the histories of one gateway. It is safe for concurrent use.
+// History contains the histories of a gateway. It is safe for concurrent use.
 type History struct {
 	reading sync.Mutex // one reading at a time
 	measure func(context.Context) Vitals
@@ -47,24 +48,23 @@ type History struct {
 	mu     sync.Mutex
 	spaces map[string]*space // by namespace
 	series int               // of all namespaces
-	full   time.Time         // when there was no room for another series
+	full   time.Time         // when a series last found no room
 	whole  series            // of the gateway
 	vitals kept[Vitals]
 }
 
-// space is a namespace.
 type space struct {
 	source Source
-	series map[string]*series // by folded name of the entity; "" is the namespace itself
+	series map[string]*series // by the entity's folded name; "": the namespace
 }
 
-// New returns a History without namespaces. Every Interval, the History calls measure for the
-// gateway's vitals, and sets their At.
+// New returns a History without namespaces. Every Interval, Run calls measure for the gateway's
+// vitals, and sets their At.
 func New(measure func(context.Context) Vitals) *History {
 	return &History{measure: measure, spaces: map[string]*space{}}
 }
 
-// Add follows the entities of a namespace until remove is called.
+// Add follows the entities of a namespace until the caller calls remove.
 func (h *History) Add(namespace string, s Source) (remove func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -114,7 +114,7 @@ func (h *History) readOne(ctx context.Context, x *space, now time.Time) {
 	}
 }
 
-// due returns the names of the entities of a namespace that have changed, or may have.
+// due returns the names of entities that have changed, or may have.
 func (h *History) due(x *space, now time.Time) (names []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -147,7 +147,7 @@ func (h *History) due(x *space, now time.Time) (names []string) {
 	return names
 }
 
-// follow finds or creates a series. It returns nil if there is no room for it.
+// follow returns the series, which it creates if there is room, or nil.
 func (h *History) follow(x *space, k, name string, now time.Time) *series {
 	if s := x.series[k]; s != nil {
 		return s
@@ -165,7 +165,7 @@ func (h *History) follow(x *space, k, name string, now time.Time) *series {
 	return s
 }
 
-// makeRoom drops series that were not used recently.
+// makeRoom drops series without recent use.
 func (h *History) makeRoom(now time.Time) {
 	for _, x := range h.spaces {
 		maps.DeleteFunc(x.series, func(_ string, s *series) bool {
@@ -178,7 +178,7 @@ func (h *History) makeRoom(now time.Time) {
 	}
 }
 
-// count counts what entities hold, and adds it to their series.
+// count counts the messages of entities, and adds samples to their series.
 func (h *History) count(ctx context.Context, x *space, names []string, now time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, countTime)
 	defer cancel()
@@ -213,8 +213,8 @@ func (h *History) count(ctx context.Context, x *space, names []string, now time.
 	}
 }
 
-// Of returns the samples of an entity or, if entity is "", of the namespace, the oldest first, up
-// to now. If the entity has no history, one begins now.
+// Of returns the samples of an entity or, if entity is "", of the namespace, from the oldest until
+// now. If the entity has no history, one begins.
 func (h *History) Of(ctx context.Context, namespace, entity string) []Sample {
 	now := time.Now()
 	x, s := h.look(namespace, entity, now)
@@ -246,15 +246,15 @@ func (h *History) look(namespace, entity string, now time.Time) (*space, *series
 	return x, s
 }
 
-// Vitals returns the gateway's vitals, the oldest first.
+// Vitals returns the gateway's vitals, beginning with the oldest.
 func (h *History) Vitals() []Vitals {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.vitals.all(time.Now())
 }
 
-// Rates returns how many messages a second have recently come into the queues and topics of all
-// namespaces, and how many have left the queues.
+// Rates returns how many messages per second have recently entered the queues and topics of all
+// namespaces, and left the queues.
 func (h *History) Rates() (in, out float64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

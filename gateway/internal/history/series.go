@@ -13,13 +13,13 @@ const (
 	coarse        = time.Minute
 )
 
-// Sample has the number of messages that an entity held at a moment, and how many it had received
-// and delivered since its history began. If two samples are further apart than Interval (or a
-// minute, when older than an hour), nothing changed between them.
+// Sample contains how many messages an entity held at a time, and how many it had received and
+// delivered since its history began. If two samples are further apart than Interval (or a minute,
+// when older than an hour), nothing changed between them.
 type Sample struct {
 	At                            uint32 // Unix seconds
 	In, Out                       int64
-	Active, Scheduled, DeadLetter uint32 // a larger number is shown as the largest uint32
+	Active, Scheduled, DeadLetter uint32 // at most the largest uint32
 }
 
 func (s Sample) at() uint32 { return s.At }
@@ -34,24 +34,24 @@ type Vitals struct {
 
 func (v Vitals) at() uint32 { return v.At }
 
-// series are the samples of one subject.
+// series contains the samples of an entity, a namespace or the gateway.
 type series struct {
 	name    string
 	used    time.Time // when messages last came or went, or a client looked
 	asked   time.Time // when the store was asked
 	counted time.Time // when the store had answered
 
-	accepted int64 // messages that the gateway took since the last reading
-	stirs    bool  // it may change by itself: a message is locked or scheduled, or came recently
+	accepted int64 // messages that the gateway accepted since the last reading
+	stirs    bool  // may change by itself: a message is locked or scheduled, or came recently
 
 	enqueued, active, scheduled int64 // from the last count
 	last                        Sample
 	samples                     kept[Sample]
 }
 
-// take adds what an entity holds, and returns how many messages came and left since the last time.
-// Messages that came and are no longer there have left. A scheduled message counts as come when it
-// is scheduled, and again when it becomes active.
+// take adds a count, and returns how many messages came and left since the last one. Messages that
+// came and are no longer there have left. A scheduled message counts as come when it is scheduled,
+// and again when it becomes active.
 func (s *series) take(c *broker.Count, now time.Time) (came, left int64) {
 	switch {
 	case s.counted.IsZero():
@@ -68,8 +68,8 @@ func (s *series) take(c *broker.Count, now time.Time) (came, left int64) {
 	return came, left
 }
 
-// begin adds what the entity held before this gateway accepted its first messages for it. If these
-// are all the messages that the entity ever had, it held nothing.
+// begin adds a sample before the gateway's first messages. If the entity never had others, it
+// contained nothing then.
 func (s *series) begin(c *broker.Count, first int64, now time.Time) (came, left int64) {
 	if first == c.Enqueued {
 		left = max(first-c.Active-c.Scheduled, 0)
@@ -82,7 +82,7 @@ func seconds(t time.Time) uint32 { return uint32(t.Unix()) }
 
 func clamp(n int64) uint32 { return uint32(min(max(n, 0), math.MaxUint32)) }
 
-// enter adds a sample. After a gap, it first repeats the last one, because nothing had changed.
+// enter adds a sample. After a gap it first repeats the last one, because nothing had changed.
 func (s *series) enter(next Sample, now time.Time) {
 	next.At = seconds(now)
 	if before := seconds(now.Add(-Interval)); !s.counted.IsZero() && s.last.At < before {
@@ -93,7 +93,7 @@ func (s *series) enter(next Sample, now time.Time) {
 	s.samples.keep(next)
 }
 
-// all returns the samples, up to now.
+// all returns the samples until now.
 func (s *series) all(now time.Time) []Sample {
 	all := s.samples.all(now)
 	if at := seconds(now); len(all) > 0 && at > s.last.At+uint32(Interval.Seconds()) {
@@ -104,7 +104,7 @@ func (s *series) all(now time.Time) []Sample {
 	return all
 }
 
-// kept has samples in order: all of the last hour, and one a minute for the day before.
+// kept contains samples in order: all of the last hour, and one per minute of the day before.
 type kept[T interface{ at() uint32 }] struct{ fine, coarse ring[T] }
 
 func (k *kept[T]) keep(x T) {
@@ -114,7 +114,7 @@ func (k *kept[T]) keep(x T) {
 	}
 }
 
-// all returns the samples, the oldest first: those kept once a minute, then those of the last hour.
+// all returns the samples, beginning with the oldest.
 func (k *kept[T]) all(now time.Time) (all []T) {
 	fine := k.fine.all()
 	for _, x := range k.coarse.all() {
@@ -128,10 +128,10 @@ func (k *kept[T]) all(now time.Time) (all []T) {
 	return append(all, fine...)
 }
 
-// ring holds the latest samples.
+// ring contains the latest samples.
 type ring[T any] struct {
 	samples []T
-	next    int // where the next sample goes, once the ring is full
+	next    int // index for the next sample, once the ring is full
 }
 
 func (r *ring[T]) add(x T, most int) {

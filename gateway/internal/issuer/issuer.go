@@ -17,29 +17,29 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// maxToken bounds the size of a token. Tokens with many groups reach some 10 KB.
+// maxToken bounds a token. Tokens with many groups reach some 10 KB.
 const maxToken = 32 << 10
 
-// algorithms are the algorithms with a public key. A token that is signed with a shared secret, or
-// not at all, is not accepted.
+// algorithms are the accepted algorithms. They have a public key: a token without a signature, or
+// signed with a shared secret, is not accepted.
 var algorithms = []jose.SignatureAlgorithm{
 	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512,
 	jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
 }
 
-// Issuer is a trusted issuer, and the rights that its tokens may give.
+// Issuer is a trusted issuer, with the rights that its tokens may give.
 type Issuer struct {
 	// Name is the claim iss. Without Keys and File, it is also the URL below which
-	// /.well-known/openid-configuration says where the keys are.
+	// /.well-known/openid-configuration contains the address of the keys.
 	Name string
 	// Keys, if not nil, are all the issuer's keys.
 	Keys *jose.JSONWebKeySet
-	// File contains the keys as a JSON web key set. It is read again when a token names a key that
-	// was not in it.
+	// File contains the keys as a JSON web key set. It is read again when a token names an unknown
+	// key.
 	File string
 	// Audiences are the accepted values of the claim aud.
 	Audiences []string
-	// Leeway is the maximum difference between clocks.
+	// Leeway is the accepted difference between clocks.
 	Leeway time.Duration
 	// Rules map claims to rights. A token that matches no rule has no rights.
 	Rules []Rule
@@ -47,9 +47,9 @@ type Issuer struct {
 
 // Rule gives rights to tokens with a claim.
 type Rule struct {
-	// Claim is a name, or several names joined by dots for nested objects.
+	// Claim is a name, or names joined by dots for nested objects.
 	Claim string
-	// Value is the claim's value, or one of a list or, in scp and scope, one of the words.
+	// Value is the claim's value, an element of a list or, in scp and scope, one of the words.
 	Value  string
 	Rights core.Right
 }
@@ -62,7 +62,6 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Set verifies the tokens of several issuers.
 type Set struct {
 	now     func() time.Time
 	issuers map[string]*trusted
@@ -73,8 +72,8 @@ type trusted struct {
 	keys *keyring
 }
 
-// New creates a Set. It must be able to read key files. Issuers on the network need not answer
-// before their first token arrives.
+// New creates a Set, after reading key files. Issuers on the network need not answer before their
+// first token arrives.
 func New(issuers []Issuer, o Options) (*Set, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -91,9 +90,9 @@ func New(issuers []Issuer, o Options) (*Set, error) {
 	return s, nil
 }
 
-// Verify returns the grant of a token. The grant is for the whole namespace, and its name is the
-// token's subject. An invalid token is refused as Unauthorized, with a text that contains the
-// cause. Busy means that the issuer's keys are not available now.
+// Verify returns the grant of a token, for the whole namespace, with the token's subject as its
+// name. It refuses an invalid token as Unauthorized, with the cause in the text. Busy means that
+// the issuer's keys are not available now.
 func (s *Set) Verify(ctx context.Context, token string) (core.Grant, error) {
 	if len(token) > maxToken {
 		return core.Grant{}, core.Refuse(core.Unauthorized, "MalformedToken: The token has %d bytes: at most %d are allowed.", len(token), maxToken)
@@ -127,7 +126,7 @@ func (t *trusted) grant(payload []byte, now time.Time) (core.Grant, error) {
 	if claims.Expiry == nil {
 		return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidToken: The token never expires, because it has no claim exp.")
 	}
-	// The library still accepts a token at the instant at which its leeway ends; we do not.
+	// The library accepts a token at the instant when its leeway ends. The gateway does not.
 	expires := claims.Expiry.Time().Add(t.Leeway)
 	err := claims.ValidateWithLeeway(jwt.Expected{Issuer: t.Name, AnyAudience: t.Audiences, Time: now}, t.Leeway)
 	switch {
@@ -147,7 +146,7 @@ func (t *trusted) grant(payload []byte, now time.Time) (core.Grant, error) {
 	return core.Grant{Policy: t.Name + " " + claims.Subject, Rights: rights, Expires: expires}, nil
 }
 
-// rights returns the rights of every rule that matches.
+// rights returns the rights of all rules that match.
 func (t *trusted) rights(claims map[string]any) core.Right {
 	var rights core.Right
 	for _, r := range t.Rules {
@@ -173,8 +172,8 @@ func find(claims map[string]any, name string) any {
 	return nil
 }
 
-// has reports whether a claim equals value, is a list that contains it or, if words is set, is a
-// list of words (RFC 8693 §4.2) that contains it.
+// has reports whether a claim equals value or is a list with it. If words is set, a text is a list
+// of words (RFC 8693 §4.2).
 func has(claim any, value string, words bool) bool {
 	switch c := claim.(type) {
 	case string:

@@ -20,25 +20,25 @@ import (
 
 const (
 	fetchTimeout = 10 * time.Second
-	maxDocument  = 1 << 20 // of a discovery document or a key set
-	// refetchAfter is how often tokens with unknown keys, which any client can make, may cause the
-	// keys to be fetched.
+	maxDocument  = 1 << 20 // of a discovery document or key set
+	// refetchAfter limits how often tokens with unknown keys, which any client can create, cause a
+	// fetch.
 	refetchAfter = 10 * time.Second
-	// staleAfter is how long a key that its issuer has withdrawn may still be trusted.
+	// staleAfter is how long a key that its issuer has withdrawn may stay trusted.
 	staleAfter = time.Hour
 )
 
-// keyring holds an issuer's keys and fetches them again when needed.
+// keyring contains an issuer's keys, and fetches them again when necessary.
 type keyring struct {
 	fetch func(context.Context) (*jose.JSONWebKeySet, error) // nil: the keys never change
 	name  string
 	now   func() time.Time
 	log   *slog.Logger
 
-	turn    chan struct{} // holds the single right to use the fields below
+	turn    chan struct{} // its one slot guards the fields below
 	held    *jose.JSONWebKeySet
 	fetched time.Time // when held was fetched
-	tried   time.Time // when fetching was last tried
+	tried   time.Time // when a fetch was last tried
 }
 
 func newKeyring(i Issuer, o Options) (*keyring, error) {
@@ -58,8 +58,8 @@ func newKeyring(i Issuer, o Options) (*keyring, error) {
 	return k, nil
 }
 
-// verify checks a token's signature with the key that the token names, and stores what was signed
-// in payload. If the key is not held, the keys are fetched once more.
+// verify verifies a token's signature with the key that the token names, and stores the signed
+// content in payload. If the key is unknown, it fetches the keys once.
 func (k *keyring) verify(ctx context.Context, token *jwt.JSONWebToken, payload *json.RawMessage) error {
 	header := token.Headers[0]
 	for _, latest := range []bool{false, true} {
@@ -81,7 +81,7 @@ func (k *keyring) verify(ctx context.Context, token *jwt.JSONWebToken, payload *
 	return core.Refuse(core.Unauthorized, "InvalidSignature: The token has an invalid signature, or its issuer '%s' has withdrawn the key.", k.name)
 }
 
-// candidates returns the keys that may have made a signature with this header.
+// candidates returns the keys that may belong to a signature with this header.
 func candidates(set *jose.JSONWebKeySet, header jose.Header) []jose.JSONWebKey {
 	var all []jose.JSONWebKey
 	for _, key := range set.Keys {
@@ -94,8 +94,8 @@ func candidates(set *jose.JSONWebKeySet, header jose.Header) []jose.JSONWebKey {
 	return all
 }
 
-// keys returns the issuer's keys. It fetches them if those held are too old, or if latest is set
-// and they were not fetched just now. fresh says that this call has fetched them.
+// keys returns the issuer's keys. It fetches them if they are too old, or if latest is set and the
+// last fetch is not recent. fresh means that this call has fetched them.
 func (k *keyring) keys(ctx context.Context, latest bool) (set *jose.JSONWebKeySet, fresh bool, err error) {
 	select {
 	case k.turn <- struct{}{}:
@@ -107,7 +107,7 @@ func (k *keyring) keys(ctx context.Context, latest bool) (set *jose.JSONWebKeySe
 	due := k.held == nil || latest || now.Sub(k.fetched) >= staleAfter
 	if k.fetch != nil && due && (k.tried.IsZero() || now.Sub(k.tried) >= refetchAfter) {
 		k.tried = now
-		// Others also wait for the answer, so it must not end with one caller's context.
+		// Other calls wait for the fetch too, so it must not end with this caller's context.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTimeout)
 		defer cancel()
 		set, err := k.fetch(ctx)
@@ -135,7 +135,7 @@ func readFile(path string) (*jose.JSONWebKeySet, error) {
 	return set, nil
 }
 
-// parse reads a key set (RFC 7517 §5), and leaves out keys of unknown kinds.
+// parse parses a key set (RFC 7517 §5), without keys of unknown kinds.
 func parse(data []byte) (*jose.JSONWebKeySet, error) {
 	var document struct {
 		Keys []json.RawMessage `json:"keys"`
@@ -159,7 +159,7 @@ func parse(data []byte) (*jose.JSONWebKeySet, error) {
 	return set, nil
 }
 
-// discover follows OpenID Connect Discovery 1.0 §4 to find an issuer's keys.
+// discover finds an issuer's keys by OpenID Connect Discovery 1.0 §4.
 func discover(ctx context.Context, issuer string) (*jose.JSONWebKeySet, error) {
 	data, err := get(ctx, strings.TrimSuffix(issuer, "/")+"/.well-known/openid-configuration")
 	if err != nil {
@@ -172,7 +172,7 @@ func discover(ctx context.Context, issuer string) (*jose.JSONWebKeySet, error) {
 	if err := json.Unmarshal(data, &document); err != nil {
 		return nil, fmt.Errorf("the discovery document: %w", err)
 	}
-	if document.Issuer != issuer { // §4.3: they must be equal
+	if document.Issuer != issuer { // §4.3 requires this
 		return nil, fmt.Errorf("the discovery document belongs to another issuer, %q", document.Issuer)
 	}
 	if document.Keys == "" {

@@ -10,43 +10,43 @@ import (
 )
 
 const (
-	// checkInterval is how often a Collector checks whether the gateway is idle.
+	// checkInterval is how often Run checks whether the gateway is idle.
 	checkInterval = 5 * time.Second
-	// quiet is the largest number of bytes that an idle gateway allocates between two looks.
+	// quiet is how many bytes an idle gateway allocates at most between two checks.
 	quiet = 4 << 20
-	// worthwhile is the number of bytes that justify a collection.
+	// worthwhile is the least garbage, in bytes, for a collection.
 	worthwhile = 32 << 20
-	// A collection costs time for all live memory: the bytes must exceed 1/liveShare of it as well.
+	// A collection takes time for all live memory: the garbage must also exceed 1/liveShare of
+	// that.
 	liveShare = 4
 )
 
-// Collector makes the runtime collect and return memory earlier than it would by itself. By itself,
-// the runtime collects when as much was allocated as is in use, or after two minutes, and keeps the
-// memory to which the heap may grow again. That is too late if a few messages are most of the
-// memory, or if all clients have disconnected.
+// Collector makes the runtime collect garbage and return memory earlier. By itself, the runtime
+// collects when as much was allocated as is in use, or after two minutes, and keeps the memory to
+// which the heap may grow again. That is too late if a few messages are most of the memory, or if
+// all clients have disconnected.
 type Collector struct {
-	released atomic.Int64 // by large messages, since the last collection
+	released atomic.Int64 // of large messages, since the last collection
 	runtime  runner
 
 	// Only Run uses these:
-	least     uint64 // bytes taken from the system after the last collection
-	allocated uint64 // at the last look
+	least     uint64 // least bytes from the system since the last collection
+	allocated uint64 // at the last check
 }
 
-// runner is the Go runtime.
 type runner struct {
 	usage    func() usage
 	collect  func()
-	giveBack func() // collects as well
+	giveBack func() // collects too
 }
 
-// NewCollector returns a Collector. Run must be called.
+// NewCollector returns a Collector. The caller must call Run.
 func NewCollector() *Collector {
 	return &Collector{runtime: runner{usage: readUsage, collect: runtime.GC, giveBack: debug.FreeOSMemory}}
 }
 
-// Released records that a large message of n bytes is now garbage. If there is much garbage from
-// such messages, Released collects it, so that the next message finds free memory.
+// Released records that a large message of n bytes is garbage now. If there is much such garbage,
+// Released collects it, so that the next message finds free memory.
 func (c *Collector) Released(n int64) {
 	n = c.released.Add(n)
 	if n < worthwhile || uint64(n) < c.runtime.usage().live/liveShare || !c.released.CompareAndSwap(n, 0) {
@@ -69,7 +69,7 @@ func (c *Collector) Run(ctx context.Context) error {
 	}
 }
 
-// look returns memory while there is little to do.
+// look returns memory while the gateway is idle.
 func (c *Collector) look() {
 	u := c.runtime.usage()
 	busy := u.allocated-c.allocated > quiet
@@ -83,9 +83,9 @@ func (c *Collector) look() {
 	c.least, c.allocated = u.taken, u.allocated
 }
 
-// usage is the program's memory usage in bytes.
+// usage is memory usage in bytes.
 type usage struct {
-	taken     uint64 // taken from the system and not returned
+	taken     uint64 // from the system and not returned
 	allocated uint64 // since the program began
 	live      uint64 // after the last collection
 }

@@ -1,5 +1,5 @@
 // Package memory determines how much memory the gateway may use and how much it uses, sets the
-// level by which the gateway refuses work, and returns memory that is no longer used to the system.
+// level at which the gateway refuses work, and returns unused memory to the system.
 package memory
 
 import (
@@ -13,16 +13,15 @@ import (
 	"strings"
 )
 
-// unknown is assumed if the machine does not report its memory.
+// unknown is the assumed memory of a machine that does not report it.
 const unknown = 4 << 30
 
-// fromEnvironment is the value of GOMEMLIMIT, which the gateway may lower for the collector.
+// fromEnvironment is the value of GOMEMLIMIT. The gateway may lower the runtime's limit later.
 var fromEnvironment = debug.SetMemoryLimit(-1)
 
 // Available returns how many bytes the process may use: the minimum of the setting, GOMEMLIMIT, the
 // limits of its control groups, and the machine's memory. A setting of 0 means none. limited means
-// that the result is less than the machine's memory, and that GOMEMLIMIT does not already limit the
-// collector.
+// that the result is below the machine's memory, and that GOMEMLIMIT does not limit the collector.
 func Available(setting int64) (bytes int64, limited bool) {
 	machine := machineMemory(os.ReadFile)
 	bytes = machine
@@ -37,27 +36,27 @@ func Available(setting int64) (bytes int64, limited bool) {
 	return bytes, limited
 }
 
-// IsLimited reports whether the process has a limit other than the machine's memory. setting has
-// the same meaning as in Available.
+// IsLimited reports whether the process has another limit than the machine's memory. setting is as
+// in Available.
 func IsLimited(setting int64) bool {
 	_, limited := Available(setting)
 	return limited || fromEnvironment < math.MaxInt64
 }
 
-// InUse returns the number of bytes that the runtime has taken from the system and not returned.
+// InUse returns how many bytes the runtime has taken from the system and not returned.
 func InUse() int64 { return int64(readUsage().taken) }
 
 type read func(name string) ([]byte, error)
 
 // machineMemory returns the size of the machine's memory.
 func machineMemory(file read) int64 {
-	if kb := field(file, "/proc/meminfo", "MemTotal:"); kb > 0 { // only Linux has it
+	if kb := field(file, "/proc/meminfo", "MemTotal:"); kb > 0 { // Linux only
 		return kb << 10
 	}
 	return unknown
 }
 
-// field returns the first number after a word at the start of a line, or 0 if there is none.
+// field returns the first number after a word at the start of a line, or 0.
 func field(file read, name, word string) int64 {
 	text, _ := file(name)
 	for line := range strings.Lines(string(text)) {
@@ -73,12 +72,12 @@ func field(file read, name, word string) int64 {
 
 // groups are the control groups of the process.
 type groups struct {
-	limit int64  // the lowest of their limits; 0: none
-	stat  string // the file with the innermost group's usage; "": none
+	limit int64  // the lowest; 0: none
+	stat  string // file with the innermost group's usage; "": none
 }
 
 func groupsOf(file read) (g groups) {
-	text, _ := file("/proc/self/cgroup") // only Linux has it
+	text, _ := file("/proc/self/cgroup") // Linux only
 	for line := range strings.Lines(string(text)) {
 		_, rest, _ := strings.Cut(strings.TrimSpace(line), ":")
 		controllers, group, _ := strings.Cut(rest, ":")
@@ -90,7 +89,7 @@ func groupsOf(file read) (g groups) {
 		default:
 			continue
 		}
-		for at := path.Clean("/" + group); ; at = path.Dir(at) { // in a container the group's own path may not be there
+		for at := path.Clean("/" + group); ; at = path.Dir(at) { // in a container, the group's own path may be missing
 			dir := root + at
 			for _, name := range names {
 				limit, err := file(path.Join(dir, name))
@@ -109,8 +108,8 @@ func groupsOf(file read) (g groups) {
 	return g
 }
 
-// beside returns how many bytes of the group the process's own figures do not include: memory of other processes,
-// of sockets and of the kernel. It does not count files that the kernel caches, because the kernel gives them up.
+// beside returns how many bytes of the group are not in the process's own figures: memory of other
+// processes, of sockets and of the kernel. It excludes cached files, which the kernel can free.
 func (g groups) beside(file read) int64 {
 	if g.stat == "" {
 		return 0
@@ -123,7 +122,7 @@ func (g groups) beside(file read) int64 {
 	return max(n, 0)
 }
 
-// Parse reads a size in the format of GOMEMLIMIT: a number of bytes, KiB, MiB or GiB.
+// Parse parses a size in the format of GOMEMLIMIT: a number of bytes, KiB, MiB or GiB.
 func Parse(s string) (int64, error) {
 	text, unit := s, int64(1)
 	for i, suffix := range []string{"KiB", "MiB", "GiB"} {

@@ -14,36 +14,37 @@ import (
 )
 
 const (
-	// measureInterval is how often memory is measured, and busyInterval is how often it is measured
-	// above half of the mark of Tight.
+	// measureInterval is the time between measurements, busyInterval above half of the mark of
+	// Tight.
 	measureInterval, busyInterval = 250 * time.Millisecond, 50 * time.Millisecond
-	// limitInterval is how often the limits are read.
+	// limitInterval is the time between readings of the limits.
 	limitInterval = 10 * time.Second
-	// collectInterval is the shortest time between two collections that find out how much of the heap is live.
+	// collectInterval is the shortest time between collections that find the live memory of the
+	// heap.
 	collectInterval = 500 * time.Millisecond
 	// The pause after a collection is collectPart times as long as the collection.
 	collectPart = 10
-	// overrun is the percentage of Go's memory limit from which memory is full, live or not: the
+	// overrun is the percentage of Go's memory limit from which memory is full, live or not. The
 	// runtime bounds the time for collections, so clients can allocate faster than it collects.
 	overrun = 103
-	// evictInterval is how often a connection is closed at level Full.
+	// evictInterval is the time between connections that a Watch closes at level Full.
 	evictInterval = 100 * time.Millisecond
 )
 
-// The percentages of the limit at which each level from Raised on begins and ends.
+// Percentages of the limit at which each level from Raised begins and ends.
 var marks = [...]struct{ begins, ends int64 }{fair.Raised: {55, 50}, fair.Tight: {65, 55}, fair.Full: {80, 75}}
 
-// Usage contains how much of its memory the gateway uses.
+// Usage is how much of its memory the gateway uses.
 type Usage struct {
 	Level       fair.Level
 	Used, Limit int64 // bytes
 }
 
-// Options are the options of a Watch.
+// Options configure a Watch.
 type Options struct {
 	Gauge   *fair.Gauge
-	Setting int64       // the configured limit; 0: none
-	Evict   func() bool // closes the connection that holds most; false: there is none
+	Setting int64       // configured; 0: none
+	Evict   func() bool // closes the connection with the most memory; false: there is none
 	Holders func() []slog.Attr
 	Logger  *slog.Logger
 }
@@ -56,21 +57,21 @@ type Watch struct {
 	limit      int64
 	group      groups
 	limitAt    time.Time
-	collected  time.Time // when this Watch last began to collect the heap
+	collected  time.Time // when the last collection began
 	collecting atomic.Bool
-	pause      atomic.Int64 // how long that collection took, in nanoseconds
+	pause      atomic.Int64 // duration of that collection in nanoseconds
 	evicted    time.Time
 }
 
-// system provides what a Watch measures.
+// system is what a Watch measures.
 type system struct {
 	file    read
 	heap    func() heap
-	collect func(done func()) // calls done at the end, which it need not wait for
+	collect func(done func()) // calls done when it has ended, perhaps after returning
 	now     func() time.Time
 }
 
-// NewWatch creates a Watch. Run must be called.
+// NewWatch creates a Watch. The caller must call Run.
 func NewWatch(o Options) *Watch {
 	w := &Watch{Options: o, system: system{os.ReadFile, readHeap, collect, time.Now}}
 	w.last.Store(&Usage{Limit: 1})
@@ -96,16 +97,15 @@ func (w *Watch) Run(ctx context.Context) error {
 	}
 }
 
-// heap is the runtime's memory.
 type heap struct {
-	objects int64 // in the heap, including garbage that is not collected yet
+	objects int64 // including garbage that is not collected yet
 	live    int64 // after the last collection
-	others  int64 // taken from the system, but not for the heap
-	taken   int64 // from the system in all, including what is free
-	limit   int64 // the limit that the runtime keeps to, as far as it can
+	others  int64 // from the system, but not for the heap
+	taken   int64 // all from the system, including what is free
+	limit   int64 // for the runtime, which exceeds it if it must
 }
 
-// collect runs in the background: while others use the processors, a collection takes seconds.
+// collect runs in the background: a collection takes seconds while others use the processors.
 func collect(done func()) {
 	go func() {
 		defer done()
@@ -124,7 +124,7 @@ func (w *Watch) measure() Usage {
 		beside = w.group.beside(w.system.file)
 	}
 	was := w.last.Load().Level
-	// Usage is above the mark, and it is unknown how much of it is live: find out.
+	// Usage is above the mark. Find how much of it is live.
 	if h.objects+h.others+beside >= w.limit*marks[fair.Tight].begins/100 && now.Sub(w.collected) >= max(collectInterval, collectPart*time.Duration(w.pause.Load())) && !w.collecting.Swap(true) {
 		w.collected = now
 		w.system.collect(func() {
@@ -195,29 +195,28 @@ func readHeap() heap {
 }
 
 const (
-	// leisure is how many bytes a program with little live memory may allocate between two
-	// collections, and usual is how much a program with much live memory may allocate, in percent
-	// of that memory. The runtime itself would collect a small heap after every 4 MB.
+	// leisure is how many bytes a program with little live memory may allocate between collections.
+	// usual is the same for a program with much live memory, in percent of that. The runtime itself
+	// would collect a small heap after every 4 MB.
 	leisure = 96 << 20
 	usual   = 100
-	// most is the largest percentage, for a program with very little live memory.
+	// most is the percentage for a program with very little live memory.
 	most = 400
 )
 
-// Pace sets, after each collection from now on, when the next one begins. GOGC overrides it.
+// Pace determines, after each later collection, when the next one begins. GOGC overrides it.
 func Pace() {
 	if os.Getenv("GOGC") == "" {
 		pace(usual)
 	}
 }
 
-// pace sets the percentage that may be allocated. was is the present one. It runs again after the
-// next collection.
+// pace sets the percentage that may be allocated, now was. It runs again after the next collection.
 func pace(was int) {
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(live)
 	part := partOf(live[0].Value.Uint64())
-	if part > was+was/8 || part < was-was/8 { // setting it stops the program for a moment
+	if part > was+was/8 || part < was-was/8 { // setting it stops the program briefly
 		debug.SetGCPercent(part)
 	} else {
 		part = was
@@ -226,7 +225,7 @@ func pace(was int) {
 	runtime.AddCleanup(collected, pace, part)
 }
 
-// partOf returns how much may be allocated until the next collection, in percent of the live memory.
+// partOf returns how much may be allocated before the next collection, in percent of live.
 func partOf(live uint64) int {
 	return int(min(max(leisure*100/max(live, 1), usual), most))
 }

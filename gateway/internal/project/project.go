@@ -17,13 +17,12 @@ import (
 //go:embed templates
 var templates embed.FS
 
-// module is Crosstown's module path.
 const module = "github.com/crosstown-mq/crosstown"
 
-// unreleased replaces a version that is not published anywhere.
+// unreleased replaces an unpublished version.
 const unreleased = "v0.0.0-00010101000000-000000000000"
 
-// The kinds of plugins.
+// Kinds of plugins.
 const (
 	Router     = "router"
 	Serializer = "serializer"
@@ -33,15 +32,15 @@ const (
 type Project struct {
 	Kind    string // Router or Serializer
 	Name    string // of the plugin, its program and its module
-	Dir     string // must not exist, or must be empty
-	Version string // of the required module, such as v1.2.3; "" if none is published
-	Replace string // directory of Crosstown's source; "" if it is downloaded
+	Dir     string // missing or empty
+	Version string // of the required module, such as v1.2.3; "": not published
+	Replace string // directory of Crosstown's source; "": to download
 }
 
 var (
 	names    = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)
 	releases = regexp.MustCompile(`^v\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$`)
-	pseudo   = regexp.MustCompile(`[.-]\d{14}-[0-9a-f]{12}$`) // of a revision without a tag
+	pseudo   = regexp.MustCompile(`[.-]\d{14}-[0-9a-f]{12}$`) // without a tag
 )
 
 // Published reports whether the module proxy can have a version.
@@ -49,8 +48,8 @@ func Published(version string) bool {
 	return releases.MatchString(version) && !pseudo.MatchString(version)
 }
 
-// Source finds Crosstown's source: the first of the directories near, or the nearest parent, that
-// contains it. It returns "" if there is none.
+// Source returns the first of the directories near, or the nearest parent, with Crosstown's source.
+// It returns "" if there is none.
 func Source(near ...string) string {
 	for _, dir := range near {
 		for dir != "" {

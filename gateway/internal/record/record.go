@@ -1,9 +1,10 @@
-// Package record defines the format of backups: one JSON object per line. A header comes first, then
-// namespaces and entities. Then each partition of a queue or topic begins with its own line, followed by what
-// core.Backups exports of it. The last line has the number of the lines before it and their checksum.
+// Package record defines the format of backups, with one JSON object per line. A header comes
+// first, then namespaces and entities. Then each partition of a queue or topic has its own line,
+// before the items that core.Backups exports from it. The last line contains the number of the
+// lines before it and their checksum.
 //
-// A message has the members that crosstown receive --json prints, and those that only a store
-// knows. Typed values have the format of the WebSocket protocol.
+// A message has the members of crosstown receive --json, and those that only a store knows. Typed
+// values have the format of the WebSocket protocol.
 package record
 
 import (
@@ -25,7 +26,7 @@ import (
 // Version is the version of the format.
 const Version = 1
 
-// Line is one line. Exactly one of its members is set.
+// Line is a line. Exactly one of its members is set.
 type Line struct {
 	Backup    *Header         `json:"backup,omitempty"`
 	Namespace *core.Namespace `json:"namespace,omitempty"`
@@ -35,26 +36,25 @@ type Line struct {
 	*Message
 	End *End `json:"end,omitempty"`
 
-	stored *core.Stored // of Message, once it was decoded
+	stored *core.Stored // decoded from Message
 }
 
 // Header is the first line.
 type Header struct {
 	Version int       `json:"version"`
 	Made    time.Time `json:"made"`
-	By      string    `json:"by"`    // the version of Crosstown
-	Store   string    `json:"store"` // the engine
+	By      string    `json:"by"`    // version of Crosstown
+	Store   string    `json:"store"` // engine
 }
 
 // Partition precedes the contents of a partition.
 type Partition struct {
-	Namespace string `json:"namespace"` // its ID
+	Namespace string `json:"namespace"` // ID
 	Entity    string `json:"entity"`
 	ID        string `json:"id"`
 	Index     uint16 `json:"index"`
 }
 
-// End is the last line.
 type End struct {
 	Lines    int    `json:"lines"` // before it
 	Messages int    `json:"messages"`
@@ -73,7 +73,7 @@ type Thing struct {
 	Time         time.Time `json:"time,omitzero"`
 }
 
-// Octets are bytes. In JSON they are a text if they are UTF-8, and otherwise {"$binary":"base64"}.
+// Octets are bytes. In JSON, UTF-8 is a text, and anything else is {"$binary":"base64"}.
 type Octets []byte
 
 // MarshalJSON implements json.Marshaler.
@@ -81,7 +81,7 @@ func (o Octets) MarshalJSON() ([]byte, error) {
 	if utf8.Valid(o) {
 		var b bytes.Buffer
 		e := json.NewEncoder(&b)
-		e.SetEscapeHTML(false) // the line's own encoder may escape
+		e.SetEscapeHTML(false) // Line's encoder may escape
 		err := e.Encode(string(o))
 		return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 	}
@@ -103,7 +103,8 @@ func (o *Octets) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// Message is a message as crosstown receive --json prints it, and as crosstown send --records reads it.
+// Message is a message as in the output of crosstown receive --json, and the input of crosstown
+// send --records.
 type Message struct {
 	Entity           string          `json:"entity,omitempty"` // with the sub-queue, for readers
 	SequenceNumber   int64           `json:"sequenceNumber"`
@@ -126,9 +127,10 @@ type Message struct {
 	Body             string          `json:"body"`
 	BodyEncoding     string          `json:"bodyEncoding,omitempty"` // "base64", or "" for text
 
-	// BodyType is "" for data, dataSections, value or sequence (for these, Body has their AMQP encoding), or none.
+	// BodyType is "" for data, dataSections, none, or value or sequence, whose AMQP encoding is in
+	// Body.
 	BodyType            string          `json:"bodyType,omitempty"`
-	BodyMissing         bool            `json:"bodyMissing,omitempty"` // the body is missing, not merely empty
+	BodyMissing         bool            `json:"bodyMissing,omitempty"` // there is none, not even an empty one
 	TimeToLive          string          `json:"timeToLive,omitempty"`
 	ContentEncoding     *string         `json:"contentEncoding,omitempty"`
 	ViaPartitionKey     *string         `json:"viaPartitionKey,omitempty"`
@@ -141,13 +143,13 @@ type Message struct {
 	FirstAcquirer       *bool           `json:"firstAcquirer,omitempty"`
 	Priority            *uint8          `json:"priority,omitempty"`
 	EmptyText           core.TextFields `json:"emptyText,omitempty"`
-	Annotations         core.Properties `json:"annotations,omitzero"`         // their AMQP encoding
-	DeliveryAnnotations core.Properties `json:"deliveryAnnotations,omitzero"` // their AMQP encoding
-	Footer              []byte          `json:"footer,omitempty"`             // its AMQP encoding
+	Annotations         core.Properties `json:"annotations,omitzero"`         // AMQP encoding
+	DeliveryAnnotations core.Properties `json:"deliveryAnnotations,omitzero"` // AMQP encoding
+	Footer              []byte          `json:"footer,omitempty"`             // AMQP encoding
 	Transit             *core.Transit   `json:"transit,omitempty"`
 	EnqueuedSequence    int64           `json:"enqueuedSequenceNumber,omitempty"`
 	InSession           bool            `json:"inSession,omitempty"`
-	Subscription        string          `json:"subscription,omitempty"` // its ID
+	Subscription        string          `json:"subscription,omitempty"` // ID
 	Sub                 int             `json:"subQueue,omitempty"`
 
 	// Commands print these members of dead letters for scripts. They repeat properties, and are not
@@ -157,7 +159,7 @@ type Message struct {
 	DeadLetterSource string `json:"deadLetterSource,omitempty"`
 }
 
-// kinds are the names of the things other than messages that partitions hold.
+// kinds are the names of items other than messages.
 var kinds = map[core.StoredKind]string{
 	core.StoredLast: "lastSequenceNumber", core.StoredState: "sessionState", core.StoredSeen: "seenMessageId", core.StoredMove: "move",
 }
@@ -166,8 +168,7 @@ var bodyTypes = [...]string{core.BodyData: "", core.BodyDataSections: "dataSecti
 
 var states = [...]string{core.Active: "active", core.Deferred: "deferred", core.Scheduled: "scheduled"}
 
-// Of returns the line for an item of a partition of an entity. path is the queue, topic or
-// subscription.
+// Of returns the line for an item of a partition. path is the queue, topic or subscription.
 func Of(x *core.Stored, path string) Line {
 	if x.Kind == core.StoredMessage {
 		return Line{Message: messageOf(x, path+x.Sub.Suffix())}
@@ -267,7 +268,8 @@ func messageOf(x *core.Stored, path string) *Message {
 	return r
 }
 
-// BodyText returns a body as text or, if it is not text, in base64 with the name of the encoding.
+// BodyText returns a body as text if it is UTF-8, and otherwise in base64 with the name of the
+// encoding.
 func BodyText(body []byte) (text, encoding string) {
 	if utf8.Valid(body) {
 		return string(body), ""
@@ -336,7 +338,6 @@ func parseID(data json.RawMessage) (core.ID, error) {
 	return core.ID{}, fmt.Errorf("%s is not an id: use a string, or an object with $ulong, $uuid or $binary", data)
 }
 
-// index finds the index of a name.
 func index(names []string, name, member string) (int, error) {
 	if i := slices.Index(names, name); i >= 0 {
 		return i, nil
@@ -397,9 +398,8 @@ func (r *Message) stored() (*core.Stored, error) {
 	return x, nil
 }
 
-// Parse reads the message of a line that record, receive --json or backup has written. It also
-// returns the entity that held the message, or "" if the line does not say. stored is nil if the
-// line is another line of a backup.
+// Parse parses a message's line from record, receive --json or backup, and returns the entity that
+// contained it, or "" if the line has none. For other lines of a backup, stored is nil.
 func Parse(line []byte) (stored *core.Stored, entity string, err error) {
 	var l Line
 	if err := json.Unmarshal(line, &l); err != nil {

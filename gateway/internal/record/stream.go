@@ -34,7 +34,7 @@ func (w *Writer) Write(l *Line) error {
 		return err
 	}
 	data = append(data, '\n')
-	_, _ = w.sum.Write(data) // it never fails
+	_, _ = w.sum.Write(data) // never fails
 	w.lines++
 	if l.Message != nil {
 		w.messages++
@@ -43,10 +43,10 @@ func (w *Writer) Write(l *Line) error {
 	return err
 }
 
-// Messages returns how many messages were written.
+// Messages returns the number of written messages.
 func (w *Writer) Messages() int { return w.messages }
 
-// End writes the last line. Without it, the backup cannot be restored.
+// End writes the last line, without which the backup cannot be restored.
 func (w *Writer) End() error {
 	end := End{w.lines, w.messages, fmt.Sprintf("%08x", w.sum.Sum32())}
 	return errors.Join(w.Write(&Line{End: &end}), w.out.Flush())
@@ -100,7 +100,7 @@ func (r *Reader) Next() (*Line, error) {
 	if l.End != nil {
 		return nil, r.check(l.End)
 	}
-	_, _ = r.sum.Write(data) // it never fails
+	_, _ = r.sum.Write(data) // never fails
 	r.lines++
 	if l.Message != nil {
 		r.messages++
@@ -108,7 +108,7 @@ func (r *Reader) Next() (*Line, error) {
 	return l, nil
 }
 
-// check compares what was read with the last line.
+// check compares the last line with the lines before.
 func (r *Reader) check(end *End) error {
 	if got := (End{r.lines, r.messages, fmt.Sprintf("%08x", r.sum.Sum32())}); got != *end {
 		return fmt.Errorf("the backup is damaged: it has %d lines with %d messages and the checksum %s, but according to its last line %d, %d and %s",
@@ -121,8 +121,8 @@ func (r *Reader) check(end *End) error {
 	return io.EOF
 }
 
-// Line returns the number of the line that was read last.
+// Line returns the number of the last line.
 func (r *Reader) Line() int { return r.lines }
 
-// Messages returns how many messages were read.
+// Messages returns the number of messages so far.
 func (r *Reader) Messages() int { return r.messages }

@@ -9,25 +9,25 @@ import (
 	"github.com/crosstown-mq/crosstown/core/rules"
 )
 
-// reasonMismatch is the dead-letter reason of messages that break their schema.
+// reasonMismatch is the dead-letter reason of invalid messages.
 const reasonMismatch = "SchemaMismatch"
 
 // Version is a schema for the messages that match a condition.
 type Version struct {
 	File string
-	When string // an SQL filter; "": it always holds
+	When string // SQL filter; "": always matches
 }
 
-// Set is the versions of a schema, in the order in which they are tried. It is safe for concurrent use.
+// Set contains the versions of a schema, in the order of the tries. It is safe for concurrent use.
 type Set struct{ versions []version }
 
 type version struct {
-	when *rules.Rule // nil: it always holds
+	when *rules.Rule // nil: always matches
 	idle chan *judge
 }
 
-// New reads and compiles schemas. Their references may refer to each other and to the files in
-// refs. The error contains everything that is invalid, with the files and, for patterns, the lines.
+// New reads and compiles schemas. They may refer to each other and to the files in refs. The error
+// names everything that is invalid, with the files and, for patterns, the lines.
 func New(versions []Version, refs []string) (*Set, error) {
 	var fs files
 	var errs []error
@@ -59,8 +59,8 @@ func New(versions []Version, refs []string) (*Set, error) {
 	return s, errors.Join(errs...)
 }
 
-// Judge describes why a message is invalid, or returns "" if it is valid. decode decodes the body.
-// The error means that decode is not possible now.
+// Judge returns why a message is invalid, or "". decode decodes the body. An error means that
+// decode is not possible now.
 func (s *Set) Judge(m *core.Message, decode func(*core.Message) (any, error)) (string, error) {
 	body, unread := decode(m)
 	if code, ok := errors.AsType[core.Code](unread); ok && code.Retriable() || errors.Is(unread, context.DeadlineExceeded) {
@@ -86,7 +86,7 @@ func (s *Set) Judge(m *core.Message, decode func(*core.Message) (any, error)) (s
 // Router uses a Set as a stage in front of an entity.
 type Router struct {
 	Set    *Set
-	Action core.VerdictAction // on messages that break the schema; VerdictPass counts them
+	Action core.VerdictAction // on invalid messages; VerdictPass counts them
 	Bodies interface {
 		Enter(context.Context, *core.Message) (leave func(), err error) // takes memory for the decoded body
 		Decode(context.Context, *core.Message) (any, error)

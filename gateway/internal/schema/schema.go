@@ -23,27 +23,27 @@ import (
 const (
 	maxFile     = 1 << 20 // bytes
 	maxProblems = 5       // in the description of one body
-	maxText     = 500     // bytes of all of these
+	maxText     = 500     // bytes of these
 
-	// The work of one validation is bounded by baseWork and workPerValue for each value in the body. A unit is a
-	// subschema for a value, or eight of its bytes, elements or properties. Without the bound, a recursive schema
-	// with alternatives takes a time that doubles with each level of a body.
+	// baseWork and workPerValue, for each value in the body, bound the work of a validation. A unit
+	// of work is a subschema for a value, or eight of its bytes, elements or properties. Without a
+	// bound, the time for a recursive schema with alternatives doubles with each level of a body.
 	baseWork     = 50_000
 	workPerValue = 8
 
 	maxJudges = 4 // compiled copies of a schema
 )
 
-// files are the listed files of a Set. Their references lead nowhere else.
+// files are the files of a Set, which refer only to each other.
 type files []*file
 
 type file struct {
-	name, url, id string // id is the absolute $id, "" if it has none
+	name, url, id string // id is the absolute $id, or ""
 	data          []byte
 	doc           any
 }
 
-// read reads a file, unless it is already there.
+// read reads a file, unless it has been read.
 func (fs *files) read(name string) (*file, error) {
 	abs, err := filepath.Abs(name)
 	if err != nil {
@@ -57,7 +57,7 @@ func (fs *files) read(name string) (*file, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: specify a file that exists and that this user may read", err)
 	}
-	defer func() { _ = opened.Close() }() // it was only read
+	defer func() { _ = opened.Close() }() // only read
 	if f.data, err = io.ReadAll(io.LimitReader(opened, maxFile+1)); err != nil {
 		return nil, err
 	}
@@ -85,12 +85,11 @@ func (f *file) at(offset int) string {
 	return fmt.Sprintf("%s:%d", f.name, 1+bytes.Count(f.data[:min(max(offset, 0), len(f.data))], []byte("\n")))
 }
 
-// Load implements jsonschema.URLLoader. The compiler calls it for files that are not listed.
+// Load is called by the compiler for files that are not listed.
 func (files) Load(string) (any, error) { return nil, errUnlisted }
 
 var errUnlisted = errors.New("the referenced file is not listed: add the file to refs")
 
-// compile compiles a file.
 func (fs files) compile(f *file) (chan *judge, error) {
 	idle := make(chan *judge, min(maxJudges, runtime.GOMAXPROCS(0)))
 	for range cap(idle) {
@@ -124,7 +123,7 @@ func (fs files) compile(f *file) (chan *judge, error) {
 	return idle, nil
 }
 
-// explain names the file that cannot be compiled, and the line of a bad pattern in it.
+// explain adds the file that cannot be compiled, and the line of an invalid pattern in it.
 func (fs files) explain(f *file, err error, bad string) error {
 	e, ok := errors.AsType[*jsonschema.SchemaValidationError](err)
 	if !ok {
@@ -143,8 +142,8 @@ func (fs files) explain(f *file, err error, bad string) error {
 	return fmt.Errorf("%s: %s", f.name, why)
 }
 
-// judge is one compiled copy of a schema. One goroutine uses it at a time, because the validator does not
-// say for whom it works.
+// judge is a compiled copy of a schema. One goroutine uses it at a time, because the validator does
+// not report which validation it works for.
 type judge struct {
 	schema *jsonschema.Schema
 	left   int // of the work
@@ -153,7 +152,8 @@ type judge struct {
 // outOfWork is the panic that ends a validation.
 type outOfWork struct{}
 
-// watch makes the validator report each value for a subschema, of which it checks the format first.
+// watch makes the validator call it for each value of a subschema. It also checks the subschema's
+// format.
 func (j *judge) watch(c *jsonschema.CompilerContext, _ map[string]any) (jsonschema.SchemaExt, error) {
 	s := c.Enqueue(nil) // the subschema that is being compiled
 	f := jsonschema.Format{Validate: func(any) error { return nil }}
@@ -198,7 +198,7 @@ func weigh(v any) int {
 	return n
 }
 
-// check returns what is wrong with a decoded body, or "". It names paths and rules, never values.
+// check returns why a decoded body is invalid, or "". It names paths and rules, never values.
 func (j *judge) check(body any) (why string) {
 	defer func() {
 		switch r := recover().(type) {
@@ -220,8 +220,8 @@ func (j *judge) check(body any) (why string) {
 	return ""
 }
 
-// problems returns the first of the innermost causes of an error. Elements come in their order,
-// because a shorter path comes first.
+// problems returns the first of an error's innermost causes. Sorting shorter paths first keeps
+// elements in order.
 func problems(err error) string {
 	var all []string
 	if e, ok := errors.AsType[*jsonschema.ValidationError](err); ok {

@@ -50,7 +50,7 @@ var documented = map[string][]string{
 	},
 }
 
-// Shown is what a program sees of one error.
+// Shown is what a program sees of an error.
 type Shown struct {
 	Type string `json:"type"`
 	Text string `json:"text"`
@@ -61,7 +61,7 @@ const (
 	listenPolicy, listenKey = "listen-only", "key of listen-only"
 )
 
-// Scene is where errors are provoked: a queue for 256 KB messages, a disabled queue, and connection
+// Scene provokes errors. It contains a queue for 256 KB messages, a disabled queue, and connection
 // strings without TLS that must not work.
 type Scene struct {
 	Host, Queue, Disabled                      string
@@ -69,7 +69,7 @@ type Scene struct {
 	Token                                      string // for HTTP
 }
 
-// NewScene creates the two queues at a gateway and deletes them after the test. The names are q- and a number.
+// NewScene creates the queues, whose names are q- and a number, and deletes them after the test.
 func NewScene(t *testing.T, manager *admin.Client, host, queue, disabled string) Scene {
 	t.Helper()
 	create := func(name string, properties *admin.QueueProperties) {
@@ -103,7 +103,7 @@ func NewScene(t *testing.T, manager *admin.Client, host, queue, disabled string)
 	}
 }
 
-// Variables returns the scene as variables for a program in another language, which writes its report to a file.
+// Variables returns the environment of a program in another language, which reports to a file.
 func (s Scene) Variables(report string) []string {
 	return []string{
 		"STORY_QUEUE=" + s.Queue, "STORY_DISABLED=" + s.Disabled, "STORY_WRONG_KEY=" + s.WrongKey, "STORY_EXPIRED=" + s.Expired,
@@ -112,7 +112,7 @@ func (s Scene) Variables(report string) []string {
 	}
 }
 
-// Read returns the report that a program wrote.
+// Read reads the report of a program.
 func Read(t *testing.T, file string) map[string]Shown {
 	t.Helper()
 	b, err := os.ReadFile(file)
@@ -126,7 +126,7 @@ func Read(t *testing.T, file string) map[string]Shown {
 	return report
 }
 
-// unstable are the parts of a text that differ between runs.
+// unstable parts of a text differ between runs.
 var unstable = []struct {
 	what *regexp.Regexp
 	by   string
@@ -141,7 +141,7 @@ var unstable = []struct {
 	{regexp.MustCompile(`\|`), `\|`},
 }
 
-// table formats what one SDK shows as a table.
+// table returns a table of what one SDK shows.
 func table(sdk string, report map[string]Shown) string {
 	var b strings.Builder
 	b.WriteString("| case | the program sees | text | documented |\n|---|---|---|---|\n")
@@ -155,7 +155,7 @@ func table(sdk string, report map[string]Shown) string {
 	return b.String()
 }
 
-// Page returns the path of a page of docs, which is in a folder above the test's.
+// Page returns the path of a page of docs in a folder above the test's.
 func Page(t *testing.T, name string) string {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -177,7 +177,7 @@ func Page(t *testing.T, name string) string {
 
 var turn sync.Mutex // for the page
 
-// Want compares what an SDK shows with its section of the page, or updates that section.
+// Want compares what an SDK shows with its section of the page, or updates the section.
 func Want(t *testing.T, sdk string, report map[string]Shown) {
 	t.Helper()
 	turn.Lock()

@@ -18,23 +18,23 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/sdkerrors"
 )
 
-// updateVariable, if set, makes the tests update the column.
+// updateVariable makes the tests update the column.
 const updateVariable = "UPDATE_DOCS"
 
 // Step is what a program does in a case, with the queue "q".
 type Step string
 
-// The steps. Programs retry each call up to three times, 100 ms apart.
+// Programs retry each call up to three times, 100 ms apart.
 const (
 	send    Step = "send"    // sends "one" with a message id; answers "sent"
 	settle  Step = "settle"  // sends "one", receives and completes it; answers "completed", or "no message arrives"
 	receive Step = "receive" // sends a batch of "one", "two", "three", receives and completes them; answers "one, two, three"
 	renew   Step = "renew"   // sends "one", receives it and renews its lock; answers "renewed"
-	session Step = "session" // as settle, in the session "s"; completes the message 1 s after it was received
-	token   Step = "token"   // as send, and sends "two" 2 s later
+	session Step = "session" // like settle, in the session "s"; completes the message 1 s after receiving it
+	token   Step = "token"   // like send, and sends "two" 2 s later
 )
 
-// kase is one row of the table.
+// kase is a row of the table.
 type kase struct {
 	name  string
 	step  Step
@@ -42,17 +42,17 @@ type kase struct {
 	queue func(*core.Settings)
 	// behind puts the namespace's time an hour behind the machine's.
 	behind bool
-	// undelivered and unanswered: with some SDK, the message does not come, or the call that settles it does not end.
+	// With some SDKs, the message does not arrive, or the call that settles it does not end.
 	undelivered, unanswered bool
 }
 
-// A program waits for the short time if nothing will come, else for the long one: longer than a busy machine takes.
+// A program waits for the short time if nothing will arrive, else longer than a busy machine takes.
 const (
 	shortWait = 3 * time.Second
 	longWait  = 30 * time.Second
 )
 
-// waits returns how long to wait, in this case, for a message and for its settlement.
+// waits returns how long to wait for a message and for its settlement.
 func (c *kase) waits() (receive, settle time.Duration) {
 	receive, settle = longWait, longWait
 	if c.undelivered {
@@ -64,7 +64,7 @@ func (c *kase) waits() (receive, settle time.Duration) {
 	return receive, settle
 }
 
-// always is a number of times that is higher than the tries of any SDK.
+// always is a number above the tries of any SDK.
 const always = 1000
 
 var cases = []kase{
@@ -97,17 +97,17 @@ var cases = []kase{
 
 func withSessions(s *core.Settings) { s.RequiresSession = true }
 
-// Case is a case in the form for the program.
+// Case is a case for the program.
 type Case struct {
 	Name       string `json:"name"`
 	Step       Step   `json:"step"`
 	Connection string `json:"connection"`
-	ReceiveMS  int64  `json:"receiveMS"` // how long to wait for a message
-	SettleMS   int64  `json:"settleMS"`  // and for its settlement
+	ReceiveMS  int64  `json:"receiveMS"` // wait for a message
+	SettleMS   int64  `json:"settleMS"`  // wait for its settlement
 }
 
-// Want makes a program run all cases, and compares what it reports for each with the column of its
-// SDK. The program gets the cases in JSON.
+// Want makes a program run all cases, which it receives in JSON. Want compares the program's
+// reports with the column of its SDK.
 func Want(t *testing.T, sdk string, program func(told string) map[string]string) {
 	t.Helper()
 	bus := crosstowntest.Start(t)
@@ -151,7 +151,7 @@ func Want(t *testing.T, sdk string, program func(told string) map[string]string)
 	compare(t, sdk, column)
 }
 
-// Read returns what a program wrote to a file.
+// Read reads the report of a program.
 func Read(t *testing.T, file string) (report map[string]string) {
 	t.Helper()
 	b, err := os.ReadFile(file)
@@ -166,7 +166,7 @@ func Read(t *testing.T, file string) (report map[string]string) {
 
 var turn sync.Mutex // guards the page
 
-// begin is the beginning of the table.
+// begin begins the table.
 const begin = "| what happens | Go |"
 
 // compare compares a column of the table with the reports, or updates it.

@@ -15,7 +15,7 @@ func New(c *websocket.Conn) net.Conn { return &stream{Conn: c} }
 
 type stream struct {
 	*websocket.Conn
-	message io.Reader // nil between two messages
+	message io.Reader // nil between messages
 }
 
 func (s *stream) Read(p []byte) (int, error) {

@@ -1,6 +1,5 @@
-// Courier is a plugin that does what the subject of a message says. It writes
-// its process id to the file that its first argument names, and does not start
-// while there is one of the name with .stop behind it.
+// Courier is a plugin that obeys the subject of a message. It writes its process id to the file in
+// its first argument, and does not start while a file of that name and .stop exists.
 package main
 
 import (
@@ -25,8 +24,7 @@ func main() {
 	sdk.Serve(sdk.Plugin{Name: "courier", OnSend: obey})
 }
 
-// tell writes a file in one step: a reader finds all of the text, or what was
-// there before.
+// tell writes a file atomically: readers find all of the text, or the previous one.
 func tell(path, text string) error {
 	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
 		return err
