@@ -12,6 +12,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core/store/redis"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
 const (
@@ -50,10 +51,8 @@ func awaitStore(ctx context.Context, c *config.Config, ln net.Listener, guard fu
 			told, lastCause = time.Now(), cause
 			log.Warn("waiting for Redis; clients wait, and /health answers 503 (with --store-wait 0 the gateway would end instead)", "cause", cause, "err", err)
 		}
-		select {
-		case <-ctx.Done():
+		if !wake.After(ctx, storeRetry) {
 			return nil, nil
-		case <-time.After(storeRetry):
 		}
 	}
 }

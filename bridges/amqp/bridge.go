@@ -20,6 +20,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/fair"
 	"github.com/crosstown-mq/crosstown/core/value"
+	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
 type Bridge struct {
@@ -63,19 +64,12 @@ func (b *Bridge) Serve(ctx context.Context, ln net.Listener) error {
 			return fmt.Errorf("accept: %w", err)
 		default: // out of file descriptors, or the client is gone already
 			b.opts.Logger.Warn("cannot accept a connection", "err", err)
-			pause(ctx, acceptBackoff)
+			wake.After(ctx, acceptBackoff)
 		}
 	}
 }
 
 const acceptBackoff = 50 * time.Millisecond
-
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
-}
 
 // ServeConn serves one connection until the client closes it or, after ctx has ended, until it is
 // drained. It closes nc. It returns why the connection ended, or nil after a normal end. It and run

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
 // AdminClient is a client of the management API of a namespace on this gateway or on Azure. It has
@@ -79,11 +80,7 @@ func (c *AdminClient) do(ctx context.Context, method, path, query string, header
 		if err == nil || again < 0 || attempt == cmp.Or(c.Attempts, clientAttempts) {
 			return root, err
 		}
-		timer := time.NewTimer(again)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if !wake.After(ctx, again) {
 			return nil, errors.Join(err, ctx.Err())
 		}
 	}

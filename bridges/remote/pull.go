@@ -14,6 +14,7 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/amqp"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/fair"
+	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
 const (
@@ -76,7 +77,7 @@ func (s *source) run(ctx context.Context, l *connection) {
 		if time.Since(began) > lastRetry {
 			pause = firstRetry
 		}
-		wait(ctx, pause)
+		wake.After(ctx, pause)
 		pause = min(2*pause, lastRetry)
 	}
 }
@@ -256,7 +257,7 @@ func (s *source) store(ctx context.Context, link *goamqp.Receiver, to core.Sende
 				s.cautious = true
 				return release(ctx, link, at, why)
 			}
-			wait(ctx, pause)
+			wake.After(ctx, pause)
 			pause = min(2*pause, lastRetry)
 			if ctx.Err() != nil {
 				return ctx.Err()
@@ -332,12 +333,5 @@ func (s *source) forget(ctx context.Context) {
 			s.r.log.Debug("cannot remove the deduplication keys of pulled messages: they expire later", "entity", s.Into, "err", err)
 		}
 		s.stored = s.stored[1:]
-	}
-}
-
-func wait(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
 	}
 }

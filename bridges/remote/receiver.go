@@ -15,6 +15,7 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/amqp"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/value"
+	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
 const (
@@ -328,7 +329,7 @@ func (r *Receiver) renew(ctx context.Context) {
 	defer close(r.ended)
 	_, inSession := r.link.LinkSourceFilterValue(sessionFilter).(string)
 	for {
-		if wait(ctx, cmp.Or(r.client.remote.o.renewal, renewalPause)); ctx.Err() != nil {
+		if !wake.After(ctx, cmp.Or(r.client.remote.o.renewal, renewalPause)) {
 			return
 		}
 		if inSession {

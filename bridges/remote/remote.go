@@ -107,10 +107,7 @@ func (r *Remote) Run(ctx context.Context, here Local) error {
 				pause = firstPause
 			}
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause/2 + rand.N(pause)/2):
-		}
+		wake.After(ctx, pause/2+rand.N(pause)/2)
 		pause = min(2*pause, lastPause)
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/fair"
+	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
 // PushOptions configure a Push. Numbers that are zero get their default.
@@ -140,19 +141,10 @@ func (p *Push) Run(ctx context.Context, b core.Broker) error {
 				p.Logger.Warn("push: receiving from the entity failed; trying again", "push", p.Name, "entity", p.From, "err", err)
 			}
 			p.change(func(s *PushState) { s.fail(err.Error()) })
-			sleep(ctx, reopen)
+			wake.After(ctx, reopen)
 		}
 	}
 	return nil
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
 }
 
 // serve delivers messages until ctx ends, or the entity cannot be received from.
@@ -264,7 +256,7 @@ func (w *pushing) keep(renew func(context.Context) error) (stop func()) {
 	go func() {
 		defer close(done)
 		for pause := w.settings.LockDuration / 2; ; {
-			sleep(ctx, pause)
+			wake.After(ctx, pause)
 			if ctx.Err() != nil {
 				return
 			}

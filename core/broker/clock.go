@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
 const (
@@ -42,9 +43,7 @@ func (b *Broker) RunDue(ctx context.Context) error {
 		case time.Since(moved) > duePatience:
 			return nil
 		}
-		select {
-		case <-time.After(duePause):
-		case <-ctx.Done():
+		if !wake.After(ctx, duePause) {
 			return ctx.Err()
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
 // Status is a rule and its state at this gateway.
@@ -180,12 +181,7 @@ func (r *Rules) meet(ctx context.Context, policy string, op Operation, address c
 	if f == nil || f.Delay == 0 || f.Effect == ExpireToken || op == Deliver {
 		return f
 	}
-	timer := time.NewTimer(f.Delay)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
+	wake.After(ctx, f.Delay)
 	return f
 }
 

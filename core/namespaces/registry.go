@@ -91,10 +91,7 @@ func (d *Directory) readPending(ctx context.Context) {
 		return
 	}
 	d.log.Warn("cannot read the registry of namespaces; trying again soon", "err", failed)
-	select {
-	case <-ctx.Done():
-	case <-time.After(readRetry):
-	}
+	wake.After(ctx, readRetry)
 }
 
 // openNext opens a namespace that no client has asked for yet: it may have messages to forward. It
@@ -277,14 +274,8 @@ func (d *Directory) readOnce() {
 	s.mu.Lock()
 	pause := time.Until(s.last.Add(minReadInterval))
 	s.mu.Unlock()
-	if pause > 0 {
-		timer := time.NewTimer(pause)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-d.base.Done():
-			return
-		}
+	if pause > 0 && !wake.After(d.base, pause) {
+		return
 	}
 	s.mu.Lock()
 	s.next, s.last = nil, time.Now()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/intercept"
+	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
 // receiver is the stage of a receiver. Deliveries wait in a queue, which credit bounds, for a worker,
@@ -127,10 +128,8 @@ func (r *receiver) retry(d core.Delivery) (*core.Message, error) {
 	ctx, cancel := context.WithTimeout(r.ctx, d.LockedUntil.Sub(r.t.now())*3/4)
 	defer cancel()
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
-		select {
-		case <-ctx.Done():
+		if !wake.After(ctx, pause) {
 			return d.Message, ctx.Err()
-		case <-time.After(pause):
 		}
 		if m, err := r.plan.chain.convert(ctx, d.Message, r.plan.accept, true); !isPassing(err) {
 			return m, err

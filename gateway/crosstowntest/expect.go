@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
 const (
@@ -72,9 +73,7 @@ func (b *Bus) expect(entity, wanted string, holds func([]core.Delivery) bool) {
 		case holds(ds):
 			return
 		}
-		select {
-		case <-time.After(lookPause):
-		case <-ctx.Done():
+		if !wake.After(ctx, lookPause) {
 			b.tb.Fatalf("'%s' should hold %s; it holds %s", entity, wanted, shown(ds))
 		}
 	}

@@ -1,7 +1,12 @@
-// Package wake has the signal with which goroutines tell another one that it has something to do.
+// Package wake lets goroutines wait: for a signal of another goroutine, or for a time.
 package wake
 
-// Signal is what the other goroutine receives from. It holds at most one signal.
+import (
+	"context"
+	"time"
+)
+
+// Signal is what a goroutine receives from. It holds at most one signal.
 type Signal chan struct{}
 
 // New returns a signal that is not set.
@@ -12,5 +17,15 @@ func (s Signal) Set() {
 	select {
 	case s <- struct{}{}:
 	default:
+	}
+}
+
+// After waits for d. It returns false if ctx ends first.
+func After(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
+	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
 // receipt identifies one call, however often it is sent, so that Redis can answer a repetition with
@@ -72,7 +73,7 @@ func (r *receipt) again(ctx context.Context, err error) (again bool, outcome err
 	case r.lost == nil || !conn.DidNotRun(err):
 		return false, err
 	}
-	return time.Now().Before(r.until) && conn.Pause(ctx, conn.PatiencePause), r.lost
+	return time.Now().Before(r.until) && wake.After(ctx, conn.PatiencePause), r.lost
 }
 
 // arguments adds the receipt's own key and arguments.

@@ -14,6 +14,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/gateway/cli/command"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
 const (
@@ -202,10 +203,8 @@ func (r *recorder) run(ctx context.Context, entities []string) error {
 			}
 			r.began, r.silent = nil, false
 		}
-		select {
-		case <-ctx.Done():
+		if !wake.After(ctx, peekPause) {
 			return ctx.Err()
-		case <-time.After(peekPause):
 		}
 	}
 }

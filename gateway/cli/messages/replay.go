@@ -14,6 +14,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/gateway/cli/command"
+	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
 const (
@@ -219,10 +220,8 @@ func (r *replayer) add(ctx context.Context, line int, entity string, stored *cor
 			if err := r.flush(ctx); err != nil {
 				return err
 			}
-			select {
-			case <-ctx.Done():
+			if !wake.After(ctx, wait) {
 				return r.interrupted(line)
-			case <-time.After(wait):
 			}
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/cli/deposit"
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
 const (
@@ -266,8 +267,8 @@ func (m *mover) entity(ctx context.Context, e *core.Entity) (n moved, err error)
 			return n, err
 		}
 		if wait := time.Until(due); wait > 0 {
-			if err := pause(ctx, wait+lockedPause); err != nil {
-				return n, err
+			if !wake.After(ctx, wait+lockedPause) {
+				return n, ctx.Err()
 			}
 			more, err := m.drain(ctx, e, e.Name, to)
 			if n.messages += more; err != nil {
@@ -290,15 +291,6 @@ func (m *mover) topic(ctx context.Context, e *core.Entity) error {
 		m.note("%s: %d scheduled messages are not moved, because clients cannot read the scheduled messages of a topic: run the command again after they have become active", e.Name, counts.Scheduled)
 	}
 	return err
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
 }
 
 // drain moves the active messages of from, an entity or its dead-letter queue, until only refused
@@ -330,8 +322,8 @@ func (m *mover) drain(ctx context.Context, e *core.Entity, from, to string) (n i
 			m.note("%s: waiting for messages that are locked", from)
 			told = true
 		}
-		if err := pause(ctx, lockedPause); err != nil {
-			return n, err
+		if !wake.After(ctx, lockedPause) {
+			return n, ctx.Err()
 		}
 	}
 }

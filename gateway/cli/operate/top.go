@@ -16,6 +16,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/gateway/cli/command"
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
+	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
 // topRow is an entity with its rates since the last refresh.
@@ -111,10 +112,8 @@ func (o *topOptions) watch(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	for {
-		select {
-		case <-ctx.Done():
+		if !wake.After(ctx, max(o.interval, 4*took)) {
 			return nil
-		case <-time.After(max(o.interval, 4*took)):
 		}
 		now, duration, err := o.look(ctx)
 		if err != nil {

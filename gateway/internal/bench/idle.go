@@ -3,7 +3,8 @@ package bench
 import (
 	"context"
 	"fmt"
-	"time"
+
+	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
 // wait keeps the connections open for the duration of the run, with credit at each receiver.
@@ -14,10 +15,6 @@ func (r *run) wait(ctx context.Context, l *links) error {
 		}
 	}
 	_, duration := r.o.limits()
-	select {
-	case <-time.After(duration):
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	return nil
+	wake.After(ctx, duration)
+	return context.Cause(ctx)
 }

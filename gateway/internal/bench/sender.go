@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
 // sender sends its share of the messages on one link, while a second goroutine waits for the
@@ -123,14 +125,8 @@ func (p *pace) next(ctx context.Context, elapsed func() time.Duration) (due time
 	}
 	due = p.at
 	p.at += p.interval
-	if wait := due - now; wait > 0 {
-		t := time.NewTimer(wait)
-		defer t.Stop()
-		select {
-		case <-t.C:
-			due = elapsed()
-		case <-ctx.Done():
-		}
+	if wait := due - now; wait > 0 && wake.After(ctx, wait) {
+		due = elapsed()
 	}
 	return due, ctx.Err() == nil
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/gateway/internal/rungroup"
+	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
 // Options configure a Mux. The zero value is valid, without TLS.
@@ -131,12 +132,10 @@ func (m *Mux) accept(ctx context.Context, ln net.Listener, deciding *sync.WaitGr
 				return err
 			}
 			m.opts.Logger.Error("cannot accept a connection: if the limit of open files is reached, raise it", "addr", ln.Addr().String(), "err", err)
-			select {
-			case <-time.After(100 * time.Millisecond):
+			if wake.After(ctx, 100*time.Millisecond) {
 				continue
-			case <-ctx.Done():
-				return nil
 			}
+			return nil
 		}
 		if admitted := m.opts.Admission.Enter(conn); admitted != nil {
 			m.deciding <- struct{}{}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core/fair"
+	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
 const (
@@ -89,9 +90,7 @@ func (w *Watch) Run(ctx context.Context) error {
 		if u := w.measure(); u.Level > fair.Normal || u.Used > u.Limit*marks[fair.Tight].begins/200 {
 			interval = busyInterval
 		}
-		select {
-		case <-time.After(interval):
-		case <-ctx.Done():
+		if !wake.After(ctx, interval) {
 			return nil
 		}
 	}

@@ -79,10 +79,7 @@ func (a *Writer) Run(ctx context.Context) {
 			return
 		case <-a.woken:
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(noteDelay):
-		}
+		wake.After(ctx, noteDelay)
 		a.Flush(ctx)
 	}
 }

@@ -15,8 +15,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
+	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
 // changes calls watchers when entities and namespaces have changed. In a change of a namespace, the
@@ -118,7 +118,7 @@ func (c *changes) run(ctx context.Context) {
 		c.listen(ctx)
 		stop()
 		_ = c.pubsub.Close() // listen returned because it is broken or closed
-		if !conn.Pause(ctx, resubscribeDelay) {
+		if !wake.After(ctx, resubscribeDelay) {
 			return
 		}
 		c.pubsub = c.server.RDB.Subscribe(ctx, c.server.Names.Changes())

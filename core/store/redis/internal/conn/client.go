@@ -119,18 +119,6 @@ func (s *Client) Ask(ctx context.Context, how ExchangeMode, args ...any) (any, e
 	return c.Val(), err
 }
 
-// Pause waits for d. It returns false if ctx ends first.
-func Pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
-}
-
 func ParseInfo(info string) map[string]string {
 	facts := make(map[string]string)
 	for line := range strings.Lines(info) {

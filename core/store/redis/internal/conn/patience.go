@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
 // PatiencePause is the time between two attempts.
@@ -160,7 +162,7 @@ func (p patience) retry(ctx context.Context, c redis.Cmder, do func() error, pas
 		if now.Sub(p.absences.of(p.tag(c), now)) >= p.Wait || now.Sub(began) >= p.Wait {
 			return err
 		}
-		if !Pause(ctx, PatiencePause) {
+		if !wake.After(ctx, PatiencePause) {
 			return err
 		}
 		again := do()

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
 // replicaTimeout is how long a call waits for replicas, and then once more for their disks. It must
@@ -114,7 +116,7 @@ func (r *replication) await(s *Client, node *redis.Client) {
 		}
 		ended := s.ProbeReplicas(ctx, node) == nil || !s.isMaster(ctx, node)
 		cancel()
-		if ended || !Pause(s.Running, probeInterval) {
+		if ended || !wake.After(s.Running, probeInterval) {
 			break
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
+	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
 const (
@@ -130,7 +131,7 @@ func (s *Server) KeepPresent(ctx context.Context) {
 		}
 		cancel()
 		tell("cannot register the gateway; trying again soon", err)
-		if !conn.Pause(ctx, ClockRefresh) {
+		if !wake.After(ctx, ClockRefresh) {
 			s.unregister()
 			return
 		}
