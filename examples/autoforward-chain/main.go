@@ -1,5 +1,5 @@
-// Autoforward-chain sends orders to an intake queue and receives them at the end
-// of a chain that a topic and its subscriptions are part of: see README.md.
+// Autoforward-chain sends orders to an intake queue and receives them at the end of a chain that
+// includes a topic and its subscriptions. See README.md.
 package main
 
 import (
@@ -23,12 +23,12 @@ const (
 	fulfilment = "fulfilment"
 )
 
-// regions lists the regions, each with the place of its warehouse.
+// regions lists the regions with their warehouses.
 var regions = []struct{ name, warehouse string }{{"eu", "Dublin"}, {"us", "Reno"}}
 
 func main() { local.Main("autoforward-chain", run) }
 
-// run runs the whole example, and prints what happens to out.
+// run runs the example, and prints events to out.
 func run(ctx context.Context, binary string, out io.Writer) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
@@ -60,7 +60,7 @@ func run(ctx context.Context, binary string, out io.Writer) (err error) {
 	return count(ctx, manager, out)
 }
 
-// build makes the chain from its end to its beginning, because a destination must exist first.
+// build creates the chain from its end to its beginning, because a destination must exist first.
 func build(ctx context.Context, manager *admin.Client) error {
 	if _, err := manager.CreateQueue(ctx, fulfilment, nil); err != nil {
 		return err
@@ -106,7 +106,7 @@ func place(ctx context.Context, client *azservicebus.Client, placed []order, out
 	return sender.Close(ctx)
 }
 
-// pack is the packer: it takes n orders from the end of the chain.
+// pack is the packer, who receives n orders at the end of the chain.
 func pack(ctx context.Context, client *azservicebus.Client, n int, out io.Writer) error {
 	receiver, err := client.NewReceiverForQueue(fulfilment, nil)
 	if err != nil {
@@ -129,7 +129,7 @@ func pack(ctx context.Context, client *azservicebus.Client, n int, out io.Writer
 	return receiver.Close(ctx)
 }
 
-// count prints how many messages each entity still holds.
+// count prints how many messages remain in each entity.
 func count(ctx context.Context, manager *admin.Client, out io.Writer) error {
 	for pages := manager.NewListSubscriptionsRuntimePropertiesPager(orders, nil); pages.More(); {
 		page, err := pages.NextPage(ctx)

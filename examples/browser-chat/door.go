@@ -14,19 +14,18 @@ import (
 
 const topic = "chat"
 
-// The policy with which pages sign in. Only this program and the gateway know its key.
+// Pages sign in with this policy. Only this program and the gateway know its key.
 const policy = "pages"
 
 var key = rand.Text()
 
-// door lets pages in.
 type door struct {
 	manager *admin.Client
 	gateway string
 }
 
-// ServeHTTP creates a subscription to one room for a page. The gateway deletes it when it has had
-// no receiver for a while.
+// ServeHTTP creates a page's subscription to one room. The gateway deletes it after some time
+// without a receiver.
 func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name := rand.Text()
 	_, err := d.manager.CreateSubscription(r.Context(), topic, name, &admin.CreateSubscriptionOptions{
@@ -41,12 +40,13 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(map[string]string{ // the page may be gone
+	_ = json.NewEncoder(w).Encode(map[string]string{ // the page may have disconnected
 		"gateway": d.gateway, "topic": topic, "subscription": topic + "/Subscriptions/" + name,
 	})
 }
 
-// giveToken gives the rights of a page for a while: a real chat would ask for the user first.
+// giveToken issues a token with a page's rights for an hour. A real chat would first authenticate
+// the user.
 func giveToken(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	_, _ = io.WriteString(w, local.Sign(topic, policy, key, time.Hour))

@@ -1,5 +1,5 @@
-// Browser-chat is a chat among pages: what one page says is published to a topic, and each page has
-// a subscription of its own. See README.md.
+// Browser-chat is a chat among pages. Each message of a page is published to a topic, and each page
+// has its own subscription. See README.md.
 package main
 
 import (
@@ -36,7 +36,7 @@ func run(ctx context.Context, binary string, port int, out io.Writer) (err error
 	defer func() { _ = ln.Close() }()
 	origin := fmt.Sprintf("http://localhost:%d", ln.Addr().(*net.TCPAddr).Port)
 
-	// A policy for pages, which may talk and listen and change nothing.
+	// Pages may send and receive, but change nothing.
 	g, err := local.Start(ctx, binary, "--websocket-origins", origin, "--policy", policy+"="+key+":Send,Listen")
 	if err != nil {
 		return err
@@ -46,7 +46,7 @@ func run(ctx context.Context, binary string, port int, out io.Writer) (err error
 	if err != nil {
 		return err
 	}
-	// With duplicate detection, a page may send a message again if it got no answer.
+	// With duplicate detection, a page may send a message again if it received no answer.
 	if _, err := manager.CreateTopic(ctx, topic, &admin.CreateTopicOptions{
 		Properties: &admin.TopicProperties{RequiresDuplicateDetection: new(true)},
 	}); err != nil {

@@ -1,6 +1,6 @@
-// The same message over two protocols: posted over HTTPS it is received with
-// the official Go SDK over AMQP, and sent with the SDK it is received over HTTPS.
-// Both pairs are printed side by side.
+// The same message over two protocols: posted over HTTPS it is received with the official Go SDK
+// over AMQP, and sent with the SDK it is received over HTTPS. The example prints both pairs side by
+// side.
 //
 // Without arguments the example builds and starts its own gateway with the default store, on a free
 // port, in a temporary directory. With -running it uses a gateway that already runs on this machine
@@ -21,14 +21,14 @@ import (
 	"github.com/crosstown-mq/crosstown/examples/internal/local"
 )
 
-// queue is the example's own queue, which it creates, and removes at the end.
+// queue is the example's own queue, which it creates and finally removes.
 var queue = fmt.Sprintf("demo-%08x", rand.Uint32())
 
 var running = flag.Bool("running", false, "use the gateway that runs on this machine with its defaults, if there is one")
 
 func main() { local.Main("https-to-amqp", run) }
 
-// run runs the whole example, and prints what happens to out.
+// run runs the example, and prints events to out.
 func run(ctx context.Context, binary string, out io.Writer) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
@@ -40,8 +40,8 @@ func run(ctx context.Context, binary string, out io.Writer) (err error) {
 	return tell(ctx, g, out)
 }
 
-// gateway returns the gateway that already runs, if that is requested and there is one, and
-// otherwise starts one.
+// gateway returns the gateway that already runs, if -running is set and there is one. Otherwise it
+// starts one.
 func gateway(ctx context.Context, binary string, out io.Writer) (*local.Gateway, error) {
 	if *running {
 		g, err := local.Running(ctx, local.DefaultAddress, local.DefaultCA())
@@ -54,7 +54,7 @@ func gateway(ctx context.Context, binary string, out io.Writer) (*local.Gateway,
 	return local.Start(ctx, binary)
 }
 
-// tell runs the example with a gateway, and prints what happens to out.
+// tell runs the example with a gateway, and prints events to out.
 func tell(ctx context.Context, g *local.Gateway, out io.Writer) (err error) {
 	_, _ = fmt.Fprintf(out, "The gateway keeps messages in: %s\nOne connection string for both protocols:\n  %s\n", g.Store, g.Connection)
 	rest, err := newREST(g.Connection, g.TLS)

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// rest speaks the REST protocol with nothing but net/http.
+// rest speaks the REST protocol with only net/http.
 type rest struct {
 	client *http.Client
 	base   string // https://host:port/queue
@@ -41,7 +41,7 @@ func newREST(connection string, config *tls.Config) (*rest, error) {
 	return r, nil
 }
 
-// signature makes the token that allows what follows: a shared access signature.
+// signature returns a shared access signature for the queue.
 func (r *rest) signature() string {
 	resource := url.QueryEscape(r.base)
 	expires := fmt.Sprint(time.Now().Add(time.Hour).Unix())
@@ -51,7 +51,7 @@ func (r *rest) signature() string {
 	return fmt.Sprintf("SharedAccessSignature sr=%s&sig=%s&se=%s&skn=%s", resource, signature, expires, r.policy)
 }
 
-// do sends a request and checks its answer's status. The body is read whole.
+// do sends a request, checks the status of the answer, and reads its body.
 func (r *rest) do(ctx context.Context, method, target, body string, headers view, want int) (*http.Response, string, error) {
 	req, err := http.NewRequestWithContext(ctx, method, target, strings.NewReader(body))
 	if err != nil {

@@ -30,7 +30,7 @@ func viewOfSent(m *azservicebus.Message) view {
 	return append(v, properties(m.ApplicationProperties)...)
 }
 
-// properties shows each value with its type.
+// properties returns each value with its type.
 func properties(all map[string]any) (v view) {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		value := all[name]
@@ -49,7 +49,7 @@ func text(s *string) string {
 	return *s
 }
 
-// columnWidth bounds the left column, so that long values do not push the right one away.
+// columnWidth bounds the left column, so that long values do not move the right one.
 const columnWidth = 62
 
 // sideBySide prints two views next to each other.
@@ -63,7 +63,7 @@ func sideBySide(out io.Writer, leftTitle string, left view, rightTitle string, r
 	_ = table.Flush()
 }
 
-// lines writes the fields, long values over several lines.
+// lines returns the fields, with several lines for long values.
 func (v view) lines() (all []string) {
 	for _, f := range v {
 		line := fmt.Sprintf("%s: %s", f.name, f.value)

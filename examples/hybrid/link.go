@@ -17,7 +17,7 @@ type link struct {
 	tasks sync.WaitGroup
 }
 
-// lay makes a link to an address.
+// lay opens a link to an address.
 func lay(to string) (*link, error) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -38,7 +38,7 @@ func (l *link) serve() {
 	}
 }
 
-// carry passes bytes both ways until one side, or the link, ends.
+// carry forwards bytes both ways until one side, or the link, ends.
 func (l *link) carry(near net.Conn) {
 	defer func() { _ = near.Close() }()
 	far, err := net.Dial("tcp", l.to)
@@ -52,7 +52,7 @@ func (l *link) carry(near net.Conn) {
 	var both sync.WaitGroup
 	for _, ends := range [][2]net.Conn{{near, far}, {far, near}} {
 		both.Go(func() {
-			_, _ = io.Copy(ends[0], ends[1]) // it ends when one of the connections does
+			_, _ = io.Copy(ends[0], ends[1]) // ends with one of the connections
 			_, _ = near.Close(), far.Close()
 		})
 	}
@@ -63,7 +63,7 @@ func (l *link) carry(near net.Conn) {
 	delete(l.conns, far)
 }
 
-// hold records connections to cut; it reports false while the link is down.
+// hold records connections to cut. It reports false while the link is down.
 func (l *link) hold(conns ...net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,7 +73,7 @@ func (l *link) hold(conns ...net.Conn) bool {
 	return !l.down
 }
 
-// cut takes the link down, even in the middle of a frame.
+// cut closes the link's connections, even in the middle of a frame.
 func (l *link) cut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,7 +84,7 @@ func (l *link) cut() {
 	clear(l.conns)
 }
 
-// restore lets connections pass again.
+// restore allows connections again.
 func (l *link) restore() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

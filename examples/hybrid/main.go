@@ -1,5 +1,5 @@
-// Hybrid runs two gateways, a branch and headquarters, and a link between them
-// that is cut and restored: see README.md.
+// Hybrid runs two gateways, a branch and headquarters, and cuts and restores the link between them.
+// See README.md.
 package main
 
 import (
@@ -23,7 +23,7 @@ const (
 	prices = "prices" // set at headquarters, shown at the branch
 )
 
-// configuration is the configuration of the branch, with a place for the connection string of
+// configuration is the branch's configuration, with a place for the connection string of
 // headquarters.
 const configuration = `remotes:
   - name: hq
@@ -36,7 +36,7 @@ queues:
 
 func main() { local.Main("hybrid", run) }
 
-// run runs the whole example, and prints what happens to out.
+// run runs the example, and prints events to out.
 func run(ctx context.Context, binary string, out io.Writer) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
@@ -71,7 +71,7 @@ func run(ctx context.Context, binary string, out io.Writer) (err error) {
 	return trade(ctx, &site{"branch", here}, &site{"headquarters", there}, line, out)
 }
 
-// trade is a day of business, in the middle of which the link is cut.
+// trade is a day of business with a cut of the link.
 func trade(ctx context.Context, branch, hq *site, line *link, out io.Writer) error {
 	if err := branch.send(ctx, orders, out, "o-1"); err != nil {
 		return err
@@ -96,7 +96,7 @@ func trade(ctx context.Context, branch, hq *site, line *link, out io.Writer) err
 }
 
 // equip creates the queues of headquarters. Duplicate detection drops orders that the branch sends
-// twice because it did not get the acknowledgement.
+// twice because it did not receive the acknowledgement.
 func equip(ctx context.Context, hq *local.Gateway) error {
 	manager, err := hq.Admin()
 	if err != nil {
@@ -110,13 +110,13 @@ func equip(ctx context.Context, hq *local.Gateway) error {
 	return err
 }
 
-// open starts the branch's gateway, which reaches headquarters through the link.
+// open starts the branch's gateway, which connects to headquarters through the link.
 func open(ctx context.Context, binary string, hq *local.Gateway, line *link) (*local.Gateway, error) {
 	dir, err := os.MkdirTemp("", "crosstown-example-")
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // it is read by then
+	defer func() { _ = os.RemoveAll(dir) }() // the gateway has read it by then
 	_, key, _ := strings.Cut(hq.Connection, ";")
 	through := fmt.Sprintf("Endpoint=sb://%s;%s;UseDevelopmentEmulator=true", line.ln.Addr(), strings.TrimSuffix(key, ";"))
 	file := filepath.Join(dir, "branch.yaml")
@@ -126,7 +126,7 @@ func open(ctx context.Context, binary string, hq *local.Gateway, line *link) (*l
 	return local.Start(ctx, binary, "--config", file)
 }
 
-// site is one of the two places with a gateway.
+// site is a place with a gateway.
 type site struct {
 	name   string
 	client *azservicebus.Client

@@ -1,5 +1,5 @@
-// Request-reply-browser lets a page ask and a program answer: the page over
-// WebSocket, the program with the official SDK. See README.md.
+// Request-reply-browser lets a page ask and a program answer. The page uses WebSocket, and the
+// program uses the official SDK. See README.md.
 package main
 
 import (
@@ -26,10 +26,10 @@ var page embed.FS
 
 const (
 	questions = "questions"
-	answers   = "answers" // a session for each page
+	answers   = "answers" // with a session for each page
 )
 
-// The policy with which pages sign in. Only this program and the gateway know its key.
+// Pages sign in with this policy. Only this program and the gateway know its key.
 const policy = "pages"
 
 var key = rand.Text()
@@ -66,7 +66,7 @@ func run(ctx context.Context, binary string, port int, out io.Writer) (err error
 	worked := make(chan error, 1)
 	go func() {
 		worked <- work(working, client)
-		stop() // without a worker the page is unusable
+		stop() // without a worker, the page is useless
 	}()
 	_, _ = fmt.Fprintf(out, "Open %s\n", origin)
 	err = serve(working, ln, g.Address)
@@ -79,14 +79,13 @@ func createQueues(ctx context.Context, g *local.Gateway) error {
 	if err != nil {
 		return err
 	}
-	// With duplicate detection, a page may send a question again if it does not know whether the
-	// question was sent.
+	// With duplicate detection, a page may send a question again if it received no answer.
 	asked := &admin.QueueProperties{RequiresDuplicateDetection: new(true)}
 	_, err = manager.CreateQueue(ctx, questions, &admin.CreateQueueOptions{Properties: asked})
 	if err != nil {
 		return err
 	}
-	answered := &admin.QueueProperties{RequiresSession: new(true), DefaultMessageTimeToLive: new("PT5M")} // some pages will be gone
+	answered := &admin.QueueProperties{RequiresSession: new(true), DefaultMessageTimeToLive: new("PT5M")} // some pages will have closed
 	_, err = manager.CreateQueue(ctx, answers, &admin.CreateQueueOptions{Properties: answered})
 	return err
 }
@@ -102,7 +101,7 @@ func serve(ctx context.Context, ln net.Listener, gateway string) error {
 	mux.HandleFunc("GET /pass", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Cache-Control", "no-store")
-		_ = json.NewEncoder(w).Encode(map[string]any{ // the page may be gone
+		_ = json.NewEncoder(w).Encode(map[string]any{ // the page may have disconnected
 			"gateway": gateway,
 			"tokens":  []string{local.Sign(questions, policy, key, time.Hour), local.Sign(answers, policy, key, time.Hour)},
 		})

@@ -18,7 +18,7 @@ func work(ctx context.Context, client *azservicebus.Client) error {
 	if err != nil {
 		return err
 	}
-	finish := context.WithoutCancel(ctx) // what was received is answered
+	finish := context.WithoutCancel(ctx) // for answers to received questions
 	for {
 		ms, err := receiver.ReceiveMessages(ctx, 10, nil)
 		if ctx.Err() != nil {
@@ -69,7 +69,7 @@ var numerals = []struct {
 	{1, "I"},
 }
 
-// roman writes a number as the Romans did.
+// roman returns a number in Roman numerals.
 func roman(number string) string {
 	n, err := strconv.Atoi(strings.TrimSpace(number))
 	if err != nil || n < 1 || n > 3999 {

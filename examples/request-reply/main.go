@@ -25,7 +25,7 @@ const (
 
 func main() { local.Main("request-reply", run) }
 
-// run runs the whole example, and prints what happens to out.
+// run runs the example, and prints events to out.
 func run(ctx context.Context, binary string, out io.Writer) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
@@ -64,8 +64,8 @@ func work(ctx context.Context, client *azservicebus.Client) error {
 	if err != nil {
 		return err
 	}
-	senders := map[string]*azservicebus.Sender{} // by where replies go
-	finish := context.WithoutCancel(ctx)         // what was received is answered
+	senders := map[string]*azservicebus.Sender{} // by the queue for answers
+	finish := context.WithoutCancel(ctx)         // for answers to received requests
 	for {
 		ms, err := receiver.ReceiveMessages(ctx, 10, nil)
 		if ctx.Err() != nil {
@@ -101,7 +101,7 @@ func replyTo(request *azservicebus.ReceivedMessage) *azservicebus.Message {
 	}
 }
 
-// plain asks one question and waits for its answer in its own reply queue.
+// plain sends one question and waits for its answer in its own reply queue.
 func plain(ctx context.Context, client *azservicebus.Client, out io.Writer) error {
 	sender, err := client.NewSender(requests, nil)
 	if err != nil {
@@ -122,7 +122,7 @@ func plain(ctx context.Context, client *azservicebus.Client, out io.Writer) erro
 	return errors.Join(receiver.CompleteMessage(ctx, ms[0], nil), receiver.Close(ctx), sender.Close(ctx))
 }
 
-// multiplexed makes several clients ask at the same time. They share a queue of replies.
+// multiplexed makes several clients ask at the same time. They share a reply queue.
 func multiplexed(ctx context.Context, client *azservicebus.Client, out io.Writer) error {
 	var asking sync.WaitGroup
 	names := []string{"ann", "bob", "cleo"}
@@ -137,8 +137,8 @@ func multiplexed(ctx context.Context, client *azservicebus.Client, out io.Writer
 	return errors.Join(errs...)
 }
 
-// ask sends questions and returns the answers in their order. The session with the client's name
-// contains only its answers.
+// ask sends questions and returns the answers in order. The session with the client's name contains
+// only its answers.
 func ask(ctx context.Context, client *azservicebus.Client, name string, questions []string) (answers string, err error) {
 	mine, err := client.AcceptSessionForQueue(ctx, sharedReplies, name, nil)
 	if err != nil {

@@ -12,17 +12,17 @@ import (
 
 // Entities that the program uses.
 const (
-	Orders    = "orders"    // its messages belong to sessions, one for each customer
-	Reminders = "reminders" // scheduled
+	Orders    = "orders"    // with a session for each customer
+	Reminders = "reminders" // scheduled messages
 )
 
-// ErrHopeless says that an order can never be charged.
+// ErrHopeless means that an order can never be charged.
 var ErrHopeless = errors.New("the order can never be charged")
 
-// Charger charges an order. If it fails, the order is tried again, unless it is hopeless.
+// Charger charges an order. If it returns an error other than ErrHopeless, the program tries again.
 type Charger func(ctx context.Context, customer, order string) error
 
-// Place sends an order of a customer, and a reminder for later.
+// Place sends a customer's order, and a reminder for later.
 func Place(ctx context.Context, c *azservicebus.Client, customer, order string, remindAt time.Time) error {
 	if err := send(ctx, c, Orders, &azservicebus.Message{Body: []byte(order), SessionID: &customer}); err != nil {
 		return err
@@ -38,7 +38,7 @@ func send(ctx context.Context, c *azservicebus.Client, entity string, m *azservi
 	return errors.Join(s.SendMessage(ctx, m, nil), s.Close(ctx))
 }
 
-// ChargeCustomer charges the next n deliveries of a customer's orders, in their order.
+// ChargeCustomer charges the next n deliveries of a customer's orders, in order.
 func ChargeCustomer(ctx context.Context, c *azservicebus.Client, customer string, n int, charge Charger) error {
 	r, err := c.AcceptSessionForQueue(ctx, Orders, customer, nil)
 	if err != nil {
@@ -57,7 +57,7 @@ func ChargeCustomer(ctx context.Context, c *azservicebus.Client, customer string
 	return r.Close(ctx)
 }
 
-// settle settles a delivery according to the result of charging.
+// settle settles a delivery after charging.
 func settle(ctx context.Context, r *azservicebus.SessionReceiver, m *azservicebus.ReceivedMessage, failure error) error {
 	switch {
 	case failure == nil:

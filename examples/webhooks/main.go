@@ -1,6 +1,6 @@
-// Webhooks both ways: a request that is signed as GitHub signs becomes a message, which the official
-// Go SDK receives; a message that the SDK sends is delivered by a request with the signature of
-// Standard Webhooks, which this program verifies.
+// Webhooks both ways: a request with GitHub's signature becomes a message, which the official Go
+// SDK receives. A message that the SDK sends becomes a request with the signature of Standard
+// Webhooks, which this program verifies.
 //
 // Without arguments the example builds and starts its own gateway with the default store, on a free
 // port, in a temporary directory.
@@ -27,7 +27,7 @@ import (
 	"github.com/crosstown-mq/crosstown/examples/internal/local"
 )
 
-// Secrets of this example alone. Make your own: openssl rand -base64 32.
+// Secrets of this example. Create your own: openssl rand -base64 32.
 const (
 	hookSecret = "an-example-secret-of-github"
 	pushKey    = "an-example-key-of-the-shop"
@@ -44,7 +44,7 @@ pushes:
 
 func main() { local.Main("webhooks", run) }
 
-// run runs the whole example, and prints what happens to out.
+// run runs the example, and prints events to out.
 func run(ctx context.Context, binary string, out io.Writer) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
@@ -84,8 +84,8 @@ func run(ctx context.Context, binary string, out io.Writer) (err error) {
 	return nil
 }
 
-// in posts a request as GitHub does, twice, as GitHub does if it has not seen the answer, and
-// receives one message.
+// in posts a request like GitHub, and again as GitHub does without an answer, and receives one
+// message.
 func in(ctx context.Context, address string, client *azservicebus.Client, out io.Writer) error {
 	const body = `{"ref":"refs/heads/main"}`
 	for _, secret := range []string{"a-secret-that-was-guessed", hookSecret, hookSecret} {
@@ -141,16 +141,16 @@ func away(ctx context.Context, client *azservicebus.Client, arrived <-chan strin
 	}
 }
 
-// endpoint is a service that takes requests with the signature of Standard Webhooks.
+// endpoint is a service that accepts requests with the signature of Standard Webhooks.
 type endpoint struct {
-	tries   int // requests of one message come one after the other
+	tries   int // one request per message at a time
 	arrived chan<- string
 }
 
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
 	if err != nil {
-		return // the gateway sends it again
+		return // the gateway sends the request again
 	}
 	id, at := r.Header.Get("webhook-id"), r.Header.Get("webhook-timestamp") // also check that at is near to now
 	mac := hmac.New(sha256.New, []byte(pushKey))

@@ -1,8 +1,8 @@
-// Package built gives tests the programs that they run.
+// Package built provides the programs that tests run.
 //
-// go test repeats a cached result as long as the files that the test has looked at are the same.
-// This package therefore looks at a program's sources, or the program itself, so that a change
-// makes the tests run again.
+// go test repeats a cached result while the files that the test has read are the same. Therefore
+// this package reads a program's sources, or the program, so that a change makes the tests run
+// again.
 package built
 
 import (
@@ -21,8 +21,8 @@ const module = "github.com/crosstown-mq/crosstown"
 // variable names the gateway to test, which make test has built.
 const variable = "CROSSTOWN_BINARY"
 
-// Gateway returns the path of the gateway that CROSSTOWN_BINARY names. Without the variable, or with
-// flags for go build, it builds one in dir.
+// Gateway returns the path of the gateway in CROSSTOWN_BINARY. Without the variable, or with flags
+// for go build, it builds one in dir.
 func Gateway(dir string, flags ...string) (string, error) {
 	program := os.Getenv(variable)
 	if program == "" || len(flags) > 0 {
@@ -57,12 +57,12 @@ func build(program, pkg string, flags []string) (string, error) {
 	c := exec.Command("go", append(append([]string{"build", "-o", program}, flags...), pkg)...)
 	c.Dir = root
 	if len(flags) == 0 {
-		c.Env = append(os.Environ(), "CGO_ENABLED=0") // as make build does, so that both use the same build cache
+		c.Env = append(os.Environ(), "CGO_ENABLED=0") // like make build, so that both use the same build cache
 	}
 	if out, err := c.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build %s: %w\n%s", pkg, err, out)
 	}
-	const ofMainModule = "{{if .Module}}{{if .Module.Main}}{{.Dir}}{{end}}{{end}}" // one line a package, most of them empty
+	const ofMainModule = "{{if .Module}}{{if .Module.Main}}{{.Dir}}{{end}}{{end}}" // one line per package, mostly empty
 	list := exec.Command("go", "list", "-deps", "-f", ofMainModule, pkg)
 	list.Dir = root
 	folders, err := list.Output()

@@ -1,5 +1,4 @@
-// Package durable creates directories and files that survive a power failure. It creates each file
-// in one step.
+// Package durable creates directories and files that survive a power failure, files atomically.
 package durable
 
 import (
@@ -12,14 +11,14 @@ import (
 	"syscall"
 )
 
-// MkdirAll creates a directory and its parents, with the permissions 0700, and syncs every
-// directory above it, because the process that created these may have ended before it synced them.
-// Without the sync, a power failure can remove a directory with all synced data in it.
+// MkdirAll creates a directory and its parents, with the permissions 0700. It syncs every directory
+// above, even existing ones, because the process that created these may have ended before it synced
+// them. Otherwise, a power failure could remove a directory with all synced data in it.
 func MkdirAll(dir string) error {
 	return MakeAll(dir, func(dir string) error { return os.MkdirAll(dir, 0o700) }, SyncDir)
 }
 
-// MakeAll does the same as MkdirAll with the given functions of a file system.
+// MakeAll does the same as MkdirAll with the functions of a file system.
 func MakeAll(dir string, mkdirAll, syncDir func(string) error) error {
 	if err := mkdirAll(dir); err != nil {
 		return err
@@ -32,24 +31,24 @@ func MakeAll(dir string, mkdirAll, syncDir func(string) error) error {
 	return nil
 }
 
-// isRefused reports whether a directory cannot be synced: this user may not read it, or its file system
-// does not sync directories.
+// isRefused reports whether a directory cannot be synced: this user may not read it, or its file
+// system does not support that.
 func isRefused(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EINVAL)
 }
 
-// Create creates a file with the output of write, in one step. It fails with fs.ErrExist if the
-// file exists.
+// Create creates a file atomically with the output of write. If the file exists, it returns
+// fs.ErrExist.
 func Create(path string, mode os.FileMode, write func(io.Writer) error) error {
 	return publish(path, mode, write, os.Link)
 }
 
-// Replace replaces the file at path, in one step, by a file with the output of write.
+// Replace atomically replaces the file at path by one with the output of write.
 func Replace(path string, mode os.FileMode, write func(io.Writer) error) error {
 	return publish(path, mode, write, os.Rename)
 }
 
-// Content returns a write function for the given content.
+// Content returns a function for Create or Replace that writes data.
 func Content(data []byte) func(io.Writer) error {
 	return func(w io.Writer) error {
 		_, err := w.Write(data)
@@ -57,13 +56,14 @@ func Content(data []byte) func(io.Writer) error {
 	}
 }
 
-// publish writes a file under another name first, so that its own name never has an incomplete file.
+// publish writes a file under another name first, so that its own name never has an incomplete
+// file.
 func publish(path string, mode os.FileMode, write func(io.Writer) error, name func(from, to string) error) error {
 	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // mode 0600
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(temp.Name()) }() // gone already after a rename
+	defer func() { _ = os.Remove(temp.Name()) }() // a rename has removed it
 	err = write(temp)
 	if err == nil {
 		err = errors.Join(temp.Chmod(mode), temp.Sync())

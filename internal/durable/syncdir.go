@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// SyncDir makes the names in a directory durable: files and directories that were created, renamed
-// and removed.
+// SyncDir makes changes of the names in a directory durable: created, renamed and removed files and
+// directories.
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package eventually waits in tests for conditions that only polling can see.
+// Package eventually waits in tests for conditions that can only be polled.
 package eventually
 
 import (
@@ -7,10 +7,10 @@ import (
 )
 
 const (
-	// Bound is the maximum time to wait for a condition. It ends a test whose condition never
-	// becomes true. It is so long that a busy machine does not exceed it.
+	// Bound is the maximum wait for a condition. It ends a test whose condition never becomes true,
+	// and is longer than a busy machine needs.
 	Bound = 5 * time.Minute
-	// pause is the longest time between two looks.
+	// pause is the longest pause between two polls.
 	pause = 20 * time.Millisecond
 )
 
@@ -22,8 +22,8 @@ func True(t testing.TB, what string, holds func() bool) {
 	}
 }
 
-// Within waits for a condition, and reports whether it becomes true within a time. It is for
-// helpers that report more than a failure.
+// Within waits for a condition, and reports whether it becomes true within bound. It is for helpers
+// that report more than a failure.
 func Within(bound time.Duration, holds func() bool) bool {
 	next := 100 * time.Microsecond
 	for end := time.Now().Add(bound); !holds(); next = min(2*next, pause) {

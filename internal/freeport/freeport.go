@@ -1,10 +1,9 @@
-// Package freeport gives TCP ports of loopback to tests that must know a
-// port before a server listens on it.
+// Package freeport provides TCP ports of loopback for tests that must know a port before a server
+// listens on it.
 //
-// The ports lie below those that operating systems give to outgoing connections
-// and to listeners on port 0. They come in blocks. A process claims a block by
-// listening on its first port for as long as the process lives, so two test
-// processes never return the same port, even while no server listens on it.
+// The ports are below those that operating systems assign to outgoing connections and to listeners
+// on port 0. They are in blocks. A process claims a block by listening on its first port until the
+// process ends, so two test processes never use the same port, even while no server listens on it.
 package freeport
 
 import (
@@ -14,8 +13,8 @@ import (
 	"sync"
 )
 
-// The ports of the blocks are first to first+blocks*size-1. The ports 10000 above them are also
-// free, because the bus of a Redis Cluster uses them.
+// The blocks have the ports from first to first+blocks*size-1. The ports bus above are free too,
+// because the bus of a Redis Cluster uses them.
 const (
 	first  = 12000
 	blocks = 100
@@ -23,13 +22,13 @@ const (
 	bus    = 10000
 )
 
-// errNone says that other processes have every block.
+// errNone means that other processes have claimed all blocks.
 var errNone = errors.New("freeport: every block of ports is claimed; end other test processes")
 
-// claimed are the blocks of this process; only the last one has ports left.
+// claimed contains the blocks of this process. Only the last one has ports left.
 var claimed struct {
 	sync.Mutex
-	listeners []net.Listener // held so that other processes see the claims
+	listeners []net.Listener // other processes see the claims by these
 	next, end int
 }
 
@@ -52,7 +51,7 @@ func Take() (int, error) {
 	}
 }
 
-// claim claims a block that no process has.
+// claim claims a free block.
 func claim() error {
 	for i := range blocks {
 		head := first + i*size

@@ -17,7 +17,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// Process is a running server. It ends with this process, at the latest.
+// Process is a running server. It ends with this process, if not before.
 type Process struct {
 	cmd    *exec.Cmd
 	tail   tail
@@ -25,7 +25,7 @@ type Process struct {
 	err    error // set before exited closes
 }
 
-// Start runs the program with the given arguments, in dir.
+// Start runs the program in dir.
 func Start(program, dir string, args ...string) (*Process, error) {
 	p := &Process{cmd: exec.Command(program, args...), exited: make(chan struct{})}
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = dir, &p.tail, &p.tail
@@ -33,7 +33,7 @@ func Start(program, dir string, args ...string) (*Process, error) {
 	dieWithParent(p.cmd)
 	started := make(chan error, 1)
 	go func() {
-		// The kernel ends the child with the thread that made it, so that thread must stay.
+		// The child ends with the thread that started it, so the thread must remain.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := p.cmd.Start()
@@ -49,24 +49,23 @@ func Start(program, dir string, args ...string) (*Process, error) {
 	return p, nil
 }
 
-// Signal sends the process a signal.
+// Signal sends a signal.
 func (p *Process) Signal(sig os.Signal) error { return p.cmd.Process.Signal(sig) }
 
 // Kill ends the process immediately, and waits until it has ended.
 func (p *Process) Kill() {
-	_ = p.cmd.Process.Kill() // it may have ended by itself
+	_ = p.cmd.Process.Kill() // it may have ended
 	<-p.exited
 }
 
-// WaitReady returns when the server answers, or the reason why it does not.
+// WaitReady waits until the server answers. The error is why it does not.
 func (p *Process) WaitReady(ctx context.Context, client *redis.Client) error {
 	o := client.Options()
 	for {
-		// The client connects only after the server listens, because the client's own retries are
-		// slow.
+		// The client connects only after the server listens, because its own retries are slow.
 		conn, err := new(net.Dialer).DialContext(ctx, o.Network, o.Addr)
 		if err == nil {
-			_ = conn.Close() // it was only a probe
+			_ = conn.Close() // only a probe
 			err = client.Ping(ctx).Err()
 		}
 		if err == nil {
@@ -82,7 +81,7 @@ func (p *Process) WaitReady(ctx context.Context, client *redis.Client) error {
 	}
 }
 
-// Serve runs a server that keeps an append-only file in a temporary directory, and returns its URL. stop
+// Serve runs a server with an append-only file in a temporary directory, and returns its URL. stop
 // ends it and removes the directory.
 func Serve(ctx context.Context) (url string, stop func(), err error) {
 	program, ok := Find()
@@ -103,7 +102,7 @@ func Serve(ctx context.Context) (url string, stop func(), err error) {
 		_ = os.RemoveAll(dir) // a directory left in the temporary one does no harm
 	}
 	client := Client("unix", socket)
-	defer func() { _ = client.Close() }() // it only asked whether the server is ready
+	defer func() { _ = client.Close() }() // only for WaitReady
 	if err := p.WaitReady(ctx, client); err != nil {
 		stop()
 		return "", nil, err
@@ -111,7 +110,7 @@ func Serve(ctx context.Context) (url string, stop func(), err error) {
 	return "unix://" + socket, stop, nil
 }
 
-// Client connects to one server for commands about itself.
+// Client returns a client for commands about a single server.
 func Client(network, addr string) *redis.Client {
 	return redis.NewClient(&redis.Options{
 		Network: network, Addr: addr, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true, PoolSize: 2,
@@ -119,7 +118,7 @@ func Client(network, addr string) *redis.Client {
 	})
 }
 
-// tail keeps the end of what a server prints.
+// tail keeps the end of a server's output.
 type tail struct {
 	mu  sync.Mutex
 	buf []byte

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// maxCompared is the number of bytes of a name that are compared.
+// maxCompared is the number of compared bytes of a name.
 const maxCompared = 64
 
-// Nearest returns the known names that are spelled like name, the most similar first. Letter case,
-// hyphens and underscores do not count.
+// Nearest returns the known names with a similar spelling, beginning with the most similar. It
+// ignores letter case, hyphens and underscores.
 func Nearest(name string, known []string) []string {
 	type candidate struct {
 		name     string
@@ -31,12 +31,12 @@ func Nearest(name string, known []string) []string {
 	return names
 }
 
-// Fold removes the differences between spellings such as LockDuration, lock-duration and lock_duration.
+// Fold removes the differences between LockDuration, lock-duration and lock_duration.
 func Fold(name string) string {
 	return strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(name))
 }
 
-// Hyphenated writes a name of several words in lower case with hyphens between them: lock-duration for
+// Hyphenated returns a name in lower case with hyphens between words: lock-duration for
 // LockDuration.
 func Hyphenated(name string) string {
 	b := make([]byte, 0, len(name)+4)
@@ -54,8 +54,8 @@ func Hyphenated(name string) string {
 
 func start(name string) string { return name[:min(len(name), maxCompared)] }
 
-// distance returns the Levenshtein distance: the number of bytes to insert, remove or replace
-// between a and b.
+// distance returns the Levenshtein distance: how many bytes to insert, remove or replace between a
+// and b.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

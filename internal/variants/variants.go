@@ -1,7 +1,7 @@
-// Package variants chooses the engine and the transport with which a test ("story") runs.
+// Package variants chooses the engine and the transport of a test ("story").
 //
-// All engines pass one conformance suite, and every transport carries the same protocol. A story
-// therefore runs in one place, which the hash of its name selects. Together the stories cover all
+// All engines pass one conformance suite, and every transport carries the same protocol. Therefore
+// each story runs in one place, which the hash of its name selects. Together, the stories cover all
 // places.
 package variants
 
@@ -15,11 +15,11 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/redistest"
 )
 
-// variable says in how many places a story runs: in one if it is unset, in all if it is "1", and in
-// one whose engine is Redis, for stories that have such a place, if it is "redis".
+// variable determines the places of a story: one if it is unset, all if it is "1", and one whose
+// engine is Redis, if the story has such a place, if it is "redis".
 const variable = "E2E_ALL"
 
-// All reports whether every story runs in all its places.
+// All reports whether every story runs in all of its places.
 func All() bool { return os.Getenv(variable) == "1" }
 
 // Each runs a story as a subtest for each of its places. The first word of a place, such as
@@ -49,7 +49,7 @@ func chosen(name, all string, places []string) []string {
 		return places
 	}
 	h := fnv.New32a()
-	_, _ = h.Write([]byte(name)) // never an error
+	_, _ = h.Write([]byte(name)) // never fails
 	i := int(h.Sum32() % uint32(len(places)))
 	return places[i : i+1]
 }

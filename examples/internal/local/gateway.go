@@ -1,5 +1,5 @@
-// Package local starts a gateway for an example, and connects the official SDK to it. A program
-// that uses an existing gateway needs only its connection string.
+// Package local starts a gateway for an example, and connects the official SDK to it. A program for
+// an existing gateway needs only its connection string.
 package local
 
 import (
@@ -26,24 +26,24 @@ import (
 
 // Gateway is a running gateway.
 type Gateway struct {
-	Connection string // a connection string, with TLS
-	Address    string // for pages, without TLS: http://localhost:PORT
+	Connection string // with TLS
+	Address    string // http://localhost:PORT for pages, without TLS
 	TLS        *tls.Config
-	CA         string // file of the development CA that TLS trusts
-	Store      string // what the gateway says of its store
+	CA         string // file of the trusted development CA
+	Store      string // the gateway's description of its store
 
 	dir     string
-	command *exec.Cmd // nil for a gateway that was already running
+	command *exec.Cmd // nil for a gateway that already runs
 }
 
-// The gateway that runs with its defaults, as make run starts it.
+// A gateway with its defaults, as make run starts it.
 const (
 	DefaultAddress = "localhost:5672"
 	devPolicy      = "RootManageSharedAccessKey"
 	devKey         = "SAS_KEY_VALUE"
 )
 
-// DefaultCA is where a gateway with its defaults keeps the certificate of its development CA.
+// DefaultCA returns the file of the development CA of a gateway with its defaults.
 func DefaultCA() string {
 	dir := os.Getenv("CROSSTOWN_DATA")
 	if base := os.Getenv("XDG_DATA_HOME"); dir == "" && base != "" {
@@ -55,8 +55,8 @@ func DefaultCA() string {
 	return filepath.Join(dir, "ca.pem")
 }
 
-// Running returns a gateway that already runs, given its address and its development CA. It returns
-// an error if no gateway answers there, or if it does not accept the development key.
+// Running returns a gateway that already runs, by its address and its development CA. It returns an
+// error if no gateway answers there, or if that does not accept the development key.
 func Running(ctx context.Context, address, ca string) (*Gateway, error) {
 	g := &Gateway{
 		Connection: fmt.Sprintf("Endpoint=sb://%s;SharedAccessKeyName=%s;SharedAccessKey=%s", address, devPolicy, devKey),
@@ -74,7 +74,7 @@ func Running(ctx context.Context, address, ca string) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	_ = response.Body.Close() // the status is enough
+	_ = response.Body.Close() // only the status matters
 	if response.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("%s answers %s to the development key", address, response.Status)
 	}
@@ -108,7 +108,7 @@ func Start(ctx context.Context, binary string, flags ...string) (g *Gateway, err
 	return g, nil
 }
 
-// launch reads from the start-up lines how to connect.
+// launch starts the gateway, and reads from its first lines how to connect.
 func (g *Gateway) launch() error {
 	stdout, err := g.command.StdoutPipe()
 	if err != nil {
@@ -136,7 +136,7 @@ func (g *Gateway) launch() error {
 	return errors.Join(errors.New("the gateway did not become ready"), g.command.Wait())
 }
 
-// trust reads the development CA. A gateway with a certificate of a known authority needs none of
+// trust reads the development CA. A gateway with a certificate of a known authority does not need
 // this.
 func (g *Gateway) trust(file string) error {
 	pem, err := os.ReadFile(file)
@@ -149,8 +149,7 @@ func (g *Gateway) trust(file string) error {
 	return nil
 }
 
-// Stop ends the gateway cleanly and removes what it has stored. A gateway that was already running
-// continues.
+// Stop ends the gateway cleanly and removes its data. It leaves a gateway that was already running.
 func (g *Gateway) Stop() error {
 	if g.command == nil {
 		return nil

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// Sign makes a shared access signature with the policy's rights for an entity and all below it,
-// which is valid for the given time. A server gives it to a page and keeps the key.
+// Sign returns a shared access signature for an entity and all below it, with the policy's rights,
+// which is valid for life. A server issues it to a page and keeps the key.
 func Sign(entity, policy, key string, life time.Duration) string {
 	sr := url.QueryEscape("sb://localhost/" + entity)
 	se := strconv.FormatInt(time.Now().Add(life).Unix(), 10)
 	mac := hmac.New(sha256.New, []byte(key))
-	_, _ = mac.Write([]byte(sr + "\n" + se)) // a hash never fails
+	_, _ = mac.Write([]byte(sr + "\n" + se)) // never fails
 	sig := url.QueryEscape(base64.StdEncoding.EncodeToString(mac.Sum(nil)))
 	return "SharedAccessSignature sr=" + sr + "&sig=" + sig + "&se=" + se + "&skn=" + url.QueryEscape(policy)
 }

@@ -1,4 +1,4 @@
-// Package pagetest shows an example's page to a headless Chromium.
+// Package pagetest opens an example's page in a headless Chromium.
 package pagetest
 
 import (
@@ -15,14 +15,14 @@ import (
 	"time"
 )
 
-// browserVariable, when set, makes tests fail if there is no Chromium, or if its driver cannot be
-// installed. Without it these tests are skipped then, except in CI.
+// browserVariable makes tests fail without Chromium or its driver. If it is unset, they are skipped
+// then, except in CI.
 const browserVariable = "E2E_BROWSER"
 
 const patience = 3 * time.Minute
 
-// Tell makes Node.js run testdata/story.mjs, which drives Chromium. The story finds the page's
-// address in STORY_PAGE, and its last line is "told".
+// Tell runs testdata/story.mjs in Node.js, which drives Chromium. The story finds the page's
+// address in STORY_PAGE, and prints "told" as its last line.
 func Tell(t *testing.T, page string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -100,13 +100,13 @@ func Started(t *testing.T, run func(ctx context.Context, out *Lines) error) stri
 	return ""
 }
 
-// Lines is a writer that passes its first line on.
+// Lines is a writer that sends its first line to a channel.
 type Lines struct{ first chan string }
 
 func (l *Lines) Write(line []byte) (int, error) {
 	select {
 	case l.first <- string(line):
-	default: // only the first one is requested
+	default: // only the first one is needed
 	}
 	return len(line), nil
 }

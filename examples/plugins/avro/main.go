@@ -1,4 +1,4 @@
-// Avro is a plugin that reads and writes Apache Avro, by the schemas in a directory.
+// Avro is a plugin that decodes and encodes Apache Avro, with the schemas in a directory.
 package main
 
 import (

@@ -14,7 +14,7 @@ import (
 	"github.com/crosstown-mq/crosstown/plugins/sdk"
 )
 
-// The limits for reading one payload.
+// Limits for reading a payload.
 const (
 	maxDepth  = 32
 	maxValues = 1 << 20
@@ -26,14 +26,14 @@ var (
 	errUTF8   = errors.New("a string is not UTF-8")
 )
 
-// reader reads values by their schemas. Records and maps become maps, the former
-// in the order of their fields.
+// reader reads values by their schemas. Records and maps become maps. Those of records have the
+// order of the fields.
 type reader struct {
 	*avro.Reader
 	values int // still allowed
 }
 
-// read reads one value that is all of the payload.
+// read reads a payload that is one value.
 func read(payload []byte, s avro.Schema) (any, error) {
 	r := &reader{avro.NewReader(nil, 0).Reset(payload), maxValues}
 	v, err := r.value(s, maxDepth)
@@ -122,7 +122,7 @@ func (r *reader) record(s *avro.RecordSchema, depth int) (any, error) {
 	return m, nil
 }
 
-// blocks reads the elements of an array or a map, which come in blocks.
+// blocks reads the elements of an array or a map, which are in blocks.
 func (r *reader) blocks(element func() error) error {
 	for {
 		n, _ := r.ReadBlockHeader()
@@ -181,7 +181,7 @@ func (r *reader) text() (string, error) {
 
 func isLogical(l avro.LogicalSchema, t avro.LogicalType) bool { return l != nil && l.Type() == t }
 
-// instantOf returns a long, or the timestamp that it stands for.
+// instantOf returns a long, or the timestamp that it represents.
 func instantOf(n int64, l avro.LogicalSchema) any {
 	switch {
 	case isLogical(l, avro.TimestampMillis):
@@ -192,7 +192,7 @@ func instantOf(n int64, l avro.LogicalSchema) any {
 	return n
 }
 
-// bytesOf returns a binary, or the decimal that it stands for.
+// bytesOf returns a binary, or the decimal that it represents.
 func bytesOf(b []byte, l avro.LogicalSchema) (any, error) {
 	d, ok := l.(*avro.DecimalLogicalSchema)
 	if !ok {

@@ -15,14 +15,14 @@ import (
 	"github.com/hamba/avro/v2"
 )
 
-// schemas are those that the plugin knows, by name and by fingerprint.
+// schemas contains the schemas of the plugin, by name and by fingerprint.
 type schemas struct {
 	byName        map[string]avro.Schema
 	byFingerprint map[uint64]avro.Schema
 }
 
-// loadSchemas reads the .avsc files of a directory, in the order of their names;
-// each may refer to what those before it define.
+// loadSchemas reads the .avsc files in a directory, in the order of their names. Each may refer to
+// definitions in those before.
 func loadSchemas(dir string) (*schemas, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.avsc"))
 	if err != nil || len(files) == 0 {
@@ -54,13 +54,13 @@ func loadSchemas(dir string) (*schemas, error) {
 	return s, nil
 }
 
-// singleObject begins Avro's single-object encoding; the schema's fingerprint follows.
+// singleObject begins Avro's single-object encoding, before the schema's fingerprint.
 var singleObject = []byte{0xc3, 0x01}
 
 const singleObjectHeader = 10
 
-// decode reads single-object encoding, or one value of the schema that the
-// content type names: application/avro; schema=shop.Order.
+// decode reads single-object encoding, or one value of the schema in the content type:
+// application/avro; schema=shop.Order.
 func (s *schemas) decode(_ context.Context, contentType string, payload []byte) (any, error) {
 	if bytes.HasPrefix(payload, singleObject) && len(payload) >= singleObjectHeader {
 		if schema := s.byFingerprint[binary.LittleEndian.Uint64(payload[2:])]; schema != nil {
@@ -77,7 +77,7 @@ func (s *schemas) decode(_ context.Context, contentType string, payload []byte) 
 	return read(payload, schema)
 }
 
-// encode writes single-object encoding, which contains the fingerprint of its schema.
+// encode writes single-object encoding, which contains the schema's fingerprint.
 func (s *schemas) encode(_ context.Context, contentType string, v any) ([]byte, error) {
 	schema, err := s.named(contentType)
 	if err != nil {
@@ -90,7 +90,7 @@ func (s *schemas) encode(_ context.Context, contentType string, v any) ([]byte, 
 	return write(append(slices.Clone(singleObject), fingerprint...), v, schema)
 }
 
-// named returns the schema that a content type names, or the only one.
+// named returns the schema in the content type, or the only one.
 func (s *schemas) named(contentType string) (avro.Schema, error) {
 	_, parameters, err := mime.ParseMediaType(contentType)
 	if err != nil {

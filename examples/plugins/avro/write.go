@@ -11,8 +11,8 @@ import (
 	"github.com/crosstown-mq/crosstown/plugins/sdk"
 )
 
-// write appends a value as its schema says. A missing field gets its default; an unknown field is
-// refused.
+// write appends a value by its schema. It uses the default of a missing field, and refuses an
+// unknown one.
 func write(dst []byte, v any, s avro.Schema) ([]byte, error) {
 	w := avro.NewWriter(nil, 512)
 	if err := put(w, v, s, maxDepth); err != nil {
@@ -146,7 +146,7 @@ func putMap(w *avro.Writer, v any, s *avro.MapSchema, depth int) error {
 	return nil
 }
 
-// putUnion writes the first of the types that takes the value.
+// putUnion writes the value as the first type that accepts it.
 func putUnion(w *avro.Writer, v any, s *avro.UnionSchema, depth int) error {
 	for i, t := range s.Types() {
 		branch := avro.NewWriter(nil, 64)
@@ -229,8 +229,8 @@ func textOf(v any) (string, bool) {
 	return "", false
 }
 
-// binaryOf returns the bytes of a binary or, if the schema has one, of a decimal: as few as
-// possible, or size if that is not 0.
+// binaryOf returns the bytes of a binary or, if the schema has one, of a decimal. Those of a
+// decimal are size bytes or, if size is 0, as few as possible.
 func binaryOf(v any, l avro.LogicalSchema, size int) ([]byte, error) {
 	d, ok := l.(*avro.DecimalLogicalSchema)
 	if !ok {

@@ -1,5 +1,5 @@
-// Protobuf is a plugin that reads and writes Protocol Buffers, by the descriptor
-// sets in a directory.
+// Protobuf is a plugin that decodes and encodes Protocol Buffers, with the descriptor sets in a
+// directory.
 package main
 
 import (

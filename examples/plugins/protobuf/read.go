@@ -11,9 +11,8 @@ import (
 
 const timestampName = "google.protobuf.Timestamp"
 
-// read returns a message as a map of its fields in the order of their declaration. Fields with
-// presence are in it if they are set; all others are in it, with their default if they have no
-// value.
+// read returns a message as a map of its fields in the order of their declaration. It omits fields
+// with presence that are not set. Other fields without a value have their default.
 func read(m protoreflect.Message) any {
 	fields := m.Descriptor().Fields()
 	if m.Descriptor().FullName() == timestampName {

@@ -18,11 +18,11 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 )
 
-// types are the message types that the plugin knows.
+// types contains the message types of the plugin.
 type types struct{ files *protoregistry.Files }
 
-// loadTypes reads the descriptor sets of a directory, .binpb files as protoc
-// writes them with --include_imports --descriptor_set_out.
+// loadTypes reads the descriptor sets in a directory: .binpb files, which protoc writes with
+// --include_imports --descriptor_set_out.
 func loadTypes(dir string) (*types, error) {
 	names, err := filepath.Glob(filepath.Join(dir, "*.binpb"))
 	if err != nil || len(names) == 0 {
@@ -51,12 +51,12 @@ func loadTypes(dir string) (*types, error) {
 	return &types{files}, nil
 }
 
-// maxDepth is how deep messages may be nested.
+// maxDepth bounds the nesting of messages.
 const maxDepth = 30
 
-// decode reads a message of the type that the content type names: application/protobuf;
-// messageType=shop.Order. The encoding does not contain the type, so without the parameter nothing
-// can be read. Fields that the type does not have are omitted.
+// decode reads a message of the type in the content type: application/protobuf;
+// messageType=shop.Order. The parameter is required, because the encoding does not contain the
+// type. decode omits unknown fields.
 func (t *types) decode(_ context.Context, contentType string, payload []byte) (any, error) {
 	d, err := t.named(contentType)
 	if err != nil {

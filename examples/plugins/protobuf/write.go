@@ -10,8 +10,8 @@ import (
 	"github.com/crosstown-mq/crosstown/plugins/sdk"
 )
 
-// write sets the fields of a message to those of a map, whose keys are the names
-// of fields as declared or in JSON. null leaves a field out.
+// write sets the fields of a message to those of a map, whose keys are names of fields as declared
+// or in JSON. It omits fields that are null.
 func write(m protoreflect.Message, v any, depth int) error {
 	if depth == 0 {
 		return fmt.Errorf("messages are nested deeper than %d", maxDepth)
@@ -113,8 +113,8 @@ func writeMap(m protoreflect.Map, f protoreflect.FieldDescriptor, v any, depth i
 	return nil
 }
 
-// writeOne makes the value of a field, an element or a key. empty is a new value, which a message
-// needs.
+// writeOne returns the value for a field, an element or a key. empty is a new value, which a
+// message needs.
 func writeOne(f protoreflect.FieldDescriptor, empty protoreflect.Value, v any, depth int) (protoreflect.Value, error) {
 	none := protoreflect.Value{}
 	switch f.Kind() {
@@ -183,7 +183,7 @@ func textOf(v any) (string, bool) {
 	return "", false
 }
 
-// compareKeys orders the keys of a map, which are all of one type.
+// compareKeys orders the keys of a map, which have the same type.
 func compareKeys(a, b any) int {
 	switch a := a.(type) {
 	case string:

@@ -25,14 +25,14 @@ func main() {
 	sdk.Serve(plugin(t))
 }
 
-// plugin routes by the table, which may change.
+// plugin routes by the current table.
 func plugin(t *table) sdk.Plugin {
 	return sdk.Plugin{
 		Name: "to-router", Version: "1.0.0",
 		OnSend: func(_ context.Context, m *sdk.Message) (sdk.Verdict, error) {
 			switch queues := t.lookup(m.To); {
 			case m.To == "":
-				return sdk.Accept, nil // it goes nowhere in particular
+				return sdk.Accept, nil // without a destination
 			case len(queues) == 0:
 				return sdk.DeadLetter("UnknownDestination", fmt.Sprintf("No entry of the table matches %q.", m.To)), nil
 			default:

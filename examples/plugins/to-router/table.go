@@ -11,17 +11,17 @@ import (
 	"time"
 )
 
-// entry routes messages to queues, if their To matches its pattern. '*' matches any characters but
-// '/', as in path.Match.
+// entry routes messages whose To matches its pattern to queues. '*' matches any characters but '/',
+// as in path.Match.
 type entry struct {
 	To     string   `json:"to"`
 	Queues []string `json:"queues"`
 }
 
-// table is what a file says; the first entry that matches counts.
+// table is the content of a file. The first entry that matches applies.
 type table struct {
 	file    string
-	last    os.FileInfo // of the file that was read last
+	last    os.FileInfo // of the last file that was read
 	entries atomic.Pointer[[]entry]
 }
 
@@ -53,8 +53,8 @@ func (t *table) read() error {
 	return nil
 }
 
-// follow reads the file again whenever it has changed. If it cannot be read, follow logs the error
-// and keeps the table.
+// follow reads the file again after each change. If that fails, it logs the error and keeps the
+// table.
 func (t *table) follow(ctx context.Context, every time.Duration) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
@@ -66,7 +66,7 @@ func (t *table) follow(ctx context.Context, every time.Duration) {
 		}
 		info, err := os.Stat(t.file)
 		if err != nil || os.SameFile(info, t.last) && info.ModTime().Equal(t.last.ModTime()) && info.Size() == t.last.Size() {
-			continue // it may be about to be replaced
+			continue // another file may be about to replace it
 		}
 		if err := t.read(); err != nil {
 			slog.Error("the table stays as it was", "err", err)

@@ -39,14 +39,14 @@ type node struct {
 	process      *redisserver.Process
 }
 
-// SharedCluster runs a cluster of masters for all tests of a package; stop it in TestMain.
+// SharedCluster runs a cluster without replicas for all tests of a package. TestMain must stop it.
 func SharedCluster(tb testing.TB) *Cluster {
 	tb.Helper()
 	return launchCluster(tb, 0)
 }
 
-// StartCluster runs a cluster until the test ends, with a number of replicas for each master. If a
-// master fails, only its own slots fail.
+// StartCluster runs a cluster until the test ends, with replicas of each master. If a master fails,
+// only its own slots fail.
 func StartCluster(tb testing.TB, replicas int) *Cluster {
 	tb.Helper()
 	c := launchCluster(tb, replicas)
@@ -95,7 +95,7 @@ func (c *Cluster) form(ctx context.Context, binary string, replicas int) error {
 		if err != nil {
 			return err
 		}
-		for _, other := range c.nodes[:i] { // introduce each node to each other: gossip alone takes its time
+		for _, other := range c.nodes[:i] { // introduce all nodes to each other, because gossip is slow
 			if err := other.client.ClusterMeet(ctx, host, port).Err(); err != nil {
 				return err
 			}
@@ -109,7 +109,6 @@ func (c *Cluster) form(ctx context.Context, binary string, replicas int) error {
 	return c.replicate(ctx)
 }
 
-// startNode runs a server on a free port of loopback.
 func startNode(ctx context.Context, binary, dir string, args ...string) (*node, error) {
 	port, err := freeport.Take()
 	if err != nil {
@@ -132,7 +131,7 @@ func (n *node) start(ctx context.Context, more ...string) error {
 	return n.run(ctx, more...)
 }
 
-// restart ends the server, calls down, and starts the server again with what it had.
+// restart ends the server, calls down, and starts the server again with its data.
 func (n *node) restart(tb testing.TB, down func()) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), startTimeout)
@@ -145,7 +144,7 @@ func (n *node) restart(tb testing.TB, down func()) {
 	}
 }
 
-// run starts the server with what is on its disk.
+// run starts the server with the data on its disk.
 func (n *node) run(ctx context.Context, more ...string) error {
 	_, port, err := net.SplitHostPort(n.addr)
 	if err != nil {
@@ -158,22 +157,23 @@ func (n *node) run(ctx context.Context, more ...string) error {
 	return n.process.WaitReady(ctx, n.client)
 }
 
-// awaitReplicas returns when that number of replicas has the node's writes.
+// awaitReplicas waits until that number of replicas has the node's writes.
 func (n *node) awaitReplicas(ctx context.Context, replicas int) error {
 	return eventually(ctx, func() bool { return n.hasReplicas(ctx, replicas) })
 }
 
-// hasReplicas reports whether that number of replicas has the node's writes, or gets them within two seconds.
+// hasReplicas reports whether that number of replicas has the node's writes, or gets them within
+// two seconds.
 func (n *node) hasReplicas(ctx context.Context, replicas int) bool {
 	pipe := n.client.Pipeline()
-	pipe.Publish(ctx, "written", "") // makes WAIT wait for all earlier writes, also those of other connections
+	pipe.Publish(ctx, "written", "") // makes WAIT wait for earlier writes of all connections
 	waited := pipe.Do(ctx, "WAIT", replicas, 2000)
 	_, _ = pipe.Exec(ctx) // the command keeps its error
 	got, err := waited.Int()
 	return err == nil && got >= replicas
 }
 
-// waitFormed returns when the node sees the whole cluster.
+// waitFormed waits until the node sees the whole cluster.
 func (n *node) waitFormed(ctx context.Context, known int) error {
 	for {
 		info, err := n.client.ClusterInfo(ctx).Result()
@@ -194,10 +194,10 @@ func (n *node) stop() {
 	if n.process != nil {
 		n.process.Kill()
 	}
-	_ = n.client.Close() // the node is gone already
+	_ = n.client.Close() // the node has ended
 }
 
-// URL returns the URL at which the cluster listens.
+// URL returns the cluster's URL.
 func (c *Cluster) URL() string {
 	addrs := make([]string, len(c.nodes))
 	for i, n := range c.nodes {
@@ -206,7 +206,7 @@ func (c *Cluster) URL() string {
 	return "redis://" + strings.Join(addrs, ",") + "/?cluster=true"
 }
 
-// NodeURL returns the URL at which one node listens, as if it were a single server.
+// NodeURL returns the URL of one node, as if it were a single server.
 func (c *Cluster) NodeURL(i int) string { return "redis://" + c.nodes[i].addr }
 
 // Stop ends the cluster and removes its data.

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// replicate makes the other nodes replicas of the masters, and returns when they are up to date.
+// replicate makes the other nodes replicas of the masters, and waits until they are up to date.
 func (c *Cluster) replicate(ctx context.Context) error {
 	for i, n := range c.nodes[masters:] {
 		id, err := c.nodes[i%masters].client.ClusterMyID(ctx).Result()
@@ -31,7 +31,7 @@ func (c *Cluster) replicate(ctx context.Context) error {
 	return nil
 }
 
-// waitReplicated returns when a replica has all that its master has.
+// waitReplicated waits until a replica has all of its master's data.
 func (c *Cluster) waitReplicated(ctx context.Context, replica int) error {
 	return eventually(ctx, func() bool {
 		m, err := c.nodes[replica%masters].replication(ctx)
@@ -43,7 +43,7 @@ func (c *Cluster) waitReplicated(ctx context.Context, replica int) error {
 	})
 }
 
-// replication returns what INFO says about the node's replication.
+// replication returns the node's answer to INFO replication.
 func (n *node) replication(ctx context.Context) (map[string]string, error) {
 	text, err := n.client.Info(ctx, "replication").Result()
 	facts := make(map[string]string)
@@ -55,7 +55,6 @@ func (n *node) replication(ctx context.Context) (map[string]string, error) {
 	return facts, err
 }
 
-// eventually calls yes repeatedly until it returns true.
 func eventually(ctx context.Context, yes func() bool) error {
 	for !yes() {
 		select {
@@ -67,7 +66,7 @@ func eventually(ctx context.Context, yes func() bool) error {
 	return nil
 }
 
-// Owner returns the index of the master that had a key's slot when the cluster was created.
+// Owner returns the index of the first master of a key's slot.
 func (c *Cluster) Owner(tb testing.TB, key string) int {
 	tb.Helper()
 	return (c.slot(tb, key)*masters + masters - 1) / slots
@@ -82,8 +81,8 @@ func (c *Cluster) slot(tb testing.TB, key string) int {
 	return int(slot)
 }
 
-// KillMaster ends a master as a crash would, once its replica has all acknowledged writes. Nothing
-// may be written meanwhile. The replica is not promoted before AwaitPromotion.
+// KillMaster ends a master as a crash would, when its replica has all acknowledged writes. The
+// caller must not write meanwhile. The replica is not promoted before AwaitPromotion.
 func (c *Cluster) KillMaster(tb testing.TB, master int) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), startTimeout)
@@ -95,7 +94,7 @@ func (c *Cluster) KillMaster(tb testing.TB, master int) {
 	c.nodes[master].process.Kill()
 }
 
-// AwaitPromotion lets the replica of a killed master be promoted, and returns when all nodes know
+// AwaitPromotion lets the replica of a killed master be promoted, and waits until all nodes know
 // the new master.
 func (c *Cluster) AwaitPromotion(tb testing.TB, master int) {
 	tb.Helper()
@@ -113,7 +112,7 @@ func (c *Cluster) AwaitPromotion(tb testing.TB, master int) {
 	}
 }
 
-// holdReplica sets whether the replica of a master may take its place.
+// holdReplica sets whether the replica of a master must not replace it.
 func (c *Cluster) holdReplica(ctx context.Context, tb testing.TB, master int, hold string) {
 	tb.Helper()
 	if err := c.nodes[masters+master].client.ConfigSet(ctx, "cluster-replica-no-failover", hold).Err(); err != nil {
@@ -121,7 +120,7 @@ func (c *Cluster) holdReplica(ctx context.Context, tb testing.TB, master int, ho
 	}
 }
 
-// knows reports whether, for this node, another node is a master with slots.
+// knows reports whether the node knows another node as a master with slots.
 func (n *node) knows(ctx context.Context, master *node) bool {
 	text, err := n.client.ClusterNodes(ctx).Result()
 	if err != nil {
@@ -136,14 +135,14 @@ func (n *node) knows(ctx context.Context, master *node) bool {
 	return false
 }
 
-// Move is a slot on its way from one master to another.
+// Move is the move of a slot from one master to another.
 type Move struct {
 	cluster  *Cluster
 	slot     int
 	from, to *node
 }
 
-// BeginMove begins to move the slot of a key to the master that follows its owner.
+// BeginMove begins to move the slot of a key to the master after its owner.
 func (c *Cluster) BeginMove(tb testing.TB, key string) *Move {
 	tb.Helper()
 	owner := c.Owner(tb, key)
@@ -163,7 +162,7 @@ func (m *Move) BeginReturn(tb testing.TB) *Move {
 	return back
 }
 
-// MoveAll moves all keys and gives the slot to its new owner.
+// MoveAll moves all keys, and makes the new node the slot's owner.
 func (m *Move) MoveAll(tb testing.TB) {
 	tb.Helper()
 	from, _ := m.Keys(tb)
@@ -173,7 +172,7 @@ func (m *Move) MoveAll(tb testing.TB) {
 	m.Finish(tb)
 }
 
-// set tells a node what happens to the slot.
+// set sets a node's state of the slot.
 func (m *Move) set(tb testing.TB, n *node, what string, other *node) {
 	tb.Helper()
 	id, err := other.client.ClusterMyID(tb.Context()).Result()
@@ -185,7 +184,7 @@ func (m *Move) set(tb testing.TB, n *node, what string, other *node) {
 	}
 }
 
-// Keys lists the slot's keys on the node that it leaves, and on the node that it moves to.
+// Keys returns the slot's keys on the node that it leaves, and on its new node.
 func (m *Move) Keys(tb testing.TB) (from, to []string) {
 	tb.Helper()
 	from, err := m.from.client.ClusterGetKeysInSlot(tb.Context(), m.slot, 1000).Result()
@@ -207,7 +206,7 @@ func (m *Move) MoveKey(tb testing.TB, key string) {
 	}
 }
 
-// Finish gives the slot to its new owner, once no key is left behind.
+// Finish makes the new node the slot's owner. No key may be left on the old one.
 func (m *Move) Finish(tb testing.TB) {
 	tb.Helper()
 	if left, _ := m.Keys(tb); len(left) > 0 {
@@ -224,8 +223,8 @@ func (m *Move) Finish(tb testing.TB) {
 }
 
 // settle waits until all masters know each other's configuration epochs. A node that takes a slot
-// gives itself the highest epoch that it knows of: if another one is higher, the slot's earlier
-// owner takes it back with a message that is still on its way, and then no node has it.
+// sets its epoch to the highest that it knows. If another node's is higher, an earlier message of
+// the slot's old owner takes the slot back, and then no node has it.
 func (c *Cluster) settle(tb testing.TB) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), startTimeout)
@@ -246,8 +245,8 @@ func (c *Cluster) settle(tb testing.TB) {
 	}
 }
 
-// epochs reads the configuration epochs of masters with slots from CLUSTER NODES, by the masters' ids.
-// While several masters have the same epoch, which they must still change, no two maps are equal.
+// epochs returns the configuration epochs of masters with slots in CLUSTER NODES, by id. While
+// several masters have the same epoch, which they must still change, no two maps are equal.
 func epochs(nodes string) map[string]string {
 	of, by := make(map[string]string), make(map[string]string)
 	for line := range strings.Lines(nodes) {
@@ -261,7 +260,7 @@ func epochs(nodes string) map[string]string {
 	return of
 }
 
-// At runs a command on the node that the slot has moved to, bypassing the store.
+// At runs a command on the slot's new node, bypassing the store.
 func (m *Move) At(tb testing.TB, args ...any) string {
 	tb.Helper()
 	answer, err := m.to.client.Do(tb.Context(), args...).Result()
@@ -271,15 +270,15 @@ func (m *Move) At(tb testing.TB, args ...any) string {
 	return fmt.Sprint(answer)
 }
 
-// LoseMaster ends one of the masters and removes its disk, once its replicas have all of its writes.
-// Repair must be called afterwards.
+// LoseMaster ends a master and removes its disk, when its replicas have all of its writes. The
+// caller must call Repair.
 func (c *Cluster) LoseMaster(tb testing.TB, pick int) *Loss {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	l := &Loss{cluster: c}
 	err := eventually(ctx, func() bool {
-		following := make(map[string][]*node) // by their master's port
+		following := make(map[string][]*node) // by master's port
 		var all []*node
 		for _, n := range c.nodes {
 			facts, err := n.replication(ctx)
@@ -313,7 +312,7 @@ func (c *Cluster) LoseMaster(tb testing.TB, pick int) *Loss {
 	return l
 }
 
-// Loss is a master of a cluster that has ended, and its replicas, one of which takes its place.
+// Loss is a master that has ended, with its replicas, one of which takes its place.
 type Loss struct {
 	cluster *Cluster
 	lost    *node
@@ -321,7 +320,7 @@ type Loss struct {
 	id      string
 }
 
-// Repair starts the master with an empty disk, as a replica of its successor, and returns when the
+// Repair starts the master with an empty disk, as a replica of its successor, and waits until the
 // successor has as many replicas as the lost master had.
 func (l *Loss) Repair(tb testing.TB) {
 	tb.Helper()
@@ -349,7 +348,7 @@ func (l *Loss) Repair(tb testing.TB) {
 		func() error { return l.forget(ctx, others) },
 		func() error {
 			host, port, _ := net.SplitHostPort(l.lost.addr)
-			return eventually(ctx, func() bool { // on a busy machine the nodes may not meet at the first try
+			return eventually(ctx, func() bool { // on a busy machine, the first try may fail
 				bounded, cancel := context.WithTimeout(ctx, 5*time.Second)
 				defer cancel()
 				return heir.client.ClusterMeet(bounded, host, port).Err() == nil && l.lost.waitFormed(bounded, len(l.cluster.nodes)) == nil
@@ -372,7 +371,6 @@ func (l *Loss) Repair(tb testing.TB) {
 	}
 }
 
-// forget makes the other nodes forget the lost one.
 func (l *Loss) forget(ctx context.Context, others []*node) error {
 	for _, n := range others {
 		if err := n.client.ClusterForget(ctx, l.id).Err(); err != nil && !strings.Contains(err.Error(), "Unknown node") {

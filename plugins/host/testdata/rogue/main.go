@@ -1,5 +1,4 @@
-// Rogue is a plugin that does, on request, what plugins should not do. Its first
-// argument says how it behaves.
+// Rogue is a plugin that does what plugins should not do. Its first argument selects the behaviour.
 package main
 
 import (
@@ -64,7 +63,7 @@ func main() {
 	case "loud":
 		fmt.Fprintln(os.Stderr, "what it writes")
 		go func() {
-			time.Sleep(50 * time.Millisecond) // most likely it serves by then, which does not matter
+			time.Sleep(50 * time.Millisecond) // usually it serves by then, but that does not matter
 			slog.Warn("what it logs", "kind", "loud")
 			fmt.Println("what it prints")
 		}()
@@ -94,11 +93,12 @@ func main() {
 	})
 }
 
-// hang does nothing until the process is killed. With select {} the runtime ends a program without cgo: a deadlock.
+// hang does nothing until the process is killed. With select {}, the runtime would end a program
+// without cgo because of a deadlock.
 func hang() { <-time.After(math.MaxInt64) }
 
-// judge does what the message's properties request, and answers with the message's id, so that a
-// caller can recognize its own answer.
+// judge does what the message's properties request. It answers with the message's id, by which a
+// caller recognizes its own answer.
 func judge(ctx context.Context, m *sdk.Message) (sdk.Verdict, error) {
 	if ms, ok := m.Properties["sleep"].(int64); ok {
 		time.Sleep(time.Duration(ms) * time.Millisecond) // a slow plugin
@@ -151,7 +151,7 @@ func flood() {
 	}
 }
 
-// garbage serves the contract badly.
+// garbage violates the contract.
 type garbage struct {
 	pb.UnimplementedPluginServer
 	manner string
