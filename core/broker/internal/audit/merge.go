@@ -8,7 +8,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Merge merges the events of an entity's partitions, by time.
+// Merge merges the events of an entity's partitions by time.
 func Merge(found [][]core.Event) []core.Event {
 	for i := range found {
 		found[i] = mergeEvents(found[i])
@@ -18,11 +18,12 @@ func Merge(found [][]core.Event) []core.Event {
 	return events
 }
 
-// mergeEvents merges the events that the broker has noted with those that the store has written.
+// mergeEvents adds the broker's notes to the events of the store that they describe. Other notes
+// become events of their own.
 func mergeEvents(events []core.Event) []core.Event {
 	merged := make([]core.Event, 0, len(events))
 	var deliveries, others []core.Event
-	later := map[int64]bool{} // numbers of messages while they were scheduled
+	later := map[int64]bool{} // numbers of messages that were scheduled before
 	for i := range events {
 		e := &events[i]
 		if e.Kind == core.EventScheduled && e.Sub == core.Main {
@@ -47,15 +48,15 @@ func mergeEvents(events []core.Event) []core.Event {
 	}
 	merged = append(placeDeliveries(merged, deliveries), others...)
 	return slices.DeleteFunc(merged, func(e core.Event) bool {
-		// Rules matched when the message was scheduled are matched again when it is due.
+		// Rules are evaluated when the message is scheduled, and again when it is due.
 		return (e.Kind == core.EventMatched || e.Kind == core.EventUnmatched) && later[e.Number]
 	})
 }
 
-// placeDeliveries puts each delivery before the event that ended its lock, even if the clock of the
-// delivering gateway was ahead of the settling gateway's.
+// placeDeliveries puts each delivery before the event that ended its lock, because the clock of the
+// gateway that delivered may be ahead of that of the gateway that settled.
 func placeDeliveries(events, deliveries []core.Event) []core.Event {
-	before := map[int][]core.Event{} // by the index of the event that ended the lock
+	before := map[int][]core.Event{} // deliveries by the index of the event that ended their locks
 	for _, d := range deliveries {
 		end, last, delayed := -1, -1, false
 		for i := range events {
@@ -64,7 +65,7 @@ func placeDeliveries(events, deliveries []core.Event) []core.Event {
 				continue
 			}
 			last = i
-			returns := delayed && e.Kind == core.EventReleased // the postponement has ended the lock
+			returns := delayed && e.Kind == core.EventReleased // not the end of the lock: the postponement was
 			if delayed = e.Kind == core.EventPostponed; returns || !endsLock(e.Kind) || len(before[i]) > 0 || e.Time.Add(skew).Before(d.Time) {
 				continue
 			}
@@ -89,7 +90,6 @@ func placeDeliveries(events, deliveries []core.Event) []core.Event {
 	return append(all, before[-1]...)
 }
 
-// endsLock reports whether an event of that kind ends a lock.
 func endsLock(k core.EventKind) bool {
 	switch k {
 	case core.EventCompleted, core.EventAbandoned, core.EventPostponed, core.EventReleased, core.EventDeferred,
@@ -100,11 +100,11 @@ func endsLock(k core.EventKind) bool {
 	}
 }
 
-// skew is the most by which the store's event may be later than the broker's note about it.
+// skew is how much later than the broker's note an event of the store may be.
 const skew = time.Second
 
-// describedEvent returns the store's event that a note describes: the last one before it; nil if
-// the note describes no event, or the event has been dropped.
+// describedEvent returns the last event of the store that a note can describe, or nil: some notes
+// describe none, and the store drops old events.
 func describedEvent(events []core.Event, note *core.Event) *core.Event {
 	for i := len(events) - 1; i >= 0; i-- {
 		e := &events[i]
@@ -116,7 +116,7 @@ func describedEvent(events []core.Event, note *core.Event) *core.Event {
 	return nil
 }
 
-// describes reports whether a note of one kind may describe an event of another.
+// describes reports whether a note of the first kind describes an event of the second.
 func describes(note, event core.EventKind) bool {
 	switch note {
 	case core.EventAccepted:
@@ -130,12 +130,11 @@ func describes(note, event core.EventKind) bool {
 	}
 }
 
-// byTime orders events by time, and events of one instant by cause and effect.
+// byTime orders events by time, and events of one instant so that a cause comes before its effect.
 func byTime(a, b core.Event) int {
 	return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(rank(&a), rank(&b)))
 }
 
-// rank orders events of one instant; events of equal rank keep their order.
 func rank(e *core.Event) int {
 	switch e.Kind {
 	case core.EventRouted, core.EventDropped, core.EventDiverted, core.EventParked:

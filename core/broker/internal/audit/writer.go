@@ -16,43 +16,41 @@ import (
 )
 
 const (
-	// noteDelay is how long events are collected before they are written.
+	// noteDelay is how long the Writer collects events before it writes them.
 	noteDelay = 50 * time.Millisecond
-	// maxNotes is the number of events that may wait to be written; further ones are dropped.
+	// maxNotes is the maximum number of collected events; further ones are dropped.
 	maxNotes = 50_000
-	// maxReason is the number of characters of a reason that are kept.
+	// maxReason is the number of characters to which a reason is cut.
 	maxReason = 200
-	// noteTimeout bounds the writing of the events collected.
+	// noteTimeout limits one call of Flush.
 	noteTimeout = 5 * time.Second
 )
 
-// Writer writes events that only the broker knows to histories. It writes in batches, and no call
-// waits for it.
-//
+// Writer writes events that only the broker knows to histories, in batches. No call waits for it.
 // Each entity with a history uses the Writer of its broker. Other entities have a nil Writer, whose
 // methods record nothing.
 type Writer struct {
 	now     func() time.Time // the store's clock
-	gateway string           // its name in histories
+	gateway string           // this gateway's name in histories
 	log     *slog.Logger
 	woken   wake.Signal // there is something to write; holds at most one
 
-	writing chan struct{} // holds one while no flush is in flight: events stay in order
+	writing chan struct{} // has one element unless a flush is running, so that events stay in order
 
 	mu     sync.Mutex
 	notes  map[core.Partition][]core.Event
 	count  int
-	missed int // events dropped since the last report
+	missed int // events that were dropped since the last flush
 }
 
-// NewWriter returns a Writer that writes while Run runs.
+// NewWriter returns a Writer, which only writes while Run is running.
 func NewWriter(now func() time.Time, gateway string, log *slog.Logger) *Writer {
 	a := &Writer{now: now, gateway: gateway, log: log, woken: wake.New(), writing: make(chan struct{}, 1), notes: map[core.Partition][]core.Event{}}
 	a.writing <- struct{}{}
 	return a
 }
 
-// Add queues events for the history of a partition.
+// Add collects events for the history of a partition.
 func (a *Writer) Add(p core.Partition, events ...core.Event) {
 	if len(events) == 0 {
 		return
@@ -71,7 +69,7 @@ func (a *Writer) Add(p core.Partition, events ...core.Event) {
 	a.woken.Set()
 }
 
-// Run writes until ctx ends.
+// Run writes collected events until ctx ends.
 func (a *Writer) Run(ctx context.Context) {
 	for {
 		select {
@@ -84,8 +82,8 @@ func (a *Writer) Run(ctx context.Context) {
 	}
 }
 
-// Flush writes the queued events within noteTimeout, even if ctx ends. Events that cannot be
-// written are dropped.
+// Flush writes the collected events within noteTimeout, even if ctx ends. It drops events that it
+// cannot write.
 func (a *Writer) Flush(ctx context.Context) {
 	<-a.writing
 	defer func() { a.writing <- struct{}{} }()
@@ -109,7 +107,7 @@ func (a *Writer) Flush(ctx context.Context) {
 	}
 }
 
-// Party returns the client that uses an entity, if the entity has a history.
+// Party returns the client that uses an entity, or nothing without a history.
 func (a *Writer) Party(ctx context.Context, id core.Identity, right core.Right, v *entity.View) core.Party {
 	if a == nil {
 		return core.Party{}
@@ -117,19 +115,19 @@ func (a *Writer) Party(ctx context.Context, id core.Identity, right core.Right, 
 	return core.Party{Policy: id.Voucher(right, v.Name, time.Now()), Peer: core.PeerOf(ctx)}
 }
 
-// Trail knows which client messages come from. It collects the events that the broker adds to the
-// messages' history, and records them when the messages are stored. A nil Trail, for an entity
-// without a history, records nothing.
+// Trail collects the events that the broker adds to the histories of messages from one client or
+// one entity, and records them when the messages are stored. A nil Trail, for an entity without a
+// history, records nothing.
 type Trail struct {
 	w    *Writer
 	by   core.Party
-	from string // the entity that they were forwarded from; "" for a sender
+	from string // the entity that has forwarded the messages; "" for a client
 
 	mu      sync.Mutex
-	matched map[*core.Message][]core.Event // by message: what rules made of it
+	matched map[*core.Message][]core.Event // which rules matched each message
 }
 
-// Begin returns the Trail for messages of a party, or from another entity.
+// Begin returns a Trail for messages from a client, or for those that another entity has forwarded.
 func (a *Writer) Begin(by core.Party, from string) *Trail {
 	if a == nil {
 		return nil
@@ -137,30 +135,28 @@ func (a *Writer) Begin(by core.Party, from string) *Trail {
 	return &Trail{w: a, by: by, from: from, matched: map[*core.Message][]core.Event{}}
 }
 
-// Match adds the events that say which rules matched a message.
+// Match adds events that say which rules matched a message.
 func (x *Trail) Match(m *core.Message, events []core.Event) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.matched[m] = events
 }
 
-// matches returns the events that Match has added for a message.
 func (x *Trail) matches(m *core.Message) []core.Event {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.matched[m]
 }
 
-// Published records the results of rules for a message that waited in a partition of its topic
-// until its scheduled time.
+// Published records which rules matched a scheduled message of a topic when it became due.
 func (x *Trail) Published(p core.Partition, now time.Time, d *core.Delivery) {
 	if x != nil {
 		x.w.Add(p, at(now, d.SequenceNumber, x.matches(d.Message))...)
 	}
 }
 
-// Arrived records which client sent messages that were stored under these numbers, or dropped as
-// duplicates. It also records the rules that they matched.
+// Arrived records which client has sent messages, and which rules they matched. numbers are the
+// messages' numbers, or 0 for duplicates.
 func (x *Trail) Arrived(p core.Partition, ms []*core.Message, numbers []int64) {
 	if x == nil {
 		return
@@ -186,7 +182,7 @@ func (x *Trail) Arrived(p core.Partition, ms []*core.Message, numbers []int64) {
 	x.w.Add(p, events...)
 }
 
-// at sets the time of events, and the sequence number of their message.
+// at sets the time and the sequence number of events.
 func at(now time.Time, number int64, events []core.Event) []core.Event {
 	for i := range events {
 		events[i].Time, events[i].Number = now, number
@@ -194,14 +190,14 @@ func at(now time.Time, number int64, events []core.Event) []core.Event {
 	return events
 }
 
-// settledAs contains the kinds of the events that record outcomes.
+// settledAs has the event for each outcome.
 var settledAs = [...]core.EventKind{
 	core.Complete: core.EventCompleted, core.Abandon: core.EventAbandoned, core.Defer: core.EventDeferred,
 	core.DeadLetterOutcome: core.EventDeadLettered, core.Release: core.EventReleased,
 	core.Activate: core.EventReleased,
 }
 
-// Settled records which client settled messages.
+// Settled records which client has settled messages.
 func (a *Writer) Settled(v *entity.View, sub core.SubQueue, settlements []core.Settlement, errs []error, by core.Party) {
 	if a == nil {
 		return
@@ -227,14 +223,14 @@ func (a *Writer) Settled(v *entity.View, sub core.SubQueue, settlements []core.S
 	}
 }
 
-// ReasonOf returns why a message was dead-lettered, from its properties.
+// ReasonOf returns the reason in the properties of a dead letter.
 func ReasonOf(p core.Properties) string {
 	reason, _ := p.Get(core.PropertyDeadLetterReason)
 	text, _ := reason.(string)
 	return entity.Truncate(text, maxReason)
 }
 
-// Delivered records which client received messages.
+// Delivered records which client has received messages.
 func (a *Writer) Delivered(v *entity.View, sub core.SubQueue, ds []core.Delivery, by core.Party) {
 	if a == nil {
 		return
@@ -251,7 +247,7 @@ func (a *Writer) Delivered(v *entity.View, sub core.SubQueue, ds []core.Delivery
 	}
 }
 
-// Cancelled records which client cancelled scheduled messages.
+// Cancelled records which client has cancelled scheduled messages.
 func (a *Writer) Cancelled(v *entity.View, sub core.SubQueue, numbers []int64, by core.Party) {
 	if a == nil {
 		return
@@ -285,7 +281,7 @@ func (x *Trail) Committed(v *entity.View, p core.Partition, w *core.Work, number
 	x.Arrived(v.Queues[core.Main][p.Index], append(ms, scheduled...), append(given, theirs...))
 }
 
-// Judged records the decisions of stages about a message, after the message is stored.
+// Judged records what stages have decided about a message that is now stored.
 func (x *Trail) Judged(p core.Partition, m *core.Message, events []core.Event) {
 	if x == nil {
 		return
@@ -296,8 +292,8 @@ func (x *Trail) Judged(p core.Partition, m *core.Message, events []core.Event) {
 	}
 }
 
-// Moved records where a forwarder has moved a message. If to is empty, it records how the forwarder
-// ended the message's lock.
+// Moved records to which entity a forwarder has moved a message or, if to is empty, how the
+// forwarder has settled it.
 func (a *Writer) Moved(p core.Partition, s *core.Settlement, to string) {
 	if a == nil {
 		return

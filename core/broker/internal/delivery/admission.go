@@ -8,18 +8,18 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// admission holds back deliveries of an entity's main queue: those that the rate limit or the
-// circuit breaker does not allow yet. To receivers, the queue then looks empty: a Drain does not
-// wait for messages that are held back.
+// admission holds back deliveries of an entity's main queue that the rate limit or the circuit
+// breaker does not allow yet. For receivers, such messages are not in the queue: a Drain does not
+// wait for them.
 type admission struct {
 	limiter limiter
 	circuit atomic.Pointer[Circuit] // nil: the entity has no breaker
-	opened  atomic.Int64            // how often the breaker has opened
-	warned  atomic.Bool             // the log already says that Breaker.Consecutive is too large
+	opened  atomic.Int64            // number of times that the breaker has opened
+	warned  atomic.Bool             // a warning has said that Breaker.Consecutive is too large
 }
 
 // take returns how many of n messages may be locked now. If none may, again is when to ask again.
-// Afterwards the caller must call locked.
+// The caller must then call locked.
 func (a *admission) take(ctx context.Context, n int) (allowed int, again time.Time, err error) {
 	c := a.circuit.Load()
 	if n, again = c.take(n); !again.IsZero() {
@@ -30,7 +30,7 @@ func (a *admission) take(ctx context.Context, n int) (allowed int, again time.Ti
 	return allowed, again, err
 }
 
-// reserve does the same as take, without asking the store.
+// reserve does the same as take without asking the store.
 func (a *admission) reserve(n int) int {
 	c := a.circuit.Load()
 	n, _ = c.take(n)
@@ -39,13 +39,12 @@ func (a *admission) reserve(n int) int {
 	return allowed
 }
 
-// locked notes which of the taken messages were locked and, if it is already known, for which link.
 func (a *admission) locked(taken int, ds []core.Delivery, l *link) {
 	a.limiter.put(taken - len(ds))
 	a.circuit.Load().locked(taken, ds, l)
 }
 
-// SetRate sets the maximum rate of deliveries of the main queue; nil means that there is no limit.
+// SetRate sets the maximum rate of deliveries of the main queue; nil means no limit.
 func (e *Entity) SetRate(r *core.Rate) {
 	if old := e.admission.limiter.rate.Swap(r); old == r || old != nil && r != nil && *old == *r {
 		return
@@ -53,8 +52,8 @@ func (e *Entity) SetRate(r *core.Rate) {
 	e.wakeMain()
 }
 
-// SetBreaker sets when deliveries of the main queue pause; nil means never. A breaker that does not
-// change keeps its state.
+// SetBreaker sets the breaker that pauses deliveries of the main queue; nil means none. An equal
+// breaker keeps its state.
 func (e *Entity) SetBreaker(b *Breaker) {
 	switch c := e.Circuit(); {
 	case b == nil && c != nil:
@@ -64,14 +63,14 @@ func (e *Entity) SetBreaker(b *Breaker) {
 	}
 }
 
-// ResetBreaker closes the breaker and removes its results.
+// ResetBreaker closes the breaker and forgets its results.
 func (e *Entity) ResetBreaker() {
 	if c := e.Circuit(); c != nil {
 		e.replaceCircuit(newCircuit(e, c.Breaker))
 	}
 }
 
-// replaceCircuit sets a circuit that is closed, or none.
+// replaceCircuit sets c, which must be closed, or nil.
 func (e *Entity) replaceCircuit(c *Circuit) {
 	old := e.admission.circuit.Swap(c)
 	e.wakeMain()
@@ -80,11 +79,11 @@ func (e *Entity) replaceCircuit(c *Circuit) {
 	}
 }
 
-// Circuit returns the state of the circuit breaker. It is nil if there is no breaker; all methods
-// accept a nil Circuit.
+// Circuit returns the state of the circuit breaker, or nil without a breaker. All methods accept a
+// nil Circuit.
 func (e *Entity) Circuit() *Circuit { return e.admission.circuit.Load() }
 
-// wakeMain makes everything that waits for messages of the main queue look for them.
+// wakeMain makes all receivers and sessions of the main queue look for messages.
 func (e *Entity) wakeMain() {
 	dispatchers, hub := e.open()
 	if d := dispatchers[core.Main]; d != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Breaker determines when deliveries of an entity pause because its receivers fail: after Failures
-// of the last Of results, or after Consecutive failures in a row.
+// Breaker says when deliveries of an entity pause because its receivers fail: after Failures of the
+// last Of results, or after Consecutive failures in a row.
 type Breaker struct {
 	Failures, Of, Consecutive int
 	Pause                     time.Duration
@@ -24,66 +24,64 @@ const (
 )
 
 const (
-	// If several connections receive, at most shareOf of shareIn counted results are from one
-	// connection.
+	// If several connections receive, the results that count may have at most shareOf of shareIn
+	// from one connection.
 	shareOf, shareIn = 8, 20
-	// maxProbeDelay bounds the delay of a failed probe, in pauses. If that many messages at the head
-	// of a queue always fail, probes still reach the next message.
+	// maxProbeDelay is the longest delay of a failed probe, in pauses. If as many messages at the
+	// head of a queue always fail, a probe still gets the next message.
 	maxProbeDelay = 8
-	// circuitLook is how often receivers ask again while the half-open circuit holds them back.
+	// circuitLook is how often receivers ask a half-open circuit again that allows them nothing.
 	circuitLook = 100 * time.Millisecond
 )
 
-// link is a receiver or a session, for a Circuit.
+// link is a receiver or a session, as a Circuit sees it.
 type link struct{ peer string }
 
-// lock is the lock of a message that this gateway has delivered, or is about to.
+// lock is the lock of a message that this gateway has delivered, or will deliver.
 type lock struct {
-	link   *link // nil: the message is not delivered yet, or the link has closed
+	link   *link // nil: the message is not delivered yet, or its link has closed
 	until  time.Time
 	round  int
-	gone   bool // the link has closed: the message is no longer in flight, but its result still counts
-	failed bool // a delivery of the message has failed before
+	gone   bool // the link has closed: the message is no longer in flight, but may still get a result
+	failed bool // an earlier delivery of the message has failed
 }
 
-// result is how a delivery has ended.
 type result struct {
 	peer   string // the connection
 	failed bool
 }
 
-// Circuit is the state of a Breaker at this gateway. While it is closed, it only counts results.
-// After too many failures it opens for the time of a pause. Then it is half-open: only one message,
-// the probe, may be in flight. After each window of good results, twice as many messages may be in
-// flight, until the limit is at least Consecutive and the number in flight before the circuit
-// opened. While the circuit is not closed, results of messages that were locked before it opened do
-// not count.
+// Circuit is the state of a Breaker at this gateway. A closed circuit only counts results. After
+// too many failures it opens for a pause. Then it is half-open: only one message, the probe, may be
+// in flight. Each window of good results doubles the limit of messages in flight, until the limit
+// is at least Consecutive and the number in flight before the circuit opened: then it closes. While
+// it is not closed, results of messages that were locked before it opened do not count.
 type Circuit struct {
 	Breaker
 	e *Entity
 
 	mu      sync.Mutex
 	locks   map[core.LockToken]*lock
-	holders map[string]int // locks by connection
-	next    time.Time      // when the first of the locks ends, or a time before that; zero: unknown
-	taking  int            // messages that calls in flight may lock
+	holders map[string]int // number of locks by connection
+	next    time.Time      // no lock ends earlier; zero: unknown
+	taking  int            // number of messages that calls in flight may lock
 
-	results []result // the last ones, the oldest first
+	results []result // the last results, the oldest first
 
-	open        bool // the circuit is not closed
+	open        bool // open or half-open
 	until       time.Time
-	round       int // grows whenever it opens
+	round       int // incremented when the circuit opens
 	limit       int // maximum number of messages in flight while half-open
-	full        int // the limit at which it closes
-	probes      int // failed probes
-	seen, wrong int // results in the current window, and the failures among them
+	full        int // the limit at which the circuit closes
+	probes      int // number of failed probes
+	seen, wrong int // number of results in the current window, and of failures among them
 }
 
 func newCircuit(e *Entity, b Breaker) *Circuit {
 	return &Circuit{Breaker: b, e: e, locks: map[core.LockToken]*lock{}, holders: map[string]int{}}
 }
 
-// enter locks mu, or returns false if there is no breaker.
+// enter locks c.mu. It returns false without a breaker.
 func (c *Circuit) enter() bool {
 	if c == nil {
 		return false
@@ -92,7 +90,7 @@ func (c *Circuit) enter() bool {
 	return true
 }
 
-// take returns how many of n messages may be locked. If none may, again is when to ask again.
+// take returns how many of n messages may be locked now. If none may, again is when to ask again.
 func (c *Circuit) take(n int) (allowed int, again time.Time) {
 	if n <= 0 || !c.enter() {
 		return n, time.Time{}
@@ -117,23 +115,24 @@ func (c *Circuit) take(n int) (allowed int, again time.Time) {
 	return n, time.Time{}
 }
 
-// pauses reports whether nothing may be delivered. A clock that was set back does not make a pause longer. c.mu is
-// held.
+// pauses reports whether nothing may be delivered. Setting the clock back does not prolong a pause.
+// c.mu is held.
 func (c *Circuit) pauses() bool {
 	wait := c.until.Sub(c.e.Now())
 	return c.open && wait > 0 && wait <= c.Pause
 }
 
-// locked notes which of the taken messages were locked and, if it is already known, for which link.
+// locked says that ds were locked, of the messages that take has allowed. l is their link, or nil
+// if it is not known yet.
 func (c *Circuit) locked(taken int, ds []core.Delivery, l *link) {
 	if taken == 0 || !c.enter() {
 		return
 	}
 	defer c.mu.Unlock()
-	c.taking = max(c.taking-taken, 0) // the circuit may have been made during the call
+	c.taking = max(c.taking-taken, 0) // not below 0: the circuit may be newer than the call
 	for i := range ds {
 		x := &lock{until: ds[i].LockedUntil, round: c.round, failed: ds[i].DeliveryCount > 0}
-		if c.pauses() { // the call began before
+		if c.pauses() { // the call began before the circuit opened
 			x.round--
 		}
 		if c.next.IsZero() || x.until.Before(c.next) {
@@ -144,14 +143,14 @@ func (c *Circuit) locked(taken int, ds []core.Delivery, l *link) {
 	}
 }
 
-// hold notes the link that has a message. c.mu is held.
+// hold sets the link of a lock. c.mu is held.
 func (c *Circuit) hold(x *lock, l *link) {
 	if x.link = l; l != nil {
 		c.holders[l.peer]++
 	}
 }
 
-// deliver notes the link that gets messages.
+// deliver says that the link l gets messages.
 func (c *Circuit) deliver(l *link, ds []core.Delivery) {
 	if !c.enter() {
 		return
@@ -164,7 +163,8 @@ func (c *Circuit) deliver(l *link, ds []core.Delivery) {
 	}
 }
 
-// forget removes a lock, and returns it, or nil. c.mu is held.
+// forget removes and returns a lock, or returns nil if it does not exist. answered is true if there
+// is a result. c.mu is held.
 func (c *Circuit) forget(token core.LockToken, answered bool) *lock {
 	x := c.locks[token]
 	if x != nil {
@@ -174,7 +174,7 @@ func (c *Circuit) forget(token core.LockToken, answered bool) *lock {
 	return x
 }
 
-// leave notes that a link no longer has a message. After a probe without a result, the next probe
+// leave says that a message is no longer in flight. After a probe without a result, the next probe
 // waits for another pause. c.mu is held.
 func (c *Circuit) leave(x *lock, answered bool) {
 	if x.link != nil {
@@ -188,9 +188,8 @@ func (c *Circuit) leave(x *lock, answered bool) {
 	x.link, x.gone = nil, true
 }
 
-// end notes that a link has closed. Messages of a receiver may still get a result; those of a
-// session are forgotten. failed says that the session's lock had ended before, which counts as one
-// failure.
+// end says that a link has closed. Messages of a receiver may still get results; those of a session
+// are forgotten. failed means that the session's lock had ended, which counts as one failure.
 func (c *Circuit) end(l *link, failed bool) {
 	if !c.enter() {
 		return
@@ -212,7 +211,8 @@ func (c *Circuit) end(l *link, failed bool) {
 	}
 }
 
-// expire notes the locks that have ended. Locks in a session end with the session's. c.mu is held.
+// expire counts locks that have ended as failures. Locks in a session end with the session's. c.mu
+// is held.
 func (c *Circuit) expire() {
 	now := c.e.Now()
 	if len(c.locks) == 0 || now.Before(c.next) || c.e.View().Settings.RequiresSession {
@@ -244,7 +244,7 @@ func (c *Circuit) Renewed(tokens []core.LockToken, renewals []core.Renewal) {
 	}
 }
 
-// Settled records how locks have ended. If errs is nil, all settlements have succeeded.
+// Settled records the results of settlements. A nil errs means that all have succeeded.
 func (c *Circuit) Settled(ctx context.Context, settlements []core.Settlement, errs []error) {
 	if len(settlements) == 0 || !c.enter() {
 		return
@@ -256,7 +256,7 @@ func (c *Circuit) Settled(ctx context.Context, settlements []core.Settlement, er
 		failed, answered := s.Failed, s.Failed || s.Outcome != core.Abandon && s.Outcome != core.Release
 		if errs != nil && errs[i] != nil {
 			if code := core.CodeOf(errs[i]); code != core.LockLost && code != core.SessionLockLost {
-				continue // the lock stands
+				continue // the message is still locked
 			}
 			x := c.locks[s.Token]
 			failed = x != nil && x.link != nil
@@ -268,7 +268,7 @@ func (c *Circuit) Settled(ctx context.Context, settlements []core.Settlement, er
 	}
 }
 
-// note counts a result. x is the message's lock; nil: it is unknown. c.mu is held.
+// note counts a result. x is the message's lock, or nil if it is unknown. c.mu is held.
 func (c *Circuit) note(x *lock, r result) {
 	if c.open && (x == nil && c.pauses() || x != nil && x.round != c.round) {
 		return
@@ -289,7 +289,7 @@ func (c *Circuit) note(x *lock, r result) {
 		c.results = slices.Delete(c.results, 0, 1)
 	}
 	c.results = append(c.results, r)
-	failures, run, mixed := 0, 0, false // run: failures in a row; mixed: they are of several connections
+	failures, run, mixed := 0, 0, false // run: failures in a row; mixed: from several connections
 	for _, o := range c.results {
 		if o.failed {
 			failures, run, mixed = failures+1, run+1, mixed || o.peer != r.peer
@@ -318,7 +318,7 @@ func (c *Circuit) trip(failures int) {
 	c.results, c.seen, c.wrong = c.results[:0], 0, 0
 }
 
-// widen counts a result of the half-open circuit. After a window of good ones, the limit doubles. c.mu is held.
+// widen counts a result of the half-open circuit. A window of good ones doubles the limit.
 func (c *Circuit) widen(failed bool) {
 	c.until = time.Time{}
 	c.seen++
@@ -342,8 +342,8 @@ func (c *Circuit) logClosed() {
 	c.e.Log.Info("the circuit breaker has closed: deliveries continue", "entity", c.e.View().Name)
 }
 
-// consecutive returns how many failures in a row open the circuit: fewer than the number that
-// dead-letters a message. c.mu is held.
+// consecutive returns the number of failures in a row that opens the circuit: less than the number
+// that makes a message a dead letter. c.mu is held.
 func (c *Circuit) consecutive() int {
 	v := c.e.View()
 	deliveries := v.Settings.MaxDeliveryCount
@@ -360,9 +360,9 @@ func (c *Circuit) consecutive() int {
 	return max(deliveries-1, 1)
 }
 
-// Soften changes the result of a failed delivery while the circuit is not closed. A message that
-// has failed before is released, so that its delivery count does not rise. A probe is delayed, so
-// that the next probe is another message.
+// Soften changes the result of a failed delivery unless the circuit is closed. If the message had
+// failed before, it is released, so that its delivery count does not rise. If it is a probe, it is
+// delayed, so that the next probe is another message.
 func (c *Circuit) Soften(s *core.Settlement) {
 	if !c.enter() {
 		return
@@ -375,7 +375,7 @@ func (c *Circuit) Soften(s *core.Settlement) {
 	probe := c.limit == 1 && (x == nil || x.round == c.round)
 	if probe {
 		delay *= time.Duration(min(c.probes+1, maxProbeDelay))
-	} else if c.e.View().Settings.RequiresSession { // the delay would pause the session
+	} else if c.e.View().Settings.RequiresSession { // a delay would pause the whole session
 		delay = 0
 	}
 	if x == nil || x.failed {
@@ -385,7 +385,7 @@ func (c *Circuit) Soften(s *core.Settlement) {
 	}
 }
 
-// State returns the state of the circuit, or "".
+// State returns the state of the circuit, or "" without a breaker.
 func (c *Circuit) State() string {
 	if !c.enter() {
 		return ""

@@ -11,22 +11,22 @@ import (
 )
 
 const (
-	// MaxLock is the maximum number of messages that one Lock call requests.
+	// MaxLock is the maximum number of messages in one Lock call.
 	MaxLock = 200
-	// MaxLockBytes is the maximum number of bytes of messages that one Lock call requests.
+	// MaxLockBytes is the maximum number of bytes of messages in one Lock call.
 	MaxLockBytes = 8 << 20
-	// minShare is the credit that one partition gets before the rest is split among several.
+	// minShare is the credit that one partition gets before the rest is divided among the others.
 	minShare = 32
-	// minShareBytes is the same share in bytes.
+	// minShareBytes is the same for credit in bytes.
 	minShareBytes = 1 << 20
-	// IdleLife is how long a dispatcher remains after its last receiver has closed, because a
-	// client that polls returns soon.
+	// IdleLife is how long a dispatcher stays after its last receiver has closed, because a client
+	// that polls will return soon.
 	IdleLife = 10 * time.Second
 )
 
-// dispatcher shares out the messages of one queue or sub-queue among its receivers on this gateway.
-// Workers call the store. A goroutine that finds queued callbacks runs them, unless another one
-// already does: one at a time, in order and without mu.
+// dispatcher distributes the messages of one sub-queue among its receivers at this gateway. Its
+// workers call the store. Callbacks to bridges are queued, and run by whichever goroutine finds
+// them first: one at a time, in order and without mu.
 type dispatcher struct {
 	e       *Entity
 	sub     core.SubQueue
@@ -38,23 +38,22 @@ type dispatcher struct {
 	quit      chan struct{} // closed by stop
 
 	mu           sync.Mutex
-	deliverEnded sync.Cond // a Deliver callback that a Close waits for has ended
+	deliverEnded sync.Cond // signalled when a Deliver callback has ended for which a Close waits
 	receivers    []*receiver
-	removing     int       // receivers in ReceiveAndDelete mode
-	nextReceiver int       // index of the receiver that is served first
-	nextWorker   int       // index of the worker that gets credit first
-	credit       int       // of all receivers that are willing
-	bytes        int64     // credit in bytes, of the same receivers
-	reserved     core.Most // credit that Lock calls in flight have asked for
-	draining     int       // receivers with a Drain in flight
+	removing     int       // number of receivers in ReceiveAndDelete mode
+	nextReceiver int       // index of the next receiver in turn
+	nextWorker   int       // index of the next worker in turn
+	credit       int       // sum over the receivers that are willing
+	bytes        int64     // credit in bytes of the same receivers
+	reserved     core.Most // credit that Lock calls in flight use
+	draining     int       // number of receivers with a Drain in flight
 	queue        []*receiver
-	calling      bool // a goroutine runs callbacks
+	calling      bool // a goroutine is running callbacks
 	retireTimer  *time.Timer
-	nextExpiry   time.Time // when the sweeper is to look, by the store's clock
+	nextExpiry   time.Time // when the sweeper must look, by the store's clock
 }
 
-// newDispatcher starts a dispatcher; e.mu is held. It returns false when the
-// broker has stopped.
+// newDispatcher starts a dispatcher. It returns false if the broker has stopped. e.mu is held.
 func newDispatcher(e *Entity, sub core.SubQueue) (*dispatcher, bool) {
 	d := &dispatcher{e: e, sub: sub, sweepSoon: wake.New(), quit: make(chan struct{})}
 	d.deliverEnded.L = &d.mu
@@ -83,7 +82,7 @@ func (d *dispatcher) run() {
 	wg.Wait()
 }
 
-// stop ends a dispatcher without receivers, once. Calls in flight end by themselves.
+// stop ends a dispatcher without receivers. Calls in flight end by themselves.
 func (d *dispatcher) stop() {
 	if d.stopped.Swap(true) {
 		return
@@ -105,7 +104,7 @@ func (d *dispatcher) stop() {
 	}
 }
 
-// add admits a receiver. e.mu is held.
+// add adds a receiver. e.mu is held.
 func (d *dispatcher) add(r *receiver) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -123,7 +122,7 @@ func (d *dispatcher) add(r *receiver) error {
 	return nil
 }
 
-// remove removes a receiver and its credit. d.mu is held.
+// remove removes a receiver with its credit. d.mu is held.
 func (d *dispatcher) remove(r *receiver) {
 	r.count(-1)
 	r.closed = true
@@ -142,7 +141,7 @@ func (d *dispatcher) remove(r *receiver) {
 	}
 }
 
-// retireIdle stops the dispatcher unless it has receivers again.
+// retireIdle stops the dispatcher unless it has a receiver again.
 func (d *dispatcher) retireIdle() {
 	d.e.mu.Lock()
 	idle := d.e.dispatchers[d.sub] == d && !d.hasReceivers()
@@ -164,7 +163,6 @@ func (d *dispatcher) hasReceivers() bool {
 	return len(d.receivers) > 0
 }
 
-// closeReceivers closes all receivers with an error.
 func (d *dispatcher) closeReceivers(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -177,7 +175,8 @@ func (d *dispatcher) closeReceivers(err error) {
 	d.wakeIdleWorker()
 }
 
-// assign gives unreserved credit to the partitions that may have messages, in turn. d.mu is held.
+// assign gives free credit to the workers of partitions that may have messages, in turn. d.mu is
+// held.
 func (d *dispatcher) assign() {
 	free, ready := d.free(), 0
 	if free.Messages <= 0 || free.Bytes <= 0 {
@@ -205,14 +204,14 @@ func (d *dispatcher) assign() {
 	}
 }
 
-// free returns the credit that no Lock call in flight has asked for. d.mu is held.
+// free returns the credit that no Lock call in flight uses. d.mu is held.
 func (d *dispatcher) free() core.Most {
 	return core.Most{Messages: d.credit - d.reserved.Messages, Bytes: d.bytes - d.reserved.Bytes}
 }
 
-// share gives deliveries to receivers with credit, as evenly as possible, and returns the surplus.
-// Deliveries for receivers in ReceiveAndDelete mode go to removals; if removals is nil, these
-// receivers get none. d.mu is held.
+// share divides deliveries among the receivers with credit, as evenly as possible, and returns the
+// rest. Deliveries for receivers in ReceiveAndDelete mode are added to removals, or given to others
+// if removals is nil. d.mu is held.
 func (d *dispatcher) share(ds []core.Delivery, removals *[]removal) (surplus []core.Delivery) {
 	for len(ds) > 0 {
 		willing := 0
@@ -252,7 +251,7 @@ func (d *dispatcher) share(ds []core.Delivery, removals *[]removal) (surplus []c
 	return nil
 }
 
-// give queues deliveries for a receiver's callback. d.mu is held.
+// give queues deliveries for r's callback. d.mu is held.
 func (d *dispatcher) give(r *receiver, ds []core.Delivery) {
 	if len(r.pending) == 0 {
 		r.pending = ds
@@ -262,7 +261,6 @@ func (d *dispatcher) give(r *receiver, ds []core.Delivery) {
 	d.enqueue(r)
 }
 
-// enqueue queues r's callbacks. d.mu is held.
 func (d *dispatcher) enqueue(r *receiver) {
 	if !r.queued {
 		r.queued = true
@@ -270,8 +268,8 @@ func (d *dispatcher) enqueue(r *receiver) {
 	}
 }
 
-// wakeIdleWorker makes an idle worker run the queued callbacks, for a caller that must not run them
-// itself. Busy workers run them after their calls. d.mu is held.
+// wakeIdleWorker makes an idle worker run the queued callbacks, because the caller must not. Busy
+// workers run callbacks after their calls. d.mu is held.
 func (d *dispatcher) wakeIdleWorker() {
 	if len(d.queue) == 0 || d.calling {
 		return
@@ -284,8 +282,8 @@ func (d *dispatcher) wakeIdleWorker() {
 	}
 }
 
-// flush runs queued callbacks, unless another goroutine does. d.mu is held, and released during
-// callbacks.
+// flush runs the queued callbacks, unless another goroutine runs them. d.mu is held, and released
+// during callbacks.
 func (d *dispatcher) flush() {
 	if d.calling {
 		return
@@ -304,8 +302,8 @@ func (d *dispatcher) flush() {
 	d.calling = false
 }
 
-// runCallbacks runs one receiver's callbacks: Deliver, then the callbacks of Drains, then Closed.
-// d.mu is held, and released during callbacks.
+// runCallbacks calls a receiver's Deliver, then the callbacks of its Drains, then its Closed. d.mu
+// is held, and released during callbacks.
 func (d *dispatcher) runCallbacks(r *receiver) {
 	ds, drained, closed := r.pending, r.drained, r.o.Closed
 	r.pending = nil
@@ -360,7 +358,7 @@ func (d *dispatcher) runCallbacks(r *receiver) {
 	d.mu.Lock()
 }
 
-// release releases locks, so that other receivers may have the messages.
+// release unlocks messages, so that other receivers can have them.
 func (d *dispatcher) release(ds []core.Delivery) {
 	settlements := make([]core.Settlement, 0, len(ds))
 	for _, each := range ds {
@@ -376,7 +374,7 @@ func (d *dispatcher) release(ds []core.Delivery) {
 	}
 }
 
-// checkDrains queues the callbacks of Drains that have nothing more to wait for. d.mu is held.
+// checkDrains queues the callbacks of Drains that are complete. d.mu is held.
 func (d *dispatcher) checkDrains() {
 	if d.draining == 0 {
 		return
@@ -388,8 +386,8 @@ func (d *dispatcher) checkDrains() {
 	}
 }
 
-// giveRemoved gives removed messages to receivers in ReceiveAndDelete mode. Without a receiver they
-// are lost, as that mode allows. d.mu is held.
+// giveRemoved gives removed messages to receivers in ReceiveAndDelete mode. If there is none, the
+// messages are lost, as that mode allows. d.mu is held.
 func (d *dispatcher) giveRemoved(ds []core.Delivery) {
 	for _, r := range d.receivers {
 		n := min(r.credit, len(ds))
@@ -405,10 +403,10 @@ func (d *dispatcher) giveRemoved(ds []core.Delivery) {
 	}
 }
 
-// context returns the context of calls to the store on behalf of no single caller.
+// context returns the context for calls to the store that no client has made.
 func (d *dispatcher) context() context.Context { return d.e.Base }
 
-// openReceivers returns the number of receivers, and their credit.
+// openReceivers returns the number of receivers and the sum of their credit.
 func (d *dispatcher) openReceivers() (receivers, credit int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -418,7 +416,7 @@ func (d *dispatcher) openReceivers() (receivers, credit int) {
 func (d *dispatcher) dropUndelivered() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, r := range d.queue { // receivers that have closed are only here
+	for _, r := range d.queue { // only this queue still has receivers that were closed
 		if r.closed {
 			r.pending = nil
 		}

@@ -1,14 +1,12 @@
-// Package delivery decides which receiver gets which message. An Entity contains the open receivers
-// and sessions of an entity at this gateway.
-//
-// Each queue or sub-queue with receivers has one dispatcher, with one worker per partition. The
-// worker turns the credit of all receivers into one Lock call at a time. An idle gateway does not
-// poll, except for sweeps by the dispatchers of dead letters.
-//
-// Sessions have a hub per entity instead. Each open session has a goroutine that locks its messages
-// in order. Calls that wait for a free session are in one queue, and a finder per partition
-// requests a session from the store. Sessions and finders look for messages when the store's
-// doorbell rings, when something is due, and otherwise every few seconds.
+// Package delivery decides which receiver gets which message. An Entity has the open receivers and
+// sessions of an entity at this gateway.
+// Each sub-queue with receivers has a dispatcher, which has one worker per partition. The worker
+// turns the credit of all receivers into one Lock call at a time. An idle gateway does not poll,
+// but the dispatchers of dead letters sweep.
+// An entity with sessions has a hub instead. Each open session has a goroutine that locks the
+// session's messages in order. Calls that wait for a free session are in one queue, for which a
+// finder per partition asks the store for sessions. Sessions and finders look for messages when the
+// store's doorbell rings, when something is due, and otherwise every few seconds.
 package delivery
 
 import (
@@ -25,41 +23,41 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/pause"
 )
 
-// Shared contains what the receivers of all entities of a broker share.
+// Shared is what the receivers of all entities of a broker share.
 type Shared struct {
 	Now          func() time.Time // the store's clock
-	Base         context.Context  // for calls on behalf of no caller
+	Base         context.Context  // for calls that no client has made
 	Log          *slog.Logger
 	Barrier      *pause.Barrier // entered before each step of background work
 	Refusals     *entity.Refusals
 	Limits       core.Limits
-	MaxReceivers int // on one queue or sub-queue
-	// Start starts a task that the end of the broker waits for. It returns false once the broker
-	// has stopped.
+	MaxReceivers int // on one sub-queue
+	// Start runs f in a goroutine for which the broker waits before it ends. It returns false if
+	// the broker has stopped.
 	Start func(f func()) bool
 }
 
-// call calls a function of a bridge: in a goroutine, or at once while the broker stops.
+// call calls a function of a bridge in a goroutine or, while the broker stops, at once.
 func (s *Shared) call(f func()) {
 	if !s.Start(f) {
 		f()
 	}
 }
 
-// Source is the entity that messages come from.
+// Source is the entity from which the messages come.
 type Source interface {
 	View() *entity.View
-	// Refresh reads the entity again if it may be outdated. If the entity was deleted, its
-	// receivers are closed.
+	// Refresh reads the entity again if it may be outdated. If it was deleted, its receivers are
+	// closed.
 	Refresh(ctx context.Context)
-	// Suspect makes the next use read the entity again, because the store answered as if the entity
-	// had been deleted.
+	// Suspect makes the next use read the entity again, because the store answered as if it had
+	// been deleted.
 	Suspect()
-	// Use records that the entity is used now.
+	// Use records that the entity is being used.
 	Use()
 }
 
-// Entity contains the open receivers and sessions of one entity at this gateway.
+// Entity has the open receivers and sessions of one entity at this gateway.
 type Entity struct {
 	*Shared
 	Source
@@ -68,9 +66,9 @@ type Entity struct {
 	admission admission
 
 	mu          sync.Mutex
-	ended       error                       // set once: no receiver may be added
-	dispatchers [core.SubQueues]*dispatcher // by sub-queue; nil while there are no receivers
-	hub         *sessionHub                 // nil while there are no session receivers
+	ended       error                       // set at the end: no receiver can be opened then
+	dispatchers [core.SubQueues]*dispatcher // by sub-queue; nil without receivers
+	hub         *sessionHub                 // nil without session receivers
 	// sweeps is dispatchers[DeadLetter], for senders, which do not lock mu.
 	sweeps atomic.Pointer[dispatcher]
 }
@@ -82,7 +80,7 @@ func New(s *Shared, of Source, t *entity.Counters, a *audit.Writer) *Entity {
 	return e
 }
 
-// OpenReceiver opens a receiver on a queue or sub-queue.
+// OpenReceiver opens a receiver on a sub-queue.
 func (e *Entity) OpenReceiver(ctx context.Context, sub core.SubQueue, o core.ReceiverOptions, by core.Party) (core.Receiver, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -114,7 +112,7 @@ func (e *Entity) OpenReceiver(ctx context.Context, sub core.SubQueue, o core.Rec
 	return r, nil
 }
 
-// AcceptSession locks a session, or waits for a free one.
+// AcceptSession locks the given session, or waits for a free one.
 func (e *Entity) AcceptSession(ctx context.Context, o core.SessionOptions, by core.Party) (core.Session, error) {
 	h, err := e.sessionHub()
 	if err != nil {
@@ -137,8 +135,8 @@ func (e *Entity) AcceptSession(ctx context.Context, o core.SessionOptions, by co
 	return s, nil
 }
 
-// sessionHub returns the entity's hub, which it makes when it is first needed, and admits an
-// AcceptSession call to it. If there is no error, the caller must call the hub's leave afterwards.
+// sessionHub returns the entity's hub, made when it is first needed, for an AcceptSession call.
+// Unless it fails, the caller must then call leave.
 func (e *Entity) sessionHub() (*sessionHub, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -154,14 +152,13 @@ func (e *Entity) sessionHub() (*sessionHub, error) {
 	return e.hub, e.hub.enter()
 }
 
-// open returns the dispatchers and the hub.
 func (e *Entity) open() ([core.SubQueues]*dispatcher, *sessionHub) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.dispatchers, e.hub
 }
 
-// Update closes the receivers and sessions that the entity's new settings no longer allow.
+// Update closes the receivers and sessions that the entity's settings no longer allow.
 func (e *Entity) Update() {
 	v := e.View()
 	dispatchers, hub := e.open()
@@ -173,13 +170,13 @@ func (e *Entity) Update() {
 		return
 	}
 	if main := dispatchers[core.Main]; main != nil {
-		if err := v.Receivable(core.Main); err != nil { // the entity has begun to forward
+		if err := v.Receivable(core.Main); err != nil { // the entity now forwards
 			main.closeReceivers(err)
 		}
 	}
 }
 
-// End closes everything permanently.
+// End closes all receivers and sessions for ever.
 func (e *Entity) End(err error) {
 	e.mu.Lock()
 	if e.ended != nil {
@@ -210,7 +207,7 @@ func closeReceivers(dispatchers [core.SubQueues]*dispatcher, err error) {
 	}
 }
 
-// InUse reports whether the entity has an open receiver, or had one a short while ago.
+// InUse reports whether the entity has an open receiver or session, or has just had one.
 func (e *Entity) InUse() bool {
 	dispatchers, hub := e.open()
 	return dispatchers != [core.SubQueues]*dispatcher{} || hub != nil
@@ -250,8 +247,8 @@ func (e *Entity) Wake() {
 	}
 }
 
-// DropUndelivered drops messages that were locked or removed for receivers and not delivered, and
-// restores the receivers' credit. The barrier must be closed.
+// DropUndelivered drops messages that were locked or removed for receivers but not delivered, and
+// gives the receivers their credit back. The barrier must be closed.
 func (e *Entity) DropUndelivered() {
 	e.ResetBreaker()
 	dispatchers, _ := e.open()
@@ -265,15 +262,15 @@ func (e *Entity) DropUndelivered() {
 // AwaitsDeadLetters reports whether receivers of dead letters are open.
 func (e *Entity) AwaitsDeadLetters() bool { return e.sweeps.Load() != nil }
 
-// ExpectExpiry schedules a sweep of the main queue at the given time, for the receivers of dead
-// letters. It ignores a zero time.
+// ExpectExpiry schedules a sweep of the main queue, for the receivers of dead letters. It ignores a
+// zero time.
 func (e *Entity) ExpectExpiry(at time.Time) {
 	if d := e.sweeps.Load(); d != nil {
 		d.expectExpiry(at)
 	}
 }
 
-// Count counts the open receivers and sessions.
+// Count sets the counts of open receivers and sessions in t.
 func (e *Entity) Count(t *entity.Traffic) {
 	t.Breaker, t.Opened = e.Circuit().State(), e.admission.opened.Load()
 	if r := e.admission.limiter.rate.Load(); r != nil {

@@ -10,30 +10,30 @@ import (
 )
 
 const (
-	// A request for a grant asks for the number of deliveries that the entity's rate allows in
-	// grantTime or, if the rate has a larger burst, for up to this burst, but for no more than
-	// maxGrant.
+	// The limiter asks the store for the deliveries that the rate allows in grantTime or, if the
+	// rate has a larger burst, in a burst, but for no more than maxGrant.
 	grantTime = 50 * time.Millisecond
 	maxGrant  = 200
-	// grantLife is how long a gateway keeps the unused part of a grant.
+	// grantLife is how long a gateway may keep unused deliveries of a grant.
 	grantLife = time.Second
 )
 
-// limiter is the part of an admission that keeps a rate. All gateways share the rate through the
-// store, which gives each of them small grants.
+// limiter enforces a rate for an admission. Since all gateways share the rate, the store grants
+// each of them a few deliveries at a time.
 type limiter struct {
 	e    *Entity
 	rate atomic.Pointer[core.Rate] // nil: no limit
 
-	asking sync.Mutex // held during a call to the store
+	asking sync.Mutex // held during calls to the store
 
 	mu     sync.Mutex
-	unused int       // granted, but not used yet
-	lapse  time.Time // when unused is lost
-	again  time.Time // the store grants nothing before this time
+	unused int       // granted deliveries that were not used yet
+	lapse  time.Time // when unused ends
+	again  time.Time // before this time the store grants nothing
 }
 
-// take returns how many of n messages may be delivered now. If none may, again is when to ask again.
+// take returns how many of n messages may be delivered now. If none may, again is when to ask
+// again.
 func (l *limiter) take(ctx context.Context, n int) (allowed int, again time.Time, err error) {
 	r := l.rate.Load()
 	if r == nil || n <= 0 {
@@ -55,7 +55,7 @@ func (l *limiter) take(ctx context.Context, n int) (allowed int, again time.Time
 	return allowed, again, nil
 }
 
-// use uses up to n of what was granted. If nothing is left, again is when the store grants more, or
+// use takes up to n granted deliveries. If there are none, again is when the store grants more, or
 // zero if it may do so now.
 func (l *limiter) use(r *core.Rate, n int) (used int, again time.Time) {
 	l.mu.Lock()
@@ -68,13 +68,13 @@ func (l *limiter) use(r *core.Rate, n int) (used int, again time.Time) {
 		l.unused -= used
 		return used, time.Time{}
 	}
-	if wait := l.again.Sub(now); wait <= 0 || wait > r.Every { // the clock was set back, or the rate changed
+	if wait := l.again.Sub(now); wait <= 0 || wait > r.Every { // otherwise the clock was set back, or the rate has changed
 		return 0, time.Time{}
 	}
 	return 0, l.again
 }
 
-// reserve does the same as take, without asking the store.
+// reserve does the same as take without asking the store.
 func (l *limiter) reserve(n int) int {
 	r := l.rate.Load()
 	if r == nil {

@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// PeekBytes bounds the size of the messages that a Peek returns, except for its last message.
+	// PeekBytes is the size after which Peek returns no more messages.
 	PeekBytes = 256 << 10
-	// PeekPage is the maximum number of messages that a Peek requests from the store at a time.
+	// PeekPage is the maximum number of messages in one Peek call to the store.
 	PeekPage = 256
-	// MaxPurge is the maximum number of messages that a Purge removes if it must read them.
+	// MaxPurge is the maximum number of messages that one Purge removes if it must read them.
 	MaxPurge = 4000
 )
 
-// noteSettled counts the locks that have ended.
+// noteSettled counts settlements, and tells the circuit about them.
 func (e *Entity) noteSettled(ctx context.Context, sub core.SubQueue, settlements []core.Settlement, errs []error) {
 	e.traffic.Queues[sub].Settle(settlements, errs)
 	if sub == core.Main {
@@ -50,7 +50,7 @@ func (e *Entity) Settle(ctx context.Context, sub core.SubQueue, settlements []co
 	return errs
 }
 
-// SettleAll settles the locked deliveries.
+// SettleAll settles those of the deliveries that are locked.
 func (e *Entity) SettleAll(ctx context.Context, sub core.SubQueue, ds []core.Delivery, o core.Outcome) []error {
 	settlements := make([]core.Settlement, 0, len(ds))
 	for i := range ds {
@@ -61,8 +61,8 @@ func (e *Entity) SettleAll(ctx context.Context, sub core.SubQueue, ds []core.Del
 	return e.Settle(ctx, sub, settlements)
 }
 
-// RemoveLocked completes deliveries. Because removed messages cannot be restored, it fails only if
-// it could remove none.
+// RemoveLocked completes deliveries and returns those that are removed. Since these cannot be
+// restored, it fails only if it could remove none.
 func (e *Entity) RemoveLocked(ctx context.Context, sub core.SubQueue, ds []core.Delivery) ([]core.Delivery, error) {
 	gone := ds[:0]
 	var failure error
@@ -81,8 +81,8 @@ func (e *Entity) RemoveLocked(ctx context.Context, sub core.SubQueue, ds []core.
 	return gone, nil
 }
 
-// Purge removes up to limit messages of one partition, or of the session whose lock is given.
-// Messages that are too young stay locked until Purge ends, so that it finds no message twice.
+// Purge removes up to limit messages of one partition, or of the session with the lock under. It
+// keeps younger messages locked until it ends, so that it does not find them twice.
 func (e *Entity) Purge(ctx context.Context, p core.Partition, under *core.SessionLock, before time.Time, limit int, by core.Party) (removed int, err error) {
 	var young []core.Delivery
 	defer func() {
@@ -119,7 +119,7 @@ func (e *Entity) Purge(ctx context.Context, p core.Partition, under *core.Sessio
 	return removed, nil
 }
 
-// PurgeAll removes up to limit messages of partitions, of any age.
+// PurgeAll removes up to limit messages of partitions, whatever their age.
 func (e *Entity) PurgeAll(ctx context.Context, partitions []core.Partition, limit int) (removed int, err error) {
 	for _, p := range partitions {
 		if removed >= limit {

@@ -4,26 +4,26 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// receiver implements core.Receiver. Its fields below o are guarded by d.mu.
+// receiver implements core.Receiver. d.mu guards all fields below o.
 type receiver struct {
 	d    *dispatcher
 	o    core.ReceiverOptions
-	by   core.Party // for the history, if there is one
+	by   core.Party // for the history; zero without one
 	link link
 
-	credit   int             // unspent
-	bytes    int64           // unspent; below zero if the last delivery was larger
-	pending  []core.Delivery // locked, to be delivered
-	inFlight int             // messages that are being removed before they are delivered
-	drained  []func(int)     // callbacks of Drains in flight
-	targets  []uint64        // by worker: the Drains wait until the worker's calls reaches this value
+	credit   int             // unused
+	bytes    int64           // unused; below zero if the last delivery was larger
+	pending  []core.Delivery // locked messages that are to be delivered
+	inFlight int             // number of messages that are being removed before they are delivered
+	drained  []func(int)     // callbacks of the Drains in flight
+	targets  []uint64        // by worker: the Drains wait until the worker has made this number of calls
 	queued   bool            // in d.queue
 	closed   bool
 
-	delivering bool // the Deliver callback runs
-	awaited    bool // a Close waits for the end of the callback
+	delivering bool // the Deliver callback is running
+	awaited    bool // a Close waits for the end of the Deliver callback
 
-	err  error // why the broker closed the receiver
+	err  error // why the broker has closed the receiver
 	told bool  // o.Closed was called
 }
 
@@ -43,7 +43,7 @@ func (r *receiver) AddCredit(n int, bytes int64) {
 	d.assign()
 }
 
-// change adds to the receiver's credit, or takes from it. d.mu is held.
+// change adds n and bytes, which may be negative, to the receiver's credit. d.mu is held.
 func (r *receiver) change(n int, bytes int64) {
 	r.count(-1)
 	r.credit += n
@@ -51,7 +51,7 @@ func (r *receiver) change(n int, bytes int64) {
 	r.count(1)
 }
 
-// count adds the receiver's credit to its dispatcher's, or with -1 takes it away. d.mu is held.
+// count adds the receiver's credit to its dispatcher's or, for sign -1, subtracts it. d.mu is held.
 func (r *receiver) count(sign int) {
 	if r.isWilling() {
 		r.d.credit += sign * r.credit
@@ -59,16 +59,16 @@ func (r *receiver) count(sign int) {
 	}
 }
 
-// isWilling reports whether the receiver takes a message. d.mu is held.
+// isWilling reports whether the receiver has credit for a message. d.mu is held.
 func (r *receiver) isWilling() bool { return !r.closed && r.credit > 0 && r.bytes > 0 }
 
-// Drain implements core.Receiver. It waits for the store calls that may find messages, so messages
-// that are available now are still delivered.
+// Drain implements core.Receiver. It waits for the store calls that may find messages, so that
+// messages available now are still delivered.
 func (r *receiver) Drain(drained func(unspent int)) {
 	d := r.d
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if r.closed { // the receiver's dispatcher may have ended
+	if r.closed { // maybe with its dispatcher
 		d.e.call(func() { drained(0) })
 		return
 	}
@@ -88,7 +88,7 @@ func (r *receiver) Drain(drained func(unspent int)) {
 	}
 }
 
-// drainsOn reports whether a Drain still has something to wait for. d.mu is held.
+// drainsOn reports whether the Drains in flight must still wait. d.mu is held.
 func (r *receiver) drainsOn() bool {
 	if r.inFlight > 0 {
 		return true
@@ -122,7 +122,7 @@ func (r *receiver) Close() {
 	}
 }
 
-// takes reports whether share may give r messages.
+// takes reports whether share may give messages to r.
 func (r *receiver) takes(removals *[]removal) bool {
 	return removals != nil || r.o.Mode == core.PeekLock
 }

@@ -11,48 +11,48 @@ import (
 )
 
 const (
-	// sessionLookInterval is how often a session with credit looks for messages, in case the
-	// store's doorbell has been missed.
+	// sessionLookInterval is how often a session with credit looks for messages, in case it has
+	// missed the store's doorbell.
 	sessionLookInterval = 10 * time.Second
-	// releaseTimeout bounds the release of a session. If it fails, the lock expires.
+	// releaseTimeout limits the call that releases a session. If it fails, the lock expires later.
 	releaseTimeout = 5 * time.Second
-	// SettleTimeout bounds how long a closed session waits for the settlements in flight.
+	// SettleTimeout is how long a closed session waits for settlements in flight.
 	SettleTimeout = 30 * time.Second
 )
 
-// Session implements core.Session. One goroutine (run) calls the store and runs the callbacks, so
-// messages are delivered strictly in order.
+// Session implements core.Session. Only one goroutine, run, calls the store for messages and runs
+// the callbacks, so that messages are delivered in order.
 type Session struct {
 	hub   *sessionHub
 	o     core.SessionOptions
-	by    core.Party // for the history, if there is one
+	by    core.Party // for the history; zero without one
 	link  link
 	lock  core.SessionLock
 	woken wake.Signal   // something changed; holds at most one
 	done  chan struct{} // closed when the session has been released
 
 	mu          sync.Mutex
-	until       time.Time   // end of the lock, as reported to clients, by the store's clock
-	renewing    int         // Renew calls in flight, which may have changed until
-	credit      int         // unspent
-	bytes       int64       // unspent; below zero if the last delivery was larger
-	poller                  // of looks for messages
-	checks      bool        // the store must be asked whether the lock still holds, even without credit
-	purges      int         // Purge calls in flight; no messages are locked meanwhile
-	lookAt      time.Time   // when to look without the doorbell; zero: unknown
-	drained     []func(int) // callbacks of Drains in flight
-	targetCalls uint64      // the Drains wait until calls reaches this value
+	until       time.Time   // end of the lock for the client, by the store's clock
+	renewing    int         // number of Renew calls in flight, which may have extended the lock
+	credit      int         // unused
+	bytes       int64       // unused; below zero if the last delivery was larger
+	poller                  // for the session's messages
+	checks      bool        // run must ask the store whether the lock still holds, even without credit
+	purges      int         // number of Purge calls in flight, during which run locks no messages
+	lookAt      time.Time   // when to look without a doorbell; zero: unknown
+	drained     []func(int) // callbacks of the Drains in flight
+	targetCalls uint64      // the Drains wait until this number of calls was made
 	sessionEnd
 
-	delivering   bool      // the Deliver callback runs
-	deliverEnded sync.Cond // a Deliver callback has ended
+	delivering   bool      // the Deliver callback is running
+	deliverEnded sync.Cond // signalled when a Deliver callback has ended
 }
 
-// sessionEnd is how a session ends.
+// sessionEnd says how a session ends.
 type sessionEnd struct {
-	ended   error           // why the broker closed the session
+	ended   error           // why the broker has closed the session
 	closed  bool            // Close or CloseAfter was called
-	settled <-chan struct{} // the release waits until it is closed; nil: it does not wait
+	settled <-chan struct{} // the release waits until this is closed; nil: it does not wait
 }
 
 func newSession(h *sessionHub, l core.SessionLock, o core.SessionOptions, by core.Party) *Session {
@@ -67,7 +67,7 @@ func newSession(h *sessionHub, l core.SessionLock, o core.SessionOptions, by cor
 // ID implements core.Session.
 func (s *Session) ID() string { return s.lock.ID }
 
-// EntityID returns the ID of the queue or topic that the session's entity is or belongs to.
+// EntityID returns the ID of the queue or topic that has the session's partition.
 func (s *Session) EntityID() string { return s.hub.e.View().Root() }
 
 // Lock implements core.Session.
@@ -91,14 +91,14 @@ func (s *Session) AddCredit(n int, bytes int64) {
 	}
 }
 
-// isWilling reports whether the receiver takes a message. s.mu is held.
+// isWilling reports whether the session has credit for a message. s.mu is held.
 func (s *Session) isWilling() bool { return s.credit > 0 && s.bytes > 0 }
 
 // Drain implements core.Receiver.
 func (s *Session) Drain(drained func(unspent int)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.isOver() { // the session's goroutine may have ended
+	if s.isOver() { // run may have ended
 		s.hub.e.call(func() { drained(0) })
 		return
 	}
@@ -107,8 +107,8 @@ func (s *Session) Drain(drained func(unspent int)) {
 	s.woken.Set()
 }
 
-// Close implements core.Receiver. The goroutine releases the session at once. A call that accepts
-// the session at this gateway in the meantime waits for the release.
+// Close implements core.Receiver. run then releases the session. A call that accepts the session at
+// this gateway waits for the release.
 func (s *Session) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,8 +119,7 @@ func (s *Session) Close() {
 	}
 }
 
-// CloseAfter implements core.Session. After SettleTimeout, it releases the session even if settled
-// is not closed.
+// CloseAfter implements core.Session. It waits for settled for at most SettleTimeout.
 func (s *Session) CloseAfter(settled <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,7 +132,7 @@ func (s *Session) CloseAfter(settled <-chan struct{}) {
 // Released implements core.Session.
 func (s *Session) Released() <-chan struct{} { return s.done }
 
-// awaitSettled waits for the settlements that CloseAfter was given.
+// awaitSettled waits for the channel that CloseAfter was given.
 func (s *Session) awaitSettled(settled <-chan struct{}) {
 	if settled == nil {
 		return
@@ -147,7 +146,7 @@ func (s *Session) awaitSettled(settled <-chan struct{}) {
 	}
 }
 
-// isOver reports whether the session takes no more calls. s.mu is held.
+// isOver reports whether the session accepts no more calls. s.mu is held.
 func (s *Session) isOver() bool { return s.closed || s.ended != nil }
 
 // End closes the session with an error, at once.
@@ -160,8 +159,8 @@ func (s *Session) End(err error) {
 	s.woken.Set()
 }
 
-// wakeByName is called for a doorbell that names the session: there may be messages, or another
-// gateway's receiver has taken the session over.
+// wakeByName handles a doorbell for this session: it may have messages, or a receiver at another
+// gateway has taken it over.
 func (s *Session) wakeByName() {
 	s.wake()
 	if s.lock.Mode == core.NonExclusive {
@@ -172,7 +171,7 @@ func (s *Session) wakeByName() {
 	}
 }
 
-// wake says that there may be messages.
+// wake handles a doorbell for messages.
 func (s *Session) wake() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -181,7 +180,7 @@ func (s *Session) wake() {
 	}
 }
 
-// run works until the session is over, and then releases it.
+// run looks for messages until the session is over, and then releases it.
 func (s *Session) run() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -203,8 +202,8 @@ func (s *Session) run() {
 	}
 }
 
-// next decides what to do: look for messages, or pause. It answers Drains that have nothing more to
-// wait for.
+// next returns what run must do: look for up to most messages, pause, or, if open is false, end. It
+// first answers Drains that need not wait.
 func (s *Session) next() (most core.Most, look bool, pause time.Duration, open bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -247,11 +246,11 @@ func (s *Session) drain() {
 	}
 }
 
-// pause returns how long it is until something is due. s.mu is held.
+// pause returns how long to wait until something is due. s.mu is held.
 func (s *Session) pause(now time.Time) time.Duration {
 	pause := s.until.Add(core.SessionGrace).Sub(now)
 	if s.renewing > 0 {
-		pause = sessionLookInterval // the end of the renewal wakes the session sooner
+		pause = sessionLookInterval // the end of the renewal interrupts this pause
 	}
 	if s.isWilling() && !s.lookAt.IsZero() {
 		pause = min(pause, s.lookAt.Sub(now))
@@ -259,19 +258,18 @@ func (s *Session) pause(now time.Time) time.Duration {
 	return max(pause, time.Millisecond)
 }
 
-// lockMessages locks messages and delivers them.
 func (s *Session) lockMessages(most core.Most) {
 	e := s.hub.e
 	e.Barrier.Enter()
 	defer e.Barrier.Leave()
 	ctx := e.Base
-	e.Refresh(ctx) // if the entity is gone, this has ended the session
+	e.Refresh(ctx) // if the entity was deleted, this has ended the session
 	allowed, again, err := e.admission.take(ctx, most.Messages)
 	most.Messages = allowed
 	var ds []core.Delivery
 	var next time.Time
 	p := s.partition()
-	if err == nil && (again.IsZero() || s.lock.Mode == core.NonExclusive) { // a NonExclusive lock may have been taken over
+	if err == nil && (again.IsZero() || s.lock.Mode == core.NonExclusive) { // also without an allowed message: a NonExclusive lock may have been taken over
 		ds, next, err = p.Lock(ctx, core.LockRequest{Most: most, Session: &s.lock})
 		e.admission.locked(allowed, ds, &s.link)
 	}
@@ -302,14 +300,14 @@ func (s *Session) lockMessages(most core.Most) {
 		s.delivering = false
 		s.deliverEnded.Broadcast()
 		s.mu.Unlock()
-	case s.o.Mode == core.PeekLock && s.lock.Mode == core.NonExclusive: // for the next holder
+	case s.o.Mode == core.PeekLock && s.lock.Mode == core.NonExclusive: // the next holder of the lock would keep them locked
 		e.SettleAll(e.Base, core.Main, ds, core.Release)
 	case s.o.Mode == core.ReceiveAndDelete:
 		e.Log.Info("messages are lost, because a receive-and-delete session receiver closed before it got them", "entity", e.View().Name, "count", len(ds))
 	}
 }
 
-// noteLook records the result of a look and when to look again. s.mu is held.
+// noteLook records the result of a look for messages, and sets when to look again. s.mu is held.
 func (s *Session) noteLook(err error, more bool) {
 	e := s.hub.e
 	if core.CodeOf(err) == core.SessionLockLost {
@@ -329,7 +327,7 @@ func (s *Session) noteLook(err error, more bool) {
 	s.lookAt = e.Now().Add(pause)
 }
 
-// remove completes messages and returns those that the store has removed. It releases the others.
+// remove completes messages and returns those that were removed. It releases the others.
 func (s *Session) remove(p core.Partition, ds []core.Delivery) []core.Delivery {
 	e := s.hub.e
 	settlements := make([]core.Settlement, len(ds))
@@ -382,13 +380,12 @@ func (s *Session) finish() {
 	close(s.done)
 }
 
-// partition returns the session's partition, with the current policy.
 func (s *Session) partition() core.Partition {
 	return s.hub.e.View().Queues[core.Main][s.lock.Index]
 }
 
-// call makes one call to the store on behalf of the holder. After CloseAfter, calls are still
-// allowed.
+// call makes one call to the store for the session's client. Calls are still allowed after
+// CloseAfter.
 func (s *Session) call(f func(core.Partition) error) error {
 	s.mu.Lock()
 	over := s.ended != nil || s.closed && s.settled == nil
@@ -433,7 +430,7 @@ func (s *Session) State(ctx context.Context) (state []byte, err error) {
 	return state, err
 }
 
-// SetState implements core.Session. A state may have the size of a message.
+// SetState implements core.Session. A state may be as large as a message.
 func (s *Session) SetState(ctx context.Context, state []byte) error {
 	if err := s.hub.e.View().CheckState(state); err != nil {
 		return err
@@ -466,8 +463,8 @@ func (s *Session) ReceiveDeferred(ctx context.Context, numbers []int64, mode cor
 	return found, nil
 }
 
-// firstPeek is the number of messages a Peek in a session asks the store for first. Each further call asks
-// for twice as many, up to PeekPage.
+// firstPeek is the number of messages that a Peek in a session first asks the store for. Each
+// further call asks for twice as many, up to PeekPage.
 const firstPeek = 8
 
 // Peek implements core.Session.
@@ -487,7 +484,7 @@ func (s *Session) Peek(ctx context.Context, from int64, limit int) ([]core.Deliv
 			ds, err := p.Peek(ctx, core.PeekRequest{From: n, Max: asked, Session: s.lock.Key()})
 			if err != nil {
 				if len(found) > 0 {
-					return nil // the next Peek reports it
+					return nil // the next Peek returns the error
 				}
 				return err
 			}
@@ -505,8 +502,8 @@ func (s *Session) Peek(ctx context.Context, from int64, limit int) ([]core.Deliv
 	return found, err
 }
 
-// Purge implements core.Session. Messages that are too young stay locked until Purge ends.
-// Meanwhile no other messages are delivered, because they would be out of order.
+// Purge implements core.Session. It keeps younger messages locked until it ends. Since other
+// messages would now be out of order, none are delivered in the meantime.
 func (s *Session) Purge(ctx context.Context, before time.Time, limit int) (removed int, err error) {
 	e := s.hub.e
 	s.countPurge(1)
@@ -516,12 +513,12 @@ func (s *Session) Purge(ctx context.Context, before time.Time, limit int) (remov
 		return err
 	})
 	if removed > 0 {
-		return removed, nil // the next call reports the error
+		return removed, nil // the next call returns the error
 	}
 	return 0, err
 }
 
-// countPurge counts the Purge calls in flight.
+// countPurge adds n to the number of Purge calls in flight.
 func (s *Session) countPurge(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

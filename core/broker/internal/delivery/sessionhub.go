@@ -11,26 +11,26 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 )
 
-// sessionHub keeps the sessions of one entity that are open on this gateway, and gives free
-// sessions to the calls that wait for one, in the order in which they came. It asks each partition
-// for one session at a time, and for no more sessions than calls wait for.
+// sessionHub has the sessions of one entity that are open at this gateway. It gives free sessions
+// to the calls that wait for one, in the order of the calls. It asks a partition for one session at
+// a time, and never for more sessions than calls wait for.
 type sessionHub struct {
 	e       *Entity
 	finders []*sessionFinder
 	unwatch []func()
 
 	mu          sync.Mutex
-	ended       error                        // set once: no call is admitted any more
-	accepting   int                          // AcceptSession calls in flight
-	held        map[core.SessionKey]*Session // by key: the session opened last
-	all         map[*Session]struct{}        // all open sessions, also those whose lock has ended
+	ended       error                        // set at the end: no call is admitted then
+	accepting   int                          // number of AcceptSession calls in flight
+	held        map[core.SessionKey]*Session // the open session with this key that was opened last
+	all         map[*Session]struct{}        // all open sessions, also those whose locks have ended
 	waiters     []*waiter                    // calls that wait for a free session, in order
-	finding     int                          // finders at work
-	nextFinder  int                          // index of the finder that goes first
+	finding     int                          // number of finders at work
+	nextFinder  int                          // index of the next finder in turn
 	retireTimer *time.Timer
 }
 
-// newSessionHub makes the hub of an entity; e.mu is held.
+// newSessionHub makes the hub of an entity. e.mu is held.
 func newSessionHub(e *Entity) *sessionHub {
 	h := &sessionHub{e: e, held: map[core.SessionKey]*Session{}, all: map[*Session]struct{}{}}
 	v := e.View()
@@ -43,7 +43,7 @@ func newSessionHub(e *Entity) *sessionHub {
 	return h
 }
 
-// enter admits an AcceptSession call. Unless it is refused, the caller must call leave.
+// enter admits an AcceptSession call, or refuses it. An admitted call must end with leave.
 func (h *sessionHub) enter() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -61,7 +61,8 @@ func (h *sessionHub) leave() {
 	h.retireLater()
 }
 
-// wake is called by the store's doorbell.
+// wake handles the store's doorbell, for a session or, if key is "", for any session of the
+// partition.
 func (h *sessionHub) wake(s *sessionFinder, key core.SessionKey) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -74,13 +75,13 @@ func (h *sessionHub) wake(s *sessionFinder, key core.SessionKey) {
 	}
 }
 
-// holderSpacing, multiplied by the number of open sessions, is the minimum time between two
-// wake-ups of all holders of a partition. A doorbell or a due time that names no session must not
-// make a thousand sessions ask the store for each message.
+// holderSpacing times the number of open sessions is the minimum time between two wake-ups of all
+// holders in a partition. Otherwise a thousand sessions would ask the store for each message whose
+// doorbell or due time names no session.
 const holderSpacing = time.Millisecond
 
-// wakeHoldersAt makes the holders of a partition look for messages at the given time of the store's
-// clock, or soon after; zero is now. h.mu is held.
+// wakeHoldersAt makes the holders in a partition look for messages at the given time of the store's
+// clock (zero: now), or soon after. h.mu is held.
 func (h *sessionHub) wakeHoldersAt(s *sessionFinder, at time.Time) {
 	if len(h.all) == 0 || h.ended != nil {
 		return
@@ -102,7 +103,7 @@ func (h *sessionHub) wakeHoldersAt(s *sessionFinder, at time.Time) {
 	}
 }
 
-// wakeHolders wakes all sessions of the partition.
+// wakeHolders wakes all sessions in the partition.
 func (s *sessionFinder) wakeHolders() {
 	s.hub.mu.Lock()
 	defer s.hub.mu.Unlock()
@@ -114,16 +115,16 @@ func (s *sessionFinder) wakeHolders() {
 	}
 }
 
-// due makes the holders of a partition look for messages at the time when the store says that some
-// are due.
+// due makes the holders in a partition look for messages at the due time that the store has
+// returned.
 func (h *sessionHub) due(partition uint16, next time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.wakeHoldersAt(h.finders[partition], next)
 }
 
-// refusal returns why no call is admitted, now or ever again; nil if calls are admitted. h.mu is
-// held.
+// refusal returns the reason why no call is admitted now, or for ever; nil if calls are admitted.
+// h.mu is held.
 func (h *sessionHub) refusal() error {
 	if v := h.e.View(); h.ended == nil && !v.Settings.Status.CanReceive() {
 		return entity.Disabled(v.Name)
@@ -131,8 +132,8 @@ func (h *sessionHub) refusal() error {
 	return h.ended
 }
 
-// acceptByID locks the session of that id, or takes it over. If the session is being closed here,
-// it waits until the session is released.
+// acceptByID locks the session o.ID, or takes it over. If that session is being closed here, it
+// first waits until the session is released.
 func (h *sessionHub) acceptByID(ctx context.Context, o *core.SessionOptions) (l core.SessionLock, err error) {
 	id := o.ID
 	e, key := h.e, core.KeyOfSession(id)
@@ -156,14 +157,14 @@ func (h *sessionHub) acceptByID(ctx context.Context, o *core.SessionOptions) (l 
 	return l, e.Refusals.Of(err, &v.Entity)
 }
 
-// closing reports whether the session is about to be released.
+// closing reports whether the session will be released.
 func (s *Session) closing() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.isOver()
 }
 
-// open makes a session of a lock and starts it.
+// open starts a session with the given lock.
 func (h *sessionHub) open(l core.SessionLock, o core.SessionOptions, by core.Party, peer string) (*Session, error) {
 	s := newSession(h, l, o, by)
 	s.link.peer = peer
@@ -171,7 +172,7 @@ func (h *sessionHub) open(l core.SessionLock, o core.SessionOptions, by core.Par
 	err := h.refusal()
 	if err == nil {
 		if former := h.held[l.Key()]; former != nil {
-			former.End(entity.ErrSessionLost) // the new lock has ended the former one
+			former.End(entity.ErrSessionLost) // the new lock has ended the old one
 		}
 		h.held[l.Key()] = s
 		h.all[s] = struct{}{}
@@ -188,7 +189,6 @@ func (h *sessionHub) open(l core.SessionLock, o core.SessionOptions, by core.Par
 	return nil, err
 }
 
-// remove removes a session that has ended.
 func (h *sessionHub) remove(s *Session) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -199,7 +199,7 @@ func (h *sessionHub) remove(s *Session) {
 	h.retireLater()
 }
 
-// release releases a session's lock in the store.
+// release ends a session's lock in the store.
 func (h *sessionHub) release(l core.SessionLock) {
 	e := h.e
 	ctx, cancel := context.WithTimeout(e.Base, releaseTimeout)
@@ -216,7 +216,6 @@ func (h *sessionHub) sessions() []*Session {
 	return slices.AppendSeq(make([]*Session, 0, len(h.all)), maps.Keys(h.all))
 }
 
-// closeAll refuses all waiters and ends all sessions.
 func (h *sessionHub) closeAll(err error) {
 	h.mu.Lock()
 	for _, w := range h.waiters {
@@ -237,7 +236,7 @@ func (h *sessionHub) busy() bool {
 	return len(h.all) > 0 || h.accepting > 0
 }
 
-// retireLater ends the hub after a while without sessions and calls. h.mu is held.
+// retireLater makes the hub end after IdleLife without sessions and calls. h.mu is held.
 func (h *sessionHub) retireLater() {
 	if h.ended != nil || len(h.all) > 0 || h.accepting > 0 {
 		return
@@ -261,7 +260,7 @@ func (h *sessionHub) retireIdle() {
 	}
 }
 
-// stop ends the hub, once: no call is admitted any more. Sessions end by themselves.
+// stop ends the hub: it admits no more calls. Sessions end by themselves.
 func (h *sessionHub) stop(err error) {
 	h.mu.Lock()
 	stopped := h.ended != nil
@@ -288,7 +287,7 @@ func (h *sessionHub) stop(err error) {
 	h.closeAll(err)
 }
 
-// counts returns the number of open sessions, and of calls that wait for one.
+// counts returns the numbers of open sessions and of waiting calls.
 func (h *sessionHub) counts() (held, waiting int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

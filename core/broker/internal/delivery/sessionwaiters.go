@@ -11,16 +11,16 @@ import (
 // waiter is a call that waits for a free session.
 type waiter struct {
 	mode   core.SessionMode
-	answer chan sessionGrant // has room for the one answer
+	answer chan sessionGrant // has room for the only answer
 }
 
-// sessionGrant is a session's lock, or the reason why there is none.
+// sessionGrant is a session's lock, or the reason why a call gets none.
 type sessionGrant struct {
 	lock core.SessionLock
 	err  error
 }
 
-// next waits for a free session that has messages, until ctx ends.
+// next waits for a free session with messages until ctx ends.
 func (h *sessionHub) next(ctx context.Context, m core.SessionMode) (core.SessionLock, error) {
 	w, err := h.join(m)
 	if err != nil {
@@ -33,7 +33,7 @@ func (h *sessionHub) next(ctx context.Context, m core.SessionMode) (core.Session
 	}
 	h.giveUp(w)
 	select {
-	case g := <-w.answer: // the answer came first
+	case g := <-w.answer: // the answer was earlier
 		return g.lock, g.err
 	default:
 		return core.SessionLock{}, core.Refuse(core.Timeout, "The operation did not complete within the allotted timeout: '%s' has no free session with messages.", h.e.View().Name)
@@ -57,7 +57,6 @@ func (h *sessionHub) join(m core.SessionMode) (*waiter, error) {
 	return w, nil
 }
 
-// giveUp removes a waiter.
 func (h *sessionHub) giveUp(w *waiter) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -70,7 +69,7 @@ func (h *sessionHub) giveUp(w *waiter) {
 	h.stopTimers()
 }
 
-// stopTimers stops the finders' timers when no call waits. h.mu is held.
+// stopTimers stops the finders' timers if no call waits. h.mu is held.
 func (h *sessionHub) stopTimers() {
 	if len(h.waiters) > 0 {
 		return
@@ -82,8 +81,8 @@ func (h *sessionHub) stopTimers() {
 	}
 }
 
-// assign starts finders for partitions that may have free sessions, as many as there are waiting
-// calls, taking the partitions in turn. h.mu is held.
+// assign starts finders in partitions that may have free sessions, in turn, until as many are at
+// work as calls wait. h.mu is held.
 func (h *sessionHub) assign() {
 	for i, first := 0, h.nextFinder; i < len(h.finders) && h.finding < len(h.waiters); i++ {
 		at := (first + i) % len(h.finders)
@@ -102,7 +101,7 @@ func (h *sessionHub) assign() {
 	}
 }
 
-// wantedMode returns the lock mode that the first waiter asks for.
+// wantedMode returns the mode that the first waiter wants.
 func (h *sessionHub) wantedMode() core.SessionMode {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -112,8 +111,8 @@ func (h *sessionHub) wantedMode() core.SessionMode {
 	return h.waiters[0].mode
 }
 
-// grant gives a session to the first waiter for its mode; false means that there is none. h.mu is
-// held.
+// grant gives a session to the first waiter with its mode. It returns false if there is none. h.mu
+// is held.
 func (h *sessionHub) grant(l core.SessionLock) bool {
 	i := slices.IndexFunc(h.waiters, func(w *waiter) bool { return w.mode == l.Mode })
 	if i < 0 {
@@ -125,12 +124,11 @@ func (h *sessionHub) grant(l core.SessionLock) bool {
 	return true
 }
 
-// finderInterval is how often a partition is asked for a free session while calls wait, in case the
-// store's doorbell has been missed.
+// finderInterval is how often a partition is asked for a free session while calls wait, in case a
+// doorbell was missed.
 const finderInterval = 5 * time.Second
 
-// sessionFinder finds free sessions in one partition. Its fields below index are
-// guarded by hub.mu.
+// sessionFinder finds free sessions in one partition. hub.mu guards all fields below index.
 type sessionFinder struct {
 	hub   *sessionHub
 	index int
@@ -142,7 +140,7 @@ type sessionFinder struct {
 	holdersDue   time.Time   // when holdersTimer fires, by the store's clock; zero: it is not set
 }
 
-// endPause ends a pause after an outage, or between looks.
+// endPause ends a pause between two calls to the store.
 func (f *sessionFinder) endPause() {
 	h := f.hub
 	h.mu.Lock()
@@ -153,12 +151,12 @@ func (f *sessionFinder) endPause() {
 	}
 }
 
-// find accepts sessions while calls wait and the partition has some.
+// find accepts sessions from the store as long as calls wait and the partition has some.
 func (f *sessionFinder) find() {
 	h := f.hub
 	e := h.e
 	for again := true; again; {
-		h.e.Refresh(h.e.Base) // if the entity is gone, this has refused the waiters
+		h.e.Refresh(h.e.Base) // if the entity was deleted, this has refused the waiters
 		p := h.e.View().Queues[core.Main][f.index]
 		lock, ok, next, err := p.AcceptSession(e.Base, core.SessionRequest{Next: true, Mode: h.wantedMode()})
 
@@ -179,7 +177,8 @@ func (f *sessionFinder) find() {
 	}
 }
 
-// noteLook records the result of a look and schedules the next. hub.mu is held.
+// noteLook records the result of a call to the store, and sets when to make the next one. hub.mu is
+// held.
 func (f *sessionFinder) noteLook(ok bool, next time.Time, err error) {
 	e := f.hub.e
 	pause := finderInterval

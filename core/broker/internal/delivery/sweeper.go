@@ -6,13 +6,13 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// MaxSweepWait is the maximum time between sweeps of the main queue while a receiver of the
-// dead-letter queue waits. This gateway does not know when messages and locks of other gateways
+// MaxSweepWait is the maximum time between sweeps of the main queue while a receiver of its dead
+// letters waits, because this gateway does not know when messages and locks of other gateways
 // expire.
 const MaxSweepWait = 5 * time.Second
 
-// sweep sweeps the main queue when something there is due, while receivers of dead letters have
-// credit. Arriving dead letters ring the doorbell.
+// sweep sweeps the main queue when something in it is due, while receivers of its dead letters have
+// credit. New dead letters then ring the doorbell.
 func (d *dispatcher) sweep() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -31,7 +31,7 @@ func (d *dispatcher) sweep() {
 	}
 }
 
-// sweepOnce sweeps all partitions and returns how long to wait.
+// sweepOnce sweeps all partitions, and returns how long to wait.
 func (d *dispatcher) sweepOnce() time.Duration {
 	var first time.Time
 	for _, p := range d.e.View().Queues[core.Main] {
@@ -58,15 +58,14 @@ func (d *dispatcher) sweepOnce() time.Duration {
 	return min(max(first.Sub(now), time.Millisecond), MaxSweepWait)
 }
 
-// hasCredit reports whether a receiver waits.
+// hasCredit reports whether a receiver waits for messages.
 func (d *dispatcher) hasCredit() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.credit > 0
 }
 
-// expectExpiry makes the sweeper look at the given time, if that is earlier than planned. Zero is
-// ignored.
+// expectExpiry makes the sweeper look at the given time or earlier. It ignores a zero time.
 func (d *dispatcher) expectExpiry(at time.Time) {
 	if at.IsZero() {
 		return

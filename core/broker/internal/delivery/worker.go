@@ -7,20 +7,20 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
-// worker locks messages of one partition for its dispatcher, one call at a time. Its fields below
-// woken are guarded by d.mu.
+// worker locks messages of one partition for its dispatcher, in one call at a time. d.mu guards all
+// fields below woken.
 type worker struct {
 	d     *dispatcher
 	index int
 	woken wake.Signal // something changed; holds at most one
 
-	poller            // of grants
-	asked   core.Most // what the call in flight or granted asks for, until this call has ended
-	granted bool      // the worker is to begin a call
+	poller            // ready and busy decide whether the worker gets a grant
+	asked   core.Most // what the current call asks for, from its grant to its end
+	granted bool      // run must make a call
 	timer   *time.Timer
 }
 
-// removal contains deliveries that a receiver gets once they have been removed.
+// removal has deliveries that a receiver gets after they were removed.
 type removal struct {
 	r  *receiver
 	ds []core.Delivery
@@ -36,9 +36,9 @@ func (w *worker) Wake(core.SessionKey) {
 	}
 }
 
-// Reserve implements core.Watcher. A store call that stores messages also locks some for the
-// worker, if the worker has no call in flight. Receivers in ReceiveAndDelete mode get no messages
-// in this way, because their messages take a second call, for which the sender would wait.
+// Reserve implements core.Watcher. If the worker has no call in flight, the store call that stores
+// messages also locks some for the worker. It does not if there are receivers in ReceiveAndDelete
+// mode: the sender would have to wait for a second call that removes the messages.
 func (w *worker) Reserve() core.Most {
 	d := w.d
 	if !d.e.Barrier.TryEnter() {
@@ -69,7 +69,7 @@ func (w *worker) HandOver(ds []core.Delivery, next time.Time, more bool, err err
 	w.locked(ds, next, more, err)
 }
 
-// grant makes the worker lock messages. d.mu is held.
+// grant lets the worker lock up to most. d.mu is held.
 func (w *worker) grant(most core.Most) {
 	w.begin()
 	w.asked = most
@@ -85,14 +85,13 @@ func (w *worker) retry() {
 	w.d.assign()
 }
 
-// run works until the dispatcher stops.
 func (w *worker) run() {
 	for w.await() {
 		w.lock()
 	}
 }
 
-// await waits for a grant, and runs callbacks meanwhile.
+// await runs callbacks until there is a grant. It returns false if the dispatcher has stopped.
 func (w *worker) await() bool {
 	d := w.d
 	for {
@@ -110,12 +109,11 @@ func (w *worker) await() bool {
 	}
 }
 
-// lock locks messages and shares them out.
 func (w *worker) lock() {
 	d := w.d
 	d.e.Barrier.Enter()
 	defer d.e.Barrier.Leave()
-	d.e.Refresh(d.context()) // if the entity is gone, this has closed the receivers
+	d.e.Refresh(d.context()) // if the entity was deleted, this has closed the receivers
 	if again, err := w.pass(); !again.IsZero() || err != nil {
 		w.locked(nil, again, false, err)
 		return
@@ -125,8 +123,8 @@ func (w *worker) lock() {
 	w.locked(ds, next, w.asked.Left(ds, next, d.e.Now), err)
 }
 
-// pass reduces the granted call to the number of messages that the admission allows. If it allows
-// none, again is when to ask again.
+// pass lowers the worker's grant to what the admission allows. If it allows nothing, again is when
+// to ask again.
 func (w *worker) pass() (again time.Time, err error) {
 	if w.d.sub != core.Main {
 		return time.Time{}, nil
@@ -139,7 +137,7 @@ func (w *worker) pass() (again time.Time, err error) {
 	return again, err
 }
 
-// locked shares out what was locked. more says that other messages may be available.
+// locked distributes what a call has locked. more is true if other messages may be available.
 func (w *worker) locked(ds []core.Delivery, next time.Time, more bool, err error) {
 	d := w.d
 	var removals []removal
@@ -151,10 +149,10 @@ func (w *worker) locked(ds []core.Delivery, next time.Time, more bool, err error
 	}
 	surplus := d.share(ds, &removals)
 	if len(removals) > 0 || len(surplus) > 0 {
-		d.flush() // other receivers need not wait
+		d.flush() // other receivers need not wait for the removal
 		d.mu.Unlock()
 		w.remove(d.e.View().Queues[d.sub][w.index], removals)
-		d.release(surplus) // before the worker locks what follows
+		d.release(surplus) // before the worker locks messages again
 		d.mu.Lock()
 	}
 	began, ended := w.end(more, err)
@@ -173,8 +171,9 @@ func (w *worker) locked(ds []core.Delivery, next time.Time, more bool, err error
 	d.mu.Unlock()
 }
 
-// remove completes the messages of receivers in ReceiveAndDelete mode, and gives the removed ones
-// to them. The others stay locked until their locks expire, or another receiver has them already.
+// remove completes the messages of receivers in ReceiveAndDelete mode, and gives these receivers
+// what was removed. The others stay locked until their locks expire, or are locked by another
+// receiver already.
 func (w *worker) remove(p core.Partition, removals []removal) {
 	d := w.d
 	n := 0
@@ -214,7 +213,7 @@ func (w *worker) remove(p core.Partition, removals []removal) {
 	}
 }
 
-// wakeAt sets the timer for the next due time that the store knows. d.mu is held.
+// wakeAt sets the timer to the next due time, if the store knows one. d.mu is held.
 func (w *worker) wakeAt(next time.Time) {
 	switch {
 	case !next.IsZero():
@@ -233,7 +232,7 @@ func (w *worker) after(pause time.Duration, f func()) {
 	}
 }
 
-// noteOutage logs that an outage has begun, or ended. d.mu is held.
+// noteOutage logs that an outage has begun or, for a nil err, ended. d.mu is held.
 func (w *worker) noteOutage(err error) {
 	log := w.d.e.Log
 	switch {
@@ -247,24 +246,25 @@ func (w *worker) noteOutage(err error) {
 }
 
 const (
-	// firstBackoff and lastBackoff bound the pauses while a partition does not answer.
+	// firstBackoff and lastBackoff are the shortest and the longest pause while a partition does
+	// not answer.
 	firstBackoff = 50 * time.Millisecond
 	lastBackoff  = 2 * time.Second
 )
 
 // poller decides when a partition is asked for messages or sessions: after its doorbell has rung,
 // even during a call; as long as answers say that there may be more; and, while the partition does
-// not answer, after growing pauses. A worker, a session and a session finder each have one, with
-// their mutex; they set their timers and make the calls.
+// not answer, after growing pauses. Workers, sessions and session finders have one, guarded by
+// their mutex. They set their timers and make the calls themselves.
 type poller struct {
 	ready      bool          // the partition may have something
 	busy       bool          // a call is in flight
-	wokenSince bool          // woken since the last call began
-	calls      uint64        // calls that have ended
-	backoff    time.Duration // the pause after the last call; 0 while the partition answers
+	wokenSince bool          // the doorbell has rung since the last call began
+	calls      uint64        // number of calls that have ended
+	backoff    time.Duration // the pause before the next call; 0 while the partition answers
 }
 
-// wake notes that there may be something. It reports whether the partition can be asked now.
+// wake says that the doorbell has rung. It reports whether a call can begin now.
 func (p *poller) wake() bool {
 	p.wokenSince = true
 	if p.busy || p.backoff > 0 {
@@ -274,11 +274,10 @@ func (p *poller) wake() bool {
 	return true
 }
 
-// begin notes that a call begins.
 func (p *poller) begin() { p.busy, p.ready, p.wokenSince = true, false, false }
 
-// end notes that a call has ended. more says that the partition may have more. An outage begins
-// with the first failure, and ends with the first answer.
+// end says that a call has ended. more is true if the partition may have more. began is true for
+// the first failure, and ended for the first answer after failures.
 func (p *poller) end(more bool, err error) (began, ended bool) {
 	p.busy = false
 	p.calls++
@@ -292,8 +291,8 @@ func (p *poller) end(more bool, err error) (began, ended bool) {
 	return false, ended
 }
 
-// ahead returns the number that the poller's calls must reach before everything that is available
-// now has been requested.
+// ahead returns the number of calls after which everything that is available now has been asked
+// for.
 func (p *poller) ahead() uint64 {
 	n := p.calls
 	if p.busy {

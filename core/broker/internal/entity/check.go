@@ -10,8 +10,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// AdmitGroup checks a group of messages and sets the fields that the broker decides. The first bad
-// message fails the whole group.
+// AdmitGroup checks a group of messages and sets the fields that the broker decides. One bad
+// message makes the whole group fail.
 func (v *View) AdmitGroup(group []*core.Message, now func() time.Time) error {
 	size := int64(0)
 	for _, m := range group {
@@ -29,7 +29,7 @@ func (v *View) AdmitGroup(group []*core.Message, now func() time.Time) error {
 	return nil
 }
 
-// Admit checks a message and sets its time to live.
+// Admit checks a message and applies the entity's default time to live.
 func (v *View) Admit(m *core.Message) error {
 	if err := v.Check(m); err != nil {
 		return err
@@ -38,7 +38,7 @@ func (v *View) Admit(m *core.Message) error {
 	return nil
 }
 
-// Check applies the limits of the Service Bus wire contract, "Limits".
+// Check applies the limits in "Limits" of the Service Bus wire contract.
 func (v *View) Check(m *core.Message) error {
 	for _, key := range [...]struct{ name, text string }{
 		{"SessionId", m.SessionID},
@@ -53,7 +53,7 @@ func (v *View) Check(m *core.Message) error {
 	if TooLong(m.MessageID.Raw()) {
 		return LongKey("MessageId", m.MessageID.String())
 	}
-	// The empty session id goes with any partition key, as the JavaScript SDK's live tests require.
+	// The JavaScript SDK's live tests need an empty session id to fit any partition key.
 	if m.SessionID != "" && m.PartitionKey != "" && m.SessionKey() != core.KeyOfSession(m.PartitionKey) {
 		return core.Refuse(core.NotAllowed, "SessionId '%s' and PartitionKey '%s' differ: set only one, or set both to the same value.", m.SessionID, m.PartitionKey)
 	}
@@ -87,15 +87,15 @@ func LongKey(name, text string) error {
 	return core.Refuse(core.InvalidArgument, "%s has %d characters: at most %d are allowed.", name, utf8.RuneCountInString(text), core.MaxKeyLength)
 }
 
-// checkProperties checks user properties without decoding them. AMQP 1.0 §3.2.5 allows simple
-// values only; described values represent .NET types.
+// checkProperties checks user properties without decoding them. AMQP 1.0 §3.2.5 only allows simple
+// values. Described values are accepted, because they represent .NET types.
 func checkProperties(p core.Properties, noBinary bool) error {
 	if p.IsEmpty() {
 		return nil
 	}
 	for k, v := range value.MapEntries(p.Encoded()) {
 		switch kind := value.KindOf(v); {
-		case kind == value.KindBinary && noBinary: // Service Bus refuses it with the same condition
+		case kind == value.KindBinary && noBinary: // refused with the same condition as by Service Bus
 			return core.Refuse(core.TooLarge, "Serialization operation failed due to unsupported type System.Byte[]: the user property '%.64s' is binary.", k)
 		case kind == value.KindList, kind == value.KindMap, kind == value.KindArray:
 			return core.Refuse(core.InvalidArgument, "The user property '%.64s' is a list, map or array: only simple values are allowed.", k)
@@ -109,16 +109,16 @@ func checkProperties(p core.Properties, noBinary bool) error {
 	return nil
 }
 
-// characters returns the length of an encoded string, or the encoded size of another value.
+// characters returns the length of an encoded string, or of the encoding of another value.
 func characters(encoded []byte) int {
 	if text, _, err := value.ReadText(encoded); err == nil {
 		return utf8.RuneCount(text)
 	}
-	const constructor = 5 // a format code and four bytes of size
+	const constructor = 5 // the bytes before the value: a format code and a size
 	return len(encoded) - constructor
 }
 
-// largestPart names the property that takes the most of a message's metadata.
+// largestPart returns the field that has the largest part of a message's metadata, and that size.
 func largestPart(m *core.Message) (name string, size int) {
 	consider := func(n string, s int) {
 		if s > size {
@@ -149,8 +149,8 @@ func largestPart(m *core.Message) (name string, size int) {
 	return name, size
 }
 
-// Identify gives messages without an id a random id of 32 hexadecimal digits. The id is unique, so
-// duplicate detection never drops the message.
+// Identify gives messages without an id a random one of 32 hexadecimal digits, which duplicate
+// detection has never seen.
 func Identify(group []*core.Message) {
 	for _, m := range group {
 		if m.MessageID.IsZero() {
@@ -167,13 +167,12 @@ func newGUID() string {
 	for i, n := 0, rand.Uint64(); i < 8; i++ {
 		b[8+i] = byte(n >> (8 * i))
 	}
-	b[6] = b[6]&0x0f | 0x40 // RFC 9562 version 4
-	b[8] = b[8]&0x3f | 0x80 // RFC 9562 variant
+	b[6] = b[6]&0x0f | 0x40 // RFC 9562: version 4
+	b[8] = b[8]&0x3f | 0x80 // RFC 9562: variant
 	return hex.EncodeToString(b[:])
 }
 
-// Soonest returns when the first message of the groups expires; zero means that none has a time to
-// live.
+// Soonest returns when the first message of the groups expires, or zero if none expires.
 func Soonest(groups [][]*core.Message, now time.Time) time.Time {
 	var first time.Duration
 	for _, g := range groups {
@@ -189,7 +188,7 @@ func Soonest(groups [][]*core.Message, now time.Time) time.Time {
 	return now.Add(first)
 }
 
-// CappedLife returns a message's time to live, limited by a setting; 0 means without end.
+// CappedLife returns the shorter of a time to live and a limit; 0 if the message does not expire.
 func CappedLife(life, limit time.Duration) time.Duration {
 	if life <= 0 || life > limit {
 		life = limit

@@ -6,7 +6,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Counters are the counters that Traffic reports. A call adds to each counter once.
+// Counters are the counters that Traffic reports. A call adds to each counter at most once.
 type Counters struct {
 	Accepted, Absorbed, Cancelled atomic.Int64
 	Queues                        [core.SubQueues]QueueCounters
@@ -51,7 +51,7 @@ func (t *Counters) Sum() int64 {
 	return n
 }
 
-// countStored counts the messages that got a number.
+// countStored returns how many numbers are not 0, as those of dropped messages are.
 func countStored(numbers []int64) (n int) {
 	for _, number := range numbers {
 		if number != 0 {
@@ -61,7 +61,7 @@ func countStored(numbers []int64) (n int) {
 	return n
 }
 
-// Commit counts committed work in a sub-queue. numbers are those of its messages.
+// Commit counts committed work in a sub-queue. numbers are those of the work's messages.
 func (t *Counters) Commit(sub core.SubQueue, w *core.Work, numbers []int64) {
 	stored := countStored(numbers)
 	t.add(stored+len(w.Scheduled), len(numbers)-stored)
@@ -89,36 +89,36 @@ func (o *QueueCounters) Settle(settlements []core.Settlement, errs []error) {
 	}
 }
 
-// Traffic counts this gateway's operations on an entity's messages since it first used the entity,
-// and the entity's current clients. Each gateway has its own counts. Expired messages, and copies
-// that a subscription gets from its topic, are counted in the store instead (see Holding).
+// Traffic has the counts of this gateway's operations on an entity's messages since it first used
+// the entity, and of the entity's current clients. The store counts expired messages, and copies
+// that a subscription gets from its topic: see Holding.
 type Traffic struct {
 	Entity string
 	Kind   core.Kind
 
-	Accepted  int64   // messages from senders, transactions and forwarders, including scheduled ones
-	Absorbed  int64   // accepted messages that were not stored: duplicates, and those that the pipeline dropped or routed away
-	Cancelled int64   // scheduled messages
+	Accepted  int64   // messages from clients, transactions and forwarders, with scheduled ones
+	Absorbed  int64   // messages that were accepted but not stored: duplicates, and those that the pipeline dropped or routed away
+	Cancelled int64   // scheduled messages that were cancelled
 	Senders   int     // open senders
 	Sessions  int     // open sessions
 	Waiting   int     // calls that wait for a free session
-	Breaker   string  // the state of the circuit breaker; "": none
-	Opened    int64   // how often the circuit breaker has opened
-	PerSecond float64 // messages a second that the rate limit allows; 0: no limit
+	Breaker   string  // the state of the circuit breaker; "": the entity has none
+	Opened    int64   // number of times that the circuit breaker has opened
+	PerSecond float64 // the rate limit in messages per second; 0: none
 	Queues    [core.SubQueues]QueueTraffic
 }
 
 // QueueTraffic is the traffic out of a queue or sub-queue.
 type QueueTraffic struct {
-	Delivered int64                   // messages delivered, counted at each delivery
-	Settled   [core.Release + 1]int64 // locks ended, by outcome; receive-and-delete counts as Complete
-	LocksLost int64                   // settlements that came too late
+	Delivered int64                   // a message counts at each delivery
+	Settled   [core.Release + 1]int64 // locks by the outcome with which they ended; receive-and-delete counts as Complete
+	LocksLost int64                   // settlements whose lock had ended
 	Moved     int64                   // messages that forwarders moved away
-	Receivers int                     // open receivers, without sessions
-	Credit    int                     // the receivers' unspent credit
+	Receivers int                     // open receivers, not counting sessions
+	Credit    int                     // their unused credit
 }
 
-// ScheduledBy returns the reserved messages that the work schedules, with their numbers.
+// ScheduledBy returns the reserved messages that the work will schedule, with their numbers.
 func ScheduledBy(w *core.Work) (ms []*core.Message, numbers []int64) {
 	for _, x := range w.Scheduled {
 		ms, numbers = append(ms, x.Message), append(numbers, x.Number)
@@ -141,8 +141,8 @@ func HasTransfers(w *core.Work) bool {
 	return len(w.Transfers) > 0
 }
 
-// WithoutCopies returns publications without copies, for messages whose copies are made at their
-// scheduled time.
+// WithoutCopies returns publications of scheduled messages, whose copies are made when they are
+// due.
 func WithoutCopies(ms []*core.Message) []core.Publication {
 	made := make([]core.Publication, len(ms))
 	for i, m := range ms {

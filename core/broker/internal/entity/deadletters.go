@@ -6,20 +6,20 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// ReasonProperties returns the properties that contain the reason of a dead letter.
+// ReasonProperties returns the properties in which a dead letter has its reason.
 func ReasonProperties(reason, description string) core.Properties {
 	over, err := core.NewProperties(
 		core.Property{Key: core.PropertyDeadLetterReason, Value: Truncate(reason, core.MaxDeadLetterTextChars)},
 		core.Property{Key: core.PropertyDeadLetterDescription, Value: Truncate(description, core.MaxDeadLetterTextChars)},
 	)
 	if err != nil {
-		panic(err) // texts can always be encoded
+		panic(err) // strings can always be encoded
 	}
 	return over
 }
 
-// DeadLetterProperties shortens the reason and the description to the sizes that a dead letter may
-// have. It does not change values that are not strings.
+// DeadLetterProperties cuts the reason and the description to the length that Service Bus allows.
+// It ignores values that are not strings.
 func DeadLetterProperties(p core.Properties) (core.Properties, error) {
 	var shorter []core.Property
 	for _, name := range [...]string{core.PropertyDeadLetterReason, core.PropertyDeadLetterDescription} {
@@ -39,7 +39,7 @@ func DeadLetterProperties(p core.Properties) (core.Properties, error) {
 	return p.Merge(over), nil
 }
 
-// Truncate returns the first n characters.
+// Truncate returns the first n characters of s.
 func Truncate(s string, n int) string {
 	if len(s) <= n || utf8.RuneCountInString(s) <= n {
 		return s

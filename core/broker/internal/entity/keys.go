@@ -4,9 +4,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// KeyOf returns the key that selects a message's partition: its session id, otherwise its partition
-// key, otherwise with duplicate detection its message id. A message with the key "" may go to any
-// partition.
+// KeyOf returns the key that selects a message's partition: its session id or partition key;
+// without these, for an entity with duplicate detection, its message id. A message with the key ""
+// may be in any partition.
 func KeyOf(m *core.Message, duplicates bool) string {
 	switch {
 	case m.PinKey() != "":
@@ -18,8 +18,8 @@ func KeyOf(m *core.Message, duplicates bool) string {
 	}
 }
 
-// GroupKey returns the key of a group on a partitioned entity. All keys of the messages must be
-// equal. Messages without a key go to the partition of the others.
+// GroupKey returns the common key of a group of messages, or a refusal if keys differ. Messages
+// without a key go where the others go.
 func GroupKey(group []*core.Message, duplicates bool) (string, error) {
 	key := ""
 	for _, m := range group {
@@ -37,8 +37,8 @@ func GroupKey(group []*core.Message, duplicates bool) (string, error) {
 	return key, nil
 }
 
-// WithoutMoveKey returns the message from which copies are made: without the key of a move, which
-// only the topic's partition needs.
+// WithoutMoveKey returns the message from which copies are made. The key of a move stays behind,
+// because only the topic's partition needs it.
 func WithoutMoveKey(m *core.Message) *core.Message {
 	if m.Transit == nil || m.Transit.Key == "" {
 		return m

@@ -2,10 +2,10 @@ package entity
 
 import "sync"
 
-// parallel is the number of calls to the store or to plugins that run at the same time.
+// parallel is the maximum number of concurrent calls of one InParallel.
 const parallel = 16
 
-// InParallel calls f for 0..n-1, with at most parallel calls at a time, and waits for all of them.
+// InParallel calls f for 0 to n-1, in up to parallel goroutines, and waits for all calls.
 func InParallel(n int, f func(i int)) {
 	slots := make(chan struct{}, parallel)
 	var wg sync.WaitGroup
@@ -19,14 +19,14 @@ func InParallel(n int, f func(i int)) {
 	wg.Wait()
 }
 
-// PartitionGroup contains the items of one call that belong to one partition.
+// PartitionGroup has the items of one call that belong to one partition.
 type PartitionGroup[T any] struct {
 	Partition uint16
 	Items     []T
-	at        []int // the items' indexes in the call; nil: all, in order
+	at        []int // the items' indexes in the call; nil: the group has all items
 }
 
-// OnlyPartition returns the partition of all items, if they have the same one and it is below n.
+// OnlyPartition returns the partition of all items. ok is false if there is no such one below n.
 func OnlyPartition[T any](items []T, n int, of func(*T) uint16) (partition uint16, ok bool) {
 	if len(items) == 0 {
 		return 0, false
@@ -41,7 +41,7 @@ func OnlyPartition[T any](items []T, n int, of func(*T) uint16) (partition uint1
 }
 
 // GroupByPartition groups items by partition. strays are the indexes of items whose partition is
-// not below n. If all items have the same partition, nothing is copied.
+// not below n. If all items are in one partition, it copies nothing.
 func GroupByPartition[T any](items []T, n int, of func(*T) uint16) (groups []PartitionGroup[T], strays []int) {
 	if partition, ok := OnlyPartition(items, n, of); ok {
 		return []PartitionGroup[T]{{Partition: partition, Items: items}}, nil
@@ -65,7 +65,7 @@ func GroupByPartition[T any](items []T, n int, of func(*T) uint16) (groups []Par
 	return groups, strays
 }
 
-// Index returns the index in the call of the group's i-th item.
+// Index returns the index, in the call, of the group's i-th item.
 func (p *PartitionGroup[T]) Index(i int) int {
 	if p.at == nil {
 		return i
@@ -73,7 +73,7 @@ func (p *PartitionGroup[T]) Index(i int) int {
 	return p.at[i]
 }
 
-// EachGroup calls f for each group, concurrently if there are several, and waits for all calls.
+// EachGroup calls f for each group, in parallel, and waits for all calls.
 func EachGroup[T any](groups []PartitionGroup[T], f func(p *PartitionGroup[T])) {
 	if len(groups) == 1 {
 		f(&groups[0])

@@ -8,7 +8,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// These refusals contain no names, so they are made once.
+// These refusals name nothing, so one value is enough for all calls.
 var (
 	ErrStopping = core.Refuse(core.Busy, "The server is stopping. Connect again.")
 	ErrLockLost = core.Refuse(core.LockLost, "The lock supplied is invalid. Either the lock expired, or the message has already been removed from the queue.")
@@ -25,14 +25,14 @@ var (
 	ErrNoNumber = core.Refuse(core.MessageNotFound, "The message with the given sequence number could not be found: it does not exist, or its state does not allow the operation.")
 )
 
-// Refusals turn errors about entities of a namespace into errors that clients can read.
+// Refusals turn errors about entities into errors with a text for clients.
 type Refusals struct {
-	Host      string // the name that peers reach the namespace by; "": none
+	Host      string // the name by which clients reach the namespace; "": none
 	Namespace string // the namespace's name
 	Log       *slog.Logger
 }
 
-// NotFound returns the error by whose text SDKs recognise a missing entity.
+// NotFound returns the error that SDKs recognise, by its text, as a missing entity.
 func (r *Refusals) NotFound(name string) error {
 	if r.Host != "" {
 		name = "sb://" + r.Host + "/" + core.ResourcePath(name)
@@ -40,8 +40,8 @@ func (r *Refusals) NotFound(name string) error {
 	return core.Refuse(core.NotFound, "The messaging entity '%s' could not be found. To know more visit https://aka.ms/sbResourceMgrExceptions. ", name)
 }
 
-// Exists returns the refusal of a name that is in use. Subscriptions are named by their parts, as
-// in Service Bus.
+// Exists returns the refusal of a name that is in use. As in Service Bus, the text names the topic
+// and the subscription separately.
 func (r *Refusals) Exists(ent *core.Entity) error {
 	const more = "already exists. To know more visit https://aka.ms/sbResourceMgrExceptions. "
 	if topic, own, ok := core.SplitSubscription(ent.Name); ok {
@@ -50,9 +50,9 @@ func (r *Refusals) Exists(ent *core.Entity) error {
 	return core.Refuse(core.AlreadyExists, "Conflict. You're requesting an operation that isn't allowed in the resource's current state. The messaging entity '%s' %s", ent.Name, more)
 }
 
-// Of turns the store's error for an entity into an error that the peer can read, and keeps whether
-// it is NotDone. Refusals of the broker do not change. An error without a Code means that the store
-// was not reached: it is logged, and the peer is asked to try again.
+// Of turns an error of the store into one with a text for clients; it stays NotDone if it was.
+// Refusals of the broker do not change. An error without a Code means that the store was not
+// reached: it is logged, and the client should try again.
 func (r *Refusals) Of(err error, entity *core.Entity) error {
 	if err == nil {
 		return nil
@@ -95,7 +95,7 @@ func (r *Refusals) readable(err error, entity *core.Entity) error {
 	}
 }
 
-// Locks makes errors of locks readable, in place. The lock of a deleted partition counts as lost.
+// Locks does the same as Of for errors of locks, in place. A lock in a deleted partition is lost.
 func (r *Refusals) Locks(errs []error, v *View) []error {
 	for i, err := range errs {
 		switch {
@@ -109,10 +109,10 @@ func (r *Refusals) Locks(errs []error, v *View) []error {
 	return errs
 }
 
-// NoVerdict is the error of a message without a verdict, because a router did not answer.
+// NoVerdict is the error of a message whose router has not answered.
 type NoVerdict struct {
-	Refusal error // the sender's error
-	Parks   bool  // the message is to be parked
+	Refusal error // the error for the sender
+	Parks   bool  // the router is configured to park the message
 }
 
 func (n *NoVerdict) Error() string { return n.Refusal.Error() }

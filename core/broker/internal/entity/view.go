@@ -10,19 +10,19 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// View is an entity at one revision, with its partitions. It never changes.
+// View is an entity at one revision, with its partitions. A View never changes.
 type View struct {
 	core.Entity
 	Queues     [core.SubQueues][]core.Partition // by sub-queue
 	MaxMessage int64                            // bytes
-	maxBatch   int64                            // bytes of messages that are sent together; 0: no limit
-	noBinary   bool                             // user properties cannot be binary
+	maxBatch   int64                            // maximum bytes of messages that are sent together; 0: no limit
+	noBinary   bool                             // user properties must not be binary
 
 	policy                    *Policy
-	unlimited, withDuplicates atomic.Pointer[View] // nil until they are needed
+	unlimited, withDuplicates atomic.Pointer[View] // made when first used
 }
 
-// Policy contains the configured settings of all entities of a namespace, and their store.
+// Policy has the configured settings that apply to all entities of a namespace, and their store.
 type Policy struct {
 	Store     core.Store
 	Limits    core.Limits
@@ -41,12 +41,12 @@ func (c *Policy) View(ent core.Entity) *View {
 	return v
 }
 
-// Unlimited returns the view without its quota.
+// Unlimited returns the view with partitions that have no quota.
 func (v *View) Unlimited() *View {
 	return v.with(&v.unlimited, func(p *core.Policy) { p.MaxBytes = 0 })
 }
 
-// WithDuplicates returns the view without duplicate detection.
+// WithDuplicates returns the view with partitions that have no duplicate detection.
 func (v *View) WithDuplicates() *View {
 	if !v.Settings.RequiresDuplicateDetection {
 		return v
@@ -54,7 +54,7 @@ func (v *View) WithDuplicates() *View {
 	return v.with(&v.withDuplicates, func(p *core.Policy) { p.DuplicateWindow = 0 })
 }
 
-// with returns the view with another policy in the main queue.
+// with returns the view with changed policies in the main queue. at caches the result.
 func (v *View) with(at *atomic.Pointer[View], change func(*core.Policy)) *View {
 	u := at.Load()
 	if u == nil {
@@ -69,15 +69,15 @@ func (v *View) with(at *atomic.Pointer[View], change func(*core.Policy)) *View {
 	return u
 }
 
-// Partition returns a partition of the entity, with its policy. Delivery attempts of messages that
-// are forwarded have no limit. The quota and duplicate detection apply to messages that are sent to
-// the entity, not to moves between its sub-queues.
+// Partition returns a partition of the entity with its policy. Only messages that are sent to the
+// entity are subject to the quota and to duplicate detection, not those that move between its
+// sub-queues. Forwarding is tried without limit.
 func (c *Policy) Partition(ent *core.Entity, i uint16, sub core.SubQueue) core.Partition {
 	p := ent.Partition(i, sub)
 	p.History = c.Bounds(ent)
 	if sub != core.Main {
 		p.MaxBytes, p.DuplicateWindow = 0, 0
-	} else if ent.Kind != core.Subscription { // the quota of a subscription is its topic's
+	} else if ent.Kind != core.Subscription { // the topic's quota counts its subscriptions
 		p.MaxBytes = ent.Megabytes() << 20 / int64(ent.Partitions)
 	}
 	if sub == core.Transfer || sub == core.TransferDeadLetter || ent.Settings.ForwardTo != "" {
@@ -86,7 +86,7 @@ func (c *Policy) Partition(ent *core.Entity, i uint16, sub core.SubQueue) core.P
 	return p
 }
 
-// Root returns the ID of the queue or topic that the entity is or belongs to.
+// Root returns the ID of the entity or, for a subscription, of its topic.
 func (v *View) Root() string {
 	if v.Kind == core.Subscription {
 		return v.TopicID
@@ -94,8 +94,7 @@ func (v *View) Root() string {
 	return v.ID
 }
 
-// Receivable refuses to receive from a queue whose messages are only for forwarders, except by
-// sequence number.
+// Receivable refuses a receiver on a queue whose messages are only for forwarders.
 func (v *View) Receivable(sub core.SubQueue) error {
 	switch {
 	case v.Kind == core.Topic && sub != core.TransferDeadLetter:
@@ -109,8 +108,8 @@ func (v *View) Receivable(sub core.SubQueue) error {
 	}
 }
 
-// Sessionless refuses to receive from an entity with sessions outside of a session. Sub-queues have
-// no sessions.
+// Sessionless refuses to receive outside of a session if the queue has sessions; sub-queues have
+// none.
 func (v *View) Sessionless(sub core.SubQueue) error {
 	if v.Queues[sub][0].Sessions {
 		return errSessionsOnly
@@ -131,12 +130,12 @@ func Forwards(v *View) error {
 	return core.Refuse(core.NotAllowed, "'%s' forwards its messages to '%s': receive from there.", v.Name, ForwardPath(&v.Settings, core.Main))
 }
 
-// Disabled returns the refusal of an entity whose status does not allow the operation.
+// Disabled returns the refusal of an operation that an entity's status does not allow.
 func Disabled(name string) error {
 	return core.Refuse(core.EntityDisabled, "The messaging entity '%s' is currently disabled.", name)
 }
 
-// ForwardPath returns the path to which a sub-queue forwards, or "".
+// ForwardPath returns the path to which a sub-queue forwards, or "" if it does not.
 func ForwardPath(s *core.Settings, sub core.SubQueue) string {
 	switch sub {
 	case core.Main:
@@ -148,7 +147,7 @@ func ForwardPath(s *core.Settings, sub core.SubQueue) string {
 	}
 }
 
-// Bounds returns the bounds of the first History whose pattern matches the entity.
+// Bounds returns the bounds of the first History that matches the entity.
 func (c *Policy) Bounds(ent *core.Entity) core.HistoryBounds {
 	name := ent.Name
 	if topic, _, ok := core.SplitSubscription(name); ok {
@@ -177,7 +176,7 @@ func First[T any](all []For[T], name string) *T {
 	return nil
 }
 
-// FitsPattern reports whether a name matches a pattern.
+// FitsPattern reports whether a folded name matches a folded pattern.
 func FitsPattern(pattern, name string) bool {
 	parts := strings.Split(pattern, "*")
 	if len(parts) == 1 {
@@ -188,7 +187,7 @@ func FitsPattern(pattern, name string) bool {
 		if !ok {
 			return false
 		}
-		_, rest, ok = strings.Cut(rest, part) // the first match is as good as any
+		_, rest, ok = strings.Cut(rest, part) // no later match could do better
 	}
 	return ok && strings.HasSuffix(rest, parts[len(parts)-1])
 }

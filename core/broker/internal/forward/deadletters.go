@@ -8,15 +8,15 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 )
 
-// reject notes that a message can never be moved.
+// reject notes that the message with index i can never be moved.
 func (fb *forwardBatch) reject(i int, err error) {
 	fb.rejected = append(fb.rejected, i)
 	fb.reasons = append(fb.reasons, err)
 }
 
-// deadLetterRejected dead-letters the rejected messages. A message with too many hops goes to the
-// dead-letter queue of the entity that it has reached; a message that cannot reach its destination
-// becomes a transfer dead letter.
+// deadLetterRejected dead-letters the rejected messages: those with too many hops to the
+// dead-letter queue of the entity that they have reached, the others to the transfer dead-letter
+// queue.
 func (fb *forwardBatch) deadLetterRejected(ctx context.Context) {
 	transferDeadLetters := fb.v.Queues[core.TransferDeadLetter][fb.p.Index]
 	var groups [][]*core.Message
@@ -52,8 +52,8 @@ func (fb *forwardBatch) deadLetterRejected(ctx context.Context) {
 	}
 }
 
-// deadLetterReason returns the properties that say why a message was not moved and, if it was
-// dead-lettered before, why that happened.
+// deadLetterReason returns the properties with the reason for which a message was not moved. If it
+// had already been a dead letter, they also have the former reason.
 func deadLetterReason(d *core.Delivery, err error) core.Properties {
 	reason, text := reasonUnsuitable, core.TextOf(err)
 	switch {
@@ -78,8 +78,8 @@ func deadLetterReason(d *core.Delivery, err error) core.Properties {
 	return entity.ReasonProperties(reason, text)
 }
 
-// destinationRefused handles a message whose destination is full. Such a message waits if it was
-// parked there, if it is a dead letter, or if the broker is configured to wait. Otherwise it is
+// destinationRefused handles a message whose destination is full. The message waits if it was
+// parked there, if it is a dead letter, or if the broker is configured so. Otherwise it is
 // rejected.
 func (fb *forwardBatch) destinationRefused(i int, to destination, err error) {
 	if fb.route.waits || fb.route.returns(to.e.Key()) {
@@ -89,7 +89,7 @@ func (fb *forwardBatch) destinationRefused(i int, to destination, err error) {
 	fb.reject(i, err)
 }
 
-// IsPermanent reports whether a retry cannot succeed.
+// IsPermanent reports whether the same call can never succeed.
 func IsPermanent(err error) bool {
 	switch core.CodeOf(err) {
 	case core.NotFound, core.NotAllowed, core.InvalidArgument, core.OutOfRange, core.TooLarge:

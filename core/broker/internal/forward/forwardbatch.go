@@ -11,7 +11,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/pipeline"
 )
 
-// Reasons of transfer dead letters, besides those in core.
+// More reasons of transfer dead letters than those in core.
 const (
 	ReasonNoDestination = "MessagingEntityNotFound"
 	ReasonTooLarge      = "MessageSizeExceeded"
@@ -21,15 +21,15 @@ const (
 )
 
 var (
-	// errNoVerdict means that the verdict of the destination's pipeline is missing.
+	// errNoVerdict means that the destination's pipeline has no verdict for the message.
 	errNoVerdict = &entity.NoVerdict{Refusal: core.Refuse(core.Busy, "The pipeline returned no verdict for the message.")}
-	// errTooManyHops says that a message has been forwarded too often.
+	// errTooManyHops means that a message was forwarded too often.
 	errTooManyHops = core.Refuse(core.QuotaExceeded, core.DescriptionMaxHops)
 )
 
-// forwardBatch is a batch of messages that is moved out of a partition. After a crash at any point,
-// a step is repeated: until the source has been settled, the destination knows by the key of the
-// move what it has stored.
+// forwardBatch moves a batch of messages out of a partition. If the gateway dies, the steps are
+// repeated. Until the source is settled, the destination knows the keys of moves, so it stores no
+// message twice.
 type forwardBatch struct {
 	pf      *partitionForwarder
 	e       Entity // the source
@@ -42,39 +42,39 @@ type forwardBatch struct {
 	route   route
 
 	remoteBatches []*remoteBatch
-	returned      []int // deliveries that a remote did not take
+	returned      []int // indexes of messages that a remote has not accepted
 
-	mu          sync.Mutex // guards what follows: batches are delivered concurrently
-	locked      time.Time  // not later than the beginning or the last renewal of the source's locks
+	mu          sync.Mutex // guards what follows, because batches are delivered in parallel
+	locked      time.Time  // no later than when the source's locks began, or were last renewed
 	settlements []core.Settlement
-	stored      []stored // by settlement: the key to forget after it
-	rejected    []int    // deliveries to dead-letter
-	reasons     []error  // why the delivery is rejected, by index in rejected
+	stored      []stored // for each settlement, the key to forget after it
+	rejected    []int    // indexes of messages that become dead letters
+	reasons     []error  // for each of rejected
 }
 
-// resolved is a destination, or the reason why it was not found.
+// resolved is a destination, or the reason why none was found.
 type resolved struct {
 	e   Entity
 	v   *entity.View
 	err error
 }
 
-// destinationBatch holds the messages of a forward batch that go to one partition.
+// destinationBatch has the messages of a forward batch that go to one partition.
 type destinationBatch struct {
 	to     destination
 	v      *entity.View
 	groups [][]*core.Message
-	at     []int // the messages' indexes in the forward batch
+	at     []int // indexes of the messages in the forward batch
 }
 
-// stored is the place where a message was stored under a key; none if the key is "".
+// stored says where a message was stored, and under which key; the key is "" if it was not.
 type stored struct {
 	p   core.Partition
 	key string
-	to  string // the entity; "" for a message that was not moved
+	to  string // the destination's name; "" if the message was not moved
 }
 
-// forward moves locked messages to their destinations and returns how many have left the source.
+// forward moves locked messages to their destinations, and returns how many have left the source.
 func (pf *partitionForwarder) forward(ctx context.Context, e Entity, p core.Partition, ds []core.Delivery, locked time.Time) (moved int) {
 	fb := &forwardBatch{pf: pf, e: e, v: e.View(), p: p, ds: ds, locked: locked, dests: map[string]resolved{}, byDest: map[destination]*destinationBatch{}}
 	fb.route = route{
@@ -109,14 +109,14 @@ func (pf *partitionForwarder) forward(ctx context.Context, e Entity, p core.Part
 	return fb.finish(ctx)
 }
 
-// isTooLate reports whether it is too late to store anything: see CallTimeout.
+// isTooLate reports whether the locks may end during a call that stores messages: see CallTimeout.
 func (fb *forwardBatch) isTooLate() bool {
 	fb.mu.Lock()
 	defer fb.mu.Unlock()
 	return time.Since(fb.locked) > forwardLock/2
 }
 
-// assign adds a message to the batch of its destination.
+// assign adds the message with index i to the batch of its destination.
 func (fb *forwardBatch) assign(i int) {
 	st := fb.route.next(&fb.ds[i])
 	switch {
@@ -139,7 +139,7 @@ func (fb *forwardBatch) assign(i int) {
 	}
 }
 
-// resolve finds a destination by name, once for each forward batch.
+// resolve returns the destination with that name. It looks a name up once in each forward batch.
 func (fb *forwardBatch) resolve(ctx context.Context, name string) resolved {
 	if r, ok := fb.dests[name]; ok {
 		return r
@@ -150,7 +150,7 @@ func (fb *forwardBatch) resolve(ctx context.Context, name string) resolved {
 	s := fb.pf.parent.set
 	e, err := s.Host.Entity(call, name)
 	if err == nil && !e.View().Settings.Status.CanSend() {
-		e, err = s.Host.Read(call, name) // the cached status may be old, and decides about dead letters
+		e, err = s.Host.Read(call, name) // the cached status may be old, but is a reason for dead letters
 	}
 	switch {
 	case name == "":
@@ -168,7 +168,7 @@ func (fb *forwardBatch) resolve(ctx context.Context, name string) resolved {
 	return r
 }
 
-// deliver stores a batch at its destination.
+// deliver stores a batch in its partition, and decides about each message from the answer.
 func (fb *forwardBatch) deliver(ctx context.Context, batch *destinationBatch) {
 	batch.to.e.Use()
 	trail := batch.to.e.Audit().Begin(core.Party{}, fb.v.Name+fb.p.Sub.Suffix())
@@ -185,7 +185,7 @@ func (fb *forwardBatch) deliver(ctx context.Context, batch *destinationBatch) {
 			fb.pf.retryAt = earlier(fb.pf.retryAt, time.Now().Add(maxVerdictHold))
 		case core.CodeOf(a.Err) == core.QuotaExceeded:
 			fb.destinationRefused(at, batch.to, a.Err)
-		case core.CodeOf(a.Err) == core.NotFound || !IsPermanent(a.Err): // retry: the next resolve shows whether the entity is deleted
+		case core.CodeOf(a.Err) == core.NotFound || !IsPermanent(a.Err): // the next resolve will show whether the entity was deleted
 			fb.pf.holdBack(&fb.ds[at], batch.to)
 		default:
 			fb.reject(at, a.Err)
@@ -193,10 +193,10 @@ func (fb *forwardBatch) deliver(ctx context.Context, batch *destinationBatch) {
 	}
 }
 
-// store stores a batch, after the destination's pipeline if it has one. Each result is stored with
-// the key of its move, so a repeated step stores nothing twice, even with another verdict. A
-// message without a verdict stays at the source, and so do the messages after it, because they
-// would overtake it.
+// store stores a batch after it has passed the destination's pipeline. Every result has the key of
+// its move, so a repeated step stores nothing twice, even if the verdict is another one. If a
+// message has no verdict, it stays at the source, with all messages after it, because these must
+// not overtake it.
 func (fb *forwardBatch) store(ctx context.Context, trail *audit.Trail, batch *destinationBatch) []core.Appended {
 	e := batch.to.e
 	judging, cancel := context.WithTimeout(ctx, CallTimeout)
@@ -227,22 +227,21 @@ func (fb *forwardBatch) store(ctx context.Context, trail *audit.Trail, batch *de
 	return answers
 }
 
-// holdBackAll holds back all messages of a batch.
 func (fb *forwardBatch) holdBackAll(batch *destinationBatch, at []int) {
 	for _, i := range at {
 		fb.pf.holdBack(&fb.ds[i], batch.to)
 	}
 }
 
-// settle records how a message leaves the source.
+// settle notes how the message with index i leaves the source.
 func (fb *forwardBatch) settle(i int, s core.Settlement, where stored) {
 	s.Token = fb.ds[i].LockToken
 	fb.settlements = append(fb.settlements, s)
 	fb.stored = append(fb.stored, where)
 }
 
-// finish settles the source and returns how many messages have left it. The keys of their moves are
-// forgotten at the destinations.
+// finish settles the source and returns how many messages have left it. Then it makes the
+// destinations forget the keys of their moves.
 func (fb *forwardBatch) finish(ctx context.Context) (ended int) {
 	if len(fb.settlements) == 0 {
 		return 0

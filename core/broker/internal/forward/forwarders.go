@@ -1,6 +1,6 @@
-// Package forward moves messages without a client's request: to the entities that other entities
-// forward to, out of transfer queues, and to other brokers. It also publishes scheduled messages of
-// topics at their scheduled time.
+// Package forward moves messages without a client's request: to the entities to which other
+// entities forward, out of transfer queues, and to other brokers. It also publishes scheduled
+// messages of topics when they are due.
 package forward
 
 import (
@@ -19,121 +19,119 @@ import (
 )
 
 const (
-	// ScanInterval is how often the forwarders check all entities for messages to move, because a
+	// ScanInterval is how often the forwarders look for messages to move in all entities, because a
 	// gateway that knew of such messages may have died.
 	ScanInterval = time.Minute
-	// IdleLife is how long a temporary forwarder remains after its last message.
+	// IdleLife is how long a temporary forwarder stays after its last message.
 	IdleLife = time.Minute
-	// readRetry is how long to wait before an entity that could not be read is read again.
+	// readRetry is how long Run waits before it reads an entity again that it could not read.
 	readRetry = time.Second
-	// stepGrace is how long steps in flight may still take at the end.
+	// stepGrace is how long steps in flight may continue when Run ends.
 	stepGrace = 5 * time.Second
-	// MaxConcurrentSteps is the maximum number of partition forwarders that run a step at the same
-	// time.
+	// MaxConcurrentSteps is the maximum number of goroutines that take steps for one queue of
+	// steps.
 	MaxConcurrentSteps = 64
 )
 
-// Config configures forwarders. Remotes and Wait have the values of the broker's Options.
+// Config configures the forwarders of a broker. Remotes and Wait are those of the broker's Options.
 type Config struct {
 	Host      Host
 	Namespace string // the namespace's ID
 	Store     core.Store
-	Base      context.Context // for calls on behalf of no caller
+	Base      context.Context // for calls that no client has made
 	Log       *slog.Logger
 	Policy    *entity.Policy
-	Barrier   *pause.Barrier // passed before each step
+	Barrier   *pause.Barrier // entered before each step
 	Remotes   map[string]core.Remote
-	Wait      bool // messages wait for destinations that are disabled or full
+	Wait      bool // messages wait for a destination that is disabled or full
 }
 
 // Host is the broker whose messages are moved.
 type Host interface {
-	// Entity finds an entity, in the cache if the cached one is recent.
+	// Entity returns an entity, which may come from the cache.
 	Entity(ctx context.Context, name string) (Entity, error)
-	// Read finds an entity in the store.
+	// Read returns an entity as the store has it.
 	Read(ctx context.Context, name string) (Entity, error)
-	// Cached finds an entity in the cache; nil: it is not there.
+	// Cached returns an entity from the cache, or nil.
 	Cached(name string) Entity
-	// Walk calls a function for all entities of the namespace.
+	// Walk calls visit for all entities of the namespace.
 	Walk(ctx context.Context, visit func(*core.Entity) (gone bool)) error
 }
 
-// Entity is an entity that messages are moved from, or to.
+// Entity is the source or the destination of messages.
 type Entity interface {
-	Key() string // the entity's folded name
+	Key() string // the folded name
 	View() *entity.View
 	Use()
 	Counters() *entity.Counters
-	Audit() *audit.Writer // nil: no history
-	// Append stores groups of messages in a partition, like those of a sender without a pipeline.
+	Audit() *audit.Writer // nil without a history
+	// Append stores groups of messages in a partition without the entity's pipeline.
 	Append(ctx context.Context, trail *audit.Trail, v *entity.View, partition uint16, groups [][]*core.Message) []core.Appended
-	// Judge passes groups of messages through the entity's pipeline; nil: the entity has none.
+	// Judge passes groups of messages through the entity's pipeline. It returns nil without a
+	// pipeline.
 	Judge(ctx context.Context, v *entity.View, groups [][]*core.Message) []pipeline.Result
-	// StoreResults stores groups of messages with the results of the pipeline.
+	// StoreResults stores groups of messages as the pipeline has decided.
 	StoreResults(ctx context.Context, trail *audit.Trail, v *entity.View, partition uint16, groups [][]*core.Message, results []pipeline.Result) []core.Appended
-	// PublishDue publishes scheduled messages of the topic that are due and locked. The error is
-	// LockLost for a message that another gateway has published.
+	// PublishDue publishes scheduled messages of a topic that are due, and that the caller has
+	// locked. The error is LockLost for a message that another gateway has published.
 	PublishDue(ctx context.Context, p core.Partition, ds []core.Delivery) []core.Appended
 }
 
 // Forwarders move messages without a client's request: from entities that forward, out of transfer
 // queues, and from topics with scheduled messages to their subscriptions. Only entities with such
-// messages have a forwarder. An idle forwarder is only a doorbell and a timer.
-//
-// Every gateway forwards. Locks of messages divide the work between gateways, and order leases keep
+// messages have a forwarder. An idle forwarder needs only a doorbell and a timer.
+// Every gateway forwards. Locks of messages divide the work among gateways, and order leases keep
 // the order.
 type Forwarders struct {
 	Config
 	remotes remotes
 
 	mu     sync.Mutex
-	open   bool // between start and end of run
+	open   bool // Run is running
 	byKey  map[forwarderKey]*forwarder
 	byName map[string][]*forwarder
 
-	pending struct { // the names that Changed was called with
+	pending struct { // names with which Changed was called
 		mu    sync.Mutex
-		names map[string]struct{} // folded
+		names map[string]struct{} // folded names
 		all   bool
 	}
 	woken wake.Signal // pending has changed; holds at most one
 
-	localWork, remoteWork workQueue // steps that move messages here, and steps that wait for a remote
+	localWork, remoteWork workQueue // steps inside the namespace, and steps that wait for a remote
 
 	tasks  sync.WaitGroup  // goroutines that take steps
-	ctx    context.Context // of steps
+	ctx    context.Context // the context of steps
 	cancel context.CancelFunc
 }
 
-// workQueue holds the partition forwarders that are due for a step, and counts the goroutines that
-// take steps.
+// workQueue has the partition forwarders that must take a step.
 type workQueue struct {
 	mu     sync.Mutex
 	queue  []*partitionForwarder
-	active int // goroutines
+	active int // number of goroutines that take steps
 	closed bool
 }
 
-// forwarderKey is the source of a forwarder: the ID of an entity, and the sub-queue.
+// forwarderKey is the sub-queue that a forwarder empties.
 type forwarderKey struct {
 	id  string
 	sub core.SubQueue
 }
 
-// forwarder empties one sub-queue of one entity.
 type forwarder struct {
 	set  *Forwarders
 	key  forwarderKey
-	name string // of the entity, folded
-	to   string // the destination in the settings, as forwardTarget returns it; "": each message names its own
-	// temporary says that the forwarder ends when it has nothing left to do.
+	name string // the entity's folded name
+	to   string // the destination, as forwardTarget returns it; "": each message has its own
+	// temporary means that the forwarder ends when it has nothing left to do.
 	temporary   bool
-	remote      string                // the remote that the settings forward to, folded; "": none
+	remote      string                // the folded name of the remote in to; "": none
 	partitions  []*partitionForwarder // by partition
 	retireTimer *time.Timer           // guarded by set.mu
 }
 
-// New makes the forwarders of a broker. They begin when Run is called.
+// New returns the forwarders of a broker. They begin when Run is called.
 func New(c Config) *Forwarders {
 	s := &Forwarders{Config: c, remotes: newRemotes(c.Remotes), byKey: map[forwarderKey]*forwarder{}, byName: map[string][]*forwarder{}, woken: wake.New()}
 	s.pending.names = map[string]struct{}{}
@@ -141,8 +139,8 @@ func New(c Config) *Forwarders {
 	return s
 }
 
-// Run adapts the forwarders to the entities' settings, until ctx ends. Then it stops them and waits
-// for their steps.
+// Run starts and ends forwarders as the entities' settings change, until ctx ends. Then it stops
+// them and waits for their steps.
 func (s *Forwarders) Run(ctx context.Context) {
 	s.mu.Lock()
 	s.open = true
@@ -153,9 +151,9 @@ func (s *Forwarders) Run(ctx context.Context) {
 	retry := time.NewTimer(readRetry)
 	retry.Stop()
 	defer retry.Stop()
-	scanned := make(chan struct{}, 1) // holds one while no scan is in flight
+	scanned := make(chan struct{}, 1) // has one element unless a scan is running
 	scanned <- struct{}{}
-	var due <-chan struct{} = scanned // nil while no scan is requested
+	var due <-chan struct{} = scanned // nil unless a scan is requested
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
@@ -197,8 +195,8 @@ func (s *Forwarders) stop() {
 	s.cancel()
 }
 
-// Changed reports that the entity with the folded name has changed; "" means any entity. It does
-// not block.
+// Changed says that the entity with that folded name has changed; "" means any entity. It does not
+// block.
 func (s *Forwarders) Changed(name string) {
 	s.pending.mu.Lock()
 	if name == "" {
@@ -210,8 +208,8 @@ func (s *Forwarders) Changed(name string) {
 	s.woken.Set()
 }
 
-// readChanges reads the entities that have changed. all says that any may have changed; ok is false
-// when the store did not answer for some, which stay pending.
+// readChanges reads the entities that have changed. all is true if any entity may have changed. ok
+// is false if the store did not answer for some, which are then read again.
 func (s *Forwarders) readChanges(ctx context.Context) (all, ok bool) {
 	s.pending.mu.Lock()
 	names := s.pending.names
@@ -238,7 +236,7 @@ func (s *Forwarders) readChanges(ctx context.Context) (all, ok bool) {
 	return all, ok
 }
 
-// scan checks all entities.
+// scan starts and ends forwarders as all entities need.
 func (s *Forwarders) scan(ctx context.Context) {
 	err := s.Host.Walk(ctx, func(ent *core.Entity) (gone bool) {
 		s.reconcile(ent)
@@ -250,7 +248,7 @@ func (s *Forwarders) scan(ctx context.Context) {
 	}
 }
 
-// reconcile starts and ends the forwarders of an entity as its settings require.
+// reconcile starts and ends the forwarders of an entity as its settings say.
 func (s *Forwarders) reconcile(ent *core.Entity) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -280,7 +278,7 @@ func (s *Forwarders) remove(name string) {
 	}
 }
 
-// retry wakes the forwarders that wait for the entity of the folded name, or whose messages may wait for it.
+// retry wakes the forwarders whose messages may wait for the entity with that folded name.
 func (s *Forwarders) retry(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -293,7 +291,7 @@ func (s *Forwarders) retry(name string) {
 	}
 }
 
-// Wake makes all forwarders look for messages: the store's time was moved.
+// Wake makes all forwarders look for messages, because the store's time was moved.
 func (s *Forwarders) Wake() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -304,7 +302,7 @@ func (s *Forwarders) Wake() {
 	}
 }
 
-// startForBacklog starts forwarders for messages that an entity holds.
+// startForBacklog starts temporary forwarders for messages that an entity already has.
 func (s *Forwarders) startForBacklog(ctx context.Context, ent *core.Entity) {
 	subs := []core.SubQueue{core.Transfer}
 	if ent.Kind == core.Topic {
@@ -326,7 +324,7 @@ func (s *Forwarders) startForBacklog(ctx context.Context, ent *core.Entity) {
 	}
 }
 
-// MessagesAdded wakes the forwarder of a sub-queue that has new messages.
+// MessagesAdded wakes the forwarder of a sub-queue that has new messages, or starts it.
 func (s *Forwarders) MessagesAdded(v *entity.View, sub core.SubQueue) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -352,7 +350,7 @@ func (s *Forwarders) ExpectExpiry(v *entity.View, at time.Time) {
 	}
 }
 
-// start makes the forwarder of a sub-queue unless there is one. s.mu is held.
+// start returns the forwarder of a sub-queue, which it starts if there is none. s.mu is held.
 func (s *Forwarders) start(ent *core.Entity, sub core.SubQueue) *forwarder {
 	key := forwarderKey{ent.ID, sub}
 	if f := s.byKey[key]; f != nil || !s.open {
@@ -393,7 +391,7 @@ func (s *Forwarders) end(f *forwarder) {
 	}
 }
 
-// retireIfIdle is called when a partition forwarder of a temporary forwarder has found nothing.
+// retireIfIdle ends a temporary forwarder that stays idle for IdleLife.
 func (s *Forwarders) retireIfIdle(f *forwarder) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -421,8 +419,8 @@ func (f *forwarder) idle() bool {
 	return true
 }
 
-// enqueue makes a partition forwarder take a step. Steps that wait for remotes have a queue of their
-// own, so that they do not delay the others.
+// enqueue makes a partition forwarder take a step. Steps that wait for remotes have another queue,
+// so that they do not delay the rest.
 func (s *Forwarders) enqueue(pf *partitionForwarder) {
 	q := &s.localWork
 	if pf.parent.remote != "" {
@@ -463,9 +461,9 @@ func (s *Forwarders) serve(q *workQueue) {
 	}
 }
 
-// DropHeld drops the messages that partition forwarders hold back, because they were removed from
-// the store. New messages then need not wait for them. In entities that were not cleared, the locks
-// of these messages expire. The barrier must be closed.
+// DropHeld forgets the messages that partition forwarders hold back, because the store has removed
+// them. New messages then need not wait for them. In entities that were not cleared, the locks of
+// these messages expire. The barrier must be closed.
 func (s *Forwarders) DropHeld() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -477,8 +475,8 @@ func (s *Forwarders) DropHeld() {
 	}
 }
 
-// forwardTarget returns ForwardPath with folded names, except for the name of an entity at a
-// remote, which may be case-sensitive.
+// forwardTarget returns ForwardPath with folded names. It does not fold the name of an entity at a
+// remote, where the case may matter.
 func forwardTarget(s *core.Settings, sub core.SubQueue) string {
 	to := entity.ForwardPath(s, sub)
 	if remote, entity, ok := core.SplitRemote(to); ok {

@@ -9,44 +9,44 @@ import (
 )
 
 const (
-	// shortYield and LongYield bound how long a partition forwarder leaves a partition to another
-	// gateway that has locked older messages of this partition. A forwarder that moved messages within
-	// leaseDuration starts with shortYield, the others with LongYield: so one gateway continues, and
-	// the others do not interfere.
+	// shortYield and LongYield are how long a partition forwarder first leaves a partition to
+	// another gateway that has locked older messages of it. A forwarder that has moved messages
+	// within leaseDuration waits for shortYield, all others for LongYield: so one gateway
+	// continues, and the others do not interfere.
 	shortYield    = 2 * time.Millisecond
 	LongYield     = 300 * time.Millisecond
 	leaseDuration = time.Second
-	// LongestYield bounds the total time for which a forwarder yields. No lock of a forwarder lasts
-	// longer. If a gateway dies, a store on Redis ends its locks after ten seconds in which the store
-	// answered.
+	// LongestYield is the longest total time for which a forwarder yields. All locks of forwarders
+	// are shorter. If a gateway dies, a store on Redis ends its locks after ten seconds in which
+	// the store answered.
 	LongestYield = forwardLock + 2*time.Second
-	// lookBack is the number of messages a partition forwarder peeks at in each gap between the
-	// numbers of its messages, in at most maxGaps gaps, to find out whether another gateway has
-	// locked an older message.
+	// lookBack is the number of messages that a partition forwarder peeks at in each gap between
+	// the numbers of its messages, but in at most maxGaps gaps, to find out whether another gateway
+	// has locked an older message.
 	lookBack = 8
 	maxGaps  = 4
 )
 
 // orderLease keeps the order of a partition's messages while several gateways move them. A
-// partition forwarder that finds older messages locked by another gateway yields to it. A batch
-// that directly follows the previous batch needs no such check.
+// partition forwarder yields to another gateway that has locked older messages. It need not check
+// this for a batch that directly follows its last one.
 type orderLease struct {
-	highest       int64     // the highest number that was moved or tried, but below any that was given back
+	highest       int64     // the highest number that was moved or tried, but lower than any that was released
 	movedAt       time.Time // when highest was set
-	yieldingSince time.Time // start of the yielding; zero: it does not yield
-	yieldUntil    time.Time // when the forwarder tries again, with one message
+	yieldingSince time.Time // when the forwarder began to yield; zero: it does not yield
+	yieldUntil    time.Time // when the forwarder tries again with one message
 	pause         time.Duration
 }
 
 // mayMove reports whether this partition forwarder may move the messages that it has locked. If
-// not, it releases them and tries again at lease.yieldUntil.
+// not, it releases them, and tries again at lease.yieldUntil.
 func (pf *partitionForwarder) mayMove(ctx context.Context, p core.Partition, ds []core.Delivery) bool {
 	lease := &pf.lease
 	low := lease.highest
 	if pf.parent.remote != "" {
-		low = 0 // another gateway may have given back earlier messages
+		low = 0 // another gateway may have released earlier messages
 	}
-	high, fresh := low, 0 // fresh counts the numbers above low
+	high, fresh := low, 0 // fresh: how many numbers are above low
 	for i := range ds {
 		_, n := core.SplitSequenceNumber(ds[i].SequenceNumber)
 		if n > low {
@@ -72,8 +72,8 @@ func (pf *partitionForwarder) mayMove(ctx context.Context, p core.Partition, ds 
 	return true
 }
 
-// othersHoldOlder reports whether a message between two numbers waits for delivery and is not among
-// ds: then another gateway has locked it.
+// othersHoldOlder reports whether another gateway has locked a message between two numbers: one
+// that waits for delivery and is not in ds.
 func (pf *partitionForwarder) othersHoldOlder(ctx context.Context, p core.Partition, low, high int64, ds []core.Delivery) bool {
 	call, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
@@ -84,7 +84,7 @@ func (pf *partitionForwarder) othersHoldOlder(ctx context.Context, p core.Partit
 	}
 	next, gaps := low+1, maxGaps
 	if pf.parent.remote != "" {
-		gaps += len(ds) // ds cannot have more gaps
+		gaps += len(ds) // ds cannot have more gaps than that
 	}
 	for range gaps {
 		for mine[next] {
@@ -95,7 +95,7 @@ func (pf *partitionForwarder) othersHoldOlder(ctx context.Context, p core.Partit
 		}
 		there, err := p.Peek(call, core.PeekRequest{From: next, Max: lookBack})
 		if err != nil || len(there) == 0 {
-			return err != nil // without an answer, assume that others have locked some
+			return err != nil // without an answer, assume that there is one
 		}
 		for i := range there {
 			_, next = core.SplitSequenceNumber(there[i].SequenceNumber)
@@ -114,8 +114,8 @@ func (pf *partitionForwarder) othersHoldOlder(ctx context.Context, p core.Partit
 	return false
 }
 
-// longestYield returns how long the partition forwarder yields in total. If messages go to a
-// remote, this time is longer than another gateway's wait for that remote.
+// longestYield returns the longest total time for which the partition forwarder yields. For a
+// remote, it is longer than another gateway waits for that remote.
 func (pf *partitionForwarder) longestYield() time.Duration {
 	if pf.parent.remote != "" {
 		return remoteTimeout + forwardLock

@@ -10,67 +10,67 @@ import (
 )
 
 const (
-	// forwardBatchSize is the number of messages a step moves.
+	// forwardBatchSize is the maximum number of messages that a step moves.
 	forwardBatchSize = 200
-	// forwardBytes bounds the bytes of messages that a step holds in memory.
+	// forwardBytes is the maximum size of the messages that a step has in memory.
 	forwardBytes = 8 << 20
 	// forwardLock is how long a step locks messages, and CallTimeout how long one of its calls may
-	// take. Their difference prevents a second copy: a late call must not store a message that
-	// another forwarder has meanwhile moved and whose key it has forgotten.
+	// take. CallTimeout is much shorter, because a late call would store a second copy of a message
+	// that another forwarder has moved in the meantime, and whose key is forgotten.
 	forwardLock = 20 * time.Second
 	CallTimeout = 3 * time.Second
-	// minHold and MaxHold bound how long messages are held back while their destination does not
-	// accept them; maxHeld bounds their number.
+	// minHold and MaxHold are the shortest and longest time for which messages are held back when
+	// their destination does not accept them. maxHeld is their maximum number.
 	minHold = 100 * time.Millisecond
 	MaxHold = 10 * time.Second
-	// minDeadHold and MaxDeadHold are these bounds for dead letters, which are not locked meanwhile.
+	// minDeadHold and MaxDeadHold are the same for dead letters, which are not locked while they
+	// wait.
 	minDeadHold = time.Second
 	MaxDeadHold = time.Minute
-	// maxVerdictHold is the longest hold if the verdict of a pipeline is missing.
+	// maxVerdictHold is the longest time if the verdict of a pipeline is missing.
 	maxVerdictHold = time.Second
 	maxHeld        = 2000
 	// maxSweepPause is the longest time between sweeps of a queue whose dead letters are forwarded.
 	maxSweepPause = 30 * time.Second
 )
 
-// partitionForwarder is a forwarder's work on one partition, in steps, one at a time.
+// partitionForwarder does a forwarder's work in one partition, one step after the other.
 type partitionForwarder struct {
 	parent *forwarder
 	index  int
 
-	view   *entity.View   // of the last step
+	view   *entity.View   // the entity in the last step
 	source core.Partition // view's partition, with the lock duration of a forwarder
 
-	// State of the step in flight.
-	held             []core.Settlement        // messages that could not be moved yet
-	blocked          map[destination]struct{} // the destinations of held
+	// Used only by the step in flight.
+	held             []core.Settlement        // locked messages that could not be moved yet
+	blocked          map[destination]struct{} // their destinations
 	manyDestinations bool                     // other messages may have other destinations
-	holdTime         time.Duration            // how long messages are held back; 0 when all goes well
+	holdTime         time.Duration            // how long messages are held back; 0 while moves succeed
 	retryAt          time.Time                // when held messages are tried again
 	lease            orderLease
-	remoteStalled    bool      // a remote did not take all messages
+	remoteStalled    bool      // a remote has not accepted all messages
 	remoteAway       bool      // the remote could not be reached
 	pausedUntil      time.Time // no message is sent earlier, even if the forwarder is woken
 
 	mu        sync.Mutex
 	unwatch   func()
-	queued    bool // a step is queued, or in flight
+	queued    bool // a step is queued or in flight
 	woken     bool // woken since the step in flight began
-	retryHeld bool // try the held messages again
+	retryHeld bool // the next step must try the held messages
 	stopped   bool
 	idle      bool // the last step found nothing, and nothing is due
 	timer     *time.Timer
-	due       time.Time // when the timer fires, by this machine's clock
+	due       time.Time // when timer fires, by this machine's clock
 }
 
-// destination is a partition that messages are moved to, or an entity of a remote.
+// destination is a partition, or an entity of a remote.
 type destination struct {
 	e         Entity
 	partition uint16
 	remote    string // REMOTE:ENTITY
 }
 
-// open starts the partition forwarder.
 func (pf *partitionForwarder) open(unwatch func()) {
 	pf.mu.Lock()
 	pf.unwatch = unwatch
@@ -78,14 +78,14 @@ func (pf *partitionForwarder) open(unwatch func()) {
 	pf.wake("")
 }
 
-// wake says that there may be messages. The store's doorbell and the timer call it.
+// wake handles the store's doorbell and the timer: there may be messages.
 func (pf *partitionForwarder) wake(core.SessionKey) {
 	pf.mu.Lock()
 	defer pf.mu.Unlock()
 	pf.schedule()
 }
 
-// retry wakes the partition forwarder to try held messages again, too: their destination may take
+// retry wakes the partition forwarder for held messages, too, because their destination may accept
 // them now.
 func (pf *partitionForwarder) retry() {
 	pf.mu.Lock()
@@ -94,7 +94,6 @@ func (pf *partitionForwarder) retry() {
 	pf.schedule()
 }
 
-// schedule queues a step. pf.mu is held.
 func (pf *partitionForwarder) schedule() {
 	switch {
 	case pf.stopped:
@@ -106,14 +105,14 @@ func (pf *partitionForwarder) schedule() {
 	}
 }
 
-// wakeAt wakes the partition forwarder at an instant of the store's clock.
+// wakeAt wakes the partition forwarder at a time of the store's clock.
 func (pf *partitionForwarder) wakeAt(at time.Time) {
 	pf.mu.Lock()
 	defer pf.mu.Unlock()
 	pf.wakeAfter(max(at.Sub(pf.parent.set.Store.Now()), time.Millisecond))
 }
 
-// wakeAfter sets the timer, unless it fires sooner already. pf.mu is held.
+// wakeAfter sets the timer, unless it already fires earlier. pf.mu is held.
 func (pf *partitionForwarder) wakeAfter(pause time.Duration) {
 	due := time.Now().Add(pause)
 	switch {
@@ -140,7 +139,7 @@ func (pf *partitionForwarder) isIdle() bool {
 	return pf.idle && !pf.queued
 }
 
-// stop ends the partition forwarder; a last step releases the messages that are held back.
+// stop ends the partition forwarder. A last step releases the held messages.
 func (pf *partitionForwarder) stop() {
 	pf.mu.Lock()
 	defer pf.mu.Unlock()
@@ -158,13 +157,13 @@ func (pf *partitionForwarder) stop() {
 	}
 }
 
-// nextStep is what follows a step.
+// nextStep says when the next step follows.
 type nextStep struct {
-	again bool          // at once: there is more to do
-	pause time.Duration // otherwise after this pause; 0: when the forwarder is woken
+	again bool          // at once, because there is more to do
+	pause time.Duration // after this pause, unless again; 0: when the forwarder is woken
 }
 
-// serve takes a step and schedules the next.
+// serve takes a step and schedules the next one.
 func (pf *partitionForwarder) serve(ctx context.Context) {
 	pf.parent.set.Barrier.Enter()
 	defer pf.parent.set.Barrier.Leave()
@@ -245,7 +244,7 @@ func (pf *partitionForwarder) step(ctx context.Context) nextStep {
 		most.Messages = r.Window()
 	}
 	if pf.remoteAway || r == nil && pf.holdTime > 0 && len(pf.held) == 0 || !pf.lease.yieldingSince.IsZero() {
-		most.Messages = 1 // try one message first
+		most.Messages = 1 // tests with one message whether moves succeed again
 	}
 	pf.remoteStalled, pf.remoteAway = false, false
 	locked := time.Now()
@@ -268,7 +267,7 @@ func (pf *partitionForwarder) step(ctx context.Context) nextStep {
 		}
 		e.Counters().Queues[p.Sub].Moved.Add(int64(moved))
 	}
-	if len(pf.held) > 0 && r == nil && p.Sub == core.DeadLetter { // clients may want to receive or remove held dead letters
+	if len(pf.held) > 0 && r == nil && p.Sub == core.DeadLetter { // not locked meanwhile, so that clients can receive or remove them
 		pf.pausedUntil = pf.retryAt
 		pf.releaseHeld(ctx)
 		return nextStep{pause: max(time.Until(pf.pausedUntil), time.Millisecond)}
@@ -276,8 +275,8 @@ func (pf *partitionForwarder) step(ctx context.Context) nextStep {
 	return pf.planNext(most.Left(ds, next, s.Store.Now), moved > 0, next, pause)
 }
 
-// planNext decides what follows a step. full says that the step may have left messages behind, and
-// moved that it has moved at least one.
+// planNext returns what follows a step. full means that the step may have left messages behind, and
+// moved that it has moved some.
 func (pf *partitionForwarder) planNext(full, moved bool, next time.Time, pause time.Duration) nextStep {
 	if pf.remoteStalled {
 		if moved {
@@ -304,7 +303,7 @@ func (pf *partitionForwarder) planNext(full, moved bool, next time.Time, pause t
 	return nextStep{pause: pause}
 }
 
-// sooner returns the shorter of two pauses; 0 means that there is no pause.
+// sooner returns the shorter pause; 0 stands for no pause.
 func sooner(a, b time.Duration) time.Duration {
 	if a == 0 || b > 0 && b < a {
 		return b
@@ -312,26 +311,26 @@ func sooner(a, b time.Duration) time.Duration {
 	return a
 }
 
-// backOff returns the next step for when the store does not answer.
+// backOff returns what follows a step in which the store did not answer.
 func (pf *partitionForwarder) backOff() nextStep {
 	pf.lengthenHold()
 	return nextStep{pause: pf.holdTime}
 }
 
-// mayTake reports whether messages may be taken from the source. A disabled entity keeps its
-// messages, except scheduled ones and those in the transfer queue, which were accepted before.
+// mayTake reports whether the step may move messages. A disabled entity keeps its messages, but not
+// scheduled ones and those in the transfer queue, which were accepted earlier.
 func (pf *partitionForwarder) mayTake(v *entity.View) bool {
 	switch {
 	case pf.parent.key.sub == core.Transfer, v.Kind == core.Topic:
 		return true
 	case forwardTarget(&v.Settings, pf.parent.key.sub) != pf.parent.to:
-		return false // the settings have changed: this forwarder ends soon
+		return false // the settings have changed, so this forwarder ends soon
 	default:
 		return v.Settings.Status.CanReceive()
 	}
 }
 
-// sweep sweeps the queue whose dead letters this forwarder moves, and returns how long to wait
+// sweep sweeps the main queue, whose dead letters this forwarder moves. It returns how long to wait
 // before the next sweep.
 func (pf *partitionForwarder) sweep(ctx context.Context, v *entity.View) time.Duration {
 	s := pf.parent.set
@@ -344,7 +343,7 @@ func (pf *partitionForwarder) sweep(ctx context.Context, v *entity.View) time.Du
 	return min(max(next.Sub(s.Store.Now()), time.Millisecond), maxSweepPause)
 }
 
-// holdBack keeps a message locked until its destination may take it.
+// holdBack keeps a message locked until its destination may accept it.
 func (pf *partitionForwarder) holdBack(d *core.Delivery, to destination) {
 	if len(pf.held) == 0 {
 		pf.lengthenHold()
@@ -360,7 +359,7 @@ func (pf *partitionForwarder) holdBack(d *core.Delivery, to destination) {
 	}
 }
 
-// lengthenHold doubles the pause that follows a failure.
+// lengthenHold doubles holdTime after a failure.
 func (pf *partitionForwarder) lengthenHold() {
 	least, most := minHold, MaxHold
 	if pf.parent.key.sub == core.DeadLetter {
@@ -369,7 +368,6 @@ func (pf *partitionForwarder) lengthenHold() {
 	pf.holdTime = min(max(2*pf.holdTime, least), most)
 }
 
-// releaseUntried releases messages that were not tried.
 func (pf *partitionForwarder) releaseUntried(ctx context.Context, p core.Partition, ds []core.Delivery) {
 	settlements := make([]core.Settlement, len(ds))
 	for i := range ds {
@@ -377,10 +375,9 @@ func (pf *partitionForwarder) releaseUntried(ctx context.Context, p core.Partiti
 	}
 	call, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
-	p.Settle(call, settlements) // if it fails, the locks expire
+	p.Settle(call, settlements) // if this fails, the locks expire
 }
 
-// releaseHeld releases the messages that are held back.
 func (pf *partitionForwarder) releaseHeld(ctx context.Context) {
 	held := pf.held
 	pf.held, pf.blocked, pf.manyDestinations = nil, nil, false
@@ -393,7 +390,7 @@ func (pf *partitionForwarder) releaseHeld(ctx context.Context) {
 	if e := pf.parent.set.Host.Cached(pf.parent.name); e != nil && e.View().ID == pf.parent.key.id {
 		call, cancel := context.WithTimeout(ctx, CallTimeout)
 		defer cancel()
-		e.View().Queues[pf.parent.key.sub][pf.index].Settle(call, held) // if it fails, the locks expire
+		e.View().Queues[pf.parent.key.sub][pf.index].Settle(call, held) // if this fails, the locks expire
 	}
 }
 

@@ -12,28 +12,28 @@ import (
 )
 
 const (
-	// remoteBatchBytes is the approximate number of bytes sent to a remote at a time.
+	// remoteBatchBytes is about the number of bytes in one call of Send.
 	remoteBatchBytes = 8 << 20
-	// remoteTimeout is the maximum total time that a step waits for a remote, and transferTimeout
-	// the same limit if messages for other destinations wait for this step.
+	// remoteTimeout is how long a step waits for remotes, and transferTimeout the same for a
+	// transfer queue, where messages for other destinations wait for the step.
 	remoteTimeout   = 2 * time.Minute
 	transferTimeout = forwardLock / 2
 )
 
-// remoteBatch holds the messages of a forward batch that go to one entity of a remote.
+// remoteBatch has the messages of a forward batch that go to one entity of a remote.
 type remoteBatch struct {
 	remote core.Remote
-	name   string // of the remote, folded
+	name   string // the remote's folded name
 	entity string
 	ms     []*core.Message
-	at     []int // the messages' indexes in the forward batch
+	at     []int // indexes of the messages in the forward batch
 }
 
 func (rb *remoteBatch) destination() destination {
 	return destination{remote: rb.name + ":" + rb.entity}
 }
 
-// remoteBatch returns the batch for the destination of rb: an earlier batch, or rb, which it adds.
+// remoteBatch returns an earlier batch with the destination of rb, or adds and returns rb.
 func (fb *forwardBatch) remoteBatch(rb *remoteBatch) *remoteBatch {
 	for _, other := range fb.remoteBatches {
 		if other.destination() == rb.destination() {
@@ -44,9 +44,9 @@ func (fb *forwardBatch) remoteBatch(rb *remoteBatch) *remoteBatch {
 	return rb
 }
 
-// holdBack notes that a message could not be sent yet. A forwarder whose messages all go to one
-// remote releases the message: the next lock finds it again, followed by those of the same key. A
-// forwarder of a transfer queue keeps it, because other messages may have other destinations.
+// holdBack notes that the message with index i could not be sent yet. If all messages go to one
+// remote, the message is released: the next step locks it again, before others of its key. In a
+// transfer queue it stays locked, so that messages for other destinations can be moved.
 func (fb *forwardBatch) holdBack(i int, to destination) {
 	if fb.pf.parent.remote == "" {
 		fb.pf.holdBack(&fb.ds[i], to)
@@ -56,8 +56,8 @@ func (fb *forwardBatch) holdBack(i int, to destination) {
 	fb.returned = append(fb.returned, i)
 }
 
-// send sends a remote batch in chunks, and stops after a chunk in which a message failed, because
-// later messages must not overtake it. After a crash the send is repeated.
+// send sends a remote batch in chunks. After a chunk in which a message failed it stops, because
+// later messages must not overtake that one. After a crash the batch is sent again.
 func (fb *forwardBatch) send(ctx context.Context, rb *remoteBatch) {
 	for smooth := true; len(rb.ms) > 0 && smooth && ctx.Err() == nil; {
 		n := rb.chunk()
@@ -71,7 +71,7 @@ func (fb *forwardBatch) send(ctx context.Context, rb *remoteBatch) {
 	}
 }
 
-// chunk returns the number of messages that are sent at a time.
+// chunk returns how many messages the next call of Send gets.
 func (rb *remoteBatch) chunk() (n int) {
 	for size := 0; n < len(rb.ms); n++ {
 		if size += rb.ms[n].Size(); n > 0 && size > remoteBatchBytes {
@@ -81,7 +81,7 @@ func (rb *remoteBatch) chunk() (n int) {
 	return n
 }
 
-// noteAnswers records the results of the first messages of a remote batch, and reports whether none
+// noteAnswers handles the answers for the first messages of a remote batch. smooth is false if one
 // of them has to wait.
 func (fb *forwardBatch) noteAnswers(rb *remoteBatch, answers []error) (smooth bool) {
 	fb.mu.Lock()
@@ -105,7 +105,7 @@ func (fb *forwardBatch) noteAnswers(rb *remoteBatch, answers []error) (smooth bo
 	return smooth
 }
 
-// sendAll sends all remote batches while it keeps the locks of the forward batch.
+// sendAll sends all remote batches, and renews the locks of the forward batch in the meantime.
 func (fb *forwardBatch) sendAll(ctx context.Context) {
 	patience := remoteTimeout
 	if fb.p.Sub == core.Transfer {
@@ -126,8 +126,8 @@ func (fb *forwardBatch) sendAll(ctx context.Context) {
 	<-renewed
 }
 
-// renewLocks extends the locks of the forward batch until ctx ends. It cancels ctx when the store
-// has not answered for so long that the locks may end.
+// renewLocks renews the locks of the forward batch until ctx ends. If the store has not answered
+// for so long that the locks may end, it cancels ctx.
 func (fb *forwardBatch) renewLocks(ctx context.Context, cancel func()) {
 	tokens := make([]core.LockToken, len(fb.ds))
 	for i := range fb.ds {
@@ -157,7 +157,7 @@ func (fb *forwardBatch) renewLocks(ctx context.Context, cancel func()) {
 	}
 }
 
-// releaseReturned releases the messages that a remote did not take.
+// releaseReturned releases the messages that a remote has not accepted.
 func (fb *forwardBatch) releaseReturned(ctx context.Context) {
 	if len(fb.returned) == 0 {
 		return
@@ -169,7 +169,7 @@ func (fb *forwardBatch) releaseReturned(ctx context.Context) {
 	fb.pf.releaseUntried(ctx, fb.p, ds)
 }
 
-// remotes are the other brokers that messages can be forwarded to, by folded name.
+// remotes are the other brokers, by folded name.
 type remotes map[string]core.Remote
 
 func newRemotes(given map[string]core.Remote) remotes {
@@ -180,7 +180,7 @@ func newRemotes(given map[string]core.Remote) remotes {
 	return all
 }
 
-// check refuses a destination whose remote is not configured, or that names no entity.
+// check refuses a destination without an entity, or with a remote that is not configured.
 func (r remotes) check(setting, to, remote, entity string) error {
 	switch {
 	case entity == "":
@@ -194,7 +194,7 @@ func (r remotes) check(setting, to, remote, entity string) error {
 		setting, to, remote, strings.Join(slices.Sorted(maps.Keys(r)), ", "))
 }
 
-// watch retries forwarders when their remote is back, until stop is called.
+// watch makes forwarders retry when their remote is back, until stop is called.
 func (r remotes) watch(forwarders *Forwarders) (stop func()) {
 	var stops []func()
 	for name, remote := range r {
@@ -207,8 +207,7 @@ func (r remotes) watch(forwarders *Forwarders) (stop func()) {
 	}
 }
 
-// retryRemote wakes the forwarders that wait for the remote of the folded name, or whose messages
-// may wait for it.
+// retryRemote wakes the forwarders whose messages may wait for the remote with that folded name.
 func (s *Forwarders) retryRemote(remote string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -221,7 +220,7 @@ func (s *Forwarders) retryRemote(remote string) {
 	}
 }
 
-// CheckRemote refuses a destination whose remote is not configured, or that names no entity.
+// CheckRemote refuses a destination without an entity, or with a remote that is not configured.
 func (s *Forwarders) CheckRemote(setting, to, remote, entity string) error {
 	return s.remotes.check(setting, to, remote, entity)
 }

@@ -7,30 +7,30 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 )
 
-// route says where the messages of a partition go. It calls no store, takes no lock and reads no
-// clock: for the same messages and destinations its steps are the same.
+// route decides where the messages of a partition go. It calls no store, takes no lock and reads no
+// clock: equal messages and destinations always give equal steps.
 type route struct {
-	p       core.Partition // of the source
-	key     string         // of the source: its folded name
-	name    string         // of the source
-	to      string         // where its settings forward to; "": each message says where
+	p       core.Partition // the source
+	key     string         // the source's folded name
+	name    string         // the source's name
+	to      string         // the destination in the source's settings; "": each message has its own
 	waits   bool           // messages wait for a destination that is disabled or full
 	remotes remotes
-	resolve func(name string) resolved // finds a destination
-	blocked func(to destination) bool  // messages for it wait
+	resolve func(name string) resolved // returns the destination with that name
+	blocked func(to destination) bool  // reports whether messages already wait for the destination
 }
 
-// step is what is to be done with a message: it is rejected, held back, or moved.
+// step says what happens to a message: it is rejected, held back, or moved.
 type step struct {
 	rejected error // why the message is rejected; nil: it is not
 	held     bool
 	to       destination
-	message  *core.Message // as the destination gets it
+	message  *core.Message // the message in the form for its destination
 	remote   *remoteBatch  // the destination, without messages, if it is at a remote
-	v        *entity.View  // the destination, if it is in this namespace
+	v        *entity.View  // the destination if it is in this namespace
 }
 
-// next plans the step of a message.
+// next decides what happens to a message.
 func (r *route) next(d *core.Delivery) step {
 	to, hops := r.to, uint8(0)
 	if d.Transit != nil {
@@ -59,14 +59,14 @@ func (r *route) next(d *core.Delivery) step {
 	}
 	m := r.forwarded(d, hops)
 	if returns {
-		m.Transit.EnqueuedSequenceNumber = d.Transit.EnqueuedSequenceNumber // a number in the transfer queue means nothing to receivers
+		m.Transit.EnqueuedSequenceNumber = d.Transit.EnqueuedSequenceNumber // for receivers, a number in the transfer queue has no meaning
 	}
 	if err := dest.v.Admit(m); err != nil {
 		return step{rejected: err}
 	}
 	key := entity.KeyOf(m, dest.v.Settings.RequiresDuplicateDetection)
 	if key == "" {
-		key = m.Transit.Key // a repeated step must find the same partition
+		key = m.Transit.Key // so that a repeated step finds the same partition
 	}
 	where := destination{e: dest.e, partition: core.PartitionOf(key, len(dest.v.Queues[core.Main]))}
 	switch {
@@ -74,17 +74,17 @@ func (r *route) next(d *core.Delivery) step {
 		return step{rejected: entity.Disabled(dest.v.Name)}
 	case !dest.v.Settings.Status.CanSend() || r.blocked(where):
 		return step{held: true, to: where}
-	case dest.e.Key() == r.key: // the quota of the entity already counts the message
+	case dest.e.Key() == r.key: // its quota already counts the message
 		return step{to: where, message: m, v: dest.v.Unlimited()}
 	}
 	return step{to: where, message: m, v: dest.v}
 }
 
-// returns reports whether messages to the entity with that folded name are parked messages, which
-// return to their own entity.
+// returns reports whether messages to the entity with that folded name were parked: they are in its
+// own transfer queue.
 func (r *route) returns(to string) bool { return r.p.Sub == core.Transfer && to == r.key }
 
-// remoteStep plans the step of a message that goes to an entity of a remote.
+// remoteStep decides about a message for an entity of a remote.
 func (r *route) remoteStep(d *core.Delivery, name, at string) step {
 	remote := r.remotes[name]
 	if remote == nil {
@@ -101,7 +101,7 @@ func (r *route) remoteStep(d *core.Delivery, name, at string) step {
 	return step{message: m, remote: rb}
 }
 
-// forwarded returns the message as its destination gets it.
+// forwarded returns the message in the form for another entity.
 func (r *route) forwarded(d *core.Delivery, hops uint8) *core.Message {
 	m := *d.Message
 	m.Transit = &core.Transit{
@@ -131,8 +131,8 @@ func (r *route) moveKey(d *core.Delivery) string {
 	return string(strconv.AppendInt(b, n, 10))
 }
 
-// exported returns the message as a remote gets it. Its id is the same each time, so that a target
-// with duplicate detection drops repetitions.
+// exported returns the message in the form for a remote. A repetition has the same id, so that a
+// remote with duplicate detection drops it.
 func (r *route) exported(d *core.Delivery) *core.Message {
 	m := *d.Message
 	m.Transit = nil

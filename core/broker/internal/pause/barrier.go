@@ -9,7 +9,7 @@ import (
 )
 
 // Barrier pauses background work. Workers, session holders and partition forwarders enter it before
-// each step and leave it afterwards. While it is closed, none of them is inside.
+// each step, and leave it afterwards. While it is closed, nobody is inside.
 type Barrier struct {
 	inside atomic.Int64
 	paused atomic.Pointer[pausePeriod] // nil while the barrier is open
@@ -18,10 +18,10 @@ type Barrier struct {
 	signal atomic.Pointer[pauseSignal]
 }
 
-// pausePeriod ends when the barrier opens again.
+// pausePeriod ends when the barrier is opened.
 type pausePeriod struct{ over chan struct{} }
 
-// pauseSignal is a context that ends when the barrier closes the next time.
+// pauseSignal is a context that ends when the barrier is closed.
 type pauseSignal struct {
 	context.Context
 	cancel context.CancelFunc
@@ -35,13 +35,12 @@ func NewBarrier() *Barrier {
 	return pb
 }
 
-// rearm makes a new pause signal.
 func (pb *Barrier) rearm() {
 	ctx, cancel := context.WithCancel(context.Background())
 	pb.signal.Store(&pauseSignal{ctx, cancel})
 }
 
-// Enter waits until the barrier is open. The caller must call Leave before it calls Enter again.
+// Enter waits until the barrier is open. The caller must then call Leave.
 func (pb *Barrier) Enter() {
 	for {
 		pb.inside.Add(1)
@@ -54,7 +53,7 @@ func (pb *Barrier) Enter() {
 	}
 }
 
-// TryEnter enters for callers that must not wait. It returns false while the barrier is closed.
+// TryEnter enters if the barrier is open. Otherwise it returns false at once.
 func (pb *Barrier) TryEnter() bool {
 	pb.inside.Add(1)
 	if pb.paused.Load() == nil {
@@ -64,18 +63,19 @@ func (pb *Barrier) TryEnter() bool {
 	return false
 }
 
-// Leave ends what Enter or TryEnter has begun.
+// Leave ends a step that Enter or TryEnter has begun.
 func (pb *Barrier) Leave() {
 	if pb.inside.Add(-1) == 0 && pb.paused.Load() != nil {
 		pb.left.Set()
 	}
 }
 
-// Pausing returns a context that ends when the barrier is about to close, for long steps inside.
+// Pausing returns a context that ends when the barrier is about to close, so that long steps can
+// end early.
 func (pb *Barrier) Pausing() context.Context { return pb.signal.Load() }
 
-// Pause closes the barrier and waits until no step is inside. Unless it fails because ctx has
-// ended, the caller must call Resume.
+// Pause closes the barrier and waits until nobody is inside. Unless it fails because ctx has ended,
+// the caller must call Resume.
 func (pb *Barrier) Pause(ctx context.Context) error {
 	select {
 	case <-pb.pauser:

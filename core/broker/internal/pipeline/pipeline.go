@@ -13,51 +13,50 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 )
 
-// Pipeline contains the stages that messages pass before they enter an entity, whether they are
-// sent or forwarded. All gateways of a namespace must have the same pipelines.
+// Pipeline has the stages that messages pass before they enter an entity, whether they were sent or
+// forwarded. All gateways of a namespace must have the same pipelines.
 type Pipeline struct {
-	// Entity is the name of a queue or topic, or a pattern in which each * matches any characters,
-	// also '/'. Case does not matter.
+	// Entity is the name of a queue or topic, or a pattern in which * matches any characters, also
+	// '/'. The case does not matter.
 	Entity string
 	// Ingress are the stages, in the order in which messages pass them.
 	Ingress []Stage
-	// To, if not nil, is the stage for messages that have a To property, after Ingress.
+	// To, if not nil, is the stage after Ingress for messages with a To property.
 	To *Stage
-	// FollowTo, used if To is nil, lists names of queues and topics, or patterns like Entity. If
-	// the To of a message is the name of another queue or topic that matches one of them, the
-	// message is routed there after Ingress.
+	// FollowTo has names of queues and topics, or patterns like Entity. If To is nil, and a
+	// message's To property is another queue or topic that matches one of them, the message is
+	// routed there after Ingress.
 	FollowTo []string
 }
 
 // Stage is a router with its settings.
 type Stage struct {
-	Name        string // of the router, for peers and logs
+	Name        string // the router's name for clients and logs
 	Router      core.Router
 	Parameters  core.Properties
 	Unavailable Unavailable
 }
 
-// Unavailable determines what happens to a message whose router does not answer.
+// Unavailable says what happens to a message whose router does not answer.
 type Unavailable uint8
 
-// What to do without a router. Under Refuse and Park, a forwarded message waits at its source.
+// The values of Unavailable. With Refuse and Park, a forwarded message waits at its source.
 const (
-	Refuse Unavailable = iota // the answer asks the sender to try again
-	Pass                      // as if the stage were absent
-	Park                      // the message is accepted, and passes all stages once the router is back
+	Refuse Unavailable = iota // the sender is asked to try again
+	Pass                      // the message skips the stage
+	Park                      // the message is accepted, and passes all stages when the router is back
 )
 
 // Stages is the pipeline of one entity.
 type Stages struct {
 	log    *slog.Logger
 	entity string
-	schema atomic.Pointer[stage] // comes first; nil: there is none
+	schema atomic.Pointer[stage] // the first stage; nil: none
 	stages []*stage
 	Parks  bool
 	parked []parkedMark // by partition
 }
 
-// stage is a Stage of an entity's pipeline.
 type stage struct {
 	Stage
 	at     core.Stage
@@ -68,27 +67,27 @@ type stageCounts struct {
 	judged, mismatched, dropped, deadLettered, rejected, routed, parked, passed, refused atomic.Int64
 }
 
-// StageCounts counts the decisions of a stage at this gateway since the broker was made. A refused
-// or parked message may pass the stage again, and is then counted again.
+// StageCounts has the decisions of a stage at this gateway since the broker was made. A refused or
+// parked message counts again when it passes the stage again.
 type StageCounts struct {
 	Entity       string `json:"entity"`
 	Kind         string `json:"stage"`
 	Router       string `json:"plugin"`
 	Judged       int64  `json:"judged"`
-	Mismatched   int64  `json:"mismatched,omitempty"` // broke the schema, and were dead-lettered, refused or only counted
+	Mismatched   int64  `json:"mismatched,omitempty"` // did not match the schema; dead-lettered, refused or only counted
 	Dropped      int64  `json:"dropped"`
 	DeadLettered int64  `json:"deadLettered"`
 	Rejected     int64  `json:"rejected"` // refused by a verdict
-	Routed       int64  `json:"routed"`   // to other entities; counts each message once
-	// Messages without an answer of the router.
+	Routed       int64  `json:"routed"`   // routed to other entities; each message counts once
+	// Messages for which the router did not answer.
 	Parked  int64 `json:"parked"`
 	Passed  int64 `json:"passedUnjudged"`
 	Refused int64 `json:"refused"`
 }
 
-// New returns the pipeline of an entity: the first whose pattern matches, an empty one if none
-// matches, and nil for a subscription. parks means that rules of topics may park messages; then a
-// topic has a pipeline even without stages.
+// New returns the pipeline of an entity: the first one that matches, an empty one if none matches,
+// and nil for a subscription. parks means that rules of topics may park messages, so that a topic
+// has a pipeline even without stages.
 func New(ent *core.Entity, all []Pipeline, parks bool, find findFunc, log *slog.Logger) *Stages {
 	if ent.Kind == core.Subscription {
 		return nil
@@ -110,13 +109,13 @@ func New(ent *core.Entity, all []Pipeline, parks bool, find findFunc, log *slog.
 	if len(p.stages) > 0 || p.Parks {
 		p.parked = make([]parkedMark, ent.Partitions)
 		for i := range p.parked {
-			p.parked[i].mark.Store(somethingParked) // perhaps by an earlier gateway
+			p.parked[i].mark.Store(somethingParked) // an earlier gateway may have parked messages
 		}
 	}
 	return p
 }
 
-// IsEmpty reports whether messages currently pass no stage.
+// IsEmpty reports whether messages now pass no stage.
 func (p *Stages) IsEmpty() bool {
 	return p == nil || len(p.stages) == 0 && !p.Parks && p.schema.Load() == nil
 }
@@ -136,7 +135,6 @@ func (p *Stages) SetSchema(r *core.Router) {
 	p.schema.Store(&stage{Stage: Stage{Name: "schema", Router: *r}, at: core.Stage{Kind: core.StageSchema, Entity: p.entity}, counts: counts})
 }
 
-// all returns the stages in their order.
 func (p *Stages) all() []*stage {
 	if s := p.schema.Load(); s != nil {
 		return append([]*stage{s}, p.stages...)
@@ -149,7 +147,7 @@ func (p *Stages) add(ent *core.Entity, s Stage, kind core.StageKind) {
 	p.stages = append(p.stages, &stage{Stage: s, at: core.Stage{Kind: kind, Entity: ent.Name, Parameters: s.Parameters}, counts: &stageCounts{}})
 }
 
-// unavailable returns the refusal of messages that a stage cannot judge.
+// unavailable returns the refusal of messages that the stage could not judge.
 func (s *stage) unavailable(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return entity.ErrTimeout
@@ -173,24 +171,23 @@ func (p *Stages) Counts() (all []StageCounts) {
 	return all
 }
 
-// ParkAll parks a group.
+// ParkAll parks all messages of a group.
 func (r Result) ParkAll() {
 	for i := range r {
 		r[i].park()
 	}
 }
 
-// somethingParked is the bit of parkedMark.mark that says that messages may be parked.
+// somethingParked is the bit of parkedMark.mark that is set if messages may be parked.
 const somethingParked = 1
 
 // parkedMark is what this gateway knows about the parked messages of a partition. While there are
-// some, it parks further messages behind them, so the messages that one gateway accepts keep their
-// order.
+// some, the gateway parks further messages behind them, to keep the order of what it accepts.
 type parkedMark struct {
-	mark atomic.Int64 // the bit somethingParked; above it, how often this gateway has parked
+	mark atomic.Int64 // the bit somethingParked and, above it, the number of calls of note
 }
 
-// note says that messages are about to be parked.
+// note must be called before messages are parked.
 func (l *parkedMark) note() {
 	for {
 		old := l.mark.Load()
@@ -200,8 +197,8 @@ func (l *parkedMark) note() {
 	}
 }
 
-// maxParkedLook is the number of messages of a transfer queue that are checked for parked ones. If
-// the queue has more, IsBehind assumes that one of them is parked.
+// maxParkedLook is the number of messages of a transfer queue among which IsBehind looks for parked
+// ones. If the queue has more, IsBehind assumes that some are parked.
 const maxParkedLook = 20
 
 // IsBehind reports whether messages to a partition must be parked behind others.
@@ -220,7 +217,7 @@ func (p *Stages) IsBehind(ctx context.Context, store core.Store, v *entity.View,
 	return false
 }
 
-// holdsParked reports whether parked messages may be among the first in a transfer queue.
+// holdsParked reports whether the transfer queue may have parked messages.
 func holdsParked(ctx context.Context, v *entity.View, p core.Partition) bool {
 	ds, err := p.Peek(ctx, core.PeekRequest{Max: maxParkedLook + 1})
 	return err != nil || len(ds) > maxParkedLook || slices.ContainsFunc(ds, func(d core.Delivery) bool {
@@ -228,8 +225,8 @@ func holdsParked(ctx context.Context, v *entity.View, p core.Partition) bool {
 	})
 }
 
-// ParkAll parks the messages of a run, which are behind others, without asking the stages. It asks
-// only the schema, which refuses or dead-letters messages at once.
+// ParkAll parks the messages of a run because others are parked already. Only the schema is asked:
+// it refuses or dead-letters messages at once.
 func (p *Run) ParkAll(ctx context.Context) {
 	if s := p.p.schema.Load(); s != nil {
 		p.ask(ctx, s)
@@ -241,5 +238,5 @@ func (p *Run) ParkAll(ctx context.Context) {
 	}
 }
 
-// NotePark notes that messages of a partition are about to be parked.
+// NotePark must be called before messages of a partition are parked.
 func (p *Stages) NotePark(partition uint16) { p.parked[partition].note() }

@@ -8,10 +8,10 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 )
 
-// Result is a group of messages after the pipeline.
+// Result is a group of messages that has passed the pipeline.
 type Result []Item
 
-// IsPlain reports whether all messages of the group are kept, and none is also sent elsewhere.
+// IsPlain reports whether all messages of the group are kept, and none is sent elsewhere.
 func (r Result) IsPlain() bool {
 	for i := range r {
 		if !r[i].isPlain() {
@@ -21,8 +21,8 @@ func (r Result) IsPlain() bool {
 	return true
 }
 
-// Refusal returns why the group is not stored, because verdicts refuse some of its messages or a
-// message has no verdict. Otherwise it returns nil.
+// Refusal returns the reason why the group is not stored (a verdict refuses a message, or is
+// missing), or nil.
 func (r Result) Refusal() error {
 	if text := r.rejections(); text != "" {
 		return core.Refuse(core.NotAllowed, "%s.", strings.TrimSuffix(text, "."))
@@ -35,15 +35,15 @@ func (r Result) Refusal() error {
 	return nil
 }
 
-// Bounds of a sender's error about the messages that verdicts refuse.
+// Limits of the error in which a sender reads why messages are refused.
 const (
-	maxRejections    = 5 // reasons
+	maxRejections    = 5 // number of reasons
 	maxRejectionText = 500
 )
 
-// rejections says which messages verdicts refuse, the first ones if they are many, and why.
+// rejections returns which messages verdicts refuse, and why, up to maxRejections reasons.
 func (r Result) rejections() string {
-	var all []string // a message may break several rules of a schema, which a semicolon separates
+	var all []string // a message may have several reasons from a schema, separated by semicolons
 	for i := range r {
 		if left := maxRejections - len(all); r[i].State == Rejected && left > 0 {
 			why := strings.Split(core.TextOf(r[i].err), "; ")
@@ -55,7 +55,7 @@ func (r Result) rejections() string {
 }
 
 // ParkBehind parks the messages that would overtake a parked message of the group or, if behind is
-// true, of an earlier group. It reports whether a message is parked now.
+// true, of an earlier group. It reports whether the group has a parked message.
 func (r Result) ParkBehind(behind bool) bool {
 	for i := range r {
 		if behind && r[i].State == Kept {
@@ -66,7 +66,7 @@ func (r Result) ParkBehind(behind bool) bool {
 	return behind
 }
 
-// Results divides the messages of a pipeline run into their groups.
+// Results returns the messages of a run in their groups.
 func (run *Run) Results(groups [][]*core.Message) []Result {
 	all := make([]Result, len(groups))
 	rest := run.items
@@ -77,14 +77,14 @@ func (run *Run) Results(groups [][]*core.Message) []Result {
 }
 
 // AddResult adds the result of a group to the work. It returns the index of each message's number
-// among the numbers of the work, or -1 for none.
+// among the numbers of the work, or -1 if it gets none.
 func AddResult(w *core.Work, v *entity.View, r Result) []int {
 	at := make([]int, len(r))
 	for i := range r {
 		x := &r[i]
 		at[i] = -1
 		switch {
-		case x.State == Parked: // duplicate detection records its id when it leaves the transfer queue
+		case x.State == Parked: // duplicate detection sees its id when it leaves the transfer queue
 			w.Transfers = append(w.Transfers, transferCopy(x.Message, v.Name))
 			continue
 		case x.State == Gone && len(x.transfers) == 0 && x.dead == nil && !v.Settings.RequiresDuplicateDetection:

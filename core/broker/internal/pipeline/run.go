@@ -11,50 +11,48 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 )
 
-// Reasons of dead letters that pipelines make.
+// Reasons of dead letters that a pipeline makes.
 const (
-	reasonRouter = "DeadLetteredByRouter" // if the router gives no reason
-	// reasonBadVerdict is for a message whose verdict cannot be carried out.
+	reasonRouter = "DeadLetteredByRouter" // the router gives no reason
+	// reasonBadVerdict means that the verdict cannot be carried out.
 	reasonBadVerdict = "VerdictRefused"
 )
 
-// maxRoutes is the number of entities a verdict may route a message to.
+// maxRoutes is the maximum number of routes of a verdict.
 const maxRoutes = 100
 
-// State is the state of a message after the pipeline of its entity.
+// State says what the pipeline of an entity has decided about a message.
 type State uint8
 
 const (
 	Kept     State = iota
 	Gone           // routed to other entities, dead-lettered or dropped
-	Parked         // until its router is available
-	Refused        // see item.err
-	Rejected       // by a verdict: see item.err
+	Parked         // waits until its router answers
+	Refused        // a verdict is missing: see Item.err
+	Rejected       // a verdict refuses it: see Item.err
 )
 
-// Item is a message in a pipeline, with its result so far.
+// Item is a message in a pipeline, with the result so far.
 type Item struct {
-	Message   *core.Message   // as changed by verdicts
-	original  core.Properties // the properties that it was sent with
+	Message   *core.Message   // with the changes of verdicts
+	original  core.Properties // the properties before the pipeline
 	State     State
-	err       error // why the message is refused
+	err       error // why the message is Refused or Rejected
 	transfers []*core.Message
-	dead      *core.Message // the message's dead letter; nil: none
-	Events    []core.Event  // for its history, if there is one
-	askedAt   time.Time     // time of the events; zero: there is no history
+	dead      *core.Message // the dead letter made of the message; nil: none
+	Events    []core.Event  // for the history; empty without one
+	askedAt   time.Time     // the time for Events; zero without a history
 }
 
-// isPlain reports whether the message is kept and has no transfers.
 func (x *Item) isPlain() bool { return x.State == Kept && len(x.transfers) == 0 }
 
-// note adds an event for the history.
 func (x *Item) note(kind core.EventKind, plugin, to, reason string) {
 	if !x.askedAt.IsZero() {
 		x.Events = append(x.Events, core.Event{Time: x.askedAt, Kind: kind, Reason: reason, Note: core.Note{Plugin: plugin, Entity: to}})
 	}
 }
 
-// park undoes all verdicts: the message will pass all stages again.
+// park undoes all verdicts, because the message will pass all stages again.
 func (x *Item) park() {
 	*x = Item{Message: x.Message, original: x.original, State: Parked, askedAt: x.askedAt}
 	x.Message.Properties = x.original
@@ -62,14 +60,14 @@ func (x *Item) park() {
 }
 
 // Run passes messages through the stages of an entity. It asks each stage once, for all messages
-// that have reached the stage.
+// that reach it.
 type Run struct {
 	p     *Stages
 	v     *entity.View
 	items []Item
 }
 
-// Begin makes a run for groups of admitted messages. now is the time of the events in the history;
+// Begin begins a run for groups of admitted messages. now is the time for events of the history;
 // zero means that there is no history.
 func (p *Stages) Begin(v *entity.View, groups [][]*core.Message, now time.Time) *Run {
 	n := 0
@@ -85,7 +83,7 @@ func (p *Stages) Begin(v *entity.View, groups [][]*core.Message, now time.Time) 
 	return r
 }
 
-// AskAll asks the stages, one after the other.
+// AskAll asks all stages, one after the other.
 func (r *Run) AskAll(ctx context.Context) { r.ask(ctx, r.p.all()...) }
 
 func (r *Run) ask(ctx context.Context, stages ...*stage) {
@@ -104,8 +102,8 @@ func (r *Run) ask(ctx context.Context, stages ...*stage) {
 	}
 }
 
-// Refusal returns why the schema refuses a group that a transaction will send, or nil. Only
-// refusals are counted, because the commit asks again.
+// Refusal returns the reason why the schema refuses a group of a transaction, or nil. It counts
+// only refusals, because the commit asks again.
 func (p *Stages) Refusal(ctx context.Context, v *entity.View, group []*core.Message) error {
 	if p == nil {
 		return nil
@@ -127,7 +125,7 @@ func (p *Stages) Refusal(ctx context.Context, v *entity.View, group []*core.Mess
 	return err
 }
 
-// askStage asks one stage for verdicts.
+// askStage asks one stage for verdicts and carries them out.
 func (r *Run) askStage(ctx context.Context, st *stage, ms []*core.Message, way []*Item) {
 	verdicts, err := st.Router.Route(ctx, st.at, ms)
 	if err == nil && len(verdicts) != len(ms) {
@@ -166,7 +164,7 @@ func (r *Run) apply(st *stage, x *Item, v *core.Verdict) {
 	if isSchema && v.Reason != "" {
 		st.counts.mismatched.Add(1)
 	}
-	if v.Action == core.VerdictRefuse && x.Message.Transit == nil { // a message with Transit has no sender to tell
+	if v.Action == core.VerdictRefuse && x.Message.Transit == nil { // a message with Transit has no sender who could be told
 		st.counts.rejected.Add(1)
 		why := v.Description
 		if !isSchema {
@@ -199,11 +197,11 @@ func (r *Run) apply(st *stage, x *Item, v *core.Verdict) {
 	}
 }
 
-// deadLetter makes a dead letter of the message.
+// deadLetter turns the message into a dead letter.
 func (x *Item) deadLetter(st *stage, reason, description string) {
 	by := st.Name
 	if st.at.Kind == core.StageSchema {
-		by = "" // the stage is not a plugin
+		by = "" // the schema is not a plugin
 	}
 	x.note(core.EventDiverted, by, "", reason)
 	dead := *x.Message
@@ -211,8 +209,8 @@ func (x *Item) deadLetter(st *stage, reason, description string) {
 	x.State, x.dead = Gone, &dead
 }
 
-// route makes a copy of the message for each entity that a verdict names. A message that is routed
-// to its own entity stays there.
+// route adds a copy of the message for each entity that a verdict names. If it names the message's
+// own entity, the message stays.
 func (r *Run) route(st *stage, x *Item, v *core.Verdict) {
 	if len(v.Routes) == 0 {
 		return
@@ -246,8 +244,8 @@ func (r *Run) route(st *stage, x *Item, v *core.Verdict) {
 	}
 }
 
-// transferCopy returns a copy of the message that is to be moved to another entity. It keeps the
-// message's count of hops.
+// transferCopy returns a copy of the message for a transfer queue. The copy keeps the message's
+// count of hops.
 func transferCopy(m *core.Message, destination string) *core.Message {
 	own, t := *m, core.Transit{}
 	if m.Transit != nil {

@@ -8,16 +8,15 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 )
 
-// findFunc finds an entity by its name.
 type findFunc func(ctx context.Context, name string) (*entity.View, error)
 
-// toRouter is a router that follows the To property of messages: to a queue or topic of the
-// namespace whose name fits one of the patterns. A message with any other To passes, because
-// applications may use To for their own purposes. The sender's rights on that entity are not
-// checked, so only the patterns limit where a sender can put messages.
+// toRouter is a router that follows the To property of messages to a queue or topic whose name
+// matches one of the patterns. A message with any other To passes, because applications may use To
+// for their own purposes. Only the patterns limit where a sender can put messages: the sender's
+// rights on that entity are not checked.
 type toRouter struct {
 	find    findFunc
-	allowed []string // folded; * is any text
+	allowed []string // folded patterns
 }
 
 func newToRouter(find findFunc, allowed []string) toRouter {
@@ -49,7 +48,8 @@ func (r toRouter) Route(ctx context.Context, at core.Stage, ms []*core.Message) 
 	return verdicts, nil
 }
 
-// target returns the name of the queue or topic that to names, or "".
+// target returns the name of the queue or topic in a To property, or "" if toRouter does not follow
+// it.
 func (r toRouter) target(ctx context.Context, to string) (string, error) {
 	a, err := core.ParseAddress(to)
 	if err != nil || a.Sub != core.Main || a.Management || !r.allows(core.FoldName(a.Entity)) {

@@ -13,7 +13,7 @@ import (
 )
 
 // Cache caches a topic's subscriptions. It reads them again only when it knows that they have
-// changed, because the store refuses a publication with outdated subscriptions.
+// changed. This is safe, because the store refuses a publication with outdated subscriptions.
 type Cache struct {
 	namespace string // the namespace's ID
 	policy    *entity.Policy
@@ -22,30 +22,30 @@ type Cache struct {
 
 	current atomic.Pointer[Subscriptions]
 	stale   atomic.Bool
-	sweptAt atomic.Int64  // Unix nanoseconds of the last sweep of the subscriptions for room
-	reading chan struct{} // holds one while the subscription set is read
+	sweptAt atomic.Int64  // time of the last BeginSweep that returned true, in Unix nanoseconds
+	reading chan struct{} // has one element while a call reads or changes current
 }
 
-// NewCache returns the cache of a topic's subscriptions. It reads them at the first use.
+// NewCache returns the cache for a topic, which is read when it is first used.
 func NewCache(namespace string, c *entity.Policy, r *entity.Refusals, log *slog.Logger) *Cache {
 	return &Cache{namespace: namespace, policy: c, refusals: r, log: log, reading: make(chan struct{}, 1)}
 }
 
-// MarkStale records that the topic's subscriptions may have changed.
+// MarkStale says that the topic's subscriptions may have changed.
 func (h *Cache) MarkStale() { h.stale.Store(true) }
 
-// minSweepInterval is the least time between two sweeps of a full topic's subscriptions.
+// minSweepInterval is the shortest time between two sweeps of a full topic's subscriptions.
 const minSweepInterval = time.Second
 
 // BeginSweep reports whether the caller should sweep the subscriptions. It returns false if another
-// call has done so recently.
+// call has just begun to.
 func (h *Cache) BeginSweep() bool {
 	now, swept := time.Now().UnixNano(), h.sweptAt.Load()
 	return now-swept >= int64(minSweepInterval) && h.sweptAt.CompareAndSwap(swept, now)
 }
 
-// Subscriptions returns the subscriptions of the topic v, from the cache unless they are known to
-// have changed. The error is NotFound if the topic has been deleted.
+// Subscriptions returns the subscriptions of the topic v, from the cache unless they may have
+// changed. It returns NotFound if the topic was deleted.
 func (h *Cache) Subscriptions(ctx context.Context, v *entity.View) (*Subscriptions, error) {
 	if ss := h.current.Load(); ss != nil && !h.stale.Load() {
 		return ss, nil
@@ -57,7 +57,7 @@ func (h *Cache) Subscriptions(ctx context.Context, v *entity.View) (*Subscriptio
 		return nil, entity.ErrTimeout
 	}
 	old := h.current.Load()
-	if old != nil && !h.stale.Swap(false) { // another call has read it in the meantime
+	if old != nil && !h.stale.Swap(false) { // another call has read them in the meantime
 		return old, nil
 	}
 	ss, err := h.read(ctx, v, old)
@@ -69,22 +69,21 @@ func (h *Cache) Subscriptions(ctx context.Context, v *entity.View) (*Subscriptio
 	return ss, nil
 }
 
-// NoteOutdated records that the store has a later version than ss.
+// NoteOutdated says that the store has a newer version than ss.
 func (h *Cache) NoteOutdated(ss *Subscriptions) {
 	if h.current.Load() == ss {
 		h.stale.Store(true)
 	}
 }
 
-// ApplyRule applies a change of a rule that this gateway has made, so that the subscriptions need
-// not be read again. sub is the subscription after the change, version is the topic's version, and
-// r is the compiled rule, or nil if the rule was removed. If the cached version is not the previous
-// one, the cache becomes stale instead.
+// ApplyRule applies a rule's change by this gateway, so that the subscriptions need not be read
+// again. sub is the changed subscription, version the topic's new version, and r the compiled rule,
+// or nil if the rule was removed. If the cache does not have the version before, it stays outdated.
 func (h *Cache) ApplyRule(sub core.Entity, version int64, name string, r *rules.Rule) {
 	select {
 	case h.reading <- struct{}{}:
 		defer func() { <-h.reading }()
-	default: // another call is reading it
+	default: // another call is reading them
 		return
 	}
 	old := h.current.Load()
@@ -106,7 +105,7 @@ func (h *Cache) ApplyRule(sub core.Entity, version int64, name string, r *rules.
 	h.stale.Store(false)
 }
 
-// read reads the subscriptions; members that have not changed since old are reused.
+// read reads the subscriptions. It reuses members of old that have not changed.
 func (h *Cache) read(ctx context.Context, v *entity.View, old *Subscriptions) (*Subscriptions, error) {
 	t, err := h.policy.Store.Topic(ctx, h.namespace, v.Name)
 	if err == nil && t.ID != v.ID {
@@ -135,8 +134,9 @@ func (h *Cache) read(ctx context.Context, v *entity.View, old *Subscriptions) (*
 	return ss, nil
 }
 
-// newMember compiles a subscription's rules. Each was compiled before it was stored. Should this
-// version refuse one, the subscription treats every message as one whose evaluation failed.
+// newMember compiles a subscription's rules. Although rules are compiled before they are stored,
+// another version may have stored a rule that does not compile: then the evaluation of every
+// message fails.
 func (h *Cache) newMember(ent core.Entity) member {
 	stored := ent.Rules
 	ent.Rules = nil

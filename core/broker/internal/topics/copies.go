@@ -9,10 +9,10 @@ import (
 	"github.com/crosstown-mq/crosstown/core/rules"
 )
 
-// matchBuffers keeps slices for the matches of a message.
+// matchBuffers has unused slices for the matches of a message.
 var matchBuffers = sync.Pool{New: func() any { return new([]rules.Copy) }}
 
-// copies appends the copies that the subscriptions get of a message in a partition of the topic.
+// copies appends the copies of a message that the subscriptions get in a partition of the topic.
 func (ss *Subscriptions) copies(dst []core.Copy, topic *entity.View, index uint16, m *core.Message, f rules.Facts) []core.Copy {
 	found := matchBuffers.Get().(*[]rules.Copy)
 	*found = ss.set.Match((*found)[:0], m, f)
@@ -41,8 +41,8 @@ func (ss *Subscriptions) copies(dst []core.Copy, topic *entity.View, index uint1
 	return dst
 }
 
-// copy returns the subscription's copy of a message that matched. The copy is dead-lettered if the
-// subscription requires a session and the message has none.
+// copy returns the subscription's copy of a message that matched. If the subscription requires a
+// session and the message has none, it is a dead letter.
 func (m *member) copy(topic *entity.View, index uint16, msg *core.Message) core.Copy {
 	if m.Settings.RequiresSession && !msg.HasSession() {
 		return m.deadLetterCopy(index, msg, core.ReasonNoSession, core.DescriptionNoSession)
@@ -56,7 +56,7 @@ func (m *member) copy(topic *entity.View, index uint16, msg *core.Message) core.
 	return core.Copy{To: &m.Queues[core.Main][index], Message: msg}
 }
 
-// checkChanged refuses a session id, set by an action, that belongs to another partition: the copy
+// checkChanged refuses an action that has set a session id of another partition, because the copy
 // stays in the message's partition, and all messages of a session must be in one.
 func (m *member) checkChanged(rule string, before, after *core.Message, index uint16) error {
 	key := after.SessionKey()

@@ -11,8 +11,8 @@ import (
 )
 
 // Evaluation evaluates the rules of a topic for groups of messages that are published in one
-// partition. It makes their copies in pieces, because many subscriptions can get many copies. The
-// caller must call Release after it has stored a piece.
+// partition. It returns the copies in pieces, because many subscriptions may get very many. The
+// caller must call Release when it has stored a piece.
 type Evaluation struct {
 	subs      *Subscriptions
 	topic     *entity.View
@@ -22,16 +22,16 @@ type Evaluation struct {
 	body      *bodyDecoder
 	plugins   *pluginAnswers
 	groups    [][]*core.Message
-	due       []core.Delivery // the groups, if they are scheduled messages
+	due       []core.Delivery // for scheduled messages: each is a group
 	room      room
 
-	made      []core.Publication // of all groups
+	made      []core.Publication // the publications of all evaluated groups
 	byGroup   [][]core.Publication
-	evaluated int // groups
+	evaluated int // number of evaluated groups
 }
 
-// Begin begins an Evaluation for messages from senders and from forwarders. trail, if not nil, gets
-// the events of each message.
+// Begin begins an Evaluation for messages from senders and forwarders. trail, if not nil, gets the
+// events of each message.
 func (ev *Evaluator) Begin(ctx context.Context, ss *Subscriptions, topic *entity.View, partition uint16, groups [][]*core.Message, trail *audit.Trail) (*Evaluation, error) {
 	x := &Evaluation{subs: ss, topic: topic, partition: partition, trail: trail, groups: groups, body: ev.bodyDecoderFor(ss.set), room: room{ev: ev, topic: topic.Name}}
 	x.facts = x.body.facts(rules.Facts{EnqueuedTime: ev.Now()})
@@ -53,7 +53,7 @@ func (ev *Evaluator) Begin(ctx context.Context, ss *Subscriptions, topic *entity
 	return x, nil
 }
 
-// BeginDue begins an Evaluation for scheduled messages that are due. Each is a group.
+// BeginDue begins an Evaluation for scheduled messages that are due. Each is a group of its own.
 func (ev *Evaluator) BeginDue(ctx context.Context, ss *Subscriptions, topic *entity.View, partition uint16, ds []core.Delivery, trail *audit.Trail) (*Evaluation, error) {
 	groups := make([][]*core.Message, len(ds))
 	for i := range ds {
@@ -66,8 +66,7 @@ func (ev *Evaluator) BeginDue(ctx context.Context, ss *Subscriptions, topic *ent
 	return x, err
 }
 
-// Next evaluates the rules for the next groups: for one, and for more of them while their copies
-// take little memory.
+// Next evaluates one group, and further ones as long as the copies need little memory.
 func (x *Evaluation) Next(ctx context.Context) ([][]core.Publication, error) {
 	first := x.evaluated
 	var copies []core.Copy
@@ -83,7 +82,7 @@ func (x *Evaluation) Next(ctx context.Context) ([][]core.Publication, error) {
 			if err := x.room.takeCopies(ctx, m, len(copies)-from); err != nil {
 				x.made = x.made[:begun]
 				if x.evaluated > first {
-					return x.byGroup[first:], nil // the group is evaluated again when these are stored
+					return x.byGroup[first:], nil // the next call evaluates this group again
 				}
 				x.Release()
 				return nil, err
@@ -102,7 +101,7 @@ func (x *Evaluation) Next(ctx context.Context) ([][]core.Publication, error) {
 	return x.byGroup[first:], nil
 }
 
-// note records in the trail the events of all messages from index i on.
+// note adds the events of all messages from index i on to the trail.
 func (x *Evaluation) note(i int) {
 	if x.trail == nil {
 		return
@@ -113,7 +112,7 @@ func (x *Evaluation) note(i int) {
 	}
 }
 
-// factsOf returns what the rules can know about the i-th message besides itself.
+// factsOf returns what rules can know about the i-th message besides the message itself.
 func (x *Evaluation) factsOf(i int) rules.Facts {
 	f := x.facts
 	if x.due != nil {
@@ -126,7 +125,7 @@ func (x *Evaluation) factsOf(i int) rules.Facts {
 	return f
 }
 
-// Release returns the memory of the groups that Next returned last. x may be nil.
+// Release gives back the memory of the last piece. x may be nil.
 func (x *Evaluation) Release() {
 	if x != nil {
 		x.room.release()

@@ -18,15 +18,15 @@ import (
 // Evaluator evaluates the rules of topics for messages.
 type Evaluator struct {
 	Plugins   *Plugins
-	Body      func(*core.Message) (any, error) // nil: no rule reads bodies
-	Memory    *fair.Pool                       // for messages in progress, and so for copies that are not stored yet; nil: unlimited
+	Body      func(*core.Message) (any, error) // nil: conditions on fields of the body are not true
+	Memory    *fair.Pool                       // limits copies that are not stored yet; nil: no limit
 	Namespace string                           // the namespace's ID
 	Now       func() time.Time
 	Log       *slog.Logger
 }
 
-// askPlugins asks routers. If one does not answer, the error says whether senders are refused or
-// messages are parked.
+// askPlugins asks the routers that rules call. If one does not answer, the error says whether
+// messages are refused or parked.
 func (ev *Evaluator) askPlugins(ctx context.Context, topic string, calls []rules.Call, ms []*core.Message) (*pluginAnswers, error) {
 	q := &pluginAnswers{f: ev.Plugins, topic: topic, ms: ms, answers: make(map[rules.Call][]pluginAnswer, len(calls))}
 	if len(calls) == 0 || len(ms) == 0 {
@@ -47,7 +47,7 @@ func (ev *Evaluator) askPlugins(ctx context.Context, topic string, calls []rules
 	return q, nil
 }
 
-// askPluginNow returns a function that asks a router about one message at once.
+// askPluginNow returns a function that asks a router about one message.
 func (ev *Evaluator) askPluginNow(ctx context.Context, topic string, m *core.Message) func(rules.Call) (bool, error) {
 	return func(c rules.Call) (bool, error) {
 		q, err := ev.askPlugins(ctx, topic, []rules.Call{c}, []*core.Message{m})
@@ -59,7 +59,7 @@ func (ev *Evaluator) askPluginNow(ctx context.Context, topic string, m *core.Mes
 	}
 }
 
-// bodyDecoderFor returns a decoder for the rules of s, or nil if none of them reads bodies.
+// bodyDecoderFor returns a decoder for the rules of s, or nil if no rule reads bodies.
 func (ev *Evaluator) bodyDecoderFor(s *rules.Set) *bodyDecoder {
 	if ev.Body == nil || !s.ReadsBodies() {
 		return nil
@@ -67,9 +67,8 @@ func (ev *Evaluator) bodyDecoderFor(s *rules.Set) *bodyDecoder {
 	return &bodyDecoder{decode: ev.Body}
 }
 
-// appendFault dead-letters a message whose evaluation failed, once for all rules of the
-// subscription, unless the settings say that it is dropped. The subscription's copies begin at
-// dst[first].
+// appendFault appends a dead letter for a message whose evaluation failed, if the subscription is
+// set to have one. There is one for all its rules: its copies begin at dst[first].
 func (m *member) appendFault(dst []core.Copy, first int, index uint16, msg *core.Message, err error) []core.Copy {
 	if !m.Settings.DeadLetteringOnFilterEvaluationExceptions {
 		return dst
@@ -82,22 +81,20 @@ func (m *member) appendFault(dst []core.Copy, first int, index uint16, msg *core
 	return append(dst, m.deadLetterCopy(index, msg, core.ReasonFilterException, core.TextOf(err)))
 }
 
-// deadLetterCopy returns a copy of a message for the subscription's dead-letter queue.
 func (m *member) deadLetterCopy(index uint16, msg *core.Message, reason, description string) core.Copy {
 	dead := *msg
 	dead.Properties = msg.Properties.Merge(entity.ReasonProperties(reason, description))
 	return core.Copy{To: &m.Queues[core.DeadLetter][index], Message: &dead}
 }
 
-// bodyDecoder decodes the bodies of messages that are published together.
 type bodyDecoder struct {
 	decode func(*core.Message) (any, error)
-	// err is set if a decoder was not available. The rules were then evaluated without the body,
-	// and their result must not be used.
+	// err is set if no decoder could answer. The results of the rules, which had no body, must then
+	// not be used.
 	err error
 }
 
-// facts adds the decoder to the facts of a message.
+// facts returns the facts with the decoder.
 func (d *bodyDecoder) facts(known rules.Facts) rules.Facts {
 	if d != nil {
 		known.Body = d.body
@@ -113,7 +110,7 @@ func (d *bodyDecoder) body(m *core.Message) (any, error) {
 	return v, err
 }
 
-// failure returns why the rules could not be evaluated.
+// failure returns the reason why results must not be used, or nil. d may be nil.
 func (d *bodyDecoder) failure() error {
 	if d == nil {
 		return nil

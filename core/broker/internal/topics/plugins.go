@@ -13,12 +13,12 @@ import (
 	"github.com/crosstown-mq/crosstown/core/rules"
 )
 
-// Plugins are the routers that rules may call with plugin(…), by name.
+// Plugins are the routers, by name, that rules may call with plugin(…).
 type Plugins struct {
 	byName map[string]*pipeline.Stage
-	// refusals are the errors that senders get while a router does not answer, by name.
+	// refusals are what senders get, by the router's name, if it does not answer.
 	refusals map[string]*entity.NoVerdict
-	Park     bool // the configuration of one of the routers says Park
+	Park     bool // a router is configured to park messages
 }
 
 // NewPlugins returns the Plugins for configured stages.
@@ -34,7 +34,7 @@ func NewPlugins(stages []pipeline.Stage) *Plugins {
 	return f
 }
 
-// Check refuses a rule that calls a router which is not configured.
+// Check refuses a rule that calls a router that is not configured.
 func (f *Plugins) Check(r *rules.Rule) error {
 	for _, c := range r.Calls() {
 		if f.byName[c.Name] != nil {
@@ -49,16 +49,15 @@ func (f *Plugins) Check(r *rules.Rule) error {
 	return nil
 }
 
-// pluginAnswers holds the answers of routers to the questions that rules ask about messages. Each
-// question is asked once for all messages.
+// pluginAnswers has the answers of routers to the calls in rules. Each call is made once for all
+// messages.
 type pluginAnswers struct {
 	f       *Plugins
 	topic   string
 	ms      []*core.Message
-	answers map[rules.Call][]pluginAnswer // by message
+	answers map[rules.Call][]pluginAnswer // for each call, one answer per message
 }
 
-// pluginAnswer is the answer of a router to one question about one message.
 type pluginAnswer struct {
 	yes bool
 	err error // why there is no answer
@@ -92,7 +91,7 @@ func (q *pluginAnswers) ask(ctx context.Context, c rules.Call) ([]pluginAnswer, 
 	return answers, nil
 }
 
-// facts adds the answers about the i-th message.
+// facts returns the facts with the answers for the i-th message.
 func (q *pluginAnswers) facts(known rules.Facts, i int) rules.Facts {
 	if len(q.answers) > 0 {
 		known.Ask = func(c rules.Call) (bool, error) {

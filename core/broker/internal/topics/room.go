@@ -9,34 +9,34 @@ import (
 )
 
 const (
-	// piece is the number of bytes of copies after which an Evaluation begins no further group.
+	// piece is the number of bytes of copies after which Next evaluates no further group.
 	piece = 1 << 20
-	// step is the number of bytes of memory that are taken at once. A message with few copies takes
-	// nothing, because memory was taken for the message when it arrived.
+	// step is the number of bytes from which on memory is taken. Fewer copies take none, because
+	// memory was taken for the message itself when it arrived.
 	step = 16 << 10
 )
 
-// room is the memory of copies that are not stored yet. All messages of a topic share a part of the
-// memory for messages in progress.
+// room accounts for the memory of copies that are not stored yet. All messages of a topic share one
+// part of the memory for messages in progress.
 type room struct {
 	ev    *Evaluator
 	topic string
-	share *fair.Waiter // nil until something is taken
+	share *fair.Waiter // nil before memory is first taken
 	taken int64
-	owed  int64 // made, but not taken yet
-	full  error // why nothing more can be taken
+	owed  int64 // bytes of copies for which no memory was taken yet
+	full  error // why no more memory can be taken
 }
 
 func (r *room) held() int64 { return r.taken + r.owed }
 
 // takeChanged takes memory for a message that an action has changed, and reports whether there was
-// enough. It does not wait, because the rules are locked.
+// enough. It does not wait, because the rules are locked meanwhile.
 func (r *room) takeChanged(m *core.Message) bool {
 	r.owed += fair.Message + int64(m.HeaderSize())
 	return r.take(context.Background(), false)
 }
 
-// takeCopies takes memory for n copies of m. If nothing is held yet, it waits for memory.
+// takeCopies takes memory for n copies of m. It waits for memory only if r has none yet.
 func (r *room) takeCopies(ctx context.Context, m *core.Message, n int) error {
 	if r.full == nil {
 		r.owed += int64(n) * (fair.Copy + int64(m.HeaderSize()))
@@ -45,7 +45,7 @@ func (r *room) takeCopies(ctx context.Context, m *core.Message, n int) error {
 	return r.full
 }
 
-// take takes the memory that is owed, and reports whether it has succeeded.
+// take takes memory for owed. It reports whether there was enough.
 func (r *room) take(ctx context.Context, waits bool) bool {
 	if r.ev.Memory == nil || r.owed < step || r.full != nil {
 		return r.full == nil
@@ -54,7 +54,7 @@ func (r *room) take(ctx context.Context, waits bool) bool {
 		r.share = r.ev.Memory.Waiter(nil)
 		r.share.Join(fair.Who{Namespace: "/" + r.ev.Namespace, Policy: "copies for subscriptions of " + r.topic})
 	}
-	most := r.ev.Memory.Stats().Limit / 8 * 3 // what an idle gateway has free, besides the messages themselves
+	most := r.ev.Memory.Stats().Limit / 8 * 3 // as much as an idle gateway has free beside the messages themselves
 	switch {
 	case r.held() > most:
 		r.full = core.Refuse(core.QuotaExceeded, "The copies for the subscriptions of '%s' take more than %d bytes of memory, which is three eighths of message-memory: send fewer messages in a batch, or increase message-memory.",
@@ -72,7 +72,7 @@ func (r *room) take(ctx context.Context, waits bool) bool {
 	return r.full == nil
 }
 
-// release returns all memory that was taken.
+// release gives back all memory.
 func (r *room) release() {
 	if r.share != nil {
 		r.share.Close()

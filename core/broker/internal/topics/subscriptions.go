@@ -13,36 +13,33 @@ import (
 )
 
 // Subscriptions are a topic's subscriptions at one version, with compiled rules. They do not
-// change, except that two versions that differ by one rule share their rules. The store refuses
-// publications with the older version.
+// change, with one exception: two versions that differ in one rule share their rules. This is safe,
+// because the store refuses publications with the older version.
 type Subscriptions struct {
 	Version    int64
 	members    []member // in the order of the topic's view
 	set        *rules.Set
-	uncompiled []int // members with a rule that cannot be compiled
+	uncompiled []int // indexes of members with a rule that does not compile
 }
 
-// member is a subscription of Subscriptions.
 type member struct {
 	*entity.View
 	rules *compiledRules
-	err   error // why a rule could not be compiled
+	err   error // why a rule does not compile
 }
 
-// compiledRules holds the compiled rules of a subscription.
 type compiledRules struct {
 	mu     sync.Mutex
 	byName map[string]*rules.Rule // by folded name
 }
 
-// get returns the rule of that name, or nil.
 func (b *compiledRules) get(name string) *rules.Rule {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.byName[core.FoldName(name)]
 }
 
-// set replaces the rule of that name; nil removes it.
+// set replaces the rule with that name, or removes it if r is nil.
 func (b *compiledRules) set(name string, r *rules.Rule) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -53,7 +50,7 @@ func (b *compiledRules) set(name string, r *rules.Rule) {
 	}
 }
 
-// all returns the rules by name.
+// all returns the rules in the order of their names.
 func (b *compiledRules) all() []*rules.Rule {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -75,7 +72,7 @@ func (ss *Subscriptions) byID() map[string]member {
 	return known
 }
 
-// matchEvents returns the events that say which copies were made of a message, and by which rules.
+// matchEvents returns the events that say which copies of a message were made, and by which rules.
 func (ss *Subscriptions) matchEvents(copies []core.Copy, m *core.Message, f rules.Facts) []core.Event {
 	if len(copies) == 0 {
 		return []core.Event{{Kind: core.EventUnmatched}}
@@ -102,14 +99,15 @@ func (ss *Subscriptions) matchEvents(copies []core.Copy, m *core.Message, f rule
 	return events
 }
 
-// hasAction reports whether the subscription has a rule of that name with an action.
+// hasAction reports whether the subscription has a rule with that name and with an action.
 func (m *member) hasAction(name any) bool {
 	text, _ := name.(string)
 	r := m.rules.get(text)
 	return r != nil && r.Name() == text && r.HasAction()
 }
 
-// matchingRules names the subscription's rules without an action that match a message.
+// matchingRules returns the names of the subscription's rules that match a message and have no
+// action.
 func (m *member) matchingRules(msg *core.Message, f rules.Facts) string {
 	var names []string
 	for _, r := range m.rules.all() {
@@ -123,7 +121,7 @@ func (m *member) matchingRules(msg *core.Message, f rules.Facts) string {
 	return strings.Join(names, ", ")
 }
 
-// Queues returns the main queues of the subscriptions in a partition.
+// Queues returns the subscriptions' main queues in a partition.
 func (ss *Subscriptions) Queues(partition uint16) []core.Partition {
 	ps := make([]core.Partition, len(ss.members))
 	for i := range ss.members {

@@ -11,19 +11,19 @@ import (
 	"github.com/crosstown-mq/crosstown/core/rules"
 )
 
-// Tester evaluates rules for one message, as if it were sent to a topic.
+// Tester evaluates rules for one message as if it were sent to a topic.
 type Tester struct {
 	topic   *entity.View
 	message *core.Message
-	index   uint16 // the message's partition; for a message without a key, any partition
+	index   uint16 // the message's partition, or any if it has no key
 	facts   rules.Facts
-	shown   int // bytes of the messages of judgements so far
+	shown   int // bytes of the messages in judgements so far
 }
 
-// maxShown bounds the messages of all judgements together, except for a single one that is larger.
+// maxShown is the maximum size of the messages in all judgements; a single message may be larger.
 const maxShown = 1 << 20
 
-// show keeps a judgement's message if there is room for it.
+// show removes a judgement's message if maxShown is reached.
 func (rt *Tester) show(j core.Judgement) core.Judgement {
 	if j.Message == nil {
 		return j
@@ -55,7 +55,7 @@ func (rt *Tester) TestAll(trial []core.Rule) []core.Judgement {
 	return all
 }
 
-// TestSubscription evaluates the rules of a subscription, until ctx ends.
+// TestSubscription evaluates the rules of a subscription until ctx ends.
 func (rt *Tester) TestSubscription(ctx context.Context, v *entity.View) (all []core.Judgement, err error) {
 	s := member{View: v}
 	for _, r := range s.Rules {
@@ -67,11 +67,11 @@ func (rt *Tester) TestSubscription(ctx context.Context, v *entity.View) (all []c
 	return all, nil
 }
 
-// maxWhyNot is the number of rules that WhyNot explains.
+// maxWhyNot is the maximum number of rules that WhyNot explains.
 const maxWhyNot = 3
 
-// WhyNot explains the results of rules for a stored message of the topic. It explains at most
-// maxWhyNot rules, beginning with those that match.
+// WhyNot explains the results of up to maxWhyNot rules for a stored message of the topic. Rules
+// that match come first.
 func (ev *Evaluator) WhyNot(ctx context.Context, topic *entity.View, d *core.Delivery, rs []core.Rule) (all []string) {
 	facts := rules.Facts{EnqueuedTime: d.EnqueuedTime, Body: ev.Body, Ask: ev.askPluginNow(ctx, topic.Name, d.Message)}
 	for _, r := range rs {
@@ -95,7 +95,7 @@ func (ev *Evaluator) WhyNot(ctx context.Context, topic *entity.View, d *core.Del
 	return all
 }
 
-// admit checks and completes the message as a sender of the topic does.
+// admit does the same with the message as Send.
 func (rt *Tester) admit(m *core.Message) error {
 	if err := rt.topic.Admit(m); err != nil {
 		return err
@@ -106,14 +106,14 @@ func (rt *Tester) admit(m *core.Message) error {
 	return nil
 }
 
-// test applies a rule to the message.
+// test evaluates a rule for the message.
 func (rt *Tester) test(r core.Rule) core.Judgement {
 	e := rules.Explain(r, rt.message, rt.facts)
 	return core.Judgement{Rule: r.Name, Matched: e.Truth == rules.True, Why: e.Why, Err: e.Err, Message: e.Message}
 }
 
-// testFor applies a rule of the subscription to the message, and handles a match as the
-// subscription would.
+// testFor evaluates a rule of the subscription for the message. The result of a match is what the
+// subscription would get.
 func (rt *Tester) testFor(s *member, r core.Rule) core.Judgement {
 	j := rt.test(r)
 	_, j.Subscription, _ = core.SplitSubscription(s.Name)
