@@ -15,9 +15,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Ticks are the times of a cron expression in a time zone. A tick in a gap, where clocks go
-// forward, is at the end of the gap. A tick in an hour that clocks show twice is in the first pass.
-// The ticks of an expression that applies to every hour follow the elapsed time instead.
+// Ticks are the times of a cron expression in a time zone. A tick that falls into a gap, when
+// clocks go forward, is at the end of the gap. A tick in an hour that clocks show twice is in its
+// first pass. An expression for every hour ignores such changes: its ticks follow the elapsed time.
 type Ticks struct {
 	spec      *cron.SpecSchedule
 	zone      *time.Location
@@ -29,8 +29,8 @@ const everyHour = 1<<24 - 1
 
 var parser = cron.MustNewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.DowOrDom | cron.Descriptor | cron.Extended)
 
-// Parse reads an expression of five fields, or a word such as @daily. The zone is a name of the IANA time zone
-// database; "" is UTC.
+// Parse parses an expression of five fields, or a word such as @daily. zone is a name of the IANA
+// time zone database; "" is UTC.
 func Parse(expression, zone string) (*Ticks, error) {
 	t, err := parse(expression)
 	if err == nil {
@@ -44,7 +44,7 @@ func parse(expression string) (*Ticks, error) {
 	if strings.Contains(expression, "=") { // the library would read TZ=ZONE
 		return nil, fmt.Errorf("%.80q contains a time zone: set the time zone in 'zone'", expression)
 	}
-	parsed, err := parser.Parse(strings.ReplaceAll(expression, "H", "h")) // the library takes the H of THU for another syntax
+	parsed, err := parser.Parse(strings.ReplaceAll(expression, "H", "h")) // the library takes the H in THU for other syntax
 	if err != nil {
 		return nil, fmt.Errorf("%.80q is not a cron expression (%w): %s", expression, err, form)
 	}
@@ -66,7 +66,7 @@ func location(zone string) (*time.Location, error) {
 	return l, nil
 }
 
-// Next returns the first tick after a time, or zero if there is none within five years.
+// Next returns the first tick after a time, or zero if none comes within five years.
 func (t *Ticks) Next(after time.Time) time.Time {
 	if t.everyHour {
 		return t.nextElapsed(after.In(t.zone))
@@ -75,14 +75,14 @@ func (t *Ticks) Next(after time.Time) time.Time {
 		if shown = t.spec.Next(shown); shown.IsZero() {
 			return shown
 		}
-		if tick := t.first(shown); tick.After(after) { // not in the second pass
+		if tick := t.first(shown); tick.After(after) { // false in the second pass of a repeated hour
 			return tick
 		}
 	}
 }
 
-// nextElapsed does the same as Next where ticks follow the elapsed time: between two changes of the
-// clock.
+// nextElapsed does the same as Next for an expression for every hour, from one change of the clock
+// to the next.
 func (t *Ticks) nextElapsed(at time.Time) time.Time {
 	for from := shownAt(at); ; from = shownAt(at).Add(-time.Second) {
 		shown := t.spec.Next(from)
@@ -99,7 +99,7 @@ func (t *Ticks) nextElapsed(at time.Time) time.Time {
 	}
 }
 
-// Latest returns the last tick after a time and until now, or zero if there is none.
+// Latest returns the last tick that is later than after and not later than now, or zero.
 func (t *Ticks) Latest(after, now time.Time) (last time.Time) {
 	for back := time.Minute; last.IsZero(); back *= 2 {
 		from := now.Add(-back)
@@ -116,13 +116,13 @@ func (t *Ticks) Latest(after, now time.Time) (last time.Time) {
 	return last
 }
 
-// shownAt returns the date and time that clocks in the zone of at show, as a time in UTC.
+// shownAt returns the date and time that clocks in at's zone show, as a time in UTC.
 func shownAt(at time.Time) time.Time {
 	_, offset := at.Zone()
 	return at.UTC().Add(time.Duration(offset) * time.Second)
 }
 
-// first returns when clocks first show a time, or the end of the gap that contains it.
+// first returns when clocks first show a time, or the end of the gap into which it falls.
 func (t *Ticks) first(shown time.Time) time.Time {
 	at := time.Date(shown.Year(), shown.Month(), shown.Day(), shown.Hour(), shown.Minute(), shown.Second(), 0, t.zone)
 	start, end := at.ZoneBounds()
@@ -141,10 +141,10 @@ func (t *Ticks) first(shown time.Time) time.Time {
 	return at
 }
 
-// maxMessage bounds the message of a schedule, in bytes of JSON.
+// maxMessage is the maximum size of a schedule's message in bytes of JSON.
 const maxMessage = 32 << 10
 
-// Check returns the name of the invalid setting of a schedule, and the reason.
+// Check returns the name of a schedule's first invalid setting, and the reason.
 func Check(s *core.ScheduleSettings, now time.Time) (setting string, err error) {
 	if err := core.ValidateScheduleName(s.Name); err != nil {
 		return "name", err

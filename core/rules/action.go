@@ -7,25 +7,24 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// statement is a step of an action.
 type statement struct {
 	at     int
 	target target
-	value  expression // nil: REMOVE
+	value  expression // nil for REMOVE
 }
 
-// target is the property that a statement changes: a system property or a user property.
+// target is the property that a statement changes: one of the two.
 type target struct {
 	system *system
 	user   *userProperty
 }
 
-// parseAction reads SET and REMOVE statements, separated by ';', ',' or white space.
+// parseAction parses SET and REMOVE statements. They are separated by ';', ',' or white space.
 func parseAction(sql string, parameters core.Properties, n *names) ([]statement, error) {
 	p := newParser(sql, parameters, n)
 	var list []statement
 	for p.err == nil {
-		for p.take(";") || p.take(",") { // any number of separators
+		for p.take(";") || p.take(",") { // skips any number of separators
 		}
 		if p.token.kind == tokenEnd && len(list) > 0 {
 			break
@@ -56,7 +55,7 @@ func (p *parser) statement() (st statement) {
 	return st
 }
 
-// target parses the property to change.
+// target parses the name of the property to change.
 func (p *parser) target() target {
 	t := p.token
 	if !t.isName() {
@@ -80,7 +79,7 @@ func (p *parser) target() target {
 	return target{}
 }
 
-// check refuses a constant that its target cannot take.
+// check refuses a constant to which the target cannot be set.
 func (st statement) check() error {
 	c, ok := st.value.(constant)
 	if !ok || st.target.system == nil {
@@ -92,7 +91,7 @@ func (st statement) check() error {
 	return nil
 }
 
-// fault returns why the statement's target, which is a system property, refused a value.
+// fault returns the error of a statement whose system property cannot have the value.
 func (st statement) fault(err error) *fault {
 	return faultAt(st.at, "sys.%s: %v", st.target.system.name, err)
 }
@@ -111,14 +110,14 @@ func (st statement) run(s *scope) error {
 		}
 		return nil
 	}
-	if !s.spend(st.at, 3*entryCost*len(s.draft.entries)+len(d.text)) { // the cost of finding and encoding the property
+	if !s.spend(st.at, 3*entryCost*len(s.draft.entries)+len(d.text)) { // for finding and encoding the property
 		return s.fault
 	}
 	if d.isUnknown() {
 		s.draft.remove(st.target.user.folded)
 		return nil
 	}
-	var exact []byte // the encoded source, if the value is another property
+	var exact []byte // the encoded value, if it is that of another property
 	if source, ok := st.value.(*userProperty); ok {
 		exact = s.draft.raw(source.folded)
 	}
@@ -126,8 +125,7 @@ func (st statement) run(s *scope) error {
 	return nil
 }
 
-// runAction applies an action to a copy of m that shares its body. It adds the cost of the action
-// to work.
+// runAction applies an action to a copy of m that shares its body, and adds the cost to work.
 func runAction(name string, action []statement, m *core.Message, f Facts, work *int) (*core.Message, error) {
 	copied := *m
 	s := open(&copied, f, &names{})
@@ -140,7 +138,7 @@ func runAction(name string, action []statement, m *core.Message, f Facts, work *
 		return nil, s.fault
 	}
 	s.draft = newDraft(m.Properties)
-	s.draft.remove(fold(PropertyRuleName)) // whatever its spelling
+	s.draft.remove(fold(PropertyRuleName)) // also in another spelling
 	s.draft.put(PropertyRuleName, textOf(name).encode(nil))
 	for _, st := range action {
 		if err := st.run(s); err != nil {

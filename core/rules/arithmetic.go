@@ -8,12 +8,11 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// maxText is the largest result of a concatenation, in bytes: the largest size of a message without
-// its body.
+// maxText is the maximum length of a concatenation in bytes: that of a message without its body.
 const maxText = core.MaxHeaderBytes
 
-// calculate returns the value of a op b, where op is one of + - * / %. The value is unknown if an
-// operand is unknown, or if op is not defined for the operands.
+// calculate returns a op b, for an op of + - * / %. The result is unknown if an operand is unknown,
+// or if op is not defined for the operands.
 func calculate(op byte, a, b datum) (datum, error) {
 	if a.isUnknown() || b.isUnknown() {
 		return datum{}, nil
@@ -84,7 +83,7 @@ func calculateReals(op byte, a, b float64) float64 {
 	}
 }
 
-// concatenate joins two texts, or a text and a value that can be written as text.
+// concatenate joins two texts, or a text and a value that has a text form.
 func concatenate(a, b datum) (datum, error) {
 	s, ok := a.render()
 	t, ok2 := b.render()
@@ -97,7 +96,7 @@ func concatenate(a, b datum) (datum, error) {
 	return textOf(s + t), nil
 }
 
-// negate returns -d; unknown if d is not a number.
+// negate returns -d, which is unknown if d is not a number.
 func negate(d datum) (datum, error) {
 	if d.isUnknown() {
 		return datum{}, nil

@@ -6,7 +6,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// bodyField is a field of the message's body: body.order.lines[0].total.
+// bodyField is a field of the message's body, such as body.order.lines[0].total.
 type bodyField struct {
 	path []step
 }
@@ -15,7 +15,7 @@ type bodyField struct {
 type step struct {
 	key   string
 	index int
-	inner bool // the step uses index, not key
+	inner bool // index is used, not key
 }
 
 func (p *bodyField) eval(s *scope) datum {
@@ -37,7 +37,7 @@ func (p *bodyField) eval(s *scope) datum {
 		if !s.spend(0, 64) {
 			return datum{}
 		}
-		d := datumOf(v) // encodes it
+		d := datumOf(v) // an opaque value is encoded, which costs work
 		s.spend(0, 32*len(d.text))
 		return d
 	}
@@ -64,7 +64,7 @@ func (st step) from(v any) (any, bool) {
 	return elements[st.index], true
 }
 
-// decoded returns the message's body, which is decoded when it is first asked for.
+// decoded returns the message's body. It decodes the body at the first call.
 func (s *scope) decoded() (any, bool) {
 	if !s.looked {
 		s.looked = true
@@ -76,8 +76,7 @@ func (s *scope) decoded() (any, bool) {
 	return s.body, s.readable
 }
 
-// datumOf returns a value in the form that expressions compute with. A value without a family stays
-// encoded.
+// datumOf returns a decoded value as a datum. A value of no other kind becomes opaque.
 func datumOf(v any) datum {
 	switch v := v.(type) {
 	case nil:
@@ -100,7 +99,7 @@ func datumOf(v any) datum {
 	return decode(raw)
 }
 
-// bodyField parses what follows body: .key, .[key] and [index], in turn.
+// bodyField parses what follows body: any sequence of .key, .[key] and [index].
 func (p *parser) bodyField(at int) operand {
 	f := &bodyField{}
 	p.names.bodies = true
@@ -121,7 +120,7 @@ func (p *parser) bodyField(at int) operand {
 	}
 }
 
-// indexStep reads the number in [number], from 0.
+// indexStep parses the number in [number].
 func indexStep(t token) (step, error) {
 	n, err := strconv.ParseUint(t.text, 10, 31)
 	if err != nil {

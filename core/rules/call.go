@@ -9,15 +9,15 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// Call is plugin('name', …) in a filter: a condition that a router answers. Calls with the same
+// Call is plugin('name', …) in a filter: a condition that a router decides. Calls with the same
 // name and arguments are equal.
 type Call struct {
-	Name       string // of the router, as written
-	parameters string // encoded
+	Name       string // the router's name, as written
+	parameters string // the encoded arguments
 }
 
-// Parameters returns the arguments after the plugin's name. An argument of the form name = value
-// has that name. Any other argument has its position as its name, beginning with "1".
+// Parameters returns the arguments after the plugin's name. An argument name = value has that name.
+// The name of any other argument is its position, from "1" on.
 func (c Call) Parameters() core.Properties {
 	if c.parameters == "" {
 		return core.Properties{}
@@ -27,7 +27,7 @@ func (c Call) Parameters() core.Properties {
 
 var errNoPlugin = errors.New("plugins can only be called by rules in a gateway")
 
-// question is a Call as a condition: the answer is True or False.
+// question is a Call as a condition. The answer is True or False.
 type question struct {
 	Call
 	at int
@@ -48,7 +48,7 @@ func (q *question) truth(s *scope) Truth {
 
 func (*question) fallible() bool { return true }
 
-// call parses plugin('name', value, name = value, …), from the parenthesis on.
+// call parses plugin('name', value, name = value, …) from the parenthesis on.
 func (p *parser) call(at int) operand {
 	p.need("(")
 	c := Call{Name: p.token.text}

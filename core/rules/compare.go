@@ -19,7 +19,7 @@ const (
 	greaterOrEqual
 )
 
-// holds reports whether the relation is true of values whose comparison is c, as in cmp.Compare.
+// holds reports whether a r b is true if cmp.Compare(a, b) is c.
 func (r relation) holds(c int) bool {
 	switch r {
 	case equal:
@@ -37,7 +37,7 @@ func (r relation) holds(c int) bool {
 	}
 }
 
-// compare returns the truth of a r b: Unknown if a or b is unknown, or if they cannot be compared.
+// compare returns the truth of a r b: Unknown if a or b is, or if they cannot be compared.
 func compare(r relation, a, b datum) Truth {
 	if a.isUnknown() || b.isUnknown() {
 		return Unknown
@@ -82,8 +82,8 @@ func order[T int64 | uint64 | float64](a, b T) int {
 	}
 }
 
-// compareNumbers compares numbers of two types, or doubles, by their exact
-// value. A NaN is unequal to everything.
+// compareNumbers compares numbers of two types, or two doubles, by their exact values. A NaN is
+// unequal to everything.
 func compareNumbers(r relation, a, b datum) Truth {
 	switch {
 	case a.kind == real && b.kind == real:
@@ -102,17 +102,17 @@ func compareNumbers(r relation, a, b datum) Truth {
 			return truthOf(r == unequal)
 		}
 		return truthOf(r.holds(compareWithReal(a, b.real())))
-	case a.kind == b.kind: // both huge
+	case a.kind == b.kind: // both are huge
 		return truthOf(r.holds(order(a.num, b.num)))
-	default: // one integer, one huge
+	default: // one is an integer, one is huge
 		return truthOf(r.holds(order(uint64(a.kind), uint64(b.kind))))
 	}
 }
 
-// compareWithReal compares an integer or huge n with f, which is no NaN.
-// Converting n would round it; instead f is cut to an integer, exactly.
+// compareWithReal compares n, an integer or huge, with f, which is not NaN. It cuts f to an
+// integer, which is exact, because converting n would round it.
 func compareWithReal(n datum, f float64) int {
-	low, high := math.MinInt64*1.0, math.MaxInt64*1.0 // MaxInt64 rounds to 2^63
+	low, high := math.MinInt64*1.0, math.MaxInt64*1.0 // MaxInt64 is rounded to 2^63
 	if n.kind == huge {
 		low, high = high, math.MaxUint64*1.0 // 2^64
 	}
@@ -135,8 +135,8 @@ func compareWithReal(n datum, f float64) int {
 	return c
 }
 
-// same reports whether two values are equal in a correlation filter: of the same family, with the
-// same value. All numbers are one family, and null equals null.
+// same reports whether a correlation filter finds two values equal: those of the same family with
+// the same value. All numbers are one family, and null equals null.
 func same(a, b datum) bool {
 	switch {
 	case a.kind == integer && b.kind == integer:
@@ -150,7 +150,7 @@ func same(a, b datum) bool {
 	}
 }
 
-// hash returns the same number for data that are equal by compare or by same.
+// hash returns equal numbers for data that are equal by compare or by same.
 func (d datum) hash(seed maphash.Seed) uint64 {
 	switch d.kind {
 	case text, guid, binary, opaque:
@@ -162,7 +162,7 @@ func (d datum) hash(seed maphash.Seed) uint64 {
 	}
 }
 
-// canonical turns a double that is an integer into that integer.
+// canonical converts a double without a fraction to an integer, if it fits.
 func canonical(d datum) datum {
 	switch f := d.real(); {
 	case f != math.Trunc(f):
@@ -180,7 +180,7 @@ func hashNumber(seed maphash.Seed, d datum) uint64 {
 	return combine(maphash.Comparable(seed, d.kind), d.num)
 }
 
-// combine mixes x into a hash.
+// combine adds x to a hash.
 func combine(h, x uint64) uint64 {
 	hi, lo := bits.Mul64(h^0x9e3779b97f4a7c15, x^0xe7037ed1a0b428db)
 	return hi ^ lo ^ h<<1

@@ -5,7 +5,7 @@ var relations = map[string]relation{
 	"<": less, "<=": lessOrEqual, ">": greater, ">=": greaterOrEqual,
 }
 
-// comparison parses a value and what it is compared with, if anything.
+// comparison parses a value and, if there is one, its comparison.
 func (p *parser) comparison() operand {
 	left := p.sum()
 	if r, ok := relations[p.token.text]; ok && p.token.kind == tokenOperator {
@@ -31,8 +31,8 @@ func (p *parser) relation(left operand, r relation) operand {
 	return decided(left.at, &comparison{r, a, b}, a, b)
 }
 
-// decided makes an operand of a condition. It evaluates the condition at once if its values are
-// constants and the evaluation cannot fail.
+// decided makes an operand of a condition. If its values are constants and it cannot fail, it is
+// evaluated here.
 func decided(at int, c predicate, values ...expression) operand {
 	if c.fallible() {
 		return operand{at: at, condition: c}
@@ -47,7 +47,7 @@ func decided(at int, c predicate, values ...expression) operand {
 
 func (p *parser) valueOf(parse func() operand) expression { return p.expression(parse()) }
 
-// expression returns an operand as a value.
+// expression returns the value of an operand, or fails for a condition.
 func (p *parser) expression(o operand) expression {
 	if o.value == nil {
 		p.fail(faultAt(o.at, "expected a value but found a condition"))
@@ -78,7 +78,7 @@ func (o operand) isProperty() bool {
 	return false
 }
 
-// matching parses IN or LIKE after left.
+// matching parses IN or LIKE, which follow left.
 func (p *parser) matching(left operand) operand {
 	of := p.expression(left)
 	switch {
@@ -115,8 +115,7 @@ func (p *parser) likeness(at int, of expression) operand {
 	return decided(at, newLikeness(of, values[1], escape, patternAt, escapeAt), values...)
 }
 
-// newLikeness makes the condition of LIKE. It compiles the pattern at once if pattern and escape
-// are constants.
+// newLikeness makes a LIKE condition. If pattern and escape are constants, it compiles the pattern.
 func newLikeness(of, pat, escape expression, patternAt, escapeAt int) predicate {
 	char := rune(-1)
 	switch e := escape.(type) {

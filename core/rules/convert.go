@@ -11,7 +11,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// instantLayout is how instants are written as text.
+// instantLayout is the text form of instants.
 const instantLayout = "2006-01-02T15:04:05.9999999Z07:00"
 
 func timeOf(ticks int64) time.Time {
@@ -19,8 +19,8 @@ func timeOf(ticks int64) time.Time {
 	return time.Unix(whole, (ticks-whole*ticksPerSecond)*int64(tick)).UTC()
 }
 
-// render writes a value as text, in the forms of .NET except for instants, which
-// have that of ISO 8601. What is unknown, binary or opaque has no text.
+// render returns the text form of a value. It is that of .NET, but ISO 8601 for instants. Unknown,
+// binary and opaque values have none.
 func (d datum) render() (string, bool) {
 	switch d.kind {
 	case text:
@@ -47,7 +47,7 @@ func (d datum) render() (string, bool) {
 	}
 }
 
-// formatReal writes very large and very small numbers with an exponent.
+// formatReal writes f like .NET: very large and very small numbers with an exponent.
 func formatReal(f float64) string {
 	if a := math.Abs(f); a != 0 && a < 1e-5 || a >= 1e15 {
 		return strconv.FormatFloat(f, 'E', -1, 64)
@@ -81,14 +81,14 @@ func (d datum) encode(dst []byte) []byte {
 	}
 }
 
-// appendDescriptor appends the start of a described value; the value must follow.
+// appendDescriptor appends the start of a described value. The value must follow.
 func appendDescriptor(dst []byte, symbol string) []byte {
 	const described = 0x00 // AMQP 1.0 §1.2: the constructor of a described value
 	return value.AppendSymbol(append(dst, described), symbol)
 }
 
-// encodeAs appends a value as a value of the type that the encoded value old has. ok is false, and
-// nothing is appended, if d cannot have this type.
+// encodeAs appends d as a value of the type that the encoded value old has. If d cannot have this
+// type, it appends nothing, and ok is false.
 func (d datum) encodeAs(dst, old []byte) (out []byte, ok bool) {
 	kind := value.KindOf(old)
 	switch kind {
@@ -115,7 +115,7 @@ func (d datum) encodeAs(dst, old []byte) (out []byte, ok bool) {
 	return dst, false
 }
 
-// integerRange is what an integer type can hold.
+// integerRange is the range of an integer type.
 type integerRange struct {
 	min int64
 	max uint64
@@ -165,7 +165,7 @@ func (d datum) encodeInteger(dst []byte, kind value.Kind, r integerRange) ([]byt
 	}
 }
 
-// asNumber returns a number, or the number that a text shows.
+// asNumber returns a number, or the number that a text stands for.
 func (d datum) asNumber() (datum, bool) {
 	if d.kind != text {
 		return d, d.isNumber()
@@ -238,7 +238,7 @@ func (d datum) encodeGUID(dst []byte) ([]byte, bool) {
 	return dst, false
 }
 
-// asInstant returns the ticks of an instant, or of the instant a text shows in ISO 8601.
+// asInstant returns the ticks of an instant, or of a text in the form of ISO 8601.
 func (d datum) asInstant() (int64, bool) {
 	switch d.kind {
 	case instant:
@@ -253,7 +253,7 @@ func (d datum) asInstant() (int64, bool) {
 	return 0, false
 }
 
-// encodeDescribed encodes a value in the .NET type of old.
+// encodeDescribed does the same as encodeAs for a value old of a .NET type.
 func (d datum) encodeDescribed(dst, old []byte) ([]byte, bool) {
 	raw, _, err := value.ReadRaw(old[1:])
 	if err != nil {

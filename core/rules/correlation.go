@@ -5,19 +5,19 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// correlation is a correlation filter: all fields and properties are equal.
+// correlation is a correlation filter: all its tests must be true.
 type correlation struct {
 	fields     []fieldTest
 	properties []propertyTest
 }
 
-// fieldTest compares the text of a system property; "" means that the property must not be set.
+// fieldTest compares a system property with a text; "" means that it must not be set.
 type fieldTest struct {
 	system *system
 	text   string
 }
 
-// propertyTest compares the value of a user property.
+// propertyTest compares a user property with a value.
 type propertyTest struct {
 	slot  int
 	value datum

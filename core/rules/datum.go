@@ -11,34 +11,34 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// kind is the family of a datum. Values of one family are compared by value. Values of two families
+// kind is the family of a datum. Data of one family are compared by value. Data of two families
 // cannot be compared, except numbers: integer, huge and real.
 type kind uint8
 
 const (
-	absent  kind = iota // there is no such property
+	absent  kind = iota // the property does not exist
 	null                // the property has no value
-	boolean             // num is 0 or 1
-	integer             // num is an int64: every integer that fits
-	huge                // num is a uint64 that is too large for an int64
-	real                // num holds the bits of a float64
+	boolean             // num: 0 or 1
+	integer             // num: an int64; every integer that fits
+	huge                // num: a uint64 that is too large for an int64
+	real                // num: the bits of a float64
 	text                // a string, symbol, char or URI
-	instant             // num is an int64: ticks since the Unix epoch
-	span                // num is an int64: ticks
-	guid                // text holds 16 bytes
-	binary              // text holds the bytes
-	opaque              // text holds the encoding: lists, maps, arrays, unknown descriptors
+	instant             // num: an int64, the ticks since the Unix epoch
+	span                // num: an int64, the ticks
+	guid                // text: 16 bytes
+	binary              // text: the bytes
+	opaque              // text: the encoding of a list, a map, an array or a value with an unknown descriptor
 )
 
-// datum is a value in a computation. It may alias the message it comes from, which does not change.
+// datum is a value in a computation. It may share memory with its message, which does not change.
 type datum struct {
 	kind kind
 	num  uint64
 	text string
 }
 
-// A tick is .NET's unit of time, 100 ns. Ticks of instants count from year 1 in
-// .NET and on the wire, here from 1970.
+// A tick is .NET's unit of time, 100 ns. In .NET, and in messages, ticks of instants count from the
+// year 1, here from 1970.
 const (
 	tick           = 100 * time.Nanosecond
 	ticksPerSecond = int64(time.Second / tick)
@@ -46,7 +46,7 @@ const (
 	unixEpochTicks = 621_355_968_000_000_000
 )
 
-// The descriptors of .NET's types on the wire.
+// The descriptors of .NET's types in messages.
 const (
 	descriptorTimeSpan       = "com.microsoft:timespan"
 	descriptorURI            = "com.microsoft:uri"
@@ -98,7 +98,6 @@ func setSpanOf(d time.Duration) datum {
 	}
 }
 
-// isUnknown reports whether there is no value to compute with.
 func (d datum) isUnknown() bool { return d.kind <= null }
 
 func (d datum) isNumber() bool { return d.kind >= integer && d.kind <= real }
@@ -117,10 +116,10 @@ func (d datum) real() float64 {
 	}
 }
 
-// alias views bytes of an encoded property, which are immutable, as a string.
+// alias returns bytes, which never change, as a string without copying them.
 func alias(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-// decode reads an encoded property. Common types take no allocation.
+// decode decodes an encoded property. Common types take no allocation.
 func decode(raw []byte) datum {
 	switch value.KindOf(raw) {
 	case value.KindNull:
@@ -173,7 +172,7 @@ func decode(raw []byte) datum {
 	return decodeRare(raw)
 }
 
-// decodeRare decodes the other, rare types with value.Decode.
+// decodeRare decodes all other types.
 func decodeRare(raw []byte) datum {
 	v, _, err := value.Decode(raw, value.Limits{})
 	if err != nil {
@@ -196,8 +195,8 @@ func decodeRare(raw []byte) datum {
 	return datum{kind: opaque, text: alias(raw)}
 }
 
-// decodeDescribed decodes a described value: one of .NET's types by the value inside, any other as
-// opaque.
+// decodeDescribed decodes a described value. One of .NET's types becomes the value inside, any
+// other one is opaque.
 func decodeDescribed(raw []byte) datum {
 	unknown := datum{kind: opaque, text: alias(raw)}
 	descriptor, inner, err := value.ReadRaw(raw[1:])
@@ -234,7 +233,8 @@ func saturatedTicks(millis int64) int64 {
 	}
 }
 
-// parseTimeSpan reads a duration in the form of ISO 8601 (PT5M) or of .NET (00:05:00) and returns ticks.
+// parseTimeSpan parses a duration in the form of ISO 8601 (PT5M) or of .NET (00:05:00), and returns
+// ticks.
 func parseTimeSpan(s string) (int64, error) {
 	if strings.HasPrefix(s, "P") {
 		ticks, err := core.ParseTicks(s)

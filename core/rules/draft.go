@@ -7,7 +7,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// draft is the user properties of a message while an action changes them.
+// draft has the user properties of a message while an action changes them.
 type draft struct{ entries []entry }
 
 // entry is a property: its name and its encoded value, both immutable.
@@ -28,7 +28,7 @@ func (d *draft) index(folded string) int {
 	return slices.IndexFunc(d.entries, func(e entry) bool { return fold(e.key) == folded })
 }
 
-// raw returns the encoded value of a property, nil if there is none.
+// raw returns the encoded value of a property, or nil.
 func (d *draft) raw(folded string) []byte {
 	if i := d.index(folded); i >= 0 {
 		return d.entries[i].raw
@@ -36,7 +36,6 @@ func (d *draft) raw(folded string) []byte {
 	return nil
 }
 
-// get returns the value of a property.
 func (d *draft) get(folded string) datum {
 	if raw := d.raw(folded); raw != nil {
 		return decode(raw)
@@ -44,7 +43,7 @@ func (d *draft) get(folded string) datum {
 	return datum{}
 }
 
-// put sets a property, also one that did not exist before or was removed.
+// put sets a property to an encoded value.
 func (d *draft) put(name string, raw []byte) {
 	if i := d.index(fold(name)); i >= 0 {
 		d.entries[i].raw = raw
@@ -53,9 +52,9 @@ func (d *draft) put(name string, raw []byte) {
 	d.entries = append(d.entries, entry{name, raw})
 }
 
-// set sets a property. If the property exists and the value can have its type, the property keeps
-// this type. Otherwise it gets the type of the property that the value is copied from, or the
-// value's own.
+// set sets a property. If the property exists and v can have its type, the property keeps its type.
+// Otherwise it gets that of exact, the encoded value of the property that is copied, or without
+// exact that of v.
 func (d *draft) set(p *userProperty, v datum, exact []byte) {
 	if old := d.raw(p.folded); old != nil {
 		if raw, ok := v.encodeAs(nil, old); ok {
@@ -69,14 +68,12 @@ func (d *draft) set(p *userProperty, v datum, exact []byte) {
 	d.put(p.name, exact)
 }
 
-// remove removes a property, if there is one.
 func (d *draft) remove(folded string) {
 	if i := d.index(folded); i >= 0 {
 		d.entries = slices.Delete(d.entries, i, i+1)
 	}
 }
 
-// properties encodes the draft.
 func (d *draft) properties() core.Properties {
 	return core.RawProperties(value.AppendMapRaw(nil, func(yield func(key, raw []byte) bool) {
 		for _, e := range d.entries {

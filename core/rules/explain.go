@@ -10,22 +10,22 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// Explanation is the result of a rule for a message, with its reasons.
+// Explanation is the result of a rule for a message, with the reasons.
 type Explanation struct {
 	Truth Truth
-	// Why contains the conditions that decided, as they are written in the filter, each with its
-	// answer and the compared values: "price > 10 is unknown: price is not set".
+	// Why has the conditions that decided, as the filter has them, each with its answer and the
+	// values that it compared: "price > 10 is unknown: price is not set".
 	Why []string
-	// Err is why the rule cannot be compiled, or the error of its filter or, if Truth is True, of
-	// its action.
+	// Err is the reason why the rule does not compile, or the error of its filter or, if Truth is
+	// True, of its action.
 	Err error
-	// Message is the message after the rule's action. It is nil unless the rule matches without
-	// Err.
+	// Message is what the rule's action makes of the message. It is nil if the rule does not match,
+	// or with Err.
 	Message *core.Message
 }
 
-// Explain compiles a rule, evaluates it for one message, and explains the result. The result is the
-// same as that of Rule.Matches.
+// Explain compiles a rule, evaluates it for one message, and explains the result, which is that of
+// Rule.Matches.
 func Explain(r core.Rule, m *core.Message, f Facts) Explanation {
 	c, err := Compile(r)
 	if err != nil {
@@ -48,7 +48,7 @@ func Explain(r core.Rule, m *core.Message, f Facts) Explanation {
 	return e
 }
 
-// explainSQL parses the filter again, with notes.
+// explainSQL parses the filter once more, with notes.
 func (r *Rule) explainSQL(filter core.Filter, m *core.Message, f Facts) Explanation {
 	n, own := &notes{sql: filter.SQL}, &names{}
 	p := newParser(filter.SQL, filter.Parameters, own)
@@ -74,7 +74,7 @@ func (r *Rule) explainSQL(filter core.Filter, m *core.Message, f Facts) Explanat
 	return e
 }
 
-// explain describes the result of a condition, and the values that it has compared.
+// explain returns a condition with its result and the values that it has compared.
 func (n *notes) explain(c *note, verdict string, s *scope) string {
 	b := strings.Builder{}
 	b.WriteString(n.text(c.from, c.to) + " " + verdict)
@@ -85,7 +85,7 @@ func (n *notes) explain(c *note, verdict string, s *scope) string {
 	return b.String()
 }
 
-// explainCorrelation names what differs or, if nothing does, all that is equal.
+// explainCorrelation returns what differs or, if nothing does, all that is equal.
 func (r *Rule) explainCorrelation(filter *core.Correlation, m *core.Message, f Facts) Explanation {
 	s := open(m, f, &r.names)
 	defer s.close()
@@ -98,7 +98,7 @@ func (r *Rule) explainCorrelation(filter *core.Correlation, m *core.Message, f F
 			e.Why = append(e.Why, name+" = "+wanted+" is true")
 		}
 	}
-	c := r.predicate.(*correlation) // as compileFilter makes it
+	c := r.predicate.(*correlation) // compileFilter has made it
 	for _, t := range c.fields {
 		seen := t.system.text(m)
 		shown := "not set"
@@ -116,7 +116,7 @@ func (r *Rule) explainCorrelation(filter *core.Correlation, m *core.Message, f F
 	return e
 }
 
-// describe shows the value of a property or parameter, with its type.
+// describe returns the value of a property or parameter, with its type, for a reader.
 func (s *scope) describe(e expression) string {
 	switch e := e.(type) {
 	case *userProperty:
@@ -138,7 +138,7 @@ func (s *scope) describe(e expression) string {
 	return d.describe(d.family())
 }
 
-// describeUser shows a user property with the type that it was sent with.
+// describeUser returns the value of a user property, with the type in which it was sent.
 func (s *scope) describeUser(folded string) string {
 	for key, raw := range value.MapEntries(s.message.Properties.Encoded()) {
 		if isNamed(key, folded) {
@@ -148,7 +148,7 @@ func (s *scope) describeUser(folded string) string {
 	return "not set"
 }
 
-// describe shows a value of the named type.
+// describe returns a value with the name of its type.
 func (d datum) describe(typeName string) string {
 	switch d.kind {
 	case absent:
@@ -168,7 +168,7 @@ func (d datum) describe(typeName string) string {
 	return s + " (" + typeName + ")"
 }
 
-// family returns the name of a datum's type. For user properties, typeOf returns the sender's type.
+// family returns the name of a datum's type. For user properties, typeOf has the sender's type.
 func (d datum) family() string {
 	return [...]string{
 		absent: "", null: "", boolean: "boolean", integer: "long", huge: "ulong", real: "double", text: "string",
@@ -176,7 +176,7 @@ func (d datum) family() string {
 	}[d.kind]
 }
 
-// typeOf names the type of an encoded value; it names .NET's types as .NET does.
+// typeOf returns the name of an encoded value's type: for a type of .NET, the name in .NET.
 func typeOf(raw []byte) string {
 	if k := value.KindOf(raw); k != value.KindDescribed {
 		return k.String()
@@ -192,12 +192,12 @@ func typeOf(raw []byte) string {
 	return value.KindDescribed.String()
 }
 
-// quoted returns a text as SQL writes it, or the beginning of a long text.
+// quoted returns a text as an SQL literal, cut if it is long.
 func quoted(s string) string {
 	return "'" + strings.ReplaceAll(clipped(s), "'", "''") + "'"
 }
 
-// maxShown is the number of characters of a value that are shown.
+// maxShown is the number of characters of a value that an explanation shows.
 const maxShown = 100
 
 func clipped(s string) string {

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// expression is a part of a SQL text that has a value.
+// expression is a part of an SQL text that has a value.
 type expression interface {
-	// eval computes the value. It notes an error in the scope.
+	// eval returns the value. It records an error in the scope.
 	eval(*scope) datum
-	// fallible reports whether evaluation can fail.
+	// fallible reports whether eval can record an error.
 	fallible() bool
 }
 
@@ -19,9 +19,8 @@ type constant struct{ datum }
 func (c constant) eval(*scope) datum { return c.datum }
 func (constant) fallible() bool      { return false }
 
-// userProperty is a user property named in the text.
 type userProperty struct {
-	name   string // as written
+	name   string // the name as written
 	folded string
 	slot   int
 }
@@ -34,13 +33,12 @@ func (p *userProperty) eval(s *scope) datum {
 }
 func (*userProperty) fallible() bool { return false }
 
-// systemProperty is a system property named in the text.
 type systemProperty struct{ *system }
 
 func (p systemProperty) eval(s *scope) datum { return p.value(s.message, &s.facts) }
 func (systemProperty) fallible() bool        { return false }
 
-// namedProperty is property(expression): the name is computed.
+// namedProperty is property(name) with a computed name.
 type namedProperty struct {
 	name expression
 }
@@ -58,8 +56,8 @@ func (p *namedProperty) eval(s *scope) datum {
 }
 func (p *namedProperty) fallible() bool { return p.name.fallible() }
 
-// cutScope splits the scope from a computed name. Names with other dots in
-// them are user properties.
+// cutScope splits a computed name into scope and name. If what precedes its first dot is not a
+// scope, it is the name of a user property.
 func cutScope(name string) (isSystem bool, bare string) {
 	if scope, bare, ok := strings.Cut(name, "."); ok {
 		switch {
@@ -72,7 +70,7 @@ func cutScope(name string) (isSystem bool, bare string) {
 	return false, name
 }
 
-// newID is newid(): another random UUID at each evaluation.
+// newID is newid(), which returns another random UUID at each evaluation.
 type newID struct{}
 
 func (newID) eval(s *scope) datum {
@@ -86,7 +84,7 @@ func (newID) eval(s *scope) datum {
 }
 func (newID) fallible() bool { return false }
 
-// calculation is left operator right, or, without left, the negative of right.
+// calculation is left operator right or, without left, the negative of right.
 type calculation struct {
 	operator    byte
 	left, right expression
@@ -106,16 +104,16 @@ func (c *calculation) compute(s *scope) (datum, error) {
 		return negate(c.right.eval(s))
 	}
 	left, right := c.left.eval(s), c.right.eval(s)
-	if !s.spend(c.at, 2*(len(left.text)+len(right.text))) { // the cost of copying the bytes that are joined
+	if !s.spend(c.at, 2*(len(left.text)+len(right.text))) { // for copying the bytes that are joined
 		return datum{}, errWork
 	}
 	return calculate(c.operator, left, right)
 }
 
-// fallible returns true: sums can overflow, and divisors can be zero.
+// fallible returns true, because sums can overflow, and divisors can be zero.
 func (*calculation) fallible() bool { return true }
 
-// positive is +expression: a number stays as it is, everything else becomes unknown.
+// positive is +expression. It is unknown if the expression is not a number.
 type positive struct{ expression }
 
 func (p positive) eval(s *scope) datum {
@@ -125,17 +123,16 @@ func (p positive) eval(s *scope) datum {
 	return datum{}
 }
 
-// Truth is an answer of SQL's three-valued logic. The zero Truth is Unknown.
+// Truth is an answer in SQL's three-valued logic. The zero Truth is Unknown.
 type Truth int8
 
-// The three answers, ordered so that AND is the minimum and OR the maximum.
+// The answers, in an order in which AND is the minimum and OR the maximum.
 const (
 	False   Truth = -1
 	Unknown Truth = 0
 	True    Truth = 1
 )
 
-// truthOf returns the answer of a plain condition.
 func truthOf(b bool) Truth {
 	if b {
 		return True
@@ -146,10 +143,10 @@ func truthOf(b bool) Truth {
 // Not exchanges True and False.
 func (t Truth) Not() Truth { return -t }
 
-// And returns False if one of the two is False, otherwise Unknown if one of the two is Unknown.
+// And returns False if either is False, else Unknown if either is Unknown.
 func (t Truth) And(o Truth) Truth { return min(t, o) }
 
-// Or returns True if one of the two is True, otherwise Unknown if one of the two is Unknown.
+// Or returns True if either is True, else Unknown if either is Unknown.
 func (t Truth) Or(o Truth) Truth { return max(t, o) }
 
 // String returns TRUE, FALSE or UNKNOWN.
@@ -164,14 +161,14 @@ func (t Truth) String() string {
 	}
 }
 
-// operand is what a part of the text means: a value or a condition, one of the two.
+// operand is the meaning of a part of the text: either a value or a condition.
 type operand struct {
 	at        int
 	value     expression
 	condition predicate
 }
 
-// continuation returns a text for errors: what may follow an operand at the end of a filter.
+// continuation returns, for errors, what may follow the operand at the end of a filter.
 func (o operand) continuation() string {
 	if o.condition != nil {
 		return "AND, OR or the end of the expression"
@@ -179,7 +176,7 @@ func (o operand) continuation() string {
 	return "a comparison"
 }
 
-// predicate returns the operand as a condition: an operand that may be boolean is a condition by itself.
+// predicate returns the operand as a condition. A value that may be boolean is a condition.
 func (o operand) predicate() (predicate, error) {
 	if o.condition != nil {
 		return o.condition, nil

@@ -3,22 +3,22 @@ package rules
 import "unicode/utf8"
 
 // finder finds the first match of a run of a LIKE pattern in one pass over the text. It simulates
-// the automaton of the run: bit i of its state says that the first i+1 characters of the run match
-// those that were read last.
+// the run's automaton: bit i of its state means that the last i+1 characters match the first i+1
+// characters of the run.
 type finder struct {
 	words   int
-	masks   []uint64 // by class of characters: the places in the run that these characters match
+	masks   []uint64 // by class of characters: the positions in the run that they match
 	ascii   [utf8.RuneSelf]uint16
-	classes map[rune]uint16 // of other characters
-	last    uint64          // the bit of the last place, in the last word of the state
+	classes map[rune]uint16 // the classes of other characters
+	last    uint64          // the bit of the last position, in the last word of the state
 }
 
-// Characters that do not occur in the run have class 0, and match only the places of _. So do bytes
-// that are not UTF-8.
+// Characters that do not occur in the run have class 0, and match only _. So do bytes that are not
+// UTF-8.
 const invalid rune = -1
 
-// newFinder makes a finder for pieces, without the skip of the first piece, which must have literal
-// text.
+// newFinder returns a finder for pieces. It ignores the skip of the first piece, which must have a
+// literal.
 func newFinder(pieces []piece) *finder {
 	length := utf8.RuneCountInString(pieces[0].literal)
 	for _, p := range pieces[1:] {
@@ -44,7 +44,7 @@ func newFinder(pieces []piece) *finder {
 	return f
 }
 
-// class returns the class of a character: 0 if the character does not occur in the run.
+// class returns the class of a character, or 0 if it does not occur in the run.
 func (f *finder) class(c rune) uint16 {
 	if c >= 0 && c < utf8.RuneSelf {
 		return f.ascii[c]
@@ -52,7 +52,7 @@ func (f *finder) class(c rune) uint16 {
 	return f.classes[c]
 }
 
-// add returns the class of a character that occurs in the run.
+// add returns the class of a character of the run. It makes one if there is none yet.
 func (f *finder) add(c rune) uint16 {
 	if class := f.class(c); class != 0 {
 		return class
@@ -70,9 +70,9 @@ func (f *finder) add(c rune) uint16 {
 	return class
 }
 
-// cut finds the first match in s and returns what follows.
+// cut finds the first match in s and returns what follows it.
 func (f *finder) cut(s string) (rest string, ok bool) {
-	var short [16]uint64 // enough for the longest pattern in a rule
+	var short [16]uint64 // large enough for the longest pattern in a rule
 	state := short[:]
 	if f.words > len(short) {
 		state = make([]uint64, f.words)
@@ -87,7 +87,7 @@ func (f *finder) cut(s string) (rest string, ok bool) {
 		}
 		i += n
 		mask := f.masks[int(f.class(c))*f.words:][:f.words]
-		carry := uint64(1) // a match may begin anywhere
+		carry := uint64(1) // because a match may begin anywhere
 		for w, places := range state {
 			state[w] = (places<<1 | carry) & mask[w]
 			carry = places >> 63

@@ -8,9 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// fault is an error in a SQL text, or in evaluating it for a message, and its position in the text.
+// fault is an error in an SQL text or in its evaluation, with its position in the text.
 type fault struct {
-	at   int // byte offset in the SQL text
+	at   int // as a byte offset in the SQL text
 	text string
 }
 
@@ -20,30 +20,29 @@ func faultAt(at int, format string, args ...any) *fault {
 	return &fault{at, fmt.Sprintf(format, args...)}
 }
 
-// tokenKind says what a token is.
 type tokenKind uint8
 
 const (
 	tokenEnd       tokenKind = iota
-	tokenWord                // a name or keyword as it stands
+	tokenWord                // a name or keyword without delimiters
 	tokenName                // a name in brackets or double quotes
-	tokenString              // text in single quotes
-	tokenInteger             // number
-	tokenReal                // float
+	tokenString              // a text in single quotes
+	tokenInteger             // its value is number
+	tokenReal                // its value is float
 	tokenParameter           // @name
 	tokenOperator
 )
 
-// token is a piece of SQL text.
+// token is a token of SQL text.
 type token struct {
 	kind   tokenKind
-	at     int    // byte offset
-	text   string // without delimiters; of a word, parameter or operator: as written
+	at     int    // its byte offset
+	text   string // without delimiters; a word, parameter or operator as written
 	number uint64
 	float  float64
 }
 
-// String shows the token in a message.
+// String returns the token as errors show it.
 func (t token) String() string {
 	switch t.kind {
 	case tokenEnd:
@@ -62,7 +61,7 @@ func (t token) is(word string) bool {
 	return t.kind == tokenOperator && t.text == word || t.kind == tokenWord && strings.EqualFold(t.text, word)
 }
 
-// keywords cannot be names unless delimited.
+// Keywords cannot be names without delimiters.
 var keywords = [...]string{"AND", "OR", "NOT", "IN", "LIKE", "ESCAPE", "IS", "NULL", "EXISTS", "TRUE", "FALSE"}
 
 func (t token) isKeyword() bool {
@@ -74,21 +73,20 @@ func (t token) isKeyword() bool {
 	return false
 }
 
-// isName reports whether the token can be the name of a property.
 func (t token) isName() bool {
 	return t.kind == tokenName || t.kind == tokenWord && !t.isKeyword()
 }
 
-// operators in the order in which they are tried.
+// operators in the order in which the lexer tries them, longer ones first.
 var operators = [...]string{"<>", "!=", ">=", "<=", "=", ">", "<", "+", "-", "*", "/", "%", "(", ")", ",", ".", ";"}
 
-// lexer cuts a SQL text, which is valid UTF-8, into tokens.
+// lexer splits an SQL text, which is valid UTF-8, into tokens.
 type lexer struct {
 	sql string
 	at  int
 }
 
-// next returns the next token. At the end of the text, each call returns tokenEnd.
+// next returns the next token. At the end of the text, each call returns a tokenEnd.
 func (l *lexer) next() (token, error) {
 	rest := strings.TrimLeftFunc(l.sql[l.at:], unicode.IsSpace)
 	l.at = len(l.sql) - len(rest)
@@ -129,7 +127,6 @@ func (l *lexer) cut(kind tokenKind, n int) token {
 	return t
 }
 
-// wordLength returns the length of the name at the start of s.
 func wordLength(s string) int {
 	n := strings.IndexFunc(s, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 	if n < 0 {
@@ -138,7 +135,7 @@ func wordLength(s string) int {
 	return n
 }
 
-// delimited reads up to the closing delimiter, which stands for itself when doubled.
+// delimited reads up to the closing delimiter. A doubled delimiter stands for itself.
 func (l *lexer) delimited(kind tokenKind, closing byte, what string) (token, error) {
 	t := token{kind: kind, at: l.at}
 	var b strings.Builder
@@ -163,7 +160,7 @@ func (l *lexer) delimited(kind tokenKind, closing byte, what string) (token, err
 	return t, nil
 }
 
-// numeral reads an integer, or a double: with a fraction, an exponent, or both.
+// numeral reads an integer, or a double, which has a fraction, an exponent, or both.
 func (l *lexer) numeral() (token, error) {
 	rest := l.sql[l.at:]
 	n, kind := digits(rest), tokenInteger
@@ -192,7 +189,6 @@ func (l *lexer) numeral() (token, error) {
 	return t, nil
 }
 
-// digits returns the number of digits at the start of s.
 func digits(s string) int {
 	n := 0
 	for n < len(s) && isDigit(rune(s[n])) {

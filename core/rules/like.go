@@ -9,14 +9,13 @@ import (
 )
 
 // pattern is a compiled LIKE pattern: the runs between its % signs.
-//
-// The runs are found one after the other, each at the first place after the previous run. That is
-// never worse than a later place, so nothing is tried again. A run with literal text only is found
-// by the search of the standard library, one with _ inside by a finder in one pass over the text.
+// Matching searches for the runs one after the other, each at its first place after the previous
+// run. A later place is never better, so nothing is tried again. A run without _ is found by the
+// standard library's search, one with _ by a finder in one pass over the text.
 type pattern struct {
-	runs []run // at least one; the first begins where the text begins, the last ends where it ends
-	// width is the number of words in the state of the widest finder, 0 without finders: matching
-	// takes at most length of text × width steps.
+	runs []run // at least one; the first must match the start of the text, the last its end
+	// width is the number of words in the state of the largest finder, or 0 without finders.
+	// Matching takes at most (length of text) × width steps.
 	width int
 	size  int // words of memory that the finders take
 }
@@ -24,8 +23,8 @@ type pattern struct {
 // run is the part of a pattern between two % signs.
 type run struct {
 	pieces []piece
-	chars  int     // the number of characters that the run matches
-	finder *finder // for everything after the skip of the first piece; nil if this is a single literal
+	chars  int     // number of characters that the run matches
+	finder *finder // finds everything after the skip of the first piece; nil if that is only a literal
 }
 
 // piece is a number of _ signs and the literal text after them.
@@ -34,7 +33,7 @@ type piece struct {
 	literal string
 }
 
-// What can be wrong with a pattern.
+// Errors in patterns.
 var (
 	errPattern      = errors.New("the pattern of LIKE is not a string")
 	errEscape       = errors.New("the LIKE pattern ends with its escape character")
@@ -42,8 +41,8 @@ var (
 	errLongPattern  = errors.New("the LIKE pattern is too long")
 )
 
-// compileBounded compiles a pattern from a message. It refuses long patterns, because it compiles
-// the pattern again for each message and rule.
+// compileBounded compiles a pattern that a message contains. It refuses long ones, because they are
+// compiled again for each message and rule.
 func compileBounded(s string, escape rune) (*pattern, error) {
 	if len(s) > utf8.UTFMax*core.SQLLengthOfOne {
 		return nil, errLongPattern
@@ -51,8 +50,8 @@ func compileBounded(s string, escape rune) (*pattern, error) {
 	return compilePattern(s, escape)
 }
 
-// compilePattern reads a LIKE pattern. The character after the escape character stands for itself;
-// a negative escape means that there is none.
+// compilePattern compiles a LIKE pattern. The character after the escape character stands for
+// itself. A negative escape means that there is no escape character.
 func compilePattern(s string, escape rune) (*pattern, error) {
 	p := &pattern{}
 	var b runBuilder
@@ -76,7 +75,7 @@ func compilePattern(s string, escape rune) (*pattern, error) {
 		return nil, errEscape
 	}
 	p.runs = append(p.runs, b.finish())
-	for i := 1; i < len(p.runs)-1; i++ { // the places of the first and the last run are fixed
+	for i := 1; i < len(p.runs)-1; i++ { // no search for the first and the last run: their places are fixed
 		if r := &p.runs[i]; len(r.pieces) > 1 {
 			r.finder = newFinder(r.pieces)
 			p.width = max(p.width, r.finder.words)
@@ -86,7 +85,7 @@ func compilePattern(s string, escape rune) (*pattern, error) {
 	return p, nil
 }
 
-// runBuilder collects a run.
+// runBuilder builds a run character by character.
 type runBuilder struct {
 	run
 	skip    int
@@ -104,7 +103,7 @@ func (b *runBuilder) any() {
 	b.chars++
 }
 
-// flush ends the literal text of a piece.
+// flush ends the current piece.
 func (b *runBuilder) flush() {
 	if b.literal.Len() > 0 {
 		b.pieces = append(b.pieces, piece{b.skip, b.literal.String()})
@@ -113,7 +112,7 @@ func (b *runBuilder) flush() {
 	}
 }
 
-// finish returns the run and begins the next.
+// finish returns the run, and begins the next one.
 func (b *runBuilder) finish() run {
 	b.flush()
 	if b.skip > 0 {
@@ -124,7 +123,7 @@ func (b *runBuilder) finish() run {
 	return r
 }
 
-// cost returns the maximum cost of matching s, in the steps of scope.spend.
+// cost returns the maximum cost of matching s, in steps of scope.spend.
 func (p *pattern) cost(s string) int {
 	if p.width == 0 {
 		return len(s) / 8
@@ -132,10 +131,10 @@ func (p *pattern) cost(s string) int {
 	return len(s) * (3 + p.width)
 }
 
-// compileCost is the cost of compiling a pattern, per byte.
+// compileCost is the cost of compiling a pattern per byte, in steps of scope.spend.
 const compileCost = 64
 
-// match reports whether the whole of s has the pattern's form.
+// match reports whether all of s matches the pattern.
 func (p *pattern) match(s string) bool {
 	first, last := p.runs[0], p.runs[len(p.runs)-1]
 	rest, ok := first.cutPrefix(s)
@@ -153,7 +152,7 @@ func (p *pattern) match(s string) bool {
 	return last.hasSuffix(rest)
 }
 
-// cutPrefix matches the run at the start of s and returns what follows.
+// cutPrefix matches the run at the start of s, and returns what follows.
 func (r run) cutPrefix(s string) (rest string, ok bool) {
 	for _, p := range r.pieces {
 		if s, ok = skip(s, p.skip); !ok {
@@ -166,12 +165,12 @@ func (r run) cutPrefix(s string) (rest string, ok bool) {
 	return s, true
 }
 
-// cut finds the first match of the run in s and returns what follows.
+// cut finds the first match of the run in s, and returns what follows.
 func (r run) cut(s string) (rest string, ok bool) {
 	if len(r.pieces) == 0 {
 		return s, true
 	}
-	// The characters of the skip can be anything: they are passed over once.
+	// Skipped characters can be any, so they are skipped only once.
 	first := r.pieces[0]
 	if s, ok = skip(s, first.skip); !ok {
 		return "", false
@@ -186,7 +185,7 @@ func (r run) cut(s string) (rest string, ok bool) {
 	return s[n+len(first.literal):], true
 }
 
-// hasSuffix matches the run at the end of s. The run's length in characters determines the place.
+// hasSuffix matches the run at the end of s: its length in characters says where it must begin.
 func (r run) hasSuffix(s string) bool {
 	at := len(s)
 	for range r.chars {
@@ -200,7 +199,7 @@ func (r run) hasSuffix(s string) bool {
 	return ok
 }
 
-// skip passes over n characters.
+// skip cuts n characters from the start of s.
 func skip(s string, n int) (rest string, ok bool) {
 	for range n {
 		if s == "" {

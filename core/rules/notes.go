@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// notes are what a parser records about a text that is to be explained: the
-// conditions that do not consist of others, and the properties and parameters
-// in them, with their places.
+// notes are what a parser records in a text that will be explained: the conditions without AND, OR
+// and NOT, and the properties and parameters in them, all with their places.
 type notes struct {
 	sql      string
 	mentions []mention
@@ -19,14 +18,14 @@ type mention struct {
 	value    expression
 }
 
-// mention records a property or parameter; newid() is neither.
+// mention records a property or parameter.
 func (n *notes) mention(value expression, from, to int) {
 	if value != (newID{}) {
 		n.mentions = append(n.mentions, mention{from, to, value})
 	}
 }
 
-// condition records a condition, unless its parts are recorded already.
+// condition records a condition, unless its parts are already recorded.
 func (n *notes) condition(c predicate, from, to int) predicate {
 	if isNoted(c) {
 		return c
@@ -44,7 +43,7 @@ func isNoted(c predicate) bool {
 	return false
 }
 
-// in returns what is mentioned in a condition, each spelling once.
+// in returns the properties and parameters in a condition, each spelling once.
 func (n *notes) in(c *note) []mention {
 	var found []mention
 	for _, m := range n.mentions {
@@ -58,7 +57,7 @@ func (n *notes) in(c *note) []mention {
 
 func (n *notes) text(from, to int) string { return strings.TrimSpace(n.sql[from:to]) }
 
-// note is a condition that keeps its result for one message, or the reason why there is none.
+// note is a condition that keeps its result for one message.
 type note struct {
 	predicate
 	from, to int
@@ -81,11 +80,10 @@ func (n *note) truth(s *scope) Truth {
 	return n.answer
 }
 
-// deciding appends the notes that decided a condition which was evaluated without an error: as long
-// as these notes have the same answers, the condition stays True or False (or, if it is Unknown,
-// still cannot match), whatever other notes answer. Parts that the evaluation did not reach count
-// too, unless they would have failed. negated says that the filter matches if the condition is
-// False.
+// deciding appends the notes that decided the answer of c, which was evaluated without an error. As
+// long as these notes keep their answers, c stays True or False, or, if it is Unknown, cannot
+// become a match, whatever the other notes answer. Parts that the evaluation did not reach count,
+// too, unless they would have failed. negated means that the filter matches if c is False.
 func deciding(dst []*note, c predicate, s *scope, negated bool) []*note {
 	switch c := c.(type) {
 	case *note:
@@ -100,8 +98,8 @@ func deciding(dst []*note, c predicate, s *scope, negated bool) []*note {
 	return dst
 }
 
-// decidingParts does the same as deciding, for parts that are joined. If the answer is Unknown and
-// anyMatches is true, one part would be enough for a match, so all parts count.
+// decidingParts does the same as deciding for parts joined by AND or OR. If the answer is Unknown
+// and one part would be enough for a match (anyMatches), all parts decided.
 func decidingParts(dst []*note, parts []predicate, whole Truth, s *scope, negated, anyMatches bool) []*note {
 	for _, p := range parts {
 		t := p.truth(s)
@@ -116,7 +114,7 @@ func decidingParts(dst []*note, parts []predicate, whole Truth, s *scope, negate
 	return dst
 }
 
-// failing returns the note whose evaluation was the first to fail, or nil.
+// failing returns the first note that failed, or nil.
 func failing(c predicate) *note {
 	parts := []predicate(nil)
 	switch c := c.(type) {

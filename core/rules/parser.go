@@ -4,20 +4,20 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// maxDepth bounds how deep parentheses, NOT, signs and functions may nest.
+// maxDepth is the maximum depth to which parentheses, NOT, signs and functions can be nested.
 const maxDepth = 64
 
-// parser turns the text of a filter or an action into expressions. It keeps the first error. After
-// an error the text counts as ended, and results do not matter.
+// parser turns the text of a filter or an action into expressions. At the first error the text
+// ends, and the results no longer matter.
 type parser struct {
 	lexer      lexer
-	token      token // the next one
+	token      token // the next token
 	err        error
 	names      *names
 	parameters core.Properties
 	depth      int
-	calls      []Call // of plugins
-	notes      *notes // nil unless the text is to be explained
+	calls      []Call // calls of plugins
+	notes      *notes // nil unless the text will be explained
 }
 
 func newParser(sql string, parameters core.Properties, n *names) *parser {
@@ -26,7 +26,7 @@ func newParser(sql string, parameters core.Properties, n *names) *parser {
 	return p
 }
 
-// fail ends the text with an error, unless there already was one.
+// fail records the first error, and ends the text.
 func (p *parser) fail(err error) {
 	if p.err == nil && err != nil {
 		p.err = err
@@ -41,7 +41,7 @@ func (p *parser) advance() {
 	p.fail(err)
 }
 
-// take passes over the next token if it is the given keyword or operator.
+// take skips the next token if it is the given keyword or operator.
 func (p *parser) take(word string) bool {
 	if !p.token.is(word) {
 		return false
@@ -50,21 +50,21 @@ func (p *parser) take(word string) bool {
 	return true
 }
 
-// need passes over the next token, which must be the given keyword or operator.
+// need skips the given keyword or operator, or fails.
 func (p *parser) need(word string) {
 	if !p.take(word) {
 		p.expected(word)
 	}
 }
 
-// expected records the error that the next token is not what is expected. It returns an empty
-// operand, for callers that must return one.
+// expected fails, because the next token is not what is expected. It returns an empty operand, for
+// its callers to return.
 func (p *parser) expected(what string) operand {
 	p.fail(faultAt(p.token.at, "expected %s but found %s", what, p.token))
 	return operand{}
 }
 
-// nested calls the function parse, one level deeper.
+// nested calls parse one level deeper.
 func (p *parser) nested(parse func() operand) operand {
 	p.depth++
 	defer func() { p.depth-- }()
@@ -75,7 +75,7 @@ func (p *parser) nested(parse func() operand) operand {
 	return parse()
 }
 
-// filter parses a whole text as a condition.
+// filter parses the whole text as a condition.
 func (p *parser) filter() (predicate, error) {
 	o := p.disjunction()
 	if p.token.kind != tokenEnd {
@@ -104,7 +104,7 @@ func (p *parser) conjunction() operand {
 	return p.chain("AND", p.negation, func(ps []predicate) predicate { return conjunction(ps) })
 }
 
-// chain parses conditions that a keyword joins. A single part is left as it is.
+// chain parses conditions that are joined by a keyword.
 func (p *parser) chain(word string, part func() operand, join func([]predicate) predicate) operand {
 	first := part()
 	if !p.token.is(word) {
@@ -117,7 +117,7 @@ func (p *parser) chain(word string, part func() operand, join func([]predicate) 
 	return conditionAt(first.at, join(parts), parts...)
 }
 
-// conditionAt makes an operand of a condition, which is evaluated now if all its parts are settled.
+// conditionAt makes an operand of a condition. If all its parts are settled, it is evaluated here.
 func conditionAt(at int, c predicate, parts ...predicate) operand {
 	for _, p := range parts {
 		if _, ok := p.(settled); !ok {

@@ -2,11 +2,11 @@ package rules
 
 import "unicode/utf8"
 
-// predicate is a part of a SQL text that is true, false or unknown.
+// predicate is a part of an SQL text that is true, false or unknown.
 type predicate interface {
-	// truth evaluates the condition. Errors are recorded in the scope.
+	// truth evaluates the condition. It records an error in the scope.
 	truth(*scope) Truth
-	// fallible reports whether evaluation can fail.
+	// fallible reports whether truth can record an error.
 	fallible() bool
 }
 
@@ -16,7 +16,7 @@ type settled Truth
 func (t settled) truth(*scope) Truth { return Truth(t) }
 func (settled) fallible() bool       { return false }
 
-// impossible is a condition that cannot be evaluated for any message.
+// impossible is a condition that fails for every message.
 type impossible struct {
 	at  int
 	err error
@@ -28,7 +28,7 @@ func (f impossible) truth(s *scope) Truth {
 }
 func (impossible) fallible() bool { return true }
 
-// conjunction is a AND b AND c; the first that is false ends the evaluation.
+// conjunction is a AND b AND c. The first part that is false ends the evaluation.
 type conjunction []predicate
 
 func (c conjunction) truth(s *scope) Truth {
@@ -43,7 +43,7 @@ func (c conjunction) truth(s *scope) Truth {
 
 func (c conjunction) fallible() bool { return anyFallible(c) }
 
-// disjunction is a OR b OR c; the first that is true ends the evaluation.
+// disjunction is a OR b OR c. The first part that is true ends the evaluation.
 type disjunction []predicate
 
 func (d disjunction) truth(s *scope) Truth {
@@ -73,7 +73,7 @@ type negation struct{ of predicate }
 func (n negation) truth(s *scope) Truth { return n.of.truth(s).Not() }
 func (n negation) fallible() bool       { return n.of.fallible() }
 
-// flag is a boolean property as a condition. Other values are unknown.
+// flag is a property as a condition. Without a boolean value, it is Unknown.
 type flag struct{ expression }
 
 func (f flag) truth(s *scope) Truth { return truthOfFlag(f.eval(s)) }
@@ -101,14 +101,14 @@ func (c *comparison) truth(s *scope) Truth {
 
 func (c *comparison) fallible() bool { return c.left.fallible() || c.right.fallible() }
 
-// nullTest is the condition x IS NULL, with x in the field of.
+// nullTest is the condition of IS NULL.
 type nullTest struct{ of expression }
 
 func (n nullTest) truth(s *scope) Truth { return truthOf(n.of.eval(s).isUnknown()) }
 func (n nullTest) fallible() bool       { return n.of.fallible() }
 
-// existence is the condition EXISTS(x), with x in the field of. It is true if x is a user property
-// that exists, even without a value, or a system property that has a value.
+// existence is the condition EXISTS(of): of is a user property that exists, even without a value,
+// or a system property that has a value.
 type existence struct{ of expression }
 
 func (e existence) truth(s *scope) Truth {
@@ -120,13 +120,13 @@ func (e existence) truth(s *scope) Truth {
 }
 func (e existence) fallible() bool { return e.of.fallible() }
 
-// membership is the condition x IN (list), with x in the field of.
+// membership is the condition of IN (list).
 type membership struct {
 	of   expression
 	list []expression
 }
 
-// truth returns the truth of x = a OR x = b …. If x is unknown, so is the result.
+// truth returns the truth of of = a OR of = b …, which is Unknown if of is unknown.
 func (m *membership) truth(s *scope) Truth {
 	d := m.of.eval(s)
 	if d.isUnknown() {
@@ -147,7 +147,7 @@ func (m *membership) truth(s *scope) Truth {
 
 func (m *membership) fallible() bool { return m.of.fallible() || anyFallible(m.list) }
 
-// likeness is the condition x LIKE pattern, with x in the field of and a constant pattern.
+// likeness is the condition of LIKE pattern, with a constant pattern.
 type likeness struct {
 	of      expression
 	pattern *pattern
@@ -166,11 +166,11 @@ func (l *likeness) truth(s *scope) Truth {
 
 func (l *likeness) fallible() bool { return l.of.fallible() }
 
-// computedLikeness is the condition x LIKE pattern, with x in the field of and a pattern that
+// computedLikeness is the condition of LIKE pattern ESCAPE escape, with a pattern or an escape that
 // depends on the message.
 type computedLikeness struct {
 	of, pattern, escape expression // escape may be nil
-	at                  int        // of the pattern
+	at                  int        // the place of the pattern
 }
 
 func (l *computedLikeness) truth(s *scope) Truth {
@@ -205,7 +205,7 @@ func (l *computedLikeness) truth(s *scope) Truth {
 
 func (*computedLikeness) fallible() bool { return true }
 
-// escapeOf returns the escape character in d, which must be a text of one character.
+// escapeOf returns the character in d, which must be a text of one character.
 func escapeOf(d datum) (rune, error) {
 	c, n := utf8.DecodeRuneInString(d.text)
 	if d.kind != text || d.text == "" || n != len(d.text) {

@@ -8,24 +8,24 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// PropertyRuleName is the user property with the name of the rule. A copy has it if a rule with an
-// action has made the copy.
+// PropertyRuleName is the user property of a copy that has the name of the rule whose action made
+// the copy.
 const PropertyRuleName = "RuleName"
 
-// Rule is a compiled rule. It is immutable and may be used by many goroutines.
+// Rule is a compiled rule. It is immutable and safe for concurrent use.
 type Rule struct {
 	name      string
-	sql       string // the text of the filter; errors name positions in it
-	actionSQL string // the text of the action; errors name positions in it
+	sql       string // text of the filter, for positions in errors
+	actionSQL string // text of the action, for positions in errors
 	predicate predicate
-	action    []statement // nil: none
-	names     names       // the user properties that the predicate looks at
-	calls     []Call      // of plugins in the predicate
+	action    []statement // nil without an action
+	names     names       // the user properties in the predicate
+	calls     []Call      // calls of plugins in the predicate
 }
 
-// Compile parses a rule. It refuses a rule that it does not understand, or that is certain to fail,
-// with core.InvalidArgument. The text contains the rule, the position in the SQL text and the
-// reason.
+// Compile compiles a rule. If it does not understand the rule, or if the rule would always fail, it
+// returns core.InvalidArgument with a text that has the rule's name, the position in the SQL text
+// and the reason.
 func Compile(r core.Rule) (*Rule, error) {
 	c := &Rule{name: r.Name, sql: r.Filter.SQL, actionSQL: r.Action}
 	var err error
@@ -46,7 +46,7 @@ func Compile(r core.Rule) (*Rule, error) {
 	return c, nil
 }
 
-// The names of a rule's two texts in errors.
+// The names in errors of a rule's two texts.
 const (
 	filterText = "filter"
 	actionText = "action"
@@ -93,7 +93,7 @@ func (r *Rule) checkText(which, sql string) error {
 	return nil
 }
 
-// refusal returns the error about a text of the rule. Positions count characters from 1.
+// refusal returns an error in one of the rule's texts. Positions are characters, counted from 1.
 func (r *Rule) refusal(which, sql string, err error) error {
 	f, ok := errors.AsType[*fault](err)
 	if !ok {
@@ -108,11 +108,11 @@ func (r *Rule) Name() string { return r.name }
 // Calls returns the calls of plugins in the filter.
 func (r *Rule) Calls() []Call { return r.calls }
 
-// HasAction reports whether the rule has an action, and therefore makes a copy of its own.
+// HasAction reports whether the rule has an action, and so makes its own copy of a message.
 func (r *Rule) HasAction() bool { return r.action != nil }
 
-// Matches evaluates the filter. Only True is a match. An error is a core.InvalidArgument with a
-// text that describes what went wrong.
+// Matches evaluates the filter. Only True is a match. An error is core.InvalidArgument with a text
+// that says what failed.
 func (r *Rule) Matches(m *core.Message, f Facts) (Truth, error) {
 	s := open(m, f, &r.names)
 	defer s.close()
@@ -123,9 +123,9 @@ func (r *Rule) Matches(m *core.Message, f Facts) (Truth, error) {
 	return t, nil
 }
 
-// Apply returns the result of the rule's action for a message that matches: a copy that shares the
-// body, has the user property RuleName, and then everything that the action sets. Without an action
-// it returns the message itself.
+// Apply returns what the rule makes of a message that matches. With an action, this is a copy that
+// shares the body and has PropertyRuleName and what the action has set. Without one, it is the
+// message itself.
 func (r *Rule) Apply(m *core.Message, f Facts) (*core.Message, error) {
 	work := 0
 	return r.apply(m, f, &work)

@@ -11,18 +11,17 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// names assigns a slot to each user property that a rule reads, by the property's folded name:
-// names of properties are compared without regard to case.
+// names assigns a slot to each user property that a rule reads, by its folded name.
 type names struct {
 	bodies bool // fields of the body are read, too
 	slots  map[string]int
-	shapes [32]uint32 // by length mod 32 of a name: a bit for each first byte, mod 32, of names with this length
+	shapes [32]uint32 // a filter for find: shapes[length % 32] has the bit (first byte % 32) of each name
 }
 
-// fold returns the form in which names are compared.
+// fold returns the form in which names of properties are compared.
 func fold(name string) string { return strings.ToLower(name) }
 
-// slot returns the slot of a name, a new one if it has none.
+// slot returns the slot of a name. It assigns one if there is none yet.
 func (n *names) slot(name string) int {
 	name = fold(name)
 	if slot, ok := n.slots[name]; ok {
@@ -39,11 +38,11 @@ func (n *names) slot(name string) int {
 	return slot
 }
 
-// shortName is the length up to which looking up a name takes no allocation.
+// shortName is the length in bytes up to which find does not allocate.
 const shortName = 64
 
-// find returns the slot of a key. Most keys without a slot are recognized by their
-// length and first byte.
+// find returns the slot of a key. It recognises most keys without a slot by their length and first
+// byte.
 func (n *names) find(key []byte) (slot int, ok bool) {
 	if len(key) == 0 {
 		slot, ok = n.slots[""]
@@ -62,7 +61,7 @@ func (n *names) find(key []byte) (slot int, ok bool) {
 	return slot, ok
 }
 
-// foldInto appends the folded name to dst, unless dst is too short.
+// foldInto appends the folded name to dst, or fails if dst has no room for it.
 func foldInto(dst, name []byte) (folded []byte, ok bool) {
 	for i := 0; i < len(name); {
 		if len(dst)+utf8.UTFMax > cap(dst) {
@@ -83,26 +82,26 @@ func foldInto(dst, name []byte) (folded []byte, ok bool) {
 	return dst, true
 }
 
-// scope is the evaluation of expressions for one message. It serves one goroutine.
+// scope is the state of evaluating expressions for one message, in one goroutine.
 type scope struct {
 	message *core.Message
 	facts   Facts
-	slots   []datum  // by slot: the user property, absent if there is none
-	filled  []int    // the slots that are not absent
-	places  []int    // by slot of the rule's own names: the slot in this scope; nil: the same slot
-	draft   *draft   // set while an action runs: then user properties are looked up there
-	fault   *fault   // the first thing that went wrong
-	work    int      // what evaluation has cost so far, as spend counts it
+	slots   []datum  // by slot: the value of the user property
+	filled  []int    // slots that are not absent
+	places  []int    // by slot of the rule's names: the slot in this scope; nil: the same slot
+	draft   *draft   // set while an action runs: it then has the user properties
+	fault   *fault   // the first error
+	work    int      // the cost of the evaluation so far, in steps
 	ended   bool     // Facts.Changed has ended the evaluation
-	served  []uint64 // bits by subscription, set once the subscription has its plain copy; for Set.Match
+	served  []uint64 // a bit for each subscription that has its plain copy; used by Set.Match
 
 	body     any  // the decoded body, if readable
-	readable bool // the body could be decoded
-	looked   bool // the decoder has been called
+	readable bool // the body was decoded
+	looked   bool // the decoder was called
 }
 
-// scopes are reused: expressions are called through interfaces, which would
-// put each scope on the heap.
+// scopes has unused scopes. Without it each one would be allocated, because expressions are called
+// through interfaces.
 var scopes = sync.Pool{New: func() any { return new(scope) }}
 
 // open returns a scope for a message, with the user properties in n.
@@ -128,7 +127,6 @@ func open(m *core.Message, f Facts, n *names) *scope {
 	return s
 }
 
-// close gives the scope back.
 func (s *scope) close() {
 	for _, slot := range s.filled {
 		s.slots[slot] = datum{}
@@ -137,15 +135,15 @@ func (s *scope) close() {
 	scopes.Put(s)
 }
 
-// maxWork is the largest cost of all rules of a topic for one message, in steps of about a
-// nanosecond, far more than rules usually take. Without it 2,000 rules of a kilobyte and a message
+// maxWork is the maximum cost of all rules of a topic for one message, in steps of about a
+// nanosecond: far more than rules usually need. Without it, 2,000 rules of a kilobyte and a message
 // with 64 KiB of properties would take minutes.
 const maxWork = 1 << 26
 
 var errWork = errors.New("the evaluation of this topic's rules takes too long for this message: shorten its properties, or simplify the rules")
 
-// spend counts steps of an evaluation, and reports whether it may continue. Steps that depend only on
-// the length of the rule are not counted, so they are also made after the budget has ended.
+// spend counts steps of an evaluation, and reports whether it may continue. Steps whose number
+// depends only on the rule do not count, so they are possible when the budget is used up.
 func (s *scope) spend(at, steps int) bool {
 	s.work += steps
 	if steps > 0 && s.work > maxWork {
@@ -155,14 +153,14 @@ func (s *scope) spend(at, steps int) bool {
 	return true
 }
 
-// fail records what went wrong first.
+// fail records the first error.
 func (s *scope) fail(at int, err error) {
 	if s.fault == nil {
 		s.fault = &fault{at, err.Error()}
 	}
 }
 
-// at returns the property in a slot of the rule's own names.
+// at returns the property in a slot of the rule's names.
 func (s *scope) at(slot int) datum {
 	if s.places != nil {
 		slot = s.places[slot]
@@ -170,7 +168,7 @@ func (s *scope) at(slot int) datum {
 	return s.slots[slot]
 }
 
-// user looks up a property whose folded name is known only at run time.
+// user returns a property whose folded name is only known at run time.
 func (s *scope) user(folded string) datum {
 	if s.draft != nil {
 		return s.drafted(folded)
@@ -186,7 +184,7 @@ func (s *scope) user(folded string) datum {
 	return datum{}
 }
 
-// drafted looks up a property that the action may have changed.
+// drafted returns a property that the action may have changed.
 func (s *scope) drafted(folded string) datum {
 	if !s.spend(0, entryCost*len(s.draft.entries)) {
 		return datum{}
@@ -194,11 +192,10 @@ func (s *scope) drafted(folded string) datum {
 	return s.draft.get(folded)
 }
 
-// The cost of a lookup by name, in steps: per byte of a message's properties, and per property of a
-// draft.
+// The cost of finding a property by name, in steps: per byte of a message's properties, and per
+// property of a draft.
 const lookupCost, entryCost = 4, 64
 
-// isNamed reports whether a key is the folded name.
 func isNamed(key []byte, folded string) bool {
 	var buffer [shortName]byte
 	if b, ok := foldInto(buffer[:0], key); ok {

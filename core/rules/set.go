@@ -8,46 +8,46 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Set contains the rules of all subscriptions of a topic. It is safe for concurrent use. The time
-// to add or remove a rule does not depend on the number of rules.
+// Set has the rules of all subscriptions of a topic. It is safe for concurrent use. The time to add
+// or remove a rule does not depend on the number of rules.
 type Set struct {
 	mu        sync.RWMutex
-	shapes    map[string]*shape // by their names
-	always    []int             // subscriptions with a plain copy of every message
-	shapeless []*shape          // shapes without a user property
-	anchored  [][]*shape        // by slot of the property that a message must have for the shape to count
+	shapes    map[string]*shape // by shape name: see equalities.shape
+	always    []int             // subscriptions that get a plain copy of every message
+	shapeless []*shape          // shapes without user properties
+	anchored  [][]*shape        // the other shapes, by the slot of a property without which a message cannot match
 	linear    []candidate
-	names     names // all user properties that a filter looks at
+	names     names // all user properties that filters read
 	seed      maphash.Seed
-	served    int // the number of words in scope.served
+	served    int // the length of scope.served
 	calls     []Call
 }
 
-// candidate is a rule of a subscription.
+// candidate is a rule of a subscription. places is as in scope.
 type candidate struct {
 	rule   *Rule
 	sub    int
 	places []int
-	// covered says that the subscription gets a plain copy anyway.
+	// covered means that the subscription gets a plain copy in any case.
 	covered bool
-	// fallible says that the filter must be evaluated even if the answer does not matter.
+	// fallible means that the filter must be evaluated even if the answer does not matter.
 	fallible bool
 }
 
 // Copy is the copy of a message for a subscription.
 type Copy struct {
-	Sub int // the index of the subscription
-	// Rule is the rule that made the copy, nil for the plain copy that all rules
-	// without an action share.
+	Sub int // the subscription's index
+	// Rule is the rule that made the copy. It is nil for the plain copy, which all rules without an
+	// action share.
 	Rule *Rule
-	// Message is the message. Rule's action has changed it if Err is nil.
+	// Message is the subscription's message. Without an Err, Rule's action has changed it.
 	Message *core.Message
-	// Err is the error of Rule. It makes no copy, and the subscription dead-letters or ignores the
-	// message, depending on its settings.
+	// Err is the error of Rule, which then makes no copy: the subscription dead-letters or ignores
+	// the message, as its settings say.
 	Err error
 }
 
-// NewSet makes a Set of the rules of subscriptions. subs[i] are the rules of subscription i.
+// NewSet returns a Set for the rules of subscriptions. subs[i] has the rules of subscription i.
 func NewSet(subs [][]*Rule) *Set {
 	s := &Set{seed: maphash.MakeSeed(), served: (len(subs) + 63) / 64}
 	s.shapes = make(map[string]*shape)
@@ -63,22 +63,22 @@ func NewSet(subs [][]*Rule) *Set {
 	return s
 }
 
-// enter files a rule of a subscription, if evaluating it can make a difference.
+// enter adds a rule of a subscription to the Set, unless its evaluation makes no difference.
 func (s *Set) enter(r *Rule, sub int, covered bool) {
 	if s.counts(r, covered) {
 		if len(r.calls) > 0 {
 			s.note(r.calls)
 		}
-		if r.names.bodies && !s.names.bodies { // only before the Set is used: ReadsBodies takes no lock
+		if r.names.bodies && !s.names.bodies { // not later, because ReadsBodies takes no lock
 			s.names.bodies = true
 		}
 		s.add(candidate{r, sub, s.places(r), covered, r.predicate.fallible()})
 	}
 }
 
-// Add adds a rule of the subscription with that index. It returns false and adds nothing if the
-// rule changes the meaning of the subscription's other rules, or the results of ReadsBodies and
-// Calls. The caller must then make a new Set.
+// Add adds a rule to the subscription with that index. It adds nothing and returns false if the
+// rule would change what other rules of the subscription do, or what ReadsBodies or Calls return:
+// then the caller must make a new Set.
 func (s *Set) Add(sub int, r *Rule) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,7 +89,7 @@ func (s *Set) Add(sub int, r *Rule) bool {
 	return true
 }
 
-// Remove undoes Add.
+// Remove undoes Add. It returns false if the caller must make a new Set instead.
 func (s *Set) Remove(sub int, r *Rule) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,13 +114,13 @@ func (s *Set) Remove(sub int, r *Rule) bool {
 // covers reports whether a rule gives its subscription a plain copy of every message.
 func covers(r *Rule) bool { return !r.HasAction() && r.predicate == settled(True) }
 
-// ReadsBodies reports whether Facts.Body may be called.
+// ReadsBodies reports whether Match may call Facts.Body.
 func (s *Set) ReadsBodies() bool { return s.names.bodies }
 
-// Calls returns the calls that plugins must answer before Match, each once.
+// Calls returns, each once, the calls that Facts.Ask must answer during Match.
 func (s *Set) Calls() []Call { return s.calls }
 
-// counts reports whether evaluating the rule can make a difference.
+// counts reports whether the evaluation of a rule can make a difference.
 func (s *Set) counts(r *Rule, covered bool) bool {
 	if t, ok := r.predicate.(settled); ok && Truth(t) != True {
 		return false
@@ -128,7 +128,7 @@ func (s *Set) counts(r *Rule, covered bool) bool {
 	return r.HasAction() || !covered || r.predicate.fallible()
 }
 
-// note adds those of the calls that are new.
+// note adds the calls that are new to s.calls.
 func (s *Set) note(calls []Call) {
 	for _, c := range calls {
 		if !slices.Contains(s.calls, c) {
@@ -137,7 +137,7 @@ func (s *Set) note(calls []Call) {
 	}
 }
 
-// places gives the rule's names slots of the set.
+// places gives the rule's names slots in the Set, and returns these.
 func (s *Set) places(r *Rule) []int {
 	places := make([]int, len(r.names.slots))
 	for name, slot := range r.names.slots {
@@ -146,7 +146,7 @@ func (s *Set) places(r *Rule) []int {
 	return places
 }
 
-// add files the candidate under the shape of its equalities, if it has some.
+// add adds a candidate to the shape of its equalities or, without any, to s.linear.
 func (s *Set) add(c candidate) {
 	e := equalitiesOf(c.rule.predicate, c.places)
 	if e.isEmpty() {
@@ -164,7 +164,7 @@ func (s *Set) add(c candidate) {
 	sh.buckets[h] = append(sh.buckets[h], c)
 }
 
-// file adds a new shape to the index in which messages find it.
+// file adds a new shape to the index that Match uses.
 func (s *Set) file(sh *shape) {
 	if len(sh.slots) == 0 {
 		s.shapeless = append(s.shapeless, sh)
@@ -177,9 +177,9 @@ func (s *Set) file(sh *shape) {
 	s.anchored[anchor] = append(s.anchored[anchor], sh)
 }
 
-// Match appends to dst the copies of a message for each subscription: at most one plain copy, and a
-// copy or an error for each rule with an action that matches and for each rule that fails. It
-// allocates only dst, errors, and the messages that actions make.
+// Match appends the copies of a message for all subscriptions to dst: for each at most one plain
+// copy, and one Copy for each rule that matches and has an action, or that fails. It allocates only
+// dst, errors, and the messages that actions make.
 func (s *Set) Match(dst []Copy, m *core.Message, f Facts) []Copy {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -209,7 +209,7 @@ func (s *Set) Match(dst []Copy, m *core.Message, f Facts) []Copy {
 	return dst
 }
 
-// lookUp tries the candidates of a shape whose hash equals the message's.
+// lookUp tries the candidates of a shape that have the message's hash.
 func (s *Set) lookUp(dst []Copy, sc *scope, sh *shape) []Copy {
 	h, ok := sh.hash(s.seed, sc)
 	if !ok {
@@ -222,7 +222,7 @@ func (s *Set) lookUp(dst []Copy, sc *scope, sh *shape) []Copy {
 	return dst
 }
 
-// try evaluates a candidate's filter and appends the result.
+// try evaluates a candidate's filter, and appends the result to dst.
 func (s *scope) try(dst []Copy, c *candidate) []Copy {
 	if s.ended {
 		return dst

@@ -8,17 +8,17 @@ import (
 	"strings"
 )
 
-// shape is the set of properties that a group of filters test for equality. For each message, one
-// hash of its values of these properties finds the filters that ask for them, however many filters
-// there are.
+// shape is a set of properties that a group of filters test for equality. One hash of a message's
+// values of these properties finds the filters in the group that want these values, whatever the
+// size of the group.
 type shape struct {
 	fields  []*system
-	slots   []int // of the set's names
+	slots   []int // slots in the names of the Set
 	buckets map[uint64][]candidate
 }
 
-// hash combines the message's values. ok is false if the message lacks one of the properties: then
-// no filter of the shape matches.
+// hash returns the hash of the message's values. ok is false if the message lacks one of the
+// properties, so that no filter of the shape matches.
 func (sh *shape) hash(seed maphash.Seed, s *scope) (h uint64, ok bool) {
 	for _, f := range sh.fields {
 		h = combine(h, maphash.String(seed, f.text(s.message)))
@@ -33,15 +33,15 @@ func (sh *shape) hash(seed maphash.Seed, s *scope) (h uint64, ok bool) {
 	return h, true
 }
 
-// equalities are tests that must all be true for a filter to match, at most one for each property.
+// equalities are tests that must all be true if a filter matches, at most one for each property.
 type equalities struct {
 	fields     []fieldTest
 	properties []propertyTest
 }
 
-// equalitiesOf returns the tests that a predicate begins with, sorted, with the slots of places.
-// There are none if evaluating the predicate can fail: then it must be evaluated whatever these
-// tests say.
+// equalitiesOf returns tests without which a predicate cannot be true, sorted, with slots from
+// places. It returns none if the predicate can fail, because then it must be evaluated whatever
+// these tests say.
 func equalitiesOf(p predicate, places []int) equalities {
 	var e equalities
 	if p.fallible() {
@@ -75,7 +75,7 @@ func (e *equalities) add(p predicate) {
 	}
 }
 
-// addComparison adds property = constant.
+// addComparison adds the test property = value, if value is a constant.
 func (e *equalities) addComparison(property, value expression) {
 	c, ok := value.(constant)
 	if !ok || c.isUnknown() || c.kind == opaque {
@@ -93,7 +93,7 @@ func (e *equalities) addComparison(property, value expression) {
 
 func (e equalities) isEmpty() bool { return len(e.fields)+len(e.properties) == 0 }
 
-// hash returns the hash of a message with these values.
+// hash returns the hash of a message for which all tests are true.
 func (e equalities) hash(seed maphash.Seed) (h uint64) {
 	for _, f := range e.fields {
 		h = combine(h, maphash.String(seed, f.text))
@@ -104,7 +104,7 @@ func (e equalities) hash(seed maphash.Seed) (h uint64) {
 	return h
 }
 
-// shape returns an empty shape for the tests, and a text that names it.
+// shape returns an empty shape with the properties of these tests, and the shape's name.
 func (e equalities) shape() (sh *shape, name string) {
 	sh = &shape{buckets: make(map[uint64][]candidate)}
 	var b strings.Builder

@@ -15,34 +15,33 @@ type Facts struct {
 	EnqueuedTime           time.Time
 	SequenceNumber         int64
 	EnqueuedSequenceNumber int64
-	DeliveryCount          uint32 // 0 is known
+	DeliveryCount          uint32 // 0 is a known value
 	State                  core.State
-	// Body decodes a message's body, for conditions on its fields. If it is nil, there is no
-	// decoder.
+	// Body decodes a message's body for conditions on its fields. If it is nil, such fields are
+	// Unknown.
 	Body func(*core.Message) (any, error)
-	// Ask answers plugin(…): whether the router passes the message. If it is nil, there are no
-	// plugins.
+	// Ask returns the answer of plugin(…): whether the router passes the message. If it is nil, no
+	// rule may call a plugin.
 	Ask func(Call) (bool, error)
-	// Changed gets each message that an action has made for Match. If it returns false, Match ends,
-	// and its result must not be used. Changed may be nil, and must not block.
+	// Changed, if not nil, gets each message that an action makes during Match. If it returns
+	// false, Match ends, and its result must not be used. It must not block.
 	Changed func(*core.Message) bool
 }
 
-// system is a property of the scope sys.
+// system is a system property.
 type system struct {
 	name string
-	// get returns the property's value.
+	// get returns the value. It is not used if text is set.
 	get func(*core.Message, *Facts) datum
-	// text returns the value if it is a text of the message, "" if it is not set.
+	// text returns the value of a text; "" if it is not set.
 	text func(*core.Message) string
-	// field is the property's bit among the texts that a producer may set to the empty string; 0 if it
-	// has none.
+	// field is the bit in Message.EmptyText, or 0 if the field has none.
 	field core.TextFields
-	// set changes the value. It is nil if an action may not change it.
+	// set changes the value. It is nil if actions must not.
 	set func(*core.Message, datum) error
 }
 
-// value returns the property of a message.
+// value returns the value for a message.
 func (p *system) value(m *core.Message, f *Facts) datum {
 	if p.text != nil {
 		if s := p.text(m); m.Has(p.field, s) {
@@ -53,13 +52,12 @@ func (p *system) value(m *core.Message, f *Facts) datum {
 	return p.get(m, f)
 }
 
-// unset returns the value of a property that a message does not have while it is published.
+// unset is the get of a property that a message does not have while it is published.
 func unset(*core.Message, *Facts) datum { return datum{kind: null} }
 
-// ignored is for properties that an action may set without effect on a published copy.
+// ignored is the set of a property that an action may set without effect.
 func ignored(*core.Message, datum) error { return nil }
 
-// systems are all system properties, by lower-case name.
 var systems = func() map[string]*system {
 	list := []*system{
 		{name: "DeliveryCount", get: func(_ *core.Message, f *Facts) datum { return integerOf(int64(f.DeliveryCount)) }},
@@ -92,8 +90,8 @@ var systems = func() map[string]*system {
 	return byName
 }()
 
-// systemNamed finds a system property by its name in any case. A property that does not exist has
-// no value.
+// systemNamed returns the system property with that name, in any case. If there is none, it returns
+// one without a value.
 func systemNamed(name string) *system {
 	if p, ok := systems[strings.ToLower(name)]; ok {
 		return p
@@ -115,8 +113,8 @@ func expiresAt(m *core.Message, f *Facts) datum {
 	return setInstantOf(f.EnqueuedTime.Add(m.TimeToLive))
 }
 
-// fieldProperty returns the property for a field of a message. An action that sets the property to
-// an unknown value unsets the field.
+// fieldProperty returns the system property for a field of a message. An action that sets it to an
+// unknown value removes the field.
 func fieldProperty(f *core.MessageField) *system {
 	at, id := f.Text, f.ID
 	text := func(m *core.Message) string { return *at(m) }
@@ -149,8 +147,8 @@ func fieldText(d datum, limit int) (string, error) {
 	return s, nil
 }
 
-// setTimeToLive accepts a TimeSpan, or a string in the form of ISO 8601 or of .NET. An unknown
-// value leaves the time to live to the entity.
+// setTimeToLive accepts a TimeSpan, or a text in the form of ISO 8601 or of .NET. With an unknown
+// value, the entity's default applies.
 func setTimeToLive(m *core.Message, d datum) error {
 	var ttl time.Duration
 	switch d.kind {

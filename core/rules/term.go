@@ -11,7 +11,7 @@ func (p *parser) sum() operand { return p.operations(p.product, "+", "-") }
 
 func (p *parser) product() operand { return p.operations(p.sign, "*", "/", "%") }
 
-// operations parses values joined by operators of one precedence, from the left.
+// operations parses values that are joined, from the left, by operators of one precedence.
 func (p *parser) operations(part func() operand, operators ...string) operand {
 	left := part()
 	for slices.ContainsFunc(operators, p.token.is) {
@@ -24,7 +24,7 @@ func (p *parser) operations(part func() operand, operators ...string) operand {
 	return left
 }
 
-// computed makes an operand of a calculation, or a constant if all its values are constants.
+// computed makes an operand of a calculation. If all its values are constants, it is computed here.
 func computed(at int, c *calculation, values ...expression) operand {
 	for _, v := range values {
 		if _, ok := v.(constant); !ok {
@@ -32,20 +32,20 @@ func computed(at int, c *calculation, values ...expression) operand {
 		}
 	}
 	d, err := c.compute(&scope{})
-	if err != nil { // the calculation fails for each message
+	if err != nil { // it fails for each message instead
 		return operand{at: at, value: c}
 	}
 	return operand{at: at, value: constant{d}}
 }
 
-// sign parses + and - in front of a value.
+// sign parses + and - before a value.
 func (p *parser) sign() operand {
 	at, minus := p.token.at, p.token.is("-")
 	if !minus && !p.token.is("+") {
 		return p.primary()
 	}
 	p.advance()
-	if minus && p.token.kind == tokenInteger && p.token.number == 1<<63 { // only its negative fits an int64
+	if minus && p.token.kind == tokenInteger && p.token.number == 1<<63 { // only the negative fits an int64
 		p.advance()
 		return operand{at: at, value: constant{integerOf(-1 << 63)}}
 	}
@@ -59,7 +59,7 @@ func (p *parser) sign() operand {
 	return operand{at: at, value: positive{v}}
 }
 
-// primary parses a constant, parameter, property, function, EXISTS or what stands in parentheses.
+// primary parses a constant, a parameter, a property, a function, EXISTS or parentheses.
 func (p *parser) primary() operand {
 	t := p.token
 	constantOf := func(d datum) operand {
@@ -89,8 +89,8 @@ func (p *parser) primary() operand {
 	return p.expected("a value")
 }
 
-// mentioned returns o, which ends before the next token, and records it if it is a property or
-// parameter.
+// mentioned records o, which ends before the next token, if it is a property or parameter. It
+// returns o.
 func (p *parser) mentioned(o operand) operand {
 	if p.notes != nil && p.err == nil && o.value != nil {
 		p.notes.mention(o.value, o.at, p.token.at)
@@ -120,8 +120,8 @@ func (p *parser) existence() operand {
 	return operand{at: at, condition: existence{o.value}}
 }
 
-// parameter returns the value of a parameter, whose name may have been stored
-// with or without the @, in any case.
+// parameter returns the value of a parameter, whose name was stored with or without the @, in any
+// case.
 func (p *parser) parameter(t token) datum {
 	for key, raw := range value.MapEntries(p.parameters.Encoded()) {
 		if strings.EqualFold(strings.TrimPrefix(string(key), "@"), t.text[1:]) {
@@ -142,8 +142,7 @@ func (p *parser) name() operand {
 	return p.property(t)
 }
 
-// property parses what may follow the name of a property: if the name is a
-// scope, the name in that scope.
+// property parses the rest of a property: if first is a scope, the name in that scope.
 func (p *parser) property(first token) operand {
 	if !p.token.is(".") {
 		return operand{at: first.at, value: p.userProperty(first.text)}
@@ -176,7 +175,7 @@ func (p *parser) userProperty(name string) *userProperty {
 	return &userProperty{name: name, folded: fold(name), slot: p.names.slot(name)}
 }
 
-// function parses the arguments of the function that t names.
+// function parses the arguments of the function t.
 func (p *parser) function(t token) operand {
 	if t.is("plugin") {
 		return p.call(t.at)
@@ -199,7 +198,7 @@ func (p *parser) function(t token) operand {
 	return o
 }
 
-// named returns property(name), or the property itself if the name is constant.
+// named returns property(name), or the property itself for a constant name.
 func (p *parser) named(name expression, at int) expression {
 	c, ok := name.(constant)
 	if !ok {
