@@ -15,30 +15,30 @@ import (
 
 // Options configure an Authority.
 type Options struct {
-	// Namespace and NamespaceID are copied into the grants.
+	// Namespace and NamespaceID are those of the grants.
 	Namespace, NamespaceID string
 	// Policies are the namespace's shared access policies.
 	Policies []core.AccessRule
-	// Entities finds an entity, whose own policies may sign tokens. If Entities is nil, entities
+	// Entities returns an entity, whose own policies may sign tokens. If Entities is nil, entities
 	// have no policies.
 	Entities func(ctx context.Context, name string) (core.Entity, error)
 	// Hosts are names of this server. In a signed resource without a scheme, the first segment is a
-	// host if it is one of Hosts, is "localhost" or contains a colon. Otherwise it is the name of
+	// host if it is one of Hosts or "localhost", or contains a colon. Otherwise it is the name of
 	// an entity.
 	Hosts []string
-	// Now defaults to time.Now.
+	// Now returns the time; default time.Now.
 	Now func() time.Time
-	// Issuers verifies JSON web tokens. If it is nil, none are accepted.
+	// Issuers verifies JSON web tokens. If it is nil, they are refused.
 	Issuers Issuers
 }
 
-// Issuers verifies JSON web tokens of trusted issuers. Its errors are those of Authority.Token.
+// Issuers verifies JSON web tokens of trusted issuers, with the errors of Authority.Token.
 type Issuers interface {
 	Verify(ctx context.Context, token string) (core.Grant, error)
 }
 
-// Authority verifies tokens and keys of one namespace, regardless of the name by which peers call
-// it. It implements core.Authority.
+// Authority verifies tokens and keys of one namespace, whatever the name by which clients have
+// called it. It implements core.Authority.
 type Authority struct{ o Options }
 
 // New makes an Authority.
@@ -50,9 +50,9 @@ func New(o Options) *Authority {
 	return &Authority{o}
 }
 
-// Token implements core.Authority. It verifies the signature before the expiry, so that only the
-// holder of a key learns why a token is refused. A JSON web token, with or without the prefix
-// "Bearer ", is valid for the whole namespace; its rights limit what it allows.
+// Token implements core.Authority. It verifies the signature before the expiry, so that only who
+// holds a key learns why a token is refused. A JSON web token may have the prefix "Bearer ". It is
+// for the whole namespace, but only with the token's rights.
 func (a *Authority) Token(ctx context.Context, _ []string, token, audience string) (core.Grant, error) {
 	if c := core.CertificateOf(ctx); c != nil && token == "" {
 		return a.certified(c)
@@ -93,7 +93,7 @@ func (a *Authority) Token(ctx context.Context, _ []string, token, audience strin
 	return grant, nil
 }
 
-// certified returns the grant of the first policy that the client's certificate proves. The grant
+// certified returns the grant of the first policy with a name of the client's certificate. It
 // expires with the certificate.
 func (a *Authority) certified(c *x509.Certificate) (core.Grant, error) {
 	names := NamesOf(c)
@@ -107,7 +107,7 @@ func (a *Authority) certified(c *x509.Certificate) (core.Grant, error) {
 
 // NamesOf returns the names of a client's certificate in the form of policies: CN= with the common
 // name, the whole subject, and DNS= and URI= with the alternative names. Both forms with CN= escape
-// special characters (RFC 4514 §2.4), so that a common name cannot stand for a subject.
+// special characters (RFC 4514 §2.4): no common name can pass for a subject.
 func NamesOf(c *x509.Certificate) (names []string) {
 	if c.Subject.CommonName != "" {
 		names = append(names, pkix.Name{CommonName: c.Subject.CommonName}.String())
@@ -124,11 +124,11 @@ func NamesOf(c *x509.Certificate) (names []string) {
 	return slices.Compact(names)
 }
 
-// Signature is a shared access signature that is parsed but not verified.
+// Signature is a shared access signature that was parsed, but not verified.
 type Signature struct{ sas sas }
 
-// ParseSignature parses a token. web reports whether it is a JSON web token instead, which has no
-// policy.
+// ParseSignature parses a token. If the token is a JSON web token, which names no policy, web is
+// true and s is empty.
 func ParseSignature(token string) (s Signature, web bool, err error) {
 	if _, web := cutWebToken(token); web {
 		return Signature{}, true, nil
@@ -137,33 +137,33 @@ func ParseSignature(token string) (s Signature, web bool, err error) {
 	return Signature{read}, false, err
 }
 
-// Policy returns the name of the policy in the token.
+// Policy returns the policy that the token names.
 func (s *Signature) Policy() string { return s.sas.policy }
 
-// Resource returns the resource in the token, in the form that the token's creator has chosen.
+// Resource returns the resource that the token names, as its creator has written it.
 func (s *Signature) Resource() string { return s.sas.resource }
 
-// SignedBy reports whether a key of one of the policies has made the signature. It does not check
-// the resource and the expiry.
+// SignedBy reports whether a key of one of the policies has made the signature. It checks neither
+// the resource nor the expiry.
 func (s *Signature) SignedBy(policies []core.AccessRule) bool {
 	return s.sas.signedBy(policies) != 0
 }
 
-// cutWebToken returns the JSON web token in a peer's token, if it is one. RFC 6750 §2.1 puts
-// "Bearer " in front of it; SDKs may omit this.
+// cutWebToken returns the JSON web token in a client's token, if it is one. RFC 6750 §2.1 puts
+// "Bearer " before it, which SDKs may leave out.
 func cutWebToken(token string) (string, bool) {
 	token = strings.TrimSpace(token)
 	if scheme, rest, ok := strings.Cut(token, " "); ok && strings.EqualFold(scheme, "Bearer") {
 		return strings.TrimSpace(rest), true
 	}
-	// The header is an object, and base64 of an object begins like this.
+	// The header is a JSON object, whose base64 begins like this.
 	return token, strings.HasPrefix(token, "eyJ") && !strings.Contains(token, "=")
 }
 
-// Key implements core.Authority. It accepts only the namespace's policies, because a policy's name
-// and key do not identify an entity.
+// Key implements core.Authority. It accepts only policies of the namespace, because a policy's name
+// and key do not say which entity they are for.
 func (a *Authority) Key(_ context.Context, _ []string, policy, key string) (core.Grant, error) {
-	if len(key) > maxToken { // hashing it, perhaps for many namespaces, would be wasted work
+	if len(key) > maxToken { // do not waste work on hashing it, perhaps for many namespaces
 		return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidKey: The key has %d bytes: at most %d are allowed.", len(key), maxToken)
 	}
 	given := sha256.Sum256([]byte(key))
@@ -175,7 +175,7 @@ func (a *Authority) Key(_ context.Context, _ []string, policy, key string) (core
 	return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidKey: The namespace has no shared access policy '%s' with this key.", policy)
 }
 
-// Enter implements core.Authority. It admits every connection and never ends one.
+// Enter implements core.Authority. It neither limits nor ends connections.
 func (a *Authority) Enter(core.Identity, func(error)) (leave func(), err error) {
 	return func() {}, nil
 }
@@ -185,9 +185,9 @@ func sameKey(given [sha256.Size]byte, key string) bool {
 	return key != "" && subtle.ConstantTimeCompare(given[:], want[:]) == 1
 }
 
-// verify finds the policy that the token names and whose key made its signature: a policy of the
-// namespace, or of the entity that the resource names or belongs to. A refusal does not say whether
-// a policy of that name exists: this would reveal namespaces and entities.
+// verify returns the grant of the policy that the token names, if a key of that policy has made its
+// signature. The policy belongs to the namespace, or to the entity in the resource. A refusal does
+// not say whether the policy exists, because this would reveal namespaces and entities.
 func (a *Authority) verify(ctx context.Context, s sas, resource string) (core.Grant, error) {
 	grant := core.Grant{Namespace: a.o.Namespace, NamespaceID: a.o.NamespaceID, Policy: s.policy, Scope: resource}
 	if grant.Rights = s.signedBy(a.o.Policies); grant.Rights != 0 {
@@ -204,9 +204,9 @@ func (a *Authority) verify(ctx context.Context, s sas, resource string) (core.Gr
 	return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidSignature: The token has an invalid signature.")
 }
 
-// entityRules returns the rules of the entity of that name. HTTP clients sign the URL that they
-// call, so if there is no such entity, entityRules removes the last segment "messages" from the
-// name.
+// entityRules returns the policies of the entity with that name. HTTP clients sign the URL that
+// they call: if there is no such entity, entityRules looks for one without a last segment
+// "messages".
 func (a *Authority) entityRules(ctx context.Context, name string) ([]core.AccessRule, error) {
 	if a.o.Entities == nil || name == "" || strings.HasPrefix(name, "$") {
 		return nil, nil
@@ -225,9 +225,9 @@ func (a *Authority) entityRules(ctx context.Context, name string) ([]core.Access
 	return e.Settings.AuthorizationRules, err
 }
 
-// resource returns the folded path of a signed resource, and its host as written, "" for none; it
-// ignores the scheme, the query and outer slashes. A resource without a path means the whole
-// namespace only if it names a host.
+// resource returns the folded path of a signed resource, and its host as written ("" without one).
+// It ignores the scheme, the query and outer slashes. A resource without a path means the whole
+// namespace, but only if it has a host.
 func (a *Authority) resource(signed string) (path, host string, err error) {
 	bad := func(why string) (string, string, error) {
 		return "", "", malformedResource(signed, why)
@@ -235,7 +235,7 @@ func (a *Authority) resource(signed string) (path, host string, err error) {
 	if strings.ContainsFunc(signed, func(r rune) bool { return r < ' ' || r == '\\' || r == 0x7f }) {
 		return bad("has a character that no URI has")
 	}
-	var rest string // from the host on
+	var rest string // begins with the host
 	if scheme, after, ok := strings.Cut(signed, "://"); ok {
 		if scheme == "" || strings.ContainsAny(scheme, "/?#") {
 			return bad("has no scheme before '://'")
@@ -244,7 +244,7 @@ func (a *Authority) resource(signed string) (path, host string, err error) {
 	} else if first, _, _ := strings.Cut(strings.TrimLeft(signed, "/"), "/"); a.isHost(strings.SplitN(first, "?", 2)[0]) {
 		rest = strings.TrimLeft(signed, "/")
 	} else {
-		rest = "/" + signed // a bare path
+		rest = "/" + signed // a path without a host
 	}
 	host = rest
 	if end := strings.IndexAny(rest, "/?"); end >= 0 {
@@ -252,7 +252,7 @@ func (a *Authority) resource(signed string) (path, host string, err error) {
 			return bad("has a question mark before its path")
 		}
 	}
-	if !strings.HasPrefix(host, "[") { // an address's zone may have a percent sign
+	if !strings.HasPrefix(host, "[") { // the zone of an IPv6 address may have a percent sign
 		name, port, _ := strings.Cut(host, ":")
 		if strings.ContainsAny(name, "%#@ ;,&=!$'()*+") {
 			return bad("has a host with a character that no host has")
@@ -268,8 +268,8 @@ func (a *Authority) resource(signed string) (path, host string, err error) {
 	return path, host, nil
 }
 
-// checkHost refuses a verified token for the whole namespace if its host is unknown and is the name
-// of an entity: the token's creator has omitted the host.
+// checkHost refuses a token for the whole namespace if its host is unknown, but is the name of an
+// entity: then the token's creator has left out the host.
 func (a *Authority) checkHost(ctx context.Context, signed, path, host string) error {
 	if path != "" || a.o.Entities == nil || strings.Contains(host, ".") || a.isHost(host) {
 		return nil
@@ -292,7 +292,7 @@ func (a *Authority) isHost(segment string) bool {
 	if strings.HasPrefix(segment, "[") {
 		return true
 	}
-	if _, port, ok := strings.Cut(segment, ":"); ok { // no name of an entity has one; REMOTE:ENTITY is another broker's
+	if _, port, ok := strings.Cut(segment, ":"); ok { // names of entities have no colon, and REMOTE:ENTITY belongs to another broker
 		return port != "" && strings.Trim(port, "0123456789") == ""
 	}
 	for _, h := range a.o.Hosts {

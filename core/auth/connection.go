@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// ConnectionString contains the host of a namespace and credentials for it: either KeyName and Key,
-// or Signature.
+// ConnectionString has the host of a namespace and credentials for it: KeyName and Key, or
+// Signature.
 type ConnectionString struct {
-	Endpoint   string // as written, such as sb://localhost:5672/
-	Host       string // of the endpoint, with its port if one is written
+	Endpoint   string // the endpoint as written, such as sb://localhost:5672/
+	Host       string // the endpoint's host, with the port if it has one
 	KeyName    string
 	Key        string
-	Signature  string // a whole shared access signature
+	Signature  string // a complete shared access signature
 	EntityPath string // "" unless the string is for one entity
 	Emulator   bool   // UseDevelopmentEmulator: plain TCP instead of TLS
 }
 
-// ParseConnectionString parses key=value pairs separated by semicolons. Keys are case-insensitive,
-// and unknown keys are ignored. An error contains the key, never a credential.
+// ParseConnectionString parses key=value pairs separated by semicolons. The case of keys does not
+// matter, and unknown keys are ignored. An error has the key, but never a credential.
 func ParseConnectionString(s string) (ConnectionString, error) {
 	var c ConnectionString
 	seen := map[string]bool{}

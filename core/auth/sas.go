@@ -15,21 +15,21 @@ import (
 const (
 	sasPrefix = "SharedAccessSignature "
 	maxToken  = 8 << 10
-	// lastExpiry is the end of the year 9999: later times cannot be written.
+	// lastExpiry is the end of the year 9999, because later times have no text form.
 	lastExpiry = 253402300799
 )
 
-// sas is a shared access signature as in the Service Bus wire contract.
+// sas is a parsed shared access signature: see the Service Bus wire contract.
 type sas struct {
-	signed    string // the text that is signed: raw resource, line feed, raw expiry
-	resource  string // decoded
+	signed    string // the signed text: resource and expiry as in the token, joined by a line feed
+	resource  string // the decoded resource
 	signature [sha256.Size]byte
 	expires   time.Time
 	policy    string
 }
 
-// parseSAS reads "SharedAccessSignature sr=…&sig=…&se=…&skn=…", the parameters
-// in any order; the prefix may be missing. Unknown parameters are ignored.
+// parseSAS parses "SharedAccessSignature sr=…&sig=…&se=…&skn=…", with parameters in any order. The
+// prefix may be missing, and unknown parameters are ignored.
 func parseSAS(token string) (sas, error) {
 	if len(token) > maxToken {
 		return sas{}, malformed("it has %d bytes: at most %d are allowed", len(token), maxToken)
@@ -66,7 +66,7 @@ func parseSAS(token string) (sas, error) {
 		return sas{}, malformed("se is not a number of seconds since 1970")
 	}
 	s.expires = time.Unix(min(seconds, lastExpiry), 0)
-	// PathUnescape keeps a plus sign, which some clients forget to encode.
+	// Unlike QueryUnescape, PathUnescape keeps a plus sign, which some clients do not encode.
 	sig, err := url.PathUnescape(raw["sig"])
 	if err != nil {
 		return sas{}, malformed("sig is not percent-encoded")
@@ -83,8 +83,7 @@ func malformed(format string, args ...any) error {
 	return core.Refuse(core.Unauthorized, "MalformedToken: The token is not a shared access signature: "+format+".", args...)
 }
 
-// signedBy returns the rights of the policy whose primary or secondary key made the signature, or
-// none.
+// signedBy returns the rights of the policy with a key that has made the signature, or none.
 func (s *sas) signedBy(policies []core.AccessRule) core.Right {
 	for _, p := range policies {
 		if p.Name != s.policy {
@@ -102,16 +101,16 @@ func (s *sas) signedBy(policies []core.AccessRule) core.Right {
 	return 0
 }
 
-// sign returns the HMAC-SHA256 of text with the key's UTF-8 bytes: the key is not decoded.
+// sign returns the HMAC-SHA256 of text. Its key is the UTF-8 text of key, which is not decoded.
 func sign(key, text string) (mac [sha256.Size]byte) {
 	h := hmac.New(sha256.New, []byte(key))
-	_, _ = h.Write([]byte(text)) // a hash never fails
+	_, _ = h.Write([]byte(text)) // never fails
 	h.Sum(mac[:0])
 	return mac
 }
 
-// SignSAS makes a shared access signature that is valid until expires, for a resource and
-// everything below it. The resource is a URI, or a host with or without a path.
+// SignSAS makes a shared access signature for a resource and everything below it, valid until
+// expires. The resource is a URI, or a host with or without a path.
 func SignSAS(resource, policy, key string, expires time.Time) string {
 	sr := url.QueryEscape(resource)
 	se := strconv.FormatInt(expires.Unix(), 10)

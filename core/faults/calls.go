@@ -8,8 +8,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/intercept"
 )
 
-// Intercept implements intercept.Interceptor. While there are rules, it executes groups,
-// settlements and tokens one by one, so that a rule affects exactly the configured number. The
+// Intercept implements intercept.Interceptor. While there are rules, it carries out the groups,
+// settlements and tokens of a call one by one, so that a rule affects the configured number. The
 // settlements of one call of a transaction count as one operation.
 func (r *Rules) Intercept(ctx context.Context, c *intercept.Call) {
 	if c.Options != nil {
@@ -37,7 +37,7 @@ func (r *Rules) Intercept(ctx context.Context, c *intercept.Call) {
 	}
 }
 
-// each carries out a part of a call separately for each element.
+// each carries out a call once for each element of asked, and collects the answers.
 func each[E, A any](asked *[]E, answered *[]A, one func()) {
 	all, answers := *asked, make([]A, len(*asked))
 	for i := range all {
@@ -48,7 +48,7 @@ func each[E, A any](asked *[]E, answered *[]A, one func()) {
 	*asked, *answered = all, answers
 }
 
-// once makes a callback run at most once; nil stays nil.
+// once returns a function that calls f at most once, or nil if f is nil.
 func once(f func(error)) func(error) {
 	if f == nil {
 		return nil
@@ -57,7 +57,7 @@ func once(f func(error)) func(error) {
 	return func(err error) { o.Do(func() { f(err) }) }
 }
 
-// policyOf returns the policy of the first claim of an identity.
+// policyOf returns the policy of the first grant of an identity.
 func policyOf(id core.Identity) string {
 	if len(id) == 0 {
 		return ""
@@ -65,9 +65,9 @@ func policyOf(id core.Identity) string {
 	return id[0].Policy
 }
 
-// about returns the operation of a call, and its message, if it has one. The operation is "", which
-// no rule matches, for operations that this package does not list, and for cancellations and
-// session states in a transaction.
+// about returns the operation of a call, and its message if it has one. The operation is "", which
+// no rule selects, if this package does not list it, and for cancellations and session states in a
+// transaction.
 func about(c *intercept.Call) (op Operation, m *core.Message) {
 	switch {
 	case c.Op == intercept.Settle && len(c.Settlements) > 0:
@@ -80,14 +80,14 @@ func about(c *intercept.Call) (op Operation, m *core.Message) {
 	return Operation(c.Op.String()), nil
 }
 
-// one carries out a call with the effect of the rule that affects it, if there is one.
+// one carries out a call, with the effect of a rule if one affects it.
 func (r *Rules) one(ctx context.Context, c *intercept.Call) {
 	op, m := about(c)
 	f := r.meet(ctx, policyOf(c.ID), op, c.Address, m)
 	switch {
 	case f == nil || f.Effect == Delay:
 		c.Next(ctx)
-	case f.Effect == DeliverTwice && c.InTransaction(): // the message is not settled: its lock ends, and it is delivered again
+	case f.Effect == DeliverTwice && c.InTransaction(): // do nothing: the lock ends, and the message is delivered again
 	case f.Effect == DeliverTwice:
 		again := c.Settlements[0]
 		again.Outcome = core.Abandon
@@ -95,7 +95,7 @@ func (r *Rules) one(ctx context.Context, c *intercept.Call) {
 		c.Next(ctx)
 	default:
 		if f.After {
-			c.Next(ctx) // the answer is lost
+			c.Next(ctx) // carry it out, and lose the answer
 		}
 		var detach func(error)
 		if c.Link != nil {

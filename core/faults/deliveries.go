@@ -10,23 +10,22 @@ import (
 	"github.com/crosstown-mq/crosstown/core/intercept"
 )
 
-// settleTimeout bounds the calls that take locks away.
 const settleTimeout = 10 * time.Second
 
-// deliveries passes messages on to one receiver, and applies rules to them on the way.
+// deliveries applies rules to the messages on their way to one receiver.
 type deliveries struct {
 	rules     *Rules
-	ctx       context.Context // contains the connection, for Drop and Cut
+	ctx       context.Context // has the connection, for Drop and Cut
 	policy    string
 	address   core.Address
 	link      *intercept.Link
 	inSession bool
 	forward   func([]core.Delivery)
-	detach    func(error) // nil if the bridge has no use for it
+	detach    func(error) // the Closed of the receiver; may be nil
 
-	mu     sync.Mutex // one forward at a time
+	mu     sync.Mutex // also held while forward runs
 	held   []core.Delivery
-	late   *time.Timer // delivers held if no other message comes first
+	late   *time.Timer // delivers held if no other message does so first
 	closed bool
 }
 
@@ -40,7 +39,7 @@ func (r *Rules) watch(ctx context.Context, c *intercept.Call) {
 	c.Link.Add(d)
 }
 
-// deliver is the receiver's Deliver.
+// deliver replaces the receiver's Deliver.
 func (d *deliveries) deliver(ds []core.Delivery) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -53,7 +52,7 @@ func (d *deliveries) deliver(ds []core.Delivery) {
 	}
 }
 
-// one delivers one message with the effect of a rule, nil: none. d.mu is held.
+// one delivers one message with the effect of f, or without one if f is nil. d.mu is held.
 func (d *deliveries) one(f *Rule, one []core.Delivery) {
 	if f == nil {
 		d.forward(one)
@@ -85,7 +84,7 @@ func (d *deliveries) one(f *Rule, one []core.Delivery) {
 	}
 }
 
-// hold keeps a message back until the next one has been delivered, or a time has passed. d.mu is held.
+// hold keeps a message back until the next one was delivered, or for the given time. d.mu is held.
 func (d *deliveries) hold(one core.Delivery, atMost time.Duration) {
 	d.held = append(d.held, one)
 	if d.late != nil {
@@ -98,7 +97,7 @@ func (d *deliveries) hold(one core.Delivery, atMost time.Duration) {
 	})
 }
 
-// flush delivers what was kept back. d.mu is held.
+// flush delivers the messages that were held back. d.mu is held.
 func (d *deliveries) flush() {
 	if d.late != nil {
 		d.late.Stop()
@@ -110,8 +109,8 @@ func (d *deliveries) flush() {
 	}
 }
 
-// Close implements intercept.Stage. Messages that were held back become available again. In a
-// session there is no failed delivery, because the end of the session releases the messages.
+// Close implements intercept.Stage. It abandons the messages that were held back. In a session it
+// need not, because the end of the session releases them, without a failed delivery.
 func (d *deliveries) Close() {
 	d.mu.Lock()
 	held := d.held
@@ -131,7 +130,7 @@ func (d *deliveries) Drained(then func()) {
 	then()
 }
 
-// loseSession takes the receiver's session away.
+// loseSession takes the session away from its receiver.
 func (d *deliveries) loseSession(f *Rule) {
 	d.link.Close()
 	if d.detach != nil {
@@ -139,7 +138,7 @@ func (d *deliveries) loseSession(f *Rule) {
 	}
 }
 
-// abandon takes the locks of messages away.
+// abandon ends the locks of messages.
 func (d *deliveries) abandon(ds []core.Delivery) {
 	ctx, cancel := context.WithTimeout(d.ctx, settleTimeout)
 	defer cancel()

@@ -1,9 +1,9 @@
 // Package faults makes operations of clients fail on demand, to test how applications react. Rules
-// select the operations that fail, and how they fail. Each rule is limited in number and time. The
-// rules of a namespace that was created at run time are in its record, for all gateways. For a
-// configured namespace each gateway has its own rules. Each gateway has its own counts for all
-// rules. An interceptor between the bridges and the namespace's broker applies the rules. A
-// namespace that does not allow faults has none.
+// select the operations that fail, and how they fail. Each rule is limited in number and time.
+// A namespace that was created at run time has its rules in its record, for all gateways. For a
+// configured namespace each gateway has its own rules. Each gateway counts for itself how often a
+// rule applied. An interceptor between the bridges and the namespace's broker applies the rules, in
+// namespaces that allow faults.
 package faults
 
 import (
@@ -21,54 +21,53 @@ import (
 // Operation is an operation of a client.
 type Operation string
 
-// The operations that a Rule can select.
+// The operations that a Rule can select:
 const (
-	Authorize       Operation = "authorize"   // to prove an identity
-	OpenSender      Operation = "open-sender" // to attach a link for sending
-	Send            Operation = "send"        // a message or a batch, scheduled or not
+	Authorize       Operation = "authorize"   // a client proves its identity
+	OpenSender      Operation = "open-sender" // a link for sending is opened
+	Send            Operation = "send"        // a message or a batch is sent or scheduled
 	OpenReceiver    Operation = "open-receiver"
-	Deliver         Operation = "deliver" // a message goes to a receiver
-	Settle          Operation = "settle"  // any of the four that follow
+	Deliver         Operation = "deliver" // a message is delivered to a receiver
+	Settle          Operation = "settle"  // any of the next four
 	Complete        Operation = "complete"
 	Abandon         Operation = "abandon"
 	Defer           Operation = "defer"
 	DeadLetter      Operation = "dead-letter"
-	Renew           Operation = "renew"          // the lock of a message
-	AcceptSession   Operation = "accept-session" // a certain one, or the next
+	Renew           Operation = "renew"          // the lock of a message is renewed
+	AcceptSession   Operation = "accept-session" // a session is accepted, by its id or the next one
 	RenewSession    Operation = "renew-session"
-	SessionState    Operation = "session-state" // to read or set it
+	SessionState    Operation = "session-state" // a session's state is read or set
 	Peek            Operation = "peek"
 	ReceiveDeferred Operation = "receive-deferred"
-	Cancel          Operation = "cancel" // of scheduled messages
-	Commit          Operation = "commit" // of a transaction; any entity
-	Manage          Operation = "manage" // to create, change or delete an entity or a rule
+	Cancel          Operation = "cancel" // scheduled messages are cancelled
+	Commit          Operation = "commit" // a transaction is committed; no entity is named
+	Manage          Operation = "manage" // an entity or a rule is created, changed or deleted
 )
 
 // Effect is what happens to an operation.
 type Effect string
 
-// The effects.
+// The effects:
 const (
 	Fail         Effect = "fail"            // the client gets Rule.Code
 	Delay        Effect = "delay"           // the operation only waits for Rule.Delay
-	Throttle     Effect = "throttle"        // operations beyond Rule.Rate a second are refused as busy
-	Drop         Effect = "drop-connection" // without an error
-	Detach       Effect = "detach"          // the link, with Rule.Code
-	LoseLock     Effect = "lose-lock"       // the lock is lost right after the delivery; so is the lock of a session
-	Reorder      Effect = "reorder"         // the message comes after the next one; at the latest after Rule.Delay, default a second
-	Cut          Effect = "cut-transfer"    // half of the message is sent; then the connection breaks
-	DeliverTwice Effect = "deliver-twice"   // the answer says that the message is completed, but it is abandoned
-	ExpireToken  Effect = "expire-token"    // the token ends after Rule.Delay, whatever it says
+	Throttle     Effect = "throttle"        // operations beyond Rule.Rate per second are refused as busy
+	Drop         Effect = "drop-connection" // the connection breaks without an error
+	Detach       Effect = "detach"          // the link is closed with Rule.Code
+	LoseLock     Effect = "lose-lock"       // the lock of a message or session ends right after the delivery
+	Reorder      Effect = "reorder"         // the message comes after the next one, or after Rule.Delay (default a second)
+	Cut          Effect = "cut-transfer"    // the connection breaks in the middle of the message
+	DeliverTwice Effect = "deliver-twice"   // a message is abandoned, but the client is told that it is completed
+	ExpireToken  Effect = "expire-token"    // the token expires after Rule.Delay, whatever its own expiry
 )
 
-// allowed are the effects that an operation has in addition to those that every operation has.
+// allowed has the effects that are possible for an operation, besides those that are for all.
 var allowed = map[Operation][]Effect{
 	Authorize: {ExpireToken}, OpenSender: nil, Send: {Detach}, OpenReceiver: nil, Deliver: {Detach, LoseLock, Reorder, Cut},
 	Settle: nil, Complete: {DeliverTwice}, Abandon: nil, Defer: nil, DeadLetter: nil, Renew: nil,
 	AcceptSession: nil, RenewSession: nil, SessionState: nil, Peek: nil, ReceiveDeferred: nil, Cancel: nil, Commit: nil, Manage: nil,
 }
 
-// The bounds of rules.
 const (
 	MaxRules    = 100
 	MaxTimes    = 1_000_000
@@ -79,48 +78,47 @@ const (
 
 // Rule makes operations fail. The zero Rule refuses the next Send of any client as busy.
 type Rule struct {
-	// Name identifies the rule; default "fault-N".
+	// Name identifies the rule. The default is "fault-N".
 	Name string `json:"name,omitempty" config:"name"`
 
 	Operation Operation `json:"operation,omitempty" config:"operation"` // default Send
 	// Entity is the entity of the operation: orders, topic/Subscriptions/name,
-	// orders/$DeadLetterQueue, or the beginning of such a path and a "*"; "": any.
+	// orders/$DeadLetterQueue, or the start of such a path with a "*"; "" is any.
 	Entity string `json:"entity,omitempty" config:"entity"`
-	// Client is a part of the client's description (protocol, address and name of its software, as
-	// in the log), or the name of its policy; "": any.
+	// Client is a part of the client's description in the log (protocol, address and name of its
+	// software), or the name of its policy; "" is any.
 	Client string `json:"client,omitempty" config:"client"`
-	// Properties are application properties that the message must have, with their values as text;
-	// for Send and Deliver.
+	// Properties are user properties, with their values as text, that the message of a Send or
+	// Deliver must have.
 	Properties map[string]string `json:"properties,omitempty" config:"properties"`
-	// Skip is the number of matching operations that succeed first. The rule then affects Times of
-	// them, default 1. A Throttle affects all.
+	// Skip is the number of matching operations that succeed before the rule affects Times others
+	// (default 1). A Throttle affects all.
 	Skip  int `json:"skip,omitempty" config:"skip"`
 	Times int `json:"times,omitempty" config:"times"`
-	// Probability is the probability that the rule affects a matching operation; 0 means 1. The
-	// result depends only on Seed and the operation's number among the matching ones.
+	// Probability is that of affecting a matching operation; 0 means 1. Seed and the operation's
+	// number among the matching ones decide which are affected.
 	Probability float64 `json:"probability,omitempty" config:"probability"`
 	Seed        uint64  `json:"seed,omitempty" config:"seed"`
 
 	Effect Effect `json:"effect,omitempty" config:"effect"` // default Fail
-	// Code is the error for the client with Fail and Detach: core.Busy ("server busy", which SDKs
-	// retry), core.Timeout, core.Internal, core.EntityDisabled and so on. Default core.Busy.
+	// Code is the client's error with Fail and Detach: core.Busy ("server busy", after which SDKs
+	// retry; the default), core.Timeout, core.Internal, core.EntityDisabled and so on.
 	Code core.Code `json:"code,omitempty" config:"code"`
-	// Condition is the AMQP condition to send instead of the Code's condition, such as
-	// amqp:link:stolen.
+	// Condition is an AMQP condition to send instead of the Code's, such as amqp:link:stolen.
 	Condition string `json:"condition,omitempty" config:"condition"`
-	// After means that the operation takes effect although its answer is lost. It is for Fail, Drop
-	// and Detach.
+	// After, with Fail, Drop and Detach, means that the operation is carried out, but its answer is
+	// lost.
 	After bool          `json:"after,omitempty" config:"after"`
 	Delay time.Duration `json:"delay,omitempty" config:"delay"` // before the effect
-	Rate  float64       `json:"rate,omitempty" config:"rate"`   // of a Throttle, operations a second at each gateway
-	// Life is how long the rule lasts, default an hour.
+	Rate  float64       `json:"rate,omitempty" config:"rate"`   // operations per second that a Throttle allows at each gateway
+	// Life is how long the rule exists. The default is an hour.
 	Life time.Duration `json:"life,omitempty" config:"life"`
 }
 
-// condition is an error condition of AMQP: a symbol of at most 100 characters.
+// condition is the form of an error condition in AMQP.
 var condition = regexp.MustCompile(`^[a-z][a-z0-9.-]*(:[A-Za-z0-9._-]+)+$`)
 
-// check completes a rule with defaults, and returns what is wrong with it.
+// check sets defaults in a rule, and returns what is wrong with it.
 func (r *Rule) check() error {
 	r.Operation = cmp.Or(r.Operation, Send)
 	r.Effect = cmp.Or(r.Effect, Fail)
@@ -135,7 +133,7 @@ func (r *Rule) check() error {
 	r.Life = cmp.Or(r.Life, DefaultLife)
 	own, known := allowed[r.Operation]
 	effects := append([]Effect{Fail, Delay, Throttle, Drop}, own...)
-	if r.Operation == Deliver { // a delivery has no answer, and waits for nothing
+	if r.Operation == Deliver { // a delivery has no answer, and nobody waits for it
 		effects = append([]Effect{Drop}, own...)
 	}
 	switch {
@@ -167,17 +165,17 @@ func (r *Rule) check() error {
 	return nil
 }
 
-// aliases are names of codes that users of SDKs know.
+// aliases are names that users know from SDKs.
 var aliases = map[core.Code]core.Code{"server_busy": core.Busy, "internal_error": core.Internal, "message_lock_lost": core.LockLost}
 
-// codeOf reads a code in the spelling of core, or in one that users of SDKs know, with hyphens or
+// codeOf returns the Code with that name, in the spelling of core or of an SDK, with hyphens or
 // underscores.
 func codeOf(code core.Code) core.Code {
 	code = core.Code(strings.ReplaceAll(string(code), "-", "_"))
 	return cmp.Or(aliases[code], code)
 }
 
-// Effects returns all effects. Those that every operation can have come first.
+// Effects returns all effects: first those that every operation can have.
 func Effects() []Effect {
 	return []Effect{Fail, Delay, Throttle, Drop, Detach, LoseLock, Reorder, Cut, DeliverTwice, ExpireToken}
 }
@@ -202,12 +200,12 @@ func (r *Rule) refusal() error {
 	return &core.Refusal{Code: r.Code, Condition: r.Condition, Text: fmt.Sprintf("Injected by the fault rule '%s' of this namespace (%s).", r.Name, cmp.Or(r.Condition, string(r.Code)))}
 }
 
-// covers reports whether a rule is about an operation.
+// covers reports whether a rule selects an operation.
 func (r *Rule) covers(op Operation) bool {
 	return r.Operation == op || r.Operation == Settle && (op == Complete || op == Abandon || op == Defer || op == DeadLetter)
 }
 
-// names reports whether a rule is about what an address names.
+// names reports whether a rule selects an address.
 func (r *Rule) names(a core.Address) bool {
 	if r.Entity == "" {
 		return true
@@ -219,7 +217,6 @@ func (r *Rule) names(a core.Address) bool {
 	return wanted == address
 }
 
-// has reports whether a message has the rule's properties.
 func (r *Rule) has(m *core.Message) bool {
 	for name, want := range r.Properties {
 		if m == nil {

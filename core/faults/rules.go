@@ -16,57 +16,58 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
-// Status is a rule and its state at this gateway.
+// Status is a rule with its state at this gateway.
 type Status struct {
 	Rule
-	Matched int // operations that the rule was about, including those that passed
+	Matched int // operations that the rule has selected, also those that passed
 	Met     int
 	Ends    time.Time // by the store's clock
 }
 
-// Book stores the rules of a namespace as text. Only Rules reads this text.
+// Book stores the rules of a namespace as a text, which only Rules reads.
 type Book interface {
-	// Faults returns the text that this gateway knows, or "" for no rules.
+	// Faults returns the text as this gateway knows it, or "" without rules.
 	Faults() string
-	// ChangeFaults replaces the text with the result of edit. If another change is made first, it
-	// calls edit again.
+	// ChangeFaults replaces the text by the result of edit. If another change comes first, it calls
+	// edit again.
 	ChangeFaults(ctx context.Context, edit func(text string) (string, error)) error
 }
 
-// Rules are the fault rules of a namespace. Each gateway counts its own operations. The methods are
-// safe for concurrent use.
+// Rules are the fault rules of a namespace. Each gateway counts its own operations. Rules are safe
+// for concurrent use.
 type Rules struct {
 	book  Book
 	now   func() time.Time // the store's clock
 	known atomic.Pointer[copied]
-	mu    sync.Mutex // held to replace known
+	mu    sync.Mutex // held while known is replaced
 }
 
-// copied contains the rules of a text. It is replaced when the text has changed.
+// copied has the rules in a text, for as long as the text does not change.
 type copied struct {
 	text  string
 	rules []*active
 }
 
-// active is a rule in use.
+// active is a rule with its counts.
 type active struct {
 	entry
 
 	mu           sync.Mutex
 	matched, met int
-	allowed      float64 // operations that a Throttle lets pass now
+	allowed      float64 // operations that a Throttle still allows at counted
 	counted      time.Time
 }
 
-// New returns the rules in a book. The ends of rules are compared with the time that now returns.
+// New returns the rules in a book. now returns the store's time, with which the ends of rules are
+// compared.
 func New(book Book, now func() time.Time) *Rules {
 	r := &Rules{book: book, now: now}
 	r.known.Store(&copied{})
 	return r
 }
 
-// Configure adds rules that have names. An existing rule does not change, and keeps its counts and
-// its end. An existing rule with the same name that differs is replaced.
+// Configure adds rules that have names. If a rule with that name exists, it is replaced if it
+// differs, and otherwise keeps its counts and its end.
 func (r *Rules) Configure(ctx context.Context, rules []Rule) error {
 	if len(rules) == 0 {
 		return nil
@@ -81,8 +82,8 @@ func (r *Rules) Configure(ctx context.Context, rules []Rule) error {
 	})
 }
 
-// Add adds a rule after the others. The first rule that matches an operation applies. Add refuses
-// an invalid rule, a name that is in use, and more than MaxRules rules.
+// Add adds a rule after the others: the first rule that matches an operation applies. It refuses an
+// invalid rule, a name that is in use, and more than MaxRules rules.
 func (r *Rules) Add(ctx context.Context, rule Rule) (added Status, err error) {
 	err = r.change(ctx, func(s *set, now time.Time) error {
 		e, err := s.add(rule, now)
@@ -92,8 +93,8 @@ func (r *Rules) Add(ctx context.Context, rule Rule) (added Status, err error) {
 	return added, err
 }
 
-// List lists the rules in their order, until their life ends. It includes rules that have affected
-// all their operations.
+// List returns the rules in their order until their life ends, also those that have affected all
+// their operations.
 func (r *Rules) List() []Status {
 	all, now := []Status{}, r.now()
 	for _, a := range r.current() {
@@ -127,7 +128,7 @@ func (r *Rules) Clear(ctx context.Context) error {
 	})
 }
 
-// change changes the rules. edit is called again if another change was made first.
+// change stores the rules after edit, which is called again if another change comes first.
 func (r *Rules) change(ctx context.Context, edit func(s *set, now time.Time) error) error {
 	return r.book.ChangeFaults(ctx, func(text string) (string, error) {
 		s, err := parse(text)
@@ -143,21 +144,21 @@ func (r *Rules) change(ctx context.Context, edit func(s *set, now time.Time) err
 	})
 }
 
-// idle reports whether there is no rule, so that operations need not be looked at.
+// idle reports whether there are no rules, so that operations need not be looked at.
 func (r *Rules) idle() bool {
 	k := r.known.Load()
 	return len(k.rules) == 0 && k.text == r.book.Faults()
 }
 
-// current returns the rules. Rules that it returned before keep their counts. If the text cannot be
-// read, a later version has written it, and there are no rules here.
+// current returns the rules in the book's text. A rule that was known before keeps its counts. If
+// the text cannot be read, because a later version has written it, there are no rules.
 func (r *Rules) current() []*active {
 	if k := r.known.Load(); k.text == r.book.Faults() {
 		return k.rules
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	old, fresh := r.known.Load(), &copied{text: r.book.Faults()} // the text is read under the lock: an older text would lose the counts of newer rules
+	old, fresh := r.known.Load(), &copied{text: r.book.Faults()} // read under the lock, because an older text would lose the counts of newer rules
 	s, _ := parse(fresh.text)
 	for _, e := range s.Rules {
 		i := slices.IndexFunc(old.rules, func(a *active) bool { return a.ID == e.ID })
@@ -171,8 +172,8 @@ func (r *Rules) current() []*active {
 	return fresh.rules
 }
 
-// meet finds the rule that affects an operation, or nil, and waits for the rule's delay. m is the
-// message, if there is one.
+// meet returns the rule that affects an operation, or nil, after the rule's delay. m is the
+// operation's message, or nil.
 func (r *Rules) meet(ctx context.Context, policy string, op Operation, address core.Address, m *core.Message) *Rule {
 	if r.idle() {
 		return nil
@@ -208,8 +209,8 @@ func (r *Rules) next(ctx context.Context, policy string, op Operation, address c
 	return nil
 }
 
-// count counts an operation for a rule that matches it. counted is false if the rule has already
-// affected all its operations.
+// count counts an operation that the rule selects. counted is false if the rule has already
+// affected Times operations. met is true if it affects this one.
 func (a *active) count() (counted, met bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -224,7 +225,7 @@ func (a *active) count() (counted, met bool) {
 	return true, false
 }
 
-// happens reports whether the rule affects the n-th operation that it matches. a.mu is held.
+// happens reports whether the rule affects the n-th operation that it selects. a.mu is held.
 func (a *active) happens(n int) bool {
 	if a.Probability > 0 && rand.New(rand.NewPCG(a.Seed, uint64(n))).Float64() >= a.Probability {
 		return false
@@ -232,8 +233,8 @@ func (a *active) happens(n int) bool {
 	return a.Effect != Throttle || !a.passes()
 }
 
-// passes reports whether a Throttle lets another operation pass: Rate a second, and at most as many
-// at once. a.mu is held.
+// passes reports whether a Throttle allows another operation: Rate per second, with as large a
+// burst. a.mu is held.
 func (a *active) passes() bool {
 	now := time.Now()
 	a.allowed = min(max(a.Rate, 1), a.allowed+now.Sub(a.counted).Seconds()*a.Rate)
@@ -245,7 +246,7 @@ func (a *active) passes() bool {
 	return true
 }
 
-// Grant applies rules to a proven identity.
+// Grant applies rules to an identity that was just proven.
 func (r *Rules) Grant(ctx context.Context, g core.Grant) (core.Grant, error) {
 	f := r.meet(ctx, g.Policy, Authorize, core.At(g.Scope), nil)
 	if f != nil && f.Effect == ExpireToken {
@@ -260,7 +261,7 @@ func (r *Rules) Grant(ctx context.Context, g core.Grant) (core.Grant, error) {
 	return g, nil
 }
 
-// refuse refuses an operation with the effect of a rule. detach, if not nil, ends the link.
+// refuse refuses an operation with the effect of a rule. detach, if not nil, closes the link.
 func (f *Rule) refuse(ctx context.Context, detach func(error)) error {
 	if f.Effect == Drop {
 		core.Disconnect(ctx)
@@ -271,20 +272,19 @@ func (f *Rule) refuse(ctx context.Context, detach func(error)) error {
 	return f.refusal()
 }
 
-// set is the rules of a namespace, as a Book keeps them.
+// set has the rules of a namespace in the form for a Book.
 type set struct {
-	Made  int // number of rules that got the name fault-N
+	Made  int // number of rules that got a name fault-N
 	Rules []entry
 }
 
-// entry is a rule that was added.
 type entry struct {
 	Rule
-	ID   string // unique, even among rules of the same name
+	ID   string // unique also among rules with the same name
 	Ends time.Time
 }
 
-// parse reads a set in the form that text writes; "" is the empty set.
+// parse is the inverse of set.text; "" is the empty set.
 func parse(text string) (s set, err error) {
 	if text == "" {
 		return s, nil
@@ -299,23 +299,21 @@ func newEntry(rule Rule, now time.Time) entry {
 	return entry{rule, core.NewIncarnation(), now.Add(rule.Life)}
 }
 
-// text returns the set in the form that parse reads.
+// text returns the set as a text for a Book.
 func (s *set) text() (string, error) {
 	raw, err := json.Marshal(s)
 	return string(raw), err
 }
 
-// index returns the index of the rule with that name, or -1 if there is none.
 func (s *set) index(name string) int {
 	return slices.IndexFunc(s.Rules, func(e entry) bool { return e.Name == name })
 }
 
-// expire removes the rules whose life has ended.
 func (s *set) expire(now time.Time) {
 	s.Rules = slices.DeleteFunc(s.Rules, func(e entry) bool { return now.After(e.Ends) })
 }
 
-// add does the same as Add, without the lock.
+// add does the work of Rules.Add.
 func (s *set) add(rule Rule, now time.Time) (entry, error) {
 	if err := rule.check(); err != nil {
 		return entry{}, err
@@ -335,8 +333,7 @@ func (s *set) add(rule Rule, now time.Time) (entry, error) {
 	return e, nil
 }
 
-// configure adds a rule. A rule of the same name is replaced if it differs, and otherwise stays as
-// it is.
+// configure does the work of Rules.Configure for one rule.
 func (s *set) configure(rule Rule, now time.Time) error {
 	if err := rule.check(); err != nil {
 		return err
@@ -352,8 +349,7 @@ func (s *set) configure(rule Rule, now time.Time) error {
 	return nil
 }
 
-// Validate returns what is wrong with each of a namespace's rules. An element is nil if the rule is
-// valid.
+// Validate returns what is wrong with each of a namespace's rules; nil for a valid rule.
 func Validate(rules []Rule) []error {
 	var s set
 	errs := make([]error, len(rules))

@@ -10,8 +10,8 @@ import (
 // Op is the operation of a call.
 type Op uint8
 
-// The operations. Sessions also have Peek, ReceiveDeferred and Purge; transactions also have Send,
-// Settle, Cancel and SessionState.
+// The operations. Peek, ReceiveDeferred and Purge are also calls of sessions; Send, Settle, Cancel
+// and SessionState also of transactions.
 const (
 	OpenSender Op = iota
 	OpenReceiver
@@ -20,20 +20,20 @@ const (
 	Settle
 	Renew
 	RenewSession
-	SessionState // to read or set it
+	SessionState // read or set a session's state
 	Peek
 	ReceiveDeferred
 	Cancel
 	Purge
 	ListSessions
 	Commit
-	Schedule // in a transaction; otherwise Send schedules messages too
-	Create   // of an entity or a rule
-	Manage   // to change or delete an entity or a rule
-	Read     // to read entities, rules or the namespace; also to reset the namespace
+	Schedule // in a transaction; otherwise Send also schedules messages
+	Create   // create an entity or a rule
+	Manage   // change or delete an entity or a rule
+	Read     // read entities, rules or the namespace, or reset the namespace
 )
 
-// String returns the operation's name, in which hyphens join words.
+// String returns the operation's name, with hyphens between words.
 func (o Op) String() string {
 	return [...]string{
 		"open-sender", "open-receiver", "accept-session", "send", "settle", "renew", "renew-session", "session-state",
@@ -43,26 +43,26 @@ func (o Op) String() string {
 
 // Interceptor observes or changes calls. It must be safe for concurrent use.
 type Interceptor interface {
-	// Intercept executes a call: it calls c.Next, or c.Fail. It must not keep c.
+	// Intercept carries out a call by calling c.Next or c.Fail. It must not keep c.
 	Intercept(ctx context.Context, c *Call)
 }
 
 // Call is one call of a bridge. An interceptor may change the request before Next, and the answer
-// afterwards. After Next it restores the request, for the interceptors before it.
+// after it. After Next it must restore the request, for the interceptors before it.
 type Call struct {
 	Op      Op
 	ID      core.Identity
 	Address core.Address
-	Link    *Link // what the call opens or uses; nil: neither
+	Link    *Link // what the call opens or uses; may be nil
 
-	// The request, as far as interceptors need it.
-	Groups      [][]*core.Message // of Send and Schedule; in a transaction one
+	// The parts of the request that interceptors use.
+	Groups      [][]*core.Message // of Send and Schedule; in a transaction, one group
 	Settlements []core.Settlement
 	Tokens      []core.LockToken     // of Renew
-	Options     *core.SessionOptions // of the link that is opened; for a sender only Closed
+	Options     *core.SessionOptions // of the link that is opened; a sender has only Closed
 
-	// The answers. There is an element for each group, settlement or token; other operations have
-	// only Err. In a transaction, Err is the only answer.
+	// The answer: an element for each group, settlement or token. Other operations, and those of a
+	// transaction, have only Err.
 	Appended   []core.Appended
 	Errs       []error
 	Renewals   []core.Renewal
@@ -71,13 +71,13 @@ type Call struct {
 
 	front *Front
 	space *Space
-	at    int // how many interceptors the call has passed
+	at    int // number of interceptors that have the call
 	do    func(context.Context, *Call)
 }
 
 var calls = sync.Pool{New: func() any { return new(Call) }}
 
-// newCall returns a call that do carries out, after all interceptors. The caller must free it.
+// newCall returns a call. After all interceptors, do carries it out. The caller must free the call.
 func newCall(op Op, id core.Identity, address core.Address, do func(context.Context, *Call)) *Call {
 	c := calls.Get().(*Call)
 	c.Op, c.ID, c.Address, c.do = op, id, address, do
@@ -89,7 +89,8 @@ func (c *Call) free() {
 	calls.Put(c)
 }
 
-// run carries out the call in a space, or refuses it with err after the interceptors of the front.
+// run carries out the call in a space. With an err, interceptors of the front see a call that
+// fails.
 func (c *Call) run(ctx context.Context, front *Front, space *Space, err error) {
 	if c.front, c.space = front, space; err != nil {
 		c.space, c.do = &Space{}, func(_ context.Context, c *Call) { c.Fail(err) }
@@ -97,8 +98,8 @@ func (c *Call) run(ctx context.Context, front *Front, space *Space, err error) {
 	c.Next(ctx)
 }
 
-// Next passes the call to the next interceptor, or to the broker after the last one, and sets the
-// answers.
+// Next passes the call to the next interceptor or, after the last one, to the broker, and sets the
+// answer.
 func (c *Call) Next(ctx context.Context) {
 	at := c.at
 	c.at++
@@ -113,7 +114,7 @@ func (c *Call) Next(ctx context.Context) {
 	c.at = at
 }
 
-// Fail sets the answers to an error.
+// Fail sets the answer to an error.
 func (c *Call) Fail(err error) {
 	switch {
 	case c.InTransaction():

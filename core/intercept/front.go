@@ -7,25 +7,25 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Space contains what serves one namespace.
+// Space serves one namespace.
 type Space struct {
 	Broker core.Broker
 	Admin  core.Admin
-	Chain  []Interceptor // in the order in which calls pass them
-	// Describe, if not nil, completes the description of the namespace in Admin.
+	Chain  []Interceptor // in the order of calls
+	// Describe, if not nil, completes the namespace's description that Admin returns.
 	Describe func(*core.NamespaceInfo)
 }
 
-// Spaces finds the Space of a peer's namespace. For the nil Identity, it finds that of the
-// gateway's own namespace.
+// Spaces returns the Space of an identity's namespace. That of the nil Identity is the gateway's
+// own.
 type Spaces interface {
 	Space(ctx context.Context, id core.Identity) (*Space, error)
 }
 
-// Space implements Spaces: it is the space of every peer.
+// Space implements Spaces: s serves every identity.
 func (s *Space) Space(context.Context, core.Identity) (*Space, error) { return s, nil }
 
-// Front implements core.Broker and core.Admin in front of spaces. It is safe for concurrent use.
+// Front is the core.Broker and core.Admin that bridges call. It is safe for concurrent use.
 type Front struct {
 	spaces Spaces
 	chain  []Interceptor
@@ -36,7 +36,7 @@ var (
 	_ core.Admin  = (*Front)(nil)
 )
 
-// New puts interceptors in front of spaces, in the order in which calls pass them.
+// New returns a Front with interceptors in the order of calls.
 func New(spaces Spaces, chain ...Interceptor) *Front { return &Front{spaces, chain} }
 
 func (f *Front) run(ctx context.Context, c *Call) {
@@ -44,7 +44,7 @@ func (f *Front) run(ctx context.Context, c *Call) {
 	c.run(ctx, f, space, err)
 }
 
-// ask carries out a call whose answer interceptors do not see.
+// ask carries out a call whose answer interceptors do not need.
 func ask[T any](ctx context.Context, f *Front, op Op, id core.Identity, address core.Address, do func(context.Context, *Space) (T, error)) (answer T, err error) {
 	c := newCall(op, id, address, func(ctx context.Context, c *Call) { answer, c.Err = do(ctx, c.space) })
 	defer c.free()
@@ -52,7 +52,7 @@ func ask[T any](ctx context.Context, f *Front, op Op, id core.Identity, address 
 	return answer, c.Err
 }
 
-// tell does the same as ask, for calls that have no answer.
+// tell does the same as ask for calls without an answer.
 func (f *Front) tell(ctx context.Context, op Op, id core.Identity, address core.Address, do func(context.Context, *Space) error) error {
 	c := newCall(op, id, address, func(ctx context.Context, c *Call) { c.Err = do(ctx, c.space) })
 	defer c.free()
@@ -60,7 +60,7 @@ func (f *Front) tell(ctx context.Context, op Op, id core.Identity, address core.
 	return c.Err
 }
 
-// deliveries does the same as ask, for a call that is answered with messages.
+// deliveries does the same as ask for a call whose answer is messages.
 func (f *Front) deliveries(ctx context.Context, op Op, id core.Identity, address core.Address, do func(context.Context, core.Broker) ([]core.Delivery, error)) ([]core.Delivery, error) {
 	c := newCall(op, id, address, func(ctx context.Context, c *Call) { c.Deliveries, c.Err = do(ctx, c.space.Broker) })
 	defer c.free()
@@ -68,8 +68,8 @@ func (f *Front) deliveries(ctx context.Context, op Op, id core.Identity, address
 	return c.Deliveries, c.Err
 }
 
-// Health implements core.Broker with the health of the gateway's own namespace, because all
-// namespaces have the same store.
+// Health implements core.Broker. It returns the health of the gateway's own namespace, because all
+// namespaces share one store.
 func (f *Front) Health(ctx context.Context) (core.About, error) {
 	s, err := f.spaces.Space(ctx, nil)
 	if err != nil {
@@ -78,7 +78,7 @@ func (f *Front) Health(ctx context.Context) (core.About, error) {
 	return s.Broker.Health(ctx)
 }
 
-// Resolve implements core.Broker. Interceptors do not see this call, because it reads nothing that
+// Resolve implements core.Broker. Interceptors do not get this call, because it reads nothing that
 // is stored.
 func (f *Front) Resolve(ctx context.Context, id core.Identity, address core.Address) (core.Entity, error) {
 	s, err := f.spaces.Space(ctx, id)

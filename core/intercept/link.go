@@ -8,9 +8,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Link is a sender, a receiver, a session or a transaction of a bridge.
+// Link is a bridge's sender, receiver, session or transaction.
 type Link struct {
-	// Closed is the broker's callback for a sender, a receiver or a session, or nil.
+	// Closed is the callback for the broker, for all but a transaction. It may be nil.
 	Closed func(error)
 
 	front       *Front
@@ -25,21 +25,21 @@ type Link struct {
 	stages   []Stage       // in the order of their interceptors
 
 	mu         sync.Mutex // orders Refund and Drain
-	draining   int        // Drains in flight
-	unreported int        // credit to report at the end of the next Drain
+	draining   int        // number of Drains in flight
+	unreported int        // credit to add to the result of the next Drain
 }
 
-// Stage is the part of an interceptor that may hold back messages before they reach a receiver.
+// Stage is the part of an interceptor that may hold messages back on their way to a receiver.
 type Stage interface {
-	// Drained calls its argument after all earlier messages have been passed on.
+	// Drained calls then when all earlier messages were passed on.
 	Drained(then func())
-	// Close stops the stage. After Close has returned, the stage passes on no message. Close may be
-	// called more than once. The broker's receiver is closed first.
+	// Close stops the stage, after the broker's receiver was closed. When Close has returned, the
+	// stage passes no message on. Close may be called more than once.
 	Close()
 }
 
-// Keep stores a value with the link, for Kept. An interceptor may call Keep and Add in the call
-// that opens the link, and in each call of a transaction.
+// Keep stores a value in the link, for Kept. An interceptor may call Keep and Add in the call that
+// opens the link, and in each call of a transaction.
 func (l *Link) Keep(key, value any) {
 	if l.kept == nil {
 		l.kept = map[any]any{}
@@ -47,22 +47,22 @@ func (l *Link) Keep(key, value any) {
 	l.kept[key] = value
 }
 
-// Kept returns the value that was stored with a key, or nil.
+// Kept returns the value that was kept under a key, or nil.
 func (l *Link) Kept(key any) any { return l.kept[key] }
 
 // Add adds a stage to a receiver or session.
 func (l *Link) Add(s Stage) { l.stages = append(l.stages, s) }
 
-// MaxMessageSize returns the MaxMessageSize of a sender.
+// MaxMessageSize returns a sender's MaxMessageSize.
 func (l *Link) MaxMessageSize() int64 { return l.sender.MaxMessageSize() }
 
-// Settle settles messages of the receiver, bypassing all interceptors.
+// Settle settles messages of the receiver without any interceptor.
 func (l *Link) Settle(ctx context.Context, settlements []core.Settlement) []error {
 	return l.space.Broker.Settle(ctx, l.id, l.address, settlements)
 }
 
-// Refund returns credit to a receiver: for n messages that the bridge did not get, and for bytes
-// beyond those of the messages that it got. During a Drain, the messages count as unspent instead.
+// Refund gives credit back to a receiver: for n messages that the bridge did not get, and for bytes
+// that were counted too much. During a Drain, the messages count as unused credit instead.
 func (l *Link) Refund(n, bytes int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -75,7 +75,7 @@ func (l *Link) Refund(n, bytes int) {
 	}
 }
 
-// Close closes the link as the bridge would.
+// Close does the same as the bridge's Close.
 func (l *Link) Close() {
 	if l.sender != nil {
 		l.sender.Close()
@@ -88,7 +88,7 @@ func (l *Link) Close() {
 	}
 }
 
-// drain passes the end of a Drain through the stages, from back to front.
+// drain calls drained when the end of a Drain has passed all stages, from back to front.
 func (l *Link) drain(drained func(unspent int)) {
 	if len(l.stages) == 0 {
 		l.receiver.Drain(drained)
@@ -114,8 +114,8 @@ func (l *Link) drain(drained func(unspent int)) {
 	})
 }
 
-// open carries out the call that opens a link. If it is refused after the broker has opened the link,
-// open closes it.
+// open carries out the call that opens a link. If an interceptor refuses the call after the broker
+// has opened the link, open closes it.
 func (f *Front) open(ctx context.Context, op Op, id core.Identity, address core.Address, o *core.SessionOptions, do func(context.Context, *Call)) (*Link, error) {
 	c := newCall(op, id, address, do)
 	defer c.free()
@@ -176,7 +176,6 @@ func (f *Front) OpenReceiver(ctx context.Context, id core.Identity, address core
 	return &receiver{l.receiver, l}, nil
 }
 
-// receiver is a receiver with stages.
 type receiver struct {
 	core.Receiver
 	link *Link
@@ -208,7 +207,7 @@ func (s *session) Drain(drained func(unspent int)) { s.link.drain(drained) }
 
 func (s *session) Close() { s.link.Close() }
 
-// ask carries out a call on the session.
+// ask carries out a call of the session.
 func (s *session) ask(ctx context.Context, op Op, do func(context.Context, *Call)) ([]core.Delivery, error) {
 	c := newCall(op, s.link.id, s.link.address, do)
 	defer c.free()

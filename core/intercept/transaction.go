@@ -6,9 +6,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// transaction is a transaction in the space of its first operation.
+// transaction is a core.Transaction in the space of its first operation.
 type transaction struct {
-	link  Link             // without a space before the first operation
+	link  Link             // has no space before the first operation
 	inner core.Transaction // nil before the first operation
 }
 
@@ -16,7 +16,7 @@ func (f *Front) Begin() core.Transaction {
 	return &transaction{link: Link{front: f, transaction: true}}
 }
 
-// enter returns the space for an operation.
+// enter returns the space for an operation. The first operation determines it.
 func (x *transaction) enter(ctx context.Context, id core.Identity) (*Space, error) {
 	switch {
 	case x.inner == nil:
@@ -73,7 +73,7 @@ func (x *transaction) SetSessionState(ctx context.Context, id core.Identity, add
 	})
 }
 
-// Commit implements core.Transaction. Without operations there is nothing to do.
+// Commit implements core.Transaction. Without operations, only the interceptors are called.
 func (x *transaction) Commit(ctx context.Context) error {
 	c := newCall(Commit, nil, core.Address{}, func(ctx context.Context, c *Call) {
 		if x.inner != nil {

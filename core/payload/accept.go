@@ -8,26 +8,25 @@ import (
 	"strings"
 )
 
-// Accept is the list of types that a receiver can read, as in HTTP's Accept header, RFC 9110
-// §12.5.1. The zero Accept means any type.
+// Accept is the list of types that a receiver can read, as in HTTP's Accept header (RFC 9110
+// §12.5.1). The zero Accept means any type.
 type Accept struct {
-	ranges []mediaRange // the most preferred first
+	ranges []mediaRange // in the order of preference
 }
 
-// mediaRange is a type, or a pattern, with its quality.
+// mediaRange is a type, or a pattern for types, with its quality.
 type mediaRange struct {
 	pattern string
-	full    string // with its parameters
-	quality int    // in thousandths; 0: not acceptable
+	full    string // with parameters
+	quality int    // in thousandths; 0: not accepted
 }
 
-// defaultQuality is the quality of a range without one.
 const defaultQuality = 1000
 
-// maxRanges bounds how many types a receiver can list.
+// maxRanges is the maximum number of elements of a list.
 const maxRanges = 64
 
-// ParseAccept parses a list of types. It skips malformed elements.
+// ParseAccept parses a list of types. It skips elements that are malformed or beyond maxRanges.
 func ParseAccept(list string) Accept {
 	var a Accept
 	for item := range strings.SplitSeq(list, ",") {
@@ -44,8 +43,8 @@ func ParseAccept(list string) Accept {
 	return a
 }
 
-// hasNoPreference reports whether all types have the same quality, as for the many clients that
-// name some types and then */*.
+// hasNoPreference reports whether all types have the same quality. Many clients name some types and
+// then */*.
 func (a Accept) hasNoPreference() bool {
 	return slices.ContainsFunc(a.ranges, func(r mediaRange) bool { return r.pattern == "*/*" }) &&
 		!slices.ContainsFunc(a.ranges, func(r mediaRange) bool { return r.quality != a.ranges[0].quality })
@@ -74,7 +73,7 @@ func parseRange(item string) (r mediaRange, ok bool) {
 	return r, true
 }
 
-// specificity returns a number that is higher the fewer types match.
+// specificity returns a higher number for a range that fewer types match.
 func (r mediaRange) specificity() int {
 	switch {
 	case r.pattern == "*/*":
@@ -89,8 +88,8 @@ func (r mediaRange) specificity() int {
 // IsAny reports whether all types are accepted equally.
 func (a Accept) IsAny() bool { return len(a.ranges) == 0 }
 
-// quality returns the quality of a type: that of the most specific range that matches the type.
-// Only */* matches an unknown type, "".
+// quality returns the quality of a type: that of the most specific range that it matches. The type
+// "", which is unknown, matches only */*.
 func (a Accept) quality(mediaType string) int {
 	if a.IsAny() {
 		return defaultQuality
@@ -104,8 +103,8 @@ func (a Accept) quality(mediaType string) int {
 	return quality
 }
 
-// mediaType returns the type of a content type, in lower case and without parameters; "" if there
-// is none.
+// mediaType returns the type in a content type, in lower case and without parameters, or "" if it
+// has none.
 func mediaType(contentType string) string {
 	bare, _, _ := strings.Cut(contentType, ";")
 	bare = strings.ToLower(strings.TrimSpace(bare))
@@ -115,7 +114,7 @@ func mediaType(contentType string) string {
 	return bare
 }
 
-// isToken reports whether s is a token: RFC 9110 §5.6.2.
+// isToken reports whether s is a token of RFC 9110 §5.6.2.
 func isToken(s string) bool {
 	for i := range len(s) {
 		c := s[i]
@@ -129,7 +128,7 @@ func isToken(s string) bool {
 
 func isPattern(mediaType string) bool { return strings.Contains(mediaType, "*") }
 
-// matches reports whether a type matches a pattern, in which '*' stands for any characters.
+// matches reports whether a type matches a pattern, in which '*' matches any characters.
 func matches(pattern, mediaType string) bool {
 	if !isPattern(pattern) {
 		return pattern == mediaType

@@ -9,24 +9,24 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Named is a serializer with its name, which the configuration and dead letters contain.
+// Named is a serializer with its name for the configuration and for dead letters.
 type Named struct {
 	Name string
 	core.Serializer
 }
 
-// Chain contains serializers in the order in which they are tried. It is immutable and safe for
+// Chain has serializers in the order in which they are tried. It is immutable and safe for
 // concurrent use.
 type Chain struct {
 	members []Named
 	room    *Room
 }
 
-// NewChain makes a chain. room may be nil.
+// NewChain returns a chain. room may be nil.
 func NewChain(room *Room, members ...Named) *Chain { return &Chain{slices.Clone(members), room} }
 
-// serving returns the members for a type: those that name it, then those whose types are not known
-// yet, then those with a pattern that matches.
+// serving returns the indexes of the members for a type: first those that name it, then those whose
+// types are not known yet, then those with a pattern that it matches.
 func (c *Chain) serving(mediaType string) []int {
 	if mediaType == "" {
 		return nil
@@ -42,12 +42,12 @@ func (c *Chain) serving(mediaType string) []int {
 	return serving
 }
 
-// rank returns how well a member's types match: 0 is best, 3 not at all.
+// rank returns how well a member's types match: 0 is best, 3 means not at all.
 func (n *Named) rank(mediaType string) int {
 	types := n.ContentTypes()
 	rank := 3
 	if len(types) == 0 {
-		rank = 1 // a plugin that has not been launched yet
+		rank = 1 // a plugin that was not launched yet
 	}
 	for _, t := range types {
 		switch {
@@ -60,16 +60,16 @@ func (n *Named) rank(mediaType string) int {
 	return rank
 }
 
-// errEncoded is the failure for a payload with a content encoding, which is not decoded.
+// errEncoded is the error for a payload with a content encoding, which a Chain does not decode.
 var errEncoded = errors.New("the payload has a content encoding")
 
-// Enter takes memory for the decoded body of a message until leave is called, and waits for it. Body
-// and Transcode do so themselves.
+// Enter waits for memory for the decoded body of a message, and takes it until leave is called.
+// Body and Transcode call it themselves.
 func (c *Chain) Enter(ctx context.Context, m *core.Message) (leave func(), err error) {
 	return c.room.enter(ctx, m)
 }
 
-// Body decodes the body of a message, for conditions on its fields.
+// Body decodes the body of a message for conditions on its fields.
 func (c *Chain) Body(m *core.Message) (any, error) {
 	leave, err := c.Enter(context.Background(), m)
 	if err != nil {
@@ -79,9 +79,9 @@ func (c *Chain) Body(m *core.Message) (any, error) {
 	return c.Decode(context.Background(), m)
 }
 
-// Decode decodes the body of a message; no body decodes to null. The error is a *core.Undecodable
-// if no serializer can decode the body. It is Busy or Timeout if an earlier serializer cannot
-// decide now.
+// Decode decodes the body of a message, which is nil without a body. The error is a
+// *core.Undecodable if no serializer can decode the body, and Busy or Timeout if a serializer that
+// comes before cannot answer now.
 func (c *Chain) Decode(ctx context.Context, m *core.Message) (any, error) {
 	if m.Body.Kind == core.BodyNone {
 		return nil, nil
@@ -104,7 +104,7 @@ func (c *Chain) Decode(ctx context.Context, m *core.Message) (any, error) {
 }
 
 // payloadInValue returns the payload in an AMQP value that is a string or binary, if the message
-// declares its content type.
+// has a content type.
 func payloadInValue(m *core.Message, v any) (payload []byte, ok bool) {
 	if mediaType(m.ContentType) == "" || m.Body.Kind != core.BodyValue {
 		return nil, false
@@ -146,21 +146,21 @@ func (c *Chain) try(ctx context.Context, failure *core.Undecodable, i int, conte
 	return v, err
 }
 
-// isPassing reports whether an error does not concern the payload: the serializer was not
-// available.
+// isPassing reports whether an error only means that the serializer cannot answer now.
 func isPassing(err error) bool {
 	code, ok := errors.AsType[core.Code](err)
 	return ok && code.Retriable() || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// Transcode returns the message in the most preferred content type. It returns the message itself
-// if it already has this type, or if no serializer writes an accepted type. Errors are those of
-// Decode; the message is returned with them.
+// Transcode returns the message in the most preferred content type. It returns m if it has that
+// type already, or if no serializer writes an accepted type. With an error, which is one of Decode,
+// it also returns m.
 func (c *Chain) Transcode(ctx context.Context, m *core.Message, a Accept) (*core.Message, error) {
 	return c.convert(ctx, m, a, false)
 }
 
-// convert transcodes. If checked, it also decodes messages that need no transcoding.
+// convert does the work of Transcode. If checked is true, it also decodes messages that need no
+// transcoding.
 func (c *Chain) convert(ctx context.Context, m *core.Message, a Accept, checked bool) (*core.Message, error) {
 	if m.Body.Kind == core.BodyNone {
 		return m, nil
@@ -190,10 +190,10 @@ func (c *Chain) convert(ctx context.Context, m *core.Message, a Accept, checked 
 	return m, nil
 }
 
-// amqpValueType is the content type of AMQP values and sequences inside the gateway.
+// amqpValueType is the content type that AMQP values and sequences have inside the gateway.
 const amqpValueType = "application/x-amqp-value"
 
-// declared returns the declared type of a message's body, "" if there is none.
+// declared returns the type that a message declares for its body, or "".
 func declared(m *core.Message) string {
 	if m.Body.Kind == core.BodyData || m.Body.Kind == core.BodyDataSections {
 		return mediaType(m.ContentType)
@@ -206,13 +206,13 @@ func declared(m *core.Message) string {
 	return amqpValueType
 }
 
-// target is a content type that a member may write.
+// target is a content type, and the member that writes it.
 type target struct {
 	member      int
 	contentType string
 }
 
-// targets returns the types that are preferred to the declared one, the best first.
+// targets returns the types that the receiver prefers to the declared one, the best first.
 func (c *Chain) targets(a Accept, declared string) []target {
 	if a.IsAny() {
 		return nil
@@ -240,7 +240,6 @@ func (c *Chain) targets(a Accept, declared string) []target {
 	return all
 }
 
-// withBody returns the message with another body.
 func withBody(m *core.Message, payload []byte, contentType string) *core.Message {
 	changed := *m
 	changed.ContentType, changed.ContentEncoding = contentType, ""
@@ -249,8 +248,8 @@ func withBody(m *core.Message, payload []byte, contentType string) *core.Message
 	return &changed
 }
 
-// describe returns the properties of a dead letter that could not be decoded. The broker shortens
-// them.
+// describe returns the properties of a dead letter whose payload could not be decoded. The broker
+// shortens them.
 func describe(u *core.Undecodable) core.Properties {
 	p, err := core.NewProperties(
 		core.Property{Key: core.PropertyDeadLetterReason, Value: core.ReasonDeserializationFailed},

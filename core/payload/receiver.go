@@ -11,16 +11,17 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
-// receiver is the stage of a receiver. Deliveries wait in a queue, which credit bounds, for a worker,
-// which ends when the queue is empty: serializers may take time, and the broker must not wait.
+// receiver is the stage of a receiver. Deliveries wait in a queue, whose length credit limits, for
+// a worker that runs while the queue is not empty. Serializers may take time, and the broker must
+// not wait for them.
 type receiver struct {
 	t         *Transcoder
 	plan      plan
 	link      *intercept.Link
 	address   core.Address
 	bridge    func([]core.Delivery)
-	deletes   bool            // the bridge receives and deletes
-	inSession bool            // the end of the session releases what is locked
+	deletes   bool            // the bridge wants ReceiveAndDelete
+	inSession bool            // the end of the session releases its locks
 	ctx       context.Context // ends with Close
 	cancel    context.CancelFunc
 
@@ -32,25 +33,25 @@ type receiver struct {
 	working bool
 }
 
-// job is a delivery or, if drained is set, the end of a Drain.
+// job is a delivery or, with drained, the end of a Drain.
 type job struct {
 	core.Delivery
 	drained func()
 }
 
-// receive puts a stage into a receiver that is being opened. Messages are locked until they are
-// transcoded even if they are received and deleted: deleted ones could not be dead-lettered or released.
+// receive adds a stage to a receiver that is being opened. With receive-and-delete, the stage locks
+// messages and then deletes them, because deleted ones could not be dead-lettered or released.
 func (t *Transcoder) receive(p plan, c *intercept.Call) {
 	o := c.Options
 	r := &receiver{t: t, plan: p, link: c.Link, address: c.Address, bridge: o.Deliver, deletes: o.Mode == core.ReceiveAndDelete}
-	r.inSession = c.Op == intercept.AcceptSession && o.Sharing == core.Exclusive && o.TakeOver.IsZero() // otherwise the session may continue without this receiver
+	r.inSession = c.Op == intercept.AcceptSession && o.Sharing == core.Exclusive && o.TakeOver.IsZero() // any other session may continue without this receiver
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	o.Deliver, o.Accept, o.Mode = r.deliver, "", core.PeekLock
 	c.Link.Keep(t, r)
 	c.Link.Add(r)
 }
 
-// deliver queues deliveries of the broker.
+// deliver replaces the receiver's Deliver.
 func (r *receiver) deliver(ds []core.Delivery) {
 	jobs := make([]job, len(ds))
 	for i := range ds {
@@ -72,7 +73,7 @@ func (r *receiver) enqueue(jobs ...job) {
 	}
 }
 
-// work empties the queue.
+// work does the jobs in the queue until it is empty.
 func (r *receiver) work() {
 	for {
 		r.mu.Lock()
@@ -87,7 +88,7 @@ func (r *receiver) work() {
 	}
 }
 
-// do carries out jobs in order, and joins deliveries.
+// do does jobs in order. It passes adjacent deliveries on together.
 func (r *receiver) do(jobs []job) {
 	var ready []core.Delivery
 	for i := range jobs {
@@ -117,13 +118,13 @@ func (r *receiver) do(jobs []job) {
 	r.handOver(ready)
 }
 
-// The pauses between attempts while a serializer is Busy.
+// The shortest and the longest pause between attempts while a serializer is Busy.
 const (
 	firstPause = 20 * time.Millisecond
 	lastPause  = time.Second
 )
 
-// retry tries again for most of the time that the message is locked.
+// retry tries again for three quarters of the time that the message is still locked.
 func (r *receiver) retry(d core.Delivery) (*core.Message, error) {
 	ctx, cancel := context.WithTimeout(r.ctx, d.LockedUntil.Sub(r.t.now())*3/4)
 	defer cancel()
@@ -137,8 +138,8 @@ func (r *receiver) retry(d core.Delivery) (*core.Message, error) {
 	}
 }
 
-// isDelivered reports whether the bridge gets a message whose conversion returned err. It settles
-// the others.
+// isDelivered reports whether the bridge gets a message after a conversion that returned err. It
+// settles a message that the bridge does not get.
 func (r *receiver) isDelivered(d core.Delivery, err error) bool {
 	undecodable, ok := errors.AsType[*core.Undecodable](err)
 	switch {
@@ -148,17 +149,16 @@ func (r *receiver) isDelivered(d core.Delivery, err error) bool {
 		r.settle([]core.Delivery{d}, core.DeadLetterOutcome, describe(undecodable))
 	case isPassing(err):
 		r.settle([]core.Delivery{d}, core.Release, core.Properties{})
-	default: // decoded, or not decodable by design
+	default: // decoded, or a payload that a Chain does not decode
 		return true
 	}
 	r.link.Refund(1, d.Size())
 	return false
 }
 
-// settleTimeout bounds the settling of messages that no receiver gets.
 const settleTimeout = 10 * time.Second
 
-// settle settles deliveries, and returns those that it has settled.
+// settle settles deliveries, and returns those for which it has succeeded.
 func (r *receiver) settle(ds []core.Delivery, outcome core.Outcome, p core.Properties) (settled []core.Delivery) {
 	if len(ds) == 0 {
 		return nil
@@ -179,7 +179,7 @@ func (r *receiver) settle(ds []core.Delivery, outcome core.Outcome, p core.Prope
 	return settled
 }
 
-// handOver gives deliveries to the bridge, or releases them if the receiver is closed.
+// handOver passes deliveries to the bridge or, if the receiver is closed, releases them.
 func (r *receiver) handOver(ds []core.Delivery) {
 	r.delivery.Lock()
 	defer r.delivery.Unlock()
@@ -202,7 +202,7 @@ func (r *receiver) handOver(ds []core.Delivery) {
 	}
 }
 
-// Close implements intercept.Stage. A busy worker releases its messages.
+// Close implements intercept.Stage. A worker that is busy releases its messages.
 func (r *receiver) Close() {
 	r.cancel()
 	r.delivery.Lock()

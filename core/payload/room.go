@@ -9,25 +9,25 @@ import (
 )
 
 const (
-	// smallBody is the number of bytes up to which a body takes no room: such a body is decoded and
-	// discarded before many others are decoded.
+	// smallBody is the number of bytes up to which a body takes no room. Such bodies are decoded
+	// and forgotten before many others are decoded.
 	smallBody = 64 << 10
-	// growth is the maximum memory of a decoded body, as a multiple of the body's: JSON's "1," is an
-	// element of 16 bytes of a list that doubles while it grows.
+	// growth is the largest ratio of a decoded body's memory to the body: each "1," of JSON is an
+	// element of 16 bytes in a list, whose capacity doubles when it grows.
 	growth = 16
 )
 
-// Room is the memory in which large bodies are decoded, all those of a gateway together. A body
-// waits until its decoded form fits. A body that can never fit is decoded alone.
+// Room is the memory for decoding the large bodies of a gateway. A body waits until its decoded
+// form fits. A body that could never fit is decoded alone.
 type Room struct {
 	size int64
 	free *semaphore.Weighted
 }
 
-// NewRoom makes a Room of a number of bytes.
+// NewRoom returns a Room with a number of bytes.
 func NewRoom(size int64) *Room { return &Room{size, semaphore.NewWeighted(size)} }
 
-// enter takes room for a body until leave is called. The error is that of ctx. r may be nil.
+// enter takes room for a body until leave is called. It fails only if ctx ends. r may be nil.
 func (r *Room) enter(ctx context.Context, m *core.Message) (leave func(), err error) {
 	n := int64(len(m.Body.Bytes))
 	if r == nil || n <= smallBody {

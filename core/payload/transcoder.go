@@ -11,27 +11,26 @@ import (
 	"github.com/crosstown-mq/crosstown/core/intercept"
 )
 
-// Options configure for which entities payloads are read and transcoded. The zero value is for
-// none.
+// Options say for which entities payloads are read and transcoded: by default for none.
 type Options struct {
-	// Chain is for receivers that list accepted types, on entities without a chain of their own;
-	// nil: none.
+	// Chain is for receivers that list accepted types, on entities without their own chain. It may
+	// be nil.
 	Chain *Chain
-	// Entities are settings of queues and subscriptions, by name.
+	// Entities are the settings of queues and subscriptions, by name.
 	Entities map[string]Entity
-	// Now is the broker's clock; nil: time.Now.
+	// Now returns the broker's time; default time.Now.
 	Now func() time.Time
-	// Logger receives what operators should know; nil means slog.Default().
+	// Logger gets what operators should know; default slog.Default().
 	Logger *slog.Logger
 }
 
-// Entity configures how messages are received from one entity.
+// Entity says how messages are received from one entity.
 type Entity struct {
-	// Chain is the entity's own chain. The gateway dead-letters payloads that this chain cannot
-	// decode. If it is nil, the chain of Options is used, and nothing is dead-lettered.
+	// Chain is the entity's own chain: payloads that it cannot decode become dead letters. If it is
+	// nil, Options.Chain is used, and there are no such dead letters.
 	Chain *Chain
-	// Deliver lists the content types for receivers that list none, or that accept all types
-	// equally. It has the form of Accept.
+	// Deliver lists content types, in the form of Accept, for receivers that list none, or that
+	// accept all types equally.
 	Deliver string
 }
 
@@ -44,11 +43,11 @@ type Transcoder struct {
 	workers  sync.WaitGroup
 }
 
-// plan says what is done with the payloads of one receiver.
+// plan says what is done with the payloads for one receiver.
 type plan struct {
-	chain   *Chain // nil: nothing
+	chain   *Chain // nil: nothing is done
 	accept  Accept
-	checked bool // payloads that cannot be decoded are dead-lettered
+	checked bool // payloads that cannot be decoded become dead letters
 }
 
 // New makes a Transcoder.
@@ -68,7 +67,7 @@ func New(o Options) *Transcoder {
 	return t
 }
 
-// Wait waits until the work of closed receivers has ended.
+// Wait waits until the workers of closed receivers have ended.
 func (t *Transcoder) Wait() { t.workers.Wait() }
 
 // Intercept implements intercept.Interceptor.
@@ -82,7 +81,7 @@ func (t *Transcoder) Intercept(ctx context.Context, c *intercept.Call) {
 	case intercept.Peek, intercept.ReceiveDeferred:
 		c.Next(ctx)
 		p, ok := t.plan(c.Address, "")
-		if c.Link != nil { // the link is a session
+		if c.Link != nil { // a session
 			var r *receiver
 			if r, ok = c.Link.Kept(t).(*receiver); ok {
 				p = r.plan
@@ -96,7 +95,7 @@ func (t *Transcoder) Intercept(ctx context.Context, c *intercept.Call) {
 	}
 }
 
-// plan returns the plan for a receiver; ok is false if there is nothing to do.
+// plan returns the plan for a receiver. ok is false if there is nothing to do.
 func (t *Transcoder) plan(a core.Address, accept string) (p plan, ok bool) {
 	if t.chain == nil && len(t.entities) == 0 {
 		return p, false
@@ -112,12 +111,12 @@ func (t *Transcoder) plan(a core.Address, accept string) (p plan, ok bool) {
 	return p, p.chain != nil && (p.checked || !p.accept.IsAny())
 }
 
-// rewrite transcodes payloads if that is possible.
+// rewrite transcodes the payloads that can be transcoded.
 func (p *plan) rewrite(ctx context.Context, ds []core.Delivery) {
 	if p.accept.IsAny() {
 		return
 	}
 	for i := range ds {
-		ds[i].Message, _ = p.chain.convert(ctx, ds[i].Message, p.accept, false) // on an error it stays as it is
+		ds[i].Message, _ = p.chain.convert(ctx, ds[i].Message, p.accept, false) // after an error, the message is as it was
 	}
 }

@@ -1,5 +1,5 @@
-// Package taps shows messages as clients send them, independently of their delivery. It therefore
-// also shows messages that are received a moment later.
+// Package taps shows messages as clients send them, whatever happens to them next: even those that
+// are received at once.
 package taps
 
 import (
@@ -18,33 +18,33 @@ import (
 
 // The limits of taps.
 const (
-	maxTaps = 20 // of a namespace at a gateway
-	// A tap holds at most this many messages, and bytes, until they are taken; further ones are missed.
+	maxTaps = 20 // open taps of a namespace at a gateway
+	// A tap holds up to this many messages, and bytes, for Next. Others are missed.
 	maxHeld, maxHeldBytes = 10_000, 8 << 20
 )
 
-// ErrEnded is the error after the namespace has ended.
+// ErrEnded is the error when the namespace was deleted.
 var ErrEnded = errors.New("the namespace was deleted")
 
-// Taps are the taps of a namespace at this gateway. Methods are safe for concurrent use.
+// Taps are the taps of a namespace at this gateway. They are safe for concurrent use.
 type Taps struct {
 	now    func() time.Time
-	open   atomic.Int32 // the number of open taps
+	open   atomic.Int32 // number of open taps
 	places *fair.Pool
-	memory *fair.Pool // of what taps hold
+	memory *fair.Pool // for the messages that taps hold
 
 	mu    sync.Mutex
-	all   map[string][]*Tap // by folded name of the entity
+	all   map[string][]*Tap // by the entity's folded name
 	ended bool
 }
 
-// New creates a set of taps. The memory for their messages comes from the given pool. now returns
-// the time of the broker's clock.
+// New returns a set of taps. Their messages use memory of the given pool. now returns the broker's
+// time.
 func New(now func() time.Time, memory *fair.Pool) *Taps {
 	return &Taps{now: now, memory: memory, places: fair.NewPlaces(maxTaps, "taps of a namespace", memory.Gauge()), all: map[string][]*Tap{}}
 }
 
-// Open opens a tap of a queue or topic for a client. The caller must close it.
+// Open opens a client's tap of a queue or topic. The caller must close it.
 func (s *Taps) Open(entity string, by fair.Who) (*Tap, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,7 +74,7 @@ func (s *Taps) End() {
 	}
 }
 
-// sent shows messages that were stored. numbers may be nil.
+// sent shows messages that were stored. numbers has their numbers, or is nil.
 func (s *Taps) sent(entity string, group []*core.Message, numbers []int64) {
 	s.mu.Lock()
 	list := slices.Clone(s.all[entity])
@@ -91,7 +91,7 @@ func (s *Taps) sent(entity string, group []*core.Message, numbers []int64) {
 		}
 		if i < len(numbers) {
 			if d.SequenceNumber = numbers[i]; d.SequenceNumber == 0 {
-				continue // the message was dropped as a duplicate
+				continue // dropped as a duplicate
 			}
 		}
 		for _, t := range list {
@@ -106,12 +106,12 @@ type Tap struct {
 	name   string
 	woken  wake.Signal
 	vacate func()
-	share  *fair.Share // memory of the held messages, and of those that Next returned last
+	share  *fair.Share // memory of held messages, and of those that Next has returned last
 
 	mu     sync.Mutex
 	held   []core.Delivery
 	bytes  int
-	taken  int // bytes of what Next has returned last
+	taken  int // bytes of the messages that Next has returned last
 	missed int
 	ended  bool
 }
@@ -134,9 +134,8 @@ func (t *Tap) add(d core.Delivery) {
 	})
 }
 
-// Next waits for messages, and returns those that have arrived, and the number of messages that
-// were missed since the last call. It may be called from one goroutine at a time. The error is that
-// of ctx, or ErrEnded.
+// Next waits for messages. It returns those that have come, and how many were missed since the last
+// call. Calls must not overlap. The error is that of ctx, or ErrEnded.
 func (t *Tap) Next(ctx context.Context) (ds []core.Delivery, missed int, err error) {
 	for {
 		t.mu.Lock()
@@ -176,14 +175,14 @@ func (t *Tap) Close() {
 	t.share.Close()
 }
 
-// sending is a group of messages of a transaction.
+// sending is a group of messages that a transaction will send.
 type sending struct {
 	entity string
 	group  []*core.Message
 }
 
-// Intercept implements intercept.Interceptor: it shows the messages that were sent. It shows the
-// messages of a transaction when the transaction is committed.
+// Intercept implements intercept.Interceptor. It shows the messages that a call has sent, or, after
+// a commit, those of the transaction.
 func (s *Taps) Intercept(ctx context.Context, c *intercept.Call) {
 	c.Next(ctx)
 	if s.open.Load() == 0 || c.Err != nil {

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// The Append functions append a value of the type that they name, in its smallest encoding. They
+// The Append functions append a value of the type in their name, in its smallest encoding. They
 // take Go's types, whose names differ from AMQP's: see Kind.
 
 func AppendNull(dst []byte) []byte { return append(dst, codeNull) }
@@ -87,15 +87,15 @@ func AppendBinary(dst, v []byte) []byte {
 	return append(AppendBinaryHead(dst, len(v)), v...)
 }
 
-// AppendBinaryHead appends the start of a binary of n bytes. The caller must append the bytes.
+// AppendBinaryHead appends the start of a binary of n bytes, which the caller must append.
 func AppendBinaryHead(dst []byte, n int) []byte { return appendSize(dst, codeBinary8, n) }
 
-// AppendString appends a string. The caller ensures that it is valid UTF-8; Append checks it.
+// AppendString appends a string, which must be valid UTF-8; only Append checks this.
 func AppendString[T ~string | ~[]byte](dst []byte, v T) []byte {
 	return append(appendSize(dst, codeString8, len(v)), v...)
 }
 
-// AppendSymbol appends a symbol. The caller ensures that it is valid UTF-8; Append checks it.
+// AppendSymbol appends a symbol, which must be valid UTF-8; only Append checks this.
 func AppendSymbol[T ~string | ~[]byte](dst []byte, v T) []byte {
 	return append(appendSize(dst, codeSymbol8, len(v)), v...)
 }
@@ -106,7 +106,7 @@ func AppendDescriptor(dst []byte, descriptor uint64) []byte {
 	return AppendUint64(append(dst, codeDescribed), descriptor)
 }
 
-// appendSize appends the constructor of variable-width data, widened if n needs it, and the size n.
+// appendSize appends a constructor for variable-width data, which is wide if n needs it, and n.
 func appendSize(dst []byte, code byte, n int) []byte {
 	if n <= math.MaxUint8 {
 		return append(dst, code, byte(n))
@@ -114,10 +114,9 @@ func appendSize(dst []byte, code byte, n int) []byte {
 	return binary.BigEndian.AppendUint32(append(dst, code|wide), uint32(n))
 }
 
-// Append appends the smallest encoding of v to dst. v is a value of the types of this package.
-// Numbers in arrays are the exception: they have their full width, because Service Bus sends them
-// in this way and clients expect it. Append refuses the values that Decode would refuse with the
-// default depth. If there is an error, the returned slice is dst.
+// Append appends the smallest encoding of v, which must be of a type of this package. Only numbers
+// in arrays have their full width, because Service Bus sends them so and clients expect it. Append
+// refuses values that Decode refuses with the default depth. If there is an error, it returns dst.
 func Append(dst []byte, v any) ([]byte, error) {
 	out, err := appendValue(dst, v, 0)
 	if err != nil {

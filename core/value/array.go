@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// elemCodes holds the constructor of array elements by their kind.
+// elemCodes has the constructor of array elements of each kind.
 var elemCodes = [...]byte{
 	KindNull: codeNull, KindBool: codeBool,
 	KindUint8: codeUbyte, KindUint16: codeUshort, KindUint32: codeUint, KindUint64: codeUlong,
@@ -16,7 +16,7 @@ var elemCodes = [...]byte{
 	KindFloat32: codeFloat, KindFloat64: codeDouble,
 	KindDecimal32: codeDecimal32, KindDecimal64: codeDecimal64, KindDecimal128: codeDecimal128,
 	KindChar: codeChar, KindTimestamp: codeTimestamp, KindUUID: codeUUID,
-	KindBinary: codeBinary8, KindString: codeString8, KindSymbol: codeSymbol8, // widened for long elements
+	KindBinary: codeBinary8, KindString: codeString8, KindSymbol: codeSymbol8, // in the wide form for long elements
 	KindList: codeList32, KindMap: codeMap32, KindArray: codeArray32,
 }
 
@@ -66,7 +66,7 @@ func textLen(v any) int {
 	return 0
 }
 
-// appendElem appends the data of v in the form that the element constructor code announces.
+// appendElem appends v without its constructor, in the form that the array's constructor code says.
 func appendElem(dst []byte, code byte, v any, depth int) ([]byte, error) {
 	switch v := v.(type) {
 	case bool:
@@ -83,7 +83,7 @@ func appendElem(dst []byte, code byte, v any, depth int) ([]byte, error) {
 	case int64:
 		return binary.BigEndian.AppendUint64(dst, uint64(v)), nil
 	}
-	// The others have one width, or differ from code only in the width of their size and count.
+	// All others have one width, or at most a size and count of another width than code says.
 	start := len(dst)
 	dst, err := appendValue(dst, v, depth)
 	if err != nil {
@@ -100,13 +100,13 @@ func appendElem(dst []byte, code byte, v any, depth int) ([]byte, error) {
 	return append(dst[:start], dst[start+1:]...), nil
 }
 
-// openSize is the room that an open compound has for its constructor, size and count in their 8-bit form.
+// openSize is the length of a compound's constructor, size and count in their 8-bit form.
 const openSize = 3
 
-// OpenList starts a list at the end of dst. The caller appends the elements. mark is for CloseList.
+// OpenList starts a list at the end of dst. The caller appends elements, and calls CloseList.
 func OpenList(dst []byte) (out []byte, mark int) { return open(dst, codeList8) }
 
-// CloseList ends the list that was opened at mark and has n elements.
+// CloseList ends the list of n elements that was opened at mark.
 func CloseList(dst []byte, mark, n int) []byte {
 	if n == 0 {
 		return append(dst[:mark], codeList0)
@@ -114,15 +114,15 @@ func CloseList(dst []byte, mark, n int) []byte {
 	return closeCompound(dst, mark, n)
 }
 
-// OpenMap starts a map at the end of dst. The caller appends distinct keys, each followed by its
-// value. mark is for CloseMap.
+// OpenMap starts a map at the end of dst. The caller appends keys, which must differ, each followed
+// by its value, and then calls CloseMap with mark.
 func OpenMap(dst []byte) (out []byte, mark int) { return open(dst, codeMap8) }
 
-// CloseMap ends the map that was opened at mark and has n entries.
+// CloseMap ends the map of n entries that was opened at mark.
 func CloseMap(dst []byte, mark, n int) []byte { return closeCompound(dst, mark, 2*n) }
 
-// AppendMapRaw appends a map of entries whose values are already encoded. Keys are written as
-// strings or, if symbols is true, as symbols. The caller ensures that the keys are distinct.
+// AppendMapRaw appends a map with values that are already encoded. Keys, which must differ, are
+// written as strings or, if symbols is true, as symbols.
 func AppendMapRaw(dst []byte, entries iter.Seq2[[]byte, []byte], symbols bool) []byte {
 	dst, mark := OpenMap(dst)
 	n := 0
@@ -142,9 +142,9 @@ func open(dst []byte, code byte) ([]byte, int) {
 	return append(dst, code, 0, 0), len(dst)
 }
 
-// closeCompound fills in the size and the count of the compound at mark, moving its elements if 8 bits are too few.
+// closeCompound sets the size and count of the compound at mark, and makes it wide if needed.
 func closeCompound(dst []byte, mark, count int) []byte {
-	size := len(dst) - mark - openSize + 1 // with the count
+	size := len(dst) - mark - openSize + 1 // includes the count
 	if size <= math.MaxUint8 && count <= math.MaxUint8 {
 		dst[mark+1], dst[mark+2] = byte(size), byte(count)
 		return dst
@@ -156,7 +156,7 @@ func closeCompound(dst []byte, mark, count int) []byte {
 	return dst
 }
 
-// widen turns the variable-width or compound value at start, the last of dst, from its 8-bit into its 32-bit form.
+// widen converts the value at start, which is the end of dst, from its 8-bit to its 32-bit form.
 func widen(dst []byte, start int) []byte {
 	size := int(dst[start+1])
 	if dst[start] < codeList8 {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// decimalForm are the parameters of an IEEE 754-2008 decimal interchange format.
+// decimalForm has the parameters of a decimal interchange format of IEEE 754-2008.
 type decimalForm struct {
 	exponentBits uint
 	bias         int
@@ -21,13 +21,13 @@ var (
 	form128 = decimalForm{14, 6176, 34}
 )
 
-// String writes the decimal with all its digits: 12.50, -3, 1E+40.
+// String returns the decimal with all its digits: 12.50, -3, 1E+40.
 func (d Decimal32) String() string { return form32.read(d[:]).String() }
 
-// String writes the decimal with all its digits: 12.50, -3, 1E+40.
+// String returns the decimal with all its digits: 12.50, -3, 1E+40.
 func (d Decimal64) String() string { return form64.read(d[:]).String() }
 
-// String writes the decimal with all its digits: 12.50, -3, 1E+40.
+// String returns the decimal with all its digits: 12.50, -3, 1E+40.
 func (d Decimal128) String() string { return form128.read(d[:]).String() }
 
 // Float64 returns the double nearest to the decimal.
@@ -36,19 +36,19 @@ func (d Decimal32) Float64() float64 { return form32.read(d[:]).float64() }
 // Float64 returns the double nearest to the decimal.
 func (d Decimal64) Float64() float64 { return form64.read(d[:]).float64() }
 
-// Float64 returns the double nearest to the decimal, or infinity outside the range of a double.
+// Float64 returns the double nearest to the decimal. It is infinite outside the range of doubles.
 func (d Decimal128) Float64() float64 { return form128.read(d[:]).float64() }
 
 // decimal is ± coefficient × 10^exponent.
 type decimal struct {
 	negative    bool
-	special     string   // "NaN" or "Infinity"; the other fields then have no meaning
+	special     string   // "NaN" or "Infinity", without coefficient and exponent
 	coefficient *big.Int // not negative
 	exponent    int
-	precision   int // digits of the format
+	precision   int // number of digits of the format
 }
 
-// read reads the binary integer encoding, which AMQP 1.0 §1.6.13–15 asks for.
+// read reads the binary integer encoding (AMQP 1.0 §1.6.13–15).
 func (form decimalForm) read(b []byte) decimal {
 	bits := new(big.Int).SetBytes(b)
 	field := func(low, width uint) *big.Int {
@@ -60,7 +60,7 @@ func (form decimalForm) read(b []byte) decimal {
 	coefficientBits := total - 1 - form.exponentBits
 	exponent := field(coefficientBits, form.exponentBits)
 	d.coefficient = field(0, coefficientBits)
-	if field(total-3, 2).Int64() == 3 { // the two bits after the sign: a large coefficient, or no number
+	if field(total-3, 2).Int64() == 3 { // these two bits mean a large coefficient, or no number
 		if field(total-5, 4).Int64() == 15 {
 			d.special = "Infinity"
 			if bits.Bit(int(total-6)) == 1 {
@@ -72,7 +72,7 @@ func (form decimalForm) read(b []byte) decimal {
 		d.coefficient.SetBit(d.coefficient, int(coefficientBits), 1)
 	}
 	if d.coefficient.Cmp(new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(form.precision)), nil)) >= 0 {
-		d.coefficient.SetInt64(0) // not canonical: IEEE 754-2008 §3.5.2 reads it as zero
+		d.coefficient.SetInt64(0) // not canonical: zero by IEEE 754-2008 §3.5.2
 	}
 	biased := int(exponent.Int64())
 	if form == form128 {
@@ -82,10 +82,10 @@ func (form decimalForm) read(b []byte) decimal {
 	return d
 }
 
-// mendExponent corrects the exponent of a decimal that .NET wrote. Its AMQP library puts bits 9 to
-// 13 of the exponent where bits 7 to 13 belong, and leaves out bits 7 and 8, which are zero in
-// every exponent that its decimals can have. Read as the standard says, these are numbers of about
-// 10^-4600, which no other program writes.
+// mendExponent corrects the exponent of a decimal that .NET wrote. Its AMQP library writes bits 9
+// to 13 of the exponent to the place of bits 7 to 11, and leaves out bits 7 and 8, which are zero
+// in all exponents of .NET's decimals. By the standard, the result is a number of about 10^-4600,
+// which no other program writes.
 func mendExponent(biased int) int {
 	const written, meant, low = 12 << 7, 12 << 9, 1<<7 - 1
 	if biased&^low != written {
@@ -112,7 +112,7 @@ func (d decimal) float64() float64 {
 	case "Infinity":
 		return math.Copysign(math.Inf(1), d.sign())
 	}
-	f, _ := strconv.ParseFloat(d.coefficient.String()+"e"+strconv.Itoa(d.exponent), 64) // an infinity says the same as the error
+	f, _ := strconv.ParseFloat(d.coefficient.String()+"e"+strconv.Itoa(d.exponent), 64) // ParseFloat returns an error only with an infinity
 	return math.Copysign(f, d.sign())
 }
 
@@ -123,7 +123,7 @@ func (d decimal) sign() float64 {
 	return 1
 }
 
-// placePoint writes digits × 10^e.
+// placePoint returns digits × 10^e as text.
 func placePoint(digits string, e, precision int) string {
 	switch {
 	case e == 0:
@@ -139,8 +139,8 @@ func placePoint(digits string, e, precision int) string {
 }
 
 // ParseDecimal128 parses a number in the form of JSON (RFC 8259 §6) exactly. ok is false if s is
-// not a decimal, or needs more than 34 digits or an exponent out of range. Zeros at the end count
-// as digits, unless the number is too long with them.
+// not a number, or needs more than 34 digits or an exponent out of range. Zeros at the end count as
+// digits, but are dropped if there are too many digits.
 func ParseDecimal128(s string) (d Decimal128, ok bool) {
 	digits, e, negative, ok := splitNumber(s)
 	if !ok {
@@ -152,7 +152,7 @@ func ParseDecimal128(s string) (d Decimal128, ok bool) {
 	if len(digits) > form128.precision || e < -form128.bias {
 		return d, false
 	}
-	for most := 1<<14 - 1<<12 - 1 - form128.bias; e > most; e-- { // IEEE 754-2008 §3.5.2: an exponent's first bits are not 11
+	for most := 1<<14 - 1<<12 - 1 - form128.bias; e > most; e-- { // IEEE 754-2008 §3.5.2: an exponent cannot begin with the bits 11
 		if len(digits) == form128.precision {
 			return d, false
 		}
@@ -167,7 +167,7 @@ func ParseDecimal128(s string) (d Decimal128, ok bool) {
 	return d, true
 }
 
-// splitNumber takes a number apart into digits × 10^e.
+// splitNumber splits a number into digits × 10^e.
 func splitNumber(s string) (digits string, e int, negative, ok bool) {
 	s, negative = strings.CutPrefix(s, "-")
 	mantissa := s
@@ -189,7 +189,7 @@ func splitNumber(s string) (digits string, e int, negative, ok bool) {
 	return digits, e - len(fraction), negative, true
 }
 
-// Int returns the number in v, which may be of any integer type. ok is false for other types, and
+// Int returns the number in v, which may have any integer type. ok is false for other types, and
 // for numbers of more than 63 bits.
 func Int(v any) (n int64, ok bool) {
 	switch v := v.(type) {
@@ -213,8 +213,8 @@ func Int(v any) (n int64, ok bool) {
 	return 0, false
 }
 
-// Float returns the number in v, which may be of a floating-point or integer type. ok is false for
-// other types, and for integers that a double possibly cannot represent exactly.
+// Float returns the number in v, which may have any floating-point or integer type. ok is false for
+// other types, and for integers that a double may not represent exactly.
 func Float(v any) (f float64, ok bool) {
 	switch v := v.(type) {
 	case float32:

@@ -6,8 +6,8 @@ import (
 	"math"
 )
 
-// Decode returns the first value in b and the bytes after it. It accepts exactly what Skip accepts. The value shares no
-// memory with b.
+// Decode returns the first value in b, and the bytes after it. It accepts exactly what Skip
+// accepts. The value shares no memory with b.
 func Decode(b []byte, lim Limits) (v any, rest []byte, err error) {
 	rest, err = Skip(b, lim)
 	if err != nil {
@@ -17,7 +17,7 @@ func Decode(b []byte, lim Limits) (v any, rest []byte, err error) {
 	return v, rest, nil
 }
 
-// build returns the first value in b, which has passed Skip, and the bytes after it.
+// build returns the first value in b, which Skip has accepted, and the bytes after it.
 func build(b []byte) (v any, rest []byte) {
 	code := b[0]
 	if code == codeDescribed {
@@ -29,7 +29,7 @@ func build(b []byte) (v any, rest []byte) {
 	return buildData(code, b[1:])
 }
 
-// buildData does the same as build, for data without the constructor code in front of it.
+// buildData does the same as build for data whose constructor code was cut off.
 func buildData(code byte, b []byte) (v any, rest []byte) {
 	data, rest := content(code, b), b[dataExtent(code, b):]
 	switch kinds[code] {
@@ -83,8 +83,8 @@ func buildData(code byte, b []byte) (v any, rest []byte) {
 	return v, rest
 }
 
-// counted splits the data of a compound into its count and its elements. ok is false if the count
-// is cut short.
+// counted splits the data of a compound into its count and its elements. ok is false if the data
+// end within the count.
 func counted(code byte, data []byte) (n uint64, elements []byte, ok bool) {
 	switch {
 	case code == codeList0:
@@ -130,7 +130,7 @@ func buildArray(code byte, data []byte) Array {
 	return a
 }
 
-// Error describes bytes that are not a valid encoding, or not of the requested type.
+// Error says where bytes are not a valid encoding, or not one of the requested type.
 type Error struct {
 	Offset int // bytes from the start of the input
 	Msg    string
@@ -143,14 +143,14 @@ func fail(offset int, format string, args ...any) error {
 	return &Error{Offset: offset, Msg: fmt.Sprintf(format, args...)}
 }
 
-// Limits limits the values that Decode and Skip accept. A field that is zero or negative has its
-// default.
+// Limits limit the values that Decode and Skip accept. A field that is zero or negative stands for
+// its default.
 type Limits struct {
-	Depth    int // nested lists, maps, arrays and descriptors; the outermost one is at depth 1
-	Elements int // elements of all lists, maps (keys and values) and arrays together
+	Depth    int // of nested lists, maps, arrays and descriptors; the outermost has depth 1
+	Elements int // total of all lists, maps (keys and values) and arrays
 }
 
-// DefaultLimits are the values for fields of Limits that are zero.
+// DefaultLimits are the defaults of the fields of Limits.
 var DefaultLimits = Limits{Depth: 32, Elements: 65536}
 
 func (l Limits) orDefault() Limits {

@@ -6,16 +6,15 @@ import (
 	"slices"
 )
 
-// isKey reports whether a map key may be of kind k. AMQP allows every type. Compound keys are not
-// supported, because no client uses them, and without them comparing keys means comparing a few
-// bytes.
+// isKey reports whether a map key may be of kind k. AMQP allows every type, but no client uses
+// compound keys. Without them, keys can be compared as a few bytes.
 func isKey(k Kind) bool { return k >= KindNull && k <= KindSymbol }
 
-// key is a map key in a form that compares by value, whatever width it was encoded with.
+// key is a map key in a form that is equal for equal values, whatever the width of their encoding.
 type key struct {
 	kind Kind
-	num  uint64 // numbers, sign-extended; booleans
-	data []byte // everything else
+	num  uint64 // numbers (sign-extended) and booleans
+	data []byte // all other keys
 }
 
 func keyOf(b []byte) key {
@@ -36,10 +35,10 @@ func (k key) equal(o key) bool {
 	return k.kind == o.kind && k.num == o.num && bytes.Equal(k.data, o.data)
 }
 
-// unsigned returns the boolean or unsigned integer with constructor code.
+// unsigned decodes a boolean or an unsigned integer with that constructor code.
 func unsigned(code byte, data []byte) uint64 {
 	switch len(data) {
-	case 0: // true, and the constants false, uint0, ulong0
+	case 0: // the constants true, false, uint0 and ulong0
 		if code == codeTrue {
 			return 1
 		}
@@ -68,10 +67,10 @@ func signed(data []byte) int64 {
 	}
 }
 
-// fewKeys is the number of keys that are compared pair by pair; more are hashed.
+// fewKeys is the number of keys up to which hasDuplicateKeys compares all pairs of keys.
 const fewKeys = 32
 
-// hasDuplicateKeys reports whether two of the n keys in the entries of an encoded map are equal. The entries are valid.
+// hasDuplicateKeys reports whether two of the n keys in a map's valid entries are equal.
 func hasDuplicateKeys(entries []byte, n int) bool {
 	if n > fewKeys {
 		return hasDuplicateAmongMany(entries, n)
@@ -103,7 +102,7 @@ func hasDuplicateAmongMany(entries []byte, n int) bool {
 	return len(seen) < n
 }
 
-// afterEntry returns what follows the first key and value in b, which are valid.
+// afterEntry returns what follows the first key and value in b, which must be valid.
 func afterEntry(b []byte) []byte {
 	n, _ := extent(b)
 	b = b[n:]

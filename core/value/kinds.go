@@ -2,10 +2,10 @@ package value
 
 import "fmt"
 
-// Kind identifies an AMQP type, independently of the width of its encoding.
+// Kind identifies an AMQP type, whatever the width of its encoding.
 type Kind uint8
 
-// The AMQP types. KindInvalid is the zero Kind. It means an unknown constructor, or no bytes.
+// The AMQP types. KindInvalid, the zero Kind, means an unknown constructor, or no bytes.
 const (
 	KindInvalid Kind = iota
 	KindNull
@@ -35,7 +35,7 @@ const (
 	KindDescribed
 )
 
-// kindNames are the names AMQP 1.0 §1.6 gives its types.
+// kindNames are the names of the types in AMQP 1.0 §1.6.
 var kindNames = [...]string{
 	KindInvalid: "invalid", KindNull: "null", KindBool: "boolean",
 	KindUint8: "ubyte", KindUint16: "ushort", KindUint32: "uint", KindUint64: "ulong",
@@ -55,7 +55,7 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind(%d)", uint8(k))
 }
 
-// KindOf returns the type of the first value in b, and KindInvalid if b starts with no known constructor.
+// KindOf returns the type of the first value in b, or KindInvalid for an unknown constructor.
 func KindOf(b []byte) Kind {
 	if len(b) == 0 {
 		return KindInvalid
@@ -66,7 +66,7 @@ func KindOf(b []byte) Kind {
 // IsNull reports whether the first value in b is null.
 func IsNull(b []byte) bool { return len(b) > 0 && b[0] == codeNull }
 
-// Constructors, AMQP 1.0 §1.6.
+// The constructors of AMQP 1.0 §1.6.
 const (
 	codeDescribed  = 0x00
 	codeNull       = 0x40
@@ -110,7 +110,7 @@ const (
 	codeArray32    = 0xf0
 )
 
-// wide turns an 8-bit compound or array constructor into its 32-bit form.
+// wide is the bit that turns an 8-bit constructor of sized data into its 32-bit form.
 const wide = 0x10
 
 var kinds = [256]Kind{
@@ -134,5 +134,5 @@ var kinds = [256]Kind{
 	codeArray8: KindArray, codeArray32: KindArray,
 }
 
-// widths holds the number of data bytes of the fixed-width constructors 0x4_ to 0x9_ by their upper four bits.
+// widths has the number of data bytes of fixed-width constructors, by their upper four bits.
 var widths = [16]int{0x4: 0, 0x5: 1, 0x6: 2, 0x7: 4, 0x8: 8, 0x9: 16}

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// The Read functions return the first value in b, which must be of their type, and the bytes after it. They allocate
-// only on failure; slices alias b.
+// The Read functions return the first value in b, which must have the type in their name, and the
+// bytes after it. They allocate only if they fail. Slices share the memory of b.
 
 func ReadBool(b []byte) (v bool, rest []byte, err error) {
 	code, data, rest, err := read(b, KindBool)
@@ -96,12 +96,12 @@ func ReadText(b []byte) (v, rest []byte, err error) {
 	return readText(b, KindString)
 }
 
-// ReadList reads the start of a list. It returns the number of elements and their bytes, which it
+// ReadList reads the start of a list. It returns the number of elements, and their bytes, which it
 // does not validate.
 func ReadList(b []byte) (n int, elements, rest []byte, err error) { return readCompound(b, KindList) }
 
-// ReadMap reads the start of a map. It returns the number of entries, and the bytes of the keys and
-// values, which it does not validate.
+// ReadMap reads the start of a map. It returns the number of entries, and the bytes of their keys
+// and values, which it does not validate.
 func ReadMap(b []byte) (n int, entries, rest []byte, err error) {
 	n, entries, rest, err = readCompound(b, KindMap)
 	if n%2 != 0 {
@@ -110,8 +110,8 @@ func ReadMap(b []byte) (n int, entries, rest []byte, err error) {
 	return n / 2, entries, rest, err
 }
 
-// ReadRaw returns the encoding of the first value in b, described or not. It does not validate the
-// contents of the value.
+// ReadRaw returns the encoding of the first value in b, which may be described. It does not
+// validate the value's contents.
 func ReadRaw(b []byte) (raw, rest []byte, err error) {
 	n, ok := extent(b)
 	if !ok {
@@ -120,9 +120,9 @@ func ReadRaw(b []byte) (raw, rest []byte, err error) {
 	return b[:n:n], b[n:], nil
 }
 
-// MapEntries iterates over the encoded map at the start of b. It yields each key that is a string
-// or a symbol, as a string, with its encoded value, and skips other entries. If b is not valid, the
-// iteration ends early without an error. Bytes of a peer must be validated with Skip first.
+// MapEntries iterates over the encoded map at the start of b. It yields keys that are strings or
+// symbols, each with its encoded value, and skips other entries. If b is not valid, it stops
+// without an error, so Skip must validate a client's bytes first.
 func MapEntries(b []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
 		n, entries, _, err := ReadMap(b)
@@ -149,7 +149,7 @@ func MapEntries(b []byte) iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// read splits off the first value in b, which must be of kind want and not described.
+// read splits off the first value in b, which must be of kind want.
 func read(b []byte, want Kind) (code byte, data, rest []byte, err error) {
 	if len(b) == 0 {
 		return 0, nil, nil, fail(0, "the data ends before a %s", want)
@@ -198,7 +198,7 @@ func readCompound(b []byte, want Kind) (n int, elements, rest []byte, err error)
 	if !ok {
 		return 0, nil, nil, fail(0, "%s has no count", want)
 	}
-	if count > uint64(len(elements)) { // an element has at least its constructor
+	if count > uint64(len(elements)) { // an element has at least a constructor
 		return 0, nil, nil, fail(0, "%s has %d elements in %d bytes, which is not possible", want, count, len(elements))
 	}
 	return int(count), elements, rest, nil

@@ -5,8 +5,9 @@ import (
 	"unicode/utf8"
 )
 
-// Skip validates the first value in b completely (sizes, counts, depth, UTF-8, distinct map keys) and returns the bytes
-// after it. It allocates only on failure and for maps of more than 32 entries.
+// Skip validates the first value in b completely (sizes, counts, depth, UTF-8, distinct map keys),
+// and returns the bytes after it. It allocates only if it fails, and for maps of more than 32
+// entries.
 func Skip(b []byte, lim Limits) (rest []byte, err error) {
 	lim = lim.orDefault()
 	w := walker{b: b, depth: lim.Depth, elements: lim.Elements}
@@ -17,15 +18,15 @@ func Skip(b []byte, lim Limits) (rest []byte, err error) {
 	return b[i:], nil
 }
 
-// walker validates one value. Positions are offsets in b, so that errors can name them.
+// walker validates one value. It uses offsets in b, because errors contain them.
 type walker struct {
 	b        []byte
-	depth    int // deepest nesting allowed
-	elements int // elements still allowed
+	depth    int // maximum depth
+	elements int // number of elements that are still allowed
 }
 
-// value validates the value at i, which must end at or before end, and returns the position after it. depth is the
-// number of compounds around it.
+// value validates the value at i, which must not go beyond end, and returns the offset after it.
+// depth is the number of compounds around it.
 func (w *walker) value(i, end, depth int) (int, error) {
 	if i >= end {
 		return 0, fail(i, "the data ends before a value")
@@ -44,8 +45,7 @@ func (w *walker) value(i, end, depth int) (int, error) {
 	return w.value(i, end, depth)
 }
 
-// data validates a value whose constructor code has been read. The code was at w.b[at], and the value's
-// data begin at w.b[i].
+// data validates a value whose constructor code was at w.b[at] and whose data begin at w.b[i].
 func (w *walker) data(code byte, at, i, end, depth int) (int, error) {
 	kind := kinds[code]
 	if kind == KindInvalid || kind == KindDescribed {
@@ -78,7 +78,6 @@ func (w *walker) data(code byte, at, i, end, depth int) (int, error) {
 	return stop, nil
 }
 
-// fixed validates the data of a fixed-width value.
 func (w *walker) fixed(code byte, at int, data []byte) error {
 	switch code {
 	case codeBool:
@@ -93,10 +92,11 @@ func (w *walker) fixed(code byte, at int, data []byte) error {
 	return nil
 }
 
-// sized reads the size in front of variable-width and compound data and returns where the data starts and stops.
+// sized reads the size before variable-width and compound data, and returns where the data start
+// and stop.
 func (w *walker) sized(code byte, at, i, end int) (start, stop int, err error) {
 	var size uint64
-	if code&wide == 0 { // 0xa_, 0xc_, 0xe_
+	if code&wide == 0 { // codes 0xa_, 0xc_, 0xe_
 		if end-i < 1 {
 			return 0, 0, fail(at, "%s is truncated", kinds[code])
 		}
@@ -113,7 +113,7 @@ func (w *walker) sized(code byte, at, i, end int) (start, stop int, err error) {
 	return i, i + int(size), nil
 }
 
-// compound validates the count and the elements of a list, map or array that lie between i and stop.
+// compound validates the count and the elements, between i and stop, of a list, map or array.
 func (w *walker) compound(code byte, at, i, stop, depth int) error {
 	kind := kinds[code]
 	n, elements, ok := counted(code, w.b[i:stop])
@@ -128,7 +128,7 @@ func (w *walker) compound(code byte, at, i, stop, depth int) error {
 	if kind == KindArray {
 		return w.array(at, i, stop, depth, int(n))
 	}
-	if n > uint64(stop-i) { // an element has at least its constructor
+	if n > uint64(stop-i) { // an element has at least a constructor
 		return fail(at, "%s has %d elements in %d bytes, which is not possible", kind, n, stop-i)
 	}
 	first := i
@@ -155,7 +155,7 @@ func (w *walker) compound(code byte, at, i, stop, depth int) error {
 	return nil
 }
 
-// array validates the element constructor and the n elements of an array.
+// array validates an array's constructor of elements and its n elements.
 func (w *walker) array(at, i, stop, depth, n int) error {
 	if i < stop && w.b[i] == codeDescribed {
 		var err error
@@ -183,9 +183,8 @@ func (w *walker) array(at, i, stop, depth, n int) error {
 	return nil
 }
 
-// Extent returns the length of the first value in b without reading its contents. If b contains
-// only the start of the value, the length exceeds that of b. Extent returns false if the start does
-// not contain the length.
+// Extent returns the length of the first value in b without reading its contents. If b ends within
+// the value, the length exceeds that of b. ok is false if b ends before the value's length.
 func Extent(b []byte) (int, bool) {
 	i := 0
 	for pending := 1; pending > 0; pending-- {
@@ -195,7 +194,7 @@ func Extent(b []byte) (int, bool) {
 		code := b[i]
 		i++
 		if code == codeDescribed {
-			pending += 2 // the descriptor and the value
+			pending += 2 // descriptor and value
 			continue
 		}
 		n := dataExtent(code, b[i:])
@@ -207,14 +206,14 @@ func Extent(b []byte) (int, bool) {
 	return i, true
 }
 
-// extent does the same as Extent, but returns false if b does not have all of the value.
+// extent does the same as Extent, but returns false if b ends within the value.
 func extent(b []byte) (int, bool) {
 	n, ok := Extent(b)
 	return n, ok && n <= len(b)
 }
 
-// dataExtent returns the length of the data that follows the constructor code at the start of b, -1 if the code is
-// unknown or its size is cut short. The length may exceed len(b).
+// dataExtent returns the length of the data at the start of b that follow the constructor code; -1
+// if the code is unknown, or if b ends within the size. The length may exceed len(b).
 func dataExtent(code byte, b []byte) int {
 	switch {
 	case kinds[code] == KindInvalid:
@@ -234,13 +233,13 @@ func dataExtent(code byte, b []byte) int {
 	}
 }
 
-// payload returns the data of the first value in b, which is not described, without its size field. Compounds start
-// with their count. b must have passed Skip or extent.
+// payload returns the data of the first value in b, which is not described, without the size. The
+// data of a compound begin with the count. Skip or extent must have accepted b.
 func payload(b []byte) []byte {
 	return content(b[0], b[1:])
 }
 
-// content does the same as payload, for data without the constructor code in front of it.
+// content does the same as payload for data whose constructor code was cut off.
 func content(code byte, b []byte) []byte {
 	n := dataExtent(code, b)
 	switch {

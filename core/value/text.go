@@ -9,19 +9,19 @@ import (
 	"unicode/utf8"
 )
 
-// The descriptors of values with types of .NET that AMQP does not have.
+// Descriptors of .NET's types that AMQP does not have.
 const (
-	DescriptorTimeSpan       = Symbol("com.microsoft:timespan")        // long: ticks of 100 ns
-	DescriptorURI            = Symbol("com.microsoft:uri")             // string
-	DescriptorDateTimeOffset = Symbol("com.microsoft:datetime-offset") // long: ticks since the year 1
+	DescriptorTimeSpan       = Symbol("com.microsoft:timespan")        // a long: ticks of 100 ns
+	DescriptorURI            = Symbol("com.microsoft:uri")             // a string
+	DescriptorDateTimeOffset = Symbol("com.microsoft:datetime-offset") // a long: ticks since the year 1
 )
 
-// DescriptorDateTime is the descriptor of a time that a timestamp cannot represent: a time without
-// a zone, which is in UTC, or a time that is more precise than a millisecond. The value is a string
-// that ParseDateTime accepts. Only rules have such values.
+// DescriptorDateTime is the descriptor of a time that a timestamp cannot represent: one without a
+// zone, which means UTC, or more precise than a millisecond. The value is a string for
+// ParseDateTime. Only rules have such values.
 const DescriptorDateTime = Symbol("com.crosstown:date-time")
 
-// ParseDateTime parses a dateTime of XML Schema (§3.2.7). zoned reports whether it contains a zone.
+// ParseDateTime parses a dateTime of XML Schema (§3.2.7). zoned is false if it has no zone.
 func ParseDateTime(s string) (t time.Time, zoned bool, err error) {
 	if t, err = time.Parse(time.RFC3339Nano, s); err == nil {
 		return t, true, nil
@@ -30,7 +30,7 @@ func ParseDateTime(s string) (t time.Time, zoned bool, err error) {
 	return t, false, err
 }
 
-// Text returns the text form of a value: a string itself, and the JSON of a list, map or array.
+// Text returns the text form of a value: a string itself, the JSON form of a list, map or array.
 func Text(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -59,7 +59,7 @@ func Text(v any) string {
 	return string(AppendJSON(nil, v))
 }
 
-// describedText returns the text of the described values that .NET clients send as properties:
+// describedText returns the text form of described values that .NET clients send as properties:
 // TimeSpan, Uri and DateTimeOffset.
 func describedText(d Described) (string, bool) {
 	descriptor, ok := d.Descriptor.(Symbol)
@@ -80,17 +80,17 @@ func describedText(d Described) (string, bool) {
 	return "", false
 }
 
-// timeOfTicks converts .NET's count of 100 ns since the year 1.
+// timeOfTicks converts .NET's ticks of 100 ns since the year 1.
 func timeOfTicks(ticks int64) time.Time {
 	const secondsToUnixEpoch = 62_135_596_800
 	return time.Unix(ticks/TicksPerSecond-secondsToUnixEpoch, ticks%TicksPerSecond*100).UTC()
 }
 
-// AppendJSON renders a value: null, booleans, numbers, strings, lists, arrays and maps as their
-// JSON equivalents, decimals with all their digits; timestamps as RFC 3339 with milliseconds;
-// binary as base64; other values with a text, and floats and decimals that are not numbers, as
-// strings. Keys of maps become text. A described value is {"descriptor": …, "value": …} unless its
-// text is known.
+// AppendJSON appends the JSON form of a value. Null, booleans, numbers, strings, lists, arrays and
+// maps have their JSON equivalents; decimals all their digits. Timestamps become RFC 3339 with
+// milliseconds, binary becomes base64. Other values that have a text, and floats and decimals that
+// are not numbers, become strings. Keys of maps become text. A described value without a known text
+// is {"descriptor": …, "value": …}.
 func AppendJSON(dst []byte, v any) []byte {
 	switch v := v.(type) {
 	case nil:
@@ -130,7 +130,7 @@ func AppendJSON(dst []byte, v any) []byte {
 	case Symbol, Char, UUID, Timestamp, []byte:
 		return AppendStringJSON(dst, Text(v), false)
 	default:
-		return append(dst, "null"...) // of a foreign Go type
+		return append(dst, "null"...) // of a Go type that this package does not have
 	}
 }
 
@@ -158,19 +158,19 @@ func appendMapJSON(dst []byte, m Map) []byte {
 }
 
 func appendDecimalJSON(dst []byte, s string) []byte {
-	if c := s[len(s)-1]; c == 'N' || c == 'y' { // NaN, Infinity
+	if c := s[len(s)-1]; c == 'N' || c == 'y' { // NaN or Infinity
 		return AppendStringJSON(dst, s, false)
 	}
 	return append(dst, s...)
 }
 
-// AppendFloatText writes a float so that a reader recognizes it as a float. It writes a float that
-// is not a number as quoted text: "NaN", "Infinity", "-Infinity".
+// AppendFloatText appends a float in a form that a reader recognises as a float. One that is not a
+// number is quoted: "NaN", "Infinity", "-Infinity".
 func AppendFloatText(dst []byte, f float64, bits int) []byte {
 	mark := len(dst)
 	dst = strconv.AppendFloat(dst, f, 'g', -1, bits)
 	switch c := dst[len(dst)-1]; {
-	case c == 'N' || c == 'f': // NaN, +Inf, -Inf
+	case c == 'N' || c == 'f': // NaN, +Inf or -Inf
 		name := strings.Replace(strings.TrimPrefix(string(dst[mark:]), "+"), "Inf", "Infinity", 1)
 		return append(append(append(dst[:mark], '"'), name...), '"')
 	case strings.ContainsAny(string(dst[mark:]), ".e"):
@@ -180,12 +180,12 @@ func AppendFloatText(dst []byte, f float64, bits int) []byte {
 	}
 }
 
-// AppendStringJSON appends s as a JSON string. If ascii is set, it escapes all characters outside
-// ASCII. It replaces invalid UTF-8 by U+FFFD, because browsers close a connection on which they
-// receive it.
+// AppendStringJSON appends s as a JSON string. If ascii is true, it escapes all characters outside
+// of ASCII. It replaces invalid UTF-8 by U+FFFD, because browsers close a connection that has sent
+// it.
 func AppendStringJSON[T string | []byte](dst []byte, s T, ascii bool) []byte {
 	dst = append(dst, '"')
-	plain := 0 // s up to here is in dst
+	plain := 0 // the index up to which s is in dst
 	for i := 0; i < len(s); {
 		c := s[i]
 		if c >= ' ' && c < 0x7f && c != '"' && c != '\\' {

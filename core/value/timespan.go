@@ -15,7 +15,7 @@ const (
 	TicksPerDay    = 24 * TicksPerHour
 )
 
-// ParseTimeSpan reads .NET's [-][days.]hours:minutes[:seconds[.fraction]] and returns ticks.
+// ParseTimeSpan parses .NET's [-][days.]hours:minutes[:seconds[.fraction]], and returns ticks.
 func ParseTimeSpan(s string) (ticks int64, err error) {
 	malformed := fmt.Errorf("%.40q is not of the form [d.]hh:mm:ss[.fffffff]", s)
 	rest, negative := strings.CutPrefix(s, "-")
@@ -58,7 +58,7 @@ func ParseTimeSpan(s string) (ticks int64, err error) {
 	}
 }
 
-// FormatTimeSpan writes ticks as [-][d.]hh:mm:ss[.fffffff].
+// FormatTimeSpan returns ticks in the form [-][d.]hh:mm:ss[.fffffff].
 func FormatTimeSpan(ticks int64) string {
 	sign, n := "", uint64(ticks)
 	if ticks < 0 {
