@@ -6,14 +6,14 @@ import (
 	"github.com/crosstown-mq/crosstown/core/intercept"
 )
 
-// Intercept implements intercept.Interceptor. It refuses operations that take memory while there is
-// too little memory, but never those that give memory back. p is the pool of messages in progress.
+// Intercept implements intercept.Interceptor. While memory is short, it refuses operations that
+// take memory, but none that give memory back. p is the pool of messages in progress.
 func (p *Pool) Intercept(ctx context.Context, c *intercept.Call) {
 	refused := false
 	switch level := p.gauge.Level(); c.Op {
 	case intercept.Send, intercept.Schedule:
 		refused = level >= Tight && p.Refuses(Of(c.ID))
-	case intercept.Create: // a creation takes memory that nobody gives back soon
+	case intercept.Create: // nobody gives the memory of an entity back soon
 		refused = level >= Tight
 	case intercept.Peek:
 		refused = level >= Full

@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	// firstGrant is the number of bytes that are taken for a message whose size is not known.
+	// firstGrant is the number of bytes that a message of unknown size takes first.
 	firstGrant = 64 << 10
-	// maxLeap bounds each new buffer, as a multiple of the bytes that have arrived: the steps are 64
-	// KiB, 1, 18 and 300 MiB, which leaves little garbage.
+	// maxLeap is the largest ratio of a new buffer to the bytes that have arrived. The buffers have
+	// 64 KiB, 1, 18 and 300 MiB, so little garbage is left.
 	maxLeap = 17
 )
 
-// The errors of Gather, besides the errors of the reader, of Await and of Inspect.
+// The errors of Gather, besides those of the reader, of Await and of Inspect.
 var (
 	ErrTooLarge = errors.New("the message is larger than its limit")
 	ErrTooSlow  = errors.New("the rest of the message did not arrive in time")
@@ -25,29 +25,29 @@ var (
 // Arrival is a message that is being read from a connection.
 type Arrival struct {
 	Reader   io.Reader
-	Deadline func(time.Time) error // sets when a Read must have ended; nil: Reads do not block
-	Size     int64                 // bytes, as the sender says; negative if it does not
-	Limit    int64                 // bytes
-	Buffer   []byte                // to be used if the message fits; may be nil
-	Control  bool                  // the message may give memory back: if it has at most 64 KiB, it is read even at Tight and Full
+	Deadline func(time.Time) error // sets when a Read must have ended; nil: a Read does not block
+	Size     int64                 // number of bytes that the sender has declared; negative: none
+	Limit    int64                 // maximum number of bytes
+	Buffer   []byte                // used if the message fits into it; may be nil
+	Control  bool                  // the message may give memory back: up to 64 KiB of it are read even at Tight and Full
 
-	// Inspect, if not nil, gets the start of a message of more than 64 KiB, and returns a limit
-	// that replaces Limit.
+	// Inspect, if not nil, gets the first 64 KiB of a larger message, and returns a limit that
+	// replaces Limit.
 	Inspect func(start []byte) (limit int64, err error)
 }
 
-// gathering is an Arrival in flight.
+// gathering is the state of one Gather.
 type gathering struct {
 	*Arrival
 	share   *Waiter
-	taken   int64 // bytes taken
+	taken   int64 // bytes taken from the budget
 	message []byte
 	pace    Pace
 }
 
-// Gather reads a message to the end of its reader. It takes memory for the returned bytes from the
-// budget, and none if it returns an error. It waits for memory once, before it reads the message.
-// Pace determines how long the message may pause, and how fast it must arrive.
+// Gather reads a message up to the end of its reader. It takes memory from the budget for the bytes
+// that it returns, and none if it fails. It waits for memory only once, before it reads most of the
+// message. The message must arrive at the speed that Pace demands.
 func (s *Waiter) Gather(ctx context.Context, a Arrival) ([]byte, error) {
 	g := gathering{Arrival: &a, share: s}
 	err := g.begin(ctx)
@@ -94,7 +94,7 @@ func (g *gathering) more(ctx context.Context) error {
 		g.message = g.message[:len(g.message)+n]
 		return err
 	}
-	var next [1]byte // is there more?
+	var next [1]byte // for a byte beyond the buffer, if there is one
 	n, err := g.read(next[:])
 	if n == 0 {
 		return err
@@ -120,7 +120,7 @@ func (g *gathering) read(into []byte) (int, error) {
 	return n, err
 }
 
-// grow makes room for another byte at least.
+// grow makes room for at least one more byte.
 func (g *gathering) grow(ctx context.Context) error {
 	have := int64(len(g.message))
 	if have >= firstGrant && g.Inspect != nil {
@@ -144,13 +144,13 @@ func (g *gathering) grow(ctx context.Context) error {
 	return nil
 }
 
-// extend takes more from the budget.
+// extend takes more memory from the budget.
 func (g *gathering) extend(ctx context.Context, have int64) error {
 	size := min(max(maxLeap*have, firstGrant), g.Limit)
 	if g.Size > have {
 		size = g.Size
 	}
-	if have <= firstGrant { // little enough to hold while waiting
+	if have <= firstGrant { // so little may be held during a wait
 		if err := g.share.Await(ctx, size-have); err != nil {
 			return err
 		}

@@ -8,35 +8,34 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Level is how much of its memory the process uses. At every level, calls in flight continue, and
-// so do calls that free memory: settlements, renewals, deletions and detaches. At every level,
-// receivers get a few deliveries, so that clients can empty a full store.
+// Level says how much of its memory the process uses. At every level, calls in flight continue, and
+// so do calls that free memory: settlements, renewals, deletions and detaches. Receivers always get
+// a few deliveries, so that clients can empty a full store.
 type Level int32
 
 // The levels.
 const (
 	Normal Level = iota
 	Raised       // more than half is used; nothing is refused
-	Tight        // sends, schedules, deposits and creations are refused to policies that recently sent much
-	Full         // these are refused to namespaces that recently sent more than a little; peeks, streams and taps to everybody
+	Tight        // sends, schedules, deposits and creations are refused to policies that have just sent much
+	Full         // they are refused to namespaces that have just sent more than a little; peeks, streams and taps to all
 )
 
-// String returns the name of the level, as in /health and metrics.
+// String returns the level's name in /health and in metrics.
 func (l Level) String() string { return [...]string{"normal", "raised", "tight", "full"}[l] }
 
-// Gauge has the Level of the process. It is safe for concurrent use. A nil Gauge is always at
-// Normal.
+// Gauge has the Level of the process. It is safe for concurrent use. A nil Gauge stays at Normal.
 type Gauge struct {
 	level atomic.Int32
-	room  atomic.Int64 // see SetRoom; 0: unlimited
+	room  atomic.Int64 // as given to SetRoom; 0: not limited
 
-	forgot time.Time // when flows were last reduced; owned by the goroutine that calls Set
+	forgot time.Time // when flows were last reduced; only for the goroutine that calls Set
 
 	mu    sync.Mutex
 	pools []*Pool
 }
 
-// Every forgetInterval, Set reduces the recent flow of each policy by one forgetPart-th.
+// Every forgetInterval, Set reduces all flows by one forgetPart-th.
 const forgetInterval, forgetPart = 250 * time.Millisecond, 32
 
 // Level returns the level.
@@ -47,8 +46,8 @@ func (g *Gauge) Level() Level {
 	return Level(g.level.Load())
 }
 
-// Set sets the level, and wakes waiters if it has fallen. The caller calls it regularly: it also reduces the
-// recent flow of the policies, by half in about six seconds.
+// Set sets the level, and wakes waiters if it falls. It must be called regularly, because it also
+// reduces the flows of all policies, by half in about six seconds.
 func (g *Gauge) Set(to Level) {
 	was := Level(g.level.Swap(int32(to)))
 	now := time.Now()
@@ -77,12 +76,12 @@ func (g *Gauge) Set(to Level) {
 	}
 }
 
-// SetRoom sets how many bytes the process may still use until Full begins, as measured last. This
-// measurement may not include work in progress yet, so new work is refused as at Full if, together
-// with the work in progress, it would exceed the room.
+// SetRoom sets how many bytes the process may still use before Full begins, as last measured. Work
+// in progress may not be in the measurement yet: so new work is refused, as at Full, if it and the
+// work in progress would exceed n.
 func (g *Gauge) SetRoom(n int64) { g.room.Store(max(n, 1)) }
 
-// lacks reports whether the process has no room for n bytes.
+// lacks reports whether the process has no room for n more bytes.
 func (g *Gauge) lacks(n int64) bool {
 	if g == nil {
 		return false
@@ -91,7 +90,7 @@ func (g *Gauge) lacks(n int64) bool {
 	return room > 0 && n > room
 }
 
-// Refusal returns the error for new work that the level refuses.
+// Refusal returns the error for work that the level refuses.
 func (g *Gauge) Refusal() error {
 	return core.Refuse(core.Busy, "The gateway's memory is almost full. Try again later.")
 }

@@ -2,21 +2,21 @@ package fair
 
 import "time"
 
-// A message that has begun may pause for at most Grace, and must arrive at MinRate on average.
-// Large messages therefore get the time that they need, and stalled messages take memory no longer
-// than Grace.
+// A message that has begun may pause for at most Grace, and must arrive at MinRate on average. So a
+// large message gets the time that it needs, and a stalled one takes memory for no longer than
+// Grace.
 const (
 	Grace   = 20 * time.Second
 	MinRate = 16 << 10 // bytes a second
 )
 
-// Pace determines by when more bytes of a message must arrive.
+// Pace says by when more of a message must arrive.
 type Pace struct{ due time.Time }
 
-// Begin returns the pace of a message that begins at the time now.
+// Begin returns the Pace of a message that begins at now.
 func Begin(now time.Time) Pace { return Pace{now.Add(Grace)} }
 
-// Went records that n more bytes had arrived at the time now.
+// Went says that n more bytes have arrived at now.
 func (p *Pace) Went(n int, now time.Time) {
 	p.due = p.due.Add(time.Duration(n) * time.Second / MinRate)
 	if latest := now.Add(Grace); p.due.After(latest) {
@@ -24,8 +24,8 @@ func (p *Pace) Went(n int, now time.Time) {
 	}
 }
 
-// Paused records that the gateway itself did not read until the time now.
+// Paused says that the gateway itself has not read until now.
 func (p *Pace) Paused(now time.Time) { p.due = now.Add(Grace) }
 
-// Due returns when the next bytes must have arrived.
+// Due returns by when more must arrive.
 func (p *Pace) Due() time.Time { return p.due }

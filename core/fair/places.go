@@ -6,30 +6,30 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// What open streams take of their Pool.
+// The places that open streams take in their Pool.
 const (
-	// FeedPlaces is the number of places that a feed over WebSocket takes.
+	// FeedPlaces is for a feed over WebSocket.
 	FeedPlaces = 1
-	// EventStreamPlaces is the number of places that a stream of server-sent events takes, because
-	// it has a goroutine and may ask the store twice a second.
+	// EventStreamPlaces is for a stream of server-sent events, which has a goroutine and may ask
+	// the store twice a second.
 	EventStreamPlaces = 25
 )
 
-// NewStreams returns a pool of places for feeds and event streams; limit 0 is 50000.
+// NewStreams returns a pool of limit (0: 50000) places for feeds and event streams.
 func NewStreams(limit int, gauge *Gauge) *Pool {
 	p := NewPlaces(cmp.Or(limit, 50_000), "feeds and event streams", gauge)
 	p.shuts = Full
 	return p
 }
 
-// NewPlaces returns a pool of limit places. what names the things that take them, in the plural.
+// NewPlaces returns a pool of limit places. what is the plural of what takes them.
 func NewPlaces(limit int, what string, gauge *Gauge) *Pool {
 	p := New(int64(limit), nil, gauge)
 	p.places = what
 	return p.Named(what, Full+1)
 }
 
-// Open takes n places for a stream or feed, until it is closed.
+// Open takes n places for a stream or feed until closed is called.
 func (p *Pool) Open(w Who, n int64) (closed func(), err error) {
 	s := p.Share(nil)
 	s.Join(w)

@@ -1,14 +1,12 @@
 // Package fair divides a gateway's limited resources among its clients: bytes of memory for
-// messages in progress, connections, streams. Each resource is a Pool, and every connection, stream
-// or request has a Share of it. A share counts the memory of a decoded request, not only its bytes:
-// see the costs in cost.go.
-//
+// messages in progress, connections, streams. Each resource is a Pool, of which every connection,
+// stream or request has a Share. A Share counts all the memory of a decoded request, not only its
+// bytes: see cost.go.
 // Up to three quarters of a pool, each client can take what it needs. Above that, a policy can take
-// more only while it holds less than the free part. From fifteen sixteenths on, this also applies
-// to a namespace. A new client therefore always gets memory. Clients without a proven identity hold
-// at most a quarter. One connection holds at most as many bytes as are free.
-//
-// The memory that the process really uses determines a Level: see Level.
+// more only if it then holds no more than the free part. From fifteen sixteenths on, this also
+// applies to a namespace. So a new client always gets memory. All clients without a proven identity
+// together hold at most a quarter. One connection can hold at most as many bytes as remain free.
+// The memory that the process really uses determines a Level.
 package fair
 
 import (
@@ -23,31 +21,31 @@ import (
 )
 
 const (
-	// Patience is how long a bridge waits for memory, without reading, before it refuses. It is
-	// shorter than the shortest time-outs of clients.
+	// Patience is how long a bridge waits for memory, without reading, before it refuses a message.
+	// The time-outs of clients are longer.
 	Patience = 10 * time.Second
-	// floor is the number of bytes that a connection may hold however many bytes other connections
-	// of its policy hold, so that small messages need not wait for large ones.
+	// floor is the number of bytes that each connection may hold, whatever others of its policy
+	// hold, so that small messages need not wait for large ones.
 	floor = 64 << 10
-	// large is the smallest release, in bytes, for which released is called.
+	// large is the smallest number of bytes for whose release the pool calls released.
 	large = 8 << 20
-	// Pending is the maximum number of bytes of deliveries for all receivers of a connection that
-	// are requested from the store, or not read by the client yet. One receiver has at most
-	// maxAsked of them, and at most maxTight from Tight on.
+	// Pending is the maximum number of bytes of messages, for all receivers of a connection, that
+	// are requested from the store or not yet read by the client. One receiver has at most maxAsked
+	// of them, and from Tight on at most maxTight.
 	Pending  = 32 << 20
 	maxAsked = 8 << 20
 	maxTight = 256 << 10
-	// minAsked is the number of free bytes below which a receiver requests none.
+	// minAsked is the number of bytes that must be free before a receiver requests any.
 	minAsked = 32 << 10
 	// Default is the default limit of a pool of bytes.
 	Default = 1 << 30
 )
 
-// Who is the holder of a part of a Pool. The zero Who stands for all clients without a proven
-// identity.
+// Who identifies who holds a part of a Pool: a policy of a namespace. The zero Who is all clients
+// without a proven identity.
 type Who struct {
 	Namespace string // the namespace's ID
-	Policy    string // its name, followed by the entity's name if it is a policy of an entity
+	Policy    string // the policy's name and, for an entity's policy, the entity's name
 }
 
 // Of returns the holder for an identity: the policy of its first grant.
@@ -66,31 +64,32 @@ func Of(id core.Identity) Who {
 // Pool is a limited resource. It is safe for concurrent use.
 type Pool struct {
 	limit    int64
-	places   string // what one unit is, in the plural; "": bytes
+	places   string // the plural of what takes a unit; "": a unit is a byte
 	name     string
-	shuts    Level         // from which Take fails
+	shuts    Level         // the level at which Take begins to fail
 	released func(n int64) // may be nil
 	gauge    *Gauge        // may be nil
 
 	mu      sync.Mutex
 	held    int64
 	refused int64
-	latest  time.Time // when a client was refused last
+	latest  time.Time // when a client was last refused
 	groups  map[Who]*group
-	evicted map[*Share]func() // closes the holder of each share that may be closed
+	evicted map[*Share]func() // by share: closes its holder
 	waiting []*Share          // in the order in which they began to wait
 }
 
-// group contains what a namespace or a policy holds.
+// group is what a namespace or a policy holds.
 type group struct {
 	held   int64
 	flow   int64 // taken recently for new work
 	shares int
 }
 
-// New returns a pool of limit bytes, or of Default if limit is not positive. If released is not
-// nil, the pool calls it when a share returns many bytes at once, because the memory of a large
-// message is then garbage. The caller that returns the bytes waits for this call. gauge may be nil.
+// New returns a pool of limit bytes, or of Default if limit is not positive. The pool calls
+// released, if it is not nil, when a share gives back many bytes at once, because the memory of a
+// large message is then garbage. The goroutine that gives them back waits for the call. gauge may
+// be nil.
 func New(limit int64, released func(n int64), gauge *Gauge) *Pool {
 	if limit <= 0 {
 		limit = Default
@@ -103,8 +102,8 @@ func New(limit int64, released func(n int64), gauge *Gauge) *Pool {
 // Stats describe the state of a Pool.
 type Stats struct {
 	Limit, Held int64 // bytes or places
-	Refused     int64 // messages and requests, so far
-	Waiting     int   // connections
+	Refused     int64 // number of refused messages and requests
+	Waiting     int   // number of waiting connections
 }
 
 // Stats returns the state of the pool.
@@ -114,8 +113,8 @@ func (p *Pool) Stats() Stats {
 	return Stats{Limit: p.limit, Held: p.held, Refused: p.refused, Waiting: len(p.waiting)}
 }
 
-// Named sets the name of a pool of bytes, which refusals contain, and the level from which Take
-// fails. The default level is Full.
+// Named sets the name that a pool of bytes has in refusals, and the level at which Take begins to
+// fail (by default Full).
 func (p *Pool) Named(name string, shuts Level) *Pool {
 	p.name, p.shuts = name, shuts
 	return p
@@ -133,22 +132,22 @@ func (p *Pool) Exhausted() bool {
 	return p.held >= p.limit
 }
 
-// Share is the part of a Pool that one connection, stream or request holds. It is safe for concurrent use.
+// Share is what one connection, stream or request holds of a Pool. It is safe for concurrent use.
 type Share struct {
 	pool *Pool
 	wake func()
 
-	// Guarded by pool.mu:
+	// All guarded by pool.mu:
 	who       Who
 	namespace *group
 	policy    *group
 	held      int64
-	wants     int64 // the number that the share waits for; 0: it does not wait
+	wants     int64 // what the share waits for; 0: it does not wait
 }
 
-// Share returns a share for a client without a proven identity. The caller must close it. When Take
-// may succeed with the number given to Wait, the pool calls wake, possibly from several goroutines.
-// wake must not block.
+// Share returns the share of a client without a proven identity. The caller must close it. The pool
+// calls wake when a Take of the number that was given to Wait may succeed. It may call wake from
+// any goroutine; wake must not block.
 func (p *Pool) Share(wake func()) *Share {
 	s := &Share{pool: p, wake: wake}
 	p.mu.Lock()
@@ -172,7 +171,7 @@ func (s *Share) leave() {
 	s.pool.forget(s.who, s.policy, s.held)
 }
 
-// ofNamespace returns the name of the group of the whole namespace.
+// ofNamespace returns the key of the group of the whole namespace.
 func (w Who) ofNamespace() Who { return Who{w.Namespace, "*"} }
 
 func (p *Pool) group(w Who) *group {
@@ -191,14 +190,14 @@ func (p *Pool) forget(w Who, g *group, held int64) {
 	p.dropIdle(w, g)
 }
 
-// dropIdle removes a group without shares and without flow.
+// dropIdle removes a group that has no shares and no flow.
 func (p *Pool) dropIdle(w Who, g *group) {
 	if g.shares == 0 && g.flow == 0 {
 		delete(p.groups, w)
 	}
 }
 
-// Join sets the holder when the client has proven its identity.
+// Join sets who holds the share, when the client has proven its identity.
 func (s *Share) Join(w Who) {
 	s.pool.mu.Lock()
 	defer s.pool.mu.Unlock()
@@ -223,11 +222,10 @@ func (s *Share) allows(n, held int64) bool {
 	return part(s.policy, s.pool.limit/4) && part(s.namespace, s.pool.limit/16)
 }
 
-// isLittle reports whether the share holds at most floor bytes with n more.
+// isLittle reports whether the share, with n more, holds at most floor bytes.
 func (s *Share) isLittle(n int64) bool { return s.pool.places == "" && s.held+n <= floor }
 
-// Available returns approximately how many more bytes the share may take, or 0 if it may not take
-// n.
+// Available returns about how much more the share may take, or 0 if it may not even take n.
 func (s *Share) Available(n int64) int64 {
 	p := s.pool
 	p.mu.Lock()
@@ -241,9 +239,9 @@ func (s *Share) Available(n int64) int64 {
 }
 
 // Credit returns how many more bytes one of a connection's receivers may request from the store.
-// used is the number that the receiver has requested or not sent yet. Credit returns 0 until half
-// of the receiver's part is free, so that a receiver does not request messages one by one. If there
-// is no memory, the share waits for it.
+// used is what the receiver has requested or not sent yet. Until half of the receiver's part is
+// free, Credit returns 0, so that it does not request messages one by one. waits is true if the
+// share now waits for memory.
 func (s *Share) Credit(used, receivers int) (bytes int, waits bool) {
 	part := min(maxAsked, Pending/receivers)
 	switch s.pool.gauge.Level() {
@@ -262,12 +260,11 @@ func (s *Share) Credit(used, receivers int) (bytes int, waits bool) {
 	return int(min(int64(part-used), free)), free == 0
 }
 
-// Take takes n bytes for new work, and reports whether it has succeeded. It fails while the level
-// closes the pool. At the level below, Take also fails if the share's policy has recently taken
-// much.
+// Take takes n for new work, and reports whether that was possible. Depending on the Level, it
+// fails for policies or namespaces that have just taken much, or for all.
 func (s *Share) Take(n int64) bool { return s.take(n, true) }
 
-// take does the same as Take; if begins is false, it ignores the level.
+// take does the same as Take. If begins is false, it ignores the Level.
 func (s *Share) take(n int64, begins bool) bool {
 	p := s.pool
 	p.mu.Lock()
@@ -284,13 +281,13 @@ func (s *Share) take(n int64, begins bool) bool {
 	return true
 }
 
-// At Tight, a policy may have recently taken at most one flowPart-th of the pool, including what it
-// takes now. At Full, a whole namespace may have taken one littlePart-th, so that it can continue
-// if others have filled the memory.
+// At Tight, the flow of a policy, with what it takes now, may be at most one flowPart-th of the
+// pool. At Full, the flow of a whole namespace may be one littlePart-th, so that it can work
+// although others have filled the memory.
 const flowPart, littlePart = 16, 64
 
-// refuses reports whether the level refuses new work that takes n: it closes the pool, or the policy or namespace
-// has recently taken too much. The groups may be nil if they have taken nothing. The caller holds p.mu.
+// refuses reports whether the Level refuses new work that takes n, for all or because the flow of
+// the policy or the namespace is too large. A nil group has no flow. p.mu is held.
 func (p *Pool) refuses(policy, namespace *group, n int64) bool {
 	may := func(g *group, part int64) bool { return g == nil || g.flow+n <= p.limit/part }
 	switch l := p.gauge.Level(); {
@@ -303,7 +300,7 @@ func (p *Pool) refuses(policy, namespace *group, n int64) bool {
 	}
 }
 
-// forgetFlow reduces the flow of all groups. The caller holds p.mu.
+// forgetFlow reduces the flow of all groups. p.mu is held.
 func (p *Pool) forgetFlow() {
 	for w, g := range p.groups {
 		g.flow -= (g.flow + forgetPart - 1) / forgetPart
@@ -311,25 +308,26 @@ func (p *Pool) forgetFlow() {
 	}
 }
 
-// Refuses reports whether the level refuses requests of w that take memory.
+// Refuses reports whether the Level refuses requests of w that take memory.
 func (p *Pool) Refuses(w Who) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.refuses(p.groups[w], p.groups[w.ofNamespace()], 0)
 }
 
-// IsRefused reports whether the level refuses n for new work of the share's holder.
+// IsRefused reports whether the Level refuses new work of the share's holder that takes n.
 func (s *Share) IsRefused(n int64) bool {
 	s.pool.mu.Lock()
 	defer s.pool.mu.Unlock()
 	return s.pool.refuses(s.policy, s.namespace, n)
 }
 
-// Fits reports whether an empty share could take n of an unused pool. If not, waiting is useless.
+// Fits reports whether an empty share could take n if nothing else was taken. Otherwise waiting is
+// useless.
 func (s *Share) Fits(n int64) bool { return n <= s.pool.limit-n }
 
-// Evictable sets the function that closes the share's holder when memory is full. evict must not
-// block.
+// Evictable allows the pool to call evict, which closes the share's holder, when memory is full.
+// evict must not block.
 func (s *Share) Evictable(evict func()) {
 	s.pool.mu.Lock()
 	defer s.pool.mu.Unlock()
@@ -339,8 +337,8 @@ func (s *Share) Evictable(evict func()) {
 	s.pool.evicted[s] = evict
 }
 
-// Evict closes the holder of the largest share of the policy that holds most, among the evictable
-// shares that hold more than floor. Evict returns false if there is none.
+// Evict closes one holder, among the evictable shares with more than floor bytes: that of the
+// largest share of the policy that holds most. It returns false if there is none.
 func (p *Pool) Evict() bool {
 	p.mu.Lock()
 	var most *Share
@@ -359,13 +357,13 @@ func (p *Pool) Evict() bool {
 	return true
 }
 
-// Holding is the part of a Pool that a policy has taken.
+// Holding is what a policy holds of a Pool.
 type Holding struct {
 	Who  Who
 	Held int64
 }
 
-// Largest returns the n policies that have taken most, the largest first.
+// Largest returns the n policies that hold most, the largest first.
 func (p *Pool) Largest(n int) []Holding {
 	p.mu.Lock()
 	all := make([]Holding, 0, len(p.groups))
@@ -404,8 +402,8 @@ func (s *Share) stopWaiting() {
 	}
 }
 
-// Add takes n bytes regardless of the limit, or returns -n bytes if n is negative. It is for data
-// that is already in memory.
+// Add takes n whatever the limit, because the data are already in memory, or gives -n back if n is
+// negative.
 func (s *Share) Add(n int64) {
 	if n == 0 {
 		return
@@ -433,8 +431,8 @@ func (s *Share) add(n int64) {
 	s.pool.held += n
 }
 
-// due returns the wake functions of the waiters that may now succeed. A woken waiter calls Take itself, and
-// waits again if others were faster.
+// due returns the wake functions of waiters whose Take may now succeed. If others are faster, a
+// waiter must wait again.
 func (p *Pool) due() (wakes []func()) {
 	if len(p.waiting) == 0 {
 		return nil
@@ -452,8 +450,8 @@ func (p *Pool) due() (wakes []func()) {
 	return wakes
 }
 
-// Release returns everything that the share has taken. No other goroutine may use the share
-// meanwhile.
+// Release gives back everything that the share has taken. No other goroutine may use the share
+// during the call.
 func (s *Share) Release() {
 	s.pool.mu.Lock()
 	held := s.held
@@ -461,7 +459,7 @@ func (s *Share) Release() {
 	s.Add(-held)
 }
 
-// Close releases the share permanently. The share must not be used afterwards.
+// Close releases the share, which must then no longer be used.
 func (s *Share) Close() {
 	s.Release()
 	s.pool.mu.Lock()
@@ -471,7 +469,7 @@ func (s *Share) Close() {
 	s.leave()
 }
 
-// Refuse counts a refusal of n bytes and returns the error. It is QuotaExceeded if n can never fit,
+// Refuse counts a refusal of n bytes, and returns its error: QuotaExceeded if n can never fit,
 // otherwise Busy.
 func (s *Share) Refuse(n int64) error {
 	p := s.pool
@@ -504,10 +502,10 @@ func (p *Pool) Waiter(also func()) *Waiter {
 	})}
 }
 
-// Woken receives a value when the share may take the number given to Wait, or somewhat later.
+// Woken receives a value when the share may take the number given to Wait, or a little later.
 func (s *Waiter) Woken() <-chan struct{} { return s.woken }
 
-// Await takes n bytes, and waits for them up to Patience. The error is that of ctx, or comes from
+// Await takes n bytes, for which it waits up to Patience. The error is that of ctx, or one of
 // Refuse.
 func (s *Waiter) Await(ctx context.Context, n int64) error {
 	if s.Take(n) {
@@ -536,8 +534,8 @@ func (s *Waiter) Await(ctx context.Context, n int64) error {
 	}
 }
 
-// AwaitRoom waits, without a time limit, until n bytes may be taken, but takes none. It is for data
-// that a peer sends only on request. It returns false when ctx ends.
+// AwaitRoom waits until n bytes may be taken, without taking them and without a time limit. It is
+// for data that a client sends only on request. It returns false if ctx ends.
 func (s *Waiter) AwaitRoom(ctx context.Context, n int64) bool {
 	for ctx.Err() == nil && s.Available(n) == 0 && s.Fits(n) {
 		s.Wait(n)

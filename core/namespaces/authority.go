@@ -12,13 +12,13 @@ import (
 )
 
 // Token implements core.Authority. A JSON web token, or a signature by an entity's policy, is for
-// the namespace of the host, or for the gateway's own namespace.
+// the namespace with one of the hosts, or for the gateway's own one.
 func (d *Directory) Token(ctx context.Context, hosts []string, token, audience string) (core.Grant, error) {
 	authorize := func(m *member) (core.Grant, error) {
 		return m.record.Load().authority.Token(ctx, hosts, token, audience)
 	}
 	s, web, err := auth.ParseSignature(token)
-	if web || err != nil { // the token names no policy
+	if web || err != nil { // s names no policy
 		m, _, _ := d.decide(credentials{hosts: hosts})
 		return d.granted(ctx)(authorize(m))
 	}
@@ -41,8 +41,8 @@ func (d *Directory) Key(ctx context.Context, hosts []string, policy, key string)
 	return d.granted(ctx)(d.prove(ctx, credentials{hosts, policy, fits, grant}))
 }
 
-// granted passes the grant of a proven identity to the Grant function of its namespace, if there is
-// one.
+// granted returns a function that passes the grant of a proven identity to Served.Grant of its
+// namespace.
 func (d *Directory) granted(ctx context.Context) func(core.Grant, error) (core.Grant, error) {
 	return func(g core.Grant, err error) (core.Grant, error) {
 		if err != nil {
@@ -59,8 +59,8 @@ func (d *Directory) granted(ctx context.Context) func(core.Grant, error) (core.G
 	}
 }
 
-// Within turns an operator's grant into a grant with the same rights in another namespace. It
-// refuses other grants, whether or not the namespace exists.
+// Within turns a grant of an operator into one with the same rights in another namespace. It
+// refuses all other grants, also if the namespace does not exist.
 func (d *Directory) Within(ctx context.Context, g core.Grant, namespace string) (core.Grant, error) {
 	if core.FoldName(namespace) == core.FoldName(g.Namespace) {
 		return g, nil
@@ -77,17 +77,17 @@ func (d *Directory) Within(ctx context.Context, g core.Grant, namespace string) 
 	return d.granted(ctx)(g, nil)
 }
 
-// credentials are what a peer proves its identity with.
+// credentials are what a client proves its identity with.
 type credentials struct {
-	hosts     []string // names by which the peer has called the gateway, the most specific first
+	hosts     []string // by which the client has called the gateway, the most specific first
 	policy    string
-	fits      func(*member) bool // reports whether a key of that policy in the namespace fits
+	fits      func(*member) bool // reports whether a key of the policy in that namespace fits
 	authorize func(*member) (core.Grant, error)
 }
 
-// prove checks a client's credentials with the namespace that they belong to. If no known policy
-// fits, another gateway may have just created the namespace or the key, so prove then reads the
-// registry.
+// prove checks a client's credentials in the namespace to which they belong. If none fits, it reads
+// the registry and tries again, because another gateway may have just created the namespace or the
+// key.
 func (d *Directory) prove(ctx context.Context, c credentials) (core.Grant, error) {
 	m, version, err := d.decide(c)
 	if err != nil {
@@ -103,10 +103,10 @@ func (d *Directory) prove(ctx context.Context, c credentials) (core.Grant, error
 	return c.authorize(m)
 }
 
-// decide finds the namespace of a peer: the one of the first host that a namespace has; else, of
-// the namespaces with a policy of that name, the one whose key fits, trying the gateway's own
-// first; else the gateway's own. It also returns the version of the namespaces known. The error
-// says that too many keys have been tried without success.
+// decide returns the namespace of a client: the one with the first host that any namespace has;
+// otherwise, of the namespaces with a policy of that name, the first whose key fits, beginning with
+// the gateway's own; otherwise the gateway's own. It also returns the version of the namespaces. It
+// fails if too many keys were tried in vain.
 func (d *Directory) decide(c credentials) (m *member, version uint64, err error) {
 	d.mu.RLock()
 	version = d.version
@@ -143,13 +143,13 @@ func (d *Directory) decide(c credentials) (m *member, version uint64, err error)
 	return d.own, version, nil
 }
 
-// keyFits reports whether a key of the namespace fits.
+// keyFits reports whether a key of the namespace fits, and counts the try.
 func (d *Directory) keyFits(m *member, c credentials) bool {
 	d.tries.Add(1)
 	return c.fits(m)
 }
 
-// membersByPolicy returns namespaces with a policy of that name, from one index to another.
+// membersByPolicy returns the namespaces, from one index to another, with a policy of that name.
 func (d *Directory) membersByPolicy(policy string, from, to int) []*member {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -158,26 +158,24 @@ func (d *Directory) membersByPolicy(policy string, from, to int) []*member {
 	return slices.Clone(all[min(from, to):to])
 }
 
-// recentlyUsed is the number of namespaces with a policy of one name that are kept in order of use:
-// a namespace that is found after them moves to the front. So only a namespace that has been idle
-// for a while takes long to find.
+// recentlyUsed is the number of namespaces, for each name of a policy, that are kept in order of
+// use: one that is found behind them moves to the front. So only a namespace that was idle for a
+// while takes long to find.
 const recentlyUsed = 16
 
-// searchesPerSecond is the number of namespaces beyond the recently used ones that are tried
-// without success each second, for all peers together. Each try takes two hashes, a few
-// microseconds.
+// searchesPerSecond is how many namespaces behind the recently used ones may be tried in vain per
+// second, for all clients together. A try computes two hashes, which takes a few microseconds.
 const searchesPerSecond = 10_000
 
-// searches limits how many failed look-ups of keys the gateway makes for peers that do not name
-// their namespace.
+// searches limits how many keys are tried in vain for clients that do not name their namespace.
 type searches struct {
 	mu   sync.Mutex
-	owed float64 // the tries that were taken, less those that the passing of time has returned
+	owed float64 // the tries so far, minus those for which time has paid
 	at   time.Time
 }
 
-// take takes n from the budget if anything is left. So a search may also go through more namespaces
-// than a second's budget.
+// take takes n tries if any are left. So one search may go through more namespaces than
+// searchesPerSecond.
 func (s *searches) take(n int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -191,7 +189,7 @@ func (s *searches) take(n int) bool {
 	return true
 }
 
-// give returns the cost of a successful search to the budget: a client with a valid key costs
+// give gives back the tries of a search that has found a key: a client with a valid key costs
 // nothing.
 func (s *searches) give(n int) {
 	s.mu.Lock()
@@ -199,7 +197,7 @@ func (s *searches) give(n int) {
 	s.owed = max(0, s.owed-float64(n))
 }
 
-// prefer moves m to the front for the policy.
+// prefer moves m to the front of the namespaces with that policy.
 func (d *Directory) prefer(policy string, m *member) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -210,8 +208,7 @@ func (d *Directory) prefer(policy string, m *member) {
 	}
 }
 
-// KeyTries counts how often the gateway has tried the keys of namespaces to find the namespace of a
-// peer.
+// KeyTries returns how often a key was tried to find the namespace of a client.
 func (d *Directory) KeyTries() uint64 { return d.tries.Load() }
 
 // Enter implements core.Authority.

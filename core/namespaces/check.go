@@ -8,11 +8,11 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// MaxHosts is the maximum number of hosts of a namespace, in addition to those of its name.
+// MaxHosts is the maximum number of hosts of a namespace, besides those that follow from its name.
 const MaxHosts = 32
 
-// CheckName refuses invalid names of namespaces. Host names begin with the name, so it has 1 to 63
-// letters, digits and hyphens.
+// CheckName refuses an invalid name for a namespace. Hosts begin with the name, so it must be a DNS
+// label: 1 to 63 letters, digits and hyphens.
 func CheckName(name string) error {
 	if !isLabel(name) {
 		return core.Refuse(core.InvalidArgument, "'%.80s' is not a namespace name: use 1 to 63 letters, digits and hyphens, without a hyphen at the start or end.", name)
@@ -20,7 +20,7 @@ func CheckName(name string) error {
 	return nil
 }
 
-// CheckHost refuses a host that cannot identify a namespace: an address, localhost, or a host with
+// CheckHost refuses a host that cannot identify a namespace: an IP address, localhost, or one with
 // a port.
 func CheckHost(host string) error {
 	name := foldHost(host)
@@ -56,7 +56,7 @@ func isLabel(s string) bool {
 	return true
 }
 
-// CheckPolicy refuses a shared access policy that a connection string cannot contain.
+// CheckPolicy refuses a shared access policy that does not fit into a connection string.
 func CheckPolicy(p *core.AccessRule) error {
 	switch {
 	case p.Name == "" || len(p.Name) > core.MaxKeyLength || strings.ContainsAny(p.Name, ";&= \t\n"):
@@ -71,8 +71,8 @@ func CheckPolicy(p *core.AccessRule) error {
 	return nil
 }
 
-// SharesKey reports whether two policies accept the same credentials, because they have a name and
-// a key in common.
+// SharesKey reports whether two policies have a name and a key in common, so that the same
+// credentials fit both.
 func SharesKey(p, q *core.AccessRule) bool {
 	if p.Name != q.Name {
 		return false
@@ -85,7 +85,7 @@ func SharesKey(p, q *core.AccessRule) bool {
 	return false
 }
 
-// check refuses a namespace that clients could not reach, or could mistake for another.
+// check refuses a namespace that clients could not reach, or could mistake for another one.
 func (d *Directory) check(n *core.Namespace) error {
 	if len(n.Hosts) > MaxHosts {
 		return core.Refuse(core.OutOfRange, "The namespace has %d hosts: at most %d are allowed.", len(n.Hosts), MaxHosts)
@@ -137,13 +137,13 @@ func (d *Directory) checkOthers(n *core.Namespace) error {
 	return nil
 }
 
-// ownDomains are domains in which each namespace has a host of its own name. Clients that connect
-// to another address than the host that they name use the first; browsers and most systems resolve
-// the second to this machine.
+// ownDomains are domains in which each namespace has a host with its name. Clients that connect to
+// another address than the host that they name use the first. Browsers and most systems resolve the
+// second to this machine.
 var ownDomains = []string{".servicebus.windows.net", ".localhost"}
 
-// HostsOf returns the hosts of a namespace: those that follow from its name, then its configured
-// ones. Without configured ones, the host that needs no DNS is the last.
+// HostsOf returns the hosts of a namespace: those that follow from its name, then the configured
+// ones.
 func HostsOf(n *core.Namespace) []string {
 	var all []string
 	for _, domain := range ownDomains {
@@ -155,7 +155,7 @@ func HostsOf(n *core.Namespace) []string {
 	return all
 }
 
-// foldHost returns the host, in lower case, of a name by which a peer has called the gateway. The
+// foldHost returns the host of a name by which a client has called the gateway, in lower case. The
 // name may have a scheme, a port and a path.
 func foldHost(called string) string {
 	if _, rest, ok := strings.Cut(called, "://"); ok {
@@ -165,7 +165,7 @@ func foldHost(called string) string {
 	return core.FoldHost(called)
 }
 
-// Answers reports whether a host, with or without port, belongs to a namespace.
+// Answers reports whether a host, with or without a port, belongs to a namespace.
 func (d *Directory) Answers(host string) bool {
 	d.mu.RLock()
 	defer d.mu.RUnlock()

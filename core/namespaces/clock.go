@@ -7,7 +7,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Clock returns the virtual clock of a namespace, and the time of the store's clock.
+// Clock returns the virtual clock of a namespace, and the store's time.
 func (d *Directory) Clock(ctx context.Context, name string) (c core.VirtualClock, now time.Time, err error) {
 	m, err := d.find(ctx, name)
 	if err != nil {
@@ -24,9 +24,9 @@ func noClock(name string) error {
 	return core.Refuse(core.NotAllowed, "The namespace '%s' uses real time: use a namespace that was created with virtual time.", name)
 }
 
-// MoveClock moves the virtual clock of a namespace. It returns when everything that is then due has
-// been done, as far as this gateway knows. Other gateways follow a moment later. If another change
-// is made first, move is called again. now is the time of the store.
+// MoveClock moves the virtual clock of a namespace. It returns when everything that is then due is
+// done, as far as this gateway knows it. Other gateways follow a moment later. move gets the
+// store's time. It is called again if another change of the namespace comes first.
 func (d *Directory) MoveClock(ctx context.Context, name string, move func(c core.VirtualClock, now time.Time) (core.VirtualClock, error)) error {
 	m, err := d.find(ctx, name)
 	if err != nil {
@@ -51,7 +51,7 @@ func (d *Directory) MoveClock(ctx context.Context, name string, move func(c core
 	return m.runDue(ctx)
 }
 
-// changeFixed changes a configured namespace until the gateway ends.
+// changeFixed changes a configured namespace until this process ends.
 func (d *Directory) changeFixed(m *member, edit func(*core.Namespace) error) error {
 	d.changing.Lock()
 	defer d.changing.Unlock()
@@ -64,7 +64,7 @@ func (d *Directory) changeFixed(m *member, edit func(*core.Namespace) error) err
 	return nil
 }
 
-// runDue does what is due after the namespace's time was moved.
+// runDue does what has become due when the namespace's time was moved.
 func (m *member) runDue(ctx context.Context) error {
 	if s := m.opened.Load(); s != nil && s.RunDue != nil {
 		return s.RunDue(ctx)

@@ -15,10 +15,10 @@ import (
 	"github.com/crosstown-mq/crosstown/core/intercept"
 )
 
-// Served contains what serves one namespace.
+// Served serves one namespace.
 type Served struct {
 	intercept.Space
-	// Grant, if not nil, may change or refuse the grant of a proven identity.
+	// Grant, if not nil, may change or refuse the grant of an identity that was just proven.
 	Grant func(context.Context, core.Grant) (core.Grant, error)
 	// RunDue is called after the namespace's time was moved, and does everything that has become due.
 	// It is nil if the namespace has real time, which nobody can move.
@@ -27,16 +27,16 @@ type Served struct {
 	Close func()
 }
 
-// Live is the part of a namespace that may change while the namespace is served.
+// Live is what may change in a namespace while it is served.
 type Live interface {
 	Quotas() core.NamespaceQuotas
 	// Answers reports whether a folded host belongs to the namespace or to the gateway.
 	Answers(host string) bool
-	// Time returns the namespace's time when the store's clock shows now. The two are the same
-	// unless the namespace has a Clock.
+	// Time returns the namespace's time when the store's time is now. Without a Clock, it is the
+	// store's.
 	Time(now time.Time) time.Time
-	// Faults returns the namespace's fault rules as a faults.Book. The rules of a namespace of the
-	// registry are in its record. The rules of any other namespace end with the gateway.
+	// Faults and ChangeFaults implement faults.Book. A namespace of the registry has its rules in
+	// its record. Those of other namespaces end with the process.
 	Faults() string
 	ChangeFaults(ctx context.Context, edit func(text string) (string, error)) error
 }
@@ -44,50 +44,50 @@ type Live interface {
 // Options configure a Directory. Own and Open are required.
 type Options struct {
 	// Own is the gateway's own namespace. Configured are the other namespaces of the configuration.
-	// The IDs of all of these are their names.
+	// All of them have their names as IDs.
 	Own        core.Namespace
 	Configured []core.Namespace
-	// Registry stores the namespaces that are created at run time. If it is nil, there are none.
+	// Registry stores the namespaces that are created at run time. nil: there are none.
 	Registry core.Namespaces
-	// Open makes the Served of a namespace. For a namespace of the registry it must not take long.
+	// Open begins to serve a namespace. For one of the registry it must not take long.
 	Open func(ctx context.Context, n core.Namespace, live Live) (Served, error)
-	// Hosts are names of the gateway that do not identify a namespace.
+	// Hosts are names of the gateway that identify no namespace.
 	Hosts []string
 	// Issuers verifies JSON web tokens, which are for the gateway's own namespace. If it is nil,
-	// none are accepted.
+	// they are refused.
 	Issuers auth.Issuers
-	// PublicKeys are publicly known keys. A policy that is created or changed must not have one.
+	// PublicKeys are keys that everybody knows. A policy with one of them cannot be created.
 	PublicKeys []string
-	// Limits are the limits of the emulated tier; none by default.
+	// Limits are the limits of the emulated tier; by default there are none.
 	Limits core.Limits
-	// Now is the store's clock; default time.Now.
+	// Now returns the store's time; default time.Now.
 	Now func() time.Time
 	// Logger may be nil.
 	Logger *slog.Logger
 }
 
-// Directory implements core.Authority and intercept.Spaces for all namespaces of a
-// gateway. All methods are safe for concurrent use.
+// Directory implements core.Authority and intercept.Spaces for all namespaces of a gateway. It is
+// safe for concurrent use.
 type Directory struct {
 	o     Options
 	log   *slog.Logger
 	own   *member
-	fixed []*member // own first, then the configured ones
+	fixed []*member // the gateway's own, then the configured ones
 
-	base   context.Context // for work on behalf of no caller
+	base   context.Context // for work that no client has asked for
 	cancel context.CancelFunc
-	tasks  sync.WaitGroup // incremented only under mu, while the directory is open
+	tasks  sync.WaitGroup // grows only under mu, while the directory is open
 
 	mu       sync.RWMutex
 	closed   bool
 	byID     map[string]*member
-	byName   map[string]*member   // folded
-	byHost   map[string]*member   // as foldHost returns it
-	byPolicy map[string][]*member // by the policy's name, without own; see recentlyUsed
-	version  uint64               // of the namespaces known; each change increments it
-	losses   uint64               // how often something was found deleted
+	byName   map[string]*member   // by folded name
+	byHost   map[string]*member   // by host, in the form of foldHost
+	byPolicy map[string][]*member // by the policy's name, without the gateway's own; see recentlyUsed
+	version  uint64               // incremented by each change of the maps
+	losses   uint64               // how often a namespace was found deleted
 
-	changing sync.Mutex // held by changes of fixed namespaces
+	changing sync.Mutex // held while fixed namespaces change
 	pending  pendingChanges
 	shared   sharedRead
 	searches searches
@@ -99,12 +99,12 @@ var (
 	_ intercept.Spaces = (*Directory)(nil)
 )
 
-// openPause is the pause between opening two namespaces that no client has used yet. It spreads
-// their periodic work.
+// openPause is the pause before the next namespace is opened that no client has used yet. It
+// spreads their periodic work.
 const openPause = 10 * time.Millisecond
 
-// Open makes a Directory. It opens the gateway's own and the configured namespaces, and reads the
-// registry. Run must be called afterwards; it also closes the Directory.
+// Open returns a Directory after it has opened the gateway's own namespace and the configured ones,
+// and has read the registry. Run must then be called, which also closes the Directory.
 func Open(ctx context.Context, o Options) (*Directory, error) {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Now == nil {
@@ -140,14 +140,14 @@ func Open(ctx context.Context, o Options) (*Directory, error) {
 	return d, nil
 }
 
-// Run follows the registry and opens its namespaces, until ctx ends. Then it closes all namespaces
+// Run follows the registry and opens its namespaces until ctx ends. Then it closes all namespaces
 // and returns nil. Call it once.
 func (d *Directory) Run(ctx context.Context) error {
 	if d.o.Registry == nil {
 		<-ctx.Done()
 	} else {
 		stop := d.o.Registry.WatchNamespaces(d.pending.changed)
-		d.pending.changed("") // changes between Open and now
+		d.pending.changed("") // for changes between Open and now
 		d.follow(ctx)
 		stop()
 	}
@@ -155,7 +155,7 @@ func (d *Directory) Run(ctx context.Context) error {
 	return nil
 }
 
-// close closes all namespaces and waits.
+// close closes all namespaces, and waits for their ends.
 func (d *Directory) close() {
 	d.mu.Lock()
 	d.closed = true
@@ -170,8 +170,8 @@ func (d *Directory) close() {
 	d.tasks.Wait()
 }
 
-// goOpen starts f as a task that close waits for. Once the directory is closed, it does nothing and
-// returns false.
+// goOpen runs f in a goroutine for which close waits. If the directory is closed, it does nothing
+// and returns false.
 func (d *Directory) goOpen(f func()) bool {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -182,7 +182,8 @@ func (d *Directory) goOpen(f func()) bool {
 	return true
 }
 
-// enter adds m and returns it. If another namespace has its name, enter returns that one instead.
+// enter adds and returns m. If there is another namespace with its name, enter returns that one
+// instead.
 func (d *Directory) enter(m *member) *member {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -196,7 +197,7 @@ func (d *Directory) enter(m *member) *member {
 	return m
 }
 
-// index makes m findable by its hosts and policies. A host that two namespaces claim stays with the
+// index adds m to the maps by host and by policy. A host that two namespaces have belongs to the
 // first. d.mu is held.
 func (d *Directory) index(m *member, r *record) {
 	d.version++
@@ -213,7 +214,7 @@ func (d *Directory) index(m *member, r *record) {
 	}
 }
 
-// unindex is the reverse of index. d.mu is held.
+// unindex undoes index. d.mu is held.
 func (d *Directory) unindex(m *member, r *record) {
 	d.version++
 	for _, h := range r.hosts {
@@ -229,7 +230,7 @@ func (d *Directory) unindex(m *member, r *record) {
 	}
 }
 
-// update gives m a newer record, and reports whether that moves its time.
+// update gives m a newer record, and reports whether its time was moved.
 func (d *Directory) update(m *member, n core.Namespace) (moved bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -244,9 +245,9 @@ func (d *Directory) update(m *member, n core.Namespace) (moved bool) {
 	return n.Clock != nil && old.Clock != nil && *n.Clock != *old.Clock
 }
 
-// Configure gives the gateway's own namespace and the configured ones new policies, hosts and
-// quotas, by name. It ignores names that were not given to Open. Connected clients stay connected
-// until their tokens expire.
+// Configure gives the gateway's own and the configured namespaces, by name, new policies, hosts and
+// quotas. It ignores names that Open was not given. Connected clients stay connected until their
+// tokens expire.
 func (d *Directory) Configure(all []core.Namespace) {
 	d.changing.Lock()
 	defer d.changing.Unlock()
@@ -261,7 +262,6 @@ func (d *Directory) Configure(all []core.Namespace) {
 	}
 }
 
-// remove removes m and closes it.
 func (d *Directory) remove(m *member) {
 	d.mu.Lock()
 	r := m.record.Load()
@@ -282,19 +282,18 @@ func (d *Directory) remove(m *member) {
 	}
 }
 
-// gone returns the refusal for peers of a deleted namespace.
+// gone returns the refusal for clients of a deleted namespace.
 func gone(name string) error {
 	return core.Refuse(core.NotFound, "The namespace '%s' was deleted.", name)
 }
 
-// named returns the namespace of that name, or nil.
 func (d *Directory) named(name string) *member {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return d.byName[core.FoldName(name)]
 }
 
-// of returns the namespace of a peer. For the nil Identity, which has no rights, it is the
+// of returns the namespace of an identity. The nil Identity, which has no rights, gets the
 // gateway's own.
 func (d *Directory) of(id core.Identity) (*member, error) {
 	if len(id) == 0 {
@@ -322,8 +321,8 @@ func (d *Directory) Space(ctx context.Context, id core.Identity) (*intercept.Spa
 	return &s.Space, nil
 }
 
-// Operator reports whether an identity may operate the gateway, because it has Manage on the
-// gateway's whole own namespace.
+// Operator reports whether an identity may operate the gateway: it has Manage on all of the
+// gateway's own namespace.
 func (d *Directory) Operator(id core.Identity, now time.Time) bool {
 	return id.NamespaceID() == d.own.record.Load().ID && id.Check(core.Manage, "", now) == nil
 }

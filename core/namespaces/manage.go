@@ -9,19 +9,19 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// DefaultPolicy is the policy of a namespace that is created without policies. It has all rights.
+// DefaultPolicy is the policy, with all rights, of a namespace that is created without policies.
 const DefaultPolicy = "RootManageSharedAccessKey"
 
-// changeTries is how often a change that conflicts with another is tried.
+// changeTries is how often a change is tried while other changes conflict with it.
 const changeTries = 5
 
-// About describes a namespace with its state at this gateway.
+// About is a namespace with its state at this gateway.
 type About struct {
 	core.Namespace
-	// Fixed means that the namespace is configured, or is the gateway's own. It can be reset, but
-	// not changed or deleted.
+	// Fixed means that the namespace is configured, or the gateway's own. It can be reset, but not
+	// changed or deleted.
 	Fixed bool
-	Own   bool // the namespace is the gateway's own
+	Own   bool // it is the gateway's own
 	// Connections is the number of open connections at this gateway.
 	Connections int
 }
@@ -32,8 +32,8 @@ func (m *member) about() About {
 	return About{Namespace: m.record.Load().Namespace, Fixed: m.fixed, Own: m == m.d.own, Connections: len(m.connections)}
 }
 
-// Create creates a namespace in the registry and serves it. It uses Name, Hosts, Policies, Quotas
-// and Clock. Policies without a key get random keys. Without policies the namespace gets
+// Create adds a namespace with n's Name, Hosts, Policies, Quotas and Clock to the registry and
+// serves it. Policies without a key get random keys. Without policies, the namespace gets
 // DefaultPolicy.
 func (d *Directory) Create(ctx context.Context, n core.Namespace) (About, error) {
 	if d.o.Registry == nil {
@@ -75,7 +75,7 @@ func (d *Directory) Create(ctx context.Context, n core.Namespace) (About, error)
 	d.log.Info("namespace created", "namespace", made.Name)
 	m := d.apply(made)
 	d.rereadAfterLoss(losses, made.Name)
-	if m == nil || m.record.Load().ID != made.ID { // the namespace was deleted in the meantime, and another has its name
+	if m == nil || m.record.Load().ID != made.ID { // deleted since then, and another one has its name
 		return About{Namespace: made}, nil
 	}
 	return m.about(), nil
@@ -85,10 +85,10 @@ func exists(name string) error {
 	return core.Refuse(core.AlreadyExists, "The namespace '%s' already exists.", name)
 }
 
-// newKey makes a key as Service Bus does: 32 random bytes in base64.
+// newKey returns a key as Service Bus makes them: 32 random bytes in base64.
 func newKey() string {
 	var b [32]byte
-	_, _ = rand.Read(b[:]) // it never fails
+	_, _ = rand.Read(b[:]) // never fails
 	return base64.StdEncoding.EncodeToString(b[:])
 }
 
@@ -101,8 +101,8 @@ func (d *Directory) Describe(ctx context.Context, name string) (About, error) {
 	return m.about(), nil
 }
 
-// find returns the namespace of that name. If it is unknown here, find reads the registry: another
-// gateway may just have created it.
+// find returns the namespace with that name. If this gateway does not know it, find reads the
+// registry, because another gateway may have just created it.
 func (d *Directory) find(ctx context.Context, name string) (*member, error) {
 	m := d.named(name)
 	if m == nil && d.o.Registry != nil {
@@ -121,7 +121,7 @@ func missing(name string) error {
 	return core.Refuse(core.NotFound, "The namespace '%.80s' does not exist.", name)
 }
 
-// All lists namespaces after a name ("" is the start) by name, at most top.
+// All returns up to top namespaces, by name, that follow the name after ("": all).
 func (d *Directory) All(after string, top int) []About {
 	var names []string
 	d.mu.RLock()
@@ -141,7 +141,7 @@ func (d *Directory) All(after string, top int) []About {
 	return all
 }
 
-// Change changes a namespace of the registry. If another change is made first, it calls edit again.
+// Change changes a namespace of the registry. It calls edit again if another change comes first.
 // Policies without a key keep their keys, or get random ones.
 func (d *Directory) Change(ctx context.Context, name string, edit func(*core.Namespace) error) (About, error) {
 	for range changeTries {
@@ -200,7 +200,7 @@ func (d *Directory) change(ctx context.Context, m *member, edit func(*core.Names
 	return m.about(), nil
 }
 
-// settle gives a policy without keys its former ones, else random ones.
+// settle gives a policy without a key its former keys, or random ones.
 func settle(p *core.AccessRule, before []core.AccessRule) {
 	i := slices.IndexFunc(before, func(o core.AccessRule) bool { return o.Name == p.Name })
 	if i >= 0 {
@@ -218,9 +218,9 @@ func settle(p *core.AccessRule, before []core.AccessRule) {
 	}
 }
 
-// Rotate gives a policy a new primary key. The former primary key becomes the secondary key, so
-// that both are valid. The former secondary key is no longer valid. If the namespace was deleted
-// and created again in the meantime, nothing changes.
+// Rotate gives a policy a new primary key. The former one becomes the secondary key, so both are
+// valid, and the former secondary key is not. If the namespace is deleted and created again in the
+// meantime, nothing changes.
 func (d *Directory) Rotate(ctx context.Context, name, policy string) (About, error) {
 	id := ""
 	return d.Change(ctx, name, func(n *core.Namespace) error {
@@ -254,8 +254,8 @@ func (d *Directory) ResetNamed(ctx context.Context, name string) error {
 	return s.Admin.Reset(ctx, core.Identity{{Namespace: r.Name, NamespaceID: r.ID, Policy: "operator", Rights: core.AllRights}})
 }
 
-// Delete deletes a namespace of the registry with its contents, and closes its peers' connections
-// at once.
+// Delete deletes a namespace of the registry with its contents, and closes its clients'
+// connections.
 func (d *Directory) Delete(ctx context.Context, name string) error {
 	m, err := d.find(ctx, name)
 	if err != nil {

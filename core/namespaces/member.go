@@ -11,26 +11,24 @@ import (
 	"github.com/crosstown-mq/crosstown/core/auth"
 )
 
-// member is one namespace.
 type member struct {
 	d      *Directory
-	fixed  bool // the namespace is configured, not in the registry
+	fixed  bool // configured, or the gateway's own
 	record atomic.Pointer[record]
-	opened atomic.Pointer[Served] // nil until the namespace is opened
+	opened atomic.Pointer[Served] // nil until it is opened
 
 	mu          sync.Mutex
-	ended       error // why the namespace admits nothing any more
+	ended       error // why it admits no connection any more
 	connections map[*connection]struct{}
 }
 
-// record is a namespace at one revision. It does not change.
+// record is a namespace at one revision. It never changes.
 type record struct {
 	core.Namespace
-	hosts     []string // folded by foldHost, with those that follow from its name
+	hosts     []string // in the form of foldHost, with those that follow from the name
 	authority *auth.Authority
 }
 
-// connection is one connection.
 type connection struct{ closed func(error) }
 
 var errStopping = core.Refuse(core.Busy, "The gateway is stopping. Connect again.")
@@ -49,13 +47,13 @@ func (m *member) newRecord(n core.Namespace) *record {
 	}
 	if m.d.own == nil || m == m.d.own {
 		o.Issuers = m.d.o.Issuers
-		o.Hosts = append(o.Hosts, n.Name) // a segment with another namespace's name can only be a queue
+		o.Hosts = append(o.Hosts, n.Name) // a first segment with another namespace's name can only be a queue
 	}
 	r.authority = auth.New(o)
 	return r
 }
 
-// entity finds an entity for its own authorization rules.
+// entity returns an entity, for its own policies.
 func (m *member) entity(ctx context.Context, name string) (core.Entity, error) {
 	s, err := m.serve(ctx)
 	if err != nil {
@@ -64,7 +62,7 @@ func (m *member) entity(ctx context.Context, name string) (core.Entity, error) {
 	return s.Broker.Resolve(ctx, nil, core.At(name))
 }
 
-// serve opens the namespace unless it is open.
+// serve returns the Served of the namespace, which it opens if needed.
 func (m *member) serve(ctx context.Context) (*Served, error) {
 	if s := m.opened.Load(); s != nil {
 		return s, nil
@@ -88,7 +86,7 @@ func (m *member) serve(ctx context.Context) (*Served, error) {
 	return &s, nil
 }
 
-// describe gives a namespace of the registry the times that it has there.
+// describe sets the times of a namespace of the registry.
 func (m *member) describe(info *core.NamespaceInfo) {
 	r := m.record.Load()
 	info.Name, info.CreatedAt, info.ModifiedAt = r.Name, r.CreatedAt, r.ModifiedAt
@@ -133,14 +131,14 @@ func (m *member) ChangeFaults(ctx context.Context, edit func(text string) (strin
 	return nil
 }
 
-// Answers implements Live. Hosts of the gateway identify no namespace.
+// Answers implements Live. It also accepts hosts of the gateway, which identify no namespace.
 func (m *member) Answers(host string) bool {
 	r := m.record.Load()
 	return core.FoldName(r.Name) == host || slices.Contains(r.hosts, host) ||
 		slices.ContainsFunc(m.d.o.Hosts, func(own string) bool { return core.FoldHost(own) == host })
 }
 
-// enter counts a connection.
+// enter counts a connection until leave is called.
 func (m *member) enter(closed func(error)) (leave func(), err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -159,8 +157,8 @@ func (m *member) enter(closed func(error)) (leave func(), err error) {
 	}, nil
 }
 
-// close closes the namespace and waits. Its connections get the reason; if it is nil, the gateway
-// is stopping and closes them itself.
+// close closes the namespace, and waits for its end. Its connections get the reason. If that is
+// nil, the gateway is stopping, and closes them itself.
 func (m *member) close(reason error) {
 	m.mu.Lock()
 	if m.ended != nil {

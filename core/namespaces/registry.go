@@ -10,21 +10,22 @@ import (
 )
 
 const (
-	// pageSize is the number of namespaces that are read from the registry at a time.
+	// pageSize is the number of namespaces that one call reads from the registry.
 	pageSize = 200
-	// readRetry is how long to wait after the registry could not be read.
+	// readRetry is the pause after the registry could not be read.
 	readRetry = time.Second
-	// minReadInterval is the least time between two reads of the registry for unknown credentials.
+	// minReadInterval is the shortest time between two reads of the registry for unknown
+	// credentials.
 	minReadInterval = 250 * time.Millisecond
-	// maxWaitingReads is the number of clients that may wait for such a read; further ones are refused at
-	// once.
+	// maxWaitingReads is the maximum number of clients that wait for such a read. Others are
+	// refused at once.
 	maxWaitingReads = 1000
 )
 
-// pendingChanges are the changes in the registry that have not been read yet.
+// pendingChanges are changes in the registry that must be read.
 type pendingChanges struct {
 	mu    sync.Mutex
-	names map[string]struct{} // folded
+	names map[string]struct{} // folded names
 	all   bool
 	woken wake.Signal // holds one while there are changes
 }
@@ -33,7 +34,7 @@ func newPendingChanges() pendingChanges {
 	return pendingChanges{names: map[string]struct{}{}, woken: wake.New()}
 }
 
-// changed is called by the registry; "" is any name. It does not block.
+// changed is called by the registry; "" means any name. It does not block.
 func (n *pendingChanges) changed(name string) {
 	n.mu.Lock()
 	if name == "" {
@@ -72,7 +73,7 @@ func (d *Directory) follow(ctx context.Context) {
 	}
 }
 
-// readPending reads the pending changes. Changes for which the registry does not answer stay pending.
+// readPending reads the pending changes. Those for which the registry does not answer stay pending.
 func (d *Directory) readPending(ctx context.Context) {
 	names, all := d.pending.take()
 	var failed error
@@ -94,8 +95,8 @@ func (d *Directory) readPending(ctx context.Context) {
 	wake.After(ctx, readRetry)
 }
 
-// openNext opens a namespace that no client has asked for yet: it may have messages to forward. It
-// returns false when there is none.
+// openNext opens a namespace that no client has used yet, because it may have messages to forward.
+// It returns false if there is none.
 func (d *Directory) openNext(ctx context.Context) bool {
 	var closed *member
 	d.mu.RLock()
@@ -116,7 +117,7 @@ func (d *Directory) openNext(ctx context.Context) bool {
 	return true
 }
 
-// read reads one name from the registry.
+// read reads the namespace with that name from the registry.
 func (d *Directory) read(ctx context.Context, name string) error {
 	before, losses := d.named(name), d.lost()
 	n, err := d.o.Registry.Namespace(ctx, name)
@@ -130,21 +131,20 @@ func (d *Directory) read(ctx context.Context, name string) error {
 		d.remove(before)
 	default:
 		d.mu.Lock()
-		d.losses++ // a reader that read the namespace before the deletion may apply it later
+		d.losses++ // a goroutine that read the namespace before its deletion may apply it later
 		d.mu.Unlock()
 	}
 	return nil
 }
 
-// lost returns how often something was found deleted.
 func (d *Directory) lost() uint64 {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return d.losses
 }
 
-// rereadAfterLoss marks namespaces to be read again if a namespace was found deleted since losses
-// was counted: what was read may be older than the deletion, which is not reported again.
+// rereadAfterLoss makes names be read again if a namespace was found deleted since the count
+// losses: what was just read may be older than a deletion, which is not reported again.
 func (d *Directory) rereadAfterLoss(losses uint64, names ...string) {
 	if d.lost() == losses {
 		return
@@ -154,7 +154,6 @@ func (d *Directory) rereadAfterLoss(losses uint64, names ...string) {
 	}
 }
 
-// readAll reads the whole registry.
 func (d *Directory) readAll(ctx context.Context) error {
 	before := map[*member]struct{}{}
 	d.mu.RLock()
@@ -192,8 +191,8 @@ func (d *Directory) readAll(ctx context.Context) error {
 	return nil
 }
 
-// apply applies what was read, unless a newer revision is known, and returns the namespace; nil if
-// its name belongs to another.
+// apply applies what was read, unless a newer revision is known. It returns the namespace, or nil
+// if another one has its name.
 func (d *Directory) apply(n core.Namespace) *member {
 	d.mu.RLock()
 	known, named, closed := d.byID[n.ID], d.byName[core.FoldName(n.Name)], d.closed
@@ -211,7 +210,7 @@ func (d *Directory) apply(n core.Namespace) *member {
 		}
 		return known
 	case named != nil && named.fixed:
-		return nil // the configured namespace takes precedence
+		return nil // the configured one takes precedence
 	case named != nil && named.record.Load().CreatedAt.After(n.CreatedAt):
 		return nil
 	case named != nil:
@@ -229,8 +228,8 @@ type sharedRead struct {
 	last    time.Time
 }
 
-// readShared reads the registry, or waits for a read in flight, and then reports whether the
-// version is newer than the given one.
+// readShared waits for a read of the registry that begins after the call, and reports whether the
+// version is now newer than the given one.
 func (d *Directory) readShared(ctx context.Context, version uint64) bool {
 	if d.o.Registry == nil {
 		return false
@@ -267,8 +266,8 @@ func (d *Directory) readShared(ctx context.Context, version uint64) bool {
 	return d.version != version
 }
 
-// readOnce waits until the registry may be read again, and reads it. Clients that come during the
-// read wait for the next one.
+// readOnce waits until the registry may be read again, and reads it. Clients that come later wait
+// for the next read.
 func (d *Directory) readOnce() {
 	s := &d.shared
 	s.mu.Lock()
