@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	// linksDir is in the store's directory, so that it is on the same file system. The log ignores it.
+	// linksDir is in the store's directory, and so on the same file system. The log ignores it.
 	linksDir = "backup"
-	// archiveHead is the name of the first file in an archive.
+	// archiveHead is the first file of an archive.
 	archiveHead = "crosstown-archive.json"
 )
 
-// ArchiveHead describes an archive. An archive is a tar file with the ArchiveHead as JSON, and then
-// the files of a store at one moment.
+// ArchiveHead describes an archive: a tar file with the ArchiveHead as JSON, and then a store's
+// files at one moment.
 type ArchiveHead struct {
 	Made  time.Time     `json:"made"`
 	By    string        `json:"by"` // the version of Crosstown
@@ -37,14 +37,14 @@ type ArchiveFile struct {
 	Size int64  `json:"size"` // bytes
 }
 
-// Archive is the state of a store at one moment, while calls continue. Close removes it.
+// Archive is a store at one moment, while calls continue. Close removes it.
 type Archive struct {
 	of   *Store
 	head ArchiveHead
 }
 
-// Archive gives each of the store's present files a second name. Only one archive may exist at a
-// time: Archive refuses to make another one with core.Conflict.
+// Archive makes hard links to all of the store's files. There can be only one archive at a time:
+// then Archive returns core.Conflict.
 func (s *Store) Archive(ctx context.Context, by string) (*Archive, error) {
 	if !s.archiving.CompareAndSwap(false, true) {
 		return nil, core.Refuse(core.Conflict, "A backup of this gateway is in progress: wait until it has ended.")
@@ -83,7 +83,7 @@ func (a *Archive) stat(name string) (ArchiveFile, error) {
 	return ArchiveFile{name, size}, errors.Join(err, f.Close())
 }
 
-// Write writes the archive as a tar.
+// Write writes the archive as a tar file.
 func (a *Archive) Write(w io.Writer) error {
 	head, err := json.Marshal(a.head)
 	if err != nil {
@@ -115,18 +115,18 @@ func (a *Archive) Write(w io.Writer) error {
 	return out.Close()
 }
 
-// Close removes the second names of the files.
+// Close removes the hard links.
 func (a *Archive) Close() {
 	a.of.removeLinks()
 	a.of.archiving.Store(false)
 }
 
-// removeLinks removes what an archive has left, even one whose process was killed.
+// removeLinks removes the hard links of an archive, also those that a killed process has left.
 func (s *Store) removeLinks() {
 	dir := filepath.Join(s.dir, linksDir)
 	names, err := s.o.fs.ReadDir(dir)
 	if err != nil {
-		return // there is none
+		return // nothing to remove
 	}
 	for _, name := range names {
 		err = errors.Join(err, s.o.fs.Remove(filepath.Join(dir, name)))
@@ -144,8 +144,8 @@ func IsArchive(begins []byte) bool {
 	return strings.HasPrefix(string(begins), archiveHead)
 }
 
-// ReadArchive reads an archive to its end and passes its files to take. For an incomplete archive
-// it returns ErrCut.
+// ReadArchive reads an archive to its end, and passes its files to take. It returns ErrCut if the
+// archive is incomplete.
 func ReadArchive(r io.Reader, take func(name string, in io.Reader) error) (*ArchiveHead, error) {
 	in, head := tar.NewReader(r), &ArchiveHead{}
 	h, err := in.Next()
@@ -174,8 +174,8 @@ func ReadArchive(r io.Reader, take func(name string, in io.Reader) error) (*Arch
 	return nil, err
 }
 
-// Restore unpacks an archive into the directory of a store, which must be empty or missing. It
-// creates the directory in one step, after it has read and checked the whole archive.
+// Restore unpacks an archive into the directory of a store, which must be empty or missing. The
+// directory appears in one step, after the whole archive was read and checked.
 func Restore(dir string, r io.Reader) (_ *ArchiveHead, err error) {
 	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
 		return nil, fmt.Errorf("%s is not empty: move its contents away, or restore into another data directory", dir)
@@ -184,7 +184,7 @@ func Restore(dir string, r io.Reader) (_ *ArchiveHead, err error) {
 	if err := errors.Join(os.RemoveAll(temp), durable.MkdirAll(temp)); err != nil {
 		return nil, err
 	}
-	defer func() { _ = os.RemoveAll(temp) }() // after the rename it no longer exists
+	defer func() { _ = os.RemoveAll(temp) }() // after the rename, this does nothing
 	head, err := ReadArchive(r, func(name string, in io.Reader) error {
 		return durable.Create(filepath.Join(temp, name), 0o600, func(w io.Writer) error {
 			_, err := io.Copy(w, in)

@@ -11,12 +11,12 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/internal/state"
 )
 
-// Inspection describes the files in a store's directory, and whether they are intact.
+// Inspection describes the files in a store's directory, and says whether they are intact.
 type Inspection = wal.Inspection
 
-// Inspect reads a directory and changes nothing. While a gateway uses the directory, a file that it
-// is writing may seem to be incomplete. If contents is true, Inspect also checks the contents of
-// all messages and snapshots.
+// Inspect reads a directory without changing it. While a gateway uses the directory, the file that
+// it is writing may seem incomplete. If contents is true, Inspect also checks the contents of all
+// messages and snapshots.
 func Inspect(dir string, contents bool) (*Inspection, error) {
 	found, err := wal.Inspect(fsys.OS{}, dir, contents)
 	if err == nil && contents && found.Closed && len(found.Snapshots) > 0 {
@@ -25,13 +25,13 @@ func Inspect(dir string, contents bool) (*Inspection, error) {
 	return found, err
 }
 
-// inspectNamed finds segments to which messages refer and that are missing or cut. The store must have
-// been closed cleanly, so that its snapshot knows all messages. Otherwise a loss of power may have left
-// part of a body to which no message refers.
+// inspectNamed finds segments to which messages refer but which are missing or cut. The store must
+// have been closed cleanly, so that its snapshot has all messages. Otherwise a power failure may
+// have left part of a body to which no message refers.
 func inspectNamed(dir string, found *wal.Inspection) error {
 	newest := slices.MaxFunc(found.Snapshots, func(a, b wal.SnapshotReport) int { return cmp.Compare(a.ID, b.ID) })
 	if newest.Damage != "" {
-		return nil // already reported
+		return nil // wal.Inspect has reported it
 	}
 	in, err := wal.OpenSnapshot(fsys.OS{}, dir, wal.SnapshotInfo{ID: newest.ID, Size: newest.Size})
 	if err != nil {
@@ -39,7 +39,7 @@ func inspectNamed(dir string, found *wal.Inspection) error {
 	}
 	mem := state.New(state.Options{})
 	err = journal.Load(mem, in)
-	named := make(map[uint32]bool) // by segment; true: it contains a large body
+	named := make(map[uint32]bool) // by segment; true: a large body is in it
 	if err == nil {
 		mem.Records(func(r state.Ref, large bool) { named[wal.Position(r.Position).Segment()] = large })
 	}
@@ -56,18 +56,18 @@ func inspectNamed(dir string, found *wal.Inspection) error {
 	return err
 }
 
-// Usage contains how much disk space and memory a store takes.
+// Usage says how much disk space and memory a store uses.
 type Usage struct {
 	Segments  int   // number of segments of the log and of large bodies
-	Bytes     int64 // size of the log, of large bodies and of the snapshots
-	Unsynced  int64 // approximate number of acknowledged bytes that a power failure would lose
-	Resident  int64 // bytes of messages that are in memory in addition to the log
-	Snapshots int   // the number of snapshots
-	Free      int64 // free bytes of the file system
-	Failed    bool  // the store has stopped because of a disk error
+	Bytes     int64 // total of the log, large bodies and snapshots
+	Unsynced  int64 // about how many acknowledged bytes a power failure would lose
+	Resident  int64 // bytes of messages that are in memory as well as in the log
+	Snapshots int   // number of snapshots
+	Free      int64 // free space of the file system
+	Failed    bool  // a disk error has stopped the store
 }
 
-// Usage returns the sizes of the files that the store knows.
+// Usage returns the sizes that the store knows, without reading files.
 func (s *Store) Usage() Usage {
 	u := Usage{Resident: s.journal.InMemory(), Failed: s.log.Err() != nil}
 	u.Free, _ = s.log.Space()

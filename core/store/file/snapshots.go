@@ -6,10 +6,9 @@ import (
 )
 
 const (
-	// checkEvery is how often the store looks whether a snapshot is due.
+	// checkEvery is how often the store checks whether a snapshot is due.
 	checkEvery = time.Second
-	// compactBelow is the percentage of a segment below which the records that messages still use
-	// are appended again.
+	// compactBelow is the percentage of live records below which a segment is compacted.
 	compactBelow = 30
 )
 
@@ -42,7 +41,7 @@ func (s *Store) snapshotDue() bool {
 	return s.journal.Appended()-s.lastAt >= max(s.o.SnapshotAfter, s.lastSize)
 }
 
-// pause delays the next attempt after a snapshot that failed.
+// pause waits after a failed snapshot.
 func (s *Store) pause() {
 	select {
 	case <-s.stop:
@@ -50,7 +49,7 @@ func (s *Store) pause() {
 	}
 }
 
-// Snapshot writes a snapshot, removes segments that nothing needs, and compacts others.
+// Snapshot writes a snapshot, removes segments that are no longer needed, and compacts others.
 func (s *Store) Snapshot(ctx context.Context) error {
 	s.snapshotting.Lock()
 	defer s.snapshotting.Unlock()

@@ -18,47 +18,47 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/internal/state"
 )
 
-// Sync determines when acknowledged data survive a power failure.
+// Sync says when acknowledged data survive a power failure.
 type Sync string
 
-// The modes. In each of them, acknowledged data survive the end of the process. The comments
-// describe when they survive a power failure.
+// The modes, and when acknowledged data survive a power failure. They always survive the end of the
+// process.
 const (
-	SyncInterval Sync = "interval" // after Options.Interval at most
-	SyncAlways   Sync = "always"   // when it is acknowledged
+	SyncInterval Sync = "interval" // after at most Options.Interval
+	SyncAlways   Sync = "always"   // from the acknowledgement on
 	SyncNever    Sync = "never"    // when the operating system has written them
 )
 
-// Options configure a Store. The zero value of each field means its default.
+// Options configure a Store. The zero value of a field stands for its default.
 type Options struct {
-	Sync     Sync          // default SyncInterval
-	Interval time.Duration // default 100 ms
-	// Memory is the number of bytes of messages that stay in memory. The store reads other messages
-	// from the log. The default is 128 MiB; a negative value means none.
+	Sync     Sync          // default: SyncInterval
+	Interval time.Duration // default: 100 ms
+	// Memory is the number of bytes of messages that stay in memory; the others are read from the
+	// log. The default is 128 MiB; a negative value means none.
 	Memory int64
-	// Remember is the number of bytes of memory for the message ids of duplicate detection, and
-	// also the number for histories: see state.Options. The default is 128 MiB; a negative value
-	// means no limit.
+	// Remember is the maximum number of bytes for message ids of duplicate detection, and also for
+	// histories: see state.Options. The default is 128 MiB; a negative value means no limit.
 	Remember int64
-	// SnapshotAfter is the minimum number of bytes by which the log grows between two snapshots.
-	// The default is 64 MiB.
+	// SnapshotAfter is the number of bytes that the log must grow between two snapshots. The
+	// default is 64 MiB.
 	SnapshotAfter int64
-	// Repair starts the store with the intact part of damaged data, instead of refusing to start.
+	// Repair makes the store start with the intact part of damaged data, instead of refusing to
+	// start.
 	Repair bool
-	// Clock returns the time. nil means the machine's clock, adjusted slowly.
+	// Clock returns the time. nil means the machine's clock with slow adjustments.
 	Clock  func() time.Time
-	Logger *slog.Logger // default: nothing is logged
+	Logger *slog.Logger // default: no log
 
-	fs          fsys.FS // for tests
+	fs          fsys.FS // set by tests
 	segmentSize int
 	recent      int
-	compact     int64 // used instead of compactBelow; negative: never compact
+	compact     int64 // replaces compactBelow; negative: never compact
 }
 
-// ErrDamaged is the error for a message that is missing, or differs from what was written.
+// ErrDamaged is the error for a message that is missing, or that differs from what was written.
 var ErrDamaged = state.ErrDamaged
 
-// Store is a core.Store that stores messages in the files of a directory.
+// Store is a core.Store in the files of a directory.
 type Store struct {
 	*state.Store
 	journal *journal.Journal
@@ -74,14 +74,14 @@ type Store struct {
 
 	archiving    atomic.Bool
 	snapshotting sync.Mutex
-	lastAt       int64 // the value of journal.Appended at the last snapshot
-	lastSize     int64 // bytes of the last snapshot
+	lastAt       int64 // journal.Appended at the last snapshot
+	lastSize     int64 // size of the last snapshot
 }
 
-// Opening describes what the store found when it was opened.
+// Opening says what the store found when it was opened.
 type Opening struct {
 	Took     time.Duration
-	Replayed int // frames after the snapshot
+	Replayed int // number of frames after the snapshot
 }
 
 var _ core.Store = (*Store)(nil)
@@ -98,7 +98,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Open opens the store in a directory, which it creates if necessary. Errors contain the remedy.
+// Open opens the store in a directory, which it creates if needed. Errors contain the remedy.
 func Open(dir string, o Options) (*Store, error) {
 	begun := time.Now()
 	o = o.withDefaults()
@@ -127,7 +127,7 @@ func Open(dir string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// repairHint adds to an error how to start in spite of damage.
+// repairHint adds to an error how the store can be started in spite of damage.
 func repairHint(err error) error {
 	if damage, ok := errors.AsType[*wal.DamageError](err); ok {
 		return fmt.Errorf("%w: restore a backup, or start once with --repair, which drops the damaged records and keeps a copy of %s", err, filepath.Base(damage.File))
@@ -186,7 +186,7 @@ func (s *Store) replay() error {
 	})
 }
 
-// replayClock is a clock that is set when the replay of the store has ended: it begins at the replay's last time.
+// replayClock gets its clock after the replay, because it begins at the replay's last time.
 type replayClock struct{ *clock }
 
 func (s *Store) newMemory(clock func() time.Time) *state.Store {
@@ -206,12 +206,12 @@ func (s *Store) adjust(c *clock) {
 	}
 }
 
-// WithTime returns a view of the store whose time is f of the store's time.
+// WithTime returns a view of the store that shows f(now) as the time.
 func (s *Store) WithTime(f func(now time.Time) time.Time) core.Store {
 	return &view{Store: s.View(f), of: s}
 }
 
-// view is a view of a store. The memory engine serves its calls.
+// view is a view of a store with its own time. state.Store serves its calls.
 type view struct {
 	*state.Store
 	of *Store
@@ -223,20 +223,20 @@ func (v *view) Probe(ctx context.Context) error { return v.of.Probe(ctx) }
 // About implements core.Store.
 func (v *view) About(ctx context.Context) core.About { return v.of.About(ctx) }
 
-// Opened describes what the store found when it was opened.
+// Opened returns what the store found when it was opened.
 func (s *Store) Opened() Opening { return s.opened }
 
 // Dir returns the store's directory.
 func (s *Store) Dir() string { return s.dir }
 
-// Failed returns a channel that is closed when the store stops because of a disk error. After that,
-// the store acknowledges and delivers nothing. It is safe to open the directory again.
+// Failed returns a channel that is closed when a disk error stops the store. From then on, it
+// acknowledges and delivers nothing. The directory can safely be opened again.
 func (s *Store) Failed() <-chan struct{} { return s.log.Failed() }
 
 // Err returns the reason why the store has stopped, or nil.
 func (s *Store) Err() error { return s.log.Err() }
 
-// Probe returns nil if an append would succeed now.
+// Probe returns nil if an append would succeed now, and otherwise the reason why not.
 func (s *Store) Probe(context.Context) error {
 	if err := s.log.Err(); err != nil {
 		return err
@@ -273,7 +273,7 @@ func (s *Store) About(context.Context) core.About {
 	return about
 }
 
-// lowSpace is the free space, beyond what is kept, below which the store warns.
+// lowSpace is the free space, beyond the reserve, below which the store warns.
 const lowSpace = 1 << 30
 
 // Close waits for calls in flight, writes a snapshot and unlocks the directory.

@@ -1,5 +1,5 @@
-// Package memory is the store that keeps everything in memory: nothing survives the process. Its
-// answers are right by definition; storetest compares the other engines with it.
+// Package memory is the store that keeps everything in memory: nothing survives the process. It is
+// the reference with which storetest compares the other engines.
 package memory
 
 import (

@@ -8,7 +8,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/internal/state"
 )
 
-// LargeBody is the size from which a body is stored separately from the frame.
+// LargeBody is the size from which on a body has a separate record.
 const LargeBody = 1 << 20
 
 // call is what one call adds to the log.
@@ -16,31 +16,31 @@ type call struct {
 	encoder
 	j           *Journal
 	prepared    []prepared
-	cursor      int          // in prepared
-	records     []wal.Record // of prepared
-	heads       []byte       // of messages; the log refers to parts of it
-	estimate    int          // bytes of effects
-	used        []wal.Record // of the frame
-	bodies      []uint32     // segments of large bodies
+	cursor      int          // next index in prepared to look at
+	records     []wal.Record // the records of prepared
+	heads       []byte       // encoded messages without bodies; the log refers to parts of it
+	estimate    int          // bytes needed for effects
+	used        []wal.Record // the records of the frame
+	bodies      []uint32     // the segments of large bodies
 	reservation wal.Reservation
 }
 
-// prepared is a message as it was encoded before the partition's mutex was taken.
+// prepared is a message that was encoded before the partition was locked.
 type prepared struct {
 	m      *core.Message
-	leader int       // index in call.prepared of the first message that shares this record's group
-	group  int       // of a leader: the number of records
-	used   int       // of a leader: its record's index in the frame, or -1 before it is used
-	body   state.Ref // where a large body lies; zero: in the record
+	leader int       // index of the first message in prepared that has the same body
+	group  int       // of a leader: number of messages with its body
+	used   int       // of a leader: index in used of its record; -1 before it is used
+	body   state.Ref // the record of a large body; zero: the body is in the message's record
 }
 
 const (
-	// putEstimate is an upper bound of the size of a put without its texts.
+	// putEstimate is an upper bound for the size of a state.Put without its texts.
 	putEstimate = 128
-	// fewBytes is less than the size of most heads.
+	// fewBytes is less than most heads need.
 	fewBytes = 64
-	// keepBuffer is the largest buffer for a call's effects, in bytes, that is kept for reuse, and
-	// keepPrepared is the largest number of prepared messages.
+	// keepBuffer is the maximum size of a call's buffer for effects that is kept for reuse, and
+	// keepPrepared the maximum number of prepared messages.
 	keepBuffer   = 256 << 10
 	keepPrepared = 1 << 12
 )
@@ -60,12 +60,11 @@ func (x *call) Messages(ctx context.Context, ms []*core.Message) error {
 	return nil
 }
 
-// Copies prepares the records of messages that may have the same body. The body is then written
-// once.
+// Copies prepares the records of messages that may share a body, which is then written once.
 func (x *call) Copies(ctx context.Context, ms []*core.Message) error {
 	leader := len(x.prepared)
-	var shared state.Ref // of a large body
-	var behind int64     // bytes from the leader's record to the next one
+	var shared state.Ref // the record of a large body
+	var behind int64     // bytes from the leader's record to the next record
 	for k, m := range ms {
 		p := prepared{m: m, leader: leader, used: -1}
 		body := m.Body.Bytes
@@ -82,7 +81,7 @@ func (x *call) Copies(ctx context.Context, ms []*core.Message) error {
 			body = nil
 		}
 		if cap(x.heads)-len(x.heads) < fewBytes && len(x.heads) > 0 {
-			x.heads = make([]byte, 0, min(2*cap(x.heads), 64<<10)) // the log still refers to the earlier heads
+			x.heads = make([]byte, 0, min(2*cap(x.heads), 64<<10)) // the log still refers to the old heads
 		}
 		from := len(x.heads)
 		if k > 0 && len(body) > 0 && sameBytes(body, ms[0].Body.Bytes) {
@@ -104,7 +103,7 @@ func (x *call) Copies(ctx context.Context, ms []*core.Message) error {
 
 func sameBytes(a, b []byte) bool { return len(a) == len(b) && len(a) > 0 && &a[0] == &b[0] }
 
-// writeBody writes a large body immediately, apart from the frame.
+// writeBody writes a large body to its own record, before the frame is written.
 func (x *call) writeBody(ctx context.Context, body []byte) (state.Ref, error) {
 	x.j.bodies.RLock()
 	defer x.j.bodies.RUnlock()
@@ -133,7 +132,8 @@ func (x *call) Reserve(ctx context.Context) (err error) {
 	return refusal(err)
 }
 
-// Record adds the record of a message to the frame, together with the records that share its body.
+// Record adds the record of a message to the frame, with the records of all messages that share its
+// body.
 func (x *call) Record(m *core.Message) (record int32, body state.Ref) {
 	for range x.prepared {
 		if x.cursor >= len(x.prepared) {
@@ -175,7 +175,7 @@ func (x *call) Append() state.Position {
 // Ref returns the place of a record of the frame.
 func (x *call) Ref(record int32) state.Ref { return memRef(x.used[record].Ref) }
 
-// Release returns the reserved space.
+// Release gives back the reserved space.
 func (x *call) Release() (again bool) {
 	x.reservation.Release()
 	if len(x.bodies) > 0 {

@@ -10,12 +10,12 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/internal/state"
 )
 
-// coder encodes or decodes fields, so that the format of a record or an effect is written down only
-// once. Encoding does not change the values. After an error, it decodes zeros.
+// coder encodes or decodes fields, so that each format is written down only once. Encoding does not
+// change the values. After an error, it decodes zeros.
 type coder struct {
 	buf     []byte // the encoded bytes
 	decodes bool
-	rest    []byte // the bytes still to decode
+	rest    []byte // the bytes that are still to be decoded
 	err     error
 }
 
@@ -31,7 +31,7 @@ func (c *coder) fail() {
 	c.rest = nil
 }
 
-// take decodes n bytes. The result aliases the input and is never nil.
+// take decodes n bytes. The result shares memory with the input and is never nil.
 func (c *coder) take(n uint64) []byte {
 	if n > uint64(len(c.rest)) {
 		c.fail()
@@ -46,7 +46,7 @@ type integer interface {
 	~int | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64
 }
 
-// unsigned codes a non-negative number.
+// unsigned codes a number that is not negative.
 func unsigned[T integer](c *coder, v *T) {
 	if !c.decodes {
 		c.buf = binary.AppendUvarint(c.buf, uint64(*v))
@@ -60,7 +60,6 @@ func unsigned[T integer](c *coder, v *T) {
 	*v, c.rest = T(u), c.rest[n:]
 }
 
-// signed codes a number that may be negative.
 func signed[T integer](c *coder, v *T) {
 	if !c.decodes {
 		c.buf = binary.AppendVarint(c.buf, int64(*v))
@@ -133,7 +132,7 @@ func (c *coder) time(v *time.Time) {
 	}
 }
 
-// instant codes a time for which 0 means none.
+// instant codes a time, with 0 for the zero time.
 func (c *coder) instant(v *time.Time) {
 	millis := int64(0)
 	if !v.IsZero() {
@@ -151,7 +150,7 @@ func (c *coder) properties(v *core.Properties) {
 	}
 }
 
-// object codes an object of the catalogue or the namespaces.
+// object codes an entity, a rule, rules or a namespace as JSON.
 func (c *coder) object(v any) {
 	if c.decodes {
 		if b := []byte(nil); c.err == nil {
@@ -163,7 +162,7 @@ func (c *coder) object(v any) {
 	}
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // entities, rules and namespaces can always be encoded
+		panic(err) // never: these types can always be encoded
 	}
 	c.bytes(&b)
 }

@@ -1,5 +1,5 @@
 // Package journal stores the effects of calls on a store (package state) in a log (package wal). It
-// encodes messages as records and effects as frames, and repeats the effects when the store is
-// opened. It also writes snapshots, which consist of effects too. It removes segments that are not
-// needed, and compacts others.
+// encodes messages as records, and effects as frames. It repeats the effects when the store is
+// opened, and writes snapshots, which also consist of effects. It removes segments that are no
+// longer needed, and compacts others.
 package journal

@@ -8,35 +8,35 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/internal/state"
 )
 
-// A frame begins with its subject, a partition or the catalogue; each effect is its kind followed by its
-// fields. In a partition, effects apply to the sub-queue that the last effectSelect has selected, and before
-// that to the main queue of the queue or topic itself. A piece of a snapshot also consists of effects.
-//
-// Logs contain these numbers, and those of state.EffectKind: they must not change.
+// A frame begins with its subject: a partition, or the catalogue. Each effect is its kind and its
+// fields. In a partition, effects are about the sub-queue of the last effectSelect, or before the
+// first one about the main queue of the queue or topic. A piece of a snapshot consists of effects,
+// too.
+// Files contain these numbers and those of state.EffectKind, so they must not change.
 const (
-	aboutPartition state.EffectKind = 1 + iota // entity, index, when it happened
+	aboutPartition state.EffectKind = 1 + iota // fields: entity, index, time of the call
 	aboutCatalogue
-	aboutPiece   // of a snapshot: see snapshot.go
-	effectSelect // subscription, sub-queue
+	aboutPiece   // see snapshot.go
+	effectSelect // fields: subscription, sub-queue
 
-	aboutPartitionVirtual state.EffectKind = 27 // like aboutPartition, but in the time of a view
+	aboutPartitionVirtual state.EffectKind = 27 // like aboutPartition, with the time of a view
 )
 
-// The flags of a put and of a state.
+// The flags of a put and of a change.
 const (
-	flagState      = 1<<3 - 1 // the message's state
+	flagState      = 1<<3 - 1 // three bits for the message's state
 	flagDelayed    = 1 << 3
 	flagSessionful = 1 << 4
 	flagOverlay    = 1 << 5
-	flagBody       = 1 << 6 // its body lies apart
-	flagInFrame    = 1 << 7 // its record is one of the frame's
-	flagID         = 1 << 8 // with the message's id, for the history
+	flagBody       = 1 << 6 // the body has a record of its own
+	flagInFrame    = 1 << 7 // the record is in this frame
+	flagID         = 1 << 8 // the message's id follows, for the history
 	flagByBroker   = 1 << 9
-	flagDied       = 1 << 10 // with the time when it was dead-lettered
+	flagDied       = 1 << 10 // the time when it became a dead letter follows
 	flagsEnd       = 1 << 11
 )
 
-// effect codes an effect, except for its kind.
+// effect codes an effect without its kind.
 func (c *coder) effect(e *state.Effect) {
 	switch e.Kind {
 	case state.EffectPut:
@@ -81,7 +81,7 @@ func (c *coder) effect(e *state.Effect) {
 	}
 }
 
-// put codes a new message of a queue.
+// put codes a new message.
 func (c *coder) put(m *state.Put) {
 	flags := flagsOf(&m.Change)
 	set := func(flag uint64, has bool) {
@@ -127,7 +127,7 @@ func (c *coder) put(m *state.Put) {
 	}
 }
 
-// change codes another state of message n.
+// change codes the new state of message n.
 func (c *coder) change(n *int64, m *state.Change) {
 	flags := flagsOf(m)
 	unsigned(c, &flags)
@@ -140,7 +140,7 @@ func (c *coder) change(n *int64, m *state.Change) {
 	}
 }
 
-// flagsOf returns the flags that a put and a change have in common.
+// flagsOf returns the flags that a put and a change can have.
 func flagsOf(m *state.Change) uint64 {
 	flags := uint64(m.State)
 	if m.Delayed {
@@ -155,7 +155,7 @@ func flagsOf(m *state.Change) uint64 {
 	return flags
 }
 
-// changing codes the fields that depend on the state of a message.
+// changing codes the fields that depend on a message's state.
 func (c *coder) changing(flags uint64, m *state.Change) {
 	if c.decodes {
 		m.State, m.Delayed, m.ByBroker = state.MessageState(flags&flagState), flags&flagDelayed != 0, flags&flagByBroker != 0
@@ -172,7 +172,7 @@ func (c *coder) changing(flags uint64, m *state.Change) {
 	}
 }
 
-// overlay codes properties. Decoding copies them, because they are kept longer than the input.
+// overlay codes properties. It copies decoded ones, because they outlive the input.
 func (c *coder) overlay(v *core.Properties) {
 	if c.properties(v); c.decodes {
 		*v = core.RawProperties(slices.Clone(v.Encoded()))
@@ -209,18 +209,17 @@ func (c *coder) event(e *core.Event) {
 	}
 }
 
-// largeEffects is the number of bytes of effects from which a frame should end.
+// largeEffects is the number of bytes of effects after which a frame should end.
 const largeEffects = 1 << 20
 
-// encoder is a state.Sink that encodes effects.
 type encoder struct {
 	coder
-	now          int64 // when the call happens
-	virtual      bool  // now is a view's time
-	begun        bool  // buf already names the subject
+	now          int64 // the time of the call
+	virtual      bool  // now is the time of a view
+	begun        bool  // buf has the subject
 	subscription string
 	sub          core.SubQueue
-	named        func(state.Ref) // is called with each record of an earlier frame to which an effect refers
+	named        func(state.Ref) // called for each record of an earlier frame to which an effect refers
 }
 
 // IsLarge reports whether the frame should end.
@@ -236,7 +235,7 @@ func (x *encoder) Do(e *state.Effect) {
 	case e.Kind >= state.EffectEntity: // an effect on the catalogue
 		sub = x.sub
 	case e.Kind >= state.EffectSeen && e.Kind <= state.EffectTrim && x.subscription == e.Of.Subscription:
-		sub = x.sub // an effect on no sub-queue
+		sub = x.sub // an effect on a whole entity
 	}
 	if x.subscription != e.Of.Subscription || x.sub != sub {
 		x.subscription, x.sub = e.Of.Subscription, sub

@@ -9,13 +9,13 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// A head is a message without the bytes of its body, as a journal keeps it. It contains the format's version,
-// the kind of the body, where the body lies if another record contains it (how many bytes earlier, and that
-// record's length; 0 if this record contains it), the set of the fields that follow, and those fields in the
-// order of their bits. Numbers are varints, times are in milliseconds.
+// A head is an encoded message without the bytes of its body. It has the format's version, the kind
+// of the body, the place of the body (0: in this record; otherwise how many bytes earlier its
+// record begins, and the record's length), the set of the fields that follow, and these fields in
+// the order of their bits. Numbers are varints, times are in milliseconds.
 const headVersion = 1
 
-// The fields, in the order of their bits. New ones go last.
+// The fields in the order of their bits. New ones must follow these.
 const (
 	fieldMessageID = 1 << iota
 	fieldCorrelationID
@@ -32,7 +32,7 @@ const (
 	fieldGroupSequence
 	fieldCreationTime
 	fieldAbsoluteExpiryTime
-	fieldTimeToLive // in nanoseconds
+	fieldTimeToLive // nanoseconds
 	fieldScheduledTime
 	fieldDurable
 	fieldFirstAcquirer
@@ -42,12 +42,12 @@ const (
 	fieldDeliveryAnnotations
 	fieldProperties
 	fieldFooter
-	fieldTransit      // without the key
-	fieldWasScheduled // nothing follows
+	fieldTransit      // without the Key
+	fieldWasScheduled // has no value
 	fieldsEnd
 )
 
-// texts returns the text fields of a message, in the order of their bits.
+// texts returns pointers to the text fields of a message, in the order of their bits.
 func texts(m *core.Message) [9]*string {
 	return [...]*string{
 		&m.To, &m.Subject, &m.ReplyTo, &m.ContentType, &m.ContentEncoding,
@@ -55,15 +55,15 @@ func texts(m *core.Message) [9]*string {
 	}
 }
 
-// appendHead encodes m without its body. If behind is 0, the body is in m's own record, and
-// otherwise in the record of the given length that begins that many bytes earlier.
+// appendHead encodes m without its body. If behind is 0, m's own record has the body; otherwise the
+// record of that length that begins behind bytes earlier.
 func appendHead(dst []byte, m *core.Message, behind, length uint64) []byte {
 	c := coder{buf: dst}
 	c.head(m, &behind, &length)
 	return c.buf
 }
 
-// decodeHead decodes a message from its head, which it aliases. behind and length say where its body is.
+// decodeHead decodes a message, which shares memory with head. Its body is as in appendHead.
 func decodeHead(head []byte) (m *core.Message, behind, length uint64, err error) {
 	c := coder{decodes: true, rest: head}
 	m = new(core.Message)
@@ -73,7 +73,6 @@ func decodeHead(head []byte) (m *core.Message, behind, length uint64, err error)
 	return m, behind, length, c.err
 }
 
-// head codes a message without its body.
 func (c *coder) head(m *core.Message, behind, length *uint64) {
 	version := byte(headVersion)
 	if c.byte(&version); version != headVersion && c.err == nil {
@@ -195,7 +194,7 @@ func fieldsOf(m *core.Message) (fields uint64) {
 	return fields
 }
 
-// refusal converts an error of the log to the error that clients get.
+// refusal converts an error of the log to an error for clients.
 func refusal(err error) error {
 	var full *wal.FullError
 	var failed *wal.FailedError

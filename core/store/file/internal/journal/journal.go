@@ -13,25 +13,25 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/internal/state"
 )
 
-// Journal is the log of a store. It implements state.Journal.
+// Journal stores the changes of a store in a log. It implements state.Journal.
 type Journal struct {
 	log      *wal.Log
 	o        Options
 	resident atomic.Int64 // bytes of messages that stay in memory
 	appended atomic.Int64 // bytes since the store was opened
 
-	pins sync.RWMutex // held for reading while records are read whose entries may be gone
+	pins sync.RWMutex // read-locked while records are read whose entries may be gone
 	scan atomic.Pointer[scan]
 
-	bodies  sync.RWMutex        // held for reading while a large body is written
+	bodies  sync.RWMutex        // read-locked while a large body is written
 	mu      sync.Mutex          // guards pending
-	pending map[uint32]struct{} // segments of large bodies whose frames are not yet appended
+	pending map[uint32]struct{} // segments with large bodies whose frames are not appended yet
 }
 
 // Options configure a Journal.
 type Options struct {
-	Memory  int64 // bytes of messages that stay in memory
-	Compact int64 // percentage of a segment below which the records that messages still use are appended again
+	Memory  int64 // maximum number of bytes of messages that stay in memory
+	Compact int64 // percentage of live records below which a segment is compacted
 	Logger  *slog.Logger
 }
 
@@ -40,8 +40,8 @@ func New(log *wal.Log, o Options) *Journal {
 	return &Journal{log: log, o: o}
 }
 
-// Replay repeats the frames of the log from a position on, and counts them as growth of the log. It
-// returns the number of frames.
+// Replay repeats the frames of the log from a position on, which Appended then counts. It returns
+// their number.
 func (j *Journal) Replay(from wal.Position, to *state.Replay) (frames int, err error) {
 	err = j.log.Replay(from, func(f wal.Frame) error {
 		frames++
@@ -51,10 +51,10 @@ func (j *Journal) Replay(from wal.Position, to *state.Replay) (frames int, err e
 	return frames, err
 }
 
-// Appended returns the number of bytes by which the log has grown since the store was opened.
+// Appended returns how many bytes the log has grown since the store was opened.
 func (j *Journal) Appended() int64 { return j.appended.Load() }
 
-// InMemory returns the number of bytes of messages that are in memory in addition to the log.
+// InMemory returns the number of bytes of messages that are in memory as well as in the log.
 func (j *Journal) InMemory() int64 { return j.resident.Load() }
 
 // End implements state.Journal.
@@ -97,7 +97,7 @@ func (j *Journal) Read(r, large state.Ref) (*core.Message, error) {
 	return m, nil
 }
 
-// read returns the parts of a record, which must not be changed.
+// read returns the head and the body of a record, which must not be changed.
 func (j *Journal) read(r state.Ref) (head, body []byte, err error) {
 	head, body, err = j.log.Read(walRef(r))
 	if _, ok := errors.AsType[*wal.DamageError](err); ok || errors.Is(err, wal.ErrGone) {
@@ -117,7 +117,7 @@ func (j *Journal) Pin() (unpin func()) {
 	return j.pins.RUnlock
 }
 
-// moved records that a new entry refers to a record of an earlier frame.
+// moved says that a new entry refers to a record of an earlier frame.
 func (j *Journal) moved(r state.Ref) {
 	if s := j.scan.Load(); s != nil {
 		s.found(r)

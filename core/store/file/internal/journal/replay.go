@@ -10,7 +10,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/internal/state"
 )
 
-// apply repeats the effects of a frame of the log.
 func apply(to *state.Replay, f wal.Frame) error {
 	refs := make([]state.Ref, len(f.Records))
 	for i, r := range f.Records {
@@ -24,13 +23,13 @@ func apply(to *state.Replay, f wal.Frame) error {
 	return nil
 }
 
-// decoder carries out what an encoder has encoded.
+// decoder repeats what an encoder has encoded.
 type decoder struct {
 	coder
 	to *state.Replay
-	at core.Ref // the last one selected
+	at core.Ref // the queue of the last effectSelect
 
-	under state.Effect // the effect being repeated
+	under state.Effect // the effect that is being repeated
 	put   state.Put
 }
 
@@ -76,7 +75,6 @@ func (d *decoder) effects() error {
 	return nil
 }
 
-// next repeats one effect.
 func (d *decoder) next() {
 	e := &d.under
 	*e = state.Effect{Kind: d.kind(), Of: d.at}

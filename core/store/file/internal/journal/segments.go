@@ -12,16 +12,16 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/internal/state"
 )
 
-// compactBytes is the largest number of bytes that is appended again after one snapshot.
+// compactBytes is the maximum number of bytes that are appended again after one snapshot.
 const compactBytes = 256 << 20
 
-// reserve is the number of bytes of disk space that is left for control records, in addition to a snapshot.
+// reserve is the free disk space, in bytes, for control records, in addition to a snapshot's.
 const reserve = 64 << 20
 
-// scan counts, while a snapshot is written, which segments contain records to which entries refer.
+// scan counts live bytes, to which entries refer, by segment, while a snapshot is written.
 type scan struct {
 	mu   sync.Mutex
-	live map[uint32]int64 // bytes by segment
+	live map[uint32]int64 // live bytes by segment
 }
 
 func (s *scan) found(r state.Ref) { s.add(walRef(r).Segment(), walRef(r).Footprint()) }
@@ -32,7 +32,7 @@ func (s *scan) add(segment uint32, bytes int64) {
 	s.live[segment] += bytes
 }
 
-// run adds up consecutive records, which are mostly of the same segment.
+// run adds up consecutive records, most of which are in the same segment.
 type run struct {
 	*scan
 	segment uint32
@@ -53,10 +53,10 @@ func (r *run) end() {
 	}
 }
 
-// Snapshot writes a snapshot, removes segments that nothing needs, and compacts others. It returns
-// the snapshot's size, or 0 if none was written.
+// Snapshot writes a snapshot, removes segments that are no longer needed, and compacts others. It
+// returns the snapshot's size, or 0 if none was written.
 func (j *Journal) Snapshot(ctx context.Context, store *state.Store) (size int64, err error) {
-	j.bodies.Lock() // a large body that is listed is pending, or its frame was appended
+	j.bodies.Lock() // so that each large body in segments is either pending or has its frame in the log
 	segments := j.log.Segments()
 	j.bodies.Unlock()
 	sc := &scan{live: make(map[uint32]int64)}
@@ -76,7 +76,7 @@ func (j *Journal) Snapshot(ctx context.Context, store *state.Store) (size int64,
 	return info.Size, errors.Join(j.removeSegments(segments, sc), j.compact(ctx, store, segments, sc, from))
 }
 
-// removeSegments removes the segments in which nothing is live. The log keeps those that its snapshots need.
+// removeSegments removes segments without live records that no snapshot of the log needs.
 func (j *Journal) removeSegments(segments []wal.SegmentInfo, sc *scan) error {
 	var dead []uint32
 	j.mu.Lock()
@@ -87,11 +87,11 @@ func (j *Journal) removeSegments(segments []wal.SegmentInfo, sc *scan) error {
 		}
 	}
 	j.mu.Unlock()
-	// Deliveries in flight may refer to records whose entries are gone, so nothing is removed until they
-	// have ended. Lock would make new deliveries wait, which hold the mutex of their partition.
+	// Deliveries in flight may read records whose entries are gone: remove nothing until they end.
+	// TryLock, because a waiting Lock would block new deliveries, which hold a partition's mutex.
 	for i := 0; !j.pins.TryLock(); i++ {
 		if i == 1000 {
-			return nil // the next snapshot removes them
+			return nil // the next snapshot will remove them
 		}
 		time.Sleep(time.Millisecond)
 	}
@@ -104,7 +104,7 @@ func (j *Journal) removeSegments(segments []wal.SegmentInfo, sc *scan) error {
 	return nil
 }
 
-// compact appends again the live records of segments that are mostly dead.
+// compact appends the live records of segments once more in which few are live.
 func (j *Journal) compact(ctx context.Context, store *state.Store, segments []wal.SegmentInfo, sc *scan, from wal.Position) error {
 	sparse := make(map[uint32]bool)
 	var sum int64

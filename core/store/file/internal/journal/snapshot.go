@@ -14,14 +14,13 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/internal/state"
 )
 
-// Write writes a snapshot of a store for Load. It writes the same bytes for the same state, except
-// for positions. Each piece is its length and its effects, and begins with what end returned at
-// that moment. named is called with each record to which the snapshot refers.
+// Write writes a snapshot of a store for Load. Equal contents give equal bytes, except for
+// positions. Each piece is its length and its effects, and begins with what end has returned at
+// that moment. named is called for each record to which the snapshot refers.
 func Write(w io.Writer, store *state.Store, end func() state.Position, named func(state.Ref)) error {
 	return store.Snapshot(&pieces{encoder{named: named}, w, end})
 }
 
-// pieces writes the pieces of a snapshot.
 type pieces struct {
 	encoder
 	w   io.Writer
@@ -63,10 +62,11 @@ func (x *pieces) End() error {
 	return err
 }
 
-// maxPiece bounds how much is read at once.
+// maxPiece is the maximum length of a piece.
 const maxPiece = 1 << 30
 
-// Load fills an empty store from a snapshot, and closes the reader. After an error the store is unusable.
+// Load fills an empty store from a snapshot, and closes the reader. After an error the store cannot
+// be used.
 func Load(store *state.Store, r io.ReadCloser) error {
 	return errors.Join(load(store.Replay(), bufio.NewReaderSize(r, 1<<16)), r.Close())
 }
@@ -94,7 +94,6 @@ func load(to *state.Replay, in *bufio.Reader) error {
 	}
 }
 
-// load loads a piece of a snapshot.
 func (d *decoder) load() error {
 	var at state.Position
 	var p state.Piece
