@@ -1,7 +1,7 @@
-// Package linear checks that a partition of a store is linearizable: the answers that concurrent
-// clients get must be possible answers of calls that run one after the other, each at a moment
-// between its beginning and its answer. Clients make random calls while the store fails repeatedly,
-// and porcupine compares the history with a sequential partition.
+// Package linear checks that a partition of a store is linearizable: the answers to concurrent
+// clients must be possible answers to calls that run one after the other, each at a moment between
+// its beginning and its answer. Clients make random calls while the store fails repeatedly, and
+// porcupine compares their history with a sequential partition.
 package linear
 
 import (
@@ -28,43 +28,43 @@ import (
 
 // Subject is a store to check.
 type Subject struct {
-	// Stores return the store as each of several gateways sees it now: a failure may replace it.
+	// Stores return the store as each of several gateways now sees it. A failure may replace it.
 	Stores []func() core.Store
-	// Break makes the store fail while answers are in flight, and returns a function that repairs
-	// it, or nil if it recovers by itself. Without Break the store does not fail.
+	// Break makes the store fail while answers are in flight. It returns a function that repairs
+	// the store, or nil if the store recovers by itself. Without Break the store does not fail.
 	Break func(random *rand.Rand) (repair func())
-	// FailOver replaces the server by its replica, if Break is nil. Just before, it cuts the replica off and calls
-	// unreplicated, whose calls the replica does not get. No client calls meanwhile.
+	// FailOver, if Break is nil, replaces the server by its replica. It first cuts the replica off,
+	// and calls unreplicated, whose calls the replica does not get. No client calls during
+	// FailOver.
 	FailOver func(unreplicated func())
-	// Rounds is the number of histories, 0 for the default.
+	// Rounds is the number of histories; 0 means defaultRounds.
 	Rounds int
-	// EndsLinks says that the locks of sessions end when the store is repaired.
+	// EndsLinks means that the repair of the store ends the locks of sessions.
 	EndsLinks bool
-	// Ready waits until all stores answer after a failure; nil: they do at once.
+	// Ready waits until all stores answer after a failure. nil: they answer at once.
 	Ready func(tb testing.TB)
-	// Seed is the seed of the first history, 0 for a new one.
+	// Seed is the seed of the first history; 0 means a new one.
 	Seed uint64
 }
 
-// RoundsVariable is the environment variable with the number of histories; without it, there are
-// defaultRounds.
+// RoundsVariable is an environment variable that replaces Subject.Rounds.
 const (
 	RoundsVariable = "LINEAR_ROUNDS"
 	defaultRounds  = 10
 )
 
-// The size of a history. Short histories are checked at once; long ones may take very long.
+// The size of a history. Short histories are checked at once, long ones may take very long.
 const (
 	clientCount  = 4
 	faultCount   = 3
-	quietCalls   = 100             // about how many calls there are between two faults
-	checkTimeout = 5 * time.Second // most checks take milliseconds; one in a hundred would take minutes
+	quietCalls   = 100             // about how many calls there are between two failures
+	checkTimeout = 5 * time.Second // most checks take milliseconds, but one in a hundred would take minutes
 )
 
-// forever is the end of a call whose outcome stays unknown.
+// forever is the end of a call whose outcome is not known.
 const forever = math.MaxInt64
 
-// player plays histories on a store.
+// player makes histories of a store.
 type player struct {
 	*testing.T
 	Subject
@@ -77,8 +77,8 @@ func Queue(t *testing.T, s Subject) {
 	play(t, s, func(p *player) bool { return p.history(false).playQueue() })
 }
 
-// Clearing checks Clear. The store does not fail, because otherwise clients could not tell whether
-// a message was never stored, or cleared before they saw it.
+// Clearing checks Clear. The store does not fail, because clients could then not tell whether a
+// message was never stored, or was cleared before they saw it.
 func Clearing(t *testing.T, s Subject) {
 	s.Break = nil
 	play(t, s, func(p *player) bool {
@@ -113,29 +113,29 @@ func play(t *testing.T, s Subject, round func(p *player) (conclusive bool)) {
 	}
 }
 
-// history contains the calls that clients made on one partition, through several stores, and the
-// answers, while the server failed repeatedly.
+// history has the calls that clients have made on one partition, through several stores, with their
+// answers, while the store failed repeatedly.
 type history struct {
 	*player
 	p      core.Partition
 	began  time.Time
-	clears bool                                  // clients clear the partition
-	first  []string                              // the session of the first message, nil: none
-	lose   func(s core.Store, random *rand.Rand) // makes a call for no client, which does not wait for replicas
+	clears bool                                  // clients also clear the partition
+	first  []string                              // the session of the first message; nil: none
+	lose   func(s core.Store, random *rand.Rand) // makes a call of nobody, which waits for no replica
 	faults atomic.Int64
 	bodies atomic.Int64
-	fakes  atomic.Uint64 // nonces of locks that no client knows
-	known  atomic.Int64  // calls of known outcome
-	enough atomic.Int64  // the value that known must reach before the next failure
-	active atomic.Int64  // clients that may call
-	stored atomic.Int64  // messages stored but not completed, as far as known
+	fakes  atomic.Uint64 // for nonces of locks that no client knows
+	known  atomic.Int64  // number of calls whose outcome is known
+	enough atomic.Int64  // the value of known at which clients pause until the next failure
+	active atomic.Int64  // number of clients that may be calling
+	stored atomic.Int64  // about how many messages are stored and not completed
 
 	mu     sync.Mutex
 	calls  []call
 	breaks []span // when connections broke
 }
 
-// history begins a history of a partition, with locks that outlive the history.
+// history begins a history of a new partition, whose locks outlive the history.
 func (p *player) history(sessions bool) *history {
 	p.Helper()
 	p.entities++
@@ -151,12 +151,11 @@ func (p *player) history(sessions bool) *history {
 	return h
 }
 
-// span is a time on a history's clock.
+// span is a period of a history's clock.
 type span struct{ from, to int64 }
 
 func (s span) overlaps(t span) bool { return s.from <= t.to && t.from <= s.to }
 
-// call is a client's call with its answer.
 type call struct {
 	span
 	client int
@@ -164,13 +163,13 @@ type call struct {
 	answer answer
 }
 
-// now returns the time on the history's clock, in ns.
+// now returns the time of the history's clock in ns.
 func (h *history) now() int64 { return time.Since(h.began).Nanoseconds() }
 
-// nobody is the client whose calls are lost with a server: they must leave no trace.
+// nobody is a client whose calls are lost with a server, so that they must have no effect.
 const nobody = -1
 
-// note records a call that began at from and ends now.
+// note adds a call that began at from and ends now.
 func (h *history) note(client int, from int64, s step, a answer) {
 	if client == nobody {
 		return
@@ -184,10 +183,10 @@ func (h *history) note(client int, from int64, s step, a answer) {
 	h.calls = append(h.calls, c)
 }
 
-// fake returns a nonce for a lock that was perhaps taken, and that no client knows.
+// fake returns a nonce for a lock that may have been taken, and that no client knows.
 func (h *history) fake() uint64 { return h.fakes.Add(1) }
 
-// answerOf returns what an error says about a call.
+// answerOf returns what an error says about its call.
 func answerOf(err error) answer {
 	if err == nil {
 		return done
@@ -196,21 +195,21 @@ func answerOf(err error) answer {
 	case core.LockLost, core.SessionLockLost, core.SessionLocked:
 		return refused
 	}
-	time.Sleep(20 * time.Millisecond) // few calls should be in flight when connections break
+	time.Sleep(20 * time.Millisecond) // so that few calls are in flight when connections break
 	if failed, ok := errors.AsType[*net.OpError](err); ok && failed.Op == "dial" {
 		return unheard
 	}
 	return unknown
 }
 
-// play makes clients call while the server fails, and compares the history with a sequential
-// partition. finish reads the final contents. conclusive is false if the comparison takes too long.
+// play makes clients call while the store fails, and checks the history. finish reads the final
+// contents. conclusive is false if the check takes too long.
 func (h *history) play(call func(client int, s core.Store, random *rand.Rand), finish func(s core.Store)) (conclusive bool) {
 	h.Logf("repeat with -seed=%d %s=1", h.dice, RoundsVariable)
 	h.awake()
 	h.append(0, h.Stores[0](), 1, h.first)
 	for _, s := range h.Stores {
-		h.look(s(), 1) // a store that has seen no message locks the first one alone
+		h.look(s(), 1) // a store that knows of no message would lock only the first one
 	}
 	var clients sync.WaitGroup
 	ended := make(chan struct{})
@@ -263,7 +262,7 @@ func (h *history) awake() {
 	}
 }
 
-// quiet waits until n calls were answered.
+// quiet waits until n more calls were answered.
 func (h *history) quiet(calls int64) {
 	until := h.known.Load() + calls
 	h.enough.Store(until)
@@ -272,9 +271,9 @@ func (h *history) quiet(calls int64) {
 	}
 }
 
-// fail breaks the store and has it repaired.
+// fail breaks the store and repairs it.
 func (h *history) fail(random *rand.Rand) {
-	h.enough.Add(quietCalls) // some calls are in flight meanwhile
+	h.enough.Add(quietCalls) // so that some calls are in flight
 	from := h.now()
 	repair := h.Break(random)
 	h.mu.Lock()
@@ -290,7 +289,7 @@ func (h *history) fail(random *rand.Rand) {
 }
 
 // failOver replaces the server while no client calls. Nothing that was acknowledged may be lost,
-// except locks and the ends of locks.
+// except locks and their ends.
 func (h *history) failOver(random *rand.Rand) {
 	h.enough.Store(-1)
 	if !eventually.Within(eventually.Bound, func() bool { return h.active.Load() == 0 }) {
@@ -298,7 +297,7 @@ func (h *history) failOver(random *rand.Rand) {
 	}
 	h.FailOver(func() {
 		if random.IntN(3) == 0 {
-			h.append(clientCount, h.Stores[0](), 1, h.first) // it waits for a replica
+			h.append(clientCount, h.Stores[0](), 1, h.first) // waits for the replica, which does not answer
 		} else {
 			h.lose(h.Stores[0](), random)
 		}
@@ -325,13 +324,13 @@ func (h *history) check() (conclusive bool) {
 	return true
 }
 
-// told returns the history with every outcome that follows from what clients saw; open is the
+// told returns the history, with every outcome that follows from what clients saw. open is the
 // number of calls whose outcome is still unknown.
 func (h *history) told() (told []porcupine.Operation, open int) {
 	seen, left := h.sightings()
 	for _, c := range h.calls {
-		// Only an answer that was in flight when connections broke can be lost: later calls find a
-		// broken connection, or a server that is down.
+		// Only answers in flight when connections break can be lost: later calls find a broken
+		// connection, or a server that is down.
 		lost := slices.ContainsFunc(h.breaks, c.overlaps)
 		switch s := c.step.(type) {
 		case appending:
@@ -343,8 +342,8 @@ func (h *history) told() (told []porcupine.Operation, open int) {
 				}
 			}
 		case settling:
-			// If the server's answer was lost, the store has sent the call again, and has returned
-			// the second answer.
+			// If the first answer was lost, the store has repeated the call, and this may be the
+			// second answer.
 			switch {
 			case lost && c.answer == refused:
 				s.answer = unsure
@@ -361,7 +360,7 @@ func (h *history) told() (told []porcupine.Operation, open int) {
 			}
 			c.step = s
 		case extending, recalling:
-			lost = false // nothing came of it
+			lost = false // such a call has no effect
 		}
 		if c.answer == unheard || c.answer == unknown && !lost {
 			continue
@@ -378,17 +377,17 @@ func (h *history) told() (told []porcupine.Operation, open int) {
 	return told, open
 }
 
-// sightings records when messages were seen.
+// sightings has the times at which messages were seen.
 type sightings []sighting
 
-// sighting is a message that a call returned, or that it found under a lock.
+// sighting is a message that a call has returned or settled.
 type sighting struct {
 	span
 	delivered
-	nonce uint64 // of the lock
+	nonce uint64 // the nonce of its lock
 }
 
-// sightings returns the sightings of all messages; left is what the final reads have returned.
+// sightings returns the sightings of all messages, and what the final reads have found.
 func (h *history) sightings() (seen sightings, left *leftovers) {
 	for _, c := range h.calls {
 		var got []delivered
@@ -421,17 +420,17 @@ func (h *history) sightings() (seen sightings, left *leftovers) {
 }
 
 // without reports whether a settlement with an unknown outcome was certainly not carried out. It
-// can only have been carried out before the connection broke: a message that was seen later was not
-// completed, and a lock that was seen later had not ended. In a session this does not hold for
-// locks, because a message has the same lock each time.
+// could only have been carried out before the connection broke. So if the message was seen later,
+// it was not completed; and if its lock was seen later, it was not settled at all, except in a
+// session, where a message always gets the session's lock.
 func (h *history) without(s settling, seen sightings, broken int64) bool {
 	return slices.ContainsFunc(seen, func(o sighting) bool {
 		return o.n == s.n && o.from > broken && (s.outcome == core.Complete || o.nonce == s.nonce && !h.p.Sessions)
 	})
 }
 
-// firstOf returns the number of a group's first message, if any message of the group was seen, and
-// the time of the first sighting.
+// firstOf returns the number of a group's first message, and when a message of the group was first
+// seen. first is 0 if none was seen.
 func (ss sightings) firstOf(a appending) (first, at int64) {
 	at = forever
 	for _, s := range ss {
@@ -442,7 +441,7 @@ func (ss sightings) firstOf(a appending) (first, at int64) {
 	return first, at
 }
 
-// deliveredOf returns what a history keeps of deliveries.
+// deliveredOf returns the parts of deliveries that a history has.
 func deliveredOf(ds []core.Delivery) []delivered {
 	var got []delivered
 	for _, d := range ds {
@@ -452,8 +451,8 @@ func deliveredOf(ds []core.Delivery) []delivered {
 	return got
 }
 
-// append stores a group of count messages. sessions contains the session of each message; nil means
-// that they have none.
+// append stores a group of count messages. sessions has the session of each message; nil: they have
+// none.
 func (h *history) append(client int, s core.Store, count int, sessions []string) {
 	a := appending{sessions: sessions}
 	var group []*core.Message
@@ -480,7 +479,7 @@ func (h *history) append(client int, s core.Store, count int, sessions []string)
 	h.note(client, from, a, what)
 }
 
-// settle ends a lock and reports whether it is known to have ended.
+// settle ends a lock. It returns false if that may have failed.
 func (h *history) settle(client int, s core.Store, token core.LockToken, o core.Outcome) bool {
 	from := h.now()
 	a := answerOf(h.p.In(s).Settle(h.Context(), []core.Settlement{{Token: token, Outcome: o}})[0])
@@ -491,7 +490,7 @@ func (h *history) settle(client int, s core.Store, token core.LockToken, o core.
 	return a < unsure
 }
 
-// renew asks whether a lock still holds.
+// renew renews a lock, to see whether it still holds.
 func (h *history) renew(client int, s core.Store, token core.LockToken) {
 	from := h.now()
 	if a := answerOf(h.p.In(s).Renew(h.Context(), []core.LockToken{token})[0].Err); a < unsure {
@@ -499,7 +498,6 @@ func (h *history) renew(client int, s core.Store, token core.LockToken) {
 	}
 }
 
-// clear removes all messages.
 func (h *history) clear(client int, s core.Store) {
 	from := h.now()
 	before := h.stored.Load()
@@ -510,7 +508,6 @@ func (h *history) clear(client int, s core.Store) {
 	h.stored.Add(-before)
 }
 
-// count counts the messages.
 func (h *history) count(client int, s core.Store) {
 	from := h.now()
 	c := s.StatsOf(h.Context(), []core.Partition{h.p})[0]
@@ -519,7 +516,7 @@ func (h *history) count(client int, s core.Store) {
 	}
 }
 
-// peek reads all messages. No client may call meanwhile, because peek takes several steps.
+// peek reads all messages. It makes several calls, so no client may call meanwhile.
 func (h *history) peek(s core.Store) {
 	h.Helper()
 	from := h.now()
@@ -535,7 +532,7 @@ func (h *history) look(s core.Store, limit int) []delivered {
 	return deliveredOf(ds)
 }
 
-// bag holds what clients share, so that one can continue with what another has taken.
+// bag has locks or tokens of all clients, so that one can use what another has got.
 type bag[T any] struct {
 	mu    sync.Mutex
 	items []T
@@ -547,7 +544,7 @@ func (b *bag[T]) put(items ...T) {
 	b.items = append(b.items, items...)
 }
 
-// pick returns a random item, and removes it unless leave is set.
+// pick returns a random item. It removes the item unless leave is true.
 func (b *bag[T]) pick(random *rand.Rand, leave bool) (one T, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -562,7 +559,7 @@ func (b *bag[T]) pick(random *rand.Rand, leave bool) (one T, ok bool) {
 	return one, true
 }
 
-// anyOutcome returns a random outcome among those that change only the queue itself.
+// anyOutcome returns a random outcome that moves no message to another queue.
 func anyOutcome(random *rand.Rand) core.Outcome {
 	return [...]core.Outcome{core.Complete, core.Complete, core.Complete, core.Abandon, core.Release}[random.IntN(5)]
 }
@@ -579,7 +576,7 @@ func (h *history) playQueue() (conclusive bool) {
 		case choice < 55:
 			tokens.put(h.lock(client, s, 1+random.IntN(3))...)
 		case choice < 88:
-			// Some are settled twice.
+			// Some locks are settled twice.
 			if token, ok := tokens.pick(random, random.IntN(10) == 0); ok && !h.settle(client, s, token, anyOutcome(random)) && random.IntN(2) == 0 {
 				tokens.put(token)
 			}
@@ -598,7 +595,7 @@ func (h *history) playQueue() (conclusive bool) {
 	})
 }
 
-// lock claims messages and returns their tokens.
+// lock locks messages, and returns their tokens.
 func (h *history) lock(client int, s core.Store, limit int) []core.LockToken {
 	l := locking{limit: limit, nonce: h.fake()}
 	from := h.now()

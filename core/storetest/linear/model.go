@@ -11,56 +11,55 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// sequential is a model of a partition whose calls run one after the other. It has no clock: no
-// lock ends by itself.
+// sequential is a partition whose calls run one after the other. It has no clock, so no lock ends
+// by itself.
 type sequential struct {
-	last     int64     // the number given last
+	last     int64     // the highest number used
 	messages []item    // by number
-	sessions []chamber // by id: those that were accepted once
-	line     []string  // free sessions with available messages, the one that has waited longest first
+	sessions []chamber // by id: sessions that were ever accepted
+	line     []string  // free sessions with available messages, in the order in which they began to wait
 }
 
-// item is a message of a sequential partition.
 type item struct {
 	n       int64
 	body    string
 	session string
 	count   uint32
-	nonce   uint64 // of its lock; 0: available
+	nonce   uint64 // of its lock; 0: it is available
 }
 
-// chamber is what a partition stores about a session, without its messages.
+// chamber is what a partition knows of a session besides its messages.
 type chamber struct {
 	id    string
 	nonce uint64 // of its lock; 0: it is free
-	state string // "" is none
+	state string // "": none
 }
 
-// answer is what a caller knows of a call.
+// answer is what a client knows of the outcome of a call.
 type answer uint8
 
 const (
-	done    answer = iota // it was carried out
-	refused               // it was not carried out, because something that it needs was missing
-	unsure                // it was carried out or refused
-	unknown               // like unsure, but perhaps carried out after the answer
-	unheard               // the server was not reached
+	done    answer = iota // the call was carried out
+	refused               // the call was not carried out, because something that it needs was missing
+	unsure                // done or refused
+	unknown               // done or refused, perhaps only after the answer
+	unheard               // the call did not reach the server
 )
 
 func (a answer) String() string {
 	return [...]string{"done", "refused", "unsure", "unknown", "unheard"}[a]
 }
 
-// fits reports whether the answer is possible. could says whether the call could be carried out.
+// fits reports whether the answer is possible. could is true if the call can be carried out.
 func (a answer) fits(could bool) bool { return a >= unsure || could == (a == done) }
 
-// step is a call with its answer. apply carries out the call on the model, and returns false if the
+// step is a call with its answer. apply carries out the call in the model. It returns false if the
 // answer is not possible.
 type step interface {
 	apply(s *sequential) bool
 }
 
-// sequentially is the model that histories of a partition are compared with.
+// sequentially makes the model with which histories are compared.
 var sequentially = porcupine.Model{
 	Init: func() any { return sequential{} },
 	Step: func(state, input, _ any) (bool, any) {
@@ -95,7 +94,7 @@ var sequentially = porcupine.Model{
 
 var seedOfHashes = maphash.MakeSeed()
 
-// locked returns the index of message n if nonce is that of its lock, or -1.
+// locked returns the index of message n if its lock has that nonce, or -1.
 func (s *sequential) locked(n int64, nonce uint64) int {
 	i, ok := slices.BinarySearchFunc(s.messages, n, func(m item, n int64) int { return int(m.n - n) })
 	if !ok || s.messages[i].nonce != nonce {
@@ -104,7 +103,7 @@ func (s *sequential) locked(n int64, nonce uint64) int {
 	return i
 }
 
-// take locks available messages.
+// take locks available messages for which from returns true.
 func (s *sequential) take(limit int, nonce uint64, from func(*item) bool) []delivered {
 	var got []delivered
 	for i := range s.messages {
@@ -117,7 +116,7 @@ func (s *sequential) take(limit int, nonce uint64, from func(*item) bool) []deli
 	return got
 }
 
-// queueUp brings the line of free sessions up to date after a step.
+// queueUp updates the line after a step.
 func (s *sequential) queueUp() {
 	waits := func(id string) bool {
 		held := slices.ContainsFunc(s.sessions, func(c chamber) bool { return c.id == id && c.nonce != 0 })
@@ -131,7 +130,7 @@ func (s *sequential) queueUp() {
 	}
 }
 
-// session finds what is kept of a session, or makes it.
+// session returns the chamber of a session, which it makes if needed.
 func (s *sequential) session(id string) *chamber {
 	i, ok := slices.BinarySearchFunc(s.sessions, id, func(c chamber, id string) int { return strings.Compare(c.id, id) })
 	if !ok {
@@ -140,24 +139,24 @@ func (s *sequential) session(id string) *chamber {
 	return &s.sessions[i]
 }
 
-// delivered is what a caller gets of a message.
+// delivered is what a client sees of a message.
 type delivered struct {
 	n     int64
 	body  string
 	count uint32
 }
 
-// leftovers is what the final reads have found. It shows the effect of locks that no client knows,
-// which never end.
+// leftovers is what the final reads have found. Locks that no client knows, which never end, are
+// seen in it.
 type leftovers struct {
-	sessions map[string]bool // those that could not be accepted
+	sessions map[string]bool // sessions that could not be accepted
 }
 
-// appending stores messages of one group. If the answer was lost, sightings of its messages give
-// the first number.
+// appending appends a group of messages. If the answer was lost, sightings of the messages give the
+// first number.
 type appending struct {
 	bodies   []string
-	sessions []string // the session of each message; nil: they have none
+	sessions []string // for each message; nil: they have none
 	first    int64
 }
 
@@ -176,13 +175,13 @@ func (a appending) apply(s *sequential) bool {
 	return true
 }
 
-// locking claims messages.
+// locking locks messages.
 type locking struct {
 	limit  int
-	nonce  uint64 // of the locks, unless each has its own
+	nonce  uint64 // of the locks, unless nonces is set
 	got    []delivered
 	answer answer
-	nonces []uint64 // the nonce of each lock in got; nil: all have nonce
+	nonces []uint64 // for each message in got
 }
 
 func (l locking) apply(s *sequential) bool {
@@ -211,7 +210,6 @@ func (u undoing) apply(s *sequential) bool {
 	return true
 }
 
-// settling ends a lock.
 type settling struct {
 	n       int64
 	nonce   uint64
@@ -236,7 +234,7 @@ func (t settling) apply(s *sequential) bool {
 	return true
 }
 
-// renewing asks whether a lock still holds.
+// renewing renews a lock, to see whether it still holds.
 type renewing struct {
 	n      int64
 	nonce  uint64
@@ -245,7 +243,6 @@ type renewing struct {
 
 func (r renewing) apply(s *sequential) bool { return r.answer.fits(s.locked(r.n, r.nonce) >= 0) }
 
-// clearing removes all messages.
 type clearing struct{}
 
 func (clearing) apply(s *sequential) bool {
@@ -253,7 +250,6 @@ func (clearing) apply(s *sequential) bool {
 	return true
 }
 
-// counting counts messages.
 type counting struct{ ready, locked int64 }
 
 func (c counting) apply(s *sequential) bool {
@@ -267,17 +263,17 @@ func (c counting) apply(s *sequential) bool {
 	return c == counting{}
 }
 
-// peeking sees all messages: their numbers and bodies.
+// peeking reads the numbers and bodies of all messages.
 type peeking struct{ got []delivered }
 
 func (p peeking) apply(s *sequential) bool {
 	return slices.EqualFunc(s.messages, p.got, func(m item, d delivered) bool { return m.n == d.n && m.body == d.body })
 }
 
-// accepting locks the session got: the requested one, or the next.
+// accepting locks the session got: the requested one, or the next free one.
 type accepting struct {
 	next   bool
-	got    string // not set if the next session was requested and the answer is refused or unknown
+	got    string // unless the next session was requested, and the answer is not done
 	nonce  uint64
 	answer answer
 	left   *leftovers // nil: locks whose answers were lost end when the store opens
@@ -302,20 +298,19 @@ func (a accepting) apply(s *sequential) bool {
 	return true
 }
 
-// inSession contains the fields that all calls under a session's lock have.
+// inSession has the fields of calls under a session's lock.
 type inSession struct {
 	id     string
 	nonce  uint64
 	answer answer
 }
 
-// holds reports whether the lock still holds, and whether the call's answer fits that.
+// holds reports whether the lock still holds, and whether the call's answer fits.
 func (c inSession) holds(s *sequential) (holds, fits bool) {
 	holds = s.session(c.id).nonce == c.nonce
 	return holds, c.answer.fits(holds)
 }
 
-// taking claims messages of a session.
 type taking struct {
 	inSession
 	limit int
@@ -331,7 +326,7 @@ func (t taking) apply(s *sequential) bool {
 	return t.answer == unknown || slices.Equal(got, t.got)
 }
 
-// releasing ends a session's lock, and those of its messages.
+// releasing ends the locks of a session and its messages.
 type releasing struct{ inSession }
 
 func (r releasing) apply(s *sequential) bool {
@@ -348,8 +343,8 @@ func (r releasing) apply(s *sequential) bool {
 	return true
 }
 
-// reopening ends the locks of all sessions, and those of their messages, and forgets for how long sessions
-// have waited.
+// reopening ends the locks of all sessions and their messages. The store also forgets how long
+// sessions have waited.
 type reopening struct{}
 
 func (reopening) apply(s *sequential) bool {
@@ -363,7 +358,7 @@ func (reopening) apply(s *sequential) bool {
 	return true
 }
 
-// extending asks whether a session's lock still holds.
+// extending renews a session's lock, to see whether it still holds.
 type extending struct{ inSession }
 
 func (e extending) apply(s *sequential) bool {
@@ -371,7 +366,6 @@ func (e extending) apply(s *sequential) bool {
 	return fits
 }
 
-// withHistory sets a session's state; "" removes it.
 type withHistory struct {
 	inSession
 	state string
@@ -385,7 +379,6 @@ func (r withHistory) apply(s *sequential) bool {
 	return fits
 }
 
-// recalling reads a session's state.
 type recalling struct {
 	inSession
 	state string
@@ -396,7 +389,6 @@ func (r recalling) apply(s *sequential) bool {
 	return fits && (!holds || s.session(r.id).state == r.state)
 }
 
-// listing lists the sessions that have messages or state.
 type listing struct{ got string } // the ids, each after a space
 
 func (l listing) apply(s *sequential) bool {

@@ -19,22 +19,21 @@ func Sessions(t *testing.T, s Subject) {
 	})
 }
 
-// sessionHistory is the history of a partition with sessions.
 type sessionHistory struct {
 	*history
 	locks  bag[core.SessionLock]
 	tokens bag[core.LockToken]
 }
 
-// linearSessions are the names of the sessions. There are many, because locks whose answers were
-// lost keep holding some.
+// linearSessions are the ids of the sessions. There are many, because some stay locked when the
+// answer of AcceptSession is lost.
 var linearSessions = []string{"", "a", "b", "c", "d", "e", "f", "g"}
 
 func (h *sessionHistory) anySession(random *rand.Rand) string {
 	return linearSessions[random.IntN(len(linearSessions))]
 }
 
-// anySpelling returns a session's id as it is, or in upper case.
+// anySpelling returns id as it is, or in upper case.
 func anySpelling(id string) string {
 	if rand.IntN(2) == 0 {
 		return strings.ToUpper(id)
@@ -42,7 +41,7 @@ func anySpelling(id string) string {
 	return id
 }
 
-// finish finds out which sessions are held, and what is in those that are not.
+// finish finds out which sessions are locked, and what is in the others.
 func (h *sessionHistory) finish(s core.Store) {
 	h.count(0, s)
 	h.list(0, s)
@@ -92,7 +91,7 @@ func (h *sessionHistory) call(client int, s core.Store, random *rand.Rand) {
 	}
 }
 
-// loseCall accepts, uses or releases a session.
+// loseCall makes a call of nobody that accepts, uses or releases a session.
 func (h *sessionHistory) loseCall(s core.Store, random *rand.Rand) {
 	l, ok := h.locks.pick(random, true)
 	switch choice := random.IntN(3); {
@@ -105,7 +104,7 @@ func (h *sessionHistory) loseCall(s core.Store, random *rand.Rand) {
 	}
 }
 
-// accept locks a session, and reports whether it did.
+// accept locks a session, and reports whether it has succeeded.
 func (h *sessionHistory) accept(client int, s core.Store, a accepting) bool {
 	var l core.SessionLock
 	var err error
@@ -129,7 +128,6 @@ func (h *sessionHistory) accept(client int, s core.Store, a accepting) bool {
 	return a.answer == done
 }
 
-// take claims messages of a session.
 func (h *sessionHistory) take(client int, s core.Store, l core.SessionLock, limit int) {
 	from := h.now()
 	ds, _, err := h.p.In(s).Lock(h.Context(), core.LockRequest{Most: core.Most{Messages: limit}, Session: &l})

@@ -57,8 +57,7 @@ func (OS) SyncDir(dir string) error { return durable.SyncDir(dir) }
 // Free returns the number of free bytes of the file system of a directory.
 func (OS) Free(dir string) (int64, error) { return free(dir) }
 
-// Lock locks a file and its directory exclusively. The lock of the directory remains when the file
-// is removed.
+// Lock locks a file and its directory. The lock of the directory remains if the file is removed.
 func (OS) Lock(name, text string) (io.Closer, error) {
 	if info, err := os.Lstat(name); err == nil && info.Mode()&os.ModeSymlink != 0 {
 		return nil, fmt.Errorf("%s is a symbolic link, but must be a file: remove the link if no process uses the directory", name)
@@ -83,7 +82,7 @@ func (OS) Lock(name, text string) (io.Closer, error) {
 	return l, nil
 }
 
-// withHolder adds to an error the text that the holder of the lock wrote into the file.
+// withHolder sets the Text of a LockedError to what the holder has written into the file.
 func withHolder(err error, name string) error {
 	if locked, ok := errors.AsType[*LockedError](err); ok {
 		text, err := os.ReadFile(name)
@@ -94,11 +93,11 @@ func withHolder(err error, name string) error {
 	return err
 }
 
-// heldLock holds the open file of a lock and its directory, each nil if it is not open.
+// heldLock has the locked file and its directory, each nil if it is not locked.
 type heldLock struct{ file, dir *os.File }
 
-// Close releases the lock before it closes the files. A program that this process is starting also
-// has the files open until it runs, and would otherwise hold the lock until then.
+// Close unlocks the files before it closes them. Otherwise a program that this process is just
+// starting, and that shares the open files until it runs, would keep the lock.
 func (l heldLock) Close() error {
 	var errs []error
 	for _, f := range [...]*os.File{l.file, l.dir} {

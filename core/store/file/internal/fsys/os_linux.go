@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// syncData makes the content and the length durable, but not the times of the file, which are not
-// needed. So a write within the file's length costs no commit of the file system's journal.
+// syncData makes content and length durable, but not the file's times. So a sync after a write
+// within the file's length needs no commit of the file system's journal.
 func syncData(f *os.File) error {
 	for {
 		err := syscall.Fdatasync(int(f.Fd()))
@@ -23,7 +23,7 @@ func syncData(f *os.File) error {
 	}
 }
 
-// mostParts is the number of buffers the system writes at once.
+// mostParts is the maximum number of buffers in one system call.
 const mostParts = 1024
 
 func writev(f *os.File, parts [][]byte, off int64) (n int, err error) {
@@ -43,7 +43,7 @@ func writev(f *os.File, parts [][]byte, off int64) (n int, err error) {
 			k -= len(parts[0])
 			parts = parts[1:]
 		}
-		if k > 0 { // the rest of a part that was only partly written
+		if k > 0 { // the rest of a part that was not written completely
 			m, err := f.WriteAt(parts[0][k:], off+int64(n))
 			if n += m; err != nil {
 				return n, err
@@ -55,5 +55,5 @@ func writev(f *os.File, parts [][]byte, off int64) (n int, err error) {
 }
 
 func reserve(f *os.File, off, n int64) {
-	_ = unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, off, n) // if this fails, the write itself finds the space, or fails
+	_ = unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, off, n) // if this fails, the write itself finds space, or fails
 }

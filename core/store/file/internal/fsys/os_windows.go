@@ -21,7 +21,7 @@ var (
 const (
 	lockExclusive       = 2
 	lockFailImmediately = 1
-	// lockedByte lies beyond the text: on Windows a locked range cannot be read.
+	// lockedByte is beyond the text, because Windows allows no read of a locked range.
 	lockedByte = 1 << 20
 )
 
@@ -43,8 +43,7 @@ func lock(f *os.File) error {
 // lockDir does nothing, because an open file cannot be removed.
 func lockDir(string) (*os.File, error) { return nil, nil }
 
-// unlock does nothing, because other programs do not inherit the file, and closing it releases the
-// lock.
+// unlock does nothing: other programs do not inherit the file, and closing it releases the lock.
 func unlock(*os.File) error { return nil }
 
 func free(dir string) (int64, error) {
@@ -60,10 +59,10 @@ func free(dir string) (int64, error) {
 	return left, nil
 }
 
-// Full reports whether an error means that no space is left.
+// Full reports whether an error means that the disk is full.
 func Full(err error) bool {
 	return errors.Is(err, errDiskFull) || errors.Is(err, errHandleFull) || errors.Is(err, syscall.ENOSPC)
 }
 
-// ReadOnly reports whether an error means that a file system is read-only.
+// ReadOnly reports whether an error means that the file system is read-only.
 func ReadOnly(err error) bool { return errors.Is(err, errWriteLocked) }

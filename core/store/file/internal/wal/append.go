@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// batch is what the writer writes at once. After that, the batch keeps recent records.
+// batch is what the writer writes next. A written batch keeps its records for Read for a while.
 type batch struct {
 	end     Position
 	frames  []frame
@@ -17,7 +17,7 @@ type batch struct {
 	bytes   int
 }
 
-// frame is a frame of a batch: which of the batch's effects and records belong to it.
+// frame is a frame of a batch, with its ranges in the batch's effects and records.
 type frame struct {
 	at                 Position
 	kind               kind
@@ -26,12 +26,11 @@ type frame struct {
 }
 
 // Append adds a frame to the end of the log. It returns where the frame begins and ends, and sets
-// each record's Ref. It never waits and never uses the disk, so that the caller may hold a mutex.
-// The order of the calls is the order of the log. Append copies the effects, but not the contents
-// of the records, which must not change any more.
-//
-// The caller must not append a frame larger than Options.MaxFrame; Reserve refuses such a frame.
-// After the log has failed or was closed, Append stores nothing, and Wait returns the reason.
+// each record's Ref. It never waits and never uses the disk, so the caller may hold a mutex. The
+// order of the calls is the order of the log. Append copies the effects, but not the contents of
+// the records, which must no longer change.
+// The frame must not be larger than Options.MaxFrame: Reserve refuses such a frame. After the log
+// has failed or was closed, Append stores nothing, and Wait returns the reason.
 func (l *Log) Append(effects []byte, records []Record) (at, end Position) {
 	size := FrameSize(len(effects), records)
 	if size > l.o.MaxFrame {
@@ -74,17 +73,18 @@ func (l *Log) Append(effects []byte, records []Record) (at, end Position) {
 	return at, end
 }
 
-// unledDelay is how long a frame waits to be written if no caller waits for it, except under Sync Always.
+// unledDelay is how long the writer waits, except under Sync Always, before it writes a frame for
+// which no caller waits.
 const unledDelay = 2 * time.Millisecond
 
-// roll ends the segment before the next frame and begins another. l.mu is held.
+// roll ends the segment before the next frame, and begins another. l.mu is held.
 func (l *Log) roll(b *batch) {
 	l.mark(b, kindSeal)
 	l.ids++
 	l.next = At(l.ids, segmentHeaderSize)
 }
 
-// mark adds a frame without content. l.mu is held.
+// mark adds a frame without contents. l.mu is held.
 func (l *Log) mark(b *batch, k kind) {
 	b.frames = append(b.frames, frame{
 		at: l.next, kind: k,
@@ -98,16 +98,16 @@ func (l *Log) mark(b *batch, k kind) {
 	l.end.Store(uint64(l.next))
 }
 
-// Reservation is reserved space for frames. Release returns the space, after Append.
+// Reservation is reserved space for frames. The caller must Release it after Append.
 type Reservation struct {
 	l *Log
 	n int64
 }
 
 // Reserve reserves space for a frame of n bytes (FrameSize) that adds messages. It waits for memory
-// while too much is not written yet, but does not wait for space on the disk. Frames that receive
-// and settle need no reservation, because they may use the space that is kept free. The error is a
-// *FullError, ErrTooLarge, ErrClosed, a *FailedError, or the error of the context.
+// while too many bytes are not written yet, but not for disk space. Frames that receive and settle
+// need no reservation: they may use the disk space that is kept free. The error is a *FullError,
+// ErrTooLarge, ErrClosed, a *FailedError, or the context's.
 func (l *Log) Reserve(ctx context.Context, n int) (Reservation, error) {
 	if n > l.o.MaxFrame {
 		return Reservation{}, ErrTooLarge
@@ -144,7 +144,8 @@ func (l *Log) Reserve(ctx context.Context, n int) (Reservation, error) {
 	}
 }
 
-// takeRoom takes room in memory if there is enough. A frame larger than all room gets all of it.
+// takeRoom takes n bytes of the backlog if they are free. A frame larger than the whole backlog
+// gets all of it.
 func (l *Log) takeRoom(n int64) bool {
 	for {
 		used := l.backlog.Load()
@@ -162,7 +163,7 @@ func (l *Log) giveRoom(n int64) {
 	l.room.freed()
 }
 
-// Release returns the reserved space. It may be called repeatedly.
+// Release gives the reserved space back. It may be called more than once.
 func (r *Reservation) Release() {
 	if r.l != nil {
 		r.l.giveRoom(r.n)
@@ -170,7 +171,7 @@ func (r *Reservation) Release() {
 	}
 }
 
-// stopped returns why nothing can be appended any more, or nil.
+// stopped returns the reason why nothing can be appended any more, or nil.
 func (l *Log) stopped() error {
 	if err := l.Err(); err != nil {
 		return err
@@ -183,14 +184,15 @@ func (l *Log) stopped() error {
 	}
 }
 
-// room makes reservations wait for the writer.
+// room makes calls of Reserve wait for the writer.
 type room struct {
 	waiting atomic.Int32
 	mu      sync.Mutex
 	ch      chan struct{}
 }
 
-// wait returns a channel that is closed when room is given back. The caller must then call leave.
+// wait returns a channel that is closed when space in the backlog becomes free. The caller must
+// then call leave.
 func (r *room) wait() <-chan struct{} {
 	r.waiting.Add(1)
 	r.mu.Lock()
@@ -215,17 +217,16 @@ func (r *room) freed() {
 	}
 }
 
-// spaceInterval is how long the file system's answer about its free space is used.
+// spaceInterval is how often takeSpace asks the file system for its free space.
 const spaceInterval = 100 * time.Millisecond
 
-// space is the free space on the disk.
 type space struct {
-	full atomic.Pointer[error] // error of the last write, if it found no space
-	due  atomic.Int64          // when to ask again, ns since the Unix epoch
-	left atomic.Int64          // free bytes, less those taken since
+	full atomic.Pointer[error] // the error of the last write, if the disk was full
+	due  atomic.Int64          // when to ask again, in ns since the Unix epoch
+	left atomic.Int64          // the free bytes, minus those taken since
 }
 
-// takeSpace takes n bytes of the free space beyond what is kept, or returns an error if the disk is full.
+// takeSpace takes n bytes of the disk space that is not kept free. It fails if the disk is full.
 func (l *Log) takeSpace(n int64) error {
 	s := &l.space
 	now := time.Now().UnixNano()
@@ -242,7 +243,7 @@ func (l *Log) takeSpace(n int64) error {
 	return &FullError{l.dir, max(s.left.Add(n), 0), keep, nil}
 }
 
-// lookForSpace asks the file system how much space is free.
+// lookForSpace asks the file system for its free space.
 func (l *Log) lookForSpace() {
 	left, err := l.fs.Free(l.dir)
 	if err != nil {
@@ -252,7 +253,8 @@ func (l *Log) lookForSpace() {
 	l.space.left.Store(left - l.backlog.Load())
 }
 
-// Full returns the error that would refuse the smallest message because of the disk space, or nil.
+// Full returns the error with which Reserve would refuse any message for lack of disk space, or
+// nil.
 func (l *Log) Full() error {
 	if err := l.takeSpace(0); err != nil {
 		return err
@@ -260,13 +262,11 @@ func (l *Log) Full() error {
 	return nil
 }
 
-// Space returns the number of free bytes of the disk, and the number of bytes that are kept free:
-// see SetKeep.
+// Space returns the free bytes of the disk, and how many of them are kept free: see SetKeep.
 func (l *Log) Space() (left, keep int64) {
-	_ = l.takeSpace(0) // asks the file system
+	_ = l.takeSpace(0) // may ask the file system
 	return max(l.space.left.Load(), 0), l.keep.Load()
 }
 
-// SetKeep sets the number of bytes of the disk that are kept free for control records and
-// snapshots.
+// SetKeep sets how many bytes of the disk are kept free for control records and snapshots.
 func (l *Log) SetKeep(bytes int64) { l.keep.Store(bytes) }

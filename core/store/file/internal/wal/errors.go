@@ -6,25 +6,24 @@ import (
 )
 
 var (
-	// ErrClosed is the error after the log was closed.
+	// ErrClosed means that the log was closed.
 	ErrClosed = errors.New("the log is closed")
-	// ErrTooLarge is the error for a frame or record that is larger than the log allows.
+	// ErrTooLarge means that a frame or record is larger than the log allows.
 	ErrTooLarge = errors.New("the operation does not fit into a frame of the log")
-	// ErrGone is the error for a record whose segment was removed.
+	// ErrGone means that a record's segment was removed.
 	ErrGone = errors.New("the segment was removed")
-	// ErrInUse is the error for a segment that cannot be removed, because it is still being written
-	// or a kept snapshot needs it.
+	// ErrInUse means that a segment cannot be removed, because it is still being written, or a
+	// snapshot that is kept needs it.
 	ErrInUse = errors.New("a backup or another operation still uses the segment")
 )
 
-// FullError means that the disk has no space for more messages. The error no longer occurs once the
-// disk has space.
+// FullError means that the disk has no space for more messages. It ends when the disk has space
+// again.
 type FullError struct {
 	Dir  string
 	Free int64 // free bytes of the file system
-	Keep int64 // bytes kept free for control records and a snapshot
-	// Cause is the reason why the last write failed, such as a user's quota, or nil if it did not
-	// fail.
+	Keep int64 // bytes that are kept free for control records and a snapshot
+	// Cause is why the last write has failed, such as a user's quota, or nil if it has not.
 	Cause error
 }
 
@@ -39,11 +38,11 @@ func (e *FullError) Error() string {
 
 func (e *FullError) Unwrap() error { return e.Cause }
 
-// DamageError means that synced data differ from what was written.
+// DamageError means that synced data are not what was written.
 type DamageError struct {
 	File   string // path of the segment or snapshot
 	From   uint32 // first damaged byte
-	To     uint32 // end of the damage, or 0 if it is not known
+	To     uint32 // end of the damage; 0: not known
 	Reason string
 }
 
@@ -55,7 +54,7 @@ func (e *DamageError) Error() string {
 	return fmt.Sprintf("%s is damaged from byte %d to %s: %s", e.File, e.From, to, e.Reason)
 }
 
-// VersionError means that a file has a format that this version cannot read.
+// VersionError means that a file has a format that this version does not read.
 type VersionError struct {
 	File    string
 	Version uint32
@@ -66,7 +65,7 @@ func (e *VersionError) Error() string {
 		"start the version that wrote it, or give the store another directory", e.File, e.Version, formatVersion)
 }
 
-// Err returns the *FailedError that describes why the log stopped, or nil.
+// Err returns the *FailedError with which the log has stopped, or nil.
 func (l *Log) Err() error {
 	if e := l.failure.Load(); e != nil {
 		return e
@@ -74,8 +73,8 @@ func (l *Log) Err() error {
 	return nil
 }
 
-// Failed returns a channel that is closed when the log stops because of an error. After that, the
-// store must not acknowledge or deliver anything.
+// Failed returns a channel that is closed when an error stops the log. From then on, the store must
+// not acknowledge or deliver anything.
 func (l *Log) Failed() <-chan struct{} { return l.failed }
 
 func (l *Log) fail(cause error) {
@@ -86,8 +85,8 @@ func (l *Log) fail(cause error) {
 	})
 }
 
-// FailedError means that the log stopped after a disk error. Nothing is acknowledged any more,
-// because it is not known what is durable.
+// FailedError means that a disk error has stopped the log. Nothing may be acknowledged, because it
+// is not known what is durable.
 type FailedError struct{ Cause error }
 
 func (e *FailedError) Error() string {

@@ -22,7 +22,7 @@ func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 
 func update(crc uint32, b []byte) uint32 { return crc32.Update(crc, castagnoli, b) }
 
-// updateFew does the same as update for a few bytes, which it keeps off the heap.
+// updateFew does the same as update for a few bytes, which then need not be on the heap.
 func updateFew(crc uint32, b []byte) uint32 {
 	crc = ^crc
 	for _, v := range b {
@@ -40,16 +40,16 @@ const (
 	kindGap
 )
 
-// Record is a message, or other data to which effects refer, in the form that the log stores. The
-// log refers to Head and Body without copying them, so they must not change any more.
+// Record is a message, or other data to which effects refer, in the log's form. The log does not
+// copy Head and Body, so they must no longer change.
 type Record struct {
-	Head []byte // what the store keeps about the body; small
+	Head []byte // small; what the store needs beside the body
 	Body []byte
 	Ref  Ref // set by Append
 	crc  uint32
 }
 
-// NewRecord creates a record and computes its checksum. Callers should do this before they lock a
+// NewRecord makes a record and computes its checksum, which callers should not do while they hold a
 // mutex.
 func NewRecord(head, body []byte) Record {
 	r := Record{Head: head, Body: body}
@@ -71,16 +71,15 @@ func (r *Record) putHeader(h []byte) {
 	r.putLengths(h)
 }
 
-// size returns the record's size in a frame.
 func (r *Record) size() int { return recordHeaderSize + align(len(r.Head)+len(r.Body)) }
 
-// recordLengths reads the lengths of head and body from a record's header. The numbers come from
-// the disk, so the caller must check their bounds.
+// recordLengths reads the lengths of head and body from a record's header. The caller must check
+// them, because they come from the disk.
 func recordLengths(h []byte) (head, body uint64) {
 	return uint64(le.Uint32(h[4:])), uint64(le.Uint32(h[8:]))
 }
 
-// decodeRecord checks a record including its header, and returns its parts.
+// decodeRecord checks a record with its header, and returns its parts.
 func decodeRecord(b []byte) (head, body []byte, ok bool) {
 	if len(b) < recordHeaderSize {
 		return nil, nil, false
@@ -105,12 +104,11 @@ func recordsSize(records []Record) (n int) {
 	return n
 }
 
-// header is a frame's header.
 type header struct {
 	kind       kind
-	effects    uint32 // length
+	effects    uint32 // length in bytes
 	effectsCRC uint32
-	records    uint32 // length with headers and padding
+	records    uint32 // length in bytes with headers and padding
 	count      uint32
 	synced     Position
 }
@@ -137,8 +135,7 @@ func headerCRC(b []byte, at Position) uint32 {
 	return updateFew(checksum(b[4:frameHeaderSize]), place[:])
 }
 
-// decodeHeader reads the frame header at a position. If ok is false, there is no valid header and h
-// must not be used.
+// decodeHeader decodes the frame header at a position. ok is false if it is not valid.
 func decodeHeader(b []byte, at Position) (h header, ok bool) {
 	k := kind(b[4])
 	if k < kindEffects || k > kindGap || b[5]|b[6]|b[7] != 0 || headerCRC(b, at) != le.Uint32(b) {
@@ -162,8 +159,8 @@ func decodeHeader(b []byte, at Position) (h header, ok bool) {
 	return h, ok
 }
 
-// Position is a place in the log: the id of a segment, and an offset in the segment. Later
-// positions are larger. 0 is before the first frame.
+// Position is a place in the log: the id of a segment, and an offset in it. Later positions are
+// larger. 0 is before the first frame.
 type Position uint64
 
 // At returns the position of an offset in a segment.
@@ -175,22 +172,21 @@ func (p Position) Segment() uint32 { return uint32(p >> 32) }
 // Offset returns the offset in the segment.
 func (p Position) Offset() uint32 { return uint32(p) }
 
-// String returns the segment's id in hexadecimal, as in its file's name, and the offset.
+// String returns the segment's id in hexadecimal, as in its file name, and the offset.
 func (p Position) String() string { return fmt.Sprintf("%08x:%d", p.Segment(), p.Offset()) }
 
-// sound reports whether p can be the end of a frame, or is 0, before everything. It checks numbers
-// read from the disk.
+// sound reports whether p, read from the disk, is 0 or can be the end of a frame.
 func (p Position) sound() bool {
 	return p == 0 || p.Segment() != 0 && p.Offset()%8 == 0 && p.Offset() >= segmentHeaderSize && p.Offset() <= maxSegment
 }
 
-// Ref refers to a record for Read. It contains the place and the length of the record.
+// Ref is the place and length of a record, for Read.
 type Ref struct {
 	Position
-	Length uint32 // of head and body
+	Length uint32 // total of head and body
 }
 
-// Footprint returns the number of bytes that the record takes in its segment.
+// Footprint returns how many bytes of its segment the record takes.
 func (r Ref) Footprint() int64 { return recordHeaderSize + int64(align(int(r.Length))) }
 
 func align(n int) int { return (n + 7) &^ 7 }

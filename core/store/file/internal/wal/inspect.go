@@ -13,12 +13,12 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/file/internal/fsys"
 )
 
-// Inspection is the result of Inspect for a directory.
+// Inspection describes the files in a directory.
 type Inspection struct {
 	Segments  []SegmentReport  `json:"segments"`
 	Snapshots []SnapshotReport `json:"snapshots"`
-	Others    []string         `json:"others,omitempty"` // files that are neither segments nor snapshots
-	Synced    Position         `json:"synced"`           // the furthest position that a sound header, frame or snapshot reports as synced
+	Others    []string         `json:"others,omitempty"` // names of files that are neither segments nor snapshots
+	Synced    Position         `json:"synced"`           // the last position that a sound header, frame or snapshot says is synced
 	Closed    bool             `json:"closed"`           // the log was closed cleanly
 }
 
@@ -36,19 +36,19 @@ type SegmentReport struct {
 	Gaps    int       `json:"gaps,omitempty"`
 	Sealed  bool      `json:"sealed"`
 	End     uint32    `json:"end"`            // offset after the last sound frame
-	Torn    string    `json:"torn,omitempty"` // why the bytes from End on, not known to be synced, are unsound: Open cuts them
+	Torn    string    `json:"torn,omitempty"` // why the bytes from End on, which Open will cut, are unsound; they are not known to be synced
 	Damage  []string  `json:"damage,omitempty"`
 
 	unsound []unsound
 }
 
-// unsound is an unsound part of a file. Whether it is damage depends on what was synced.
+// unsound is an unsound part of a file. It is damage if it was synced.
 type unsound struct {
 	off    uint32
 	reason string
 }
 
-// MissingSegment returns the report for a segment that does not exist.
+// MissingSegment returns the report of a segment that does not exist.
 func MissingSegment(dir string, id uint32, body bool) SegmentReport {
 	s := &segment{segmentHeader: segmentHeader{id: id, body: body}}
 	return SegmentReport{File: filepath.Join(dir, s.name()), ID: id, Body: body, Damage: []string{"the file is missing"}}
@@ -65,14 +65,14 @@ type SnapshotReport struct {
 	Damage string    `json:"damage,omitempty"`
 }
 
-// Damaged reports whether any synced data are unsound.
+// Damaged reports whether synced data are unsound.
 func (i *Inspection) Damaged() bool {
 	return slices.ContainsFunc(i.Segments, func(s SegmentReport) bool { return len(s.Damage) > 0 }) ||
 		slices.ContainsFunc(i.Snapshots, func(s SnapshotReport) bool { return s.Damage != "" })
 }
 
-// Inspect reads a directory and changes nothing. It does not even lock the directory, so a file
-// that another process is writing may seem to be incomplete. If records is true, it also checks the
+// Inspect reads a directory without changing it. It does not lock the directory either, so a file
+// that another process is writing may seem incomplete. If records is true, it also checks the
 // contents of all records and snapshots.
 func Inspect(fs fsys.FS, dir string, records bool) (*Inspection, error) {
 	names, err := fs.ReadDir(dir)
@@ -150,7 +150,7 @@ func (x *Inspection) segment(fs fsys.FS, r *SegmentReport, records bool) error {
 	return nil
 }
 
-// judge distinguishes damage, which concerns synced data, from torn data.
+// judge sorts unsound parts into damage, if they were synced, and torn data.
 func (r *SegmentReport) judge(synced Position) {
 	for _, u := range r.unsound {
 		if At(r.ID, u.off) < synced {
@@ -161,7 +161,7 @@ func (r *SegmentReport) judge(synced Position) {
 	}
 }
 
-// frames reads all frames of a segment, including those after damage.
+// frames reads all frames of a segment, also those after damage.
 func (x *Inspection) frames(sc *scanner, r *SegmentReport) {
 	for {
 		ok, err := sc.next()

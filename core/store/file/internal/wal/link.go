@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 )
 
-// Seal ends the segment that is being written, so that all earlier frames are in sealed segments.
-// It waits until these are synced, and returns the position after them.
+// Seal ends the segment that is being written, so that all frames so far are in sealed segments. It
+// waits until they are synced, and returns the position after them.
 func (l *Log) Seal(ctx context.Context) (Position, error) {
 	l.mu.Lock()
 	if l.next.Offset() > segmentHeaderSize && !l.closed.Load() {
@@ -18,10 +18,10 @@ func (l *Log) Seal(ctx context.Context) (Position, error) {
 	return end, l.syncTo(ctx, end)
 }
 
-// HardLinkTo gives second names, in another directory of the same file system, to all files that
-// are needed to open the present log. These are the sealed segments (it first seals the segment
-// that is being written), the large bodies and the snapshots. It creates the directory. The second
-// names take no space. The log continues in the meantime, but Remove and WriteSnapshot wait.
+// HardLinkTo makes hard links, in another directory of the same file system, to all files that are
+// needed to open the log as it is now: the sealed segments (it seals the one that is being
+// written), the large bodies and the snapshots. It creates the directory. The links take no space.
+// The log continues meanwhile, but Remove and WriteSnapshot wait.
 func (l *Log) HardLinkTo(ctx context.Context, dir string) error {
 	l.snapshots.linking.Lock()
 	defer l.snapshots.linking.Unlock()

@@ -13,18 +13,18 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
-// Sync determines what Wait waits for.
+// Sync says for what Wait waits.
 type Sync int
 
 const (
-	// Interval: Wait returns once the frame is written to the file. The log syncs the frame at most
-	// Options.Interval later. A crash of the process loses nothing. A power failure loses what was
+	// Interval: Wait returns when the frame is written to the file. The log syncs it at most
+	// Options.Interval later. A crash of the process loses nothing, a power failure loses what was
 	// written since the last sync.
 	Interval Sync = iota
-	// Always: Wait returns once the frame is synced. Frames that are appended during a sync share
-	// the next sync.
+	// Always: Wait returns when the frame is synced. Frames that are appended during a sync share
+	// the next one.
 	Always
-	// Never: Wait returns once the frame is written to the file. The log syncs only complete
+	// Never: Wait returns when the frame is written to the file. The log only syncs complete
 	// segments, snapshots and large bodies, and everything at Close.
 	Never
 )
@@ -32,25 +32,26 @@ const (
 // String returns the mode's name.
 func (s Sync) String() string { return [...]string{"interval", "always", "never"}[s] }
 
-// Options configure a Log. The zero value of each field means its default.
+// Options configure a Log. The zero value of a field stands for its default.
 type Options struct {
 	Sync     Sync
-	Interval time.Duration // default 100 ms
+	Interval time.Duration // default: 100 ms
 
-	SegmentSize int // bytes after which a new segment begins, default 64 MiB
-	MaxFrame    int // largest frame, default 256 MiB; a frame larger than SegmentSize has its own segment
-	LargeBody   int // larger bodies need WriteBody; default 1 MiB
-	Backlog     int // bytes reserved or appended but not yet written that Reserve allows; default 64 MiB
-	Recent      int // bytes of memory for the records written last, for Read; default 32 MiB
+	SegmentSize int // size at which a new segment begins; default: 64 MiB
+	MaxFrame    int // largest frame; default: 256 MiB. One larger than SegmentSize gets its own segment
+	LargeBody   int // size above which a body needs WriteBody; default: 1 MiB
+	Backlog     int // bytes that may be reserved or appended but not written; default: 64 MiB
+	Recent      int // bytes of memory for the records written last, for Read; default: 32 MiB
 
-	// Keep is the number of bytes of disk space that Reserve keeps free for control records, by
-	// default 64 MiB. SetKeep changes it: it should grow with the snapshots.
+	// Keep is the disk space in bytes that Reserve keeps free for control records (default: 64
+	// MiB). SetKeep changes it, because it should grow with the snapshots.
 	Keep int64
 
-	// Repair replaces damage by gaps, instead of refusing to open the log. It reads the whole log.
+	// Repair replaces damage by gaps, instead of refusing to open the log. Open then reads all of
+	// it.
 	Repair bool
 
-	Logger *slog.Logger // default: nothing is logged
+	Logger *slog.Logger // default: no log
 }
 
 func (o Options) withDefaults() Options {
@@ -65,8 +66,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Log is an open log. Its methods may be called concurrently, except for Replay, which must be
-// called before the first Append.
+// Log is an open log. It is safe for concurrent use, except Replay, which must be called before the
+// first Append.
 type Log struct {
 	fs   fsys.FS
 	dir  string
@@ -85,7 +86,7 @@ type Log struct {
 
 	segments  segments
 	dirty     dirty
-	syncing   sync.Mutex // held by a sync
+	syncing   sync.Mutex // held during a sync
 	snapshots snapshots
 	w         writer
 	signals
@@ -93,26 +94,25 @@ type Log struct {
 	outage
 }
 
-// appended is what was appended, including what is not written yet.
+// appended has what was appended, also what is not written yet.
 type appended struct {
 	ids     uint32   // highest id of a segment so far
-	next    Position // of the next frame
-	gather  *batch   // what the writer writes next; the last of batches
+	next    Position // where the next frame begins
+	gather  *batch   // the last of batches, which the writer will write next
 	batches []*batch // by position: recent ones, the one being written, gather
-	recent  int      // bytes of memory that written batches take
-	spare   []*batch // for reuse
+	recent  int      // bytes of memory of the written batches
+	spare   []*batch // batches for reuse
 }
 
-// progress is how far a log has been written.
+// progress says how far the log has been written.
 type progress struct {
 	opened  Position      // end of the log when it was opened
-	end     atomic.Uint64 // behind the last frame
+	end     atomic.Uint64 // after the last appended frame
 	written atomic.Uint64 // everything before is in the files
 	synced  atomic.Uint64 // everything before is durable
-	backlog atomic.Int64  // bytes reserved or appended but not yet written
+	backlog atomic.Int64  // bytes that were reserved or appended, but not written
 }
 
-// signals wake the goroutines of a log.
 type signals struct {
 	wake       wake.Signal // to the writer: gather has frames
 	wakeSyncer wake.Signal // to the syncer: something unsynced was written
@@ -121,26 +121,25 @@ type signals struct {
 	unled      *time.Timer // wakes the writer if nothing else does
 }
 
-// ending is how a log is closed cleanly.
+// ending says how far Close has come.
 type ending struct {
-	closed  atomic.Bool   // changed with mu held; what is appended afterwards is not kept
+	closed  atomic.Bool   // set under mu; what is appended later is lost
 	closing chan struct{} // closed when Close begins
-	ended   chan struct{} // closed when nothing more is written
+	ended   chan struct{} // closed when nothing more will be written
 	tasks   sync.WaitGroup
 }
 
-// outage is how a log ends after a failure.
 type outage struct {
 	failure atomic.Pointer[FailedError]
 	failed  chan struct{}
 	failing sync.Once
 }
 
-// End returns the position after the last frame appended.
+// End returns the position after the last appended frame.
 func (l *Log) End() Position { return Position(l.end.Load()) }
 
-// Durable returns the position up to which everything is as durable as Options.Sync promises. Wait
-// for this position, or for an earlier one, returns immediately.
+// Durable returns the position up to which everything is as durable as Options.Sync promises, so
+// that Wait returns at once.
 func (l *Log) Durable() Position {
 	if l.o.Sync == Always {
 		return l.Synced()
@@ -154,7 +153,7 @@ func (l *Log) Synced() Position { return Position(l.synced.Load()) }
 // Closed reports whether Close was called. Frames that are appended after Close are not stored.
 func (l *Log) Closed() bool { return l.closed.Load() }
 
-// start begins the log's goroutines. Everything up to end is synced.
+// start starts the log's goroutines. Everything up to end is synced.
 func (l *Log) start(end Position) {
 	l.wake = wake.New()
 	l.wakeSyncer = wake.New()
@@ -180,8 +179,8 @@ func (l *Log) start(end Position) {
 	}
 }
 
-// Close writes and syncs the appended frames, marks the log as cleanly closed, and unlocks the
-// directory. If the disk is full, it does not wait for space but returns an error.
+// Close writes and syncs the appended frames, marks the log as closed cleanly, and unlocks the
+// directory. If the disk is full, it fails instead of waiting for space.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	again := l.closed.Swap(true)
@@ -199,7 +198,7 @@ func (l *Log) Close() error {
 	return errors.Join(err, l.lock.Close())
 }
 
-// markClosed writes and syncs what remains, and then the frame that marks the log as closed.
+// markClosed writes and syncs what is left, and then a frame that says that the log was closed.
 func (l *Log) markClosed() error {
 	l.w.turn.Lock()
 	defer l.w.turn.Unlock()

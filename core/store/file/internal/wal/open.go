@@ -10,12 +10,11 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/file/internal/fsys"
 )
 
-// Open opens the log in a directory, which it creates if necessary, and locks the directory. Before
-// it returns, it removes the incomplete end that a power failure may leave, and writes and syncs
-// data again that are possibly not durable. The error contains the remedy: another process uses the
-// directory (the error wraps a *fsys.LockedError), or the directory cannot be locked, belongs to
-// another user or cannot be written. It may also be a *VersionError, or a *DamageError, which
-// Options.Repair accepts.
+// Open opens the log in a directory, which it creates if needed, and locks the directory. It
+// removes the incomplete end that a power failure may leave, and writes and syncs data again that
+// may not be durable. The error contains the remedy if another process uses the directory (it wraps
+// a *fsys.LockedError), or if the directory cannot be locked, belongs to another user or cannot be
+// written. It may also be a *VersionError or a *DamageError, for which there is Options.Repair.
 func Open(fs fsys.FS, dir string, o Options) (*Log, error) {
 	l := &Log{fs: fs, dir: dir, o: o.withDefaults()}
 	l.failed = make(chan struct{})
@@ -39,8 +38,8 @@ func Open(fs fsys.FS, dir string, o Options) (*Log, error) {
 	return l, nil
 }
 
-// probe creates and removes a file. Otherwise, an unwritable directory might stop the log only
-// hours later, when it needs a new file.
+// probe creates and removes a file. Without it, a directory that cannot be written might stop the
+// log only hours later, when it needs a new file.
 func (l *Log) probe() error {
 	name := l.path("probe" + suffixTemp)
 	f, err := l.fs.Open(name, os.O_RDWR|os.O_CREATE)
@@ -53,7 +52,7 @@ func (l *Log) probe() error {
 	return errors.Join(f.Close(), l.fs.Remove(name))
 }
 
-// explain adds what to do to an error of a directory.
+// explain adds the remedy to an error about a directory.
 func explain(dir string, err error) error {
 	var locked *fsys.LockedError
 	var owner *fsys.OwnerError

@@ -12,9 +12,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/file/internal/fsys"
 )
 
-// Read returns the parts of a record and checks them. A recent record comes from memory: its parts
-// are those of the appended Record, and must not be changed. The error is a *DamageError, ErrGone
-// if the segment was removed, or the error of a failed read.
+// Read checks a record and returns its parts. A recent record comes from memory: its parts are
+// those that were appended, and must not be changed. The error is a *DamageError, ErrGone if the
+// segment was removed, or the error of a failed read.
 func (l *Log) Read(ref Ref) (head, body []byte, err error) {
 	if head, body, ok := l.readRecent(ref.Position); ok {
 		return head, body, nil
@@ -44,7 +44,7 @@ func (l *Log) damagedRecord(s *segment, ref Ref, reason string) error {
 	return &DamageError{l.path(s.name()), ref.Offset(), ref.Offset() + recordHeaderSize + ref.Length, reason}
 }
 
-// readRecent finds a record that is not yet written, or was written recently.
+// readRecent returns a record that is still in memory.
 func (l *Log) readRecent(at Position) (head, body []byte, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -81,14 +81,13 @@ func (l *Log) readAt(s *segment, b []byte, off int64) error {
 	return err
 }
 
-// openFiles is how many files of sealed segments are kept open for reading.
+// openFiles is the number of files of sealed segments that stay open for Read.
 const openFiles = 256
 
-// segments are the segments of a log, by id.
 type segments struct {
 	mu    sync.RWMutex
 	byID  map[uint32]*segment
-	files []*segment // segments whose files may be closed, the longest open first
+	files []*segment // segments whose files may be closed, in the order in which they were opened
 }
 
 func (x *segments) add(s *segment) {
@@ -112,7 +111,6 @@ func (x *segments) seal(s *segment, end uint32) {
 	s.end, s.sealed = end, true
 }
 
-// list returns the segments in the order of their ids.
 func (x *segments) list() []*segment {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -139,7 +137,7 @@ func (x *segments) open(l *Log, s *segment) error {
 	return nil
 }
 
-// checkBody checks that the file of a large body is not another body's.
+// checkBody refuses the file of another body.
 func (l *Log) checkBody(s *segment, file fsys.File) error {
 	if !s.body {
 		return nil
@@ -154,7 +152,7 @@ func (l *Log) checkBody(s *segment, file fsys.File) error {
 	return nil
 }
 
-// idle lets a sealed segment's file be closed, because nothing writes to it any more.
+// idle allows a sealed segment's file to be closed, because nothing is written to it any more.
 func (x *segments) idle(s *segment) {
 	x.mu.RLock()
 	sealed := s.sealed
@@ -164,8 +162,8 @@ func (x *segments) idle(s *segment) {
 	}
 }
 
-// keep counts a segment's file among those that are open for reading, and closes the oldest file if
-// there are too many.
+// keep adds a segment's file to those that are open for Read, and closes the oldest if there are
+// too many.
 func (x *segments) keep(s *segment) {
 	x.mu.Lock()
 	var old *segment
@@ -184,17 +182,17 @@ func (x *segments) keep(s *segment) {
 	}
 }
 
-// close closes the segment's file, which is opened again when it is needed.
+// close closes the segment's file. The next Read opens it again.
 func (s *segment) close() {
 	s.use.Lock()
 	defer s.use.Unlock()
 	if s.file != nil {
-		_ = s.file.Close() // its data are synced, and a failed Close loses nothing
+		_ = s.file.Close() // the data are synced, so a failed Close loses nothing
 		s.file = nil
 	}
 }
 
-// remove removes a segment once its last reader has left.
+// remove removes a segment when its last reader has ended.
 func (x *segments) remove(s *segment) {
 	x.mu.Lock()
 	delete(x.byID, s.id)
@@ -215,12 +213,12 @@ func (x *segments) close() {
 // SegmentInfo describes a segment.
 type SegmentInfo struct {
 	ID     uint32
-	Body   bool  // it holds one large body, not frames
-	Sealed bool  // nothing more is added
-	Size   int64 // in bytes; for the segment being written, what is written
+	Body   bool  // it has one large body, not frames
+	Sealed bool  // nothing is added to it any more
+	Size   int64 // in bytes; of the segment that is being written, what is written so far
 }
 
-// Segments lists the segments in the order of their ids.
+// Segments returns the segments in the order of their ids.
 func (l *Log) Segments() []SegmentInfo {
 	list := l.segments.list()
 	infos := make([]SegmentInfo, len(list))
@@ -236,10 +234,10 @@ func (l *Log) Segments() []SegmentInfo {
 	return infos
 }
 
-// Remove removes a segment. It removes a body segment at any time, but a log segment only if it is
-// sealed and all kept snapshots are replayed from a later position. Otherwise it returns ErrInUse.
-// It waits for readers of the segment. The caller must be sure that nothing in the segment is
-// needed, and that the frames are durable that make the segment unnecessary.
+// Remove removes a segment: a body segment at any time, a log segment only if it is sealed and
+// Replay of all kept snapshots begins after it. Otherwise it returns ErrInUse. It waits for the
+// segment's readers. The caller must be sure that nothing in the segment is needed, and that the
+// frames are durable that make it superfluous.
 func (l *Log) Remove(id uint32) error {
 	s := l.segments.get(id)
 	if s == nil {
@@ -261,17 +259,18 @@ func (l *Log) Remove(id uint32) error {
 	return err
 }
 
-// window reads a file forward through a buffer.
+// window reads a file forwards through a buffer.
 type window struct {
 	file fsys.File
 	size int64
 	buf  []byte
-	off  int64 // offset of buf in the file
+	off  int64 // the offset in the file of buf
 }
 
 const windowSize = 256 << 10
 
-// bytes returns n bytes at an offset, which are valid until the next call. ok is false if the file ends before them.
+// bytes returns n bytes at an offset, valid until the next call. ok is false if the file ends
+// before them.
 func (w *window) bytes(off int64, n int) (b []byte, ok bool, err error) {
 	if off+int64(n) > w.size {
 		return nil, false, nil

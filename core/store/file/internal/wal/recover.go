@@ -15,16 +15,16 @@ import (
 // recovery is what Open finds in a directory.
 type recovery struct {
 	*Log
-	logs   []*segment // by id; if a header is not sound, prev is the segment's own id
-	synced Position   // the furthest position that a sound header, frame or snapshot reports as synced
-	first  int        // index in logs from which find has read
-	last   int        // index in logs of the segment in which the log ends, -1 if there is none
+	logs   []*segment // by id; with an unsound header, prev is the segment's own id
+	synced Position   // the last position that a sound header, frame or snapshot says is synced
+	first  int        // index in logs of the first segment that find has read
+	last   int        // index in logs of the segment in which the log ends; -1: none
 	end    Position   // after the last frame
-	kind   kind       // kind of the last frame that find has read, 0 if it has read none
-	lost   bool       // there are frames after the end
+	kind   kind       // kind of the last frame that find has read; 0: none
+	lost   bool       // there are frames after end
 }
 
-// recover finds the end of the log and makes everything before it durable.
+// recover finds the end of the log, and makes everything before it durable.
 func (l *Log) recover() (end Position, err error) {
 	r := &recovery{Log: l, last: -1}
 	if err := r.list(); err != nil {
@@ -36,7 +36,7 @@ func (l *Log) recover() (end Position, err error) {
 	return r.end, r.settle()
 }
 
-// list reads the directory and the headers in it.
+// list reads the names and headers of the files in the directory.
 func (r *recovery) list() error {
 	names, err := r.fs.ReadDir(r.dir)
 	if err != nil {
@@ -74,7 +74,7 @@ func (r *recovery) list() error {
 	return nil
 }
 
-// readHeader reads the first bytes of a file, with zeros for those after its end, and its length.
+// readHeader reads a file's first bytes, with zeros after its end, and its length.
 func (r *recovery) readHeader(name string) (b [segmentHeaderSize]byte, size int64, err error) {
 	file, err := r.openFile(name)
 	if err != nil {
@@ -92,7 +92,7 @@ func (r *recovery) readHeader(name string) (b [segmentHeaderSize]byte, size int6
 	return b, size, nil
 }
 
-// belongs checks the log id in the header of a file.
+// belongs checks the log's id in the header of a file.
 func (r *recovery) belongs(name string, log uint64) error {
 	if r.id != 0 && r.id != log {
 		return fmt.Errorf("%s belongs to another log: move this file out of the directory", r.path(name))
@@ -152,12 +152,12 @@ func (r *recovery) listSnapshot(name string, id uint32) error {
 	return nil
 }
 
-// find looks for the end of the log, the position up to which all frames are sound. It begins at the position
-// known to be synced or, with Repair, at the beginning. While it reads, it learns that more was synced.
+// find finds the end of the log, up to which all frames are sound. It begins at the position known
+// to be synced or, with Repair, at the beginning. It may read of a later synced position.
 func (r *recovery) find() error {
 	off := uint32(segmentHeaderSize)
-	next := 0               // index of the segment to read, from off
-	mended := [2]int{-2, 0} // where a gap was put
+	next := 0               // index of the segment to read next, from off on
+	mended := [2]int{-2, 0} // where a gap was put last
 	if r.synced != 0 && !r.o.Repair {
 		i := slices.IndexFunc(r.logs, func(s *segment) bool { return s.id == r.synced.Segment() })
 		if i < 0 || r.logs[i].prev == r.logs[i].id {
@@ -167,7 +167,7 @@ func (r *recovery) find() error {
 		r.first, r.last, r.end = i, i, r.synced
 	}
 	for {
-		// r.end is the end of what was read; next begins after it.
+		// r.end is the end of what was read; next begins there.
 		reason := "the next segment is missing, or its header is damaged"
 		if next == r.last || r.follows(next) {
 			var err error
@@ -194,8 +194,8 @@ func (r *recovery) find() error {
 		if !r.o.Repair {
 			return damage
 		}
-		// If evidence has only now found that the log was synced beyond r.end, the loop first reads on from
-		// r.end, and does not check the records before r.synced.
+		// If evidence has just found that the log was synced beyond r.end, the next round reads on
+		// from r.end, without checking the records before r.synced.
 		if before > r.end || r.last < 0 {
 			if place := [2]int{r.last, int(r.end)}; place != mended {
 				mended = place
@@ -228,8 +228,8 @@ func (r *recovery) follows(i int) bool {
 	return s.prev == r.logs[r.last].id && s.prevEnd == r.end.Offset()
 }
 
-// read reads the frames of a segment from an offset on and moves the end to that of the last sound
-// frame. If the segment does not end there cleanly, it returns why that frame is the last.
+// read reads the frames of a segment from off on, and sets the end to that of the last sound frame.
+// If the segment does not end there cleanly, reason says why.
 func (r *recovery) read(i int, off uint32) (reason string, err error) {
 	s := r.logs[i]
 	file, err := r.openFile(s.name())
@@ -246,7 +246,7 @@ func (r *recovery) read(i int, off uint32) (reason string, err error) {
 	}
 	r.last = i
 	for {
-		// Records that are known to be synced are checked later, by Log.Read.
+		// Log.Read will check records that are known to be synced.
 		sc.records = At(s.id, sc.off) >= r.synced
 		ok, err := sc.next()
 		if err != nil {
@@ -263,7 +263,7 @@ func (r *recovery) read(i int, off uint32) (reason string, err error) {
 	return sc.reason, nil
 }
 
-// evidence looks for sound frames after the end, because they say what was synced.
+// evidence looks for sound frames after the end, because they say how far the log was synced.
 func (r *recovery) evidence() error {
 	r.lost = false
 	for i := max(r.last, 0); i < len(r.logs); i++ {
@@ -272,7 +272,7 @@ func (r *recovery) evidence() error {
 		if err != nil {
 			return err
 		}
-		off := uint32(segmentHeaderSize) - frameHeaderSize // resync begins at the header after it
+		off := uint32(segmentHeaderSize) - frameHeaderSize // resync begins at the header after this
 		if i == r.last {
 			off = r.end.Offset()
 		}
@@ -298,7 +298,7 @@ func (r *recovery) evidence() error {
 	return nil
 }
 
-// mend replaces an unsound end by a gap, so that the log continues after it.
+// mend replaces unsound bytes at the end by a gap, so that the log continues after them.
 func (r *recovery) mend() error {
 	off := r.end.Offset()
 	if r.last >= 0 {
@@ -310,7 +310,7 @@ func (r *recovery) mend() error {
 		sc, err := newScanner(file, s.id, off, false)
 		found := false
 		if err == nil {
-			found, _ = sc.resync() // what cannot be read holds nothing sound
+			found, _ = sc.resync() // what cannot be read has nothing sound
 		}
 		if err := file.Close(); err != nil {
 			return err
@@ -340,13 +340,13 @@ func (r *recovery) mend() error {
 	return r.rewrite(r.logs[len(r.logs)-1], segmentHeaderSize, r.synced.Offset())
 }
 
-// copySize is how much of a segment is copied with one call.
+// copySize is the number of bytes of a segment that one call copies.
 const copySize = 1 << 20
 
-// rewrite writes a segment again under a temporary name, and syncs it before it takes the old name.
-// The header is that of s. If to is not 0, a gap replaces the bytes from offset gap to offset to.
-// With Repair the old file is kept as *.damaged, and zeros replace what cannot be read. A file
-// whose s.end is known and that needs no gap is cut at s.end.
+// rewrite writes a segment, with the header of s, to a temporary file, syncs that, and gives it the
+// segment's name. If to is not 0, a gap replaces the bytes from gap to to. With Repair the old file
+// is kept as *.damaged, and zeros replace what cannot be read. Without a gap, the new file ends at
+// s.end if that is known.
 func (r *recovery) rewrite(s *segment, gap, to uint32) (err error) {
 	name := r.path(s.name())
 	temp, err := r.fs.Open(name+suffixTemp, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
@@ -420,9 +420,9 @@ func (r *recovery) copy(temp fsys.File, s *segment, gap, to uint32) error {
 	return temp.Truncate(max(size, int64(to)))
 }
 
-// settle syncs the files and makes the log end at the end that was found.
+// settle syncs the files, and makes the log end where find has found its end.
 func (r *recovery) settle() error {
-	ends := make(map[uint32]uint32) // ends of segments, according to the segments that follow them
+	ends := make(map[uint32]uint32) // ends of segments, as the next segments say
 	for i, s := range r.logs {
 		if i > r.last {
 			break
@@ -463,8 +463,8 @@ func (r *recovery) settle() error {
 	}
 	s := r.logs[r.last]
 	r.w.active, r.w.off, r.w.filled = s, s.end, s.end
-	// A file that was neither closed cleanly nor rewritten may have a second name in a backup, so
-	// it must not be written to.
+	// Without a clean close or a rewrite, a backup may have a hard link to the file, so it must not
+	// be written to.
 	if (closed || again) && r.kind != kindSeal && !r.o.Repair && int(s.end) < r.o.SegmentSize {
 		file, err := r.fs.Open(r.path(s.name()), os.O_RDWR)
 		if err != nil {
@@ -489,7 +489,7 @@ func (r *recovery) size(s *segment) error {
 	return errors.Join(err, file.Close())
 }
 
-// discard removes the segments after the end, and superfluous snapshots.
+// discard removes the segments after the end, and snapshots beyond keptSnapshots.
 func (r *recovery) discard() error {
 	names := []string{}
 	for _, s := range r.logs[r.last+1:] {

@@ -2,18 +2,17 @@ package wal
 
 import "fmt"
 
-// Frame is a frame that Replay reads.
+// Frame is a frame that Replay has read.
 type Frame struct {
 	At, End Position
 	Effects []byte // valid until apply returns
-	Records []Ref  // valid until apply returns; their contents are not read
+	Records []Ref  // valid until apply returns; the records were not read
 }
 
-// Replay calls apply for each frame from a position on, in the order in which the frames were
-// appended, up to the end that the log had when it was opened. The position is 0 or a snapshot's
-// From. Replay checks all checksums except those of the records, which Read checks. It must be
-// called before the first Append. The error is that of apply, or a *DamageError if a frame is
-// damaged or a segment is missing.
+// Replay calls apply for each frame from a position on, in order, up to the end that the log had
+// when it was opened. The position is 0 or a snapshot's From. Replay checks all checksums except
+// those of records, which Read checks. It must be called before the first Append. The error is that
+// of apply, or a *DamageError if a frame is damaged or a segment is missing.
 func (l *Log) Replay(from Position, apply func(Frame) error) error {
 	var last *segment
 	for _, s := range l.segments.list() {
@@ -37,7 +36,6 @@ func (l *Log) Replay(from Position, apply func(Frame) error) error {
 	return nil
 }
 
-// replay applies the frames of a segment.
 func (l *Log) replay(s *segment, off uint32, apply func(Frame) error) error {
 	file, err := l.openFile(s.name())
 	if err != nil {

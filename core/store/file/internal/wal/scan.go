@@ -6,21 +6,21 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/file/internal/fsys"
 )
 
-// scanner reads the frames of a segment, one after the other.
+// scanner reads the frames of a segment in order.
 type scanner struct {
 	window
 	id      uint32
-	off     uint32 // of the next frame or, after next has returned false, of what is not a frame
-	records bool   // check the records' contents, not only their lengths
+	off     uint32 // where the next frame begins or, after next has returned false, what is not a frame
+	records bool   // also check the contents of records
 
-	// of the frame that next found
+	// Of the frame that next has found:
 	at      Position
 	header  header
 	effects []byte
 	refs    []Ref
 
-	synced Position // the furthest position that a frame reports as synced
-	reason string   // why there is no next frame, empty if the segment ends cleanly
+	synced Position // the last position that a frame says is synced
+	reason string   // why there is no next frame; "" if the segment ends cleanly
 }
 
 func newScanner(file fsys.File, id, off uint32, records bool) (*scanner, error) {
@@ -31,8 +31,8 @@ func newScanner(file fsys.File, id, off uint32, records bool) (*scanner, error) 
 	return &scanner{window: window{file: file, size: min(size, maxSegment)}, id: id, off: off, records: records}, nil
 }
 
-// next moves to the next frame. It returns false if no sound frame follows, and the error of a
-// failed read.
+// next moves to the next frame. It returns false if no sound frame follows, with the error if a
+// read has failed.
 func (s *scanner) next() (bool, error) {
 	h, err := s.frame()
 	if err != nil || s.reason != "" || h.kind == 0 {
@@ -44,7 +44,7 @@ func (s *scanner) next() (bool, error) {
 	return true, nil
 }
 
-// frame reads the frame at off. If something is not sound, it sets reason.
+// frame reads the frame at off. It sets reason if the frame is not sound.
 func (s *scanner) frame() (h header, err error) {
 	s.at = At(s.id, s.off)
 	b, ok, err := s.bytes(int64(s.off), frameHeaderSize)
@@ -120,8 +120,7 @@ func (s *scanner) content(h header) error {
 	return nil
 }
 
-// resync looks for a sound header after something unsound, at least as far away as the length of a
-// gap. The scanner continues there.
+// resync moves the scanner to the next sound header, at least as far away as a gap is long.
 func (s *scanner) resync() (bool, error) {
 	for off := int64(s.off) + frameHeaderSize; off+frameHeaderSize <= s.size; off += 8 {
 		b, ok, err := s.bytes(off, frameHeaderSize)

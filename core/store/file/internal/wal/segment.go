@@ -12,7 +12,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/file/internal/fsys"
 )
 
-// maxSegment bounds a segment: offsets have 32 bits.
+// maxSegment is the maximum size of a segment, because offsets have 32 bits.
 const maxSegment = 1<<32 - 1<<20
 
 const (
@@ -27,15 +27,14 @@ const (
 	lockName       = "LOCK"
 )
 
-// segmentHeader is the header of a segment.
 type segmentHeader struct {
 	body    bool
 	id      uint32
-	prev    uint32 // id of the previous log segment, 0 for the first
+	prev    uint32 // id of the previous log segment; 0: none
 	prevEnd uint32
 	log     uint64
 	synced  Position
-	made    int64 // ms since the Unix epoch
+	made    int64 // in ms since the Unix epoch
 }
 
 func (h *segmentHeader) put(b []byte) {
@@ -55,8 +54,8 @@ func (h *segmentHeader) put(b []byte) {
 	le.PutUint32(b[60:], checksum(b[:60]))
 }
 
-// decodeSegmentHeader reads a segment's header. If the checksum is right, version is the header's
-// version, and otherwise 0. ok says whether it is a valid header of this version.
+// decodeSegmentHeader decodes a segment's header. version is the header's version if the checksum
+// is right, and otherwise 0. ok is true for a valid header of this version.
 func decodeSegmentHeader(b []byte) (h segmentHeader, version uint32, ok bool) {
 	if len(b) < segmentHeaderSize || le.Uint32(b[60:]) != checksum(b[:60]) {
 		return h, 0, false
@@ -78,18 +77,17 @@ func decodeSegmentHeader(b []byte) (h segmentHeader, version uint32, ok bool) {
 	return h, version, version == formatVersion && h.id != 0 && h.prev < h.id && h.synced.sound() && h.synced < At(h.id, 0)
 }
 
-// segment is a segment of an open log.
 type segment struct {
 	segmentHeader
 
-	// use is held for reading while the file is used, and for writing to open, close or remove the file.
+	// use is read-locked while the file is used, and locked to open, close or remove the file.
 	use  sync.RWMutex
 	file fsys.File // nil until it is needed
 	gone bool
 
-	end    uint32 // after the last frame, once it is sealed
+	end    uint32 // after the last frame, if sealed
 	sealed bool
-	kept   bool // segments may close its file
+	kept   bool // the file is in segments.files
 }
 
 func (s *segment) name() string {
@@ -99,7 +97,7 @@ func (s *segment) name() string {
 	return fileName(s.id, suffixLog)
 }
 
-// syncSegment makes a segment's file durable. A segment that was removed needs no sync.
+// syncSegment makes a segment's file durable, unless the segment was removed.
 func (l *Log) syncSegment(s *segment) error {
 	s.use.RLock()
 	defer s.use.RUnlock()
@@ -109,7 +107,7 @@ func (l *Log) syncSegment(s *segment) error {
 	case s.file != nil:
 		return s.file.Sync()
 	}
-	file, err := l.fs.Open(l.path(s.name()), os.O_RDWR) // it was closed after it was sealed
+	file, err := l.fs.Open(l.path(s.name()), os.O_RDWR) // it was closed when it was sealed
 	if err != nil {
 		return err
 	}
@@ -118,7 +116,7 @@ func (l *Log) syncSegment(s *segment) error {
 
 func fileName(id uint32, suffix string) string { return fmt.Sprintf("%08x%s", id, suffix) }
 
-// parseName splits a file's name. ok is false if fileName does not make such names.
+// parseName is the inverse of fileName. ok is false for other names.
 func parseName(name string) (id uint32, suffix string, ok bool) {
 	base, _, found := strings.Cut(name, ".")
 	if !found || len(base) != 8 {

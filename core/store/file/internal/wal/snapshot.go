@@ -26,20 +26,20 @@ const (
 // SnapshotInfo describes a snapshot.
 type SnapshotInfo struct {
 	ID   uint32
-	From Position // Replay begins here
-	End  Position // end of the log when it was written
+	From Position // where Replay begins
+	End  Position // end of the log when the snapshot was written
 	Made time.Time
 	Size int64
 }
 
 type snapshots struct {
-	writing sync.Mutex   // held while one is written
-	linking sync.RWMutex // held for writing while segments and snapshots are linked elsewhere
+	writing sync.Mutex   // held while a snapshot is written
+	linking sync.RWMutex // locked while hard links to segments and snapshots are made
 	mu      sync.Mutex
-	list    []SnapshotInfo // newest first
+	list    []SnapshotInfo // the newest first
 }
 
-// floor returns the position from which the kept snapshots need the log.
+// floor returns the position from which on a kept snapshot needs the log.
 func (s *snapshots) floor() (from Position, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,17 +51,17 @@ func (s *snapshots) floor() (from Position, ok bool) {
 	return from, len(s.list) > 0
 }
 
-// Snapshots lists the kept snapshots with intact headers and trailers, the newest first.
+// Snapshots returns the kept snapshots with intact headers and trailers, the newest first.
 func (l *Log) Snapshots() []SnapshotInfo {
 	l.snapshots.mu.Lock()
 	defer l.snapshots.mu.Unlock()
 	return slices.Clone(l.snapshots.list)
 }
 
-// WriteSnapshot stores the output of write as the newest snapshot. from is the position from which
-// Replay completes it. Everything that was appended before write returned is synced before the
-// snapshot becomes valid, so that a snapshot is never ahead of the log. The two newest snapshots
-// are kept. If write or the disk returns an error, the snapshot is removed.
+// WriteSnapshot stores what write writes as the newest snapshot. from is where its Replay begins.
+// Everything that was appended before write returned is synced before the snapshot becomes valid,
+// so a snapshot is never ahead of the log. The two newest snapshots are kept. If write or the disk
+// fails, the snapshot is removed.
 func (l *Log) WriteSnapshot(ctx context.Context, from Position, write func(io.Writer) error) (SnapshotInfo, error) {
 	l.snapshots.writing.Lock()
 	defer l.snapshots.writing.Unlock()
@@ -136,7 +136,7 @@ func (l *Log) writeSnapshot(ctx context.Context, from Position, write func(io.Wr
 	return info, l.fs.SyncDir(l.dir)
 }
 
-// syncTo syncs everything up to a position, regardless of the mode.
+// syncTo syncs everything up to a position, whatever Options.Sync is.
 func (l *Log) syncTo(ctx context.Context, pos Position) error {
 	if err := l.Wait(ctx, pos); err != nil {
 		return err
@@ -173,7 +173,7 @@ func decodeSnapshotHeader(b []byte) (s SnapshotInfo, log uint64, version uint32,
 	return s, le.Uint64(b[40:]), version, version == formatVersion && s.From <= s.End && s.From.sound() && s.End.sound()
 }
 
-// snapshotWriter cuts its input into blocks.
+// snapshotWriter divides its input into blocks.
 type snapshotWriter struct {
 	file   fsys.File
 	id     uint32
@@ -244,15 +244,14 @@ func trailerCRC(id, blocks uint32, total uint64) uint32 {
 	return checksum(b[:])
 }
 
-// OpenSnapshot opens a snapshot for reading. It checks each block before it returns any byte of it,
-// and returns io.EOF only after an intact trailer. Without io.EOF, the caller must not use what it
-// has read. Other errors are *DamageError; the older snapshot is possibly intact.
+// OpenSnapshot opens a snapshot for reading. The reader checks each block before it returns any
+// byte of it, and returns io.EOF only after an intact trailer: before, the caller must not use what
+// it has read. Other errors are *DamageError; the older snapshot may be intact.
 func (l *Log) OpenSnapshot(s SnapshotInfo) (io.ReadCloser, error) {
 	return OpenSnapshot(l.fs, l.dir, s)
 }
 
-// OpenSnapshot does the same as Log.OpenSnapshot for a directory. s needs only the ID and the Size
-// of the snapshot.
+// OpenSnapshot does the same as Log.OpenSnapshot in a directory. s needs only the ID and the Size.
 func OpenSnapshot(fs fsys.FS, dir string, s SnapshotInfo) (io.ReadCloser, error) {
 	name := filepath.Join(dir, fileName(s.ID, suffixSnapshot))
 	file, err := fs.Open(name, os.O_RDONLY)
@@ -270,7 +269,7 @@ type snapshotReader struct {
 	id     uint32
 	in     *bufio.Reader
 	off    int64
-	block  []byte // the unread rest of it
+	block  []byte // the unread rest of the block
 	buf    []byte
 	blocks uint32
 	total  uint64
@@ -289,7 +288,6 @@ func (r *snapshotReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// next reads and checks a block.
 func (r *snapshotReader) next() error {
 	var h [8]byte
 	if _, err := io.ReadFull(r.in, h[:]); err != nil {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Wait waits until everything up to pos is as durable as Options.Sync promises. pos is the end that
-// Append returned, or End. The error is a *FailedError, ErrClosed, or the context's.
+// Wait waits until everything up to pos, an end that Append or End has returned, is as durable as
+// Options.Sync promises. The error is a *FailedError, ErrClosed, or the context's.
 func (l *Log) Wait(ctx context.Context, pos Position) error {
 	if err := l.Err(); err != nil {
 		return err
@@ -18,10 +18,10 @@ func (l *Log) Wait(ctx context.Context, pos Position) error {
 	}
 	w := l.waits.add(pos)
 	defer l.waits.release(w)
-	if l.o.Sync != Always { // a sync takes too long for a caller whose context may end
+	if l.o.Sync != Always { // a sync would take too long for a caller whose context may end
 		l.lead()
 	}
-	if pos <= l.Durable() { // it may have become durable since the first check, before add
+	if pos <= l.Durable() { // perhaps since the first check, before add
 		l.waits.remove(w)
 		return l.Err()
 	}
@@ -44,7 +44,6 @@ func (l *Log) Wait(ctx context.Context, pos Position) error {
 	return nil
 }
 
-// waits are the callers of Wait.
 type waits struct {
 	mu    sync.Mutex
 	list  []*waiter
@@ -53,7 +52,7 @@ type waits struct {
 
 type waiter struct {
 	pos  Position
-	done chan struct{} // gets one value when the position is reached
+	done chan struct{} // gets one value when pos is reached
 }
 
 func (w *waits) add(pos Position) *waiter {
@@ -70,7 +69,7 @@ func (w *waits) add(pos Position) *waiter {
 	return x
 }
 
-// remove takes a waiter off the list if it is still on it, and discards its signal.
+// remove removes a waiter from the list, and discards its signal.
 func (w *waits) remove(x *waiter) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -89,7 +88,7 @@ func (w *waits) release(x *waiter) {
 	w.spare = append(w.spare, x)
 }
 
-// signal ends the waits for positions up to pos.
+// signal wakes the waiters up to pos.
 func (w *waits) signal(pos Position) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -134,14 +133,14 @@ func (d *dirty) take() (segments []*segment, dir bool) {
 	return segments, dir
 }
 
-// sync makes everything written durable. After an error the log has failed.
+// sync makes everything that is written durable. If it fails, the log has failed.
 func (l *Log) sync() error {
 	l.syncing.Lock()
 	defer l.syncing.Unlock()
 	if err := l.Err(); err != nil {
 		return err
 	}
-	// What is written is marked dirty before l.written moves, so what is taken covers it.
+	// Segments become dirty before l.written moves, so these cover everything up to it.
 	upto := l.written.Load()
 	segments, dir := l.dirty.take()
 	var err error
@@ -164,8 +163,8 @@ func (l *Log) sync() error {
 	return nil
 }
 
-// syncInBackground is the goroutine that syncs what was written: under Sync Interval some time
-// after the first write, and under Sync Never when a segment is sealed.
+// syncInBackground is the goroutine that syncs: with Sync Interval, some time after the first
+// write; with Sync Never, when a segment is sealed.
 func (l *Log) syncInBackground() {
 	timer := time.NewTimer(l.o.Interval)
 	timer.Stop()

@@ -11,45 +11,43 @@ import (
 )
 
 const (
-	// writeSize is how many bytes of small frames are written with one call.
+	// writeSize is the number of bytes of small frames that one call writes.
 	writeSize = 256 << 10
-	// directSize is the length from which a record is written from its own memory, without a copy.
+	// directSize is the length from which on a record is written without being copied.
 	directSize = 16 << 10
-	// roomSize is how far ahead the file system reserves space: reserving much at once is less work
-	// than reserving it page by page.
+	// roomSize is how much space the writer lets the file system reserve at once, which is less
+	// work than to do it page by page.
 	roomSize = 8 << 20
-	// fillSize is how far ahead a segment is filled with zeros under Sync Always: a sync within the
-	// file's length takes half the time and the CPU of a sync that extends it.
+	// fillSize is how far ahead the writer fills a segment with zeros under Sync Always: a sync
+	// within the file's length takes half the time and CPU of a sync that extends the file.
 	fillSize = 512 << 10
-	// fullRetry is how often a write is retried while the disk is full.
+	// fullRetry is how often the writer tries again while the disk is full.
 	fullRetry = 100 * time.Millisecond
 )
 
-// writer writes frames to the active segment.
 type writer struct {
-	turn   sync.Mutex // guards the fields below it; held to write a batch
+	turn   sync.Mutex // held while a batch is written; guards what follows
 	l      *Log
-	batch  *batch   // begun, but interrupted for lack of space
-	done   int      // number of frames of batch that are written
-	active *segment // nil before the first segment
-	off    uint32   // how much of active is written; 0 if not even its header is
-	filled uint32   // the file's length
-	room   int64    // the offset up to which the file system has reserved space
+	batch  *batch   // a batch of which the disk had no space for all frames
+	done   int      // number of written frames of batch
+	active *segment // the segment that is being written; nil before the first one
+	off    uint32   // length of what is written in active; 0: not even the header
+	filled uint32   // length of the file
+	room   int64    // offset up to which the file system has reserved space
 	out    output
 }
 
-// output is what to write with one call: small things from a buffer, large ones from their own memory.
+// output is what one call writes: small parts are copied to a buffer, large ones are not.
 type output struct {
 	buf   []byte
-	from  int // the part of buf from here on is not in parts
+	from  int // parts already has buf up to here
 	parts [][]byte
-	size  uint32 // of parts
+	size  uint32 // total of parts
 }
 
-// len returns the number of bytes to write.
 func (o *output) len() uint32 { return o.size + uint32(len(o.buf)-o.from) }
 
-// refer puts b, which may be empty, after the contents of buf.
+// refer adds what is new in buf, and then b, to the parts.
 func (o *output) refer(b []byte) {
 	for _, part := range [...][]byte{o.buf[o.from:len(o.buf):len(o.buf)], b} {
 		if len(part) > 0 {
@@ -62,7 +60,7 @@ func (o *output) refer(b []byte) {
 
 func (o *output) clear() {
 	if clear(o.parts); cap(o.buf) > 2*writeSize {
-		o.buf = nil // a large frame has grown it
+		o.buf = nil // a large frame has made it large
 	}
 	o.buf, o.from, o.parts, o.size = o.buf[:0], 0, o.parts[:0], 0
 }
@@ -86,16 +84,15 @@ func (l *Log) writeBatches() {
 	}
 }
 
-// lead writes what is gathered, in place of the goroutine of writeBatches, if nothing is being
-// written. This saves a lone caller two goroutine switches. If the disk is full, it leaves the rest
-// to that goroutine.
+// lead writes what was gathered, if nothing else is being written. So a lone caller of Wait saves
+// two switches of goroutines. If the disk is full, it leaves the rest to writeBatches.
 func (l *Log) lead() {
 	if !l.w.turn.TryLock() {
 		return
 	}
 	l.writeBatch(false)
 	l.w.turn.Unlock()
-	// The goroutine of writeBatches writes frames that arrived in the meantime.
+	// writeBatches writes the frames that have come since.
 	l.mu.Lock()
 	more := len(l.gather.frames) > 0
 	l.mu.Unlock()
@@ -104,7 +101,7 @@ func (l *Log) lead() {
 	}
 }
 
-// writeBatch writes what is gathered, and syncs it if the mode demands that. It returns false if
+// writeBatch writes what was gathered, and syncs it if Options.Sync demands it. It returns false if
 // there was nothing to write, if the log has failed, or if the disk is full and wait is false.
 // l.w.turn is held.
 func (l *Log) writeBatch(wait bool) bool {
@@ -143,7 +140,7 @@ func (l *Log) writeBatch(wait bool) bool {
 	return true
 }
 
-// newBatch makes a batch, or reuses one. l.mu is held.
+// newBatch returns an empty batch. l.mu is held.
 func (l *Log) newBatch() *batch {
 	if n := len(l.spare); n > 0 {
 		b := l.spare[n-1]
@@ -153,16 +150,15 @@ func (l *Log) newBatch() *batch {
 	return &batch{}
 }
 
-// keepBatch is the largest capacity, in bytes, with which a batch's buffers for effects, and for
-// records without their contents, are kept for reuse.
+// keepBatch is the maximum size, in bytes, of the buffers of a batch that is kept for reuse.
 const keepBatch = 256 << 10
 
-// memory returns how much memory the batch takes. Small records take much more memory than space in the file.
+// memory returns the memory of the batch. Small records take much more of it than of the file.
 func (b *batch) memory() int {
 	return b.bytes + cap(b.effects) + cap(b.records)*int(unsafe.Sizeof(Record{})) + cap(b.frames)*int(unsafe.Sizeof(frame{}))
 }
 
-// retire counts a written batch among the recent ones, and removes the oldest.
+// retire keeps a written batch for Read, and drops the oldest ones.
 func (l *Log) retire(b *batch) {
 	size := b.bytes
 	l.mu.Lock()
@@ -183,8 +179,8 @@ func (l *Log) retire(b *batch) {
 	l.giveRoom(int64(size))
 }
 
-// write writes the batch. While the disk is full, it waits unless the log closes; if wait is false,
-// it returns false instead.
+// write writes the batch. If the disk is full, it waits until the log is closed or, if wait is
+// false, returns false.
 func (w *writer) write(wait bool) (bool, error) {
 	for w.done < len(w.batch.frames) {
 		done, err := w.frames(w.batch, w.done)
@@ -193,7 +189,7 @@ func (w *writer) write(wait bool) (bool, error) {
 			w.l.space.full.Store(nil)
 			continue
 		}
-		if w.active != nil && !w.active.sealed { // return to the end of the last whole frame
+		if w.active != nil && !w.active.sealed { // cuts the file after its last complete frame
 			if short := w.active.file.Truncate(int64(w.off)); short == nil {
 				w.filled, w.room = w.off, int64(w.off)
 			}
@@ -217,15 +213,15 @@ func (w *writer) write(wait bool) (bool, error) {
 	return true, nil
 }
 
-// frames writes the frames of a batch from frame i on. It returns the first frame that is not
-// wholly written, and sets w.off to where that frame belongs.
+// frames writes the frames of a batch from index i on. It returns the index of the first frame that
+// is not written completely, and sets w.off to where that frame must begin.
 func (w *writer) frames(b *batch, i int) (done int, err error) {
 	done = i
 	o := &w.out
 	o.clear()
 	defer o.clear()
 	base := w.off // where the output begins in the active segment
-	// flush writes the output. After that, the frames before n are whole.
+	// flush writes the output, which has the frames up to n.
 	flush := func(n int) error {
 		o.refer(nil)
 		if o.size > 0 {
@@ -281,7 +277,7 @@ func (w *writer) frames(b *batch, i int) (done int, err error) {
 	return done, flush(len(b.frames))
 }
 
-// header puts a frame's header into the output.
+// header adds a frame's header to the output.
 func (w *writer) header(f *frame, effects []byte, records []Record) {
 	h := header{
 		kind: f.kind, effects: uint32(len(effects)), effectsCRC: checksum(effects),
@@ -294,8 +290,8 @@ func (w *writer) header(f *frame, effects []byte, records []Record) {
 	h.put(w.out.buf[len(w.out.buf)-frameHeaderSize:], f.at)
 }
 
-// put writes the output to the active segment. If many small writes, each with a sync, are to be
-// expected, it also writes zeros after it.
+// put writes the output to the active segment. With Sync Always, it also writes zeros after the
+// output.
 func (w *writer) put(off uint32) error {
 	end := off + w.out.size
 	if int64(end) > w.room {
@@ -320,8 +316,8 @@ func (w *writer) put(off uint32) error {
 
 var zeros [fillSize]byte
 
-// begin makes a segment the active one and puts its header into the output. It may be called again
-// for the same segment while the header is not written.
+// begin makes a segment the active one, and adds its header to the output. It may be called again
+// for the same segment until the header is written.
 func (w *writer) begin(id uint32) error {
 	if w.active == nil || w.active.id != id {
 		s := &segment{segmentHeader: segmentHeader{id: id, log: w.l.id, synced: w.l.Synced(), made: time.Now().UnixMilli()}}
@@ -354,7 +350,7 @@ func (w *writer) seal() error {
 	return nil
 }
 
-// trim removes the zeros after the active segment's frames, and the reserved space.
+// trim removes zeros and reserved space after the frames of the active segment.
 func (w *writer) trim() error {
 	if w.active == nil || w.filled == w.off && w.room <= int64(w.off) {
 		return nil

@@ -1,8 +1,8 @@
 // Package faultfs is a file system in memory for tests of power failures and failing disks. It
-// knows which changes were synced. Crash creates the file system that a restart would find. Of the
-// changes that were not synced, this file system has a random subset: of the 4 KiB pages, each as
-// one of the last writes left it; of the lengths that a file had since the last sync; and of the
-// changes to directories.
+// knows which changes were synced. Crash returns the file system that a restart would find. Of the
+// changes that were not synced, that one has a random subset: of the 4 KiB pages, each as one of
+// the last writes left it; of the lengths that a file had since the last sync; and of the changes
+// of directories.
 package faultfs
 
 import (
@@ -25,7 +25,7 @@ const pageSize = 4096
 // Kind is the kind of an operation.
 type Kind string
 
-// The operations that change something or make it durable, and reading.
+// The operations that change something or make it durable, and Read.
 const (
 	Create   Kind = "create"
 	Mkdir    Kind = "mkdir"
@@ -39,44 +39,44 @@ const (
 	Read     Kind = "read"
 )
 
-// Op is an operation that is about to run.
+// Op is an operation that is going to run.
 type Op struct {
 	Kind Kind
 	Name string // the path
-	Off  int64  // for a write or read; for a truncation, the length
-	Len  int    // for a write or read
+	Off  int64  // for Write and Read, where; for Truncate, the length
+	Len  int    // for Write and Read, the number of bytes
 }
 
 // Fault makes an operation fail.
 type Fault struct {
 	Err error
-	// Done is the number of bytes that a write writes before it fails.
+	// Done is the number of bytes that a Write still writes before it fails.
 	Done int
 }
 
-// FS is a file system. The zero value cannot be used; New creates one.
+// FS is a file system, made by New.
 type FS struct {
-	// Before is called before each operation. No lock is held, so it may call Crash. If it returns
-	// a Fault, the operation fails. It must be set before the file system is used.
+	// Before is called before each operation, without a lock, so it may call Crash. If it returns a
+	// Fault, the operation fails. It must be set before the file system is used.
 	Before func(Op) *Fault
 
 	mu       sync.Mutex
 	names    map[string]*inode
-	synced   map[string]*inode // names that are durable
-	changes  []change          // to names, since the last SyncDir
-	locks    map[string]string // text by path
-	capacity int64             // 0 for no limit
+	synced   map[string]*inode // the durable names
+	changes  []change          // changes of names since the last SyncDir
+	locks    map[string]string // by path: the text of the holder
+	capacity int64             // 0: no limit
 	open     int
 }
 
 var _ fsys.FS = (*FS)(nil)
 
-// change is a change to the names of a directory.
+// change is a change of the names in a directory.
 type change struct {
 	dir  string
-	set  string // name that is added, or ""
+	set  string // the new name, or ""
 	to   *inode
-	drop string // name that is removed, or ""
+	drop string // the removed name, or ""
 }
 
 // New creates an empty file system.
@@ -84,25 +84,25 @@ func New() *FS {
 	return &FS{names: make(map[string]*inode), synced: make(map[string]*inode), locks: make(map[string]string)}
 }
 
-// inode is a file, or a directory. The mutex of its file system guards it.
+// inode is a file or a directory, guarded by the mutex of its file system.
 type inode struct {
 	isDir  bool
-	data   []byte // what a read sees
+	data   []byte // what a Read returns
 	synced []byte // what is durable
-	// pages has, for each page changed since the last sync, its contents after the latest changes.
+	// pages has the latest versions of each page that was changed since the last sync.
 	pages   map[int][][]byte
-	lengths []int // recent lengths of the file since the last sync
+	lengths []int // the latest lengths since the last sync
 }
 
-// SetCapacity limits the number of bytes of all files. Writes beyond the limit are cut short with
-// ENOSPC. 0 removes the limit.
+// SetCapacity limits the total size of all files. A write beyond the limit is cut, with ENOSPC. 0
+// means no limit.
 func (f *FS) SetCapacity(bytes int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.capacity = bytes
 }
 
-// Used returns the number of bytes of all files.
+// Used returns the total size of all files.
 func (f *FS) Used() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -127,9 +127,9 @@ func (f *FS) OpenFiles() int {
 	return f.open
 }
 
-// Crash returns the file system that a restart after a power failure would find now, chosen at
-// random. f itself does not change. keep is the probability with which each unsynced page, length
-// and name is kept: 0 keeps only what is synced, 1 keeps everything.
+// Crash returns the file system, chosen at random, that a restart after a power failure could find
+// now. f does not change. keep is the probability that an unsynced page, length or name is kept: 0
+// keeps only what is synced, 1 keeps everything.
 func (f *FS) Crash(r *rand.Rand, keep float64) *FS {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -145,7 +145,7 @@ func (f *FS) Crash(r *rand.Rand, keep float64) *FS {
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		i := names[name]
 		if !after.hasDir(filepath.Dir(name)) {
-			continue // it was lost with its directory
+			continue // lost with its directory
 		}
 		image := images[i]
 		if image == nil {
@@ -159,8 +159,8 @@ func (f *FS) Crash(r *rand.Rand, keep float64) *FS {
 	return after
 }
 
-// Restart returns the file system that a restart of the process finds. Nothing is lost, but
-// unsynced data stay unsynced. Data that a failed sync lost from the disk can still be read.
+// Restart returns the file system that a restart of the process finds. Nothing is lost, but what
+// was not synced still is not. Data that a failed sync has lost can still be read.
 func (f *FS) Restart() *FS {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -200,7 +200,7 @@ func (c change) apply(names map[string]*inode) {
 	}
 }
 
-// crash returns what is on the disk after a loss of power.
+// crash returns the file's data after a power failure.
 func (i *inode) crash(r *rand.Rand, keep float64) []byte {
 	length := len(i.synced)
 	if n := len(i.lengths); n > 0 && r.Float64() < keep {
@@ -224,7 +224,7 @@ func (i *inode) crash(r *rand.Rand, keep float64) []byte {
 	return data
 }
 
-// changed records the current pages of a range, and the length.
+// changed adds the current version of the pages in a range, and of the length.
 func (i *inode) changed(from, to int) {
 	if i.pages == nil {
 		i.pages = make(map[int][][]byte)
@@ -241,10 +241,10 @@ func (i *inode) changed(from, to int) {
 	}
 }
 
-// versions is how many versions of a page, and of a length, are kept since the last sync.
+// versions is the number of versions of a page, or of a length, that are kept.
 const versions = 8
 
-// latest drops the oldest version if there are too many.
+// latest drops the oldest version if there are more than versions.
 func latest[T any](list []T) []T {
 	if len(list) > versions {
 		list = slices.Delete(list, 0, 1)
@@ -266,8 +266,8 @@ func (i *inode) resize(n int) {
 	i.data = grown
 }
 
-// settle makes the last version of all pages durable or, if the sync fails, of a random half. The
-// other pages can still be read, but no later sync writes them.
+// settle makes the last versions of all pages durable or, after a failed sync, those of a random
+// half. No later sync writes the others, although they can still be read.
 func (i *inode) settle(all bool) {
 	if all || rand.IntN(2) == 0 {
 		i.synced = append(i.synced[:min(len(i.synced), len(i.data))], make([]byte, max(0, len(i.data)-len(i.synced)))...)
@@ -326,7 +326,7 @@ func (f *FS) change(c change) {
 	f.changes = append(f.changes, c)
 }
 
-// ReadDir lists the names in a directory.
+// ReadDir returns the names in a directory, sorted.
 func (f *FS) ReadDir(dir string) ([]string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -343,7 +343,7 @@ func (f *FS) ReadDir(dir string) ([]string, error) {
 	return names, nil
 }
 
-// hasDir reports whether a directory exists: the root always does.
+// hasDir reports whether a directory exists, as the root always does.
 func (f *FS) hasDir(dir string) bool {
 	i := f.names[dir]
 	return dir == filepath.Dir(dir) || i != nil && i.isDir
@@ -372,7 +372,7 @@ func (f *FS) mkdirAll(dir string) error {
 	return nil
 }
 
-// rename carries out a change to the names of a file.
+// rename carries out op, which changes the names of the file from.
 func (f *FS) rename(op Op, from string, c change) error {
 	if fault := f.before(op); fault != nil {
 		return failed(op, fault)
@@ -459,7 +459,7 @@ func (f *FS) Free(string) (int64, error) {
 	return max(f.capacity-f.used(), 0), nil
 }
 
-// Flip changes bits of a byte of a file, on the disk and in later reads.
+// Flip flips the bits of mask in a byte of a file, also in the durable data.
 func (f *FS) Flip(name string, off int, mask byte) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -474,7 +474,6 @@ func (f *FS) Flip(name string, off int, mask byte) error {
 	return nil
 }
 
-// file is an open file.
 type file struct {
 	fs       *FS
 	name     string
@@ -511,7 +510,7 @@ func (f *file) ReadAt(b []byte, off int64) (int, error) {
 	return n, nil
 }
 
-// WriteAt writes as many bytes as the capacity and the fault allow.
+// WriteAt writes as many bytes as the capacity and a Fault allow.
 func (f *file) WriteAt(b []byte, off int64) (int, error) {
 	op := Op{Write, f.name, off, len(b)}
 	fault := f.fs.before(op)
@@ -544,7 +543,7 @@ func (f *file) WriteAt(b []byte, off int64) (int, error) {
 	return n, err
 }
 
-// WritevAt writes the buffers one after the other, so that a fault can occur between them.
+// WritevAt writes the buffers one by one, so that a Fault can come between them.
 func (f *file) WritevAt(parts [][]byte, off int64) (n int, err error) {
 	for _, b := range parts {
 		k, err := f.WriteAt(b, off+int64(n))
@@ -576,9 +575,9 @@ func (f *file) Truncate(size int64) error {
 	return nil
 }
 
-// Sync makes the content durable. If it fails, a random half of the content is durable. The rest
-// never becomes durable, although it can still be read. A kernel behaves like this if it marks
-// pages as clean after a failed write.
+// Sync makes the content durable. If it fails, a random half of the pages become durable, and the
+// rest never does, although it can still be read: so behaves a kernel that marks pages as clean
+// after a failed write.
 func (f *file) Sync() error {
 	op := Op{Kind: Sync, Name: f.name}
 	fault := f.fs.before(op)
@@ -613,8 +612,8 @@ func (f *file) Close() error {
 	return nil
 }
 
-// ErrIO is the error of a disk that does not work.
+// ErrIO is the error of a broken disk.
 var ErrIO = errors.New("input/output error")
 
-// ErrFull is the error of a disk without space.
+// ErrFull is the error of a full disk.
 var ErrFull error = syscall.ENOSPC
