@@ -14,7 +14,7 @@ var activateStories = []story{
 		s.settle(d, core.Defer, properties(s, "x", "1"))
 		listen := s.bell(s.main)
 		s.lockAt(s.main, 9)
-		s.lockAt(s.main, 9) // finds none, and so arms the doorbell
+		s.lockAt(s.main, 9) // finds no message, which arms the doorbell
 		listen("activated", func() { s.activate("deferred", s.main, d.SequenceNumber, time.Time{}, "") })
 		ds := s.lock(9)
 		s.wantBodies("then", ds, "a")
@@ -77,7 +77,7 @@ var activateStories = []story{
 			want = append(want, code)
 		}
 		for _, i := range []int{200, 0, 1, 2, 3, 127, 128} {
-			add(ds[i].SequenceNumber, s.clock.Now().Add(time.Hour), core.MessageNotFound) // it is not scheduled
+			add(ds[i].SequenceNumber, s.clock.Now().Add(time.Hour), core.MessageNotFound) // a time needs a scheduled message
 			add(ds[i].SequenceNumber, time.Time{}, "")
 			add(ds[i].SequenceNumber, time.Time{}, core.MessageNotFound)
 		}
@@ -189,7 +189,6 @@ var activateStories = []story{
 	})},
 }
 
-// activate activates a message by its number.
 func (s *fixture) activate(what string, p core.Partition, n int64, at time.Time, want core.Code) {
 	s.Helper()
 	index, position := core.SplitSequenceNumber(n)

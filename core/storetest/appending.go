@@ -140,13 +140,12 @@ var appendStories = []story{
 	}},
 }
 
-// unlimited returns p without its quota.
 func unlimited(p core.Partition) core.Partition {
 	p.MaxBytes = 0
 	return p
 }
 
-// wantUnknown checks what a partition that does not exist answers.
+// wantUnknown checks the answers of a partition that does not exist.
 func (s *fixture) wantUnknown(p core.Partition, token core.LockToken) {
 	s.Helper()
 	answers := p.In(s.store).Append(s.Context(), [][]*core.Message{{text("a")}, {text("b")}})
@@ -214,7 +213,7 @@ var roundTripStories = []story{
 	}},
 }
 
-// fullMessages set every field, and take every kind of id and body.
+// fullMessages returns messages that set every field, with every kind of id and body.
 func fullMessages(s *fixture) []*core.Message {
 	at := time.Date(2025, time.May, 6, 7, 8, 9, 123e6, time.UTC)
 	uuid := [16]byte{0x00, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff}
@@ -261,7 +260,7 @@ func fullMessages(s *fixture) []*core.Message {
 		m.MessageID, m.CorrelationID, m.Body = ids[i], ids[len(ids)-1-i], bodies[i]
 		messages[i] = &m
 	}
-	// Fields that are zero but set must not be taken for absent ones.
+	// A field that is set to zero must not be taken for a missing one.
 	messages[4].GroupSequence, messages[4].Priority, messages[4].Durable = value.Some(uint32(0)), value.Some(uint8(0)), value.Some(false)
 	messages[4].FirstAcquirer = value.Some(false)
 	messages[5].GroupSequence, messages[5].Priority = value.Opt[uint32]{}, value.Opt[uint8]{}
@@ -274,7 +273,6 @@ func fullMessages(s *fixture) []*core.Message {
 	return messages
 }
 
-// everyType returns one property of each type.
 func everyType(s *fixture) core.Properties {
 	values := []any{
 		nil, true, false, uint8(200), uint16(60_000), uint32(4e9), uint64(1 << 63), int8(-100), int16(-30_000), int32(-2e9),

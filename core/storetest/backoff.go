@@ -7,7 +7,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// putOff abandons a delivery of p with a backoff.
 func (s *fixture) putOff(p core.Partition, d core.Delivery, b core.Backoff, over ...core.Properties) {
 	s.Helper()
 	st := core.Settlement{Token: d.LockToken, Outcome: core.Abandon, Backoff: b}
@@ -17,10 +16,9 @@ func (s *fixture) putOff(p core.Partition, d core.Delivery, b core.Backoff, over
 	s.wantCode("abandon with a backoff", p.In(s.store).Settle(s.Context(), []core.Settlement{st})[0], "")
 }
 
-// wait returns a backoff that does not grow.
 func wait(d time.Duration) core.Backoff { return core.Backoff{First: d} }
 
-// wantWait lets time pass until a message of p that was put off is there again.
+// wantWait checks that a delayed message of p becomes available after d, and not earlier.
 func (s *fixture) wantWait(p core.Partition, d time.Duration) core.Delivery {
 	s.Helper()
 	s.clock.Advance(d - time.Millisecond)

@@ -188,7 +188,7 @@ var browseStories = []story{
 		p.sendTo(other, text("1"), text("2"), text("expires", ttl(time.Minute)), text("later", p.after(time.Hour)))
 		p.settleAt(other, p.lockAt(other, 1)[0], core.DeadLetterOutcome)
 		p.publish(p.to(text("3"), "a", "b"), p.to(text("4"), "a"))
-		p.clock.Advance(time.Minute) // one expires
+		p.clock.Advance(time.Minute) // one message expires
 		ps := []core.Partition{other, p.at("a"), gone, sub(other, core.DeadLetter), p.topic, p.at("b"), other, sub(p.topic, core.Transfer)}
 		answers := p.store.StatsOf(p.Context(), ps)
 		want(p.fixture, "answers", len(answers), len(ps))
@@ -214,7 +214,7 @@ var browseStories = []story{
 		s.send(text("expires", ttl(10*time.Second)), text("lives", ttl(time.Hour)), text("old"), text("young"))
 		s.wantPurge(s.main, 0, 0)
 		s.clock.Advance(10 * time.Second)
-		s.wantPurge(s.main, 2, 2) // again, lives
+		s.wantPurge(s.main, 2, 2) // "again" and "lives"
 		s.wantBodies("left", s.peek(s.main), "deferred", "locked", "puts off", "scheduled", "old", "young")
 		s.wantBodies("locked", s.lock(1), "old")
 		s.wantPurge(s.main, 10, 1)
@@ -325,10 +325,10 @@ var browseStories = []story{
 	}},
 }
 
-// bellTimeout bounds the wait for a ring that should come at once, on a busy machine too.
+// bellTimeout is how long a test waits for a ring that should come at once.
 const bellTimeout = eventually.Bound
 
-// bell watches p and returns a function that waits for a ring since its last call.
+// bell returns a function that arms p's doorbell, calls act, and waits until the doorbell rings.
 func (s *fixture) bell(p core.Partition) (listen func(what string, act func())) {
 	rung := make(chan struct{}, 1)
 	stop := p.In(s.store).Watch(core.WakeFunc(func(core.SessionKey) {
@@ -353,11 +353,11 @@ func (s *fixture) bell(p core.Partition) (listen func(what string, act func())) 
 	}
 }
 
-// taker is a watcher that accepts all messages that are handed over. The engine calls Reserve and
+// taker is a Watcher that accepts all messages that are handed over. The engine calls Reserve and
 // HandOver only during calls of the test.
 type taker struct {
 	credit, reserved int
-	bytes            int64 // 0: no bound
+	bytes            int64 // 0: no limit
 	taken            []core.Delivery
 }
 
@@ -425,7 +425,7 @@ var bellStories = []story{
 				group = append(group, fmt.Sprint(i, ".", j, strings.Repeat("x", i*j*37%400)))
 			}
 			want = append(want, group...)
-			w.credit, w.bytes = i%5, int64(i*97%700) // without credit the receiver is busy
+			w.credit, w.bytes = i%5, int64(i*97%700) // without credit, the receiver is busy
 			messages := make([]*core.Message, len(group))
 			for j, body := range group {
 				messages[j] = text(body)

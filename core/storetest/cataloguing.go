@@ -211,7 +211,7 @@ var catalogueStories = []story{
 			for {
 				select {
 				case h := <-heard:
-					// Two empty strings: changes may have been missed.
+					// Two empty strings mean that changes may have been missed.
 					if h == [2]string{"ns", name} || h == [2]string{} {
 						return
 					}
@@ -232,7 +232,7 @@ var catalogueStories = []story{
 	}},
 }
 
-// wantEntity compares all fields; instants only as instants.
+// wantEntity compares all fields. Times need not have the same zone.
 func (s *fixture) wantEntity(what string, got, want core.Entity) {
 	s.Helper()
 	for _, e := range []*core.Entity{&got, &want} {
@@ -251,7 +251,7 @@ func (s *fixture) wantEntity(what string, got, want core.Entity) {
 
 var quotaStories = []story{
 	{"a namespace holds as many queues and topics as its quota", func(s *fixture) {
-		q := core.NamespaceQuotas{MaxEntities: 3} // one is there
+		q := core.NamespaceQuotas{MaxEntities: 3} // the fixture has one
 		topic := newTopic("news", "t1")
 		for _, e := range []core.Entity{newEntity("second", "q2"), topic} {
 			_, err := s.store.CreateEntity(s.Context(), e, q)
@@ -276,7 +276,7 @@ var quotaStories = []story{
 		s.create(newEntity("fourth", "q6")) // without quotas
 	}},
 	{"the entities of a namespace are no larger together than its quota", func(s *fixture) {
-		q := core.NamespaceQuotas{MaxSizeMegabytes: 1024 + 100 + 16*10} // 1024 are there
+		q := core.NamespaceQuotas{MaxSizeMegabytes: 1024 + 100 + 16*10} // the fixture's queue has 1024
 		sized := func(name, id string, megabytes int64, partitioned bool) core.Entity {
 			e := newEntity(name, id)
 			e.Settings.MaxSizeInMegabytes, e.Settings.EnablePartitioning = megabytes, partitioned
@@ -330,7 +330,7 @@ var quotaStories = []story{
 					return
 				}
 				e.Settings.MaxSizeInMegabytes = 200
-				_, _ = s.store.UpdateEntity(s.Context(), e, q) // there may be no room
+				_, _ = s.store.UpdateEntity(s.Context(), e, q) // fails if there is no room
 			})
 		}
 		work.Wait()

@@ -2,15 +2,12 @@ package storetest
 
 import "math/rand/v2"
 
-// chooser decides what a player does.
 type chooser interface {
-	// more reports whether there is another step to take.
 	more() bool
-	// pick returns a number from 0 to n-1; n is at most 256.
 	pick(n int) int
 }
 
-// dice choose at random, for a number of steps.
+// dice chooses at random, for a number of steps.
 type dice struct {
 	*rand.Rand
 	steps int
@@ -23,7 +20,7 @@ func (d *dice) more() bool {
 
 func (d *dice) pick(n int) int { return d.IntN(n) }
 
-// script chooses by its bytes, one after the other, and ends after the last.
+// script chooses by its bytes, in order, and ends after the last.
 type script []byte
 
 func (s *script) more() bool { return len(*s) > 0 }
@@ -37,10 +34,9 @@ func (s *script) pick(n int) int {
 	return int(b) % n
 }
 
-// oneOf picks one of the choices.
 func oneOf[T any](c chooser, choices ...T) T { return choices[c.pick(len(choices))] }
 
-// recent picks one of the last few of a list, which must not be empty.
+// recent picks one of the last 16 elements of a list, which must not be empty.
 func recent[T any](c chooser, list []T) T {
 	return list[len(list)-1-c.pick(min(len(list), 16))]
 }

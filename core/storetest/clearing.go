@@ -11,7 +11,6 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
 
-// clear clears p, which must succeed.
 func (s *fixture) clear(p core.Partition) {
 	s.Helper()
 	s.wantCode("clear", p.In(s.store).Clear(s.Context()), "")
@@ -56,7 +55,7 @@ var clearStories = []story{
 		s.send(text("expires", ttl(time.Minute), id("x")), text("fresh", from("key")))
 		dead := s.lockOneAt(s.dead())
 
-		s.clear(s.dead()) // it does not matter which sub-queue is named
+		s.clear(s.dead()) // any sub-queue of the partition may be named
 		for what, d := range map[string]core.Delivery{"locked": ds[1], "deferred, and locked": held, "abandoned": ds[2]} {
 			s.wantCode("complete what was "+what, s.trySettle(s.main, d.LockToken, core.Complete, core.Properties{}), core.LockLost)
 			_, err := s.tryRenew(s.main, d.LockToken)
@@ -273,7 +272,7 @@ var clearStories = []story{
 						return
 					}
 					for _, d := range ds {
-						s.main.In(s.store).Settle(s.Context(), []core.Settlement{{Token: d.LockToken, Outcome: core.Complete}}) // it may be cleared
+						s.main.In(s.store).Settle(s.Context(), []core.Settlement{{Token: d.LockToken, Outcome: core.Complete}}) // fails for a cleared message
 						settled.Add(1)
 					}
 				}

@@ -5,14 +5,13 @@ import (
 	"time"
 )
 
-// Clock is a clock that stands still until it is advanced. It is safe for
-// concurrent use.
+// Clock stands still until it is advanced. It is safe for concurrent use.
 type Clock struct {
 	mu  sync.Mutex
 	now time.Time
 }
 
-// NewClock makes a Clock that shows a fixed whole millisecond.
+// NewClock returns a Clock that shows a fixed whole millisecond.
 func NewClock() *Clock {
 	return &Clock{now: time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)}
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// commit commits random work of every kind at a queue or topic.
 func (p *player) commit(pl *subject) {
 	p.Helper()
 	at := pl.Partition
@@ -128,12 +127,12 @@ func (p *player) reserve(pl *subject) {
 	for i, n := range numbersA {
 		pl.reserved = append(pl.reserved, core.Reserved{Number: n, Message: ms[i]})
 		if p.pick(4) == 0 {
-			p.of(pl.Ref).scheduled = append(p.of(pl.Ref).scheduled, n) // to be cancelled sooner
+			p.of(pl.Ref).scheduled = append(p.of(pl.Ref).scheduled, n) // so that some are cancelled
 		}
 	}
 }
 
-// someReserved picks messages that were reserved and are not to be cancelled.
+// someReserved picks messages that were reserved, but none of cancels.
 func (p *player) someReserved(pl *subject, cancels []int64) []core.Reserved {
 	var some []core.Reserved
 	for range p.pick(3) {
@@ -148,7 +147,7 @@ func (p *player) someReserved(pl *subject, cancels []int64) []core.Reserved {
 	return some
 }
 
-// leaving makes messages that go to another sub-queue.
+// leaving returns n messages for another sub-queue.
 func (p *player) leaving(n int, destination string) []*core.Message {
 	var ms []*core.Message
 	for range n {
@@ -162,7 +161,7 @@ func (p *player) leaving(n int, destination string) []*core.Message {
 	return ms
 }
 
-// work describes w; ms are the messages that stay.
+// work returns a description of w. ms are the messages that stay.
 func (p *player) work(w *core.Work, ms []*core.Message) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "by %d, only check %t, %d states", w.Version, w.Check, len(w.States))

@@ -35,7 +35,6 @@ var commitStories = []story{
 	{"commit may only check", commitCheck},
 }
 
-// commit carries out work, which must succeed.
 func (s *fixture) commit(p core.Partition, w core.Work) []int64 {
 	s.Helper()
 	numbers, err := p.In(s.store).Commit(s.Context(), w)
@@ -45,7 +44,6 @@ func (s *fixture) commit(p core.Partition, w core.Work) []int64 {
 	return numbers
 }
 
-// refuseCommit carries out work, which must be refused.
 func (s *fixture) refuseCommit(p core.Partition, w core.Work, code core.Code) {
 	s.Helper()
 	numbers, err := p.In(s.store).Commit(s.Context(), w)
@@ -59,7 +57,7 @@ func settlement(d core.Delivery, o core.Outcome) core.Settlement {
 	return core.Settlement{Token: d.LockToken, Outcome: o}
 }
 
-// destined puts the message in transit to another entity.
+// destined sets the destination of a message for the transfer queue.
 func destined(to string) func(*core.Message) {
 	return func(m *core.Message) { m.Transit = &core.Transit{Destination: to} }
 }
@@ -336,7 +334,7 @@ func commitCheck(s *fixture) {
 	s.refuseCommit(s.main, core.Work{Check: true, Settlements: []core.Settlement{settlement(ds[1], core.Complete), settlement(ds[1], core.Complete)}}, core.LockLost)
 }
 
-// effects returns the effects of the first message of a work.
+// effects returns an effect of the first message of a Work.
 func effects(instead bool, transfers, dead []*core.Message) []core.Effect {
 	return []core.Effect{{Instead: instead, Transfers: transfers, DeadLetters: dead}}
 }
@@ -416,7 +414,7 @@ func commitWithoutRoom(s *fixture) {
 		s.refuseCommit(full, core.Work{Messages: []*core.Message{text("d")}, Effects: effects(instead, nil, []*core.Message{text("d")})}, core.QuotaExceeded)
 	}
 	s.commit(s.main, core.Work{Messages: []*core.Message{text("e", from("1"))}})
-	s.commit(full, core.Work{Messages: []*core.Message{text("e", from("1"))}, Effects: effects(true, nil, []*core.Message{text("e")})}) // it is known
+	s.commit(full, core.Work{Messages: []*core.Message{text("e", from("1"))}, Effects: effects(true, nil, []*core.Message{text("e")})}) // the key is known
 	s.wantStats("transfer", sub(s.main, core.Transfer), core.Stats{})
 	s.wantStats("dead letters", s.dead(), core.Stats{})
 }

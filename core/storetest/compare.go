@@ -11,7 +11,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// differences collects the differences between two things, field by field.
 type differences struct{ strings.Builder }
 
 func (d *differences) add(field string, same bool, got, want any) {
@@ -20,8 +19,8 @@ func (d *differences) add(field string, same bool, got, want any) {
 	}
 }
 
-// diffDelivery describes the differences between two deliveries, "" if they are equal. Of lock
-// tokens it compares the partition, the number and whether there is a nonce.
+// diffDelivery returns the differences between two deliveries, or "". Of lock tokens, it compares
+// the sequence numbers, and whether they are zero.
 func diffDelivery(got, want core.Delivery) string {
 	var d differences
 	diffMessage(&d, got.Message, want.Message)
@@ -80,7 +79,6 @@ func diffMessage(d *differences, g, w *core.Message) {
 	d.add("Transit", transitOf(g) == transitOf(w), transitOf(g), transitOf(w))
 }
 
-// transitOf returns m's transit, or an empty one if m has none.
 func transitOf(m *core.Message) core.Transit {
 	if m.Transit == nil {
 		return core.Transit{}

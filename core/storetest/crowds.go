@@ -63,7 +63,7 @@ func (s *fixture) wantOneWinner(what string, results []error, losers core.Code) 
 	want(s, "winners of "+what, winners, 1)
 }
 
-// crowd sends and receives from several goroutines at once.
+// crowd sends and receives in several goroutines.
 type crowd struct {
 	*fixture
 	work sync.WaitGroup
@@ -108,7 +108,7 @@ func (c *crowd) send(sender, groups, size int) {
 	}
 }
 
-// receive completes messages until all are completed; it first abandons or releases some of them.
+// receive completes messages until all are completed. At first it abandons or releases some.
 func (c *crowd) receive(receiver int) {
 	timeout := time.After(time.Minute)
 	for {
@@ -131,7 +131,7 @@ func (c *crowd) receive(receiver int) {
 		}
 		select {
 		case <-c.bell:
-		case <-time.After(20 * time.Millisecond): // one ring wakes one receiver; the others look by themselves
+		case <-time.After(20 * time.Millisecond): // a ring may have woken another receiver
 		case <-c.done:
 			return
 		case <-timeout:

@@ -11,29 +11,28 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Differential plays random operations, chosen by the seed, on one partition of a queue, or of a
+// Differential runs random operations, chosen by the seed, on one partition of a queue, or of a
 // topic with its subscriptions, with or without sessions, in both stores, and compares every
 // answer. a is the model. Both stores use the clock. restart, if not nil, is called at random
-// times: it restarts b's process state, and keeps its data. If b has a method Check, it is called
-// after each step: it returns an error if b's data contradict each other.
-//
+// times: it restarts b's process, but keeps its data. If b has a method Check, it is called after
+// each step, and must return an error if b's data contradict each other.
 // Answers must be equal except for nonces, versions of subscriptions and Stats.Bytes; errors are
-// compared by their Code. The next due time may be earlier than the model's, which only wakes a
-// caller too early, but not later, nor in the past. The engine's doorbell must wake all callers
+// equal if their Codes are. The next due time may be earlier than the model's, which only wakes a
+// caller too early, but neither later nor in the past. The engine's doorbell must wake all callers
 // that the model's wakes.
 func Differential(t testing.TB, seed uint64, steps int, a, b core.Store, clock *Clock, restart func()) {
 	t.Helper()
 	play(t, fmt.Sprintf("seed %d", seed), fmt.Sprintf("seed-%d", seed), &dice{rand.New(rand.NewPCG(seed, 0)), steps}, a, b, clock, restart)
 }
 
-// Play does the same as Differential with operations read from bytes, for fuzzing.
+// Play does the same as Differential with operations from bytes, for fuzzing.
 func Play(t testing.TB, data []byte, a, b core.Store, clock *Clock) {
 	t.Helper()
 	s := script(data)
 	play(t, fmt.Sprintf("script %x", data), fmt.Sprintf("play-%d", plays.Add(1)), &s, a, b, clock, nil)
 }
 
-// player plays on two stores.
+// player runs operations on two stores.
 type player struct {
 	testing.TB
 	chooser
@@ -43,19 +42,19 @@ type player struct {
 	restart func()
 
 	entity   core.Entity
-	subjects []*subject // the first is the queue's or topic's own
+	subjects []*subject // the first is the queue or topic itself
 	versions []pair[int64]
 	ears     []*ear
-	created  int // subscriptions
+	created  int // number of subscriptions
 	history  core.HistoryBounds
 	sent     int
-	story    []string // what happened
+	story    []string // what has happened
 }
 
-// pair is one thing in the form of each store.
+// pair has one thing in the form of each store.
 type pair[T any] struct{ a, b T }
 
-// plays counts the plays, so that each play of a script has an entity with another name.
+// plays counts the plays, so that each one has an entity with another name.
 var plays atomic.Int64
 
 func play(t testing.TB, title, entity string, c chooser, a, b core.Store, clock *Clock, restart func()) {
@@ -96,12 +95,12 @@ func play(t testing.TB, title, entity string, c chooser, a, b core.Store, clock 
 	p.finish()
 }
 
-// tell records what is done and answered.
+// tell adds a line to the story.
 func (p *player) tell(format string, args ...any) {
 	p.story = append(p.story, fmt.Sprintf(format, args...))
 }
 
-// fail ends the play.
+// fail ends the test with the end of the story.
 func (p *player) fail(format string, args ...any) {
 	p.Helper()
 	const tail = 40
@@ -113,8 +112,8 @@ func (p *player) fail(format string, args ...any) {
 	p.Fatalf("%s: %s\nthe story, from its policy (%s), at its end:%s", p.title, fmt.Sprintf(format, args...), p.story[0], b.String())
 }
 
-// finish, in every second run, moves the remaining messages to the other store. It lets all of them
-// become due, compares them, and deletes the entity.
+// finish, in half of all runs, moves the remaining messages to the other store. Then it lets all of
+// them become due, compares them, and deletes the entity.
 func (p *player) finish() {
 	p.Helper()
 	if p.pick(2) == 1 {
@@ -146,7 +145,6 @@ func (p *player) finish() {
 	p.feed(p.subjects[0])
 }
 
-// everywhere does something at every sub-queue of every subject.
 func (p *player) everywhere(act func(at core.Partition)) {
 	for _, pl := range p.subjects {
 		for q := range core.SubQueues {
@@ -175,7 +173,7 @@ func (p *player) sameCode(what string, a, b error) {
 	}
 }
 
-// sameNext checks the time of what is due next.
+// sameNext checks the engine's next due time.
 func (p *player) sameNext(model, engine time.Time) {
 	p.Helper()
 	now := p.clock.Now()
@@ -199,7 +197,7 @@ func (p *player) sameDeliveries(a, b []core.Delivery) {
 	}
 }
 
-// brief lists deliveries by position, payload and delivery count.
+// brief lists deliveries by number, payload and delivery count.
 func brief(ds []core.Delivery) string {
 	var b strings.Builder
 	for _, d := range ds {

@@ -8,17 +8,17 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// ear listens to the doorbell of a queue in both stores, for callers that have found nothing more
+// ear listens to the doorbells of a queue in both stores, for callers that have found nothing more
 // to lock. The model's doorbell rings during the call.
 type ear struct {
 	ref    core.Ref
-	waits  map[core.SessionKey]bool // for which holders the doorbell is armed; "" for callers without a session
-	model  map[core.SessionKey]bool // the sessions for which the model's doorbell has rung since
+	waits  map[core.SessionKey]bool // for which sessions the doorbell is armed; "" for callers without one
+	model  map[core.SessionKey]bool // the sessions for which the model's doorbell has rung since then
 	engine chan core.SessionKey
 	stop   []func()
 }
 
-// listen begins to hear a subject's bells.
+// listen begins to listen to a subject's doorbells.
 func (p *player) listen(pl *subject) {
 	for _, q := range []core.SubQueue{core.Main, core.DeadLetter} {
 		e := &ear{ref: pl.at(q).Ref, waits: make(map[core.SessionKey]bool), model: make(map[core.SessionKey]bool)}
@@ -28,7 +28,7 @@ func (p *player) listen(pl *subject) {
 	}
 }
 
-// attach begins to hear the engine's bell, also after a restart.
+// attach begins to listen to the engine's doorbell, also after a restart.
 func (p *player) attach(e *ear) {
 	engine := make(chan core.SessionKey, 1000)
 	clear(e.waits)
@@ -50,7 +50,7 @@ func (p *player) arm(r core.Ref, session core.SessionKey) {
 	}
 }
 
-// leave notes that the former holder of a session waits no longer.
+// leave notes that the former holder of a session no longer waits.
 func (p *player) leave(r core.Ref, session core.SessionKey) {
 	for _, e := range p.ears {
 		if e.ref == r {
@@ -59,8 +59,8 @@ func (p *player) leave(r core.Ref, session core.SessionKey) {
 	}
 }
 
-// excuse allows the engine not to wake a caller after its last operation, because the messages have
-// been locked, or nothing is due sooner than the engine has already announced.
+// excuse allows the engine not to ring for the last operation, because the messages were locked, or
+// because nothing becomes due earlier than the engine has announced.
 func (p *player) excuse(r core.Ref) {
 	for _, e := range p.ears {
 		if e.ref == r {
@@ -86,7 +86,6 @@ func (p *player) hear() {
 	}
 }
 
-// await waits until the engine wakes a caller.
 func (p *player) await(e *ear, session core.SessionKey) {
 	p.Helper()
 	timeout := time.After(bellTimeout)
@@ -100,7 +99,7 @@ func (p *player) await(e *ear, session core.SessionKey) {
 	}
 }
 
-// woken records for which session the engine has rung: "" wakes all callers.
+// woken notes for which session the engine has rung; "" wakes all callers.
 func (e *ear) woken(session core.SessionKey) {
 	delete(e.waits, session)
 	if session == "" {
@@ -108,7 +107,6 @@ func (e *ear) woken(session core.SessionKey) {
 	}
 }
 
-// deafen stops listening to all doorbells.
 func (p *player) deafen() {
 	for _, e := range p.ears {
 		for _, stop := range e.stop {

@@ -14,7 +14,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// backups returns the store as core.Backups.
 func (s *fixture) backups() core.Backups {
 	s.Helper()
 	b, ok := s.store.(core.Backups)
@@ -24,7 +23,6 @@ func (s *fixture) backups() core.Backups {
 	return b
 }
 
-// export returns what the store exports of a partition.
 func (s *fixture) export(r core.Ref) (all []core.Stored) {
 	s.Helper()
 	err := s.backups().Export(s.Context(), r, func(x *core.Stored) error {
@@ -37,7 +35,7 @@ func (s *fixture) export(r core.Ref) (all []core.Stored) {
 	return all
 }
 
-// stream passes things on, and ends with an error if there is one.
+// stream yields things, and at the end an error if there is one.
 func stream(things []core.Stored, end error) iter.Seq2[*core.Stored, error] {
 	return func(yield func(*core.Stored, error) bool) {
 		for i := range things {
@@ -55,7 +53,6 @@ func (s *fixture) tryImport(r core.Ref, things []core.Stored) error {
 	return s.backups().Import(s.Context(), r, stream(things, nil))
 }
 
-// wantStored compares what was exported.
 func wantStored(t testing.TB, what string, got, want []core.Stored) {
 	t.Helper()
 	for i := range min(len(got), len(want)) {
@@ -82,8 +79,8 @@ func diffStored(got, want *core.Stored) string {
 	return diffDelivery(got.Delivery, want.Delivery)
 }
 
-// moveTo exports from's partition, imports that into a new entity, and makes this the fixture's
-// entity. The partition has the same index, so that sequence numbers stay the same.
+// moveTo exports the fixture's partition, imports it into a new entity, and makes that the
+// fixture's. The partition has the same index, so that sequence numbers stay the same.
 func (s *fixture) moveTo(name, id string) {
 	s.Helper()
 	things := s.export(s.main.Ref)
@@ -94,8 +91,8 @@ func (s *fixture) moveTo(name, id string) {
 	s.main.Entity = e.ID
 }
 
-// copyPrefix is put before the IDs of copied subscriptions, because IDs must be unique in a store.
-// It does not change their order.
+// copyPrefix makes the IDs of copied subscriptions unique in the store, without changing their
+// order.
 const copyPrefix = "c"
 
 // renamed returns things with the IDs of copied subscriptions.

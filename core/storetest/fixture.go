@@ -10,17 +10,17 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// fixture is a store with one entity, of which the test uses one partition, and the steps of a test
-// as one-line methods.
+// fixture is a store with one entity, of which the test uses one partition. Its methods are the
+// steps of a test, for one line each.
 type fixture struct {
 	*testing.T
 	store  core.Store
 	clock  *Clock
 	entity core.Entity
-	main   core.Partition // stories change its policy as they need
+	main   core.Partition // tests change its policy as they need
 }
 
-// The fixture's partition is not the first, so that sequence numbers and tokens contain its index.
+// The partition is not the first, so that sequence numbers and tokens contain its index.
 const (
 	fixturePartitions = 3
 	fixtureIndex      = 2
@@ -39,7 +39,6 @@ func newFixture(t *testing.T, store core.Store, clock *Clock) *fixture {
 	return s
 }
 
-// newEntity describes a queue as a broker would.
 func newEntity(name, id string) core.Entity {
 	return core.Entity{
 		Namespace:  "ns",
@@ -61,7 +60,6 @@ func (s *fixture) create(e core.Entity) core.Entity {
 	return created
 }
 
-// dead returns the fixture's dead-letter sub-queue.
 func (s *fixture) dead() core.Partition { return sub(s.main, core.DeadLetter) }
 
 // sub returns a sub-queue of p, which must be a main queue.
@@ -70,10 +68,8 @@ func sub(p core.Partition, to core.SubQueue) core.Partition {
 	return p
 }
 
-// number returns the sequence number of position n on the fixture's partition.
 func number(n int64) int64 { return core.SequenceNumber(fixtureIndex, n) }
 
-// text makes a message whose payload is the text.
 func text(body string, with ...func(*core.Message)) *core.Message {
 	m := &core.Message{Body: core.Body{Bytes: []byte(body)}}
 	for _, f := range with {
@@ -91,12 +87,11 @@ func ttl(d time.Duration) func(*core.Message) {
 	return func(m *core.Message) { m.TimeToLive = d }
 }
 
-// after schedules the message d from now.
 func (s *fixture) after(d time.Duration) func(*core.Message) {
 	return func(m *core.Message) { m.ScheduledEnqueueTime = s.clock.Now().Add(d) }
 }
 
-// properties makes text properties of keys and values in turn.
+// properties returns text properties of alternating keys and values.
 func properties(t testing.TB, keysAndValues ...string) core.Properties {
 	t.Helper()
 	var pairs []core.Property
@@ -110,7 +105,6 @@ func properties(t testing.TB, keysAndValues ...string) core.Properties {
 	return ps
 }
 
-// send appends the messages as one group and returns their numbers.
 func (s *fixture) send(group ...*core.Message) []int64 {
 	s.Helper()
 	return s.sendTo(s.main, group...)
@@ -125,7 +119,6 @@ func (s *fixture) sendTo(p core.Partition, group ...*core.Message) []int64 {
 	return a[0].Numbers
 }
 
-// sendTexts appends one message per text.
 func (s *fixture) sendTexts(bodies ...string) {
 	s.Helper()
 	for _, body := range bodies {
@@ -133,7 +126,6 @@ func (s *fixture) sendTexts(bodies ...string) {
 	}
 }
 
-// lockAt claims up to limit messages of p.
 func (s *fixture) lockAt(p core.Partition, limit int) []core.Delivery {
 	s.Helper()
 	ds, _, err := p.In(s.store).Lock(s.Context(), core.LockRequest{Most: core.Most{Messages: limit}})
@@ -148,7 +140,7 @@ func (s *fixture) lock(limit int) []core.Delivery {
 	return s.lockAt(s.main, limit)
 }
 
-// lockOneAt claims one message of p, which must be there.
+// lockOneAt locks one message of p. There must be one.
 func (s *fixture) lockOneAt(p core.Partition) core.Delivery {
 	s.Helper()
 	ds := s.lockAt(p, 1)
@@ -163,7 +155,6 @@ func (s *fixture) lockOne() core.Delivery {
 	return s.lockOneAt(s.main)
 }
 
-// trySettle settles one lock and returns the outcome.
 func (s *fixture) trySettle(p core.Partition, token core.LockToken, o core.Outcome, over core.Properties) error {
 	s.Helper()
 	errs := p.In(s.store).Settle(s.Context(), []core.Settlement{{Token: token, Outcome: o, Properties: over}})
@@ -173,7 +164,7 @@ func (s *fixture) trySettle(p core.Partition, token core.LockToken, o core.Outco
 	return errs[0]
 }
 
-// settle settles the lock of a main delivery, which must succeed.
+// settle settles the lock of a message in the main queue, which must succeed.
 func (s *fixture) settle(d core.Delivery, o core.Outcome, over ...core.Properties) {
 	s.Helper()
 	s.settleAt(s.main, d, o, over...)
@@ -190,7 +181,6 @@ func (s *fixture) settleAt(p core.Partition, d core.Delivery, o core.Outcome, ov
 	}
 }
 
-// tryRenew renews one lock.
 func (s *fixture) tryRenew(p core.Partition, token core.LockToken) (time.Time, error) {
 	s.Helper()
 	rs := p.In(s.store).Renew(s.Context(), []core.LockToken{token})
@@ -200,7 +190,6 @@ func (s *fixture) tryRenew(p core.Partition, token core.LockToken) (time.Time, e
 	return rs[0].Until, rs[0].Err
 }
 
-// deferOne sends a message and defers it.
 func (s *fixture) deferOne(m *core.Message) int64 {
 	s.Helper()
 	s.send(m)
@@ -209,7 +198,6 @@ func (s *fixture) deferOne(m *core.Message) int64 {
 	return d.SequenceNumber
 }
 
-// lockDeferred locks deferred messages, which must succeed.
 func (s *fixture) lockDeferred(numbers ...int64) []core.Delivery {
 	s.Helper()
 	ds, _, err := s.main.In(s.store).Lock(s.Context(), core.LockRequest{Numbers: numbers, Deferred: true})
@@ -219,7 +207,6 @@ func (s *fixture) lockDeferred(numbers ...int64) []core.Delivery {
 	return ds
 }
 
-// peek browses all of p.
 func (s *fixture) peek(p core.Partition) []core.Delivery {
 	s.Helper()
 	ds, err := p.In(s.store).Peek(s.Context(), core.PeekRequest{Max: 1000})
@@ -229,7 +216,6 @@ func (s *fixture) peek(p core.Partition) []core.Delivery {
 	return ds
 }
 
-// sweep sweeps p and returns the next due time.
 func (s *fixture) sweep(p core.Partition) time.Time {
 	s.Helper()
 	next, err := p.In(s.store).Sweep(s.Context())
@@ -239,7 +225,6 @@ func (s *fixture) sweep(p core.Partition) time.Time {
 	return next
 }
 
-// wantBodies compares payloads in order.
 func (s *fixture) wantBodies(what string, ds []core.Delivery, want ...string) {
 	s.Helper()
 	got := make([]string, len(ds))
@@ -251,7 +236,7 @@ func (s *fixture) wantBodies(what string, ds []core.Delivery, want ...string) {
 	}
 }
 
-// wantPurge purges at most max messages and compares their number.
+// wantPurge purges at most limit messages, and compares their number.
 func (s *fixture) wantPurge(p core.Partition, limit, removed int) {
 	s.Helper()
 	n, err := p.In(s.store).Purge(s.Context(), limit)
@@ -259,7 +244,7 @@ func (s *fixture) wantPurge(p core.Partition, limit, removed int) {
 	want(s, "purged", n, removed)
 }
 
-// stats returns what the store counts, and checks that it counts several partitions alike.
+// stats returns the store's counts, which must be the same for one as for several partitions.
 func (s *fixture) stats(p core.Partition) core.Stats {
 	s.Helper()
 	others := []core.Partition{p}
@@ -275,7 +260,7 @@ func (s *fixture) stats(p core.Partition) core.Stats {
 	return got
 }
 
-// Stats sweeps one partition and counts what it holds.
+// Stats sweeps one partition, and counts its contents.
 func Stats(ctx context.Context, s core.Store, p core.Partition) (core.Stats, error) {
 	c := s.StatsOf(ctx, []core.Partition{p})[0]
 	return c.Stats, c.Err
@@ -291,7 +276,7 @@ func (s *fixture) wantStats(what string, p core.Partition, want core.Stats) {
 	}
 }
 
-// wantSessionCounts compares how many sessions are held, and how many wait to be.
+// wantSessionCounts compares the numbers of locked and of waiting sessions.
 func (s *fixture) wantSessionCounts(what string, p core.Partition, held, waiting int64) {
 	s.Helper()
 	got := s.stats(p)
@@ -300,7 +285,7 @@ func (s *fixture) wantSessionCounts(what string, p core.Partition, held, waiting
 	}
 }
 
-// wantEnqueued compares how many messages there have been.
+// wantEnqueued compares how many messages the partition ever stored.
 func (s *fixture) wantEnqueued(what string, p core.Partition, want int64) {
 	s.Helper()
 	if got := s.stats(p); got.Enqueued != want {
@@ -308,7 +293,7 @@ func (s *fixture) wantEnqueued(what string, p core.Partition, want int64) {
 	}
 }
 
-// wantCode checks a refusal; "" wants success.
+// wantCode checks the Code of an error; "" means success.
 func (s *fixture) wantCode(what string, err error, want core.Code) {
 	s.Helper()
 	if got := core.CodeOf(err); got != want || want != "" && !errors.Is(err, want) {
@@ -316,7 +301,7 @@ func (s *fixture) wantCode(what string, err error, want core.Code) {
 	}
 }
 
-// wantDelivery compares everything but the lock.
+// wantDelivery compares everything except the lock.
 func (s *fixture) wantDelivery(what string, got, want core.Delivery) {
 	s.Helper()
 	got.LockToken, got.LockedUntil = want.LockToken, want.LockedUntil
@@ -325,7 +310,6 @@ func (s *fixture) wantDelivery(what string, got, want core.Delivery) {
 	}
 }
 
-// want compares any two values.
 func want[T comparable](s *fixture, what string, got, want T) {
 	s.Helper()
 	if got != want {
@@ -333,7 +317,6 @@ func want[T comparable](s *fixture, what string, got, want T) {
 	}
 }
 
-// wantTime compares instants.
 func (s *fixture) wantTime(what string, got, want time.Time) {
 	s.Helper()
 	if !got.Equal(want) {
@@ -341,7 +324,6 @@ func (s *fixture) wantTime(what string, got, want time.Time) {
 	}
 }
 
-// wantReason checks the user properties of a dead letter.
 func (s *fixture) wantReason(what string, d core.Delivery, reason, description string) {
 	s.Helper()
 	gotReason, _ := d.Properties.Get(core.PropertyDeadLetterReason)

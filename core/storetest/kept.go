@@ -10,13 +10,13 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// keptText is what kept returns for a store that version 8fcb296 filled with Keep. Each engine has
-// such a store in its testdata, because every later version must be able to read it.
+// keptText is what kept returns for a store that version 8fcb296 has filled with Keep. Each engine
+// has such a store in its testdata, because every later version must be able to read it.
 //
 //go:embed testdata/kept.txt
 var keptText string
 
-// keptTopic is the topic that Keep makes, keptOf its subscription.
+// keptTopic is the topic that Keep creates, keptOf its subscription.
 const (
 	keptTopic = "kept-topic"
 	keptOf    = "kept-subscription"
@@ -27,7 +27,7 @@ func Keep(tb testing.TB, store core.Store, clock *Clock) {
 	tb.Helper()
 	stocks.Store(0)
 	for _, k := range Kinds() {
-		if k.Name != "locked in a session" { // such a lock ends with the session's link
+		if k.Name != "locked in a session" { // such a lock ends with the gateway
 			NewStock(tb, store, clock, k).Fill(3, 50)
 		}
 	}
@@ -46,7 +46,7 @@ func Keep(tb testing.TB, store core.Store, clock *Clock) {
 	}
 }
 
-// WantKept checks that a store keeps what Keep has put there.
+// WantKept checks that a store has what Keep has stored.
 func WantKept(tb testing.TB, store core.Store) {
 	tb.Helper()
 	got, want := strings.Split(kept(tb, store), "\n"), strings.Split(keptText, "\n")
@@ -58,8 +58,8 @@ func WantKept(tb testing.TB, store core.Store) {
 	}
 }
 
-// kept describes what a store that Keep has filled contains: entities, rules, counts, messages in
-// every state, sessions with their states and locks.
+// kept describes what Keep has stored: entities, rules, counts, messages in every state, sessions
+// with their states and locks.
 func kept(tb testing.TB, store core.Store) string {
 	tb.Helper()
 	var b strings.Builder

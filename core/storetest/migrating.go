@@ -8,9 +8,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// migrate compares the exports of both stores, deletes the entity in each, and continues with new
-// entities that import the other store's export. Everything due is done first, because an export
-// does not sweep.
+// migrate compares the exports of both stores, deletes the entity in both, and continues with new
+// entities into which each store imports the other's export. Everything that is due is done first,
+// because an export does not sweep.
 func (p *player) migrate() {
 	p.Helper()
 	p.everywhere(p.sweep)
@@ -19,7 +19,7 @@ func (p *player) migrate() {
 			return false
 		}
 		_, err := p.a.Entity(p.Context(), pl.entity.Namespace, pl.entity.Name)
-		return err != nil // it is deleted
+		return err != nil // it was deleted
 	})
 	model, engine := p.export(p.a), p.export(p.b)
 	p.tell("migrate %d things", len(model))
@@ -90,7 +90,7 @@ func (p *player) export(store core.Store) (all []core.Stored) {
 	return all
 }
 
-// known omits the ids that an engine may have forgotten, and sorts the others, because ids of one
+// known omits ids that an engine may have forgotten, and sorts the others, because ids of one
 // instant have no order.
 func (p *player) known(all []core.Stored) []core.Stored {
 	now := p.clock.Now()

@@ -8,17 +8,15 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// from puts the message on a move with that key.
+// from gives a message the key of a move.
 func from(key string) func(*core.Message) {
 	return func(m *core.Message) { m.Transit = &core.Transit{Key: key} }
 }
 
-// brings gives the message a transit.
 func brings(t core.Transit) func(*core.Message) {
 	return func(m *core.Message) { m.Transit = &t }
 }
 
-// forget drops the keys of moves to p.
 func (s *fixture) forget(p core.Partition, keys ...string) {
 	s.Helper()
 	s.wantCode("forget", p.In(s.store).Forget(s.Context(), keys), "")
@@ -204,7 +202,7 @@ var moveStories = []story{
 	}},
 }
 
-// relockFirst lets the locks end and locks the first message again.
+// relockFirst lets the locks end, and locks the first message again.
 func (s *fixture) relockFirst() core.Delivery {
 	s.Helper()
 	s.clock.Advance(lockDuration)

@@ -9,7 +9,6 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
 
-// newNamespace describes a namespace as a gateway would.
 func newNamespace(name, id string) core.Namespace {
 	made := time.Date(2026, time.February, 1, 0, 0, 0, 0, time.UTC)
 	return core.Namespace{
@@ -31,7 +30,7 @@ func (s *fixture) createNamespace(n core.Namespace) core.Namespace {
 	return created
 }
 
-// wantNamespace compares all fields; instants are UTC.
+// wantNamespace compares all fields. Times must be in UTC.
 func (s *fixture) wantNamespace(what string, got, want core.Namespace) {
 	s.Helper()
 	if !reflect.DeepEqual(got, want) {
@@ -39,8 +38,8 @@ func (s *fixture) wantNamespace(what string, got, want core.Namespace) {
 	}
 }
 
-// populate makes entities of all kinds in a namespace, with messages, and returns
-// a partition of each.
+// populate creates entities of all kinds in a namespace, with messages, and returns a partition of
+// each.
 func (s *fixture) populate(namespace, ids string) (ps []core.Partition) {
 	s.Helper()
 	queue := newEntity("Orders", ids+"q")
@@ -63,7 +62,6 @@ func (s *fixture) populate(namespace, ids string) (ps []core.Partition) {
 	return ps
 }
 
-// awaitEmpty waits until a deleted namespace has no entities any more.
 func (s *fixture) awaitEmpty(namespace string) {
 	s.Helper()
 	eventually.True(s, "a deleted namespace has no entities any more", func() bool {

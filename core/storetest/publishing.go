@@ -9,15 +9,15 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// press is a fixture with a topic, to which it publishes.
+// press is a fixture with a topic.
 type press struct {
 	*fixture
 	entity  core.Entity
-	topic   core.Partition // stories change its policy as they need
-	version int64          // of the subscriptions, as the last look has read it
+	topic   core.Partition // tests change its policy as they need
+	version int64          // the version of the subscriptions that look has read last
 }
 
-// onTopic makes the story one of a topic with the subscriptions a, b and c.
+// onTopic turns a test of a topic with the subscriptions a, b and c into one of a fixture.
 func onTopic(tell func(*press)) func(*fixture) {
 	return func(s *fixture) {
 		p := &press{fixture: s}
@@ -40,14 +40,13 @@ func newTopic(name, id string) core.Entity {
 	return e
 }
 
-// newSubscription describes a subscription whose ID is its topic's and its name.
+// newSubscription returns a subscription whose ID is its topic's ID and its name.
 func newSubscription(topic core.Entity, name string) core.Entity {
 	e := newEntity(core.SubscriptionPath(topic.Name, name), topic.ID+core.FoldName(name))
 	e.Kind, e.Settings, e.TopicID, e.Partitions = core.Subscription, core.DefaultSettings(core.Subscription), topic.ID, topic.Partitions
 	return e
 }
 
-// newSchedule describes a schedule.
 func newSchedule(name string) core.Entity {
 	e := newEntity(core.SchedulePath(name), "s"+core.FoldName(name))
 	e.Kind, e.Settings, e.Partitions = core.Schedule, core.Settings{}, 0
@@ -55,7 +54,7 @@ func newSchedule(name string) core.Entity {
 	return e
 }
 
-// look reads the topic's subscriptions, and keeps their version.
+// look reads the topic's subscriptions, and sets p.version.
 func (p *press) look() core.TopicView {
 	p.Helper()
 	v, err := p.store.Topic(p.Context(), "ns", "news")
@@ -66,7 +65,6 @@ func (p *press) look() core.TopicView {
 	return v
 }
 
-// at returns the partition of a subscription.
 func (p *press) at(name string) core.Partition {
 	return core.Partition{
 		Ref:    core.Ref{Entity: "t1", Subscription: "t1" + name, Index: p.topic.Index},
@@ -74,7 +72,7 @@ func (p *press) at(name string) core.Partition {
 	}
 }
 
-// to makes a publication with one copy for each of the subscriptions.
+// to returns a publication with one copy for each of the subscriptions.
 func (p *press) to(m *core.Message, names ...string) core.Publication {
 	x := core.Publication{Message: m}
 	for _, name := range names {
@@ -84,7 +82,6 @@ func (p *press) to(m *core.Message, names ...string) core.Publication {
 	return x
 }
 
-// tryPublish publishes one group.
 func (p *press) tryPublish(group ...core.Publication) core.Appended {
 	p.Helper()
 	a := p.topic.In(p.store).Publish(p.Context(), p.version, [][]core.Publication{group})
@@ -104,7 +101,7 @@ func (p *press) publish(group ...core.Publication) []int64 {
 	return a.Numbers
 }
 
-// wantCopies compares what subscriptions hold.
+// wantCopies compares the messages of the subscriptions.
 func (p *press) wantCopies(what string, wanted map[string]string) {
 	p.Helper()
 	for _, name := range []string{"a", "b", "c"} {
@@ -116,7 +113,6 @@ func (p *press) wantCopies(what string, wanted map[string]string) {
 	}
 }
 
-// deleteEntity removes an entity, which must be there.
 func (s *fixture) deleteEntity(name string) {
 	s.Helper()
 	s.wantCode("delete "+name, s.store.DeleteEntity(s.Context(), "ns", name), "")
@@ -144,7 +140,7 @@ var publishStories = []story{
 				body := fmt.Sprintf("%02d.%02d", i, j)
 				wanted = append(wanted, body)
 				if i%4 == 3 {
-					body += strings.Repeat(" and more", 1000) // an engine may keep it once for all copies
+					body += strings.Repeat(" and more", 1000) // an engine may store it once for all copies
 				}
 				m := text(body)
 				if i%2 == 1 {

@@ -68,13 +68,13 @@ func (p *player) look() {
 	}
 }
 
-// version picks the version that was seen last, now and then an older one.
+// version picks the version that look has read last, or sometimes an older one.
 func (p *player) version() pair[int64] {
 	last := len(p.versions) - 1
 	return p.versions[max(0, last-oneOf(p, 0, 0, 0, 0, 0, 0, 0, 1))]
 }
 
-// issue makes groups of publications in the form for each store.
+// issue returns groups of publications in the form of each store.
 func (p *player) issue() pair[[][]core.Publication] {
 	var groups pair[[][]core.Publication]
 	for range 1 + p.pick(6)/3 {
@@ -97,7 +97,7 @@ func (p *player) issue() pair[[][]core.Publication] {
 	return groups
 }
 
-// publication makes a message with copies for some of the subscriptions.
+// publication returns a message with copies for some of the subscriptions.
 func (p *player) publication() core.Publication {
 	x := core.Publication{Message: p.message()}
 	enter(x.Message, p.session())
@@ -167,7 +167,7 @@ func announce(group []core.Publication, lines []string) []string {
 	return lines
 }
 
-// sameAppended compares the answers for groups of messages, and remembers their numbers.
+// sameAppended compares the results for groups of messages, and remembers their numbers.
 func (p *player) sameAppended(what string, at core.Partition, groups [][]*core.Message, a, b []core.Appended) {
 	p.Helper()
 	if len(a) != len(b) {

@@ -34,7 +34,7 @@ var rateStories = []story{
 	}},
 }
 
-// wantGrant takes from a rate, and returns when there is more.
+// wantGrant takes n from a rate, and returns when more is allowed.
 func (s *fixture) wantGrant(what string, r core.Rate, n, granted int) (again time.Time) {
 	s.Helper()
 	got, again, err := s.main.In(s.store).Take(s.Context(), r, n)

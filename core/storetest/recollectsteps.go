@@ -6,7 +6,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// recollect compares what is remembered of a message.
+// recollect compares the events of a message.
 func (p *player) recollect(at core.Partition, s core.Subject) {
 	p.Helper()
 	a, errA := at.In(p.a).Recollect(p.Context(), s)
@@ -23,7 +23,7 @@ func (p *player) recollect(at core.Partition, s core.Subject) {
 	}
 }
 
-// annotate adds an event of the broker's.
+// annotate adds an event of the broker.
 func (p *player) annotate(at core.Partition) {
 	p.Helper()
 	e := core.Event{
@@ -35,7 +35,6 @@ func (p *player) annotate(at core.Partition) {
 	p.sameCode("annotate", a, b)
 }
 
-// diffEvent returns how two events differ, or "" if they do not.
 func diffEvent(got, want core.Event) string {
 	if got.Time.Equal(want.Time) && got.Until.Equal(want.Until) {
 		got.Time, got.Until = want.Time, want.Until

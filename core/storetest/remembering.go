@@ -9,13 +9,12 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// remember gives the fixture's partition a history.
+// remember sets the bounds of the partition's history.
 func (s *fixture) remember(b core.HistoryBounds) { s.main.History = b }
 
-// aDay bounds a history beyond what any story reaches.
+// aDay are bounds that no test reaches.
 var aDay = core.HistoryBounds{Keep: 24 * time.Hour, Max: 1000}
 
-// recollect returns what is remembered of the message of an id.
 func (s *fixture) recollect(p core.Partition, id string) []core.Event {
 	s.Helper()
 	events, err := p.In(s.store).Recollect(s.Context(), core.Subject{MessageID: id})
@@ -25,9 +24,9 @@ func (s *fixture) recollect(p core.Partition, id string) []core.Event {
 	return events
 }
 
-// wantHistory compares the history of the message with an id, one event a line: kind, sub-queue,
-// number and, if they are set, the other number, the count, the time left until Until, and the
-// reason.
+// wantHistory compares the events of the messages with that id. A line has an event's kind,
+// sub-queue and number and, if they are set, the other number, the count, the time left until
+// Until, and the reason.
 func (s *fixture) wantHistory(p core.Partition, id string, want ...string) {
 	s.Helper()
 	var got []string

@@ -8,13 +8,12 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// story is a test of one behaviour, on a fixture of its own.
 type story struct {
 	name string
 	tell func(*fixture)
 }
 
-// RunView does the same as Run on views of stores, whose clock differs from that of the stores.
+// RunView does the same as Run with views of stores, whose clock differs from the stores' own.
 func RunView(t *testing.T, open func(t *testing.T, clock *Clock) core.Store) {
 	t.Helper()
 	Run(t, func(t *testing.T, clock *Clock) core.Store {

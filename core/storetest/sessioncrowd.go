@@ -27,8 +27,8 @@ var sessionCrowdStories = []story{
 	})},
 }
 
-// sessionCrowd sends to and holds sessions from several goroutines at once.
-// Each sender has sessions of its own, to which it sends numbers in order.
+// sessionCrowd sends to sessions, and locks them, in several goroutines. Each sender has its own
+// sessions, to which it sends numbers in order.
 type sessionCrowd struct {
 	*fixture
 	work sync.WaitGroup
@@ -36,10 +36,10 @@ type sessionCrowd struct {
 	mu       sync.Mutex
 	expected int
 	held     map[string]bool
-	got      map[string]int // number of completed messages by session
+	got      map[string]int // by session: number of completed messages
 }
 
-const crowdSessions = 5 // of each sender
+const crowdSessions = 5 // per sender
 
 func (c *sessionCrowd) send(sender, each int) {
 	for i := range each {
@@ -51,7 +51,7 @@ func (c *sessionCrowd) send(sender, each int) {
 	}
 }
 
-// hold accepts sessions and completes some of their messages, until all messages are completed.
+// hold accepts sessions and completes some of their messages until all messages are completed.
 func (c *sessionCrowd) hold() {
 	timeout := time.After(time.Minute)
 	for !c.done() {
@@ -91,7 +91,7 @@ func (c *sessionCrowd) receive(l core.SessionLock) {
 	}
 }
 
-// completeAll completes messages until it abandons one: that one and the rest are delivered again
+// completeAll completes messages until it abandons one. That one and the rest are delivered again
 // when the session is released.
 func (c *sessionCrowd) completeAll(ds []core.Delivery) bool {
 	for _, d := range ds {
@@ -112,7 +112,7 @@ func (c *sessionCrowd) completeAll(ds []core.Delivery) bool {
 	return true
 }
 
-// holds notes that a receiver holds a session, which no other receiver may.
+// holds notes that a receiver has locked a session, as only one may, or has released it.
 func (c *sessionCrowd) holds(session string, held bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -122,7 +122,7 @@ func (c *sessionCrowd) holds(session string, held bool) {
 	c.held[session] = held
 }
 
-// completed checks that d is the next of its session.
+// completed checks that d is the next message of its session.
 func (c *sessionCrowd) completed(d core.Delivery) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// How a store treats the spelling of session ids, and the empty id.
+// Tests of the spelling of session ids, and of the empty id.
 var sessionIDStories = []story{
 	{"ids that differ in case only are those of one session", withSessions(func(s *fixture) {
 		s.sendIn("Some-É", "a")
@@ -21,7 +21,7 @@ var sessionIDStories = []story{
 		s.wantBodies("messages", ds, "a", "c")
 		want(s, "id of the first", ds[0].SessionID, "Some-É")
 		want(s, "id of the second", ds[1].SessionID, "SOME-é")
-		l.ID = "SOME-É" // the id does not matter to the holder of the nonce
+		l.ID = "SOME-É" // only the nonce proves the lock
 		s.setState(l, []byte("state"))
 		until, err := s.main.In(s.store).RenewSession(s.Context(), l)
 		s.wantCode("renew", err, "")

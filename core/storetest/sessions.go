@@ -8,17 +8,15 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// in puts the message into a session.
 func in(session string) func(*core.Message) {
 	return func(m *core.Message) { enter(m, session) }
 }
 
-// enter does the same as in for an existing message.
 func enter(m *core.Message, session string) {
-	m.SessionID, m.EmptyText = session, m.EmptyText|core.FieldSessionID // the bit has no meaning if the id is not empty
+	m.SessionID, m.EmptyText = session, m.EmptyText|core.FieldSessionID // the bit has no meaning unless the id is empty
 }
 
-// withSessions makes the story one of an entity with sessions.
+// withSessions turns a test of a partition with sessions into one of a fixture.
 func withSessions(tell func(*fixture)) func(*fixture) {
 	return func(s *fixture) {
 		s.main.Sessions = true
@@ -26,7 +24,6 @@ func withSessions(tell func(*fixture)) func(*fixture) {
 	}
 }
 
-// sendIn appends one message per text to a session.
 func (s *fixture) sendIn(session string, bodies ...string) {
 	s.Helper()
 	for _, body := range bodies {
@@ -34,7 +31,6 @@ func (s *fixture) sendIn(session string, bodies ...string) {
 	}
 }
 
-// accept locks a session by name, which must succeed.
 func (s *fixture) accept(session string) core.SessionLock {
 	s.Helper()
 	l, _, _, err := s.main.In(s.store).AcceptSession(s.Context(), core.SessionRequest{ID: session})
@@ -44,7 +40,7 @@ func (s *fixture) accept(session string) core.SessionLock {
 	return l
 }
 
-// acceptNext locks the next session, which must be the one wanted; "" wants none.
+// acceptNext locks the next session, which must be the wanted one, or none for "".
 func (s *fixture) acceptNext(wanted string) core.SessionLock {
 	s.Helper()
 	l, ok, _, err := s.main.In(s.store).AcceptSession(s.Context(), core.SessionRequest{Next: true})
@@ -54,14 +50,12 @@ func (s *fixture) acceptNext(wanted string) core.SessionLock {
 	return l
 }
 
-// tryLockIn claims messages of a session.
 func (s *fixture) tryLockIn(l core.SessionLock, limit int) ([]core.Delivery, error) {
 	s.Helper()
 	ds, _, err := s.main.In(s.store).Lock(s.Context(), core.LockRequest{Most: core.Most{Messages: limit}, Session: &l})
 	return ds, err
 }
 
-// lockIn claims up to limit messages of a session that is held.
 func (s *fixture) lockIn(l core.SessionLock, limit int) []core.Delivery {
 	s.Helper()
 	ds, err := s.tryLockIn(l, limit)
@@ -71,7 +65,7 @@ func (s *fixture) lockIn(l core.SessionLock, limit int) []core.Delivery {
 	return ds
 }
 
-// lockOneIn claims one message of a session, which must be there.
+// lockOneIn locks one message of a session. There must be one.
 func (s *fixture) lockOneIn(l core.SessionLock) core.Delivery {
 	s.Helper()
 	ds := s.lockIn(l, 1)
@@ -81,13 +75,11 @@ func (s *fixture) lockOneIn(l core.SessionLock) core.Delivery {
 	return ds[0]
 }
 
-// release ends the lock of a session that is held.
 func (s *fixture) release(l core.SessionLock) {
 	s.Helper()
 	s.wantCode("release session "+l.ID, s.main.In(s.store).ReleaseSession(s.Context(), l), "")
 }
 
-// deferIn sends a message to a session and defers it.
 func (s *fixture) deferIn(l core.SessionLock, m *core.Message) int64 {
 	s.Helper()
 	enter(m, l.ID)
@@ -97,7 +89,6 @@ func (s *fixture) deferIn(l core.SessionLock, m *core.Message) int64 {
 	return d.SequenceNumber
 }
 
-// lockDeferredIn locks deferred messages of a session, which must succeed.
 func (s *fixture) lockDeferredIn(l core.SessionLock, numbers ...int64) []core.Delivery {
 	s.Helper()
 	ds, _, err := s.main.In(s.store).Lock(s.Context(), core.LockRequest{Numbers: numbers, Deferred: true, Session: &l})
@@ -107,7 +98,6 @@ func (s *fixture) lockDeferredIn(l core.SessionLock, numbers ...int64) []core.De
 	return ds
 }
 
-// lockNumbersIn locks messages of a session by number, which must succeed.
 func (s *fixture) lockNumbersIn(l core.SessionLock, numbers ...int64) []core.Delivery {
 	s.Helper()
 	ds, _, err := s.main.In(s.store).Lock(s.Context(), core.LockRequest{Numbers: numbers, Session: &l})
@@ -117,13 +107,12 @@ func (s *fixture) lockNumbersIn(l core.SessionLock, numbers ...int64) []core.Del
 	return ds
 }
 
-// setState keeps a state with a session that is held.
 func (s *fixture) setState(l core.SessionLock, state []byte) {
 	s.Helper()
 	s.wantCode("set state of session "+l.ID, s.main.In(s.store).SetSessionState(s.Context(), l, state), "")
 }
 
-// wantState compares a session's state; nil wants none.
+// wantState compares a session's state; nil means none.
 func (s *fixture) wantState(what string, l core.SessionLock, wanted []byte) {
 	s.Helper()
 	got, err := s.main.In(s.store).SessionState(s.Context(), l)
@@ -132,7 +121,6 @@ func (s *fixture) wantState(what string, l core.SessionLock, wanted []byte) {
 	}
 }
 
-// wantSessions compares what is listed.
 func (s *fixture) wantSessions(what string, since time.Time, after core.SessionKey, top int, wanted ...string) {
 	s.Helper()
 	got, err := s.main.In(s.store).ListSessions(s.Context(), since, after, top)
@@ -141,7 +129,6 @@ func (s *fixture) wantSessions(what string, since time.Time, after core.SessionK
 	}
 }
 
-// wantDescribed compares the descriptions of sessions.
 func (s *fixture) wantDescribed(what string, content bool, ids []string, wanted []core.SessionInfo) {
 	s.Helper()
 	got, err := s.main.In(s.store).DescribeSessions(s.Context(), ids, content)
@@ -150,8 +137,7 @@ func (s *fixture) wantDescribed(what string, content bool, ids []string, wanted 
 	}
 }
 
-// wantLost checks that a session's lock is lost, and so is the lock of a message that was locked
-// under it.
+// wantLost checks that the locks of a session and of one of its messages are lost.
 func (s *fixture) wantLost(what string, l core.SessionLock, token core.LockToken, deferred int64) {
 	s.Helper()
 	_, err := s.main.In(s.store).RenewSession(s.Context(), l)

@@ -8,7 +8,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// sessionStep takes a step at a subject with sessions.
 func (p *player) sessionStep(pl *subject) {
 	p.Helper()
 	switch n := p.pick(18); {
@@ -42,7 +41,7 @@ func (p *player) session() string { return oneOf(p, "x", "y", "z", "X", "Y", "")
 
 func (p *player) sessionMode() core.SessionMode { return oneOf(p, core.Exclusive, core.NonExclusive) }
 
-// sessionLock picks a lock given earlier, or forges one.
+// sessionLock picks a lock that was given out, or forges one.
 func (p *player) sessionLock(pl *subject) pair[core.SessionLock] {
 	if len(pl.locks) == 0 || p.pick(16) == 0 {
 		forged := core.SessionLock{ID: p.session(), Index: pl.Index, Nonce: 12345}
@@ -51,7 +50,7 @@ func (p *player) sessionLock(pl *subject) pair[core.SessionLock] {
 	return pl.locks[len(pl.locks)-1-p.pick(min(len(pl.locks), 4))]
 }
 
-// lost forgets a lock that is no longer valid, but not always.
+// lost forgets, in most cases, a lock that is no longer valid.
 func (p *player) lost(pl *subject, l pair[core.SessionLock], err error) {
 	if i := slices.Index(pl.locks, l); i >= 0 && err != nil && p.pick(4) > 0 {
 		pl.locks = slices.Delete(pl.locks, i, i+1)
@@ -137,7 +136,7 @@ func (p *player) lockIn(pl *subject, l pair[core.SessionLock], most core.Most) {
 	}
 }
 
-// carry checks that tokens carry the nonce of their session's lock.
+// carry checks that tokens have the nonce of their session's lock.
 func (p *player) carry(l pair[core.SessionLock], a, b []core.Delivery) {
 	p.Helper()
 	for i := range a {
@@ -167,7 +166,7 @@ func (p *player) setState(pl *subject, l pair[core.SessionLock], state []byte) {
 	p.lost(pl, l, a)
 }
 
-// describeSessions compares what engines tell of the sessions that they list, and of one that may not be there.
+// describeSessions compares the descriptions of listed sessions, and of another one.
 func (p *player) describeSessions(pl *subject) {
 	p.Helper()
 	ids, err := pl.Partition.In(p.a).ListSessions(p.Context(), time.Time{}, "", 100)

@@ -8,7 +8,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// step takes one step, chosen with weights.
 func (p *player) step() {
 	p.Helper()
 	pl := p.subjects[p.pick(len(p.subjects))]
@@ -34,7 +33,7 @@ func (p *player) step() {
 			return
 		}
 		notes := p.of(at.Ref)
-		// As in tokenAt, the first number is of this partition.
+		// The first number is always of this partition: see tokenAt.
 		first := core.SequenceNumber(at.Index, p.position(at))
 		p.activate(at, append([]int64{first}, p.someNumbers(at, oneOf(p, notes.scheduled, notes.deferred))...),
 			oneOf(p, time.Time{}, time.Time{}, p.clock.Now().Add(-time.Second), p.clock.Now().Add(time.Second), p.clock.Now().Add(time.Hour)))
@@ -80,7 +79,7 @@ func (p *player) step() {
 	}
 }
 
-// feed puts messages into a subject, or into the subscriptions of a topic through the topic.
+// feed appends messages to a subject or, for a subscription, publishes some in its topic.
 func (p *player) feed(pl *subject) {
 	p.Helper()
 	switch {
@@ -101,7 +100,7 @@ func (p *player) feed(pl *subject) {
 	}
 }
 
-// groups makes one to three groups of messages to append.
+// groups returns groups of messages to append.
 func (p *player) groups(pl *subject) [][]*core.Message {
 	groups := make([][]*core.Message, 1+p.pick(6)/3)
 	for i := range groups {
@@ -145,7 +144,7 @@ func (p *player) message() *core.Message {
 	return m
 }
 
-// settlements returns settlements of locks given earlier, most of them still held.
+// settlements returns settlements of locks that were given out, most of which still hold.
 func (p *player) settlements(at core.Partition) []settlementPair {
 	pairs := make([]settlementPair, 1+p.pick(4))
 	var under *pair[core.SessionLock]
@@ -171,16 +170,16 @@ func (p *player) settlements(at core.Partition) []settlementPair {
 	return pairs
 }
 
-// settlementPair is one settlement in the form for each store.
+// settlementPair is a settlement in the form of each store.
 type settlementPair struct {
-	under   *pair[core.SessionLock] // nil: none is said
+	under   *pair[core.SessionLock] // nil: no session is given
 	token   pair[core.LockToken]
 	outcome core.Outcome
 	over    core.Properties
 	backoff core.Backoff
 }
 
-// told returns the settlements for the model and the engine.
+// told returns the settlement for the model and the one for the engine.
 func (s *settlementPair) told() (a, b core.Settlement) {
 	a = core.Settlement{Token: s.token.a, Outcome: s.outcome, Properties: s.over, Backoff: s.backoff}
 	b = a
@@ -199,8 +198,8 @@ func (p *player) someTokens(at core.Partition) []pair[core.LockToken] {
 	return tokens
 }
 
-// tokenAt picks the token for index i of a list. Sometimes it is a token of another partition, but
-// never at index 0, because an engine may answer a list of such tokens without a sweep.
+// tokenAt picks the token for index i of a list. Except at index 0 it is sometimes one of another
+// partition: an engine may answer a list of only such tokens without a sweep.
 func (p *player) tokenAt(at core.Partition, i int) pair[core.LockToken] {
 	token := p.token(at)
 	if i > 0 && p.pick(16) == 0 {
@@ -209,7 +208,7 @@ func (p *player) tokenAt(at core.Partition, i int) pair[core.LockToken] {
 	return token
 }
 
-// token picks a token given earlier, or forges one.
+// token picks a token that was given out, or forges one.
 func (p *player) token(at core.Partition) pair[core.LockToken] {
 	given := p.of(at.Ref).tokens
 	if len(given) == 0 || p.pick(24) == 0 {
@@ -223,12 +222,12 @@ func elsewhere(t core.LockToken) core.LockToken {
 	return core.NewLockToken(t.Partition()+1, t.Number(), t.Nonce())
 }
 
-// position chooses a position, sometimes one that no message has had.
+// position picks a message's number, or sometimes one that no message has had.
 func (p *player) position(at core.Partition) int64 {
 	return max(0, p.of(at.Ref).top+1-int64(p.pick(20)))
 }
 
-// someNumbers picks sequence numbers, most of them from a list.
+// someNumbers picks sequence numbers, most of them from likely.
 func (p *player) someNumbers(at core.Partition, likely []int64) []int64 {
 	chosen := make([]int64, oneOf(p, 0, 1, 1, 1, 2, 2, 3))
 	for i := range chosen {
@@ -267,8 +266,8 @@ func (p *player) append(at core.Partition, groups [][]*core.Message) {
 	p.sameAppended("append", at, groups, a, b)
 }
 
-// clear clears everything, after all that is due has been done, because the next number depends on
-// that.
+// clear clears the partition. Everything that is due is done first, because the next number depends
+// on it.
 func (p *player) clear() {
 	p.Helper()
 	p.everywhere(p.sweep)
@@ -286,7 +285,7 @@ func (p *player) forget(at core.Partition, keys []string) {
 	p.sameCode("forget", a, b)
 }
 
-// describe lists what matters about messages.
+// describe returns, for the story, what matters about messages.
 func describe(group []*core.Message, now time.Time) []string {
 	lines := make([]string, len(group))
 	for i, m := range group {
@@ -321,8 +320,8 @@ func positions(sequenceNumbers []int64) []int64 {
 	return ns
 }
 
-// most bounds a call that locks messages. Engines may differ in the last message that fits, unless
-// it is the first.
+// most returns the limits of a call that locks messages. With more than a byte, engines may differ
+// in the last message that fits.
 func (p *player) most(messages int) core.Most {
 	return core.Most{Messages: 1 + p.pick(messages), Bytes: int64(oneOf(p, 0, 0, 0, 1))}
 }
@@ -354,7 +353,7 @@ func (p *player) purge(at core.Partition, limit int) {
 	p.stats(at)
 }
 
-// took compares locked deliveries and remembers their tokens.
+// took compares locked deliveries, and remembers their tokens.
 func (p *player) took(at core.Partition, a, b []core.Delivery) {
 	p.Helper()
 	p.sameDeliveries(a, b)
@@ -413,7 +412,7 @@ func (p *player) renew(at core.Partition, pairs []pair[core.LockToken]) {
 	}
 }
 
-// spent forgets a token that is no longer valid, but not always.
+// spent forgets, in most cases, a token that is no longer valid.
 func (p *player) spent(at core.Partition, token pair[core.LockToken]) {
 	notes := p.of(at.Ref)
 	if i := slices.Index(notes.tokens, token); i >= 0 && p.pick(4) > 0 {
@@ -421,7 +420,7 @@ func (p *player) spent(at core.Partition, token pair[core.LockToken]) {
 	}
 }
 
-// underLock picks the lock of a session where one is needed.
+// underLock picks the lock of a session if a call needs one.
 func (p *player) underLock(pl *subject, at core.Partition) *pair[core.SessionLock] {
 	if !at.Sessions || p.pick(16) == 0 {
 		return nil
@@ -430,7 +429,7 @@ func (p *player) underLock(pl *subject, at core.Partition) *pair[core.SessionLoc
 	return &l
 }
 
-// each returns a session's lock, if there is one, for each store, and its name for the story.
+// each returns a session's lock for each store, and its name for the story. l may be nil.
 func each(l *pair[core.SessionLock]) (a, b *core.SessionLock, session string) {
 	if l == nil {
 		return nil, nil, ""
@@ -509,7 +508,7 @@ func (p *player) peek(at core.Partition, from int64, limit int) {
 	p.sameDeliveries(a, b)
 }
 
-// stats compares the counts with each other, and with what can be peeked.
+// stats compares the counts of both stores, and with the messages that a peek returns.
 func (p *player) stats(at core.Partition) {
 	p.Helper()
 	together := p.b.StatsOf(p.Context(), []core.Partition{at})[0]
@@ -531,7 +530,7 @@ func (p *player) stats(at core.Partition) {
 			scheduled++
 		}
 	}
-	hidden := max(0, a.Scheduled-scheduled) // for transactions
+	hidden := max(0, a.Scheduled-scheduled) // reserved by transactions
 	if total := a.Ready + a.Locked + a.Deferred + a.Scheduled - hidden; err != nil || total != int64(len(ds)) {
 		p.fail("stats: the model counts %d messages, and shows %d, %v", total, len(ds), err)
 	}
@@ -551,7 +550,7 @@ func (p *player) advance(d time.Duration) {
 	p.tell("%v pass", d)
 }
 
-// name tells a sub-queue from the others of the play.
+// name returns the name of a sub-queue in the story.
 func name(at core.Partition) string {
 	if at.Subscription == "" {
 		return at.Sub.Suffix()

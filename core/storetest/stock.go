@@ -10,20 +10,20 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Kind is a kind of data that a store keeps for a client, whose memory the entity's size must
+// Kind is a kind of data that a store keeps for a client, and whose memory the entity's size must
 // include.
 type Kind struct {
 	Name     string
 	sessions bool
-	slow     bool // each takes several calls
+	slow     bool // one of it takes several calls
 	bodiless bool // bodies do not stay
 	window   time.Duration
-	sub      core.SubQueue // where the messages go
+	sub      core.SubQueue // the destination of the messages
 	make     func(i int, m *core.Message)
-	then     func(*Stock) // once they are stored
+	then     func(*Stock) // called when they are stored
 }
 
-const stockTime = time.Hour // how long anything of a Stock lasts that ends by itself
+const stockTime = time.Hour // the lifetime of everything in a Stock that ends by itself
 
 // Kinds returns all kinds.
 func Kinds() []Kind {
@@ -69,7 +69,7 @@ func Kinds() []Kind {
 	}
 }
 
-// ManyOf returns the number of messages of a size that a Stock should have to be measured.
+// ManyOf returns the number of messages of a size that a test needs to measure their memory.
 func (k *Kind) ManyOf(size int) int {
 	n := max(32, min(1000, 2<<20/size))
 	if k.slow {
@@ -78,7 +78,7 @@ func (k *Kind) ManyOf(size int) int {
 	return n
 }
 
-// Sizes returns the sizes of bodies that make a difference.
+// Sizes returns the sizes of bodies with which to measure.
 func (k *Kind) Sizes() []int {
 	if k.bodiless {
 		return []int{100}
@@ -93,7 +93,7 @@ func mustProperties(keysAndValues ...any) core.Properties {
 	}
 	p, err := core.NewProperties(pairs...)
 	if err != nil {
-		panic(err) // the tests' own
+		panic(err) // the tests' own properties are valid
 	}
 	return p
 }
@@ -166,7 +166,7 @@ func (s *Stock) Size() int64 {
 	return stats.Bytes
 }
 
-// Empty waits for what ends by itself, and takes the rest out.
+// Empty lets time pass until everything has ended that ends by itself, and removes the rest.
 func (s *Stock) Empty() {
 	s.Helper()
 	s.clock.Advance(2 * stockTime)
@@ -196,7 +196,6 @@ func (s *Stock) Empty() {
 	}
 }
 
-// lock locks all that can be locked.
 func (s *Stock) lock(p core.Partition, then func([]core.Delivery)) {
 	for {
 		ds, _, err := p.In(s.store).Lock(s.Context(), core.LockRequest{Most: core.Most{Messages: 1000}})
@@ -208,7 +207,7 @@ func (s *Stock) lock(p core.Partition, then func([]core.Delivery)) {
 	}
 }
 
-// settle locks all that can be locked, and then settles it.
+// settle locks all available messages, and then settles them.
 func (s *Stock) settle(o core.Outcome, over core.Properties) {
 	var all []core.Delivery
 	s.lock(s.main, func(ds []core.Delivery) { all = append(all, ds...) })

@@ -6,25 +6,24 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// subject is a queue, topic or subscription on which a player runs operations, and what the player
+// subject is a queue, topic or subscription on which a player runs operations, with what the player
 // remembers of it.
 type subject struct {
-	core.Partition // its main queue
+	core.Partition // the main queue
 	entity         core.Entity
 	notes          [core.SubQueues]notes
-	locks          []pair[core.SessionLock] // ever given
-	reserved       []core.Reserved          // ever given
+	locks          []pair[core.SessionLock] // all that were given out
+	reserved       []core.Reserved          // all that were given out
 }
 
-// notes are what the player remembers of a sub-queue.
+// notes are what a player remembers of a sub-queue.
 type notes struct {
-	tokens    []pair[core.LockToken] // ever given
-	top       int64                  // the highest position seen
-	deferred  []int64                // sequence numbers that were deferred once
-	scheduled []int64                // sequence numbers that were scheduled once
+	tokens    []pair[core.LockToken] // all that were given out
+	top       int64                  // the highest number seen
+	deferred  []int64                // sequence numbers that were ever deferred
+	scheduled []int64                // sequence numbers that were ever scheduled
 }
 
-// at returns a sub-queue of the subject.
 func (pl *subject) at(q core.SubQueue) core.Partition {
 	if q == core.Main {
 		return pl.Partition
@@ -32,7 +31,7 @@ func (pl *subject) at(q core.SubQueue) core.Partition {
 	return sub(pl.Partition, q)
 }
 
-// newSubject makes a subject with a policy of its own.
+// newSubject makes a subject with a random policy.
 func (p *player) newSubject(r core.Ref) *subject {
 	pl := &subject{Partition: core.Partition{
 		Ref: r,
@@ -49,17 +48,15 @@ func (p *player) newSubject(r core.Ref) *subject {
 	return pl
 }
 
-// of returns the notes on a sub-queue.
 func (p *player) of(r core.Ref) *notes { return &p.subjectOf(r).notes[r.Sub] }
 
-// subjectOf returns the subject to which a sub-queue belongs.
 func (p *player) subjectOf(r core.Ref) *subject {
 	for _, pl := range p.subjects {
 		if pl.Entity == r.Entity && pl.Subscription == r.Subscription && pl.Index == r.Index {
 			return pl
 		}
 	}
-	return &subject{} // of a subscription that has been replaced
+	return &subject{} // for a subscription that no longer has one
 }
 
 // somewhere picks a sub-queue of a subject: most often the main queue.

@@ -80,7 +80,7 @@ var subscriptionStories = []story{
 		renamed.Name, renamed.Action = "NEXT", "SET a = 1"
 		change(core.RuleChange{Rule: renamed})
 		change(core.RuleChange{Rule: core.Rule{Name: "SQL"}, Remove: true})
-		change(core.RuleChange{Rule: core.Rule{Name: "nex"}, Remove: true}) // there is none
+		change(core.RuleChange{Rule: core.Rule{Name: "nex"}, Remove: true}) // does not exist
 		listed(0, 9, all[0], all[1], renamed)
 		p.wantSubscription("of the topic", p.look().Subscriptions[3], func() core.Entity {
 			e := e
@@ -251,8 +251,8 @@ var subscriptionStories = []story{
 			want(p.fixture, "number", d.SequenceNumber, number(int64(i+1)))
 			want(p.fixture, "number in the topic", d.EnqueuedSequenceNumber, number(int64(i+1)))
 		}
-		// A subscription gets all messages from its creation on: the last ones that the first
-		// subscription got.
+		// A subscription gets all messages from its creation on, which are the last ones of the
+		// first subscription.
 		for i := range changes {
 			if i%3 == 2 {
 				continue
@@ -265,7 +265,6 @@ var subscriptionStories = []story{
 	})},
 }
 
-// everyRule makes a rule of each kind, by name.
 func everyRule(s *fixture) []core.Rule {
 	at := time.Date(2026, time.February, 3, 0, 0, 0, 0, time.UTC)
 	empty := ""
@@ -310,7 +309,6 @@ func (p *press) publishAll(n int, conflicts *atomic.Int64) {
 	}
 }
 
-// names lists the names of entities.
 func names(es []core.Entity) string {
 	list := make([]string, len(es))
 	for i, e := range es {
@@ -319,7 +317,7 @@ func names(es []core.Entity) string {
 	return fmt.Sprint(list)
 }
 
-// wantSubscription also compares rules, and instants in rules as instants, unlike wantEntity.
+// wantSubscription does the same as wantEntity, and compares the rules.
 func (s *fixture) wantSubscription(what string, got, want core.Entity) {
 	s.Helper()
 	if len(got.Rules) != len(want.Rules) {

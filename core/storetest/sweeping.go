@@ -7,10 +7,10 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// masses is a number of messages that a sweep does not handle in one step.
+// masses is more messages than a sweep handles in one step.
 const masses = 1300
 
-// sendMany sends many messages that are like m, and returns their numbers.
+// sendMany sends masses messages, and returns their numbers.
 func (s *fixture) sendMany(change ...func(*core.Message)) (numbers []int64) {
 	s.Helper()
 	for i := 0; i < masses; i += 100 {
@@ -26,7 +26,6 @@ func (s *fixture) sendMany(change ...func(*core.Message)) (numbers []int64) {
 	return numbers
 }
 
-// lockAll locks all available messages of a partition.
 func (s *fixture) lockAll(p core.Partition) (all []core.Delivery) {
 	s.Helper()
 	for {

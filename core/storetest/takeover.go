@@ -17,7 +17,6 @@ func (s *fixture) acceptShared(session string) core.SessionLock {
 	return l
 }
 
-// takeOver takes a session over with its token, which must succeed.
 func (s *fixture) takeOver(session string, token core.LockToken) core.SessionLock {
 	s.Helper()
 	l, _, _, err := s.main.In(s.store).AcceptSession(s.Context(), core.SessionRequest{ID: session, TakeOver: token})
@@ -27,7 +26,6 @@ func (s *fixture) takeOver(session string, token core.LockToken) core.SessionLoc
 	return l
 }
 
-// settleUnder ends a lock in a session.
 func (s *fixture) settleUnder(l core.SessionLock, token core.LockToken, o core.Outcome) error {
 	s.Helper()
 	return s.main.In(s.store).Settle(s.Context(), []core.Settlement{{Token: token, Outcome: o, Session: &l}})[0]
@@ -171,7 +169,7 @@ var takeOverStories = []story{
 	}},
 }
 
-// takeOver takes a session over, mostly with its token.
+// takeOver takes a session over, in most cases with its token.
 func (p *player) takeOver(pl *subject, l pair[core.SessionLock]) {
 	p.Helper()
 	tokenA, tokenB := l.a.Token(), l.b.Token()
