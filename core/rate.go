@@ -18,7 +18,6 @@ var rateUnits = []struct {
 	long time.Duration
 }{{"s", time.Second}, {"m", time.Minute}, {"h", time.Hour}}
 
-// maxRate is the maximum per second.
 const maxRate = 100_000
 
 // ParseRate parses a rate such as 5/s, 0.5/s, 300/m or 10/h. Burst is 1.

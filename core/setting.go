@@ -85,7 +85,6 @@ func (s *Setting) Of(q *Settings) any {
 	return reflect.ValueOf(q).Elem().Field(s.field).Addr().Interface()
 }
 
-// check refuses a value outside Min and Max.
 func (s *Setting) check(q *Settings) error {
 	var n int64
 	switch v := s.Of(q).(type) {

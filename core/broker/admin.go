@@ -128,7 +128,6 @@ func datedRules(rules, before []core.AccessRule, now time.Time) []core.AccessRul
 	return dated
 }
 
-// replace updates an entity in the store and in the cache.
 func (b *Broker) replace(ctx context.Context, ent core.Entity) (core.Entity, error) {
 	ent.UpdatedAt = b.store.Now()
 	read := time.Now()

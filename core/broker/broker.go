@@ -111,7 +111,6 @@ type Selected struct {
 	Schedules []core.ScheduleSettings
 }
 
-// applied describes what the configuration applies to an entity.
 func (b *Broker) applied(ent *core.Entity) (a core.Applied) {
 	s := b.selected.Load()
 	if keep := entity.First(s.DeadLetters, ent.Name); keep != nil {

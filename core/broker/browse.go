@@ -94,7 +94,6 @@ func (b *Broker) PeekDamaged(ctx context.Context, id core.Identity, a core.Addre
 	return found, nil
 }
 
-// largestMessage returns the maximum size of a message in the entity.
 func (b *Broker) largestMessage(ctx context.Context, v *entity.View) int64 {
 	if v.Kind == core.Subscription {
 		topic, _, _ := core.SplitSubscription(v.Name)

@@ -8,7 +8,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// maxSubscriptions is the maximum number of subscriptions of a topic.
 const maxSubscriptions = 10_000
 
 // CreateEntity implements core.Admin. A first rule without a name gets the default rule's name.
@@ -131,7 +130,6 @@ func (b *Broker) topic(ctx context.Context, name string) (core.TopicView, error)
 	return t, b.refusals.Of(err, &core.Entity{Kind: core.Topic, Name: name})
 }
 
-// create completes the settings of an entity and stores it.
 func (b *Broker) create(ctx context.Context, id core.Identity, ent core.Entity) (core.Entity, error) {
 	ent.Settings.Fit(ent.Kind)
 	fitPartitioned(&ent.Settings, 0)

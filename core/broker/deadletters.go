@@ -20,7 +20,6 @@ type oldDeadLetters struct {
 	due map[string]time.Time // by the entity's ID: before this time, no dead letter is old
 }
 
-// runDeadLetters calls removeDeadLetters regularly until ctx ends.
 func (b *Broker) runDeadLetters(ctx context.Context) {
 	tick := time.NewTicker(deadLettersInterval)
 	defer tick.Stop()

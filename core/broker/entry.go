@@ -180,7 +180,6 @@ func (e *entry) closeSenders(senders []*sender, err error) {
 	}
 }
 
-// inUse reports whether senders or receivers are open.
 func (e *entry) inUse() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

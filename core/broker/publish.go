@@ -68,7 +68,6 @@ func publishNext(ctx context.Context, p core.Partition, version int64, x *topics
 	return answers, nil
 }
 
-// subscriptions returns the subscriptions of the topic.
 func (e *entry) subscriptions(ctx context.Context) (*topics.Subscriptions, error) {
 	ss, err := e.topic.Subscriptions(ctx, e.View())
 	if core.CodeOf(err) == core.NotFound {

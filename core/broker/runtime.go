@@ -50,7 +50,6 @@ func (b *Broker) countEntities(ctx context.Context, es ...core.Entity) []entityC
 	return counts
 }
 
-// runtimes counts entities as administration shows them.
 func (b *Broker) runtimes(ctx context.Context, es ...core.Entity) []core.Runtime {
 	shown := make([]core.Runtime, len(es))
 	counts := b.countEntities(ctx, es...)

@@ -10,7 +10,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core/cron"
 )
 
-// maxSchedules is the maximum number of schedules of a namespace.
 const maxSchedules = 10_000
 
 // Schedules returns up to top schedules by name, after the first skip. Like all calls for schedules

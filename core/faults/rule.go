@@ -195,7 +195,6 @@ func join[T ~string](all []T) string {
 	return strings.Join(words, ", ")
 }
 
-// refusal returns the client's error.
 func (r *Rule) refusal() error {
 	return &core.Refusal{Code: r.Code, Condition: r.Condition, Text: fmt.Sprintf("Injected by the fault rule '%s' of this namespace (%s).", r.Name, cmp.Or(r.Condition, string(r.Code)))}
 }

@@ -48,7 +48,6 @@ type copied struct {
 	rules []*active
 }
 
-// active is a rule with its counts.
 type active struct {
 	entry
 
@@ -299,7 +298,6 @@ func newEntry(rule Rule, now time.Time) entry {
 	return entry{rule, core.NewIncarnation(), now.Add(rule.Life)}
 }
 
-// text returns the set as a text for a Book.
 func (s *set) text() (string, error) {
 	raw, err := json.Marshal(s)
 	return string(raw), err
@@ -313,7 +311,6 @@ func (s *set) expire(now time.Time) {
 	s.Rules = slices.DeleteFunc(s.Rules, func(e entry) bool { return now.After(e.Ends) })
 }
 
-// add does the work of Rules.Add.
 func (s *set) add(rule Rule, now time.Time) (entry, error) {
 	if err := rule.check(); err != nil {
 		return entry{}, err
@@ -333,7 +330,6 @@ func (s *set) add(rule Rule, now time.Time) (entry, error) {
 	return e, nil
 }
 
-// configure does the work of Rules.Configure for one rule.
 func (s *set) configure(rule Rule, now time.Time) error {
 	if err := rule.check(); err != nil {
 		return err

@@ -282,7 +282,6 @@ func (d *Directory) remove(m *member) {
 	}
 }
 
-// gone returns the refusal for clients of a deleted namespace.
 func gone(name string) error {
 	return core.Refuse(core.NotFound, "The namespace '%s' was deleted.", name)
 }

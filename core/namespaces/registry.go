@@ -117,7 +117,6 @@ func (d *Directory) openNext(ctx context.Context) bool {
 	return true
 }
 
-// read reads the namespace with that name from the registry.
 func (d *Directory) read(ctx context.Context, name string) error {
 	before, losses := d.named(name), d.lost()
 	n, err := d.o.Registry.Namespace(ctx, name)

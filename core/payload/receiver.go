@@ -51,7 +51,6 @@ func (t *Transcoder) receive(p plan, c *intercept.Call) {
 	c.Link.Add(r)
 }
 
-// deliver replaces the receiver's Deliver.
 func (r *receiver) deliver(ds []core.Delivery) {
 	jobs := make([]job, len(ds))
 	for i := range ds {
@@ -73,7 +72,6 @@ func (r *receiver) enqueue(jobs ...job) {
 	}
 }
 
-// work does the jobs in the queue until it is empty.
 func (r *receiver) work() {
 	for {
 		r.mu.Lock()

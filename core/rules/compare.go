@@ -7,7 +7,6 @@ import (
 	"strings"
 )
 
-// relation is a comparison operator.
 type relation uint8
 
 const (

@@ -17,7 +17,6 @@ type fieldTest struct {
 	text   string
 }
 
-// propertyTest compares a user property with a value.
 type propertyTest struct {
 	slot  int
 	value datum

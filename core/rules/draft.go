@@ -43,7 +43,6 @@ func (d *draft) get(folded string) datum {
 	return datum{}
 }
 
-// put sets a property to an encoded value.
 func (d *draft) put(name string, raw []byte) {
 	if i := d.index(fold(name)); i >= 0 {
 		d.entries[i].raw = raw

@@ -197,7 +197,6 @@ func quoted(s string) string {
 	return "'" + strings.ReplaceAll(clipped(s), "'", "''") + "'"
 }
 
-// maxShown is the number of characters of a value that an explanation shows.
 const maxShown = 100
 
 func clipped(s string) string {

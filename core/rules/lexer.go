@@ -33,7 +33,6 @@ const (
 	tokenOperator
 )
 
-// token is a token of SQL text.
 type token struct {
 	kind   tokenKind
 	at     int    // its byte offset

@@ -85,7 +85,6 @@ func compilePattern(s string, escape rune) (*pattern, error) {
 	return p, nil
 }
 
-// runBuilder builds a run character by character.
 type runBuilder struct {
 	run
 	skip    int
@@ -103,7 +102,6 @@ func (b *runBuilder) any() {
 	b.chars++
 }
 
-// flush ends the current piece.
 func (b *runBuilder) flush() {
 	if b.literal.Len() > 0 {
 		b.pieces = append(b.pieces, piece{b.skip, b.literal.String()})
@@ -134,7 +132,6 @@ func (p *pattern) cost(s string) int {
 // compileCost is the cost of compiling a pattern per byte, in steps of scope.spend.
 const compileCost = 64
 
-// match reports whether all of s matches the pattern.
 func (p *pattern) match(s string) bool {
 	first, last := p.runs[0], p.runs[len(p.runs)-1]
 	rest, ok := first.cutPrefix(s)

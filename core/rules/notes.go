@@ -18,7 +18,6 @@ type mention struct {
 	value    expression
 }
 
-// mention records a property or parameter.
 func (n *notes) mention(value expression, from, to int) {
 	if value != (newID{}) {
 		n.mentions = append(n.mentions, mention{from, to, value})

@@ -67,7 +67,6 @@ func anyFallible[T interface{ fallible() bool }](parts []T) bool {
 	return false
 }
 
-// negation is NOT of.
 type negation struct{ of predicate }
 
 func (n negation) truth(s *scope) Truth { return n.of.truth(s).Not() }
@@ -85,7 +84,6 @@ func truthOfFlag(d datum) Truth {
 	return truthOf(d.num == 1)
 }
 
-// comparison is a condition such as left < right.
 type comparison struct {
 	relation    relation
 	left, right expression

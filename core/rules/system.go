@@ -28,7 +28,6 @@ type Facts struct {
 	Changed func(*core.Message) bool
 }
 
-// system is a system property.
 type system struct {
 	name string
 	// get returns the value. It is not used if text is set.
@@ -41,7 +40,6 @@ type system struct {
 	set func(*core.Message, datum) error
 }
 
-// value returns the value for a message.
 func (p *system) value(m *core.Message, f *Facts) datum {
 	if p.text != nil {
 		if s := p.text(m); m.Has(p.field, s) {

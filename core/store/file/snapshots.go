@@ -12,7 +12,6 @@ const (
 	compactBelow = 30
 )
 
-// maintain writes snapshots when they are due.
 func (s *Store) maintain() {
 	ticker := time.NewTicker(checkEvery)
 	defer ticker.Stop()
@@ -41,7 +40,6 @@ func (s *Store) snapshotDue() bool {
 	return s.journal.Appended()-s.lastAt >= max(s.o.SnapshotAfter, s.lastSize)
 }
 
-// pause waits after a failed snapshot.
 func (s *Store) pause() {
 	select {
 	case <-s.stop:

@@ -182,7 +182,6 @@ func (x *Trail) Arrived(p core.Partition, ms []*core.Message, numbers []int64) {
 	x.w.Add(p, events...)
 }
 
-// at sets the time and the sequence number of events.
 func at(now time.Time, number int64, events []core.Event) []core.Event {
 	for i := range events {
 		events[i].Time, events[i].Number = now, number

@@ -171,7 +171,6 @@ func (s *Session) wakeByName() {
 	}
 }
 
-// wake handles a doorbell for messages.
 func (s *Session) wake() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -518,7 +517,6 @@ func (s *Session) Purge(ctx context.Context, before time.Time, limit int) (remov
 	return 0, err
 }
 
-// countPurge adds n to the number of Purge calls in flight.
 func (s *Session) countPurge(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -103,7 +103,6 @@ func (h *sessionHub) wakeHoldersAt(s *sessionFinder, at time.Time) {
 	}
 }
 
-// wakeHolders wakes all sessions in the partition.
 func (s *sessionFinder) wakeHolders() {
 	s.hub.mu.Lock()
 	defer s.hub.mu.Unlock()
@@ -199,7 +198,6 @@ func (h *sessionHub) remove(s *Session) {
 	h.retireLater()
 }
 
-// release ends a session's lock in the store.
 func (h *sessionHub) release(l core.SessionLock) {
 	e := h.e
 	ctx, cancel := context.WithTimeout(e.Base, releaseTimeout)
@@ -287,7 +285,6 @@ func (h *sessionHub) stop(err error) {
 	h.closeAll(err)
 }
 
-// counts returns the numbers of open sessions and of waiting calls.
 func (h *sessionHub) counts() (held, waiting int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -8,7 +8,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// waiter is a call that waits for a free session.
 type waiter struct {
 	mode   core.SessionMode
 	answer chan sessionGrant // has room for the only answer
@@ -101,7 +100,6 @@ func (h *sessionHub) assign() {
 	}
 }
 
-// wantedMode returns the mode that the first waiter wants.
 func (h *sessionHub) wantedMode() core.SessionMode {
 	h.mu.Lock()
 	defer h.mu.Unlock()

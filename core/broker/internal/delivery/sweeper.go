@@ -58,7 +58,6 @@ func (d *dispatcher) sweepOnce() time.Duration {
 	return min(max(first.Sub(now), time.Millisecond), MaxSweepWait)
 }
 
-// hasCredit reports whether a receiver waits for messages.
 func (d *dispatcher) hasCredit() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

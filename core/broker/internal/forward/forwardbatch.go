@@ -116,7 +116,6 @@ func (fb *forwardBatch) isTooLate() bool {
 	return time.Since(fb.locked) > forwardLock/2
 }
 
-// assign adds the message with index i to the batch of its destination.
 func (fb *forwardBatch) assign(i int) {
 	st := fb.route.next(&fb.ds[i])
 	switch {

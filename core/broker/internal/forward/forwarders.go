@@ -269,7 +269,6 @@ func (s *Forwarders) reconcile(ent *core.Entity) {
 	}
 }
 
-// remove ends the forwarders of a deleted entity.
 func (s *Forwarders) remove(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -444,7 +443,6 @@ func (q *workQueue) close() {
 	q.closed = true
 }
 
-// serve takes steps until the queue is empty.
 func (s *Forwarders) serve(q *workQueue) {
 	for {
 		q.mu.Lock()

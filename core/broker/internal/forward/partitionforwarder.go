@@ -163,7 +163,6 @@ type nextStep struct {
 	pause time.Duration // after this pause, unless again; 0: when the forwarder is woken
 }
 
-// serve takes a step and schedules the next one.
 func (pf *partitionForwarder) serve(ctx context.Context) {
 	pf.parent.set.Barrier.Enter()
 	defer pf.parent.set.Barrier.Leave()
@@ -204,7 +203,6 @@ func (pf *partitionForwarder) serve(ctx context.Context) {
 	}
 }
 
-// step locks a batch of messages and moves them.
 func (pf *partitionForwarder) step(ctx context.Context) nextStep {
 	s := pf.parent.set
 	if len(pf.held) > 0 && !time.Now().Before(pf.retryAt) {

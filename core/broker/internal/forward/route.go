@@ -30,7 +30,6 @@ type step struct {
 	v        *entity.View  // the destination if it is in this namespace
 }
 
-// next decides what happens to a message.
 func (r *route) next(d *core.Delivery) step {
 	to, hops := r.to, uint8(0)
 	if d.Transit != nil {

@@ -18,7 +18,6 @@ const (
 	reasonBadVerdict = "VerdictRefused"
 )
 
-// maxRoutes is the maximum number of routes of a verdict.
 const maxRoutes = 100
 
 // State says what the pipeline of an entity has decided about a message.
@@ -125,7 +124,6 @@ func (p *Stages) Refusal(ctx context.Context, v *entity.View, group []*core.Mess
 	return err
 }
 
-// askStage asks one stage for verdicts and carries them out.
 func (r *Run) askStage(ctx context.Context, st *stage, ms []*core.Message, way []*Item) {
 	verdicts, err := st.Router.Route(ctx, st.at, ms)
 	if err == nil && len(verdicts) != len(ms) {
@@ -158,7 +156,6 @@ func (r *Run) askStage(ctx context.Context, st *stage, ms []*core.Message, way [
 	}
 }
 
-// apply carries out a verdict.
 func (r *Run) apply(st *stage, x *Item, v *core.Verdict) {
 	isSchema := st.at.Kind == core.StageSchema
 	if isSchema && v.Reason != "" {
@@ -197,7 +194,6 @@ func (r *Run) apply(st *stage, x *Item, v *core.Verdict) {
 	}
 }
 
-// deadLetter turns the message into a dead letter.
 func (x *Item) deadLetter(st *stage, reason, description string) {
 	by := st.Name
 	if st.at.Kind == core.StageSchema {

@@ -72,7 +72,6 @@ func (r *room) take(ctx context.Context, waits bool) bool {
 	return r.full == nil
 }
 
-// release gives back all memory.
 func (r *room) release() {
 	if r.share != nil {
 		r.share.Close()

@@ -106,7 +106,6 @@ func (rt *Tester) admit(m *core.Message) error {
 	return nil
 }
 
-// test evaluates a rule for the message.
 func (rt *Tester) test(r core.Rule) core.Judgement {
 	e := rules.Explain(r, rt.message, rt.facts)
 	return core.Judgement{Rule: r.Name, Matched: e.Truth == rules.True, Why: e.Why, Err: e.Err, Message: e.Message}

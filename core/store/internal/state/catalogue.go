@@ -30,7 +30,6 @@ type entityKey struct{ namespace, folded string }
 
 func keyOf(namespace, name string) entityKey { return entityKey{namespace, core.FoldName(name)} }
 
-// space has the entities of a namespace.
 type space struct {
 	entities  map[string]core.Entity // by folded name
 	queues    sortedNames
@@ -39,7 +38,6 @@ type space struct {
 	megabytes int64 // total MaxSizeInMegabytes of its queues and topics
 }
 
-// tops returns the number of queues and topics.
 func (x *space) tops() int { return len(x.queues) + len(x.topics) }
 
 // sortedNames are folded names in order. The cost of a page of a list depends only on the length of

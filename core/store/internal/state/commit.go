@@ -103,7 +103,6 @@ func (t *txn) appendWork(w *core.Work) ([]int64, error) {
 	return nil, nil
 }
 
-// reserveWork reserves the messages of a transaction.
 func (t *txn) reserveWork(w *core.Work) ([]int64, error) {
 	ms := w.Messages
 	if len(w.Publications) > 0 {

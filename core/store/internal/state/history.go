@@ -62,7 +62,6 @@ func (t *txn) trimHistory(home *entityState, now int64) {
 	}
 }
 
-// addEvent appends an event that was written at the given instant.
 func (b *entityState) addEvent(e core.Event, written int64) {
 	h, weight := &b.history, weightOfEvent(&e)
 	h.events, h.written = append(h.events, e), append(h.written, written)

@@ -63,7 +63,6 @@ func (b *entityState) queue(sub core.SubQueue) *queue {
 	return q
 }
 
-// bytes returns the size of all queues of b.
 func (b *entityState) bytes() (sum int64) {
 	for _, q := range b.queues {
 		if q != nil {

@@ -213,7 +213,6 @@ func (q *queue) override(e *entry, over core.Properties) {
 	q.resize(e, size)
 }
 
-// resize changes e's size.
 func (q *queue) resize(e *entry, size int) {
 	q.release(e)
 	q.grow(size - e.size)

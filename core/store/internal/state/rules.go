@@ -8,7 +8,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// ruleBook has the rules of a subscription.
 type ruleBook struct {
 	names  sortedNames
 	byName map[string]core.Rule // by folded name

@@ -352,7 +352,6 @@ func (q *queue) session(key core.SessionKey) *session {
 	return s
 }
 
-// enrol adds e to its session.
 func (q *queue) enrol(e *entry) {
 	s := q.session(e.sessionKey())
 	e.session = s

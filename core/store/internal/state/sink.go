@@ -169,7 +169,6 @@ func (s *Store) newEffects() *effects {
 	return &effects{Call: s.journal.Begin(), spare: &s.spare}
 }
 
-// release ends the use of x.
 func (x *effects) release() {
 	again := x.Release() && cap(x.puts) <= keepPuts
 	clear(x.puts)
@@ -197,7 +196,6 @@ func (x *effects) do(e Effect) {
 	x.Do(&x.effect)
 }
 
-// put adds the effect of a new message.
 func (x *effects) put(q *queue, e *entry) {
 	x.Do(x.putOf(q, e))
 	if e.record > 0 {
@@ -207,7 +205,6 @@ func (x *effects) put(q *queue, e *entry) {
 	}
 }
 
-// state adds the effect of a message's new state.
 func (x *effects) state(q *queue, e *entry) {
 	x.message.Change.set(e)
 	x.do(Effect{Kind: EffectChange, Of: q.ref, Number: e.n, Object: &x.message.Change})

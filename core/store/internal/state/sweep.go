@@ -199,7 +199,6 @@ func (p *handle) Clear(ctx context.Context) error {
 	return t.wait(ctx)
 }
 
-// clearAll clears the queue or topic, and its subscriptions.
 func (t *txn) clearAll() {
 	t.clear(t.own)
 	for _, b := range t.subscriptions {

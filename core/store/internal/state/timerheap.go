@@ -50,7 +50,6 @@ func (a *timerHeap[T]) add(of T, at, n int64, place *int) {
 	a.up(len(a.items)-1, timer[T]{at, n, of, place})
 }
 
-// remove removes the thing at index place.
 func (a *timerHeap[T]) remove(place int) {
 	last := len(a.items) - 1
 	moved := a.items[last]

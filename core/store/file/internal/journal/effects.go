@@ -81,7 +81,6 @@ func (c *coder) effect(e *state.Effect) {
 	}
 }
 
-// put codes a new message.
 func (c *coder) put(m *state.Put) {
 	flags := flagsOf(&m.Change)
 	set := func(flag uint64, has bool) {
@@ -127,7 +126,6 @@ func (c *coder) put(m *state.Put) {
 	}
 }
 
-// change codes the new state of message n.
 func (c *coder) change(n *int64, m *state.Change) {
 	flags := flagsOf(m)
 	unsigned(c, &flags)
@@ -252,7 +250,6 @@ func (x *encoder) Do(e *state.Effect) {
 	}
 }
 
-// about begins a frame.
 func (x *encoder) about(e *state.Effect) {
 	x.begun, x.subscription, x.sub = true, "", core.Main
 	switch {

@@ -64,7 +64,6 @@ func (d *decoder) kind() (k state.EffectKind) {
 	return k
 }
 
-// effects repeats the remaining effects of a frame.
 func (d *decoder) effects() error {
 	for err := d.err; err != nil || len(d.rest) > 0; err = cmp.Or(d.err, d.to.Err()) {
 		if err != nil {

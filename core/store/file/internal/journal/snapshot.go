@@ -35,7 +35,6 @@ func (x *pieces) Begin(p state.Piece) {
 	x.begun, x.subscription, x.sub = true, p.Of.Subscription, core.Main
 }
 
-// piece codes the start of a piece.
 func (c *coder) piece(at *state.Position, p *state.Piece) {
 	unsigned(c, at)
 	c.byte((*byte)(&p.Kind))

@@ -243,7 +243,6 @@ func (l *Log) takeSpace(n int64) error {
 	return &FullError{l.dir, max(s.left.Add(n), 0), keep, nil}
 }
 
-// lookForSpace asks the file system for its free space.
 func (l *Log) lookForSpace() {
 	left, err := l.fs.Free(l.dir)
 	if err != nil {

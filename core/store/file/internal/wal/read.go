@@ -57,7 +57,6 @@ func (l *Log) readRecent(at Position) (head, body []byte, ok bool) {
 	return records[j].Head, records[j].Body, true
 }
 
-// readAt fills b from a segment's file.
 func (l *Log) readAt(s *segment, b []byte, off int64) error {
 	s.use.RLock()
 	for s.file == nil && !s.gone {

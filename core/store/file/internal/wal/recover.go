@@ -12,7 +12,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/file/internal/fsys"
 )
 
-// recovery is what Open finds in a directory.
 type recovery struct {
 	*Log
 	logs   []*segment // by id; with an unsound header, prev is the segment's own id

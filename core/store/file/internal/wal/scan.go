@@ -6,7 +6,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/file/internal/fsys"
 )
 
-// scanner reads the frames of a segment in order.
 type scanner struct {
 	window
 	id      uint32
@@ -73,7 +72,6 @@ func (s *scanner) frame() (h header, err error) {
 	return h, err
 }
 
-// content reads the effects and the records of a frame.
 func (s *scanner) content(h header) error {
 	off := int64(s.off) + frameHeaderSize
 	b, _, err := s.bytes(off, int(h.effects))

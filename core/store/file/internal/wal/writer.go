@@ -277,7 +277,6 @@ func (w *writer) frames(b *batch, i int) (done int, err error) {
 	return done, flush(len(b.frames))
 }
 
-// header adds a frame's header to the output.
 func (w *writer) header(f *frame, effects []byte, records []Record) {
 	h := header{
 		kind: f.kind, effects: uint32(len(effects)), effectsCRC: checksum(effects),
@@ -339,7 +338,6 @@ func (w *writer) begin(id uint32) error {
 	return nil
 }
 
-// seal ends the active segment.
 func (w *writer) seal() error {
 	if err := w.trim(); err != nil {
 		return err

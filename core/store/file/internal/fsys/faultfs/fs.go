@@ -200,7 +200,6 @@ func (c change) apply(names map[string]*inode) {
 	}
 }
 
-// crash returns the file's data after a power failure.
 func (i *inode) crash(r *rand.Rand, keep float64) []byte {
 	length := len(i.synced)
 	if n := len(i.lengths); n > 0 && r.Float64() < keep {
