@@ -22,8 +22,8 @@ type Broker interface {
 	Settle(ctx context.Context, id Identity, address Address, settlements []Settlement) []error
 	// Renew needs Listen, and returns one result per token.
 	Renew(ctx context.Context, id Identity, address Address, tokens []LockToken) []Renewal
-	// Peek needs Listen. It returns up to max messages, from the sequence number from on: those in
-	// the given state, or all if state is nil.
+	// Peek needs Listen. It returns up to max messages in the given state, or in any state if state
+	// is nil, beginning with the sequence number from.
 	Peek(ctx context.Context, id Identity, address Address, state *State, from int64, max int) ([]Delivery, error)
 	// ReceiveDeferred needs Listen. It returns all the numbered messages or, if one is not
 	// deferred, MessageNotFound. With ReceiveAndDelete it also removes them.
@@ -240,9 +240,9 @@ type NamespaceInfo struct {
 
 type disconnectKey struct{}
 
-// WithDisconnect returns a context for calls from a client. disconnect ends the client's
-// connection: at once if most is 0, otherwise after at most most further bytes to the client. It
-// may be called at any time, by any goroutine.
+// WithDisconnect returns a context for calls from a client. disconnect ends the client's connection
+// after at most the given number of further bytes to the client; 0 ends it at once. It may be
+// called at any time, by any goroutine.
 func WithDisconnect(ctx context.Context, disconnect func(most int)) context.Context {
 	return context.WithValue(ctx, disconnectKey{}, disconnect)
 }

@@ -92,9 +92,9 @@ type Serializer interface {
 	// parameters, the preferred one first. '*' matches any characters: application/*+json, text/*.
 	// An empty list means that the types are not known yet.
 	ContentTypes() []string
-	// Decode reads a payload. contentType is the declared type with its parameters, or "" if none
-	// is declared, or one that another serializer handles. Busy and Timeout mean that the
-	// serializer cannot answer now; any other error, that the payload is not in its format. The
+	// Decode reads a payload. contentType is the declared type with its parameters. It is "" if
+	// none is declared, or if the serializer handles only other types. Busy and Timeout mean that
+	// the serializer cannot answer now; any other error, that the payload is not in its format. The
 	// value shares no memory with the payload.
 	Decode(ctx context.Context, contentType string, payload []byte) (any, error)
 	// Encode writes a value as contentType, which has a type of ContentTypes and may have

@@ -107,7 +107,7 @@ func (s *Setting) check(q *Settings) error {
 	return nil
 }
 
-// Copy copies the setting in from to the setting in to.
+// Copy copies the setting's value between two Settings.
 func (s *Setting) Copy(to, from *Settings) {
 	reflect.ValueOf(to).Elem().Field(s.field).Set(reflect.ValueOf(from).Elem().Field(s.field))
 }

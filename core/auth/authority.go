@@ -15,7 +15,7 @@ import (
 
 // Options configure an Authority.
 type Options struct {
-	// Namespace and NamespaceID are those of the grants.
+	// Namespace and NamespaceID are the name and the ID that grants contain.
 	Namespace, NamespaceID string
 	// Policies are the namespace's shared access policies.
 	Policies []core.AccessRule
@@ -37,8 +37,8 @@ type Issuers interface {
 	Verify(ctx context.Context, token string) (core.Grant, error)
 }
 
-// Authority verifies tokens and keys of one namespace, whatever the name by which clients have
-// called it. It implements core.Authority.
+// Authority verifies tokens and keys of one namespace, under any name by which clients call it. It
+// implements core.Authority.
 type Authority struct{ o Options }
 
 // New makes an Authority.
@@ -50,9 +50,9 @@ func New(o Options) *Authority {
 	return &Authority{o}
 }
 
-// Token implements core.Authority. It verifies the signature before the expiry, so that only who
-// holds a key learns why a token is refused. A JSON web token may have the prefix "Bearer ". It is
-// for the whole namespace, but only with the token's rights.
+// Token implements core.Authority. It verifies the signature before the expiry, so that only a
+// holder of a key learns why a token is refused. A JSON web token may have the prefix "Bearer ". It
+// is for the whole namespace, but only with the token's rights.
 func (a *Authority) Token(ctx context.Context, _ []string, token, audience string) (core.Grant, error) {
 	if c := core.CertificateOf(ctx); c != nil && token == "" {
 		return a.certified(c)

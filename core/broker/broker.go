@@ -71,9 +71,9 @@ type Options struct {
 	// Pipelines select entities by name. The first one that matches an entity applies to it.
 	Pipelines []Pipeline
 	Selected
-	// Histories are the bounds of the histories of messages, by queues and topics, in all partitions
-	// of an entity together. A topic's subscriptions have a history if the topic has one. All gateways
-	// of a namespace should have the same.
+	// Histories are the bounds of message histories. A bound is for all partitions of a queue or
+	// topic together. A topic's subscriptions have a history if the topic has one. All gateways of
+	// a namespace should have the same.
 	Histories []For[core.HistoryBounds]
 	// Gateway is this gateway's name in histories; default "gateway".
 	Gateway string

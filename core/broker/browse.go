@@ -144,8 +144,8 @@ func (b *Broker) ReceiveDeferred(ctx context.Context, id core.Identity, a core.A
 	return found, nil
 }
 
-// A refusal of unknown sequence numbers names up to maxNamed of them, and maxSought are looked up
-// to find them.
+// A refusal names up to maxNamed unknown sequence numbers. To find them, maxSought numbers are
+// looked up.
 const (
 	maxNamed  = 10
 	maxSought = 100

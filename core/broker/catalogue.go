@@ -92,8 +92,8 @@ func (b *Broker) cached(name string) *entry {
 	return b.entries[core.FoldName(name)]
 }
 
-// keep caches an entity that was read from the store at now. It ignores the entity if the cache has
-// one with the same name that was created later.
+// keep caches an entity that was read from the store at the time now. It ignores the entity if the
+// cache has one with the same name that was created later.
 func (b *Broker) keep(ent core.Entity, now time.Time) (*entry, error) {
 	key := core.FoldName(ent.Name)
 	b.mu.Lock()

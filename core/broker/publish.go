@@ -16,9 +16,9 @@ const publishTries = 8
 
 var errChanging = core.Refuse(core.Busy, "The subscriptions of the topic are changing. Please wait and try again.")
 
-// publishAs publishes n groups to a partition of the topic. begin evaluates the groups from the
-// index first on for the subscriptions a. It is called again if the store has a newer version of
-// the subscriptions.
+// publishAs publishes n groups to a partition of the topic. begin evaluates the groups, beginning
+// with the index first, for the subscriptions a. It is called again if the store has a newer
+// version of the subscriptions.
 func (e *entry) publishAs(ctx context.Context, p core.Partition, n int, begin func(a *topics.Subscriptions, first int) (*topics.Evaluation, error)) []core.Appended {
 	var answers []core.Appended
 	for range publishTries {
@@ -108,7 +108,7 @@ func (e *entry) wakeForScheduled(groups [][]*core.Message) {
 	}
 }
 
-// makeRoom sweeps the subscriptions, and publishes the groups again for which the topic was full.
+// makeRoom sweeps the subscriptions, and publishes again the groups for which the topic was full.
 // Without it, nothing sweeps a subscription that has no receivers.
 func (e *entry) makeRoom(ctx context.Context, trail *audit.Trail, v *entity.View, partition uint16, groups [][]*core.Message, answers []core.Appended) {
 	var full []int

@@ -142,7 +142,7 @@ func (s *scheduler) due(now time.Time) (all []*planned, next time.Time) {
 	return all, next
 }
 
-// report records why a schedule could not send, or with a nil err that it could. It logs news.
+// report records why a schedule could not send, or with a nil err that it could. It logs changes.
 func (s *scheduler) report(key string, set *core.ScheduleSettings, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

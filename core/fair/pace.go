@@ -16,7 +16,7 @@ type Pace struct{ due time.Time }
 // Begin returns the Pace of a message that begins at now.
 func Begin(now time.Time) Pace { return Pace{now.Add(Grace)} }
 
-// Went says that n more bytes have arrived at now.
+// Went records that n more bytes have arrived at now.
 func (p *Pace) Went(n int, now time.Time) {
 	p.due = p.due.Add(time.Duration(n) * time.Second / MinRate)
 	if latest := now.Add(Grace); p.due.After(latest) {
@@ -24,7 +24,7 @@ func (p *Pace) Went(n int, now time.Time) {
 	}
 }
 
-// Paused says that the gateway itself has not read until now.
+// Paused records that the gateway itself has not read until now.
 func (p *Pace) Paused(now time.Time) { p.due = now.Add(Grace) }
 
 // Due returns by when more must arrive.

@@ -337,8 +337,8 @@ func (s *Share) Evictable(evict func()) {
 	s.pool.evicted[s] = evict
 }
 
-// Evict closes one holder, among the evictable shares with more than floor bytes: that of the
-// largest share of the policy that holds most. It returns false if there is none.
+// Evict closes the holder of one evictable share with more than floor bytes: the largest share of
+// the policy that holds most. It returns false if there is none.
 func (p *Pool) Evict() bool {
 	p.mu.Lock()
 	var most *Share

@@ -95,8 +95,8 @@ type Rule struct {
 	// (default 1). A Throttle affects all.
 	Skip  int `json:"skip,omitempty" config:"skip"`
 	Times int `json:"times,omitempty" config:"times"`
-	// Probability is that of affecting a matching operation; 0 means 1. Seed and the operation's
-	// number among the matching ones decide which are affected.
+	// Probability is the probability that a matching operation is affected; 0 means 1. Seed and the
+	// operation's number among the matching ones decide which are affected.
 	Probability float64 `json:"probability,omitempty" config:"probability"`
 	Seed        uint64  `json:"seed,omitempty" config:"seed"`
 

@@ -42,7 +42,7 @@ type Rules struct {
 	mu    sync.Mutex // held while known is replaced
 }
 
-// copied has the rules in a text, for as long as the text does not change.
+// copied has a Book's text, and the rules in it.
 type copied struct {
 	text  string
 	rules []*active

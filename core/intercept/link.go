@@ -31,7 +31,7 @@ type Link struct {
 
 // Stage is the part of an interceptor that may hold messages back on their way to a receiver.
 type Stage interface {
-	// Drained calls then when all earlier messages were passed on.
+	// Drained calls the function then after all earlier messages were passed on.
 	Drained(then func())
 	// Close stops the stage, after the broker's receiver was closed. When Close has returned, the
 	// stage passes no message on. Close may be called more than once.

@@ -163,14 +163,14 @@ func (d *Directory) membersByPolicy(policy string, from, to int) []*member {
 // while takes long to find.
 const recentlyUsed = 16
 
-// searchesPerSecond is how many namespaces behind the recently used ones may be tried in vain per
-// second, for all clients together. A try computes two hashes, which takes a few microseconds.
+// searchesPerSecond is how many namespaces, besides the recently used ones, may be tried in vain
+// per second, for all clients together. A try computes two hashes, which takes a few microseconds.
 const searchesPerSecond = 10_000
 
 // searches limits how many keys are tried in vain for clients that do not name their namespace.
 type searches struct {
 	mu   sync.Mutex
-	owed float64 // the tries so far, minus those for which time has paid
+	owed float64 // the tries so far, minus searchesPerSecond for each second
 	at   time.Time
 }
 

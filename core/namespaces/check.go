@@ -137,9 +137,9 @@ func (d *Directory) checkOthers(n *core.Namespace) error {
 	return nil
 }
 
-// ownDomains are domains in which each namespace has a host with its name. Clients that connect to
-// another address than the host that they name use the first. Browsers and most systems resolve the
-// second to this machine.
+// ownDomains are domains in which each namespace has a host with its name. The first is for clients
+// that connect to another address than the host that they name. Browsers and most systems resolve
+// the second to this machine.
 var ownDomains = []string{".servicebus.windows.net", ".localhost"}
 
 // HostsOf returns the hosts of a namespace: those that follow from its name, then the configured

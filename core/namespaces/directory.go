@@ -47,7 +47,7 @@ type Options struct {
 	// All of them have their names as IDs.
 	Own        core.Namespace
 	Configured []core.Namespace
-	// Registry stores the namespaces that are created at run time. nil: there are none.
+	// Registry stores the namespaces that are created at run time. If it is nil, there are none.
 	Registry core.Namespaces
 	// Open begins to serve a namespace. For one of the registry it must not take long.
 	Open func(ctx context.Context, n core.Namespace, live Live) (Served, error)
@@ -99,7 +99,7 @@ var (
 	_ intercept.Spaces = (*Directory)(nil)
 )
 
-// openPause is the pause before the next namespace is opened that no client has used yet. It
+// openPause is the pause between the openings of two namespaces that no client has used yet. It
 // spreads their periodic work.
 const openPause = 10 * time.Millisecond
 

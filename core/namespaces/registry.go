@@ -142,8 +142,8 @@ func (d *Directory) lost() uint64 {
 	return d.losses
 }
 
-// rereadAfterLoss makes names be read again if a namespace was found deleted since the count
-// losses: what was just read may be older than a deletion, which is not reported again.
+// rereadAfterLoss makes names be read again if a deletion was found since d.losses was losses: what
+// was just read may be older than that deletion, which is not reported again.
 func (d *Directory) rereadAfterLoss(losses uint64, names ...string) {
 	if d.lost() == losses {
 		return

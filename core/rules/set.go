@@ -128,7 +128,7 @@ func (s *Set) counts(r *Rule, covered bool) bool {
 	return r.HasAction() || !covered || r.predicate.fallible()
 }
 
-// note adds the calls that are new to s.calls.
+// note adds those calls to s.calls that it does not have yet.
 func (s *Set) note(calls []Call) {
 	for _, c := range calls {
 		if !slices.Contains(s.calls, c) {

@@ -251,8 +251,8 @@ var subscriptionStories = []story{
 			want(p.fixture, "number", d.SequenceNumber, number(int64(i+1)))
 			want(p.fixture, "number in the topic", d.EnqueuedSequenceNumber, number(int64(i+1)))
 		}
-		// A subscription gets all messages from its creation on, which are the last ones of the
-		// first subscription.
+		// A subscription gets the messages since its creation: the last ones that the first one has
+		// got.
 		for i := range changes {
 			if i%3 == 2 {
 				continue

@@ -186,7 +186,7 @@ func (s *Store) replay() error {
 	})
 }
 
-// replayClock gets its clock after the replay, because it begins at the replay's last time.
+// replayClock has no clock until the replay has ended: the clock begins at the last time in it.
 type replayClock struct{ *clock }
 
 func (s *Store) newMemory(clock func() time.Time) *state.Store {

@@ -24,11 +24,11 @@ const (
 )
 
 const (
-	// If several connections receive, the results that count may have at most shareOf of shareIn
-	// from one connection.
+	// If several connections receive, at most shareOf of shareIn counted results may come from one
+	// of them.
 	shareOf, shareIn = 8, 20
-	// maxProbeDelay is the longest delay of a failed probe, in pauses. If as many messages at the
-	// head of a queue always fail, a probe still gets the next message.
+	// maxProbeDelay is the longest delay of a failed probe, as a multiple of Pause. If as many
+	// messages at the head of a queue always fail, a probe still gets the next message.
 	maxProbeDelay = 8
 	// circuitLook is how often receivers ask a half-open circuit again that allows them nothing.
 	circuitLook = 100 * time.Millisecond
@@ -122,8 +122,8 @@ func (c *Circuit) pauses() bool {
 	return c.open && wait > 0 && wait <= c.Pause
 }
 
-// locked says that ds were locked, of the messages that take has allowed. l is their link, or nil
-// if it is not known yet.
+// locked records that ds, among the messages that take has allowed, were locked. l is their link,
+// or nil if it is not known yet.
 func (c *Circuit) locked(taken int, ds []core.Delivery, l *link) {
 	if taken == 0 || !c.enter() {
 		return
@@ -150,7 +150,7 @@ func (c *Circuit) hold(x *lock, l *link) {
 	}
 }
 
-// deliver says that the link l gets messages.
+// deliver records that the link l gets messages.
 func (c *Circuit) deliver(l *link, ds []core.Delivery) {
 	if !c.enter() {
 		return
@@ -174,8 +174,8 @@ func (c *Circuit) forget(token core.LockToken, answered bool) *lock {
 	return x
 }
 
-// leave says that a message is no longer in flight. After a probe without a result, the next probe
-// waits for another pause. c.mu is held.
+// leave records that a message is no longer in flight. After a probe without a result, the next
+// probe waits for another pause. c.mu is held.
 func (c *Circuit) leave(x *lock, answered bool) {
 	if x.link != nil {
 		if c.holders[x.link.peer]--; c.holders[x.link.peer] == 0 {
@@ -188,8 +188,8 @@ func (c *Circuit) leave(x *lock, answered bool) {
 	x.link, x.gone = nil, true
 }
 
-// end says that a link has closed. Messages of a receiver may still get results; those of a session
-// are forgotten. failed means that the session's lock had ended, which counts as one failure.
+// end records that a link has closed. Messages of a receiver may still get results; those of a
+// session are forgotten. failed means that the session's lock had ended: this is one failure.
 func (c *Circuit) end(l *link, failed bool) {
 	if !c.enter() {
 		return

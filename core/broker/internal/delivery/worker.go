@@ -264,7 +264,7 @@ type poller struct {
 	backoff    time.Duration // the pause before the next call; 0 while the partition answers
 }
 
-// wake says that the doorbell has rung. It reports whether a call can begin now.
+// wake records that the doorbell has rung. It reports whether a call can begin now.
 func (p *poller) wake() bool {
 	p.wokenSince = true
 	if p.busy || p.backoff > 0 {
@@ -276,7 +276,7 @@ func (p *poller) wake() bool {
 
 func (p *poller) begin() { p.busy, p.ready, p.wokenSince = true, false, false }
 
-// end says that a call has ended. more is true if the partition may have more. began is true for
+// end records that a call has ended. more is true if the partition may have more. began is true for
 // the first failure, and ended for the first answer after failures.
 func (p *poller) end(more bool, err error) (began, ended bool) {
 	p.busy = false

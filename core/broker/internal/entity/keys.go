@@ -37,8 +37,8 @@ func GroupKey(group []*core.Message, duplicates bool) (string, error) {
 	return key, nil
 }
 
-// WithoutMoveKey returns the message from which copies are made. The key of a move stays behind,
-// because only the topic's partition needs it.
+// WithoutMoveKey returns the message without the key of its move, for copies: only the topic's
+// partition needs that key.
 func WithoutMoveKey(m *core.Message) *core.Message {
 	if m.Transit == nil || m.Transit.Key == "" {
 		return m

@@ -50,7 +50,7 @@ func (r *Refusals) Exists(ent *core.Entity) error {
 	return core.Refuse(core.AlreadyExists, "Conflict. You're requesting an operation that isn't allowed in the resource's current state. The messaging entity '%s' %s", ent.Name, more)
 }
 
-// Of turns an error of the store into one with a text for clients; it stays NotDone if it was.
+// Of turns an error of the store into one with a text for clients. A NotDone stays NotDone.
 // Refusals of the broker do not change. An error without a Code means that the store was not
 // reached: it is logged, and the client should try again.
 func (r *Refusals) Of(err error, entity *core.Entity) error {

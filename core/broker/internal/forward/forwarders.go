@@ -195,8 +195,8 @@ func (s *Forwarders) stop() {
 	s.cancel()
 }
 
-// Changed says that the entity with that folded name has changed; "" means any entity. It does not
-// block.
+// Changed records that the entity with that folded name has changed; "" means any entity. It does
+// not block.
 func (s *Forwarders) Changed(name string) {
 	s.pending.mu.Lock()
 	if name == "" {

@@ -273,8 +273,8 @@ func (pf *partitionForwarder) step(ctx context.Context) nextStep {
 	return pf.planNext(most.Left(ds, next, s.Store.Now), moved > 0, next, pause)
 }
 
-// planNext returns what follows a step. full means that the step may have left messages behind, and
-// moved that it has moved some.
+// planNext returns what follows a step. full means that the step may have left messages behind,
+// moved means that it has moved some.
 func (pf *partitionForwarder) planNext(full, moved bool, next time.Time, pause time.Duration) nextStep {
 	if pf.remoteStalled {
 		if moved {

@@ -31,7 +31,7 @@ func NewCache(namespace string, c *entity.Policy, r *entity.Refusals, log *slog.
 	return &Cache{namespace: namespace, policy: c, refusals: r, log: log, reading: make(chan struct{}, 1)}
 }
 
-// MarkStale says that the topic's subscriptions may have changed.
+// MarkStale records that the topic's subscriptions may have changed.
 func (h *Cache) MarkStale() { h.stale.Store(true) }
 
 // minSweepInterval is the shortest time between two sweeps of a full topic's subscriptions.
@@ -69,7 +69,7 @@ func (h *Cache) Subscriptions(ctx context.Context, v *entity.View) (*Subscriptio
 	return ss, nil
 }
 
-// NoteOutdated says that the store has a newer version than ss.
+// NoteOutdated records that the store has a newer version than ss.
 func (h *Cache) NoteOutdated(ss *Subscriptions) {
 	if h.current.Load() == ss {
 		h.stale.Store(true)
@@ -78,7 +78,7 @@ func (h *Cache) NoteOutdated(ss *Subscriptions) {
 
 // ApplyRule applies a rule's change by this gateway, so that the subscriptions need not be read
 // again. sub is the changed subscription, version the topic's new version, and r the compiled rule,
-// or nil if the rule was removed. If the cache does not have the version before, it stays outdated.
+// or nil if the rule was removed. If the cache lacks the previous version, it stays outdated.
 func (h *Cache) ApplyRule(sub core.Entity, version int64, name string, r *rules.Rule) {
 	select {
 	case h.reading <- struct{}{}:

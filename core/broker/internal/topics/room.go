@@ -11,8 +11,8 @@ import (
 const (
 	// piece is the number of bytes of copies after which Next evaluates no further group.
 	piece = 1 << 20
-	// step is the number of bytes from which on memory is taken. Fewer copies take none, because
-	// memory was taken for the message itself when it arrived.
+	// step is the smallest number of bytes of copies for which memory is taken. Fewer need none,
+	// because memory was taken for the message itself when it arrived.
 	step = 16 << 10
 )
 
@@ -45,7 +45,7 @@ func (r *room) takeCopies(ctx context.Context, m *core.Message, n int) error {
 	return r.full
 }
 
-// take takes memory for owed. It reports whether there was enough.
+// take takes the owed memory. It reports whether there was enough.
 func (r *room) take(ctx context.Context, waits bool) bool {
 	if r.ev.Memory == nil || r.owed < step || r.full != nil {
 		return r.full == nil

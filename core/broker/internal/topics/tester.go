@@ -95,7 +95,7 @@ func (ev *Evaluator) WhyNot(ctx context.Context, topic *entity.View, d *core.Del
 	return all
 }
 
-// admit does the same with the message as Send.
+// admit checks and completes the message as a sender does.
 func (rt *Tester) admit(m *core.Message) error {
 	if err := rt.topic.Admit(m); err != nil {
 		return err

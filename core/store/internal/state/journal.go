@@ -31,7 +31,7 @@ type Journal interface {
 	// removed in the meantime. It never waits.
 	Pin() (unpin func())
 	// Resident asks whether a message of n bytes may stay in memory in addition to its record.
-	// Evicted says that such a message has left the memory.
+	// Evicted tells the journal that such a message has left the memory.
 	Resident(bytes int) bool
 	Evicted(bytes int)
 	// Err returns the reason why the journal has stopped storing, or nil.

@@ -96,7 +96,7 @@ func (q *queue) oldest() *entry {
 
 func (t *txn) lockEnd() int64 { return t.now + t.LockDuration.Milliseconds() }
 
-// lock moves e to the state as, locked until the given instant, and returns its delivery.
+// lock locks e until the given instant, in the state as, and returns its delivery.
 func (t *txn) lock(e *entry, as MessageState, nonce uint64, until int64) core.Delivery {
 	e.nonce, e.until, e.byBroker = nonce, until, t.BrokerLocks
 	t.queue.move(e, as)

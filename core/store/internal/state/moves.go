@@ -21,8 +21,8 @@ func transit(m *core.Message) *core.Transit {
 	return m.Transit
 }
 
-// kept returns m without the key of its move, and in a copy of the body if the body's array is much
-// larger than the body.
+// kept returns m without the key of its move. It copies a body whose array is much larger than the
+// body.
 func kept(m *core.Message) *core.Message {
 	body := m.Body.Bytes
 	spare := cap(body)-len(body) > max(len(body)/8, 4096)
@@ -113,8 +113,8 @@ const (
 	relocateBytes = 1 << 20
 )
 
-// Relocate appends the records for which from returns true once more, so that the journal can
-// remove them from their old places. It does not delay other calls for long.
+// Relocate appends again the records for which from returns true, so that the journal can remove
+// them from their old places. It does not delay other calls for long.
 func (s *Store) Relocate(ctx context.Context, from func(Ref) bool) error {
 	for _, p := range s.allPartitions() {
 		p.mu.Lock()

@@ -23,7 +23,7 @@ type seenID struct {
 }
 
 const (
-	// tidy tolerates order as long as it has at most this many more keys than needed.
+	// tolerated is how many more keys than needed order may have before tidy removes some.
 	tolerated = 64
 	// One call forgets about this many keys, so that others need not wait long for the partition.
 	forgetMost = 10_000
@@ -118,7 +118,7 @@ func (s *seenIDs) behind(at int64) []seenID {
 	return s.order[i:]
 }
 
-// some returns until, or an earlier instant if there are too many keys up to until for one call.
+// some returns the instant until or, if one call cannot forget so many keys, an earlier one.
 func (s *seenIDs) some(until int64) int64 {
 	if len(s.order) > forgetMost {
 		until = min(until, s.order[forgetMost].at)

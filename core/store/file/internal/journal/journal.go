@@ -117,7 +117,7 @@ func (j *Journal) Pin() (unpin func()) {
 	return j.pins.RUnlock
 }
 
-// moved says that a new entry refers to a record of an earlier frame.
+// moved records that a new entry refers to a record of an earlier frame.
 func (j *Journal) moved(r state.Ref) {
 	if s := j.scan.Load(); s != nil {
 		s.found(r)

@@ -104,7 +104,7 @@ func (j *Journal) removeSegments(segments []wal.SegmentInfo, sc *scan) error {
 	return nil
 }
 
-// compact appends the live records of segments once more in which few are live.
+// compact appends again the live records of segments in which few records are live.
 func (j *Journal) compact(ctx context.Context, store *state.Store, segments []wal.SegmentInfo, sc *scan, from wal.Position) error {
 	sparse := make(map[uint32]bool)
 	var sum int64

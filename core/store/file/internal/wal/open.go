@@ -11,9 +11,9 @@ import (
 )
 
 // Open opens the log in a directory, which it creates if needed, and locks the directory. It
-// removes the incomplete end that a power failure may leave, and writes and syncs data again that
-// may not be durable. The error contains the remedy if another process uses the directory (it wraps
-// a *fsys.LockedError), or if the directory cannot be locked, belongs to another user or cannot be
+// removes the incomplete end that a power failure may leave. It writes and syncs again what may not
+// be durable. The error contains the remedy if another process uses the directory (it wraps a
+// *fsys.LockedError), or if the directory cannot be locked, belongs to another user or cannot be
 // written. It may also be a *VersionError or a *DamageError, for which there is Options.Repair.
 func Open(fs fsys.FS, dir string, o Options) (*Log, error) {
 	l := &Log{fs: fs, dir: dir, o: o.withDefaults()}

@@ -236,7 +236,7 @@ func (l *Log) Segments() []SegmentInfo {
 // Remove removes a segment: a body segment at any time, a log segment only if it is sealed and
 // Replay of all kept snapshots begins after it. Otherwise it returns ErrInUse. It waits for the
 // segment's readers. The caller must be sure that nothing in the segment is needed, and that the
-// frames are durable that make it superfluous.
+// frames that make it superfluous are durable.
 func (l *Log) Remove(id uint32) error {
 	s := l.segments.get(id)
 	if s == nil {

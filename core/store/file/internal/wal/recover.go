@@ -152,7 +152,7 @@ func (r *recovery) listSnapshot(name string, id uint32) error {
 }
 
 // find finds the end of the log, up to which all frames are sound. It begins at the position known
-// to be synced or, with Repair, at the beginning. It may read of a later synced position.
+// to be synced or, with Repair, at the beginning. It may find that the log was synced further.
 func (r *recovery) find() error {
 	off := uint32(segmentHeaderSize)
 	next := 0               // index of the segment to read next, from off on

@@ -1,8 +1,8 @@
 // Package faultfs is a file system in memory for tests of power failures and failing disks. It
-// knows which changes were synced. Crash returns the file system that a restart would find. Of the
-// changes that were not synced, that one has a random subset: of the 4 KiB pages, each as one of
-// the last writes left it; of the lengths that a file had since the last sync; and of the changes
-// of directories.
+// knows which changes were synced. Crash returns the file system that a restart would find, with a
+// random subset of the changes that were not synced: of the 4 KiB pages, each as one of the last
+// writes left it; of the lengths that a file had since the last sync; and of the changes of
+// directories.
 package faultfs
 
 import (
@@ -575,8 +575,8 @@ func (f *file) Truncate(size int64) error {
 }
 
 // Sync makes the content durable. If it fails, a random half of the pages become durable, and the
-// rest never does, although it can still be read: so behaves a kernel that marks pages as clean
-// after a failed write.
+// rest never does, although it can still be read. A kernel that marks pages as clean after a failed
+// write behaves like this.
 func (f *file) Sync() error {
 	op := Op{Kind: Sync, Name: f.name}
 	fault := f.fs.before(op)
