@@ -26,10 +26,10 @@ type Work struct {
 	// schedules them, or drops them if duplicate detection knows their ids. It returns
 	// MessageNotFound if one is no longer reserved. None of them is among the Cancels.
 	Scheduled []Reserved
-	// Reserve, if not zero, is when Messages or Publications end that are reserved under their
+	// Reserve, if not zero, means that the Messages or Publications are reserved under their
 	// numbers, instead of being stored for receivers. Reserved messages are invisible. They are
-	// removed at this time, or by Cancels and Operations.Cancel. Each has a ScheduledEnqueueTime,
-	// no Transit.Key and no copies, and the Work has nothing else.
+	// removed at the time Reserve, or by Cancels and Operations.Cancel. Each has a
+	// ScheduledEnqueueTime, no Transit.Key and no copies, and the Work has nothing else.
 	Reserve time.Time
 	// Check only asks whether Commit would now refuse the Settlements, Cancels, States and
 	// Scheduled.

@@ -24,7 +24,7 @@ const (
 	probeTimeout = 2 * time.Second
 	// stopGrace is how long stop waits for calls to the store before it cancels them.
 	stopGrace = 5 * time.Second
-	// refreshRetry is how long Run waits before it reads an entity again that it could not read.
+	// refreshRetry is the pause before Run tries again to read an entity.
 	refreshRetry = time.Second
 )
 

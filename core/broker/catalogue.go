@@ -14,7 +14,7 @@ type entityCache struct {
 	mu      sync.RWMutex
 	entries map[string]*entry // by the entity's folded name
 	closed  bool
-	dirty   wake.Signal // a signal that some entry's dirty is set; has room for one
+	dirty   wake.Signal // set when some entry's dirty is set
 }
 
 // entity returns an entity from the cache if it is fresh, and otherwise from the store. Each call

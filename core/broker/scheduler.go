@@ -31,7 +31,7 @@ const (
 // schedule before it sends, and then records the tick in it.
 type scheduler struct {
 	b     *Broker
-	woken wake.Signal // a signal that something has changed; has room for one
+	woken wake.Signal // set when something has changed
 
 	mu      sync.Mutex
 	changed map[string]bool         // folded names of schedules to read again; "": all

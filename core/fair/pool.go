@@ -491,7 +491,7 @@ type Waiter struct {
 	woken wake.Signal
 }
 
-// Waiter returns a share like Share, for a goroutine. also may be nil.
+// Waiter does the same as Share for a goroutine. also, which may be nil, is called with each wake.
 func (p *Pool) Waiter(also func()) *Waiter {
 	woken := wake.New()
 	return &Waiter{woken: woken, Share: p.Share(func() {

@@ -27,7 +27,7 @@ type pendingChanges struct {
 	mu    sync.Mutex
 	names map[string]struct{} // folded names
 	all   bool
-	woken wake.Signal // holds one while there are changes
+	woken wake.Signal // set while there are changes
 }
 
 func newPendingChanges() pendingChanges {

@@ -33,7 +33,7 @@ type Writer struct {
 	now     func() time.Time // the store's clock
 	gateway string           // this gateway's name in histories
 	log     *slog.Logger
-	woken   wake.Signal // there is something to write; holds at most one
+	woken   wake.Signal // set when there are notes to write
 
 	writing chan struct{} // has one element unless a flush is running, so that events stay in order
 

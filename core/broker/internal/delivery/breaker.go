@@ -30,7 +30,7 @@ const (
 	// maxProbeDelay is the longest delay of a failed probe, as a multiple of Pause. If as many
 	// messages at the head of a queue always fail, a probe still gets the next message.
 	maxProbeDelay = 8
-	// circuitLook is how often receivers ask a half-open circuit again that allows them nothing.
+	// circuitLook is how often receivers ask a half-open circuit that allows them nothing.
 	circuitLook = 100 * time.Millisecond
 )
 

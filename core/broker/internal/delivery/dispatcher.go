@@ -34,7 +34,7 @@ type dispatcher struct {
 	unwatch []func()
 	stopped atomic.Bool
 
-	sweepSoon wake.Signal   // wakes the sweeper; holds at most one
+	sweepSoon wake.Signal   // wakes the sweeper
 	quit      chan struct{} // closed by stop
 
 	mu           sync.Mutex

@@ -28,8 +28,8 @@ type Session struct {
 	by    core.Party // for the history; zero without one
 	link  link
 	lock  core.SessionLock
-	woken wake.Signal   // something changed; holds at most one
-	done  chan struct{} // closed when the session has been released
+	woken wake.Signal   // set when something has changed
+	done  chan struct{} // closed when the session was released
 
 	mu          sync.Mutex
 	until       time.Time   // end of the lock for the client, by the store's clock

@@ -12,7 +12,7 @@ import (
 type worker struct {
 	d     *dispatcher
 	index int
-	woken wake.Signal // something changed; holds at most one
+	woken wake.Signal // set when something has changed
 
 	poller            // ready and busy decide whether the worker gets a grant
 	asked   core.Most // what the current call asks for, from its grant to its end

@@ -24,7 +24,7 @@ const (
 	ScanInterval = time.Minute
 	// IdleLife is how long a temporary forwarder stays after its last message.
 	IdleLife = time.Minute
-	// readRetry is how long Run waits before it reads an entity again that it could not read.
+	// readRetry is the pause before Run tries again to read an entity.
 	readRetry = time.Second
 	// stepGrace is how long steps in flight may continue when Run ends.
 	stepGrace = 5 * time.Second
@@ -96,7 +96,7 @@ type Forwarders struct {
 		names map[string]struct{} // folded names
 		all   bool
 	}
-	woken wake.Signal // pending has changed; holds at most one
+	woken wake.Signal // set when pending has changed
 
 	localWork, remoteWork workQueue // steps inside the namespace, and steps that wait for a remote
 

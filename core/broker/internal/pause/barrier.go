@@ -13,8 +13,8 @@ import (
 type Barrier struct {
 	inside atomic.Int64
 	paused atomic.Pointer[pausePeriod] // nil while the barrier is open
-	left   wake.Signal                 // signals that the last step has left the closed barrier; has room for one signal
-	pauser chan struct{}               // holds one while no caller has closed the barrier
+	left   wake.Signal                 // set when the last step has left the closed barrier
+	pauser chan struct{}               // has one element unless a caller has closed the barrier
 	signal atomic.Pointer[pauseSignal]
 }
 

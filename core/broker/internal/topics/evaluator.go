@@ -68,7 +68,7 @@ func (ev *Evaluator) bodyDecoderFor(s *rules.Set) *bodyDecoder {
 }
 
 // appendFault appends a dead letter for a message whose evaluation failed, if the subscription is
-// set to have one. There is one for all its rules: its copies begin at dst[first].
+// set to have one. One is enough for all rules of the subscription, whose copies begin at dst[first].
 func (m *member) appendFault(dst []core.Copy, first int, index uint16, msg *core.Message, err error) []core.Copy {
 	if !m.Settings.DeadLetteringOnFilterEvaluationExceptions {
 		return dst

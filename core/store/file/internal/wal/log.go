@@ -114,9 +114,9 @@ type progress struct {
 }
 
 type signals struct {
-	wake       wake.Signal // to the writer: gather has frames
-	wakeSyncer wake.Signal // to the syncer: something unsynced was written
-	freed      wake.Signal // to a writer that waits for space
+	wake       wake.Signal // for the writer: gather has frames
+	wakeSyncer wake.Signal // for the syncer: there is something to sync
+	freed      wake.Signal // for a writer that waits for disk space
 	armed      atomic.Bool // the timer unled is running
 	unled      *time.Timer // wakes the writer if nothing else does
 }
