@@ -11,6 +11,7 @@ import (
 	goamqp "github.com/Azure/go-amqp"
 
 	"github.com/crosstown-mq/crosstown/core/auth"
+	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
 const (
@@ -129,14 +130,7 @@ func (l *connection) renewTokens(ctx context.Context) {
 	if l.tokens.node == nil || l.r.o.Signature != "" {
 		return
 	}
-	tick := time.NewTicker(tokenRenewal)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for wake.After(ctx, tokenRenewal) {
 		if err := l.tokens.renew(ctx, l); err != nil && ctx.Err() == nil {
 			l.r.log.Warn("cannot renew the tokens of a remote: connecting again", "err", err)
 			_ = l.conn.Close()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
+	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
 // deadLettersInterval is how often the broker looks for old dead letters.
@@ -21,15 +22,8 @@ type oldDeadLetters struct {
 }
 
 func (b *Broker) runDeadLetters(ctx context.Context) {
-	tick := time.NewTicker(deadLettersInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			b.removeDeadLetters(ctx)
-		}
+	for wake.After(ctx, deadLettersInterval) {
+		b.removeDeadLetters(ctx)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
 // watchdog ends a run if the broker does not answer any more.
@@ -15,17 +17,10 @@ type watchdog struct {
 // watch checks the counts until ctx ends. It cancels the run if sends or settlements are unanswered
 // for Patience.
 func (w *watchdog) watch(ctx context.Context, cancel context.CancelCauseFunc) {
-	every := time.NewTicker(poll)
-	defer every.Stop()
 	r := w.run
 	var last int64
 	since := time.Now()
-	for {
-		select {
-		case <-every.C:
-		case <-ctx.Done():
-			return
-		}
+	for wake.After(ctx, poll) {
 		// Read later steps first, so that a message never counts as settled but not as received.
 		settled, taken := r.settled.Load(), r.taken.Load()
 		received, acked, sent := r.received.Load(), r.acked.Load(), r.sent.Load()

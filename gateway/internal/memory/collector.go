@@ -7,6 +7,8 @@ import (
 	"runtime/metrics"
 	"sync/atomic"
 	"time"
+
+	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
 const (
@@ -57,16 +59,10 @@ func (c *Collector) Released(n int64) {
 
 // Run returns memory to the system until ctx ends.
 func (c *Collector) Run(ctx context.Context) error {
-	ticks := time.NewTicker(checkInterval)
-	defer ticks.Stop()
-	for {
-		select {
-		case <-ticks.C:
-			c.look()
-		case <-ctx.Done():
-			return nil
-		}
+	for wake.After(ctx, checkInterval) {
+		c.look()
 	}
+	return nil
 }
 
 // look returns memory while the gateway is idle.

@@ -14,6 +14,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
+	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
 // Server is the Redis server, or cluster, of the store, as this gateway knows it.
@@ -133,22 +134,15 @@ const (
 // Listen passes the messages of a Pub/Sub connection to heard until the connection fails. It sends
 // pings, so that a working connection is never silent.
 func Listen(ctx context.Context, pubsub *redis.PubSub, heard func(message any)) {
-	pinged, stop := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(pinged)
-		ticker := time.NewTicker(pingEvery)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-stop:
-				return
-			case <-ticker.C:
-				_ = pubsub.Ping(ctx) // if the connection is broken, reading fails, too
-			}
+	var pinging sync.WaitGroup
+	defer pinging.Wait()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	pinging.Go(func() {
+		for wake.After(ctx, pingEvery) {
+			_ = pubsub.Ping(ctx) // if the connection is broken, reading fails, too
 		}
-	}()
-	defer func() { <-pinged }()
-	defer close(stop)
+	})
 	for {
 		message, err := pubsub.ReceiveTimeout(ctx, MaxSilence)
 		if err != nil {
