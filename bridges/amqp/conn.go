@@ -54,7 +54,7 @@ type conn struct {
 	timer    *link.Timer
 	ctx      context.Context // for broker calls
 	cancel   context.CancelFunc
-	busy     int
+	calls    *link.Calls
 
 	intake
 	output
@@ -94,6 +94,7 @@ func newConn(b *Bridge, nc net.Conn, id string, log *slog.Logger) *conn {
 	c.memory = b.opts.Budget.Share(func() { c.owner.Post(func() {}) })
 	c.memory.Evictable(func() { c.owner.Post(c.evict) })
 	c.standing = b.opts.Standing.Share(nil)
+	c.calls = link.NewCalls(&c.tasks, c.owner, c.memory, c.panicked)
 	c.timer = link.NewTimer(c.owner)
 	c.until = c.since.Add(b.opts.HandshakeTimeout)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
@@ -155,7 +156,7 @@ func (c *conn) mayRead() bool {
 	if !c.known.Load() {
 		most = min(most, strangerBytes)
 	}
-	return !c.gone && c.arrival.taken() && c.busy <= maxBusy && c.buffered <= most && c.eng.Buffered() <= maxBacklog
+	return !c.gone && c.arrival.taken() && c.calls.Busy() <= maxBusy && c.buffered <= most && c.eng.Buffered() <= maxBacklog
 }
 
 // pass carries out everything that is possible, after the owner's queued jobs. It repeats itself
@@ -265,37 +266,24 @@ func (c *conn) wrote(out []byte, err error) {
 	}
 }
 
-// async runs work, a broker call, in a goroutine of its own. The function that work returns then
-// runs as a job of the owner.
-func (c *conn) async(work func(ctx context.Context) (then func())) {
-	c.busy++
+// async makes a broker call. The function that work returns runs as a job of the owner.
+func (c *conn) async(work link.Work) {
 	ctx, cancel := context.WithTimeout(c.ctx, operationTimeout)
-	c.spawn(ctx, cancel, work, func() { c.busy-- })
+	c.calls.Begin(ctx, cancel, work)
 }
 
 // wait is like async, but with another time-out, and for work that waits for an event. Meanwhile
 // the connection is read, and can end. cancel ends the context of work.
-func (c *conn) wait(timeout time.Duration, work func(ctx context.Context) (then func())) (cancel context.CancelFunc) {
+func (c *conn) wait(timeout time.Duration, work link.Work) (cancel context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(c.ctx, timeout)
-	c.spawn(ctx, cancel, work, func() {})
+	c.calls.Await(ctx, cancel, work)
 	return cancel
 }
 
-// spawn runs work in a goroutine of its own. Then done, and the function that work has returned,
-// run as a job of the owner. cancel must end ctx; spawn calls it when work has returned.
-func (c *conn) spawn(ctx context.Context, cancel context.CancelFunc, work func(ctx context.Context) (then func()), done func()) {
-	link.Call(&c.tasks, c.owner, func() func() {
-		defer cancel()
-		return work(ctx)
-	}, func(then func(), err error) {
-		done()
-		if err != nil {
-			c.log.Error("panic in an operation of a client: the gateway closes the connection", "err", err)
-			c.eng.Close(&wire.Error{Condition: wire.CondInternalError, Description: internalText})
-			return
-		}
-		then()
-	})
+// panicked closes the connection because a broker call has panicked.
+func (c *conn) panicked(err error) {
+	c.log.Error("panic in an operation of a client: the gateway closes the connection", "err", err)
+	c.eng.Close(&wire.Error{Condition: wire.CondInternalError, Description: internalText})
 }
 
 // maxProduct bounds, in bytes, the product name kept of a client.

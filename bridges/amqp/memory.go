@@ -94,9 +94,10 @@ func (c *conn) charge() {
 // so that it can settle, renew, cancel and authenticate.
 const controlBytes = 64 << 10
 
-// structures returns the memory of the connection itself, its sessions and links.
+// structures returns the memory of the connection itself, its sessions and links, and of the calls
+// in which links wait for an event.
 func (c *conn) structures() int64 {
-	return c.cost + int64(c.eng.Sessions())*fair.Session + int64(c.eng.Attachments())*fair.Link
+	return c.cost + int64(c.eng.Sessions())*fair.Session + int64(c.eng.Attachments())*fair.Link + int64(c.calls.Events())*fair.Call
 }
 
 func (c *conn) stand(bytes int64) {

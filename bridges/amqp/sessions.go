@@ -7,6 +7,7 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/engine"
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/fair"
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
@@ -63,6 +64,9 @@ func (r *receiverLink) accept(at int, shared bool, options core.ReceiverOptions)
 		err = readShared(wanted, &o)
 	default:
 		err = readSession(wanted, &o)
+	}
+	if err == nil {
+		err = c.standMore(fair.Call)
 	}
 	if err != nil {
 		r.link.Refuse(c.refusal(r.link, err, r.addr))

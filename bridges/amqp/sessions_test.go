@@ -14,6 +14,7 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker"
+	"github.com/crosstown-mq/crosstown/core/fair"
 	"github.com/crosstown-mq/crosstown/core/store/memory"
 	"github.com/crosstown-mq/crosstown/core/value"
 )
@@ -672,6 +673,26 @@ func TestManyLinksWaitOnOneConnection(t *testing.T) {
 		s.put(t, "a", "1")
 		if a := await[*wire.Attach](p); a.Name != "s0" {
 			t.Errorf("got %s, want the one that came first", a.Name)
+		}
+	})
+}
+
+// A link that waits for a session has a goroutine, whose stack takes ten times as much as the link.
+func TestWaitsForSessionsTakeMemory(t *testing.T) {
+	t.Parallel()
+	standing := fair.New(64*fair.Call, nil, nil).Named("memory for connections, sessions and links", fair.Full+1)
+	whole(t, Options{Standing: standing}, func(t *testing.T, s *fixture) {
+		const links = 100
+		p, _ := s.connect(t)
+		for i := range uint32(links) {
+			p.ask(i, "q", nil, 0)
+		}
+		if d := await[*wire.Detach](p); d == nil || d.Error == nil || d.Error.Condition != wire.CondServerBusy {
+			t.Fatalf("got %+v, want %s", d, wire.CondServerBusy)
+		}
+		synctest.Wait()
+		if held := standing.Stats().Held; held > 64*fair.Call || held < 32*fair.Call {
+			t.Errorf("links that wait hold %d bytes, want at most %d", held, 64*fair.Call)
 		}
 	})
 }

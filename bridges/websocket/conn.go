@@ -38,7 +38,7 @@ type conn struct {
 	timer    *link.Timer
 	ctx      context.Context // for broker calls
 	cancel   context.CancelFunc
-	busy     int
+	calls    *link.Calls
 
 	intake
 	output
@@ -64,7 +64,7 @@ type holdings struct {
 	underWay map[int64]struct{} // requests that are not answered, by id
 	held     int                // bytes of these requests
 	waiting  int                // bytes of deliveries that are not written yet
-	charged  int                // bytes of output and deliveries that memory counts
+	charged  int                // bytes of output, deliveries and calls that memory counts
 	starved  bool               // feeds could not request messages for lack of memory
 }
 
@@ -80,6 +80,7 @@ func newConn(b *Bridge, ws *websocket.Conn, in *bufio.Reader, e codec.Encoding, 
 	c.owner = link.New(c.pass, c.fail)
 	c.memory = b.opts.Budget.Waiter(func() { c.owner.Post(func() {}) })
 	c.memory.Evictable(func() { c.owner.Post(c.evict) })
+	c.calls = link.NewCalls(&c.tasks, c.owner, c.memory.Share, c.panicked)
 	c.timer = link.NewTimer(c.owner)
 	c.log = b.opts.Logger.With("conn", c.id, "peer", r.RemoteAddr)
 	c.log.Debug("connection opened", "protocol", ws.Subprotocol())
@@ -159,7 +160,7 @@ func (c *conn) step(now time.Time) (again bool) {
 	c.full = c.full[:0]
 	c.tick(now)
 	again = c.write()
-	unread := c.waiting + len(c.out) + c.writing
+	unread := c.waiting + len(c.out) + c.writing + c.calls.Events()*fair.Call
 	c.memory.Add(int64(unread - c.charged))
 	c.charged = unread
 	return again
@@ -199,29 +200,24 @@ func later(at, now time.Time) time.Time {
 	return now.Add(time.Second)
 }
 
-// async runs work, a broker call, in a goroutine of its own. The function that work returns then
-// runs as a job of the owner.
-func (c *conn) async(work func(ctx context.Context) (then func())) {
-	c.spawn(operationTimeout, work)
+// async makes a broker call. The function that work returns runs as a job of the owner.
+func (c *conn) async(work link.Work) {
+	ctx, cancel := context.WithTimeout(c.ctx, operationTimeout)
+	c.calls.Begin(ctx, cancel, work)
 }
 
-// spawn is like async, but with another time-out. cancel ends the context of work.
-func (c *conn) spawn(timeout time.Duration, work func(ctx context.Context) (then func())) (cancel context.CancelFunc) {
-	c.busy++
+// wait is like async, but with another time-out, and for work that waits for an event. cancel ends
+// the context of work.
+func (c *conn) wait(timeout time.Duration, work link.Work) (cancel context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(c.ctx, timeout)
-	link.Call(&c.tasks, c.owner, func() func() {
-		defer cancel()
-		return work(ctx)
-	}, func(then func(), err error) {
-		c.busy--
-		if err != nil {
-			c.log.Error("panic in an operation of a client: the gateway closes the connection", "err", err)
-			c.close(closeInternal, refusals.Text(core.Internal))
-			return
-		}
-		then()
-	})
+	c.calls.Await(ctx, cancel, work)
 	return cancel
+}
+
+// panicked closes the connection because a broker call has panicked.
+func (c *conn) panicked(err error) {
+	c.log.Error("panic in an operation of a client: the gateway closes the connection", "err", err)
+	c.close(closeInternal, refusals.Text(core.Internal))
 }
 
 // call carries out a request outside the owner. work returns a function that writes the answer's

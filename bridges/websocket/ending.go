@@ -95,7 +95,7 @@ func (c *conn) ended(now time.Time) bool {
 	if !c.gone {
 		return false
 	}
-	return c.busy == 0 && c.writing == 0 && len(c.out) == 0 || !now.Before(c.deadline)
+	return c.calls.Busy() == 0 && c.calls.Events() == 0 && c.writing == 0 && len(c.out) == 0 || !now.Before(c.deadline)
 }
 
 // leaves reports whether nothing more is sent to the client.

@@ -97,7 +97,7 @@ func (f *feed) stop(after func()) {
 		close(settled)
 		held.CloseAfter(settled) // Close could wait for the Deliver that runs this job
 	}
-	f.conn.async(func(ctx context.Context) func() {
+	f.conn.wait(operationTimeout, func(ctx context.Context) func() {
 		receiver.Close()
 		if held != nil { // answer when the session is free, because the client may request it at another gateway next
 			select {

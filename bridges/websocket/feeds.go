@@ -106,7 +106,7 @@ func (c *conn) openFeed(q *request) {
 	}
 	identity := c.identity
 	if q.has("session") || q.nextSession {
-		f.cancel = c.spawn(f.patience(q), func(ctx context.Context) func() {
+		f.cancel = c.wait(f.patience(q), func(ctx context.Context) func() {
 			so := core.SessionOptions{ReceiverOptions: o, ID: q.session, Next: q.nextSession, TakeOver: q.takeOver}
 			if q.shared {
 				so.Sharing = core.NonExclusive

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 	"github.com/Azure/go-amqp"
 
 	"github.com/crosstown-mq/crosstown/core/auth"
@@ -30,15 +31,15 @@ func TestConnectionsSessionsLinksAndDeliveriesTakeWhatIsCharged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	admin := "127.0.0.1:" + strconv.Itoa(port)
-	e := &env{T: t, gw: own(t, "memory", "--admin-listen", admin), plain: true}
+	debug := "127.0.0.1:" + strconv.Itoa(port)
+	e := &env{T: t, gw: own(t, "memory", "--admin-listen", debug), plain: true}
 	queue := e.queue(nil)
 	const deliveries = 10_000 // a link has no more
 	e.sendSmall(queue, deliveries)
 	empty := e.queue(nil)
-	before := e.usedMemory(admin)
+	before := e.usedMemory(debug)
 	check := func(what string, n int, charged int64) {
-		after := e.usedMemory(admin)
+		after := e.usedMemory(debug)
 		each := (after - before) / int64(n)
 		t.Logf("%d %s: %d bytes each, charged %d", n, what, each, charged)
 		if each > charged*13/10 || each < charged*7/10 {
@@ -102,6 +103,18 @@ func TestConnectionsSessionsLinksAndDeliveriesTakeWhatIsCharged(t *testing.T) {
 		}
 	}
 	check("links", 2*len(sessions), fair.Link)
+
+	const waits = 1000
+	calls, idle := e.queue(&admin.QueueProperties{RequiresSession: new(true)}), e.metric("go_goroutines")
+	for i := range waits {
+		go func() {
+			_, _ = sessions[i].NewReceiver(e.ctx(), calls, &amqp.ReceiverOptions{
+				Filters: []amqp.LinkFilter{amqp.NewLinkFilter("com.microsoft:session-filter", 0x137000000C, nil)},
+			})
+		}()
+	}
+	e.eventually("all wait for a session", func() bool { return e.metric("go_goroutines") >= idle+waits })
+	check("links that wait for a session", waits, fair.Link+fair.Call)
 
 	r, err := sessions[0].NewReceiver(e.ctx(), queue, &amqp.ReceiverOptions{Credit: -1, SettlementMode: amqp.ReceiverSettleModeSecond.Ptr()})
 	if err != nil {

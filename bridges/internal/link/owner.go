@@ -128,15 +128,6 @@ func (o *Owner) Finish() bool {
 	return len(jobs) > 0
 }
 
-// Call runs work in a goroutine of its own, and then, as a job of the owner, done with the result.
-// err is set if work has panicked.
-func Call(tasks *sync.WaitGroup, o *Owner, work func() (then func()), done func(then func(), err error)) {
-	Go(tasks, func() {
-		then, err := attempt(work)
-		o.Do(func() { done(then, err) })
-	})
-}
-
 func attempt(work func() (then func())) (then func(), err error) {
 	defer func() {
 		if r := recover(); r != nil {

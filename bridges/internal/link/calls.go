@@ -1,0 +1,104 @@
+package link
+
+import (
+	"context"
+	"sync"
+
+	"github.com/crosstown-mq/crosstown/core/fair"
+)
+
+// Work is a call of the broker. It returns a function that runs as a job of the owner.
+type Work = func(ctx context.Context) (then func())
+
+const (
+	// freeCalls is how many calls a connection can always have in progress.
+	freeCalls = 4
+	// maxCalls is how many it can have in progress if there is memory for their stacks.
+	maxCalls = 64
+)
+
+// Calls makes the broker calls of one connection, each in a goroutine of its own. A client can
+// request thousands with one packet, and the stack of each takes fair.Call bytes, so calls for which
+// there is no memory wait until others have ended. Only jobs of the owner may use a Calls.
+type Calls struct {
+	tasks  *sync.WaitGroup
+	owner  *Owner
+	memory *fair.Share
+	failed func(error)
+
+	running int
+	waiting []waitingCall
+	events  int
+}
+
+type waitingCall struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+	work   Work
+}
+
+// NewCalls returns a Calls whose goroutines belong to tasks. It takes the memory for calls of Begin
+// from the share, except for the first few. If a call panics, failed runs as a job.
+func NewCalls(tasks *sync.WaitGroup, o *Owner, memory *fair.Share, failed func(error)) *Calls {
+	return &Calls{tasks: tasks, owner: o, memory: memory, failed: failed}
+}
+
+// Busy returns how many calls of Begin have not ended.
+func (c *Calls) Busy() int { return c.running + len(c.waiting) }
+
+// Events returns how many calls of Await have not ended.
+func (c *Calls) Events() int { return c.events }
+
+// Begin makes a call, at once or when others have ended. cancel must end ctx; Calls calls it at the
+// end.
+func (c *Calls) Begin(ctx context.Context, cancel context.CancelFunc, work Work) {
+	if c.running < freeCalls || c.running < maxCalls && c.memory.Available(fair.Call) > 0 {
+		c.run(ctx, cancel, work)
+		return
+	}
+	c.waiting = append(c.waiting, waitingCall{ctx, cancel, work})
+}
+
+func (c *Calls) run(ctx context.Context, cancel context.CancelFunc, work Work) {
+	if c.running++; c.running > freeCalls {
+		c.memory.Add(fair.Call)
+	}
+	c.spawn(ctx, cancel, work, c.ended)
+}
+
+// Await makes a call that may wait long for an event, so it does not keep other calls waiting.
+func (c *Calls) Await(ctx context.Context, cancel context.CancelFunc, work Work) {
+	c.events++
+	c.spawn(ctx, cancel, work, func() { c.events-- })
+}
+
+// spawn makes a call. As a job, it then runs done and the function that work has returned.
+func (c *Calls) spawn(ctx context.Context, cancel context.CancelFunc, work Work, done func()) {
+	Go(c.tasks, func() {
+		then, err := attempt(func() func() {
+			defer cancel()
+			return work(ctx)
+		})
+		c.owner.Do(func() {
+			done()
+			if err != nil {
+				c.failed(err)
+				return
+			}
+			then()
+		})
+	})
+}
+
+// ended counts a call of Begin as ended, and makes one that waits.
+func (c *Calls) ended() {
+	if c.running--; c.running >= freeCalls {
+		c.memory.Add(-fair.Call)
+	}
+	if len(c.waiting) > 0 {
+		next := c.waiting[0]
+		c.waiting[0] = waitingCall{}
+		c.waiting = c.waiting[1:]
+		c.run(next.ctx, next.cancel, next.work)
+	}
+}
