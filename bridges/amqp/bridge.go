@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges"
-	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/engine"
 	"github.com/crosstown-mq/crosstown/bridges/internal/link"
 	"github.com/crosstown-mq/crosstown/bridges/refusals"
 	"github.com/crosstown-mq/crosstown/core"
@@ -195,10 +194,6 @@ const (
 	strangerLinks    = 100
 	strangerBytes    = 2 * maxTokenSize // bytes of requests that have not arrived completely or are not answered yet
 )
-
-func (b *Bridge) bounds() engine.Bounds {
-	return engine.Bounds{Sessions: b.opts.MaxSessions, Links: b.opts.MaxLinks}
-}
 
 // minFrameSize is the frame size that every AMQP peer must accept (AMQP 1.0 §2.8.19).
 const minFrameSize = 512

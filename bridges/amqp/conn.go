@@ -89,7 +89,7 @@ func newConn(b *Bridge, nc net.Conn, id string, log *slog.Logger) *conn {
 	c.resumed = make(chan struct{}, 1)
 	c.host, c.since = b.opts.Hostname, time.Now()
 	c.settleQueues = make(map[core.Address]*settleQueue)
-	c.writer = newWriter(nc, b.opts.WriteTimeout, &c.tasks)
+	c.writer = &writer{nc: nc, direct: link.SocketOf(nc), timeout: b.opts.WriteTimeout, tasks: &c.tasks}
 	c.owner = link.New(c.pass, c.fail)
 	c.memory = b.opts.Budget.Share(func() { c.owner.Post(func() {}) })
 	c.memory.Evictable(func() { c.owner.Post(c.evict) })

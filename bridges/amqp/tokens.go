@@ -148,7 +148,7 @@ func (c *conn) enter(id core.Identity) error {
 		vacate()
 		return c.standing.Refuse(n)
 	}
-	leave, err := c.bridge.authority.Enter(id, func(reason error) { c.owner.Post(func() { c.expel(reason) }) })
+	leave, err := c.bridge.authority.Enter(id, func(reason error) { c.owner.Post(func() { c.eng.Close(c.closingFor(reason)) }) })
 	if err != nil {
 		c.stand(0)
 		vacate()
@@ -159,7 +159,7 @@ func (c *conn) enter(id core.Identity) error {
 		vacate()
 	}
 	c.known.Store(true)
-	c.eng.Bound(c.bridge.bounds())
+	c.eng.Bound(engine.Bounds{Sessions: c.bridge.opts.MaxSessions, Links: c.bridge.opts.MaxLinks})
 	bridges.Prove(c.nc)
 	return nil
 }
@@ -167,11 +167,6 @@ func (c *conn) enter(id core.Identity) error {
 // evict closes the connection, which uses most of the gateway's memory, because that is full.
 func (c *conn) evict() {
 	c.eng.Close(c.closingFor(core.Refuse(core.Busy, "The gateway's memory is full. The gateway closed this connection, which used more of the memory than any other (%d bytes). Connect again.", c.charged)))
-}
-
-// expel closes the connection because its namespace has been deleted.
-func (c *conn) expel(reason error) {
-	c.eng.Close(c.closingFor(reason))
 }
 
 // hosts returns the names under which the client called the gateway: in its open frame or, before

@@ -32,10 +32,6 @@ type writer struct {
 	work    chan func() // nil until the goroutine has started
 }
 
-func newWriter(nc net.Conn, timeout time.Duration, tasks *sync.WaitGroup) *writer {
-	return &writer{nc: nc, direct: link.SocketOf(nc), timeout: timeout, tasks: tasks}
-}
-
 // references returns the size from which bodies are written without a copy, or 0 for never. Without
 // a plain TCP connection each part would be a write, or a TLS record, of its own.
 func (w *writer) references() int {

@@ -124,7 +124,7 @@ func (f *feed) giveBack(keep int) {
 	f.conn.waiting -= core.SizeOf(back)
 	for i := range back {
 		if f.mode == core.PeekLock && (f.held == nil || f.lock.Mode == core.NonExclusive) {
-			f.conn.release(f.address, back[i].LockToken)
+			f.conn.queueSettlements(f.address, settleRequest{n: 1}, core.Settlement{Token: back[i].LockToken, Outcome: core.Release})
 		}
 	}
 	clear(back)

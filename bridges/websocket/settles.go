@@ -57,11 +57,6 @@ func (c *conn) settle(q *request) {
 	})
 }
 
-// release unlocks a delivery that is not written.
-func (c *conn) release(address core.Address, token core.LockToken) {
-	c.queueSettlements(address, settleRequest{n: 1}, core.Settlement{Token: token, Outcome: core.Release})
-}
-
 func (c *conn) queueSettlements(address core.Address, r settleRequest, settlements ...core.Settlement) {
 	key := core.FoldName(address.String())
 	p := c.settleQueues[key]

@@ -51,10 +51,6 @@ type planned struct {
 	at    time.Time // zero: no tick is planned until the schedule is read again
 }
 
-func newScheduler(b *Broker) *scheduler {
-	return &scheduler{b: b, woken: wake.New(), changed: map[string]bool{"": true}, failing: map[string]string{}, known: map[string]*planned{}}
-}
-
 func (s *scheduler) run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()

@@ -13,6 +13,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/auth"
 	"github.com/crosstown-mq/crosstown/core/intercept"
+	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
 // Served serves one namespace.
@@ -113,7 +114,7 @@ func Open(ctx context.Context, o Options) (*Directory, error) {
 	d := &Directory{
 		o: o, log: o.Logger,
 		byID: map[string]*member{}, byName: map[string]*member{}, byHost: map[string]*member{}, byPolicy: map[string][]*member{},
-		pending: newPendingChanges(),
+		pending: pendingChanges{names: map[string]struct{}{}, woken: wake.New()},
 	}
 	d.base, d.cancel = context.WithCancel(context.Background())
 	for _, n := range append([]core.Namespace{o.Own}, o.Configured...) {

@@ -30,10 +30,6 @@ type pendingChanges struct {
 	woken wake.Signal // set while there are changes
 }
 
-func newPendingChanges() pendingChanges {
-	return pendingChanges{names: map[string]struct{}{}, woken: wake.New()}
-}
-
 // changed is called by the registry; "" means any name. It does not block.
 func (n *pendingChanges) changed(name string) {
 	n.mu.Lock()

@@ -53,11 +53,6 @@ type destination struct {
 	attrs []attribute.KeyValue // for every span of a message
 }
 
-// destinationOf returns the destination for an entity's name in a namespace.
-func destinationOf(namespace, name string) destination {
-	return destinationAt(namespace, core.Address{Entity: name})
-}
-
 // destinationAt returns the destination for an address in a namespace.
 func destinationAt(namespace string, a core.Address) destination {
 	p := destination{name: a.Unread, attrs: []attribute.KeyValue{attribute.String(keySystem, system)}}

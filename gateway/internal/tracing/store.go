@@ -304,7 +304,7 @@ func (p *destinations) learn(e *core.Entity) {
 	if p.byID == nil || len(p.byID) >= maxDestinations {
 		p.byID = make(map[string]destination)
 	}
-	p.byID[e.ID] = destinationOf(cmp.Or(p.namespaces[e.Namespace], e.Namespace), e.Name)
+	p.byID[e.ID] = destinationAt(cmp.Or(p.namespaces[e.Namespace], e.Namespace), core.Address{Entity: e.Name})
 }
 
 // of returns the destination for an ID. The name of an unknown one is the ID.

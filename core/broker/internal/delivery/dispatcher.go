@@ -360,13 +360,7 @@ func (d *dispatcher) runCallbacks(r *receiver) {
 
 // release unlocks messages, so that other receivers can have them.
 func (d *dispatcher) release(ds []core.Delivery) {
-	settlements := make([]core.Settlement, 0, len(ds))
-	for _, each := range ds {
-		if !each.LockToken.IsZero() {
-			settlements = append(settlements, core.Settlement{Token: each.LockToken, Outcome: core.Release})
-		}
-	}
-	for _, err := range d.e.Settle(d.e.Base, d.sub, settlements) {
+	for _, err := range d.e.SettleAll(d.e.Base, d.sub, ds, core.Release) {
 		if code := core.CodeOf(err); code != "" && code != core.LockLost && code != core.NotFound {
 			d.e.Log.Warn("cannot release messages that no receiver needs: they stay locked until their locks expire", "entity", d.e.View().Name, "err", err)
 			return
