@@ -36,6 +36,9 @@ queues:
       - {name: narrow-send, key: narrow-send-key, rights: Send}
       - {name: narrow-listen, key: narrow-listen-key, rights: Listen}
       - {name: narrow-manage, key: narrow-manage-key, rights: Manage}
+  - name: calls
+    requires-session: true
+    policies: [{name: narrow-calls, key: narrow-calls-key, rights: Listen}]
 topics:
   - name: events
     policies: [{name: narrow-events, key: narrow-events-key, rights: Manage}]
@@ -95,7 +98,7 @@ var narrowAttacks = []struct {
 		return nil
 	}},
 	{"links", func(n *narrow) error {
-		conn, err := n.dial("narrow-send")
+		conn, err := n.dial("narrow", "narrow-send")
 		for n.ctx.Err() == nil && err == nil {
 			var session *amqp.Session
 			if session, err = conn.NewSession(n.ctx, nil); err != nil {
@@ -107,8 +110,30 @@ var narrowAttacks = []struct {
 		}
 		return err
 	}},
+	{"links that wait for a session", func(n *narrow) error {
+		conn, err := n.dial("calls", "narrow-calls")
+		if err != nil {
+			return err
+		}
+		var links sync.WaitGroup
+		defer links.Wait()
+		for range 20 {
+			session, err := conn.NewSession(n.ctx, nil)
+			if err != nil {
+				return err
+			}
+			for range 200 {
+				links.Go(func() {
+					_, _ = session.NewReceiver(n.ctx, "calls", &amqp.ReceiverOptions{
+						Filters: []amqp.LinkFilter{amqp.NewLinkFilter("com.microsoft:session-filter", 0x137000000C, nil)},
+					})
+				})
+			}
+		}
+		return nil
+	}},
 	{"AMQP sessions", func(n *narrow) error {
-		conn, err := n.dial("narrow-send")
+		conn, err := n.dial("narrow", "narrow-send")
 		if err != nil {
 			return err
 		}
@@ -120,10 +145,19 @@ var narrowAttacks = []struct {
 		return nil
 	}},
 	{"connections", func(n *narrow) error {
-		_, err := n.dial("narrow-send")
+		_, err := n.dial("narrow", "narrow-send")
 		if err == nil {
 			<-n.ctx.Done()
 		}
+		return err
+	}},
+	{"connections that begin a handshake", func(n *narrow) error {
+		c, err := (&net.Dialer{}).DialContext(n.ctx, "tcp", n.gw.host)
+		if err != nil {
+			return err
+		}
+		context.AfterFunc(n.ctx, func() { _ = c.Close() })
+		_, err = c.Write([]byte{0x16})
 		return err
 	}},
 	{"HTTP connections that wait, with large headers", func(n *narrow) error {
@@ -158,7 +192,7 @@ var narrowAttacks = []struct {
 		return err
 	}},
 	{"deliveries that nobody settles", func(n *narrow) error {
-		conn, err := n.dial("narrow-listen")
+		conn, err := n.dial("narrow", "narrow-listen")
 		if err != nil {
 			return err
 		}
@@ -226,8 +260,8 @@ func (n *narrow) post(path, policy, contentType, body string) error {
 	return err
 }
 
-// dial connects, and puts a token for the queue.
-func (n *narrow) dial(policy string) (*amqp.Conn, error) {
+// dial connects, and puts a token for a queue.
+func (n *narrow) dial(queue, policy string) (*amqp.Conn, error) {
 	conn, err := amqp.Dial(n.ctx, "amqp://"+n.gw.host, &amqp.ConnOptions{SASLType: amqp.SASLTypeAnonymous(), HostName: "localhost"})
 	if err != nil {
 		return nil, err
@@ -247,8 +281,8 @@ func (n *narrow) dial(policy string) (*amqp.Conn, error) {
 	}
 	here := "here"
 	if err := sender.Send(n.ctx, &amqp.Message{
-		Value: n.token("narrow", policy), Properties: &amqp.MessageProperties{MessageID: "1", ReplyTo: &here},
-		ApplicationProperties: map[string]any{"operation": "put-token", "type": "servicebus.windows.net:sastoken", "name": "sb://localhost/narrow"},
+		Value: n.token(queue, policy), Properties: &amqp.MessageProperties{MessageID: "1", ReplyTo: &here},
+		ApplicationProperties: map[string]any{"operation": "put-token", "type": "servicebus.windows.net:sastoken", "name": "sb://localhost/" + queue},
 	}, nil); err != nil {
 		return nil, err
 	}
@@ -265,7 +299,7 @@ func (n *narrow) dial(policy string) (*amqp.Conn, error) {
 
 // sender opens one of the links of a connection that the attackers share.
 func (n *narrow) sender(entity string) (*amqp.Sender, error) {
-	conn, err := n.dial("narrow-send")
+	conn, err := n.dial("narrow", "narrow-send")
 	if err != nil {
 		return nil, err
 	}
@@ -276,8 +310,8 @@ func (n *narrow) sender(entity string) (*amqp.Sender, error) {
 	return session.NewSender(n.ctx, entity, nil)
 }
 
-// TestNarrowKeysExhaustNothing plays attacks of clients with a key of one entity, one after the other, against a gateway
-// with little memory. Meanwhile a client of another namespace, which tries again what is refused as busy, sends, receives
+// TestNarrowKeysExhaustNothing plays attacks of clients with a key of one entity, one after the other and then all at once,
+// against a gateway with little memory. Meanwhile a client of another namespace, which tries again what is refused as busy, sends, receives
 // and settles: none of its calls may fail.
 func TestNarrowKeysExhaustNothing(t *testing.T) {
 	withoutRace(t)
@@ -331,16 +365,21 @@ func exhaustNarrowly(t *testing.T, store string, length time.Duration) {
 	}
 	neighbour := &steady{env: e, name: "the neighbour", round: func(ctx context.Context, called func()) error { return sendAndSettle(ctx, sender, receiver, called) }}
 	working.Go(func() { neighbour.work(ctx) })
-	for _, a := range narrowAttacks {
+	for i := range len(narrowAttacks) + 1 {
+		name, kinds, clients := "all at once", narrowAttacks, 4*len(narrowAttacks)
+		if i < len(narrowAttacks) {
+			name, kinds, clients = narrowAttacks[i].name, narrowAttacks[i:i+1], 30
+		}
 		before := neighbour.done.Load()
 		attacking, end := context.WithTimeout(t.Context(), length)
 		var attackers sync.WaitGroup
 		var done atomic.Int64
 		var refused atomic.Value
-		for range 30 {
+		for i := range clients {
+			do := kinds[i%len(kinds)].do
 			attackers.Go(func() {
 				for n := (&narrow{e, attacking}); attacking.Err() == nil; {
-					err := a.do(n)
+					err := do(n)
 					done.Add(1)
 					if err != nil && attacking.Err() == nil { // refused, as it should be
 						refused.Store(err.Error())
@@ -355,14 +394,14 @@ func exhaustNarrowly(t *testing.T, store string, length time.Duration) {
 		attackers.Wait()
 		end()
 		if g.hasEnded() {
-			t.Fatalf("%s: the gateway has ended: %v", a.name, g.err)
+			t.Fatalf("%s: the gateway has ended: %v", name, g.err)
 		}
-		e.eventually(a.name+": the neighbour goes on", func() bool { return neighbour.done.Load() > before || neighbour.failed.Load() })
+		e.eventually(name+": the neighbour goes on", func() bool { return neighbour.done.Load() > before || neighbour.failed.Load() })
 		memory := memoryOf(t, g, "VmHWM") - memoryOf(t, g, "RssFile") // the program itself can be read again
-		t.Logf("%s: %d done, refused with %.200v; %d rounds of the neighbour, worst call %v; peak of memory %d MiB", a.name, done.Load(), refused.Load(),
+		t.Logf("%s: %d done, refused with %.200v; %d rounds of the neighbour, worst call %v; peak of memory %d MiB", name, done.Load(), refused.Load(),
 			neighbour.done.Load()-before, time.Duration(neighbour.worst.Swap(0)).Round(time.Millisecond), memory>>20)
 		if memory > narrowMemory {
-			t.Errorf("%s: the gateway took %d bytes, want at most %d", a.name, memory, narrowMemory)
+			t.Errorf("%s: the gateway took %d bytes, want at most %d", name, memory, narrowMemory)
 		}
 		e.wantHTTP(e.http(http.MethodPost, "$crosstown/purge/narrow", "{}", nil), 200)
 	}
