@@ -73,7 +73,7 @@ func (d *devEndpoint) environment() string {
 	return fmt.Sprintf("IDENTITY_ENDPOINT=http://%s%s IDENTITY_HEADER=%s", address, devidentity.AppServicePath, d.identity.Secret())
 }
 
-// newIssuers returns the verifier of tokens by the trusted issuers, or nil if there are none.
+// newIssuers returns the verifier of tokens from trusted issuers, or nil if there are none.
 func newIssuers(c *config.Config, dev *devEndpoint, log *slog.Logger) (auth.Issuers, error) {
 	var all []issuer.Issuer
 	for _, i := range c.Issuers {

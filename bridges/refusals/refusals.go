@@ -122,9 +122,9 @@ type bucket struct {
 	leftOut int
 }
 
-// take takes a line out of b and, if that is not nil, out of own. If one of them is empty, it
-// returns false, and counts the line as left out. It returns how many lines were left out before
-// this one.
+// take takes the allowance for a line from b and, if that is not nil, from own. If one of them is
+// empty, it returns false, and counts the line as left out. leftOut is how many lines were left out
+// before this one.
 func (b *bucket) take(own *bucket, now time.Time) (leftOut int, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -149,7 +149,7 @@ func Start(tb testing.TB, entities ...Entity) *Bus {
 }
 
 // Namespace creates another namespace at the same gateway, for a subtest that runs in parallel with
-// others. It ends with tb, and the gateway ends with the test that started it.
+// others. The namespace ends with tb, and the gateway with the test that started it.
 func (b *Bus) Namespace(tb testing.TB, entities ...Entity) *Bus {
 	tb.Helper()
 	made := b.gateway.namespace(tb, entities)

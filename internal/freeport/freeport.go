@@ -13,7 +13,7 @@ import (
 	"sync"
 )
 
-// The blocks have the ports from first to first+blocks*size-1. The ports bus above are free too,
+// The blocks have the ports from first to first+blocks*size-1. Those higher by bus are free too,
 // because the bus of a Redis Cluster uses them.
 const (
 	first  = 12000

@@ -76,8 +76,8 @@ func secret(nonce uint64) string {
 
 // Lock locks messages by their numbers, or available messages up to the limits of r. Without a
 // session, it first locks messages to deliver again, then new ones, each group by number; in a
-// session, it locks all by number. Once it has begun, it ignores the end of ctx: otherwise a locked
-// message could be lost from sight.
+// session, it locks all by number. Once it has begun, it ignores the end of ctx: otherwise a
+// message could stay locked without a receiver.
 func (p *handle) Lock(ctx context.Context, r core.LockRequest) (ds []core.Delivery, next time.Time, err error) {
 	if r.Deferred || r.Numbers != nil {
 		ds, err = p.lockNumbers(ctx, r)

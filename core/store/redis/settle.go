@@ -176,8 +176,8 @@ func (sh *shard) settleArgs(n int, settlement func(int) *core.Settlement) []any 
 // blockSize is the number of positions that one block of locks covers.
 const blockSize = 128
 
-// blockArgs returns the arguments of settle_plain.lua for the sorted settlements, or nil if it
-// cannot carry them out.
+// blockArgs returns the arguments of settle_plain.lua for the sorted settlements, or nil if that
+// script cannot carry them out.
 func (sh *shard) blockArgs(all []settlingItem) []any {
 	if sh.features != 0 {
 		return nil

@@ -63,8 +63,7 @@ var scheduleFlags = []struct {
 	{"ttl", "time to live, a `duration` such as 1h", func(s *core.ScheduleSettings) *string { return &s.Message.TimeToLive }},
 }
 
-// putSchedule returns a command that sets settings of a schedule: only of a new one, if header says
-// so.
+// putSchedule returns a command that changes a schedule or, with a header, creates one.
 func putSchedule(environ []string, use, short string, header http.Header) *cobra.Command {
 	var o command.Flags
 	var properties []string

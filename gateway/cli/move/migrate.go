@@ -33,8 +33,7 @@ const (
 	nextSessionWait = 2 * time.Second
 	// lockedPause is the pause before the next try for messages that others have locked.
 	lockedPause = 500 * time.Millisecond
-	// soon is the time before a scheduled message is due in which it stays, because it could become
-	// active.
+	// A scheduled message that is due within soon is not moved: it could become active meanwhile.
 	soon = 30 * time.Second
 	// mostSessions bounds the sessions that are kept for messages that the target refuses.
 	mostSessions = 1000

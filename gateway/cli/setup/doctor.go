@@ -85,7 +85,7 @@ type examination struct {
 	flags    *command.Flags
 	target   *command.Target
 	entity   string
-	conn     net.Conn // for certificate, from port
+	conn     net.Conn // opened by port, closed by certificate
 	findings []finding
 }
 

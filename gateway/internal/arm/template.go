@@ -137,7 +137,7 @@ func fullType(typ string, around []string) (all []string, relative bool) {
 	return all, false
 }
 
-// kindOf returns a type without the namespace's, in lower case.
+// kindOf returns the types below the namespace's, joined and in lower case.
 func kindOf(types []string) string { return strings.ToLower(strings.Join(types[1:], "/")) }
 
 // Kind returns the type below a namespace, such as topics/subscriptions, or "" for a namespace.

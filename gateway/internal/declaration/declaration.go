@@ -202,7 +202,7 @@ func (d *declaration) add(ctx context.Context, w *wanted, rules []core.Rule) err
 
 // finish adds missing rules if a gateway was interrupted while it created the subscription. Until a
 // client changes the subscription, each revision adds one rule. A management API returns no
-// revision.
+// revision, so finish does nothing there.
 func (d *declaration) finish(ctx context.Context, w *wanted, held *core.Entity) error {
 	rules, err := w.compiled()
 	if err != nil || len(rules) < 2 || d.DryRun || held.Revision == 0 || held.Revision >= int64(len(rules)) {

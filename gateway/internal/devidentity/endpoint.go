@@ -38,7 +38,7 @@ func (i *Identity) Handler() http.Handler {
 	mux.HandleFunc("GET /{tenant}/v2.0/.well-known/openid-configuration", describe)
 	mux.HandleFunc("GET /{tenant}/discovery/v2.0/keys", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, i.Keys()) })
 	return listen.SameSite(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// A page can make its own name resolve to this machine, and Host has that name.
+		// A page can make its own name resolve to this machine. Host is then that name.
 		if !isLocal(r.Host) || r.Header.Get("X-Forwarded-For") != "" {
 			refuse(w, http.StatusForbidden, "access_denied", "Use localhost or an IP address to call this endpoint, not a proxy.")
 			return

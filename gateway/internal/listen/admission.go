@@ -208,8 +208,8 @@ func (a *Admission) goesBefore(c, d *Conn, spared bool, now time.Time) bool {
 	return false
 }
 
-// fills reports whether c's address has more than half of the places. Otherwise its flood of new
-// connections would displace a client whose handshake takes a second. The caller holds a.mu.
+// fills reports whether c's address has more than half of the places. Without this rule, a flood of
+// new connections would displace a client whose handshake takes a second. The caller holds a.mu.
 func (a *Admission) fills(c *Conn) bool { return c.networks[2].strangers > a.o.Strangers/2 }
 
 // join adds c to the strangers. The caller holds a.mu.

@@ -32,7 +32,7 @@ type Collector struct {
 	runtime  runner
 
 	// Only Run uses these:
-	least     uint64 // least bytes from the system since the last collection
+	least     uint64 // minimum of usage.taken since the last collection
 	allocated uint64 // at the last check
 }
 

@@ -31,7 +31,7 @@ type entities struct {
 
 	mu     sync.Mutex
 	own    map[string]bool // entities with their own series; false: not found by the present count
-	read   time.Time       // when the last count ended, successfully or not
+	read   time.Time       // when the last count began, successful or not
 	up     bool            // the last count succeeded
 	counts []broker.Holding
 	kinds  [core.Subscription + 1]int // numbers of entities

@@ -127,8 +127,7 @@ type Message struct {
 	Body             string          `json:"body"`
 	BodyEncoding     string          `json:"bodyEncoding,omitempty"` // "base64", or "" for text
 
-	// BodyType is "" for data, dataSections, none, or value or sequence, whose AMQP encoding is in
-	// Body.
+	// BodyType is "" (data), dataSections, none, or value or sequence with AMQP's encoding in Body.
 	BodyType            string          `json:"bodyType,omitempty"`
 	BodyMissing         bool            `json:"bodyMissing,omitempty"` // there is none, not even an empty one
 	TimeToLive          string          `json:"timeToLive,omitempty"`

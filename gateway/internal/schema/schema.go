@@ -152,8 +152,8 @@ type judge struct {
 // outOfWork is the panic that ends a validation.
 type outOfWork struct{}
 
-// watch makes the validator call it for each value of a subschema. It also checks the subschema's
-// format.
+// watch makes the validator count each value of a subschema as work. It replaces the subschema's
+// format by one that counts, and then checks the format.
 func (j *judge) watch(c *jsonschema.CompilerContext, _ map[string]any) (jsonschema.SchemaExt, error) {
 	s := c.Enqueue(nil) // the subschema that is being compiled
 	f := jsonschema.Format{Validate: func(any) error { return nil }}

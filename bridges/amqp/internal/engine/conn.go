@@ -399,8 +399,7 @@ func (c *Conn) Tick(now time.Time) (next time.Time) {
 	return next
 }
 
-// Heard notes that the peer is not silent, although nothing arrives, because the caller does not
-// read.
+// Heard counts the peer as heard at now, because the caller has not read from it meanwhile.
 func (c *Conn) Heard(now time.Time) {
 	c.heard = now
 	if c.partials == 0 {

@@ -132,7 +132,7 @@ func (s *Session) sayTransfer(t *wire.Transfer, payload *Payload) {
 // frameOverhead is about how many bytes a frame has besides its payload.
 const frameOverhead = 64
 
-// say moves the first n bytes of part to the output. It returns how many bytes part has too few.
+// say moves the first n bytes of part to the output, and returns by how many bytes part is shorter.
 func (c *Conn) say(part *[]byte, n int, refer bool) int {
 	k := min(n, len(*part))
 	if b := (*part)[:k]; refer && k > 0 {

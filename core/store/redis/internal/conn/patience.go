@@ -27,7 +27,7 @@ type patience struct {
 	absences *absences
 }
 
-// absences tells since when servers have been unavailable. In a cluster there is a time for each
+// absences records since when servers have been unavailable. In a cluster there is a time for each
 // hash tag, because other slots may still be served.
 type absences struct {
 	count atomic.Int64 // number of members of since
