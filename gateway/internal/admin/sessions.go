@@ -53,11 +53,11 @@ func (c *call) page(first string, most int) (from, top int, err error) {
 	return from, top, err
 }
 
-// number returns a parameter that must be an integer from 0 to most, or without if it is missing.
-func (c *call) number(name string, without, most int) (int, error) {
+// number returns a parameter that must be an integer from 0 to most, or fallback if it is missing.
+func (c *call) number(name string, fallback, most int) (int, error) {
 	text := c.URL.Query().Get(name)
 	if text == "" {
-		return without, nil
+		return fallback, nil
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 || n > most {
