@@ -12,8 +12,8 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
 )
 
-// hostNames tells the names of the gateway from names by which a web page could reach it: the owner
-// of a page can let the page's own name resolve to this machine, and the browser then regards the
+// hostNames distinguishes the gateway's names from those by which a web page could reach it: the
+// owner of a page can let the page's name resolve to this machine, and the browser then regards the
 // gateway as the page's server (DNS rebinding). The public development key does not protect against
 // that. While it is in force, HTTP clients must therefore call the gateway by a name that no page's
 // owner controls.

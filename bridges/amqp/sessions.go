@@ -47,8 +47,8 @@ func sessionWanted(filters value.Map) (at int, shared bool) {
 	return at, false
 }
 
-// accept requests from the broker the session that filter number at asks for. It answers the attach
-// when the broker has the session.
+// accept requests the session in filter number at from the broker. It answers the attach when the
+// broker has locked the session.
 func (r *receiverLink) accept(at int, shared bool, options core.ReceiverOptions) {
 	c, id := r.conn, r.conn.identity
 	wanted := r.link.Attach().Source.Filter[at].Value

@@ -54,28 +54,28 @@ func (b *Bells) Init(s *server.Server) {
 	b.watchers, b.listeners = make(map[string]*watched), make(map[*redis.Client]*listener)
 }
 
-// watcher tells apart several calls of Watch with the same core.Watcher.
+// watcher distinguishes several calls of Add with the same core.Watcher.
 type watcher struct{ core.Watcher }
 
-// Add makes by a watcher of a partition. It wakes by once when it has begun to listen, because
-// earlier messages on the channel may have been missed. endLocks ends locks that ended gateways
-// held in the partition.
-func (b *Bells) Add(ref core.Ref, endLocks func(ctx context.Context) error, by core.Watcher) (remove func()) {
-	channel, own := b.server.Names.Doorbell(ref), &watcher{by}
+// Add wakes w when messages of a partition may have become available, and once when the Bells have
+// begun to listen, because earlier messages on the channel may have been missed. endLocks ends locks that
+// ended gateways held in the partition.
+func (b *Bells) Add(ref core.Ref, endLocks func(ctx context.Context) error, w core.Watcher) (remove func()) {
+	channel, own := b.server.Names.Doorbell(ref), &watcher{w}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	w := b.watchers[channel]
-	if w == nil {
-		w = &watched{ref: ref, endLocks: endLocks}
-		b.watchers[channel] = w
+	known := b.watchers[channel]
+	if known == nil {
+		known = &watched{ref: ref, endLocks: endLocks}
+		b.watchers[channel] = known
 		b.woken.Set()
 	}
-	w.watchers = append(slices.Clone(w.watchers), own)
+	known.watchers = append(slices.Clone(known.watchers), own)
 	return func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		w.watchers = slices.DeleteFunc(slices.Clone(w.watchers), func(other core.Watcher) bool { return other == core.Watcher(own) })
-		if len(w.watchers) == 0 && b.watchers[channel] == w {
+		known.watchers = slices.DeleteFunc(slices.Clone(known.watchers), func(other core.Watcher) bool { return other == core.Watcher(own) })
+		if len(known.watchers) == 0 && b.watchers[channel] == known {
 			delete(b.watchers, channel)
 			b.woken.Set()
 		}

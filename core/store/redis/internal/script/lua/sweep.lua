@@ -27,7 +27,7 @@ local function bitsOf(member)
   if bits and math.floor(string.byte(bits, byte) / bit) % 2 == 1 then return bits, block, byte, bit end
 end
 
--- areLocked returns for each lock whether it stands.
+-- areLocked returns for each lock whether it exists.
 local function areLocked(members)
   local found = ask('ZMSCORE', locks, members)
   if call('EXISTS', blocks) == 1 then
@@ -36,7 +36,7 @@ local function areLocked(members)
   return found
 end
 
--- unlock removes locks that stand.
+-- unlock removes existing locks.
 local function unlock(members)
   many('ZREM', locks, members)
   if call('EXISTS', blocks) == 0 then return end
@@ -287,7 +287,7 @@ local function endExpired()
   end
 end
 
--- never stands for a time that never comes.
+-- never is later than any time.
 local never = 9007199254740991
 
 -- sweep does what is due: it ends expired locks, activates scheduled messages and ends expired

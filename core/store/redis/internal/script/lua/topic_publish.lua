@@ -56,7 +56,7 @@ local state = call('HMGET', head, 's', 'v')
 local last, version, given = tonumber(state[1] or 0), tonumber(state[2] or 0), false
 local touched, order, arrived, soonest = {}, {}, {}, {} -- by target: last number, messages in sessions, first expiry
 
--- copy stores one copy and returns the kind of its target, nil if the target is gone.
+-- copy stores one copy and returns the kind of its target, nil if the target no longer exists.
 local function copy(n, from, body)
   local target, record, ttl, sid = tonumber(ARGV[from]), ARGV[firstRecord + ARGV[from + 1]], ARGV[from + 2], ARGV[from + 3]
   local base = first[target]
