@@ -57,8 +57,8 @@ func (b *Bells) Init(s *server.Server) {
 // watcher distinguishes several calls of Add with the same core.Watcher.
 type watcher struct{ core.Watcher }
 
-// Add wakes w when messages of a partition may have become available, and once when the Bells have
-// begun to listen, because earlier messages on the channel may have been missed. endLocks ends locks that
+// Add wakes w when messages of a partition may have become available, and once when the Bells begin
+// to listen, because they may have missed earlier messages on the channel. endLocks ends locks that
 // ended gateways held in the partition.
 func (b *Bells) Add(ref core.Ref, endLocks func(ctx context.Context) error, w core.Watcher) (remove func()) {
 	channel, own := b.server.Names.Doorbell(ref), &watcher{w}

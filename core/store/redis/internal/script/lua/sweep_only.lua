@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- sweep_only.lua: sweep: end expired locks, activate scheduled messages, remove expired messages.
+-- sweep_only.lua: end expired locks, activate scheduled messages, remove expired messages.
 -- KEYS[1..16] as in state.lua
 -- ARGV[1..4]  as in state.lua
 -- ARGV[5] ask  1: also return the next due time
