@@ -57,8 +57,8 @@ func (b *Bridge) end(r *http.Request, id core.Identity, address core.Address, s 
 }
 
 // verifyLocked checks that the token is for the message in the path. The token contains the
-// sequence number. Only if the path has another number is the message read, because that number may
-// be a message id.
+// sequence number. If the path has another number, verifyLocked reads the message, because that
+// number may be its id.
 func (b *Bridge) verifyLocked(r *http.Request, id core.Identity, address core.Address, message string, token core.LockToken) error {
 	n, err := strconv.ParseInt(message, 10, 64)
 	if err != nil || n == token.SequenceNumber() {

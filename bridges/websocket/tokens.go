@@ -111,7 +111,7 @@ func (c *conn) enter(id core.Identity) error {
 	return nil
 }
 
-// evict closes the connection, which uses most of the gateway's memory, because that is full.
+// evict closes the connection because memory is full and this connection uses more than any other.
 func (c *conn) evict() {
 	c.close(closeBusy, "The gateway's memory is full. It closed this connection, which used more of it than any other. Connect again.")
 }
@@ -123,7 +123,7 @@ func (c *conn) expel(reason error) {
 }
 
 // checkIdentity warns the client before its last grant expires, closes the connection when that has
-// expired, and ends feeds for which the rights have. It returns when to check again, or zero for
+// expired, and ends feeds whose rights have expired. It returns when to check again, or zero for
 // never.
 func (c *conn) checkIdentity(now time.Time) time.Time {
 	if c.expires.IsZero() || now.Before(c.expires) {

@@ -43,7 +43,7 @@ func sessionOf(m *core.Message) string {
 
 // AcceptSession locks the session that is given, even if it is empty, or the one that has waited
 // longest, or takes over a session's lock. Once it has begun, it ignores the end of ctx, so that no
-// lock is lost from sight.
+// session stays locked without a receiver.
 func (p *handle) AcceptSession(ctx context.Context, r core.SessionRequest) (l core.SessionLock, ok bool, next time.Time, err error) {
 	what, takesOver := "accept session", !r.Next && !r.TakeOver.IsZero()
 	if takesOver {
