@@ -10,7 +10,7 @@ import (
 	"github.com/crosstown-mq/crosstown/plugins/host"
 )
 
-// chain returns a chain of serializers, or nil for no names. Plugins have all names but the built-in ones.
+// chain returns a chain of built-in serializers and plugins, or nil for no names.
 func chain(names []string, plugins *host.Host, room *payload.Room) (*payload.Chain, error) {
 	if len(names) == 0 {
 		return nil, nil

@@ -39,7 +39,7 @@ func (c *conn) Opened(o *wire.Open) {
 // Faulted returns the error that closes the connection of a client that has broken the protocol.
 func (c *conn) Faulted(err *wire.Error) *wire.Error { return c.closingFor(err) }
 
-// closingFor returns the error for a client whose connection is closed because of err, and logs it with the client's product.
+// closingFor returns the error for a client whose connection closes because of err, and logs err.
 func (c *conn) closingFor(err error) *wire.Error {
 	return c.refusal(nil, err, core.Address{}, "product", c.product)
 }

@@ -60,7 +60,7 @@ func (s *Store) homes(ctx context.Context, r core.Ref) (homes []core.Ref, ids []
 	return homes, ids, err
 }
 
-// NamespaceIDs lists the namespaces that have entities. It finds them by the keys of their catalogues.
+// NamespaceIDs lists the namespaces with entities. It finds them by the keys of their catalogues.
 func (s *Store) NamespaceIDs(ctx context.Context) (ids []string, err error) {
 	if err := s.server.Enter(ctx); err != nil {
 		return nil, fmt.Errorf("list namespaces: %w", err)

@@ -248,7 +248,7 @@ type Received struct {
 // Accepted is the outcome of a delivery that was processed, §3.4.2.
 type Accepted struct{}
 
-// Rejected is the outcome of a delivery that is invalid, §3.4.3. Service Bus clients dead-letter with it.
+// Rejected is the outcome of an invalid delivery, §3.4.3. Service Bus clients dead-letter with it.
 type Rejected struct{ Error *Error }
 
 // Released is the outcome of a delivery that the receiver did not and will not process, §3.4.4.

@@ -1,5 +1,5 @@
-// Package conn exchanges commands with Redis: URLs, connections, pauses of the server, the wait for replicas, and
-// what the errors mean.
+// Package conn exchanges commands with Redis: URLs, connections, pauses of the server, the wait for
+// replicas, and what the errors mean.
 package conn
 
 import (
