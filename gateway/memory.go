@@ -40,9 +40,6 @@ func partsOf(available int64) parts {
 	}
 }
 
-// sum returns the memory of all uses together.
-func (p parts) sum() int64 { return p.messages + p.connections + p.cache + p.decoded + 2*p.remembered }
-
 // newPools divides the memory as docs/limits.md says.
 func newPools(c *config.Config, collector *memory.Collector, log *slog.Logger) *pools {
 	available, limited := memory.Available(memorySetting(c))

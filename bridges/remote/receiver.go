@@ -328,10 +328,7 @@ func (r *Receiver) Return(ctx context.Context) error {
 func (r *Receiver) renew(ctx context.Context) {
 	defer close(r.ended)
 	_, inSession := r.link.LinkSourceFilterValue(sessionFilter).(string)
-	for {
-		if !wake.After(ctx, cmp.Or(r.client.remote.o.renewal, renewalPause)) {
-			return
-		}
+	for wake.After(ctx, cmp.Or(r.client.remote.o.renewal, renewalPause)) {
 		if inSession {
 			_, _ = r.ask(ctx, "renew-session-lock", map[string]any{})
 			continue

@@ -126,14 +126,12 @@ const (
 func (r *receiver) retry(d core.Delivery) (*core.Message, error) {
 	ctx, cancel := context.WithTimeout(r.ctx, d.LockedUntil.Sub(r.t.now())*3/4)
 	defer cancel()
-	for pause := firstPause; ; pause = min(2*pause, lastPause) {
-		if !wake.After(ctx, pause) {
-			return d.Message, ctx.Err()
-		}
+	for pause := firstPause; wake.After(ctx, pause); pause = min(2*pause, lastPause) {
 		if m, err := r.plan.chain.convert(ctx, d.Message, r.plan.accept, true); !isPassing(err) {
 			return m, err
 		}
 	}
+	return d.Message, ctx.Err()
 }
 
 // isDelivered reports whether the bridge gets a message after a conversion that returned err. It

@@ -111,10 +111,7 @@ func (o *topOptions) watch(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	for {
-		if !wake.After(ctx, max(o.interval, 4*took)) {
-			return nil
-		}
+	for wake.After(ctx, max(o.interval, 4*took)) {
 		now, duration, err := o.look(ctx)
 		if err != nil {
 			if ctx.Err() != nil {
@@ -128,6 +125,7 @@ func (o *topOptions) watch(ctx context.Context, out io.Writer) error {
 		}
 		before = now
 	}
+	return nil
 }
 
 // topLook contains the gateway's answers at one time.
