@@ -31,7 +31,6 @@ func (x *transaction) enter(ctx context.Context, id core.Identity) (*Space, erro
 	return x.link.space, nil
 }
 
-// do carries out an operation.
 func (x *transaction) do(ctx context.Context, op Op, id core.Identity, address core.Address, groups [][]*core.Message, settlements []core.Settlement, do func(context.Context) error) error {
 	c := newCall(op, id, address, func(ctx context.Context, c *Call) { c.Err = do(ctx) })
 	defer c.free()

@@ -179,7 +179,6 @@ func hashNumber(seed maphash.Seed, d datum) uint64 {
 	return combine(maphash.Comparable(seed, d.kind), d.num)
 }
 
-// combine adds x to a hash.
 func combine(h, x uint64) uint64 {
 	hi, lo := bits.Mul64(h^0x9e3779b97f4a7c15, x^0xe7037ed1a0b428db)
 	return hi ^ lo ^ h<<1

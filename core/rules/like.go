@@ -33,7 +33,6 @@ type piece struct {
 	literal string
 }
 
-// Errors in patterns.
 var (
 	errPattern      = errors.New("the pattern of LIKE is not a string")
 	errEscape       = errors.New("the LIKE pattern ends with its escape character")

@@ -16,7 +16,6 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
-// The limits of taps.
 const (
 	maxTaps = 20 // open taps of a namespace at a gateway
 	// A tap holds up to this many messages, and bytes, for Next. Others are missed.

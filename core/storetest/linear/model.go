@@ -175,7 +175,6 @@ func (a appending) apply(s *sequential) bool {
 	return true
 }
 
-// locking locks messages.
 type locking struct {
 	limit  int
 	nonce  uint64 // of the locks, unless nonces is set

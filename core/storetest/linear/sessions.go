@@ -173,7 +173,6 @@ func (h *sessionHistory) keep(client int, s core.Store, l core.SessionLock, rand
 	}
 }
 
-// list lists the sessions.
 func (h *sessionHistory) list(client int, s core.Store) {
 	from := h.now()
 	ids, err := h.p.In(s).ListSessions(h.Context(), time.Time{}, "", 1000)

@@ -48,7 +48,6 @@ type Session struct {
 	deliverEnded sync.Cond // signalled when a Deliver callback has ended
 }
 
-// sessionEnd says how a session ends.
 type sessionEnd struct {
 	ended   error           // why the broker has closed the session
 	closed  bool            // Close or CloseAfter was called
