@@ -140,15 +140,16 @@ func (b *browseLink) looked(found []core.Delivery, err error) {
 		b.ask()
 	default:
 		b.looking = true
-		b.wake = b.conn.wait(b.pause, func(ctx context.Context) func() {
-			<-ctx.Done()
-			return func() {
-				b.looking, b.wake = false, nil
-				b.ask()
-			}
-		})
+		pause := time.AfterFunc(b.pause, func() { b.conn.owner.Begin(b.again) })
+		b.wake = func() { pause.Reset(0) }
 		b.pause = min(2*b.pause, lateBrowse)
 	}
+}
+
+// again ends the pause.
+func (b *browseLink) again() {
+	b.looking, b.wake = false, nil
+	b.ask()
 }
 
 // hold adds the bytes of the pending messages to the connection's, or subtracts them if sign is -1.

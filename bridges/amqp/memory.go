@@ -16,6 +16,7 @@ type holdings struct {
 	buffered int64       // bytes of messages that are not stored yet
 	standing *fair.Share // memory of the connection itself, its sessions and links
 	stood    int64       // bytes that standing has been told
+	sessions int         // links that wait for a session, have one or release it: each has a goroutine
 	patience time.Time   // until when a message that has arrived in part may wait for memory; zero if none waits
 }
 
@@ -94,10 +95,9 @@ func (c *conn) charge() {
 // so that it can settle, renew, cancel and authenticate.
 const controlBytes = 64 << 10
 
-// structures returns the memory of the connection itself, its sessions and links, and of the calls
-// in which links wait for an event.
+// structures returns the memory of the connection itself, its AMQP sessions and links.
 func (c *conn) structures() int64 {
-	return c.cost + int64(c.eng.Sessions())*fair.Session + int64(c.eng.Attachments())*fair.Link + int64(c.calls.Events())*fair.Call
+	return c.cost + int64(c.eng.Sessions())*fair.Session + int64(c.eng.Attachments())*fair.Link + int64(c.sessions)*fair.SessionReceiver
 }
 
 func (c *conn) stand(bytes int64) {

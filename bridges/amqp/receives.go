@@ -181,7 +181,10 @@ func (r *receiverLink) stop() {
 			case <-r.session.Released():
 			case <-ctx.Done():
 			}
-			return r.link.Answer
+			return func() {
+				r.conn.sessions--
+				r.link.Answer()
+			}
 		})
 	}
 	r.conn.async(func(context.Context) func() {

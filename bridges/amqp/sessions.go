@@ -66,12 +66,13 @@ func (r *receiverLink) accept(at int, shared bool, options core.ReceiverOptions)
 		err = readSession(wanted, &o)
 	}
 	if err == nil {
-		err = c.standMore(fair.Call)
+		err = c.standMore(fair.SessionReceiver)
 	}
 	if err != nil {
 		r.link.Refuse(c.refusal(r.link, err, r.addr))
 		return
 	}
+	c.sessions++
 	r.filter, r.shared = at, shared
 	r.cancel = c.wait(sessionWait(r.link.Attach().Properties), func(ctx context.Context) func() {
 		s, err := c.bridge.front.AcceptSession(ctx, id, r.addr, o)
@@ -129,6 +130,7 @@ func (r *receiverLink) accepted(s core.Session, err error) {
 	case r.attach(s):
 		return
 	}
+	c.sessions--
 	if s != nil {
 		s.Close()
 	}

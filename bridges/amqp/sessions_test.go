@@ -680,7 +680,7 @@ func TestManyLinksWaitOnOneConnection(t *testing.T) {
 // A link that waits for a session has a goroutine, whose stack takes ten times as much as the link.
 func TestWaitsForSessionsTakeMemory(t *testing.T) {
 	t.Parallel()
-	standing := fair.New(64*fair.Call, nil, nil).Named("memory for connections, sessions and links", fair.Full+1)
+	standing := fair.New(64*fair.SessionReceiver, nil, nil).Named("memory for connections, sessions and links", fair.Full+1)
 	whole(t, Options{Standing: standing}, func(t *testing.T, s *fixture) {
 		const links = 100
 		p, _ := s.connect(t)
@@ -691,8 +691,8 @@ func TestWaitsForSessionsTakeMemory(t *testing.T) {
 			t.Fatalf("got %+v, want %s", d, wire.CondServerBusy)
 		}
 		synctest.Wait()
-		if held := standing.Stats().Held; held > 64*fair.Call || held < 32*fair.Call {
-			t.Errorf("links that wait hold %d bytes, want at most %d", held, 64*fair.Call)
+		if held := standing.Stats().Held; held > 64*fair.SessionReceiver || held < 32*fair.SessionReceiver {
+			t.Errorf("links that wait hold %d bytes, want at most %d", held, 64*fair.SessionReceiver)
 		}
 	})
 }

@@ -64,7 +64,7 @@ type holdings struct {
 	underWay map[int64]struct{} // requests that are not answered, by id
 	held     int                // bytes of these requests
 	waiting  int                // bytes of deliveries that are not written yet
-	charged  int                // bytes of output, deliveries and calls that memory counts
+	charged  int                // bytes of output and deliveries that memory counts
 	starved  bool               // feeds could not request messages for lack of memory
 }
 
@@ -160,7 +160,7 @@ func (c *conn) step(now time.Time) (again bool) {
 	c.full = c.full[:0]
 	c.tick(now)
 	again = c.write()
-	unread := c.waiting + len(c.out) + c.writing + c.calls.Events()*fair.Call
+	unread := c.waiting + len(c.out) + c.writing
 	c.memory.Add(int64(unread - c.charged))
 	c.charged = unread
 	return again

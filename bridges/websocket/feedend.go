@@ -97,7 +97,7 @@ func (f *feed) stop(after func()) {
 		close(settled)
 		held.CloseAfter(settled) // Close could wait for the Deliver that runs this job
 	}
-	f.conn.wait(operationTimeout, func(ctx context.Context) func() {
+	end := func(ctx context.Context) func() {
 		receiver.Close()
 		if held != nil { // answer when the session is free, because the client may request it at another gateway next
 			select {
@@ -110,7 +110,12 @@ func (f *feed) stop(after func()) {
 			f.giveBack(0)
 			after()
 		}
-	})
+	}
+	if held == nil {
+		f.conn.async(end)
+	} else {
+		f.conn.wait(operationTimeout, end)
+	}
 }
 
 // giveBack unlocks the pending deliveries, except the first keep. Deliveries of a session are

@@ -81,7 +81,11 @@ func (c *conn) openFeed(q *request) {
 		c.refuse(q, err)
 		return
 	}
-	letGo, err := c.bridge.opts.Standing.Open(fair.Of(c.identity), fair.Link)
+	ofSession, cost := q.has("session") || q.nextSession, int64(fair.Link)
+	if ofSession {
+		cost += fair.SessionReceiver
+	}
+	letGo, err := c.bridge.opts.Standing.Open(fair.Of(c.identity), cost)
 	if err != nil {
 		leave()
 		c.refuse(q, err)
@@ -105,7 +109,7 @@ func (c *conn) openFeed(q *request) {
 		Closed: func(err error) { c.owner.Do(func() { f.ended(err) }) },
 	}
 	identity := c.identity
-	if q.has("session") || q.nextSession {
+	if ofSession {
 		f.cancel = c.wait(f.patience(q), func(ctx context.Context) func() {
 			so := core.SessionOptions{ReceiverOptions: o, ID: q.session, Next: q.nextSession, TakeOver: q.takeOver}
 			if q.shared {

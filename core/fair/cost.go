@@ -7,12 +7,13 @@ import (
 
 // How much memory things take besides their bytes. A test compares them with the heap of a gateway.
 const (
-	Message  = 2 << 10  // a message that has been read and not stored yet: decoded, and in the form of its store
-	Copy     = 1 << 10  // a copy for a subscription that is not stored yet, besides the message's metadata
-	Delivery = 192      // a delivery that its client has not settled
-	Link     = 1536     // an AMQP link with what the broker opens for it
-	Session  = 384      // an AMQP session
-	Call     = 16 << 10 // a call of the broker, in progress or waiting for a session: the stack of its goroutine
+	Message         = 2 << 10  // a message that has been read and not stored yet: decoded, and in the form of its store
+	Copy            = 1 << 10  // a copy for a subscription that is not stored yet, besides the message's metadata
+	Delivery        = 192      // a delivery that its client has not settled
+	Link            = 1536     // an AMQP link with what the broker opens for it
+	Session         = 384      // an AMQP session
+	SessionReceiver = 20 << 10 // what a link or feed takes besides while it waits for a session of messages, or has one
+	Call            = 16 << 10 // a call of the broker in progress: the stack of its goroutine
 
 	Requests = 22 << 10 // what HTTP adds to a connection that serves a request; an idle connection keeps half of it
 

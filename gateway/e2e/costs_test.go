@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -105,16 +106,26 @@ func TestConnectionsSessionsLinksAndDeliveriesTakeWhatIsCharged(t *testing.T) {
 	check("links", 2*len(sessions), fair.Link)
 
 	const waits = 1000
-	calls, idle := e.queue(&admin.QueueProperties{RequiresSession: new(true)}), e.metric("go_goroutines")
+	withSessions, start := e.queue(&admin.QueueProperties{RequiresSession: new(true)}), before
+	var accepted atomic.Int64
+	idle := e.metric("go_goroutines")
 	for i := range waits {
 		go func() {
-			_, _ = sessions[i].NewReceiver(e.ctx(), calls, &amqp.ReceiverOptions{
+			if _, err := sessions[i].NewReceiver(e.ctx(), withSessions, &amqp.ReceiverOptions{
 				Filters: []amqp.LinkFilter{amqp.NewLinkFilter("com.microsoft:session-filter", 0x137000000C, nil)},
-			})
+			}); err == nil {
+				accepted.Add(1)
+			}
 		}()
 	}
 	e.eventually("all wait for a session", func() bool { return e.metric("go_goroutines") >= idle+waits })
-	check("links that wait for a session", waits, fair.Link+fair.Call)
+	check("links that wait for a session", waits, fair.Link+fair.SessionReceiver)
+	for i := range waits {
+		e.sendTo(withSessions, strconv.Itoa(i), "")
+	}
+	e.eventually("all have a session", func() bool { return accepted.Load() == waits })
+	before = start
+	check("links with a session", waits, fair.Link+fair.SessionReceiver)
 
 	r, err := sessions[0].NewReceiver(e.ctx(), queue, &amqp.ReceiverOptions{Credit: -1, SettlementMode: amqp.ReceiverSettleModeSecond.Ptr()})
 	if err != nil {
