@@ -85,6 +85,34 @@ func TestAMessageLargerThanTheBudgetIsRefusedAtOnce(t *testing.T) {
 	})
 }
 
+// A client that repeats a refused batch at once would otherwise keep a processor busy.
+func TestAConnectionRestsAfterARefusedBatch(t *testing.T) {
+	t.Parallel()
+	b := newFakeBroker("q1")
+	bubble(t, b, &fakeAuthority{}, Options{Budget: fair.New(1<<20, nil, nil)}, func(p *peer, _ context.CancelFunc) {
+		p.open()
+		p.attach(0, wire.RoleSender, "q1")
+		await[*wire.Flow](p)
+		var batch []byte
+		for range 1000 {
+			batch = wire.AppendDataSection(batch, plainMessage(0))
+		}
+		start := time.Now()
+		for id := range uint32(2) {
+			tr := last(id)
+			tr.MessageFormat = value.Some(wire.FormatBatch)
+			go p.transfer(tr, batch)
+			d := await[*wire.Disposition](p)
+			if r, ok := d.State.(wire.Rejected); !ok || r.Error.Condition != wire.CondResourceLimitExceeded {
+				t.Fatalf("got %+v, want the batch to be rejected for its size", d)
+			}
+			if took, want := time.Since(start), time.Duration(id)*100*time.Millisecond; took != want {
+				t.Errorf("batch %d was refused after %v, want %v", id, took, want)
+			}
+		}
+	})
+}
+
 func TestAnUnfinishedMessageHoldsWhatItsSectionsSayUntilItIsOverdue(t *testing.T) {
 	t.Parallel()
 	b := newFakeBroker("q1")

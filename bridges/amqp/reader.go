@@ -39,6 +39,7 @@ func (a *arrival) taken() bool { return a.filled == 0 && a.chunk == nil }
 type next struct {
 	untaken int    // bytes at the end of the chunk that the engine has not taken
 	into    []byte // memory for the next bytes; see engine.Conn.Into
+	rests   bool   // a batch was refused: see link.Owner.Rest
 }
 
 // read passes the client's bytes to the owner until the connection ends. It reads again only when
@@ -61,6 +62,11 @@ func (c *conn) read() {
 				return
 			}
 			in.take(len(got.chunk) - c.next.untaken)
+			if c.next.rests {
+				if c.next.rests = false; !c.owner.Rest() {
+					return
+				}
+			}
 		}
 		if err != nil {
 			c.owner.Do(func() { c.disconnected(err) })

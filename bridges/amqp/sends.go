@@ -136,6 +136,7 @@ func (s *senderLink) affords(m *engine.Message) bool {
 	if err == nil {
 		return true
 	}
+	s.conn.next.rests = true
 	if !m.Settled {
 		s.link.Settle(m.ID, s.conn.rejected(s.link, err, s.addr, "delivery", m.ID))
 	}

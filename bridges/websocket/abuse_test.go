@@ -214,6 +214,25 @@ func TestStrangersAreNotCountedAsConnections(t *testing.T) {
 	})
 }
 
+// A client that repeats a large refused request at once would otherwise keep a processor busy.
+func TestAConnectionRestsAfterALargeRefusedRequest(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		p := openHouse(t, Options{}).connect()
+		tooMany := strings.Repeat(`{},`, 2*maxGroup) + `{}`
+		start := time.Now()
+		for i := range 2 {
+			id := int64(100 + i)
+			p.write(fmt.Sprintf(`{"op":"send","id":%d,"entity":"q","messages":[%s]}`, id, tooMany))
+			if f := p.answer(id); f["code"] != "out_of_range" {
+				t.Fatalf("got %v, want it to be refused", f)
+			}
+			if took, want := time.Since(start), time.Duration(i)*100*time.Millisecond; took != want {
+				t.Errorf("request %d was refused after %v, want %v", i, took, want)
+			}
+		}
+	})
+}
+
 func TestNothingIsReadWhileTooManyRequestsAreUnderWay(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		h := openHouse(t, Options{MaxFeeds: 1000})

@@ -27,6 +27,7 @@ type intake struct {
 	arrived []*request      // requests that were read and have not begun
 	pending bool            // the reader waits until all requests in arrived have begun
 	resumed chan struct{}   // makes the reader continue
+	rests   bool            // a large request was refused: see link.Owner.Rest
 }
 
 // readBuffers hold frames while they are read and decoded. Idle connections have none.
@@ -92,7 +93,9 @@ func (c *conn) bring(got []*request) bool {
 	c.owner.Do(func() { c.arrived, c.pending = got, true })
 	select {
 	case <-c.resumed:
-		return true
+		rests := c.rests
+		c.rests = false
+		return !rests || c.owner.Rest()
 	case <-c.owner.Ended():
 		return false
 	}

@@ -198,7 +198,11 @@ func (q *request) read(r codec.Reader, all []frame.Member, op, id int, afford fu
 		q.given |= bit
 		if name == "messages" {
 			r.Reset(all[i].Value, true)
-			cost := int64(countItems(r)) * fair.Message
+			n := countItems(r)
+			if n > maxGroup {
+				return frame.In(name, errTooMany)
+			}
+			cost := int64(n) * fair.Message
 			if err := afford(cost); err != nil {
 				return err
 			}
@@ -276,6 +280,8 @@ var (
 	readSequenceNumber = whole[int64](0, math.MaxInt64)
 )
 
+var errTooMany = &frame.Error{Code: core.OutOfRange, Text: wholeRange(1, maxGroup) + " elements"}
+
 // items returns a function that decodes a list of 1 to maxGroup elements.
 func items[T any](read func(codec.Reader) (T, error)) func(codec.Reader) ([]T, error) {
 	return func(r codec.Reader) (all []T, err error) {
@@ -284,7 +290,7 @@ func items[T any](read func(codec.Reader) (T, error)) func(codec.Reader) ([]T, e
 		}
 		for r.Open(); r.More(); {
 			if len(all) == maxGroup {
-				return nil, &frame.Error{Code: core.OutOfRange, Text: wholeRange(1, maxGroup) + " elements"}
+				return nil, errTooMany
 			}
 			item, err := read(r)
 			if err != nil {
@@ -299,12 +305,13 @@ func items[T any](read func(codec.Reader) (T, error)) func(codec.Reader) ([]T, e
 	}
 }
 
-// countItems returns how many elements items would decode from a list.
+// countItems returns how many elements a list has, or maxGroup+1 if it has more than maxGroup. It
+// decodes none, so that a request that is refused costs little.
 func countItems(r codec.Reader) (n int) {
 	if r.Kind() != codec.List {
 		return 0
 	}
-	for r.Open(); n < maxGroup && r.More(); n++ {
+	for r.Open(); n <= maxGroup && r.More(); n++ {
 		r.Skip()
 	}
 	return n

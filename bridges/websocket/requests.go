@@ -12,6 +12,9 @@ func (c *conn) mayBegin() bool {
 	return !c.proving && len(c.underWay) < maxRequests && c.held <= c.bridge.opts.MaxUnderWay && len(c.out)+c.writing <= 2*maxWaiting
 }
 
+// largeRequest is the number of bytes above which a connection rests after a refused request.
+const largeRequest = 16 << 10
+
 // begin starts to carry out a request.
 func (c *conn) begin(q *request) {
 	if c.said {
@@ -30,6 +33,7 @@ func (c *conn) begin(q *request) {
 	case len(c.identity) == 0 && (q.op == nil || q.op.name != "auth"):
 		c.close(closeNotSignedIn, "The first frame must be 'auth'.")
 	case q.wrong != nil:
+		c.rests = c.rests || q.bytes > largeRequest
 		c.refuse(q, q.wrong)
 	default:
 		q.op.run(c, q)

@@ -30,11 +30,16 @@ func TestLargeExchangesRunInTurn(t *testing.T) {
 			all.Wait()
 			return time.Since(began)
 		}
-		if took := run(3, 10*time.Millisecond); took != 30*time.Millisecond {
-			t.Errorf("three exchanges of 10 ms took %v, want 30 ms", took)
-		}
-		if took := run(3, 10*time.Second); took != 11*time.Second {
-			t.Errorf("three exchanges of 10 s took %v, want 11 s: two run beside the first after a second", took)
+		for takes, want := range map[time.Duration]time.Duration{
+			10 * time.Millisecond:  30 * time.Millisecond,  // one after the other
+			50 * time.Millisecond:  250 * time.Millisecond, // and as much time for others between them
+			700 * time.Millisecond: 2700 * time.Millisecond,
+			10 * time.Second:       12 * time.Second, // each waits for the one before for a second
+		} {
+			if took := run(3, takes); took != want {
+				t.Errorf("three exchanges of %v took %v, want %v", takes, took, want)
+			}
+			time.Sleep(maxTurn) // until the last pause has ended
 		}
 		impatient, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
