@@ -58,7 +58,7 @@ func (k *dotnet) prepare(ctx context.Context, dir string) ([]*suite, error) {
 	return []*suite{{
 		name:    "scenarios",
 		version: "7.19.0",
-		about:   "Forty scenarios of this project's, told with the unmodified SDK, not tests of its authors'. Against the ports of Service Bus, in a network of its own.",
+		about:   "These are forty scenarios of this project with the unmodified SDK, not tests of the SDK's authors. They use the ports of Service Bus in a separate network namespace.",
 		dir:     dir,
 		gateway: variant{ports: true},
 	}}, nil

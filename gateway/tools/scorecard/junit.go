@@ -34,7 +34,7 @@ const (
 )
 
 // asJava says how the suites are run.
-const asJava = "Live tests (`*IntegrationTest`) of a checkout, compiled against the published SDK and run by JUnit, class by class. Those of the administration client's inside call what the SDK no longer has, and are left out. Entities are declared as the SDK's deployment script makes them. Against the ports of Service Bus, on localhost of a network of its own."
+const asJava = "The live tests (`*IntegrationTest`) of a checkout are compiled against the published SDK, and JUnit runs them class by class. Tests of the administration client's internals are omitted, because they call functions that the SDK no longer has. The entities are those that the SDK's deployment script creates. The tests use the ports of Service Bus on localhost, in a separate network namespace."
 
 func (k *junit) prepare(ctx context.Context, dir string) ([]*suite, error) {
 	source := filepath.Join(k.checkout, filepath.FromSlash(inJavaCheckout))

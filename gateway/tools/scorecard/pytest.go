@@ -33,7 +33,7 @@ var tools = []string{
 }
 
 // asPython says how the suites are run.
-const asPython = "The tests of the source distribution with pytest. The package `devtools_testutils` of the SDK's repository, which is not published, is replaced: its preparers make their entities and policies through the gateway's management API, and credentials are managed identities. Against the ports of Service Bus, in a network of its own, whose packets are of a size that the asynchronous transport may set."
+const asPython = "pytest runs the tests of the source distribution. The unpublished package `devtools_testutils` of the SDK's repository is replaced: the replacement creates entities and policies through the gateway's management API, and uses managed identities as credentials. The tests use the ports of Service Bus in a separate network namespace, whose packets have a size that the SDK's asynchronous transport is allowed to set."
 
 func (k *pytest) prepare(ctx context.Context, dir string) ([]*suite, error) {
 	version, err := versionIn(filepath.Join(k.folder, "azure", "servicebus", "_version.py"), `VERSION = "([^"]*)"`)

@@ -24,7 +24,7 @@ func rank(sdk string) string {
 
 // measured is what other people's runs said that cannot be repeated here.
 const measured = `
-The .NET SDK's own live tests (7.19.0) need .NET and are not run by ` + "`make scorecard`" + `. Measured on b897ef9, November 2026, not run since:
+The .NET SDK's own live tests (7.19.0) need .NET, and ` + "`make scorecard`" + ` does not run them. They ran once, in November 2026, against the gateway b897ef9:
 
 | SDK | suite | version | passed |
 |---|---|---|---|
@@ -114,7 +114,7 @@ func (r *record) writeTable(path string) error {
 
 // legend explains the table.
 const legend = `
-A test counts in each column that its name or its file names, and in "send, receive" if that is none; a test may count in two. "passed" is of all tests that need a server; "skipped" are those that skip themselves. "identity" has the tests about signing in with a token of an identity provider; the other tests of JavaScript and Python sign in that way too, except those about keys and connection strings, while those of Go, Java and .NET use a shared key. A cell without a number names what tests the feature instead; – is not tested. The rows of .NET are scenarios of this project, not tests of the SDK's authors.
+A test counts in each column whose feature the name of the test or of its file contains, and otherwise in "send, receive". So a test can count in two columns. The column "passed" counts all tests that need a server, and the tests that skip themselves as skipped. The column "identity" counts the tests of authentication with a token of an identity provider. The other tests of JavaScript and Python also authenticate with such tokens, except the tests of keys and connection strings; the other tests of Go, Java and .NET use a shared key. A cell without a number names the command that tests the feature instead; – means that nothing tests the feature. The row of .NET counts scenarios of this project, not tests of the SDK's authors.
 `
 
 // summary is the README's table: a column for each SDK, with how many tests pass on every engine that they ran on.

@@ -10,11 +10,11 @@ import (
 
 const preface = `# Scorecard
 
-Other people's live tests, run against Crosstown by ` + "`make scorecard`" + `, which writes this file: those that the official SDKs for Azure Service Bus run against Azure, and those that the AMQP library go-amqp runs against Microsoft's test broker.
+This page shows which live tests of other projects pass with Crosstown. They are the tests that the authors of the official SDKs run against Azure Service Bus, and the tests of the AMQP library go-amqp, which its authors run against Microsoft's test broker. ` + "`make scorecard`" + ` runs the tests and writes this file.
 
-The tests run as they are, against a gateway with a development certificate. What they demand of Azure is fitted around them: credentials, the making of entities, and the tools of the SDKs' own repositories, of which some are not published. The SDKs' identity-based clients get their tokens from the gateway's ` + "`--dev-identity`" + ` endpoint. A test that fails is run once more after the others, alone, and listed if it passes then. Suites that were not named keep what came out when they last ran, and the column "gateway" says of which version that was.
+The tests run unchanged, against a gateway with a development certificate. ` + "`make scorecard`" + ` replaces what the tests expect of Azure: credentials, the creation of entities, and unpublished tools of the SDKs' repositories. The SDKs' identity-based clients get their tokens from the gateway's ` + "`--dev-identity`" + ` endpoint. A test that fails runs once more after the others, alone; if it then passes, it is listed under "Passed at the second attempt". A suite that did not run again keeps its earlier result. The column "gateway" shows the version of the gateway in each result.
 
-Counted are the tests that need a server. A test passes when all of its subtests do; one of which a subtest skips itself is listed as skipped.
+The tables count the tests that need a server. A test passes if all of its subtests pass. A test counts as skipped if one of its subtests skips itself.
 
 `
 
@@ -69,7 +69,7 @@ func (r *record) markdown(reasons map[string]string) []byte {
 		if got.Why == "" {
 			return "it does not say why"
 		}
-		return "it says: " + got.Why
+		return "the test says: " + got.Why
 	})
 	r.listUnsteady(&b)
 	r.listOffline(&b)
@@ -168,7 +168,7 @@ func (r *record) listUnsteady(b *bytes.Buffer) {
 
 // listOffline says what the tests do that need no server.
 func (r *record) listOffline(b *bytes.Buffer) {
-	title := "\n## Tests that need no server\n\nThey say nothing about Crosstown and are not counted above.\n\n"
+	title := "\n## Tests that need no server\n\nThese tests do not use Crosstown. The tables above do not count them.\n\n"
 	for _, e := range r.Suites {
 		if e.Offline.Of > 0 {
 			fmt.Fprintf(b, "%s- %s: %d of %d pass\n", title, e.Name, e.Offline.Passed, e.Offline.Of)

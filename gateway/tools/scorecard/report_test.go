@@ -34,7 +34,7 @@ func TestTheReportHasAReasonForEveryTestThatDidNotPass(t *testing.T) {
 		"- sdk: As it is.\n",
 		"- `sdk/TestB` (in `x`): It is known.\n",
 		"- `sdk/TestD`, on memory only: not yet examined\n",
-		"## Skipped by the suite itself\n\n- `sdk/TestC`: it says: no injector\n",
+		"## Skipped by the suite itself\n\n- `sdk/TestC`: the test says: no injector\n",
 		"## Passed at the second attempt\n\n- `sdk/TestSessionE`, on memory\n",
 		"- sdk: 1 of 2 pass\n",
 	} {

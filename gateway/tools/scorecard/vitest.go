@@ -88,7 +88,7 @@ func (k *vitest) prepare(ctx context.Context, dir string) ([]*suite, error) {
 	return []*suite{{
 		name:    manifest.Name,
 		version: manifest.Version,
-		about:   "The sources of the package and of its tests, compiled by vitest as its authors have it. Ours are only the credential, which asks the gateway for a token, and the lookup of environment variables, two tools that are not published. Against the ports of Service Bus, in a network of its own.",
+		about:   "The sources of the package and of its tests are compiled by vitest, with the configuration of the package's authors. Two tools that the authors do not publish are replaced: the credential, which gets a token from the gateway, and the lookup of environment variables. The tests use the ports of Service Bus in a separate network namespace.",
 		dir:     dir,
 		gateway: variant{ports: true},
 		groups:  byFile(" > ", math.MaxInt), // the tests of a file share entities
