@@ -163,7 +163,7 @@ func TestTheChartRendersWhatKubernetesDescribes(t *testing.T) {
 		t.Errorf("lint: %v\n%s", err, out)
 	}
 	for missing, args := range map[string][]string{"store": {"--set", "store="}, "policies": {}, "replicas": {"--set", "existingSecret=mine", "--set", "replicas=2"}} {
-		if out, err := render(t, "messages", args...); err == nil || !strings.Contains(out, missing+": give") {
+		if out, err := render(t, "messages", args...); err == nil || !strings.Contains(out, missing+": set") {
 			t.Errorf("without %s: got %v\n%s", missing, err, out)
 		}
 	}
