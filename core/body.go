@@ -36,7 +36,7 @@ func (b Body) Value() (any, error) {
 	var sections value.List
 	err := b.eachSection(func(section []byte) error {
 		if len(sections) > 0 && len(b.Bytes) > maxSections {
-			return fmt.Errorf("the sections have %d bytes together: at most %d are allowed", len(b.Bytes), maxSections)
+			return fmt.Errorf("the sections of the body have %d bytes in total: at most %d are allowed", len(b.Bytes), maxSections)
 		}
 		v, _, err := value.Decode(section, value.Limits{})
 		sections = append(sections, v)
@@ -50,7 +50,7 @@ func (b Body) Value() (any, error) {
 	case b.Kind == BodySequence && len(sections) > 1:
 		return sections, nil
 	default:
-		return nil, fmt.Errorf("body: %d sections of kind %d do not form a value", len(sections), b.Kind)
+		return nil, fmt.Errorf("the body has %d sections of kind %d, which do not form a value", len(sections), b.Kind)
 	}
 }
 

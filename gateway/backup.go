@@ -71,7 +71,7 @@ restore.`,
 	bindStoreFlags(c)
 	o.BindWhere(c, environ)
 	o.whole.Bind(c)
-	c.Flags().StringVar(&o.rate, "limit-rate", "", "of a running gateway: how many bytes a second it reads, such as 50MiB (default: no limit)")
+	c.Flags().StringVar(&o.rate, "limit-rate", "", "with a running gateway: how many bytes the gateway reads per second, such as 50MiB (default: no limit)")
 	for _, name := range storeFlags {
 		c.MarkFlagsMutuallyExclusive("connection-string", name)
 		c.MarkFlagsMutuallyExclusive("context", name)

@@ -104,7 +104,7 @@ func TestPrintedMessagesCanBeSentAgain(t *testing.T) {
 		"hello": "standard input: line 1: the line is not in the format of crosstown record, receive --json",
 		`{"state":"active","body":"x","bodyType":"value"}`:                     "standard input: line 1 was not sent: ",
 		`{"state":"active","body":"x","properties":{"c":{"$char":"xy"}}}`:      "line 1: properties: ",
-		`{"state":"odd","body":"x"}`:                                           `state: "odd" is unknown`,
+		`{"state":"odd","body":"x"}`:                                           `the state "odd" is unknown`,
 		`{"state":"active","body":"x"}` + "\n" + `{"state":"active","body":1}`: "line 2",
 	} {
 		if code, _, stderr := g.try(t, g.connection, input, "send", "from", "--records"); code != exitFailure || !strings.Contains(stderr, wanted) {
@@ -192,10 +192,10 @@ func TestADamagedBackupIsRefusedWithItsLineAndNothingIsRestored(t *testing.T) {
 		"a destination with a line break":       {replace(`"ForwardTo":""`, `"ForwardTo":"a\nb"`), "line 2: "},
 		"an id that is none":                    {replace(`"ID":"`, `"ID":"../`), "line 2: "},
 		"the line of a queue is missing":        {without(`"Name":"orders"`), `line 4: the line of the entity "orders" is missing`},
-		"the line of a topic is missing":        {without(`"Name":"news"`), "line 3: the line of the subscription's topic is missing"},
+		"the line of a topic is missing":        {without(`"Name":"news"`), `line 3: the line of the topic "news" of the subscription "all" is missing`},
 		"the line of a subscription is missing": {without(`"Name":"news/Subscriptions/all"`), "the line of the subscription"},
 		"the line of a partition is missing":    {without(`"partition":{`), "line 5: this line belongs to a partition whose line is missing"},
-		"an entity is twice":                    {twice(`"Name":"orders"`), "line 3: the backup contains the entity twice"},
+		"an entity is twice":                    {twice(`"Name":"orders"`), `line 3: the backup contains the entity "orders" twice`},
 		"a partition is twice":                  {twice(`"partition":{`), "line 6: the backup contains partition 0 of orders twice"},
 		"a message is twice":                    {twice(`"sequenceNumber":2,`), "comes after message 2"},
 		"a line is cut":                         {replace(`"Name":"news/`, "\n"), "line 4: "},

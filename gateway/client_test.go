@@ -181,7 +181,7 @@ func TestTheClientsReceiveSessions(t *testing.T) {
 		}
 	}
 	code, _, stderr := g.try(t, g.connection, "", "receive", "replies", "--next-session", "--wait=300ms")
-	if code != exitNothing || !strings.Contains(stderr, "crosstown: replies: no free session has messages, within 300ms\n") {
+	if code != exitNothing || !strings.Contains(stderr, "crosstown: replies: no free session has messages within 300ms\n") {
 		t.Errorf("no session: got %d %s", code, stderr)
 	}
 	code, _, stderr = g.try(t, g.connection, "", "send", "replies", "x")
@@ -259,9 +259,9 @@ func TestTheClientsErrorsSayWhatToDo(t *testing.T) {
 		{"too large", g.connection, []string{"send", "twice", strings.Repeat("x", 300_000)}, exitFailure, []string{"too large", "300000 bytes", "--max-message-size-in-kilobytes"}},
 		{"no entity named", g.connection, []string{"peek"}, exitUsage, []string{"no entity is specified", "EntityPath"}},
 		{"no endpoint", "SharedAccessKeyName=x", []string{"peek", "q"}, exitUsage, []string{"Endpoint is missing: write Endpoint=sb://"}},
-		{"bad duration", g.connection, []string{"send", "q", "x", "--ttl=soon", "--schedule=never", "--property=p", "--count=0"}, exitUsage, []string{"--ttl: ", "--schedule: ", "--property: ", "--count: "}},
+		{"bad duration", g.connection, []string{"send", "q", "x", "--ttl=soon", "--schedule=never", "--property=p", "--count=0"}, exitUsage, []string{"--ttl is ", "--schedule is ", "--property is ", "--count is "}},
 		{"bad settings", g.connection, []string{"queue", "create", "q", "--lock-duration=25h", "--max-delivery-count=x"}, exitUsage, []string{"--lock-duration: ", "--max-delivery-count: "}},
-		{"contradicting modes", g.connection, []string{"receive", "q", "--mode=delete", "--abandon", "--wait=x"}, exitUsage, []string{"--mode ", "--wait: "}},
+		{"contradicting modes", g.connection, []string{"receive", "q", "--mode=delete", "--abandon", "--wait=x"}, exitUsage, []string{"--mode ", "--wait is "}},
 		{"two outcomes", g.connection, []string{"receive", "q", "--complete", "--abandon"}, exitUsage, []string{"complete", "abandon"}},
 		{"a subscription as a queue", g.connection, []string{"queue", "show", "t/Subscriptions/s"}, exitUsage, []string{"use: crosstown subscription show t s"}},
 		{"a refusal that the SDK does not know", g.connection, []string{"send", "twice", "x", "--message-id", strings.Repeat("m", 200)}, exitFailure, []string{"crosstown: MessageId has 200 characters: at most 128 are allowed\n"}},
@@ -270,10 +270,10 @@ func TestTheClientsErrorsSayWhatToDo(t *testing.T) {
 		{"sessions without one", g.connection, []string{"receive", "sessions"}, exitFailure, []string{"sessions requires sessions: specify one with --session ID"}},
 		{"an endless abandon", g.connection, []string{"receive", "twice", "--follow", "--abandon"}, exitUsage, []string{"crosstown tail"}},
 		{"a reason for nothing", g.connection, []string{"receive", "twice", "--reason=x"}, exitUsage, []string{"--dead-letter"}},
-		{"a condition that cannot be parsed", g.connection, []string{"deadletter", "list", "twice", "--where=a = = b", "--older-than=soon", "--property==x"}, exitUsage, []string{"--where: position 5: ", "--older-than: ", "--property: "}},
+		{"a condition that cannot be parsed", g.connection, []string{"deadletter", "list", "twice", "--where=a = = b", "--older-than=soon", "--property==x"}, exitUsage, []string{"--where: position 5: ", "--older-than is ", "--property is "}},
 		{"what can be chosen of messages", g.connection, []string{"scheduled", "cancel", "twice", "--all", "--property=a"}, exitUsage, []string{"--all"}},
 		{"rules of no topic", g.connection, []string{"rule", "test", "nope"}, exitFailure, []string{"'nope' could not be found: list the names with: crosstown topic list"}},
-		{"a broker property that there is not", g.connection, []string{"rule", "test", "t", "--broker=size=1"}, exitUsage, []string{"--broker: "}},
+		{"a broker property that there is not", g.connection, []string{"rule", "test", "t", "--broker=size=1"}, exitUsage, []string{"--broker is "}},
 		{"unknown flag", g.connection, []string{"peek", "--nope"}, exitUsage, []string{"--nope", "crosstown peek --help"}},
 		{"unknown command", g.connection, []string{"pek"}, exitUsage, []string{"pek", "did you mean peek?", "crosstown --help"}},
 		{"a command almost known", g.connection, []string{"queue", "lst"}, exitUsage, []string{"did you mean list?"}},
@@ -288,7 +288,7 @@ func TestTheClientsErrorsSayWhatToDo(t *testing.T) {
 		{"a rule that cannot be parsed", g.connection, []string{"rule", "create", "t", "s", "r", "--sql", "a = = b"}, exitFailure, []string{"crosstown: Rule 'r': SQL filter, position 5: "}},
 		{"an action that cannot be parsed", g.connection, []string{"subscription", "create", "t", "x", "--action", "DROP a"}, exitFailure, []string{"SQL action, position 1: "}},
 		{"contradicting filters", g.connection, []string{"rule", "create", "t", "s", "r", "--sql=a=1", "--correlation=size=1", "--property=p", "--action-parameter=b=1"}, exitUsage, []string{"--sql, --match-none, and --correlation", "--action-parameter requires --action"}},
-		{"bad conditions", g.connection, []string{"rule", "create", "t", "s", "r", "--correlation=size=1", "--property=p"}, exitUsage, []string{`--correlation: "size=1": write NAME=VALUE with one of the names correlation-id`, `--property: "p": write NAME=VALUE`}},
+		{"bad conditions", g.connection, []string{"rule", "create", "t", "s", "r", "--correlation=size=1", "--property=p"}, exitUsage, []string{`--correlation is "size=1": write NAME=VALUE with one of the names correlation-id`, `--property is "p": write NAME=VALUE`}},
 		{"a forwarding that cannot be", g.connection, []string{"queue", "create", "q", "--forward-to=nope"}, exitFailure, []string{"ForwardTo is 'sb://localhost:", "/nope', which is not a queue or topic of this namespace"}},
 		{"two sessions", g.connection, []string{"receive", "q", "--session=a", "--next-session", "--dlq"}, exitUsage, []string{"use --session or --next-session, not both"}},
 		{"sessions of dead letters", g.connection, []string{"peek", "q", "--session=a", "--dlq"}, exitUsage, []string{"a dead-letter queue has no sessions"}},

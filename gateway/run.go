@@ -54,7 +54,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		value, isValue := errors.AsType[*pflag.InvalidValueError](err)
 		if number, isNumber := errors.AsType[*strconv.NumError](err); isValue && isNumber {
 			flag := value.GetFlag()
-			err = fmt.Errorf("--%s: %q: %w: write a value of the type %s", flag.Name, value.GetValue(), number.Err, flag.Value.Type())
+			err = fmt.Errorf("--%s is %q (%w): write a value of the type %s", flag.Name, value.GetValue(), number.Err, flag.Value.Type())
 		}
 		_, _ = fmt.Fprintf(stderr, "crosstown: %v\nsee: %s --help\n", err, called.CommandPath())
 		return exitUsage

@@ -46,10 +46,10 @@ func TestSchedulesByTheCommandLine(t *testing.T) {
 		t.Errorf("list: %+v, %v", s, err)
 	}
 	for told, args := range map[string][]string{
-		`The schedule 'x' has an invalid 'cron': "0 0 30 2 *" has no tick within the next five years`: {"create", "x", "--cron=0 0 30 2 *", "--entity=orders"},
-		`The schedule 'x' has an invalid 'zone': "Mars/Olympus" is not a time zone`:                   {"create", "x", "--cron=@daily", "--zone=Mars/Olympus", "--entity=orders"},
-		"The messaging entity 'nosuch' could not be found":                                            {"create", "x", "--cron=@daily", "--entity=nosuch"},
-		"There is no schedule 'x' in the namespace":                                                   {"update", "x", "--cron=@daily"},
+		`The schedule 'x' has an invalid 'cron': "0 0 30 2 *" matches no time within the next five years`: {"create", "x", "--cron=0 0 30 2 *", "--entity=orders"},
+		`The schedule 'x' has an invalid 'zone': "Mars/Olympus" is not a time zone`:                       {"create", "x", "--cron=@daily", "--zone=Mars/Olympus", "--entity=orders"},
+		"The messaging entity 'nosuch' could not be found":                                                {"create", "x", "--cron=@daily", "--entity=nosuch"},
+		"There is no schedule 'x' in the namespace":                                                       {"update", "x", "--cron=@daily"},
 	} {
 		if got := do(exitFailure, append([]string{"schedule"}, args...)...); !strings.Contains(got, told) {
 			t.Errorf("%v: got %s", args, got)

@@ -96,7 +96,7 @@ func TestTokens(t *testing.T) {
 		{g.connection, []string{"orders", "--rights=Listen", "--create-policy=sender"}, exitFailure, "policy sender of orders has the rights Send, not Listen"},
 		{g.connection, []string{"orders", "--policy=none"}, exitFailure, `cannot read the key of the policy "none" of orders`},
 		{g.connection, []string{"orders", "--rights=Read"}, exitUsage, `unknown right "Read"`},
-		{g.connection, []string{"orders", "--ttl=0s"}, exitUsage, "--ttl: "},
+		{g.connection, []string{"orders", "--ttl=0s"}, exitUsage, "--ttl is "},
 		{g.connection, []string{"", "--create-policy=x", "--rights=Send"}, exitUsage, "--create-policy requires an ENTITY"},
 		{g.connection, []string{"", "--curl"}, exitUsage, "--curl requires an ENTITY"},
 		{signature, []string{"orders"}, exitUsage, "contains a SharedAccessSignature, not a key"},

@@ -216,7 +216,7 @@ func outcome(state wire.DeliveryState, s *core.Settlement, item *settleItem) err
 		s.Outcome = core.Release
 		item.state = wire.Released{}
 	default:
-		return core.Refuse(core.InvalidArgument, "The delivery state is not an outcome.")
+		return core.Refuse(core.InvalidArgument, "The delivery state is not an outcome: use accepted, rejected, released or modified.")
 	}
 	return nil
 }

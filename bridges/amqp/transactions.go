@@ -264,7 +264,7 @@ func (r *receiverLink) abandon(s core.Settlement) {
 
 var (
 	errMissed    = core.Refuse(core.Conflict, "The transaction is rolled back because one of its operations failed. Either a message was refused, or was sent on a link that had ended, or an outcome referred to a settled or unknown delivery.")
-	errNoOutcome = core.Refuse(core.InvalidArgument, "The transactional state has no outcome.")
+	errNoOutcome = core.Refuse(core.InvalidArgument, "The transactional state has no outcome: set accepted, rejected, released or modified.")
 )
 
 // unknown returns Azure's error for an id without an active transaction.

@@ -29,7 +29,7 @@ func parseXML(document []byte, elements int) (*node, error) {
 	dec := xml.NewDecoder(bytes.NewReader(bytes.TrimPrefix(document, []byte("\xef\xbb\xbf"))))
 	malformed := func(what string) error {
 		line, _ := dec.InputPos()
-		return core.Refuse(core.InvalidArgument, "The request body is not valid: line %d: %s.", line, what)
+		return core.Refuse(core.InvalidArgument, "Line %d of the request body is not valid: %s.", line, what)
 	}
 	root := &node{}
 	open := []*node{root} // the elements around the current position

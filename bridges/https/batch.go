@@ -38,10 +38,10 @@ func parseBatch(body []byte) ([]*core.Message, error) {
 			return nil, refuseJSON(err, subject)
 		}
 		if err != nil {
-			return nil, core.Refuse(core.InvalidArgument, "Message %d of the batch, counted from 0: %v.", len(group), err)
+			return nil, core.Refuse(core.InvalidArgument, "In message %d (counted from 0) of the batch, %v.", len(group), err)
 		}
 		if len(group) == maxBatch {
-			return nil, core.Refuse(core.InvalidArgument, "%s contains more than %d messages.", subject, maxBatch)
+			return nil, core.Refuse(core.InvalidArgument, "%s contains more than %d messages: send several batches.", subject, maxBatch)
 		}
 		group = append(group, m)
 	}
@@ -95,7 +95,7 @@ func readBatchMessage(dec *json.Decoder) (*core.Message, error) {
 		seen[i] = true
 		return nil
 	}
-	err := readObject(dec, "it", func(key string) error {
+	err := readObject(dec, "the value", func(key string) error {
 		switch {
 		case strings.EqualFold(key, "Body"):
 			if err := once(0, "Body"); err != nil {
@@ -147,7 +147,7 @@ func readUserProperties(dec *json.Decoder, m *core.Message) error {
 		case json.Number:
 			n, ok := parseNumber(t.String())
 			if !ok {
-				return fmt.Errorf("UserProperties[%s] is %.60s: it is outside the range of a double: send it as a string", strconv.Quote(key), t)
+				return fmt.Errorf("UserProperties[%s] is %.60s, which is outside the range of a double: send the number as a string", strconv.Quote(key), t)
 			}
 			pairs = append(pairs, core.Property{Key: key, Value: n})
 		default:

@@ -198,7 +198,7 @@ func TestBatchElementsAreRead(t *testing.T) {
 
 func TestBadBatchesNameElementAndField(t *testing.T) {
 	t.Parallel()
-	const first = "Message 1 of the batch, counted from 0: "
+	const first = "In message 1 (counted from 0) of the batch, "
 	for _, c := range []struct{ in, want string }{
 		{`[{},{"Body":5}]`, first + "Body is 5: it must be a JSON string."},
 		{`[{},{"BrokerProperties":{"TimeToLive":"x"}}]`, first + `BrokerProperties.TimeToLive is "x": it must be a number`},
@@ -206,11 +206,11 @@ func TestBadBatchesNameElementAndField(t *testing.T) {
 		{`[{},{"UserProperties":[]}]`, first + "UserProperties is an array: it must be a JSON object."},
 		{`[{},{"UserProperties":{"k":null}}]`, first + `UserProperties["k"] is null: it must be a string, a number, true or false.`},
 		{`[{},{"UserProperties":{"k":{}}}]`, first + `UserProperties["k"] is an object`},
-		{`[{},{"UserProperties":{"k":1e999}}]`, first + `UserProperties["k"] is 1e999: it is outside the range of a double: send it as a string.`},
+		{`[{},{"UserProperties":{"k":1e999}}]`, first + `UserProperties["k"] is 1e999, which is outside the range of a double: send the number as a string.`},
 		{`[{},{"UserProperties":{"k":1,"k":2}}]`, first + `UserProperties has "k" twice.`},
 		{`[{},{"Body":"a","Body":"b"}]`, first + "Body appears twice."},
-		{`[{},null]`, first + "it is null: it must be a JSON object."},
-		{`[{},"x"]`, first + `it is "x": it must be a JSON object.`},
+		{`[{},null]`, first + "the value is null: it must be a JSON object."},
+		{`[{},"x"]`, first + `the value is "x": it must be a JSON object.`},
 		{`[{}`, "The batch is not valid JSON"},
 		{`[{}]]`, "The batch has data after the JSON array."},
 		{`[{"Body":"a}]`, "The batch is not valid JSON"},

@@ -237,7 +237,7 @@ func TestBatchIsAllOrNothing(t *testing.T) {
 	b := newBridge(f)
 	const batch = "Content-Type: Application/vnd.microsoft.servicebus.json; charset=utf-8"
 	w := call(b, "POST", "/q/messages", `[{"Body":"a"},{"Body":"b","BrokerProperties":{"TimeToLive":[]}}]`, batch)
-	if got := detail(t, w); w.Code != 400 || !strings.Contains(got, "Message 1 of the batch, counted from 0: BrokerProperties.TimeToLive is an array") {
+	if got := detail(t, w); w.Code != 400 || !strings.Contains(got, "In message 1 (counted from 0) of the batch, BrokerProperties.TimeToLive is an array") {
 		t.Errorf("got %d %s, want 400 that names element and field", w.Code, got)
 	}
 	if n := len(f.stored("q")); n != 0 {

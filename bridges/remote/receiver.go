@@ -163,7 +163,7 @@ func (r *Receiver) taken() ([]Taken, error) {
 	for i, m := range r.arrived {
 		a, err := amqp.ReadMessage(encodedOf(m))
 		if err != nil {
-			return nil, fmt.Errorf("a message cannot be read: %w", err)
+			return nil, fmt.Errorf("cannot read a message of '%s': %w", r.entity, err)
 		}
 		all[i] = Taken{Arrival: a, m: m}
 	}

@@ -92,10 +92,10 @@ func (in *Inbound) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	proven := false
 	switch {
 	case h == nil:
-		err, status = core.Refuse(core.NotFound, "No hook has this name."), http.StatusNotFound
+		err, status = core.Refuse(core.NotFound, "No hook has the name '%.80s'.", name), http.StatusNotFound
 	case r.Method != http.MethodPost:
 		w.Header().Set("Allow", http.MethodPost)
-		err, status = core.Refuse(core.NotAllowed, "Only POST is allowed."), http.StatusMethodNotAllowed
+		err, status = core.Refuse(core.NotAllowed, "The hook accepts only POST requests."), http.StatusMethodNotAllowed
 	default:
 		if pause := in.proofs.begin(proverOf(r, h), in.Now()); pause > 0 {
 			w.Header().Set("Retry-After", strconv.Itoa(int(pause.Seconds())))

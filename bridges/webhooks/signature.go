@@ -111,7 +111,7 @@ func (s Scheme) verify(r *http.Request, body []byte, keys [][]byte, now time.Tim
 			}
 		}
 	default:
-		return fmt.Errorf("%q is not a known scheme", string(s))
+		return fmt.Errorf("%q is not a known signature scheme", string(s))
 	}
 	if len(given) > maxSignatures {
 		return fmt.Errorf("the request has %d signatures: at most %d are allowed", len(given), maxSignatures)

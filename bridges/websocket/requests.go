@@ -167,7 +167,7 @@ func checkPeek(q *request) error {
 func checkListing(q *request) error {
 	switch isSubscription := q.kind == core.Subscription; {
 	case isSubscription && q.topic == "":
-		return core.Refuse(core.InvalidArgument, "'topic' is missing: name the topic of the subscriptions.")
+		return core.Refuse(core.InvalidArgument, "'topic' is missing: specify the topic of the subscriptions.")
 	case !isSubscription && q.has("topic"):
 		return core.Refuse(core.InvalidArgument, "'topic' is only allowed for subscriptions.")
 	}

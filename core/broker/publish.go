@@ -179,7 +179,7 @@ func (b *Broker) Deposit(ctx context.Context, id core.Identity, a core.Address, 
 	v := e.View()
 	switch {
 	case a.Management || a.Sub != core.Main && a.Sub != core.DeadLetter || a.Sub == core.DeadLetter && v.Kind == core.Topic:
-		return nil, core.Refuse(core.NotAllowed, "'%s' does not accept messages: name a queue, a topic, a subscription or a dead-letter queue.", a)
+		return nil, core.Refuse(core.NotAllowed, "'%s' does not accept messages: specify a queue, a topic, a subscription or a dead-letter queue.", a)
 	case a.Sub == core.Main && v.Kind != core.Subscription:
 		s, err := b.openSender(ctx, id, a, nil)
 		if err != nil {
@@ -189,7 +189,7 @@ func (b *Broker) Deposit(ctx context.Context, id core.Identity, a core.Address, 
 		s.moves = true
 		return s.Send(ctx, groups), nil
 	case a.Sub == core.Main && v.Settings.ForwardTo != "", a.Sub == core.DeadLetter && v.Settings.ForwardDeadLetteredMessagesTo != "":
-		return nil, core.Refuse(core.NotAllowed, "'%s' forwards its messages: name the entity that it forwards to.", a)
+		return nil, core.Refuse(core.NotAllowed, "'%s' forwards its messages: specify the entity to which it forwards.", a)
 	}
 	return e.deposit(ctx, v, a.Sub, groups), nil
 }

@@ -161,7 +161,7 @@ func TestSettingsNameOnlyRemotesThatThereAre(t *testing.T) {
 		s := core.DefaultSettings(core.Queue)
 		for to, want := range map[string]string{
 			"moon:orders": "ForwardTo is 'moon:orders', but the namespace has no remote 'moon': use one of its remotes (hq), or add the remote to the gateway's configuration.",
-			"hq:":         "ForwardTo is 'hq:': write REMOTE:ENTITY.",
+			"hq:":         "ForwardTo is 'hq:', which names no entity of the remote: write REMOTE:ENTITY.",
 		} {
 			s.ForwardTo = to
 			if _, err := b.CreateEntity(t.Context(), root, core.Queue, "q", s, nil); core.TextOf(err) != want {

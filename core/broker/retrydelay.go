@@ -57,7 +57,7 @@ func askedDelay(p core.Properties, now time.Time) (wait time.Duration, asked boo
 	at, hasAt := p.Get(core.PropertyRetryAt)
 	switch {
 	case hasAfter && hasAt:
-		return 0, true, core.Refuse(core.InvalidArgument, "Use %s or %s, not both.", core.PropertyRetryAfter, core.PropertyRetryAt)
+		return 0, true, core.Refuse(core.InvalidArgument, "The properties %s and %s are both set: set only one.", core.PropertyRetryAfter, core.PropertyRetryAt)
 	case hasAfter:
 		wait, err = parseDelay(after)
 	case hasAt:
@@ -68,7 +68,7 @@ func askedDelay(p core.Properties, now time.Time) (wait time.Duration, asked boo
 		return 0, false, nil
 	}
 	if err == nil && wait > core.MaxBackoff {
-		err = core.Refuse(core.OutOfRange, "The delay is %v: at most %v is allowed.", wait, core.MaxBackoff)
+		err = core.Refuse(core.OutOfRange, "The requested delay before the next delivery is %v: at most %v is allowed.", wait, core.MaxBackoff)
 	}
 	return wait, true, err
 }

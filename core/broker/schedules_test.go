@@ -230,7 +230,7 @@ func TestSchedulesAreRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *started) {
 		b.create(t, "q")
 		_, _, err := b.PutSchedule(t.Context(), root, core.ScheduleSettings{Name: "s", Cron: "0 0 30 2 *", Entity: "q"})
-		if want := `The schedule 's' has an invalid 'cron': "0 0 30 2 *" has no tick within the next five years: check the day and the month`; core.CodeOf(err) != core.InvalidArgument || core.TextOf(err) != want {
+		if want := `The schedule 's' has an invalid 'cron': "0 0 30 2 *" matches no time within the next five years: check the day and the month`; core.CodeOf(err) != core.InvalidArgument || core.TextOf(err) != want {
 			t.Errorf("got %v: %q, want %q", core.CodeOf(err), core.TextOf(err), want)
 		}
 		if _, _, err := b.PutSchedule(t.Context(), root, core.ScheduleSettings{Name: "s", Cron: "@daily", Entity: "nosuch"}); core.CodeOf(err) != core.NotFound {

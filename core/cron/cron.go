@@ -157,7 +157,7 @@ func Check(s *core.ScheduleSettings, now time.Time) (setting string, err error) 
 		return "zone", err
 	}
 	if t.Next(now).IsZero() {
-		return "cron", fmt.Errorf("%q has no tick within the next five years: check the day and the month", s.Cron)
+		return "cron", fmt.Errorf("%q matches no time within the next five years: check the day and the month", s.Cron)
 	}
 	if err := core.ValidateName(s.Entity); err != nil {
 		return "entity", err

@@ -126,7 +126,7 @@ func TestSchedulesAreChecked(t *testing.T) {
 		{func(s *core.ScheduleSettings) { s.Cron = "61 * * * *" }, "above maximum (59)"},
 		{func(s *core.ScheduleSettings) { s.Cron = "@every 5m" }, `cron: "@every 5m" has no fixed times`},
 		{func(s *core.ScheduleSettings) { s.Cron = "TZ=0 * * * * *" }, "contains a time zone: set the time zone in 'zone'"},
-		{func(s *core.ScheduleSettings) { s.Cron = "0 0 30 2 *" }, `cron: "0 0 30 2 *" has no tick within the next five years`},
+		{func(s *core.ScheduleSettings) { s.Cron = "0 0 30 2 *" }, `cron: "0 0 30 2 *" matches no time within the next five years`},
 		{func(s *core.ScheduleSettings) { s.Zone = "Europe/Nowhere" }, `zone: "Europe/Nowhere" is not a time zone`},
 		{func(s *core.ScheduleSettings) { s.Zone = "Local" }, `zone: "Local" differs between machines`},
 		{func(s *core.ScheduleSettings) { s.Zone = "../etc/passwd" }, "is not a time zone"},

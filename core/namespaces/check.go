@@ -88,13 +88,13 @@ func SharesKey(p, q *core.AccessRule) bool {
 // check refuses a namespace that clients could not reach, or could mistake for another one.
 func (d *Directory) check(n *core.Namespace) error {
 	if len(n.Hosts) > MaxHosts {
-		return core.Refuse(core.OutOfRange, "The namespace has %d hosts: at most %d are allowed.", len(n.Hosts), MaxHosts)
+		return core.Refuse(core.OutOfRange, "The namespace '%s' has %d hosts: at most %d are allowed.", n.Name, len(n.Hosts), MaxHosts)
 	}
 	if len(n.Policies) == 0 || len(n.Policies) > core.MaxAccessRules {
-		return core.Refuse(core.OutOfRange, "The namespace has %d policies: it must have 1 to %d.", len(n.Policies), core.MaxAccessRules)
+		return core.Refuse(core.OutOfRange, "The namespace '%s' has %d policies: it must have 1 to %d.", n.Name, len(n.Policies), core.MaxAccessRules)
 	}
 	if q := n.Quotas; q.MaxEntities < 0 || q.MaxConnections < 0 || q.MaxSizeMegabytes < 0 {
-		return core.Refuse(core.OutOfRange, "A quota is negative: use a positive number, or 0 for no limit.")
+		return core.Refuse(core.OutOfRange, "A quota of the namespace '%s' is negative: use a positive number, or 0 for no limit.", n.Name)
 	}
 	for _, h := range n.Hosts {
 		if err := CheckHost(h); err != nil {

@@ -146,7 +146,7 @@ func (m *member) enter(closed func(error)) (leave func(), err error) {
 		return nil, m.ended
 	}
 	if most := m.Quotas().MaxConnections; most > 0 && len(m.connections) >= most {
-		return nil, core.Refuse(core.QuotaExceeded, "The namespace '%s' has %d connections, which is the limit.", m.record.Load().Name, most)
+		return nil, core.Refuse(core.QuotaExceeded, "The namespace '%s' has %d connections, which is the limit: close some, or increase the namespace's maximum.", m.record.Load().Name, most)
 	}
 	e := &connection{closed}
 	m.connections[e] = struct{}{}

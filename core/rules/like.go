@@ -37,7 +37,7 @@ var (
 	errPattern      = errors.New("the pattern of LIKE is not a string")
 	errEscape       = errors.New("the LIKE pattern ends with its escape character")
 	errEscapeLength = errors.New("ESCAPE must be followed by a string of one character")
-	errLongPattern  = errors.New("the LIKE pattern is too long")
+	errLongPattern  = errors.New("the LIKE pattern is too long: shorten it")
 )
 
 // compileBounded compiles a pattern that a message contains. It refuses long ones, because they are

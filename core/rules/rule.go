@@ -66,7 +66,7 @@ func (r *Rule) compileFilter(f core.Filter) (predicate, error) {
 	case core.SQLFilter:
 		return r.compileSQL(f)
 	default:
-		return nil, core.Refuse(core.InvalidArgument, "Rule '%s': the kind of the filter is unknown: %s.", r.name, f.Kind)
+		return nil, core.Refuse(core.InvalidArgument, "Rule '%s': the filter's kind '%s' is unknown.", r.name, f.Kind)
 	}
 }
 

@@ -375,7 +375,7 @@ func TestFiltersThatAreRefusedAsAWhole(t *testing.T) {
 	}{
 		{"too long", core.Filter{SQL: "a = '" + strings.Repeat("ä", core.MaxSQLLength) + "'"}, "has 16390 characters; at most 16384 are allowed"},
 		{"not UTF-8", core.Filter{SQL: "a = '\xff'"}, "not valid UTF-8"},
-		{"unknown kind", core.Filter{Kind: 9}, "kind of the filter is unknown"},
+		{"unknown kind", core.Filter{Kind: 9}, "filter's kind"},
 		{"no correlation", core.Filter{Kind: core.CorrelationFilter}, "no condition"},
 		{"empty correlation", core.Filter{Kind: core.CorrelationFilter, Correlation: &core.Correlation{}}, "no condition"},
 	} {

@@ -443,7 +443,7 @@ var bellStories = []story{
 		}
 		take(s.lock(len(want)))
 		if !slices.Equal(got, want) {
-			s.Errorf("got %q, want %q", got, want)
+			s.Errorf("locked messages: got %q, want %q", got, want)
 		}
 		if w.reserved != 0 {
 			s.Errorf("%d messages are still reserved", w.reserved)

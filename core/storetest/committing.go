@@ -76,7 +76,7 @@ func commitAll(s *fixture) {
 		Transfers: []*core.Message{text("t", destined("elsewhere"))},
 	})
 	if len(numbers) != 2 || numbers[0] != number(6) || numbers[1] != number(7) {
-		s.Errorf("numbers: got %v, want %v", numbers, []int64{number(6), number(7)})
+		s.Errorf("sequence numbers: got %v, want %v", numbers, []int64{number(6), number(7)})
 	}
 	s.wantStats("main", s.main, core.Stats{Ready: 3, Deferred: 1})
 	s.wantBodies("main", s.lock(9), "b", "e", "f")
@@ -175,7 +175,7 @@ func commitAsAppend(s *fixture) {
 		text("a", id("1")), text("b", id("1")), text("later", s.after(time.Hour)),
 	}})
 	if len(numbers) != 3 || numbers[0] != number(1) || numbers[1] != 0 || numbers[2] != number(2) {
-		s.Errorf("numbers: got %v, want %v", numbers, []int64{number(1), 0, number(2)})
+		s.Errorf("sequence numbers: got %v, want %v", numbers, []int64{number(1), 0, number(2)})
 	}
 	s.wantStats("main", s.main, core.Stats{Ready: 1, Scheduled: 1})
 }
@@ -325,7 +325,7 @@ func commitCheck(s *fixture) {
 		Messages: []*core.Message{text("c")}, Transfers: []*core.Message{text("t", destined("x"))},
 	}
 	if numbers := s.commit(s.main, w); numbers != nil {
-		s.Errorf("numbers: got %v, want none", numbers)
+		s.Errorf("sequence numbers: got %v, want none", numbers)
 	}
 	s.wantStats("after a check", s.main, core.Stats{Locked: 2, Scheduled: 1})
 	s.settle(ds[0], core.Complete)
@@ -348,7 +348,7 @@ func commitBeside(s *fixture) {
 		}},
 	})
 	if len(numbers) != 2 || numbers[0] != number(1) || numbers[1] != number(2) {
-		s.Errorf("numbers: got %v", numbers)
+		s.Errorf("sequence numbers: got %v", numbers)
 	}
 	s.wantBodies("main", s.lock(9), "a", "b")
 	moving := s.lockAt(sub(s.main, core.Transfer), 9)
@@ -372,7 +372,7 @@ func commitInstead(s *fixture) {
 		},
 	})
 	if len(numbers) != 3 || numbers[0] != 0 || numbers[1] != 0 || numbers[2] != number(2) {
-		s.Errorf("numbers: got %v, want %v", numbers, []int64{0, 0, number(2)})
+		s.Errorf("sequence numbers: got %v, want %v", numbers, []int64{0, 0, number(2)})
 	}
 	want(s, "number of a repeated", s.send(text("a again", id("1")))[0], 0)
 	want(s, "number of one that is known by its key", s.send(text("b again", from("k")))[0], 0)

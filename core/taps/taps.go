@@ -40,7 +40,7 @@ type Taps struct {
 // New returns a set of taps. Their messages use memory of the given pool. now returns the broker's
 // time.
 func New(now func() time.Time, memory *fair.Pool) *Taps {
-	return &Taps{now: now, memory: memory, places: fair.NewPlaces(maxTaps, "taps of a namespace", memory.Gauge()), all: map[string][]*Tap{}}
+	return &Taps{now: now, memory: memory, places: fair.NewPlaces(maxTaps, "recordings of the namespace", memory.Gauge()), all: map[string][]*Tap{}}
 }
 
 // Open opens a client's tap of a queue or topic. The caller must close it.

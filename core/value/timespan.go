@@ -50,7 +50,7 @@ func ParseTimeSpan(s string) (ticks int64, err error) {
 	}
 	switch {
 	case total > math.MaxInt64:
-		return 0, fmt.Errorf("%.40q is longer than the longest time span", s)
+		return 0, fmt.Errorf("%.40q is longer than the longest time span, 10675199.02:48:05.4775807", s)
 	case negative:
 		return -int64(total), nil
 	default:

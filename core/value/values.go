@@ -186,7 +186,7 @@ func (u UUID) String() string {
 func ParseUUID(s string) (UUID, error) {
 	var u UUID
 	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
-		return UUID{}, fmt.Errorf("uuid %.40q: want 8-4-4-4-12 hexadecimal digits", s)
+		return UUID{}, fmt.Errorf("%.40q is not a UUID: it must have 8-4-4-4-12 hexadecimal digits", s)
 	}
 	digits := s[0:8] + s[9:13] + s[14:18] + s[19:23] + s[24:36]
 	if _, err := hex.Decode(u[:], []byte(digits)); err != nil {

@@ -210,12 +210,12 @@ func program(o Options) (string, error) {
 	}
 	want, err := hex.DecodeString(o.SHA256)
 	if err != nil || len(want) != sha256.Size {
-		return "", fmt.Errorf("%q is not an SHA-256 checksum", o.SHA256)
+		return "", fmt.Errorf("%q is not an SHA-256 checksum: write 64 hexadecimal digits", o.SHA256)
 	}
 	if ok, err := (&plugin.SecureConfig{Checksum: want, Hash: sha256.New()}).Check(path); err != nil {
 		return "", err
 	} else if !ok {
-		return "", fmt.Errorf("the SHA-256 checksum of %s differs from the configured one, %s", path, o.SHA256)
+		return "", fmt.Errorf("the SHA-256 checksum of %s differs from the configured checksum, %s: configure the checksum of this file, or restore the file", path, o.SHA256)
 	}
 	return path, nil
 }

@@ -51,11 +51,11 @@ func (r *Router) Route(ctx context.Context, at core.Stage, ms []*core.Message) (
 // failed returns the error of a call that the plugin answered with a failure.
 func (p *supervised) failed(f *pb.Failure) error {
 	p.counts.failed.Add(1)
-	p.log.Warn("the plugin could not judge a message", "err", f.Text)
+	p.log.Warn("the plugin could not process a message", "err", f.Text)
 	if f.Kind == pb.Failure_UNSUPPORTED {
 		return core.Refuse(core.NotImplemented, "The plugin %s does not support the call: %.500s", p.opts.Name, f.Text)
 	}
-	return core.Refuse(core.Busy, "The plugin %s could not judge the message: %.500s", p.opts.Name, f.Text)
+	return core.Refuse(core.Busy, "The plugin %s could not process the message: %.500s", p.opts.Name, f.Text)
 }
 
 var stages = map[core.StageKind]pb.Route_Stage{
@@ -156,7 +156,7 @@ func verdictOf(v *pb.Verdict) (core.Verdict, error) {
 		return core.Verdict{}, fmt.Errorf("the action %d does not exist", v.Action)
 	}
 	if len(v.GetRoutes()) > maxRoutes || len(v.GetSet())+len(v.GetRemove()) > maxChanges {
-		return core.Verdict{}, fmt.Errorf("the verdict has too many routes (%d) or property changes (%d)", len(v.Routes), len(v.Set)+len(v.Remove))
+		return core.Verdict{}, fmt.Errorf("the verdict has %d routes and %d property changes: at most %d and %d are allowed", len(v.Routes), len(v.Set)+len(v.Remove), maxRoutes, maxChanges)
 	}
 	for _, address := range v.GetRoutes() {
 		if _, err := core.ParseAddress(address); err != nil {
@@ -190,7 +190,7 @@ func propertiesOf(ps []*pb.Property) (core.Properties, error) {
 	}
 	set, err := core.NewProperties(pairs...)
 	if err == nil && len(set.Encoded()) > core.MaxHeaderBytes {
-		err = fmt.Errorf("the properties that the plugin sets have %d bytes, which is too many", len(set.Encoded()))
+		err = fmt.Errorf("the properties that the plugin sets have %d bytes: at most %d are allowed", len(set.Encoded()), core.MaxHeaderBytes)
 	}
 	return set, err
 }

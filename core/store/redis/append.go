@@ -183,7 +183,7 @@ func (s *Store) send(ctx context.Context, sh *shard, groups [][]*core.Message, a
 		err = w.err
 	}
 	if err != nil {
-		err = fmt.Errorf("append to %s: %w", sh.keys.Prefix, err)
+		err = fmt.Errorf("append to the keys '%s*': %w", sh.keys.Prefix, err)
 		for _, i := range members {
 			answers[i].Err = err
 		}
@@ -352,7 +352,7 @@ func scriptNumbers(reply []any, messages int) ([]int64, error) {
 	for i, raw := range reply {
 		n, ok := raw.(int64)
 		if !ok || n < 0 {
-			return nil, fmt.Errorf("sequence number %v: %w", raw, conn.ErrUnanswered)
+			return nil, fmt.Errorf("the script answered %v: %w", raw, conn.ErrUnanswered)
 		}
 		numbers[i] = n
 	}

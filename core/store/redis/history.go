@@ -70,7 +70,7 @@ func encodeAnnotation(e *core.Event) ([]byte, error) {
 func decodeAnnotation(text string) (e core.Event, err error) {
 	var a annotation
 	if err := msgpack.Unmarshal([]byte(text), &a); err != nil {
-		return e, fmt.Errorf("decode an annotation: %w", err)
+		return e, fmt.Errorf("the event's details are damaged: %w", err)
 	}
 	return core.Event{
 		Time: server.Instant(a.Time), Kind: core.EventKind(a.Kind), Sub: core.SubQueue(a.Sub), Number: a.Number, Other: a.Other,

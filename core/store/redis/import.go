@@ -107,7 +107,7 @@ func (x *intake) fill(ctx context.Context, r core.Ref, do int) error {
 	case core.AlreadyExists:
 		return core.Refuse(code, "the partition is not empty: import into an entity that was never used")
 	case core.Conflict:
-		return core.Refuse(code, "the topic's subscriptions were created or deleted during the import")
+		return core.Refuse(code, "a subscription of the topic was created or deleted during the import: import again while no client creates or deletes subscriptions")
 	default:
 		return errorOf(code)
 	}

@@ -22,7 +22,7 @@ func Properties(flag string, texts []string, prefix string) (core.Properties, er
 	for _, text := range texts {
 		name, value, ok := strings.Cut(text, "=")
 		if name = strings.TrimPrefix(name, prefix); !ok || name == "" {
-			errs = append(errs, fmt.Errorf("%s: %q: write NAME=VALUE", flag, text))
+			errs = append(errs, fmt.Errorf("%s is %q: write NAME=VALUE", flag, text))
 			continue
 		}
 		if !utf8.ValidString(text) {

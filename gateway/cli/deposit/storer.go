@@ -56,7 +56,7 @@ func (s *Storer) Check(ctx context.Context, to string) error {
 		case isRefused && !refused.Told && refused.Status < http.StatusInternalServerError: // otherwise a proxy may have answered
 			s.Foreign = true
 		case isRefused && refused.Status == http.StatusNotFound:
-			return fmt.Errorf("the target: %w: create it with crosstown import --from CONNECTION", err)
+			return fmt.Errorf("cannot store messages at the target: %w: create the entity with crosstown import --from CONNECTION", err)
 		case err != nil:
 			return err
 		}

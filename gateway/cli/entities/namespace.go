@@ -115,8 +115,8 @@ func namespaceUpdateCommand(environ []string) *cobra.Command {
 		Short: "Change the given hosts and quotas of a namespace",
 		Long: `Change the given hosts and quotas of a namespace.
 
-Only namespaces that were created at run time can be changed. --host replaces all
-its hosts; --host "" leaves only the hosts derived from its name.`,
+Only namespaces that were created at run time can be changed. --host replaces all hosts
+of the namespace; --host "" leaves only the hosts derived from the namespace's name.`,
 		Example: `  crosstown namespace update billing --host billing.example.com --max-entities 100`,
 		Args:    cobra.ExactArgs(1),
 	}

@@ -116,7 +116,7 @@ func correlationOf(flag string, texts []string) (f *core.Correlation, errs []err
 		if name, value, valued := strings.Cut(text, "="); valued && fields[name] != nil {
 			*fields[name] = &value
 		} else {
-			errs = append(errs, fmt.Errorf("%s: %q: write NAME=VALUE with one of the names %s", flag, text, strings.Join(correlationNames, ", ")))
+			errs = append(errs, fmt.Errorf("%s is %q: write NAME=VALUE with one of the names %s", flag, text, strings.Join(correlationNames, ", ")))
 		}
 	}
 	return f, errs

@@ -57,7 +57,7 @@ rules that call plugins cannot be compared.`,
 	}
 	o.Bind(c, environ)
 	f := c.Flags()
-	f.StringArrayVar(&o.properties, "property", nil, "user property, `NAME=VALUE`: a number or boolean where it reads as one, a text in double quotes; repeatable")
+	f.StringArrayVar(&o.properties, "property", nil, "user property, `NAME=VALUE`; 5 and true are a number and a boolean, and \"5\" is a string; repeatable")
 	f.StringArrayVar(&o.correlation, "broker", nil, "broker property, `NAME=VALUE` with one of the names "+strings.Join(correlationNames, ", ")+"; repeatable")
 	f.StringVar(&o.body, "body", "", "body of the message, a `text`")
 	f.StringVar(&o.record, "record", "", "`file` whose first line is the message; - is standard input")

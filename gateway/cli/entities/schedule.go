@@ -24,8 +24,8 @@ func Schedule(environ []string) *cobra.Command {
 		Use: "schedule", Short: "Create, list, show, update and delete schedules, which send messages at certain times",
 		Long: `Create, list, show, update and delete schedules, which send messages at certain times.
 
-A policy with Manage on the namespace allows all of these commands. Schedules of the
-configuration are changed there.`,
+A policy with Manage on the namespace allows all of these commands. To change a schedule
+that is in the gateway's configuration, change the configuration.`,
 		Example: `  crosstown schedule create reports --cron "0 6 * * MON-FRI" --zone Europe/Berlin --entity orders --body hello
   crosstown schedule list
   crosstown schedule update reports --cron @daily`,
@@ -73,7 +73,7 @@ func putSchedule(environ []string, use, short string, header http.Header) *cobra
 	for _, s := range scheduleFlags {
 		f.String(s.name, "", s.usage)
 	}
-	f.StringArrayVar(&properties, "property", nil, "user property, `NAME=VALUE`: a number or boolean where it reads as one, a text in double quotes; replaces all; repeatable")
+	f.StringArrayVar(&properties, "property", nil, "user property, `NAME=VALUE`; 5 and true are a number and a boolean, and \"5\" is a string; replaces all; repeatable")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		var s core.ScheduleState
 		if header == nil {

@@ -57,7 +57,7 @@ Listen to find messages.`
 		c.Example = `  crosstown scheduled activate orders --sequence-number 17
   crosstown scheduled activate orders --where "region = 'eu'" --at 2026-12-24T18:00:00Z
   crosstown scheduled activate orders --all`
-		c.Flags().StringVar(&at, "at", "", "the `time` at which they become active, such as 2026-12-24T18:00:00Z; default: now")
+		c.Flags().StringVar(&at, "at", "", "`time` at which the messages become active, such as 2026-12-24T18:00:00Z; default: now")
 	}
 	var due time.Time
 	run := o.browsing(func(c *cobra.Command, b *browser) error {
@@ -83,7 +83,7 @@ Listen to find messages.`
 			}
 		}
 		if len(sum.Absent) > 0 {
-			err = errors.Join(err, fmt.Errorf("%s of %s could not be %s, because they are gone or in another state: %v", command.Messages(len(sum.Absent)), b.entity, word, sum.Absent))
+			err = errors.Join(err, fmt.Errorf("not %s: %s of %s, now gone or in another state: %v", word, command.Messages(len(sum.Absent)), b.entity, sum.Absent))
 		}
 		switch {
 		case err != nil && sum.Moved == 0:

@@ -109,7 +109,7 @@ func (b *browser) cancel(ctx context.Context, numbers []int64, p *command.Progre
 		return err
 	})
 	if err == nil && gone > 0 {
-		err = fmt.Errorf("%s of %s are no longer scheduled: they became active or were cancelled", command.Messages(gone), b.entity)
+		err = fmt.Errorf("cannot cancel %s of %s, no longer scheduled: already active or cancelled", command.Messages(gone), b.entity)
 	}
 	return n, err
 }
@@ -249,7 +249,7 @@ func (b *browser) receiveDeferred(ctx context.Context, numbers heldNumbers, o re
 		}
 	}
 	if gone > 0 {
-		return n, fmt.Errorf("%s of %s are no longer deferred, or another receiver has locked them", command.Messages(gone), b.entity)
+		return n, fmt.Errorf("cannot receive %s of %s: no longer deferred, or locked by another receiver", command.Messages(gone), b.entity)
 	}
 	return n, nil
 }

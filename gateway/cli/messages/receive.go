@@ -106,10 +106,10 @@ The exit code is 4 if no message arrived.`,
 func (o *receiveOptions) validate() (wait time.Duration, err error) {
 	var errs []error
 	if wait, err = config.ParseDuration(o.wait); err != nil || wait <= 0 {
-		errs = append(errs, fmt.Errorf("--wait: %q: write a duration such as 5s", o.wait))
+		errs = append(errs, fmt.Errorf("--wait is %q: write a duration such as 5s", o.wait))
 	}
 	if o.count < 0 {
-		errs = append(errs, fmt.Errorf("--count: %d: use a positive number, or 0 for all messages", o.count))
+		errs = append(errs, fmt.Errorf("--count is %d: use a positive number, or 0 for all messages", o.count))
 	}
 	if err := o.session.validate(o.dlq); err != nil {
 		errs = append(errs, err)
@@ -122,7 +122,7 @@ func (o *receiveOptions) validate() (wait time.Duration, err error) {
 	}
 	switch {
 	case o.mode != "peeklock" && o.mode != "delete":
-		errs = append(errs, fmt.Errorf("--mode: %q: use peeklock or delete", o.mode))
+		errs = append(errs, fmt.Errorf("--mode is %q: use peeklock or delete", o.mode))
 	case o.mode == "delete" && (o.complete || o.abandon || o.deadLetter):
 		errs = append(errs, errors.New("--mode delete cannot be combined with --complete, --abandon or --dead-letter, because received messages are already deleted"))
 	}

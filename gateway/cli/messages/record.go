@@ -71,13 +71,13 @@ receives.`,
 
 func (o *recordOptions) run(c *cobra.Command, args []string) error {
 	if o.count < 0 {
-		return command.Usagef("--count: %d: use a positive number, or 0 for no limit", o.count)
+		return command.Usagef("--count is %d: use a positive number, or 0 for no limit", o.count)
 	}
 	ctx := c.Context()
 	if o.length != "" {
 		length, err := config.ParseDuration(o.length)
 		if err != nil || length <= 0 {
-			return command.Usagef("--for: %q: write a duration such as 10m", o.length)
+			return command.Usagef("--for is %q: write a duration such as 10m", o.length)
 		}
 		limited, cancel := context.WithTimeout(ctx, length)
 		defer cancel()
@@ -124,7 +124,7 @@ func (o *recordOptions) runTap(ctx context.Context, c *cobra.Command, t *command
 	err = errors.Join(err, r.out.Flush())
 	_, _ = fmt.Fprintf(c.ErrOrStderr(), "recorded %s\n", command.Messages(r.recorded))
 	if r.missed > 0 {
-		err = errors.Join(err, fmt.Errorf("%s were missed, because the command read them more slowly than clients sent them: record fewer entities at a time", command.Messages(r.missed)))
+		err = errors.Join(err, fmt.Errorf("missed %s, because clients sent messages faster than the command read them: record fewer entities at a time", command.Messages(r.missed)))
 	}
 	return t.Explain(err)
 }

@@ -58,8 +58,8 @@ another entity. A message of a subscription or of a dead-letter queue needs --to
 	}
 	o.BindConnection(c, environ)
 	f := c.Flags()
-	f.StringVar(&o.speed, "speed", "1x", "how many times as fast as recorded, such as 10x or 0.5x; max: without pauses")
-	f.StringArrayVar(&o.to, "to", nil, "send to this `entity` instead, or FROM=TO for the messages of one; repeatable")
+	f.StringVar(&o.speed, "speed", "1x", "speed relative to the recording, such as 10x or 0.5x; max: without pauses")
+	f.StringArrayVar(&o.to, "to", nil, "send to this `entity` instead of the recorded one, or FROM=TO for the messages of one entity; repeatable")
 	return c
 }
 
@@ -70,7 +70,7 @@ func parseSpeed(text string) (float64, error) {
 	}
 	speed, err := strconv.ParseFloat(strings.TrimSuffix(text, "x"), 64)
 	if err != nil || !(speed >= 1e-6 && speed <= 1e6) {
-		return 0, command.Usagef("--speed: %q: write a factor such as 10x, or max", text)
+		return 0, command.Usagef("--speed is %q: write a factor such as 10x, or max", text)
 	}
 	return speed, nil
 }
@@ -99,7 +99,7 @@ func (o *replayOptions) run(c *cobra.Command, args []string) error {
 		}
 		from = core.FoldName(from)
 		if _, twice := r.moved[from]; twice || name == "" || ok && from == "" {
-			return command.Usagef("--to: %q: write ENTITY once, for all messages, or FROM=TO once for the messages of each entity", to)
+			return command.Usagef("--to is %q: write ENTITY once, for all messages, or FROM=TO once for the messages of each entity", to)
 		}
 		r.moved[from] = name
 	}
@@ -258,7 +258,7 @@ func (r *replayer) flush(ctx context.Context) error {
 	}
 	if refused > 0 && len(r.ms) > 1 {
 		last := r.lines[len(r.lines)-1]
-		errs = append(errs, fmt.Errorf("%s of lines %d to %d were not sent, and lines after %[3]d were not tried: repair these lines, then replay them and the rest", command.Messages(refused), r.lines[0], last))
+		errs = append(errs, fmt.Errorf("failed to send %s of lines %d to %d, and did not try the lines after %[3]d: repair the failed lines, then replay them and the rest", command.Messages(refused), r.lines[0], last))
 	}
 	r.ms, r.lines, r.size = nil, nil, 0
 	r.progress.At(r.sent)

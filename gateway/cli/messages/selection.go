@@ -72,7 +72,7 @@ func (o *selection) fits() (func(*amqp.Arrival) (bool, error), error) {
 	for _, text := range o.properties {
 		name, want, valued := strings.Cut(text, "=")
 		if name == "" {
-			errs = append(errs, fmt.Errorf("--property: %q: write NAME=VALUE, or NAME", text))
+			errs = append(errs, fmt.Errorf("--property is %q: write NAME=VALUE, or NAME", text))
 		}
 		want = strings.Trim(want, `"`)
 		add(func(a *amqp.Arrival) bool {
@@ -96,7 +96,7 @@ func (o *selection) fits() (func(*amqp.Arrival) (bool, error), error) {
 		}
 		limit, err := config.ParseDuration(age.text)
 		if err != nil || limit < 0 {
-			errs = append(errs, fmt.Errorf("%s: %q: write a duration such as 1h", age.flag, age.text))
+			errs = append(errs, fmt.Errorf("%s is %q: write a duration such as 1h", age.flag, age.text))
 		}
 		now := time.Now()
 		add(func(a *amqp.Arrival) bool { return age.fits(now.Sub(a.EnqueuedTime), limit) })
@@ -107,7 +107,7 @@ func (o *selection) fits() (func(*amqp.Arrival) (bool, error), error) {
 		all = append(all, where)
 	}
 	if o.count < 0 {
-		errs = append(errs, fmt.Errorf("--count: %d: use a positive number, or 0 for all messages", o.count))
+		errs = append(errs, fmt.Errorf("--count is %d: use a positive number, or 0 for all messages", o.count))
 	}
 	return func(a *amqp.Arrival) (bool, error) {
 		for _, fit := range all {
@@ -130,7 +130,7 @@ func whereOf(condition string) (func(*amqp.Arrival) (bool, error), error) {
 		return nil, fmt.Errorf("--where: %s", text)
 	}
 	if len(rule.Calls()) > 0 {
-		return nil, errors.New("--where: only rules in a gateway can call plugin(…): leave it out")
+		return nil, errors.New("--where calls plugin(…), which only rules in a gateway can call: leave the call out")
 	}
 	return func(a *amqp.Arrival) (bool, error) {
 		truth, err := rule.Matches(a.Message, rules.Facts{

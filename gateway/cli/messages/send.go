@@ -65,7 +65,7 @@ func Send(environ []string) *cobra.Command {
 	f.StringVar(&o.file, "file", "", "send the whole `file` as one message")
 	f.BoolVar(&o.records, "records", false, "each line of standard input, or of --file, is a message as record or receive --json prints it, or a line of a backup; types are kept")
 	f.IntVar(&o.count, "count", 1, "how many times to send each message")
-	f.StringArrayVar(&o.properties, "property", nil, "user property, `NAME=VALUE`: a number or boolean where it reads as one, a text in double quotes; repeatable")
+	f.StringArrayVar(&o.properties, "property", nil, "user property, `NAME=VALUE`; 5 and true are a number and a boolean, and \"5\" is a string; repeatable")
 	f.StringVar(&o.message.ContentType, "content-type", "", "content type of the body")
 	f.StringVar(&o.messageID, "message-id", "", "message id (default: a random one for each message)")
 	f.StringVar(&o.correlationID, "correlation-id", "", "correlation id")
@@ -159,12 +159,12 @@ func (o *sendOptions) template(now time.Time) (*core.Message, error) {
 			}
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("--schedule: %q: write a duration such as 10m, or a time such as 2031-01-02T15:04:05Z", o.schedule))
+			errs = append(errs, fmt.Errorf("--schedule is %q: write a duration such as 10m, or a time such as 2031-01-02T15:04:05Z", o.schedule))
 		}
 		m.ScheduledEnqueueTime = at
 	}
 	if o.count < 1 {
-		errs = append(errs, fmt.Errorf("--count: %d: use 1 or more", o.count))
+		errs = append(errs, fmt.Errorf("--count is %d: use 1 or more", o.count))
 	}
 	return m, command.Usage(errors.Join(errs...))
 }
@@ -174,11 +174,11 @@ func lifetime(text string) (time.Duration, error) {
 	d, err := config.ParseDuration(text)
 	switch {
 	case err != nil:
-		return 0, fmt.Errorf("--ttl: %q: %w", text, err)
+		return 0, fmt.Errorf("--ttl is %q: %w", text, err)
 	case d < time.Millisecond:
-		return 0, fmt.Errorf("--ttl: %q: use at least 1ms, or leave out --ttl to use the time to live of the entity", text)
+		return 0, fmt.Errorf("--ttl is %q: use at least 1ms, or leave out --ttl to use the time to live of the entity", text)
 	case d == core.Forever && !strings.EqualFold(text, "forever") && text != core.FormatDuration(core.Forever):
-		return 0, fmt.Errorf("--ttl: %q: use at most %d days, or forever", text, core.Forever/(24*time.Hour))
+		return 0, fmt.Errorf("--ttl is %q: use at most %d days, or forever", text, core.Forever/(24*time.Hour))
 	}
 	return d, nil
 }

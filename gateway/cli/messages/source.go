@@ -56,7 +56,7 @@ func openReceiver(ctx context.Context, link *remote.Client, entity string, o rem
 	}
 	r, err := link.Receiver(ctx, entity, o)
 	if errors.Is(err, remote.ErrNoSession) {
-		return nil, fmt.Errorf("%s: %w, within %v", entity, err, wait)
+		return nil, fmt.Errorf("%s: %w within %v", entity, err, wait)
 	}
 	return r, err
 }

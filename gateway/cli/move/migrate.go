@@ -56,10 +56,10 @@ func Migrate(environ []string) *cobra.Command {
 		Long: `Move messages from the namespace of --from to that of --connection-string (also --to).
 
 ENTITY is a queue, a subscription written TOPIC/Subscriptions/NAME, or a topic for all of
-its subscriptions; without one all are moved. Create the entities first with crosstown
-import. Each message is received under lock, stored in the target, and then removed from
-the source. The command ends when the source has no messages left, and prints what it has
-moved; run it again after an interruption.
+its subscriptions; without ENTITY the command moves the messages of all entities. Create the
+entities first with crosstown import. Each message is received under lock, stored in the
+target, and then removed from the source. The command ends when the source has no messages
+left, and prints what it has moved; run it again after an interruption.
 
 A moved message keeps its body, properties with their AMQP types, annotations that clients
 may set, session id, partition key, scheduled time and the time at which it expires; dead
@@ -93,7 +93,7 @@ dead-letter queues, so choose queues for these messages with --into and --dead-l
 func (o *migrateOptions) run(c *cobra.Command, args []string) error {
 	patience, err := config.ParseDuration(o.patience)
 	if err != nil || patience < 0 {
-		return command.Usagef("--patience: %q: write a duration such as 6m, or 0s", o.patience)
+		return command.Usagef("--patience is %q: write a duration such as 6m, or 0s", o.patience)
 	}
 	source, err := o.Other(o.from)
 	if err != nil {
@@ -116,7 +116,7 @@ func (o *migrateOptions) run(c *cobra.Command, args []string) error {
 	for _, text := range o.into {
 		from, into, ok := strings.Cut(text, "=")
 		if !ok || from == "" || into == "" {
-			return command.Usagef("--into: %q: write FROM=TO", text)
+			return command.Usagef("--into is %q: write FROM=TO", text)
 		}
 		m.into[core.FoldName(from)] = into
 	}
@@ -142,7 +142,7 @@ func (o *migrateOptions) run(c *cobra.Command, args []string) error {
 	}
 	_, _ = fmt.Fprintf(c.ErrOrStderr(), "moved %s from %s to %s\n", command.Messages(m.total), source.Host, to.Host)
 	if m.refused > 0 {
-		return fmt.Errorf("%s stay at the source, because the target does not accept them", command.Messages(m.refused))
+		return fmt.Errorf("the target refused %s: what it refused stays at the source", command.Messages(m.refused))
 	}
 	return nil
 }

@@ -59,7 +59,7 @@ func (s *namespaceSource) read(ctx context.Context, o *command.Flags, args []str
 	for _, text := range s.parameters {
 		name, value, ok := strings.Cut(text, "=")
 		if !ok || name == "" {
-			return nil, "", command.Usagef("--parameter: %q: write NAME=VALUE", text)
+			return nil, "", command.Usagef("--parameter is %q: write NAME=VALUE", text)
 		}
 		given[name] = value
 	}

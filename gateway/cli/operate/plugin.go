@@ -30,8 +30,8 @@ func pluginReloadCommand(environ []string) *cobra.Command {
 	var sum string
 	c := &cobra.Command{
 		Use:   "reload NAME",
-		Short: "Replace a plugin's process by a new one without losing a message",
-		Long: `Replace a plugin's process by a new one without losing a message.
+		Short: "Replace a plugin's process with a new one without losing a message",
+		Long: `Replace a plugin's process with a new one without losing a message.
 
 The gateway starts and checks the new process first. If that fails, the old process continues.`,
 		Args: cobra.ExactArgs(1),

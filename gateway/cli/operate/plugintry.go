@@ -40,8 +40,8 @@ standard error.`,
 	}
 	f := c.Flags()
 	f.StringVar(&o.SHA256, "sha256", "", "SHA-256 `checksum` that the program must have")
-	f.StringArrayVar(&o.Env, "env", nil, "`variable` of its environment, NAME=VALUE or NAME; repeatable")
-	f.StringVar(&o.Dir, "dir", "", "its working `directory`")
+	f.StringArrayVar(&o.Env, "env", nil, "environment `variable` of the plugin, NAME=VALUE or NAME; repeatable")
+	f.StringVar(&o.Dir, "dir", "", "working `directory` of the plugin")
 	format.Bind(c)
 	return c
 }

@@ -23,7 +23,7 @@ func Store(environ []string) *cobra.Command {
 		Short: "Inspect and verify the files of a file store",
 	}
 	c.AddCommand(
-		inspectCommand(environ, "inspect", "List segments and snapshots with their sizes and damaged frames", false),
+		inspectCommand(environ, "inspect", "List segments and snapshots of the log with their sizes and damaged frames (entries)", false),
 		inspectCommand(environ, "verify", "Check all files, contents of messages and snapshots included; the exit code is 1 if something is damaged", true))
 	return c
 }
@@ -35,9 +35,9 @@ func inspectCommand(environ []string, use, short string, contents bool) *cobra.C
 		Short: short,
 		Long: short + `.
 
-DIR is the directory with the files, by default messages in the data directory.
+DIR is the directory with the files, by default the folder messages of the data directory.
 The command changes nothing. It can run while a gateway uses the directory: frames
-that the gateway is writing may look torn.`,
+that the gateway is still writing may look torn.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			dir := filepath.Join(config.Data(environ), "messages")

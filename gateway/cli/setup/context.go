@@ -77,7 +77,7 @@ list of processes and of the shell's history. The command does not connect to th
 	f.StringVar(&connection, "connection-string", "", "namespace, as a Service Bus connection `string` (default $"+command.ConnectionVariable+")")
 	f.BoolVar(&stdin, "from-stdin", false, "read the connection string from standard input")
 	f.StringVar(&ca, "ca", "", "PEM `file` of an authority to trust for TLS")
-	f.BoolVar(&use, "use", false, "make it the current context")
+	f.BoolVar(&use, "use", false, "make this context the current one")
 	c.MarkFlagsMutuallyExclusive("connection-string", "from-stdin")
 	return c
 }

@@ -62,7 +62,7 @@ a gateway. To revoke a token before it expires, change the key of its policy.`,
 	f.StringVar(&o.policy, "policy", "", "`NAME` of the policy that signs, of the entity or of the namespace")
 	f.StringVar(&o.create, "create-policy", "", "create a policy with --rights and this `NAME` on the entity, if no policy there has the name")
 	f.StringVar(&o.ttl, "ttl", "1h", "how long the token is valid, a `duration`")
-	f.BoolVar(&o.curl, "curl", false, "print a curl command that sends or receives a message with it")
+	f.BoolVar(&o.curl, "curl", false, "print a curl command that sends or receives a message with the token")
 	c.MarkFlagsMutuallyExclusive("policy", "create-policy")
 	c.MarkFlagsMutuallyExclusive("policy", "rights")
 	c.MarkFlagsMutuallyExclusive("curl", "json")
@@ -78,7 +78,7 @@ type signer struct {
 func (o *tokenOptions) run(c *cobra.Command, args []string) error {
 	ttl, err := config.ParseDuration(o.ttl)
 	if err != nil || ttl <= 0 {
-		return command.Usagef("--ttl: %q: write a duration such as 1h", o.ttl)
+		return command.Usagef("--ttl is %q: write a duration such as 1h", o.ttl)
 	}
 	var rights core.Right
 	if o.rights != "" {

@@ -96,7 +96,7 @@ expire-token (after --delay).`,
 	flags.StringVar((*string)(&f.Code), "code", "server-busy", "error for the client: server-busy, timeout, internal-error, entity-disabled, quota-exceeded, unauthorized, not-found, lock-lost and so on")
 	flags.StringVar(&f.Condition, "condition", "", "AMQP condition to send instead of the code's, such as amqp:link:stolen")
 	flags.BoolVar(&f.After, "after", false, "the operation takes effect, but its answer is lost")
-	flags.DurationVar(&delay, "delay", 0, "how long the operation waits first")
+	flags.DurationVar(&delay, "delay", 0, "how long the operation waits before the effect")
 	flags.Float64Var(&f.Rate, "rate", 0, "operations per second that the effect throttle allows")
 	flags.DurationVar(&life, "life", 0, "how long the rule lasts (default 1h, at most 24h)")
 	return command.Asking(c, environ, func([]string) (command.Inquiry, error) {

@@ -64,7 +64,7 @@ func (a *API) purge(c *call) (any, error) {
 		total += n
 		switch {
 		case err != nil && total > 0:
-			return nil, core.Refuse(core.CodeOf(err), "%d messages were removed, but not all: %s", total, textOf(err))
+			return nil, core.Refuse(core.CodeOf(err), "Only %d of the messages could be removed: %s", total, textOf(err))
 		case err != nil:
 			return nil, err
 		case last || n == 0:

@@ -56,7 +56,7 @@ func (a *API) move(c *call) (any, error) {
 		err = m.all(c.Context(), r.Numbers, nil)
 	}
 	if err != nil && m.answer.Moved > 0 {
-		return nil, core.Refuse(core.CodeOf(err), "%d messages were moved, but not all: %s", m.answer.Moved, textOf(err))
+		return nil, core.Refuse(core.CodeOf(err), "Only %d of the messages could be moved: %s", m.answer.Moved, textOf(err))
 	}
 	if err != nil {
 		return nil, err

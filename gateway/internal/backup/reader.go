@@ -109,7 +109,7 @@ func (b *Reader) checkEntity(e *core.Entity) error {
 		topic, own, _ := core.SplitSubscription(e.Name)
 		errs = append(errs, core.ValidateName(topic), core.ValidateSubscriptionName(own))
 		if of := b.entities[e.TopicID]; of == nil || of.Kind != core.Topic || of.Namespace != e.Namespace || core.FoldName(of.Name) != core.FoldName(topic) {
-			errs = append(errs, errors.New("the line of the subscription's topic is missing"))
+			errs = append(errs, fmt.Errorf("the line of the topic %.80q of the subscription %.80q is missing", topic, own))
 		}
 	case core.Schedule:
 		least = 0
@@ -133,11 +133,11 @@ func (b *Reader) checkEntity(e *core.Entity) error {
 	}
 	switch {
 	case e.Kind > core.Schedule:
-		errs = append(errs, fmt.Errorf("kind %d of entities is unknown", e.Kind))
+		errs = append(errs, fmt.Errorf("the entity %.80q has the unknown kind %d", e.Name, e.Kind))
 	case e.Partitions < least || e.Partitions > core.MaxPartitions:
-		errs = append(errs, fmt.Errorf("the entity has an invalid number of partitions: %d", e.Partitions))
+		errs = append(errs, fmt.Errorf("the entity %.80q has %d partitions: it must have %d to %d", e.Name, e.Partitions, least, core.MaxPartitions))
 	case b.entities[e.ID] != nil, b.names[name]:
-		errs = append(errs, errors.New("the backup contains the entity twice"))
+		errs = append(errs, fmt.Errorf("the backup contains the entity %.80q twice", e.Name))
 	}
 	b.entities[e.ID], b.names[name] = e, true
 	return errors.Join(errs...)

@@ -26,7 +26,7 @@ func (t *target) dialAMQP(ctx context.Context) (Connection, error) {
 	if t.claims {
 		if err := t.putToken(ctx, conn); err != nil {
 			_ = conn.Close() // the refusal is more useful
-			return nil, fmt.Errorf("put a token for %s: %w", t.audience(), plain(err))
+			return nil, fmt.Errorf("send a token for %s: %w", t.audience(), plain(err))
 		}
 	}
 	return amqpConn{conn}, nil
@@ -80,7 +80,7 @@ func accepted(state amqp.DeliveryState, err error) error {
 			return fmt.Errorf("rejected: %w", plain(state.Error))
 		}
 	}
-	return fmt.Errorf("the broker did not accept the message: the outcome was %T", state)
+	return fmt.Errorf("the broker did not accept the message: the outcome was %s", strings.ToLower(strings.TrimPrefix(fmt.Sprintf("%T", state), "*amqp.State")))
 }
 
 func (c amqpConn) OpenReceiver(ctx context.Context, entity string, o ReceiveOptions) (ReceiverLink, error) {

@@ -48,7 +48,7 @@ func TestCheckReadsTheAuthoritiesOfClients(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "c.yaml")
-	for ca, want := range map[string]string{"nosuch.pem": "nosuch.pem: no such file or directory: name a PEM file", "c.yaml": "c.yaml contains no certificate in PEM"} {
+	for ca, want := range map[string]string{"nosuch.pem": "nosuch.pem: no such file or directory: specify a PEM file", "c.yaml": "c.yaml contains no certificate in PEM"} {
 		if err := os.WriteFile(file, []byte("tls: {client-ca: "+filepath.Join(dir, ca)+"}\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -119,7 +119,7 @@ func (c *Config) validateNamespaces(r *report) {
 			}
 		}
 		if len(n.Hosts) > namespaces.MaxHosts {
-			r.add(path+".hosts", "there are %d, but a namespace may have at most %d: remove some", len(n.Hosts), namespaces.MaxHosts)
+			r.add(path+".hosts", "the namespace has %d hosts, but may have at most %d: remove some", len(n.Hosts), namespaces.MaxHosts)
 		}
 		if n.Partitions == 0 {
 			n.Partitions = c.Partitions
@@ -136,7 +136,7 @@ func (c *Config) validateAccess(i int, r *report) {
 		r.add(path+".policies", "namespace %q has no policy, so no client could use it: add a policy with a key", n.Name)
 	}
 	if len(n.Policies) > core.MaxAccessRules {
-		r.add(path+".policies", "there are %d, but a namespace may have at most %d: remove some", len(n.Policies), core.MaxAccessRules)
+		r.add(path+".policies", "the namespace has %d policies, but may have at most %d: remove some", len(n.Policies), core.MaxAccessRules)
 	}
 	for p := range n.Policies {
 		rule := n.Policies[p].Rule()

@@ -150,7 +150,7 @@ func validateSelectors[T any, S interface {
 	for i := range all {
 		p, path := S(&all[i]), elementPath(path, i)
 		if p.pattern() == "" && what != "" {
-			r.add(path+".entity", "the entity is missing: name %s, or a pattern such as orders/* or *", what)
+			r.add(path+".entity", "the entity is missing: specify %s, or a pattern such as orders/* or *", what)
 		}
 		p.validate(path, r)
 		if slices.ContainsFunc(all[:i], func(q T) bool { return strings.EqualFold(S(&q).pattern(), p.pattern()) }) {

@@ -41,7 +41,7 @@ func (p *Plugin) validate(path string, r *report) {
 		r.add(path+".name", "%q is not a valid plugin name: use 1 to 63 letters, digits, dots, underscores and hyphens", p.Name)
 	}
 	if p.Path == "" {
-		r.add(path+".path", "the path is missing: name the plugin's program")
+		r.add(path+".path", "the path is missing: specify the plugin's program")
 	}
 	if sum, err := hex.DecodeString(p.SHA256); err != nil || len(sum) != 32 && p.SHA256 != "" {
 		r.add(path+".sha256", "%q is not an SHA-256 checksum: write the 64 digits that sha256sum prints", p.SHA256)

@@ -112,7 +112,7 @@ func (m *Remote) validate(path, self string, r *report) {
 	for i, p := range m.Pull {
 		path := elementPath(path+".pull", i)
 		if p.From == "" {
-			r.add(path+".from", "the source is missing: name an entity of the remote")
+			r.add(path+".from", "the source is missing: specify an entity of the remote")
 		}
 		if err := core.ValidateName(p.Into); err != nil {
 			r.add(path+".into", "%v", err)

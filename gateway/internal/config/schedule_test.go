@@ -45,7 +45,7 @@ func TestSchedulesAreChecked(t *testing.T) {
 `}
 	_, err := load(t, files, nil, "--config=$DIR/c.yaml")
 	for _, want := range []string{
-		`schedules[0].cron: "0 0 30 2 *" has no tick within the next five years: check the day and the month`,
+		`schedules[0].cron: "0 0 30 2 *" matches no time within the next five years: check the day and the month`,
 		`schedules[1].cron: "@every 5m" has no fixed times`,
 		`schedules[2].zone: "Mars/Olympus" is not a time zone: use a name of the IANA time zone database`,
 		"schedules[3].entity: The entity name '' has 0 characters",

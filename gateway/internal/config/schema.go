@@ -41,7 +41,7 @@ func (p *Schema) validate(path string, r *report) {
 	versions := make([]schema.Version, len(p.Versions))
 	for i, v := range p.Versions {
 		if versions[i] = schema.Version(v); v.File == "" {
-			r.add(elementPath(path+".versions", i)+".file", "the file is missing: name a file with a JSON Schema")
+			r.add(elementPath(path+".versions", i)+".file", "the file is missing: specify a file with a JSON Schema")
 			return
 		}
 	}

@@ -170,13 +170,13 @@ func discover(ctx context.Context, issuer string) (*jose.JSONWebKeySet, error) {
 		Keys   string `json:"jwks_uri"`
 	}
 	if err := json.Unmarshal(data, &document); err != nil {
-		return nil, fmt.Errorf("the discovery document: %w", err)
+		return nil, fmt.Errorf("the discovery document of the issuer %q is not JSON: %w", issuer, err)
 	}
 	if document.Issuer != issuer { // §4.3 requires this
-		return nil, fmt.Errorf("the discovery document belongs to another issuer, %q", document.Issuer)
+		return nil, fmt.Errorf("the discovery document of the issuer %q belongs to another issuer, %q", issuer, document.Issuer)
 	}
 	if document.Keys == "" {
-		return nil, errors.New("the discovery document has no jwks_uri")
+		return nil, fmt.Errorf("the discovery document of the issuer %q has no jwks_uri", issuer)
 	}
 	if data, err = get(ctx, document.Keys); err != nil {
 		return nil, err

@@ -210,7 +210,7 @@ func (m *Mux) requireTLS(conn net.Conn) {
 
 func (m *Mux) secure(ctx context.Context, conn net.Conn, admitted *Conn) (protocol, net.Conn, error) {
 	if m.opts.TLS == nil {
-		return 0, nil, errors.New("the client speaks TLS, which is not configured")
+		return 0, nil, errors.New("the client speaks TLS, but the gateway has no certificate")
 	}
 	inner := tls.Server(conn, m.opts.TLS)
 	if err := inner.HandshakeContext(ctx); err != nil {

@@ -198,7 +198,7 @@ func (l *Line) Stored() (*core.Stored, error) {
 			continue
 		}
 		if t.Sub < 0 || t.Sub >= int(core.SubQueues) {
-			return nil, fmt.Errorf("sub-queue %d does not exist", t.Sub)
+			return nil, fmt.Errorf("the line has sub-queue %d, which does not exist", t.Sub)
 		}
 		x := &core.Stored{Kind: kind, Subscription: t.Subscription, Sub: core.SubQueue(t.Sub), Last: t.Last, Time: t.Time}
 		if kind == core.StoredState {
@@ -284,7 +284,7 @@ func (r *Message) Bytes() ([]byte, error) {
 	case "base64":
 		return base64.StdEncoding.DecodeString(r.Body)
 	}
-	return nil, fmt.Errorf("bodyEncoding: %q is unknown: use base64, or leave it out", r.BodyEncoding)
+	return nil, fmt.Errorf("bodyEncoding %q is unknown: use base64, or leave bodyEncoding out", r.BodyEncoding)
 }
 
 func pointer[T any](o value.Opt[T]) *T {
@@ -341,7 +341,7 @@ func index(names []string, name, member string) (int, error) {
 	if i := slices.Index(names, name); i >= 0 {
 		return i, nil
 	}
-	return 0, fmt.Errorf("%s: %q is unknown", member, name)
+	return 0, fmt.Errorf("the %s %q is unknown", member, name)
 }
 
 func (r *Message) stored() (*core.Stored, error) {
@@ -352,7 +352,7 @@ func (r *Message) stored() (*core.Stored, error) {
 		return nil, err
 	}
 	if r.Sub < 0 || r.Sub >= int(core.SubQueues) {
-		return nil, fmt.Errorf("sub-queue %d does not exist", r.Sub)
+		return nil, fmt.Errorf("the line has sub-queue %d, which does not exist", r.Sub)
 	}
 	x.BrokerProperties = core.BrokerProperties{
 		SequenceNumber: r.SequenceNumber, EnqueuedSequenceNumber: cmp.Or(r.EnqueuedSequence, r.SequenceNumber), EnqueuedTime: r.EnqueuedTime,

@@ -277,7 +277,7 @@ func (o *owner) must(t *testing.T, request map[string]any) *reply {
 	for _, next := range []map[string]any{{"op": "auth", "token": o.token}, request} {
 		r, err := s.ask(next)
 		if err != nil || r.Op != "ok" {
-			t.Errorf("the owner's request %v failed: %v, response %+v", request, err, r)
+			t.Errorf("the owner's request %v failed: error %v, response %+v", request, err, r)
 			return &reply{}
 		}
 		if next["op"] != "auth" {

@@ -184,11 +184,11 @@ func newRemotes(given map[string]core.Remote) remotes {
 func (r remotes) check(setting, to, remote, entity string) error {
 	switch {
 	case entity == "":
-		return core.Refuse(core.InvalidArgument, "%s is '%s': write REMOTE:ENTITY.", setting, to)
+		return core.Refuse(core.InvalidArgument, "%s is '%s', which names no entity of the remote: write REMOTE:ENTITY.", setting, to)
 	case r[core.FoldName(remote)] != nil:
 		return nil
 	case len(r) == 0:
-		return core.Refuse(core.InvalidArgument, "%s is '%s', but the namespace has no remotes: add the remote to the gateway's configuration.", setting, to)
+		return core.Refuse(core.InvalidArgument, "%s is '%s', but the namespace has no remotes: add the remote '%s' to the gateway's configuration.", setting, to, remote)
 	}
 	return core.Refuse(core.InvalidArgument, "%s is '%s', but the namespace has no remote '%s': use one of its remotes (%s), or add the remote to the gateway's configuration.",
 		setting, to, remote, strings.Join(slices.Sorted(maps.Keys(r)), ", "))

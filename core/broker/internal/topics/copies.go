@@ -64,7 +64,7 @@ func (m *member) checkChanged(rule string, before, after *core.Message, index ui
 		return nil
 	}
 	if core.PartitionOf(string(key), len(m.Queues[core.Main])) != index {
-		return core.Refuse(core.InvalidArgument, "Rule '%s': the action sets the session id '%.130s', which belongs to another partition than the message: send the message with this id as its partition key.",
+		return core.Refuse(core.InvalidArgument, "The action of rule '%s' sets the session id '%.130s', but this session is in another partition than the message: send the message with this id as its SessionId or PartitionKey.",
 			rule, after.SessionID)
 	}
 	return nil

@@ -70,7 +70,7 @@ func (q *pluginAnswers) ask(ctx context.Context, c rules.Call) ([]pluginAnswer, 
 	}
 	verdicts, err := s.Router.Route(ctx, core.Stage{Kind: core.StageFilter, Entity: q.topic, Parameters: c.Parameters()}, q.ms)
 	if err == nil && len(verdicts) != len(q.ms) {
-		err = fmt.Errorf("the plugin returned %d verdicts for %d messages", len(verdicts), len(q.ms))
+		err = fmt.Errorf("the plugin '%s' returned %d verdicts for %d messages", c.Name, len(verdicts), len(q.ms))
 	}
 	switch {
 	case err != nil && s.Unavailable == pipeline.Pass:
@@ -85,7 +85,7 @@ func (q *pluginAnswers) ask(ctx context.Context, c rules.Call) ([]pluginAnswer, 
 			answers[i].yes = true
 		case core.VerdictDrop:
 		default:
-			answers[i].err = fmt.Errorf("the plugin '%s' did not answer: %s: %s", c.Name, v.Reason, v.Description)
+			answers[i].err = fmt.Errorf("the plugin '%s' answered neither yes nor no: %s: %s", c.Name, v.Reason, v.Description)
 		}
 	}
 	return answers, nil

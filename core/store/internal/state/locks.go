@@ -27,7 +27,7 @@ func (p *handle) Lock(ctx context.Context, r core.LockRequest) ([]core.Delivery,
 		return t.lockNumbers(ctx, r.Numbers, x)
 	case t.Sessions && x == nil:
 		t.leave()
-		return nil, time.Time{}, fmt.Errorf("lock outside a session at %s/%d: %w", p.Entity, p.Index, core.NotAllowed)
+		return nil, time.Time{}, fmt.Errorf("lock messages outside a session in entity %s, partition %d: %w", p.Entity, p.Index, core.NotAllowed)
 	}
 	return t.lockMost(ctx, r.Most, x)
 }
@@ -71,7 +71,7 @@ func (t *txn) deliver(ctx context.Context, ds []core.Delivery, next int64) ([]co
 	t.leave()
 	ds, err := t.complete(ctx, ds)
 	if err != nil {
-		return nil, time.Time{}, fmt.Errorf("lock at %s/%d: %w", t.Ref.Entity, t.Ref.Index, err)
+		return nil, time.Time{}, fmt.Errorf("lock messages of entity %s, partition %d: %w", t.Ref.Entity, t.Ref.Index, err)
 	}
 	return ds, instant(next), nil
 }
@@ -132,7 +132,7 @@ func (p *handle) Renew(ctx context.Context, tokens []core.LockToken) []core.Rene
 	t.leave()
 	if err := p.stopped(); err != nil {
 		for i := range answers {
-			answers[i] = core.Renewal{Err: fmt.Errorf("renew at %s/%d: %w", p.Entity, p.Index, err)}
+			answers[i] = core.Renewal{Err: fmt.Errorf("renew a lock in entity %s, partition %d: %w", p.Entity, p.Index, err)}
 		}
 	}
 	return answers
@@ -226,7 +226,7 @@ func (t *txn) inState(number int64, as ...MessageState) *entry {
 }
 
 func missing(what string, r core.Ref, numbers []int64) error {
-	return fmt.Errorf("%s messages %v of %s/%d: %w", what, numbers, r.Entity, r.Index, core.MessageNotFound)
+	return fmt.Errorf("%s messages %v of entity %s, partition %d: %w", what, numbers, r.Entity, r.Index, core.MessageNotFound)
 }
 
 // EndLinks ends the locks that cannot outlive the process that held the store before: those of

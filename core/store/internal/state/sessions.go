@@ -31,7 +31,7 @@ func (p *handle) AcceptSession(_ context.Context, r core.SessionRequest) (l core
 		err = core.SessionLockLost
 	}
 	if err != nil {
-		return core.SessionLock{}, false, time.Time{}, fmt.Errorf("accept session of %s/%d: %w", p.Entity, p.Index, err)
+		return core.SessionLock{}, false, time.Time{}, fmt.Errorf("accept a session of entity %s, partition %d: %w", p.Entity, p.Index, err)
 	}
 	return l, ok, next, nil
 }
@@ -87,7 +87,7 @@ func (p *handle) enterSession(l *core.SessionLock, room *effects) (t txn, x *ses
 }
 
 func (p *handle) sessionLockLost() error {
-	return fmt.Errorf("session of %s/%d: %w", p.Entity, p.Index, cmp.Or(p.stopped(), error(core.SessionLockLost)))
+	return fmt.Errorf("session of entity %s, partition %d: %w", p.Entity, p.Index, cmp.Or(p.stopped(), error(core.SessionLockLost)))
 }
 
 // holds returns the session that l locks, or nil if that lock is lost.
@@ -206,7 +206,7 @@ func (p *handle) SetSessionState(ctx context.Context, l core.SessionLock, state 
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("session of %s/%d: %w", p.Entity, p.Index, err)
+		return fmt.Errorf("session of entity %s, partition %d: %w", p.Entity, p.Index, err)
 	}
 	t, x, err := p.enterSession(&l, room)
 	if err != nil {

@@ -317,7 +317,7 @@ func (r *Replay) Piece(at Position, piece *Piece) bool {
 	case r.home == nil:
 		return false
 	case r.p.pieces == nil:
-		r.err = errors.New("the snapshot has a partition before the catalogue")
+		r.err = errors.New("the snapshot has a partition before the list of entities")
 		return false
 	}
 	home := r.p.pieces.homes[of.Subscription]

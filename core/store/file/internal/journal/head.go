@@ -202,7 +202,7 @@ func refusal(err error) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &full):
-		return core.Refuse(core.Busy, "The gateway's disk is full: the gateway accepts no messages until space is free. Receive messages, or delete other files.")
+		return core.Refuse(core.Busy, "The gateway's disk is full: the gateway accepts no messages until space is free. Receive messages, or delete files that do not belong to the gateway.")
 	case errors.Is(err, wal.ErrTooLarge):
 		return core.Refuse(core.TooLarge, "The messages are larger in total than the store accepts at once: send fewer or smaller messages at a time.")
 	case errors.As(err, &failed), errors.Is(err, wal.ErrClosed):

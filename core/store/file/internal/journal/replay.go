@@ -18,7 +18,7 @@ func apply(to *state.Replay, f wal.Frame) error {
 	to.Frame(state.Position(f.At), refs)
 	d := &decoder{coder: coder{decodes: true, rest: f.Effects}, to: to}
 	if err := d.apply(); err != nil {
-		return fmt.Errorf("apply the frame at %x: %w", f.At, err)
+		return fmt.Errorf("apply the frame at position %x of the log: %w", f.At, err)
 	}
 	return nil
 }
@@ -33,7 +33,7 @@ type decoder struct {
 	put   state.Put
 }
 
-var errUnknownEffect = errors.New("the frame has an effect of a kind that this version does not know")
+var errUnknownEffect = errors.New("a newer version wrote this frame: start that version")
 
 func (d *decoder) apply() error {
 	switch kind := d.kind(); kind {
@@ -56,7 +56,7 @@ func (d *decoder) apply() error {
 	case aboutPiece:
 		return d.load()
 	}
-	return errors.New("the frame refers to an object that this version does not know")
+	return errors.New("the frame concerns an object that this version does not know")
 }
 
 func (d *decoder) kind() (k state.EffectKind) {

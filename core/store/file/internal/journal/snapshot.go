@@ -81,7 +81,7 @@ func load(to *state.Replay, in *bufio.Reader) error {
 			return err
 		}
 		if n > maxPiece {
-			return fmt.Errorf("a part of a snapshot has the invalid size of %d bytes", n)
+			return fmt.Errorf("a part of the snapshot has an invalid size of %d bytes", n)
 		}
 		buf = slices.Grow(buf[:0], int(n))[:n]
 		if _, err := io.ReadFull(in, buf); err != nil {

@@ -70,7 +70,7 @@ func explain(dir string, err error) error {
 		return fmt.Errorf("cannot create directory %s: a file has this name, or the name of a parent directory: "+
 			"move that file, or give the gateway another directory: %w", dir, err)
 	case fsys.ReadOnly(err):
-		return fmt.Errorf("directory %s is on a read-only file system: give the gateway another one: %w", dir, err)
+		return fmt.Errorf("directory %s is on a read-only file system: give the gateway another directory: %w", dir, err)
 	case fsys.Full(err):
 		return fmt.Errorf("the file system of directory %s is full: free some space: %w", dir, err)
 	default:

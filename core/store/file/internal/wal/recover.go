@@ -85,7 +85,7 @@ func (r *recovery) readHeader(name string) (b [segmentHeaderSize]byte, size int6
 	}
 	n := int(min(size, segmentHeaderSize))
 	if k, err := file.ReadAt(b[:n], 0); k < n {
-		r.o.Logger.Error("cannot read a header", "file", r.path(name), "err", err)
+		r.o.Logger.Error("cannot read the header of a file of the log", "file", r.path(name), "err", err)
 		clear(b[:])
 	}
 	return b, size, nil
@@ -288,7 +288,7 @@ func (r *recovery) evidence() error {
 			r.synced = max(r.synced, sc.synced)
 		}
 		if err != nil {
-			r.o.Logger.Error("cannot read a segment", "file", r.path(s.name()), "err", err)
+			r.o.Logger.Error("cannot read a segment of the log", "file", r.path(s.name()), "err", err)
 		}
 		if err := file.Close(); err != nil {
 			return err

@@ -77,7 +77,7 @@ func parseCatalogue(value string, accessed any) (core.Entity, error) {
 		err = json.Unmarshal(text, &e)
 	}
 	if err != nil {
-		return e, fmt.Errorf("an entity in the catalogue is damaged: %w", err)
+		return e, fmt.Errorf("the stored entity %.80q is damaged (restore Redis from a backup): %w", value, err)
 	}
 	if at, ok := server.ScoreMillis(accessed); ok && server.Instant(at).After(e.AccessedAt) {
 		e.AccessedAt = server.Instant(at)

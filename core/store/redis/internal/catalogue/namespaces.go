@@ -28,7 +28,7 @@ func parseRegistry(value string) (n core.Namespace, err error) {
 		err = json.Unmarshal(text, &n)
 	}
 	if err != nil {
-		return n, fmt.Errorf("a namespace in the registry is damaged: %w", err)
+		return n, fmt.Errorf("the stored namespace %.60q is damaged (restore Redis from a backup): %w", value, err)
 	}
 	return n, nil
 }

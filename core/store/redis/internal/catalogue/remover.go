@@ -45,7 +45,7 @@ func (r *remover) run(ctx context.Context) {
 	defer ticker.Stop()
 	for {
 		if err := r.removeAll(ctx); err != nil && ctx.Err() == nil {
-			r.server.Log.Warn("cannot remove the contents of a deleted namespace; trying again later", "err", err)
+			r.server.Log.Warn("cannot remove the entities of a deleted namespace; trying again later", "err", err)
 		}
 		select {
 		case <-ctx.Done():

@@ -22,12 +22,12 @@ func ruleMember(r *core.Rule) (string, error) {
 	return core.FoldName(r.Name) + "\x00" + string(record), nil
 }
 
-func parseRules(members []string) ([]core.Rule, error) {
+func parseRules(subscription string, members []string) ([]core.Rule, error) {
 	rules := make([]core.Rule, len(members))
 	for i, member := range members {
-		_, record, _ := strings.Cut(member, "\x00")
+		name, record, _ := strings.Cut(member, "\x00")
 		if err := json.Unmarshal([]byte(record), &rules[i]); err != nil {
-			return nil, fmt.Errorf("a rule in the catalogue is damaged: %w", err)
+			return nil, fmt.Errorf("the stored rule '%.80s' of the subscription '%s' is damaged (restore Redis from a backup): %w", name, subscription, err)
 		}
 	}
 	return rules, nil
@@ -60,7 +60,7 @@ func (s *Catalogue) Rules(ctx context.Context, e core.Entity, skip, top int) (ru
 	err = s.withCatalogue(ctx, "rules of", e.Namespace, e.Name, func(ctx context.Context, k keyspace.Catalogue, _ string) error {
 		members, err := s.server.RDB.ZRange(ctx, k.RulesOf(&e), int64(skip), last).Result()
 		if err == nil {
-			rules, err = parseRules(members)
+			rules, err = parseRules(e.Name, members)
 		}
 		return err
 	})
@@ -75,7 +75,7 @@ func (s *Catalogue) Rule(ctx context.Context, e core.Entity, name string) (r cor
 		if err != nil {
 			return err
 		}
-		rules, err := parseRules(members)
+		rules, err := parseRules(e.Name, members)
 		if err == nil && len(rules) == 0 {
 			return core.NotFound
 		}
@@ -97,7 +97,7 @@ func (s *Catalogue) readRules(ctx context.Context, k *keyspace.Catalogue, subscr
 		if err != nil {
 			return err
 		}
-		if subscriptions[i].Rules, err = parseRules(members); err != nil {
+		if subscriptions[i].Rules, err = parseRules(subscriptions[i].Name, members); err != nil {
 			return err
 		}
 	}

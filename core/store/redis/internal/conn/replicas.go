@@ -264,7 +264,7 @@ func (t *endpoint) priorities(ctx context.Context) map[string]string {
 // checkSync refuses fsync=1 if the server has no WAITAOF, or syncs only every second.
 func (s *Client) checkSync(ctx context.Context, node *redis.Client, name string, facts map[string]string) error {
 	if IsOlder(facts, 7, 2) {
-		return fmt.Errorf("redis at %s has version %s: fsync=1 requires version 7.2 or newer: leave out fsync, or update Redis", name, facts["redis_version"])
+		return fmt.Errorf("redis at %s has version %s, but fsync=1 requires version 7.2 or newer: leave out fsync, or update Redis", name, facts["redis_version"])
 	}
 	policy, err := node.ConfigGet(ctx, "appendfsync").Result()
 	if err != nil {
