@@ -224,7 +224,7 @@ func TestDeadLettersThatCannotBeMovedStay(t *testing.T) {
 		g.exits(t, exitUsage, []string{"queue", "update", "orders", "--user-metadata=\xff"}, `--user-metadata: "\xff" is not UTF-8`)
 		g.exits(t, exitUsage, []string{"send", "orders", "x", "--message-id=\xff"}, `--message-id: "\xff" is not UTF-8`)
 		g.exits(t, exitUsage, []string{"deadletter", "list", "orders", "--count=x"}, `--count is "x" (invalid syntax): write a value of the type int`)
-		g.exits(t, exitFailure, []string{"deadletter", "move", "orders", "--to=archive"}, "moved 1 message", "message 1 stays: ", "1 message not moved")
+		g.exits(t, exitFailure, []string{"deadletter", "move", "orders", "--to=archive"}, "moved 1 message", "message 1 stays: ", "could not move 1 message")
 		g.exits(t, exitFailure, []string{"deadletter", "list", "nope"}, "nope", "crosstown queue list")
 		g.exits(t, exitUsage, []string{"deadletter", "list", "events"}, "events is a topic")
 		g.exits(t, exitOK, []string{"deadletter", "resubmit", "orders", "--json"}, `"resubmitted":1`)

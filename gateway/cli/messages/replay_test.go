@@ -122,7 +122,7 @@ func TestAReplayNamesTheLineThatIsWrong(t *testing.T) {
 		`{"x":1}`:                     "f: line 2: the line is neither a message",
 		`{"state":"odd","body":"x"}`:  `f: line 2: the state "odd" is unknown: repair or remove the line`,
 		`{"state":"active","body":1}`: "f: line 2: the line is not in the format of crosstown record",
-		`{"state":"active","body":"x","bodyEncoding":"rot13"}`:                   `f: line 2: body: bodyEncoding: "rot13" is unknown`,
+		`{"state":"active","body":"x","bodyEncoding":"rot13"}`:                   `f: line 2: body: bodyEncoding "rot13" is unknown`,
 		`{"state":"active","body":"x"}`:                                          "f: line 2: the line has no entity: specify the target with --to ENTITY",
 		`{"state":"active","body":"x","entity":"t/Subscriptions/s"}`:             "--to t/Subscriptions/s=ENTITY",
 		`{"state":"active","body":"x","entity":"q/$DeadLetterQueue"}`:            "--to q/$DeadLetterQueue=ENTITY",
