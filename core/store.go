@@ -82,8 +82,8 @@ type Catalogue interface {
 	CreateEntity(ctx context.Context, e Entity, q NamespaceQuotas) (Entity, error)
 	// Entity returns the entity with that name, or NotFound.
 	Entity(ctx context.Context, namespace, name string) (Entity, error)
-	// Entities returns up to top entities, by folded name, after the first skip. An unknown topic
-	// has none.
+	// Entities lists entities in the order of their folded names. It leaves out the first skip
+	// entities, and returns at most top. An unknown topic has none.
 	Entities(ctx context.Context, namespace string, l Listing, skip, top int) ([]Entity, error)
 	// Topic returns the topic with that name and its subscriptions. It returns NotFound if there is
 	// no entity with that name, or if it is not a topic.
@@ -96,8 +96,8 @@ type Catalogue interface {
 	// step. It also returns the topic's Version. Its running time does not depend on the number of
 	// rules.
 	ChangeRule(ctx context.Context, e Entity, c RuleChange) (changed Entity, version int64, err error)
-	// Rules returns up to top rules of the subscription e, by folded name, after the first skip. An
-	// unknown subscription has none.
+	// Rules lists the rules of the subscription e in the order of their folded names. It leaves out
+	// the first skip rules, and returns at most top. An unknown subscription has none.
 	Rules(ctx context.Context, e Entity, skip, top int) ([]Rule, error)
 	// Rule returns the rule of the subscription e with that name, or NotFound.
 	Rule(ctx context.Context, e Entity, name string) (Rule, error)

@@ -76,7 +76,7 @@ func (r *restore) entity(ctx context.Context, e core.Entity) error {
 			return err
 		}
 		if used {
-			return fmt.Errorf("%s exists in the store, and has or had messages: delete it, or restore to an empty store (nothing was changed)", &e)
+			return fmt.Errorf("%s exists in the store, and is or was in use: delete it, or restore to an empty store", &e)
 		}
 		if err := r.store.DeleteEntity(ctx, e.Namespace, e.Name); err != nil {
 			return err

@@ -161,7 +161,7 @@ func (m *Mux) decide(ctx context.Context, conn *Conn) {
 	if !target.hand(ctx, speaking, m.opts.Timeout) {
 		_ = speaking.Close()
 		if ctx.Err() == nil && m.slow.Due() {
-			m.opts.Logger.Warn("a connection was not accepted in time and is closed", "peer", conn.RemoteAddr().String(), "timeout", m.opts.Timeout)
+			m.opts.Logger.Warn("no server of the gateway took a new connection in time, so the gateway closed the connection", "peer", conn.RemoteAddr().String(), "timeout", m.opts.Timeout)
 		}
 	}
 }

@@ -33,7 +33,7 @@ type Project struct {
 	Kind    string // Router or Serializer
 	Name    string // of the plugin, its program and its module
 	Dir     string // missing or empty
-	Version string // of the required module, such as v1.2.3; "": not published
+	Version string // of the Crosstown module that the project requires, such as v1.2.3; "" if none is published
 	Replace string // directory of Crosstown's source; "": to download
 }
 

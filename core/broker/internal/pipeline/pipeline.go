@@ -86,8 +86,8 @@ type StageCounts struct {
 }
 
 // New returns the pipeline of an entity: the first one that matches, an empty one if none matches,
-// and nil for a subscription. parks means that rules of topics may park messages, so that a topic
-// has a pipeline even without stages.
+// and nil for a subscription. parks means that rules of topics may park messages. The pipeline of a
+// topic then does not count as empty, even without stages.
 func New(ent *core.Entity, all []Pipeline, parks bool, find findFunc, log *slog.Logger) *Stages {
 	if ent.Kind == core.Subscription {
 		return nil

@@ -56,10 +56,10 @@ func (s *Server) unregister() {
 	_ = s.RDB.HDel(ctx, s.Names.Registry().Gateways, s.ID).Err()
 }
 
-// RaiseFormat raises the store's format to the one that this gateway reads, once all gateways have
-// been able to read it for Agreement. Gateways that do not register, such as those of version
-// 8fcb296, are counted by their subscriptions to changes. The format is also added to the stamp, so
-// that gateways that cannot read it stop using the store within a second.
+// RaiseFormat raises the store's format to the one that this gateway reads, after all gateways have
+// been able to read it for the duration Agreement. A gateway that does not register, such as one of
+// version 8fcb296, prevents this: then more gateways subscribe to changes than are registered. The
+// format is also added to the stamp, so that gateways that cannot read it soon stop.
 func (s *Server) RaiseFormat(ctx context.Context, there map[string]int, now time.Time) error {
 	if int64(s.Reads) <= s.Stamp.Mark.Load() {
 		return nil
