@@ -30,7 +30,7 @@ type Remote struct {
 	ServerName string `config:"server-name"` // the remote's name in calls and in its certificate; default: the host
 
 	Window  int           `config:"window" range:"1 to 10000"` // messages in flight
-	Batches *bool         `config:"batches"`                   // the remote supports Service Bus's batches; default: true if it has a policy
+	Batches *bool         `config:"batches"`                   // the remote supports Service Bus's batches; default: false with a URL and no policy
 	Pull    []remote.Pull `config:"pull"`
 }
 
