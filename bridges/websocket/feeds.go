@@ -206,7 +206,7 @@ func (f *feed) do(q *request, run func()) {
 	job()
 }
 
-// next runs waiting requests until one of them is in flight.
+// next runs the waiting requests in order, until one of them does not end at once.
 func (f *feed) next() {
 	f.busy = false
 	for len(f.queue) > 0 && !f.busy {

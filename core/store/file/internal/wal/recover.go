@@ -14,7 +14,7 @@ import (
 
 type recovery struct {
 	*Log
-	logs   []*segment // by id; with an unsound header, prev is the segment's own id
+	logs   []*segment // sorted by id; a segment with an unsound header has its own id as prev
 	synced Position   // the last position that a sound header, frame or snapshot says is synced
 	first  int        // index in logs of the first segment that find has read
 	last   int        // index in logs of the segment in which the log ends; -1: none
