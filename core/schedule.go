@@ -58,7 +58,7 @@ func (s *ScheduledMessage) Message() (*Message, error) {
 	if s.TimeToLive != "" {
 		life, err := ParseAnyDuration(s.TimeToLive)
 		if err != nil || life <= 0 {
-			return nil, fmt.Errorf("the time to live %.40q is not a duration: write it like 90s, 5m, 36h, PT5M or P14D", s.TimeToLive)
+			return nil, fmt.Errorf("the time to live %.40q is not a duration above 0: write it like 90s, 5m, 36h, PT5M or P14D", s.TimeToLive)
 		}
 		m.TimeToLive = life
 	}

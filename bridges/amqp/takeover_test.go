@@ -221,7 +221,7 @@ func TestSharedSessionRefusals(t *testing.T) {
 			p.askShared(0, sharedFilterKey, sharedSessionCode, "a", value.UUID{1})
 		}, wire.CondSessionCannotBeLocked, "The requested session 'a' cannot be accepted."},
 		"not held":              {Options{}, func(p *peer) { p.askShared(0, sharedFilterKey, sharedSessionCode, "a", value.UUID{1}) }, wire.CondSessionLockLost, "The session lock has expired"},
-		"the next with a token": {Options{}, func(p *peer) { p.askShared(0, sharedFilterKey, sharedSessionCode, nil, value.UUID{1}) }, wire.CondArgumentError, "Specify the id of the session to take over."},
+		"the next with a token": {Options{}, func(p *peer) { p.askShared(0, sharedFilterKey, sharedSessionCode, nil, value.UUID{1}) }, wire.CondArgumentError, "The next session cannot be taken over."},
 		"no UUID":               {Options{}, func(p *peer) { p.askShared(0, sharedFilterKey, sharedSessionCode, "a", "b") }, wire.CondArgumentError, "The lock token of the filter"},
 		"no string":             {Options{}, func(p *peer) { p.askShared(0, sharedFilterKey, sharedSessionCode, int32(1), nil) }, wire.CondArgumentError, "The value of the filter"},
 	} {

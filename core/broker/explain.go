@@ -20,7 +20,7 @@ func (b *Broker) Explain(ctx context.Context, id core.Identity, address string, 
 		return core.Account{}, err
 	}
 	if s.MessageID == "" && s.Number <= 0 {
-		return core.Account{}, core.Refuse(core.InvalidArgument, "Specify the message by its id or its sequence number.")
+		return core.Account{}, core.Refuse(core.InvalidArgument, "The request names no message: specify the message by its id or its sequence number.")
 	}
 	e, err := b.entity(ctx, a.Entity)
 	if err != nil {

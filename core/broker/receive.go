@@ -40,7 +40,7 @@ func (b *Broker) AcceptSession(ctx context.Context, id core.Identity, a core.Add
 func checkSessionID(o *core.SessionOptions) error {
 	switch {
 	case o.Next && !o.TakeOver.IsZero():
-		return core.Refuse(core.InvalidArgument, "Specify the id of the session to take over.")
+		return core.Refuse(core.InvalidArgument, "The next session cannot be taken over. Specify the id of the session to take over.")
 	case o.Next:
 		return nil
 	case entity.TooLong(o.ID):

@@ -146,7 +146,7 @@ func (s *scheduler) report(key string, set *core.ScheduleSettings, err error) {
 		delete(s.failing, key)
 	} else if text := cmp.Or(core.TextOf(err), err.Error()); s.failing[key] != text {
 		s.failing[key] = text
-		s.b.log.Warn("a schedule does not send; trying again", "schedule", set.Name, "entity", set.Entity, "err", text)
+		s.b.log.Warn("a schedule cannot send its message; trying again", "schedule", set.Name, "entity", set.Entity, "err", text)
 	}
 }
 
@@ -200,7 +200,7 @@ func (s *scheduler) declare(ctx context.Context) (done bool) {
 	}
 	for key, p := range s.known {
 		if p.Schedule.Configured && !names[key] {
-			s.b.log.Warn("a configured schedule is in the store, but not in the configuration of this gateway", "schedule", p.Schedule.Name, "entity", p.Schedule.Entity,
+			s.b.log.Warn("a schedule from a gateway's configuration is in the store, but not in the configuration of this gateway", "schedule", p.Schedule.Name, "entity", p.Schedule.Entity,
 				"remedy", "delete it: crosstown schedule delete "+p.Schedule.Name)
 		}
 	}

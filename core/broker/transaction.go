@@ -201,7 +201,7 @@ func (t *transaction) Cancel(ctx context.Context, id core.Identity, a core.Addre
 	work := core.Work{Cancels: numbers}
 	for _, n := range numbers {
 		if slices.Contains(t.cancels, n) {
-			return core.Refuse(core.MessageNotFound, "The message with the given sequence number could not be found: the transaction has already cancelled %d.", n)
+			return core.Refuse(core.MessageNotFound, "The message with the given sequence number could not be found: the transaction has already cancelled message %d.", n)
 		}
 	}
 	if err := t.bindTo(ctx, location{e, a.Sub, partition}, 0, len(numbers), work); err != nil {

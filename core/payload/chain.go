@@ -61,7 +61,7 @@ func (n *Named) rank(mediaType string) int {
 }
 
 // errEncoded is the error for a payload with a content encoding, which a Chain does not decode.
-var errEncoded = errors.New("the payload has a content encoding")
+var errEncoded = errors.New("the payload has a content encoding, which the gateway does not decode")
 
 // Enter waits for memory for the decoded body of a message, and takes it until leave is called.
 // Body and Transcode call it themselves.

@@ -147,7 +147,7 @@ func runAction(name string, action []statement, m *core.Message, f Facts, work *
 	}
 	copied.Properties = s.draft.properties()
 	if copied.HasSession() && copied.PartitionKey != "" && copied.SessionKey() != core.KeyOfSession(copied.PartitionKey) {
-		return nil, fmt.Errorf("the session id '%.130s' and the partition key '%.130s' differ", copied.SessionID, copied.PartitionKey)
+		return nil, fmt.Errorf("the session id '%.130s' and the partition key '%.130s' differ: set both to the same value", copied.SessionID, copied.PartitionKey)
 	}
 	if size := copied.HeaderSize(); size > core.MaxHeaderBytes && size > m.HeaderSize() {
 		return nil, fmt.Errorf("the properties take %d bytes; at most %d are allowed", size, core.MaxHeaderBytes)

@@ -91,7 +91,7 @@ func concatenate(a, b datum) (datum, error) {
 	case !ok || !ok2:
 		return datum{}, nil
 	case len(s)+len(t) > maxText:
-		return datum{}, fmt.Errorf("the string would have more than %d bytes", maxText)
+		return datum{}, fmt.Errorf("the joined string would have more than %d bytes", maxText)
 	}
 	return textOf(s + t), nil
 }

@@ -25,7 +25,7 @@ func (c Call) Parameters() core.Properties {
 	return core.RawProperties([]byte(c.parameters))
 }
 
-var errNoPlugin = errors.New("plugins can only be called by rules in a gateway")
+var errNoPlugin = errors.New("plugins cannot be called here: only a running gateway can call the plugins of a rule")
 
 // question is a Call as a condition. The answer is True or False.
 type question struct {

@@ -81,7 +81,7 @@ var appendStories = []story{
 		full := func(what string) {
 			s.wantCode(what, s.main.In(s.store).Append(s.Context(), [][]*core.Message{{text("late")}})[0].Err, core.QuotaExceeded)
 			if got := s.stats(s.main).Bytes; got < s.main.MaxBytes {
-				s.Errorf("size with %s: got %d, want at least %d", what, got, s.main.MaxBytes)
+				s.Errorf("size of the partition with %s: got %d, want at least %d", what, got, s.main.MaxBytes)
 			}
 		}
 		s.send(big())

@@ -34,7 +34,7 @@ var browseStories = []story{
 		s.wantTime("locked until", all[0].LockedUntil, l.Until)
 		for i, state := range []core.State{core.Active, core.Deferred, core.Active, core.Active} {
 			if all[i].State != state {
-				s.Errorf("state of %d: got %v, want %v", i, all[i].State, state)
+				s.Errorf("state of the peeked message with index %d: got %v, want %v", i, all[i].State, state)
 			}
 		}
 		s.wantBodies("some", peek(3, 4), want[1:5]...)

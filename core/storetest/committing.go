@@ -250,7 +250,7 @@ func commitReserved(s *fixture) {
 	want(s, "state", peeked[0].State, core.Scheduled)
 	want(s, "number", peeked[0].SequenceNumber, number(1))
 	if err := s.main.In(s.store).Cancel(s.Context(), []int64{waiting[1].Number}); err != nil {
-		s.Errorf("cancel by the number that was reserved: %v", err)
+		s.Errorf("cancel the message with the number that was reserved: %v", err)
 	}
 	s.clock.Advance(time.Hour)
 	ds := s.lock(9)
@@ -348,7 +348,7 @@ func commitBeside(s *fixture) {
 		}},
 	})
 	if len(numbers) != 2 || numbers[0] != number(1) || numbers[1] != number(2) {
-		s.Errorf("sequence numbers: got %v", numbers)
+		s.Errorf("sequence numbers: got %v, want those of the first two messages", numbers)
 	}
 	s.wantBodies("main", s.lock(9), "a", "b")
 	moving := s.lockAt(sub(s.main, core.Transfer), 9)

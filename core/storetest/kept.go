@@ -52,7 +52,7 @@ func WantKept(tb testing.TB, store core.Store) {
 	got, want := strings.Split(kept(tb, store), "\n"), strings.Split(keptText, "\n")
 	for i := range max(len(got), len(want)) {
 		if i >= len(got) || i >= len(want) || got[i] != want[i] {
-			tb.Errorf("from line %d on: got\n%s\nwant\n%s", i+1, strings.Join(got[i:min(i+3, len(got))], "\n"), strings.Join(want[i:min(i+3, len(want))], "\n"))
+			tb.Errorf("the contents of the store differ from line %d on: got\n%s\nwant\n%s", i+1, strings.Join(got[i:min(i+3, len(got))], "\n"), strings.Join(want[i:min(i+3, len(want))], "\n"))
 			return
 		}
 	}

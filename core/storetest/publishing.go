@@ -163,7 +163,7 @@ var publishStories = []story{
 		for _, name := range names {
 			take(name, p.lockAt(p.at(name), len(wanted)))
 			if !slices.Equal(got[name], wanted) {
-				p.Errorf("%s: got %q, want %q", name, got[name], wanted)
+				p.Errorf("messages of the subscription %s: got %q, want %q", name, got[name], wanted)
 			}
 			if n := takers[name].reserved; n != 0 {
 				p.Errorf("%s: %d messages are still reserved", name, n)

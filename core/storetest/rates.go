@@ -39,7 +39,7 @@ func (s *fixture) wantGrant(what string, r core.Rate, n, granted int) (again tim
 	s.Helper()
 	got, again, err := s.main.In(s.store).Take(s.Context(), r, n)
 	if err != nil || got != granted {
-		s.Errorf("%s: got %d, %v, want %d", what, got, err, granted)
+		s.Errorf("%s: the rate granted %d (error %v), want %d", what, got, err, granted)
 	}
 	return again
 }

@@ -78,7 +78,7 @@ func (c *sessionCrowd) receive(l core.SessionLock) {
 	for range 3 {
 		ds, _, err := c.main.In(c.store).Lock(c.Context(), core.LockRequest{Most: core.Most{Messages: 2}, Session: &l})
 		if err != nil {
-			c.Errorf("lock in session: %v", err)
+			c.Errorf("lock messages of a session: %v", err)
 			return
 		}
 		if !c.completeAll(ds) {

@@ -90,7 +90,7 @@ var sweepStories = []story{
 		s.sendMany(at)
 		s.clock.Advance(time.Minute)
 		if next := s.sweep(s.main); !next.IsZero() {
-			s.Errorf("after a sweep: next is %v, want none", next)
+			s.Errorf("time of the next sweep: got %v, want none", next)
 		}
 		s.wantInOrder("activated", s.lockAll(s.main))
 	}},

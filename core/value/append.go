@@ -180,7 +180,7 @@ func appendValue(dst []byte, v any, depth int) ([]byte, error) {
 		return AppendSymbol(dst, v), nil
 	}
 	if depth++; depth > DefaultLimits.Depth {
-		return nil, fmt.Errorf("value is nested deeper than %d", DefaultLimits.Depth)
+		return nil, fmt.Errorf("the value is nested deeper than %d levels", DefaultLimits.Depth)
 	}
 	switch v := v.(type) {
 	case List:

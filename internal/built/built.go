@@ -29,10 +29,10 @@ func Gateway(dir string, flags ...string) (string, error) {
 		return build(filepath.Join(dir, "crosstown"), module+"/gateway", flags)
 	}
 	if !filepath.IsAbs(program) {
-		return "", fmt.Errorf("%s=%s: give an absolute path, because the tests of each package run in another directory", variable, program)
+		return "", fmt.Errorf("%s=%s is not an absolute path: give an absolute path, because the tests of each package run in another directory", variable, program)
 	}
 	if _, err := os.Stat(program); err != nil {
-		return "", fmt.Errorf("%s: %w: run make build to create the program, or unset the variable so that the tests build it", variable, err)
+		return "", fmt.Errorf("cannot read the program that %s names (%w): run make build to create the program, or unset the variable so that the tests build it", variable, err)
 	}
 	return program, nil
 }

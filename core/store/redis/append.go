@@ -346,7 +346,7 @@ func numbersOf(added []*redis.Cmd) ([]int64, error) {
 // the script did not store the message, because its id or key was known.
 func scriptNumbers(reply []any, messages int) ([]int64, error) {
 	if len(reply) != messages {
-		return nil, fmt.Errorf("got %d sequence numbers for %d messages: %w", len(reply), messages, conn.ErrUnanswered)
+		return nil, fmt.Errorf("the script returned %d sequence numbers for %d messages: %w", len(reply), messages, conn.ErrUnanswered)
 	}
 	numbers := make([]int64, len(reply))
 	for i, raw := range reply {

@@ -63,7 +63,7 @@ func (s *Store) runUntilSwept(ctx context.Context, sh *shard, now int64, r *rece
 			return nil, "", err
 		}
 		if len(reply) == 0 {
-			return nil, "", fmt.Errorf("script %s answered %T: %w", sc.Name, raw, core.Internal)
+			return nil, "", fmt.Errorf("the script %s answered '%.100v' instead of a list that begins with a word: %w", sc.Name, raw, core.Internal)
 		}
 		word, _ := reply[0].(string)
 		switch word {

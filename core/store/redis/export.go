@@ -28,7 +28,7 @@ const copyLife = 10 * time.Minute
 
 // errIdle ends an export or import whose caller paused for so long that the temporary keys may have
 // expired.
-var errIdle = core.Refuse(core.Timeout, "the copy was cancelled, because nothing was read or written for %v: start it again", copyLife-time.Minute)
+var errIdle = core.Refuse(core.Timeout, "the export or import was cancelled, because nothing was read or written for %v: start it again", copyLife-time.Minute)
 
 // copyPage is the number of members of a key that one command reads.
 const copyPage = 500
@@ -174,7 +174,7 @@ func (s *Store) unlink(ctx context.Context, keys []string) {
 	ctx, cancel := s.server.Bounded(context.WithoutCancel(ctx))
 	defer cancel()
 	if err := s.server.RDB.Unlink(ctx, keys...).Err(); err != nil {
-		s.server.Log.Warn("cannot remove the keys of an export or import: they expire later", "err", err)
+		s.server.Log.Warn("cannot remove the temporary keys of an export or import: they expire later", "err", err)
 	}
 }
 
@@ -344,7 +344,7 @@ func (x *export) page(ctx context.Context, sh *shard, prefix string, entries []r
 		if bodiless {
 			body, err := x.store.server.RDB.HGet(ctx, x.twin.of(x.store.server.Names.Bodies(sh.Ref)), strconv.FormatInt(entries[i].Origin, 10)).Bytes()
 			if err != nil {
-				return nil, fmt.Errorf("the body of message %d: %w", entries[i].N, err)
+				return nil, fmt.Errorf("read the body of message %d: %w", entries[i].N, err)
 			}
 			if body == nil {
 				body = []byte{}

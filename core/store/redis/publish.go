@@ -259,7 +259,7 @@ func (s *Store) flushPublishes(sh *shard, calls []*batching.Call[*publishing]) {
 		case err != nil:
 			t.Work.err = err
 		case len(reply) < n:
-			t.Work.err = fmt.Errorf("topic_publish.lua returned answers for too few groups: %w", core.Internal)
+			t.Work.err = fmt.Errorf("the script topic_publish.lua did not answer for all groups of messages: %w", core.Internal)
 		default:
 			t.Work.answers, t.Work.err = sh.published(reply[:n], t.Work.groups)
 			reply = reply[n:]

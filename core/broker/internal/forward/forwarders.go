@@ -360,7 +360,7 @@ func (s *Forwarders) start(ent *core.Entity, sub core.SubQueue) *forwarder {
 	if remote, _, ok := core.SplitRemote(f.to); ok {
 		f.remote = remote
 		if s.remotes[remote] == nil {
-			s.Log.Warn("the entity forwards to a remote that is not configured: its messages wait", "entity", ent.Name, "to", f.to)
+			s.Log.Warn("the entity forwards to a remote that is not configured: the entity's messages wait", "entity", ent.Name, "to", f.to)
 		}
 	}
 	for i := range ent.Partitions {

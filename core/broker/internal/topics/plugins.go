@@ -40,7 +40,7 @@ func (f *Plugins) Check(r *rules.Rule) error {
 		if f.byName[c.Name] != nil {
 			continue
 		}
-		known := "none is"
+		known := "the configuration of the gateway has no plugin that rules may call"
 		if len(f.byName) > 0 {
 			known = "'" + strings.Join(slices.Sorted(maps.Keys(f.byName)), "', '") + "' may be called"
 		}
@@ -66,7 +66,7 @@ type pluginAnswer struct {
 func (q *pluginAnswers) ask(ctx context.Context, c rules.Call) ([]pluginAnswer, error) {
 	s := q.f.byName[c.Name]
 	if s == nil {
-		return slices.Repeat([]pluginAnswer{{err: fmt.Errorf("'%s' is not a plugin that rules may call", c.Name)}}, len(q.ms)), nil
+		return slices.Repeat([]pluginAnswer{{err: fmt.Errorf("the configuration of the gateway has no plugin '%s' that rules may call", c.Name)}}, len(q.ms)), nil
 	}
 	verdicts, err := s.Router.Route(ctx, core.Stage{Kind: core.StageFilter, Entity: q.topic, Parameters: c.Parameters()}, q.ms)
 	if err == nil && len(verdicts) != len(q.ms) {

@@ -27,7 +27,7 @@ func (p *handle) Lock(ctx context.Context, r core.LockRequest) ([]core.Delivery,
 		return t.lockNumbers(ctx, r.Numbers, x)
 	case t.Sessions && x == nil:
 		t.leave()
-		return nil, time.Time{}, fmt.Errorf("lock messages outside a session in entity %s, partition %d: %w", p.Entity, p.Index, core.NotAllowed)
+		return nil, time.Time{}, fmt.Errorf("lock messages without a session in entity %s (partition %d), which requires sessions: %w", p.Entity, p.Index, core.NotAllowed)
 	}
 	return t.lockMost(ctx, r.Most, x)
 }
@@ -226,7 +226,7 @@ func (t *txn) inState(number int64, as ...MessageState) *entry {
 }
 
 func missing(what string, r core.Ref, numbers []int64) error {
-	return fmt.Errorf("%s messages %v of entity %s, partition %d: %w", what, numbers, r.Entity, r.Index, core.MessageNotFound)
+	return fmt.Errorf("find the %s messages %v of entity %s, partition %d: %w", what, numbers, r.Entity, r.Index, core.MessageNotFound)
 }
 
 // EndLinks ends the locks that cannot outlive the process that held the store before: those of

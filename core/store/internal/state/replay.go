@@ -159,7 +159,7 @@ func (r *Replay) entry(q *queue, n int64) *entry {
 	}
 	e := q.entry(n)
 	if e == nil && !r.store.lenient {
-		r.err = fmt.Errorf("message %d of sub-queue %d of %q does not exist", n, q.ref.Sub, q.ref.Subscription)
+		r.err = fmt.Errorf("the log refers to message %d, which does not exist (sub-queue %d, subscription %q)", n, q.ref.Sub, q.ref.Subscription)
 	}
 	return e
 }
@@ -237,7 +237,7 @@ func (r *Replay) catalogue(x *Effect) {
 	case EffectEntity:
 		e := x.Object.(*core.Entity)
 		if e.Kind == core.Subscription && s.topics[e.TopicID] == nil {
-			r.err = fmt.Errorf("subscription %s has no topic", e)
+			r.err = fmt.Errorf("the topic of the subscription %s does not exist", e)
 			return
 		}
 		s.catalogue.enter(*e, x.Number)

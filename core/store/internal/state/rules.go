@@ -89,7 +89,7 @@ func (c *catalogue) Rule(_ context.Context, e core.Entity, name string) (core.Ru
 			return cloneRule(r), nil
 		}
 	}
-	return core.Rule{}, fmt.Errorf("rule %s of %s: %w", name, &e, core.NotFound)
+	return core.Rule{}, fmt.Errorf("read rule %s of %s: %w", name, &e, core.NotFound)
 }
 
 // allRules is a value of top that includes all rules of a subscription.

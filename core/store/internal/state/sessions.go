@@ -87,7 +87,7 @@ func (p *handle) enterSession(l *core.SessionLock, room *effects) (t txn, x *ses
 }
 
 func (p *handle) sessionLockLost() error {
-	return fmt.Errorf("session of entity %s, partition %d: %w", p.Entity, p.Index, cmp.Or(p.stopped(), error(core.SessionLockLost)))
+	return fmt.Errorf("check the lock of a session of entity %s, partition %d: %w", p.Entity, p.Index, cmp.Or(p.stopped(), error(core.SessionLockLost)))
 }
 
 // holds returns the session that l locks, or nil if that lock is lost.
@@ -206,7 +206,7 @@ func (p *handle) SetSessionState(ctx context.Context, l core.SessionLock, state 
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("session of entity %s, partition %d: %w", p.Entity, p.Index, err)
+		return fmt.Errorf("set the state of a session of entity %s, partition %d: %w", p.Entity, p.Index, err)
 	}
 	t, x, err := p.enterSession(&l, room)
 	if err != nil {

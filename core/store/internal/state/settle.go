@@ -127,7 +127,7 @@ func (t *txn) settleable(s *core.Settlement) (*entry, error) {
 func (t *txn) allows(s *core.Settlement) error {
 	switch {
 	case s.Outcome > core.Release:
-		return fmt.Errorf("settle with unknown outcome %d: %w", s.Outcome, core.InvalidArgument)
+		return fmt.Errorf("settle a message with the unknown outcome %d: %w", s.Outcome, core.InvalidArgument)
 	case s.Outcome == core.DeadLetterOutcome && t.Ref.Sub.IsDeadLetter():
 		return core.NotAllowed
 	}

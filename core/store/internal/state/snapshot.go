@@ -329,7 +329,7 @@ func (r *Replay) Piece(at Position, piece *Piece) bool {
 	case PieceMessages:
 		sub := piece.Of.Sub
 		if sub >= core.SubQueues {
-			r.err = errors.New("the snapshot has a sub-queue that this version does not know")
+			r.err = errors.New("the snapshot has a sub-queue that this version does not know: start the newer version that wrote it")
 			return false
 		}
 		home.spans[sub] = append(home.spans[sub], span{piece.From, at})

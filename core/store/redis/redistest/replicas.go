@@ -49,7 +49,7 @@ var newer = sync.OnceValues(func() (string, error) {
 			}
 		}
 		if found, _ = filepath.Glob(pattern); len(found) == 0 {
-			return "", fmt.Errorf("%s has no server for this machine", newerPackage)
+			return "", fmt.Errorf("the Python package %s contains no Valkey server for this machine", newerPackage)
 		}
 	}
 	return found[0], redisserver.CheckVersion(found[0], 7, 2)

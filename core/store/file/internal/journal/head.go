@@ -84,7 +84,7 @@ func (c *coder) head(m *core.Message, behind, length *uint64) {
 	}
 	fields := fieldsOf(m)
 	if unsigned(c, &fields); fields >= fieldsEnd && c.err == nil {
-		c.err = errors.New("a message has fields that this version does not know")
+		c.err = errors.New("a message has fields that this version does not know: start the newer version that wrote it")
 	}
 	if c.err != nil {
 		return

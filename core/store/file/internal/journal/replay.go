@@ -56,7 +56,7 @@ func (d *decoder) apply() error {
 	case aboutPiece:
 		return d.load()
 	}
-	return errors.New("the frame concerns an object that this version does not know")
+	return errors.New("the frame changes a kind of object that this version does not know: start the newer version that wrote the frame")
 }
 
 func (d *decoder) kind() (k state.EffectKind) {

@@ -11,10 +11,10 @@ var (
 	// ErrTooLarge means that a frame or record is larger than the log allows.
 	ErrTooLarge = errors.New("the operation does not fit into a frame of the log")
 	// ErrGone means that a record's segment was removed.
-	ErrGone = errors.New("the segment was removed")
+	ErrGone = errors.New("the segment of the log was already removed")
 	// ErrInUse means that a segment cannot be removed, because it is still being written, or a
 	// snapshot that is kept needs it.
-	ErrInUse = errors.New("a backup or another operation still uses the segment")
+	ErrInUse = errors.New("a backup or another operation still uses the segment of the log")
 )
 
 // FullError means that the disk has no space for more messages. It ends when the disk has space

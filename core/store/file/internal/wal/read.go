@@ -146,7 +146,7 @@ func (l *Log) checkBody(s *segment, file fsys.File) error {
 		return err
 	}
 	if h, _, ok := decodeSegmentHeader(b[:]); !ok || !h.body || h.id != s.id || h.log != l.id {
-		return &DamageError{l.path(s.name()), 0, segmentHeaderSize, "its header belongs to another body"}
+		return &DamageError{l.path(s.name()), 0, segmentHeaderSize, "the file has the header of another file"}
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ func (l *Log) Replay(from Position, apply func(Frame) error) error {
 		case last == nil && (from != 0 || s.prev != 0) && !l.o.Repair:
 			return &DamageError{File: l.path(fileName(max(from.Segment(), 1), suffixLog)), Reason: "the file is missing"}
 		case last != nil && (s.prev != last.id || s.prevEnd != last.end):
-			return &DamageError{l.path(last.name()), last.end, s.prevEnd, fmt.Sprintf("the next segment, %08x, does not continue it", s.id)}
+			return &DamageError{l.path(last.name()), last.end, s.prevEnd, fmt.Sprintf("the next segment, %08x, does not continue this segment", s.id)}
 		}
 		if err := l.replay(s, off, apply); err != nil {
 			return err

@@ -61,7 +61,7 @@ func (s *Client) ProbeKey(ctx context.Context, node *redis.Client) (string, erro
 			return key, nil
 		}
 	}
-	return "", fmt.Errorf("master %s owns no slot for a test write: %w", node.Options().Addr, core.Busy)
+	return "", fmt.Errorf("the Redis master %s owns no hash slot in which the gateway can make a test write: %w", node.Options().Addr, core.Busy)
 }
 
 // EachMaster calls f for every master, or for the single server.

@@ -86,7 +86,7 @@ func (s *Server) Close() (already bool) {
 // Eval runs a script once and returns its reply, even if the error is a NotReplicated.
 func (s *Server) Eval(ctx context.Context, sc *script.Script, keys []any, args ...any) (any, error) {
 	if !sc.Fits(len(keys), len(args)) {
-		return nil, fmt.Errorf("script %s called with %d keys and %d arguments: %w", sc.Name, len(keys), len(args), core.Internal)
+		return nil, fmt.Errorf("the gateway called the script %s with a wrong number of keys (%d) or arguments (%d): %w", sc.Name, len(keys), len(args), core.Internal)
 	}
 	var how conn.ExchangeMode
 	if sc.Awaited {
