@@ -29,7 +29,7 @@ func openAdmin(ctx context.Context, c *config.Config, log *slog.Logger) (net.Lis
 	}
 	listeners, err := listen.Open(ctx, []string{c.AdminListen})
 	if err != nil {
-		return nil, fmt.Errorf("admin listener: %w: choose another address with --admin-listen", err)
+		return nil, fmt.Errorf("cannot open the admin listener: %w (for this listener, use --admin-listen instead of --listen)", err)
 	}
 	if !listen.IsLoopback(c.AdminListen) {
 		log.Warn("other machines may connect to the admin listener, which requires no token", "address", c.AdminListen)

@@ -32,7 +32,7 @@ func openDevIdentity(ctx context.Context, c *config.Config) (*devEndpoint, error
 	}
 	listeners, err := listen.Open(ctx, []string{c.DevIdentityListen})
 	if err != nil {
-		return nil, fmt.Errorf("development token endpoint: %w: choose another address with --dev-identity-listen", err)
+		return nil, fmt.Errorf("cannot open the development token endpoint: %w (for this endpoint, use --dev-identity-listen instead of --listen)", err)
 	}
 	return &devEndpoint{identity, listeners[0]}, nil
 }

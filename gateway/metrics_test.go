@@ -132,7 +132,7 @@ func TestAnAdminAddressThatCannotBeIsNamed(t *testing.T) {
 	}
 	g := startGateway(t, "--store=memory")
 	code, _, stderr = invoke(t, nil, "--data="+t.TempDir(), "--store=memory", "--listen=127.0.0.1:0", "--admin-listen="+g.address)
-	if code != exitFailure || !strings.Contains(stderr, "in use") || !strings.Contains(stderr, "choose another address with --admin-listen") {
+	if code != exitFailure || !strings.Contains(stderr, "in use") || !strings.Contains(stderr, "use --admin-listen instead of --listen") {
 		t.Errorf("got %d:\n%s", code, stderr)
 	}
 }

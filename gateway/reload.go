@@ -45,7 +45,7 @@ func (r *reloader) run(ctx context.Context) error {
 			return nil
 		case <-r.asked:
 			if err := r.reload(ctx); err != nil {
-				r.log.Error("reload: the old settings stay in force", "err", err)
+				r.log.Error("the reload failed: the old settings stay in force", "err", err)
 			}
 		}
 	}

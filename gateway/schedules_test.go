@@ -31,7 +31,7 @@ func TestSchedulesByTheCommandLine(t *testing.T) {
 			t.Errorf("create: no %q in\n%s", want, shown)
 		}
 	}
-	if told := do(exitFailure, create...); !strings.Contains(told, "The schedule 'Reports' exists: update or delete it") {
+	if told := do(exitFailure, create...); !strings.Contains(told, "The schedule 'Reports' already exists: update or delete it") {
 		t.Errorf("create again: %s", told)
 	}
 	do(exitOK, "clock", "advance", "26h")

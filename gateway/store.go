@@ -50,7 +50,7 @@ func fileStore(c *config.Config, log *slog.Logger) (*store, error) {
 		Sync: file.Sync(c.Sync), Repair: c.Repair, Memory: of.cache, Remember: of.remembered, Logger: log,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("store file: %w, choose another directory with --data, or choose another store with --store", err)
+		return nil, fmt.Errorf("cannot open the file store: %w, choose another directory with --data, or choose another store with --store", err)
 	}
 	return &store{Store: opened, file: opened}, nil
 }

@@ -31,7 +31,7 @@ func parseTarget(path string) (target, error) {
 			t.feed = true
 			return t, nil
 		case len(below) > 1 && !strings.EqualFold(below[1], "rules"), len(below) > 3:
-			return target{}, core.Refuse(core.NotFound, "The resource '/%s' does not exist: a subscription has only Rules.", path)
+			return target{}, core.Refuse(core.NotFound, "The resource '/%s' does not exist: below a subscription there are only Rules and Rules/NAME.", path)
 		}
 		t.subscription, t.feed = below[0], len(below) == 2
 		if len(below) == 3 {

@@ -45,7 +45,7 @@ func (r *Remote) answer(state goamqp.DeliveryState) error {
 		return core.Refuse(core.Busy, "The remote '%s' cannot accept the message now: %s: %s", r.o.Name, s.Error.Condition, s.Error.Description)
 	case *goamqp.StateModified:
 		if s.UndeliverableHere {
-			return core.Refuse(core.NotAllowed, "The remote '%s' cannot deliver the message.", r.o.Name)
+			return core.Refuse(core.NotAllowed, "The remote '%s' answered that it cannot deliver the message.", r.o.Name)
 		}
 	}
 	return core.Refuse(core.Busy, "The remote '%s' did not accept the message.", r.o.Name)
@@ -68,7 +68,7 @@ func (r *Remote) tooLarge(size int, limit uint64) error {
 // unanswered returns the reason for which no answer arrived.
 func unanswered(ctx context.Context, err error) error {
 	if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
-		return fmt.Errorf("no answer in time: %w", ctx.Err())
+		return fmt.Errorf("the remote did not answer in time: %w", ctx.Err())
 	}
 	return err
 }

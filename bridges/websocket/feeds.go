@@ -151,7 +151,7 @@ func (f *feed) opened(q *request, err error) {
 	switch {
 	case err != nil:
 	case f.over: // ended meanwhile
-		err = core.Refuse(core.Timeout, "Feed %d was ended.", f.number)
+		err = core.Refuse(core.Timeout, "Feed %d was ended before it was open.", f.number)
 	default:
 		err = c.identity.Check(core.Listen, f.address.String(), time.Now()) // the rights may have ended meanwhile
 	}

@@ -22,7 +22,7 @@ func (p *supervised) acquire(ctx context.Context) (*instance, error) {
 			return i, nil
 		}
 		if s.Condition == Off || s.Condition == Stopped {
-			return nil, core.Refuse(core.Busy, "The plugin %s is not running (%s). Try again later.", p.opts.Name, s.Condition)
+			return nil, core.Refuse(core.Busy, "The plugin %s has no process now, because it failed or the gateway is stopping (condition: %s). The gateway launches a failed plugin again after a pause. Try again later.", p.opts.Name, s.Condition)
 		}
 		select {
 		case <-changed:

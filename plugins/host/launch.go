@@ -111,7 +111,7 @@ func (i *instance) connect(ctx context.Context) error {
 func (i *instance) greet(ctx context.Context) (err error) {
 	asked := pb.NewPluginClient(i.conn)
 	if i.description, err = asked.Describe(ctx, &pb.DescribeRequest{Gateway: gatewayVersion()}); err != nil {
-		return fmt.Errorf("describe: %w", err)
+		return fmt.Errorf("ask the plugin for its description: %w", err)
 	}
 	if err := usable(i.description); err != nil {
 		return err
@@ -120,7 +120,7 @@ func (i *instance) greet(ctx context.Context) (err error) {
 	i.endStream = end
 	s, err := i.conn.NewStream(ofStream, &pb.Plugin_ServiceDesc.Streams[0], pb.Plugin_Work_FullMethodName, grpc.ForceCodecV2(codec{}))
 	if err != nil {
-		return fmt.Errorf("open the stream: %w", err)
+		return fmt.Errorf("open the stream to the plugin: %w", err)
 	}
 	i.session = newSession(s, i.opts)
 	return i.check(ctx)
@@ -138,16 +138,16 @@ func gatewayVersion() string {
 func (i *instance) check(ctx context.Context) error {
 	health, err := grpc_health_v1.NewHealthClient(i.conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: plugin.GRPCServiceName})
 	if err != nil {
-		return fmt.Errorf("health check: %w", err)
+		return fmt.Errorf("the health check of the plugin failed: %w", err)
 	}
 	if health.Status != grpc_health_v1.HealthCheckResponse_SERVING {
-		return fmt.Errorf("health check: the plugin reports %v", health.Status)
+		return fmt.Errorf("the plugin failed the health check: it reports the status %v", health.Status)
 	}
 	if _, err := i.session.ask(ctx, &pb.Request{}, 0); err != nil {
 		if errors.Is(err, errNotTaken) {
 			err = i.session.cause()
 		}
-		return fmt.Errorf("empty request: %w", err)
+		return fmt.Errorf("the plugin did not answer an empty request: %w", err)
 	}
 	return nil
 }

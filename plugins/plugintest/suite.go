@@ -74,7 +74,7 @@ func judgesAnything(t *testing.T, c *Client) {
 	}
 	got, err := c.JudgeAll(t, ms...)
 	if err != nil || len(got) != len(ms) {
-		t.Errorf("all messages in one call: got %d verdicts, %v, want %d", len(got), err, len(ms))
+		t.Errorf("all messages in one call: got %d verdicts (error: %v), want %d verdicts", len(got), err, len(ms))
 	}
 }
 
@@ -102,7 +102,7 @@ func survivesPayloads(t *testing.T, c *Client) {
 		for _, contentType := range c.ContentTypes {
 			v, err := c.Decode(t, contentType, payload)
 			if retriable(err) {
-				t.Errorf("%s, %d bytes %.10q: got %v: an invalid payload must not be reported as unavailable", contentType, len(payload), payload, err)
+				t.Errorf("%s, %d bytes %.10q: got the error %v, but an invalid payload must not be reported as unavailable", contentType, len(payload), payload, err)
 			}
 			if err != nil {
 				continue

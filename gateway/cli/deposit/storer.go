@@ -138,7 +138,7 @@ func (s *Storer) deposits(ctx context.Context, to string, ms []*core.Message) []
 	}
 	answer, err := s.deposit(ctx, to, lines.Bytes())
 	if err == nil && len(answer.Messages) != len(ms) {
-		err = fmt.Errorf("%s returned results for %d of %s", s.To.Host, len(answer.Messages), command.Messages(len(ms)))
+		err = fmt.Errorf("%s returned results for only %d of %s", s.To.Host, len(answer.Messages), command.Messages(len(ms)))
 	}
 	if err != nil {
 		return fillErrors(errs, err)

@@ -109,7 +109,7 @@ func (b *browser) cancel(ctx context.Context, numbers []int64, p *command.Progre
 		return err
 	})
 	if err == nil && gone > 0 {
-		err = fmt.Errorf("cannot cancel %s of %s, no longer scheduled: already active or cancelled", command.Messages(gone), b.entity)
+		err = fmt.Errorf("cannot cancel %s of %s: no longer scheduled, because already active or cancelled", command.Messages(gone), b.entity)
 	}
 	return n, err
 }

@@ -130,7 +130,7 @@ func whereOf(condition string) (func(*amqp.Arrival) (bool, error), error) {
 		return nil, fmt.Errorf("--where: %s", text)
 	}
 	if len(rule.Calls()) > 0 {
-		return nil, errors.New("--where calls plugin(…), which only rules in a gateway can call: leave the call out")
+		return nil, errors.New("--where calls plugin(…), but only a running gateway can call plugins, and only for the rules of subscriptions: leave the call out")
 	}
 	return func(a *amqp.Arrival) (bool, error) {
 		truth, err := rule.Matches(a.Message, rules.Facts{
@@ -138,7 +138,7 @@ func whereOf(condition string) (func(*amqp.Arrival) (bool, error), error) {
 			DeliveryCount: a.DeliveryCount, State: a.State, Body: BodyFields,
 		})
 		if err != nil {
-			return false, fmt.Errorf("--where: message %d: %s", a.SequenceNumber, core.TextOf(err))
+			return false, fmt.Errorf("cannot evaluate --where for message %d: %s", a.SequenceNumber, core.TextOf(err))
 		}
 		return truth == rules.True, nil
 	}, nil

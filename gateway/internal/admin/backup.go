@@ -24,7 +24,7 @@ func (a *API) backup(c *call) (any, error) {
 	if text := c.URL.Query().Get("limit-rate"); text != "" {
 		var err error
 		if rate, err = strconv.ParseInt(text, 10, 64); err != nil || rate <= 0 {
-			return nil, core.Refuse(core.InvalidArgument, "limit-rate is %.20q: it must be a number of bytes per second.", text)
+			return nil, core.Refuse(core.InvalidArgument, "limit-rate is %.20q: it must be a positive whole number of bytes per second.", text)
 		}
 	}
 	archive, err := a.Archive(c.Context())

@@ -38,7 +38,7 @@ func (a *API) explain(c *call) (any, error) {
 	if text := c.URL.Query().Get("sequence-number"); text != "" {
 		var err error
 		if subject.Number, err = strconv.ParseInt(text, 10, 64); err != nil {
-			return nil, core.Refuse(core.InvalidArgument, "sequence-number is '%.40s': it must be a number.", text)
+			return nil, core.Refuse(core.InvalidArgument, "sequence-number is '%.40s': it must be a whole number.", text)
 		}
 	}
 	account, err := a.Broker.Explain(c.Context(), c.id, c.path, subject)

@@ -40,7 +40,7 @@ func putSchedule(c *call, n *Served) (any, error) {
 	}
 	if c.Header.Get("If-None-Match") == "*" {
 		if _, err := n.Broker.Schedule(c.Context(), c.id, c.path); core.CodeOf(err) != core.NotFound {
-			return nil, cmp.Or(err, core.Refuse(core.AlreadyExists, "The schedule '%.60s' exists: update or delete it.", c.path))
+			return nil, cmp.Or(err, core.Refuse(core.AlreadyExists, "The schedule '%.60s' already exists: update or delete it.", c.path))
 		}
 	}
 	request.Name = c.path

@@ -62,7 +62,7 @@ func (r *restore) namespace(ctx context.Context, n core.Namespace) error {
 		if found == nil && old.ID == n.ID {
 			return nil
 		}
-		return fmt.Errorf("namespace %s exists in the store: delete it, or restore to an empty store", n.Name)
+		return fmt.Errorf("the namespace %s already exists in the store: delete it, or restore to an empty store", n.Name)
 	}
 	return err
 }

@@ -22,7 +22,7 @@ func measure(pid int) (usage, error) {
 	var u usage
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return u, fmt.Errorf("CPU time of process %d: %w", pid, err)
+		return u, fmt.Errorf("read the CPU time of process %d: %w", pid, err)
 	}
 	children, pages, err := parseStat(string(b))
 	if err != nil {
@@ -43,12 +43,12 @@ func parseStat(stat string) (children time.Duration, resident int64, err error) 
 	fields := strings.Fields(stat[end+1:])
 	const user, system, pages = 16 - 3, 17 - 3, 24 - 3 // the fields after the command begin with number 3
 	if end < 0 || len(fields) <= pages {
-		return 0, 0, fmt.Errorf("CPU time: cannot read the process status %q", stat)
+		return 0, 0, fmt.Errorf("cannot read the CPU time from the process status %q", stat)
 	}
 	var n [3]int64
 	for i, f := range []int{user, system, pages} {
 		if n[i], err = strconv.ParseInt(fields[f], 10, 64); err != nil {
-			return 0, 0, fmt.Errorf("CPU time: %w", err)
+			return 0, 0, fmt.Errorf("read the CPU time of the process: %w", err)
 		}
 	}
 	return time.Duration(n[0]+n[1]) * tick, n[2], nil

@@ -96,7 +96,7 @@ func (r *Report) interrupted() { r.Pending, r.Lost = r.Lost, 0 }
 // Check returns an error if messages were lost or duplicated.
 func (r *Report) Check() error {
 	if r.Verified && (r.Lost > 0 || r.Doubled > 0) {
-		return fmt.Errorf("the broker lost %d and delivered twice %d of %d acknowledged messages", r.Lost, r.Doubled, r.Acknowledged)
+		return fmt.Errorf("the broker lost %d and delivered %d twice, of %d acknowledged messages", r.Lost, r.Doubled, r.Acknowledged)
 	}
 	return nil
 }

@@ -98,7 +98,7 @@ func (s *sender) sendOne(ctx context.Context, number uint64, payload []byte) (wa
 // settle waits for an outcome, and records it.
 func (s *sender) settle(ctx context.Context, f flight) error {
 	if err := f.wait(ctx); err != nil {
-		return fmt.Errorf("outcome of a send to %s: %w", s.entity, err)
+		return fmt.Errorf("a send to %s failed: %w", s.entity, err)
 	}
 	s.result.add(s.run.elapsed() - f.due)
 	if s.run.o.Verify {

@@ -80,7 +80,7 @@ func (t *TLS) Authorities() (*x509.CertPool, error) {
 		err = fmt.Errorf("%s contains no certificate in PEM", t.ClientCA)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("tls.client-ca: %w: specify a PEM file with the certificates of the authorities", err)
+		return nil, fmt.Errorf("tls.client-ca: %w: specify a PEM file with the certificates of the authorities that sign clients' certificates", err)
 	}
 	return pool, nil
 }

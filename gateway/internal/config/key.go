@@ -114,7 +114,7 @@ func (c *Config) KeepKeys() ([]NewKey, error) {
 		}
 		f, err := os.OpenFile(k.File, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if err != nil {
-			return nil, fmt.Errorf("store the key of policy %s: %w: start the gateway again", k.Policy, err)
+			return nil, fmt.Errorf("cannot store the key of policy %s, perhaps because another gateway has stored one: %w: start the gateway again", k.Policy, err)
 		}
 		_, err = f.WriteString(k.Key + "\n")
 		if err = errors.Join(err, f.Sync(), f.Close(), durable.SyncDir(filepath.Dir(k.File))); err != nil {

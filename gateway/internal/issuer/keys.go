@@ -118,7 +118,7 @@ func (k *keyring) keys(ctx context.Context, latest bool) (set *jose.JSONWebKeySe
 		k.log.Warn("an issuer's keys cannot be fetched: tokens signed with a new key are refused", "issuer", k.name, "err", err)
 	}
 	if k.held == nil {
-		return nil, false, core.Refuse(core.Busy, "The keys of the issuer '%s' cannot be fetched at the moment.", k.name)
+		return nil, false, core.Refuse(core.Busy, "The keys of the issuer '%s' cannot be fetched at the moment. Try again later.", k.name)
 	}
 	return k.held, false, nil
 }
@@ -141,7 +141,7 @@ func parse(data []byte) (*jose.JSONWebKeySet, error) {
 		Keys []json.RawMessage `json:"keys"`
 	}
 	if err := json.Unmarshal(data, &document); err != nil {
-		return nil, fmt.Errorf("not a JSON web key set: %w", err)
+		return nil, fmt.Errorf("the document is not a JSON web key set: %w", err)
 	}
 	set := &jose.JSONWebKeySet{}
 	for _, raw := range document.Keys {

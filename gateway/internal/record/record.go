@@ -198,7 +198,7 @@ func (l *Line) Stored() (*core.Stored, error) {
 			continue
 		}
 		if t.Sub < 0 || t.Sub >= int(core.SubQueues) {
-			return nil, fmt.Errorf("the line has sub-queue %d, which does not exist", t.Sub)
+			return nil, fmt.Errorf("the line refers to sub-queue %d, which does not exist", t.Sub)
 		}
 		x := &core.Stored{Kind: kind, Subscription: t.Subscription, Sub: core.SubQueue(t.Sub), Last: t.Last, Time: t.Time}
 		if kind == core.StoredState {
@@ -352,7 +352,7 @@ func (r *Message) stored() (*core.Stored, error) {
 		return nil, err
 	}
 	if r.Sub < 0 || r.Sub >= int(core.SubQueues) {
-		return nil, fmt.Errorf("the line has sub-queue %d, which does not exist", r.Sub)
+		return nil, fmt.Errorf("the line refers to sub-queue %d, which does not exist", r.Sub)
 	}
 	x.BrokerProperties = core.BrokerProperties{
 		SequenceNumber: r.SequenceNumber, EnqueuedSequenceNumber: cmp.Or(r.EnqueuedSequence, r.SequenceNumber), EnqueuedTime: r.EnqueuedTime,
