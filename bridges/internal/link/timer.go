@@ -21,7 +21,8 @@ type Timer struct {
 	armed time.Time // when the timer fires; zero for never
 }
 
-// NewTimer returns a Timer that is not armed. When it fires, the owner calls its function after.
+// NewTimer returns a Timer that is not armed. When it fires, the Owner calls the function
+// after that New was given.
 func NewTimer(o *Owner) *Timer {
 	t := &Timer{}
 	t.timer = time.AfterFunc(math.MaxInt64, func() { o.Begin(func() { t.armed = time.Time{} }) })

@@ -146,7 +146,7 @@ func (b *Reader) checkEntity(e *core.Entity) error {
 // checkText refuses an address that is impossible in settings.
 func checkText(address string) error {
 	if len(address) > 2*core.MaxNameLength || strings.ContainsFunc(address, func(r rune) bool { return r < ' ' }) {
-		return fmt.Errorf("%.80q is not the name of an entity", address)
+		return fmt.Errorf("%.80q cannot be the name of an entity: it is too long or contains control characters", address)
 	}
 	return nil
 }

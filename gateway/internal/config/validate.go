@@ -140,7 +140,7 @@ func (c *Config) validateSync(r *report) {
 	if !slices.Contains([]string{"always", "interval", "never"}, c.Sync) {
 		r.add("sync", "%q is not a sync policy: use always, interval or never", c.Sync)
 	} else if at, given := r.origins["sync"]; given && !c.KeepsFiles() && (at.line == 0 || at.source == r.origins["store"].source) {
-		// The file may set sync although a flag selects another store.
+		// It is no error if a configuration file sets sync, and a flag selects a store without files.
 		r.add("sync", "sync is not allowed with the store %s, which has no files: leave it out, or use --store file", c.Store)
 	}
 	if c.Repair && !c.KeepsFiles() {

@@ -69,7 +69,7 @@ func (w *worker) HandOver(ds []core.Delivery, next time.Time, more bool, err err
 	w.locked(ds, next, more, err)
 }
 
-// grant lets the worker lock up to most. d.mu is held.
+// grant allows the worker one call that locks messages, within the limits of most. The caller holds d.mu.
 func (w *worker) grant(most core.Most) {
 	w.begin()
 	w.asked = most
