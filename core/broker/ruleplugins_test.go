@@ -92,7 +92,7 @@ func TestARuleThatAsksAnUnknownPluginIsRefused(t *testing.T) {
 		bare := New(b.store, Options{Namespace: "ns"})
 		defer bare.stop()
 		s := newStarted(bare, b.store, nil)
-		if _, err := bare.CreateRule(t.Context(), root, sub, sqlRule("x", "plugin('x')", "")); !strings.Contains(core.TextOf(err), "none is") {
+		if _, err := bare.CreateRule(t.Context(), root, sub, sqlRule("x", "plugin('x')", "")); !strings.Contains(core.TextOf(err), "has no plugin that rules may call") {
 			t.Errorf("where there are no plugins: got %v", err)
 		}
 		if err := bare.DeleteRule(t.Context(), root, sub, "$Default"); err != nil {

@@ -68,7 +68,7 @@ func TestCallsAreConditions(t *testing.T) {
 	if want := "plugin('no', 5) is false"; len(e.Why) != 2 || e.Why[0] != want {
 		t.Errorf("why: got %q, want %q first", e.Why, want)
 	}
-	for name, facts := range map[string]Facts{"the plugin is out": ask, "plugins can only be called": {}} {
+	for name, facts := range map[string]Facts{"the plugin is out": ask, "plugins cannot be called here": {}} {
 		_, err := sqlFilter(t, "1=1 AND plugin('out')").Matches(m, facts)
 		if core.CodeOf(err) != core.InvalidArgument || !strings.Contains(core.TextOf(err), "position 9: "+name) {
 			t.Errorf("got %v, want %q at its position", err, name)
