@@ -21,8 +21,7 @@ type Timer struct {
 	armed time.Time // when the timer fires; zero for never
 }
 
-// NewTimer returns a Timer that is not armed. When it fires, the Owner calls the function
-// after that New was given.
+// NewTimer returns an unarmed Timer. When it fires, o calls the function that New got as after.
 func NewTimer(o *Owner) *Timer {
 	t := &Timer{}
 	t.timer = time.AfterFunc(math.MaxInt64, func() { o.Begin(func() { t.armed = time.Time{} }) })
