@@ -27,14 +27,14 @@ type browseLink struct {
 	conn    *conn
 	link    *engine.Link
 	addr    core.Address
-	next    []int64            // by partition: the number of the next message to read
-	pending []core.Delivery    // read, but not sent yet
-	looking bool               // a look, or the pause before it, is in progress
-	last    bool               // the look in progress began after the client's drain
-	pause   time.Duration      // before the next look
-	wake    context.CancelFunc // ends the pause, or nil
-	queued  bool               // is in conn.waiting
-	over    bool               // the link is detached
+	next    []int64         // by partition: the number of the next message to read
+	pending []core.Delivery // read, but not sent yet
+	looking bool            // a look, or the pause before it, is in progress
+	last    bool            // the look in progress began after the client's drain
+	pause   time.Duration   // before the next look
+	wake    func()          // ends the pause, or nil
+	queued  bool            // is in conn.waiting
+	over    bool            // the link is detached
 }
 
 func (c *conn) attachBrowser(l *engine.Link, addr core.Address) {
@@ -141,7 +141,11 @@ func (b *browseLink) looked(found []core.Delivery, err error) {
 	default:
 		b.looking = true
 		pause := time.AfterFunc(b.pause, func() { b.conn.owner.Begin(b.again) })
-		b.wake = func() { pause.Reset(0) }
+		b.wake = func() {
+			if pause.Stop() { // otherwise again runs soon, and must not run twice
+				b.conn.owner.Post(b.again)
+			}
+		}
 		b.pause = min(2*b.pause, lateBrowse)
 	}
 }

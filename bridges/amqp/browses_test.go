@@ -3,11 +3,14 @@ package amqp
 import (
 	"context"
 	"fmt"
+	"net"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/value"
@@ -31,6 +34,69 @@ func (p *peer) bodies(n int) (all []string, last *wire.Transfer) {
 		all, last = append(all, string(p.sections(payload).Body)), tr
 	}
 	return all, last
+}
+
+// slowPeeks is a broker whose Peek takes a second. It counts the calls that run side by side.
+type slowPeeks struct {
+	bridges.Front
+	mu            sync.Mutex
+	running, most int
+}
+
+func (s *slowPeeks) Peek(ctx context.Context, id core.Identity, a core.Address, state *core.State, from int64, n int) ([]core.Delivery, error) {
+	s.mu.Lock()
+	s.running++
+	s.most = max(s.most, s.running)
+	s.mu.Unlock()
+	time.Sleep(time.Second) // virtual time
+	s.mu.Lock()
+	s.running--
+	s.mu.Unlock()
+	return s.Front.Peek(ctx, id, a, state, from, n)
+}
+
+// While the owner is busy, a pause may end and the client may send a flow, which ends the pause, too.
+func TestAPauseOfABrowserEndsOnce(t *testing.T) {
+	t.Parallel()
+	whole(t, Options{}, func(t *testing.T, s *fixture) {
+		peeks := &slowPeeks{Front: s.Broker}
+		b := New(peeks, &fakeAuthority{}, s.o)
+		here, there := net.Pipe()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_ = b.ServeConn(context.Background(), there)
+		}()
+		t.Cleanup(func() { _ = here.Close(); <-done })
+		p := newPeer(t, here)
+		p.open()
+		p.browse(0, "plain", wire.SenderSettled)
+		p.flowTo(0, 0, 0, 3, false)
+		synctest.Wait()
+		c := b.All()[0]
+		busy := make(chan bool)
+		for paused := false; !paused; {
+			time.Sleep(time.Millisecond)
+			c.owner.Post(func() {
+				paused := false
+				for l := range c.eng.Links() {
+					browser := l.Data.(*browseLink)
+					if paused = browser.wake != nil; paused {
+						time.Sleep(2 * lateBrowse) // longer than the pause
+						browser.flowed()
+					}
+				}
+				busy <- paused
+			})
+			paused = <-busy
+		}
+		time.Sleep(10 * time.Second)
+		peeks.mu.Lock()
+		defer peeks.mu.Unlock()
+		if peeks.most != 1 {
+			t.Errorf("%d looks ran side by side, want one at a time", peeks.most)
+		}
+	})
 }
 
 func TestBrowserSeesMessagesAndTakesNone(t *testing.T) {
