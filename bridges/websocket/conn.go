@@ -202,16 +202,13 @@ func later(at, now time.Time) time.Time {
 
 // async makes a broker call. The function that work returns runs as a job of the owner.
 func (c *conn) async(work link.Work) {
-	ctx, cancel := context.WithTimeout(c.ctx, operationTimeout)
-	c.calls.Begin(ctx, cancel, work)
+	c.calls.Begin(c.ctx, operationTimeout, work)
 }
 
 // wait is like async, but with another time-out, and for work that waits for an event. cancel ends
 // the context of work.
 func (c *conn) wait(timeout time.Duration, work link.Work) (cancel context.CancelFunc) {
-	ctx, cancel := context.WithTimeout(c.ctx, timeout)
-	c.calls.Await(ctx, cancel, work)
-	return cancel
+	return c.calls.Await(c.ctx, timeout, work)
 }
 
 // panicked closes the connection because a broker call has panicked.

@@ -3,6 +3,7 @@ package link
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/crosstown-mq/crosstown/core/fair"
 )
@@ -49,9 +50,10 @@ func (c *Calls) Busy() int { return c.running + len(c.waiting) }
 // Events returns how many calls of Await have not ended.
 func (c *Calls) Events() int { return c.events }
 
-// Begin makes a call, at once or when others have ended. cancel must end ctx; Calls calls it at the
-// end.
-func (c *Calls) Begin(ctx context.Context, cancel context.CancelFunc, work Work) {
+// Begin makes a call, at once or when others have ended. Its context ends after timeout, also while
+// the call waits.
+func (c *Calls) Begin(ctx context.Context, timeout time.Duration, work Work) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	if c.running < freeCalls || c.running < maxCalls && c.memory.Available(fair.Call) > 0 {
 		c.run(ctx, cancel, work)
 		return
@@ -66,10 +68,13 @@ func (c *Calls) run(ctx context.Context, cancel context.CancelFunc, work Work) {
 	c.spawn(ctx, cancel, work, c.ended)
 }
 
-// Await makes a call that may wait long for an event, so it does not keep other calls waiting.
-func (c *Calls) Await(ctx context.Context, cancel context.CancelFunc, work Work) {
+// Await makes a call that may wait long for an event, so it does not keep other calls waiting. cancel
+// ends its context.
+func (c *Calls) Await(ctx context.Context, timeout time.Duration, work Work) (cancel context.CancelFunc) {
+	ctx, cancel = context.WithTimeout(ctx, timeout)
 	c.events++
 	c.spawn(ctx, cancel, work, func() { c.events-- })
+	return cancel
 }
 
 // spawn makes a call. As a job, it then runs done and the function that work has returned.

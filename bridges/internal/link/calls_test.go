@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/crosstown-mq/crosstown/core/fair"
 )
@@ -35,8 +36,7 @@ func newCallers(memory int64) *callers {
 func (c *callers) begin(n int) {
 	c.owner.Do(func() {
 		for i := range n {
-			ctx, cancel := context.WithCancel(context.Background())
-			c.Begin(ctx, cancel, func(context.Context) func() {
+			c.Begin(context.Background(), time.Hour, func(context.Context) func() {
 				c.owner.Do(func() { c.running++ })
 				<-c.end
 				return func() {
@@ -85,8 +85,7 @@ func TestCallsDoNotWaitForEvents(t *testing.T) {
 		event := make(chan struct{})
 		c.owner.Do(func() {
 			for range 2 * maxCalls {
-				ctx, cancel := context.WithCancel(context.Background())
-				c.Await(ctx, cancel, func(context.Context) func() { <-event; return func() {} })
+				c.Await(context.Background(), time.Hour, func(context.Context) func() { <-event; return func() {} })
 			}
 		})
 		close(c.end)
@@ -115,7 +114,7 @@ func TestWaitingCallsBeginAfterAPanic(t *testing.T) {
 				func(ctx context.Context) func() { return func() { got = context.Cause(ctx) } },
 			} {
 				ctx, cancel := context.WithCancel(context.Background())
-				c.Begin(ctx, cancel, work)
+				c.Begin(ctx, time.Hour, work)
 				cancel()
 			}
 		})
