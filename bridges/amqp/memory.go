@@ -55,6 +55,7 @@ func (c *conn) Reserve(l *engine.Link, n int64, begun bool) engine.Verdict {
 
 // Crowded returns the error for a message for which there is no memory.
 func (c *conn) Crowded(l *engine.Link, n int64) *wire.Error {
+	c.next.rests = true
 	return c.refusal(l, c.memory.Refuse(n), addressOf(l))
 }
 

@@ -65,6 +65,7 @@ func TestAMessageLargerThanTheBudgetIsRefusedAtOnce(t *testing.T) {
 		p.open()
 		p.attach(0, wire.RoleSender, "q1")
 		await[*wire.Flow](p)
+		start := time.Now()
 		message := plainMessage(200_000)
 		p.transfer(first(0), message[:60_000])
 		p.transfer(first(0), message[60_000:120_000])
@@ -81,6 +82,9 @@ func TestAMessageLargerThanTheBudgetIsRefusedAtOnce(t *testing.T) {
 		p.transfer(last(1), plainMessage(1000))
 		if d := await[*wire.Disposition](p); d.State != (wire.Accepted{}) {
 			t.Errorf("the next message: got %+v, want it to be accepted", d)
+		}
+		if took := time.Since(start); took != fair.AfterRefusal {
+			t.Errorf("the next message was accepted after %v, want %v: the connection rests after a refusal", took, fair.AfterRefusal)
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/engine"
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/fair"
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
@@ -220,6 +221,9 @@ func decodeGroup(m *engine.Message, singles *[]*core.Message) ([]*core.Message, 
 		n := len(*singles)
 		return (*singles)[n-1 : n : n], nil
 	case wire.FormatBatch:
+		var turn fair.Turn
+		turn.Take(int64(len(m.Payload)) + m.Cost)
+		defer turn.End()
 		return decodeBatch(m.Payload)
 	default:
 		return nil, core.Refuse(core.NotImplemented, "Messages of format 0x%x are not supported.", m.Format)

@@ -61,9 +61,13 @@ func readMessages(w http.ResponseWriter, r *http.Request, limit int64) ([]*core.
 			if err != nil {
 				return nil, err
 			}
-			if err := visitOf(r).memory.Await(r.Context(), countBatch(body)*fair.Message); err != nil {
+			cost := countBatch(body) * fair.Message
+			if err := visitOf(r).memory.Await(r.Context(), cost); err != nil {
 				return nil, err
 			}
+			var turn fair.Turn
+			turn.Take(int64(len(body)) + cost)
+			defer turn.End()
 			return parseBatch(body)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/fair"
 )
 
 func TestBadFramesCloseTheConnection(t *testing.T) {
@@ -216,21 +217,31 @@ func TestStrangersAreNotCountedAsConnections(t *testing.T) {
 
 // A client that repeats a large refused request at once would otherwise keep a processor busy.
 func TestAConnectionRestsAfterALargeRefusedRequest(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		p := openHouse(t, Options{}).connect()
-		tooMany := strings.Repeat(`{},`, 2*maxGroup) + `{}`
-		start := time.Now()
-		for i := range 2 {
-			id := int64(100 + i)
-			p.write(fmt.Sprintf(`{"op":"send","id":%d,"entity":"q","messages":[%s]}`, id, tooMany))
-			if f := p.answer(id); f["code"] != "out_of_range" {
-				t.Fatalf("got %v, want it to be refused", f)
-			}
-			if took, want := time.Since(start), time.Duration(i)*100*time.Millisecond; took != want {
-				t.Errorf("request %d was refused after %v, want %v", i, took, want)
-			}
-		}
-	})
+	for name, c := range map[string]struct {
+		messages int
+		code     string
+	}{
+		"more messages than a request may have":       {2 * maxGroup, "out_of_range"},
+		"no memory for the messages of a small frame": {1000, "quota_exceeded"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				p := openHouse(t, Options{Budget: fair.New(1<<20, nil, nil)}).connect()
+				messages := strings.Repeat(`{},`, c.messages) + `{}`
+				start := time.Now()
+				for i := range 2 {
+					id := int64(100 + i)
+					p.write(fmt.Sprintf(`{"op":"send","id":%d,"entity":"q","messages":[%s]}`, id, messages))
+					if f := p.answer(id); f["code"] != c.code {
+						t.Fatalf("got %v, want %s", f, c.code)
+					}
+					if took, want := time.Since(start), time.Duration(i)*fair.AfterRefusal; took != want {
+						t.Errorf("request %d was refused after %v, want %v", i, took, want)
+					}
+				}
+			})
+		})
+	}
 }
 
 func TestNothingIsReadWhileTooManyRequestsAreUnderWay(t *testing.T) {

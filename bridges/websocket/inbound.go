@@ -22,6 +22,7 @@ import (
 type intake struct {
 	ws      *websocket.Conn // only the reader uses it
 	in      *bufio.Reader   // only the reader uses it; ws reads from it
+	turn    fair.Turn       // only the reader uses it
 	heard   atomic.Int64    // when bytes last arrived, Unix nanoseconds
 	limit   atomic.Int64    // largest frame in bytes
 	arrived []*request      // requests that were read and have not begun
@@ -140,6 +141,8 @@ func (c *conn) readFrame() (*request, error) {
 	if b.data, err = c.gather(r, size, whole, b.data); err != nil {
 		return nil, err
 	}
+	c.turn.Take(int64(len(b.data)))
+	defer c.turn.End()
 	return parse(c.encoding, b, c.afford)
 }
 
@@ -199,11 +202,12 @@ func (c *conn) gather(r io.Reader, size int64, whole bool, buffer []byte) ([]byt
 	return nil, err
 }
 
-// afford takes memory for a request's messages, of which a small frame may have many.
+// afford takes memory, and a turn, for a request's messages, of which a small frame may have many.
 func (c *conn) afford(n int64) error {
 	if !c.memory.Take(n) {
 		return c.memory.Refuse(n)
 	}
+	c.turn.Take(n)
 	return nil
 }
 

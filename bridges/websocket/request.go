@@ -20,6 +20,7 @@ type request struct {
 	op    *operation
 	wrong error // why the request is invalid, or nil
 	bytes int   // size of its frame
+	large bool  // a connection rests after a refusal of it
 	given memberSet
 
 	token           string
@@ -155,7 +156,7 @@ func parse(e codec.Encoding, b *readBuffer, afford func(bytes int64) error) (*re
 	if b.members, err = frame.Split(r, b.data, b.members[:0]); err != nil {
 		return nil, faulty(closeMalformed, "The frame is %v.", err)
 	}
-	q := &request{bytes: len(b.data), wait: defaultWait, from: 1, max: defaultPeek, top: defaultTop}
+	q := &request{bytes: len(b.data), large: len(b.data) > largeRequest, wait: defaultWait, from: 1, max: defaultPeek, top: defaultTop}
 	op := slices.IndexFunc(b.members, func(m frame.Member) bool { return m.Key == "op" })
 	if op < 0 {
 		return nil, faulty(closeMalformed, "The frame has no member op.")
@@ -203,6 +204,7 @@ func (q *request) read(r codec.Reader, all []frame.Member, op, id int, afford fu
 				return frame.In(name, errTooMany)
 			}
 			cost := int64(n) * fair.Message
+			q.large = q.large || cost > largeRequest
 			if err := afford(cost); err != nil {
 				return err
 			}

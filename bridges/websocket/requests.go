@@ -12,7 +12,8 @@ func (c *conn) mayBegin() bool {
 	return !c.proving && len(c.underWay) < maxRequests && c.held <= c.bridge.opts.MaxUnderWay && len(c.out)+c.writing <= 2*maxWaiting
 }
 
-// largeRequest is the number of bytes above which a connection rests after a refused request.
+// largeRequest is the size in bytes, of the frame or of what its messages take once decoded, above
+// which a connection rests after a refused request.
 const largeRequest = 16 << 10
 
 // begin starts to carry out a request.
@@ -33,7 +34,7 @@ func (c *conn) begin(q *request) {
 	case len(c.identity) == 0 && (q.op == nil || q.op.name != "auth"):
 		c.close(closeNotSignedIn, "The first frame must be 'auth'.")
 	case q.wrong != nil:
-		c.rests = c.rests || q.bytes > largeRequest
+		c.rests = c.rests || q.large
 		c.refuse(q, q.wrong)
 	default:
 		q.op.run(c, q)

@@ -505,22 +505,25 @@ func (p *Pool) Waiter(also func()) *Waiter {
 // Woken receives a value when the share may take the number given to Wait, or a little later.
 func (s *Waiter) Woken() <-chan struct{} { return s.woken }
 
+// AfterRefusal is how long a client whose request was refused for lack of memory waits for the
+// answer, or its connection is not read. Otherwise, a few clients that repeat what is refused at once
+// would occupy the processors.
+const AfterRefusal = 100 * time.Millisecond
+
 // Await takes n bytes, for which it waits up to Patience. The error is that of ctx, or one of
-// Refuse.
+// Refuse, which it returns after AfterRefusal at the earliest.
 func (s *Waiter) Await(ctx context.Context, n int64) error {
 	if s.Take(n) {
 		return nil
 	}
-	if !s.Fits(n) {
-		return s.Refuse(n)
-	}
 	patience := time.NewTimer(Patience)
 	defer patience.Stop()
 	for {
-		if s.IsRefused(n) {
-			return s.Refuse(n)
+		if !s.Fits(n) || s.IsRefused(n) {
+			patience.Reset(AfterRefusal)
+		} else {
+			s.Wait(n)
 		}
-		s.Wait(n)
 		select {
 		case <-s.woken:
 		case <-patience.C:

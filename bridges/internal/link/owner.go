@@ -7,6 +7,8 @@ import (
 	"runtime/debug"
 	"sync"
 	"time"
+
+	"github.com/crosstown-mq/crosstown/core/fair"
 )
 
 // Owner runs the jobs of one connection one at a time and in order, so that jobs need no locks. It
@@ -116,15 +118,11 @@ func (o *Owner) Stop() {
 // Ended returns a channel that closes when the Owner has stopped and no job runs.
 func (o *Owner) Ended() <-chan struct{} { return o.ended }
 
-// afterRefusal is how long a connection is not read after the gateway has refused a batch. Otherwise,
-// a few clients that repeat what is refused at once would occupy the processors.
-const afterRefusal = 100 * time.Millisecond
-
-// Rest waits before a connection is read again after a refused batch. It returns false if the Owner
-// ends first.
+// Rest waits for fair.AfterRefusal, before a connection is read again after a refused batch. It
+// returns false if the Owner ends first.
 func (o *Owner) Rest() bool {
 	select {
-	case <-time.After(afterRefusal):
+	case <-time.After(fair.AfterRefusal):
 		return true
 	case <-o.ended:
 		return false
