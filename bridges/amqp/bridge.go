@@ -88,10 +88,10 @@ func (b *Bridge) admit(nc net.Conn) (*conn, error) {
 	log := b.opts.Logger.With("conn", id, "peer", nc.RemoteAddr().String())
 	if b.places.Exhausted() {
 		if b.crowded.Due() {
-			log.Warn("too many AMQP connections: closing new connections", "limit", b.opts.MaxConnections)
+			log.Warn("the limit amqp.max-connections is reached: the gateway closes new AMQP connections", "limit", b.opts.MaxConnections)
 		}
 		_ = nc.Close()
-		return nil, core.Refuse(core.QuotaExceeded, "%d connections are open, which is the limit: see the setting amqp.max-connections.", b.opts.MaxConnections)
+		return nil, core.Refuse(core.QuotaExceeded, "This gateway has %d AMQP connections, which is the limit: close some, or raise the setting amqp.max-connections.", b.opts.MaxConnections)
 	}
 	c := newConn(b, nc, id, log)
 	b.Add(c)

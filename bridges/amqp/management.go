@@ -219,7 +219,7 @@ func scheduleMessages(o *operation) (response, error) {
 	list, _ := o.args.Get("messages")
 	entries, ok := list.(value.List)
 	if !ok || len(entries) == 0 {
-		return response{}, core.Refuse(core.InvalidArgument, "messages is not a list of maps.")
+		return response{}, core.Refuse(core.InvalidArgument, "The field 'messages' of the request is not a list of maps, or is empty.")
 	}
 	group := make([]*core.Message, len(entries))
 	for i, entry := range entries {
@@ -227,7 +227,7 @@ func scheduleMessages(o *operation) (response, error) {
 		encoded, _ := fields.Get("message")
 		payload, ok := encoded.([]byte)
 		if !ok {
-			return response{}, core.Refuse(core.InvalidArgument, "messages[%d].message is not binary.", i)
+			return response{}, core.Refuse(core.InvalidArgument, "The field 'messages[%d].message' of the request is not binary.", i)
 		}
 		var err error
 		if group[i], err = decodeMessage(payload); err != nil {

@@ -248,7 +248,7 @@ func (c *conn) reply(r *requestLink, req *request, d dialect, resp response) {
 	}
 	payload, err := encodeResponse(req.id, d, resp)
 	if err != nil {
-		c.log.Error("cannot encode a response", "err", err, "entity", r.node)
+		c.log.Error("cannot encode the response to a client's request: the client gets no response", "err", err, "entity", r.node)
 		return
 	}
 	to.push(payload)

@@ -226,7 +226,7 @@ func decodeGroup(m *engine.Message, singles *[]*core.Message) ([]*core.Message, 
 		defer turn.End()
 		return decodeBatch(m.Payload)
 	default:
-		return nil, core.Refuse(core.NotImplemented, "Messages of format 0x%x are not supported.", m.Format)
+		return nil, core.Refuse(core.NotImplemented, "The message format 0x%x is not supported: use 0 for a message, or 0x80013700 for a batch.", m.Format)
 	}
 }
 
@@ -242,7 +242,7 @@ func finalDestination(a *wire.Attach) (address core.Address, ok bool, err error)
 	}
 	spelled, isText := text(v)
 	if !isText {
-		return address, true, core.Refuse(core.InvalidArgument, "The property %s is not a string.", transferDestination)
+		return address, true, core.Refuse(core.InvalidArgument, "The link property %s is not a string.", transferDestination)
 	}
 	address, err = core.ParseAddress(spelled)
 	return address, true, err

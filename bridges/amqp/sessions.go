@@ -266,7 +266,7 @@ func (o *operation) held() (core.Session, error) {
 	case o.named:
 		return nil, core.SessionLockLost
 	default:
-		return nil, core.Refuse(core.InvalidArgument, "session-id is not a string.")
+		return nil, core.Refuse(core.InvalidArgument, "The field 'session-id' of the request is missing or not a string.")
 	}
 }
 
@@ -353,7 +353,7 @@ func setSessionState(o *operation) (response, error) {
 	v, _ := o.args.Get("session-state")
 	state, ok := v.([]byte)
 	if !ok && v != nil {
-		return response{}, core.Refuse(core.InvalidArgument, "session-state is neither binary nor null.")
+		return response{}, core.Refuse(core.InvalidArgument, "The field 'session-state' of the request is neither binary nor null.")
 	}
 	if len(state) == 0 {
 		state = nil // SDKs treat an empty state as no state

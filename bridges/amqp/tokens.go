@@ -182,7 +182,7 @@ func (c *conn) hosts() []string {
 	return slices.DeleteFunc(hosts, func(name string) bool { return name == "" })
 }
 
-var errLate = core.Refuse(core.Unauthorized, "The connection was closed because the client did not send a valid token in time.")
+var errLate = core.Refuse(core.Unauthorized, "The gateway closed the connection, because the client did not send a valid token in time.")
 
 // checkIdentity closes a connection that has not proven an identity in time, and detaches links for
 // which no grant is left. It returns when to check again, or zero for never.

@@ -120,7 +120,7 @@ func (c *AdminClient) once(ctx context.Context, method, path, query string, head
 		return nil, askAgain(response), refused
 	}
 	if err != nil {
-		return nil, -1, fmt.Errorf("the response of %s is not a document of the management API: %w: check the host of the connection string", request.URL.Host, err)
+		return nil, -1, fmt.Errorf("the response of %s is not a document of the management API (%w): check the host of the connection string", request.URL.Host, err)
 	}
 	return root, -1, nil
 }

@@ -120,7 +120,7 @@ func readSetting(n *node, kind core.Kind, q *core.Settings) error {
 	case !s.Kinds.Has(kind), n.null, len(n.children) == 0 && text == "":
 		return nil
 	case len(n.children) > 0:
-		return core.Refuse(core.InvalidArgument, "<%s> contains the element <%s>: it must be %s.", name, n.children[0].name.Local, formOf(s))
+		return core.Refuse(core.InvalidArgument, "<%s> contains the element <%s>, but must contain only %s.", name, n.children[0].name.Local, formOf(s))
 	case !readLeaf(s, q, text):
 		return core.Refuse(core.InvalidArgument, "The value '%.60s' of <%s> is not valid: it must be %s.", text, name, formOf(s))
 	}

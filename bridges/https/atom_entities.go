@@ -151,7 +151,7 @@ func (p *put) update(ctx context.Context) (e core.Entity, rt core.Runtime, err e
 		return e, rt, err
 	}
 	if before.Kind != p.kind {
-		return e, rt, core.Refuse(core.InvalidArgument, "The content of the entry is <%s>, but '%s' is a %s: it must be <%s>.",
+		return e, rt, core.Refuse(core.InvalidArgument, "The content of the entry is <%s>, but '%s' is a %s: the content must be <%s>.",
 			descriptions[p.kind], before.Name, before.Kind, descriptions[before.Kind])
 	}
 	settings := core.DefaultSettings(p.kind)

@@ -79,7 +79,7 @@ func parseXML(document []byte, elements int) (*node, error) {
 		}
 	}
 	if len(root.children) == 0 {
-		return nil, core.Refuse(core.InvalidArgument, "The request body is not XML.")
+		return nil, core.Refuse(core.InvalidArgument, "The request body contains no XML element.")
 	}
 	return root.children[0], nil
 }

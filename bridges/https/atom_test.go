@@ -193,7 +193,7 @@ func TestRefusedAdminRequests(t *testing.T) {
 		"wrong case":             {"PUT", "/new", queueDescription("<maxDeliveryCount>1</maxDeliveryCount>"), 400, "Did you mean MaxDeliveryCount", nil},
 		"strange setting":        {"PUT", "/new", queueDescription("<Colour>red</Colour>"), 400, "<Colour> is not a setting of a queue. The settings are AuthorizationRules, AutoDeleteOnIdle, ", nil},
 		"setting twice":          {"PUT", "/new", queueDescription("<Status>Active</Status><Status>Active</Status>"), 400, "The element <Status> appears twice.", nil},
-		"no XML":                 {"PUT", "/new", "", 400, "The request body is not XML.", nil},
+		"no XML":                 {"PUT", "/new", "", 400, "The request body contains no XML element.", nil},
 		"malformed XML":          {"PUT", "/new", "<entry>\n<content>\n</entry>", 400, "Line 3 of the request body is not valid: ", nil},
 		"document type":          {"PUT", "/new", `<!DOCTYPE x [<!ENTITY a "b">]>` + good, 400, "document types are not allowed", nil},
 		"other encoding":         {"PUT", "/new", `<?xml version="1.0" encoding="utf-16"?>` + good, 400, "Line 1 of the request body is not valid", nil},

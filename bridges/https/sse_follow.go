@@ -123,7 +123,7 @@ func (f *follower) look(ctx context.Context) (found bool, err error) {
 		return false, err
 	}
 	if ent.ID != f.entity {
-		return false, core.Refuse(core.NotFound, "The entity '%s' was deleted and created again.", ent.Name)
+		return false, core.Refuse(core.NotFound, "The entity '%s' was deleted and created again: open a new stream.", ent.Name)
 	}
 	if first := f.first; len(first) > 0 {
 		f.first = nil

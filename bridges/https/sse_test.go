@@ -290,7 +290,7 @@ func TestAStreamEndsWithAReason(t *testing.T) {
 		},
 		"created anew": {
 			"peek", func(f *fakeBus, _ func()) { f.queues["q"].entity.ID = "q2" },
-			`{"code":"not_found","text":"The entity 'q' was deleted and created again.","retriable":false}`,
+			`{"code":"not_found","text":"The entity 'q' was deleted and created again: open a new stream.","retriable":false}`,
 		},
 		"disabled": {
 			"receiveanddelete", func(f *fakeBus, _ func()) { f.queues["q"].waiting[0].o.Closed(core.EntityDisabled) },

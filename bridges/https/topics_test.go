@@ -350,7 +350,7 @@ func TestRefusedTopicRequests(t *testing.T) {
 		"create existing topic":             {"PUT", "/T", topicDescription(""), 409, "SubCode=40900. The messaging entity 'T' already exists.", nil},
 		"create existing subscription":      {"PUT", sub, subscriptionDescription(""), 409, "SubCode=40900. ", nil},
 		"create existing rule":              {"PUT", sub + "/Rules/$Default", ruleEntry(""), 409, "SubCode=40900. The rule '$Default' already exists.", nil},
-		"queue updates a topic":             {"PUT", "/t", queueDescription(""), 400, "SubCode=40000. The content of the entry is <QueueDescription>, but 't' is a Topic: it must be <TopicDescription>.", []string{"If-Match: *"}},
+		"queue updates a topic":             {"PUT", "/t", queueDescription(""), 400, "SubCode=40000. The content of the entry is <QueueDescription>, but 't' is a Topic: the content must be <TopicDescription>.", []string{"If-Match: *"}},
 		"subscription as a topic":           {"PUT", "/new", subscriptionDescription(""), 400, "for 'new' it must be <QueueDescription> or <TopicDescription>.", nil},
 		"topic as a subscription":           {"PUT", "/t/Subscriptions/x", topicDescription(""), 400, "for a subscription it must be <SubscriptionDescription>.", nil},
 		"topic as a rule":                   {"PUT", sub + "/Rules/r", topicDescription(""), 400, "for a rule it must be <RuleDescription>.", nil},

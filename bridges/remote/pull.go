@@ -34,7 +34,7 @@ const (
 )
 
 // errStored ends a link of a cautious source, which has stored a message again.
-var errStored = errors.New("the link has stored a message again")
+var errStored = errors.New("messages can be stored again: the gateway opens the link again with full credit")
 
 // source is an entity of the remote from which messages are pulled.
 type source struct {
@@ -188,7 +188,7 @@ func (s *source) bring(ctx context.Context, link *goamqp.Receiver, to core.Sende
 	for _, m := range ms {
 		a, err := amqp.ReadMessage(encodedOf(m))
 		if err == nil && m.Format == amqp.FormatBatch {
-			err = errors.New("the delivery is a batch of messages")
+			err = errors.New("the remote delivered a batch, but the gateway can pull only single messages")
 		}
 		if err != nil {
 			if err := s.reject(ctx, link, m, core.Refuse(core.InvalidArgument, "The message cannot be read: %v.", err)); err != nil {

@@ -30,7 +30,7 @@ var ErrNoSession = errors.New("no free session has messages")
 
 // ErrLockLost reports that the lock of a message or a session has ended. The remote then delivers
 // uncompleted messages again.
-var ErrLockLost = errors.New("the message's lock has expired")
+var ErrLockLost = errors.New("the lock of the message or of its session has expired")
 
 // ReceiverOptions configure a Receiver. The zero value locks messages, outside of sessions.
 type ReceiverOptions struct {

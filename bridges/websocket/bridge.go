@@ -92,7 +92,7 @@ func (b *Bridge) enter() (refusal string) {
 	}
 	if b.places.Exhausted() {
 		b.group.done()
-		return fmt.Sprintf("%d connections are open, which is the limit: see the setting websocket.max-connections.", b.opts.MaxConnections)
+		return fmt.Sprintf("This gateway has %d WebSocket connections, which is the limit: close some, or raise the setting websocket.max-connections.", b.opts.MaxConnections)
 	}
 	return ""
 }

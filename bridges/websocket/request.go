@@ -194,7 +194,7 @@ func (q *request) read(r codec.Reader, all []frame.Member, op, id int, afford fu
 		case name == "op" || name == "id" || ok && q.given.has(bit):
 			return frame.In(name, frame.Wrong("appears twice"))
 		case !ok || (q.op.need|q.op.may|q.op.either)&bit == 0:
-			return core.Refuse(core.InvalidArgument, "'%.40s' is not a member of the operation '%s'.", name, q.op.name)
+			return core.Refuse(core.InvalidArgument, "The operation '%s' has no member '%.40s'.", q.op.name, name)
 		}
 		q.given |= bit
 		if name == "messages" {

@@ -9,7 +9,7 @@ import (
 
 // ErrMalformed reports that data is not a frame: it is not JSON or MessagePack, is not a map, or is
 // nested too deeply.
-var ErrMalformed = errors.New("the data are not a frame")
+var ErrMalformed = errors.New("the data is not a frame in JSON or MessagePack")
 
 // Error says what is wrong with a part of a well-formed frame.
 type Error struct {

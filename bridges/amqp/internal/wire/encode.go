@@ -66,7 +66,7 @@ func appendSASL(dst []byte, p Performative) ([]byte, error) {
 		l.binary(p.AdditionalData)
 		return l.close(), l.err
 	}
-	return dst, errors.New("the performative is missing")
+	return dst, errors.New("cannot encode a frame whose performative is missing or of an unknown type")
 }
 
 func appendOpen(dst []byte, p *Open) ([]byte, error) {
@@ -236,7 +236,7 @@ func appendState(dst []byte, s DeliveryState) ([]byte, error) {
 		l.state(s.Outcome)
 		return l.close(), l.err
 	}
-	return dst, errors.New("the delivery state is missing")
+	return dst, errors.New("cannot encode a delivery state that is missing or of an unknown type")
 }
 
 func appendError(dst []byte, e *Error) ([]byte, error) {
