@@ -57,7 +57,7 @@ func TestANamespacesEntitiesAreNoLargerTogetherThanItsQuota(t *testing.T) {
 	if _, err := b.CreateEntity(t.Context(), root, core.Queue, "b", partitioned, nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.CreateEntity(t.Context(), root, core.Queue, "c", sized(953), nil); !errors.Is(err, core.QuotaExceeded) || !strings.Contains(core.TextOf(err), "other entities have 2048 MB, and this one would have 953 MB") {
+	if _, err := b.CreateEntity(t.Context(), root, core.Queue, "c", sized(953), nil); !errors.Is(err, core.QuotaExceeded) || !strings.Contains(core.TextOf(err), "other entities have 2048 MB, and this entity would have 953 MB") {
 		t.Errorf("one MB too many: got %v", err)
 	}
 	if _, err := b.CreateEntity(t.Context(), root, core.Queue, "c", sized(952), nil); err != nil {

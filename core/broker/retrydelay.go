@@ -43,7 +43,7 @@ func (e *entry) delay(sub core.SubQueue, s *core.Settlement) error {
 		}
 	}
 	if s.Outcome == core.Release && !s.Properties.IsEmpty() {
-		return core.Refuse(core.InvalidArgument, "The properties %s and %s release the message, so no other properties can be changed: leave the others out.", core.PropertyRetryAfter, core.PropertyRetryAt)
+		return core.Refuse(core.InvalidArgument, "The properties %s and %s release the message, so the settlement cannot change other properties: leave the other properties out.", core.PropertyRetryAfter, core.PropertyRetryAt)
 	}
 	return nil
 }

@@ -258,7 +258,7 @@ func (t *transaction) Schedule(ctx context.Context, id core.Identity, a core.Add
 			return nil, err
 		}
 		if len(work.Messages) != len(group) || len(work.Effects)+len(work.Transfers) > 0 {
-			return nil, core.Refuse(core.NotImplemented, "A stage of the pipeline of '%s' drops or routes the message, so a transaction cannot schedule it: send the message with a scheduled enqueue time.", v.Name)
+			return nil, core.Refuse(core.NotImplemented, "The pipeline of '%s' drops or routes the message, so a transaction cannot schedule the message: send it with a scheduled enqueue time.", v.Name)
 		}
 	}
 	numbers, err := e.tryCommit(ctx, nil, v, v.Queues[core.Main][p.partition], work)

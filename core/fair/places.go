@@ -46,7 +46,7 @@ func (p *Pool) Open(w Who, n int64) (closed func(), err error) {
 	case p.places == "":
 		return nil, core.Refuse(core.Busy, "All of the gateway's %s is in use. Try again later.", p.name)
 	case n > p.limit-p.held:
-		return nil, core.Refuse(core.Busy, "All %d %s at this gateway are in use. Try again later.", p.limit, p.places)
+		return nil, core.Refuse(core.Busy, "This gateway has reached its limit of %d %s. Try again later.", p.limit, p.places)
 	}
 	return nil, core.Refuse(core.Busy, "The policy '%s' or its namespace has used its share of this gateway's %d %s. Close some, or try again later.", w.Policy, p.limit, p.places)
 }

@@ -134,7 +134,7 @@ func (d *deliveries) Drained(then func()) {
 func (d *deliveries) loseSession(f *Rule) {
 	d.link.Close()
 	if d.detach != nil {
-		d.detach(core.Refuse(core.SessionLockLost, "Injected by the fault rule '%s' of this namespace.", f.Name))
+		d.detach(core.Refuse(core.SessionLockLost, "Injected by the fault rule '%s' of this namespace: the lock of the session has ended.", f.Name))
 	}
 }
 

@@ -62,7 +62,7 @@ func CheckPolicy(p *core.AccessRule) error {
 	case p.Name == "" || len(p.Name) > core.MaxKeyLength || strings.ContainsAny(p.Name, ";&= \t\n"):
 		return core.Refuse(core.InvalidArgument, "'%.80s' is not a valid policy name: use letters, digits and hyphens.", p.Name)
 	case p.PrimaryKey == "" && p.Certificate == "":
-		return core.Refuse(core.InvalidArgument, "The policy '%s' has no key: specify one.", p.Name)
+		return core.Refuse(core.InvalidArgument, "The policy '%s' has neither a key nor a certificate: specify one of them.", p.Name)
 	case strings.ContainsAny(p.PrimaryKey+p.SecondaryKey, "; \t\n"):
 		return core.Refuse(core.InvalidArgument, "A key of the policy '%s' contains a space or a semicolon, which connection strings do not allow: use another key.", p.Name)
 	case p.Rights == 0:

@@ -199,7 +199,7 @@ func (d *Directory) apply(n core.Namespace) *member {
 		if d.update(known, n) {
 			d.goOpen(func() {
 				if err := known.runDue(d.base); err != nil && d.base.Err() == nil {
-					d.log.Warn("the time of a namespace was moved, but some work that is now due has failed: the gateway does this work when clients use the entities", "namespace", n.Name, "err", err)
+					d.log.Warn("the virtual time of a namespace was moved, but some work that is now due has failed: the gateway does this work when clients use the entities", "namespace", n.Name, "err", err)
 				}
 			})
 		}

@@ -117,7 +117,7 @@ func (c *sessionCrowd) holds(session string, held bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.held[session] == held {
-		c.Errorf("session %s is held twice", session)
+		c.Errorf("session %s was accepted twice, or released twice", session)
 	}
 	c.held[session] = held
 }

@@ -336,7 +336,7 @@ func numbersOf(added []*redis.Cmd) ([]int64, error) {
 			numbers[i], err = record.ParseEntryID(id)
 		}
 		if err != nil || numbers[i] <= 0 {
-			return nil, fmt.Errorf("XADD answered %v: %w", c.Val(), conn.ErrUnanswered)
+			return nil, fmt.Errorf("Redis answered %v to XADD: %w", c.Val(), conn.ErrUnanswered)
 		}
 	}
 	return numbers, nil
@@ -352,7 +352,7 @@ func scriptNumbers(reply []any, messages int) ([]int64, error) {
 	for i, raw := range reply {
 		n, ok := raw.(int64)
 		if !ok || n < 0 {
-			return nil, fmt.Errorf("the script answered %v: %w", raw, conn.ErrUnanswered)
+			return nil, fmt.Errorf("the script returned %v instead of a sequence number: %w", raw, conn.ErrUnanswered)
 		}
 		numbers[i] = n
 	}

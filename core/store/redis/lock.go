@@ -327,7 +327,7 @@ func (s *Store) deliverEntries(ctx context.Context, sh *shard, l lease, claims [
 		if err != nil {
 			// The lock will expire, and count as a failed delivery, until the message is
 			// dead-lettered.
-			s.server.Log.Error("a message cannot be read", "entity", sh.Entity, "partition", sh.Index, "seq", sh.sequenceNumber(c.n), "err", err)
+			s.server.Log.Error("cannot read a message: receivers do not get it, and after the maximum number of deliveries it is dead-lettered", "entity", sh.Entity, "partition", sh.Index, "seq", sh.sequenceNumber(c.n), "err", err)
 			continue
 		}
 		d.LockToken = core.NewLockToken(sh.Index, c.n, l.nonce)

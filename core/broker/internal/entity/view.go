@@ -100,7 +100,7 @@ func (v *View) Receivable(sub core.SubQueue) error {
 	case v.Kind == core.Topic && sub != core.TransferDeadLetter:
 		return core.Refuse(core.NotAllowed, "'%s' is a topic: receive from its subscriptions, '%s'.", v.Name, core.SubscriptionPath(v.Name, "<name>"))
 	case sub == core.Transfer:
-		return core.Refuse(core.NotAllowed, "'%s' contains messages that wait to be forwarded: receive from '%s'.", v.Name+sub.Suffix(), v.Name+sub.DeadLetters().Suffix())
+		return core.Refuse(core.NotAllowed, "Clients cannot receive from '%s', whose messages wait to be forwarded. Receive messages that could not be forwarded from '%s'.", v.Name+sub.Suffix(), v.Name+sub.DeadLetters().Suffix())
 	case sub == core.Main && v.Settings.ForwardTo != "":
 		return Forwards(v)
 	default:

@@ -22,7 +22,7 @@ const (
 
 var (
 	// errNoVerdict means that the destination's pipeline has no verdict for the message.
-	errNoVerdict = &entity.NoVerdict{Refusal: core.Refuse(core.Busy, "The pipeline returned no verdict for the message.")}
+	errNoVerdict = &entity.NoVerdict{Refusal: core.Refuse(core.Busy, "The pipeline of the destination has not decided about the message yet. Try again.")}
 	// errTooManyHops means that a message was forwarded too often.
 	errTooManyHops = core.Refuse(core.QuotaExceeded, core.DescriptionMaxHops)
 )
@@ -153,7 +153,7 @@ func (fb *forwardBatch) resolve(ctx context.Context, name string) resolved {
 	}
 	switch {
 	case name == "":
-		r.err = core.Refuse(core.NotFound, "The message has no destination.")
+		r.err = core.Refuse(core.NotFound, "The message that waits to be forwarded has no destination.")
 	case err != nil:
 		r.err = err
 	default:

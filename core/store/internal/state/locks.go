@@ -27,7 +27,7 @@ func (p *handle) Lock(ctx context.Context, r core.LockRequest) ([]core.Delivery,
 		return t.lockNumbers(ctx, r.Numbers, x)
 	case t.Sessions && x == nil:
 		t.leave()
-		return nil, time.Time{}, fmt.Errorf("lock messages without a session in entity %s (partition %d), which requires sessions: %w", p.Entity, p.Index, core.NotAllowed)
+		return nil, time.Time{}, fmt.Errorf("cannot lock messages without a session in entity %s (partition %d), which requires sessions: %w", p.Entity, p.Index, core.NotAllowed)
 	}
 	return t.lockMost(ctx, r.Most, x)
 }

@@ -163,7 +163,7 @@ func (p *handle) purge(limit int, last int64) (removed int, _ int64, err error) 
 	}
 	defer t.leave()
 	if t.Sessions {
-		return 0, 0, fmt.Errorf("purge entity %s (partition %d), which requires sessions: %w", p.Entity, p.Index, core.NotAllowed)
+		return 0, 0, fmt.Errorf("cannot purge entity %s (partition %d), because it requires sessions: %w", p.Entity, p.Index, core.NotAllowed)
 	}
 	q := t.queue
 	if last == 0 {
@@ -184,7 +184,7 @@ func (p *handle) purge(limit int, last int64) (removed int, _ int64, err error) 
 // Clear removes all messages of a partition, and all data about them.
 func (p *handle) Clear(ctx context.Context) error {
 	if p.Subscription != "" {
-		return fmt.Errorf("clear only the subscription %s instead of the whole topic %s, partition %d: %w", p.Subscription, p.Entity, p.Index, core.NotAllowed)
+		return fmt.Errorf("cannot clear the subscription %s of topic %s (partition %d), because only a whole topic can be cleared: %w", p.Subscription, p.Entity, p.Index, core.NotAllowed)
 	}
 	shard := p.lockPartition(p.Ref)
 	if shard == nil {

@@ -60,7 +60,7 @@ func (OS) Free(dir string) (int64, error) { return free(dir) }
 // Lock locks a file and its directory. The lock of the directory remains if the file is removed.
 func (OS) Lock(name, text string) (io.Closer, error) {
 	if info, err := os.Lstat(name); err == nil && info.Mode()&os.ModeSymlink != 0 {
-		return nil, fmt.Errorf("%s is a symbolic link, but must be a file: remove the link if no process uses the directory", name)
+		return nil, fmt.Errorf("the lock file %s is a symbolic link, but must be a file: remove the link if no process uses the directory", name)
 	}
 	dir, err := lockDir(filepath.Dir(name))
 	if err != nil {

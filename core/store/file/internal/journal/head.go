@@ -76,7 +76,7 @@ func decodeHead(head []byte) (m *core.Message, behind, length uint64, err error)
 func (c *coder) head(m *core.Message, behind, length *uint64) {
 	version := byte(headVersion)
 	if c.byte(&version); version != headVersion && c.err == nil {
-		c.err = fmt.Errorf("a message has format %d, but this version reads format %d", version, headVersion)
+		c.err = fmt.Errorf("a message has format %d, but this version reads format %d: start the version that wrote the message", version, headVersion)
 	}
 	c.byte((*byte)(&m.Body.Kind))
 	if unsigned(c, behind); *behind > 0 {

@@ -33,7 +33,7 @@ type decoder struct {
 	put   state.Put
 }
 
-var errUnknownEffect = errors.New("a newer version wrote this frame: start that version")
+var errUnknownEffect = errors.New("a newer version wrote this frame of the log: start that version")
 
 func (d *decoder) apply() error {
 	switch kind := d.kind(); kind {

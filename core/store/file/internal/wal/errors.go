@@ -81,7 +81,7 @@ func (l *Log) fail(cause error) {
 	l.failing.Do(func() {
 		l.failure.Store(&FailedError{cause})
 		close(l.failed)
-		l.o.Logger.Error("the log has stopped: the gateway acknowledges no further messages", "dir", l.dir, "err", cause)
+		l.o.Logger.Error("the log has stopped: the gateway acknowledges no further messages; check the disk and start the gateway again", "dir", l.dir, "err", cause)
 	})
 }
 

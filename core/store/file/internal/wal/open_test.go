@@ -147,7 +147,7 @@ func TestForeignFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	write()
-	if _, err := Open(fs, dir, Options{Repair: true}); err == nil || !strings.Contains(err.Error(), "belongs to another log: move this file") {
+	if _, err := Open(fs, dir, Options{Repair: true}); err == nil || !strings.Contains(err.Error(), "belong to different stores: move the files") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -94,7 +94,7 @@ func (r *recovery) readHeader(name string) (b [segmentHeaderSize]byte, size int6
 // belongs checks the log's id in the header of a file.
 func (r *recovery) belongs(name string, log uint64) error {
 	if r.id != 0 && r.id != log {
-		return fmt.Errorf("%s belongs to another log: move this file out of the directory", r.path(name))
+		return fmt.Errorf("%s and the files before it belong to different stores: move the files of the wrong store out of the directory", r.path(name))
 	}
 	r.id = log
 	return nil
@@ -184,7 +184,7 @@ func (r *recovery) find() error {
 		}
 		if r.synced <= r.end {
 			if len(r.logs) > 0 && (r.lost || reason != "") {
-				r.o.Logger.Warn("cut the end of the log, which was not completely written",
+				r.o.Logger.Warn("removed the end of the log, which was not completely written",
 					"dir", r.dir, "segment", r.end.Segment(), "offset", r.end.Offset(), "reason", reason)
 			}
 			return nil

@@ -71,7 +71,7 @@ func (t *endpoint) takeReplicas(u *url.URL) (err error) {
 	q := u.Query()
 	if text := q.Get("replicas"); q.Has("replicas") {
 		if t.Replicas, err = strconv.Atoi(text); err != nil || t.Replicas < 0 {
-			return fmt.Errorf("replicas=%s is not a number: set the number of replicas that must confirm each write, such as 1", text)
+			return fmt.Errorf("replicas=%s is not a whole number of at least 0: set the number of replicas that must confirm each write, such as 1", text)
 		}
 	}
 	if text := q.Get("fsync"); q.Has("fsync") {

@@ -119,4 +119,4 @@ func Aborted(cs []*redis.Cmd, err error) error {
 	return err
 }
 
-var ErrUnanswered = errors.New("the server's answer has no sequence number")
+var ErrUnanswered = errors.New("the answer of Redis has an unexpected form")

@@ -270,7 +270,7 @@ func decodeRecord(record string) (m *core.Message, enqueued int64, bodiless bool
 
 func (r *reader) message() (m *core.Message, enqueued int64, bodiless bool) {
 	if v := r.uint(); r.err == nil && v != recordVersion {
-		r.err = fmt.Errorf("the record has version %d, which this gateway does not know: a newer gateway wrote it", v)
+		r.err = fmt.Errorf("the record has version %d, which this gateway does not know: start the newer version that wrote the record", v)
 	}
 	enqueued = r.int()
 	fields := r.uint()

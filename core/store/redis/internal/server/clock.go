@@ -104,7 +104,7 @@ func Instant(millis int64) time.Time {
 	return time.UnixMilli(millis).UTC()
 }
 
-var errNoMaster = errors.New("the cluster has no master")
+var errNoMaster = errors.New("the Redis cluster has no master")
 
 // ReadClock reads the server's clock. The server reads it at some time between the request and its
 // answer, so the bounds of a slow answer are wide. In a cluster, masters that do not answer are
@@ -142,7 +142,7 @@ func (s *Server) ReadClock(ctx context.Context) error {
 		errs = append(errs, err)
 	}
 	if all == nil {
-		return fmt.Errorf("read the server's clock: %w", cmp.Or(errors.Join(errs...), errNoMaster))
+		return fmt.Errorf("read the clock of Redis: %w", cmp.Or(errors.Join(errs...), errNoMaster))
 	}
 	before := s.Clock.last.Load()
 	if by := all.jump(before); by.Abs() >= clockTimeout {
