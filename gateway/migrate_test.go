@@ -418,7 +418,7 @@ func refusing(t *testing.T, sessions ...string) (old, target *gateway) {
 func wantRefused(t *testing.T, n, code int, stdout, stderr string) {
 	t.Helper()
 	if code != exitFailure || !strings.Contains(stdout, "orders: moved "+command.Messages(n)+"\n") ||
-		!strings.Contains(stderr, "the target refused "+command.Messages(n)+": what it refused stays at the source") {
+		!strings.Contains(stderr, "the target refused "+command.Messages(n)+": refused messages stay at the source") {
 		t.Errorf("got %d\n%s%s", code, stdout, stderr)
 	}
 	if got := strings.Count(stderr, "stays: "); got != n {

@@ -35,7 +35,7 @@ func (b *Broker) createSubscription(ctx context.Context, id core.Identity, name 
 	}
 	topicName, own, ok := core.SplitSubscription(name)
 	if !ok {
-		return core.Entity{}, core.Refuse(core.InvalidArgument, "'%s' is not the name of a subscription: write topic/Subscriptions/name.", name)
+		return core.Entity{}, core.Refuse(core.InvalidArgument, "'%s' cannot be the name of a subscription: write topic/Subscriptions/name.", name)
 	}
 	if err := core.ValidateSubscriptionName(own); err != nil {
 		return core.Entity{}, err

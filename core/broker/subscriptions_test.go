@@ -68,7 +68,7 @@ func TestASubscriptionIsRefusedBeforeAnythingIsStored(t *testing.T) {
 			{"t/Subscriptions/new", &bad, core.InvalidArgument, "Rule 'bad': SQL filter, position 4"},
 			{"t/Subscriptions/new", &unnamed, core.InvalidArgument, "The rule name 'a/b' contains"},
 			{"t/Subscriptions/a b", nil, core.InvalidArgument, "The subscription name 'a b' is not allowed"},
-			{"new", nil, core.InvalidArgument, "'new' is not the name of a subscription"},
+			{"new", nil, core.InvalidArgument, "'new' cannot be the name of a subscription"},
 			{"missing/Subscriptions/new", nil, core.NotFound, "The messaging entity 'missing' could not be found."},
 			{"q/Subscriptions/new", nil, core.NotFound, "The messaging entity 'q' could not be found."},
 			{"T/subscriptions/TAKEN", nil, core.AlreadyExists, "The messaging entity 'ns:Topic:t|TAKEN' already exists."},

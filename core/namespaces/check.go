@@ -15,7 +15,7 @@ const MaxHosts = 32
 // label: 1 to 63 letters, digits and hyphens.
 func CheckName(name string) error {
 	if !isLabel(name) {
-		return core.Refuse(core.InvalidArgument, "'%.80s' is not a namespace name: use 1 to 63 letters, digits and hyphens, without a hyphen at the start or end.", name)
+		return core.Refuse(core.InvalidArgument, "'%.80s' is not a valid namespace name: use 1 to 63 letters, digits and hyphens, without a hyphen at the start or end.", name)
 	}
 	return nil
 }

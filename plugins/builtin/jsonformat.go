@@ -32,7 +32,7 @@ func (jsonFormat) Encode(_ context.Context, contentType string, v any) (payload 
 }
 
 var (
-	errDepth = errors.New("the value is nested deeper than 32")
+	errDepth = errors.New("the value is nested deeper than 32 levels")
 	errKeys  = errors.New("a map has two keys of different types that JSON writes as the same string")
 )
 

@@ -45,7 +45,7 @@ func (r *Router) Route(ctx context.Context, at core.Stage, ms []*core.Message) (
 	case *pb.Response_Failure:
 		return nil, r.p.failed(got.Failure)
 	}
-	return nil, r.p.garbage(a, fmt.Errorf("the answer has the unexpected type %T", a.Answer))
+	return nil, r.p.garbage(a, fmt.Errorf("the answer must have the field routed or failure, but is a %T", a.Answer))
 }
 
 // failed returns the error of a call that the plugin answered with a failure.
@@ -180,7 +180,7 @@ func propertiesOf(ps []*pb.Property) (core.Properties, error) {
 	pairs := make([]core.Property, len(ps))
 	for i, p := range ps {
 		if p.GetKey() == "" || utf8.RuneCountInString(p.Key) > core.MaxPropertyNameLength {
-			return core.Properties{}, fmt.Errorf("%.100q is not the name of a property", p.GetKey())
+			return core.Properties{}, fmt.Errorf("%.100q cannot be the name of a property: it is empty or too long", p.GetKey())
 		}
 		v, err := typed.Of(p.Value)
 		if err != nil {

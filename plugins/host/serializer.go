@@ -32,7 +32,7 @@ func (s *Serializer) Decode(ctx context.Context, contentType string, payload []b
 	}
 	decoded, ok := a.Answer.(*pb.Response_Decoded)
 	if !ok {
-		return nil, s.p.garbage(a, fmt.Errorf("the answer has the unexpected type %T", a.Answer))
+		return nil, s.p.garbage(a, fmt.Errorf("the answer must have the field decoded or failure, but is a %T", a.Answer))
 	}
 	v, err := typed.Of(decoded.Decoded.GetValue())
 	if err != nil {
@@ -55,7 +55,7 @@ func (s *Serializer) Encode(ctx context.Context, contentType string, v any) (pay
 	}
 	encoded, ok := a.Answer.(*pb.Response_Encoded)
 	if !ok {
-		return nil, "", s.p.garbage(a, fmt.Errorf("the answer has the unexpected type %T", a.Answer))
+		return nil, "", s.p.garbage(a, fmt.Errorf("the answer must have the field encoded or failure, but is a %T", a.Answer))
 	}
 	return encoded.Encoded.GetPayload(), cmp.Or(encoded.Encoded.GetContentType(), contentType), nil
 }

@@ -85,7 +85,7 @@ func (o *ruleOptions) rule() (*core.Rule, error) {
 	correlated := len(o.correlation)+len(o.properties) > 0
 	switch {
 	case o.sql != "" && correlated, o.none && (o.sql != "" || correlated):
-		errs = append(errs, errors.New("--sql, --match-none, and --correlation with --property cannot be combined: create several rules"))
+		errs = append(errs, errors.New("a rule has only one filter: use either --sql, or --match-none, or --correlation and --property, or create several rules"))
 	case o.sql != "":
 		r.Filter = core.Filter{Kind: core.SQLFilter, SQL: o.sql, Parameters: read("--parameter", o.parameters, "@")}
 	case correlated:

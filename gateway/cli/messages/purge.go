@@ -103,7 +103,7 @@ func (o *purgeOptions) run(c *cobra.Command, args []string) error {
 		n, err := o.state(c, t, name, state)
 		total, removed[state] = total+n, n
 		if err != nil {
-			err = fmt.Errorf("purge of %s messages: %w", state, t.Explain(err))
+			err = fmt.Errorf("cannot purge the %s messages: %w", state, t.Explain(err))
 			if total > 0 {
 				err = fmt.Errorf("%w; already removed: %s", err, command.Messages(total))
 			}

@@ -142,7 +142,7 @@ func (o *migrateOptions) run(c *cobra.Command, args []string) error {
 	}
 	_, _ = fmt.Fprintf(c.ErrOrStderr(), "moved %s from %s to %s\n", command.Messages(m.total), source.Host, to.Host)
 	if m.refused > 0 {
-		return fmt.Errorf("the target refused %s: what it refused stays at the source", command.Messages(m.refused))
+		return fmt.Errorf("the target refused %s: refused messages stay at the source", command.Messages(m.refused))
 	}
 	return nil
 }

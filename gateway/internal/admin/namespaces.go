@@ -107,10 +107,10 @@ func (a *API) put(c *call, name string) (any, error) {
 // apply sets the properties in a request.
 func apply(request *api.NamespaceRequest, n *core.Namespace) error {
 	if request.AllowFaults != nil && *request.AllowFaults != n.AllowFaults {
-		return core.Refuse(core.NotAllowed, "allowFaults cannot be changed: create a namespace with it.")
+		return core.Refuse(core.NotAllowed, "allowFaults cannot be changed: create another namespace with the value that you need.")
 	}
 	if request.VirtualTime != nil && *request.VirtualTime != (n.Clock != nil) {
-		return core.Refuse(core.NotAllowed, "virtualTime cannot be changed: create a namespace with it.")
+		return core.Refuse(core.NotAllowed, "virtualTime cannot be changed: create another namespace with the value that you need.")
 	}
 	if request.Hosts != nil {
 		n.Hosts = *request.Hosts

@@ -92,7 +92,7 @@ func checkNamespace(n *core.Namespace) error {
 // checkID refuses ids that core.NewIncarnation does not create.
 func checkID(id string) error {
 	if id == "" || len(id) > 64 || strings.Trim(id, "abcdefghijklmnopqrstuvwxyz0123456789") != "" {
-		return fmt.Errorf("%.80q is not the id of a namespace or an entity", id)
+		return fmt.Errorf("%.80q cannot be the id of a namespace or an entity: an id has 1 to 64 lower-case letters and digits", id)
 	}
 	return nil
 }

@@ -162,7 +162,7 @@ func (r *restore) undo(ctx context.Context) error {
 			continue // deleted with its topic
 		}
 		if err := r.store.DeleteEntity(ctx, e.Namespace, e.Name); err != nil {
-			errs = append(errs, fmt.Errorf("delete %s, which contains a part of the backup, before you restore again: the restore could not delete it: %w", &e, err))
+			errs = append(errs, fmt.Errorf("the failed restore could not delete %s, which contains only a part of the backup (%w): delete this entity before you restore again", &e, err))
 		}
 	}
 	return errors.Join(errs...)

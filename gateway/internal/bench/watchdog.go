@@ -39,7 +39,7 @@ func (w *watchdog) watch(ctx context.Context, cancel context.CancelCauseFunc) {
 		case settled < taken:
 			cancel(fmt.Errorf("the broker did not answer %d settlements within %v", taken-settled, r.o.Patience))
 		case r.o.Mode == Lone:
-			cancel(fmt.Errorf("a stored message did not arrive within %v", r.o.Patience))
+			cancel(fmt.Errorf("a stored message did not arrive at a receiver within %v", r.o.Patience))
 		default:
 			close(w.lost)
 		}

@@ -114,7 +114,7 @@ func (c *wsConn) read() {
 			err = c.decode(data, &f)
 		}
 		if err == nil && (f.Op == "ended" || f.Op == "bye") {
-			err = fmt.Errorf("the gateway refused the request: %s: %s", f.Op, f.Text)
+			err = fmt.Errorf("the gateway ended a feed or the connection: %s: %s", f.Op, f.Text)
 		}
 		if err != nil {
 			c.end(err)

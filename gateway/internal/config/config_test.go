@@ -160,7 +160,7 @@ websocket: {max-connections: 0, max-feeds: x, max-frame: 1000}
 	want := []string{
 		`--dev-key-anywhere: perhaps is neither true nor false`,
 		`--listen: "nonsense" is not an address to listen on: write host:port`,
-		`c.yaml:1: namespace: 'bad_name' is not a namespace name`,
+		`c.yaml:1: namespace: 'bad_name' is not a valid namespace name`,
 		`c.yaml:2: lsiten: the setting does not exist: did you mean listen?`,
 		`c.yaml:3: store: 5 is not text: put it in quotes`,
 		`c.yaml:5: log.level: "loud" is unknown: use one of debug, info, warn, error`,

@@ -171,7 +171,7 @@ func convertInt(v any) (any, error) {
 			return n, nil
 		}
 	}
-	return nil, fmt.Errorf("%v is not a whole number: write digits only", v)
+	return nil, fmt.Errorf("%v is not a whole number: write one such as 10", v)
 }
 
 func convertFloat(v any) (any, error) {

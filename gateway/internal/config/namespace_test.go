@@ -74,7 +74,7 @@ namespaces:
 		t.Fatal("no error")
 	}
 	for _, want := range []string{
-		`c.yaml:4: namespaces[0].name: 'a_b' is not a namespace name`,
+		`c.yaml:4: namespaces[0].name: 'a_b' is not a valid namespace name`,
 		`c.yaml:5: namespaces[0].hosts[0]: The host localhost cannot identify a namespace`,
 		`namespaces[0].hosts[1]: The host 10.0.0.1 cannot identify a namespace`,
 		`namespaces[0].hosts[2]: 'x.example:5672' is not a valid host name`,

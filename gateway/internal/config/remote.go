@@ -58,7 +58,7 @@ func (m *Remote) Endpoint() (Endpoint, error) {
 	case m.URL != "":
 		u, err := url.Parse(m.URL)
 		if err != nil || u.Host == "" || u.User != nil || u.Scheme != "amqp" && u.Scheme != "amqps" || strings.Trim(u.Path, "/") != "" {
-			return Endpoint{}, core.Refuse(core.InvalidArgument, "the value is not an address: write amqps://host:port or amqp://host:port, and credentials in username and password, or in policy and key")
+			return Endpoint{}, core.Refuse(core.InvalidArgument, "the value is not an address of the form amqps://host:port or amqp://host:port: write one, and set the credentials in username and password, or in policy and key")
 		}
 		p.Plain, address = u.Scheme == "amqp", u.Host
 	default:

@@ -72,7 +72,7 @@ namespaces:
 		`remotes[3].pull[0].from: the source is missing`, `remotes[3].pull[0].into: `,
 		`remotes[4].connection-string: `, `remotes[5].namespace: "SbEmulatorNs" is this namespace`,
 		`namespaces[0].remotes[1].name: remote "Hq" is listed twice`, `namespaces[0].remotes[1].namespace: "billing" is this namespace`,
-		`namespaces[0].remotes[2].namespace: 'a b' is not a namespace name`, `namespaces[0].remotes[2].window: 99999 is out of range`,
+		`namespaces[0].remotes[2].namespace: 'a b' is not a valid namespace name`, `namespaces[0].remotes[2].window: 99999 is out of range`,
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the problems lack %s:\n%v", want, err)

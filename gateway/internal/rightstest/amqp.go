@@ -288,7 +288,7 @@ func (c *credential) tryAMQP(t *testing.T, g *Gateway, transport string, p pool,
 	client := &peer{ctx: ctx, session: session, nodes: map[string]*node{}}
 	if !shown {
 		if accepted, err := client.put(c.token); err != nil || accepted != (c.rights != "") {
-			t.Errorf("%s, %s: put-token: got accepted %v (%v), want %v", transport, c.name, accepted, err, c.rights != "")
+			t.Errorf("%s, %s: put-token: got accepted %v (error: %v), want accepted %v", transport, c.name, accepted, err, c.rights != "")
 		}
 	}
 	for i := range amqpOperations {
