@@ -41,7 +41,7 @@ func Next(ctx context.Context, b core.Broker, id core.Identity, address core.Add
 		return d, true, nil
 	}
 	if !drained && ctx.Err() == nil {
-		err = core.Refuse(core.Busy, "The entity did not report in time whether it has messages. Try again.")
+		err = core.Refuse(core.Busy, "The gateway could not find out in time whether the entity has messages. Try again.")
 	}
 	select {
 	case err = <-closed:

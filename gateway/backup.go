@@ -173,7 +173,7 @@ func openForCopy(c *cobra.Command, environ []string, read bool) (*store, error) 
 		dir = filesDir(settings)
 	}
 	if dir != "" && read && !hasEntries(dir) {
-		return nil, fmt.Errorf("%s has no messages: specify the store with --store, and its directory with --data", dir)
+		return nil, fmt.Errorf("the directory %s is empty or missing, so it contains no messages: specify the store with --store, and its directory with --data", dir)
 	}
 	log := slog.New(slog.NewTextHandler(c.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	return openStore(c.Context(), settings, log)

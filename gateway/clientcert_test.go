@@ -164,7 +164,7 @@ policies:
 	if _, err := dial(newAuthority(t).client(t, "app1")); err == nil {
 		t.Error("a certificate of another authority is accepted")
 	}
-	for _, want := range []string{"a client's certificate was not accepted", "CN=unknown", "a client's certificate is not valid"} {
+	for _, want := range []string{"the gateway did not accept a client's certificate", "CN=unknown", "a client's certificate is not valid"} {
 		eventually.True(t, "the log has "+want, func() bool { return strings.Contains(g.stderr.String(), want) })
 	}
 }

@@ -229,7 +229,7 @@ func (c *conn) Authenticate(init *wire.SASLInit) {
 				c.authenticateWith(func(ctx context.Context) (core.Grant, error) {
 					grant, err := c.bridge.authority.Token(bridges.Certified(ctx, &state), hosts, "", "")
 					if err != nil {
-						c.log.Info("a client's certificate was not accepted", "err", err)
+						c.log.Info("the gateway did not accept a client's certificate", "err", err)
 					}
 					return grant, err
 				})

@@ -225,7 +225,7 @@ func read(w http.ResponseWriter, r *http.Request, memory *fair.Waiter, limit int
 	case core.CodeOf(err) == core.Busy, core.CodeOf(err) == core.QuotaExceeded:
 		return nil, err
 	case errors.Is(err, fair.ErrTooSlow), errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, core.Refuse(core.InvalidArgument, "The request body did not arrive in time.")
+		return nil, core.Refuse(core.InvalidArgument, "The request body did not arrive completely in time: send it without long pauses.")
 	}
 	return nil, core.Refuse(core.InvalidArgument, "The request body is incomplete.")
 }

@@ -303,7 +303,7 @@ func (w *pushing) attempt(d core.Delivery) core.Settlement {
 	case reason == "":
 		return core.Settlement{Outcome: core.Complete}
 	case hopeless:
-		w.Logger.Warn("push: a message is dead-lettered", "push", w.Name, "entity", w.From, "seq", d.SequenceNumber, "reason", reason, "err", text)
+		w.Logger.Warn("push: a message cannot be delivered, so the gateway dead-letters it", "push", w.Name, "entity", w.From, "seq", d.SequenceNumber, "reason", reason, "err", text)
 		why, _ := core.NewProperties(core.Property{Key: core.PropertyDeadLetterReason, Value: reason}, core.Property{Key: core.PropertyDeadLetterDescription, Value: text}) // texts can always be encoded
 		return core.Settlement{Outcome: core.DeadLetterOutcome, Properties: why, Failed: reason != "HTTP 410"}
 	}

@@ -138,7 +138,7 @@ func frameEnd(b []byte, i int) int {
 	return end
 }
 
-var errSlow = errors.New("the client does not read its frames")
+var errSlow = errors.New("the client does not read the frames that the gateway sends")
 
 // transmit writes the frames from byte done on, as long as the client reads something within each
 // patience. Otherwise it sends the rest of the current frame, and a close.

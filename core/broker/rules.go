@@ -79,7 +79,7 @@ func (b *Broker) roomForRule(ctx context.Context, topic string, k core.FilterKin
 		}
 	}
 	if c.filters[sort]+weight > limit {
-		return nil, core.Refuse(core.QuotaExceeded, "The topic '%s' has %d %s filters, and the limit is %d (SQL of more than %d characters counts as several): delete rules first.", topic, c.filters[sort], what, limit, core.SQLLengthOfOne)
+		return nil, core.Refuse(core.QuotaExceeded, "The topic '%s' has %d %s filters, and the limit is %d (an SQL filter of more than %d characters counts as several): delete rules first.", topic, c.filters[sort], what, limit, core.SQLLengthOfOne)
 	}
 	return c, nil
 }

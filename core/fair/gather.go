@@ -18,7 +18,7 @@ const (
 
 // The errors of Gather, besides those of the reader, of Await and of Inspect.
 var (
-	ErrTooLarge = errors.New("the message is larger than its limit")
+	ErrTooLarge = errors.New("the message is larger than the limit for messages")
 	ErrTooSlow  = errors.New("the rest of the message did not arrive in time")
 )
 

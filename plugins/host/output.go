@@ -107,7 +107,7 @@ func (o *output) line(b []byte) {
 	o.left = 0
 	o.mu.Unlock()
 	if left > 0 {
-		o.log.Warn("the plugin writes too much output: lines omitted", "lines", left)
+		o.log.Warn("the plugin writes too much output: the gateway left out lines", "lines", left)
 	}
 	level, text, attrs := parseLine(b)
 	o.mu.Lock()

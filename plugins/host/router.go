@@ -139,7 +139,7 @@ func propertiesFor(p core.Properties) ([]*pb.Property, error) {
 // verdictsOf checks and converts the verdicts of an answer. They come from another program.
 func verdictsOf(a *pb.Routed, messages int) ([]core.Verdict, error) {
 	if len(a.GetVerdicts()) != messages {
-		return nil, fmt.Errorf("the plugin returned %d verdicts for %d messages", len(a.GetVerdicts()), messages)
+		return nil, fmt.Errorf("the plugin returned %d verdicts for %d messages, but must return one for each", len(a.GetVerdicts()), messages)
 	}
 	out := make([]core.Verdict, messages)
 	for i, v := range a.Verdicts {
@@ -153,7 +153,7 @@ func verdictsOf(a *pb.Routed, messages int) ([]core.Verdict, error) {
 
 func verdictOf(v *pb.Verdict) (core.Verdict, error) {
 	if v.GetAction() < pb.Verdict_PASS || v.GetAction() > pb.Verdict_REFUSE {
-		return core.Verdict{}, fmt.Errorf("the action %d does not exist", v.Action)
+		return core.Verdict{}, fmt.Errorf("the verdict has the unknown action %d", v.Action)
 	}
 	if len(v.GetRoutes()) > maxRoutes || len(v.GetSet())+len(v.GetRemove()) > maxChanges {
 		return core.Verdict{}, fmt.Errorf("the verdict has %d routes and %d property changes: at most %d and %d are allowed", len(v.Routes), len(v.Set)+len(v.Remove), maxRoutes, maxChanges)

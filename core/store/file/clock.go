@@ -39,7 +39,7 @@ func newClock(wall func() time.Time, latest time.Time, log *slog.Logger) *clock 
 		log.Warn("the machine's clock is behind the time at which this store was last used: the store's clock continues from that time, at half speed until the machine's clock has caught up", "behind", ahead)
 		c.offset.Add(int64(ahead))
 	default:
-		log.Warn("the machine's clock is far behind the time at which this store was last used: the store uses the machine's clock, so existing locks and schedules end later", "behind", ahead)
+		log.Warn("the machine's clock is far behind the time at which this store was last used: the store uses the machine's clock, so existing locks end later, and scheduled messages become due later", "behind", ahead)
 	}
 	return c
 }

@@ -83,7 +83,7 @@ Listen to find messages.`
 			}
 		}
 		if len(sum.Absent) > 0 {
-			err = errors.Join(err, fmt.Errorf("not %s: %s of %s, which are gone or in another state now: %v", word, command.Messages(len(sum.Absent)), b.entity, sum.Absent))
+			err = errors.Join(err, fmt.Errorf("%s of %s could not be %s (now gone or in another state): %v", command.Messages(len(sum.Absent)), b.entity, word, sum.Absent))
 		}
 		switch {
 		case err != nil && sum.Moved == 0:

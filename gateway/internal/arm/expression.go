@@ -61,7 +61,7 @@ func (p *parser) expression() (any, error) {
 	shared := p.in.shared
 	if shared.depth++; shared.depth > maxDepth {
 		shared.depth--
-		return nil, fmt.Errorf("the expression is nested deeper than %d", maxDepth)
+		return nil, fmt.Errorf("the expression is nested deeper than %d levels", maxDepth)
 	}
 	defer func() { shared.depth-- }()
 	v, err := p.operand()

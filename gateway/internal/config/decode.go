@@ -106,7 +106,7 @@ func convert(to reflect.Type, v any) (any, error) {
 			rights, err := core.ParseRights(text)
 			return rights, about(text, err)
 		}
-		return nil, fmt.Errorf("%v has no rights: list Send, Listen or Manage, separated by commas", v)
+		return nil, fmt.Errorf("%v is not a list of rights: write Send, Listen or Manage, separated by commas", v)
 	case reflect.TypeFor[core.Status]():
 		for _, s := range []core.Status{core.StatusActive, core.StatusDisabled, core.StatusSendDisabled, core.StatusReceiveDisabled} {
 			if isText && strings.EqualFold(text, string(s)) {
@@ -125,7 +125,7 @@ func convert(to reflect.Type, v any) (any, error) {
 	case reflect.Uint64:
 		n, err := convertInt(v)
 		if err == nil && reflect.ValueOf(n).Int() < 0 {
-			err = fmt.Errorf("%v is negative: write digits only", v)
+			err = fmt.Errorf("%v is negative: write a positive number, or 0", v)
 		}
 		return n, err
 	case reflect.Float64:

@@ -291,11 +291,11 @@ func (a *Admission) tell(why reason, c *Conn) {
 	about := []any{"peer", c.RemoteAddr().String(), "closed", n}
 	switch why {
 	case full:
-		a.o.Logger.Warn("the limit of open files is reached: raise it", append(about, "limit", a.o.Connections)...)
+		a.o.Logger.Warn("the connections have reached the limit of open files, so the gateway closes some: raise this limit", append(about, "limit", a.o.Connections)...)
 	case heavy:
-		a.o.Logger.Warn("clients without a valid token have sent too much data: closing those that sent most", append(about, "limit", strangersBytes)...)
+		a.o.Logger.Warn("clients without a valid token have sent too much data: the gateway closes the connections that sent most", append(about, "limit", strangersBytes)...)
 	default:
-		a.o.Logger.Warn("too many connections without a valid token: closing those that have progressed least", append(about, "limit", a.o.Strangers)...)
+		a.o.Logger.Warn("too many connections without a valid token: the gateway closes those whose handshakes have progressed least", append(about, "limit", a.o.Strangers)...)
 	}
 }
 

@@ -174,7 +174,7 @@ func (c *credential) signIn(t *testing.T, g *Gateway) *socket {
 	}
 	r, err := s.ask(map[string]any{"op": "auth", "token": c.token})
 	if err != nil || (r.Op == "ok") != (c.rights != "") || r.Op != "ok" && r.Code != "unauthorized" && r.Code != "invalid_argument" {
-		t.Errorf("WebSocket, %s: sign in: got %+v, %v, want it accepted: %v", c.name, r, err, c.rights != "")
+		t.Errorf("WebSocket, %s: sign in: got %+v (error: %v), want accepted %v", c.name, r, err, c.rights != "")
 	} else if r.Operator != c.manages(home) {
 		t.Errorf("WebSocket, %s: sign in: got operator %v, want %v", c.name, r.Operator, c.manages(home))
 	}

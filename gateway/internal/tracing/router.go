@@ -51,7 +51,7 @@ func (r *router) Route(ctx context.Context, at core.Stage, ms []*core.Message) (
 		case at < len(verdicts):
 			s.SetAttributes(attribute.String(keyVerdict, verdicts[at].Action.String()))
 		default:
-			outcome = fmt.Errorf("the plugin returned %d verdicts for %d messages", len(verdicts), len(ms))
+			outcome = fmt.Errorf("the plugin returned %d verdicts for %d messages, but must return one for each", len(verdicts), len(ms))
 		}
 		conclude(s, outcome)
 	}

@@ -127,7 +127,7 @@ func (p *Stages) Refusal(ctx context.Context, v *entity.View, group []*core.Mess
 func (r *Run) askStage(ctx context.Context, st *stage, ms []*core.Message, way []*Item) {
 	verdicts, err := st.Router.Route(ctx, st.at, ms)
 	if err == nil && len(verdicts) != len(ms) {
-		err = fmt.Errorf("the plugin '%s' returned %d verdicts for %d messages", st.Name, len(verdicts), len(ms))
+		err = fmt.Errorf("the plugin '%s' returned %d verdicts for %d messages, but must return one for each", st.Name, len(verdicts), len(ms))
 	}
 	if err == nil {
 		st.counts.judged.Add(int64(len(ms)))

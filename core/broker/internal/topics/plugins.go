@@ -70,7 +70,7 @@ func (q *pluginAnswers) ask(ctx context.Context, c rules.Call) ([]pluginAnswer, 
 	}
 	verdicts, err := s.Router.Route(ctx, core.Stage{Kind: core.StageFilter, Entity: q.topic, Parameters: c.Parameters()}, q.ms)
 	if err == nil && len(verdicts) != len(q.ms) {
-		err = fmt.Errorf("the plugin '%s' returned %d verdicts for %d messages", c.Name, len(verdicts), len(q.ms))
+		err = fmt.Errorf("the plugin '%s' returned %d verdicts for %d messages, but must return one for each", c.Name, len(verdicts), len(q.ms))
 	}
 	switch {
 	case err != nil && s.Unavailable == pipeline.Pass:

@@ -21,18 +21,18 @@ func (p *handle) Publish(ctx context.Context, version int64, groups [][]core.Pub
 		return nil
 	})
 	if err != nil {
-		return refuseAll(answers, fmt.Errorf("publish to entity %s, partition %d: %w", p.Entity, p.Index, err))
+		return refuseAll(answers, fmt.Errorf("publish messages to entity %s, partition %d: %w", p.Entity, p.Index, err))
 	}
 	t, _, ok := p.enterOnce(x)
 	if !ok {
-		return refuseAll(answers, fmt.Errorf("publish to entity %s, partition %d: %w", p.Entity, p.Index, core.NotFound))
+		return refuseAll(answers, fmt.Errorf("publish messages to entity %s, partition %d: %w", p.Entity, p.Index, core.NotFound))
 	}
 	for i, group := range groups {
 		answers[i].Numbers, answers[i].Err = t.publish(version, group, nil)
 	}
 	t.leave()
 	if err := t.wait(ctx); err != nil {
-		return refuseAll(answers, fmt.Errorf("publish to entity %s, partition %d: %w", p.Entity, p.Index, err))
+		return refuseAll(answers, fmt.Errorf("publish messages to entity %s, partition %d: %w", p.Entity, p.Index, err))
 	}
 	return answers
 }
@@ -43,7 +43,7 @@ func (t *txn) publish(version int64, group []core.Publication, spare sparing) ([
 	}
 	sources, ok := t.sources(group)
 	if !ok {
-		return nil, fmt.Errorf("publish to entity %s, partition %d: the lock of a scheduled message that is due has ended: %w", t.Ref.Entity, t.Ref.Index, core.LockLost)
+		return nil, fmt.Errorf("publish messages to entity %s, partition %d: the lock of a scheduled message that is due has ended: %w", t.Ref.Entity, t.Ref.Index, core.LockLost)
 	}
 	if t.isFull() && t.needsRoom(group, spare) {
 		return nil, t.full()
@@ -64,7 +64,7 @@ func (t *txn) publish(version int64, group []core.Publication, spare sparing) ([
 
 // outdated refuses publications that were made with an older version of the topic's subscriptions.
 func (t *txn) outdated(version int64) error {
-	return fmt.Errorf("publish to entity %s, partition %d: the publication used version %d of the topic's subscriptions, but the current one is %d: %w",
+	return fmt.Errorf("publish messages to entity %s, partition %d: the publication used version %d of the topic's subscriptions, but the current one is %d: %w",
 		t.Ref.Entity, t.Ref.Index, version, t.version, core.Conflict)
 }
 

@@ -268,7 +268,7 @@ func (s *Client) checkSync(ctx context.Context, node *redis.Client, name string,
 	}
 	policy, err := node.ConfigGet(ctx, "appendfsync").Result()
 	if err != nil {
-		return fmt.Errorf("redis at %s does not report its appendfsync, which must be always for fsync=1: %w", name, err)
+		return fmt.Errorf("redis at %s does not report its setting appendfsync, which must have the value always for fsync=1: %w", name, err)
 	}
 	if facts["aof_enabled"] != "1" || policy["appendfsync"] != "always" {
 		return fmt.Errorf("redis at %s has appendonly %s and appendfsync %s: fsync=1 requires appendonly yes and appendfsync always, on the replicas too",
