@@ -13,7 +13,7 @@ import (
 )
 
 // ErrTooLarge reports that a message is larger than its entity accepts.
-var ErrTooLarge = errors.New("the message is too large")
+var ErrTooLarge = errors.New("the message is larger than the entity accepts")
 
 // mostBatched and mostBatchBytes bound a batch. Service Bus accepts no larger batch, even if it
 // accepts larger messages.

@@ -334,7 +334,7 @@ func parseID(data json.RawMessage) (core.ID, error) {
 	case []byte:
 		return core.BinaryID(v), nil
 	}
-	return core.ID{}, fmt.Errorf("%s is not an id: use a string, or an object with $ulong, $uuid or $binary", data)
+	return core.ID{}, fmt.Errorf("%s cannot be an id: use a string, or an object with $ulong, $uuid or $binary", data)
 }
 
 func index(names []string, name, member string) (int, error) {
