@@ -181,7 +181,7 @@ func TestTheClientsReceiveSessions(t *testing.T) {
 		}
 	}
 	code, _, stderr := g.try(t, g.connection, "", "receive", "replies", "--next-session", "--wait=300ms")
-	if code != exitNothing || !strings.Contains(stderr, "crosstown: replies: no free session has messages within 300ms\n") {
+	if code != exitNothing || !strings.Contains(stderr, "crosstown: replies: no session with messages became free within 300ms\n") {
 		t.Errorf("no session: got %d %s", code, stderr)
 	}
 	code, _, stderr = g.try(t, g.connection, "", "send", "replies", "x")
@@ -267,7 +267,7 @@ func TestTheClientsErrorsSayWhatToDo(t *testing.T) {
 		{"a refusal that the SDK does not know", g.connection, []string{"send", "twice", "x", "--message-id", strings.Repeat("m", 200)}, exitFailure, []string{"crosstown: MessageId has 200 characters: at most 128 are allowed\n"}},
 		{"no answer to a confirmation", g.connection, []string{"queue", "purge", "twice"}, exitUsage, []string{"this would permanently remove all messages of twice that are active: confirm with --yes"}},
 		{"a purge of no state", g.connection, []string{"queue", "purge", "twice", "--state=some", "--yes"}, exitUsage, []string{`--state: "some" is unknown`}},
-		{"sessions without one", g.connection, []string{"receive", "sessions"}, exitFailure, []string{"sessions requires sessions: specify one with --session ID"}},
+		{"sessions without one", g.connection, []string{"receive", "sessions"}, exitFailure, []string{"the entity 'sessions' requires sessions: specify a session with --session ID"}},
 		{"an endless abandon", g.connection, []string{"receive", "twice", "--follow", "--abandon"}, exitUsage, []string{"crosstown tail"}},
 		{"a reason for nothing", g.connection, []string{"receive", "twice", "--reason=x"}, exitUsage, []string{"--dead-letter"}},
 		{"a condition that cannot be parsed", g.connection, []string{"deadletter", "list", "twice", "--where=a = = b", "--older-than=soon", "--property==x"}, exitUsage, []string{"--where: position 5: ", "--older-than is ", "--property is "}},

@@ -25,8 +25,8 @@ const (
 	sessionWait = "com.microsoft:timeout"
 )
 
-// ErrNoSession reports that no free session has messages.
-var ErrNoSession = errors.New("no free session has messages")
+// ErrNoSession reports that no session with messages became free.
+var ErrNoSession = errors.New("no session with messages became free")
 
 // ErrLockLost reports that the lock of a message or a session has ended. The remote then delivers
 // uncompleted messages again.

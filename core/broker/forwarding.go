@@ -72,7 +72,7 @@ func (e *entry) Judge(ctx context.Context, v *entity.View, groups [][]*core.Mess
 func (b *Broker) checkForwarding(ctx context.Context, id core.Identity, ent *core.Entity, old *core.Settings) error {
 	s := &ent.Settings
 	if old.RequiresSession && (s.ForwardTo == "") != (old.ForwardTo == "") {
-		return core.Refuse(core.InvalidArgument, "ForwardTo cannot be set or removed on the %s '%s', which requires sessions: delete it and create it again.", ent.Kind, ent.Name)
+		return core.Refuse(core.InvalidArgument, "ForwardTo cannot be set or removed on the %s '%s', which requires sessions: delete the %[1]s and create it again.", ent.Kind, ent.Name)
 	}
 	for _, f := range [...]struct {
 		setting string

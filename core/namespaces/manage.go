@@ -37,7 +37,7 @@ func (m *member) about() About {
 // DefaultPolicy.
 func (d *Directory) Create(ctx context.Context, n core.Namespace) (About, error) {
 	if d.o.Registry == nil {
-		return About{}, core.Refuse(core.NotImplemented, "This gateway cannot create namespaces: it has no registry of namespaces.")
+		return About{}, core.Refuse(core.NotImplemented, "This gateway cannot create namespaces: it serves only those of its configuration.")
 	}
 	if err := CheckName(n.Name); err != nil {
 		return About{}, err

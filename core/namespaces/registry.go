@@ -87,7 +87,7 @@ func (d *Directory) readPending(ctx context.Context) {
 	if failed == nil || ctx.Err() != nil {
 		return
 	}
-	d.log.Warn("cannot read the registry of namespaces; trying again soon", "err", failed)
+	d.log.Warn("cannot read the list of namespaces from the store; trying again soon", "err", failed)
 	wake.After(ctx, readRetry)
 }
 

@@ -130,7 +130,7 @@ func Open(dir string, o Options) (*Store, error) {
 // repairHint adds to an error how the store can be started in spite of damage.
 func repairHint(err error) error {
 	if damage, ok := errors.AsType[*wal.DamageError](err); ok {
-		return fmt.Errorf("%w: restore a backup, or start once with --repair, which drops the damaged records and keeps a copy of %s", err, filepath.Base(damage.File))
+		return fmt.Errorf("%w: restore a backup, or start the gateway once with --repair, which drops the damaged records and keeps a copy of %s", err, filepath.Base(damage.File))
 	}
 	return err
 }
@@ -262,7 +262,7 @@ func (s *Store) About(context.Context) core.About {
 			are = "message is"
 		}
 		about.Warnings = append(about.Warnings, fmt.Sprintf(
-			"%d %s damaged and not delivered: crosstown peek ENTITY --damaged lists them. Restore a backup, or start once with --repair, which removes them.", n, are))
+			"%d %s damaged and not delivered: crosstown peek ENTITY --damaged lists them. Restore a backup, or start the gateway once with --repair, which removes them.", n, are))
 	}
 	left, keep := s.log.Space()
 	if err := s.log.Full(); err != nil {

@@ -118,7 +118,7 @@ func (o *receiveOptions) validate() (wait time.Duration, err error) {
 		errs = append(errs, err)
 	}
 	if o.follow && o.abandon {
-		errs = append(errs, errors.New("--follow --abandon would receive the same messages repeatedly: use crosstown tail, which leaves messages in the entity"))
+		errs = append(errs, errors.New("--follow with --abandon would receive the same messages repeatedly: use crosstown tail, which leaves messages in the entity"))
 	}
 	switch {
 	case o.mode != "peeklock" && o.mode != "delete":

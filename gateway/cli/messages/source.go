@@ -88,7 +88,7 @@ func sessionHint(ctx context.Context, t *command.Target, entity string, session 
 	if err == nil || command.IsNothing(err) || ctx.Err() != nil || session.named() || session.next || !hasSessions(ctx, t, entity) {
 		return t.Explain(err)
 	}
-	return fmt.Errorf("%s requires sessions: specify one with --session ID, or accept the next one with --next-session", entity)
+	return fmt.Errorf("the entity '%s' requires sessions: specify a session with --session ID, or accept the next session with --next-session", entity)
 }
 
 // isGone reports whether err says that an entity, or a message in the given state, does not exist.

@@ -114,7 +114,7 @@ func (b *Reader) checkEntity(e *core.Entity) error {
 	case core.Schedule:
 		least = 0
 		if e.Schedule == nil || e.Name != core.SchedulePath(e.Schedule.Name) || e.Partitions != 0 {
-			errs = append(errs, fmt.Errorf("the line of the schedule '%.80s' lacks its settings, has another name in them, or has partitions", e.Name))
+			errs = append(errs, fmt.Errorf("the line of the schedule '%.80s' lacks the schedule's settings, has a different name in these settings, or has partitions", e.Name))
 		} else {
 			errs = append(errs, core.ValidateSubscriptionName(e.Schedule.Name))
 		}

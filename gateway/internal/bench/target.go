@@ -58,7 +58,7 @@ func (o *Options) readURL(address string) (target, error) {
 		return t, nil
 	}
 	if err != nil || u.Host == "" || ports[u.Scheme] == "" {
-		return t, errors.New("--url: use amqp://[user:password@]host[:port], amqps://…, ws://… or wss://…") // err might contain the password
+		return t, errors.New("--url is not the URL of a broker: use amqp://[user:password@]host[:port], amqps://…, ws://… or wss://…") // err might contain the password
 	}
 	if u.User != nil {
 		t.user = u.User.Username()

@@ -203,7 +203,7 @@ func compare(t *testing.T, sdk string, column []string) {
 		}
 		if row[at] != column[i] {
 			if os.Getenv(updateVariable) == "" {
-				t.Errorf("%s: %s: %s\n  got  %s\n  want %s\nset %s to write it", page, sdk, c.name, column[i], row[at], updateVariable)
+				t.Errorf("%s: %s: %s\n  got  %s\n  want %s\nset the variable %s to write the new text", page, sdk, c.name, column[i], row[at], updateVariable)
 			}
 			row[at] = column[i]
 		}

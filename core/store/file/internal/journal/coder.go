@@ -20,8 +20,8 @@ type coder struct {
 }
 
 var (
-	errShort    = errors.New("a record of the journal ends before its last field")
-	errTrailing = errors.New("a record of the journal has bytes that this version does not know: start the newer version that wrote it")
+	errShort    = errors.New("a record of the log ends before its last field")
+	errTrailing = errors.New("a record of the log has bytes that this version does not know: start the newer version that wrote it")
 )
 
 func (c *coder) fail() {
