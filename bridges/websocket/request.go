@@ -221,7 +221,7 @@ func (q *request) read(r codec.Reader, all []frame.Member, op, id int, afford fu
 		}
 	}
 	if e := q.op.either; e != 0 && (q.given&e == 0 || q.given.has(e)) {
-		return core.Refuse(core.InvalidArgument, "The operation '%s' requires either 'entity' or 'feed'.", q.op.name)
+		return core.Refuse(core.InvalidArgument, "The operation '%s' requires exactly one of 'entity' and 'feed'.", q.op.name)
 	}
 	if q.op.check != nil {
 		return q.op.check(q)

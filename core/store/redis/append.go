@@ -336,7 +336,7 @@ func numbersOf(added []*redis.Cmd) ([]int64, error) {
 			numbers[i], err = record.ParseEntryID(id)
 		}
 		if err != nil || numbers[i] <= 0 {
-			return nil, fmt.Errorf("Redis answered %v to XADD: %w", c.Val(), conn.ErrUnanswered)
+			return nil, fmt.Errorf("XADD answered %v instead of an entry id: %w", c.Val(), conn.ErrUnanswered)
 		}
 	}
 	return numbers, nil

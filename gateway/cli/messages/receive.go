@@ -106,7 +106,7 @@ The exit code is 4 if no message arrived.`,
 func (o *receiveOptions) validate() (wait time.Duration, err error) {
 	var errs []error
 	if wait, err = config.ParseDuration(o.wait); err != nil || wait <= 0 {
-		errs = append(errs, fmt.Errorf("--wait is %q: write a duration such as 5s", o.wait))
+		errs = append(errs, fmt.Errorf("--wait is %q: write a duration above 0, such as 5s", o.wait))
 	}
 	if o.count < 0 {
 		errs = append(errs, fmt.Errorf("--count is %d: use a positive number, or 0 for all messages", o.count))

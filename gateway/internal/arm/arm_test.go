@@ -67,7 +67,7 @@ func TestAnExpressionThatMakesNoSenseIsAnError(t *testing.T) {
 	for text, want := range map[string]string{
 		`createArray(1)[9223372036854775807]`: "the element 9.22",
 		`createArray(1)[int('NaN')]`:          "int(…): ",
-		`range(0, 99999999)`:                  "it must be 0 to 10000",
+		`range(0, 99999999)`:                  "it must be a whole number from 0 to 10000",
 		`substring('abc', 1, 3)`:              "is outside the string",
 		`div(1, 0)`:                           "division by zero",
 		`replace('aa', '', 'b')`:              "the text to search for is empty",

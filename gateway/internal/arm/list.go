@@ -139,7 +139,7 @@ func contains(v, part any) (bool, error) {
 func numbers(first float64, count any) ([]any, error) {
 	n, ok := whole(count, maxCopies)
 	if !ok {
-		return nil, fmt.Errorf("argument 2 is %v: it must be 0 to %d", count, maxCopies)
+		return nil, fmt.Errorf("argument 2 is %v: it must be a whole number from 0 to %d", count, maxCopies)
 	}
 	all := make([]any, n)
 	for i := range all {

@@ -239,7 +239,7 @@ func (s *scope) loop(loop map[string]any) (name string, count int, err error) {
 	}
 	n, ok := whole(v, maxCopies)
 	if !ok {
-		return name, 0, fmt.Errorf("the loop %s has the count %v: it must be 0 to %d", name, v, maxCopies)
+		return name, 0, fmt.Errorf("the loop %s has the count %v: it must be a whole number from 0 to %d", name, v, maxCopies)
 	}
 	return name, n, nil
 }

@@ -112,7 +112,7 @@ func TestWhatATemplateDoesNotSayIsAnErrorThatNamesTheExpression(t *testing.T) {
 		},
 		"no type":               {`{"name": "ns/q"}`, nil, `resources\[0\]\.type: the type of the resource is missing`},
 		"an unknown function":   {queue + `"[concat('ns/', unheardOf('x'))]"}`, nil, `this version does not know the function unheardof`},
-		"an endless loop":       {`{"copy": {"name": "l", "count": 1000000}, "type": "Microsoft.ServiceBus/namespaces/queues", "name": "ns/q"}`, nil, `it must be 0 to 10000`},
+		"an endless loop":       {`{"copy": {"name": "l", "count": 1000000}, "type": "Microsoft.ServiceBus/namespaces/queues", "name": "ns/q"}`, nil, `it must be a whole number from 0 to 10000`},
 		"a condition":           {`{"condition": "[reference('x')]", "type": "Microsoft.ServiceBus/namespaces/queues", "name": "ns/q"}`, nil, `resources\[0\]\.condition: .* cannot be evaluated`},
 		"a linked template":     {`{"type": "Microsoft.Resources/deployments", "name": "m", "properties": {"templateLink": {}}}`, nil, `linked templates are not read`},
 		"several namespaces":    {queue + `"a/q"}, ` + queue + `"b/q"}`, nil, `choose one of them with --namespace: a, b`},
