@@ -42,7 +42,7 @@ func (r *remotes) add(namespace string, all []config.Remote, log *slog.Logger) e
 	for i := range all {
 		o, err := r.options(&all[i])
 		if err != nil {
-			return fmt.Errorf("set up the remote %s of the namespace %s: %w", all[i].Name, namespace, err)
+			return fmt.Errorf("cannot set up the remote %s of the namespace %s: %w", all[i].Name, namespace, err)
 		}
 		o.Logger = log
 		r.all = append(r.all, admin.Remote{Remote: remote.New(o), Namespace: namespace})

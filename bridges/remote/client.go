@@ -60,11 +60,11 @@ func (c *Client) Peek(ctx context.Context, entity string, state *core.State, fro
 	}
 	answer, err := c.management.ask(ctx, entity, "com.microsoft:peek-message", arguments)
 	if err != nil {
-		return nil, fmt.Errorf("peek at '%s': %w", entity, err)
+		return nil, fmt.Errorf("cannot peek at '%s': %w", entity, err)
 	}
 	var found []amqp.Arrival
 	if err := eachMessage(answer, func(a amqp.Arrival, _ value.Map) { found = append(found, a) }); err != nil {
-		return nil, fmt.Errorf("peek at '%s': %w", entity, err)
+		return nil, fmt.Errorf("cannot peek at '%s': %w", entity, err)
 	}
 	return found, nil
 }
@@ -128,7 +128,7 @@ func eachMessage(answer value.Map, use func(a amqp.Arrival, entry value.Map)) er
 func (c *Client) CancelScheduled(ctx context.Context, entity string, numbers []int64) error {
 	_, err := c.management.ask(ctx, entity, "com.microsoft:cancel-scheduled-message", map[string]any{"sequence-numbers": numbers})
 	if err != nil {
-		return fmt.Errorf("cancel scheduled messages of '%s': %w", entity, err)
+		return fmt.Errorf("cannot cancel scheduled messages of '%s': %w", entity, err)
 	}
 	return nil
 }

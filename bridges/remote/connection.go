@@ -90,7 +90,7 @@ func (r *Remote) connect(ctx context.Context) (*connection, error) {
 	if policy != "" || r.o.Signature != "" {
 		if err := l.tokens.open(ctx, l); err != nil {
 			_ = conn.Close()
-			return nil, fmt.Errorf("authenticate through $cbs: %w", err)
+			return nil, fmt.Errorf("cannot authenticate through $cbs: %w", err)
 		}
 	}
 	return l, nil
@@ -134,7 +134,7 @@ func (l *connection) sender(ctx context.Context, entity string) (*goamqp.Sender,
 		RequestedReceiverSettleMode: goamqp.ReceiverSettleModeFirst.Ptr(),
 	})
 	if err != nil {
-		return nil, fmt.Errorf("attach a link to '%s': %w", entity, err)
+		return nil, fmt.Errorf("cannot attach a link to '%s': %w", entity, err)
 	}
 	o.link = s
 	return s, nil

@@ -99,7 +99,7 @@ func (c *Client) Receiver(ctx context.Context, entity string, o ReceiverOptions)
 		return nil, ErrNoSession
 	}
 	if err != nil {
-		return nil, fmt.Errorf("receive from '%s': %w", entity, err)
+		return nil, fmt.Errorf("cannot receive from '%s': %w", entity, err)
 	}
 	r := &Receiver{
 		client: c, entity: entity, link: opened, o: o, window: int(min(max(1, receiverBytes/max(1, o.Largest)), receiverWindow)),
@@ -194,7 +194,7 @@ func (r *Receiver) TakeDeferred(ctx context.Context, numbers []int64) ([]Taken, 
 	}
 	answer, err := r.ask(ctx, "receive-by-sequence-number", map[string]any{"sequence-numbers": numbers, "receiver-settle-mode": mode})
 	if err != nil {
-		return nil, fmt.Errorf("receive deferred messages of '%s': %w", r.entity, err)
+		return nil, fmt.Errorf("cannot receive deferred messages of '%s': %w", r.entity, err)
 	}
 	var all []Taken
 	err = eachMessage(answer, func(a amqp.Arrival, fields value.Map) {

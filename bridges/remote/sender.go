@@ -118,7 +118,7 @@ func (s *Sender) Schedule(ctx context.Context, ms []*core.Message) (numbers []in
 	}
 	answer, err := s.client.management.ask(ctx, s.entity, "com.microsoft:schedule-message", map[string]any{"messages": entries})
 	if err != nil {
-		return nil, fmt.Errorf("schedule messages of '%s': %w", s.entity, err)
+		return nil, fmt.Errorf("cannot schedule messages of '%s': %w", s.entity, err)
 	}
 	list, _ := answer.Get("sequence-numbers")
 	array, _ := list.(value.Array)

@@ -97,7 +97,7 @@ func (t *tokens) prove(ctx context.Context, l *connection, entity string) error 
 		return nil
 	}
 	if err := t.put(ctx, l, entity); err != nil {
-		return fmt.Errorf("send a token for '%s': %w", entity, err)
+		return fmt.Errorf("cannot send a token for '%s': %w", entity, err)
 	}
 	t.proven[entity] = struct{}{}
 	return nil

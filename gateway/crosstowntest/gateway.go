@@ -56,7 +56,7 @@ type gateway struct {
 func startGateway(ctx context.Context, log *slog.Logger) (*gateway, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, fmt.Errorf("listen on the loopback interface: %w", err)
+		return nil, fmt.Errorf("cannot listen on the loopback interface: %w", err)
 	}
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
 	g := &gateway{address: net.JoinHostPort("localhost", port)}
@@ -174,7 +174,7 @@ func (g *gateway) namespace(tb testing.TB, entities []Entity) *Bus {
 		ctx, cancel := context.WithTimeout(context.Background(), b.patience())
 		defer cancel()
 		if err := g.directory.Delete(ctx, n.Name); err != nil {
-			tb.Errorf("crosstowntest: delete the namespace: %v", err)
+			tb.Errorf("crosstowntest: cannot delete the namespace: %v", err)
 		}
 	})
 	for i := range entities {

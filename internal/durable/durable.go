@@ -25,7 +25,7 @@ func MakeAll(dir string, mkdirAll, syncDir func(string) error) error {
 	}
 	for parent := filepath.Dir(dir); parent != dir; dir, parent = parent, filepath.Dir(parent) {
 		if err := syncDir(parent); err != nil && !isRefused(err) {
-			return fmt.Errorf("make the directory %s durable: %w", dir, err)
+			return fmt.Errorf("cannot make the directory %s durable: %w", dir, err)
 		}
 	}
 	return nil

@@ -111,7 +111,7 @@ func (i *instance) connect(ctx context.Context) error {
 func (i *instance) greet(ctx context.Context) (err error) {
 	asked := pb.NewPluginClient(i.conn)
 	if i.description, err = asked.Describe(ctx, &pb.DescribeRequest{Gateway: gatewayVersion()}); err != nil {
-		return fmt.Errorf("ask the plugin for its description: %w", err)
+		return fmt.Errorf("cannot get the plugin's description: %w", err)
 	}
 	if err := usable(i.description); err != nil {
 		return err
@@ -120,7 +120,7 @@ func (i *instance) greet(ctx context.Context) (err error) {
 	i.endStream = end
 	s, err := i.conn.NewStream(ofStream, &pb.Plugin_ServiceDesc.Streams[0], pb.Plugin_Work_FullMethodName, grpc.ForceCodecV2(codec{}))
 	if err != nil {
-		return fmt.Errorf("open the stream to the plugin: %w", err)
+		return fmt.Errorf("cannot open the stream to the plugin: %w", err)
 	}
 	i.session = newSession(s, i.opts)
 	return i.check(ctx)

@@ -155,7 +155,7 @@ func (s *Store) replay() error {
 			break
 		}
 		if _, damaged := errors.AsType[*wal.DamageError](err); !damaged {
-			return fmt.Errorf("load a snapshot of %s: %w", s.dir, err)
+			return fmt.Errorf("cannot load a snapshot of %s: %w", s.dir, err)
 		}
 		s.o.Logger.Warn("a snapshot is damaged: the gateway uses the previous one", "err", err)
 	}

@@ -79,7 +79,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 		s.server.Stop()
 		s.server.Background.Wait()
 		_ = s.server.RDB.Close() // the error of begin is returned
-		return nil, fmt.Errorf("open store at %s: %w", s.server.Endpoint.Safe, err)
+		return nil, fmt.Errorf("cannot open store at %s: %w", s.server.Endpoint.Safe, err)
 	}
 	return s, nil
 }
@@ -151,7 +151,7 @@ func (s *Store) reach(ctx context.Context) error {
 			return fmt.Errorf("the server is part of a cluster: set the addresses of the cluster's nodes in --store, because a Unix socket reaches only one node")
 		}
 		if err := s.server.RDB.Close(); err != nil {
-			return fmt.Errorf("change to a cluster connection: %w", err)
+			return fmt.Errorf("cannot change to a cluster connection: %w", err)
 		}
 		s.server.Endpoint.AsCluster()
 		s.connect()

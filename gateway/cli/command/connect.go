@@ -136,7 +136,7 @@ func (o *Flags) Roots(ca string, local bool) (*x509.CertPool, error) {
 	if local && o.Data != "" {
 		pem, err := os.ReadFile(devca.Path(o.Data))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("read the certificate of the development CA: %w", err)
+			return nil, fmt.Errorf("cannot read the certificate of the development CA: %w", err)
 		}
 		pool.AppendCertsFromPEM(pem)
 	}

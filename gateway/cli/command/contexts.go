@@ -89,10 +89,10 @@ func LoadContexts(environ []string) (*Contexts, error) {
 		return f, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the contexts: %w", err)
+		return nil, fmt.Errorf("cannot read the contexts: %w", err)
 	}
 	if err := json.Unmarshal(text, f); err != nil {
-		return nil, fmt.Errorf("read the contexts in %s: %w: correct the file or remove it", f.Path, err)
+		return nil, fmt.Errorf("cannot read the contexts in %s: %w: correct the file or remove it", f.Path, err)
 	}
 	if f.Named == nil {
 		f.Named = map[string]Context{}
@@ -132,10 +132,10 @@ func (f *Contexts) Save() error {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(f.Path), 0o700); err != nil {
-		return fmt.Errorf("save the contexts: %w", err)
+		return fmt.Errorf("cannot save the contexts: %w", err)
 	}
 	if err := WriteWhole(f.Path, durable.Content(append(text, '\n'))); err != nil {
-		return fmt.Errorf("save the contexts: %w", err)
+		return fmt.Errorf("cannot save the contexts: %w", err)
 	}
 	return nil
 }

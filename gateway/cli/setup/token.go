@@ -179,7 +179,7 @@ func (o *tokenOptions) entitySigner(c *cobra.Command, t *command.Target, entity 
 	manager := t.Management(nil)
 	e, _, err := manager.Entity(c.Context(), command.AnyIdentity, entity)
 	if err != nil {
-		return nil, fmt.Errorf("look for a policy of %s: %w", entity, t.Explain(err))
+		return nil, fmt.Errorf("cannot look for a policy of %s: %w", entity, t.Explain(err))
 	}
 	for _, p := range e.Settings.AuthorizationRules {
 		if fits(p.Name, p.Rights) {
@@ -195,7 +195,7 @@ func (o *tokenOptions) entitySigner(c *cobra.Command, t *command.Target, entity 
 	made := core.AccessRule{Name: o.create, Rights: rights, PrimaryKey: config.RandomKey(), SecondaryKey: config.RandomKey()}
 	e.Settings.AuthorizationRules = append(e.Settings.AuthorizationRules, made)
 	if _, err := manager.UpdateEntity(c.Context(), command.AnyIdentity, entity, e.Settings); err != nil {
-		return nil, fmt.Errorf("create policy %s of %s: %w", o.create, entity, t.Explain(err))
+		return nil, fmt.Errorf("cannot create policy %s of %s: %w", o.create, entity, t.Explain(err))
 	}
 	_, err = fmt.Fprintf(c.ErrOrStderr(), "created policy %s of %s (%v)\n", made.Name, entity, rights)
 	return &signer{made.Name, made.PrimaryKey, rights}, err

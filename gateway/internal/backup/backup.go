@@ -32,7 +32,7 @@ func (b *Writer) Messages() int { return b.out.Messages() }
 func (b *Writer) Write(ctx context.Context, w io.Writer) (err error) {
 	source, ok := b.Store.(core.Backups)
 	if !ok {
-		return fmt.Errorf("a store of type %T cannot be copied", b.Store)
+		return fmt.Errorf("a store of type %T cannot be backed up", b.Store)
 	}
 	b.out, err = record.NewWriter(w, record.Header{Made: time.Now().UTC(), By: b.By, Store: b.Store.About(ctx).Engine})
 	if err != nil {

@@ -21,12 +21,12 @@ func (t *target) dialAMQP(ctx context.Context) (Connection, error) {
 	}
 	conn, err := amqp.Dial(ctx, t.address, o)
 	if err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", t.address, plain(err))
+		return nil, fmt.Errorf("cannot connect to %s: %w", t.address, plain(err))
 	}
 	if t.claims {
 		if err := t.putToken(ctx, conn); err != nil {
 			_ = conn.Close() // the refusal is more useful
-			return nil, fmt.Errorf("send a token for %s: %w", t.audience(), plain(err))
+			return nil, fmt.Errorf("cannot send a token for %s: %w", t.audience(), plain(err))
 		}
 	}
 	return amqpConn{conn}, nil
@@ -35,11 +35,11 @@ func (t *target) dialAMQP(ctx context.Context) (Connection, error) {
 func (c amqpConn) OpenSender(ctx context.Context, entity string) (SenderLink, error) {
 	session, err := c.NewSession(ctx, nil)
 	if err != nil {
-		return nil, fmt.Errorf("open a session: %w", plain(err))
+		return nil, fmt.Errorf("cannot open a session: %w", plain(err))
 	}
 	link, err := session.NewSender(ctx, entity, nil)
 	if err != nil {
-		return nil, fmt.Errorf("open a sender to %s: %w", entity, plain(err))
+		return nil, fmt.Errorf("cannot open a sender to %s: %w", entity, plain(err))
 	}
 	m := amqp.NewMessage(nil)
 	m.Header = &amqp.MessageHeader{Durable: true}
@@ -77,7 +77,7 @@ func accepted(state amqp.DeliveryState, err error) error {
 		return nil
 	case *amqp.StateRejected:
 		if state.Error != nil {
-			return fmt.Errorf("rejected: %w", plain(state.Error))
+			return fmt.Errorf("the broker rejected the message: %w", plain(state.Error))
 		}
 	}
 	return fmt.Errorf("the broker did not accept the message: the outcome was %s", strings.ToLower(strings.TrimPrefix(fmt.Sprintf("%T", state), "*amqp.State")))
@@ -108,7 +108,7 @@ func (c amqpConn) acceptSession(ctx context.Context, entity string, o ReceiveOpt
 func (c amqpConn) attach(ctx context.Context, entity string, o ReceiveOptions, filters []amqp.LinkFilter) (*amqp.Session, *amqp.Receiver, error) {
 	session, err := c.NewSession(ctx, nil)
 	if err != nil {
-		return nil, nil, fmt.Errorf("open a session: %w", plain(err))
+		return nil, nil, fmt.Errorf("cannot open a session: %w", plain(err))
 	}
 	// The caller issues the credit: see receiver.replenish.
 	ro := &amqp.ReceiverOptions{Credit: -1, Filters: filters}
@@ -122,7 +122,7 @@ func (c amqpConn) attach(ctx context.Context, entity string, o ReceiveOptions, f
 	}
 	link, err := session.NewReceiver(ctx, entity, ro)
 	if err != nil {
-		err = fmt.Errorf("open a receiver of %s: %w", entity, plain(err))
+		err = fmt.Errorf("cannot open a receiver of %s: %w", entity, plain(err))
 		if strings.Contains(err.Error(), "settle") {
 			err = fmt.Errorf("%w: use --settle %s, which every broker supports", err, SettleFirst)
 		}

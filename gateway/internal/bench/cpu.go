@@ -22,7 +22,7 @@ func measure(pid int) (usage, error) {
 	var u usage
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return u, fmt.Errorf("read the CPU time of process %d: %w", pid, err)
+		return u, fmt.Errorf("cannot read the CPU time of process %d: %w", pid, err)
 	}
 	children, pages, err := parseStat(string(b))
 	if err != nil {
@@ -48,7 +48,7 @@ func parseStat(stat string) (children time.Duration, resident int64, err error) 
 	var n [3]int64
 	for i, f := range []int{user, system, pages} {
 		if n[i], err = strconv.ParseInt(fields[f], 10, 64); err != nil {
-			return 0, 0, fmt.Errorf("read the CPU time of the process: %w", err)
+			return 0, 0, fmt.Errorf("cannot read the CPU time of the process: %w", err)
 		}
 	}
 	return time.Duration(n[0]+n[1]) * tick, n[2], nil

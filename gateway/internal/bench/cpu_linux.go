@@ -13,7 +13,7 @@ func cpuClock(pid int) (time.Duration, error) {
 	const schedClock = 2 // CPUCLOCK_SCHED, as in clock_getcpuclockid(3)
 	var t unix.Timespec
 	if err := unix.ClockGettime(int32(^pid<<3|schedClock), &t); err != nil {
-		return 0, fmt.Errorf("read the CPU clock of process %d: %w", pid, err)
+		return 0, fmt.Errorf("cannot read the CPU clock of process %d: %w", pid, err)
 	}
 	return time.Duration(t.Nano()), nil
 }

@@ -11,7 +11,7 @@ import (
 func (r *run) wait(ctx context.Context, l *links) error {
 	for _, c := range l.receivers {
 		if err := c.link.IssueCredit(r.o.Credit); err != nil {
-			return fmt.Errorf("issue credit to %s: %w", c.entity, err)
+			return fmt.Errorf("cannot issue credit to %s: %w", c.entity, err)
 		}
 	}
 	_, duration := r.o.limits()

@@ -32,7 +32,7 @@ func (r *receiver) receive(ctx, done context.Context) error {
 	defer context.AfterFunc(done, stop)()
 
 	if err := r.link.IssueCredit(r.run.o.Credit); err != nil {
-		return fmt.Errorf("issue credit to %s: %w", r.entity, err)
+		return fmt.Errorf("cannot issue credit to %s: %w", r.entity, err)
 	}
 	var settling sync.WaitGroup
 	for {
@@ -45,7 +45,7 @@ func (r *receiver) receive(ctx, done context.Context) error {
 			if done.Err() != nil {
 				return nil
 			}
-			return fmt.Errorf("receive from %s: %w", r.entity, err)
+			return fmt.Errorf("cannot receive from %s: %w", r.entity, err)
 		}
 		if err := r.book(m); err != nil {
 			cancel(err)
@@ -55,7 +55,7 @@ func (r *receiver) receive(ctx, done context.Context) error {
 		r.run.taken.Add(1)
 		settle := func() {
 			if err := m.Accept(ctx); err != nil {
-				cancel(fmt.Errorf("accept a message of %s: %w", r.entity, err))
+				cancel(fmt.Errorf("cannot accept a message of %s: %w", r.entity, err))
 				return
 			}
 			r.run.settled.Add(1)
@@ -80,7 +80,7 @@ func (r *receiver) replenish() error {
 		return nil
 	}
 	if err := r.link.IssueCredit(int(half)); err != nil {
-		return fmt.Errorf("issue credit to %s: %w", r.entity, err)
+		return fmt.Errorf("cannot issue credit to %s: %w", r.entity, err)
 	}
 	return nil
 }

@@ -65,7 +65,7 @@ func (s *sender) post(ctx context.Context, flights chan<- flight) error {
 		s.run.sent.Add(1)
 		wait, err := s.sendOne(ctx, number, payload)
 		if err != nil {
-			return fmt.Errorf("send to %s: %w", s.entity, err)
+			return fmt.Errorf("cannot send to %s: %w", s.entity, err)
 		}
 		if s.arrived != nil {
 			if err := s.settle(ctx, flight{wait, number, due}); err != nil {

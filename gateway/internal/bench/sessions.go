@@ -68,22 +68,22 @@ func (r *run) acceptSession(ctx context.Context, c Connection, taker *receiver) 
 	}
 	taker.link = link
 	if err := taker.link.IssueCredit(1); err != nil {
-		return fmt.Errorf("issue credit to %s: %w", taker.entity, err)
+		return fmt.Errorf("cannot issue credit to %s: %w", taker.entity, err)
 	}
 	m, err := link.Receive(ctx)
 	if err != nil {
-		return fmt.Errorf("receive from a session of %s: %w", taker.entity, err)
+		return fmt.Errorf("cannot receive from a session of %s: %w", taker.entity, err)
 	}
 	if err := taker.book(m); err != nil {
 		return err
 	}
 	r.taken.Add(1)
 	if err := m.Accept(ctx); err != nil {
-		return fmt.Errorf("accept a message of %s: %w", taker.entity, err)
+		return fmt.Errorf("cannot accept a message of %s: %w", taker.entity, err)
 	}
 	r.settled.Add(1)
 	if err := release(ctx); err != nil {
-		return fmt.Errorf("release a session of %s: %w", taker.entity, err)
+		return fmt.Errorf("cannot release a session of %s: %w", taker.entity, err)
 	}
 	return nil
 }

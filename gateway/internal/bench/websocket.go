@@ -84,7 +84,7 @@ func (t *target) dialWebSocket(ctx context.Context) (Connection, error) {
 	}
 	ws, _, err := d.DialContext(ctx, t.address+bridge.Path, nil)
 	if err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", t.address, err)
+		return nil, fmt.Errorf("cannot connect to %s: %w", t.address, err)
 	}
 	c.ws = ws
 	c.reading.Go(c.read)
@@ -94,7 +94,7 @@ func (t *target) dialWebSocket(ctx context.Context) (Connection, error) {
 	}
 	if _, err := c.ask(ctx, wsFrame{Op: "auth", Token: token}); err != nil {
 		_ = c.Close() // the refusal is more useful
-		return nil, fmt.Errorf("sign in at %s: %w", t.address, err)
+		return nil, fmt.Errorf("cannot sign in at %s: %w", t.address, err)
 	}
 	return c, nil
 }
@@ -235,7 +235,7 @@ func (c *wsConn) OpenReceiver(ctx context.Context, entity string, o ReceiveOptio
 		mode = "receiveAndDelete"
 	}
 	if _, err := c.ask(ctx, wsFrame{Op: "feed", Feed: number, Entity: entity, Mode: mode}); err != nil {
-		return nil, fmt.Errorf("open a feed of %s: %w", entity, err)
+		return nil, fmt.Errorf("cannot open a feed of %s: %w", entity, err)
 	}
 	return &wsReceiver{c, number, feed, o.Settle}, nil
 }

@@ -198,7 +198,7 @@ func convertBool(v any) (any, error) {
 			return false, nil
 		}
 	}
-	return nil, fmt.Errorf("%v is neither true nor false: write one of these", v)
+	return nil, fmt.Errorf("%v is neither true nor false: write true or false", v)
 }
 
 // setting is a setting of Config that a flag or a variable can set.

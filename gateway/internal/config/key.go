@@ -110,7 +110,7 @@ func readKey(path, written, file, variable string, environ []string, r *report) 
 func (c *Config) KeepKeys() ([]NewKey, error) {
 	for _, k := range c.newKeys {
 		if err := durable.MkdirAll(filepath.Dir(k.File)); err != nil {
-			return nil, fmt.Errorf("store the key of policy %s: %w", k.Policy, err)
+			return nil, fmt.Errorf("cannot store the key of policy %s: %w", k.Policy, err)
 		}
 		f, err := os.OpenFile(k.File, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if err != nil {
@@ -118,7 +118,7 @@ func (c *Config) KeepKeys() ([]NewKey, error) {
 		}
 		_, err = f.WriteString(k.Key + "\n")
 		if err = errors.Join(err, f.Sync(), f.Close(), durable.SyncDir(filepath.Dir(k.File))); err != nil {
-			return nil, fmt.Errorf("store the key of policy %s: %w", k.Policy, errors.Join(err, os.Remove(k.File)))
+			return nil, fmt.Errorf("cannot store the key of policy %s: %w", k.Policy, errors.Join(err, os.Remove(k.File)))
 		}
 	}
 	made := c.newKeys

@@ -56,7 +56,7 @@ func Declare(ctx context.Context, admin Admin, c *config.Contents, o Options) er
 			break
 		}
 		if err := d.see(ctx, w); err != nil {
-			errs = append(errs, fmt.Errorf("apply the configured %s %s: %w", w.word(), w.name, err))
+			errs = append(errs, fmt.Errorf("cannot apply the configured %s %s: %w", w.word(), w.name, err))
 			if _, unreachable := errors.AsType[*url.Error](err); unreachable || core.CodeOf(err) == core.Unauthorized {
 				break // the others would fail in the same way
 			}
@@ -64,7 +64,7 @@ func Declare(ctx context.Context, admin Admin, c *config.Contents, o Options) er
 	}
 	for _, u := range d.unforwarded {
 		if _, err := d.admin.UpdateEntity(ctx, d.Identity, u.name, u.complete); err != nil {
-			errs = append(errs, fmt.Errorf("set the forwarding of the configured %s %s: %w", u.word(), u.name, err))
+			errs = append(errs, fmt.Errorf("cannot set the forwarding of the configured %s %s: %w", u.word(), u.name, err))
 		}
 	}
 	return errors.Join(append(errs, ctx.Err())...)
@@ -194,7 +194,7 @@ func (d *declaration) make(ctx context.Context, w *wanted, settings core.Setting
 func (d *declaration) add(ctx context.Context, w *wanted, rules []core.Rule) error {
 	for _, r := range rules {
 		if _, err := d.admin.CreateRule(ctx, d.Identity, w.name, r); err != nil {
-			return fmt.Errorf("create rule %s: %w", r.Name, err)
+			return fmt.Errorf("cannot create rule %s: %w", r.Name, err)
 		}
 	}
 	return nil

@@ -86,7 +86,7 @@ func Open(dir string, o Options) (*Authority, error) {
 func (a *Authority) Issue(host string) (*tls.Certificate, error) {
 	server, err := issue(a.ca, Options{Hosts: []string{host}, Ports: a.o.Ports, Now: a.o.Now})
 	if err != nil {
-		return nil, fmt.Errorf("create the development certificate for %s: %w", host, err)
+		return nil, fmt.Errorf("cannot create the development certificate for %s: %w", host, err)
 	}
 	certificate := server.tls()
 	return &certificate, nil
@@ -104,7 +104,7 @@ func CA(dir string) ([]byte, error) {
 
 func openCA(dir string, now time.Time) (pair, error) {
 	if err := durable.MkdirAll(dir); err != nil {
-		return pair{}, fmt.Errorf("create the directory of the development CA: %w", err)
+		return pair{}, fmt.Errorf("cannot create the directory of the development CA: %w", err)
 	}
 	path := filepath.Join(dir, caKeyFile)
 	ca, err := readPair(path)
@@ -117,7 +117,7 @@ func openCA(dir string, now time.Time) (pair, error) {
 		}
 	}
 	if err != nil {
-		return pair{}, fmt.Errorf("read or create the development CA: %w", err)
+		return pair{}, fmt.Errorf("cannot read or create the development CA: %w", err)
 	}
 	if now.After(ca.cert.NotAfter) {
 		return pair{}, fmt.Errorf("the development CA in %s expired on %s: remove the file, start again, and install the new CA in the clients", path, ca.cert.NotAfter.Format(time.DateOnly))
@@ -125,7 +125,7 @@ func openCA(dir string, now time.Time) (pair, error) {
 	public := Path(dir)
 	if held, err := os.ReadFile(public); err != nil || !bytes.Equal(held, ca.certificatePEM()) {
 		if err := durable.Replace(public, 0o644, durable.Content(ca.certificatePEM())); err != nil {
-			return pair{}, fmt.Errorf("store the certificate of the development CA: %w", err)
+			return pair{}, fmt.Errorf("cannot store the certificate of the development CA: %w", err)
 		}
 	}
 	return ca, nil
@@ -159,7 +159,7 @@ func openServer(dir string, ca pair, o Options) (pair, error) {
 		err = durable.Replace(path, 0o600, durable.Content(server.pem()))
 	}
 	if err != nil {
-		return pair{}, fmt.Errorf("create the development certificate: %w", err)
+		return pair{}, fmt.Errorf("cannot create the development certificate: %w", err)
 	}
 	return server, nil
 }

@@ -61,7 +61,7 @@ func Open(dir string) (*Identity, error) {
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open the key of the development identity: %w", err)
+		return nil, fmt.Errorf("cannot open the key of the development identity: %w", err)
 	}
 	parsed, err := x509.ParsePKCS8PrivateKey(der)
 	key, ok := parsed.(*ecdsa.PrivateKey)
@@ -71,14 +71,14 @@ func Open(dir string) (*Identity, error) {
 	public := jose.JSONWebKey{Key: &key.PublicKey, Algorithm: string(jose.ES256), Use: "sig"}
 	thumbprint, err := public.Thumbprint(crypto.SHA256)
 	if err != nil {
-		return nil, fmt.Errorf("open the key of the development identity: %w", err)
+		return nil, fmt.Errorf("cannot open the key of the development identity: %w", err)
 	}
 	public.KeyID = base64.RawURLEncoding.EncodeToString(thumbprint)
 	signer, err := jose.NewSigner(
 		jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: key, KeyID: public.KeyID}},
 		(&jose.SignerOptions{}).WithType("JWT"))
 	if err != nil {
-		return nil, fmt.Errorf("open the key of the development identity: %w", err)
+		return nil, fmt.Errorf("cannot open the key of the development identity: %w", err)
 	}
 	mac := hmac.New(sha256.New, der)
 	_, _ = mac.Write([]byte("secret of the token endpoint")) // never fails

@@ -83,7 +83,7 @@ func New(issuers []Issuer, o Options) (*Set, error) {
 	for _, i := range issuers {
 		ring, err := newKeyring(i, o)
 		if err != nil {
-			return nil, fmt.Errorf("prepare the keys of the issuer %s: %w", i.Name, err)
+			return nil, fmt.Errorf("cannot prepare the keys of the issuer %s: %w", i.Name, err)
 		}
 		s.issuers[i.Name] = &trusted{i, ring}
 	}

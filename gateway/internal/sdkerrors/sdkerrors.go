@@ -81,7 +81,7 @@ func NewScene(t *testing.T, manager *admin.Client, host, queue, disabled string)
 			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 			defer cancel()
 			if _, err := manager.DeleteQueue(ctx, name, nil); err != nil {
-				t.Errorf("delete queue %s: %v", name, err)
+				t.Errorf("cannot delete queue %s: %v", name, err)
 			}
 		})
 	}

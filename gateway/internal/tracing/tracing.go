@@ -68,7 +68,7 @@ func New(ctx context.Context, o Options) (*Tracing, error) {
 	if inner == nil {
 		var err error
 		if inner, err = dial(ctx, &o); err != nil {
-			return nil, fmt.Errorf("set up the export of traces to %s: %w", o.Endpoint, err)
+			return nil, fmt.Errorf("cannot set up the export of traces to %s: %w", o.Endpoint, err)
 		}
 	}
 	about, err := resource.New(
@@ -76,7 +76,7 @@ func New(ctx context.Context, o Options) (*Tracing, error) {
 		resource.WithTelemetrySDK(), resource.WithHost(), resource.WithFromEnv(),
 	)
 	if err != nil {
-		return nil, fmt.Errorf("read the resource attributes of traces, such as OTEL_RESOURCE_ATTRIBUTES: %w", err)
+		return nil, fmt.Errorf("cannot read the resource attributes of traces, such as OTEL_RESOURCE_ATTRIBUTES: %w", err)
 	}
 	t := &Tracing{
 		exporter: newExporter(inner, o.Endpoint, o.Logger),

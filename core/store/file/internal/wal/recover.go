@@ -94,7 +94,7 @@ func (r *recovery) readHeader(name string) (b [segmentHeaderSize]byte, size int6
 // belongs checks the log's id in the header of a file.
 func (r *recovery) belongs(name string, log uint64) error {
 	if r.id != 0 && r.id != log {
-		return fmt.Errorf("%s and the files before it belong to different stores: move the files of the wrong store out of the directory", r.path(name))
+		return fmt.Errorf("%s and another file of the directory belong to different stores: move the files of the wrong store out of the directory", r.path(name))
 	}
 	r.id = log
 	return nil

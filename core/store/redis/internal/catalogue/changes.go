@@ -46,7 +46,7 @@ func (c *changes) open(ctx context.Context, s *server.Server) error {
 	c.pubsub = s.RDB.Subscribe(ctx, s.Names.Changes())
 	if _, err := c.pubsub.Receive(ctx); err != nil {
 		_ = c.pubsub.Close() // the error of Receive is returned
-		return fmt.Errorf("subscribe to changes of entities: %w", err)
+		return fmt.Errorf("cannot subscribe to changes of entities: %w", err)
 	}
 	return nil
 }

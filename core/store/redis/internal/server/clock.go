@@ -142,7 +142,7 @@ func (s *Server) ReadClock(ctx context.Context) error {
 		errs = append(errs, err)
 	}
 	if all == nil {
-		return fmt.Errorf("read the clock of Redis: %w", cmp.Or(errors.Join(errs...), errNoMaster))
+		return fmt.Errorf("cannot read the clock of Redis: %w", cmp.Or(errors.Join(errs...), errNoMaster))
 	}
 	before := s.Clock.last.Load()
 	if by := all.jump(before); by.Abs() >= clockTimeout {

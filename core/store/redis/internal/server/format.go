@@ -27,7 +27,7 @@ func (s *Server) CheckFormat(ctx context.Context) error {
 		_, err = s.Ask(ctx, conn.Replicated, "SET", key, s.Reads)
 		return err
 	case err != nil:
-		return fmt.Errorf("read the store's format: %w", err)
+		return fmt.Errorf("cannot read the store's format: %w", err)
 	case given > s.Reads:
 		return fmt.Errorf("a later version of Crosstown wrote the store in format %d, but this version reads format %d: start the later version", given, s.Reads)
 	case given < oldest:

@@ -34,7 +34,7 @@ func (s *Server) Register(ctx context.Context) (there map[string]int, err error)
 	pipe.HSet(ctx, key, s.ID, fmt.Sprint(now, " ", s.Reads))
 	all := pipe.HGetAll(ctx, key)
 	if _, err := pipe.Exec(ctx); err != nil {
-		return nil, fmt.Errorf("register the gateway in Redis: %w", err)
+		return nil, fmt.Errorf("cannot register the gateway in Redis: %w", err)
 	}
 	ids, forgotten := s.Peers.Note(all.Val(), time.Now())
 	there = make(map[string]int)

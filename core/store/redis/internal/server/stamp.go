@@ -35,11 +35,11 @@ func (s *Server) ReadStamp(ctx context.Context) error {
 	s.Stamp.Lost = make(chan struct{})
 	key := s.Names.Registry().Stamp
 	if _, err := s.Ask(ctx, conn.Replicated, "SETNX", key, strconv.FormatUint(rand.Uint64(), 36)); err != nil {
-		return fmt.Errorf("write the store's id: %w", err)
+		return fmt.Errorf("cannot write the store's id: %w", err)
 	}
 	text, err := s.RDB.Get(ctx, key).Result()
 	if err != nil {
-		return fmt.Errorf("read the store's id: %w", err)
+		return fmt.Errorf("cannot read the store's id: %w", err)
 	}
 	s.Stamp.Text, _, _ = strings.Cut(text, "/")
 	return s.Intact()
