@@ -48,7 +48,7 @@ func (n *hostNames) check(host string) error {
 	if n.has(host) {
 		return nil
 	}
-	return core.Refuse(core.NotAllowed, "While the gateway accepts the public development key, it refuses the host '%.255s', so that no web page can reach it through a host name of the page's owner. "+
+	return core.Refuse(core.NotAllowed, "While the gateway accepts the public development key, it refuses the host '%.255s': otherwise a web page could reach the gateway through a host name of the page's owner (DNS rebinding). "+
 		"Use localhost or an address, or add the host to the setting tls.hosts, or give the policy %s a key of your own.", host, config.DevPolicy)
 }
 

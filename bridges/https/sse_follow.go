@@ -195,7 +195,7 @@ func parsePosition(name, text string, partitions int, beyond int64) (position, e
 		}
 		index, n := core.SplitSequenceNumber(seq)
 		if int(index) >= partitions {
-			return nil, core.Refuse(core.OutOfRange, "%s is %.60q: the sequence number %d belongs to partition %d, but the number of partitions of the entity is %d.", name, text, seq, index, partitions)
+			return nil, core.Refuse(core.OutOfRange, "%s is %.60q: the sequence number %d belongs to partition %d (counted from 0), but the number of partitions of the entity is %d.", name, text, seq, index, partitions)
 		}
 		p[index] = min(n+beyond, core.NumberMask)
 	}

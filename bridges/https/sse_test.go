@@ -422,7 +422,7 @@ func TestStreamsAreRefusedWithAReason(t *testing.T) {
 			{"GET", "/q/messages/stream?bodies=text", "", 400, `bodies is "text"`},
 			{"GET", "/q/messages/stream?from=-1", "", 400, `from is "-1"`},
 			{"GET", "/q/messages/stream?from=1,x", "", 400, `from is "1,x"`},
-			{"GET", "/q/messages/stream?from=281474976710657", "", 400, "belongs to partition 1, but the number of partitions of the entity is 1"},
+			{"GET", "/q/messages/stream?from=281474976710657", "", 400, "belongs to partition 1 (counted from 0), but the number of partitions of the entity is 1"},
 			{"GET", "/q/messages/stream", "Last-Event-ID: soon", 400, `Last-Event-ID is "soon"`},
 			{"GET", "/q/messages/stream?mode=receiveanddelete&from=1", "", 400, "only allowed with mode=peek"},
 			{"GET", "/sessions/messages/stream?mode=receiveanddelete", "", 400, "requires sessions"},

@@ -319,7 +319,7 @@ func (s *source) took(a *amqp.Arrival, answer core.Appended, keys []string) []st
 func (s *source) reject(ctx context.Context, link *goamqp.Receiver, m *goamqp.Message, why error) error {
 	s.parked.Add(1)
 	text := core.TextOf(why)
-	s.r.log.Warn("rejected a message at its remote, because the message cannot be stored here", "from", s.From, "entity", s.Into, "err", text)
+	s.r.log.Warn("rejected a message at its remote, because this gateway cannot store the message", "from", s.From, "entity", s.Into, "err", text)
 	return link.RejectMessage(ctx, m, &goamqp.Error{
 		Condition: "com.microsoft:dead-letter", Description: text,
 		Info: map[string]any{core.PropertyDeadLetterReason: "ForwardingFailed", core.PropertyDeadLetterDescription: fmt.Sprintf("%.4000s", text)},

@@ -247,7 +247,7 @@ func (c *conn) credit(q *request) {
 	}
 	f.do(q, func() {
 		if f.credit+q.credit > maxCredit {
-			c.refuse(q, core.Refuse(core.OutOfRange, "credit is %d: with its unused credit the feed would have %d, but at most %d is allowed.", q.credit, f.credit+q.credit, maxCredit))
+			c.refuse(q, core.Refuse(core.OutOfRange, "credit is %d: together with its unused credit the feed would have %d, but at most %d is allowed.", q.credit, f.credit+q.credit, maxCredit))
 			return
 		}
 		f.credit += q.credit

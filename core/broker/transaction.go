@@ -294,7 +294,7 @@ func (t *transaction) SetSessionState(ctx context.Context, id core.Identity, a c
 	return nil
 }
 
-var errSeveralPartitions = core.Refuse(core.NotAllowed, "A transaction cannot span several partitions or sessions of an entity: give its messages one SessionId or PartitionKey.")
+var errSeveralPartitions = core.Refuse(core.NotAllowed, "A transaction cannot span several partitions or sessions of an entity: give the messages of the transaction one SessionId or PartitionKey.")
 
 // bindTo binds the transaction to a location if the store accepts the work there. messages and
 // others are the numbers of messages and of other operations in it.

@@ -48,5 +48,5 @@ func (p *Pool) Open(w Who, n int64) (closed func(), err error) {
 	case n > p.limit-p.held:
 		return nil, core.Refuse(core.Busy, "This gateway has reached its limit of %d %s. Try again later.", p.limit, p.places)
 	}
-	return nil, core.Refuse(core.Busy, "The policy '%s' or its namespace has used its share of this gateway's %d %s. Close some, or try again later.", w.Policy, p.limit, p.places)
+	return nil, core.Refuse(core.Busy, "The policy '%s' or the policy's namespace has used its share of this gateway's %d %s. Close some, or try again later.", w.Policy, p.limit, p.places)
 }

@@ -140,7 +140,7 @@ func (s *scope) close() {
 // with 64 KiB of properties would take minutes.
 const maxWork = 1 << 26
 
-var errWork = errors.New("the evaluation of this topic's rules takes too long for this message: shorten its properties, or simplify the rules")
+var errWork = errors.New("the evaluation of this topic's rules takes too long for this message: shorten the message's properties, or simplify the rules")
 
 // spend counts steps of an evaluation, and reports whether it may continue. Steps whose number
 // depends only on the rule do not count, so they are possible when the budget is used up.

@@ -26,7 +26,7 @@ func (p *handle) Take(ctx context.Context, r core.Rate, n int) (granted int, aga
 		next, _ := parts[1].(int64)
 		granted, again = int(taken), server.Instant(next)
 		if parts[2] == int64(1) && !sh.ratesDiffer.Swap(true) {
-			p.server.Log.Warn("gateways have different rate limits for an entity, and each applies its own: configure the same limit in all", "entity", sh.Entity, "rate", r.String())
+			p.server.Log.Warn("gateways have different rate limits for an entity, and each gateway applies its own limit: configure the same limit in all gateways", "entity", sh.Entity, "rate", r.String())
 		}
 		return nil
 	})

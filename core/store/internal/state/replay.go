@@ -56,7 +56,7 @@ func (s *Store) Start() error {
 // Latest returns when the last replayed call happened, except calls of views, or the zero time.
 func (s *Store) Latest() time.Time { return instant(s.latest) }
 
-var errNoRecord = errors.New("a message refers to a record that its frame of the log does not contain")
+var errNoRecord = errors.New("a message refers to a record that is not in the same frame of the log")
 
 // Do repeats an effect, unless its object was deleted later, or the loaded snapshot contains the
 // effect.
