@@ -190,8 +190,8 @@ func (b *Broker) DeleteEntity(ctx context.Context, id core.Identity, name string
 	return nil
 }
 
-// Namespace implements core.Admin. Its creation time is when this gateway started, because
-// configured namespaces are not stored.
+// Namespace implements core.Admin. The creation time in its result is when this gateway started,
+// because configured namespaces are not stored.
 func (b *Broker) Namespace(_ context.Context, id core.Identity) (core.NamespaceInfo, error) {
 	if err := authorize(id, ""); err != nil {
 		return core.NamespaceInfo{}, err

@@ -81,8 +81,8 @@ type Options struct {
 	// router passes the message. The Parameters of these stages are ignored.
 	Filters []Stage
 	// Body decodes a message's body for rules with conditions on its fields. If Body is nil, no
-	// such condition is true. After an error, the fields are missing; but a retriable Code means
-	// that no decoder can answer, and refuses the message with this Code.
+	// such condition is true. If Body fails, the fields count as missing, unless the error has a
+	// retriable Code: then no decoder could answer now, and the message is refused with this Code.
 	Body func(*core.Message) (any, error)
 	// Answers reports whether a folded host is a name of the namespace or of the gateway; a nil
 	// Answers accepts every host. Entities cannot forward to other hosts.
@@ -104,7 +104,7 @@ type Options struct {
 type Selected struct {
 	Retries         []For[Retry]         // for queues and subscriptions
 	RateLimits      []For[core.Rate]     // of deliveries, over all gateways, for queues and subscriptions
-	CircuitBreakers []For[Breaker]       // each gateway keeps the states of its own; for queues and subscriptions
+	CircuitBreakers []For[Breaker]       // for queues and subscriptions; the breakers of each gateway have states of their own
 	Schemas         []For[core.Router]   // compare messages with a schema; for queues and topics
 	DeadLetters     []For[time.Duration] // how long they are kept; for queues, topics and subscriptions
 	// Schedules are stored in the catalogue, and stay there when they are removed from this list.
@@ -264,7 +264,6 @@ func (b *Broker) Run(ctx context.Context) error {
 	return nil
 }
 
-// stop closes all senders, receivers and sessions, and waits for calls in flight.
 func (b *Broker) stop() {
 	b.mu.Lock()
 	b.closed = true
@@ -297,7 +296,6 @@ func (b *Broker) goOpen(f func()) bool {
 	return true
 }
 
-// access returns the entity of an address if the identity has the right on it.
 func (b *Broker) access(ctx context.Context, id core.Identity, right core.Right, a core.Address) (*entry, error) {
 	if a.Entity == "" {
 		return nil, b.refusals.NotFound(a.Unread)

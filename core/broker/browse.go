@@ -144,8 +144,8 @@ func (b *Broker) ReceiveDeferred(ctx context.Context, id core.Identity, a core.A
 	return found, nil
 }
 
-// A refusal names up to maxNamed unknown sequence numbers. To find them, maxSought numbers are
-// looked up.
+// A refusal names up to maxNamed unknown sequence numbers. To find them, at most maxSought numbers
+// are looked up.
 const (
 	maxNamed  = 10
 	maxSought = 100
@@ -215,8 +215,8 @@ func (b *Broker) Cancel(ctx context.Context, id core.Identity, a core.Address, n
 }
 
 // Purge implements core.Broker. If before is in the future, the store removes messages without
-// reading them, unless the entity has a history, which must show who removed each message.
-// Otherwise one call removes at most delivery.MaxPurge messages.
+// reading them, unless the entity has a history, which must show who removed each message. In all
+// other cases, one call removes at most delivery.MaxPurge messages.
 func (b *Broker) Purge(ctx context.Context, id core.Identity, a core.Address, before time.Time, limit int) (int, error) {
 	e, v, sub, err := b.open(ctx, id, a)
 	if err != nil {

@@ -33,7 +33,6 @@ func (b *Broker) entity(ctx context.Context, name string) (*entry, error) {
 	}
 }
 
-// find does the same as entity, and returns only the view.
 func (b *Broker) find(ctx context.Context, name string) (*entity.View, error) {
 	e, err := b.entity(ctx, name)
 	if err != nil {
@@ -42,8 +41,8 @@ func (b *Broker) find(ctx context.Context, name string) (*entity.View, error) {
 	return e.View(), nil
 }
 
-// refresh returns e, or a new entry, after it has read an entity that may be outdated. While
-// another call reads it, or while the store does not answer, it returns e as it is.
+// refresh reads the entity of e again if it may be outdated, and returns e or a new entry. While
+// another call reads the entity, or while the store does not answer, refresh returns e as it is.
 func (b *Broker) refresh(ctx context.Context, e *entry) (*entry, error) {
 	now := time.Now()
 	if e.fresh(now) || !e.refreshing.CompareAndSwap(false, true) {

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// duePause is how long RunDue waits before it counts the messages to be moved again.
+	// duePause is how long RunDue waits before it again counts the messages that must be moved.
 	duePause = 2 * time.Millisecond
 	// duePatience is how long RunDue waits while no message moves: those that remain may wait for a
 	// full destination, or for a remote that is not connected.

@@ -85,8 +85,8 @@ func (b *Broker) touchTopic(ctx context.Context, name string, at time.Time) {
 	}
 }
 
-// roomFor refuses another entity if the listing has most entities already. text is the format of
-// the refusal; its arguments are in, the name of what contains the entities, and most.
+// roomFor refuses another entity if the listing already has the maximum number, most. text is the
+// format of the refusal, for two arguments: the name of what contains the entities (in), and most.
 func (b *Broker) roomFor(ctx context.Context, l core.Listing, most int, text, in string) error {
 	last, err := b.store.Entities(ctx, b.namespace, l, most-1, 1)
 	if err != nil {
@@ -98,7 +98,6 @@ func (b *Broker) roomFor(ctx context.Context, l core.Listing, most int, text, in
 	return nil
 }
 
-// roomForPartitioned refuses a partitioned entity if the tier does not allow more of them.
 func (b *Broker) roomForPartitioned(ctx context.Context, ent *core.Entity) error {
 	most, n := b.options.Limits.MaxPartitioned, 0
 	if most == 0 || !ent.Settings.EnablePartitioning {

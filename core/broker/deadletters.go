@@ -11,7 +11,6 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
-// deadLettersInterval is how often the broker looks for old dead letters.
 const deadLettersInterval = time.Minute
 
 // oldDeadLetters remembers when an entity will have old dead letters.
@@ -60,8 +59,8 @@ func (b *Broker) removeDeadLetters(ctx context.Context) {
 	o.due = due
 }
 
-// removeDeadLettersOf removes the old dead letters of an entity. It returns when others may become
-// old. This is now if a receiver has locked an old one, or if the store does not answer.
+// removeDeadLettersOf removes the old dead letters of an entity, and returns when others may become
+// old: now, if a receiver has locked an old dead letter or the store does not answer.
 func (b *Broker) removeDeadLettersOf(ctx context.Context, name string, now time.Time, keep time.Duration) (due time.Time) {
 	e, err := b.entity(ctx, name)
 	if err != nil {
@@ -125,8 +124,7 @@ func deadSince(d *core.Delivery) time.Time {
 	return d.DeadLetteredTime
 }
 
-// removeOld removes those of the numbered messages that are available, and returns how many it has
-// removed.
+// removeOld removes those of the numbered messages that are available.
 func (e *entry) removeOld(ctx context.Context, p core.Partition, numbers []int64, keep time.Duration) (removed int) {
 	if len(numbers) == 0 {
 		return 0

@@ -72,7 +72,6 @@ func newEntry(b *Broker, ent core.Entity, now time.Time) *entry {
 	return e
 }
 
-// configure applies the settings of s that match the entity's name.
 func (e *entry) configure(s *Selected, name string) {
 	e.retry.Store(entity.First(s.Retries, name))
 	e.receivers.SetRate(entity.First(s.RateLimits, name))
@@ -84,7 +83,7 @@ func (e *entry) configure(s *Selected, name string) {
 
 // Select replaces Options.Selected. Delays that have already begun stay as they are.
 func (b *Broker) Select(s Selected) {
-	b.mu.Lock() // until then, no entry is made with the old settings
+	b.mu.Lock() // so that no entry gets the old settings meanwhile
 	defer b.mu.Unlock()
 	b.selected.Store(&s)
 	for _, e := range b.entries {

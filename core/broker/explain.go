@@ -47,10 +47,8 @@ func (b *Broker) Explain(ctx context.Context, id core.Identity, address string, 
 	return account, err
 }
 
-// maxUnmatched is the maximum number of subscriptions in Account.Unmatched.
 const maxUnmatched = 1000
 
-// addUnmatched sets Account.Unmatched for the newest published message.
 func (b *Broker) addUnmatched(ctx context.Context, a *core.Account, topic *entity.View) error {
 	var last core.Event // the newest event about rules
 	id := ""

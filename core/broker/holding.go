@@ -31,9 +31,9 @@ type Holding struct {
 	Applied core.Applied
 }
 
-// Holdings counts the contents of the entities for which wanted, which is called for all, returns
-// true. An entity that is deleted in the meantime is empty. If a partition does not answer, the
-// call fails.
+// Holdings counts the contents of the entities for which wanted returns true. It calls wanted for
+// all entities. An entity that is deleted in the meantime is empty. If a partition does not answer,
+// the call fails.
 func (b *Broker) Holdings(ctx context.Context, wanted func(name string, k core.Kind) bool) ([]Holding, error) {
 	var ents []core.Entity
 	err := b.walk(ctx, func(e *core.Entity) (gone bool) {
@@ -123,8 +123,8 @@ func (b *Broker) Counts(ctx context.Context, names []string) []Count {
 	return all
 }
 
-// CountSessions counts the sessions of an entity that have messages or state, up to most. It does
-// not count as a use of the entity, while ListSessions does.
+// CountSessions counts the sessions of an entity that have messages or state, but no more than
+// most. Unlike ListSessions, it does not count as a use of the entity.
 func (b *Broker) CountSessions(ctx context.Context, name string, most int) (int, error) {
 	e, err := b.entity(ctx, name)
 	if err != nil {

@@ -72,7 +72,6 @@ func (b *Broker) deleteIfIdle(ctx context.Context, listed *core.Entity) bool {
 	return true
 }
 
-// idle reports whether an entity was not used for AutoDeleteOnIdle.
 func idle(e *core.Entity, now time.Time) bool {
 	if e.Settings.AutoDeleteOnIdle == core.Forever {
 		return false

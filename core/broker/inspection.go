@@ -9,10 +9,11 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 )
 
-// Sessions describes up to top sessions that have messages or state, by id, after the first skip.
-// In each partition, it reads the keys of sessions in pages of sessionPage, beginning at the last
-// sessionMark before skip, and then describes the sessions in one call. The cost does not depend on
-// the number of messages. It does not count as a use of the entity, while ListSessions does.
+// Sessions describes the sessions that have messages or state, in the order of their ids: it leaves
+// out the first skip of them and returns at most top. In each partition, it reads the keys of
+// sessions in pages of sessionPage, beginning at the last sessionMark before skip, and then
+// describes the sessions in one call. The cost does not depend on the number of messages. Unlike
+// ListSessions, it does not count as a use of the entity.
 func (b *Broker) Sessions(ctx context.Context, name string, skip, top int) ([]core.SessionInfo, error) {
 	e, v, err := b.viewWithSessions(ctx, name)
 	if err != nil {

@@ -16,9 +16,9 @@ const publishTries = 8
 
 var errChanging = core.Refuse(core.Busy, "The subscriptions of the topic are changing. Please wait and try again.")
 
-// publishAs publishes n groups to a partition of the topic. begin evaluates the groups, beginning
-// with the index first, for the subscriptions a. It is called again if the store has a newer
-// version of the subscriptions.
+// publishAs publishes n groups to a partition of the topic. begin evaluates the groups from index
+// first on, for the subscriptions a. It is called again if the store has a newer version of the
+// subscriptions.
 func (e *entry) publishAs(ctx context.Context, p core.Partition, n int, begin func(a *topics.Subscriptions, first int) (*topics.Evaluation, error)) []core.Appended {
 	var answers []core.Appended
 	for range publishTries {
@@ -42,8 +42,8 @@ func (e *entry) publishAs(ctx context.Context, p core.Partition, n int, begin fu
 }
 
 // publishNext publishes the next groups, and appends their results to answers. A non-nil err is the
-// result of all groups after these: if an earlier group may be sent again, they must not be stored
-// before it.
+// result of all groups after these: they must not be stored before an earlier group that may be
+// sent again.
 func publishNext(ctx context.Context, p core.Partition, version int64, x *topics.Evaluation, answers []core.Appended) ([]core.Appended, error) {
 	groups, err := x.Next(ctx)
 	if err != nil {
@@ -109,7 +109,7 @@ func (e *entry) wakeForScheduled(groups [][]*core.Message) {
 }
 
 // makeRoom sweeps the subscriptions, and publishes again the groups for which the topic was full.
-// Without it, nothing sweeps a subscription that has no receivers.
+// Nothing else sweeps a subscription that has no receivers.
 func (e *entry) makeRoom(ctx context.Context, trail *audit.Trail, v *entity.View, partition uint16, groups [][]*core.Message, answers []core.Appended) {
 	var full []int
 	for i := range answers {
@@ -146,8 +146,7 @@ func (e *entry) sweepSubscriptions(ctx context.Context, partition uint16) bool {
 	return true
 }
 
-// PublishDue publishes scheduled messages of the topic that are due, and that the caller has
-// locked.
+// PublishDue implements forward.Entity.
 func (e *entry) PublishDue(ctx context.Context, p core.Partition, ds []core.Delivery) []core.Appended {
 	v := e.View()
 	trail := e.audit.Begin(core.Party{}, "")
@@ -164,9 +163,10 @@ func (e *entry) PublishDue(ctx context.Context, p core.Partition, ds []core.Deli
 }
 
 // Deposit stores messages from another broker, in order, and returns one result for each. A queue
-// or topic gets them as if a client had sent them; a subscription, whatever its rules. Dead letters
-// keep their reasons. A message whose Transit.Key is known is not stored again. Duplicate detection
-// does not apply, because the other broker may have two messages with one id. Deposit needs Manage.
+// or topic gets them as if a client had sent them; a subscription gets them whatever its rules.
+// Dead letters keep their reasons. A message whose Transit.Key is known is not stored again.
+// Duplicate detection does not apply, because the other broker may have two messages with one id.
+// Deposit needs Manage.
 func (b *Broker) Deposit(ctx context.Context, id core.Identity, a core.Address, ms []*core.Message) ([]core.Appended, error) {
 	e, err := b.access(ctx, id, core.Manage, a)
 	if err != nil {
@@ -194,7 +194,6 @@ func (b *Broker) Deposit(ctx context.Context, id core.Identity, a core.Address, 
 	return e.deposit(ctx, v, a.Sub, groups), nil
 }
 
-// deposit appends messages to a sub-queue's partitions.
 func (e *entry) deposit(ctx context.Context, v *entity.View, sub core.SubQueue, groups [][]*core.Message) []core.Appended {
 	answers := make([]core.Appended, len(groups))
 	batches := make([]batch, len(v.Queues[sub]))

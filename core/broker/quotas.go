@@ -43,7 +43,7 @@ func (b *Broker) Population(ctx context.Context) (n int, megabytes int64, err er
 	return n, megabytes, nil
 }
 
-// population does the same as Population, and leaves out the entity named by but.
+// population does the same as Population, without the entity whose ID is but.
 func (b *Broker) population(ctx context.Context, but string) (n int, megabytes int64, err error) {
 	for _, k := range [...]core.Kind{core.Queue, core.Topic} {
 		err := b.walkListing(ctx, core.Listing{Kind: k}, func(ent *core.Entity) (gone bool) {
@@ -108,8 +108,8 @@ func (b *Broker) fitMessageSize(s *core.Settings, stored int64) {
 
 // fitPartitioned converts the settings of a partitioned entity from the client's form to the stored
 // form. The client sets MaxSizeInMegabytes for one partition; but a client that has read the entity
-// sends back the sum of all partitions. So a value that equals the reported sum, or that is too
-// large for one partition, counts as the sum. stored is 0 at creation.
+// sends back the sum of all partitions. Therefore a value that equals the reported sum, or that is
+// too large for one partition, counts as the sum. stored is 0 at creation.
 func fitPartitioned(s *core.Settings, stored int64) {
 	if !s.EnablePartitioning {
 		return

@@ -73,7 +73,7 @@ func (b *Broker) sessionful(ctx context.Context, id core.Identity, a core.Addres
 const sessionPage = 1000
 
 // ListSessions implements core.Broker. It merges the lists of the partitions, because each session
-// is in only one.
+// is in only one partition.
 func (b *Broker) ListSessions(ctx context.Context, id core.Identity, a core.Address, since time.Time, skip, top int) ([]string, error) {
 	e, v, err := b.sessionful(ctx, id, a)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 )
 
-// Reset implements core.Admin. It pauses receiving and forwarding at this gateway and waits for
-// calls in flight. It drops messages that are locked here but not delivered. So this gateway has no
+// Reset implements core.Admin. It pauses receiving and forwarding at this gateway, waits for calls
+// in flight, and drops messages that are locked here but not delivered. Then this gateway has no
 // message from before the reset.
 func (b *Broker) Reset(ctx context.Context, id core.Identity) error {
 	if err := authorize(id, ""); err != nil {
@@ -79,7 +79,6 @@ func (b *Broker) clear(ctx context.Context, ent *core.Entity) (err error) {
 	return b.refusals.Of(err, ent)
 }
 
-// known returns the cached entities.
 func (b *Broker) known() []*entry {
 	b.mu.RLock()
 	defer b.mu.RUnlock()

@@ -209,8 +209,8 @@ func (e *entry) runPipeline(ctx context.Context, v *entity.View, batches []batch
 	return byPlace
 }
 
-// runPipelineInto passes the messages of a transaction's work through the pipeline. It replaces
-// them in the work by their results, and returns these.
+// runPipelineInto passes the messages of a transaction's work through the pipeline. In the work, it
+// replaces the messages by their results, which it also returns.
 func (e *entry) runPipelineInto(ctx context.Context, v *entity.View, partition uint16, w *core.Work) (pipeline.Result, error) {
 	group := [][]*core.Message{w.Messages}
 	run := e.beginRun(v, group)
@@ -260,7 +260,6 @@ func (e *entry) parkUnjudged(ctx context.Context, trail *audit.Trail, v *entity.
 	}
 }
 
-// noteJudged records in the history what stages did with the messages of a stored group.
 func noteJudged(trail *audit.Trail, p core.Partition, r pipeline.Result) {
 	for i := range r {
 		trail.Judged(p, r[i].Message, r[i].Events)

@@ -91,7 +91,6 @@ func filterIndex(k core.FilterKind) int {
 	return 1
 }
 
-// add adds the weight of new rules.
 func (c *filterCounts) add(k core.FilterKind, weight int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -161,7 +160,7 @@ func (b *Broker) UpdateRule(ctx context.Context, id core.Identity, subscription 
 			return core.RuleChange{}, nil, b.noRule(ent, r.Name)
 		}
 		r.Name, r.CreatedAt = known.Name, known.CreatedAt
-		compiled, err := rules.Compile(r) // an action can use the name
+		compiled, err := rules.Compile(r) // again, because an action can use the rule's name
 		return core.RuleChange{Rule: r}, compiled, err
 	})
 	if err == nil && room != nil {
@@ -227,8 +226,8 @@ func (b *Broker) subscription(ctx context.Context, name string) (core.Entity, er
 }
 
 // changeRule changes the rule with that name as decide says. known is the stored rule, or nil.
-// decide returns the change and the compiled rule, or a nil rule to remove it. It is called again
-// if another change came first.
+// decide returns the change and the compiled rule, or a nil rule to remove it. changeRule calls
+// decide again if another change came first.
 func (b *Broker) changeRule(ctx context.Context, subscription, name string,
 	decide func(ent *core.Entity, known *core.Rule) (core.RuleChange, *rules.Rule, error),
 ) error {
@@ -312,7 +311,6 @@ func (b *Broker) TestRules(ctx context.Context, id core.Identity, name string, m
 	return all, nil
 }
 
-// rank orders judgements: first rules that match, then those that fail, then the others.
 func rank(j *core.Judgement) int {
 	switch {
 	case j.Matched:

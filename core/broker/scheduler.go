@@ -138,7 +138,7 @@ func (s *scheduler) due(now time.Time) (all []*planned, next time.Time) {
 	return all, next
 }
 
-// report records why a schedule could not send, or with a nil err that it could. It logs changes.
+// report records why a schedule could not send or, if err is nil, that it could. It logs changes.
 func (s *scheduler) report(key string, set *core.ScheduleSettings, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,14 +157,13 @@ func (b *Broker) FailingSchedules() int {
 	return len(b.scheduler.failing)
 }
 
-// state returns a schedule with what this gateway knows about it.
 func (s *scheduler) state(ent *core.Entity) core.ScheduleState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	shown := core.ScheduleState{ScheduleSettings: *ent.Schedule, Error: s.failing[core.FoldName(ent.Name)]}
 	if ticks, err := cron.Parse(ent.Schedule.Cron, ent.Schedule.Zone); err == nil {
 		shown.Next = ticks.Next(s.b.store.Now()).UTC()
-		if !ticks.Next(shown.LastTick.Add(-time.Second)).Equal(shown.LastTick) { // LastTick is no tick, but the creation or the last change
+		if !ticks.Next(shown.LastTick.Add(-time.Second)).Equal(shown.LastTick) { // LastTick is not a tick, but the time of the creation or of the last change
 			shown.LastTick = time.Time{}
 		}
 	}
@@ -254,7 +253,6 @@ func (s *scheduler) read(ctx context.Context) (answered bool) {
 	return true
 }
 
-// plan notes a schedule with its next tick.
 func (s *scheduler) plan(ent *core.Entity) {
 	p := &planned{Entity: *ent, key: core.FoldName(ent.Name)}
 	s.known[p.key] = p

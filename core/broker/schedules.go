@@ -12,8 +12,8 @@ import (
 
 const maxSchedules = 10_000
 
-// Schedules returns up to top schedules by name, after the first skip. Like all calls for schedules
-// it needs Manage on the namespace.
+// Schedules lists schedules by name: it leaves out the first skip of them and returns at most top.
+// Like all calls for schedules it needs Manage on the namespace.
 func (b *Broker) Schedules(ctx context.Context, id core.Identity, skip, top int) (all []core.ScheduleState, err error) {
 	if err := authorize(id, ""); err != nil {
 		return nil, err
@@ -109,7 +109,6 @@ func (b *Broker) DeleteSchedule(ctx context.Context, id core.Identity, name stri
 	return b.scheduleRefusal(b.store.DeleteEntity(ctx, b.namespace, core.SchedulePath(name)), name)
 }
 
-// scheduleRefusal turns an error of the store into a text for clients.
 func (b *Broker) scheduleRefusal(err error, name string) error {
 	if core.CodeOf(err) == core.NotFound {
 		return core.Refuse(core.NotFound, "There is no schedule '%.60s' in the namespace '%s'.", name, b.name)

@@ -102,7 +102,6 @@ func (s *sender) Send(ctx context.Context, groups [][]*core.Message) []core.Appe
 
 func failAll(groups [][]*core.Message, err error) []core.Appended { return failed(len(groups), err) }
 
-// failed returns n results with the same error.
 func failed(n int, err error) []core.Appended {
 	answers := make([]core.Appended, n)
 	for i := range answers {
@@ -144,7 +143,7 @@ func (e *entry) sendToOne(ctx context.Context, trail *audit.Trail, v *entity.Vie
 type batch struct {
 	partition uint16
 	groups    [][]*core.Message
-	results   []pipeline.Result // the results of the groups; nil without a pipeline
+	results   []pipeline.Result // nil without a pipeline
 	at        []int             // the indexes of the groups in the call
 }
 
@@ -155,8 +154,8 @@ func (b *batch) add(group []*core.Message, at int) {
 
 // sendToMany sends to a partitioned entity, or through a pipeline. All groups of a call without a
 // key go to one partition, in order, so that they need one call of the store; those of the next
-// call go to the next partition. If that partition is Busy and has certainly not stored a group,
-// the group goes to another one.
+// call go to the next partition. If a partition is Busy and has certainly not stored such a group,
+// the group goes to another partition.
 func (e *entry) sendToMany(ctx context.Context, trail *audit.Trail, v *entity.View, groups [][]*core.Message) []core.Appended {
 	n := len(v.Queues[core.Main])
 	answers := make([]core.Appended, len(groups))
@@ -202,7 +201,6 @@ func (e *entry) sendToMany(ctx context.Context, trail *audit.Trail, v *entity.Vi
 	return answers
 }
 
-// appendBatches appends to all partitions in parallel.
 func (e *entry) appendBatches(ctx context.Context, trail *audit.Trail, v *entity.View, batches []batch, answers []core.Appended) {
 	var own *batch // the batch for this goroutine
 	var others sync.WaitGroup

@@ -40,7 +40,6 @@ func repeat(err error, n int) []error {
 	return errs
 }
 
-// needsPreparing reports whether prepareSettle may change a settlement.
 func (e *entry) needsPreparing(s *core.Settlement) bool {
 	switch s.Outcome {
 	case core.DeadLetterOutcome:

@@ -34,10 +34,8 @@ type location struct {
 	partition uint16
 }
 
-// name returns the address of the location's queue or sub-queue.
 func (l *location) name() string { return l.e.View().Name + l.sub.Suffix() }
 
-// enlistedSend is a group that the commit sends.
 type enlistedSend struct {
 	e     *entry // the destination
 	via   *entry // the entity whose transfer queue the group goes through; nil: none was given
@@ -494,7 +492,6 @@ func checkKeys(v *entity.View, group []*core.Message, partition uint16) error {
 	return nil
 }
 
-// asTransfers turns the messages of a group into messages of a transfer queue.
 func asTransfers(group []*core.Message, destination string) []*core.Message {
 	entity.Identify(group)
 	for _, m := range group {

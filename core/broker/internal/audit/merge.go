@@ -65,7 +65,7 @@ func placeDeliveries(events, deliveries []core.Event) []core.Event {
 				continue
 			}
 			last = i
-			returns := delayed && e.Kind == core.EventReleased // not the end of the lock: the postponement was
+			returns := delayed && e.Kind == core.EventReleased // the postponement has ended the lock, not this event
 			if delayed = e.Kind == core.EventPostponed; returns || !endsLock(e.Kind) || len(before[i]) > 0 || e.Time.Add(skew).Before(d.Time) {
 				continue
 			}
@@ -116,7 +116,6 @@ func describedEvent(events []core.Event, note *core.Event) *core.Event {
 	return nil
 }
 
-// describes reports whether a note of the first kind describes an event of the second.
 func describes(note, event core.EventKind) bool {
 	switch note {
 	case core.EventAccepted:

@@ -26,9 +26,9 @@ const (
 	noteTimeout = 5 * time.Second
 )
 
-// Writer writes events that only the broker knows to histories, in batches. No call waits for it.
-// Each entity with a history uses the Writer of its broker. Other entities have a nil Writer, whose
-// methods record nothing.
+// Writer adds to histories, in batches, the events that only the broker knows. No call waits for
+// it. Each entity with a history uses the Writer of its broker. Other entities have a nil Writer,
+// whose methods record nothing.
 type Writer struct {
 	now     func() time.Time // the store's clock
 	gateway string           // this gateway's name in histories
@@ -189,7 +189,6 @@ func at(now time.Time, number int64, events []core.Event) []core.Event {
 	return events
 }
 
-// settledAs has the event for each outcome.
 var settledAs = [...]core.EventKind{
 	core.Complete: core.EventCompleted, core.Abandon: core.EventAbandoned, core.Defer: core.EventDeferred,
 	core.DeadLetterOutcome: core.EventDeadLettered, core.Release: core.EventReleased,

@@ -19,7 +19,7 @@ type admission struct {
 }
 
 // take returns how many of n messages may be locked now. If none may, again is when to ask again.
-// The caller must then call locked.
+// Otherwise the caller must call locked after it has tried to lock them.
 func (a *admission) take(ctx context.Context, n int) (allowed int, again time.Time, err error) {
 	c := a.circuit.Load()
 	if n, again = c.take(n); !again.IsZero() {
@@ -70,7 +70,7 @@ func (e *Entity) ResetBreaker() {
 	}
 }
 
-// replaceCircuit sets c, which must be closed, or nil.
+// replaceCircuit replaces the circuit by c, which must be closed; nil removes it.
 func (e *Entity) replaceCircuit(c *Circuit) {
 	old := e.admission.circuit.Swap(c)
 	e.wakeMain()

@@ -24,11 +24,11 @@ const (
 )
 
 const (
-	// If several connections receive, at most shareOf of shareIn counted results may come from one
-	// of them.
+	// If several connections receive, at most shareOf of shareIn results that count may come from
+	// the same connection.
 	shareOf, shareIn = 8, 20
-	// maxProbeDelay is the longest delay of a failed probe, as a multiple of Pause. If as many
-	// messages at the head of a queue always fail, a probe still gets the next message.
+	// maxProbeDelay is the longest delay of a failed probe, as a multiple of Pause. If this number
+	// of messages at the head of a queue always fail, the next message still becomes a probe.
 	maxProbeDelay = 8
 	// circuitLook is how often receivers ask a half-open circuit that allows them nothing.
 	circuitLook = 100 * time.Millisecond
@@ -53,9 +53,10 @@ type result struct {
 
 // Circuit is the state of a Breaker at this gateway. A closed circuit only counts results. After
 // too many failures it opens for a pause. Then it is half-open: only one message, the probe, may be
-// in flight. Each window of good results doubles the limit of messages in flight, until the limit
-// is at least Consecutive and the number in flight before the circuit opened: then it closes. While
-// it is not closed, results of messages that were locked before it opened do not count.
+// in flight. Each window of good results doubles the limit of messages in flight. The circuit
+// closes when the limit has reached both Consecutive and the number of messages that were in flight
+// before the circuit opened. While the circuit is not closed, results of messages that were locked
+// before it opened do not count.
 type Circuit struct {
 	Breaker
 	e *Entity
@@ -150,7 +151,6 @@ func (c *Circuit) hold(x *lock, l *link) {
 	}
 }
 
-// deliver records that the link l gets messages.
 func (c *Circuit) deliver(l *link, ds []core.Delivery) {
 	if !c.enter() {
 		return

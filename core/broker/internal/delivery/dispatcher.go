@@ -11,13 +11,12 @@ import (
 )
 
 const (
-	// MaxLock is the maximum number of messages in one Lock call.
-	MaxLock = 200
-	// MaxLockBytes is the maximum number of bytes of messages in one Lock call.
+	// MaxLock and MaxLockBytes limit the messages of one Lock call.
+	MaxLock      = 200
 	MaxLockBytes = 8 << 20
-	// minShare is the credit that one partition gets before the rest is divided among the others.
-	minShare = 32
-	// minShareBytes is the same for credit in bytes.
+	// minShare and minShareBytes are the credit that one partition gets before the rest is divided
+	// among the others.
+	minShare      = 32
 	minShareBytes = 1 << 20
 	// IdleLife is how long a dispatcher stays after its last receiver has closed, because a client
 	// that polls will return soon.
@@ -34,17 +33,17 @@ type dispatcher struct {
 	unwatch []func()
 	stopped atomic.Bool
 
-	sweepSoon wake.Signal   // wakes the sweeper
+	sweepSoon wake.Signal
 	quit      chan struct{} // closed by stop
 
 	mu           sync.Mutex
 	deliverEnded sync.Cond // signalled when a Deliver callback has ended for which a Close waits
 	receivers    []*receiver
-	removing     int       // number of receivers in ReceiveAndDelete mode
-	nextReceiver int       // index of the next receiver in turn
-	nextWorker   int       // index of the next worker in turn
+	removing     int // number of receivers in ReceiveAndDelete mode
+	nextReceiver int
+	nextWorker   int
 	credit       int       // sum over the receivers that are willing
-	bytes        int64     // credit in bytes of the same receivers
+	bytes        int64     // of the same receivers
 	reserved     core.Most // credit that Lock calls in flight use
 	draining     int       // number of receivers with a Drain in flight
 	queue        []*receiver
@@ -82,7 +81,7 @@ func (d *dispatcher) run() {
 	wg.Wait()
 }
 
-// stop ends a dispatcher without receivers. Calls in flight end by themselves.
+// stop ends a dispatcher without receivers, and does not wait for calls in flight.
 func (d *dispatcher) stop() {
 	if d.stopped.Swap(true) {
 		return
@@ -104,7 +103,7 @@ func (d *dispatcher) stop() {
 	}
 }
 
-// add adds a receiver. e.mu is held.
+// e.mu is held.
 func (d *dispatcher) add(r *receiver) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -251,7 +250,7 @@ func (d *dispatcher) share(ds []core.Delivery, removals *[]removal) (surplus []c
 	return nil
 }
 
-// give queues deliveries for r's callback. d.mu is held.
+// d.mu is held.
 func (d *dispatcher) give(r *receiver, ds []core.Delivery) {
 	if len(r.pending) == 0 {
 		r.pending = ds
@@ -358,7 +357,6 @@ func (d *dispatcher) runCallbacks(r *receiver) {
 	d.mu.Lock()
 }
 
-// release unlocks messages, so that other receivers can have them.
 func (d *dispatcher) release(ds []core.Delivery) {
 	for _, err := range d.e.SettleAll(d.e.Base, d.sub, ds, core.Release) {
 		if code := core.CodeOf(err); code != "" && code != core.LockLost && code != core.NotFound {
@@ -380,8 +378,8 @@ func (d *dispatcher) checkDrains() {
 	}
 }
 
-// giveRemoved gives removed messages to receivers in ReceiveAndDelete mode. If there is none, the
-// messages are lost, as that mode allows. d.mu is held.
+// giveRemoved gives removed messages to receivers in ReceiveAndDelete mode. If none can take them,
+// the messages are lost, as that mode allows. d.mu is held.
 func (d *dispatcher) giveRemoved(ds []core.Delivery) {
 	for _, r := range d.receivers {
 		n := min(r.credit, len(ds))
@@ -397,10 +395,8 @@ func (d *dispatcher) giveRemoved(ds []core.Delivery) {
 	}
 }
 
-// context returns the context for calls to the store that no client has made.
 func (d *dispatcher) context() context.Context { return d.e.Base }
 
-// openReceivers returns the number of receivers and the sum of their credit.
 func (d *dispatcher) openReceivers() (receivers, credit int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -80,7 +80,7 @@ func New(s *Shared, of Source, t *entity.Counters, a *audit.Writer) *Entity {
 	return e
 }
 
-// OpenReceiver opens a receiver on a sub-queue.
+// OpenReceiver implements Broker.OpenReceiver for a sub-queue.
 func (e *Entity) OpenReceiver(ctx context.Context, sub core.SubQueue, o core.ReceiverOptions, by core.Party) (core.Receiver, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -270,7 +270,7 @@ func (e *Entity) ExpectExpiry(at time.Time) {
 	}
 }
 
-// Count sets the counts of open receivers and sessions in t.
+// Count sets in t the breaker's state, the rate, and the counts of open receivers and sessions.
 func (e *Entity) Count(t *entity.Traffic) {
 	t.Breaker, t.Opened = e.Circuit().State(), e.admission.opened.Load()
 	if r := e.admission.limiter.rate.Load(); r != nil {

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// The limiter asks the store for the deliveries that the rate allows in grantTime or, if the
-	// rate has a larger burst, in a burst, but for no more than maxGrant.
+	// The limiter asks the store for the deliveries that the rate allows in grantTime, or in one
+	// burst of the rate if a burst allows more. It asks for at most maxGrant.
 	grantTime = 50 * time.Millisecond
 	maxGrant  = 200
 	// grantLife is how long a gateway may keep unused deliveries of a grant.
@@ -28,7 +28,7 @@ type limiter struct {
 
 	mu     sync.Mutex
 	unused int       // granted deliveries that were not used yet
-	lapse  time.Time // when unused ends
+	lapse  time.Time // when the unused deliveries are lost
 	again  time.Time // before this time the store grants nothing
 }
 
@@ -84,7 +84,6 @@ func (l *limiter) reserve(n int) int {
 	return n
 }
 
-// put gives back deliveries that were taken but not used.
 func (l *limiter) put(n int) {
 	if l.rate.Load() != nil {
 		l.mu.Lock()

@@ -18,7 +18,6 @@ const (
 	MaxPurge = 4000
 )
 
-// noteSettled counts settlements, and tells the circuit about them.
 func (e *Entity) noteSettled(ctx context.Context, sub core.SubQueue, settlements []core.Settlement, errs []error) {
 	e.traffic.Queues[sub].Settle(settlements, errs)
 	if sub == core.Main {

@@ -16,7 +16,7 @@ type receiver struct {
 	pending  []core.Delivery // locked messages that are to be delivered
 	inFlight int             // number of messages that are being removed before they are delivered
 	drained  []func(int)     // callbacks of the Drains in flight
-	targets  []uint64        // by worker: the Drains wait until the worker has made this number of calls
+	targets  []uint64        // by worker: the number of its calls for which the Drains wait
 	queued   bool            // in d.queue
 	closed   bool
 
@@ -122,7 +122,6 @@ func (r *receiver) Close() {
 	}
 }
 
-// takes reports whether share may give messages to r.
 func (r *receiver) takes(removals *[]removal) bool {
 	return removals != nil || r.o.Mode == core.PeekLock
 }

@@ -41,7 +41,7 @@ type Session struct {
 	purges      int         // number of Purge calls in flight, during which run locks no messages
 	lookAt      time.Time   // when to look without a doorbell; zero: unknown
 	drained     []func(int) // callbacks of the Drains in flight
-	targetCalls uint64      // the Drains wait until this number of calls was made
+	targetCalls uint64      // the number of calls for which the Drains wait
 	sessionEnd
 
 	delivering   bool      // the Deliver callback is running
@@ -131,7 +131,6 @@ func (s *Session) CloseAfter(settled <-chan struct{}) {
 // Released implements core.Session.
 func (s *Session) Released() <-chan struct{} { return s.done }
 
-// awaitSettled waits for the channel that CloseAfter was given.
 func (s *Session) awaitSettled(settled <-chan struct{}) {
 	if settled == nil {
 		return
@@ -145,7 +144,7 @@ func (s *Session) awaitSettled(settled <-chan struct{}) {
 	}
 }
 
-// isOver reports whether the session accepts no more calls. s.mu is held.
+// s.mu is held.
 func (s *Session) isOver() bool { return s.closed || s.ended != nil }
 
 // End closes the session with an error, at once.
@@ -178,7 +177,6 @@ func (s *Session) wake() {
 	}
 }
 
-// run looks for messages until the session is over, and then releases it.
 func (s *Session) run() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -200,8 +198,8 @@ func (s *Session) run() {
 	}
 }
 
-// next returns what run must do: look for up to most messages, pause, or, if open is false, end. It
-// first answers Drains that need not wait.
+// next returns what run must do: look for messages within the limits of most if look is true, pause
+// otherwise, or end if open is false. It first answers Drains that need not wait.
 func (s *Session) next() (most core.Most, look bool, pause time.Duration, open bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -325,7 +323,7 @@ func (s *Session) noteLook(err error, more bool) {
 	s.lookAt = e.Now().Add(pause)
 }
 
-// remove completes messages and returns those that were removed. It releases the others.
+// remove completes messages, returns those that were removed, and releases the others.
 func (s *Session) remove(p core.Partition, ds []core.Delivery) []core.Delivery {
 	e := s.hub.e
 	settlements := make([]core.Settlement, len(ds))
@@ -461,8 +459,8 @@ func (s *Session) ReceiveDeferred(ctx context.Context, numbers []int64, mode cor
 	return found, nil
 }
 
-// firstPeek is the number of messages that a Peek in a session first asks the store for. Each
-// further call asks for twice as many, up to PeekPage.
+// firstPeek is the number of messages that Peek first asks the store for. Each further call asks
+// for twice as many, up to PeekPage.
 const firstPeek = 8
 
 // Peek implements core.Session.

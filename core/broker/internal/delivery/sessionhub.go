@@ -26,11 +26,11 @@ type sessionHub struct {
 	all         map[*Session]struct{}        // all open sessions, also those whose locks have ended
 	waiters     []*waiter                    // calls that wait for a free session, in order
 	finding     int                          // number of finders at work
-	nextFinder  int                          // index of the next finder in turn
+	nextFinder  int
 	retireTimer *time.Timer
 }
 
-// newSessionHub makes the hub of an entity. e.mu is held.
+// e.mu is held.
 func newSessionHub(e *Entity) *sessionHub {
 	h := &sessionHub{e: e, held: map[core.SessionKey]*Session{}, all: map[*Session]struct{}{}}
 	v := e.View()
@@ -75,9 +75,9 @@ func (h *sessionHub) wake(s *sessionFinder, key core.SessionKey) {
 	}
 }
 
-// holderSpacing times the number of open sessions is the minimum time between two wake-ups of all
-// holders in a partition. Otherwise a thousand sessions would ask the store for each message whose
-// doorbell or due time names no session.
+// Between two wake-ups of all holders in a partition, at least holderSpacing passes for each open
+// session. Otherwise a thousand sessions would ask the store for each message whose doorbell or due
+// time names no session.
 const holderSpacing = time.Millisecond
 
 // wakeHoldersAt makes the holders in a partition look for messages at the given time of the store's
@@ -156,14 +156,12 @@ func (h *sessionHub) acceptByID(ctx context.Context, o *core.SessionOptions) (l 
 	return l, e.Refusals.Of(err, &v.Entity)
 }
 
-// closing reports whether the session will be released.
 func (s *Session) closing() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.isOver()
 }
 
-// open starts a session with the given lock.
 func (h *sessionHub) open(l core.SessionLock, o core.SessionOptions, by core.Party, peer string) (*Session, error) {
 	s := newSession(h, l, o, by)
 	s.link.peer = peer
@@ -227,7 +225,6 @@ func (h *sessionHub) closeAll(err error) {
 	}
 }
 
-// busy reports whether a session is open or a call waits for one.
 func (h *sessionHub) busy() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -258,7 +255,7 @@ func (h *sessionHub) retireIdle() {
 	}
 }
 
-// stop ends the hub: it admits no more calls. Sessions end by themselves.
+// stop admits no more calls. Sessions end by themselves.
 func (h *sessionHub) stop(err error) {
 	h.mu.Lock()
 	stopped := h.ended != nil

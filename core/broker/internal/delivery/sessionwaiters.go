@@ -13,7 +13,6 @@ type waiter struct {
 	answer chan sessionGrant // has room for the only answer
 }
 
-// sessionGrant is a session's lock, or the reason why a call gets none.
 type sessionGrant struct {
 	lock core.SessionLock
 	err  error
@@ -68,7 +67,7 @@ func (h *sessionHub) giveUp(w *waiter) {
 	h.stopTimers()
 }
 
-// stopTimers stops the finders' timers if no call waits. h.mu is held.
+// h.mu is held.
 func (h *sessionHub) stopTimers() {
 	if len(h.waiters) > 0 {
 		return
@@ -138,7 +137,6 @@ type sessionFinder struct {
 	holdersDue   time.Time   // when holdersTimer fires, by the store's clock; zero: it is not set
 }
 
-// endPause ends a pause between two calls to the store.
 func (f *sessionFinder) endPause() {
 	h := f.hub
 	h.mu.Lock()
@@ -149,7 +147,6 @@ func (f *sessionFinder) endPause() {
 	}
 }
 
-// find accepts sessions from the store as long as calls wait and the partition has some.
 func (f *sessionFinder) find() {
 	h := f.hub
 	e := h.e

@@ -15,12 +15,12 @@ type worker struct {
 	woken wake.Signal // set when something has changed
 
 	poller            // ready and busy decide whether the worker gets a grant
-	asked   core.Most // what the current call asks for, from its grant to its end
+	asked   core.Most // what the current call asks for
 	granted bool      // run must make a call
 	timer   *time.Timer
 }
 
-// removal has deliveries that a receiver gets after they were removed.
+// removal has deliveries that are removed from the queue before a receiver gets them.
 type removal struct {
 	r  *receiver
 	ds []core.Delivery
@@ -37,8 +37,9 @@ func (w *worker) Wake(core.SessionKey) {
 }
 
 // Reserve implements core.Watcher. If the worker has no call in flight, the store call that stores
-// messages also locks some for the worker. It does not if there are receivers in ReceiveAndDelete
-// mode: the sender would have to wait for a second call that removes the messages.
+// messages also locks some for the worker. Reserve requests none if there are receivers in
+// ReceiveAndDelete mode, because the sender would have to wait for a second call that removes the
+// messages.
 func (w *worker) Reserve() core.Most {
 	d := w.d
 	if !d.e.Barrier.TryEnter() {
@@ -91,7 +92,8 @@ func (w *worker) run() {
 	}
 }
 
-// await runs callbacks until there is a grant. It returns false if the dispatcher has stopped.
+// await runs callbacks until the worker has a grant. It returns false if the dispatcher has
+// stopped.
 func (w *worker) await() bool {
 	d := w.d
 	for {
@@ -113,7 +115,7 @@ func (w *worker) lock() {
 	d := w.d
 	d.e.Barrier.Enter()
 	defer d.e.Barrier.Leave()
-	d.e.Refresh(d.context()) // if the entity was deleted, this has closed the receivers
+	d.e.Refresh(d.context()) // if the entity was deleted, this has closed the receivers, and the call finds nothing
 	if again, err := w.pass(); !again.IsZero() || err != nil {
 		w.locked(nil, again, false, err)
 		return
@@ -172,8 +174,8 @@ func (w *worker) locked(ds []core.Delivery, next time.Time, more bool, err error
 }
 
 // remove completes the messages of receivers in ReceiveAndDelete mode, and gives these receivers
-// what was removed. The others stay locked until their locks expire, or are locked by another
-// receiver already.
+// what was removed. Messages that could not be removed stay locked until their locks expire, or are
+// already locked by another receiver.
 func (w *worker) remove(p core.Partition, removals []removal) {
 	d := w.d
 	n := 0
@@ -246,8 +248,7 @@ func (w *worker) noteOutage(err error) {
 }
 
 const (
-	// firstBackoff and lastBackoff are the shortest and the longest pause while a partition does
-	// not answer.
+	// The shortest and the longest pause while a partition does not answer.
 	firstBackoff = 50 * time.Millisecond
 	lastBackoff  = 2 * time.Second
 )

@@ -29,7 +29,7 @@ func (v *View) AdmitGroup(group []*core.Message, now func() time.Time) error {
 	return nil
 }
 
-// Admit checks a message and applies the entity's default time to live.
+// Admit does the same as Check, and applies the entity's default time to live.
 func (v *View) Admit(m *core.Message) error {
 	if err := v.Check(m); err != nil {
 		return err
@@ -38,7 +38,7 @@ func (v *View) Admit(m *core.Message) error {
 	return nil
 }
 
-// Check applies the limits in "Limits" of the Service Bus wire contract.
+// Check applies the limits in section "Limits" of the Service Bus wire contract.
 func (v *View) Check(m *core.Message) error {
 	for _, key := range [...]struct{ name, text string }{
 		{"SessionId", m.SessionID},
@@ -109,7 +109,8 @@ func checkProperties(p core.Properties, noBinary bool) error {
 	return nil
 }
 
-// characters returns the length of an encoded string, or of the encoding of another value.
+// characters returns the length of an encoded string or, for other values, the number of bytes of
+// their encoding.
 func characters(encoded []byte) int {
 	if text, _, err := value.ReadText(encoded); err == nil {
 		return utf8.RuneCount(text)

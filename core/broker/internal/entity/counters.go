@@ -51,7 +51,7 @@ func (t *Counters) Sum() int64 {
 	return n
 }
 
-// countStored returns how many numbers are not 0, as those of dropped messages are.
+// countStored returns how many numbers are not 0. The numbers of dropped messages are 0.
 func countStored(numbers []int64) (n int) {
 	for _, number := range numbers {
 		if number != 0 {

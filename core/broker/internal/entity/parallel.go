@@ -2,7 +2,6 @@ package entity
 
 import "sync"
 
-// parallel is the maximum number of concurrent calls of one InParallel.
 const parallel = 16
 
 // InParallel calls f for 0 to n-1, in up to parallel goroutines, and waits for all calls.
@@ -26,7 +25,8 @@ type PartitionGroup[T any] struct {
 	at        []int // the items' indexes in the call; nil: the group has all items
 }
 
-// OnlyPartition returns the partition of all items. ok is false if there is no such one below n.
+// OnlyPartition returns the partition that all items have in common. ok is false if they have none
+// in common, or one that is not below n.
 func OnlyPartition[T any](items []T, n int, of func(*T) uint16) (partition uint16, ok bool) {
 	if len(items) == 0 {
 		return 0, false
@@ -41,7 +41,7 @@ func OnlyPartition[T any](items []T, n int, of func(*T) uint16) (partition uint1
 }
 
 // GroupByPartition groups items by partition. strays are the indexes of items whose partition is
-// not below n. If all items are in one partition, it copies nothing.
+// not below n. If all items are in one partition, GroupByPartition copies nothing.
 func GroupByPartition[T any](items []T, n int, of func(*T) uint16) (groups []PartitionGroup[T], strays []int) {
 	if partition, ok := OnlyPartition(items, n, of); ok {
 		return []PartitionGroup[T]{{Partition: partition, Items: items}}, nil

@@ -8,7 +8,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// These refusals name nothing, so one value is enough for all calls.
+// These refusals contain no name, so one value is enough for all calls.
 var (
 	ErrStopping = core.Refuse(core.Busy, "The server is stopping. Connect again.")
 	ErrLockLost = core.Refuse(core.LockLost, "The lock supplied is invalid. Either the lock expired, or the message has already been removed from the queue.")
@@ -27,8 +27,8 @@ var (
 
 // Refusals turn errors about entities into errors with a text for clients.
 type Refusals struct {
-	Host      string // the name by which clients reach the namespace; "": none
-	Namespace string // the namespace's name
+	Host      string // by which clients reach the namespace; "": none
+	Namespace string
 	Log       *slog.Logger
 }
 
@@ -111,13 +111,13 @@ func (r *Refusals) Locks(errs []error, v *View) []error {
 
 // NoVerdict is the error of a message whose router has not answered.
 type NoVerdict struct {
-	Refusal error // the error for the sender
+	Refusal error // for the sender
 	Parks   bool  // the router is configured to park the message
 }
 
 func (n *NoVerdict) Error() string { return n.Refusal.Error() }
 
-// Unwrap returns the sender's error.
+// Unwrap implements errors.
 func (n *NoVerdict) Unwrap() error { return n.Refusal }
 
 // LacksVerdict reports whether the error is a NoVerdict.

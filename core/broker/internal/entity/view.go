@@ -54,7 +54,7 @@ func (v *View) WithDuplicates() *View {
 	return v.with(&v.withDuplicates, func(p *core.Policy) { p.DuplicateWindow = 0 })
 }
 
-// with returns the view with changed policies in the main queue. at caches the result.
+// with returns the view with changed policies in the main queue, and caches it in at.
 func (v *View) with(at *atomic.Pointer[View], change func(*core.Policy)) *View {
 	u := at.Load()
 	if u == nil {
@@ -108,8 +108,8 @@ func (v *View) Receivable(sub core.SubQueue) error {
 	}
 }
 
-// Sessionless refuses to receive outside of a session if the queue has sessions; sub-queues have
-// none.
+// Sessionless refuses to receive outside of a session from a queue with sessions. Sub-queues have
+// no sessions.
 func (v *View) Sessionless(sub core.SubQueue) error {
 	if v.Queues[sub][0].Sessions {
 		return errSessionsOnly
@@ -117,7 +117,6 @@ func (v *View) Sessionless(sub core.SubQueue) error {
 	return nil
 }
 
-// CheckState refuses a session state that is larger than a message may be.
 func (v *View) CheckState(state []byte) error {
 	if int64(len(state)) > v.MaxMessage {
 		return core.Refuse(core.TooLarge, "The session state has %d bytes, which exceeds the limit of %d bytes for '%s'.", len(state), v.MaxMessage, v.Name)

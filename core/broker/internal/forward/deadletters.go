@@ -8,7 +8,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 )
 
-// reject notes that the message with index i can never be moved.
 func (fb *forwardBatch) reject(i int, err error) {
 	fb.rejected = append(fb.rejected, i)
 	fb.reasons = append(fb.reasons, err)

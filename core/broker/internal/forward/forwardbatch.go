@@ -11,7 +11,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/pipeline"
 )
 
-// More reasons of transfer dead letters than those in core.
+// More reasons for transfer dead letters than those in core.
 const (
 	ReasonNoDestination = "MessagingEntityNotFound"
 	ReasonTooLarge      = "MessageSizeExceeded"
@@ -21,15 +21,13 @@ const (
 )
 
 var (
-	// errNoVerdict means that the destination's pipeline has no verdict for the message.
-	errNoVerdict = &entity.NoVerdict{Refusal: core.Refuse(core.Busy, "The pipeline of the destination has not decided about the message yet. Try again.")}
-	// errTooManyHops means that a message was forwarded too often.
+	errNoVerdict   = &entity.NoVerdict{Refusal: core.Refuse(core.Busy, "The pipeline of the destination has not decided about the message yet. Try again.")}
 	errTooManyHops = core.Refuse(core.QuotaExceeded, core.DescriptionMaxHops)
 )
 
-// forwardBatch moves a batch of messages out of a partition. If the gateway dies, the steps are
-// repeated. Until the source is settled, the destination knows the keys of moves, so it stores no
-// message twice.
+// forwardBatch moves a batch of messages out of a partition. If the gateway dies, another gateway
+// repeats the steps. Until the source is settled, the destination knows the keys of the moves, so
+// it stores no message twice.
 type forwardBatch struct {
 	pf      *partitionForwarder
 	e       Entity // the source
@@ -52,7 +50,6 @@ type forwardBatch struct {
 	reasons     []error  // for each of rejected
 }
 
-// resolved is a destination, or the reason why none was found.
 type resolved struct {
 	e   Entity
 	v   *entity.View
@@ -109,7 +106,7 @@ func (pf *partitionForwarder) forward(ctx context.Context, e Entity, p core.Part
 	return fb.finish(ctx)
 }
 
-// isTooLate reports whether the locks may end during a call that stores messages: see CallTimeout.
+// isTooLate reports whether the locks may end during a call that stores messages. See CallTimeout.
 func (fb *forwardBatch) isTooLate() bool {
 	fb.mu.Lock()
 	defer fb.mu.Unlock()
@@ -138,7 +135,7 @@ func (fb *forwardBatch) assign(i int) {
 	}
 }
 
-// resolve returns the destination with that name. It looks a name up once in each forward batch.
+// resolve looks a name up once in each forward batch.
 func (fb *forwardBatch) resolve(ctx context.Context, name string) resolved {
 	if r, ok := fb.dests[name]; ok {
 		return r
@@ -149,7 +146,7 @@ func (fb *forwardBatch) resolve(ctx context.Context, name string) resolved {
 	s := fb.pf.parent.set
 	e, err := s.Host.Entity(call, name)
 	if err == nil && !e.View().Settings.Status.CanSend() {
-		e, err = s.Host.Read(call, name) // the cached status may be old, but is a reason for dead letters
+		e, err = s.Host.Read(call, name) // the cached status may be outdated, and may be the reason for a dead letter
 	}
 	switch {
 	case name == "":

@@ -28,8 +28,7 @@ const (
 	readRetry = time.Second
 	// stepGrace is how long steps in flight may continue when Run ends.
 	stepGrace = 5 * time.Second
-	// MaxConcurrentSteps is the maximum number of goroutines that take steps for one queue of
-	// steps.
+	// MaxConcurrentSteps is the maximum number of goroutines for each of localWork and remoteWork.
 	MaxConcurrentSteps = 64
 )
 
@@ -105,11 +104,10 @@ type Forwarders struct {
 	cancel context.CancelFunc
 }
 
-// workQueue has the partition forwarders that must take a step.
 type workQueue struct {
 	mu     sync.Mutex
 	queue  []*partitionForwarder
-	active int // number of goroutines that take steps
+	active int // goroutines that take steps
 	closed bool
 }
 
@@ -126,9 +124,9 @@ type forwarder struct {
 	to   string // the destination, as forwardTarget returns it; "": each message has its own
 	// temporary means that the forwarder ends when it has nothing left to do.
 	temporary   bool
-	remote      string                // the folded name of the remote in to; "": none
-	partitions  []*partitionForwarder // by partition
-	retireTimer *time.Timer           // guarded by set.mu
+	remote      string // the folded name of the remote in to; "": none
+	partitions  []*partitionForwarder
+	retireTimer *time.Timer // guarded by set.mu
 }
 
 // New returns the forwarders of a broker. They begin when Run is called.
@@ -236,7 +234,6 @@ func (s *Forwarders) readChanges(ctx context.Context) (all, ok bool) {
 	return all, ok
 }
 
-// scan starts and ends forwarders as all entities need.
 func (s *Forwarders) scan(ctx context.Context) {
 	err := s.Host.Walk(ctx, func(ent *core.Entity) (gone bool) {
 		s.reconcile(ent)
@@ -375,7 +372,7 @@ func (s *Forwarders) start(ent *core.Entity, sub core.SubQueue) *forwarder {
 	return f
 }
 
-// end stops a forwarder. s.mu is held.
+// s.mu is held.
 func (s *Forwarders) end(f *forwarder) {
 	delete(s.byKey, f.key)
 	s.byName[f.name] = slices.DeleteFunc(s.byName[f.name], func(other *forwarder) bool { return other == f })
@@ -418,8 +415,8 @@ func (f *forwarder) idle() bool {
 	return true
 }
 
-// enqueue makes a partition forwarder take a step. Steps that wait for remotes have another queue,
-// so that they do not delay the rest.
+// enqueue makes a partition forwarder take a step. Steps that wait for remotes have a queue of
+// their own, so that they do not delay the others.
 func (s *Forwarders) enqueue(pf *partitionForwarder) {
 	q := &s.localWork
 	if pf.parent.remote != "" {
@@ -460,7 +457,7 @@ func (s *Forwarders) serve(q *workQueue) {
 }
 
 // DropHeld forgets the messages that partition forwarders hold back, because the store has removed
-// them. New messages then need not wait for them. In entities that were not cleared, the locks of
+// them. New messages then do not wait behind them. In entities that were not cleared, the locks of
 // these messages expire. The barrier must be closed.
 func (s *Forwarders) DropHeld() {
 	s.mu.Lock()
@@ -473,7 +470,7 @@ func (s *Forwarders) DropHeld() {
 	}
 }
 
-// forwardTarget returns ForwardPath with folded names. It does not fold the name of an entity at a
+// forwardTarget returns ForwardPath with folded names, except for the name of an entity at a
 // remote, where the case may matter.
 func forwardTarget(s *core.Settings, sub core.SubQueue) string {
 	to := entity.ForwardPath(s, sub)

@@ -10,9 +10,9 @@ import (
 
 const (
 	// shortYield and LongYield are how long a partition forwarder first leaves a partition to
-	// another gateway that has locked older messages of it. A forwarder that has moved messages
-	// within leaseDuration waits for shortYield, all others for LongYield: so one gateway
-	// continues, and the others do not interfere.
+	// another gateway that has locked older messages there. A forwarder that has moved messages
+	// within the last leaseDuration waits for shortYield, all others for LongYield. Therefore one
+	// gateway continues, and the others do not interfere.
 	shortYield    = 2 * time.Millisecond
 	LongYield     = 300 * time.Millisecond
 	leaseDuration = time.Second
@@ -20,16 +20,16 @@ const (
 	// are shorter. If a gateway dies, a store on Redis ends its locks after ten seconds in which
 	// the store answered.
 	LongestYield = forwardLock + 2*time.Second
-	// lookBack is the number of messages that a partition forwarder peeks at in each gap between
-	// the numbers of its messages, but in at most maxGaps gaps, to find out whether another gateway
-	// has locked an older message.
+	// To find out whether another gateway has locked an older message, a partition forwarder peeks
+	// at lookBack messages in each gap between the numbers of its own messages, but in at most
+	// maxGaps gaps.
 	lookBack = 8
 	maxGaps  = 4
 )
 
 // orderLease keeps the order of a partition's messages while several gateways move them. A
-// partition forwarder yields to another gateway that has locked older messages. It need not check
-// this for a batch that directly follows its last one.
+// partition forwarder yields to another gateway that has locked older messages. It need not look
+// for such messages if its batch directly follows its last batch.
 type orderLease struct {
 	highest       int64     // the highest number that was moved or tried, but lower than any that was released
 	movedAt       time.Time // when highest was set
@@ -72,8 +72,8 @@ func (pf *partitionForwarder) mayMove(ctx context.Context, p core.Partition, ds 
 	return true
 }
 
-// othersHoldOlder reports whether another gateway has locked a message between two numbers: one
-// that waits for delivery and is not in ds.
+// othersHoldOlder reports whether another gateway has locked a message with a number between low
+// and high, which waits for delivery and is not in ds.
 func (pf *partitionForwarder) othersHoldOlder(ctx context.Context, p core.Partition, low, high int64, ds []core.Delivery) bool {
 	call, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
@@ -115,7 +115,7 @@ func (pf *partitionForwarder) othersHoldOlder(ctx context.Context, p core.Partit
 }
 
 // longestYield returns the longest total time for which the partition forwarder yields. For a
-// remote, it is longer than another gateway waits for that remote.
+// remote, this is longer than another gateway waits for the remote.
 func (pf *partitionForwarder) longestYield() time.Duration {
 	if pf.parent.remote != "" {
 		return remoteTimeout + forwardLock

@@ -16,18 +16,19 @@ const (
 	forwardBytes = 8 << 20
 	// forwardLock is how long a step locks messages, and CallTimeout how long one of its calls may
 	// take. CallTimeout is much shorter, because a late call would store a second copy of a message
-	// that another forwarder has moved in the meantime, and whose key is forgotten.
+	// that another forwarder has moved in the meantime, and whose key the destination has
+	// forgotten.
 	forwardLock = 20 * time.Second
 	CallTimeout = 3 * time.Second
 	// minHold and MaxHold are the shortest and longest time for which messages are held back when
-	// their destination does not accept them. maxHeld is their maximum number.
+	// their destination does not accept them. A partition forwarder holds back at most maxHeld.
 	minHold = 100 * time.Millisecond
 	MaxHold = 10 * time.Second
 	// minDeadHold and MaxDeadHold are the same for dead letters, which are not locked while they
 	// wait.
 	minDeadHold = time.Second
 	MaxDeadHold = time.Minute
-	// maxVerdictHold is the longest time if the verdict of a pipeline is missing.
+	// maxVerdictHold is MaxHold for messages that wait for the verdict of a pipeline.
 	maxVerdictHold = time.Second
 	maxHeld        = 2000
 	// maxSweepPause is the longest time between sweeps of a queue whose dead letters are forwarded.
@@ -78,7 +79,7 @@ func (pf *partitionForwarder) open(unwatch func()) {
 	pf.wake("")
 }
 
-// wake handles the store's doorbell and the timer: there may be messages.
+// wake is called by the store's doorbell and by the timer, when there may be messages.
 func (pf *partitionForwarder) wake(core.SessionKey) {
 	pf.mu.Lock()
 	defer pf.mu.Unlock()
@@ -105,7 +106,7 @@ func (pf *partitionForwarder) schedule() {
 	}
 }
 
-// wakeAt wakes the partition forwarder at a time of the store's clock.
+// wakeAt takes a time of the store's clock.
 func (pf *partitionForwarder) wakeAt(at time.Time) {
 	pf.mu.Lock()
 	defer pf.mu.Unlock()
@@ -157,7 +158,6 @@ func (pf *partitionForwarder) stop() {
 	}
 }
 
-// nextStep says when the next step follows.
 type nextStep struct {
 	again bool          // at once, because there is more to do
 	pause time.Duration // after this pause, unless again; 0: when the forwarder is woken
@@ -301,7 +301,7 @@ func (pf *partitionForwarder) planNext(full, moved bool, next time.Time, pause t
 	return nextStep{pause: pause}
 }
 
-// sooner returns the shorter pause; 0 stands for no pause.
+// sooner returns the shorter pause; 0 means none.
 func sooner(a, b time.Duration) time.Duration {
 	if a == 0 || b > 0 && b < a {
 		return b
@@ -341,7 +341,6 @@ func (pf *partitionForwarder) sweep(ctx context.Context, v *entity.View) time.Du
 	return min(max(next.Sub(s.Store.Now()), time.Millisecond), maxSweepPause)
 }
 
-// holdBack keeps a message locked until its destination may accept it.
 func (pf *partitionForwarder) holdBack(d *core.Delivery, to destination) {
 	if len(pf.held) == 0 {
 		pf.lengthenHold()
@@ -357,7 +356,6 @@ func (pf *partitionForwarder) holdBack(d *core.Delivery, to destination) {
 	}
 }
 
-// lengthenHold doubles holdTime after a failure.
 func (pf *partitionForwarder) lengthenHold() {
 	least, most := minHold, MaxHold
 	if pf.parent.key.sub == core.DeadLetter {

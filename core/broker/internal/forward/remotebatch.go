@@ -14,8 +14,8 @@ import (
 const (
 	// remoteBatchBytes is about the number of bytes in one call of Send.
 	remoteBatchBytes = 8 << 20
-	// remoteTimeout is how long a step waits for remotes, and transferTimeout the same for a
-	// transfer queue, where messages for other destinations wait for the step.
+	// remoteTimeout is how long a step waits for remotes. transferTimeout is the same for a step of
+	// a transfer queue, in which messages for other destinations must wait, too.
 	remoteTimeout   = 2 * time.Minute
 	transferTimeout = forwardLock / 2
 )
@@ -56,8 +56,8 @@ func (fb *forwardBatch) holdBack(i int, to destination) {
 	fb.returned = append(fb.returned, i)
 }
 
-// send sends a remote batch in chunks. After a chunk in which a message failed it stops, because
-// later messages must not overtake that one. After a crash the batch is sent again.
+// send sends a remote batch in chunks. It stops after a chunk in which a message failed, because
+// later messages must not overtake that message. After a crash the batch is sent again.
 func (fb *forwardBatch) send(ctx context.Context, rb *remoteBatch) {
 	for smooth := true; len(rb.ms) > 0 && smooth && ctx.Err() == nil; {
 		n := rb.chunk()
@@ -71,7 +71,6 @@ func (fb *forwardBatch) send(ctx context.Context, rb *remoteBatch) {
 	}
 }
 
-// chunk returns how many messages the next call of Send gets.
 func (rb *remoteBatch) chunk() (n int) {
 	for size := 0; n < len(rb.ms); n++ {
 		if size += rb.ms[n].Size(); n > 0 && size > remoteBatchBytes {
@@ -126,8 +125,8 @@ func (fb *forwardBatch) sendAll(ctx context.Context) {
 	<-renewed
 }
 
-// renewLocks renews the locks of the forward batch until ctx ends. If the store has not answered
-// for so long that the locks may end, it cancels ctx.
+// renewLocks renews the locks of the forward batch until ctx ends. It calls cancel if the store has
+// not answered for so long that the locks may end.
 func (fb *forwardBatch) renewLocks(ctx context.Context, cancel func()) {
 	tokens := make([]core.LockToken, len(fb.ds))
 	for i := range fb.ds {
@@ -157,7 +156,6 @@ func (fb *forwardBatch) renewLocks(ctx context.Context, cancel func()) {
 	}
 }
 
-// releaseReturned releases the messages that a remote has not accepted.
 func (fb *forwardBatch) releaseReturned(ctx context.Context) {
 	if len(fb.returned) == 0 {
 		return

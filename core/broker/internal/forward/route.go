@@ -16,8 +16,8 @@ type route struct {
 	to      string         // the destination in the source's settings; "": each message has its own
 	waits   bool           // messages wait for a destination that is disabled or full
 	remotes remotes
-	resolve func(name string) resolved // returns the destination with that name
-	blocked func(to destination) bool  // reports whether messages already wait for the destination
+	resolve func(name string) resolved
+	blocked func(to destination) bool // reports whether messages already wait for the destination
 }
 
 // step says what happens to a message: it is rejected, held back, or moved.
@@ -26,8 +26,8 @@ type step struct {
 	held     bool
 	to       destination
 	message  *core.Message // the message in the form for its destination
-	remote   *remoteBatch  // the destination, without messages, if it is at a remote
-	v        *entity.View  // the destination if it is in this namespace
+	remote   *remoteBatch  // the destination, still without messages, if it is at a remote; otherwise nil
+	v        *entity.View  // the destination, if it is in this namespace
 }
 
 func (r *route) next(d *core.Delivery) step {
@@ -79,11 +79,10 @@ func (r *route) next(d *core.Delivery) step {
 	return step{to: where, message: m, v: dest.v}
 }
 
-// returns reports whether messages to the entity with that folded name were parked: they are in its
-// own transfer queue.
+// returns reports whether messages to the entity with the folded name to were parked: they are in
+// the entity's own transfer queue.
 func (r *route) returns(to string) bool { return r.p.Sub == core.Transfer && to == r.key }
 
-// remoteStep decides about a message for an entity of a remote.
 func (r *route) remoteStep(d *core.Delivery, name, at string) step {
 	remote := r.remotes[name]
 	if remote == nil {
@@ -100,7 +99,6 @@ func (r *route) remoteStep(d *core.Delivery, name, at string) step {
 	return step{message: m, remote: rb}
 }
 
-// forwarded returns the message in the form for another entity.
 func (r *route) forwarded(d *core.Delivery, hops uint8) *core.Message {
 	m := *d.Message
 	m.Transit = &core.Transit{

@@ -87,7 +87,7 @@ type StageCounts struct {
 
 // New returns the pipeline of an entity: the first one that matches, an empty one if none matches,
 // and nil for a subscription. parks means that rules of topics may park messages. The pipeline of a
-// topic then does not count as empty, even without stages.
+// topic then does not count as empty (IsEmpty), even if it has no stages.
 func New(ent *core.Entity, all []Pipeline, parks bool, find findFunc, log *slog.Logger) *Stages {
 	if ent.Kind == core.Subscription {
 		return nil
@@ -147,7 +147,6 @@ func (p *Stages) add(ent *core.Entity, s Stage, kind core.StageKind) {
 	p.stages = append(p.stages, &stage{Stage: s, at: core.Stage{Kind: kind, Entity: ent.Name, Parameters: s.Parameters}, counts: &stageCounts{}})
 }
 
-// unavailable returns the refusal of messages that the stage could not judge.
 func (s *stage) unavailable(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return entity.ErrTimeout
@@ -171,7 +170,6 @@ func (p *Stages) Counts() (all []StageCounts) {
 	return all
 }
 
-// ParkAll parks all messages of a group.
 func (r Result) ParkAll() {
 	for i := range r {
 		r[i].park()
@@ -198,7 +196,7 @@ func (l *parkedMark) note() {
 }
 
 // maxParkedLook is the number of messages of a transfer queue among which IsBehind looks for parked
-// ones. If the queue has more, IsBehind assumes that some are parked.
+// ones. If the queue has more messages, IsBehind assumes that some are parked.
 const maxParkedLook = 20
 
 // IsBehind reports whether messages to a partition must be parked behind others.

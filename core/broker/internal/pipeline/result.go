@@ -8,7 +8,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 )
 
-// Result is a group of messages that has passed the pipeline.
+// Result is a group of messages after they have gone through the pipeline.
 type Result []Item
 
 // IsPlain reports whether all messages of the group are kept, and none is sent elsewhere.
@@ -35,7 +35,7 @@ func (r Result) Refusal() error {
 	return nil
 }
 
-// Limits of the error in which a sender reads why messages are refused.
+// Limits of the error that tells a sender why messages are refused.
 const (
 	maxRejections    = 5 // number of reasons
 	maxRejectionText = 500
@@ -76,15 +76,15 @@ func (run *Run) Results(groups [][]*core.Message) []Result {
 	return all
 }
 
-// AddResult adds the result of a group to the work. It returns the index of each message's number
-// among the numbers of the work, or -1 if it gets none.
+// AddResult adds the result of a group to the work. For each message it returns the index of its
+// number among the numbers of the work, or -1 if the message gets no number.
 func AddResult(w *core.Work, v *entity.View, r Result) []int {
 	at := make([]int, len(r))
 	for i := range r {
 		x := &r[i]
 		at[i] = -1
 		switch {
-		case x.State == Parked: // duplicate detection sees its id when it leaves the transfer queue
+		case x.State == Parked: // duplicate detection checks the message's id when the message leaves the transfer queue
 			w.Transfers = append(w.Transfers, transferCopy(x.Message, v.Name))
 			continue
 		case x.State == Gone && len(x.transfers) == 0 && x.dead == nil && !v.Settings.RequiresDuplicateDetection:

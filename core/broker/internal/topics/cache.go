@@ -34,7 +34,6 @@ func NewCache(namespace string, c *entity.Policy, r *entity.Refusals, log *slog.
 // MarkStale records that the topic's subscriptions may have changed.
 func (h *Cache) MarkStale() { h.stale.Store(true) }
 
-// minSweepInterval is the shortest time between two sweeps of a full topic's subscriptions.
 const minSweepInterval = time.Second
 
 // BeginSweep reports whether the caller should sweep the subscriptions. It returns false if another
@@ -57,7 +56,7 @@ func (h *Cache) Subscriptions(ctx context.Context, v *entity.View) (*Subscriptio
 		return nil, entity.ErrTimeout
 	}
 	old := h.current.Load()
-	if old != nil && !h.stale.Swap(false) { // another call has read them in the meantime
+	if old != nil && !h.stale.Swap(false) { // another call has read the subscriptions in the meantime
 		return old, nil
 	}
 	ss, err := h.read(ctx, v, old)

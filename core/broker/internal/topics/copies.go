@@ -9,10 +9,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core/rules"
 )
 
-// matchBuffers has unused slices for the matches of a message.
 var matchBuffers = sync.Pool{New: func() any { return new([]rules.Copy) }}
 
-// copies appends the copies of a message that the subscriptions get in a partition of the topic.
+// copies appends a message's copies for the subscriptions, in one partition of the topic.
 func (ss *Subscriptions) copies(dst []core.Copy, topic *entity.View, index uint16, m *core.Message, f rules.Facts) []core.Copy {
 	found := matchBuffers.Get().(*[]rules.Copy)
 	*found = ss.set.Match((*found)[:0], m, f)
@@ -42,7 +41,7 @@ func (ss *Subscriptions) copies(dst []core.Copy, topic *entity.View, index uint1
 }
 
 // copy returns the subscription's copy of a message that matched. If the subscription requires a
-// session and the message has none, it is a dead letter.
+// session and the message has none, the copy is a dead letter.
 func (m *member) copy(topic *entity.View, index uint16, msg *core.Message) core.Copy {
 	if m.Settings.RequiresSession && !msg.HasSession() {
 		return m.deadLetterCopy(index, msg, core.ReasonNoSession, core.DescriptionNoSession)

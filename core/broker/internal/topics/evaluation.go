@@ -27,7 +27,7 @@ type Evaluation struct {
 
 	made      []core.Publication // the publications of all evaluated groups
 	byGroup   [][]core.Publication
-	evaluated int // number of evaluated groups
+	evaluated int // evaluated groups
 }
 
 // Begin begins an Evaluation for messages from senders and forwarders. trail, if not nil, gets the
@@ -101,7 +101,6 @@ func (x *Evaluation) Next(ctx context.Context) ([][]core.Publication, error) {
 	return x.byGroup[first:], nil
 }
 
-// note adds the events of all messages from index i on to the trail.
 func (x *Evaluation) note(i int) {
 	if x.trail == nil {
 		return

@@ -67,8 +67,9 @@ func (ev *Evaluator) bodyDecoderFor(s *rules.Set) *bodyDecoder {
 	return &bodyDecoder{decode: ev.Body}
 }
 
-// appendFault appends a dead letter for a message whose evaluation failed, if the subscription is
-// set to have one. One is enough for all rules of the subscription, whose copies begin at dst[first].
+// appendFault appends a dead letter for a message whose evaluation failed, if the subscription's
+// settings require this. One dead letter is enough for all rules of the subscription. The
+// subscription's copies begin at dst[first].
 func (m *member) appendFault(dst []core.Copy, first int, index uint16, msg *core.Message, err error) []core.Copy {
 	if !m.Settings.DeadLetteringOnFilterEvaluationExceptions {
 		return dst
@@ -94,7 +95,6 @@ type bodyDecoder struct {
 	err error
 }
 
-// facts returns the facts with the decoder.
 func (d *bodyDecoder) facts(known rules.Facts) rules.Facts {
 	if d != nil {
 		known.Body = d.body

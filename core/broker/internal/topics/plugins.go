@@ -91,7 +91,6 @@ func (q *pluginAnswers) ask(ctx context.Context, c rules.Call) ([]pluginAnswer, 
 	return answers, nil
 }
 
-// facts returns the facts with the answers for the i-th message.
 func (q *pluginAnswers) facts(known rules.Facts, i int) rules.Facts {
 	if len(q.answers) > 0 {
 		known.Ask = func(c rules.Call) (bool, error) {

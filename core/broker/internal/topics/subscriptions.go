@@ -50,7 +50,6 @@ func (b *compiledRules) set(name string, r *rules.Rule) {
 	}
 }
 
-// all returns the rules in the order of their names.
 func (b *compiledRules) all() []*rules.Rule {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -99,7 +98,6 @@ func (ss *Subscriptions) matchEvents(copies []core.Copy, m *core.Message, f rule
 	return events
 }
 
-// hasAction reports whether the subscription has a rule with that name and with an action.
 func (m *member) hasAction(name any) bool {
 	text, _ := name.(string)
 	r := m.rules.get(text)

@@ -67,7 +67,6 @@ func (rt *Tester) TestSubscription(ctx context.Context, v *entity.View) (all []c
 	return all, nil
 }
 
-// maxWhyNot is the maximum number of rules that WhyNot explains.
 const maxWhyNot = 3
 
 // WhyNot explains the results of up to maxWhyNot rules for a stored message of the topic. Rules
