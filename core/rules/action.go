@@ -55,7 +55,6 @@ func (p *parser) statement() (st statement) {
 	return st
 }
 
-// target parses the name of the property to change.
 func (p *parser) target() target {
 	t := p.token
 	if !t.isName() {
@@ -96,7 +95,6 @@ func (st statement) fault(err error) *fault {
 	return faultAt(st.at, "sys.%s: %v", st.target.system.name, err)
 }
 
-// run carries out the statement on the draft in s.
 func (st statement) run(s *scope) error {
 	d := datum{}
 	if st.value != nil {

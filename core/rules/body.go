@@ -76,7 +76,7 @@ func (s *scope) decoded() (any, bool) {
 	return s.body, s.readable
 }
 
-// datumOf returns a decoded value as a datum. A value of no other kind becomes opaque.
+// datumOf returns a decoded value as a datum. A value that fits no other kind becomes opaque.
 func datumOf(v any) datum {
 	switch v := v.(type) {
 	case nil:
@@ -120,7 +120,6 @@ func (p *parser) bodyField(at int) operand {
 	}
 }
 
-// indexStep parses the number in [number].
 func indexStep(t token) (step, error) {
 	n, err := strconv.ParseUint(t.text, 10, 31)
 	if err != nil {

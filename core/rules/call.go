@@ -75,7 +75,6 @@ func (p *parser) call(at int) operand {
 	return operand{at: at, condition: &question{c, at}}
 }
 
-// argument parses the n-th argument of a call.
 func (p *parser) argument(n int) (name string, v constant) {
 	name = strconv.Itoa(n)
 	if t := p.token; t.isName() {

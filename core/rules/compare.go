@@ -108,8 +108,8 @@ func compareNumbers(r relation, a, b datum) Truth {
 	}
 }
 
-// compareWithReal compares n, an integer or huge, with f, which is not NaN. It cuts f to an
-// integer, which is exact, because converting n would round it.
+// compareWithReal compares n, an integer or huge, with f, which is not NaN. It cuts off f's
+// fraction, which is exact, instead of converting n, which would round n.
 func compareWithReal(n datum, f float64) int {
 	low, high := math.MinInt64*1.0, math.MaxInt64*1.0 // MaxInt64 is rounded to 2^63
 	if n.kind == huge {

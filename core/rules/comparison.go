@@ -31,8 +31,8 @@ func (p *parser) relation(left operand, r relation) operand {
 	return decided(left.at, &comparison{r, a, b}, a, b)
 }
 
-// decided makes an operand of a condition. If its values are constants and it cannot fail, it is
-// evaluated here.
+// decided makes an operand of a condition. If the condition cannot fail and its values are
+// constants, decided evaluates it.
 func decided(at int, c predicate, values ...expression) operand {
 	if c.fallible() {
 		return operand{at: at, condition: c}

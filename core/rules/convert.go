@@ -19,8 +19,8 @@ func timeOf(ticks int64) time.Time {
 	return time.Unix(whole, (ticks-whole*ticksPerSecond)*int64(tick)).UTC()
 }
 
-// render returns the text form of a value. It is that of .NET, but ISO 8601 for instants. Unknown,
-// binary and opaque values have none.
+// render returns the text form of a value: that of .NET, but ISO 8601 for instants. Unknown, binary
+// and opaque values have no text form.
 func (d datum) render() (string, bool) {
 	switch d.kind {
 	case text:
@@ -115,7 +115,6 @@ func (d datum) encodeAs(dst, old []byte) (out []byte, ok bool) {
 	return dst, false
 }
 
-// integerRange is the range of an integer type.
 type integerRange struct {
 	min int64
 	max uint64

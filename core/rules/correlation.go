@@ -11,7 +11,7 @@ type correlation struct {
 	properties []propertyTest
 }
 
-// fieldTest compares a system property with a text; "" means that it must not be set.
+// fieldTest compares a system property with a text; "" means that the property must not be set.
 type fieldTest struct {
 	system *system
 	text   string

@@ -172,7 +172,6 @@ func decode(raw []byte) datum {
 	return decodeRare(raw)
 }
 
-// decodeRare decodes all other types.
 func decodeRare(raw []byte) datum {
 	v, _, err := value.Decode(raw, value.Limits{})
 	if err != nil {

@@ -52,8 +52,8 @@ func (d *draft) put(name string, raw []byte) {
 }
 
 // set sets a property. If the property exists and v can have its type, the property keeps its type.
-// Otherwise it gets that of exact, the encoded value of the property that is copied, or without
-// exact that of v.
+// Otherwise it gets the type of exact, the encoded value of the property that is copied, or the
+// type of v if exact is nil.
 func (d *draft) set(p *userProperty, v datum, exact []byte) {
 	if old := d.raw(p.folded); old != nil {
 		if raw, ok := v.encodeAs(nil, old); ok {

@@ -57,7 +57,7 @@ func (p *namedProperty) eval(s *scope) datum {
 func (p *namedProperty) fallible() bool { return p.name.fallible() }
 
 // cutScope splits a computed name into scope and name. If what precedes its first dot is not a
-// scope, it is the name of a user property.
+// scope, the whole is the name of a user property.
 func cutScope(name string) (isSystem bool, bare string) {
 	if scope, bare, ok := strings.Cut(name, "."); ok {
 		switch {

@@ -13,8 +13,8 @@ type finder struct {
 	last    uint64          // the bit of the last position, in the last word of the state
 }
 
-// Characters that do not occur in the run have class 0, and match only _. So do bytes that are not
-// UTF-8.
+// Characters that do not occur in the run, and bytes that are not UTF-8, have class 0 and match
+// only _.
 const invalid rune = -1
 
 // newFinder returns a finder for pieces. It ignores the skip of the first piece, which must have a

@@ -119,7 +119,6 @@ func (l *lexer) next() (token, error) {
 	}
 }
 
-// cut makes a token of the next n bytes.
 func (l *lexer) cut(kind tokenKind, n int) token {
 	t := token{kind: kind, at: l.at, text: l.sql[l.at : l.at+n]}
 	l.at += n

@@ -16,7 +16,7 @@ type parser struct {
 	names      *names
 	parameters core.Properties
 	depth      int
-	calls      []Call // calls of plugins
+	calls      []Call
 	notes      *notes // nil unless the text will be explained
 }
 
@@ -57,7 +57,7 @@ func (p *parser) need(word string) {
 	}
 }
 
-// expected fails, because the next token is not what is expected. It returns an empty operand, for
+// expected records that the next token is not what was expected. It returns an empty operand, for
 // its callers to return.
 func (p *parser) expected(what string) operand {
 	p.fail(faultAt(p.token.at, "expected %s but found %s", what, p.token))
@@ -117,7 +117,8 @@ func (p *parser) chain(word string, part func() operand, join func([]predicate) 
 	return conditionAt(first.at, join(parts), parts...)
 }
 
-// conditionAt makes an operand of a condition. If all its parts are settled, it is evaluated here.
+// conditionAt makes an operand of a condition. If all its parts are settled, conditionAt evaluates
+// it.
 func conditionAt(at int, c predicate, parts ...predicate) operand {
 	for _, p := range parts {
 		if _, ok := p.(settled); !ok {

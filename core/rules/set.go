@@ -128,7 +128,6 @@ func (s *Set) counts(r *Rule, covered bool) bool {
 	return r.HasAction() || !covered || r.predicate.fallible()
 }
 
-// note adds those calls to s.calls that it does not have yet.
 func (s *Set) note(calls []Call) {
 	for _, c := range calls {
 		if !slices.Contains(s.calls, c) {

@@ -23,8 +23,8 @@ type Facts struct {
 	// Ask returns the answer of plugin(…): whether the router passes the message. If it is nil, no
 	// rule may call a plugin.
 	Ask func(Call) (bool, error)
-	// Changed, if not nil, gets each message that an action makes during Match. If it returns
-	// false, Match ends, and its result must not be used. It must not block.
+	// Changed, if not nil, gets each message that an action makes during Match. If Changed
+	// returns false, Match ends, and Match's result must not be used. Changed must not block.
 	Changed func(*core.Message) bool
 }
 

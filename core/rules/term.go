@@ -24,7 +24,8 @@ func (p *parser) operations(part func() operand, operators ...string) operand {
 	return left
 }
 
-// computed makes an operand of a calculation. If all its values are constants, it is computed here.
+// computed makes an operand of a calculation. If all its values are constants, computed evaluates
+// it.
 func computed(at int, c *calculation, values ...expression) operand {
 	for _, v := range values {
 		if _, ok := v.(constant); !ok {
@@ -32,7 +33,7 @@ func computed(at int, c *calculation, values ...expression) operand {
 		}
 	}
 	d, err := c.compute(&scope{})
-	if err != nil { // it fails for each message instead
+	if err != nil { // the calculation fails for each message instead
 		return operand{at: at, value: c}
 	}
 	return operand{at: at, value: constant{d}}
@@ -89,8 +90,7 @@ func (p *parser) primary() operand {
 	return p.expected("a value")
 }
 
-// mentioned records o, which ends before the next token, if it is a property or parameter. It
-// returns o.
+// mentioned records o if o is a property or parameter, and returns o. The next token follows o.
 func (p *parser) mentioned(o operand) operand {
 	if p.notes != nil && p.err == nil && o.value != nil {
 		p.notes.mention(o.value, o.at, p.token.at)
@@ -175,7 +175,6 @@ func (p *parser) userProperty(name string) *userProperty {
 	return &userProperty{name: name, folded: fold(name), slot: p.names.slot(name)}
 }
 
-// function parses the arguments of the function t.
 func (p *parser) function(t token) operand {
 	if t.is("plugin") {
 		return p.call(t.at)
