@@ -17,7 +17,8 @@ import (
 )
 
 const (
-	// linksDir is in the store's directory, and so on the same file system. The log ignores it.
+	// linksDir is a folder in the store's directory, so that it is on the same file system. The log
+	// ignores it.
 	linksDir = "backup"
 	// archiveHead is the first file of an archive.
 	archiveHead = "crosstown-archive.json"
@@ -43,8 +44,8 @@ type Archive struct {
 	head ArchiveHead
 }
 
-// Archive makes hard links to all of the store's files. There can be only one archive at a time:
-// then Archive returns core.Conflict.
+// Archive makes hard links to all of the store's files. While another archive exists, it returns
+// core.Conflict.
 func (s *Store) Archive(ctx context.Context, by string) (*Archive, error) {
 	if !s.archiving.CompareAndSwap(false, true) {
 		return nil, core.Refuse(core.Conflict, "A backup of this gateway is in progress: wait until it has ended.")

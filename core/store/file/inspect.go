@@ -62,7 +62,7 @@ type Usage struct {
 	Bytes     int64 // total of the log, large bodies and snapshots
 	Unsynced  int64 // about how many acknowledged bytes a power failure would lose
 	Resident  int64 // bytes of messages that are in memory as well as in the log
-	Snapshots int   // number of snapshots
+	Snapshots int
 	Free      int64 // free space of the file system
 	Failed    bool  // a disk error has stopped the store
 }

@@ -6,7 +6,6 @@ import (
 )
 
 const (
-	// checkEvery is how often the store checks whether a snapshot is due.
 	checkEvery = time.Second
 	// compactBelow is the percentage of live records below which a segment is compacted.
 	compactBelow = 30
@@ -33,7 +32,6 @@ func (s *Store) maintain() {
 	}
 }
 
-// snapshotDue reports whether the log has grown enough for another snapshot.
 func (s *Store) snapshotDue() bool {
 	s.snapshotting.Lock()
 	defer s.snapshotting.Unlock()

@@ -33,11 +33,12 @@ const (
 type Options struct {
 	Sync     Sync          // default: SyncInterval
 	Interval time.Duration // default: 100 ms
-	// Memory is the number of bytes of messages that stay in memory; the others are read from the
-	// log. The default is 128 MiB; a negative value means none.
+	// Memory is the maximum number of bytes of messages that stay in memory; the others are read
+	// from the log. The default is 128 MiB; with a negative value, no messages stay in memory.
 	Memory int64
-	// Remember is the maximum number of bytes for message ids of duplicate detection, and also for
-	// histories: see state.Options. The default is 128 MiB; a negative value means no limit.
+	// Remember is the maximum number of bytes for message ids of duplicate detection, and
+	// separately for histories: see state.Options. The default is 128 MiB; a negative value means
+	// no limit.
 	Remember int64
 	// SnapshotAfter is the number of bytes that the log must grow between two snapshots. The
 	// default is 64 MiB.
@@ -229,7 +230,7 @@ func (s *Store) Opened() Opening { return s.opened }
 // Dir returns the store's directory.
 func (s *Store) Dir() string { return s.dir }
 
-// Failed returns a channel that is closed when a disk error stops the store. From then on, it
+// Failed returns a channel that is closed when a disk error stops the store. From then on, the store
 // acknowledges and delivers nothing. The directory can safely be opened again.
 func (s *Store) Failed() <-chan struct{} { return s.log.Failed() }
 

@@ -153,7 +153,6 @@ func (x *call) Record(m *core.Message) (record int32, body state.Ref) {
 	panic("journal: a message was not prepared")
 }
 
-// At sets the time of the call.
 func (x *call) At(now int64, virtual bool) { x.now, x.virtual = now, virtual }
 
 // Append appends the frame, unless it is empty.
@@ -172,7 +171,6 @@ func (x *call) Append() state.Position {
 	return state.Position(end)
 }
 
-// Ref returns the place of a record of the frame.
 func (x *call) Ref(record int32) state.Ref { return memRef(x.used[record].Ref) }
 
 // Release gives back the reserved space.

@@ -55,8 +55,8 @@ func texts(m *core.Message) [9]*string {
 	}
 }
 
-// appendHead encodes m without its body. If behind is 0, m's own record has the body; otherwise the
-// record of that length that begins behind bytes earlier.
+// appendHead encodes m without its body. If behind is 0, the body is in m's own record; otherwise
+// it is in the record that begins behind bytes earlier and has that length.
 func appendHead(dst []byte, m *core.Message, behind, length uint64) []byte {
 	c := coder{buf: dst}
 	c.head(m, &behind, &length)

@@ -20,7 +20,7 @@ type Journal struct {
 	resident atomic.Int64 // bytes of messages that stay in memory
 	appended atomic.Int64 // bytes since the store was opened
 
-	pins sync.RWMutex // read-locked while records are read whose entries may be gone
+	pins sync.RWMutex // read-locked while records are read to which no entry may refer any more
 	scan atomic.Pointer[scan]
 
 	bodies  sync.RWMutex        // read-locked while a large body is written
@@ -40,8 +40,8 @@ func New(log *wal.Log, o Options) *Journal {
 	return &Journal{log: log, o: o}
 }
 
-// Replay repeats the frames of the log from a position on, which Appended then counts. It returns
-// their number.
+// Replay repeats the frames of the log from a position on, and returns their number. Appended
+// counts their bytes, too.
 func (j *Journal) Replay(from wal.Position, to *state.Replay) (frames int, err error) {
 	err = j.log.Replay(from, func(f wal.Frame) error {
 		frames++

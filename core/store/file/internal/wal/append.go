@@ -191,8 +191,8 @@ type room struct {
 	ch      chan struct{}
 }
 
-// wait returns a channel that is closed when space in the backlog becomes free. The caller must
-// then call leave.
+// wait returns a channel that is closed when space in the backlog becomes free. After the
+// wait, the caller must call leave.
 func (r *room) wait() <-chan struct{} {
 	r.waiting.Add(1)
 	r.mu.Lock()

@@ -23,7 +23,7 @@ type FullError struct {
 	Dir  string
 	Free int64 // free bytes of the file system
 	Keep int64 // bytes that are kept free for control records and a snapshot
-	// Cause is why the last write has failed, such as a user's quota, or nil if it has not.
+	// Cause is why the last write has failed, such as a user's quota, or nil if it has not failed.
 	Cause error
 }
 

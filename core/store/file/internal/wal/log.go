@@ -22,7 +22,7 @@ const (
 	// written since the last sync.
 	Interval Sync = iota
 	// Always: Wait returns when the frame is synced. Frames that are appended during a sync share
-	// the next one.
+	// the next sync.
 	Always
 	// Never: Wait returns when the frame is written to the file. The log only syncs complete
 	// segments, snapshots and large bodies, and everything at Close.
@@ -99,7 +99,7 @@ type appended struct {
 	ids     uint32   // highest id of a segment so far
 	next    Position // where the next frame begins
 	gather  *batch   // the last of batches, which the writer will write next
-	batches []*batch // by position: recent ones, the one being written, gather
+	batches []*batch // by position: those kept for Read, then the one being written, then gather
 	recent  int      // bytes of memory of the written batches
 	spare   []*batch // batches for reuse
 }

@@ -44,7 +44,6 @@ func (l *Log) damagedRecord(s *segment, ref Ref, reason string) error {
 	return &DamageError{l.path(s.name()), ref.Offset(), ref.Offset() + recordHeaderSize + ref.Length, reason}
 }
 
-// readRecent returns a record that is still in memory.
 func (l *Log) readRecent(at Position) (head, body []byte, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,7 +115,6 @@ func (x *segments) list() []*segment {
 	return slices.SortedFunc(maps.Values(x.byID), func(a, b *segment) int { return int(int64(a.id) - int64(b.id)) })
 }
 
-// open opens a segment's file for reading.
 func (x *segments) open(l *Log, s *segment) error {
 	s.use.Lock()
 	if s.file == nil && !s.gone {

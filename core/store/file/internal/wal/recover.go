@@ -339,13 +339,12 @@ func (r *recovery) mend() error {
 	return r.rewrite(r.logs[len(r.logs)-1], segmentHeaderSize, r.synced.Offset())
 }
 
-// copySize is the number of bytes of a segment that one call copies.
 const copySize = 1 << 20
 
-// rewrite writes a segment, with the header of s, to a temporary file, syncs that, and gives it the
-// segment's name. If to is not 0, a gap replaces the bytes from gap to to. With Repair the old file
-// is kept as *.damaged, and zeros replace what cannot be read. Without a gap, the new file ends at
-// s.end if that is known.
+// rewrite writes a segment, with the header of s, to a temporary file, syncs this file, and gives
+// it the segment's name. If to is not 0, a gap replaces the bytes from gap to to. With Repair the
+// old file is kept as *.damaged, and zeros replace what cannot be read. Without a gap, the new file
+// ends at s.end if that is known.
 func (r *recovery) rewrite(s *segment, gap, to uint32) (err error) {
 	name := r.path(s.name())
 	temp, err := r.fs.Open(name+suffixTemp, os.O_RDWR|os.O_CREATE|os.O_TRUNC)

@@ -245,8 +245,8 @@ func trailerCRC(id, blocks uint32, total uint64) uint32 {
 }
 
 // OpenSnapshot opens a snapshot for reading. The reader checks each block before it returns any
-// byte of it, and returns io.EOF only after an intact trailer: before, the caller must not use what
-// it has read. Other errors are *DamageError; the older snapshot may be intact.
+// byte of it, and returns io.EOF only after an intact trailer. Before io.EOF, the caller must not
+// use what it has read. Other errors are *DamageError; the older snapshot may be intact.
 func (l *Log) OpenSnapshot(s SnapshotInfo) (io.ReadCloser, error) {
 	return OpenSnapshot(l.fs, l.dir, s)
 }

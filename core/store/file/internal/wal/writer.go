@@ -153,12 +153,14 @@ func (l *Log) newBatch() *batch {
 // keepBatch is the maximum size, in bytes, of the buffers of a batch that is kept for reuse.
 const keepBatch = 256 << 10
 
-// memory returns the memory of the batch. Small records take much more of it than of the file.
+// memory returns the memory of the batch. A small record takes much more memory than space in the
+// file.
 func (b *batch) memory() int {
 	return b.bytes + cap(b.effects) + cap(b.records)*int(unsafe.Sizeof(Record{})) + cap(b.frames)*int(unsafe.Sizeof(frame{}))
 }
 
-// retire keeps a written batch for Read, and drops the oldest ones.
+// retire keeps a written batch for Read, and drops the oldest kept batches while they take
+// more memory than Options.Recent.
 func (l *Log) retire(b *batch) {
 	size := b.bytes
 	l.mu.Lock()

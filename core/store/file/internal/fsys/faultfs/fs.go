@@ -71,7 +71,6 @@ type FS struct {
 
 var _ fsys.FS = (*FS)(nil)
 
-// change is a change of the names in a directory.
 type change struct {
 	dir  string
 	set  string // the new name, or ""
@@ -160,7 +159,7 @@ func (f *FS) Crash(r *rand.Rand, keep float64) *FS {
 }
 
 // Restart returns the file system that a restart of the process finds. Nothing is lost, but what
-// was not synced still is not. Data that a failed sync has lost can still be read.
+// was not synced is still not synced. Data that a failed sync has lost can still be read.
 func (f *FS) Restart() *FS {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -488,7 +487,6 @@ func (f *file) check() error {
 	return nil
 }
 
-// ReadAt reads.
 func (f *file) ReadAt(b []byte, off int64) (int, error) {
 	op := Op{Read, f.name, off, len(b)}
 	if fault := f.fs.before(op); fault != nil {
@@ -553,10 +551,8 @@ func (f *file) WritevAt(parts [][]byte, off int64) (n int, err error) {
 	return n, nil
 }
 
-// Reserve does nothing.
 func (f *file) Reserve(int64, int64) {}
 
-// Truncate changes the length.
 func (f *file) Truncate(size int64) error {
 	op := Op{Truncate, f.name, size, 0}
 	if fault := f.fs.before(op); fault != nil {
@@ -592,14 +588,12 @@ func (f *file) Sync() error {
 	return nil
 }
 
-// Size returns the length.
 func (f *file) Size() (int64, error) {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
 	return int64(len(f.inode.data)), f.check()
 }
 
-// Close closes the file.
 func (f *file) Close() error {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
