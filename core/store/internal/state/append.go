@@ -8,7 +8,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Append stores groups of messages in order, each group as a whole or not at all.
 func (p *handle) Append(ctx context.Context, groups [][]*core.Message) []core.Appended {
 	answers := make([]core.Appended, len(groups))
 	x, err := p.begin(ctx, func(x *effects) error {
@@ -131,7 +130,6 @@ func (t *txn) admit(q *queue, e *entry, sessionful bool, origin int64) int64 {
 	return number
 }
 
-// schedule stores m until due and returns its sequence number.
 func (t *txn) schedule(m *core.Message, due int64) int64 {
 	number := t.waitForTime(m, scheduled, due)
 	t.noteArrival(core.EventScheduled, t.queue, m, number, 0, due)

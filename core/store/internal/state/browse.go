@@ -10,7 +10,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Peek returns messages in the order of their numbers, without locking them.
 func (p *handle) Peek(ctx context.Context, r core.PeekRequest) ([]core.Delivery, error) {
 	if r.Session != "" && !p.Sessions {
 		return nil, nil
@@ -128,7 +127,6 @@ func (s MessageState) state() core.State {
 	}
 }
 
-// Cancel removes scheduled messages by sequence number: all of them, or none.
 func (p *handle) Cancel(ctx context.Context, numbers []int64) error {
 	t, ok := p.enter()
 	if !ok {

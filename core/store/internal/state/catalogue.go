@@ -11,9 +11,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// catalogue has the entities and their partitions. A caller that holds its mutex may lock a
-// partition's mutex, but not the other way round. So the partitions learn about a change of
-// subscriptions in the same step.
+// catalogue implements core.Catalogue. A caller that holds its mutex may lock a partition's mutex,
+// but not the other way round. So the partitions learn about a change of subscriptions in the same
+// step.
 type catalogue struct {
 	mu         sync.RWMutex
 	spaces     map[string]*space       // by the namespace's ID
@@ -56,7 +56,7 @@ func (n *sortedNames) remove(name string) {
 	}
 }
 
-// page returns at most top names after the first skip names.
+// page leaves out the first skip names, and returns at most top.
 func (n sortedNames) page(skip, top int) []string {
 	n = n[min(max(skip, 0), len(n)):]
 	return n[:min(max(top, 0), len(n))]
@@ -77,7 +77,7 @@ func (x *space) names(k core.Kind) *sortedNames {
 	}
 }
 
-// space returns the entities of a namespace. c.mu is held.
+// c.mu is held.
 func (c *catalogue) space(namespace string) *space {
 	if x := c.spaces[namespace]; x != nil {
 		return x
@@ -85,13 +85,13 @@ func (c *catalogue) space(namespace string) *space {
 	return &space{}
 }
 
-// find returns the entity with that key. c.mu is held.
+// c.mu is held.
 func (c *catalogue) find(key entityKey) (core.Entity, bool) {
 	e, ok := c.space(key.namespace).entities[key.folded]
 	return e, ok
 }
 
-// put stores or replaces the entity with that key. c.mu is held.
+// c.mu is held.
 func (c *catalogue) put(key entityKey, e core.Entity) {
 	if c.spaces == nil {
 		c.spaces = make(map[string]*space)
@@ -114,7 +114,7 @@ func (c *catalogue) put(key entityKey, e core.Entity) {
 	}
 }
 
-// drop removes the entity with that key. c.mu is held.
+// c.mu is held.
 func (c *catalogue) drop(key entityKey) {
 	x := c.space(key.namespace)
 	if e, ok := x.entities[key.folded]; ok {
@@ -129,7 +129,6 @@ func (c *catalogue) drop(key entityKey) {
 	}
 }
 
-// CreateEntity stores a new entity and creates its empty partitions.
 func (c *catalogue) CreateEntity(ctx context.Context, e core.Entity, q core.NamespaceQuotas) (core.Entity, error) {
 	e = cloneEntity(e)
 	e.Revision = 1
@@ -203,7 +202,6 @@ func (c *catalogue) enter(e core.Entity, version int64) (changed []entityKey) {
 	return []entityKey{key}
 }
 
-// Entity returns the entity with that name, or NotFound.
 func (c *catalogue) Entity(_ context.Context, namespace, name string) (core.Entity, error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -214,8 +212,6 @@ func (c *catalogue) Entity(_ context.Context, namespace, name string) (core.Enti
 	return cloneEntity(e), nil
 }
 
-// Entities returns at most top entities of a kind in the order of folded names, after the first
-// skip.
 func (c *catalogue) Entities(_ context.Context, namespace string, l core.Listing, skip, top int) ([]core.Entity, error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -242,7 +238,6 @@ func exceeds(others int64, e *core.Entity, q core.NamespaceQuotas) bool {
 	return q.MaxSizeMegabytes > 0 && others+e.Megabytes() > q.MaxSizeMegabytes
 }
 
-// UpdateEntity replaces an entity if its ID and revision equal those of e.
 func (c *catalogue) UpdateEntity(ctx context.Context, e core.Entity, q core.NamespaceQuotas) (core.Entity, error) {
 	e = described(cloneEntity(e))
 	changed, _, end, err := c.update(&e, q, nil)
@@ -285,8 +280,6 @@ func (c *catalogue) update(e *core.Entity, q core.NamespaceQuotas, change *core.
 	return c.enter(*e, version), version, end, nil
 }
 
-// DeleteEntity removes the entity and all its messages, or returns NotFound. With a topic, it
-// removes all its subscriptions.
 func (c *catalogue) DeleteEntity(ctx context.Context, namespace, name string) error {
 	changed, end, err := c.remove(keyOf(namespace, name))
 	if err = c.done(ctx, changed, end, err); err != nil {
@@ -314,8 +307,8 @@ func (c *catalogue) versionWithout(e *core.Entity) int64 {
 	return 0
 }
 
-// leave removes the entity with that key, and a topic's subscriptions. version is the topic's
-// version without this subscription.
+// leave removes the entity with that key and, if it is a topic, its subscriptions. If it is a
+// subscription, version becomes its topic's version.
 func (c *catalogue) leave(key entityKey, version int64) []entityKey {
 	e, ok := c.find(key)
 	if !ok {
@@ -349,8 +342,7 @@ func (c *catalogue) leave(key entityKey, version int64) []entityKey {
 	return changed
 }
 
-// TouchEntities records when entities were last used, without changing their revisions. It ignores
-// unknown names, and times earlier than the recorded ones.
+// TouchEntities does not change the entities' revisions, and ignores unknown names.
 func (c *catalogue) TouchEntities(ctx context.Context, namespace string, accessed map[string]time.Time) error {
 	return c.ledger.wait(ctx, c.touch(namespace, accessed))
 }
@@ -374,7 +366,6 @@ func (c *catalogue) touch(namespace string, accessed map[string]time.Time) (end 
 	return end
 }
 
-// WatchEntities registers changed, which is called after an entity was created, updated or deleted.
 func (c *catalogue) WatchEntities(changed func(namespace, name string)) (stop func()) {
 	return c.changes.add(struct{}{}, changed)
 }

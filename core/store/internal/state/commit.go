@@ -8,8 +8,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Commit carries out all operations of a transaction, or none. It checks everything that can be
-// refused before it changes anything.
+// Commit checks everything that can be refused before it changes anything.
 func (p *handle) Commit(ctx context.Context, w core.Work) ([]int64, error) {
 	x, err := p.begin(ctx, func(x *effects) error { return x.work(ctx, &w) })
 	if err != nil {

@@ -65,8 +65,7 @@ func (t *txn) giveBack(ds []core.Delivery) {
 // Damaged returns the number of messages that are not delivered because they are damaged.
 func (s *Store) Damaged() int64 { return s.remembered.damaged.Load() }
 
-// PeekDamaged lists messages that are not delivered because they are damaged. It reads each of them
-// again to find out what is damaged.
+// PeekDamaged reads each damaged message again to find out what is damaged.
 func (p *handle) PeekDamaged(_ context.Context, from int64, limit int) ([]core.DamagedMessage, error) {
 	t, ok := p.enter()
 	if !ok {

@@ -244,7 +244,6 @@ func (t *txn) importThing(x *core.Stored) error {
 	return nil
 }
 
-// importMessage stores a message under its original number.
 func (t *txn) importMessage(q *queue, x *core.Stored) error {
 	_, n := core.SplitSequenceNumber(x.SequenceNumber)
 	if n <= q.log.highest() {

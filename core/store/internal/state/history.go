@@ -69,7 +69,7 @@ func (b *entityState) addEvent(e core.Event, written int64) {
 	b.partition.remembered.events.Add(weight)
 }
 
-// dropEvents drops the oldest gone events.
+// dropEvents drops the oldest events; gone is their number.
 func (b *entityState) dropEvents(gone int) {
 	h, weight := &b.history, int64(0)
 	for i := range gone {
@@ -119,7 +119,6 @@ func (t *txn) write(q *queue, e core.Event) {
 	t.remember(q.home, e)
 }
 
-// Annotate adds the broker's own events to a history.
 func (p *handle) Annotate(ctx context.Context, events []core.Event) error {
 	if p.History.Max <= 0 {
 		return nil
@@ -135,7 +134,6 @@ func (p *handle) Annotate(ctx context.Context, events []core.Event) error {
 	return t.wait(ctx)
 }
 
-// Recollect returns the remembered events of a message.
 func (p *handle) Recollect(_ context.Context, subject core.Subject) ([]core.Event, error) {
 	if p.History.Max <= 0 {
 		return nil, nil

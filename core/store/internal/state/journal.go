@@ -30,7 +30,7 @@ type Journal interface {
 	// Pin prevents the removal of records until unpin is called, even if their last entry is
 	// removed in the meantime. It never waits.
 	Pin() (unpin func())
-	// Resident asks whether a message of n bytes may stay in memory in addition to its record.
+	// Resident asks whether a message of that size may stay in memory in addition to its record.
 	// Evicted tells the journal that such a message has left the memory.
 	Resident(bytes int) bool
 	Evicted(bytes int)
@@ -41,7 +41,7 @@ type Journal interface {
 // Call collects what one call adds to a Journal. The journal stores all of it, or nothing.
 type Call interface {
 	// Messages prepares messages. Copies prepares messages that may have the same body, which is
-	// stored once. Room prepares an effect with n bytes of text.
+	// stored once. Room prepares an effect with that number of bytes of text.
 	Messages(ctx context.Context, ms []*core.Message) error
 	Copies(ctx context.Context, ms []*core.Message) error
 	Room(bytes int)
@@ -149,7 +149,7 @@ type absent struct {
 }
 
 // complete waits until the messages of deliveries are durable, and reads those that are not in
-// memory. It leaves out damaged ones. If it fails, it unlocks the others.
+// memory. It leaves out damaged messages. If it fails, it unlocks all others.
 func (t *txn) complete(ctx context.Context, ds []core.Delivery) ([]core.Delivery, error) {
 	j := t.Store.journal
 	if j == nil || len(ds) == 0 {

@@ -11,7 +11,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Lock locks available messages up to the given limits, or messages by their numbers.
 func (p *handle) Lock(ctx context.Context, r core.LockRequest) ([]core.Delivery, time.Time, error) {
 	t, x, ok, err := p.enterUnder(&r)
 	switch {
@@ -42,8 +41,8 @@ func (p *handle) enterUnder(r *core.LockRequest) (t txn, x *session, ok bool, er
 	return t, x, err == nil, err
 }
 
-// lockMost locks available messages of session x, or of no session if x is nil, up to most. It ends
-// the call.
+// lockMost locks available messages of session x, or of no session if x is nil, within the limits
+// of most. It ends the call.
 func (t *txn) lockMost(ctx context.Context, most core.Most, x *session) ([]core.Delivery, time.Time, error) {
 	oldest, available := t.queue.oldest, int(t.queue.counts[fresh]+t.queue.counts[again])
 	if x != nil {
@@ -106,8 +105,6 @@ func (t *txn) lock(e *entry, as MessageState, nonce uint64, until int64) core.De
 	return d
 }
 
-// Renew extends locks to now + Policy.LockDuration. A lock of a session's message ends with the
-// session's lock, so Renew only returns when that is.
 func (p *handle) Renew(ctx context.Context, tokens []core.LockToken) []core.Renewal {
 	answers := make([]core.Renewal, len(tokens))
 	t, _, ok := p.enterOnce(nil)

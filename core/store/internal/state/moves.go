@@ -82,7 +82,6 @@ func (t *txn) forgetMoves() {
 	t.home.forget(&t.home.moves, until)
 }
 
-// Forget drops the keys of moves.
 func (p *handle) Forget(ctx context.Context, keys []string) error {
 	t, ok := p.enter()
 	if !ok {
@@ -107,7 +106,7 @@ func (b *entityState) forgetMove(key string) {
 	}
 }
 
-// One call of Relocate appends up to relocateStep messages, or about relocateBytes.
+// Relocate appends in steps of up to relocateStep messages or about relocateBytes.
 const (
 	relocateStep  = 200
 	relocateBytes = 1 << 20

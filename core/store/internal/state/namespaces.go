@@ -11,7 +11,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// registry has the namespaces that were created at run time.
+// registry implements core.Namespaces, except for DeleteNamespace.
 type registry struct {
 	mu      sync.RWMutex
 	byName  map[string]core.Namespace // by folded name
@@ -19,7 +19,6 @@ type registry struct {
 	changes hooks[struct{}, func(name string)]
 }
 
-// CreateNamespace stores a new namespace.
 func (r *registry) CreateNamespace(ctx context.Context, n core.Namespace) (core.Namespace, error) {
 	n = cloneNamespace(n)
 	n.Revision = 1
@@ -46,7 +45,7 @@ func (r *registry) enter(n core.Namespace) (end Position, ok bool) {
 	return end, true
 }
 
-// put adds or replaces a namespace. r.mu is held.
+// r.mu is held.
 func (r *registry) put(n core.Namespace) {
 	if r.byName == nil {
 		r.byName = make(map[string]core.Namespace)
@@ -54,7 +53,6 @@ func (r *registry) put(n core.Namespace) {
 	r.byName[core.FoldName(n.Name)] = n
 }
 
-// Namespace returns the namespace with that name, or NotFound.
 func (r *registry) Namespace(_ context.Context, name string) (core.Namespace, error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -65,7 +63,6 @@ func (r *registry) Namespace(_ context.Context, name string) (core.Namespace, er
 	return cloneNamespace(n), nil
 }
 
-// Namespaces returns up to top namespaces whose folded names come after the given name, in order.
 func (r *registry) Namespaces(_ context.Context, after string, top int) ([]core.Namespace, error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -81,7 +78,6 @@ func (r *registry) Namespaces(_ context.Context, after string, top int) ([]core.
 	return ns, nil
 }
 
-// UpdateNamespace replaces a namespace if its ID and revision equal those of n.
 func (r *registry) UpdateNamespace(ctx context.Context, n core.Namespace) (core.Namespace, error) {
 	n = cloneNamespace(n)
 	end, err := r.replace(&n)
@@ -111,8 +107,6 @@ func (r *registry) replace(n *core.Namespace) (end Position, err error) {
 	return end, nil
 }
 
-// WatchNamespaces registers changed, which is called after a namespace was created, updated or
-// deleted.
 func (r *registry) WatchNamespaces(changed func(name string)) (stop func()) {
 	return r.changes.add(struct{}{}, changed)
 }

@@ -72,7 +72,6 @@ func (b *entityState) bytes() (sum int64) {
 	return sum
 }
 
-// subscribe adds the subscription of r, and sets the version of the topic's subscriptions.
 func (p *partition) subscribe(r core.Ref, version int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -88,7 +87,6 @@ func (p *partition) subscribe(r core.Ref, version int64) {
 	}
 }
 
-// unsubscribe removes the subscription of r, and sets the version of the topic's subscriptions.
 func (p *partition) unsubscribe(r core.Ref, version int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -232,7 +230,8 @@ func (t *txn) endEffects() {
 	}
 }
 
-// wake is a request to ring the doorbells of a queue: for a session, or for any receiver.
+// wake is a request to ring the doorbells of a queue (call the functions that Watch has
+// registered): for a session, or for any receiver.
 type wake struct {
 	queue   *queue
 	session *session // nil: for any receiver
@@ -285,7 +284,6 @@ func (t *txn) unlockAndRing() {
 	}
 }
 
-// number returns the sequence number of message n of this partition.
 func (t *txn) number(n int64) int64 { return core.SequenceNumber(t.Ref.Index, n) }
 
 // hooks are functions, each registered for a key. The zero hooks are empty.
@@ -327,7 +325,6 @@ func (h *hooks[K, F]) of(key K) []*F {
 	return h.byKey[key]
 }
 
-// Take takes up to n operations of a rate from the partition's entity.
 func (p *handle) Take(_ context.Context, r core.Rate, n int) (granted int, again time.Time, err error) {
 	shard := p.lockPartition(p.Ref)
 	if shard == nil {

@@ -8,8 +8,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Publish stores groups of publications with their copies in order, each group as a whole or not at
-// all.
 func (p *handle) Publish(ctx context.Context, version int64, groups [][]core.Publication) []core.Appended {
 	answers := make([]core.Appended, len(groups))
 	x, err := p.begin(ctx, func(x *effects) error {
@@ -62,7 +60,6 @@ func (t *txn) publish(version int64, group []core.Publication, spare sparing) ([
 	return numbers, nil
 }
 
-// outdated refuses publications that were made with an older version of the topic's subscriptions.
 func (t *txn) outdated(version int64) error {
 	return fmt.Errorf("publish messages to entity %s, partition %d: the publication used version %d of the topic's subscriptions, but the current one is %d: %w",
 		t.Ref.Entity, t.Ref.Index, version, t.version, core.Conflict)
@@ -129,7 +126,6 @@ type topic struct {
 	version       int64
 }
 
-// Topic returns a topic with its subscriptions, or NotFound.
 func (c *catalogue) Topic(_ context.Context, namespace, name string) (core.TopicView, error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -145,14 +141,14 @@ func (c *catalogue) Topic(_ context.Context, namespace, name string) (core.Topic
 	return view, nil
 }
 
-// subscribe adds the subscription e to the topic's partitions. c.mu is held.
+// c.mu is held.
 func (c *catalogue) subscribe(t *topic, e *core.Entity) {
 	for i, p := range c.partitions[e.TopicID] {
 		p.subscribe(e.Ref(uint16(i), core.Main), t.version)
 	}
 }
 
-// unsubscribe removes the subscription e from the topic's partitions. c.mu is held.
+// c.mu is held.
 func (c *catalogue) unsubscribe(t *topic, e *core.Entity) {
 	for i, p := range c.partitions[e.TopicID] {
 		p.unsubscribe(e.Ref(uint16(i), core.Main), t.version)

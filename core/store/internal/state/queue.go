@@ -165,8 +165,8 @@ func (q *queue) skip() int64 {
 	return q.last
 }
 
-// move changes e's state, and ends its delay. Make other changes of e before, because move records
-// e.
+// move changes e's state, and ends its delay. Other changes of e must be made before, because move
+// records e in the journal.
 func (q *queue) move(e *entry, to MessageState) {
 	q.quit(e)
 	e.state, e.delayed = to, false
@@ -195,7 +195,6 @@ func (q *queue) countDelivery(e *entry) {
 	}
 }
 
-// override merges properties into e's message.
 func (q *queue) override(e *entry, over core.Properties) {
 	if over.IsEmpty() {
 		return
@@ -219,7 +218,6 @@ func (q *queue) resize(e *entry, size int) {
 	e.size = size
 }
 
-// grow adds bytes to the sizes of the queue and its partition.
 func (q *queue) grow(by int) {
 	q.bytes += int64(by)
 	q.home.partition.bytes += int64(by)
@@ -308,8 +306,7 @@ func (q *queue) next() int64 {
 // These constants estimate the memory that a thing needs beside the bytes that Message.Size counts,
 // as rounded by the runtime. TestSizesMatchTheKeptMemory compares sums of them with the heap.
 const (
-	// entryWeight is for an entry and its message, without what Size counts, and their places in
-	// the log and in one heap.
+	// entryWeight is for an entry, its message, and their places in the log and in one heap.
 	entryWeight = 570
 	// expiryWeight is for a place in the heap of expiries.
 	expiryWeight = 40

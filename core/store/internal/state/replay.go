@@ -15,7 +15,7 @@ type Replay struct {
 	store   *Store
 	at      Position // of the frame or piece that is being replayed
 	records []Ref    // of the frame
-	piece   bool     // a piece is being replayed, so isOld is false
+	piece   bool     // a piece is being replayed, for which isOld is always false
 	err     error
 
 	ref   core.Ref // the last lookup, and its results:
@@ -230,7 +230,6 @@ func (q *queue) replaySession(x *Session) {
 // the catalogue.
 func (r *Replay) HasCatalogue() bool { return r.at < r.store.catalogued }
 
-// catalogue repeats an effect on an entity, a rule or a namespace.
 func (r *Replay) catalogue(x *Effect) {
 	s := r.store
 	switch x.Kind {

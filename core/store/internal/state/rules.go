@@ -62,7 +62,6 @@ func (b *ruleBook) page(skip, top int) []core.Rule {
 	return rules
 }
 
-// ChangeRule changes one rule of a subscription and the subscription itself, in one step.
 func (c *catalogue) ChangeRule(ctx context.Context, e core.Entity, change core.RuleChange) (core.Entity, int64, error) {
 	e = described(cloneEntity(e))
 	change.Rule = cloneRule(change.Rule)
@@ -73,14 +72,12 @@ func (c *catalogue) ChangeRule(ctx context.Context, e core.Entity, change core.R
 	return cloneEntity(e), version, nil
 }
 
-// Rules lists a subscription's rules by folded name.
 func (c *catalogue) Rules(_ context.Context, e core.Entity, skip, top int) ([]core.Rule, error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.rules[e.ID].page(skip, top), nil
 }
 
-// Rule returns the subscription's rule with that name, or NotFound.
 func (c *catalogue) Rule(_ context.Context, e core.Entity, name string) (core.Rule, error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

@@ -90,7 +90,6 @@ func (b *entityState) forgetIDs(until int64) {
 	b.forgetSeen(until)
 }
 
-// forgetSeen drops all message ids last seen at until or before.
 func (b *entityState) forgetSeen(until int64) {
 	if b.seen.isDue(until) {
 		b.queue(core.Main).grow(int(-b.forget(&b.seen, until)))
@@ -104,7 +103,6 @@ func (b *entityState) forget(s *seenIDs, until int64) (weight int64) {
 	return weight
 }
 
-// isDue reports whether forget might drop something.
 func (s *seenIDs) isDue(until int64) bool { return len(s.order) > 0 && s.order[0].at <= until }
 
 // behind returns the part of order with instants later than at.
@@ -118,7 +116,7 @@ func (s *seenIDs) behind(at int64) []seenID {
 	return s.order[i:]
 }
 
-// some returns the instant until or, if one call cannot forget so many keys, an earlier one.
+// some returns the instant until or, if one call cannot forget so many keys, an earlier instant.
 func (s *seenIDs) some(until int64) int64 {
 	if len(s.order) > forgetMost {
 		until = min(until, s.order[forgetMost].at)
@@ -206,9 +204,9 @@ type remembered struct {
 }
 
 // refusesID reports whether an entity that already uses own bytes of ids may not add another one.
-// Up to three quarters of the limit, any entity may; above that, only one that uses fewer bytes
-// than are free, so that one sender's ids do not stop others. Keys of moves may exceed the limit by
-// a quarter, so that forwarding continues.
+// While at most three quarters of the limit are used, any entity may; above that, only an entity
+// that uses fewer bytes than are free, so that one sender's ids do not stop others. Keys of moves
+// may exceed the limit by a quarter, so that forwarding continues.
 func (r *remembered) refusesID(own int64, ofMove bool) bool {
 	if r.most <= 0 {
 		return false

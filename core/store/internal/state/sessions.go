@@ -11,8 +11,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// AcceptSession locks the given session, which need not have messages, or the session that has
-// waited longest. With r.TakeOver, it takes over a lock.
 func (p *handle) AcceptSession(_ context.Context, r core.SessionRequest) (l core.SessionLock, ok bool, next time.Time, err error) {
 	t, there := p.enter()
 	switch {
@@ -36,7 +34,7 @@ func (p *handle) AcceptSession(_ context.Context, r core.SessionRequest) (l core
 	return l, ok, next, nil
 }
 
-// acceptSession does the work of AcceptSession. ok is false if no session waits.
+// ok is false if no session waits.
 func (t *txn) acceptSession(r *core.SessionRequest) (l core.SessionLock, ok bool, err error) {
 	id := r.ID
 	x := t.queue.sessions[core.KeyOfSession(id)]
@@ -111,7 +109,6 @@ func (t *txn) held(l *core.SessionLock) *session {
 	return x
 }
 
-// RenewSession extends a session's lock, and with it those of its messages.
 func (p *handle) RenewSession(_ context.Context, l core.SessionLock) (time.Time, error) {
 	t, x, err := p.enterSession(&l, nil)
 	if err != nil {
@@ -123,7 +120,6 @@ func (p *handle) RenewSession(_ context.Context, l core.SessionLock) (time.Time,
 	return until, p.stopped()
 }
 
-// ReleaseSession ends a session's lock and those of its messages, in the order of their numbers.
 func (p *handle) ReleaseSession(_ context.Context, l core.SessionLock) error {
 	t, ok := p.enter()
 	if !ok {
@@ -188,7 +184,6 @@ func (q *queue) firstOf(key core.SessionKey, from int64, limit int) (first []*en
 	return first
 }
 
-// SessionState returns the session's state.
 func (p *handle) SessionState(ctx context.Context, l core.SessionLock) ([]byte, error) {
 	t, x, err := p.enterSession(&l, nil)
 	if err != nil {
@@ -199,7 +194,6 @@ func (p *handle) SessionState(ctx context.Context, l core.SessionLock) ([]byte, 
 	return state, t.wait(ctx)
 }
 
-// SetSessionState stores a session's state, or removes it if state is nil.
 func (p *handle) SetSessionState(ctx context.Context, l core.SessionLock, state []byte) error {
 	room, err := p.begin(ctx, func(x *effects) error {
 		x.Room(len(state))
@@ -219,7 +213,6 @@ func (p *handle) SetSessionState(ctx context.Context, l core.SessionLock, state 
 
 const listSlice = 1000
 
-// ListSessions returns the ids of sessions in the order of their keys.
 func (p *handle) ListSessions(_ context.Context, since time.Time, after core.SessionKey, top int) (ids []string, err error) {
 	for more := true; more; {
 		ids, after, more = p.listSlice(ids, since, after, top)
@@ -227,8 +220,8 @@ func (p *handle) ListSessions(_ context.Context, since time.Time, after core.Ses
 	return ids, p.stopped()
 }
 
-// listSlice appends up to top ids to ids, of sessions that follow after. more is true unless it has
-// looked at all sessions.
+// listSlice appends to ids those of sessions that follow after, until ids has top elements. more is
+// true if it has stopped earlier, so that other calls need not wait long.
 func (p *handle) listSlice(ids []string, since time.Time, after core.SessionKey, top int) (_ []string, last core.SessionKey, more bool) {
 	t, ok := p.enter()
 	if !ok {
@@ -259,7 +252,6 @@ func (p *handle) listSlice(ids []string, since time.Time, after core.SessionKey,
 	return ids, last, more
 }
 
-// DescribeSessions returns the numbers of messages, the locks and the states of sessions.
 func (p *handle) DescribeSessions(_ context.Context, ids []string, content bool) ([]core.SessionInfo, error) {
 	all := make([]core.SessionInfo, len(ids))
 	for i, id := range ids {
@@ -322,8 +314,8 @@ func (e *entry) ends() int64 {
 	return e.until
 }
 
-// id returns the session's id as the receiver wrote it that set the state or, without a state, as
-// the oldest message has it.
+// id returns the session's id in the spelling of the receiver that set the state or, without a
+// state, of the oldest message.
 func (s *session) id() string {
 	if s.State != nil {
 		return s.Stater

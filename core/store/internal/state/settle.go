@@ -7,7 +7,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Settle ends locks in the order given.
 func (p *handle) Settle(ctx context.Context, settlements []core.Settlement) []error {
 	errs := make([]error, len(settlements))
 	t, _, ok := p.enterOnce(nil)
@@ -191,7 +190,8 @@ func (t *txn) makeAvailable(q *queue, e *entry) {
 	t.announce(q, e)
 }
 
-// hasFailed reports whether a message with so many failed deliveries must become a dead letter.
+// hasFailed reports whether a message with this number of failed deliveries must become a dead
+// letter.
 func (t *txn) hasFailed(q *queue, failures uint32) bool {
 	return !q.ref.Sub.IsDeadLetter() && t.MaxDeliveryCount > 0 && int(failures) >= t.MaxDeliveryCount
 }

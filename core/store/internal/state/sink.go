@@ -23,7 +23,8 @@ type Effect struct {
 	Object any    // *Put, *Change, *Session, *core.Event, *core.Entity, *[]core.Rule, *core.RuleChange or *core.Namespace
 }
 
-// EffectKind is a kind of effect. Journals store these numbers; lower ones are the journal's own.
+// EffectKind is a kind of effect. Journals store these numbers; lower numbers are the journal's
+// own.
 type EffectKind byte
 
 // The kinds.
@@ -94,7 +95,7 @@ type Session struct {
 	Passed uint32 // number of times that the lock was taken over
 	State  []byte // nil: none
 	Stated int64  // when the state was set
-	Stater string // the session's id as the receiver wrote it that set the state
+	Stater string // the session's id in the spelling of the receiver that set the state
 }
 
 // set fills m from e, which is new or goes into a snapshot.
@@ -232,9 +233,10 @@ func (l *ledger) wait(ctx context.Context, p Position) error {
 // waitAll waits until everything noted so far is durable.
 func (l *ledger) waitAll(ctx context.Context) error { return l.wait(ctx, l.end()) }
 
-// stopped returns the reason why the journal has stopped storing, or nil. It makes calls fail that
-// need not wait: those that lock or renew, because locks need not be durable, those that only read,
-// and refusals. What is in memory may then not have been stored.
+// stopped returns the reason why the journal has stopped storing, or nil. Calls that do not wait
+// for the journal fail with this error: those that lock or renew, because locks need not be
+// durable, those that only read, and refusals. Otherwise they could answer with what is in memory
+// but was not stored.
 func (l *ledger) stopped() error {
 	if l.journal == nil {
 		return nil
@@ -284,7 +286,8 @@ func (e *entry) change(how func(*extra)) {
 	e.more = &more
 }
 
-// died returns when e became a dead letter, or 0 if it is not one or the time is not known.
+// died returns when e became a dead letter, or 0 if e is not a dead letter or the time is not
+// known.
 func (e *entry) died() int64 {
 	if e.more == nil {
 		return 0

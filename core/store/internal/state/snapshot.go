@@ -100,7 +100,6 @@ func (o *snapshotWriter) do(e Effect) {
 	o.Do(&o.effect)
 }
 
-// isFull reports whether a piece with n things must end.
 func (o *snapshotWriter) isFull(n int) bool { return n >= pieceSize || o.IsLarge() }
 
 // catalogue writes the catalogue and the registry in one piece.

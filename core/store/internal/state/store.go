@@ -95,8 +95,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Watch calls w.Wake when messages may have become available to Lock. It never hands over messages,
-// as a store on a server does to save a round trip.
+// Watch never hands over messages: only on a server does this save a round trip.
 func (p *handle) Watch(w core.Watcher) (stop func()) {
 	return p.doorbells.add(p.Ref, w.Wake)
 }

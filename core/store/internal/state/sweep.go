@@ -14,7 +14,6 @@ import (
 // sweepMost is the largest number of messages or sessions that a sweep handles in one step.
 const sweepMost = 500
 
-// Sweep carries out everything that is due, and returns when something is due next.
 func (p *handle) Sweep(_ context.Context) (time.Time, error) {
 	t, ok := p.enter()
 	if !ok {
@@ -141,7 +140,6 @@ func (t *txn) announce(q *queue, e *entry) {
 // wait long.
 const purgeStep = 1000
 
-// Purge removes up to limit available messages, without reading them.
 func (p *handle) Purge(ctx context.Context, limit int) (removed int, err error) {
 	for last := int64(0); removed < limit; {
 		n, to, err := p.purge(min(limit-removed, purgeStep), last)
@@ -181,7 +179,6 @@ func (p *handle) purge(limit int, last int64) (removed int, _ int64, err error) 
 	return removed, last, nil
 }
 
-// Clear removes all messages of a partition, and all data about them.
 func (p *handle) Clear(ctx context.Context) error {
 	if p.Subscription != "" {
 		return fmt.Errorf("cannot clear the subscription %s of topic %s (partition %d), because only a whole topic can be cleared: %w", p.Subscription, p.Entity, p.Index, core.NotAllowed)
