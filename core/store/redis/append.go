@@ -57,8 +57,8 @@ type sending struct {
 	err      error
 }
 
-// Append stores groups of messages in order, each group as a whole or not at all. If the answer to
-// a group is lost, the following groups of the call fail, too: otherwise they might overtake it.
+// If the answer to a group is lost, Append makes the following groups of the call fail, too:
+// otherwise they might overtake it.
 func (p *handle) Append(ctx context.Context, groups [][]*core.Message) []core.Appended {
 	answers := make([]core.Appended, len(groups))
 	if err := p.server.Enter(ctx); err != nil {

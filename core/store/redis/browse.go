@@ -139,7 +139,6 @@ func (sh *shard) positions(numbers []int64) (own []int64, void int) {
 	return own, void
 }
 
-// Cancel removes scheduled messages by sequence number, all or none.
 func (p *handle) Cancel(ctx context.Context, numbers []int64) error {
 	return p.operate(ctx, "cancel", func(ctx context.Context, sh *shard) error {
 		own, void := sh.positions(numbers)
@@ -163,7 +162,6 @@ func (p *handle) Cancel(ctx context.Context, numbers []int64) error {
 	})
 }
 
-// Sweep carries out what is due and returns the next due time.
 func (p *handle) Sweep(ctx context.Context) (next time.Time, err error) {
 	err = p.operate(ctx, "sweep", func(ctx context.Context, sh *shard) error {
 		reply, _, err := p.transition(ctx, sh, p.millis(), script.Sweep, nil, 1)
@@ -203,9 +201,9 @@ func (p *handle) stats(ctx context.Context) (stats core.Stats, err error) {
 	return stats, err
 }
 
-// Peek returns messages in order. It reads their locks and delivery counts a moment after the
-// messages themselves. Messages of a session, and deferred or scheduled messages, have lists of
-// their own. These are read in steps, between which Redis serves other clients.
+// Peek reads the locks and delivery counts of messages a moment after the messages themselves.
+// Messages of a session, and deferred or scheduled messages, have lists of their own. These are
+// read in steps, between which Redis serves other clients.
 func (p *handle) Peek(ctx context.Context, r core.PeekRequest) (ds []core.Delivery, err error) {
 	err = p.operate(ctx, "peek", func(ctx context.Context, sh *shard) error {
 		if r.Session != "" && !sh.Sessions {

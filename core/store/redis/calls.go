@@ -35,7 +35,6 @@ func (s *Store) transitionUnder(ctx context.Context, sh *shard, now int64, r *re
 	return s.runUntilSwept(ctx, sh, now, r, sc, keys, args...)
 }
 
-// sweep carries out everything that is due.
 func (s *Store) sweep(ctx context.Context, sh *shard) error {
 	_, _, err := s.transition(ctx, sh, s.millis(), script.Sweep, nil, 0)
 	return err

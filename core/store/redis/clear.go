@@ -10,8 +10,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
-// Clear removes all messages of a partition, and all data about them, with one script. Redis frees
-// the memory in the background.
+// Clear runs one script. Redis frees the memory in the background.
 func (p *handle) Clear(ctx context.Context) error {
 	return p.operate(ctx, "clear", func(ctx context.Context, sh *shard) error {
 		if p.Subscription != "" {

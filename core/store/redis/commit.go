@@ -15,8 +15,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
-// Commit carries out a transaction's work with one script, as a whole or not at all. If the answer
-// is lost, it returns Busy although the work may have been done.
+// Commit runs one script. If the answer is lost, Commit returns Busy although the work may have
+// been done.
 func (p *handle) Commit(ctx context.Context, w core.Work) (numbers []int64, err error) {
 	err = p.operate(ctx, "commit", func(ctx context.Context, sh *shard) error {
 		numbers, err = p.commit(ctx, sh, &w)

@@ -165,7 +165,7 @@ func (r sizeBudget) give(size int) {
 	r.quota.pending -= int64(size)
 }
 
-// stored ends the sending of size bytes: they are stored.
+// stored records that size pending bytes are stored.
 func (q *quota) stored(size int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -22,7 +22,7 @@ import (
 
 var _ core.Backups = (*Store)(nil)
 
-// copyLife is the time to live of the temporary keys of an export or import, for the case that it
+// copyLife is the time to live of the temporary keys of an export or import, in case the gateway
 // cannot remove them. Each step extends it, so no step may take longer.
 const copyLife = 10 * time.Minute
 
@@ -47,7 +47,7 @@ func (s *Store) twin(r core.Ref) twin { return twin{s.server.Names.Tag(r), "~" +
 
 func (a twin) of(key string) string { return a.tag + a.id + strings.TrimPrefix(key, a.tag) }
 
-// homes returns the partition itself and those of its topic's subscriptions, and their ids as the
+// homes returns the partition itself and those of the topic's subscriptions, and their ids as the
 // script's arguments.
 func (s *Store) homes(ctx context.Context, r core.Ref) (homes []core.Ref, ids []any, err error) {
 	homes = []core.Ref{{Entity: r.Entity, Index: r.Index}}
@@ -233,7 +233,6 @@ func (x *export) home(ctx context.Context, home core.Ref) error {
 	return x.ids(ctx, base+keyspace.MovedSuffix, core.Stored{Kind: core.StoredMove, Subscription: home.Subscription})
 }
 
-// states exports the states of sessions.
 func (x *export) states(ctx context.Context, prefix string, at core.Stored) error {
 	at.Kind = core.StoredState
 	for from := int64(0); ; from += copyPage {

@@ -79,7 +79,6 @@ func decodeAnnotation(text string) (e core.Event, err error) {
 	}, nil
 }
 
-// Annotate adds events of the broker, not of scripts, to the history of p's queue.
 func (p *handle) Annotate(ctx context.Context, events []core.Event) error {
 	if p.History.Max <= 0 {
 		return nil
@@ -102,8 +101,7 @@ func (p *handle) Annotate(ctx context.Context, events []core.Event) error {
 	})
 }
 
-// Recollect returns the events of a message. It reads the whole history in pages, between which
-// Redis serves other clients.
+// Recollect reads the whole history in pages, between which Redis serves other clients.
 func (p *handle) Recollect(ctx context.Context, subject core.Subject) (events []core.Event, err error) {
 	if p.History.Max <= 0 {
 		return nil, nil

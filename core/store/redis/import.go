@@ -124,7 +124,6 @@ func (x *intake) do(ctx context.Context, command, key string, args ...any) {
 	x.cmds = append(x.cmds, redis.NewCmd(ctx, append([]any{command, key}, args...)...))
 }
 
-// flush sends the commands added since the last flush.
 func (x *intake) flush(ctx context.Context) error {
 	if len(x.keys) > 0 && !x.beat.IsZero() && time.Since(x.beat) > copyLife-time.Minute {
 		return errIdle

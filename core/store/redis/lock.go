@@ -42,7 +42,7 @@ type claim struct {
 type lease struct {
 	nonce uint64
 	until int64  // ms; in a session, the end of the session's lock
-	call  string // in a session, whose nonce all calls share: the score in the locks that identifies the call
+	call  string // in a session, the score in the locks that identifies the call, because all calls share the nonce
 }
 
 // leaseIn returns the lease of a call in a session. The script's answer sets when it ends.
@@ -74,10 +74,8 @@ func secret(nonce uint64) string {
 	return string(b[:])
 }
 
-// Lock locks messages by their numbers, or available messages up to the limits of r. Without a
-// session, it first locks messages to deliver again, then new ones, each group by number; in a
-// session, it locks all by number. Once it has begun, it ignores the end of ctx: otherwise a
-// message could stay locked without a receiver.
+// Once Lock has begun, it ignores the end of ctx: otherwise a message could stay locked without a
+// receiver.
 func (p *handle) Lock(ctx context.Context, r core.LockRequest) (ds []core.Delivery, next time.Time, err error) {
 	if r.Deferred || r.Numbers != nil {
 		ds, err = p.lockNumbers(ctx, r)
@@ -102,8 +100,8 @@ func (p *handle) Lock(ctx context.Context, r core.LockRequest) (ds []core.Delive
 	return ds, next, err
 }
 
-// lockMost locks available messages, up to the limits of r. Their sizes are known only when they
-// are read, so it then unlocks those that are too many, before another call can lock later
+// lockMost locks available messages within the limits of r. Their sizes are known only when they
+// have been read, so it then unlocks those beyond the limits, before another call can lock later
 // messages.
 func (s *Store) lockMost(sh *shard, r *core.LockRequest) (ds []core.Delivery, next time.Time, err error) {
 	room := cmp.Or(r.Bytes, math.MaxInt64)
@@ -235,7 +233,7 @@ func (s *Store) claim(sh *shard, under *core.SessionLock, limit int) (locked, er
 	return out, err
 }
 
-// blocksFrom returns the fewest locks that are kept as one block, or 0 for never. Only
+// blocksFrom returns how many locks at least are kept as one block, or 0 if there are no blocks. Only
 // settle_plain.lua gains from blocks, and older gateways on the same store may not know them.
 func (s *Store) blocksFrom(sh *shard) int {
 	if sh.features != 0 || s.server.Stamp.Mark.Load() < server.FormatWithBlocks {

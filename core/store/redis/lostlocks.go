@@ -70,7 +70,6 @@ func (s *Store) endLostLocks(ctx context.Context) error {
 	return nil
 }
 
-// undoLostLocks ends the lost locks of a partition.
 func (s *Store) undoLostLocks(ctx context.Context, sh *shard) error {
 	for {
 		l, ok := sh.lostLocks.next(s.millis())

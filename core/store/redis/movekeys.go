@@ -9,7 +9,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
-// Forget drops the Transit.Keys of moves that have ended at their source, so they are not repeated.
 func (p *handle) Forget(ctx context.Context, keys []string) error {
 	return p.operate(ctx, "forget moves", func(ctx context.Context, sh *shard) error {
 		if err := p.sweep(ctx, sh); err != nil {

@@ -13,8 +13,8 @@ import (
 const markBytes = 3
 
 // markOf returns the first bytes of the nonces of two kinds of locks of a gateway: on sessions, and
-// those that its broker takes for its own work. So others can end them when the gateway has ended.
-// Nonces of version 8fcb296 have no mark.
+// those that its broker takes for its own work. By these bytes, other gateways can end the locks
+// when the gateway has ended. Nonces of version 8fcb296 have no mark.
 func markOf(gateway string) string {
 	sum := sha1.Sum([]byte(gateway))
 	return string(sum[:markBytes])
@@ -44,8 +44,8 @@ func (p *handle) endLocks(ctx context.Context, sh *shard) (bool, error) {
 	return true, nil
 }
 
-// Watch notifies w of messages that become available to Lock. It also notifies w once when it has
-// begun to listen, because earlier notifications may have been missed.
+// Watch also notifies w once when it has begun to listen, because earlier notifications may have
+// been missed.
 func (p *handle) Watch(w core.Watcher) (stop func()) {
 	return p.doorbells.Add(p.Ref, func(ctx context.Context) error {
 		sh, done := p.shard(p.place)

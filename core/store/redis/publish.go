@@ -46,9 +46,9 @@ type publishing struct {
 	err     error
 }
 
-// Publish stores groups of publications in order, each group with all its copies or not at all. One
-// script stores a group; it blocks the server for some microseconds per copy. If the answer to a
-// group is lost, or its version is too old, the following groups of the call fail, too.
+// Publish runs one script for each group, which blocks the server for some microseconds per copy.
+// If the answer to a group is lost, or its version is too old, the following groups of the call
+// fail, too.
 func (p *handle) Publish(ctx context.Context, version int64, groups [][]core.Publication) []core.Appended {
 	answers := make([]core.Appended, len(groups))
 	if err := p.server.Enter(ctx); err != nil {

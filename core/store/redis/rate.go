@@ -10,8 +10,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
-// Take takes up to n operations of the rate r, and returns how many it got and when the next one is
-// free.
 func (p *handle) Take(ctx context.Context, r core.Rate, n int) (granted int, again time.Time, err error) {
 	err = p.operate(ctx, "take from a rate", func(ctx context.Context, sh *shard) error {
 		reply, err := p.server.Eval(ctx, script.Rate, []any{p.server.Names.Base(p.Ref) + keyspace.RateSuffix}, p.millis(), r.Every.Microseconds(), r.Burst, n)

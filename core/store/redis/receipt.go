@@ -30,7 +30,6 @@ type receiptKeys struct {
 	made int
 }
 
-// receipt returns a receipt for a new call.
 func (s *Store) receipt(sh *shard) *receipt {
 	k, r := &sh.receipts, s.repeatable(sh)
 	k.mu.Lock()

@@ -77,8 +77,7 @@ func (r *recents) add(sh *shard, opened uint64, numbers []int64, messages []stor
 	}
 }
 
-// take removes and returns the entries of claims that are kept, and returns the claims that are
-// not.
+// take removes and returns the kept entries of claims. others are the claims without a kept entry.
 func (r *recents) take(sh *shard, claims []claim) (entries []record.Entry, others []claim) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

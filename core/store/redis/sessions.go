@@ -41,9 +41,8 @@ func sessionOf(m *core.Message) string {
 	return sessionName(m.SessionID)
 }
 
-// AcceptSession locks the session that is given, even if it is empty, or the one that has waited
-// longest, or takes over a session's lock. Once it has begun, it ignores the end of ctx, so that no
-// session stays locked without a receiver.
+// Once AcceptSession has begun, it ignores the end of ctx, so that no session stays locked without
+// a receiver.
 func (p *handle) AcceptSession(ctx context.Context, r core.SessionRequest) (l core.SessionLock, ok bool, next time.Time, err error) {
 	what, takesOver := "accept session", !r.Next && !r.TakeOver.IsZero()
 	if takesOver {
@@ -104,7 +103,7 @@ func (p *handle) AcceptSession(ctx context.Context, r core.SessionRequest) (l co
 	return l, ok, next, err
 }
 
-// proofOf returns the value by which the hash holders (lua/sessions.lua) knows the lock.
+// proofOf returns the lock's value in the hash named holders (lua/sessions.lua).
 func proofOf(l *core.SessionLock) string {
 	if l.Mode == core.Exclusive {
 		return secret(l.Nonce)
@@ -132,7 +131,6 @@ func (s *Store) inSession(ctx context.Context, sh *shard, now int64, l core.Sess
 	return reply, err
 }
 
-// RenewSession extends the lock by Policy.LockDuration from now.
 func (p *handle) RenewSession(ctx context.Context, l core.SessionLock) (until time.Time, err error) {
 	err = p.operate(ctx, "renew session", func(ctx context.Context, sh *shard) error {
 		now := p.millis()
@@ -146,7 +144,6 @@ func (p *handle) RenewSession(ctx context.Context, l core.SessionLock) (until ti
 	return until, err
 }
 
-// ReleaseSession ends the lock of a session, and with it the locks of its messages.
 func (p *handle) ReleaseSession(ctx context.Context, l core.SessionLock) error {
 	return p.operate(ctx, "release session", func(ctx context.Context, sh *shard) error {
 		proof := proofOf(&l)
@@ -255,7 +252,6 @@ func (s *Store) flushHeld(ctx context.Context, sh *shard, calls []*batching.Call
 	}
 }
 
-// SessionState returns the state of a session, or nil if there is none.
 func (p *handle) SessionState(ctx context.Context, l core.SessionLock) (state []byte, err error) {
 	err = p.operate(ctx, "read session state", func(ctx context.Context, sh *shard) error {
 		reply, err := p.inSession(ctx, sh, p.millis(), l, script.SessionStateGet, []any{sh.stateKey(0)}, proofOf(&l), string(l.Key()))
@@ -272,7 +268,6 @@ func (p *handle) SessionState(ctx context.Context, l core.SessionLock) (state []
 	return state, err
 }
 
-// SetSessionState sets the state of a session; nil removes it.
 func (p *handle) SetSessionState(ctx context.Context, l core.SessionLock, state []byte) error {
 	return p.operate(ctx, "set session state", func(ctx context.Context, sh *shard) error {
 		keys := []any{sh.stateKey(0), sh.stateKey(1), sh.stateKey(2)}
@@ -288,8 +283,6 @@ func (sh *shard) stateKey(i int) string { return sh.keys.Prefix + keyspace.State
 // server's time.
 const listPage = 100
 
-// ListSessions lists the ids of up to top sessions in the order of their keys: those with messages
-// or state or, if since is set, those whose state was set after since.
 func (p *handle) ListSessions(ctx context.Context, since time.Time, after core.SessionKey, top int) (ids []string, err error) {
 	err = p.operate(ctx, "list sessions", func(ctx context.Context, sh *shard) error {
 		if !sh.Sessions {
@@ -373,7 +366,6 @@ func (s *Store) statefulPage(ctx context.Context, sh *shard, after core.SessionK
 	return page, last, nil
 }
 
-// DescribeSessions returns for each session its numbers of messages, its lock and its state.
 func (p *handle) DescribeSessions(ctx context.Context, ids []string, content bool) ([]core.SessionInfo, error) {
 	all := make([]core.SessionInfo, len(ids))
 	for i, id := range ids {

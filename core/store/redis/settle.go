@@ -21,7 +21,6 @@ type settling struct {
 	errs        []error
 }
 
-// Settle ends locks, one after the other.
 func (p *handle) Settle(ctx context.Context, settlements []core.Settlement) []error {
 	if len(settlements) > 0 && settlements[0].Outcome == core.Activate {
 		return p.activate(ctx, settlements)
@@ -283,7 +282,6 @@ type renewing struct {
 	renewals []core.Renewal // the answer
 }
 
-// Renew extends locks to now + Policy.LockDuration.
 func (p *handle) Renew(ctx context.Context, tokens []core.LockToken) []core.Renewal {
 	renewals := make([]core.Renewal, 0, len(tokens))
 	if err := p.server.Enter(ctx); err != nil {

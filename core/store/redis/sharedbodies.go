@@ -17,8 +17,8 @@ const sharedBody = 512
 
 // missingBody is a delivery whose shared body must still be read.
 type missingBody struct {
-	at          int   // index of the delivery
-	publication int64 // position of the publication whose body it shares
+	at          int   // index of a delivery
+	publication int64 // number, in the topic's own queue, of the publication whose body the delivery shares
 }
 
 // attachBodies reads the missing bodies. It leaves out deliveries whose bodies are gone: their

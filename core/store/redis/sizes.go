@@ -183,14 +183,13 @@ func (s *Store) measure(ctx context.Context, ps []place) ([]measured, []error) {
 }
 
 // holds reports whether a key is not empty, by the answer to the command that reads its length. It
-// adds the work of measuring the key to the partition's.
+// adds the work of measuring the key to the work of the partition with index of.
 func (m *measuring) holds(of int, length *redis.Cmd) bool {
 	n, _ := length.Int64()
 	m.found[of].work += time.Duration(n) * workPerEntry
 	return n > 0
 }
 
-// add adds the answers, in bytes, to the measured sizes.
 func (m *measuring) add(replies []*redis.Cmd, of []int) {
 	for i, r := range replies {
 		n, _ := r.Int64() // 0 if the key does not exist

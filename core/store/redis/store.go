@@ -164,7 +164,6 @@ func (s *Store) reach(ctx context.Context) error {
 	return nil
 }
 
-// begin checks the server and starts the background tasks.
 func (s *Store) begin(ctx context.Context) error {
 	if err := s.reach(ctx); err != nil {
 		return err
@@ -269,7 +268,6 @@ func (s *Store) About(ctx context.Context) core.About {
 	return a
 }
 
-// describe adds what one server's INFO says.
 func (s *Store) describe(a *core.About, addr string, facts map[string]string) {
 	if a.Detail == s.server.Endpoint.Safe {
 		a.Detail = facts["redis_version"] + " at " + s.server.Endpoint.Safe

@@ -99,7 +99,6 @@ func (b *Batcher[T]) SetAlone(alone bool) {
 // pendingCallOverhead is the memory, besides its bytes, for which a waiting call is counted.
 const pendingCallOverhead = 256
 
-// flushAll flushes until no call waits.
 func (b *Batcher[T]) flushAll() {
 	for batch := b.nextBatch(); batch != nil; batch = b.nextBatch() {
 		b.flushBatch(batch)

@@ -1,4 +1,5 @@
-// Package catalogue keeps namespaces, entities and rules in Redis, and tells of their changes.
+// Package catalogue keeps namespaces, entities and rules in Redis, and tells watchers when they
+// change.
 package catalogue
 
 import (
@@ -85,7 +86,6 @@ func parseCatalogue(value string, accessed any) (core.Entity, error) {
 	return e, nil
 }
 
-// withCatalogue runs an operation on the keys of a namespace's entities.
 func (s *Catalogue) withCatalogue(ctx context.Context, what, namespace, name string, f func(ctx context.Context, k keyspace.Catalogue, folded string) error) error {
 	return s.server.Call(ctx, what+" "+namespace+"/"+name, func(ctx context.Context) error {
 		return f(ctx, s.server.Names.Catalogue(namespace), core.FoldName(name))
@@ -138,8 +138,8 @@ func (s *Catalogue) notifyAll(namespace string, names []string) {
 // errNoSchedules refuses to create a schedule while a gateway of an older version might read it.
 var errNoSchedules = core.Refuse(core.Busy, "A gateway of an older version, which does not support schedules, uses this Redis or did so a moment ago: update all gateways, wait 20 seconds, and try again.")
 
-// CreateEntity stores a new entity. It creates the partitions first, because clients can send to an
-// entity as soon as it is stored.
+// CreateEntity creates the partitions first, because clients can send to an entity as soon as it is
+// stored.
 func (s *Catalogue) CreateEntity(ctx context.Context, e core.Entity, q core.NamespaceQuotas) (core.Entity, error) {
 	e.Revision = 1
 	err := s.withCatalogue(ctx, "create entity", e.Namespace, e.Name, func(ctx context.Context, k keyspace.Catalogue, folded string) error {
@@ -333,8 +333,7 @@ func nameMember(kind core.Kind, folded string) string {
 	return strconv.Itoa(int(kind)) + ":" + folded
 }
 
-// Entities lists up to top entities of a kind in the order of their folded names, from number skip
-// on.
+// Entities implements core.Catalogue.
 func (s *Catalogue) Entities(ctx context.Context, namespace string, l core.Listing, skip, top int) (es []core.Entity, err error) {
 	skip = max(skip, 0)
 	if top <= 0 {
@@ -409,8 +408,7 @@ func (s *Catalogue) update(ctx context.Context, what string, e core.Entity, q co
 	return e, version, nil
 }
 
-// DeleteEntity removes the entity and all its messages, or returns NotFound. With a topic it
-// removes all the topic's subscriptions.
+// DeleteEntity implements core.Catalogue.
 func (s *Catalogue) DeleteEntity(ctx context.Context, namespace, name string) error {
 	return s.withCatalogue(ctx, "delete entity", namespace, name, func(ctx context.Context, k keyspace.Catalogue, folded string) error {
 		for {
@@ -470,8 +468,8 @@ func (s *Catalogue) deleteOnce(ctx context.Context, namespace string, k keyspace
 	return nil
 }
 
-// TouchEntities stores when entities were last used. It does not change their revisions, and
-// ignores unknown names and earlier times.
+// TouchEntities does not change the entities' revisions, and ignores unknown names and earlier
+// times.
 func (s *Catalogue) TouchEntities(ctx context.Context, namespace string, accessed map[string]time.Time) error {
 	if len(accessed) == 0 {
 		return nil

@@ -51,14 +51,12 @@ func (c *changes) open(ctx context.Context, s *server.Server) error {
 	return nil
 }
 
-// WatchEntities calls changed after an entity was created, updated or deleted. It calls changed
-// with two empty strings if changes may have been missed.
+// WatchEntities implements core.Catalogue.
 func (s *Catalogue) WatchEntities(changed func(namespace, name string)) (stop func()) {
 	return addTo(&s.changes.mu, s.changes.watchers, changed)
 }
 
-// WatchNamespaces calls changed after a namespace was created, updated or deleted. It calls changed
-// with an empty string if changes may have been missed.
+// WatchNamespaces implements core.Namespaces.
 func (s *Catalogue) WatchNamespaces(changed func(name string)) (stop func()) {
 	return addTo(&s.changes.mu, s.changes.namespaceWatchers, changed)
 }
@@ -117,7 +115,7 @@ func (c *changes) run(ctx context.Context) {
 		stop := context.AfterFunc(ctx, func() { _ = c.pubsub.Close() }) // makes listen return
 		c.listen(ctx)
 		stop()
-		_ = c.pubsub.Close() // listen returned because it is broken or closed
+		_ = c.pubsub.Close() // listen has returned, so the connection is broken or closed
 		if !wake.After(ctx, resubscribeDelay) {
 			return
 		}
@@ -131,7 +129,6 @@ func (c *changes) payload(namespace string, names ...string) string {
 	return c.origin + "\x00" + namespace + "\x00" + strings.Join(names, "\x00")
 }
 
-// listen calls watchers until the connection breaks.
 func (c *changes) listen(ctx context.Context) {
 	server.Listen(ctx, c.pubsub, func(message any) {
 		switch m := message.(type) {

@@ -33,12 +33,10 @@ func parseRegistry(value string) (n core.Namespace, err error) {
 	return n, nil
 }
 
-// withRegistry runs an operation on the keys of namespaces.
 func (s *Catalogue) withRegistry(ctx context.Context, what, name string, f func(ctx context.Context, k keyspace.Registry, folded string) error) error {
 	return s.server.Call(ctx, what+" "+name, func(ctx context.Context) error { return f(ctx, s.server.Names.Registry(), core.FoldName(name)) })
 }
 
-// changeRegistry runs a script that changes a namespace, and reports the change.
 func (s *Catalogue) changeRegistry(ctx context.Context, sc *script.Script, keys []any, folded string, args ...any) error {
 	if _, err := s.change(ctx, sc, keys, "", []string{folded}, args...); err != nil {
 		return err
@@ -79,7 +77,7 @@ func (s *Catalogue) Namespace(ctx context.Context, name string) (n core.Namespac
 	return n, err
 }
 
-// Namespaces lists up to top namespaces in the order of their folded names, after the name after.
+// Namespaces implements core.Namespaces.
 func (s *Catalogue) Namespaces(ctx context.Context, after string, top int) (ns []core.Namespace, err error) {
 	from := "-"
 	if after != "" {
@@ -137,8 +135,8 @@ func (s *Catalogue) UpdateNamespace(ctx context.Context, n core.Namespace) (core
 	return n, nil
 }
 
-// DeleteNamespace removes a namespace. Afterwards the remover of this store, or of another
-// gateway's, removes its entities.
+// DeleteNamespace removes a namespace. Afterwards the remover of this gateway, or of another one,
+// removes its entities.
 func (s *Catalogue) DeleteNamespace(ctx context.Context, name string) error {
 	err := s.withRegistry(ctx, "delete namespace", name, func(ctx context.Context, k keyspace.Registry, folded string) error {
 		return s.changeRegistry(ctx, script.NamespaceDelete, []any{k.Namespaces, k.Names, k.Remains}, folded, s.server.Millis())

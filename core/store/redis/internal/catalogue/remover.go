@@ -33,7 +33,7 @@ const (
 // leases.
 type remover struct {
 	server *server.Server
-	woken  wake.Signal // something may be to remove; holds at most one
+	woken  wake.Signal // set when there may be something to remove; holds at most one
 }
 
 func (r *remover) init(s *server.Server) { r.server, r.woken = s, wake.New() }

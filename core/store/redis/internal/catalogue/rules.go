@@ -33,8 +33,7 @@ func parseRules(subscription string, members []string) ([]core.Rule, error) {
 	return rules, nil
 }
 
-// ChangeRule adds, replaces or removes one rule of a subscription, and replaces the subscription by
-// e.
+// ChangeRule implements core.Catalogue.
 func (s *Catalogue) ChangeRule(ctx context.Context, e core.Entity, c core.RuleChange) (core.Entity, int64, error) {
 	member := ""
 	if !c.Remove {
@@ -46,8 +45,7 @@ func (s *Catalogue) ChangeRule(ctx context.Context, e core.Entity, c core.RuleCh
 	return s.update(ctx, "change a rule of", e, core.NamespaceQuotas{}, core.FoldName(c.Rule.Name), member)
 }
 
-// Rules lists up to top rules of a subscription in the order of their folded names, from number
-// skip on.
+// Rules implements core.Catalogue.
 func (s *Catalogue) Rules(ctx context.Context, e core.Entity, skip, top int) (rules []core.Rule, err error) {
 	skip = max(skip, 0)
 	if top <= 0 {

@@ -39,7 +39,7 @@ type absences struct {
 // its absence.
 const maxAbsences = 1024
 
-// of returns since when the tag has been unavailable. If it was available until now, that is now.
+// of returns since when the tag has been unavailable, or now if it was available until now.
 func (a *absences) of(tag string, now time.Time) time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()

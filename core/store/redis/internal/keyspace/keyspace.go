@@ -38,7 +38,7 @@ const (
 	BlocksSuffix        = "L"
 	ExpirySuffix        = "x"
 	SessionSuffixes     = "nobtjiavP"   // the keys of lua/sessions.lua, in order
-	ArrivalSuffixes     = "nobjvPl"     // those of them, and the locks, that a script needs to store messages in sessions
+	ArrivalSuffixes     = "nobjvPl"     // the SessionSuffixes, and the locks, that a script needs to store messages in sessions
 	SessionOfSuffix     = "n"           // among the SessionSuffixes: the session of each message
 	HoldersSuffix       = "j"           // among the SessionSuffixes: the holders of sessions
 	StateSuffixes       = "ces"         // states of sessions

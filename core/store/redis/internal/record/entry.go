@@ -15,7 +15,7 @@ type Entry struct {
 	Record    string
 	Body      string // the shared body, if the script has read it
 	enqueued  int64  // enqueued time (ms) if it differs from the record's, else 0
-	Origin    int64  // the position that it had before it moved; 0 if it is still N
+	Origin    int64  // the message's position before it moved; 0 if it has not moved
 	Count     uint32
 	overrides string
 	reason    string // why the broker dead-lettered it: m, x or "" for neither

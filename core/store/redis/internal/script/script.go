@@ -136,7 +136,6 @@ var (
 	unrepeatable = []string{"lock", "lock_deferred", "lock_numbers", "session_lock_messages", "session_take_over", "purge"}
 )
 
-// stateArgs is the number of arguments that lua/state.lua takes.
 const stateArgs = 4
 
 // stateScript loads a script on a partition's state. keys, fixed and repeat count only what it
@@ -145,7 +144,6 @@ func stateScript(name string, keys, fixed, repeat int) *Script {
 	return (&Script{Name: name, keys: keyspace.StateKeys + keys, fixed: stateArgs + fixed, repeat: repeat}).onState()
 }
 
-// onState makes the variants of a script on a partition's state.
 func (s *Script) onState() *Script {
 	base := *s
 	var variants [AllFeatures + 1]*Script
@@ -194,7 +192,6 @@ var sources sync.Map
 // SourceOf returns the whole script for an EVALSHA command that contains only its SHA.
 func SourceOf(sha any) (source any, known bool) { return sources.Load(sha) }
 
-// assemble joins the files of the script.
 func (s *Script) assemble() (source, sha string) {
 	// Lua in Redis cannot import files, so preludes are placed after the line #!lua.
 	shebang, rest, _ := strings.Cut(luaFile(s.Name), "\n")
@@ -253,7 +250,7 @@ func (s *Script) Variants() (sources, shas []string) {
 	return sources, shas
 }
 
-// Fits reports whether the script can take as many keys and arguments.
+// Fits reports whether the script can take this number of keys and arguments.
 func (s *Script) Fits(keys, args int) bool {
 	if s.Receipted {
 		keys, args = keys-1, args-2

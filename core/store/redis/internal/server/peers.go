@@ -23,8 +23,8 @@ type peer struct {
 // gateways have ended its locks.
 const forgetAfter = time.Minute
 
-// Note records the registrations that were read at now. It returns the ids of the gateways that are
-// present, and of those whose registrations can be removed.
+// Note records the registrations that were read at the time now. It returns the ids of the gateways
+// that are present, and of those whose registrations can be removed.
 func (p *Peers) Note(registered map[string]string, now time.Time) (there, forgotten []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

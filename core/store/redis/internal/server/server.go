@@ -30,7 +30,7 @@ type Server struct {
 	EndLocks func(ctx context.Context) error // ends the locks of gateways that have ended
 	Turns    Turns
 
-	agreedSince time.Time // since when all gateways can read this one's format; only KeepPresent uses it
+	agreedSince time.Time // since when all gateways can read this gateway's format; only KeepPresent uses it
 
 	gate   sync.RWMutex
 	closed bool // guarded by gate
@@ -54,8 +54,8 @@ func (s *Server) Enter(ctx context.Context) error {
 	return nil
 }
 
-// Call runs an operation: it counts it as a call, bounds its time and wraps its error. what names
-// the operation.
+// Call runs an operation, for whose end Close waits. It bounds the operation's time and wraps its
+// error. what names the operation.
 func (s *Server) Call(ctx context.Context, what string, f func(ctx context.Context) error) error {
 	if err := s.Enter(ctx); err != nil {
 		return fmt.Errorf("%s: %w", what, err)

@@ -17,7 +17,8 @@ const (
 	// so that an exchange without an answer does not block the rest.
 	maxTurn = time.Second
 	// shortTurn is how long an exchange may take without a pause after it. The pause after a longer
-	// one is as long as the exchange, so that small calls of others find Redis idle half of the time.
+	// exchange is as long as the exchange, so that small calls of others find Redis idle half of the
+	// time.
 	shortTurn = 20 * time.Millisecond
 )
 
