@@ -9,8 +9,8 @@ import (
 // SubQueue distinguishes an entity's main queue from its sub-queues.
 type SubQueue uint8
 
-// The sub-queues. The transfer queue has messages that will be moved to other entities; its dead
-// letters could not be moved.
+// The sub-queues. The transfer queue has messages that will be moved to other entities, and its
+// dead-letter queue those that could not be moved.
 const (
 	Main SubQueue = iota
 	DeadLetter
@@ -101,9 +101,9 @@ func ResourcePath(s string) string {
 	return strings.Trim(s, "/")
 }
 
-// SplitAuthority splits an absolute URI. prefix is scheme://authority in lower case, because the
-// case of both has no meaning (RFC 3986 §6.2.2.1). host is the authority without its port. For a
-// path, both are empty.
+// SplitAuthority splits an absolute URI. prefix is scheme://authority, in lower case because their
+// case has no meaning (RFC 3986 §6.2.2.1). host is the authority without its port. For a path,
+// prefix and host are empty.
 func SplitAuthority(s string) (prefix, host, rest string) {
 	scheme, after, ok := strings.Cut(s, "://")
 	if !ok {

@@ -62,7 +62,7 @@ type Stored struct {
 	InSession bool
 
 	Last         int64  // the highest number used in the sub-queue
-	Session      string // the session's id, as the receiver wrote it that set the state
+	Session      string // the session's id in the spelling of the receiver that set the state
 	SessionState []byte // not nil
 	Key          string
 	Time         time.Time

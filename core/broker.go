@@ -39,9 +39,9 @@ type Broker interface {
 	// is locked, it returns SessionLocked. A takeover returns SessionLocked if o.TakeOver is not
 	// the lock's token, and SessionLockLost if the session is not locked.
 	AcceptSession(ctx context.Context, id Identity, address Address, o SessionOptions) (Session, error)
-	// ListSessions needs Listen. It returns up to top session ids, in order, after the first skip.
-	// If since is zero, it lists sessions that have messages or state; otherwise, those whose state
-	// was set after since.
+	// ListSessions needs Listen. It lists session ids in order: it leaves out the first skip of
+	// them and returns at most top. If since is zero, it lists sessions that have messages or
+	// state; otherwise, those whose state was set after since.
 	ListSessions(ctx context.Context, id Identity, address Address, since time.Time, skip, top int) ([]string, error)
 	// Health returns the store's description or, if sends do not work, the reason.
 	Health(ctx context.Context) (About, error)
@@ -94,7 +94,7 @@ type Receiver interface {
 	// larger than the credit in bytes, which then falls below zero.
 	AddCredit(n int, bytes int64)
 	// Drain takes back the unused credit. It calls drained once, after the last delivery, with the
-	// number of deliveries that were taken back.
+	// number of deliveries for which credit was taken back.
 	Drain(drained func(unspent int))
 	// Close ends the receiver. It waits for a call of Deliver in flight, so it must not be called
 	// from Deliver; after it has returned, Deliver is not called again. Messages that were locked
@@ -116,8 +116,8 @@ type SessionOptions struct {
 }
 
 // Session is a Receiver for one session, which it keeps locked until Close. Once the lock has
-// ended, its calls return SessionLockLost. Close also releases delivered messages that were not
-// settled, without counting failed deliveries.
+// ended, calls of the Session return SessionLockLost. Close also releases delivered messages that
+// were not settled, without counting failed deliveries.
 type Session interface {
 	Receiver
 	ID() string
@@ -130,9 +130,9 @@ type Session interface {
 	// Close or CloseAfter, or has given up. Then other receivers, at any gateway, may accept the
 	// session.
 	Released() <-chan struct{}
-	// Lock returns the proof that the receiver has locked the session: for Settlement.Session, for
-	// Transaction.SetSessionState and, as a Token, for a receiver that takes over. Until is not set
-	// in it.
+	// Lock returns the proof that the receiver has locked the session, for Settlement.Session and
+	// Transaction.SetSessionState; the proof's Token is also for SessionOptions.TakeOver. Until is
+	// not set.
 	Lock() SessionLock
 	// Renew extends the session's lock, and with it the locks of the session's messages.
 	Renew(ctx context.Context) (until time.Time, err error)
@@ -157,8 +157,8 @@ type RuleAdmin interface {
 	UpdateRule(ctx context.Context, id Identity, subscription string, r Rule) (Rule, error)
 	// DeleteRule removes a rule, or returns NotFound.
 	DeleteRule(ctx context.Context, id Identity, subscription, rule string) error
-	// Rules returns up to top rules of a subscription, in the order of their names, after the first
-	// skip.
+	// Rules lists a subscription's rules in the order of their names: it leaves out the first skip
+	// of them and returns at most top.
 	Rules(ctx context.Context, id Identity, subscription string, skip, top int) ([]Rule, error)
 	// Rule returns the rule with that name, or NotFound.
 	Rule(ctx context.Context, id Identity, subscription, name string) (Rule, error)
@@ -166,8 +166,9 @@ type RuleAdmin interface {
 	// evaluates trial or, if trial is nil, the rules of the topic's subscriptions; if name is a
 	// subscription, only its rules. The result has the rules that match, then those that fail, then
 	// the others, each group by subscription and rule, or in the order of trial. A rule of trial
-	// that does not compile has a Judgement with Err. A message that the topic would refuse is
-	// refused alike. m must not be used afterwards. The call needs Manage on the topic.
+	// that does not compile has a Judgement with Err. If the topic would refuse the message,
+	// TestRules returns the refusal. m must not be used afterwards. The call needs Manage on the
+	// topic.
 	TestRules(ctx context.Context, id Identity, name string, m *Message, trial []Rule) ([]Judgement, error)
 }
 
@@ -180,7 +181,8 @@ type Admin interface {
 	// or, if first is nil, a rule that matches all messages. For other kinds, first is ignored.
 	CreateEntity(ctx context.Context, id Identity, kind Kind, name string, s Settings, first *Rule) (Entity, error)
 	Entity(ctx context.Context, id Identity, name string) (Entity, Runtime, error)
-	// Entities returns up to top entities in the order of their names, after the first skip.
+	// Entities lists entities in the order of their names: it leaves out the first skip of them and
+	// returns at most top.
 	Entities(ctx context.Context, id Identity, l Listing, skip, top int) ([]Entity, []Runtime, error)
 	// UpdateEntity replaces the settings. Those that are fixed at creation must stay the same.
 	UpdateEntity(ctx context.Context, id Identity, name string, s Settings) (Entity, error)

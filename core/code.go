@@ -51,7 +51,7 @@ func (c Code) Retriable() bool { return c == Busy || c == Timeout || c == Intern
 type Refusal struct {
 	Code Code
 	Text string
-	// Topic is set if a subscription does not exist, but its topic does.
+	// Topic is the name of the topic if a subscription does not exist, but its topic does.
 	Topic string
 	// Condition is the error condition in AMQP; "" stands for the usual one of the Code.
 	Condition string

@@ -109,7 +109,6 @@ func ParseTicks(s string) (int64, error) {
 	return int64(min(sum, most-1)), nil
 }
 
-// ticksOf converts the digits of a fraction of a second to ticks.
 func ticksOf(fraction string) (n uint64) {
 	const places = 7
 	for i := range places {

@@ -212,8 +212,8 @@ type Entity struct {
 	Namespace string // Namespace.ID
 	Kind      Kind
 	Name      string // in its creator's spelling; a subscription's SubscriptionPath, or a schedule's SchedulePath
-	// ID is a NewIncarnation. So an entity that is deleted and created again never finds data of
-	// the old one. It consists of lower-case letters and digits.
+	// ID is a result of NewIncarnation, so that an entity that is deleted and created again never
+	// finds data of the old one. It consists of lower-case letters and digits.
 	ID         string
 	Partitions int
 	// TopicID is the ID of a subscription's topic. Partitions of a topic's subscriptions are stored

@@ -36,7 +36,7 @@ const (
 	EventAbandoned    EventKind = "abandoned"     // Count deliveries have failed, with this one
 	EventPostponed    EventKind = "postponed"     // abandoned, or released, and delayed until Until
 	EventReturned     EventKind = "returned"      // its delay has ended; Count deliveries have failed
-	EventReleased     EventKind = "released"      // its lock has ended without a failed delivery, or its delay has
+	EventReleased     EventKind = "released"      // its lock or its delay has ended without a failed delivery
 	EventDeferred     EventKind = "deferred"      // Count deliveries have failed or ended with a deferral
 	EventLockExpired  EventKind = "lock-expired"  // Count deliveries have failed, with this one
 	EventDeadLettered EventKind = "dead-lettered" // moved to the dead letters, with the number Other; see Reason
@@ -101,7 +101,7 @@ type Subject struct {
 // history.
 type Histories interface {
 	// Annotate appends the broker's events to the queue's history, in the order given. It does
-	// nothing without bounds, and on a partition of a deleted entity.
+	// nothing if Policy.History is zero, or if the entity was deleted.
 	Annotate(ctx context.Context, events []Event) error
 	// Recollect sweeps, and returns the newest MaxEvents events of a message in the queue and its
 	// sub-queues, in the order in which they were written.

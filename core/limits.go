@@ -14,7 +14,7 @@ type Limits struct {
 
 	MinNamespaceName int // characters
 	MaxNamespaceName int
-	MaxPolicies      int // policies of the namespace
+	MaxPolicies      int
 	MaxEntities      int // queues and topics together
 	MaxPartitioned   int // partitioned queues and topics
 	MaxConnections   int // connections to the namespace at a time

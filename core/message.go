@@ -167,7 +167,7 @@ func (s State) String() string {
 // BrokerProperties are set only by the broker.
 type BrokerProperties struct {
 	SequenceNumber         int64
-	EnqueuedSequenceNumber int64 // the sequence number in the entity that got it first
+	EnqueuedSequenceNumber int64 // the sequence number in the entity that got the message first
 	EnqueuedTime           time.Time
 	ExpiresAt              time.Time // zero: never
 	DeliveryCount          uint32    // failed deliveries before this one

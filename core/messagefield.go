@@ -8,7 +8,7 @@ type MessageField struct {
 	// Limit is the maximum number of characters. 0 means that only the size of the message limits
 	// it.
 	Limit int
-	// Text or ID returns a pointer to the field in a message. The other one is nil.
+	// One of Text and ID returns a pointer to the field in a message; the other one is nil.
 	Text func(*Message) *string
 	ID   func(*Message) *ID
 }

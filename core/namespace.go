@@ -11,8 +11,8 @@ import (
 // policies by which clients reach it, and its quotas.
 type Namespace struct {
 	Name string // in its creator's spelling
-	// ID is a NewIncarnation. The catalogue stores the namespace's entities under it. So a
-	// namespace that is deleted and created again never finds entities of the old one.
+	// ID is a result of NewIncarnation. The catalogue stores the namespace's entities under it, so
+	// that a namespace that is deleted and created again never finds entities of the old one.
 	ID         string
 	CreatedAt  time.Time
 	ModifiedAt time.Time
@@ -44,20 +44,20 @@ type Namespaces interface {
 	CreateNamespace(ctx context.Context, n Namespace) (Namespace, error)
 	// Namespace returns the namespace with that name, or NotFound.
 	Namespace(ctx context.Context, name string) (Namespace, error)
-	// Namespaces returns up to top namespaces, by folded name, that follow the name after ("":
-	// all).
+	// Namespaces lists namespaces in the order of their folded names: at most top of those that
+	// follow the name after ("": all).
 	Namespaces(ctx context.Context, after string, top int) ([]Namespace, error)
 	// UpdateNamespace replaces the namespace with n's name and returns it with its new Revision. It
-	// returns Conflict if ID or Revision differ from n's, or NotFound.
+	// returns NotFound, or Conflict if the stored ID or Revision is not n's.
 	UpdateNamespace(ctx context.Context, n Namespace) (Namespace, error)
 	// DeleteNamespace removes a namespace at once, even if it is not empty, or returns NotFound.
 	// This store removes the entities and messages afterwards; if this process ends first, another
-	// one does. CreateEntity returns NotFound for the deleted ID until all entities are removed,
-	// and until all gateways have learned of the deletion.
+	// process does. CreateEntity returns NotFound for the deleted ID until all entities are
+	// removed, and until all gateways have learned of the deletion.
 	DeleteNamespace(ctx context.Context, name string) error
-	// WatchNamespaces registers changed. It is called with the folded name after this or another
-	// gateway has created, updated or deleted a namespace, and with "" if changes may have been
-	// missed. It must not block.
+	// WatchNamespaces registers changed, which must not block. It is called with the folded name
+	// after this or another gateway has created, updated or deleted a namespace, and with "" if
+	// changes may have been missed.
 	WatchNamespaces(changed func(name string)) (stop func())
 }
 

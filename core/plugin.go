@@ -69,8 +69,8 @@ type Verdict struct {
 	Reason string
 	// Description explains the Reason. A dead letter has it as its PropertyDeadLetterDescription.
 	Description string
-	// Set has user properties to set, and Remove the names of those to remove before. Both apply to
-	// every message that results from this one.
+	// Remove has the names of user properties to remove, and Set the properties to set after that.
+	// Both apply to every message that results from this one.
 	Set    Properties
 	Remove []string
 	// Routes are the addresses of entities to which the message goes, with VerdictPass: instead of

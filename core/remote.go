@@ -28,7 +28,7 @@ type Remote interface {
 // Away is the error of a remote that cannot be reached.
 type Away struct {
 	Remote string // the remote's name
-	Err    error  // the cause
+	Err    error
 }
 
 func (a *Away) Error() string { return fmt.Sprintf("remote %s is disconnected: %v", a.Remote, a.Err) }

@@ -89,8 +89,8 @@ type Catalogue interface {
 	// no entity with that name, or if it is not a topic.
 	Topic(ctx context.Context, namespace, name string) (TopicView, error)
 	// UpdateEntity replaces the entity with e's name and returns it with its new Revision. It
-	// returns Conflict if ID or Revision differ from e's, NotFound, or QuotaExceeded if e grows and
-	// the total size of all entities would exceed q.
+	// returns NotFound, Conflict if the stored ID or Revision is not e's, or QuotaExceeded if e
+	// grows and the total size of all entities would exceed q.
 	UpdateEntity(ctx context.Context, e Entity, q NamespaceQuotas) (Entity, error)
 	// ChangeRule updates a subscription like UpdateEntity and changes one of its rules, in one
 	// step. It also returns the topic's Version. Its running time does not depend on the number of
@@ -107,10 +107,10 @@ type Catalogue interface {
 	// TouchEntities records when the named entities were last used. It ignores times earlier than
 	// the recorded ones.
 	TouchEntities(ctx context.Context, namespace string, accessed map[string]time.Time) error
-	// WatchEntities registers changed. It is called with namespace and folded name after this or
-	// another gateway has created, updated or deleted an entity; for a subscription also with its
-	// topic's name, and for a deleted topic also with its subscriptions' names. Two empty strings
-	// mean that changes may have been missed. changed must not block.
+	// WatchEntities registers changed, which must not block. changed is called with namespace and
+	// folded name after this or another gateway has created, updated or deleted an entity; for a
+	// subscription also with its topic's name, and for a deleted topic also with its subscriptions'
+	// names. Two empty strings mean that changes may have been missed.
 	WatchEntities(changed func(namespace, name string)) (stop func())
 }
 
@@ -164,7 +164,7 @@ type Most struct {
 
 // LockRequest selects the messages to lock.
 type LockRequest struct {
-	Most                  // limits the available messages to lock; unused with Deferred or Numbers
+	Most                  // limits the number and size of the available messages to lock; ignored with Numbers
 	Session  *SessionLock // with Policy.Sessions, the lock of the session to receive from
 	Numbers  []int64      // sequence numbers; nil: any available messages
 	Deferred bool         // Numbers select deferred messages
@@ -223,8 +223,8 @@ type Operations interface {
 	// Purge removes up to max available messages, as if each were locked and completed, and returns
 	// their number, also with an error. Locked, deferred and scheduled messages stay, and so do
 	// messages that arrive after it has begun. Purge does not read messages, and delays no other
-	// operation for long. If it removes all messages, it may take as long as Clear. With
-	// Policy.Sessions it returns NotAllowed.
+	// operation for long: when it removes all messages, for no longer than Clear, whose running
+	// time does not depend on their number. With Policy.Sessions it returns NotAllowed.
 	Purge(ctx context.Context, max int) (int, error)
 	// Settle ends locks, and returns one result per settlement: nil, LockLost, NotAllowed,
 	// InvalidArgument or a failure, or a result of Activate. With Policy.Sessions, a lost lock
@@ -232,7 +232,8 @@ type Operations interface {
 	// means that the lock of the session is lost, and LockLost that only the message's is.
 	Settle(ctx context.Context, settlements []Settlement) []error
 	// Renew extends locks to now + Policy.LockDuration, and returns one result per token. The lock
-	// of a session's message ends with the session's lock: for it, Renew only returns when that is.
+	// of a session's message ends with the session's lock: for such a lock, Renew only returns when
+	// it ends.
 	Renew(ctx context.Context, tokens []LockToken) []Renewal
 	// Peek returns messages in the order of their numbers, without locking them. Locked messages
 	// have LockedUntil, but no LockToken. If more than ten thousand messages are locked, an engine
@@ -264,7 +265,7 @@ type Operations interface {
 	// Take takes up to n operations of a rate that all callers on the same partition share. If it
 	// grants fewer, again is when one more is allowed. Take does not sweep, and does not touch
 	// messages. If the store loses the rate's record with its process or its master, the rate
-	// allows a new burst. If callers use different rates, each call is measured by its own.
+	// allows a new burst. If callers use different rates, the rate of each call applies to it.
 	Take(ctx context.Context, r Rate, n int) (granted int, again time.Time, err error)
 	// Watch notifies w of messages that become available in the queue, until stop is called.
 	Watch(w Watcher) (stop func())
@@ -427,11 +428,11 @@ type Sessions interface {
 	// SetSessionState sets the state, or removes it if state is nil. A session without messages
 	// keeps its state.
 	SetSessionState(ctx context.Context, l SessionLock, state []byte) error
-	// ListSessions returns the ids of up to top sessions, by key, that follow after ("": all). If
-	// since is zero, it lists sessions that have state, or messages that are available, locked or
-	// deferred, but not if they only have scheduled ones. Otherwise, it lists those whose state was
-	// set after since. An id is spelled as by the receiver that set the state or, without a state,
-	// as in the oldest message.
+	// ListSessions lists session ids in the order of their keys: at most top of those that follow
+	// the key after ("": all). If since is zero, it lists sessions that have state, or messages
+	// that are available, locked or deferred, but not if they only have scheduled ones. Otherwise,
+	// it lists those whose state was set after since. An id is spelled as by the receiver that set
+	// the state or, without a state, as in the oldest message.
 	ListSessions(ctx context.Context, since time.Time, after SessionKey, top int) ([]string, error)
 	// DescribeSessions returns one description per id, in order; it is empty for an unknown
 	// session. It changes nothing, and its running time does not depend on the number of messages.
@@ -443,9 +444,9 @@ type Sessions interface {
 type SessionInfo struct {
 	ID        string `json:"session"`   // as in the request
 	Available int64  `json:"available"` // messages that the session's holder can lock, unless the session is paused
-	Locked    int64  `json:"locked"`    // with the deferred ones that are locked
-	Delayed   int64  `json:"delayed"`   // the locked ones that pause the session
-	Deferred  int64  `json:"deferred"`  // without the locked ones
+	Locked    int64  `json:"locked"`    // including deferred messages that are locked
+	Delayed   int64  `json:"delayed"`   // those of Locked that pause the session
+	Deferred  int64  `json:"deferred"`  // without those that are locked
 	// LockedUntil is when the session's lock ends, or zero if it is not locked.
 	LockedUntil time.Time `json:"lockedUntil,omitzero"`
 	HasState    bool      `json:"-"`
@@ -521,7 +522,7 @@ type Renewal struct {
 type Stats struct {
 	Ready     int64 // available messages
 	Locked    int64
-	Deferred  int64 // with locked ones, which Locked does not count
+	Deferred  int64 // including locked messages, which Locked does not count
 	Scheduled int64
 	Damaged   int64 // messages whose stored form differs from what the engine wrote; they are not delivered
 	Bytes     int64 // approximate memory of messages and everything else that is stored for clients: see Policy.MaxBytes

@@ -79,7 +79,7 @@ type Effect struct {
 	// Instead means that the message itself is not stored. Its number is 0, but its id and key are
 	// remembered. A full partition refuses it only if the effect stores something.
 	Instead bool
-	// Transfers are like the Transfers of the Work.
+	// Transfers are appended like Work.Transfers.
 	Transfers []*Message
 	// DeadLetters are appended to the dead-letter queue, and are available at once.
 	DeadLetters []*Message
@@ -90,7 +90,7 @@ func (x *Effect) Stores() bool { return len(x.Transfers)+len(x.DeadLetters) > 0 
 
 // Committing is the part of a partition that carries out transactions.
 type Committing interface {
-	// Commit carries out all operations of w in one step, or none and returns the reason. The
+	// Commit carries out all operations of w in one step or, if it returns an error, none. The
 	// numbers are those of the Messages, or of the Publications. w has at most
 	// MaxTransactionSettlements settlements, cancels and states together, and should have no more
 	// than a few hundred messages, because the partition serves no other call during the step.
@@ -125,7 +125,7 @@ type Transaction interface {
 	Cancel(ctx context.Context, id Identity, address Address, numbers []int64) error
 	// SetSessionState needs Listen, and the lock of the session.
 	SetSessionState(ctx context.Context, id Identity, address Address, lock SessionLock, state []byte) error
-	// Commit carries out all operations, or none and returns the reason.
+	// Commit carries out all operations or, if it returns an error, none.
 	Commit(ctx context.Context) error
 	// Rollback ends a transaction without a commit. Without Rollback, the store keeps reservations
 	// until the transaction's lifetime is over.

@@ -93,8 +93,8 @@ func (a *Authority) Token(ctx context.Context, _ []string, token, audience strin
 	return grant, nil
 }
 
-// certified returns the grant of the first policy with a name of the client's certificate. It
-// expires with the certificate.
+// certified returns the grant of the first policy that names the client's certificate (see
+// NamesOf). The grant expires with the certificate.
 func (a *Authority) certified(c *x509.Certificate) (core.Grant, error) {
 	names := NamesOf(c)
 	for _, p := range a.o.Policies {
@@ -185,7 +185,7 @@ func sameKey(given [sha256.Size]byte, key string) bool {
 	return key != "" && subtle.ConstantTimeCompare(given[:], want[:]) == 1
 }
 
-// verify returns the grant of the policy that the token names, if a key of that policy has made its
+// verify returns the grant of the policy that the token names, if a key of that policy has made the
 // signature. The policy belongs to the namespace, or to the entity in the resource. A refusal does
 // not say whether the policy exists, because this would reveal namespaces and entities.
 func (a *Authority) verify(ctx context.Context, s sas, resource string) (core.Grant, error) {
@@ -205,7 +205,7 @@ func (a *Authority) verify(ctx context.Context, s sas, resource string) (core.Gr
 }
 
 // entityRules returns the policies of the entity with that name. HTTP clients sign the URL that
-// they call: if there is no such entity, entityRules looks for one without a last segment
+// they call: if there is no such entity, entityRules looks for the name without a last segment
 // "messages".
 func (a *Authority) entityRules(ctx context.Context, name string) ([]core.AccessRule, error) {
 	if a.o.Entities == nil || name == "" || strings.HasPrefix(name, "$") {
@@ -268,8 +268,8 @@ func (a *Authority) resource(signed string) (path, host string, err error) {
 	return path, host, nil
 }
 
-// checkHost refuses a token for the whole namespace if its host is unknown, but is the name of an
-// entity: then the token's creator has left out the host.
+// checkHost refuses a token for the whole namespace whose host is unknown but is the name of an
+// entity: the token's creator has left out the host before the entity's name.
 func (a *Authority) checkHost(ctx context.Context, signed, path, host string) error {
 	if path != "" || a.o.Entities == nil || strings.Contains(host, ".") || a.isHost(host) {
 		return nil

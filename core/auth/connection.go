@@ -10,8 +10,8 @@ import (
 // ConnectionString has the host of a namespace and credentials for it: KeyName and Key, or
 // Signature.
 type ConnectionString struct {
-	Endpoint   string // the endpoint as written, such as sb://localhost:5672/
-	Host       string // the endpoint's host, with the port if it has one
+	Endpoint   string // as written, such as sb://localhost:5672/
+	Host       string // of the endpoint, with the port if it has one
 	KeyName    string
 	Key        string
 	Signature  string // a complete shared access signature
@@ -20,7 +20,7 @@ type ConnectionString struct {
 }
 
 // ParseConnectionString parses key=value pairs separated by semicolons. The case of keys does not
-// matter, and unknown keys are ignored. An error has the key, but never a credential.
+// matter, and unknown keys are ignored. An error contains the key, but never a credential.
 func ParseConnectionString(s string) (ConnectionString, error) {
 	var c ConnectionString
 	seen := map[string]bool{}

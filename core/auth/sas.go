@@ -101,7 +101,8 @@ func (s *sas) signedBy(policies []core.AccessRule) core.Right {
 	return 0
 }
 
-// sign returns the HMAC-SHA256 of text. Its key is the UTF-8 text of key, which is not decoded.
+// sign returns the HMAC-SHA256 of text. The bytes of key are used as they are, not decoded from
+// base64.
 func sign(key, text string) (mac [sha256.Size]byte) {
 	h := hmac.New(sha256.New, []byte(key))
 	_, _ = h.Write([]byte(text)) // never fails

@@ -12,7 +12,7 @@ const (
 	Delivery        = 192      // a delivery that its client has not settled
 	Link            = 1536     // an AMQP link with what the broker opens for it
 	Session         = 384      // an AMQP session
-	SessionReceiver = 20 << 10 // what a link or feed takes besides while it waits for a session of messages, or has one
+	SessionReceiver = 20 << 10 // what a link or feed takes in addition while it waits for a session of messages, or has one
 	Call            = 16 << 10 // a call of the broker in progress: the stack of its goroutine
 
 	Requests = 22 << 10 // what HTTP adds to a connection that serves a request; an idle connection keeps half of it
@@ -21,7 +21,8 @@ const (
 	ofTLS      = 18 << 10 // what TLS adds
 )
 
-// Connection returns the memory that a connection takes, in bytes. Wrappers have a method NetConn.
+// Connection returns the memory that c takes, in bytes. If c has a method NetConn, but none named
+// ConnectionState, it is the memory of the connection that NetConn returns.
 func Connection(c net.Conn) int64 {
 	switch c := c.(type) {
 	case interface{ ConnectionState() tls.ConnectionState }:

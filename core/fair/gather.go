@@ -12,7 +12,7 @@ const (
 	// firstGrant is the number of bytes that a message of unknown size takes first.
 	firstGrant = 64 << 10
 	// maxLeap is the largest ratio of a new buffer to the bytes that have arrived. The buffers have
-	// 64 KiB, 1, 18 and 300 MiB, so little garbage is left.
+	// 64 KiB, 1 MiB, 18 MiB and 300 MiB, so little garbage is left.
 	maxLeap = 17
 )
 
@@ -36,7 +36,6 @@ type Arrival struct {
 	Inspect func(start []byte) (limit int64, err error)
 }
 
-// gathering is the state of one Gather.
 type gathering struct {
 	*Arrival
 	share   *Waiter
@@ -120,7 +119,6 @@ func (g *gathering) read(into []byte) (int, error) {
 	return n, err
 }
 
-// grow makes room for at least one more byte.
 func (g *gathering) grow(ctx context.Context) error {
 	have := int64(len(g.message))
 	if have >= firstGrant && g.Inspect != nil {
@@ -144,13 +142,12 @@ func (g *gathering) grow(ctx context.Context) error {
 	return nil
 }
 
-// extend takes more memory from the budget.
 func (g *gathering) extend(ctx context.Context, have int64) error {
 	size := min(max(maxLeap*have, firstGrant), g.Limit)
 	if g.Size > have {
 		size = g.Size
 	}
-	if have <= firstGrant { // so little may be held during a wait
+	if have <= firstGrant { // this little may be held during a wait
 		if err := g.share.Await(ctx, size-have); err != nil {
 			return err
 		}

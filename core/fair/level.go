@@ -18,7 +18,7 @@ const (
 	Normal Level = iota
 	Raised       // more than half is used; nothing is refused
 	Tight        // sends, schedules, deposits and creations are refused to policies that have just sent much
-	Full         // they are refused to namespaces that have just sent more than a little; peeks, streams and taps to all
+	Full         // the same is refused to namespaces that have just sent more than a little; peeks, streams and taps are refused to all
 )
 
 // String returns the level's name in /health and in metrics.
@@ -81,7 +81,6 @@ func (g *Gauge) Set(to Level) {
 // work in progress would exceed n.
 func (g *Gauge) SetRoom(n int64) { g.room.Store(max(n, 1)) }
 
-// lacks reports whether the process has no room for n more bytes.
 func (g *Gauge) lacks(n int64) bool {
 	if g == nil {
 		return false

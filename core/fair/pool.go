@@ -156,7 +156,6 @@ func (p *Pool) Share(wake func()) *Share {
 	return s
 }
 
-// enter adds the share to the groups of w.
 func (s *Share) enter(w Who) {
 	s.who = w
 	s.namespace, s.policy = s.pool.group(w.ofNamespace()), s.pool.group(w)
@@ -171,7 +170,6 @@ func (s *Share) leave() {
 	s.pool.forget(s.who, s.policy, s.held)
 }
 
-// ofNamespace returns the key of the group of the whole namespace.
 func (w Who) ofNamespace() Who { return Who{w.Namespace, "*"} }
 
 func (p *Pool) group(w Who) *group {
@@ -190,7 +188,6 @@ func (p *Pool) forget(w Who, g *group, held int64) {
 	p.dropIdle(w, g)
 }
 
-// dropIdle removes a group that has no shares and no flow.
 func (p *Pool) dropIdle(w Who, g *group) {
 	if g.shares == 0 && g.flow == 0 {
 		delete(p.groups, w)
@@ -240,8 +237,8 @@ func (s *Share) Available(n int64) int64 {
 
 // Credit returns how many more bytes one of a connection's receivers may request from the store.
 // used is what the receiver has requested or not sent yet. Until half of the receiver's part is
-// free, Credit returns 0, so that it does not request messages one by one. waits is true if the
-// share now waits for memory.
+// free, Credit returns 0, so that the receiver does not request messages one by one. waits is true
+// if the share now waits for memory.
 func (s *Share) Credit(used, receivers int) (bytes int, waits bool) {
 	part := min(maxAsked, Pending/receivers)
 	switch s.pool.gauge.Level() {
@@ -300,7 +297,7 @@ func (p *Pool) refuses(policy, namespace *group, n int64) bool {
 	}
 }
 
-// forgetFlow reduces the flow of all groups. p.mu is held.
+// p.mu is held.
 func (p *Pool) forgetFlow() {
 	for w, g := range p.groups {
 		g.flow -= (g.flow + forgetPart - 1) / forgetPart

@@ -48,7 +48,6 @@ func each[E, A any](asked *[]E, answered *[]A, one func()) {
 	*asked, *answered = all, answers
 }
 
-// once returns a function that calls f at most once, or nil if f is nil.
 func once(f func(error)) func(error) {
 	if f == nil {
 		return nil
@@ -57,7 +56,6 @@ func once(f func(error)) func(error) {
 	return func(err error) { o.Do(func() { f(err) }) }
 }
 
-// policyOf returns the policy of the first grant of an identity.
 func policyOf(id core.Identity) string {
 	if len(id) == 0 {
 		return ""

@@ -25,7 +25,7 @@ type deliveries struct {
 
 	mu     sync.Mutex // also held while forward runs
 	held   []core.Delivery
-	late   *time.Timer // delivers held if no other message does so first
+	late   *time.Timer // delivers held, unless another message does so first
 	closed bool
 }
 
@@ -97,7 +97,7 @@ func (d *deliveries) hold(one core.Delivery, atMost time.Duration) {
 	})
 }
 
-// flush delivers the messages that were held back. d.mu is held.
+// d.mu is held.
 func (d *deliveries) flush() {
 	if d.late != nil {
 		d.late.Stop()
@@ -130,7 +130,6 @@ func (d *deliveries) Drained(then func()) {
 	then()
 }
 
-// loseSession takes the session away from its receiver.
 func (d *deliveries) loseSession(f *Rule) {
 	d.link.Close()
 	if d.detach != nil {
@@ -138,7 +137,6 @@ func (d *deliveries) loseSession(f *Rule) {
 	}
 }
 
-// abandon ends the locks of messages.
 func (d *deliveries) abandon(ds []core.Delivery) {
 	ctx, cancel := context.WithTimeout(d.ctx, settleTimeout)
 	defer cancel()

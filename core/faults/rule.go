@@ -61,7 +61,8 @@ const (
 	ExpireToken  Effect = "expire-token"    // the token expires after Rule.Delay, whatever its own expiry
 )
 
-// allowed has the effects that are possible for an operation, besides those that are for all.
+// allowed has the effects that are possible for each operation, in addition to those that are
+// possible for all.
 var allowed = map[Operation][]Effect{
 	Authorize: {ExpireToken}, OpenSender: nil, Send: {Detach}, OpenReceiver: nil, Deliver: {Detach, LoseLock, Reorder, Cut},
 	Settle: nil, Complete: {DeliverTwice}, Abandon: nil, Defer: nil, DeadLetter: nil, Renew: nil,
@@ -115,7 +116,6 @@ type Rule struct {
 	Life time.Duration `json:"life,omitempty" config:"life"`
 }
 
-// condition is the form of an error condition in AMQP.
 var condition = regexp.MustCompile(`^[a-z][a-z0-9.-]*(:[A-Za-z0-9._-]+)+$`)
 
 // check sets defaults in a rule, and returns what is wrong with it.
@@ -199,12 +199,10 @@ func (r *Rule) refusal() error {
 	return &core.Refusal{Code: r.Code, Condition: r.Condition, Text: fmt.Sprintf("Injected by the fault rule '%s' of this namespace (%s).", r.Name, cmp.Or(r.Condition, string(r.Code)))}
 }
 
-// covers reports whether a rule selects an operation.
 func (r *Rule) covers(op Operation) bool {
 	return r.Operation == op || r.Operation == Settle && (op == Complete || op == Abandon || op == Defer || op == DeadLetter)
 }
 
-// names reports whether a rule selects an address.
 func (r *Rule) names(a core.Address) bool {
 	if r.Entity == "" {
 		return true

@@ -42,7 +42,6 @@ type Rules struct {
 	mu    sync.Mutex // held while known is replaced
 }
 
-// copied has a Book's text, and the rules in it.
 type copied struct {
 	text  string
 	rules []*active
@@ -92,7 +91,7 @@ func (r *Rules) Add(ctx context.Context, rule Rule) (added Status, err error) {
 	return added, err
 }
 
-// List returns the rules in their order until their life ends, also those that have affected all
+// List returns, in order, the rules whose life has not ended, also those that have affected all
 // their operations.
 func (r *Rules) List() []Status {
 	all, now := []Status{}, r.now()
@@ -232,8 +231,8 @@ func (a *active) happens(n int) bool {
 	return a.Effect != Throttle || !a.passes()
 }
 
-// passes reports whether a Throttle allows another operation: Rate per second, with as large a
-// burst. a.mu is held.
+// passes reports whether a Throttle allows another operation: Rate per second, in bursts of up to
+// Rate or 1, whichever is larger. a.mu is held.
 func (a *active) passes() bool {
 	now := time.Now()
 	a.allowed = min(max(a.Rate, 1), a.allowed+now.Sub(a.counted).Seconds()*a.Rate)

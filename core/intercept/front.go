@@ -16,8 +16,8 @@ type Space struct {
 	Describe func(*core.NamespaceInfo)
 }
 
-// Spaces returns the Space of an identity's namespace. That of the nil Identity is the gateway's
-// own.
+// Spaces returns the Space of an identity's namespace. The nil Identity gets the gateway's own
+// Space.
 type Spaces interface {
 	Space(ctx context.Context, id core.Identity) (*Space, error)
 }

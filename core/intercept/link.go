@@ -207,7 +207,6 @@ func (s *session) Drain(drained func(unspent int)) { s.link.drain(drained) }
 
 func (s *session) Close() { s.link.Close() }
 
-// ask carries out a call of the session.
 func (s *session) ask(ctx context.Context, op Op, do func(context.Context, *Call)) ([]core.Delivery, error) {
 	c := newCall(op, s.link.id, s.link.address, do)
 	defer c.free()

@@ -12,7 +12,7 @@ import (
 )
 
 // Token implements core.Authority. A JSON web token, or a signature by an entity's policy, is for
-// the namespace with one of the hosts, or for the gateway's own one.
+// the namespace with one of the hosts, or for the gateway's own namespace.
 func (d *Directory) Token(ctx context.Context, hosts []string, token, audience string) (core.Grant, error) {
 	authorize := func(m *member) (core.Grant, error) {
 		return m.record.Load().authority.Token(ctx, hosts, token, audience)
@@ -59,7 +59,7 @@ func (d *Directory) granted(ctx context.Context) func(core.Grant, error) (core.G
 	}
 }
 
-// Within turns a grant of an operator into one with the same rights in another namespace. It
+// Within turns a grant of an operator into a grant with the same rights in another namespace. It
 // refuses all other grants, also if the namespace does not exist.
 func (d *Directory) Within(ctx context.Context, g core.Grant, namespace string) (core.Grant, error) {
 	if core.FoldName(namespace) == core.FoldName(g.Namespace) {
@@ -85,9 +85,9 @@ type credentials struct {
 	authorize func(*member) (core.Grant, error)
 }
 
-// prove checks a client's credentials in the namespace to which they belong. If none fits, it reads
-// the registry and tries again, because another gateway may have just created the namespace or the
-// key.
+// prove checks a client's credentials in the namespace to which they belong. If they do not fit, it
+// reads the registry and tries again, because another gateway may have just created the namespace
+// or the key.
 func (d *Directory) prove(ctx context.Context, c credentials) (core.Grant, error) {
 	m, version, err := d.decide(c)
 	if err != nil {
@@ -159,8 +159,8 @@ func (d *Directory) membersByPolicy(policy string, from, to int) []*member {
 }
 
 // recentlyUsed is the number of namespaces, for each name of a policy, that are kept in order of
-// use: one that is found behind them moves to the front. So only a namespace that was idle for a
-// while takes long to find.
+// use. A namespace that is found behind them moves to the front, so only a namespace that was idle
+// for a while takes long to find.
 const recentlyUsed = 16
 
 // searchesPerSecond is how many namespaces, besides the recently used ones, may be tried in vain
@@ -174,7 +174,7 @@ type searches struct {
 	at   time.Time
 }
 
-// take takes n tries if any are left. So one search may go through more namespaces than
+// take takes n tries if at least one is left, so one search may go through more namespaces than
 // searchesPerSecond.
 func (s *searches) take(n int) bool {
 	s.mu.Lock()

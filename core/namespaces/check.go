@@ -116,7 +116,6 @@ func (d *Directory) check(n *core.Namespace) error {
 	return d.checkOthers(n)
 }
 
-// checkOthers refuses hosts and keys that other namespaces have.
 func (d *Directory) checkOthers(n *core.Namespace) error {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -138,7 +137,7 @@ func (d *Directory) checkOthers(n *core.Namespace) error {
 }
 
 // ownDomains are domains in which each namespace has a host with its name. The first is for clients
-// that connect to another address than the host that they name. Browsers and most systems resolve
+// that connect to an address other than the host that they name. Browsers and most systems resolve
 // the second to this machine.
 var ownDomains = []string{".servicebus.windows.net", ".localhost"}
 

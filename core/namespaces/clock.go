@@ -26,7 +26,7 @@ func noClock(name string) error {
 
 // MoveClock moves the virtual clock of a namespace. It returns when everything that is then due is
 // done, as far as this gateway knows it. Other gateways follow a moment later. move gets the
-// store's time. It is called again if another change of the namespace comes first.
+// store's time. MoveClock calls move again if another change of the namespace comes first.
 func (d *Directory) MoveClock(ctx context.Context, name string, move func(c core.VirtualClock, now time.Time) (core.VirtualClock, error)) error {
 	m, err := d.find(ctx, name)
 	if err != nil {
@@ -64,7 +64,6 @@ func (d *Directory) changeFixed(m *member, edit func(*core.Namespace) error) err
 	return nil
 }
 
-// runDue does what has become due when the namespace's time was moved.
 func (m *member) runDue(ctx context.Context) error {
 	if s := m.opened.Load(); s != nil && s.RunDue != nil {
 		return s.RunDue(ctx)

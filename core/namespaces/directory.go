@@ -50,12 +50,12 @@ type Options struct {
 	Configured []core.Namespace
 	// Registry stores the namespaces that are created at run time. If it is nil, there are none.
 	Registry core.Namespaces
-	// Open begins to serve a namespace. For one of the registry it must not take long.
+	// Open begins to serve a namespace. For a namespace of the registry, it must not take long.
 	Open func(ctx context.Context, n core.Namespace, live Live) (Served, error)
 	// Hosts are names of the gateway that identify no namespace.
 	Hosts []string
-	// Issuers verifies JSON web tokens, which are for the gateway's own namespace. If it is nil,
-	// they are refused.
+	// Issuers verifies JSON web tokens, which are for the gateway's own namespace. If Issuers is
+	// nil, such tokens are refused.
 	Issuers auth.Issuers
 	// PublicKeys are keys that everybody knows. A policy with one of them cannot be created.
 	PublicKeys []string
@@ -156,7 +156,6 @@ func (d *Directory) Run(ctx context.Context) error {
 	return nil
 }
 
-// close closes all namespaces, and waits for their ends.
 func (d *Directory) close() {
 	d.mu.Lock()
 	d.closed = true

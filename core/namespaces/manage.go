@@ -18,8 +18,8 @@ const changeTries = 5
 // About is a namespace with its state at this gateway.
 type About struct {
 	core.Namespace
-	// Fixed means that the namespace is configured, or the gateway's own. It can be reset, but not
-	// changed or deleted.
+	// Fixed means that the namespace is configured, or the gateway's own. Such a namespace can be
+	// reset, but not changed or deleted.
 	Fixed bool
 	Own   bool // it is the gateway's own
 	// Connections is the number of open connections at this gateway.
@@ -121,7 +121,8 @@ func missing(name string) error {
 	return core.Refuse(core.NotFound, "The namespace '%.80s' does not exist.", name)
 }
 
-// All returns up to top namespaces, by name, that follow the name after ("": all).
+// All lists namespaces in the order of their names: at most top of those that follow the name after
+// ("": all).
 func (d *Directory) All(after string, top int) []About {
 	var names []string
 	d.mu.RLock()

@@ -47,13 +47,12 @@ func (m *member) newRecord(n core.Namespace) *record {
 	}
 	if m.d.own == nil || m == m.d.own {
 		o.Issuers = m.d.o.Issuers
-		o.Hosts = append(o.Hosts, n.Name) // a first segment with another namespace's name can only be a queue
+		o.Hosts = append(o.Hosts, n.Name) // a first segment with another namespace's name can only be the name of a queue
 	}
 	r.authority = auth.New(o)
 	return r
 }
 
-// entity returns an entity, for its own policies.
 func (m *member) entity(ctx context.Context, name string) (core.Entity, error) {
 	s, err := m.serve(ctx)
 	if err != nil {
@@ -157,8 +156,8 @@ func (m *member) enter(closed func(error)) (leave func(), err error) {
 	}, nil
 }
 
-// close closes the namespace, and waits for its end. Its connections get the reason. If that is
-// nil, the gateway is stopping, and closes them itself.
+// close closes the namespace, and waits for its end. The namespace's connections get the reason. A
+// nil reason means that the gateway is stopping, and closes the connections itself.
 func (m *member) close(reason error) {
 	m.mu.Lock()
 	if m.ended != nil {

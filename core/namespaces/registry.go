@@ -17,8 +17,8 @@ const (
 	// minReadInterval is the shortest time between two reads of the registry for unknown
 	// credentials.
 	minReadInterval = 250 * time.Millisecond
-	// maxWaitingReads is the maximum number of clients that wait for such a read. Others are
-	// refused at once.
+	// maxWaitingReads is the maximum number of clients that wait for a read of the registry for
+	// unknown credentials. Others are refused at once.
 	maxWaitingReads = 1000
 )
 
@@ -138,8 +138,9 @@ func (d *Directory) lost() uint64 {
 	return d.losses
 }
 
-// rereadAfterLoss makes names be read again if a deletion was found since d.losses was losses: what
-// was just read may be older than that deletion, which is not reported again.
+// rereadAfterLoss makes names be read again if d.losses is no longer losses. Then a namespace was
+// found deleted in the meantime, and what was just read may be older than that deletion, which is
+// not reported again.
 func (d *Directory) rereadAfterLoss(losses uint64, names ...string) {
 	if d.lost() == losses {
 		return
@@ -187,7 +188,7 @@ func (d *Directory) readAll(ctx context.Context) error {
 }
 
 // apply applies what was read, unless a newer revision is known. It returns the namespace, or nil
-// if another one has its name.
+// if another namespace has its name.
 func (d *Directory) apply(n core.Namespace) *member {
 	d.mu.RLock()
 	known, named, closed := d.byID[n.ID], d.byName[core.FoldName(n.Name)], d.closed

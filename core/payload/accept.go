@@ -73,7 +73,6 @@ func parseRange(item string) (r mediaRange, ok bool) {
 	return r, true
 }
 
-// specificity returns a higher number for a range that fewer types match.
 func (r mediaRange) specificity() int {
 	switch {
 	case r.pattern == "*/*":

@@ -81,7 +81,7 @@ func (c *Chain) Body(m *core.Message) (any, error) {
 
 // Decode decodes the body of a message, which is nil without a body. The error is a
 // *core.Undecodable if no serializer can decode the body, and Busy or Timeout if a serializer that
-// comes before cannot answer now.
+// is tried earlier cannot answer now.
 func (c *Chain) Decode(ctx context.Context, m *core.Message) (any, error) {
 	if m.Body.Kind == core.BodyNone {
 		return nil, nil
@@ -137,7 +137,6 @@ func (c *Chain) decode(ctx context.Context, contentType string, payload []byte) 
 	return nil, failure
 }
 
-// try asks one serializer, and records its failure.
 func (c *Chain) try(ctx context.Context, failure *core.Undecodable, i int, contentType string, payload []byte) (any, error) {
 	v, err := c.members[i].Decode(ctx, contentType, payload)
 	if err != nil {
@@ -153,8 +152,8 @@ func isPassing(err error) bool {
 }
 
 // Transcode returns the message in the most preferred content type. It returns m if it has that
-// type already, or if no serializer writes an accepted type. With an error, which is one of Decode,
-// it also returns m.
+// type already, or if no serializer writes an accepted type. With an error (see Decode), it also
+// returns m.
 func (c *Chain) Transcode(ctx context.Context, m *core.Message, a Accept) (*core.Message, error) {
 	return c.convert(ctx, m, a, false)
 }
@@ -206,7 +205,6 @@ func declared(m *core.Message) string {
 	return amqpValueType
 }
 
-// target is a content type, and the member that writes it.
 type target struct {
 	member      int
 	contentType string

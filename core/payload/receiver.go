@@ -25,7 +25,7 @@ type receiver struct {
 	ctx       context.Context // ends with Close
 	cancel    context.CancelFunc
 
-	delivery sync.Mutex // held while the bridge is called, and while its deliveries are completed
+	delivery sync.Mutex // held while the bridge is called, and while deliveries for the bridge are completed
 	closed   bool
 
 	mu      sync.Mutex
@@ -154,7 +154,6 @@ func (r *receiver) isDelivered(d core.Delivery, err error) bool {
 
 const settleTimeout = 10 * time.Second
 
-// settle settles deliveries, and returns those for which it has succeeded.
 func (r *receiver) settle(ds []core.Delivery, outcome core.Outcome, p core.Properties) (settled []core.Delivery) {
 	if len(ds) == 0 {
 		return nil

@@ -13,8 +13,8 @@ import (
 
 // Options say for which entities payloads are read and transcoded: by default for none.
 type Options struct {
-	// Chain is for receivers that list accepted types, on entities without their own chain. It may
-	// be nil.
+	// Chain has the serializers for receivers that list accepted content types, on entities without
+	// a chain of their own. It may be nil.
 	Chain *Chain
 	// Entities are the settings of queues and subscriptions, by name.
 	Entities map[string]Entity

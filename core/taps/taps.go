@@ -18,7 +18,8 @@ import (
 
 const (
 	maxTaps = 20 // open taps of a namespace at a gateway
-	// A tap holds up to this many messages, and bytes, for Next. Others are missed.
+	// A tap holds at most maxHeld messages, of maxHeldBytes together, for Next. It misses further
+	// messages.
 	maxHeld, maxHeldBytes = 10_000, 8 << 20
 )
 
@@ -133,8 +134,8 @@ func (t *Tap) add(d core.Delivery) {
 	})
 }
 
-// Next waits for messages. It returns those that have come, and how many were missed since the last
-// call. Calls must not overlap. The error is that of ctx, or ErrEnded.
+// Next waits for messages, and returns them with the number of messages that were missed since the
+// last call. Calls must not overlap. The error is that of ctx, or ErrEnded.
 func (t *Tap) Next(ctx context.Context) (ds []core.Delivery, missed int, err error) {
 	for {
 		t.mu.Lock()
@@ -174,7 +175,6 @@ func (t *Tap) Close() {
 	t.share.Close()
 }
 
-// sending is a group of messages that a transaction will send.
 type sending struct {
 	entity string
 	group  []*core.Message

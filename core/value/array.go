@@ -83,7 +83,7 @@ func appendElem(dst []byte, code byte, v any, depth int) ([]byte, error) {
 	case int64:
 		return binary.BigEndian.AppendUint64(dst, uint64(v)), nil
 	}
-	// All others have one width, or at most a size and count of another width than code says.
+	// Other types have one width; only their size and count may have another width than code says.
 	start := len(dst)
 	dst, err := appendValue(dst, v, depth)
 	if err != nil {

@@ -122,7 +122,7 @@ func ReadRaw(b []byte) (raw, rest []byte, err error) {
 
 // MapEntries iterates over the encoded map at the start of b. It yields keys that are strings or
 // symbols, each with its encoded value, and skips other entries. If b is not valid, it stops
-// without an error, so Skip must validate a client's bytes first.
+// without an error: callers must first validate a client's bytes with Skip.
 func MapEntries(b []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
 		n, entries, _, err := ReadMap(b)

@@ -233,7 +233,7 @@ func dataExtent(code byte, b []byte) int {
 	}
 }
 
-// payload returns the data of the first value in b, which is not described, without the size. The
+// payload returns the data, without the size, of the first value in b, which is not described. The
 // data of a compound begin with the count. Skip or extent must have accepted b.
 func payload(b []byte) []byte {
 	return content(b[0], b[1:])
