@@ -9,7 +9,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// jsonWriter writes compact JSON.
 type jsonWriter struct {
 	dst   []byte
 	start int // the length of dst before the first value

@@ -332,7 +332,6 @@ func (r *packReader) Skip() []byte {
 	return r.data[start:r.pos:r.pos]
 }
 
-// skip skips a value at a nesting depth.
 func (r *packReader) skip(depth int) {
 	switch k := r.Kind(); k {
 	case 0:

@@ -101,8 +101,8 @@ func (w *PackWriter) BinaryParts(size int, parts iter.Seq[[]byte]) {
 }
 
 // head appends the head of a value of size n: the byte short|n if n is less than few; otherwise a
-// format byte, and n in 1, 2 or 4 bytes. wide is the first of these formats, and has n in first
-// bytes.
+// format byte, and n in 1, 2 or 4 bytes. wide is the first of these formats; in it, n has as many
+// bytes as first says.
 func (w *PackWriter) head(n int, short byte, few int, wide byte, first int) {
 	switch {
 	case n < few:

@@ -13,8 +13,8 @@ import (
 	"sync"
 )
 
-// The blocks have the ports from first to first+blocks*size-1. Those higher by bus are free too,
-// because the bus of a Redis Cluster uses them.
+// The blocks have the ports from first to first+blocks*size-1. Take also checks the ports that are
+// higher by bus, because the bus of a Redis Cluster uses them.
 const (
 	first  = 12000
 	blocks = 100
@@ -22,7 +22,6 @@ const (
 	bus    = 10000
 )
 
-// errNone means that other processes have claimed all blocks.
 var errNone = errors.New("freeport: every block of ports is claimed; end other test processes")
 
 // claimed contains the blocks of this process. Only the last one has ports left.
@@ -51,7 +50,6 @@ func Take() (int, error) {
 	}
 }
 
-// claim claims a free block.
 func claim() error {
 	for i := range blocks {
 		head := first + i*size

@@ -11,7 +11,6 @@ import (
 	"time"
 )
 
-// names are the programs to search for, in order.
 var names = []string{"redis-server", "valkey-server"}
 
 // oldest is the first major version with XADD 0-* and sharded Pub/Sub.

@@ -32,7 +32,7 @@ func Each(t *testing.T, story func(t *testing.T, place string), places ...string
 				instead := places[i]
 				t.Run(place, func(t *testing.T) { t.Skipf("redis-server is not on the PATH: the story is told on %s", instead) })
 				if All() {
-					continue // that place is one of the others
+					continue // the story runs in that place anyway
 				}
 				place = instead
 			}
