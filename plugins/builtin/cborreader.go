@@ -38,7 +38,6 @@ func (r *cborReader) enter() {
 
 func (r *cborReader) leave() { r.depth++ }
 
-// spend counts n elements.
 func (r *cborReader) spend(n int) {
 	if r.elements -= n; r.elements < 0 {
 		r.fail(tooMany)

@@ -70,7 +70,6 @@ func instantOf(v any) any {
 	return value.TimestampOf(t)
 }
 
-// Encode writes a map with the attributes of an event.
 func (cloudEvents) Encode(_ context.Context, _ string, v any) (payload []byte, produced string, err error) {
 	event, ok := v.(value.Map)
 	if !ok {

@@ -133,7 +133,6 @@ func (d *decoder) entries() any {
 	return m
 }
 
-// spend counts n elements.
 func (d *decoder) spend(n int) {
 	if d.elements -= n; d.elements < 0 {
 		d.Fail(tooMany)

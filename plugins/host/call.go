@@ -38,8 +38,8 @@ type answer struct {
 	from *instance
 }
 
-// ask sends a question about n messages to the current instance. build encodes the question for it.
-// An error is Busy or Timeout or, if ctx has ended, the cause of that.
+// ask sends the current instance a question, which build encodes and which concerns that number of
+// messages. An error is Busy or Timeout or, if ctx has ended, context.Cause(ctx).
 func (p *supervised) ask(ctx context.Context, messages int, build func(*instance) (*pb.Request, error)) (answer, error) {
 	within, cancel := context.WithTimeout(ctx, p.opts.CallTimeout)
 	defer cancel()

@@ -19,7 +19,6 @@ const (
 // sentFrame is an encoded Requests.
 type sentFrame []byte
 
-// appendRequest appends an encoded request, to which it adds the id.
 func (f sentFrame) appendRequest(encoded []byte, id uint64) sentFrame {
 	f = protowire.AppendTag(f, fieldPiece, protowire.BytesType)
 	f = protowire.AppendVarint(f, uint64(len(encoded)+protowire.SizeTag(fieldID)+protowire.SizeVarint(id)))

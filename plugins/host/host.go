@@ -81,9 +81,10 @@ func (h *Host) States() []State {
 }
 
 // Reload replaces the process of a plugin. The host launches and tries a new process, and then
-// sends it all new calls. The old process ends when it has answered its pending calls. If the new
-// process does not work, the old one continues, and the error says why. sha256 is the checksum of
-// the new program, or "" for the configured one. The error is NotFound if there is no such plugin.
+// sends all new calls to it. The old process ends when it has answered its pending calls. If the
+// new process does not work, the old one continues, and the error says why. sha256 is the checksum
+// of the new program, or "" for the configured one. The error is NotFound if there is no such
+// plugin.
 func (h *Host) Reload(ctx context.Context, name, sha256 string) error {
 	p, err := h.plugin(name)
 	if err != nil {
@@ -160,7 +161,7 @@ type Options struct {
 	Env []string `config:"env"`
 	Dir string   `config:"dir"` // the program's working directory; "" for the gateway's
 
-	CallTimeout  time.Duration `config:"call-timeout" range:"1ms to 1h"`  // for an answer, with the wait for an instance; default 2s
+	CallTimeout  time.Duration `config:"call-timeout" range:"1ms to 1h"`  // for an answer, including the wait for an instance; default 2s
 	StartTimeout time.Duration `config:"start-timeout" range:"1ms to 1h"` // from the launch to the first answer; default 10s
 	DrainTimeout time.Duration `config:"drain-timeout" range:"1ms to 1h"` // for calls in flight when the process is replaced or stopped; default 5s
 
@@ -178,7 +179,7 @@ type Options struct {
 	HealthInterval time.Duration `config:"health-interval" range:"1ms to 1h"`
 	// Memory is how many bytes of memory the process may use, and Files how many files it may open.
 	// A process that exceeds one of them is replaced, as by Reload. 0 means no limit. Both are
-	// checked with the health, on Linux only.
+	// checked together with the plugin's health, on Linux only.
 	Memory int64 `config:"-"`
 	Files  int   `config:"max-open-files" range:"1 to 1073741824"`
 }

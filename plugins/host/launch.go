@@ -93,7 +93,6 @@ func launch(ctx context.Context, o Options, log *slog.Logger) (_ *instance, err 
 // window is how many bytes may be in flight on a stream.
 const window = 1 << 20
 
-// connect performs the handshake of go-plugin.
 func (i *instance) connect(ctx context.Context) error {
 	protocol, err := i.client.Client()
 	if err != nil {
@@ -267,7 +266,6 @@ func (connection) GRPCServer(*plugin.GRPCBroker, *grpc.Server) error {
 	return errors.New("the host implements only the gateway's side of the contract")
 }
 
-// GRPCClient returns the gRPC connection.
 func (connection) GRPCClient(_ context.Context, _ *plugin.GRPCBroker, c *grpc.ClientConn) (any, error) {
 	return c, nil
 }

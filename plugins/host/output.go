@@ -61,7 +61,6 @@ func (o *output) follow(r io.Reader) {
 // stream returns a writer for one source of lines. It is not safe for concurrent use.
 func (o *output) stream() *lineWriter { return &lineWriter{out: o} }
 
-// lineWriter splits its input into lines.
 type lineWriter struct {
 	out  *output
 	part []byte // the beginning of the current line, at most maxLine bytes
@@ -123,8 +122,8 @@ func (o *output) last() string {
 	return strings.Join(o.tail, " / ")
 }
 
-// parseLine reads a line of JSON as log/slog and other loggers write it. Any other text is
-// information.
+// parseLine reads a line of JSON as log/slog and other loggers write it. Any other text gets the
+// level Info.
 func parseLine(b []byte) (slog.Level, string, []slog.Attr) {
 	plain := strings.ToValidUTF8(string(b), "\uFFFD")
 	var fields map[string]any

@@ -44,7 +44,6 @@ func newProcess(out *output) *process {
 	return p
 }
 
-// prepare sets the command that Start runs.
 func (p *process) prepare(cmd *exec.Cmd) {
 	isolate(cmd)
 	p.mu.Lock()
@@ -52,7 +51,6 @@ func (p *process) prepare(cmd *exec.Cmd) {
 	p.mu.Unlock()
 }
 
-// Start starts the process.
 func (p *process) Start(context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -94,7 +92,6 @@ func (p *process) Start(context.Context) error {
 	return nil
 }
 
-// started reports whether Start has started a process.
 func (p *process) started() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -134,7 +131,6 @@ func (p *process) firstLine() string {
 	return p.said
 }
 
-// Wait waits until the process has ended.
 func (p *process) Wait(context.Context) error {
 	<-p.exited
 	return p.err
@@ -170,7 +166,6 @@ func (p *process) Stdout() io.ReadCloser { return p.handshake }
 // Stderr returns an empty reader.
 func (p *process) Stderr() io.ReadCloser { return io.NopCloser(strings.NewReader("")) }
 
-// Name returns the path of the program.
 func (p *process) Name() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -195,7 +190,6 @@ func (p *process) PluginToHost(network, address string) (string, string, error) 
 	return network, address, nil
 }
 
-// HostToPlugin returns the address unchanged.
 func (p *process) HostToPlugin(network, address string) (string, string, error) {
 	return network, address, nil
 }

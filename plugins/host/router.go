@@ -48,7 +48,6 @@ func (r *Router) Route(ctx context.Context, at core.Stage, ms []*core.Message) (
 	return nil, r.p.garbage(a, fmt.Errorf("the answer must have the field routed or failure, but is a %T", a.Answer))
 }
 
-// failed returns the error of a call that the plugin answered with a failure.
 func (p *supervised) failed(f *pb.Failure) error {
 	p.counts.failed.Add(1)
 	p.log.Warn("the plugin could not process a message", "err", f.Text)

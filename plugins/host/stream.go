@@ -78,8 +78,8 @@ func newSession(s stream, o Options) *session {
 	return n
 }
 
-// ask sends a request about n messages, which has no id yet, and waits for the response until ctx
-// ends.
+// ask sends a request, which has no id yet, about a number of messages, and waits for the response
+// until ctx ends.
 func (s *session) ask(ctx context.Context, r *pb.Request, messages int) (*pb.Response, error) {
 	question, err := proto.Marshal(r)
 	if err != nil {
@@ -231,7 +231,6 @@ func (s *session) next() (out sentFrame, last bool) {
 	return out, false
 }
 
-// read passes responses to their callers.
 func (s *session) read() {
 	for {
 		var in gotFrame

@@ -116,7 +116,6 @@ func (p *supervised) watch(ctx context.Context, i *instance) error {
 	}
 }
 
-// isGreedy reports whether a process exceeds its limit of memory or open files.
 func (p *supervised) isGreedy(pid string) bool {
 	if p.opts.Memory > 0 {
 		if n := occupied(pid); n > p.opts.Memory {
@@ -186,7 +185,6 @@ func (p *supervised) replace(ctx context.Context, old *instance, r reload) *inst
 	return next
 }
 
-// begin makes an instance the current one.
 func (p *supervised) begin(i *instance, after time.Duration) {
 	p.current.Store(i)
 	d := describe(i.description, i.process.ID(), plugins.Contract)
@@ -199,7 +197,7 @@ func (p *supervised) begin(i *instance, after time.Duration) {
 }
 
 // rest waits before the next launch, for longer after more failures. If Reload is called in the
-// meantime, and its instance works, rest returns that.
+// meantime, and its instance works, rest returns that instance.
 func (p *supervised) rest(ctx context.Context, failures int, err error) *instance {
 	pause, condition := min(p.opts.BackoffMin<<min(failures-1, 20), p.opts.BackoffMax), Restarting
 	if failures >= p.opts.Failures || isUnusable(err) {

@@ -44,7 +44,6 @@ func Suite(t *testing.T, c *Client) {
 	}
 }
 
-// oddMessages returns messages that a router may not expect.
 func oddMessages() []*sdk.Message {
 	long := make([]byte, 100_000)
 	return []*sdk.Message{

@@ -53,7 +53,6 @@ type registration struct {
 	p Plugin
 }
 
-// GRPCServer registers the plugin with a gRPC server.
 func (r *registration) GRPCServer(_ *plugin.GRPCBroker, s *grpc.Server) error {
 	return Register(s, r.p)
 }

@@ -37,7 +37,6 @@ func Register(s grpc.ServiceRegistrar, p Plugin) error {
 	return nil
 }
 
-// Describe returns the plugin's description.
 func (w *worker) Describe(context.Context, *pb.DescribeRequest) (*pb.Description, error) {
 	d := &pb.Description{Name: w.p.Name, Version: w.p.Version, Contracts: []uint32{plugins.Contract}}
 	if w.p.OnSend != nil {
@@ -80,8 +79,8 @@ func (w *worker) Work(stream grpc.BidiStreamingServer[pb.Requests, pb.Responses]
 	}
 }
 
-// respondAll answers requests one by one. If one of them takes long, it sends the answers so far,
-// and another goroutine goes on with the rest.
+// respondAll answers requests one by one. If one of them takes long, respondAll sends the answers
+// so far, and another goroutine goes on with the rest.
 func (w *worker) respondAll(ctx context.Context, requests []*pb.Request, send func([]*pb.Response)) {
 	if len(requests) == 1 {
 		send([]*pb.Response{w.respond(ctx, requests[0])})
