@@ -70,9 +70,9 @@ func (b *Bridge) Serve(ctx context.Context, ln net.Listener) error {
 
 const acceptBackoff = 50 * time.Millisecond
 
-// ServeConn serves one connection until the client closes it or, after ctx has ended, until it is
-// drained. It closes nc. It returns why the connection ended, or nil after a normal end. It and run
-// have small stack frames, because these stay while the connection waits.
+// ServeConn serves nc until the client closes it or, after ctx has ended, until it is drained, and
+// closes nc. It returns why the connection ended, or nil after a normal end. ServeConn and run have
+// small stack frames, because these stay while the connection waits.
 func (b *Bridge) ServeConn(ctx context.Context, nc net.Conn) (err error) {
 	c, err := b.admit(nc)
 	if err != nil {
@@ -82,7 +82,6 @@ func (b *Bridge) ServeConn(ctx context.Context, nc net.Conn) (err error) {
 	return c.run(ctx)
 }
 
-// admit creates the conn of a connection, unless there are too many.
 func (b *Bridge) admit(nc net.Conn) (*conn, error) {
 	id := refusals.NewID()
 	log := b.opts.Logger.With("conn", id, "peer", nc.RemoteAddr().String())
@@ -99,7 +98,6 @@ func (b *Bridge) admit(nc net.Conn) (*conn, error) {
 	return c, nil
 }
 
-// dismiss removes a connection that has ended, perhaps by a panic.
 func (b *Bridge) dismiss(c *conn, err *error) {
 	if r := recover(); r != nil {
 		*err = fmt.Errorf("panic: %v", r)
@@ -198,7 +196,7 @@ const (
 // minFrameSize is the frame size that every AMQP peer must accept (AMQP 1.0 §2.8.19).
 const minFrameSize = 512
 
-// newUUID returns a random UUID, which identifies something but is not secret.
+// newUUID returns a random UUID, which is not secret.
 func newUUID() value.UUID {
 	var u value.UUID
 	binary.BigEndian.PutUint64(u[:8], rand.Uint64())

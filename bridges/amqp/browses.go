@@ -21,8 +21,8 @@ const (
 
 // browseLink is a link on which the client reads the active messages of an entity, in the order of
 // their numbers, without locking them: its source has the distribution mode copy, as that of a JMS
-// QueueBrowser. Outcomes have no effect. A look is one call of the broker's Peek. The broker
-// announces messages only to receivers, so a browser that has read all polls.
+// QueueBrowser. Outcomes have no effect. The broker announces messages only to receivers, so a
+// browser that has read all messages looks again from time to time.
 type browseLink struct {
 	conn    *conn
 	link    *engine.Link
@@ -150,13 +150,12 @@ func (b *browseLink) looked(found []core.Delivery, err error) {
 	}
 }
 
-// again ends the pause.
 func (b *browseLink) again() {
 	b.looking, b.wake = false, nil
 	b.ask()
 }
 
-// hold adds the bytes of the pending messages to the connection's, or subtracts them if sign is -1.
+// hold adds sign times the bytes of the pending messages to the connection's outstanding bytes.
 func (b *browseLink) hold(sign int) {
 	for i := range b.pending {
 		b.conn.outstanding.bytes += sign * b.pending[i].Size()

@@ -42,7 +42,7 @@ const (
 
 // conn is one connection. Except where noted, only jobs of its owner (package link) use its fields.
 type conn struct {
-	bridge   *Bridge // never changed, so for any goroutine
+	bridge   *Bridge // any goroutine may use it, because it never changes
 	id       string  // never changed
 	log      *slog.Logger
 	refusals *refusals.Share
@@ -77,7 +77,6 @@ type backlog struct {
 	scratch      []byte       // buffer for encoding deliveries
 }
 
-// waiter is a link that may have to wait for the writer.
 type waiter interface {
 	// resume sends what the writer has room for. It reports whether more waits for the writer
 	// alone.
@@ -150,7 +149,6 @@ func (c *conn) dispose() {
 	c.standing.Close()
 }
 
-// mayRead reports whether the connection may be read: no limit of work in progress is reached.
 func (c *conn) mayRead() bool {
 	most := c.bridge.opts.MaxMessageBytes
 	if !c.known.Load() {
@@ -185,7 +183,6 @@ func (c *conn) pass() {
 	}
 }
 
-// take passes the bytes that were read to the engine.
 func (c *conn) take(now time.Time) {
 	a := &c.arrival
 	if a.filled > 0 {
@@ -205,7 +202,6 @@ func (c *conn) take(now time.Time) {
 	a.chunk = nil
 }
 
-// resume lets waiting links send while the writer has room.
 func (c *conn) resume() {
 	if len(c.waiting) == 0 || c.eng.Buffered() > fewUnsaid {
 		return
@@ -283,7 +279,7 @@ func (c *conn) panicked(err error) {
 	c.eng.Close(&wire.Error{Condition: wire.CondInternalError, Description: internalText})
 }
 
-// maxProduct bounds, in bytes, the product name kept of a client.
+// maxProduct bounds, in bytes, what is kept of a client's product name.
 const maxProduct = 256
 
 var _ bridges.Census = (*Bridge)(nil)

@@ -11,13 +11,12 @@ import (
 type ending struct {
 	lost    error     // why the transport failed, or nil
 	gone    bool      // nothing is read any more
-	closing time.Time // when to stop waiting, for what said and ended tell; zero if the connection is not closing
+	closing time.Time // when to stop waiting: for calls in flight, or for what said and ended name; zero if the connection is not closing
 	drains  string    // the reason for the client why the connection closes once no call is in flight; "" if it does not
 	said    bool      // our close is sent; closing is when to stop waiting for the client's
 	ended   bool      // both sides have closed; closing is when to stop waiting for broker calls
 }
 
-// disconnected notes that the transport has failed.
 func (c *conn) disconnected(err error) {
 	c.gone = true
 	if c.lost == nil {
@@ -88,8 +87,8 @@ func (c *conn) end(now time.Time) time.Time {
 
 var errNoClose = errors.New("the client did not answer the gateway's close frame")
 
-// over reports whether the connection has ended and either nothing is left to do, or the time for
-// that is up.
+// over reports whether the connection has ended and either has nothing left to do, or has reached
+// closing.
 func (c *conn) over() bool {
 	if !c.ended {
 		return false

@@ -153,7 +153,6 @@ type topics struct {
 
 const maxTopics = 1000
 
-// learn remembers an entity if it is a topic.
 func (t *topics) learn(e *core.Entity) {
 	if e.Kind != core.Topic {
 		return

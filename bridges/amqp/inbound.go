@@ -193,7 +193,6 @@ func idFromWire(id wire.ID) core.ID {
 	return core.ID{}
 }
 
-// annotate takes over the message annotations into m.
 func annotate(m *core.Message, encoded []byte) error {
 	var own [][2][]byte
 	for k, raw := range value.MapEntries(encoded) {

@@ -17,7 +17,7 @@ import (
 // conn implements engine.Handler. It passes the events of a link to the link's Data, which is a
 // senderLink, receiverLink, browseLink, requestLink, replyLink or coordinatorLink.
 
-// endpoint is the part of a link's Data that all these types have.
+// endpoint is what all types of a link's Data have in common.
 type endpoint interface {
 	// detached is called when the link has ended.
 	detached()
@@ -180,21 +180,18 @@ func (c *conn) Lapsed(l *engine.Link) *wire.Error {
 	return c.refusal(l, core.LockLost, addressOf(l))
 }
 
-// Disposed passes on the client's outcome for a delivery.
 func (c *conn) Disposed(l *engine.Link, d engine.Disposal) {
 	if r, ok := l.Data.(interface{ disposed(engine.Disposal) }); ok {
 		r.disposed(d)
 	}
 }
 
-// Flowed passes on a change of the client's credit.
 func (c *conn) Flowed(l *engine.Link) {
 	if d, ok := l.Data.(interface{ flowed() }); ok {
 		d.flowed()
 	}
 }
 
-// Detached passes on the end of a link.
 func (c *conn) Detached(l *engine.Link) {
 	if d, ok := l.Data.(endpoint); ok {
 		d.detached()
@@ -225,8 +222,8 @@ func open[T any](c *conn, l *engine.Link, addr core.Address, call func(context.C
 	})
 }
 
-// linkProperties returns the properties of an answering attach. Clients require a map, even if
-// empty.
+// linkProperties returns the properties of an answering attach. Clients require a map, even an
+// empty one.
 func linkProperties(maxSize int64) value.Map {
 	if maxSize <= 0 {
 		return value.Map{}
@@ -237,10 +234,10 @@ func linkProperties(maxSize int64) value.Map {
 // maxBatchSize bounds, in bytes, the batches that clients may send, even if messages may be larger.
 const maxBatchSize = 1 << 20
 
-// scope is the set of entities that transactions within one AMQP session may use. For a transaction
+// scope says which entities the transactions within one AMQP session may use. For a transaction
 // over several entities, a client puts its coordinator link and all other links into one AMQP
-// session. There it may send to every entity, but receive only from the first entity that it used:
-// if that is a topic, from all its subscriptions, and always from all sub-queues.
+// session. There, the client may send to every entity, but receive only from the first queue or
+// topic that it used, with all its subscriptions and sub-queues.
 type scope struct {
 	transacted bool         // the AMQP session has a coordinator link
 	root       string       // the first queue or topic that was used

@@ -123,7 +123,6 @@ func (c *conn) carryOut(ctx context.Context, o *operation, req *request) (respon
 	return resp, err
 }
 
-// refused returns the response that tells the client about err; l is the link of the request.
 func (c *conn) refused(l *engine.Link, req *request, err error, addr core.Address) response {
 	about := []any{"operation", req.operation[:min(len(req.operation), maxLogged)]}
 	if id, _ := req.headers.Get(trackingID); id != nil {
@@ -134,10 +133,8 @@ func (c *conn) refused(l *engine.Link, req *request, err error, addr core.Addres
 	return response{status: a.status, condition: a.condition, text: a.text, rejection: rejection}
 }
 
-// form returns how the operation encodes messages.
 func (o *operation) form() form { return form{inSession: o.session != nil} }
 
-// serverTimeout returns how long the request may take, by the client's header.
 func serverTimeout(headers core.Properties) time.Duration {
 	for _, key := range []string{"com.microsoft:server-timeout", "server-timeout"} {
 		v, _ := headers.Get(key)
@@ -355,7 +352,6 @@ func deleteMessages(o *operation) (response, error) {
 	return response{status: 200, body: value.Map{{Key: "message-count", Value: int32(n)}}}, nil
 }
 
-// modified returns the properties that the settlement of the request sets.
 func (o *operation) modified(outcome core.Outcome) core.Properties {
 	var pairs []core.Property
 	v, _ := o.args.Get("properties-to-modify")
@@ -414,7 +410,6 @@ func elements[T any](o *operation, name, what string, read func(any) (T, bool)) 
 	return out
 }
 
-// integer reads an argument of any integer type.
 func (o *operation) integer(name string) int64 {
 	v, _ := o.args.Get(name)
 	n, ok := value.Int(v)

@@ -12,10 +12,10 @@ import (
 // holdings is the memory that a connection uses.
 type holdings struct {
 	memory   *fair.Share
-	charged  int64       // bytes that memory has been told
+	charged  int64       // bytes that memory counts at present
 	buffered int64       // bytes of messages that are not stored yet
 	standing *fair.Share // memory of the connection itself, its sessions and links
-	stood    int64       // bytes that standing has been told
+	stood    int64       // bytes that standing counts at present
 	sessions int         // links that wait for a session, have one or release it: each has a goroutine
 	patience time.Time   // until when a message that has arrived in part may wait for memory; zero if none waits
 }
@@ -53,13 +53,11 @@ func (c *conn) Reserve(l *engine.Link, n int64, begun bool) engine.Verdict {
 	return engine.Later
 }
 
-// Crowded returns the error for a message for which there is no memory.
 func (c *conn) Crowded(l *engine.Link, n int64) *wire.Error {
 	c.next.rests = true
 	return c.refusal(l, c.memory.Refuse(n), addressOf(l))
 }
 
-// TooSlow returns the error for a message whose rest does not arrive in time.
 func (c *conn) TooSlow(l *engine.Link, size int64) *wire.Error {
 	return c.refusal(l, core.Refuse(core.Timeout, "The rest of the message did not arrive in time, after %d bytes: send at least %d bytes a second, with pauses of at most %v.",
 		size, fair.MinRate, fair.Grace), addressOf(l))
@@ -118,7 +116,6 @@ func (c *conn) standMore(n int64) error {
 	return nil
 }
 
-// begins takes memory for a new AMQP session, or returns why it may not begin.
 func (c *conn) begins() *wire.Error {
 	if err := c.standMore(fair.Session); err != nil {
 		return c.closingFor(err)
@@ -134,8 +131,8 @@ func costOf(m *engine.Message) int64 {
 	return int64(wire.CountBatch(m.Payload)) * fair.Message
 }
 
-// afford takes the memory for a transfer with several messages, of which a small batch may have
-// many, or returns an error.
+// afford takes n bytes of memory for the messages of a transfer, because even a small batch may
+// contain many.
 func (c *conn) afford(n int64) error {
 	if n <= fair.Message {
 		return nil // charge takes the memory of a single message

@@ -22,7 +22,6 @@ type form struct {
 // settle a message whose own lock seems to have ended.
 const greatestDate value.Timestamp = 253402300800000
 
-// appendDelivery appends an encoded delivery.
 func appendDelivery(dst []byte, d *core.Delivery, f form) []byte {
 	dst = appendHead(dst, d, f)
 	if !f.bodiless {
@@ -72,8 +71,8 @@ func appendFooter(dst []byte, m *core.Message) []byte {
 	return dst
 }
 
-// appendDeliveryAnnotations appends the sender's delivery annotations and the lock token. Without a
-// lock the section is empty, but there: the Python SDK's tests require it.
+// appendDeliveryAnnotations appends the sender's delivery annotations and the lock token. Without
+// these the section is empty, but present: the Python SDK's tests require it.
 func appendDeliveryAnnotations(dst []byte, d *core.Delivery) []byte {
 	dst = value.AppendDescriptor(dst, uint64(wire.DescDeliveryAnnotations))
 	a := annotations{}
@@ -148,7 +147,6 @@ type annotations struct {
 	n    int
 }
 
-// all appends the sender's annotations.
 func (a *annotations) all(p core.Properties) {
 	if p.IsEmpty() {
 		return
@@ -201,7 +199,8 @@ func mortal(m *core.Message) bool { return m.TimeToLive > 0 && m.TimeToLive < co
 
 // lifeOf returns the creation and the expiry time of a message. Clients compute the time to live
 // from these, because the header cannot hold more than 49.7 days. If the sender set no creation
-// time, otherwise is used. For a message that does not expire, both times are the sender's.
+// time, the life begins at otherwise. For a message that does not expire, both times are the
+// sender's.
 func lifeOf(m *core.Message, otherwise time.Time) (created, expires time.Time) {
 	if !mortal(m) {
 		return m.CreationTime, m.AbsoluteExpiryTime
@@ -212,7 +211,6 @@ func lifeOf(m *core.Message, otherwise time.Time) (created, expires time.Time) {
 	return created, created.Add(m.TimeToLive)
 }
 
-// appendProperties appends the properties section.
 func appendProperties(dst []byte, m *core.Message, created, expires time.Time) []byte {
 	p := wire.MessageProperties{
 		Empty:           uint16(m.EmptyText &^ core.FieldPartitionKey),
@@ -240,7 +238,6 @@ func appendProperties(dst []byte, m *core.Message, created, expires time.Time) [
 	return wire.AppendProperties(dst, &p)
 }
 
-// appendBody appends the body's sections.
 func appendBody(dst []byte, b core.Body) []byte {
 	if b.Kind == core.BodyData {
 		return wire.AppendDataSection(dst, b.Bytes)

@@ -10,7 +10,6 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
 )
 
-// intake is the state of reading.
 type intake struct {
 	arrival arrival       // what the engine has not taken yet
 	pending bool          // the reader waits until the engine has taken arrival and the limits allow reading
@@ -27,7 +26,6 @@ const (
 	behindBody = 4 << 10
 )
 
-// arrival is the result of one read.
 type arrival struct {
 	filled int    // bytes that were read into next.into
 	chunk  []byte // the other bytes
@@ -98,7 +96,6 @@ func presentable(b []byte, maxFrame uint32) int {
 	return n
 }
 
-// input reads from the transport into a buffer.
 type input struct {
 	nc     net.Conn
 	known  *atomic.Bool  // the client has a proven identity; until then reads must go through nc, where the listener counts them
@@ -151,14 +148,15 @@ func (in *input) take(k int) {
 	}
 }
 
-// move makes to the buffer, with a copy of rest, the bytes that the engine has not taken.
+// move replaces the buffer by the slice to, and copies rest into it: the bytes that the engine has
+// not taken.
 func (in *input) move(to, rest []byte) {
 	n := copy(to, rest)
 	in.release()
 	in.buf, in.n = to, n
 }
 
-// borrow makes an array from buffers the buffer, with a copy of rest.
+// borrow replaces the buffer by an array from buffers, and copies rest into it.
 func (in *input) borrow(rest []byte) {
 	b := buffers.Get().(*[largeBuffer]byte)
 	in.move(b[:], rest)

@@ -51,7 +51,6 @@ type receiverLink struct {
 	closed     error
 }
 
-// sessionReceiver is the part of a receiverLink for a link that receives from a session.
 type sessionReceiver struct {
 	session core.Session       // the receiver is this session's
 	lock    *core.SessionLock  // the session's lock
@@ -164,7 +163,6 @@ func (r *receiverLink) detached() {
 	r.stop()
 }
 
-// stop makes the broker deliver no more.
 func (r *receiverLink) stop() {
 	if r.receiver == nil {
 		return
@@ -208,7 +206,6 @@ func (r *receiverLink) closeSession() {
 	r.session.CloseAfter(r.allSettled)
 }
 
-// settledOne counts a settlement as done.
 func (r *receiverLink) settledOne() {
 	r.settling--
 	if r.settling == 0 && r.allSettled != nil {
@@ -245,7 +242,6 @@ func (r *receiverLink) let(ds []core.Delivery) {
 	clear(ds)
 }
 
-// flowed reacts to a change of the client's credit.
 func (r *receiverLink) flowed() {
 	if r.receiver == nil {
 		r.link.Drained() // answers a drain, if there is one, while the bridge is stopping
@@ -325,7 +321,6 @@ func (r *receiverLink) request() {
 	}
 }
 
-// deliver takes deliveries from the broker.
 func (r *receiverLink) deliver(ds []core.Delivery) {
 	size := core.SizeOf(ds)
 	r.asked, r.askedBytes = max(0, r.asked-len(ds)), r.askedBytes-size

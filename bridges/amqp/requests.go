@@ -30,7 +30,6 @@ var (
 	managementDialect = dialect{"statusCode", "statusDescription", "errorCondition"}
 )
 
-// request is a decoded request to a node.
 type request struct {
 	id        wire.ID
 	replyTo   string
@@ -39,7 +38,6 @@ type request struct {
 	body      any
 }
 
-// response is the answer of a node.
 type response struct {
 	status    int32
 	condition value.Symbol
@@ -172,7 +170,7 @@ func (r *requestLink) received(m engine.Message) {
 	})
 }
 
-// costOfRequest returns the memory that a request takes besides its bytes, for the messages in it.
+// costOfRequest returns the memory that a request and the messages in it take besides their bytes.
 func costOfRequest(r *request) int64 {
 	args, _ := r.body.(value.Map)
 	list, _ := args.Get("messages")
@@ -236,7 +234,6 @@ func decodeRequest(payload []byte) (request, error) {
 	return req, nil
 }
 
-// reply sends the response to a request from link r.
 func (c *conn) reply(r *requestLink, req *request, d dialect, resp response) {
 	to := c.route(r.link.Session(), r.node, req.replyTo)
 	if to == nil {

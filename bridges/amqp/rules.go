@@ -104,7 +104,6 @@ func isNoAction(v any) bool {
 	return v == nil || ok && e == nil
 }
 
-// expression returns the expression in the map of an SQL filter or action.
 func (o *operation) expression(name string, v any) string {
 	m, _ := v.(value.Map)
 	e, _ := m.Get("expression")

@@ -145,7 +145,6 @@ func (s *senderLink) affords(m *engine.Message) bool {
 	return false
 }
 
-// start sends the queued messages with one call.
 func (s *senderLink) start() {
 	batch := s.queue
 	s.queue, s.spare = s.spare[:0], nil
@@ -157,7 +156,6 @@ func (s *senderLink) start() {
 	})
 }
 
-// sent tells the client the outcomes of a call.
 func (s *senderLink) sent(batch []engine.Message, states []wire.DeliveryState) {
 	s.sending = false
 	for i := range batch {

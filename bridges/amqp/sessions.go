@@ -220,7 +220,6 @@ func (c *conn) holderOf(addr core.Address, req *request) *receiverLink {
 	return byKey
 }
 
-// sessionHeld returns the session of r, or nil if r is nil.
 func (r *receiverLink) sessionHeld() core.Session {
 	if r == nil {
 		return nil
@@ -286,7 +285,8 @@ func (o *operation) inSessions() bool {
 	return err != nil || e.Settings.RequiresSession && o.address.Sub == core.Main
 }
 
-// either calls session with the session that the request concerns, or entity if there is none.
+// either calls session with the session that the request concerns, or calls entity if the request
+// concerns none.
 func either[T any](o *operation, entity func() (T, error), session func(core.Session) (T, error)) (none T, err error) {
 	if o.sessionless() {
 		return entity()

@@ -35,10 +35,8 @@ type settleItem struct {
 	unlocks bool // it makes the message available again
 }
 
-// isAnswered reports whether the client gets an answer.
 func (item *settleItem) isAnswered() bool { return item.link != nil && !item.settled }
 
-// settle adds a settlement to the queue of its address.
 func (c *conn) settle(address core.Address, item settleItem, s core.Settlement) {
 	p := c.settleQueues[address]
 	if p == nil {
@@ -63,7 +61,6 @@ func (c *conn) settle(address core.Address, item settleItem, s core.Settlement) 
 	}
 }
 
-// start settles everything in the queue with one call.
 func (p *settleQueue) start() {
 	items, settlements := p.items, p.settlements
 	p.items, p.settlements = nil, nil
@@ -266,7 +263,6 @@ func deadLetterProperties(e *wire.Error) (core.Properties, error) {
 	return core.NewProperties(pairs...)
 }
 
-// reasonValue returns a value of the info as a property: a symbol becomes a string.
 func reasonValue(v any) any {
 	if s, ok := text(v); ok {
 		return s
@@ -348,7 +344,6 @@ func (c *conn) lapse(now time.Time) bool {
 	return n > 0
 }
 
-// renew records the new end of a lock.
 func (c *conn) renew(token core.LockToken, until, now time.Time) {
 	r := &c.outstanding
 	if r.renewed == nil {

@@ -58,7 +58,8 @@ type Splice struct {
 }
 
 // NewSplice returns a Splice on a connection. One goroutine may read and one may write at the same
-// time. memory, if not nil, counts large messages while they arrive; Close closes it.
+// time. memory, if not nil, counts large messages while they arrive; the Splice's Close closes
+// memory.
 func NewSplice(c net.Conn, memory *fair.Share) *Splice {
 	return &Splice{Conn: c, decoder: wire.Decoder{Limits: spliceLimits}, granted: grants{memory: memory}}
 }
@@ -97,7 +98,7 @@ func (s *Splice) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// fill reads from the peer once, up to n bytes or so.
+// fill reads once from the peer: up to n bytes, but at least 4 KiB and at most spliceFrame.
 func (s *Splice) fill(n int) error {
 	held := len(s.in)
 	n = min(max(n, 4096), spliceFrame)
@@ -297,7 +298,8 @@ func (s *Splice) emit(frame []byte) (err error) {
 	return nil
 }
 
-// tagged parses a frame of the client if it is the first of an already encoded message; ok tells.
+// tagged parses a frame of the client. ok is false unless the frame is the first of an already
+// encoded message.
 func tagged(frame []byte) (t *wire.Transfer, payload []byte, channel uint16, ok bool) {
 	if string(frame[:4]) == "AMQP" {
 		return nil, nil, 0, false
@@ -427,7 +429,8 @@ func (g *grants) note(frame []byte) {
 			return
 		}
 		if l := s.client[p.Handle.V]; l != nil {
-			// The peer may have used credit before it was taken back, so the limit only rises.
+			// If the client has taken credit back, the peer may use it until it learns of that. So
+			// the limit never falls.
 			if limit := p.DeliveryCount.Or(0) + p.LinkCredit.V; int32(limit-l.limit) > 0 {
 				l.limit = limit
 			}
@@ -441,7 +444,8 @@ func (g *grants) note(frame []byte) {
 	}
 }
 
-// admit returns an error if the peer begins a delivery without credit, or one grows too large.
+// admit returns an error if the peer begins a delivery without credit, or if a delivery grows too
+// large.
 func (g *grants) admit(channel uint16, p wire.Performative, size int) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -49,7 +49,6 @@ func (c *conn) attachTokens(l *engine.Link) {
 	c.attachNode(l, cbsNode, core.Address{Entity: cbsNode}, maxTokenSize)
 }
 
-// serveToken carries out a request to $cbs.
 func (c *conn) serveToken(l *engine.Link, req *request, answered func(response)) {
 	kind, _ := req.headers.Get("type")
 	name, _ := req.headers.Get("name")
@@ -164,7 +163,8 @@ func (c *conn) enter(id core.Identity) error {
 	return nil
 }
 
-// evict closes the connection, which uses most of the gateway's memory, because that is full.
+// evict closes the connection, because the gateway's memory is full and this connection uses more
+// of it than any other.
 func (c *conn) evict() {
 	c.eng.Close(c.closingFor(core.Refuse(core.Busy, "The gateway's memory is full. The gateway closed this connection, which used more of the memory than any other (%d bytes). Connect again.", c.charged)))
 }

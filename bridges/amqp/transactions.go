@@ -357,7 +357,6 @@ func (c *conn) enlist(l *engine.Link, addr core.Address, id []byte, size int64, 
 	return t
 }
 
-// enlist adds the sending of a message to a transaction.
 func (s *senderLink) enlist(m engine.Message, state wire.TransactionalState) {
 	m.Cost = costOf(&m)
 	id, size, txn := s.conn.identity, int64(len(m.Payload))+m.Cost, bytes.Clone(state.TxnID)
@@ -479,7 +478,6 @@ var enlistable = map[string]bool{
 	"com.microsoft:set-session-state":        true,
 }
 
-// enlist carries out a request to a $management node as part of a transaction.
 func (r *requestLink) enlist(req *request, state wire.TransactionalState, size int64, answered func(response)) {
 	id, session := r.conn.identity, r.conn.holderOf(r.addr, req).sessionHeld()
 	var resp response

@@ -8,7 +8,6 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/internal/link"
 )
 
-// output is the state of writing.
 type output struct {
 	writer  *writer
 	spare   []byte   // memory for engine.Conn.Take

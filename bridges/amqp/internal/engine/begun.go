@@ -23,7 +23,7 @@ type begun struct {
 	last bool  // the frame ends that message
 }
 
-// begin takes the beginning of a large transfer frame. It returns how many bytes it has taken.
+// begin takes the beginning of a large transfer frame, and returns how many bytes it has taken.
 func (c *Conn) begin(b []byte) int {
 	if c.state != stateOpened || len(b) < LeastBegun {
 		return 0
@@ -40,7 +40,6 @@ func (c *Conn) begin(b []byte) int {
 	return len(b)
 }
 
-// goOn takes further bytes of the begun frame. It returns how many it has taken.
 func (c *Conn) goOn(b []byte) int {
 	n := min(len(b), c.begun.left)
 	if n > 0 {

@@ -56,7 +56,6 @@ type Conn struct {
 	unsettled int // deliveries on all sessions that we have sent and that are not settled
 }
 
-// output holds what is to be sent.
 type output struct {
 	out      []byte
 	refs     []reference // bodies that are sent from their own memory, between the bytes of out
@@ -331,7 +330,6 @@ func (c *Conn) finish(err *wire.Error) {
 	c.abandon()
 }
 
-// abandon ends all sessions and links, and tells the handler.
 func (c *Conn) abandon() {
 	for channel, s := range c.sessions {
 		delete(c.sessions, channel)
@@ -448,7 +446,7 @@ func (c *Conn) Attachments() int { return c.links }
 // Unsettled returns how many deliveries that we have sent are not settled.
 func (c *Conn) Unsettled() int { return c.unsettled }
 
-// reference holds bytes to be sent after the first at bytes of Conn.out.
+// reference holds bytes that are sent between Conn.out[:at] and Conn.out[at:].
 type reference struct {
 	at    int
 	bytes []byte

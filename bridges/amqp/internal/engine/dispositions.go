@@ -28,8 +28,8 @@ func (s *Session) Settle(id uint32, state wire.DeliveryState) {
 	s.say(wire.RoleSender, id, true, state)
 }
 
-// Reopen lets the peer change the outcome of a delivery before the handler has answered the last
-// one.
+// Reopen lets the peer change the outcome of a delivery before the handler has answered the
+// previous outcome.
 func (s *Session) Reopen(id uint32) {
 	if d, ok := s.unsettled[id]; ok {
 		d.disposed = false
@@ -151,7 +151,6 @@ func (s *Session) disposeSparse(d *wire.Disposition, last uint32) {
 	}
 }
 
-// disposed carries out a disposition for one delivery.
 func (s *Session) disposed(id uint32, d *wire.Disposition) {
 	u, ok := s.unsettled[id]
 	if !ok {

@@ -97,7 +97,6 @@ func (s *Session) admits(t *wire.Transfer, payload []byte, left int) bool {
 	return true
 }
 
-// most returns the largest size of a message on the link.
 func (l *Link) most() int64 {
 	if l.maxSize == 0 || l.maxSize > math.MaxInt64 {
 		return math.MaxInt64
@@ -160,7 +159,6 @@ func (l *Link) refuse(why *wire.Error) {
 	l.partial.head, l.partial.Payload = bytes.Clone(l.partial.Payload[:min(len(l.partial.Payload), keptHead)]), nil
 }
 
-// more takes one further frame of a message.
 func (l *Link) more(t *wire.Transfer, payload []byte, left int) {
 	p, c := &l.partial, l.session.conn
 	if t.DeliveryID.Set && t.DeliveryID.V != p.ID {
@@ -212,7 +210,6 @@ func (l *Link) more(t *wire.Transfer, payload []byte, left int) {
 	}
 }
 
-// complete passes a message that has arrived to the handler, or rejects it.
 func (l *Link) complete() {
 	if l.partial.discard {
 		l.reject()
@@ -274,7 +271,6 @@ func (l *Link) farTooLarge() bool {
 	return true
 }
 
-// reject rejects a message that was refused, at its end.
 func (l *Link) reject() {
 	p := l.partial
 	l.dropPartial()
@@ -297,7 +293,8 @@ func (l *Link) dropPartial() {
 	l.partial = partial{}
 }
 
-// overdue detaches links whose messages arrive too slowly, and returns when the next one would be.
+// overdue detaches links whose messages arrive too slowly, and returns when the next link will be
+// due.
 func (c *Conn) overdue(now time.Time) (next time.Time) {
 	if c.partials == 0 {
 		return time.Time{}

@@ -18,10 +18,10 @@ type span struct {
 // peer had settled them.
 const maxSpans = 4096
 
-// Lapse removes the unsettled deliveries without an outcome whose time, which extended returns, has
-// ended by now: the peer may no longer settle them. It returns their number, and when the next
-// delivery lapses, or zero for never. If the peer later gives a removed delivery an outcome, the
-// answer is the error of Handler.Lapsed.
+// Lapse removes the deliveries without an outcome that the peer may no longer settle at now.
+// extended returns until when the peer may settle a delivery. Lapse returns the number of removed
+// deliveries, and when the next one lapses, or zero for never. If the peer later gives a removed
+// delivery an outcome, the answer is the error of Handler.Lapsed.
 func (c *Conn) Lapse(now time.Time, extended func(tag Tag, until time.Time) time.Time) (n int, next time.Time) {
 	for _, s := range c.sessions {
 		var ids []uint32

@@ -204,7 +204,6 @@ func (l *Link) source() *wire.Source {
 	return s
 }
 
-// target returns the target for the answer, under the same rule.
 func (l *Link) target() *wire.Target {
 	if l.attach.Target == nil {
 		return nil
@@ -292,7 +291,6 @@ func (l *Link) Answer() {
 	}
 }
 
-// forget removes a delivery from the counts of unsettled ones.
 func (l *Link) forget() {
 	l.pending--
 	l.session.conn.unsettled--

@@ -132,7 +132,8 @@ func (s *Session) sayTransfer(t *wire.Transfer, payload *Payload) {
 // frameOverhead is about how many bytes a frame has besides its payload.
 const frameOverhead = 64
 
-// say moves the first n bytes of part to the output, and returns by how many bytes part is shorter.
+// say moves up to n bytes from the start of part to the output, and returns how many of the n bytes
+// part did not contain.
 func (c *Conn) say(part *[]byte, n int, refer bool) int {
 	k := min(n, len(*part))
 	if b := (*part)[:k]; refer && k > 0 {
@@ -197,7 +198,6 @@ const (
 // largeRooms are shared by all connections.
 var largeRooms = sync.Pool{New: func() any { return new([largeRoom]byte) }}
 
-// grow makes room for n more bytes of output.
 func (c *Conn) grow(n int) {
 	need := len(c.out) + n
 	switch {

@@ -236,7 +236,6 @@ func decodeSource(f *fields) *Source {
 	return s
 }
 
-// decodeTarget decodes the target of an attach, which is a Target or a Coordinator.
 func decodeTarget(f *fields, p *Attach) {
 	in, ok := f.described("target")
 	if !ok {

@@ -6,7 +6,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// appendPerformative appends p as the body of a frame.
 func appendPerformative(dst []byte, p Performative) ([]byte, error) {
 	switch p := p.(type) {
 	case *Transfer:
@@ -326,7 +325,6 @@ func (l *list) raw(b []byte) {
 	l.dst = append(l.dst, b...)
 }
 
-// any writes a field of any type.
 func (l *list) any(v any) {
 	l.n++
 	var err error

@@ -39,14 +39,12 @@ func (f *fields) next() bool {
 	return true
 }
 
-// fail records that the field called name cannot be decoded because of err.
 func (f *fields) fail(name string, err error) {
 	if f.err == nil {
 		f.err = refuse(CondDecodeError, "%s, field %s: %v", f.of, name, err)
 	}
 }
 
-// invalid records that the value of the field called name is not allowed.
 func (f *fields) invalid(name, format string, args ...any) {
 	if f.err == nil {
 		e := refuse(CondInvalidField, format, args...)
@@ -93,7 +91,7 @@ func must[T any](f *fields, name string, read func([]byte) (T, []byte, error)) T
 	return v.V
 }
 
-// upTo reads an optional ubyte field with a value of at most most.
+// upTo reads an optional ubyte field whose value must not exceed most.
 func upTo[T ~uint8](f *fields, name string, most T) value.Opt[T] {
 	v := field(f, name, value.ReadUint8)
 	if v.V > uint8(most) {
@@ -137,7 +135,6 @@ func (f *fields) raw(name string) []byte {
 	return b[: len(b)-len(rest) : len(b)-len(rest)]
 }
 
-// rawMap is like raw, but the field must be a map.
 func (f *fields) rawMap(name string) []byte {
 	raw := f.raw(name)
 	if raw != nil && value.KindOf(raw) != value.KindMap {

@@ -123,7 +123,6 @@ func MessageSize(b []byte) int {
 	return max(size, len(b))
 }
 
-// checkKind returns an error if the section's value has another type than kind returns.
 func (s section) checkKind(ofBody bool) error {
 	want, got := s.kind(), value.KindOf(s.enc)
 	if want == value.KindInvalid || got == want || got == value.KindNull && !ofBody {
@@ -152,7 +151,6 @@ func (out *Sections) set(s section) {
 	}
 }
 
-// setBody stores s, the first section of the body.
 func (out *Sections) setBody(s section) {
 	switch s.desc {
 	case DescData:
@@ -189,8 +187,8 @@ func CountBatch(payload []byte) (n int) {
 }
 
 // SplitBatch returns the messages of a batch (FormatBatch): the contents of its data sections,
-// which alias the batch. It ignores the other sections. More than most messages, or a body of
-// another kind, are an error with amqp:invalid-field.
+// which alias the batch. It ignores the other sections. A batch with more messages than most, or
+// with a body of another kind, is an error with amqp:invalid-field.
 func SplitBatch(payload []byte, lim value.Limits, most int) ([][]byte, error) {
 	s, err := SplitMessage(payload, lim)
 	if err != nil {
