@@ -95,7 +95,7 @@ const warningPause = 10 * time.Second
 // safe for concurrent use.
 type Warnings struct{ next atomic.Int64 } // Unix nanoseconds
 
-// Due reports whether to log a warning now. Then it returns false for ten seconds.
+// Due reports whether to log a warning now. After true, it returns false for ten seconds.
 func (w *Warnings) Due() bool {
 	now, next := time.Now().UnixNano(), w.next.Load()
 	return now >= next && w.next.CompareAndSwap(next, now+int64(warningPause))

@@ -11,7 +11,7 @@ import (
 // message.
 const drainTimeout = 5 * time.Second
 
-// Next waits for one message of an entity. arrived reports whether one came. Whatever ends the
+// Next waits for one message of an entity. came reports whether one arrived. Whatever ends the
 // wait, Next leaves no message locked that it does not return. It sets Deliver and Closed of o.
 func Next(ctx context.Context, b core.Broker, id core.Identity, address core.Address, o core.ReceiverOptions, wait time.Duration) (d core.Delivery, came bool, err error) {
 	arrived, closed := make(chan core.Delivery, 1), make(chan error, 1)

@@ -69,7 +69,6 @@ func Answered(nc net.Conn) {
 	}
 }
 
-// connKey is the key of the connection in the context of a request.
 type connKey struct{}
 
 // Charge counts a connection's cost for its client's identity, or returns why it cannot.
@@ -103,7 +102,6 @@ func ProveIn(ctx context.Context, id core.Identity) error {
 	return nil
 }
 
-// endingKey is the key, in a request's context, of the channel that closes when the server stops.
 type endingKey struct{}
 
 // WithEnding returns a context for requests of a server that stops when the channel closes.

@@ -122,7 +122,6 @@ func (at reference) host() string {
 	return host
 }
 
-// self returns the URL of the request.
 func (at reference) self() string { return at.link(at.path, at.query) }
 
 // below returns the URL of an entry of the requested feed.
@@ -156,14 +155,12 @@ func (m *management) namespaceInfo() error {
 	return nil
 }
 
-// page is the part of a list that a request requests.
 type page struct {
 	skip, top int
 	title     string
 	at        reference
 }
 
-// parsePage reads $skip and $top.
 func parsePage(r *http.Request, at reference, title string) (page, error) {
 	query := r.URL.Query()
 	skip, err := pageNumber(query, "$skip", 0, 1<<31-1)

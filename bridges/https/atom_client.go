@@ -384,7 +384,6 @@ func rulePath(subscription, rule string) string {
 	return "/" + escapePath(subscription) + "/Rules/" + url.PathEscape(rule)
 }
 
-// openDescription begins the body of a request that contains a description.
 func openDescription(name string) []byte {
 	return []byte(`<entry xmlns="` + atomSpace + `"><content type="application/xml"><` + name + ` xmlns="` + busSpace + `" xmlns:i="` + schemaSpace + `">`)
 }

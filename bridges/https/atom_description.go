@@ -10,7 +10,6 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/spelling"
 )
 
-// parseDescription returns the description of an entity or a rule in an ATOM entry.
 func parseDescription(body []byte) (*node, error) {
 	root, err := parseXML(body, maxXMLNodes)
 	if err != nil {

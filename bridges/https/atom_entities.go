@@ -190,8 +190,8 @@ const filterCountsVersion = "2024-05"
 // messageSizeVersion is the first api-version whose descriptions contain MaxMessageSizeInKilobytes.
 const messageSizeVersion = "2021-05"
 
-// appendEntity appends the entry of a queue, topic or subscription at link. The order of the
-// elements is part of the contract.
+// appendEntity appends the entry of the queue, topic or subscription whose URL is link. The order
+// of the elements is part of the contract.
 func appendEntity(dst []byte, at reference, link string, e *core.Entity, rt core.Runtime) []byte {
 	title := e.Name
 	if e.Kind == core.Subscription {
@@ -232,7 +232,6 @@ var elements = [...][]string{
 	},
 }
 
-// appendFact appends the element called name, a fact or a setting.
 func appendFact(dst []byte, at reference, e *core.Entity, rt *core.Runtime, name string) []byte {
 	switch name {
 	case "SizeInBytes":

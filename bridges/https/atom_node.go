@@ -15,7 +15,6 @@ const (
 	maxXMLNodes = 4096
 )
 
-// node is an element of a parsed XML document.
 type node struct {
 	name     xml.Name
 	null     bool   // the element has i:nil="true"
@@ -24,7 +23,8 @@ type node struct {
 	children []*node
 }
 
-// parseXML parses a document in UTF-8, without a document type, of at most elements elements.
+// parseXML parses a document in UTF-8. It refuses a document type, and more than the given number
+// of elements.
 func parseXML(document []byte, elements int) (*node, error) {
 	dec := xml.NewDecoder(bytes.NewReader(bytes.TrimPrefix(document, []byte("\xef\xbb\xbf"))))
 	malformed := func(what string) error {
@@ -84,7 +84,6 @@ func parseXML(document []byte, elements int) (*node, error) {
 	return root.children[0], nil
 }
 
-// child returns the first child with a local name, or nil.
 func (n *node) child(local string) *node {
 	for _, c := range n.children {
 		if c.name.Local == local {
@@ -94,7 +93,6 @@ func (n *node) child(local string) *node {
 	return nil
 }
 
-// value returns the text of an element without the white space around it.
 func (n *node) value() string { return strings.TrimSpace(n.text) }
 
 // isEmpty reports whether an element contains nothing, which means that its value is not set.

@@ -160,7 +160,6 @@ func readExpression(n *node) (string, error) {
 	return e.text, nil
 }
 
-// appendRuleEntry appends the entry of a rule.
 func appendRuleEntry(dst []byte, at reference, t target, r core.Rule) []byte {
 	link := at.self()
 	if t.feed {

@@ -108,7 +108,6 @@ func parseDate(s string) (time.Time, error) {
 	return time.Time{}, first
 }
 
-// parseBrokerProperties parses the values of the BrokerProperties header into m.
 func parseBrokerProperties(values []string, m *core.Message) error {
 	if len(values) == 0 {
 		return nil
@@ -130,7 +129,6 @@ func parseBrokerProperties(values []string, m *core.Message) error {
 	return refuseJSON(err, "BrokerProperties")
 }
 
-// refuseJSON returns a refusal for an error in the JSON of a client.
 func refuseJSON(err error, subject string) error {
 	if err == nil {
 		return nil
@@ -144,7 +142,6 @@ func refuseJSON(err error, subject string) error {
 	return core.Refuse(core.InvalidArgument, "%v.", err)
 }
 
-// readBrokerProperties reads a JSON object of broker properties into m.
 func readBrokerProperties(dec *json.Decoder, m *core.Message) error {
 	var seen [32]bool
 	return readObject(dec, "BrokerProperties", func(key string) error {

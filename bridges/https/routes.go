@@ -23,7 +23,6 @@ func (b *Bridge) serve(w http.ResponseWriter, r *http.Request) {
 	a.end()
 }
 
-// route passes a request to its handler.
 func (b *Bridge) route(w http.ResponseWriter, r *http.Request) {
 	r = awaitBody(w, r)
 	if b.opts.Plain != nil && r.TLS == nil && r.URL.Path != "/health" && !b.opts.Plain(r.RemoteAddr) {
@@ -107,7 +106,6 @@ func (b *Bridge) dispatch(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-// atomMethods are the methods of the admin API.
 var atomMethods = []string{http.MethodGet, http.MethodHead, http.MethodPut, http.MethodDelete}
 
 // runtimeRoute reports whether a method, on /{entity}/messages and the segments below, is a request

@@ -52,7 +52,6 @@ func (b *Bridge) enter(r *http.Request, entity string) (id core.Identity, addres
 	return id, address, err
 }
 
-// readMessages returns the messages of a send request.
 func readMessages(w http.ResponseWriter, r *http.Request, limit int64) ([]*core.Message, error) {
 	contentType := headerText(r.Header.Get("Content-Type"))
 	if contentType != "" {

@@ -104,7 +104,6 @@ func (s *events) got(ds ...core.Delivery) {
 	s.charge()
 }
 
-// charge updates the bytes that memory counts.
 func (s *events) charge() {
 	held := s.waiting + len(s.buffer)
 	s.memory.Add(int64(held - s.charged))
@@ -195,7 +194,6 @@ func await[T any](ctx context.Context, s *events, work <-chan T) (T, error) {
 	}
 }
 
-// allowed returns an error if the client may no longer receive.
 func (s *events) allowed() error {
 	return s.id.Check(core.Listen, s.address.String(), time.Now())
 }

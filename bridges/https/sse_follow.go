@@ -159,7 +159,6 @@ func (f *follower) look(ctx context.Context) (found bool, err error) {
 	return found, nil
 }
 
-// send sends messages of one partition.
 func (f *follower) send(ds []core.Delivery) error {
 	f.out.got(ds...)
 	for at := range ds {

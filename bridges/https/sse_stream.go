@@ -69,7 +69,6 @@ func (b *Bridge) stream(w http.ResponseWriter, r *http.Request, entity string) e
 	return nil
 }
 
-// streamQuery holds the parameters of a stream.
 type streamQuery struct {
 	mode   core.ReceiveMode
 	binary bool   // the client wants bodies as bytes
@@ -78,7 +77,6 @@ type streamQuery struct {
 	after  string // the position up to which the client has got all messages, or ""
 }
 
-// readStreamQuery reads the parameters of a stream, and refuses unknown ones.
 func readStreamQuery(r *http.Request) (streamQuery, error) {
 	q := streamQuery{mode: core.PeekLock, after: r.Header.Get("Last-Event-ID")}
 	for name, values := range r.URL.Query() {
@@ -118,7 +116,7 @@ func readStreamQuery(r *http.Request) (streamQuery, error) {
 	return q, nil
 }
 
-// maxProduct bounds, in bytes, the product name kept of a client.
+// maxProduct bounds, in bytes, what is kept of a client's product name.
 const maxProduct = 200
 
 var _ bridges.Census = (*Bridge)(nil)

@@ -20,7 +20,7 @@ const (
 	ofKnown     = 50 // lines a second about clients with a proven identity
 	ofStrangers = 2  // lines a second about all other clients
 	ofOne       = 5  // lines a second about one connection
-	burst       = 20 // the lines of so many seconds may be written at once
+	burst       = 20 // as many seconds' worth of lines may be written at once
 )
 
 // The longest texts of peers that are logged, in characters.

@@ -104,7 +104,6 @@ func (l *connection) close() {
 	_ = l.conn.Close()
 }
 
-// senderLink is the link for sending to an entity.
 type senderLink struct {
 	mu   sync.Mutex // held while the link is being attached
 	link *goamqp.Sender

@@ -26,7 +26,6 @@ func (l *connection) node(ctx context.Context, address, reply string, credit int
 	return n, err
 }
 
-// request sends a request, and waits for the response.
 func (n *node) request(ctx context.Context, id string, properties map[string]any, v any) (amqp.Arrival, error) {
 	m := &goamqp.Message{Properties: &goamqp.MessageProperties{MessageID: id, ReplyTo: &n.reply}, ApplicationProperties: properties, Value: v}
 	if err := n.requests.Send(ctx, m, nil); err != nil {

@@ -20,20 +20,20 @@ import (
 const (
 	// pullBatch is the largest number of messages that one call stores.
 	pullBatch = 200
-	// keyLife is how long the key of a stored message is kept. The remote may not learn that it is
-	// stored, and delivers it again after its lock time, which is shorter.
+	// keyLife is how long the key of a stored message is kept. A remote that does not learn that a
+	// message is stored delivers it again after the lock time, which is shorter.
 	keyLife = 10 * time.Minute
-	// firstRetry and lastRetry bound the pause before messages are stored, or a link is attached,
-	// again.
+	// firstRetry and lastRetry bound the pause before the next attempt to store messages or to
+	// attach a link.
 	firstRetry = 100 * time.Millisecond
 	lastRetry  = 5 * time.Second
-	// storePatience is how long messages that cannot be stored stay locked at the remote. Then they
-	// are released, because the end of a lock counts as a failed delivery, and are tried one by
-	// one.
+	// storePatience is how long messages that cannot be stored stay locked at the remote. Then the
+	// gateway releases them, because the end of a lock counts as a failed delivery, and tries one
+	// message at a time.
 	storePatience = 10 * time.Second
 )
 
-// errStored ends a link of a cautious source, which has stored a message again.
+// errStored ends the link of a cautious source that has become able to store messages.
 var errStored = errors.New("messages can be stored again: the gateway opens the link again with full credit")
 
 // source is an entity of the remote from which messages are pulled.

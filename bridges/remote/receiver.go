@@ -205,7 +205,6 @@ func (r *Receiver) TakeDeferred(ctx context.Context, numbers []int64) ([]Taken, 
 	return all, err
 }
 
-// ask sends a request about the entity, or about the receiver's session.
 func (r *Receiver) ask(ctx context.Context, operation string, arguments map[string]any) (value.Map, error) {
 	if session, ok := r.link.LinkSourceFilterValue(sessionFilter).(string); ok {
 		arguments["session-id"] = session

@@ -52,7 +52,6 @@ func (r *Remote) target(entity string) *target {
 	return t
 }
 
-// sentTo returns the entities to which messages were sent.
 func (r *Remote) sentTo() (entities []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -109,7 +108,6 @@ type sending struct {
 // parcel holds the indexes of messages that are sent together.
 type parcel []int
 
-// parcelOf returns a parcel of all n messages of a call.
 func parcelOf(n int) parcel {
 	p := make(parcel, n)
 	for i := range p {
@@ -274,14 +272,12 @@ func (s *sending) singly(p parcel) error {
 	return nil
 }
 
-// note records the answer for each message of a parcel.
 func (s *sending) note(p parcel, err error) {
 	for _, i := range p {
 		s.answers[i] = err
 	}
 }
 
-// count adds the answers of a call to the target's counts.
 func (s *sending) count() {
 	for _, err := range s.answers {
 		switch {

@@ -79,7 +79,6 @@ func (r *Remote) usedFor(ctx context.Context) iter.Seq[[]string] {
 	}
 }
 
-// refusedToken is a remote's refusal of a token.
 type refusedToken struct{ status, why any }
 
 func (e *refusedToken) Error() string {

@@ -230,7 +230,6 @@ func read(w http.ResponseWriter, r *http.Request, memory *fair.Waiter, limit int
 	return nil, core.Refuse(core.InvalidArgument, "The request body is incomplete.")
 }
 
-// message returns the message for a verified request.
 func (h *Hook) message(r *http.Request, body []byte) (*core.Message, error) {
 	m := &core.Message{
 		ContentType: text(r.Header.Get("Content-Type")), ContentEncoding: text(r.Header.Get("Content-Encoding")),
@@ -271,7 +270,6 @@ func (h *Hook) deliveryID(r *http.Request, body []byte) string {
 	return text(r.Header.Get(header))
 }
 
-// text returns a header as valid UTF-8.
 func text(s string) string {
 	if utf8.ValidString(s) {
 		return s

@@ -85,7 +85,6 @@ func (b *Bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	go b.serve(c)
 }
 
-// enter admits a connection, or returns why not.
 func (b *Bridge) enter() (refusal string) {
 	if refusal = b.group.enter(); refusal != "" {
 		return refusal
@@ -204,7 +203,6 @@ func newConnGroup() *connGroup {
 	return g
 }
 
-// enter counts a connection, or returns why it is not admitted.
 func (g *connGroup) enter() (refusal string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -215,7 +213,6 @@ func (g *connGroup) enter() (refusal string) {
 	return ""
 }
 
-// done ends what enter began.
 func (g *connGroup) done() { g.members.Done() }
 
 // drainAfter waits for ctx to end, makes all connections drain, and returns when they have ended.

@@ -21,13 +21,13 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// maxProduct bounds, in bytes, the product name kept of a client.
+// maxProduct bounds, in bytes, what is kept of a client's product name.
 const maxProduct = 200
 
 // conn is one connection. Except where noted, only jobs of its owner (package link) use its fields.
 // gorilla/websocket only reads, because it cannot write several frames with one call.
 type conn struct {
-	bridge   *Bridge // never changed, so for any goroutine
+	bridge   *Bridge // any goroutine may use it, because it never changes
 	id       string  // never changed
 	log      *slog.Logger
 	refusals *refusals.Share
@@ -191,8 +191,7 @@ func (c *conn) tick(now time.Time) {
 	}
 }
 
-// later returns at or, if that has passed, a time soon after now: a goroutine is at work until
-// then.
+// later returns at or, if at has passed while a goroutine is still at work, a time soon after now.
 func later(at, now time.Time) time.Time {
 	if at.After(now) {
 		return at

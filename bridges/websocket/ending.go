@@ -101,7 +101,6 @@ func (c *conn) ended(now time.Time) bool {
 // leaves reports whether nothing more is sent to the client.
 func (c *conn) leaves() bool { return c.said || c.broken }
 
-// letGo releases the feeds and senders of the connection.
 func (c *conn) letGo() {
 	for _, f := range c.feeds {
 		f.drop()

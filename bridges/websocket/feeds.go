@@ -137,7 +137,6 @@ func (c *conn) openFeed(q *request) {
 	})
 }
 
-// patience returns how long to wait for a session.
 func (f *feed) patience(q *request) time.Duration {
 	if q.nextSession {
 		return max(q.wait, time.Millisecond)
@@ -145,7 +144,6 @@ func (f *feed) patience(q *request) time.Duration {
 	return operationTimeout
 }
 
-// opened answers the request that opens the feed.
 func (f *feed) opened(q *request, err error) {
 	c := f.conn
 	switch {
@@ -238,7 +236,6 @@ func (f *feed) callSession(q *request, work func(ctx context.Context, s core.Ses
 	})
 }
 
-// credit gives the feed more credit.
 func (c *conn) credit(q *request) {
 	f, err := c.feedOf(q)
 	if err != nil {
@@ -280,7 +277,6 @@ func (c *conn) askAll() {
 	}
 }
 
-// delivered takes deliveries from the broker.
 func (f *feed) delivered(ds []core.Delivery) {
 	f.asked = max(0, f.asked-len(ds))
 	size := core.SizeOf(ds)

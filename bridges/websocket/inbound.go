@@ -18,7 +18,6 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// intake is the state of reading.
 type intake struct {
 	ws      *websocket.Conn // only the reader uses it
 	in      *bufio.Reader   // only the reader uses it; ws reads from it
@@ -202,7 +201,8 @@ func (c *conn) gather(r io.Reader, size int64, whole bool, buffer []byte) ([]byt
 	return nil, err
 }
 
-// afford takes memory, and a turn, for a request's messages, of which a small frame may have many.
+// afford takes n bytes of memory for a request's messages, and waits for the turn to decode them:
+// even a small frame may contain many messages.
 func (c *conn) afford(n int64) error {
 	if !c.memory.Take(n) {
 		return c.memory.Refuse(n)
@@ -264,8 +264,8 @@ func (c *conn) frameLimit(start []byte) (int64, error) {
 	return min(int64(c.bridge.opts.MaxFrame), max(minFrame, messagesOfFrame*int64(e.Settings.MaxMessageSizeInKilobytes)<<10)), nil
 }
 
-// messagesOfFrame times the largest message is the largest frame. That is enough for one message in
-// which every character is escaped, or for several in base64.
+// messagesOfFrame is how many times the size of the largest message a frame may have. That is
+// enough for one message in which every character is escaped, or for several in base64.
 const messagesOfFrame = 8
 
 var errOver = errors.New("the connection has ended")

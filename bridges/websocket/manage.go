@@ -57,7 +57,6 @@ func (c *conn) create(q *request) {
 	})
 }
 
-// names reports whether the request sets the setting called name.
 func (q *request) names(name string) bool {
 	return slices.ContainsFunc(q.settings.given, func(s *core.Setting) bool { return s.Name == name })
 }
@@ -187,7 +186,6 @@ func writeLink(w codec.Writer, l bridges.Link) {
 	w.CloseMap()
 }
 
-// readOne reads the value of a setting.
 func readOne(s *core.Setting, r codec.Reader, q *core.Settings) (err error) {
 	switch v := s.Of(q).(type) {
 	case *time.Duration:
@@ -235,13 +233,11 @@ func writeOne(s *core.Setting, w codec.Writer, q *core.Settings) {
 	}
 }
 
-// settings are the settings in a request.
 type settings struct {
 	given []*core.Setting
 	core.Settings
 }
 
-// readSettings reads settings by name.
 func readSettings(r codec.Reader) (all settings, err error) {
 	err = readMap(r, func(name string) error {
 		s := core.SettingNamed(name)

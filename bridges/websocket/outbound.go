@@ -14,7 +14,6 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// output is the state of writing.
 type output struct {
 	socket  *link.Socket // nil if the connection is not a plain TCP connection
 	out     []byte       // frames to be written

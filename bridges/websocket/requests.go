@@ -7,7 +7,6 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// mayBegin reports whether further requests may begin: no limit of requests in flight is reached.
 func (c *conn) mayBegin() bool {
 	return !c.proving && len(c.underWay) < maxRequests && c.held <= c.bridge.opts.MaxUnderWay && len(c.out)+c.writing <= 2*maxWaiting
 }
@@ -16,7 +15,6 @@ func (c *conn) mayBegin() bool {
 // which a connection rests after a refused request.
 const largeRequest = 16 << 10
 
-// begin starts to carry out a request.
 func (c *conn) begin(q *request) {
 	if c.said {
 		return
@@ -61,7 +59,6 @@ func (c *conn) refuse(q *request, err error) {
 	})
 }
 
-// about returns keys and values about a request for the log.
 func (q *request) about() []any {
 	about := []any{"request", q.id}
 	if q.op != nil {
@@ -73,7 +70,6 @@ func (q *request) about() []any {
 	return about
 }
 
-// conclude answers a request, or refuses it if err is not nil.
 func (c *conn) conclude(q *request, err error, more func(w codec.Writer)) {
 	if err != nil {
 		c.refuse(q, err)

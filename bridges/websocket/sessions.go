@@ -8,7 +8,6 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// onSession carries out a request that needs the session of its feed.
 func (c *conn) onSession(q *request, work func(ctx context.Context, s core.Session) (func(codec.Writer), error)) {
 	f, err := c.feedOf(q)
 	if err != nil {

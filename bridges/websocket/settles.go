@@ -74,7 +74,6 @@ func (c *conn) queueSettlements(address core.Address, r settleRequest, settlemen
 	}
 }
 
-// start settles everything in the queue with one call.
 func (p *settleQueue) start() {
 	if p.settling || len(p.requests) == 0 {
 		return
@@ -152,7 +151,6 @@ func (c *conn) renew(q *request) {
 var readOutcome = oneOf(choice[core.Outcome]{"complete", core.Complete}, choice[core.Outcome]{"abandon", core.Abandon},
 	choice[core.Outcome]{"defer", core.Defer}, choice[core.Outcome]{"deadLetter", core.DeadLetterOutcome}, choice[core.Outcome]{"release", core.Release})
 
-// readSettlement decodes a settlement.
 func readSettlement(r codec.Reader) (s core.Settlement, err error) {
 	seen := map[string]bool{}
 	var why []core.Property

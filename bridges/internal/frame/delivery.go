@@ -219,7 +219,6 @@ func isShortText(w codec.Writer, s []byte) bool {
 	return size <= base64.StdEncoding.EncodedLen(len(s)) && utf8.Valid(s)
 }
 
-// dataSections returns the values of data sections, and the sum of their sizes.
 func dataSections(encoded []byte) (sections iter.Seq[[]byte], size int, ok bool) {
 	if !eachSection(encoded, func(v []byte) bool {
 		data, _, err := value.ReadBinary(v)
@@ -248,7 +247,6 @@ func eachSection(encoded []byte, f func(v []byte) bool) (ok bool) {
 	return true
 }
 
-// cutSection returns the first section's value, and what follows the section.
 func cutSection(encoded []byte) (v, rest []byte, ok bool) {
 	section, rest, err := value.ReadRaw(encoded)
 	if err != nil || value.KindOf(section) != value.KindDescribed {

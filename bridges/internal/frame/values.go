@@ -201,7 +201,8 @@ func narrow[T uint8 | uint16 | uint32 | int8 | int16 | int32, N int64 | uint64](
 	return T(n), err
 }
 
-// signed decodes an integer of at most bits bits, which may be a text.
+// signed decodes an integer that fits into the given number of bits, and that may be written as a
+// text.
 func signed(r codec.Reader, bits int) (n int64, err error) {
 	switch k := r.Kind(); k {
 	case codec.Int:
@@ -304,7 +305,7 @@ func wholeFloat(r codec.Reader) float64 {
 	return float64(r.Int())
 }
 
-// digits decodes n bytes in hexadecimal digits, and returns as of them.
+// digits decodes n bytes from hexadecimal digits, and converts them with the function as.
 func digits(r codec.Reader, n int, as func([]byte) any) (any, error) {
 	if k := r.Kind(); k != codec.Text {
 		return nil, Wrong("is %s: it must be a string of %d hexadecimal digits", k, 2*n)
@@ -497,7 +498,7 @@ func readArray(r codec.Reader, depth int) (any, error) {
 	return a, nil
 }
 
-// kindNamed returns the type with AMQP's name.
+// kindNamed returns the type that AMQP calls name.
 func kindNamed(name string) value.Kind {
 	for k := value.KindNull; k < value.KindDescribed; k++ {
 		if k.String() == name {

@@ -94,7 +94,6 @@ func isPlainMap(m value.Map) bool {
 	return true
 }
 
-// writeBare writes a value without its tag.
 func writeBare(w codec.Writer, v any) {
 	pack := w.Encoding() == codec.MessagePack
 	switch v := v.(type) {

@@ -14,7 +14,8 @@ type Work = func(ctx context.Context) (then func())
 const (
 	// freeCalls is how many calls a connection can always have in progress.
 	freeCalls = 4
-	// maxCalls is how many it can have in progress if there is memory for their stacks.
+	// maxCalls is how many calls a connection can have in progress if there is memory for their
+	// stacks.
 	maxCalls = 64
 )
 
@@ -68,8 +69,8 @@ func (c *Calls) run(ctx context.Context, cancel context.CancelFunc, work Work) {
 	c.spawn(ctx, cancel, work, c.ended)
 }
 
-// Await makes a call that may wait long for an event, so it does not keep other calls waiting. cancel
-// ends its context.
+// Await makes a call that may wait long for an event. The call does not count towards the limits of
+// Begin, so it keeps no other call waiting. cancel ends its context.
 func (c *Calls) Await(ctx context.Context, timeout time.Duration, work Work) (cancel context.CancelFunc) {
 	ctx, cancel = context.WithTimeout(ctx, timeout)
 	c.events++
@@ -95,7 +96,7 @@ func (c *Calls) spawn(ctx context.Context, cancel context.CancelFunc, work Work,
 	})
 }
 
-// ended counts a call of Begin as ended, and makes one that waits.
+// ended counts a call of Begin as ended, and runs a waiting call.
 func (c *Calls) ended() {
 	if c.running--; c.running >= freeCalls {
 		c.memory.Add(-fair.Call)

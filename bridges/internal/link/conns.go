@@ -19,8 +19,8 @@ type Member interface {
 	comparable
 	// Owned returns the connection's id in the log, and its owner. Neither changes.
 	Owned() (id string, owner *Owner)
-	// Describe describes the connection. Evacuate begins to close it for the given reason. Both run
-	// as jobs of the owner.
+	// Describe describes the connection. Evacuate begins to close it for the given reason. Conns
+	// calls both in jobs of the owner.
 	Describe() bridges.Connection
 	Evacuate(reason string)
 }

@@ -69,7 +69,6 @@ func (o *Owner) add(f func()) (first bool) {
 	return first
 }
 
-// run runs jobs until there are none.
 func (o *Owner) run() {
 	defer func() {
 		if r := recover(); r != nil {
