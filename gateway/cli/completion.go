@@ -150,7 +150,6 @@ func named(c *cobra.Command, environ []string, list lister, args []string, prefi
 	return beginning(list(ctx, command.FlagsOf(c, environ), args, prefix), prefix), cobra.ShellCompDirectiveNoFileComp
 }
 
-// beginning returns the texts that begin with prefix.
 func beginning(all []string, prefix string) (found []string) {
 	for _, text := range all {
 		if strings.HasPrefix(text, prefix) {

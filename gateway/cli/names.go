@@ -19,8 +19,8 @@ import (
 const maxNames = 1000
 
 // lister returns names for a completion, at least those that begin with prefix. args are the
-// arguments before. On an error it returns none, because an error text would appear in the command
-// line.
+// arguments before the one to complete. On an error it returns none, because an error text would
+// appear in the command line.
 type lister func(ctx context.Context, o *command.Flags, args []string, prefix string) []string
 
 func contextNames(_ context.Context, o *command.Flags, _ []string, _ string) (all []string) {

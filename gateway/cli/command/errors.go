@@ -24,7 +24,8 @@ func Usage(problems error) error {
 // Usagef creates a UsageError.
 func Usagef(format string, args ...any) error { return UsageError{fmt.Errorf(format, args...)} }
 
-// Nothing means that a command found no message. It has a separate exit code.
+// A Nothing is the error of a command that found nothing, such as no message. It has a separate
+// exit code.
 type Nothing struct{ text string }
 
 func (e Nothing) Error() string { return e.text }

@@ -60,7 +60,6 @@ func (t *Target) From() string {
 	return " (" + t.origin + ")"
 }
 
-// reason returns the explanation of an error.
 func (t *Target) reason(err error) error {
 	if err == nil {
 		return nil
@@ -101,7 +100,6 @@ func (t *Target) reason(err error) error {
 // statusOf contains the HTTP status with the meaning of an AMQP condition.
 var statusOf = map[amqp.ErrCond]int{amqp.ErrCondNotFound: http.StatusNotFound, amqp.ErrCondUnauthorizedAccess: http.StatusUnauthorized}
 
-// withRemedy returns the text of a refusal with the remedy.
 func (t *Target) withRemedy(status int, text string) error {
 	switch status {
 	case http.StatusNotFound:

@@ -166,7 +166,6 @@ func (s *Storer) deposit(ctx context.Context, to string, lines []byte) (answer a
 	return answer, err
 }
 
-// send sends messages like any client.
 func (s *Storer) send(ctx context.Context, to string, ms []*core.Message) []error {
 	if s.Link == nil {
 		var err error

@@ -31,7 +31,6 @@ var (
 	subscriptions = kind{core.Subscription, "subscription", "TOPIC NAME", config.BindSettings[config.SubscriptionSettings], given[config.SubscriptionSettings]}
 )
 
-// given returns the settings in the flags of a command.
 func given[T config.EntitySettings, P interface {
 	*T
 	Apply(s *core.Settings)

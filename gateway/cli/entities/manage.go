@@ -32,7 +32,6 @@ type manager struct {
 	args    []string // as many as use names
 }
 
-// managing returns a command that uses the management API.
 func managing(environ []string, use, short string, run func(ctx context.Context, m *manager) error) *cobra.Command {
 	var o command.Flags
 	c := &cobra.Command{Use: use, Short: short, Args: cobra.ExactArgs(len(strings.Fields(use)) - 1)}
@@ -137,7 +136,6 @@ func (c *counts) columns() (titles []string, values []any) {
 	return titles, values
 }
 
-// list prints the counts of entities, one on each line.
 func (m *manager) list(k *kind, all []core.Entity, runtimes []core.Runtime) error {
 	model := countsOf(k.Kind, "", new(core.Runtime))
 	titles, _ := model.columns()
@@ -156,7 +154,6 @@ func (m *manager) list(k *kind, all []core.Entity, runtimes []core.Runtime) erro
 	return rows.Flush()
 }
 
-// show prints an entity: its counts and its settings.
 func (m *manager) show(e *core.Entity, rt *core.Runtime) error {
 	c := countsOf(e.Kind, e.Name, rt)
 	var of struct {

@@ -138,7 +138,8 @@ of the namespace; --host "" leaves only the hosts derived from the namespace's n
 	return c
 }
 
-// requestOf returns the request for the change in the flags. The namespace has these quotas.
+// requestOf returns the request for the changes in the flags. given has the quotas in the flags,
+// and quotas those of the namespace.
 func requestOf(c *cobra.Command, hosts []string, given, quotas api.Quotas) (request api.NamespaceRequest) {
 	f := c.Flags()
 	if f.Changed("host") {
@@ -161,7 +162,6 @@ func requestOf(c *cobra.Command, hosts []string, given, quotas api.Quotas) (requ
 	return request
 }
 
-// readPolicies parses --policy.
 func readPolicies(texts []string) ([]api.Policy, error) {
 	var all []api.Policy
 	for _, text := range texts {
@@ -279,7 +279,6 @@ func printNamespace(out io.Writer, _ []string, n *api.Namespace) error {
 	return printPolicies(out, n.Policies)
 }
 
-// printPolicies prints how to connect with each policy.
 func printPolicies(out io.Writer, policies []api.Policy) error {
 	for _, p := range policies {
 		text := fmt.Sprintf("policy %s (%s)\n", p.Name, p.Rights)

@@ -51,7 +51,6 @@ other VALUE is a string, and so is a VALUE in double quotes, such as "5".`,
 	return rule
 }
 
-// ruleOptions are the flags for a rule.
 type ruleOptions struct {
 	name             string
 	sql              string
@@ -108,7 +107,6 @@ func (o *ruleOptions) rule() (*core.Rule, error) {
 	return r, command.Usage(errors.Join(errs...))
 }
 
-// correlationOf parses conditions on broker properties.
 func correlationOf(flag string, texts []string) (f *core.Correlation, errs []error) {
 	f = new(core.Correlation)
 	fields := maps.Collect(conditions(f))
@@ -140,7 +138,6 @@ var correlationNames = func() (names []string) {
 	return names
 }()
 
-// ruleName returns the path of the rule of a command.
 func (m *manager) ruleName() string { return m.name() + "/Rules/" + m.args[2] }
 
 // putRule returns a command that creates or replaces the rule in its flags.
@@ -236,7 +233,6 @@ func plain(p core.Properties) map[string]any {
 	return values
 }
 
-// filter returns the filter as text for people.
 func (s *shownRule) filter() string {
 	switch s.Filter {
 	case "sql":

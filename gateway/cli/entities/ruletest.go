@@ -143,7 +143,6 @@ func (o *ruleTestOptions) message(c *cobra.Command) ([]byte, error) {
 	return json.Marshal(&record.Line{Message: m})
 }
 
-// tell prints what the rules do with the message.
 func (o *ruleTestOptions) tell(c *cobra.Command, entity string, all []api.Judgement) error {
 	var b bytes.Buffer
 	lines := command.NewEncoder(&b)

@@ -106,7 +106,6 @@ func (o *ruleTestOptions) compare(c *cobra.Command, args []string) error {
 	return tr.tell(c.OutOrStdout(), o.JSON)
 }
 
-// add adds a subscription with its rules before and after.
 func (t *trial) add(name string, sides ...[]core.Rule) error {
 	for side, all := range sides {
 		compiled := make([]*rules.Rule, len(all))
@@ -125,7 +124,6 @@ func (t *trial) add(name string, sides ...[]core.Rule) error {
 	return nil
 }
 
-// read judges the messages of a recording.
 func (t *trial) read(ctx context.Context, in io.Reader) error {
 	sets := [2]*rules.Set{rules.NewSet(t.compiled[0]), rules.NewSet(t.compiled[1])}
 	return messages.EachRecorded(in, func(line int, stored *core.Stored) error {

@@ -34,7 +34,6 @@ func DeadLetter(environ []string) *cobra.Command {
 	return c
 }
 
-// deadLetters are the flags that choose dead letters.
 type deadLetters struct {
 	chosen
 	transfer bool
@@ -194,7 +193,6 @@ func (o *deadMove) run(c *cobra.Command, b *browser) error {
 	return o.report(c, b.target.Explain(err), map[string]any{done: m.moved, "from": b.entity, "to": o.to}, "%s %s from %s to %s", done, command.Messages(m.moved), b.entity, o.to)
 }
 
-// numbers returns the sequence numbers of the chosen messages.
 func (b *browser) numbers(ctx context.Context, s *selection) (numbers []int64, err error) {
 	if _, err = b.find(ctx, s, func(a *amqp.Arrival) error {
 		numbers = append(numbers, a.SequenceNumber)

@@ -117,7 +117,6 @@ func (o *explainOptions) follow(ctx context.Context, first, id string) ([]api.Ac
 	return accounts, nil
 }
 
-// narrate prints accounts for people to read.
 func narrate(out io.Writer, accounts []api.Account) error {
 	var b strings.Builder
 	through := "" // printed only where it changes

@@ -202,7 +202,6 @@ func (h heldNumbers) all() (numbers []int64) {
 	return numbers
 }
 
-// heldIn returns the sequence numbers of the chosen messages.
 func (b *browser) heldIn(ctx context.Context, s *selection) (heldNumbers, error) {
 	found := heldNumbers{}
 	_, err := b.find(ctx, s, func(a *amqp.Arrival) error {

@@ -39,7 +39,6 @@ func printMessage(out io.Writer, asJSON bool, entity string, a amqp.Arrival, rec
 	return err
 }
 
-// printReceived prints messages that were received.
 func printReceived(out io.Writer, asJSON bool, ts []remote.Taken) error {
 	for i := range ts {
 		if err := printMessage(out, asJSON, "", ts[i].Arrival, true); err != nil {

@@ -155,7 +155,6 @@ func inWords(states []string) string {
 	return strings.Join(states[:len(states)-1], ", ") + " or " + states[len(states)-1]
 }
 
-// state removes the messages in one state, and returns how many.
 func (o *purgeOptions) state(c *cobra.Command, t *command.Target, name, state string) (int, error) {
 	switch state {
 	case "active":

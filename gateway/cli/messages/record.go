@@ -109,7 +109,6 @@ func (o *recordOptions) run(c *cobra.Command, args []string) error {
 	return err
 }
 
-// runTap records what clients send.
 func (o *recordOptions) runTap(ctx context.Context, c *cobra.Command, t *command.Target, entities []string) error {
 	r := &tapping{
 		Flags: o.Flags, out: bufio.NewWriterSize(c.OutOrStdout(), 1<<16), count: o.count, progress: command.NewProgress(c.ErrOrStderr(), "recorded"),
@@ -260,8 +259,9 @@ func (r *recorder) pass(ctx context.Context) (done bool, err error) {
 	}
 }
 
-// look peeks at a partition. Messages of later partitions may come with it, and reveal these. It
-// requests one message while there is nothing new, and more after one has arrived.
+// look peeks at a partition. If the answer also contains messages of later partitions, look adds a
+// track for each of those. It requests one message while there is nothing new, and more after one
+// has arrived.
 func (r *recorder) look(ctx context.Context, t *track) error {
 	if err := r.idle(); err != nil {
 		return err

@@ -101,7 +101,8 @@ func (m *relocation) outcome() error {
 	return errors.Join(errs...)
 }
 
-// receive moves messages at another broker. It also locks, and later unlocks, those before them.
+// receive moves messages at another broker. It also locks the messages before them, and unlocks
+// those later.
 func (m *relocation) receive(ctx context.Context, numbers []int64) error {
 	wanted := map[int64]bool{}
 	for _, n := range numbers {
@@ -176,7 +177,6 @@ func (m *relocation) store(ctx context.Context, to *deposit.Storer, r *remote.Re
 	return errors.Join(failed, err, r.Release(context.WithoutCancel(ctx), kept))
 }
 
-// copied returns the message for the target.
 func (m *relocation) copied(t *remote.Taken) *core.Message {
 	x := *t.Message
 	if x.TimeToLive > 0 { // the broker adds both times for clients

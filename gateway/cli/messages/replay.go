@@ -178,12 +178,10 @@ func (r *replayer) run(ctx context.Context, in io.Reader) (err error) {
 	return nil
 }
 
-// interrupted returns an error that says from which line on nothing was sent.
 func (r *replayer) interrupted(line int) error {
 	return fmt.Errorf("%s: interrupted before line %d: send the rest with: tail -n +%[2]d FILE | crosstown replay", r.name, line)
 }
 
-// destination returns where a message of an entity is sent.
 func (r *replayer) destination(entity string) (string, error) {
 	if to, ok := r.moved[core.FoldName(entity)]; ok && entity != "" {
 		return to, nil

@@ -102,7 +102,6 @@ func (o *schemaCheck) run(c *cobra.Command, args []string) (err error) {
 	return command.Line(c.ErrOrStderr(), "checked %s: all match the schema %s", command.Messages(o.messages), args[0])
 }
 
-// recording judges the messages in a file, or in standard input.
 func (o *schemaCheck) recording(c *cobra.Command, name string) error {
 	in, err := command.OpenInput(c, name)
 	if err != nil {
@@ -157,7 +156,6 @@ func recordedLines(in io.Reader) iter.Seq[recordedLine] {
 	}
 }
 
-// judge prints how a message differs from its schema.
 func (o *schemaCheck) judge(where string, m *core.Message) error {
 	why, err := o.set.Judge(m, o.chain.Body)
 	o.messages++

@@ -43,7 +43,6 @@ func (o *selection) bind(f *pflag.FlagSet) {
 	f.StringVar(&o.newer, "newer-than", "", "enqueued within this `duration`")
 }
 
-// bindReason adds the flag for dead letters.
 func (o *selection) bindReason(f *pflag.FlagSet) {
 	f.StringVar(&o.reason, "reason", "", "dead-letter `reason`, such as MaxDeliveryCountExceeded")
 }
@@ -119,7 +118,6 @@ func (o *selection) fits() (func(*amqp.Arrival) (bool, error), error) {
 	}, command.Usage(errors.Join(errs...))
 }
 
-// whereOf returns the condition of --where.
 func whereOf(condition string) (func(*amqp.Arrival) (bool, error), error) {
 	rule, err := rules.Compile(core.Rule{Name: "where", Filter: core.Filter{Kind: core.SQLFilter, SQL: condition}})
 	if err != nil {
@@ -225,7 +223,6 @@ func (o *chosen) browsing(use func(c *cobra.Command, b *browser) error) func(*co
 	}
 }
 
-// list prints the chosen messages in a table.
 func (o *chosen) list(c *cobra.Command, b *browser, columns ...column) error {
 	into := newTable(c.OutOrStdout(), o.JSON, b.entity, columns...)
 	more, err := b.find(c.Context(), &o.selection, into.add)

@@ -183,7 +183,6 @@ func lifetime(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// idOf returns a text as an id, or no id for "".
 func idOf(text string) (id core.ID) {
 	if text != "" {
 		id = core.StringID(text)
@@ -191,7 +190,6 @@ func idOf(text string) (id core.ID) {
 	return id
 }
 
-// body is the body of one message.
 type body struct {
 	data []byte
 	more bool // another body has already been read
@@ -285,7 +283,6 @@ func (s *sending) add(m *core.Message) error {
 	return err
 }
 
-// flush sends the gathered messages.
 func (s *sending) flush() error {
 	if len(s.scheduled) > 0 {
 		numbers, err := s.sender.Schedule(s.ctx, s.scheduled)
@@ -300,7 +297,6 @@ func (s *sending) flush() error {
 	return err
 }
 
-// report prints how many messages were sent, and the sequence numbers of scheduled ones.
 func (o *sendOptions) report(w io.Writer, entity string, sent int, numbers []int64) error {
 	if o.JSON {
 		return command.NewEncoder(w).Encode(struct {

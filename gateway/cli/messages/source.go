@@ -61,7 +61,8 @@ func openReceiver(ctx context.Context, link *remote.Client, entity string, o rem
 	return r, err
 }
 
-// told returns what the management API says about an entity, for hints. It needs the right Manage.
+// told returns what the management API says about an entity, for hints in errors. It needs the
+// right Manage.
 func told(ctx context.Context, t *command.Target, entity string) (e core.Entity, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, hintPatience)
 	defer cancel()

@@ -97,7 +97,6 @@ func (f *follower) use(entity string, a amqp.Arrival) error {
 	return nil
 }
 
-// begin prints the messages that were held back.
 func (f *follower) begin() error {
 	f.begun = true
 	for _, x := range f.held {

@@ -55,7 +55,6 @@ func (t *tapping) run(ctx context.Context, entities []string) error {
 	return nil
 }
 
-// entity records from one entity.
 func (t *tapping) entity(ctx context.Context, entity string, all int) error {
 	response, err := t.Request(ctx, command.Inquiry{Method: http.MethodGet, Path: api.TapPath, Names: []string{entity}})
 	if err != nil {

@@ -110,7 +110,6 @@ func (o *importOptions) run(c *cobra.Command, args []string) error {
 	return t.Explain(err)
 }
 
-// tell prints what Declare did with an entity.
 func (o *importOptions) tell(w io.Writer, r *declaration.Report) {
 	kind := map[bool]string{true: "would be ", false: ""}[o.dryRun && r.Did != declaration.Same && r.Did != declaration.Differs]
 	switch r.Did {

@@ -228,7 +228,6 @@ type mover struct {
 	sessions []*remote.Receiver // kept open, because they contain messages that the target refuses
 }
 
-// moved contains the numbers of an entity's moved messages.
 type moved struct{ messages, dead, scheduled int }
 
 func (n moved) String() string {
@@ -327,7 +326,6 @@ func (m *mover) drain(ctx context.Context, e *core.Entity, from, to string) (n i
 	}
 }
 
-// release ends the kept sessions.
 func (m *mover) release() {
 	for _, r := range m.sessions {
 		r.Close()

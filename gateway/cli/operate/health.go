@@ -69,7 +69,7 @@ func askHealth(ctx context.Context, listener string, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("%q is not an address: use host:port, such as localhost:5300", listener)
 	}
-	switch ip := net.ParseIP(host); { // by number, because a container may resolve no names
+	switch ip := net.ParseIP(host); { // connect to a numeric address, because a container may be unable to resolve names
 	case host == "", ip.Equal(net.IPv4zero):
 		host = "127.0.0.1"
 	case ip.IsUnspecified():

@@ -59,7 +59,6 @@ func printStates(out io.Writer, _ []string, states *[]host.State) error {
 	return w.Flush()
 }
 
-// describe returns what a plugin reports about itself, in lines.
 func describe(d *host.Description) []string {
 	if d == nil {
 		return nil

@@ -98,7 +98,6 @@ func directories() (all []string) {
 	return all
 }
 
-// nextSteps returns the steps from a new project to a plugin.
 func nextSteps(p *project.Project) string {
 	var b strings.Builder
 	if p.Replace != "" {

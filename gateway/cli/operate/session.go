@@ -125,7 +125,6 @@ func holderText(s *api.Session) string {
 	}
 }
 
-// aboutSession returns an inquiry about one session.
 func aboutSession(method, entity, session string, body any) command.Inquiry {
 	q := command.AboutEntity(method, api.SessionsPath, entity)
 	q.Query, q.Body = url.Values{"session": {session}}, body

@@ -101,7 +101,6 @@ entities of the namespace. After a slow refresh the command pauses longer.`,
 	return c
 }
 
-// watch prints views until ctx ends.
 func (o *topOptions) watch(ctx context.Context, out io.Writer) error {
 	live := !o.once && !o.JSON && command.IsTerminal(out) && runtime.GOOS != "windows" // Windows consoles may print clearScreen as text
 	if live && o.rows == 0 {

@@ -85,7 +85,6 @@ func (v *topView) printEntities(out io.Writer, rows int) error {
 	return nil
 }
 
-// rateText returns a number of messages per second as text.
 func rateText(n float64) string {
 	if n > 0 && n < 10 {
 		return fmt.Sprintf("%.1f", n)

@@ -103,7 +103,6 @@ func readContext(stdin io.Reader, fromStdin bool, connection, ca string) (made c
 	return made, command.CheckConnection(made.ConnectionString, made.CA)
 }
 
-// reading returns the function of a command that reads the contexts.
 func reading(environ []string, run func(c *cobra.Command, f *command.Contexts, args []string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		f, err := command.LoadContexts(environ)
@@ -160,7 +159,6 @@ func contextUseCommand(environ []string) *cobra.Command {
 	return c
 }
 
-// tellOverruled prints which variables override the current context.
 func tellOverruled(c *cobra.Command, environ []string) {
 	for _, before := range []string{command.ConnectionVariable, command.ContextVariable} {
 		if config.Variable(environ, before) != "" {

@@ -72,7 +72,6 @@ const (
 	fail = "fail"
 )
 
-// finding is the result of a check.
 type finding struct {
 	Check  string `json:"check"`
 	Status string `json:"status"`
@@ -126,7 +125,7 @@ func (x *examination) name(ctx context.Context) bool {
 	return x.note("name", ok, "", "%s is %s", host, strings.Join(found, ", "))
 }
 
-// port connects.
+// port opens a TCP connection.
 func (x *examination) port(ctx context.Context) (goesOn bool) {
 	began := time.Now()
 	var err error
@@ -169,7 +168,6 @@ type health struct {
 	} `json:"store"`
 }
 
-// gateway requests the gateway's health.
 func (x *examination) gateway(ctx context.Context) bool {
 	const check = "gateway"
 	began := time.Now()

@@ -138,7 +138,6 @@ type madeToken struct {
 	Curl     []string  `json:"curl,omitempty"`
 }
 
-// signer chooses the policy that signs a token for an entity.
 func (o *tokenOptions) signer(c *cobra.Command, t *command.Target, entity string, rights core.Right) (*signer, error) {
 	if rights == 0 && (o.policy == "" || o.policy == t.KeyName) {
 		if t.Key == "" {

@@ -128,5 +128,4 @@ func printFaults(out io.Writer, all []api.Fault) error {
 	return w.Flush()
 }
 
-// words returns the names in a set, for the help.
 func words[T ~string](all []T) string { return strings.Join(command.Words(all), ", ") }
