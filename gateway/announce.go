@@ -34,7 +34,6 @@ func (a *announcement) connections() (plain, secure, address string) {
 	return fmt.Sprintf("Endpoint=sb://%s;%s;UseDevelopmentEmulator=true", address, policy), fmt.Sprintf("Endpoint=sb://%s;%s", secured, policy), address
 }
 
-// text returns the lines that the gateway prints at its start.
 func (a *announcement) text() string {
 	var b strings.Builder
 	line := func(label, format string, args ...any) {
@@ -103,7 +102,6 @@ func (a *announcement) text() string {
 	return b.String()
 }
 
-// security says which kinds of connections a listener accepts.
 func (a *announcement) security(ln net.Listener) string {
 	public := !listen.IsLoopback(ln.Addr().String())
 	switch {
@@ -115,7 +113,6 @@ func (a *announcement) security(ln net.Listener) string {
 	return "plain and with TLS"
 }
 
-// isPublic reports whether other machines can reach a listener.
 func (a *announcement) isPublic() bool {
 	return slices.ContainsFunc(a.listeners, func(ln net.Listener) bool { return !listen.IsLoopback(ln.Addr().String()) })
 }

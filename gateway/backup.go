@@ -80,7 +80,6 @@ restore.`,
 	return c
 }
 
-// backupOptions are the flags for the backup of a running gateway.
 type backupOptions struct {
 	command.Flags
 	whole command.Output
@@ -150,7 +149,6 @@ func (o *backupOptions) ofGateway(c *cobra.Command, args []string) error {
 
 var storeFlags = []string{"config", "data", "store"}
 
-// bindStoreFlags adds the gateway's flags that select its store.
 func bindStoreFlags(c *cobra.Command) {
 	all := pflag.NewFlagSet("", pflag.ContinueOnError)
 	config.Bind(all)
@@ -262,7 +260,6 @@ the command deletes the entities that it has created.`,
 	return c
 }
 
-// restoreArchive restores the files of a store to the data directory.
 func restoreArchive(c *cobra.Command, environ []string, in io.Reader) error {
 	settings, err := config.Load(c.Flags(), environ)
 	if err != nil {

@@ -18,7 +18,6 @@ import (
 	"github.com/crosstown-mq/crosstown/plugins/host"
 )
 
-// unavailable maps words of the configuration to values of the broker.
 var unavailable = map[string]broker.Unavailable{
 	"": broker.Refuse, config.Refuse: broker.Refuse, config.Pass: broker.Pass, config.Park: broker.Park,
 }
@@ -42,7 +41,6 @@ func (t *namespaceServer) newBroker(store core.Store, n core.Namespace, contents
 	}), nil
 }
 
-// pipelineBuilder converts the configuration of pipelines.
 type pipelineBuilder struct {
 	c       *config.Config
 	plugins *host.Host
@@ -103,7 +101,6 @@ func (p *pipelineBuilder) stage(s *config.Stage) (broker.Stage, error) {
 	return broker.Stage{Name: s.Plugin, Router: p.traces.Router(r, s.Plugin), Parameters: parameters, Unavailable: unavailable[p.c.UnavailableAt(s)]}, err
 }
 
-// doesNotRoute reports whether a plugin has said that it is not a router.
 func (p *pipelineBuilder) doesNotRoute(name string) bool {
 	for _, s := range p.plugins.States() {
 		if s.Name == name {

@@ -31,7 +31,6 @@ var privateDomains = []string{".internal", ".local", ".svc", ".test", ".lan", ".
 // answers knows the hosts of namespaces, which are created and deleted at run time.
 type answers interface{ Answers(host string) bool }
 
-// newHostNames returns the names for listeners at these addresses.
 func newHostNames(c *config.Config, cert *certificate, others answers, addresses ...string) *hostNames {
 	n := &hostNames{namespaces: others, private: slices.ContainsFunc(addresses, func(address string) bool { return !listen.IsLoopback(address) })}
 	for _, name := range append([]string{c.Namespace, c.Namespace + ".servicebus.windows.net"}, cert.hosts...) {

@@ -15,7 +15,6 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/rungroup"
 )
 
-// devEndpoint is the development token endpoint with its listener.
 type devEndpoint struct {
 	identity *devidentity.Identity
 	listener net.Listener

@@ -45,7 +45,6 @@ type namespaceServer struct {
 	open map[string]*admin.Served // by the namespace's ID
 }
 
-// directory opens the existing namespaces.
 func (t *namespaceServer) directory(ctx context.Context, issuers auth.Issuers, hosts []string) (*namespaces.Directory, error) {
 	return namespaces.Open(ctx, namespaces.Options{
 		Own: t.c.Own(), Configured: t.c.Others(), Registry: t.store, Open: t.serve,
@@ -149,7 +148,6 @@ func (t *namespaceServer) count() int {
 	return len(t.open)
 }
 
-// stages returns the counts of all namespaces' pipeline stages.
 func (t *namespaceServer) stages() []broker.StageCounts {
 	t.mu.Lock()
 	defer t.mu.Unlock()

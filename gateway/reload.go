@@ -95,7 +95,6 @@ func (r *reloader) reload(ctx context.Context) error {
 	return nil
 }
 
-// take applies the configuration of all namespaces.
 func (r *reloader) take(ctx context.Context, c *config.Config) {
 	all := append([]core.Namespace{c.Own()}, c.Others()...)
 	r.directory.Configure(all)
@@ -104,7 +103,6 @@ func (r *reloader) take(ctx context.Context, c *config.Config) {
 	}
 }
 
-// takeUp applies the configuration of a namespace.
 func (r *reloader) takeUp(ctx context.Context, name string, contents *config.Contents, update bool) {
 	t := r.served.of(name)
 	if t == nil {
@@ -116,7 +114,6 @@ func (r *reloader) takeUp(ctx context.Context, name string, contents *config.Con
 	}
 }
 
-// loadPair reads the configured certificate and its key.
 func loadPair(c *config.Config) (*tls.Certificate, error) {
 	pair, err := tls.LoadX509KeyPair(c.TLS.Cert, c.TLS.Key)
 	if err != nil {

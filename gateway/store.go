@@ -16,7 +16,6 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/memory"
 )
 
-// store is the configured store.
 type store struct {
 	core.Store
 	redis *redis.Store // nil if it is another store
@@ -40,7 +39,6 @@ func openStore(ctx context.Context, c *config.Config, log *slog.Logger) (*store,
 	}
 }
 
-// filesDir returns the directory of the file store.
 func filesDir(c *config.Config) string { return filepath.Join(c.Data, "messages") }
 
 func fileStore(c *config.Config, log *slog.Logger) (*store, error) {

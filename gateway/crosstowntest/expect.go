@@ -92,7 +92,6 @@ func (b *Bus) messages(entity string) (all []core.Delivery, err error) {
 	}
 }
 
-// shown describes messages, one per line.
 func shown(ds []core.Delivery) string {
 	if len(ds) == 0 {
 		return "none"

@@ -92,7 +92,6 @@ func startGateway(ctx context.Context, log *slog.Logger) (*gateway, error) {
 	return g, nil
 }
 
-// serve creates and runs the broker of a namespace.
 func (g *gateway) serve(n core.Namespace, live namespaces.Live, log *slog.Logger) namespaces.Served {
 	b := broker.New(g.store.WithTime(live.Time), broker.Options{Namespace: n.ID, Name: n.Name, Logger: log, Quotas: live.Quotas, Answers: live.Answers})
 	runs, stop := context.WithCancel(context.Background())
@@ -111,7 +110,6 @@ func (g *gateway) serve(n core.Namespace, live namespaces.Live, log *slog.Logger
 	}}
 }
 
-// stop ends the gateway, and returns when it has ended.
 func (g *gateway) stop() error {
 	g.front.Stop()
 	err := g.front.Wait()

@@ -94,7 +94,8 @@ func (c *call) read(request any, example string) error {
 	return c.readAtMost(maxBody, request, example)
 }
 
-// gather reads a body of at most most bytes. Its memory counts as that of messages in progress.
+// gather reads a body, which may have up to most bytes. Its memory counts as that of messages in
+// progress.
 func (c *call) gather(most int64) ([]byte, error) {
 	body, err := c.memory.Gather(c.Context(), fair.Arrival{Reader: c.Body, Size: c.ContentLength, Limit: most, Control: true})
 	switch code := core.CodeOf(err); {
@@ -106,7 +107,7 @@ func (c *call) gather(most int64) ([]byte, error) {
 	return nil, core.Refuse(core.InvalidArgument, "The body did not arrive completely. It may have at most %d bytes.", most)
 }
 
-// readAtMost is read for a body of at most most bytes.
+// readAtMost is like read, for a body that may have up to most bytes.
 func (c *call) readAtMost(most int64, request any, example string) error {
 	body, err := c.gather(most)
 	if err != nil {
@@ -248,7 +249,7 @@ func (a *API) served(id core.Identity) (*Served, error) {
 	return nil, core.Refuse(core.NotFound, "This gateway does not serve the namespace '%s'.", id.Namespace()) // it was deleted meanwhile
 }
 
-// started returns a client's namespace, which it makes the gateway serve. The client needs Manage.
+// started makes the gateway serve the client's namespace, and returns it. The client needs Manage.
 func (a *API) started(c *call) (*Served, error) {
 	if _, err := a.Broker.Namespace(c.Context(), c.id); err != nil {
 		return nil, err
@@ -256,7 +257,8 @@ func (a *API) started(c *call) (*Served, error) {
 	return a.served(c.id)
 }
 
-// reach returns an entity and its namespace, which it makes the gateway serve.
+// reach makes the gateway serve the client's namespace, and returns that namespace and one of its
+// entities.
 func (a *API) reach(c *call, address core.Address) (core.Entity, *Served, error) {
 	e, err := a.Broker.Resolve(c.Context(), c.id, address)
 	if err != nil {

@@ -35,7 +35,6 @@ func (a *API) clock(c *call, name string) (any, error) {
 	return api.Clock{Namespace: name, Now: at, Frozen: !clock.Frozen.IsZero(), Ahead: at.Sub(now).Round(time.Millisecond).String()}, nil
 }
 
-// moveOf returns the change of a clock that a request demands.
 func moveOf(c *call) (func(core.VirtualClock, time.Time) (core.VirtualClock, error), error) {
 	var request api.ClockRequest
 	if err := c.read(&request, `{"freeze": true}, {"advance": "5m"}, {"set": "2030-01-01T00:00:00Z"} or {"resume": true}`); err != nil {

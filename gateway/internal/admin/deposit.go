@@ -63,7 +63,6 @@ func (a *API) deposit(c *call) (any, error) {
 	return told, nil
 }
 
-// depositedMessages decodes the lines of a deposit.
 func depositedMessages(body []byte) (ms []*core.Message, err error) {
 	n := 0
 	for line := range bytes.Lines(body) {

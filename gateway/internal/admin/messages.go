@@ -291,7 +291,6 @@ func (m *mover) some(ctx context.Context, numbers []int64, s core.Session) error
 	return err
 }
 
-// copied returns the copy of a message for the target.
 func (m *mover) copied(d *core.Delivery) *core.Message {
 	x := *d.Message
 	key := fmt.Sprintf("%s%d", m.prefix, d.SequenceNumber)

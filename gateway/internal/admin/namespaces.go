@@ -104,7 +104,6 @@ func (a *API) put(c *call, name string) (any, error) {
 	return a.describe(c, &about, true), err
 }
 
-// apply sets the properties in a request.
 func apply(request *api.NamespaceRequest, n *core.Namespace) error {
 	if request.AllowFaults != nil && *request.AllowFaults != n.AllowFaults {
 		return core.Refuse(core.NotAllowed, "allowFaults cannot be changed: create another namespace with the value that you need.")

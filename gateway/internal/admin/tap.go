@@ -23,8 +23,8 @@ const (
 	tapPatience = 30 * time.Second
 )
 
-// tap streams the messages that clients send to a queue or topic. Its own client needs Listen on
-// that.
+// tap streams the messages that clients send to a queue or topic. The client that reads the tap
+// needs Listen on the queue or topic.
 func (a *API) tap(c *call) (any, error) {
 	address, err := c.may(core.Listen, c.path, api.TapPath)
 	if err != nil {
@@ -109,7 +109,6 @@ func (p patient) Write(line []byte) (int, error) {
 	return p.ResponseWriter.Write(line)
 }
 
-// tapLines writes a line for each message, and one with the number of missed messages.
 func tapLines(lines *json.Encoder, ds []core.Delivery, missed int, entity string) error {
 	for i := range ds {
 		line := record.Of(&core.Stored{Kind: core.StoredMessage, Delivery: ds[i]}, entity)

@@ -104,7 +104,6 @@ func (p *parser) lambda() (any, error) {
 	return l, nil
 }
 
-// of returns the value of a lambda for these arguments.
 func (l lambda) of(args ...any) (any, error) {
 	inner := *l.in
 	if inner.bound = maps.Clone(l.in.bound); inner.bound == nil {

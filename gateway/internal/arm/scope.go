@@ -114,7 +114,7 @@ func (s *scope) spend(v any, err error) error {
 	return err
 }
 
-// weight estimates the size of a value. It stops counting at most.
+// weight estimates the size of a value. It stops counting when the size exceeds most.
 func weight(v any, most int) (n int) {
 	switch v := v.(type) {
 	case string:
@@ -139,7 +139,6 @@ func (s *scope) problem(place, format string, args ...any) {
 	s.shared.problems = append(s.shared.problems, Problem{place, fmt.Sprintf(format, args...)})
 }
 
-// parameter returns the value of a parameter.
 func (s *scope) parameter(name string) (any, error) {
 	if v, ok := s.given[strings.ToLower(name)]; ok {
 		if late, ok := v.(lateError); ok {

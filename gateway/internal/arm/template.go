@@ -33,7 +33,8 @@ const (
 	// maxDepth bounds the nesting of expressions, with those of variables and parameters.
 	maxDepth = 1000
 	// maxWork bounds the work of evaluating a template: the bytes of the texts, plus a fixed number
-	// for each element, call and resource. Azure deploys at most 800 resources.
+	// for each element, call and resource. This is far more than the 800 resources need that Azure
+	// deploys at most.
 	maxWork      = 32 << 20
 	valueWork    = 16
 	callWork     = 64
@@ -322,7 +323,6 @@ func (s *scope) deployment(r map[string]any, place string) {
 	s.inside(properties, template).resources(template["resources"], place+".properties.template.", nil, nil)
 }
 
-// inside returns the scope of a nested deployment.
 func (s *scope) inside(properties, template map[string]any) *scope {
 	inner := *s
 	if options, _ := properties["expressionEvaluationOptions"].(map[string]any); strings.EqualFold(fmt.Sprint(options["scope"]), "inner") {

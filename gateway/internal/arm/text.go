@@ -36,7 +36,6 @@ func textOf(v any) string {
 	return string(text)
 }
 
-// concat joins texts or lists.
 func concat(args ...any) (any, error) {
 	if all, ok, err := joined(args); ok || err != nil {
 		return all, err

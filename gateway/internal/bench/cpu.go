@@ -11,13 +11,11 @@ import (
 // tick is the unit of CPU time in /proc. USER_HZ is 100 on every Linux that programs see.
 const tick = 10 * time.Millisecond
 
-// usage is what a process uses.
 type usage struct {
 	cpu      time.Duration // user and system time, of the process and its ended children
 	resident int64         // bytes of memory at this time
 }
 
-// measure returns what a process has used so far.
 func measure(pid int) (usage, error) {
 	var u usage
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -93,7 +91,6 @@ func (a *account) phase(messages int64) []Charge {
 	return a.charges(from, a.lap, messages)
 }
 
-// total returns what was used since begin.
 func (a *account) total(messages int64) []Charge {
 	return a.charges(a.start, a.now(), messages)
 }

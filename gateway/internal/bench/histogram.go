@@ -27,7 +27,6 @@ func bucketOf(d time.Duration) int {
 	return (shift+1)<<subBits + int(v>>shift&(1<<subBits-1))
 }
 
-// highest returns the longest duration in a bucket.
 func highest(bucket int) time.Duration {
 	if bucket < 1<<subBits {
 		return time.Duration(bucket)

@@ -19,7 +19,6 @@ type page struct {
 
 func newLedger(senders int) *ledger { return &ledger{pages: make([]page, senders)} }
 
-// acknowledge records that the broker has acknowledged a message.
 func (l *ledger) acknowledge(sender uint32, number uint64) {
 	p := &l.pages[sender]
 	p.mu.Lock()

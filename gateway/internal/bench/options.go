@@ -169,7 +169,6 @@ func (o *Options) limits() (messages int64, duration time.Duration) {
 	}
 }
 
-// queues returns the names of a run's queues.
 func (o *Options) queues(entity string) (names []string) {
 	if o.Queues <= 1 {
 		return []string{entity}

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 )
 
-// receiver receives and settles messages on one link.
 type receiver struct {
 	run    *run
 	entity string
@@ -85,7 +84,6 @@ func (r *receiver) replenish() error {
 	return nil
 }
 
-// book records one delivery.
 func (r *receiver) book(m Delivery) error {
 	now := r.run.elapsed()
 	s, ok := readStamp(m.Payload())

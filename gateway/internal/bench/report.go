@@ -131,7 +131,6 @@ func (r *Report) Write(w io.Writer) error {
 	return p.err
 }
 
-// printer writes lines until an error.
 type printer struct {
 	w   io.Writer
 	err error

@@ -20,7 +20,6 @@ const (
 	setUpShare   = 20 * time.Millisecond
 )
 
-// run is the state of a run.
 type run struct {
 	o        Options
 	id       uint64
@@ -106,7 +105,6 @@ func newRun(o Options) (*run, error) {
 	return r, nil
 }
 
-// address returns all addresses.
 func (r *run) address() string {
 	var all []string
 	for _, t := range r.targets {
@@ -115,7 +113,6 @@ func (r *run) address() string {
 	return strings.Join(all, ",")
 }
 
-// entity returns the queue of a link.
 func (r *run) entity(link int) string { return r.entities[link%len(r.entities)] }
 
 // links are the connections of a run, with their links.
@@ -348,7 +345,6 @@ func (r *run) report(w io.Writer) (stop func()) {
 	}
 }
 
-// sum returns the report when everything has stopped.
 func (r *run) sum(l *links) Report {
 	o := &r.o
 	var id [8]byte

@@ -95,7 +95,6 @@ func (s *sender) sendOne(ctx context.Context, number uint64, payload []byte) (wa
 	return s.link.Send(ctx, payload)
 }
 
-// settle waits for an outcome, and records it.
 func (s *sender) settle(ctx context.Context, f flight) error {
 	if err := f.wait(ctx); err != nil {
 		return fmt.Errorf("a send to %s failed: %w", s.entity, err)

@@ -56,7 +56,6 @@ func (r *run) acceptSessions(ctx context.Context, l *links) error {
 	return err
 }
 
-// acceptSession accepts the next session, handles its message, and releases the session.
 func (r *run) acceptSession(ctx context.Context, c Connection, taker *receiver) error {
 	conn, ok := c.(sessionConnection)
 	if !ok {

@@ -102,7 +102,6 @@ func (t *target) readConnectionString(s string) error {
 	return nil
 }
 
-// dial connects and authenticates.
 func (t *target) dial(ctx context.Context) (Connection, error) {
 	if t.dialer != nil {
 		return t.dialer(ctx)

@@ -139,8 +139,8 @@ const (
 // DefaultNamespace is the namespace of the official emulator.
 const DefaultNamespace = "sbemulatorns"
 
-// defaultListen has the ports of AMQP and the emulator's management, then of AMQP and HTTPS with
-// TLS.
+// defaultListen has the ports of plain AMQP and of the emulator's management, then those of AMQP
+// with TLS and of HTTPS.
 var defaultListen = []string{"127.0.0.1:5672", "127.0.0.1:5300", "127.0.0.1:5671", "127.0.0.1:8443"}
 
 // Default returns the defaults of all settings. The default data directory is not among them,

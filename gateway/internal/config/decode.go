@@ -63,7 +63,6 @@ func decode(r *report, given any, v reflect.Value, path string) (ok bool) {
 	return ok
 }
 
-// decodeStructure is decode for a structure.
 func decodeStructure(r *report, given map[string]any, v reflect.Value, path string) (ok bool) {
 	inner := func(name string) string { return strings.TrimPrefix(path+"."+name, ".") }
 	var known []string

@@ -208,7 +208,6 @@ func (e *emulator) correlation(v any, at, path string) any {
 	return known
 }
 
-// sameWord reports whether v is the word, case-insensitively.
 func sameWord(v any, word string) bool {
 	text, ok := v.(string)
 	return ok && strings.EqualFold(text, word)

@@ -99,7 +99,6 @@ func bind(flags *pflag.FlagSet, s setting, deflt string) {
 	}
 }
 
-// flagLayer returns what the flags of the command line set.
 func flagLayer(flags *pflag.FlagSet, all []setting) layer {
 	l := newLayer()
 	for _, s := range all {

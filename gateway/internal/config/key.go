@@ -72,7 +72,7 @@ func (p *Policy) complete(path, file string, c *Config, environ []string, r *rep
 	}
 }
 
-// RandomKey generates a key.
+// RandomKey returns 32 random bytes in base64.
 func RandomKey() string {
 	key := make([]byte, 32)
 	_, _ = rand.Read(key) // rand.Read never fails

@@ -19,7 +19,7 @@ func Load(flags *pflag.FlagSet, environ []string) (*Config, error) {
 	return c, r.err()
 }
 
-// load is Load with the report. It keeps all policies, even several with one name.
+// load is like Load, but returns the report, and keeps all policies, even several with one name.
 func load(flags *pflag.FlagSet, environ []string) (*Config, *report) {
 	r := &report{origins: origins{}}
 	c := Default()
@@ -96,7 +96,6 @@ func merge(values, over map[string]any) {
 
 func isPolicySeparator(c rune) bool { return c == ';' || c == ' ' || c == '\n' }
 
-// addPolicies appends entries to the policies in values.
 func addPolicies(values map[string]any, entries []any, source string, r *report) {
 	list, ok := values["policies"].([]any)
 	if !ok && values["policies"] != nil {

@@ -14,7 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// builtIn are the values that 0 stands for, by setting. Those parts of the gateway apply them.
+// builtIn are the values that 0 stands for, by setting. The bridges and the metrics apply them.
 var builtIn = map[string]any{
 	"amqp.max-connections": 5000, "amqp.max-sessions": 8192, "amqp.max-links": 8192, "amqp.max-unsettled": 10000, "amqp.max-frame-size": 65536,
 	"websocket.max-connections": 20000, "websocket.max-feeds": 256, "websocket.max-frame": 157286400,

@@ -33,7 +33,6 @@ type report struct {
 	problems Problems
 }
 
-// add records a problem of the setting at path.
 func (r *report) add(path, format string, args ...any) {
 	r.addAt(r.origins.find(path), format, args...)
 }
@@ -42,7 +41,6 @@ func (r *report) addAt(p origin, format string, args ...any) {
 	r.problems = append(r.problems, Problem{p, fmt.Sprintf(format, args...)})
 }
 
-// err returns the problems as an error, or nil.
 func (r *report) err() error {
 	if len(r.problems) == 0 {
 		return nil
@@ -104,5 +102,4 @@ func parent(path string) string {
 	return path[:max(0, strings.LastIndexAny(path, ".["))]
 }
 
-// elementPath returns the path of element i of a list.
 func elementPath(path string, i int) string { return fmt.Sprintf("%s[%d]", path, i) }

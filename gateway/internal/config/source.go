@@ -153,7 +153,6 @@ func readTemplate(path string, document any, o *SourceOptions) (*Source, error) 
 	return &Source{c.Contents, t.e.skipped}, r.err()
 }
 
-// readParameters reads a file with parameters for a template.
 func readParameters(path string, r *report) map[string]any {
 	if path == "" {
 		return nil
@@ -316,7 +315,7 @@ func (t *template) named(list *[]any, at, name string) (o map[string]any, path s
 	return (*list)[i].(map[string]any), elementPath(at, i)
 }
 
-// below is named for a list in another object.
+// below is like named, for a list in another object.
 func (t *template) below(owner map[string]any, at, member, name, place string) (o map[string]any, path string) {
 	list, _ := owner[member].([]any)
 	o, path = t.named(&list, at+"."+member, name)
@@ -361,7 +360,6 @@ func ruleProperties(properties map[string]any) map[string]any {
 	return kept
 }
 
-// queue converts a queue with its policies.
 func (t *template) queue(v any, at, path string) map[string]any {
 	return withPolicies(v, t.e.queue(v, at, path))
 }

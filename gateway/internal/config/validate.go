@@ -135,7 +135,6 @@ func (c *Config) validateStore(r *report) {
 // KeepsFiles reports whether messages are stored in files of the data directory.
 func (c *Config) KeepsFiles() bool { return c.Store == "auto" || c.Store == "file" }
 
-// validateSync checks the settings of the file store.
 func (c *Config) validateSync(r *report) {
 	if !slices.Contains([]string{"always", "interval", "never"}, c.Sync) {
 		r.add("sync", "%q is not a sync policy: use always, interval or never", c.Sync)
@@ -175,7 +174,6 @@ func validateTags(r *report, v reflect.Value, path string) {
 	}
 }
 
-// bounds parses a range of numbers or durations.
 func bounds(text string) (least, most int64) {
 	var both [2]int64
 	for i, bound := range strings.SplitN(text, " to ", 2) {

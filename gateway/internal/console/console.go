@@ -138,7 +138,6 @@ func (c *Console) servePage(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", noTime, bytes.NewReader(c.page))
 }
 
-// contentTypes contains the types of the served files.
 var contentTypes = map[string]string{
 	".html": "text/html; charset=utf-8",
 	".css":  "text/css; charset=utf-8",
@@ -151,7 +150,6 @@ var contentTypes = map[string]string{
 // noTime makes ServeContent omit the time of modification.
 var noTime time.Time
 
-// asset is a file of the page.
 type asset struct {
 	contentType string
 	content     []byte

@@ -136,7 +136,6 @@ func rulesByName(rules []core.Rule) map[string]*core.Rule {
 	return all
 }
 
-// shownRule returns a rule on one line.
 func shownRule(r *core.Rule) string {
 	of := config.RuleOf(r)
 	of.Name = ""
@@ -156,7 +155,6 @@ func allRules(ctx context.Context, admin Admin, id core.Identity, subscription s
 	}
 }
 
-// update changes an entity to match its declaration.
 func (d *declaration) update(ctx context.Context, w *wanted, held *core.Entity, differs []Difference) error {
 	var errs []error
 	for _, n := range differs {

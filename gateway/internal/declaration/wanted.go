@@ -24,7 +24,6 @@ type Admin interface {
 	Rules(ctx context.Context, id core.Identity, subscription string, skip, top int) ([]core.Rule, error)
 }
 
-// wanted is a declared entity.
 type wanted struct {
 	kind  core.Kind
 	name  string
@@ -95,7 +94,6 @@ func inOrder(declared []wanted) []wanted {
 	return ordered
 }
 
-// compiled returns the rules for the broker.
 func (w *wanted) compiled() ([]core.Rule, error) {
 	rules := make([]core.Rule, len(w.rules))
 	for i := range w.rules {

@@ -29,7 +29,7 @@ const Issuer = "urn:crosstown:dev-identity"
 // RolesClaim is the claim with the token's role.
 const RolesClaim = "roles"
 
-// Roles.
+// The values of RolesClaim.
 const (
 	Owner    = "Owner"
 	Sender   = "Sender"
@@ -125,7 +125,6 @@ func (i *Identity) Keys() *jose.JSONWebKeySet {
 	return &jose.JSONWebKeySet{Keys: []jose.JSONWebKey{i.public}}
 }
 
-// token returns a token for a client and an audience.
 func (i *Identity) token(client, audience string, now time.Time) (string, error) {
 	role := Owner
 	switch client {

@@ -165,7 +165,6 @@ func (h *History) follow(x *space, k, name string, now time.Time) *series {
 	return s
 }
 
-// makeRoom drops series without recent use.
 func (h *History) makeRoom(now time.Time) {
 	for _, x := range h.spaces {
 		maps.DeleteFunc(x.series, func(_ string, s *series) bool {
@@ -178,7 +177,6 @@ func (h *History) makeRoom(now time.Time) {
 	}
 }
 
-// count counts the messages of entities, and adds samples to their series.
 func (h *History) count(ctx context.Context, x *space, names []string, now time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, countTime)
 	defer cancel()

@@ -114,7 +114,6 @@ func (k *kept[T]) keep(x T) {
 	}
 }
 
-// all returns the samples, beginning with the oldest.
 func (k *kept[T]) all(now time.Time) (all []T) {
 	fine := k.fine.all()
 	for _, x := range k.coarse.all() {

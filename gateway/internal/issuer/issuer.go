@@ -146,7 +146,6 @@ func (t *trusted) grant(payload []byte, now time.Time) (core.Grant, error) {
 	return core.Grant{Policy: t.Name + " " + claims.Subject, Rights: rights, Expires: expires}, nil
 }
 
-// rights returns the rights of all rules that match.
 func (t *trusted) rights(claims map[string]any) core.Right {
 	var rights core.Right
 	for _, r := range t.Rules {

@@ -50,12 +50,12 @@ type AdmissionOptions struct {
 	Logger *slog.Logger
 }
 
-// Admission limits the connections of strangers, which are clients without a proven identity.
-// Strangers have separate places. When all places are taken, a new stranger replaces another one:
-// preferably one from an address with more than half of the places, then the one that has
-// progressed least, then one from the networks with most strangers, then the oldest. An eighth of
-// the places is reserved for networks from which a client has recently proven an identity. A client
-// with a proven identity is never replaced.
+// Admission limits the connections of strangers, which are clients without a proven identity, to a
+// number of places. If all of these are taken, a new stranger replaces another one: preferably one
+// from an address with more than half of the places, then the one that has progressed least, then
+// one from the networks with most strangers, then the oldest. An eighth of the places is reserved
+// for networks from which a client has recently proven an identity. A client with a proven identity
+// is never replaced.
 type Admission struct {
 	o        AdmissionOptions
 	share    int64 // what each stranger may have sent

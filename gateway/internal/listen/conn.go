@@ -35,7 +35,6 @@ type header struct {
 
 func (h *header) isLong() bool { return h.lines > maxHeaderLines }
 
-// count counts the lines in p.
 func (h *header) count(p []byte) {
 	for !h.ended {
 		at := bytes.IndexByte(p, '\n')

@@ -30,7 +30,6 @@ func (v *virtual) hand(ctx context.Context, conn net.Conn, timeout time.Duration
 	return false
 }
 
-// listen returns another listener.
 func (v *virtual) listen() net.Listener { return &listener{virtual: v, closed: make(chan struct{})} }
 
 // listener is a net.Listener of a virtual's connections.

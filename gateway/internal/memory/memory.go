@@ -48,7 +48,6 @@ func InUse() int64 { return int64(readUsage().taken) }
 
 type read func(name string) ([]byte, error)
 
-// machineMemory returns the size of the machine's memory.
 func machineMemory(file read) int64 {
 	if kb := field(file, "/proc/meminfo", "MemTotal:"); kb > 0 { // Linux only
 		return kb << 10

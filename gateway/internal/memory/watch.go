@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// measureInterval is the time between measurements, busyInterval above half of the mark of
-	// Tight.
+	// measureInterval is the time between measurements. busyInterval replaces it while usage is
+	// above half of the mark of Tight.
 	measureInterval, busyInterval = 250 * time.Millisecond, 50 * time.Millisecond
 	// limitInterval is the time between readings of the limits.
 	limitInterval = 10 * time.Second

@@ -224,7 +224,6 @@ func (d *entityMetrics) traffic(s scrape, t *broker.Traffic) {
 	}
 }
 
-// add adds t to sum.
 func add(sum, t *broker.Traffic) {
 	sum.Accepted += t.Accepted
 	sum.Absorbed += t.Absorbed

@@ -130,7 +130,6 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (c *collector) Collect(ch chan<- prometheus.Metric) { c.collect(ch) }
 
-// register registers a collector with the function that provides its values.
 func (m *Metrics) register(c *collector, collect func(scrape)) {
 	c.collect = collect
 	m.registry.MustRegister(c)

@@ -93,7 +93,6 @@ func (p *protocol) Intercept(ctx context.Context, c *intercept.Call) {
 	}
 }
 
-// refuse counts an error, if there is one.
 func (p *protocol) refuse(o intercept.Op, err error) {
 	if err == nil {
 		return

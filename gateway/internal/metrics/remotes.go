@@ -5,7 +5,6 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/webhooks"
 )
 
-// newRemotes returns a collector of the states of a namespace's remotes.
 func newRemotes(namespace string, states func() []remote.State) *collector {
 	c := inNamespace(namespace)
 	connected := c.gauge("remote_connected", "1 if there is a connection to the remote.", "remote")

@@ -27,7 +27,6 @@ type Source interface {
 	FailingSchedules() int
 }
 
-// space is a served namespace.
 type space struct {
 	name     string
 	registry *prometheus.Registry
@@ -124,7 +123,6 @@ func (m *Metrics) split() (shown, rest []*space) {
 	return shown, rest
 }
 
-// gather collects the metrics for operators.
 func (m *Metrics) gather() ([]*dto.MetricFamily, error) {
 	shown, rest := m.split()
 	countAll(shown)

@@ -108,7 +108,6 @@ func (r *Reader) Next() (*Line, error) {
 	return l, nil
 }
 
-// check compares the last line with the lines before.
 func (r *Reader) check(end *End) error {
 	if got := (End{r.lines, r.messages, fmt.Sprintf("%08x", r.sum.Sum32())}); got != *end {
 		return fmt.Errorf("the backup is damaged: it has %d lines with %d messages and the checksum %s, but according to its last line %d, %d and %s",

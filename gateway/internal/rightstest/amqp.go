@@ -92,7 +92,6 @@ func (p *peer) put(token string) (bool, error) {
 	}
 }
 
-// ask sends a request to an entity's management node.
 func (p *peer) ask(entity, operation string, body map[string]any) answer {
 	m, err := p.request(entity+"/$management", map[string]any{"operation": "com.microsoft:" + operation}, body)
 	if err != nil {

@@ -20,7 +20,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core/auth"
 )
 
-// writeConfig writes the configuration of the tested gateway.
 func writeConfig(t *testing.T) (path string, issuer jose.Signer) {
 	t.Helper()
 	dir := t.TempDir()
@@ -110,7 +109,6 @@ const (
 	both     = "Send, Listen"
 )
 
-// credentials returns all credentials to try.
 func credentials(t *testing.T, g *Gateway) []credential {
 	t.Helper()
 	later := time.Now().Add(time.Hour)

@@ -79,7 +79,6 @@ type try struct {
 	may       bool   // the model allows it
 }
 
-// fill replaces the placeholders for unique names.
 func (y *try) fill(text string) string {
 	return strings.NewReplacer("{n}", y.id, "{cell}", y.id).Replace(text)
 }
@@ -138,7 +137,6 @@ func (g *Gateway) try(c *credential, transport, operation string) *try {
 	return &try{g: g, c: c, transport: transport, operation: operation, id: strconv.FormatInt(g.fresh.Add(1), 10)}
 }
 
-// check compares an answer with the model.
 func (y *try) check(t *testing.T, a answer) {
 	t.Helper()
 	switch {
@@ -309,7 +307,6 @@ func (o *owner) lockOne(t *testing.T, into, from string) string {
 	}
 }
 
-// schedule schedules a message, and returns its number.
 func (o *owner) schedule(t *testing.T, may bool, entity string) int64 {
 	t.Helper()
 	number, _ := strconv.ParseInt(o.prepare(may, "schedule "+entity, func() string { return strconv.FormatInt(o.scheduleOne(t, entity), 10) }), 10, 64)

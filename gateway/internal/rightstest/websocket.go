@@ -58,7 +58,6 @@ func dialNative(t *testing.T, g *Gateway, host string) (*socket, error) {
 	return &socket{conn: conn}, err
 }
 
-// ask sends a request and returns its answer.
 func (s *socket) ask(request map[string]any) (*reply, error) {
 	s.last++
 	request["id"] = s.last
@@ -164,7 +163,6 @@ func (c *credential) trySocket(t *testing.T, g *Gateway, all []*socketOperation)
 	}
 }
 
-// signIn opens a connection and sends the credential.
 func (c *credential) signIn(t *testing.T, g *Gateway) *socket {
 	t.Helper()
 	s, err := dialNative(t, g, c.host)

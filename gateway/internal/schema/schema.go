@@ -182,7 +182,6 @@ func (j *judge) watch(c *jsonschema.CompilerContext, _ map[string]any) (jsonsche
 	return nil, nil
 }
 
-// weigh counts the values in v.
 func weigh(v any) int {
 	n := 1
 	switch v := v.(type) {

@@ -141,7 +141,6 @@ var unstable = []struct {
 	{regexp.MustCompile(`\|`), `\|`},
 }
 
-// table returns a table of what one SDK shows.
 func table(sdk string, report map[string]Shown) string {
 	var b strings.Builder
 	b.WriteString("| case | the program sees | text | documented |\n|---|---|---|---|\n")

@@ -216,7 +216,6 @@ func compare(t *testing.T, sdk string, column []string) {
 	}
 }
 
-// cells returns the cells of a row.
 func cells(line string) []string {
 	all := strings.Split(strings.TrimSuffix(strings.TrimPrefix(line, "|"), "|"), "|")
 	for i := range all {

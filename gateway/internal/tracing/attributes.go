@@ -53,7 +53,6 @@ type destination struct {
 	attrs []attribute.KeyValue // for every span of a message
 }
 
-// destinationAt returns the destination for an address in a namespace.
 func destinationAt(namespace string, a core.Address) destination {
 	p := destination{name: a.Unread, attrs: []attribute.KeyValue{attribute.String(keySystem, system)}}
 	if namespace != "" {
@@ -83,7 +82,6 @@ func (d *destination) with(more ...attribute.KeyValue) []attribute.KeyValue {
 	return append(append(attrs, d.attrs...), more...)
 }
 
-// describe adds the message's attributes.
 func describe(attrs []attribute.KeyValue, m *core.Message) []attribute.KeyValue {
 	attrs = append(attrs, attribute.Int(keyBodySize, len(m.Body.Bytes)))
 	if !m.MessageID.IsZero() {

@@ -219,7 +219,6 @@ func (p *protocol) settleLater(ctx context.Context, c *intercept.Call) {
 	}
 }
 
-// commit ends the spans of a transaction.
 func (p *protocol) commit(ctx context.Context, c *intercept.Call) {
 	x, ok := c.Link.Kept(p).(*transaction)
 	if !ok {

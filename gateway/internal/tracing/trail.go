@@ -27,7 +27,6 @@ func trailOf(ctx context.Context) *trail {
 	return t
 }
 
-// follow records the span of a group.
 func (t *trail) follow(group []*core.Message, s trace.Span) {
 	if t.messages == nil {
 		t.messages = make(map[*core.Message]trace.Span, len(group))

@@ -92,7 +92,6 @@ func (e *Event) Sentence() string {
 	return b.String()
 }
 
-// subQueue names the sub-queue in a sentence.
 func (e *Event) subQueue() string {
 	switch e.SubQueue {
 	case "$DeadLetterQueue":
