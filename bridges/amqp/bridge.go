@@ -133,7 +133,8 @@ type Options struct {
 	// yet; default 1000.
 	SenderCredit int
 	// MaxUnsettled is how many deliveries of one link the client may leave unsettled; default
-	// 10000. Further deliveries wait until the client settles some or their locks end.
+	// 10000. Further deliveries wait until the client settles some of these, or until locks of
+	// these end.
 	MaxUnsettled int
 	// MaxConnectionUnsettled is how many deliveries on all links of a connection the client may
 	// leave unsettled; default 50000. If the links together have requested more, the bridge returns

@@ -67,7 +67,7 @@ func (c *conn) tick(now time.Time) (next time.Time) {
 }
 
 // end gives the client closeGrace to answer a close, and then broker calls DrainGrace to finish. It
-// returns when the present one of these periods ends.
+// returns when the current period ends.
 func (c *conn) end(now time.Time) time.Time {
 	switch {
 	case c.eng.Closing() && !c.said:

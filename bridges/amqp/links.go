@@ -44,8 +44,9 @@ func (c *conn) closingFor(err error) *wire.Error {
 	return c.refusal(nil, err, core.Address{}, "product", c.product)
 }
 
-// disconnect breaks the connection without telling the client why: at once if most is 0, or else in
-// the next write, after at most most bytes. Any goroutine may call it.
+// disconnect breaks the connection without telling the client why. If most is 0, the connection
+// breaks at once, otherwise during the next write: most is the maximum number of bytes of this
+// write that the client still gets. Any goroutine may call disconnect.
 func (c *conn) disconnect(most int) {
 	if most > 0 {
 		c.owner.Post(func() { c.last = most })

@@ -74,7 +74,8 @@ func (c *conn) read() {
 }
 
 // presentable returns how many bytes of b the engine can take: protocol headers, whole frames, and
-// the beginning of a large frame. Bytes that cannot be a frame count: the engine refuses them.
+// the beginning of a large frame. It also counts bytes that cannot be a frame, because the engine
+// refuses them.
 func presentable(b []byte, maxFrame uint32) int {
 	n := 0
 	for len(b)-n >= 4 {

@@ -429,8 +429,8 @@ func (g *grants) note(frame []byte) {
 			return
 		}
 		if l := s.client[p.Handle.V]; l != nil {
-			// If the client has taken credit back, the peer may use it until it learns of that. So
-			// the limit never falls.
+			// If the client takes credit back, the peer may still use the credit until the flow
+			// reaches the peer. So the limit never falls.
 			if limit := p.DeliveryCount.Or(0) + p.LinkCredit.V; int32(limit-l.limit) > 0 {
 				l.limit = limit
 			}

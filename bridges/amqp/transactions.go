@@ -228,8 +228,9 @@ func (t *transaction) rollBack() {
 	})
 }
 
-// end settles the deliveries of a committed transaction. After a rollback the client keeps them.
-// Those that it has settled are abandoned, so that they need not wait for the end of their locks.
+// end settles the deliveries of a committed transaction. After a rollback, the client keeps the
+// deliveries, except those that it has settled: these are abandoned, so that they need not wait for
+// the end of their locks.
 func (t *transaction) end(committed bool) {
 	if t.over {
 		return

@@ -53,7 +53,7 @@ type Conn struct {
 	attached int // number of links that were ever attached
 	incomplete
 
-	unsettled int // deliveries on all sessions that we have sent and that are not settled
+	unsettled int // deliveries that we have sent, on all sessions, and that are not settled
 }
 
 type output struct {

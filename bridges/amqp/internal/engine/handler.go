@@ -63,8 +63,8 @@ type Handler interface {
 // Verdict is the answer to Admission.Reserve.
 type Verdict uint8
 
-// After Later, the caller reads nothing until it has called Conn.Receive again with the bytes that
-// were not used.
+// After Later, the caller of Conn.Receive reads nothing until it has called Receive again with the
+// bytes that Receive did not use.
 const (
 	Granted Verdict = iota
 	Later

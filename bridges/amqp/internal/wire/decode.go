@@ -15,7 +15,7 @@ const (
 
 // Decoder decodes the performatives of one connection. A *Transfer, *Flow or *Disposition that it
 // returns belongs to the Decoder and is valid until the next call of Decode. These three are
-// decoded without allocation if their state is nil, Accepted or Released. It is not safe for
+// decoded without allocation if their state is nil, Accepted or Released. A Decoder is not safe for
 // concurrent use.
 type Decoder struct {
 	Limits value.Limits // for each map, and each other value of any type

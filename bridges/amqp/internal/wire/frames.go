@@ -26,9 +26,8 @@ type Frame struct {
 }
 
 // CutFrame returns the first frame of b, and its length in bytes, or 0 if b has only a part of the
-// frame. A frame of more than maxSize bytes is an error as soon as its size is known. This and all
-// malformed headers are errors with amqp:connection:framing-error. An extended header is skipped
-// (§2.3.1).
+// frame. It skips an extended header (§2.3.1). A malformed header, or a size above maxSize, is an
+// error with amqp:connection:framing-error, even if b has only a part of the frame.
 func CutFrame(b []byte, maxSize uint32) (f Frame, n int, err error) {
 	if len(b) < 4 {
 		return Frame{}, 0, nil
@@ -96,10 +95,10 @@ func AppendFrame(dst []byte, channel uint16, p Performative, payload []byte) ([]
 	return closeFrame(append(out, payload...), start, 0), nil
 }
 
-// AppendTransfer appends a frame of at most maxSize bytes with t, but without its payload. size
-// bytes of payload are left to send, of which the caller must then append the first n. The frame's
-// more flag is set if t's flag is set or if bytes remain. The later frames of a delivery need only
-// the handle (§2.7.5). After an error, out is dst.
+// AppendTransfer appends a frame with t, but without its payload. size is the number of payload
+// bytes that are left to send. The caller must then append the first n of these; the frame has at
+// most maxSize bytes with them. The frame's more flag is set if t's flag is set or if bytes remain.
+// The later frames of a delivery need only the handle (§2.7.5). After an error, out is dst.
 func AppendTransfer(dst []byte, channel uint16, t *Transfer, size int, maxSize uint32) (out []byte, n int, err error) {
 	start := len(dst)
 	if out, err = appendTransfer(openFrame(dst, channel, t), t); err != nil {

@@ -109,8 +109,8 @@ func SplitHead(b []byte) (out Sections) {
 	return out
 }
 
-// MessageSize returns the least size in bytes of the message that begins with b, by the sizes of
-// those of its sections that begin in b.
+// MessageSize returns a lower bound, in bytes, of the size of the message that begins with b: the
+// sum of the sizes of the sections that begin in b.
 func MessageSize(b []byte) int {
 	size := 0
 	for size < len(b) {
@@ -187,8 +187,8 @@ func CountBatch(payload []byte) (n int) {
 }
 
 // SplitBatch returns the messages of a batch (FormatBatch): the contents of its data sections,
-// which alias the batch. It ignores the other sections. A batch with more messages than most, or
-// with a body of another kind, is an error with amqp:invalid-field.
+// which alias the batch. It ignores the other sections. A batch that has a body of another kind, or
+// more messages than the number most, is an error with amqp:invalid-field.
 func SplitBatch(payload []byte, lim value.Limits, most int) ([][]byte, error) {
 	s, err := SplitMessage(payload, lim)
 	if err != nil {
