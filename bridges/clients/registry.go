@@ -104,7 +104,7 @@ func (c *Registry) Holders(ctx context.Context, id core.Identity, entity string)
 }
 
 // Close closes the connection with this id, as Connections lists it, and returns its description.
-// Calls in flight may finish first. The error is NotFound if id may not see the connection.
+// Calls in flight may finish first. The error is NotFound if id has no right to see the connection.
 func (c *Registry) Close(ctx context.Context, id core.Identity, connection string) (bridges.Connection, error) {
 	var closed *bridges.Connection
 	err := c.each(ctx, id, func(census bridges.Census, found []bridges.Connection) {

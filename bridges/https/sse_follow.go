@@ -181,7 +181,7 @@ func (f *follower) send(ds []core.Delivery) error {
 type position []int64
 
 // parsePosition parses a text of sequence numbers. The position begins with these numbers if beyond
-// is 0, and after them if it is 1.
+// is 0, and with the numbers after them if beyond is 1.
 func parsePosition(name, text string, partitions int, beyond int64) (position, error) {
 	p := make(position, partitions)
 	if text == "" {

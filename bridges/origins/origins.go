@@ -46,9 +46,9 @@ func (l List) Allows(r *http.Request) bool {
 	return l.Has(origin)
 }
 
-// Check returns an error for an invalid pattern. A pattern is "*" for all origins, or an origin,
-// SCHEME://HOST or SCHEME://HOST:PORT, in which "*" stands for any characters, as in
-// https://*.example.com.
+// Check returns an error for an invalid pattern. A pattern is "*" for all origins, "null" for the
+// origin of pages that browsers name so, or an origin, SCHEME://HOST or SCHEME://HOST:PORT, in
+// which "*" stands for any characters, as in https://*.example.com.
 func Check(pattern string) error {
 	if pattern == "*" || pattern == "null" {
 		return nil

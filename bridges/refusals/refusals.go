@@ -112,7 +112,7 @@ func cut(s string, most int) string {
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
-// bucket limits lines to rate a second, after a burst of those that were not used before.
+// bucket limits lines to rate a second. Lines that were not used accumulate for a burst.
 type bucket struct {
 	rate float64
 
@@ -122,9 +122,9 @@ type bucket struct {
 	leftOut int
 }
 
-// take takes the allowance for a line from b and, if that is not nil, from own. If one of them is
+// take takes the allowance for a line from b and, if own is not nil, also from own. If b or own is
 // empty, it returns false, and counts the line as left out. leftOut is how many lines were left out
-// before this one.
+// before this line.
 func (b *bucket) take(own *bucket, now time.Time) (leftOut int, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -50,9 +50,10 @@ func (c *Client) Send(ctx context.Context, entity string, ms []*core.Message) []
 	return c.remote.Send(ctx, entity, ms)
 }
 
-// Peek returns up to most messages of a queue, subscription or sub-queue, from a sequence number
-// on, without locking or removing them. state selects messages in one state; nil means all. Brokers
-// other than Crosstown ignore the state, so the caller must check the state of each message.
+// Peek returns messages of a queue, subscription or sub-queue, from a sequence number on, without
+// locking or removing them. most bounds their number. state selects messages in one state; nil
+// means all. Brokers other than Crosstown ignore the state, so the caller must check the state of
+// each message.
 func (c *Client) Peek(ctx context.Context, entity string, state *core.State, from int64, most int) ([]amqp.Arrival, error) {
 	arguments := map[string]any{"from-sequence-number": from, "message-count": int32(most)}
 	if state != nil {

@@ -222,7 +222,7 @@ func (s *source) mark(a *amqp.Arrival) {
 }
 
 // store stores messages, for as long as it takes, so that none overtakes another. It settles each
-// message at the remote once it is stored.
+// message at the remote once the message is stored.
 func (s *source) store(ctx context.Context, link *goamqp.Receiver, to core.Sender, groups [][]*core.Message, arrived []amqp.Arrival, at []*goamqp.Message) error {
 	var keys []string
 	began := time.Now()

@@ -76,7 +76,7 @@ type Taken struct {
 }
 
 // Receiver opens a link for receiving from a queue, a subscription or a sub-queue, or from one of
-// its sessions. The error is ErrNoSession if no free session came up in time.
+// its sessions. The error is ErrNoSession if no session became free in time.
 func (c *Client) Receiver(ctx context.Context, entity string, o ReceiverOptions) (*Receiver, error) {
 	if err := checkAddress(entity); err != nil {
 		return nil, err
@@ -116,9 +116,9 @@ func (r *Receiver) Session() string {
 	return id
 }
 
-// Take returns up to most messages, or none if none arrives within wait. It requests no more than
-// most, so that no locked message stays in the client. If most is 0, Take returns all that arrive
-// together.
+// Take waits for messages, and returns those that have arrived, or none if none arrives within
+// wait. most bounds their number; Take requests no more, so that no locked message stays in the
+// client. If most is 0, Take returns all that arrive together.
 func (r *Receiver) Take(ctx context.Context, most int, wait time.Duration) ([]Taken, error) {
 	if most <= 0 || most > r.window {
 		most = r.window

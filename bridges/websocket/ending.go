@@ -63,8 +63,9 @@ func (c *conn) disconnected(err error) {
 	c.letGo()
 }
 
-// disconnect breaks the connection without a close frame: at once if most is 0, or else in the next
-// write, after at most most bytes. Any goroutine may call it.
+// disconnect breaks the connection without a close frame. If most is 0, the connection breaks at
+// once, otherwise during the next write: most is the maximum number of bytes of this write that the
+// client still gets. Any goroutine may call disconnect.
 func (c *conn) disconnect(most int) {
 	if most > 0 {
 		c.owner.Do(func() { c.last = most })

@@ -169,8 +169,8 @@ func End(tasks *sync.WaitGroup, o *Owner, log *slog.Logger, letGo func()) {
 const stackSize = 8 << 10
 
 // growStack gives a new goroutine its stack at once. Otherwise the stack grows in several steps,
-// each of which copies what is there: that took 20 % of the time of a gateway that few clients use.
-// The array is indexed by an argument, or the compiler would leave it out.
+// each of which copies the stack. That took 20 % of the time of a gateway that few clients use. The
+// array is indexed by an argument, because the compiler would otherwise leave the array out.
 //
 //go:noinline
 func growStack(i int) byte {
