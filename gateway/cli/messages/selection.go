@@ -238,7 +238,7 @@ func (o *chosen) list(c *cobra.Command, b *browser, columns ...column) error {
 	return nil
 }
 
-// report prints what was done. It returns failed, which says why the rest was not.
+// report prints what was done. It returns failed, which says why the rest was not done.
 func (o *chosen) report(c *cobra.Command, failed error, done map[string]any, format string, args ...any) error {
 	return errors.Join(o.Tell(c, done, format, args...), failed)
 }

@@ -139,7 +139,7 @@ func (o *sendOptions) sendRecords(c *cobra.Command, t *command.Target, entity st
 	return errors.Join(err, o.report(c.OutOrStdout(), entity, r.sent, nil))
 }
 
-// template returns the message of which all others are copies, without a body.
+// template returns the message that all sent messages are copies of, without a body.
 func (o *sendOptions) template(now time.Time) (*core.Message, error) {
 	m := &o.message
 	m.CorrelationID = idOf(o.correlationID)

@@ -148,7 +148,7 @@ func (o *migrateOptions) run(c *cobra.Command, args []string) error {
 }
 
 // sameNamespace reports whether two connection strings lead to one namespace. A gateway may have
-// several at one address, so it is asked for the name.
+// several namespaces at one address, so the command asks the gateway for the names.
 func (o *migrateOptions) sameNamespace(ctx context.Context, a, b *command.Target) (bool, error) {
 	if a.Text == b.Text || endpointOf(a) != endpointOf(b) {
 		return a.Text == b.Text, nil
