@@ -92,8 +92,8 @@ func (p *pushes) list() (all []*webhooks.Push) {
 }
 
 // unreached returns the kinds of external receivers that do not answer, or "". breakers is the
-// number of circuit breakers that are not closed. It contains no names, because /health can be read
-// without a token.
+// number of circuit breakers that are not closed. The result contains no names, because /health can
+// be read without a token.
 func unreached(remotes []admin.Remote, pushes []*webhooks.Push, breakers int) string {
 	away, failing := 0, 0
 	for _, r := range remotes {

@@ -59,8 +59,8 @@ func (b *Bus) ExpectDeadLetters(entity string, reasons ...string) {
 	})
 }
 
-// expect waits until holds accepts the messages of an entity. wanted describes that in a failure's
-// text.
+// expect waits until holds accepts the messages of an entity. wanted describes these messages in
+// the text of a failure.
 func (b *Bus) expect(entity, wanted string, holds func([]core.Delivery) bool) {
 	b.tb.Helper()
 	ctx, cancel := context.WithTimeout(b.tb.Context(), b.patience())

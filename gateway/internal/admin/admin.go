@@ -94,8 +94,8 @@ func (c *call) read(request any, example string) error {
 	return c.readAtMost(maxBody, request, example)
 }
 
-// gather reads a body, which may have up to most bytes. Its memory counts as that of messages in
-// progress.
+// gather reads a body; most is its maximum size in bytes. The memory of the body counts as that of
+// messages in progress.
 func (c *call) gather(most int64) ([]byte, error) {
 	body, err := c.memory.Gather(c.Context(), fair.Arrival{Reader: c.Body, Size: c.ContentLength, Limit: most, Control: true})
 	switch code := core.CodeOf(err); {
@@ -107,7 +107,7 @@ func (c *call) gather(most int64) ([]byte, error) {
 	return nil, core.Refuse(core.InvalidArgument, "The body did not arrive completely. It may have at most %d bytes.", most)
 }
 
-// readAtMost is like read, for a body that may have up to most bytes.
+// readAtMost is like read; most is the maximum size of the body in bytes.
 func (c *call) readAtMost(most int64, request any, example string) error {
 	body, err := c.gather(most)
 	if err != nil {

@@ -91,7 +91,7 @@ func (a *API) sessionsOf(c *call, e *core.Entity, all []core.SessionInfo) []api.
 		return told
 	}
 	holders, err := a.Clients.Holders(c.Context(), c.id, e.Name)
-	if err != nil { // the client may not see the holders
+	if err != nil { // the client has no right to see the holders
 		return told
 	}
 	for i := range told {

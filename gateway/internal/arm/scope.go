@@ -213,7 +213,7 @@ func loopsOf(object map[string]any) (all []map[string]any) {
 	return all
 }
 
-// repeat returns the list that a loop makes by evaluating its member of in each round.
+// repeat returns the list that a loop makes: it evaluates the loop's member named of in each round.
 func (s *scope) repeat(loop map[string]any, of string) (any, error) {
 	name, count, err := s.loop(loop)
 	if err != nil {

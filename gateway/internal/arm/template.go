@@ -11,9 +11,9 @@ import (
 	"strings"
 )
 
-// Resource is a resource that a template deploys. Types and Names are those of the resources around
-// it, from the outermost on, and its own: ["Microsoft.ServiceBus/namespaces", "queues"] and ["ns",
-// "orders"]. A resource of another service has only Path and Types.
+// Resource is a resource that a template deploys. Types and Names begin with those of the resources
+// around it, the outermost first, and end with its own: ["Microsoft.ServiceBus/namespaces",
+// "queues"] and ["ns", "orders"]. A resource of another service has only Path and Types.
 type Resource struct {
 	Path       string // in the template, such as resources[2]
 	Types      []string
@@ -33,8 +33,8 @@ const (
 	// maxDepth bounds the nesting of expressions, with those of variables and parameters.
 	maxDepth = 1000
 	// maxWork bounds the work of evaluating a template: the bytes of the texts, plus a fixed number
-	// for each element, call and resource. This is far more than the 800 resources need that Azure
-	// deploys at most.
+	// for each element, call and resource. Azure deploys at most 800 resources, which need far
+	// less.
 	maxWork      = 32 << 20
 	valueWork    = 16
 	callWork     = 64

@@ -27,8 +27,8 @@ type Report struct {
 	Acknowledged int64 `json:"acknowledged"`
 	Received     int64 `json:"received"` // first deliveries of this run's messages
 	Settled      int64 `json:"settled"`
-	// Stale is the number of messages of earlier runs, which were settled but are not counted
-	// otherwise.
+	// Stale is the number of messages of earlier runs. The run settles these, and counts them only
+	// here.
 	Stale int64 `json:"stale"`
 
 	Verified   bool  `json:"verified"`

@@ -113,8 +113,8 @@ type pace struct {
 	at       time.Duration // when the next message is due
 }
 
-// next waits until the next message is due. It returns when that was, on the run's clock; ok is
-// false if ctx has ended. It skips none: after a stall, the messages that were due meanwhile follow
+// next waits until the next message is due. due is that time, on the run's clock; ok is false if
+// ctx has ended. next skips no message: after a stall, the messages that were due meanwhile follow
 // at once, each with its own time. The timer may fire up to a millisecond late, which delays the
 // message but does not count as latency.
 func (p *pace) next(ctx context.Context, elapsed func() time.Duration) (due time.Duration, ok bool) {

@@ -21,7 +21,7 @@ type target struct {
 	roots   *x509.CertPool                            // nil: those of the system
 	dialer  func(context.Context) (Connection, error) // for a scheme that this package does not know
 
-	user, password string // for SASL PLAIN; user is "" without
+	user, password string // for SASL PLAIN; user is "" if the connection does not use it
 
 	pack bool // over a WebSocket, use MessagePack instead of JSON
 

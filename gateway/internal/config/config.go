@@ -16,8 +16,8 @@ import (
 
 // Config is the whole configuration. Settings are named as in the file: tls.cert is the flag
 // --tls-cert and the variable CROSSTOWN_TLS_CERT. Settings with a usage text have a flag; all
-// except lists of structures have a variable. A value must be in the setting's range, or one of its
-// values, if the setting has these.
+// except lists of structures have a variable. If a setting has a range or a list of values, only
+// these are allowed.
 type Config struct {
 	Namespace      string        `config:"namespace" usage:"name of the gateway's own namespace"`
 	Listen         []string      `config:"listen" usage:"address to listen on, host:port; repeatable, replaces the default listeners"`

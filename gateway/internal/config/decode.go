@@ -147,7 +147,7 @@ func convert(to reflect.Type, v any) (any, error) {
 	return v, nil
 }
 
-// about adds a text to the error that it caused. It returns nil if err is nil.
+// about puts the text that caused err before err. It returns nil if err is nil.
 func about(text string, err error) error {
 	if err == nil {
 		return nil

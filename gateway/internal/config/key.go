@@ -24,7 +24,7 @@ type NewKey struct {
 	File   string // where it is stored
 }
 
-// completeKeys sets the keys of each policy of a namespace, which may be in files and variables. A
+// completeKeys sets the keys, which may be in files and variables, of each policy of a namespace. A
 // policy without a key gets the key that was generated for it, or a new one, which KeepKeys stores.
 func (h *Contents) completeKeys(prefix, namespace string, c *Config, environ []string, r *report) {
 	complete := func(path, dir string, policies []Policy) {

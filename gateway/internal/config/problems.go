@@ -72,8 +72,8 @@ func (p origin) String() string {
 // origins are the places where settings are set, by path, such as "log.level" or "queues[2].name".
 type origins map[string]origin
 
-// find returns the origin of the setting at path. If only a setting around it has an origin, the
-// result is that, with the rest of the path.
+// find returns the origin of the setting at path. If only a setting around it has an origin, find
+// returns that origin, with the rest of the path.
 func (ps origins) find(path string) origin {
 	for prefix := path; prefix != ""; prefix = parent(prefix) {
 		if p, ok := ps[prefix]; ok {

@@ -32,7 +32,8 @@ type SourceOptions struct {
 }
 
 // ReadSource reads entities from a configuration file in YAML, from Config.json of the official
-// emulator, or from an ARM template. The environment is ignored. An error is of type Problems.
+// emulator, or from an ARM template. It ignores settings in the environment, but the file may refer
+// to other variables. An error is of type Problems.
 func ReadSource(path string, o SourceOptions) (*Source, error) {
 	at := origin{source: path}
 	data, err := os.ReadFile(path)

@@ -13,7 +13,7 @@ import (
 )
 
 // Hook is a URL of the gateway for requests of another service. Its secrets are in a file, one per
-// line, or in a variable, separated by spaces. There may be two while a secret is being changed.
+// line, or in a variable, separated by spaces. There may be two secrets while one is being changed.
 type Hook struct {
 	webhooks.Hook `config:",squash"`
 	SecretFile    string `config:"secret-file"`

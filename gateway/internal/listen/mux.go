@@ -26,8 +26,8 @@ type Options struct {
 	// Plain reports whether a client at an address, host:port, may connect without TLS. nil allows
 	// all. The Mux refuses other clients over AMQP, and the server refuses them over HTTP.
 	Plain func(remote string) bool
-	// Timeout bounds the time until a peer has sent its first bytes, including the handshake. The
-	// default is 10 s.
+	// Timeout bounds the time until a peer has sent its first bytes; a TLS handshake is part of it.
+	// The default is 10 s.
 	Timeout time.Duration
 	// Admission admits the connections. The default is a new Admission.
 	Admission *Admission

@@ -18,8 +18,8 @@ const (
 	quiet = 4 << 20
 	// worthwhile is the least garbage, in bytes, for a collection.
 	worthwhile = 32 << 20
-	// A collection takes time for all live memory: the garbage must also exceed 1/liveShare of
-	// that.
+	// A collection takes time for all live memory, so the garbage must also exceed 1/liveShare of
+	// the live memory.
 	liveShare = 4
 )
 

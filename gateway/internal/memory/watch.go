@@ -195,8 +195,8 @@ func readHeap() heap {
 
 const (
 	// leisure is how many bytes a program with little live memory may allocate between collections.
-	// usual is the same for a program with much live memory, in percent of that. The runtime itself
-	// would collect a small heap after every 4 MB.
+	// usual is the same for a program with much live memory, in percent of the live memory. The
+	// runtime itself would collect a small heap after every 4 MB.
 	leisure = 96 << 20
 	usual   = 100
 	// most is the percentage for a program with very little live memory.
@@ -210,7 +210,8 @@ func Pace() {
 	}
 }
 
-// pace sets the percentage that may be allocated, now was. It runs again after the next collection.
+// pace sets the percentage that may be allocated between collections; was is the present one. pace
+// runs again after the next collection.
 func pace(was int) {
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(live)

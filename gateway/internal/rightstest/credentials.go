@@ -221,7 +221,7 @@ func credentials(t *testing.T, g *Gateway) []credential {
 // The published policy and key.
 const devPolicy, devKey = "RootManageSharedAccessKey", "SAS_KEY_VALUE"
 
-// webToken creates a JSON web token with the claims and further pairs, which replace valid claims.
+// webToken creates a JSON web token with default claims, which claims and then pairs override.
 func (g *Gateway) webToken(t *testing.T, by jose.Signer, claims map[string]any, pairs ...any) string {
 	t.Helper()
 	every := map[string]any{"iss": "partner", "aud": "crosstown", "sub": "tester", "exp": time.Now().Add(time.Hour).Unix()}

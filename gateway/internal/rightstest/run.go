@@ -52,7 +52,7 @@ var (
 	identityLine = regexp.MustCompile(`identity +IDENTITY_ENDPOINT=(\S+) IDENTITY_HEADER=(\S+)`)
 )
 
-// New returns the gateway at an address, which has printed lines at its start.
+// New returns the gateway at address. lines is what the gateway printed at its start.
 func New(t *testing.T, address, lines string, issuer jose.Signer) *Gateway {
 	t.Helper()
 	admin, identity := adminLine.FindStringSubmatch(lines), identityLine.FindStringSubmatch(lines)

@@ -219,8 +219,8 @@ func (j *judge) check(body any) (why string) {
 	return ""
 }
 
-// problems returns the first of an error's innermost causes. Sorting shorter paths first keeps
-// elements in order.
+// problems joins up to maxProblems of an error's innermost causes. Sorting shorter paths first
+// keeps elements in order.
 func problems(err error) string {
 	var all []string
 	if e, ok := errors.AsType[*jsonschema.ValidationError](err); ok {

@@ -46,7 +46,8 @@ type kase struct {
 	undelivered, unanswered bool
 }
 
-// A program waits for the short time if nothing will arrive, else longer than a busy machine takes.
+// How long a program waits: the short time if nothing will arrive, otherwise longer than a busy
+// machine needs.
 const (
 	shortWait = 3 * time.Second
 	longWait  = 30 * time.Second

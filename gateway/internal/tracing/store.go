@@ -169,7 +169,7 @@ func (p *partition) Commit(ctx context.Context, w core.Work) ([]int64, error) {
 }
 
 // tell stores a message's span in the publication's copies, which the broker made before the
-// message had it. A nil span belongs to no trace.
+// message had the span. A nil span belongs to no trace.
 func tell(p *core.Publication, s trace.Span) {
 	if s == nil {
 		return

@@ -39,7 +39,7 @@ func (t *trail) follow(group []*core.Message, s trace.Span) {
 // depart begins the span of a group of sent messages, or returns nil if the group is not traced.
 // The span of one message is a child of the message's origin. The span of a batch belongs to the
 // trace of its messages, or has links to all of their traces. Without an origin, the span is a
-// child of the request's span in ctx. Without that it is a root, if the sampler chooses it.
+// child of the request's span in ctx. Without either, it is a root if the sampler chooses it.
 func (t *Tracing) depart(ctx context.Context, p *destination, protocol string, group []*core.Message) trace.Span {
 	parent, links, ok := t.departure(ctx, group)
 	if !ok || len(group) == 0 {
