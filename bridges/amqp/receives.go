@@ -190,7 +190,7 @@ func (r *receiverLink) stop() {
 		return func() { // release the messages only after Close: before, the receiver would get them again
 			r.stopped = true
 			r.giveBack(0)
-			r.let(r.pending) // received and deleted messages, which are lost
+			r.let(r.pending) // what is left was received and deleted, and is lost
 			r.pending = nil
 		}
 	})
