@@ -42,9 +42,10 @@ func (m *management) listEntities(kind core.Kind) error {
 	return nil
 }
 
-// getEntity answers with a queue, topic or subscription. For a missing queue or topic it answers
-// with an empty public listing, from which the SDKs learn that it is missing, even without any
-// rights. But if the path has methods of the runtime API, it refuses the request's method.
+// getEntity answers with a queue, topic or subscription. For a missing queue or topic it answers,
+// even if the client has no rights, with an empty public listing, from which the SDKs learn that
+// the entity is missing. But if the path has methods of the runtime API, it refuses the request's
+// method.
 func (m *management) getEntity() error {
 	entity, runtime, err := m.front.Entity(m.r.Context(), m.id, m.target.node())
 	if m.target.subscription == "" {

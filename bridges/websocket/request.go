@@ -20,7 +20,7 @@ type request struct {
 	op    *operation
 	wrong error // why the request is invalid, or nil
 	bytes int   // size of its frame
-	large bool  // a connection rests after a refusal of it
+	large bool  // if it is refused, the connection rests
 	given memberSet
 
 	token           string
