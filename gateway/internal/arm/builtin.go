@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// functions are the functions whose result depends only on their arguments, for call.
+// functions are the functions whose result depends only on their arguments. call calls them.
 var functions map[string]any
 
 func init() { // in a function, because some functions call each other

@@ -43,7 +43,7 @@ func (h *Contents) completeKeys(prefix, namespace string, c *Config, environ []s
 	}
 }
 
-// fileName returns a file name for a name, which cannot lead to another directory.
+// fileName returns a file name for a name. The result cannot lead to another directory.
 func fileName(name string) string {
 	name = url.PathEscape(name)
 	if strings.Trim(name, ".") == "" {

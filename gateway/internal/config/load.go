@@ -77,7 +77,7 @@ func Decode[T EntitySettings](flags *pflag.FlagSet) (*T, error) {
 	return given, r.err()
 }
 
-// merge copies over into values. It merges maps, and replaces everything else.
+// merge copies the entries of over into values. It merges maps, and replaces everything else.
 func merge(values, over map[string]any) {
 	for name, v := range over {
 		m, ok := v.(map[string]any)

@@ -65,8 +65,8 @@ type Authority struct {
 // Path returns the file of the certificate of the authority in dir.
 func Path(dir string) string { return filepath.Join(dir, caFile) }
 
-// Open reads the files in dir, and creates missing ones and those out of date. Concurrent processes
-// use the same authority.
+// Open reads the files in dir, creates missing ones, and replaces those out of date. Concurrent
+// processes use the same authority.
 func Open(dir string, o Options) (*Authority, error) {
 	if o.Now == nil {
 		o.Now = time.Now
