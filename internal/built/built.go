@@ -65,9 +65,11 @@ func build(program, pkg string, flags []string) (string, error) {
 	const ofMainModule = "{{if .Module}}{{if .Module.Main}}{{.Dir}}{{end}}{{end}}" // one line per package, mostly empty
 	list := exec.Command("go", "list", "-deps", "-f", ofMainModule, pkg)
 	list.Dir = root
+	var stderr strings.Builder
+	list.Stderr = &stderr
 	folders, err := list.Output()
 	if err != nil {
-		return "", fmt.Errorf("go list %s: %w", pkg, err)
+		return "", fmt.Errorf("go list %s: %w\n%s", pkg, err, &stderr)
 	}
 	for folder := range strings.Lines(string(folders)) {
 		if folder = strings.TrimSpace(folder); folder == "" {

@@ -200,9 +200,9 @@ func (d *declaration) add(ctx context.Context, w *wanted, rules []core.Rule) err
 	return nil
 }
 
-// finish adds missing rules if a gateway was interrupted while it created the subscription. Until a
-// client changes the subscription, each revision adds one rule. A management API returns no
-// revision, so finish does nothing there.
+// finish adds missing rules if a gateway was interrupted while it created the subscription. Each new
+// rule increases the revision by one, so the revision equals the number of rules until a client
+// changes the subscription. A management API returns no revision: finish then does nothing.
 func (d *declaration) finish(ctx context.Context, w *wanted, held *core.Entity) error {
 	rules, err := w.compiled()
 	if err != nil || len(rules) < 2 || d.DryRun || held.Revision == 0 || held.Revision >= int64(len(rules)) {

@@ -10,8 +10,9 @@ import (
 	"log/slog"
 	"net"
 	"strings"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/gateway/internal/rungroup"
@@ -48,7 +49,6 @@ type Mux struct {
 	listeners []net.Listener
 	amqp      *virtual
 	http      *virtual
-	deciding  chan struct{}    // one element for each goroutine that runs decide
 	slow      bridges.Warnings // about connections that wait long for their server
 	plain     bridges.Warnings // about clients that should use TLS
 }
@@ -84,7 +84,6 @@ func New(listeners []net.Listener, o Options) *Mux {
 		listeners: listeners,
 		amqp:      newVirtual(addr),
 		http:      newVirtual(addr),
-		deciding:  make(chan struct{}, o.Admission.o.Strangers+maxEnding),
 	}
 }
 
@@ -101,7 +100,8 @@ func (m *Mux) HTTP() net.Listener { return m.http.listen() }
 func (m *Mux) Serve(ctx context.Context) error {
 	accepting := rungroup.New(ctx)
 	ctx = accepting.Context()
-	var deciding sync.WaitGroup
+	var deciding errgroup.Group
+	deciding.SetLimit(m.opts.Admission.o.Strangers + maxEnding)
 	for _, ln := range m.listeners {
 		accepting.Go("accept on "+ln.Addr().String(), func(ctx context.Context) error {
 			return m.accept(ctx, ln, &deciding)
@@ -112,13 +112,13 @@ func (m *Mux) Serve(ctx context.Context) error {
 		_ = ln.Close()
 	}
 	err := accepting.Wait()
-	deciding.Wait()
+	_ = deciding.Wait()
 	return err
 }
 
 // accept passes connections to decide until the listener is closed. After a temporary error, such
 // as a lack of file descriptors, it waits a little and continues, as net/http does.
-func (m *Mux) accept(ctx context.Context, ln net.Listener, deciding *sync.WaitGroup) error {
+func (m *Mux) accept(ctx context.Context, ln net.Listener, deciding *errgroup.Group) error {
 	for {
 		conn, err := ln.Accept()
 		if ctx.Err() != nil {
@@ -138,10 +138,9 @@ func (m *Mux) accept(ctx context.Context, ln net.Listener, deciding *sync.WaitGr
 			return nil
 		}
 		if admitted := m.opts.Admission.Enter(conn); admitted != nil {
-			m.deciding <- struct{}{}
-			deciding.Go(func() {
-				defer func() { <-m.deciding }()
+			deciding.Go(func() error {
 				m.decide(ctx, admitted)
+				return nil
 			})
 		}
 	}

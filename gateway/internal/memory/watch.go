@@ -203,7 +203,8 @@ const (
 	most = 400
 )
 
-// Pace determines, after each later collection, when the next one begins. GOGC overrides it.
+// Pace sets, now and after each garbage collection, how much may be allocated before the next one.
+// If GOGC is set, Pace does nothing.
 func Pace() {
 	if os.Getenv("GOGC") == "" {
 		pace(usual)

@@ -46,7 +46,10 @@ func (j *Journal) Replay(from wal.Position, to *state.Replay) (frames int, err e
 	err = j.log.Replay(from, func(f wal.Frame) error {
 		frames++
 		j.appended.Add(int64(f.End - f.At))
-		return apply(to, f)
+		if err := apply(to, f); err != nil {
+			return fmt.Errorf("cannot apply the frame at %v of the log: %w", f.At, err)
+		}
+		return nil
 	})
 	return frames, err
 }

@@ -17,10 +17,7 @@ func apply(to *state.Replay, f wal.Frame) error {
 	}
 	to.Frame(state.Position(f.At), refs)
 	d := &decoder{coder: coder{decodes: true, rest: f.Effects}, to: to}
-	if err := d.apply(); err != nil {
-		return fmt.Errorf("apply the frame at position %x of the log: %w", f.At, err)
-	}
-	return nil
+	return d.apply()
 }
 
 // decoder repeats what an encoder has encoded.

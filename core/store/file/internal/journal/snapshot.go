@@ -88,7 +88,7 @@ func load(to *state.Replay, in *bufio.Reader) error {
 			return err
 		}
 		if err := apply(to, wal.Frame{Effects: buf}); err != nil {
-			return err
+			return fmt.Errorf("cannot apply a part of the snapshot: %w", err)
 		}
 	}
 }
