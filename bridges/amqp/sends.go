@@ -9,6 +9,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/fair"
 	"github.com/crosstown-mq/crosstown/core/value"
+	"github.com/crosstown-mq/crosstown/internal/turn"
 )
 
 // senderLink is a link on which the client sends to an entity. At most one call of its Sender is in
@@ -219,8 +220,8 @@ func decodeGroup(m *engine.Message, singles *[]*core.Message) ([]*core.Message, 
 		n := len(*singles)
 		return (*singles)[n-1 : n : n], nil
 	case wire.FormatBatch:
-		var turn fair.Turn
-		turn.Take(int64(len(m.Payload)) + m.Cost)
+		var turn turn.Turn
+		turn.Take(int(m.Cost / fair.Message))
 		defer turn.End()
 		return decodeBatch(m.Payload)
 	default:

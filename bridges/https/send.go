@@ -6,6 +6,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/fair"
+	"github.com/crosstown-mq/crosstown/internal/turn"
 )
 
 // batchMediaType is the content type of a batch: a JSON array of messages.
@@ -64,8 +65,8 @@ func readMessages(w http.ResponseWriter, r *http.Request, limit int64) ([]*core.
 			if err := visitOf(r).memory.Await(r.Context(), cost); err != nil {
 				return nil, err
 			}
-			var turn fair.Turn
-			turn.Take(int64(len(body)) + cost)
+			var turn turn.Turn
+			turn.Take(int((int64(len(body)) + cost) / fair.Message))
 			defer turn.End()
 			return parseBatch(body)
 		}

@@ -16,12 +16,13 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/fair"
 	"github.com/crosstown-mq/crosstown/internal/codec"
+	"github.com/crosstown-mq/crosstown/internal/turn"
 )
 
 type intake struct {
 	ws      *websocket.Conn // only the reader uses it
 	in      *bufio.Reader   // only the reader uses it; ws reads from it
-	turn    fair.Turn       // only the reader uses it
+	turn    turn.Turn       // only the reader uses it
 	heard   atomic.Int64    // when bytes last arrived, Unix nanoseconds
 	limit   atomic.Int64    // largest frame in bytes
 	arrived []*request      // requests that were read and have not begun
@@ -140,7 +141,7 @@ func (c *conn) readFrame() (*request, error) {
 	if b.data, err = c.gather(r, size, whole, b.data); err != nil {
 		return nil, err
 	}
-	c.turn.Take(int64(len(b.data)))
+	c.turn.Take(len(b.data) / fair.Message)
 	defer c.turn.End()
 	return parse(c.encoding, b, c.afford)
 }
@@ -207,7 +208,7 @@ func (c *conn) afford(n int64) error {
 	if !c.memory.Take(n) {
 		return c.memory.Refuse(n)
 	}
-	c.turn.Take(n)
+	c.turn.Take(int(n / fair.Message))
 	return nil
 }
 

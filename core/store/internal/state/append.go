@@ -6,10 +6,18 @@ import (
 	"fmt"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/internal/turn"
 )
 
 func (p *handle) Append(ctx context.Context, groups [][]*core.Message) []core.Appended {
 	answers := make([]core.Appended, len(groups))
+	n := 0
+	for _, group := range groups {
+		n += len(group)
+	}
+	var turn turn.Turn
+	turn.Take(n)
+	defer turn.End()
 	x, err := p.begin(ctx, func(x *effects) error {
 		for _, group := range groups {
 			if err := x.Messages(ctx, group); err != nil {
@@ -29,6 +37,7 @@ func (p *handle) Append(ctx context.Context, groups [][]*core.Message) []core.Ap
 		answers[i].Numbers, answers[i].Err = t.append(group, nil)
 	}
 	t.leave()
+	turn.End()
 	if err := t.wait(ctx); err != nil {
 		return refuseAll(answers, fmt.Errorf("append messages to entity %s, partition %d: %w", p.Entity, p.Index, err))
 	}

@@ -6,10 +6,20 @@ import (
 	"slices"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/internal/turn"
 )
 
 func (p *handle) Publish(ctx context.Context, version int64, groups [][]core.Publication) []core.Appended {
 	answers := make([]core.Appended, len(groups))
+	n := 0
+	for _, group := range groups {
+		for i := range group {
+			n += 1 + len(group[i].Copies)
+		}
+	}
+	var turn turn.Turn
+	turn.Take(n)
+	defer turn.End()
 	x, err := p.begin(ctx, func(x *effects) error {
 		for _, group := range groups {
 			if err := x.publications(ctx, group); err != nil {
@@ -29,6 +39,7 @@ func (p *handle) Publish(ctx context.Context, version int64, groups [][]core.Pub
 		answers[i].Numbers, answers[i].Err = t.publish(version, group, nil)
 	}
 	t.leave()
+	turn.End()
 	if err := t.wait(ctx); err != nil {
 		return refuseAll(answers, fmt.Errorf("publish messages to entity %s, partition %d: %w", p.Entity, p.Index, err))
 	}
