@@ -300,7 +300,7 @@ func (s *scope) known(name string, written any, place string) bool {
 	number, _, _ := strings.Cut(rest, "\x00")
 	n, err := strconv.Atoi(number)
 	if err != nil || n < 0 || n >= len(s.shared.unknown) {
-		s.problem(place+".name", "%q holds a zero byte: leave it out", name)
+		s.problem(place+".name", "%q contains a zero byte: remove this byte", name)
 		return false
 	}
 	u := s.shared.unknown[n]
@@ -313,7 +313,7 @@ func (s *scope) deployment(r map[string]any, place string) {
 	properties, _ := r["properties"].(map[string]any)
 	template, ok := properties["template"].(map[string]any)
 	if !ok {
-		s.problem(place+".properties", "linked templates are not read: compile the linked template into this one, or import it separately")
+		s.problem(place+".properties", "the deployment refers to a linked template, which cannot be read: compile the linked template into this template, or import it separately")
 		return
 	}
 	if s.nested >= maxNested {

@@ -22,27 +22,27 @@ type Config struct {
 	Namespace      string        `config:"namespace" usage:"name of the gateway's own namespace"`
 	Listen         []string      `config:"listen" usage:"address to listen on, host:port; repeatable, replaces the default listeners"`
 	TLS            TLS           `config:"tls"`
-	Data           string        `config:"data" usage:"directory for certificates and messages (default $XDG_DATA_HOME/crosstown or ~/.local/share/crosstown)"`
-	Store          string        `config:"store" usage:"store for messages: auto (same as file), file, memory, or a redis:// or rediss:// URL"`
-	Sync           string        `config:"sync" usage:"when the file store syncs acknowledged messages to disk: always (before it acknowledges them), interval (within 100ms) or never (the operating system decides)"`
-	Repair         bool          `config:"repair" usage:"start although files of the file store are damaged; the damaged part is lost (default: refuse to start)"`
-	StoreWait      time.Duration `config:"store-wait" usage:"how long to wait at start-up for a Redis that cannot be reached or cannot serve; 0 exits at once (default: no limit)"`
+	Data           string        `config:"data" usage:"directory of certificates, generated keys and messages (default $XDG_DATA_HOME/crosstown or ~/.local/share/crosstown)"`
+	Store          string        `config:"store" usage:"store for messages: auto (the same as file), file, memory, or the URL of a Redis, redis:// or rediss://"`
+	Sync           string        `config:"sync" usage:"when the file store syncs messages to disk: always (before the gateway acknowledges them), interval (at most 100ms after that) or never (the operating system decides)"`
+	Repair         bool          `config:"repair" usage:"if files of the file store are damaged, start with their intact parts; the damaged parts are lost (default: refuse to start)"`
+	StoreWait      time.Duration `config:"store-wait" usage:"how long to wait at start-up for a Redis that cannot be reached or cannot serve; with 0s the gateway exits at once (default: no limit)"`
 	Log            Log           `config:"log"`
-	AdminListen    string        `config:"admin-listen" usage:"address that serves metrics and profiles without authentication, host:port, such as 127.0.0.1:9095 (default: none)"`
+	AdminListen    string        `config:"admin-listen" usage:"address, host:port, that serves metrics and profiles without authentication, such as 127.0.0.1:9095 (default: none)"`
 	Metrics        Metrics       `config:"metrics"`
 	Traces         Traces        `config:"traces"`
 	DrainTimeout   time.Duration `config:"drain-timeout" usage:"how long operations in flight may take at shutdown"`
-	Memory         string        `config:"memory" usage:"memory limit of the gateway, such as 512MiB (default: the least of GOMEMLIMIT and the memory of the container or machine); near it, requests that need more memory are refused as busy"`
-	MessageMemory  string        `config:"message-memory" usage:"memory limit for messages in transit, those not yet stored and those not yet read by their clients, such as 512MiB (default: a quarter of GOMEMLIMIT, or of the memory of the container or machine)"`
-	DevKeyAnywhere bool          `config:"dev-key-anywhere" usage:"allow the public development key on listeners that other machines can reach"`
-	ForwardWait    bool          `config:"forward-wait" usage:"keep messages at their source while their forwarding destination is disabled or full (default: dead-letter them, as Service Bus does)"`
-	RequireTLS     string        `config:"require-tls" values:"auto, on, off" usage:"refuse connections without TLS: auto (those from other machines), on (also --require-tls alone) or off" alone:"on"`
+	Memory         string        `config:"memory" usage:"memory limit of the gateway, such as 512MiB (default: the least of GOMEMLIMIT and the memory of the container or machine); near this limit, the gateway refuses requests that need memory as busy"`
+	MessageMemory  string        `config:"message-memory" usage:"memory limit for messages that are arriving, being processed or being delivered, such as 512MiB (default: a quarter of --memory)"`
+	DevKeyAnywhere bool          `config:"dev-key-anywhere" usage:"accept the public development key even if other machines can reach the gateway"`
+	ForwardWait    bool          `config:"forward-wait" usage:"for auto-forwarding: while the destination is disabled or full, keep messages at their source (default: dead-letter them, as Service Bus does)"`
+	RequireTLS     string        `config:"require-tls" values:"auto, on, off" usage:"which connections must use TLS: auto (those from other machines), on (all; also --require-tls alone) or off (none)" alone:"on"`
 	Console        string        `config:"console" values:"auto, on, off" usage:"serve the web console at /: auto (only if no other machine can reach the gateway), on or off"`
 	UpdateEntities bool          `config:"update-entities" usage:"change existing queues, topics, subscriptions and rules that differ from the configuration (default: leave them and log each difference)"`
-	EmulatorConfig string        `config:"emulator-config" usage:"Config.json of the official emulator; the gateway creates its queues and topics"`
-	Emulator       bool          `config:"emulator" usage:"replace the official emulator's container: read its Config.json, listen on its ports on every interface, accept its public key, and print its line when ready"`
+	EmulatorConfig string        `config:"emulator-config" usage:"path of Config.json of the official emulator; the gateway creates the queues and topics that the file lists"`
+	Emulator       bool          `config:"emulator" usage:"replace the official emulator's container: read the emulator's Config.json, listen on the emulator's ports on every network interface, accept its public key, and print its line 'Emulator Service is Successfully Up!' when ready"`
 	Strict         string        `config:"strict" usage:"enforce the limits of an Azure tier: standard (also --strict alone) or premium (default: the gateway's own limits)" alone:"standard"`
-	CORSOrigins    []string      `config:"cors-origins" usage:"origin whose pages may send, receive and read event streams over HTTP, such as https://app.example.com or https://*.example.com; * allows all; repeatable (default: the gateway's own pages only)"`
+	CORSOrigins    []string      `config:"cors-origins" usage:"origin whose web pages may send, receive and read event streams over HTTP, such as https://app.example.com or https://*.example.com; * allows all; repeatable (default: the gateway's own pages only)"`
 	AMQP           AMQP          `config:"amqp"`
 	WebSocket      WebSocket     `config:"websocket"`
 	Contents       `config:",squash"`
@@ -62,11 +62,11 @@ type Config struct {
 
 // TLS says which certificate the gateway shows. Without one, it creates a development certificate.
 type TLS struct {
-	Cert string `config:"cert" usage:"file of the server's certificate chain in PEM (default: made by the development CA)"`
-	Key  string `config:"key" usage:"file of the certificate's private key in PEM"`
+	Cert string `config:"cert" usage:"PEM file with the gateway's certificate chain (default: a certificate of the development CA)"`
+	Key  string `config:"key" usage:"PEM file with the private key of the certificate"`
 	// ClientCA lets clients prove a policy by a certificate. They need not have one.
-	ClientCA string   `config:"client-ca" usage:"file of the CA certificates, in PEM, that sign clients' certificates; a policy with a certificate then needs no key"`
-	Hosts    []string `config:"hosts" usage:"additional host name or IP address of this gateway, for the development certificate and the development key; repeatable"`
+	ClientCA string   `config:"client-ca" usage:"PEM file with the certificates of the CAs that sign clients' certificates; policies can then name a certificate instead of a key"`
+	Hosts    []string `config:"hosts" usage:"additional host name or IP address of this gateway: the development certificate includes it, and clients that connect to it may use the development key; repeatable"`
 }
 
 // Authorities reads the CA certificates in ClientCA. It returns nil if there are none.
@@ -109,7 +109,7 @@ type AMQP struct {
 
 // WebSocket configures WebSockets, which mainly web pages use.
 type WebSocket struct {
-	Origins []string `config:"origins" usage:"additional origin whose pages may connect by WebSocket, such as https://app.example.com or https://*.example.com; * allows all; repeatable"`
+	Origins []string `config:"origins" usage:"additional origin whose web pages may connect by WebSocket, such as https://app.example.com or https://*.example.com; * allows all; repeatable"`
 
 	MaxConnections int `config:"max-connections" range:"1 to 1073741824"` // in the native protocol
 	MaxFeeds       int `config:"max-feeds" range:"1 to 1073741824"`       // of a connection

@@ -16,22 +16,22 @@ type Queue struct {
 // QueueSettings are the EntitySettings of a queue. Settings without a usage text have no flag,
 // because the official Go SDK cannot send them. They are stored and shown, but have no effect.
 type QueueSettings struct {
-	LockDuration                        *time.Duration `config:"lock-duration" usage:"how long a message, or a session, stays locked for its receiver"`
-	MaxSizeInMegabytes                  *int64         `config:"max-size-in-megabytes" usage:"maximum size of the queue, with its dead letters"`
-	MaxMessageSizeInKilobytes           *int64         `config:"max-message-size-in-kilobytes" usage:"maximum size of a message"`
-	RequiresDuplicateDetection          *bool          `config:"requires-duplicate-detection" usage:"drop messages whose id was seen within the window"`
-	DuplicateDetectionHistoryTimeWindow *time.Duration `config:"duplicate-detection-history-time-window" usage:"how long message ids are remembered"`
-	RequiresSession                     *bool          `config:"requires-session" usage:"group messages in sessions; also --session-aware"`
-	DefaultMessageTimeToLive            *time.Duration `config:"default-message-time-to-live" usage:"maximum and default time to live of a message"`
-	DeadLetteringOnMessageExpiration    *bool          `config:"dead-lettering-on-message-expiration" usage:"dead-letter expired messages"`
-	MaxDeliveryCount                    *int           `config:"max-delivery-count" usage:"deliveries after which a message is dead-lettered"`
+	LockDuration                        *time.Duration `config:"lock-duration" usage:"how long a message or a session stays locked for its receiver, 1s to 24h (default at creation 1m)"`
+	MaxSizeInMegabytes                  *int64         `config:"max-size-in-megabytes" usage:"maximum size of the queue in MiB, including its dead letters (default at creation 1024)"`
+	MaxMessageSizeInKilobytes           *int64         `config:"max-message-size-in-kilobytes" usage:"maximum size of a message in KiB: 256, or 1024 to 102400 (default at creation 256)"`
+	RequiresDuplicateDetection          *bool          `config:"requires-duplicate-detection" usage:"drop a message if a message with the same id arrived within --duplicate-detection-history-time-window; cannot be changed after creation"`
+	DuplicateDetectionHistoryTimeWindow *time.Duration `config:"duplicate-detection-history-time-window" usage:"how long message ids are remembered, 5s to 7d (default at creation 10m)"`
+	RequiresSession                     *bool          `config:"requires-session" usage:"require a session id in each message, and lock whole sessions for receivers; cannot be changed after creation; also --session-aware"`
+	DefaultMessageTimeToLive            *time.Duration `config:"default-message-time-to-live" usage:"time to live of messages that are sent without one, and the maximum for all messages (default at creation forever)"`
+	DeadLetteringOnMessageExpiration    *bool          `config:"dead-lettering-on-message-expiration" usage:"dead-letter expired messages instead of deleting them"`
+	MaxDeliveryCount                    *int           `config:"max-delivery-count" usage:"number of failed deliveries after which a message is dead-lettered (default at creation 10)"`
 	EnableBatchedOperations             *bool          `config:"enable-batched-operations" usage:"accepted and shown, without effect: the gateway always batches"`
 	Status                              *core.Status   `config:"status" usage:"Active, Disabled, SendDisabled or ReceiveDisabled"`
-	ForwardTo                           *string        `config:"forward-to" usage:"queue or topic that gets all messages"`
-	ForwardDeadLetteredMessagesTo       *string        `config:"forward-dead-lettered-messages-to" usage:"queue or topic that gets the dead letters"`
-	UserMetadata                        *string        `config:"user-metadata" usage:"text of your own"`
-	AutoDeleteOnIdle                    *time.Duration `config:"auto-delete-on-idle" usage:"delete the queue after this time without use"`
-	EnablePartitioning                  *bool          `config:"enable-partitioning" usage:"spread the queue over several partitions"`
+	ForwardTo                           *string        `config:"forward-to" usage:"queue or topic to which all messages are forwarded, or REMOTE:ENTITY for an entity of another broker"`
+	ForwardDeadLetteredMessagesTo       *string        `config:"forward-dead-lettered-messages-to" usage:"queue or topic to which the dead letters are forwarded"`
+	UserMetadata                        *string        `config:"user-metadata" usage:"any text, up to 1024 characters"`
+	AutoDeleteOnIdle                    *time.Duration `config:"auto-delete-on-idle" usage:"delete the queue when it has not been used for this time, at least 5m (default at creation forever)"`
+	EnablePartitioning                  *bool          `config:"enable-partitioning" usage:"divide the queue into several partitions; cannot be changed after creation"`
 	SupportOrdering                     *bool          `config:"support-ordering"`
 	EnableExpress                       *bool          `config:"enable-express"`
 	IsAnonymousAccessible               *bool          `config:"is-anonymous-accessible"`
@@ -53,16 +53,16 @@ type Topic struct {
 
 // TopicSettings are the EntitySettings of a topic. For settings without a flag, see QueueSettings.
 type TopicSettings struct {
-	MaxSizeInMegabytes                  *int64         `config:"max-size-in-megabytes" usage:"maximum size of the topic with its subscriptions"`
-	MaxMessageSizeInKilobytes           *int64         `config:"max-message-size-in-kilobytes" usage:"maximum size of a message"`
-	RequiresDuplicateDetection          *bool          `config:"requires-duplicate-detection" usage:"drop messages whose id was seen within the window"`
-	DuplicateDetectionHistoryTimeWindow *time.Duration `config:"duplicate-detection-history-time-window" usage:"how long message ids are remembered"`
-	DefaultMessageTimeToLive            *time.Duration `config:"default-message-time-to-live" usage:"maximum and default time to live of a message"`
+	MaxSizeInMegabytes                  *int64         `config:"max-size-in-megabytes" usage:"maximum size of the topic in MiB, including its subscriptions (default at creation 1024)"`
+	MaxMessageSizeInKilobytes           *int64         `config:"max-message-size-in-kilobytes" usage:"maximum size of a message in KiB: 256, or 1024 to 102400 (default at creation 256)"`
+	RequiresDuplicateDetection          *bool          `config:"requires-duplicate-detection" usage:"drop a message if a message with the same id arrived within --duplicate-detection-history-time-window; cannot be changed after creation"`
+	DuplicateDetectionHistoryTimeWindow *time.Duration `config:"duplicate-detection-history-time-window" usage:"how long message ids are remembered, 5s to 7d (default at creation 10m)"`
+	DefaultMessageTimeToLive            *time.Duration `config:"default-message-time-to-live" usage:"time to live of messages that are sent without one, and the maximum for all messages (default at creation forever)"`
 	EnableBatchedOperations             *bool          `config:"enable-batched-operations" usage:"accepted and shown, without effect: the gateway always batches"`
 	Status                              *core.Status   `config:"status" usage:"Active, Disabled or SendDisabled"`
-	UserMetadata                        *string        `config:"user-metadata" usage:"text of your own"`
-	AutoDeleteOnIdle                    *time.Duration `config:"auto-delete-on-idle" usage:"delete the topic after this time without use"`
-	EnablePartitioning                  *bool          `config:"enable-partitioning" usage:"spread the topic over several partitions"`
+	UserMetadata                        *string        `config:"user-metadata" usage:"any text, up to 1024 characters"`
+	AutoDeleteOnIdle                    *time.Duration `config:"auto-delete-on-idle" usage:"delete the topic when it has not been used for this time, at least 5m (default at creation forever)"`
+	EnablePartitioning                  *bool          `config:"enable-partitioning" usage:"divide the topic into several partitions; cannot be changed after creation"`
 	SupportOrdering                     *bool          `config:"support-ordering"`
 	EnableExpress                       *bool          `config:"enable-express"`
 	IsAnonymousAccessible               *bool          `config:"is-anonymous-accessible"`
@@ -88,18 +88,18 @@ type Subscription struct {
 // SubscriptionSettings are the EntitySettings of a subscription. Its status has no flag, because
 // the official Go SDK cannot send it.
 type SubscriptionSettings struct {
-	LockDuration                              *time.Duration `config:"lock-duration" usage:"how long a message, or a session, stays locked for its receiver"`
-	RequiresSession                           *bool          `config:"requires-session" usage:"group messages in sessions; also --session-aware"`
-	DefaultMessageTimeToLive                  *time.Duration `config:"default-message-time-to-live" usage:"maximum and default time to live of a message"`
-	DeadLetteringOnMessageExpiration          *bool          `config:"dead-lettering-on-message-expiration" usage:"dead-letter expired messages"`
-	DeadLetteringOnFilterEvaluationExceptions *bool          `config:"dead-lettering-on-filter-evaluation-exceptions" usage:"dead-letter messages for which a rule cannot be evaluated (default true)"`
-	MaxDeliveryCount                          *int           `config:"max-delivery-count" usage:"deliveries after which a message is dead-lettered"`
+	LockDuration                              *time.Duration `config:"lock-duration" usage:"how long a message or a session stays locked for its receiver, 1s to 24h (default at creation 1m)"`
+	RequiresSession                           *bool          `config:"requires-session" usage:"require a session id in each message, and lock whole sessions for receivers; cannot be changed after creation; also --session-aware"`
+	DefaultMessageTimeToLive                  *time.Duration `config:"default-message-time-to-live" usage:"time to live of messages that are sent without one, and the maximum for all messages (default at creation forever)"`
+	DeadLetteringOnMessageExpiration          *bool          `config:"dead-lettering-on-message-expiration" usage:"dead-letter expired messages instead of deleting them"`
+	DeadLetteringOnFilterEvaluationExceptions *bool          `config:"dead-lettering-on-filter-evaluation-exceptions" usage:"dead-letter messages for which a rule cannot be evaluated (default at creation true)"`
+	MaxDeliveryCount                          *int           `config:"max-delivery-count" usage:"number of failed deliveries after which a message is dead-lettered (default at creation 10)"`
 	EnableBatchedOperations                   *bool          `config:"enable-batched-operations" usage:"accepted and shown, without effect: the gateway always batches"`
 	Status                                    *core.Status   `config:"status"`
-	ForwardTo                                 *string        `config:"forward-to" usage:"queue or topic that gets all messages"`
-	ForwardDeadLetteredMessagesTo             *string        `config:"forward-dead-lettered-messages-to" usage:"queue or topic that gets the dead letters"`
-	UserMetadata                              *string        `config:"user-metadata" usage:"text of your own"`
-	AutoDeleteOnIdle                          *time.Duration `config:"auto-delete-on-idle" usage:"delete the subscription after this time without use"`
+	ForwardTo                                 *string        `config:"forward-to" usage:"queue or topic to which all messages are forwarded, or REMOTE:ENTITY for an entity of another broker"`
+	ForwardDeadLetteredMessagesTo             *string        `config:"forward-dead-lettered-messages-to" usage:"queue or topic to which the dead letters are forwarded"`
+	UserMetadata                              *string        `config:"user-metadata" usage:"any text, up to 1024 characters"`
+	AutoDeleteOnIdle                          *time.Duration `config:"auto-delete-on-idle" usage:"delete the subscription when it has not been used for this time, at least 5m (default at creation forever)"`
 }
 
 // Apply sets in s the settings that u has.

@@ -20,7 +20,7 @@ func (h *Contents) FaultRules() []faults.Rule {
 
 func (h *Contents) validateFaults(prefix string, r *report) {
 	if len(h.Faults) > 0 && !h.AllowFaults {
-		r.add(prefix+"faults", "the namespace does not allow faults: set allow-faults: true, or remove them")
+		r.add(prefix+"faults", "the namespace does not allow faults: set allow-faults: true, or remove the fault rules")
 	}
 	for i, err := range faults.Validate(h.FaultRules()) {
 		if err != nil {

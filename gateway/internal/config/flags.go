@@ -51,7 +51,7 @@ func Bind(flags *pflag.FlagSet) {
 			bind(flags, s, fmt.Sprint(defaults.FieldByIndex(s.index)))
 		}
 	}
-	flags.Var(&raw{typ: "NAME=KEY:RIGHTS", repeated: true}, policyFlag, "shared access policy of the namespace, such as app=KEY:Send,Listen, app=@FILE:Send with the key in a file, or app:Send with a key that the gateway generates; repeatable")
+	flags.Var(&raw{typ: "NAME=KEY:RIGHTS", repeated: true}, policyFlag, "shared access policy of the gateway's own namespace, such as app=KEY:Send,Listen; app=@FILE:Send with the key in a file; or app:Send with a key that the gateway generates; repeatable")
 }
 
 // BindSettings adds the flags for an entity's settings to a command.

@@ -15,7 +15,7 @@ import (
 type Identity struct {
 	Issuers           []Issuer `config:"issuers"`
 	DevIdentity       bool     `config:"dev-identity" usage:"serve a token endpoint for development; every program on this machine can get a token"`
-	DevIdentityListen string   `config:"dev-identity-listen" usage:"address of the development token endpoint, host:port"`
+	DevIdentityListen string   `config:"dev-identity-listen" usage:"address of the token endpoint for development, host:port"`
 }
 
 // Issuer is a trusted issuer of JSON web tokens. Owner, Sender and Receiver list claims as

@@ -95,11 +95,11 @@ func readKey(path, written, file, variable string, environ []string, r *report) 
 		if err != nil {
 			r.add(path+"-file", "%v: specify a file that exists and that this user may read", err)
 		} else if written = strings.TrimSpace(string(text)); written == "" {
-			r.add(path+"-file", "%s is empty: write a key there, for example from: openssl rand -base64 32", file)
+			r.add(path+"-file", "the file %s is empty: write a key to the file, for example the output of: openssl rand -base64 32", file)
 		}
 	case variable != "":
 		if written = strings.TrimSpace(Variable(environ, variable)); written == "" {
-			r.add(path+"-env", "the variable %s is empty or not set: set it to a key, for example from: openssl rand -base64 32", variable)
+			r.add(path+"-env", "the variable %s is empty or not set: set it to a key, for example to the output of: openssl rand -base64 32", variable)
 		}
 	}
 	return written

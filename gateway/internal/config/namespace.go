@@ -15,7 +15,7 @@ const defaultPartitions = 4
 
 // Contents is the configuration of one namespace, the gateway's own or another one.
 type Contents struct {
-	Partitions      int                     `config:"partitions" range:"1 to 32" usage:"partitions of a queue or topic with partitioning enabled"`
+	Partitions      int                     `config:"partitions" range:"1 to 32" usage:"number of partitions of a queue or topic with enable-partitioning, 1 to 32"`
 	Policies        []Policy                `config:"policies"`
 	Queues          []Queue                 `config:"queues"`
 	Topics          []Topic                 `config:"topics"`
@@ -31,11 +31,11 @@ type Contents struct {
 	Hooks           []Hook                  `config:"hooks"`
 	Pushes          []Push                  `config:"pushes"`
 	// AllowFaults, for tests, lets clients with Manage make operations fail.
-	AllowFaults bool `config:"allow-faults" usage:"for tests: operations can be made to fail on demand, see 'crosstown fault'"`
+	AllowFaults bool `config:"allow-faults" usage:"for tests: allow clients' operations in the gateway's own namespace to fail on demand: see crosstown fault"`
 	// Faults are the fault rules with which the namespace starts.
 	Faults []faults.Rule `config:"faults"`
 	// VirtualTime, for tests, lets clients with Manage move the namespace's time.
-	VirtualTime bool `config:"virtual-time" usage:"for tests, with the store memory: the namespace's time can be frozen and moved, see 'crosstown clock'"`
+	VirtualTime bool `config:"virtual-time" usage:"for tests, with the store memory: allow the time of the gateway's own namespace to be frozen and moved: see crosstown clock"`
 }
 
 // Namespace is another namespace than the gateway's own. Its clients are recognized by the host

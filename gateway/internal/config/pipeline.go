@@ -43,7 +43,7 @@ func (h *Contents) validatePipelines(prefix string, c *Config, r *report) {
 		p, path := &h.Pipelines[i], elementPath(prefix+"pipelines", i)
 		validatePattern(path+".entity", p.Entity, r)
 		if slices.ContainsFunc(h.Pipelines[:i], func(q Pipeline) bool { return strings.EqualFold(q.Entity, p.Entity) }) {
-			r.add(path+".entity", "%q is listed twice, but only the first entry applies: combine the stages in one entry", p.Entity)
+			r.add(path+".entity", "%q is listed twice, but only its first entry applies: combine the stages of both in one entry", p.Entity)
 		}
 		for n, to := range p.FollowTo {
 			validatePattern(elementPath(path+".follow-to", n), to, r)
@@ -56,9 +56,9 @@ func (h *Contents) validatePipelines(prefix string, c *Config, r *report) {
 		}
 		switch {
 		case p.To != nil && len(p.FollowTo) > 0:
-			r.add(path+".follow-to", "follow-to and a plugin under to both route by the property To: keep one of them")
+			r.add(path+".follow-to", "the setting follow-to and a plugin listed under to both route messages by the property To: keep one of them")
 		case len(p.Ingress) == 0 && p.To == nil && len(p.FollowTo) == 0:
-			r.add(path, "the pipeline is empty: set ingress, to or follow-to")
+			r.add(path, "the pipeline is empty: set at least one of ingress, to and follow-to")
 		}
 	}
 }

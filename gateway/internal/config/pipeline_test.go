@@ -66,7 +66,7 @@ pipelines:
 		`pipelines[0].ingress[0].plugin: the plugin "Geo" is not configured: use geo`,
 		`pipelines[1].ingress[0].unavailable: "drop" is unknown`,
 		"pipelines[1].ingress[0]: parameters.list is [1]",
-		"pipelines[1].follow-to: follow-to and a plugin under to both",
+		"pipelines[1].follow-to: the setting follow-to and a plugin listed under to both",
 		`pipelines[1].follow-to[0]: "a b" is neither`,
 		`pipelines[2].entity: "Orders" is listed twice`,
 		"pipelines[2]: the pipeline is empty",

@@ -57,7 +57,7 @@ func (p *Plugin) validate(path string, r *report) {
 // Serializers say how payloads are read and converted. Without a chain no payload is converted, and
 // conditions on fields of the body read it as JSON.
 type Serializers struct {
-	Chain    []string            `config:"chain" usage:"serializer that transcodes bodies for receivers that ask for another content type, and reads body fields for conditions: json, msgpack, cbor, amqp, text, cloudevents or a plugin; tried in order; repeatable (default none: bodies stay as they are, conditions read JSON)"`
+	Chain    []string            `config:"chain" usage:"serializer that converts bodies for receivers that request another content type, and reads fields of bodies for conditions: json, msgpack, cbor, amqp, text, cloudevents or a plugin; repeatable, the gateway tries the serializers in this order (default none: the gateway converts no bodies, and conditions read JSON)"`
 	Entities []EntitySerializers `config:"entities"`
 }
 
@@ -90,7 +90,7 @@ func (s *Serializers) validate(r *report, plugins []Plugin) {
 		validateChain(path+".chain", e.Chain, known, r)
 		switch {
 		case len(e.Chain) == 0 && e.Deliver == "":
-			r.add(path, "%q has no settings: set a chain, a content type to deliver, or both", e.Name)
+			r.add(path, "the entry of %q has no settings: set chain, deliver, or both", e.Name)
 		case e.Deliver != "" && payload.ParseAccept(e.Deliver).IsAny():
 			r.add(path+".deliver", "%q is not a content type: write one such as application/json", e.Deliver)
 		case e.Deliver != "" && len(e.Chain) == 0 && len(s.Chain) == 0:

@@ -10,7 +10,7 @@ import (
 type Traces struct {
 	Endpoint string  `config:"endpoint" usage:"URL of the OpenTelemetry collector that gets the traces of messages, such as http://localhost:4318 (default: none)"`
 	Protocol string  `config:"protocol" values:"http, grpc" usage:"protocol to the collector: http or grpc (default: grpc for port 4317, else http)"`
-	Sample   float64 `config:"sample" usage:"fraction of the messages without a trace context to trace, 0 to 1"`
+	Sample   float64 `config:"sample" usage:"fraction, 0 to 1, of the messages without a trace context that the gateway traces"`
 }
 
 const (

@@ -79,7 +79,7 @@ func (c *Config) validateListen(r *report) {
 			}
 			r.add(path, "with %s other machines can connect to %s, where policy %s has the public development key: "+
 				"give the policy a key of its own (--policy %[3]s:Send,Listen,Manage makes one), or listen on 127.0.0.1 only, "+
-				"or accept it with --dev-key-anywhere", address, shown, DevPolicy)
+				"or accept the public key with --dev-key-anywhere", address, shown, DevPolicy)
 		}
 	}
 }
@@ -95,7 +95,7 @@ func (c *Config) validateMemory(r *report) {
 		if n, err := memory.Parse(text); err != nil {
 			r.add(setting, "%v", err)
 		} else if n < least {
-			r.add(setting, "%s is too little: use %s", text, remedy)
+			r.add(setting, "%s is not enough memory: use %s", text, remedy)
 		}
 	}
 	check("memory", c.Memory, leastMemory, "128MiB or more")
@@ -201,9 +201,9 @@ func (h *Contents) validatePolicies(prefix string, c *Config, r *report) {
 		switch {
 		case p.Certificate == "":
 		case p.Key != "" || p.SecondaryKey != "":
-			r.add(path+".certificate", "policy %q has a key and a certificate: keep one, and give the other a policy of its own", p.Name)
+			r.add(path+".certificate", "policy %q has a key and a certificate: keep one of them here, and move the other to another policy", p.Name)
 		case c.TLS.ClientCA == "":
-			r.add(path+".certificate", "the setting requires tls.client-ca: name the file of the CA that signs the clients' certificates")
+			r.add(path+".certificate", "the setting requires tls.client-ca: set tls.client-ca to the file with the CA that signs the clients' certificates")
 		case !certificateName.MatchString(p.Certificate):
 			r.add(path+".certificate", "%q is not a name of a certificate: write CN=, DNS= or URI= and the name, such as CN=app1, or the whole subject, such as CN=app1,O=Example, without spaces after commas; write a comma in a value as \\,", p.Certificate)
 		}
@@ -328,7 +328,7 @@ func validateForwarding(path, name string, to, deadTo *string, r *report) {
 
 func validateEntityPolicies(path string, policies []Policy, r *report) {
 	if len(policies) > core.MaxAccessRules {
-		r.add(path+".policies", "there are %d, but an entity may have at most %d: remove some", len(policies), core.MaxAccessRules)
+		r.add(path+".policies", "the entity has %d policies, but may have at most %d: remove some", len(policies), core.MaxAccessRules)
 	}
 	for i := range policies {
 		path := elementPath(path+".policies", i)

@@ -99,7 +99,7 @@ func secretKeys(path string, scheme webhooks.Scheme, file, variable string, envi
 		keys = append(keys, key)
 	}
 	if len(keys) == 0 {
-		r.add(at, "the secret is empty: write one there, for example from: openssl rand -base64 32")
+		r.add(at, "the secret is empty: set it, for example to the output of: openssl rand -base64 32")
 	}
 	return keys
 }
