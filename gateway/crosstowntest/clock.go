@@ -11,7 +11,7 @@ func (b *Bus) Now() time.Time {
 	b.tb.Helper()
 	clock, now, err := b.gateway.directory.Clock(b.tb.Context(), b.identity.Namespace())
 	if err != nil {
-		b.tb.Fatalf("crosstowntest: read the time: %v", err)
+		b.tb.Fatalf("crosstowntest: cannot read the namespace's time: %v", err)
 	}
 	return clock.At(now)
 }
@@ -47,6 +47,6 @@ func (b *Bus) SetTime(t time.Time) {
 func (b *Bus) move(what string, move func(c core.VirtualClock, now time.Time) (core.VirtualClock, error)) {
 	b.tb.Helper()
 	if err := b.gateway.directory.MoveClock(b.tb.Context(), b.identity.Namespace(), move); err != nil {
-		b.tb.Fatalf("crosstowntest: %s the time: %v", what, err)
+		b.tb.Fatalf("crosstowntest: cannot %s the namespace's time: %v", what, err)
 	}
 }

@@ -41,7 +41,7 @@ func (b *Bus) Bodies(entity string) []string {
 	b.tb.Helper()
 	ds, err := b.messages(entity)
 	if err != nil {
-		b.tb.Fatalf("crosstowntest: look at '%s': %s", entity, core.TextOf(err))
+		b.tb.Fatalf("crosstowntest: cannot peek at the messages of '%s': %s", entity, core.TextOf(err))
 	}
 	bodies := make([]string, len(ds))
 	for i, d := range ds {
@@ -69,7 +69,7 @@ func (b *Bus) expect(entity, wanted string, holds func([]core.Delivery) bool) {
 		ds, err := b.messages(entity)
 		switch {
 		case err != nil:
-			b.tb.Fatalf("crosstowntest: look at '%s': %s", entity, core.TextOf(err))
+			b.tb.Fatalf("crosstowntest: cannot peek at the messages of '%s': %s", entity, core.TextOf(err))
 		case holds(ds):
 			return
 		}

@@ -13,7 +13,7 @@ type Fault = faults.Rule
 func (b *Bus) Inject(f Fault) {
 	b.tb.Helper()
 	if _, err := b.faults().Add(b.tb.Context(), f); err != nil {
-		b.tb.Fatalf("crosstowntest: inject a fault: %v", err)
+		b.tb.Fatalf("crosstowntest: cannot add a fault rule: %v", err)
 	}
 }
 
@@ -22,7 +22,7 @@ func (b *Bus) ExpectFaultsMet() {
 	b.tb.Helper()
 	for _, s := range b.faults().List() {
 		if s.Met < s.Times && s.Effect != faults.Throttle {
-			b.tb.Errorf("the fault '%s' (%s, %s) took effect %d times, want %d", s.Name, s.Operation, s.Effect, s.Met, s.Times)
+			b.tb.Errorf("the fault rule '%s' (%s, %s) took effect %d times, want %d", s.Name, s.Operation, s.Effect, s.Met, s.Times)
 		}
 	}
 }

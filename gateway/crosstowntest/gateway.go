@@ -136,7 +136,7 @@ func Start(tb testing.TB, entities ...Entity) *Bus {
 	tb.Helper()
 	g, err := startGateway(tb.Context(), slog.New(slog.DiscardHandler))
 	if err != nil {
-		tb.Fatalf("crosstowntest: start a gateway: %v", err)
+		tb.Fatalf("crosstowntest: cannot start a gateway: %v", err)
 	}
 	tb.Cleanup(func() {
 		if err := g.stop(); err != nil {
@@ -159,7 +159,7 @@ func (g *gateway) namespace(tb testing.TB, entities []Entity) *Bus {
 	tb.Helper()
 	n, err := g.directory.Create(tb.Context(), core.Namespace{Name: fmt.Sprintf("test-%d", g.made.Add(1)), Clock: &core.VirtualClock{}})
 	if err != nil {
-		tb.Fatalf("crosstowntest: make a namespace: %v", err)
+		tb.Fatalf("crosstowntest: cannot create a namespace: %v", err)
 	}
 	p := n.Policies[0]
 	b := &Bus{

@@ -58,7 +58,7 @@ func InProcess(t testing.TB, p sdk.Plugin) *Client {
 	t.Cleanup(func() { _ = conn.Close() })
 	attached, end, err := host.Attach(t.Context(), host.Options{Name: p.Name, CallTimeout: callTimeout}, conn)
 	if err != nil {
-		t.Fatalf("the plugin in process: %v", err)
+		t.Fatalf("cannot run the plugin in process: %v", err)
 	}
 	t.Cleanup(end)
 	return client(t, attached, p.Name)

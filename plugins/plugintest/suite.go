@@ -30,17 +30,17 @@ func Run(t *testing.T, pkg string, p sdk.Plugin, own func(*testing.T, *Client), 
 // Suite contains tests for every plugin, in any language.
 func Suite(t *testing.T, c *Client) {
 	t.Helper()
-	t.Run("it says what it is", func(t *testing.T) {
+	t.Run("it describes itself", func(t *testing.T) {
 		if c.Name == "" || !c.Router && len(c.ContentTypes) == 0 {
 			t.Errorf("got %+v, want a name, and a router or content types", c.Description)
 		}
 	})
 	if c.Router {
-		t.Run("it judges whatever comes", func(t *testing.T) { judgesAnything(t, c) })
-		t.Run("it answers everybody at once", func(t *testing.T) { answersAll(t, c) })
+		t.Run("it answers any message", func(t *testing.T) { judgesAnything(t, c) })
+		t.Run("it answers concurrent calls", func(t *testing.T) { answersAll(t, c) })
 	}
 	if len(c.ContentTypes) > 0 {
-		t.Run("it survives any payload", func(t *testing.T) { survivesPayloads(t, c) })
+		t.Run("it decodes or rejects any payload", func(t *testing.T) { survivesPayloads(t, c) })
 	}
 }
 

@@ -142,7 +142,7 @@ func (w *worker) respond(ctx context.Context, r *pb.Request) (out *pb.Response) 
 	case nil:
 		return &pb.Response{Id: r.Id}
 	default:
-		return failure(r.Id, pb.Failure_UNSUPPORTED, "the plugin does not know this kind of request")
+		return failure(r.Id, pb.Failure_UNSUPPORTED, "this version of the SDK does not know this kind of request")
 	}
 }
 
