@@ -71,15 +71,15 @@ func (a *announcement) text() string {
 	}
 	line("with TLS", "%s", secure)
 	if a.c.LacksDevKey() {
-		line("no dev key", "the public development key is refused, because there is a policy and other machines may connect (--dev-key-anywhere accepts it)")
+		line("no dev key", "the gateway refuses the public development key, because a policy is configured and other machines may connect (--dev-key-anywhere accepts the key)")
 	}
 	for _, k := range a.newKeys {
 		line("new key", "of policy %s: %s", k.Policy, k.Key)
-		line("", "(kept in %s, and not printed again)", k.File)
+		line("", "(the key is stored in %s, and not printed again)", k.File)
 	}
 	if a.cert.ca != "" {
 		line("trust", "%s", a.cert.ca)
-		line("", "(crosstown ca prints it; set SSL_CERT_FILE for Go and .NET, NODE_EXTRA_CA_CERTS for Node)")
+		line("", "(crosstown ca prints this certificate; set SSL_CERT_FILE for Go and .NET, NODE_EXTRA_CA_CERTS for Node)")
 	}
 	if a.dev != nil {
 		line("identity", "%s", a.dev.environment())
@@ -87,13 +87,13 @@ func (a *announcement) text() string {
 	if a.c.HasConsole() {
 		line("console", "%s://%s/", scheme, address)
 	} else if a.c.Emulator {
-		line("console", "off, because other machines may connect: CROSSTOWN_CONSOLE=on turns it on")
+		line("console", "off, because other machines may connect (CROSSTOWN_CONSOLE=on turns the console on)")
 	}
 	if a.admin != nil {
 		line("admin", "http://%s/metrics and /debug/pprof/, without a token", a.admin.Addr())
 	}
 	if a.c.Traces.Endpoint != "" {
-		line("traces", "%s, of %.4g%% of the messages without a trace", a.c.Traces.Endpoint, 100*a.c.Traces.Sample)
+		line("traces", "%s, for %.4g%% of the messages without a trace context", a.c.Traces.Endpoint, 100*a.c.Traces.Sample)
 	}
 	line("health", "%s://%s/health", scheme, address)
 	if a.c.Emulator {

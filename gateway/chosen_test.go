@@ -88,7 +88,7 @@ func TestChosenMessagesOfSessionsAreMovedDeadLetteredAndDeleted(t *testing.T) {
 		if want := "18 [24 25 99] [22]"; told(got) != want {
 			t.Fatalf("got %s, want %s", told(got), want)
 		}
-		if why := got.Refused[0].Error; !strings.Contains(why, "'b'") || !strings.Contains(why, "close that receiver or wait until its lock expires") {
+		if why := got.Refused[0].Error; !strings.Contains(why, "'b'") || !strings.Contains(why, "close that receiver or wait until the session's lock expires") {
 			t.Errorf("refused: %s", why)
 		}
 		g.exits(t, exitOK, []string{"deadletter", "list", "replies", "--reason", "Wrong", "--json", "--count", "1"}, `"DeadLetterErrorDescription":"an operator chose it"`, `"body":"3"`)

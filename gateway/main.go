@@ -24,7 +24,7 @@ func main() {
 		<-signals
 		cancel()
 		s := <-signals
-		fmt.Fprintf(os.Stderr, "crosstown: %v again: leaving at once\n", s)
+		fmt.Fprintf(os.Stderr, "crosstown: second signal %v: exiting at once\n", s)
 		os.Exit(exitFailure)
 	}()
 	code := run(ctx, os.Args[1:], &command.Input{Context: ctx, File: os.Stdin}, os.Stdout, os.Stderr, os.Environ())

@@ -118,7 +118,7 @@ func TestASecondSignalLeavesAtOnce(t *testing.T) {
 	p.until(t, "stopping")
 	began := time.Now()
 	p.signal(t, syscall.SIGTERM)
-	p.until(t, "leaving at once")
+	p.until(t, "exiting at once")
 	if code := p.exitCode(); code != exitFailure || time.Since(began) > patience {
 		t.Errorf("got exit code %d after %v, want %d at once", code, time.Since(began), exitFailure)
 	}

@@ -108,7 +108,7 @@ func unreached(remotes []admin.Remote, pushes []*webhooks.Push, breakers int) st
 	}
 	var what, where []string
 	if away > 0 {
-		what, where = append(what, fmt.Sprintf("remotes that are away: %d", away)), append(where, "crosstown remote list")
+		what, where = append(what, fmt.Sprintf("remotes that are not connected: %d", away)), append(where, "crosstown remote list")
 	}
 	if failing > 0 {
 		what, where = append(what, fmt.Sprintf("pushes that fail: %d", failing)), append(where, "GET /$crosstown/pushes")

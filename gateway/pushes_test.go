@@ -47,9 +47,9 @@ remotes: [{name: hidden-remote, url: "amqp://`+gone+`"}]
 			return strings.Contains(health, want)
 		}
 	}
-	eventually.True(t, "/health counts both", tells(`"reason":"remotes that are away: 1, and pushes that fail: 1. `))
+	eventually.True(t, "/health counts both", tells(`"reason":"remotes that are not connected: 1, and pushes that fail: 1. `))
 	well.Store(true)
-	eventually.True(t, "/health counts the remote", tells(`"reason":"remotes that are away: 1. `))
+	eventually.True(t, "/health counts the remote", tells(`"reason":"remotes that are not connected: 1. `))
 	if !strings.Contains(health, `"status":"degraded"`) {
 		t.Errorf("got %s, want the status degraded", health)
 	}

@@ -110,7 +110,7 @@ func TestTheEmulatorSaysHowToHaveTheConsole(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"--emulator"}, "console    off, because other machines may connect: CROSSTOWN_CONSOLE=on turns it on\n"},
+		{[]string{"--emulator"}, "console    off, because other machines may connect (CROSSTOWN_CONSOLE=on turns the console on)\n"},
 		{[]string{"--emulator", "--console", "on"}, "console    http"},
 	} {
 		g := startGateway(t, append([]string{"--store=memory", "--listen=0.0.0.0:0"}, is.args...)...)
@@ -125,7 +125,7 @@ func TestTheEmulatorSaysHowToHaveTheConsole(t *testing.T) {
 func TestTheGatewayMakesAKey(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, "--store=memory", "--policy=RootManageSharedAccessKey:Send,Listen,Manage")
-	made := regexp.MustCompile(`new key +of policy RootManageSharedAccessKey: (\S+)\n +\(kept in (\S+), and not printed again\)`).FindStringSubmatch(g.stdout.String())
+	made := regexp.MustCompile(`new key +of policy RootManageSharedAccessKey: (\S+)\n +\(the key is stored in (\S+), and not printed again\)`).FindStringSubmatch(g.stdout.String())
 	if made == nil {
 		t.Fatalf("no key in\n%s", g.stdout)
 	}

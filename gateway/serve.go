@@ -345,7 +345,7 @@ func (g *server) awaitEnd(front *rungroup.Group, st *store) error {
 		g.lostAt, g.began = time.Now(), time.Now()
 		g.log.Error("Redis has lost its data: messages, locks, schedules, session states, histories, and all entities and namespaces that are not configured. "+
 			"Clients are disconnected, configured entities are created again, then clients are served again",
-			"remedy", "if this was not intended, check whether its volume was lost, FLUSHALL was called or an empty replica was promoted; set appendonly yes")
+			"remedy", "if this was not intended, check whether the volume of Redis was lost, FLUSHALL was called or an empty replica was promoted; set appendonly yes")
 	case <-st.failed():
 		return fmt.Errorf("the message store has stopped, because the disk may have lost the last writes: %w. The gateway has acknowledged nothing since then. Start the gateway again: it reads and repairs the log", st.file.Err())
 	}

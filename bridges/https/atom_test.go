@@ -205,7 +205,7 @@ func TestRefusedAdminRequests(t *testing.T) {
 		"other content":          {"PUT", "/new", description("Description", ""), 400, "The content of the entry is <Description>: it must be <QueueDescription>, <TopicDescription>, <SubscriptionDescription> or <RuleDescription>.", nil},
 		"bad skip":               {"GET", "/$Resources/Queues?$skip=-1", "", 400, "$skip is \"-1\": it must be an integer from 0 to 2147483647.", nil},
 		"bad top":                {"GET", "/$Resources/Queues?$top=99999", "", 400, "$top is \"99999\"", nil},
-		"wrong method":           {"POST", "/q", "", 405, "POST is not allowed here: use GET, HEAD, PUT, DELETE.", nil},
+		"wrong method":           {"POST", "/q", "", 405, "POST is not allowed at this address: use GET, HEAD, PUT, DELETE.", nil},
 		"wrong method on a feed": {"PUT", "/$Resources/Queues", good, 405, "use GET, HEAD.", nil},
 		"wrong method on root":   {"PUT", "/", good, 405, "use GET, HEAD.", nil},
 		"unknown resource":       {"GET", "/$Resources/Relays", "", 404, "The resource '/$Resources/Relays' does not exist.", nil},

@@ -97,5 +97,5 @@ func (b *Bridge) told(r *http.Request, entity, tracking string, err error, more 
 }
 
 func methodNotAllowed(r *http.Request, allowed string) error {
-	return &statusError{http.StatusMethodNotAllowed, fmt.Sprintf("%s is not allowed here: use %s.", r.Method, allowed), allowed}
+	return &statusError{http.StatusMethodNotAllowed, fmt.Sprintf("%s is not allowed at this address: use %s.", r.Method, allowed), allowed}
 }

@@ -152,7 +152,7 @@ func TestLocksAreSettled(t *testing.T) {
 		"lost lock, unlock":          {"PUT", "x", "00000000-0000-0001-0000-000000000000", 404, "The lock supplied is invalid", 0, false},
 		"lost lock, renew":           {"POST", "1", "00000000-0000-0001-0000-000000000000", 404, "The lock supplied is invalid", 0, false},
 		"no token":                   {"DELETE", "1", "nonsense", 400, "SubCode=40000. The lock token 'nonsense' is not valid", 0, false},
-		"wrong method":               {"GET", "1", token, 405, "GET is not allowed here: use DELETE, PUT, POST.", 0, false},
+		"wrong method":               {"GET", "1", token, 405, "GET is not allowed at this address: use DELETE, PUT, POST.", 0, false},
 	} {
 		f := newFakeBus("q")
 		b := newBridge(f)
@@ -271,7 +271,7 @@ func TestRefusedRequests(t *testing.T) {
 		"receive from unknown": {"DELETE", "/nope/messages/head", "", 404, "The messaging entity 'nope' could not be found."},
 		"management node":      {"POST", "/q/$management/messages", "", 404, "could not be found"},
 		"reserved name":        {"POST", "/$cbs/messages", "", 404, "could not be found"},
-		"wrong method":         {"GET", "/q/messages", "", 405, "GET is not allowed here: use POST."},
+		"wrong method":         {"GET", "/q/messages", "", 405, "GET is not allowed at this address: use POST."},
 		"wrong method at head": {"GET", "/q/messages/head", "", 405, "use POST, DELETE."},
 		"no such resource":     {"POST", "/q/messages/tail", "", 404, "The resource does not exist"},
 		"bad timeout":          {"POST", "/q/messages/head?timeout=soon", "", 400, "timeout is \"soon\": it must be a whole number of seconds."},

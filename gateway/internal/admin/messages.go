@@ -163,7 +163,7 @@ func (m *mover) inSessions(ctx context.Context) error {
 		}})
 		if core.CodeOf(err) == core.SessionLocked {
 			for _, number := range mine {
-				m.refuse(number, fmt.Sprintf("a receiver has locked the session '%s': close that receiver or wait until its lock expires, then try again", id))
+				m.refuse(number, fmt.Sprintf("a receiver has locked the session '%s': close that receiver or wait until the session's lock expires, then try again", id))
 			}
 			continue
 		}
@@ -281,7 +281,7 @@ func (m *mover) some(ctx context.Context, numbers []int64, s core.Session) error
 		case stored != nil && stored[i].Err != nil:
 			m.refuse(locked[i].SequenceNumber, textOf(stored[i].Err))
 		case settled != nil && stored != nil:
-			m.refuse(locked[i].SequenceNumber, "the message is stored in the target, but cannot be removed here: move it again, which does not duplicate it: "+textOf(settled))
+			m.refuse(locked[i].SequenceNumber, "the message is stored in the target, but could not be removed from the source: move the message again, which does not duplicate it: "+textOf(settled))
 		case settled != nil:
 			m.refuse(locked[i].SequenceNumber, textOf(settled))
 		default:

@@ -40,7 +40,7 @@ func (i *Identity) Handler() http.Handler {
 	return listen.SameSite(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// A page can make its own name resolve to this machine. Host is then that name.
 		if !isLocal(r.Host) || r.Header.Get("X-Forwarded-For") != "" {
-			refuse(w, http.StatusForbidden, "access_denied", "Use localhost or an IP address to call this endpoint, not a proxy.")
+			refuse(w, http.StatusForbidden, "access_denied", "Call this endpoint directly at localhost or an IP address, not through a proxy.")
 			return
 		}
 		mux.ServeHTTP(w, r)

@@ -43,7 +43,7 @@ await operate(async ({ page, open, button, heading, row, dialog, said, seen, cli
   await seen("chosen messages of sessions");
   await decide("Dead-letter");
   await dialog.getByText("2 of 3 dead-lettered, 1 not.").waitFor();
-  await dialog.getByText(/a receiver has locked the session 'bob': close that receiver or wait until its lock expires/).waitFor();
+  await dialog.getByText(/a receiver has locked the session 'bob': close that receiver or wait until the session's lock expires/).waitFor();
   await seen("a message of a session that a receiver holds");
   await dialog.getByRole("button", { name: "Close" }).last().click();
   await shown("9");

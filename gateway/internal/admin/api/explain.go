@@ -154,11 +154,11 @@ func (e *Event) happened() string {
 	case core.EventDropped, core.EventDiverted, core.EventRouted:
 		did := map[core.EventKind]string{core.EventDropped: "dropped", core.EventDiverted: "dead-lettered on its way in", core.EventRouted: "routed to " + e.Entity}
 		if e.Plugin == "" {
-			return did[e.Event] + " because of its schema"
+			return did[e.Event] + " because the message does not match the JSON Schema"
 		}
 		return fmt.Sprintf("%s by the plugin %s", did[e.Event], e.Plugin)
 	case core.EventParked:
-		return "parked until its plugins are back"
+		return "parked until the plugins of the pipeline are available again"
 	default:
 		return string(e.Event)
 	}
