@@ -88,7 +88,7 @@ await browse(async (page, context) => {
   await signIn("swordfish");
   await page.getByRole("alert").getByText("neither a connection string").waitFor();
   await signIn(connection.replace(/SharedAccessKey=[^;]*/, "SharedAccessKey=wrong"));
-  await page.getByRole("alert").getByText("The gateway refuses it").waitFor();
+  await page.getByRole("alert").getByText("The gateway refuses this connection string or token").waitFor();
   await accessible("signing in");
   await signIn(connection);
   await heading("Overview").waitFor();
@@ -297,7 +297,7 @@ await browse(async (page, context) => {
   await link("Sessions").click();
   await button("Open").click();
   await dialog.getByText("two apples").waitFor({ state: "attached" });
-  await dialog.getByText("It has no state.").waitFor();
+  await dialog.getByText("The session has no state.").waitFor();
   await dialog.getByLabel("Content").fill("checking out");
   await dialog.getByRole("button", { name: "Set state" }).click();
   await dialog.getByText("12 bytes.").waitFor();
@@ -316,14 +316,14 @@ await browse(async (page, context) => {
   await holder.close();
   await link(/^Messages/).click();
   await button("Receive").click();
-  await dialog.getByLabel("Session").fill("ada");
+  await dialog.getByLabel("Session", { exact: true }).fill("ada");
   await dialog.getByRole("button", { name: "Receive", exact: true }).click();
   await page.getByText("session ada").waitFor();
   await button("Complete").click();
   await said("Message 1 is completed.");
   await bus.createSender(carts).sendMessages({ body: "no pears", sessionId: "" });
   await button("Receive").click();
-  await dialog.getByLabel("The one whose id is empty").check();
+  await dialog.getByLabel("The session whose id is empty").check();
   await dialog.getByRole("button", { name: "Receive", exact: true }).click();
   await page.getByText("session with the empty id").waitFor();
   await button("Complete").click();

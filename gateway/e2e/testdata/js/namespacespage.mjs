@@ -128,10 +128,10 @@ await browse(async (page, context) => {
   await row(/^invoices invoices\.example\.com 1 of 2 1 of 50 1,024 /).waitFor();
   await button("Delete").click();
   await accessible(page, "deleting");
-  await dialog.getByLabel("Its name, to be sure").fill("invoice");
+  await dialog.getByLabel("Name of the namespace, to confirm").fill("invoice");
   await dialog.getByRole("button", { name: "Delete namespace" }).click();
   await dialog.getByRole("alert").getByText("Type invoices.").waitFor();
-  await dialog.getByLabel("Its name, to be sure").fill("invoices");
+  await dialog.getByLabel("Name of the namespace, to confirm").fill("invoices");
   await dialog.getByRole("button", { name: "Delete namespace" }).click();
   await said("invoices is deleted.");
   await row(/^rented/).waitFor();

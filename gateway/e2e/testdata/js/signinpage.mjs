@@ -36,7 +36,7 @@ await operate(async ({ page, context, gateway, connection, open, button, heading
   // A key that is not valid any more is forgotten.
   await page.evaluate((secret) => sessionStorage.setItem("crosstown.secret", secret), connection.replace(/SharedAccessKey=[^;]*/, "SharedAccessKey=old"));
   await page.reload();
-  await page.getByRole("alert").getByText("The gateway refuses it").waitFor();
+  await page.getByRole("alert").getByText("The gateway refuses this connection string or token").waitFor();
   await accessible(page, "a key that is not valid any more");
   assert.equal(await stored(), "{}{}");
   await signIn();

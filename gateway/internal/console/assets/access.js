@@ -7,7 +7,7 @@ export function Access({ path, name }) {
   const { value, error, again } = useLoaded(() => ask(path), [path]);
   if (!value) return error ? html`<${Empty} title="That did not work">${textOf(error)}<//>` : html`<${Loading} />`;
   const rotate = async ({ name: policy }) => {
-    if (!(await confirm(`Rotate the keys of ${policy}?`, "It gets a new primary key. The present primary key becomes the secondary key and stays valid; the present secondary key becomes invalid.", "Rotate"))) return;
+    if (!(await confirm(`Rotate the keys of ${policy}?`, "The policy gets a new primary key. The present primary key becomes the secondary key and stays valid; the present secondary key becomes invalid.", "Rotate"))) return;
     const { policies } = await ask(`${path}/policies/${encodeURIComponent(policy)}/rotate`, { method: "POST" });
     again();
     showAccess(`New key of ${policy} in ${name}`, policies.filter((p) => p.name === policy));
@@ -22,9 +22,9 @@ export function Access({ path, name }) {
 export const showAccess = (title, policies) => open(title, () => html`<div class="form">
   ${policies.map((p) => html`<section class="form" aria-label=${p.name}>
     ${policies.length > 1 && html`<h3>${p.name}</h3>`}
-    ${p.connectionString && html`<${Secret} label="Connection string" hint="The policy selects the namespace, with any host" value=${p.connectionString} />`}
-    ${p.hostConnectionString && html`<${Secret} label="Connection string by host" hint="If that name resolves to the gateway" value=${p.hostConnectionString} />`}</section>`)}
-  <p class="muted">Any client with one of these may use the namespace.</p></div>`, true);
+    ${p.connectionString && html`<${Secret} label="Connection string" hint="Valid with any host of the gateway: the policy selects the namespace" value=${p.connectionString} />`}
+    ${p.hostConnectionString && html`<${Secret} label="Connection string by host" hint="Valid if the host name resolves to the gateway" value=${p.hostConnectionString} />`}</section>`)}
+  <p class="muted">Any client with one of these connection strings may use the namespace.</p></div>`, true);
 
 const Secret = ({ label, hint, value }) => html`<${Field} label=${label} hint=${hint}>
   ${(a) => html`<div class="secret"><input ...${a} class="mono" readonly value=${value} onFocus=${(e) => e.target.select()} />

@@ -138,6 +138,6 @@ export function Body({ message }) {
         ${names.map((n) => html`<button type="button" aria-pressed=${n === way} onClick=${() => choose(n)}>${n}</button>`)}
       </div>
     </header>
-    ${text === "" ? html`<p class="muted">It has none.</p>` : html`<pre tabindex="0" role="group" aria-label=${`Body as ${way}`}>${text}</pre>`}
+    ${text === "" ? html`<p class="muted">The message has no body.</p>` : html`<pre tabindex="0" role="group" aria-label=${`Body as ${way}`}>${text}</pre>`}
   </section>`;
 }

@@ -18,10 +18,10 @@ const size = signal(sizes[0]), newest = signal(false); // the last message is ab
 const most = 10_000; // messages that a filter looks through before it asks
 
 const teach = {
-  messages: ["No messages", "Press “Send” to send one, or wait for a program to do it. Browsing neither locks nor removes messages."],
-  transfer: ["No transfer dead letters", "Messages arrive here when they cannot be forwarded: the destination is gone, full or disabled, or refuses them. Each has a reason."],
-  dead: ["No dead letters", "Messages arrive here when they expire, when too many deliveries have failed, or when a receiver dead-letters them. Each has a reason."],
-  scheduled: ["Nothing is scheduled", "Messages that are sent with a time in the future wait here until then. They can be cancelled."],
+  messages: ["No messages", "Press “Send” to send a message, or wait until a program sends one. Browsing neither locks nor removes messages."],
+  transfer: ["No transfer dead letters", "Messages arrive here when they cannot be forwarded: the destination does not exist, is full or disabled, or refuses them. Each message shows the reason."],
+  dead: ["No dead letters", "Messages arrive here when they expire, when too many deliveries have failed, or when a receiver dead-letters them. Each message shows the reason."],
+  scheduled: ["Nothing is scheduled", "Messages that are sent with a time in the future wait here until this time. You can cancel them."],
 };
 
 const noFilter = { id: "", property: "", body: "", since: "", until: "" };
@@ -110,7 +110,7 @@ export function Browser({ entity, settings, counts, target, view }) {
           <${Action} class="small" disabled=${loading} run=${() => onward(1)}>First<//><${Action} class="small" disabled=${loading} run=${() => back()}>Last<//>
           ${view === "messages" && html`<label class="spread muted">State <select value=${state} onChange=${(e) => setState(e.target.value)}>
             <option value="">any</option><option>Active</option><option>Deferred</option><option>Scheduled</option></select></label>`}
-          <label class="spread muted" title="By sequence number; each partition has its own">Order <select value=${String(newest.value)} onChange=${(e) => { newest.value = e.target.value === "true"; }}>
+          <label class="spread muted" title="By sequence number; each partition numbers its messages separately">Order <select value=${String(newest.value)} onChange=${(e) => { newest.value = e.target.value === "true"; }}>
             <option value="false">oldest first</option><option value="true">newest first</option></select></label>
           <label class="spread muted">Show <select value=${size.value} onChange=${(e) => { size.value = Number(e.target.value); }}>${sizes.map((n) => html`<option value=${n}>${amount(n)}</option>`)}</select></label>
           <${FilterBy} value=${filter} set=${setFilter} apply=${again} active=${!fits.always} />
@@ -136,7 +136,7 @@ function FilterBy({ value, set, apply, active }) {
   const field = (label, name, more) => html`<${Input} label=${label} value=${value[name]} set=${put(name)} ...${more} />`;
   return html`<details class="filter"><summary class="button small">Filter${active ? " is on" : ""}</summary>
     <form class="form" onSubmit=${(e) => { e.preventDefault(); apply(value); }}>
-      <div class="fields">${field("Message or correlation id", "id", { placeholder: "contains" })}${field("Property", "property", { placeholder: "region = eu", hint: "User or broker property; its name alone: has it" })}
+      <div class="fields">${field("Message or correlation id", "id", { placeholder: "contains" })}${field("Property", "property", { placeholder: "region = eu", hint: "User or broker property; a name alone matches any value" })}
         ${field("Body", "body", { placeholder: "contains" })}${field("Enqueued since", "since", { type: "datetime-local", step: "1", hint: zone.value })}${field("Enqueued until", "until", { type: "datetime-local", step: "1", hint: zone.value })}</div>
       <div class="actions"><button class="button primary small">Apply</button>
         <button type="button" class="button small" onClick=${() => { set(noFilter); apply(noFilter); }}>Clear</button></div></form></details>`;

@@ -25,7 +25,7 @@ export async function activate(entity, messages, at) {
   const { moved, absent = [], refused = [] } = await ask(`messages/${pathOf(entity)}`, { method: "POST", body: JSON.stringify({ numbers: numbers(messages), activate: true, at }) });
   changed();
   if (refused.length > 0) throw new Error(`Message ${refused[0].number}: ${refused[0].error}`);
-  if (absent.length > 0) throw new Error(`Message ${absent[0]} is gone, or is available already.`);
+  if (absent.length > 0) throw new Error(`Message ${absent[0]} does not exist any more, or is available already.`);
   return at ? `${amount(moved)} rescheduled.` : `${amount(moved)} available now.`;
 }
 
@@ -65,10 +65,10 @@ export async function remove(entity, settings, messages) {
 }
 
 export function deadLetter(entity, messages) {
-  const active = inState(messages, "Active"), why = { reason: "ConsoleDeadLettered", description: "An operator dead-lettered it in the console." };
+  const active = inState(messages, "Active"), why = { reason: "ConsoleDeadLettered", description: "An operator dead-lettered the message in the console." };
   return open("Dead-letter the chosen messages?", (close) => html`
     <${Working} ...${{ messages: active, close, action: "Dead-letter", done: "dead-lettered", job: () => new Mover(entity, { messages: active, deadLetter: why }) }}>
-      <p class="prose">Active messages go to the dead-letter queue, except those that other receivers have locked or whose session they hold.</p><//>`);
+      <p class="prose">Active messages go to the dead-letter queue, except messages that other receivers have locked, and messages of sessions that other receivers hold.</p><//>`);
 }
 
 export async function purge(entity, dead) {
@@ -110,7 +110,7 @@ function Uploading({ entity, close }) {
         sent += some.length;
       }
     } catch (e) {
-      throw new Error(`${amount(sent)} of ${amount(all.length)} were sent, the rest were not: ${textOf(e)} Press “Upload” to continue there.`);
+      throw new Error(`${amount(sent)} of ${amount(all.length)} were sent, the others were not: ${textOf(e)} Press “Upload” to continue with the first message that was not sent.`);
     } finally {
       changed();
     }

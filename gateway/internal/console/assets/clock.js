@@ -45,11 +45,11 @@ export function Clock({ path }) {
   };
   const advance = async () => {
     await put({ advance: shift(by) });
-    toast("The time is moved, and what was due is done.");
+    toast("The time is moved, and the gateway has done everything that became due.");
   };
   const set = async () => {
     await put({ set: instantOf(to) });
-    toast("The time is set, and what was due is done.");
+    toast("The time is set, and the gateway has done everything that became due.");
   };
   const shown = clock && new Date(Date.parse(clock.now) + (clock.frozen ? 0 : Date.now() - clock.asked));
   return html`<section class="card" aria-labelledby="clock"><header><h2 id="clock">Clock</h2>

@@ -78,7 +78,7 @@ export function Fields({ form, set, short }) {
   const input = (name, more) => html`<${Input} label=${name} value=${form[name]} set=${put(name)} ...${more} />`;
   const kinds = form.original ? ["As it was", "JSON", "Text", "Base64"] : ["JSON", "Text", "Base64"];
   const body = html`<div class="fields"><${Select} label="Kind" value=${form.kind} set=${put("kind")} options=${kinds} />${input("ContentType", { placeholder: { JSON: "application/json", Text: "text/plain; charset=utf-8" }[form.kind] })}</div>
-      ${form.kind === "As it was" ? html`<p class="muted">The AMQP ${form.original.value !== undefined ? "value" : "sequence"} is sent as it was.</p>`
+      ${form.kind === "As it was" ? html`<p class="muted">The AMQP ${form.original.value !== undefined ? "value" : "sequence"} is sent unchanged.</p>`
       : html`<${Field} label="Content">${(a) => html`<textarea ...${a} rows="7" spellcheck=${false} value=${form.body} onInput=${(e) => put("body")(e.target.value)}></textarea>`}<//>`}`;
   return html`
     ${!short && html`<fieldset><legend>Body</legend>${body}</fieldset>`}
@@ -132,7 +132,7 @@ const sendTo = (entity) => async (message, times) => {
     if (numbers.length > 0) changed();
   }
   const stored = numbers.filter((n) => n !== 0);
-  if (stored.length === 0) throw new Error("Dropped: duplicate detection has seen this message id before.");
+  if (stored.length === 0) throw new Error("The message was dropped as a duplicate: the entity already got a message with this id.");
   const dropped = times - stored.length;
   return times === 1 ? `${done} with number ${stored[0]}.` : `${done} ${amount(stored.length)} times.${dropped > 0 ? ` Duplicate detection dropped ${amount(dropped)}.` : ""}`;
 };

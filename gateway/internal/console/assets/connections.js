@@ -17,7 +17,7 @@ export function Connections() {
     }
   }, 3, []);
   return html`<div class="page"><h1>Connected clients</h1>
-    <p class="muted">Of this gateway${atHome() && ", in all of its namespaces"}; other gateways have connections of their own.</p>
+    <p class="muted">Clients of this gateway${atHome() && ", in all of its namespaces"}; clients of other gateways are not in this list.</p>
     <section class="card">${
       !allowed ? html`<${Empty} title="Not with this key">The list of connections requires Manage on the namespace.<//>`
       : error ? html`<${Empty} title="That did not work">${textOf(error)}<//>`
@@ -35,7 +35,7 @@ export function Connections() {
 }
 
 async function close({ id, peer, product }) {
-  if (!(await confirm("Close this connection?", `${product || "A client"} at ${peer} finishes the work in flight, and then gets the error that an operator has closed its connection. SDKs connect again by themselves, and no message is lost. Sessions that it holds are released.`, "Close"))) return;
+  if (!(await confirm("Close this connection?", `${product || "A client"} at ${peer} finishes the work in flight, and then gets the error that an operator has closed its connection. SDKs connect again automatically, and no message is lost. The gateway releases the sessions that the client holds.`, "Close"))) return;
   await bus().closeConnection(id);
   return `The connection from ${peer} is closed.`;
 }

@@ -38,7 +38,7 @@ export function Detail({ message, entity, close, children }) {
       ${reason !== undefined && html`<p class="note bad"><strong>${reason}</strong>${why !== undefined && html`<br />${plainly(toText(why))}`}</p>`}
       <${Body} message=${message} />
       <section><h3 class="spread">User properties ${properties.length > 0 && html`<${Copy} class="small" what="the user properties" text=${JSON.stringify(plain(message.properties), null, 2)} />`}</h3>
-        ${properties.length === 0 ? html`<p class="muted">It has none.</p>` : html`<table class="facts"><tbody>${properties.map(([name, v]) => html`<tr key=${name}>
+        ${properties.length === 0 ? html`<p class="muted">The message has no user properties.</p>` : html`<table class="facts"><tbody>${properties.map(([name, v]) => html`<tr key=${name}>
           <th>${name}</th><td><pre class="value">${toText(v)}</pre></td><td class="tight"><small>${typeOf(v)}</small></td></tr>`)}</tbody></table>`}
       </section>
       <section><h3>Broker properties</h3>

@@ -146,7 +146,7 @@ function Subscriptions({ topic }) {
   return html`<section class="card"><header><h2>Subscriptions</h2><div class="push"><${Action} class="small" icon="plus" run=${() => subscribe(topic.name)}>Add<//></div></header>
     ${problem ? html`<${Empty} title="That did not work">${textOf(problem)}<//>`
     : topic.subscriptions.value === null ? html`<${Loading} />`
-    : all.length === 0 ? html`<${Empty} title="This topic has no subscriptions">A topic keeps no messages. Add a subscription: it gets a copy of each message that one of its rules matches.<//>`
+    : all.length === 0 ? html`<${Empty} title="This topic has no subscriptions">A topic keeps no messages. Add a subscription, which gets a copy of each message that one of the subscription's rules matches.<//>`
     : html`<div class="scroll"><table><thead><tr><th>Name</th><th class="num">In</th><th class="num">Out</th><th class="num">Active</th><th class="num">Locked</th><th class="num">Consumers</th><th class="num">Dead letters</th></tr></thead>
       <tbody>${all.map((e) => { const c = e.data.value.counts; return html`<tr key=${e.name}><td class="wrap"><a href=${addressOf(e.name)}>${e.short}</a></td>
         <td class="num">${amount(Math.round(e.flow.value.in ?? 0))}</td><td class="num">${amount(Math.round(e.flow.value.out ?? 0))}</td><td class="num">${amount(c.active)}</td><td class="num">${amount(c.locked)}</td><td class="num">${amount(c.consumers)}</td>
@@ -164,7 +164,7 @@ async function subscribe(topic) {
 
 async function remove(kind, name) {
   const { active = 0 } = entryOf(name)?.data.value?.counts ?? {};
-  const lost = kind === "topic" ? "Its subscriptions and their messages are deleted with it." : `Its messages are deleted with it${active > 0 ? `, ${amount(active)} active ones` : ""} and dead letters included.`;
+  const lost = kind === "topic" ? "The topic's subscriptions and their messages are deleted too." : `The messages are deleted too${active > 0 ? `, ${amount(active)} active ones` : ""} and dead letters included.`;
   if (!(await confirm(`Delete ${name}?`, `${lost} This cannot be undone.`, `Delete ${kind}`))) return;
   await bus().delete(name);
   const topic = kind === "subscription" ? name.split(/\/subscriptions\//i)[0] : "";

@@ -34,12 +34,12 @@ export function Faults({ path }) {
   const add = async () => {
     if (await open("New fault rule", (close) => html`<${Adding} path=${path} close=${close} />`, true)) await look();
   };
-  return html`<section class="card" aria-labelledby="faults"><header><h2 id="faults">Faults</h2><span class="muted">counted by this gateway; the first matching rule applies</span>
+  return html`<section class="card" aria-labelledby="faults"><header><h2 id="faults">Faults</h2><span class="muted">the counts are those of this gateway; the first matching rule applies</span>
       <div class="push actions"><${Action} class="primary" icon="plus" run=${add}>Add rule<//><${Action} class="danger" disabled=${!rules?.length} run=${clear}>Remove all<//></div></header>
     ${problem && html`<p class="in problem" role="alert">${problem}</p>`}
     ${!rules ? !problem && html`<${Loading} />`
-    : rules.length === 0 ? html`<${Empty} title="No faults">Add a rule, and operations of clients fail, wait, or lose their connection: for tests of what an application does then.<//>`
-    : html`<div class="scroll"><table aria-label="Fault rules"><thead><tr><th>Name</th><th>Operation</th><th>Where</th><th>Effect</th><th class="num">Met</th><th class="num" title="Matching operations, including those that passed">Matched</th><th class="tight">Ends in</th><th class="tight"></th></tr></thead>
+    : rules.length === 0 ? html`<${Empty} title="No faults">Add a rule to make operations of clients fail, wait, or lose their connection, and test how an application reacts.<//>`
+    : html`<div class="scroll"><table aria-label="Fault rules"><thead><tr><th>Name</th><th>Operation</th><th>Where</th><th>Effect</th><th class="num" title="Operations to which the rule applied its effect">Affected</th><th class="num" title="Matching operations, including those that passed">Matched</th><th class="tight">Ends in</th><th class="tight"></th></tr></thead>
       <tbody>${rules.map((r) => html`<tr key=${r.name}><td class="wrap">${r.name}</td><td>${r.operation}</td><td class="wrap">${where(r)}</td><td class="wrap">${what(r)}</td>
         <td class="num">${amount(r.met)} of ${amount(r.times)}</td><td class="num">${amount(r.matched)}</td><td class="tight">${until(r.ends)}</td>
         <td class="tight"><${Action} class="quiet" icon="trash" label=${`Remove rule ${r.name}`} run=${() => remove(r.name)} /></td></tr>`)}</tbody></table></div>`}
@@ -82,9 +82,9 @@ function Adding({ path, close }) {
       <${Field} label="Code" hint="Error for the client">${(a) => html`<input ...${a} list="fault-codes" placeholder="server-busy" value=${form.code} onInput=${(e) => put("code")(e.target.value)} />
         <datalist id="fault-codes">${codes.map((c) => html`<option value=${c} />`)}</datalist>`}<//>
       ${input("How many", "times", { ...number, min: "1" })}${input("Pass before", "skip", { ...number, placeholder: "0" })}
-      ${input("Delay", "delay", { placeholder: "none", hint: "2 s" })}${input("Operations a second", "rate", { type: "number", min: "0", step: "any", hint: "of throttle" })}</div>
-    <${Check} label="The operation takes effect, and its answer is lost" value=${form.after} set=${put("after")} />
-    <details><summary>More</summary><div class="form"><div class="fields">${input("Client", "client", { placeholder: "any", hint: "A part of its address, protocol or SDK, or its policy" })}
+      ${input("Delay", "delay", { placeholder: "none", hint: "2 s" })}${input("Operations a second", "rate", { type: "number", min: "0", step: "any", hint: "for the effect throttle" })}</div>
+    <${Check} label="Carry out the operation, and lose only its answer" value=${form.after} set=${put("after")} />
+    <details><summary>More</summary><div class="form"><div class="fields">${input("Client", "client", { placeholder: "any", hint: "A part of the client's address, protocol or SDK, or the name of its policy" })}
       ${input("AMQP condition", "condition", { placeholder: "that of the code" })}${input("Probability", "probability", { type: "number", min: "0", max: "1", step: "any", placeholder: "1" })}
       ${input("Seed", "seed", number)}${input("Life", "life", { placeholder: "1h" })}${input("Name", "name", { placeholder: "fault-N" })}</div>
       <${Field} label="Properties of the message" hint="name=value, one a line">${(a) => html`<textarea ...${a} rows="2" value=${form.properties} onInput=${(e) => put("properties")(e.target.value)}></textarea>`}<//></div></details>

@@ -34,13 +34,13 @@ export function ruleOf(form) {
 export function FilterFields({ form, set }) {
   const put = (name) => (v) => set({ ...form, [name]: v });
   return html`
-    <${Select} label="Filter" value=${form.kind} set=${put("kind")} options=${[["sql", "SQL expression"], ["correlation", "Correlation: all of these are equal"], ["true", "True: everything"], ["false", "False: nothing"]]} />
+    <${Select} label="Filter" value=${form.kind} set=${put("kind")} options=${[["sql", "SQL expression"], ["correlation", "Correlation: all given properties are equal"], ["true", "True: everything"], ["false", "False: nothing"]]} />
     ${form.kind === "sql" && html`
-      <${Field} label="Expression" hint="Properties by name, broker properties as sys.Label: region = 'eu' AND amount > 100">${(a) => html`<textarea ...${a} required rows="3" style=${{ minHeight: "4rem" }} value=${form.sql} spellcheck=${false} onInput=${(e) => put("sql")(e.target.value)}></textarea>`}<//>
+      <${Field} label="Expression" hint="User properties by name, broker properties as sys.Label: region = 'eu' AND amount > 100">${(a) => html`<textarea ...${a} required rows="3" style=${{ minHeight: "4rem" }} value=${form.sql} spellcheck=${false} onInput=${(e) => put("sql")(e.target.value)}></textarea>`}<//>
       ${(form.sql.includes("@") || form.parameters.length > 0) && html`<${Properties} legend="Parameters of the filter" list=${form.parameters} set=${put("parameters")} />`}`}
     ${form.kind === "correlation" && html`
       <div class="fields">${correlated.map((n) => html`<${Input} label=${n} value=${form.broker[n] ?? ""} set=${(v) => put("broker")({ ...form.broker, [n]: v })} />`)}</div>
       <${Properties} list=${form.properties} set=${put("properties")} />`}
-    <${Input} label="Action" class="wide" value=${form.action} set=${put("action")} placeholder="SET priority = 'high'" hint="Optional SQL that changes the copy; each rule with an action makes a copy of its own" />
+    <${Input} label="Action" class="wide" value=${form.action} set=${put("action")} placeholder="SET priority = 'high'" hint="Optional SQL that changes the copy; the subscription gets a separate copy for each rule with an action" />
     ${(form.action.includes("@") || form.actionParameters.length > 0) && html`<${Properties} legend="Parameters of the action" list=${form.actionParameters} set=${put("actionParameters")} />`}`;
 }

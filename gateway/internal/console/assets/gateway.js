@@ -58,7 +58,7 @@ export function Gateway() {
   if (!g) return problem ? html`<${Empty} title="That did not work">${textOf(problem)}<//>` : html`<${Loading} />`;
   const { store } = g, connections = Object.entries(g.connections).sort();
   return html`<div class="page"><h1>Gateway</h1>
-    <p class="muted">The gateway that this page is connected to: ${location.host}. Other gateways of the same store have states of their own.</p>
+    <p class="muted">The gateway that this page is connected to: ${location.host}. The page does not show other gateways of the same store.</p>
     ${problem && html`<p class="problem" role="alert">${textOf(problem)}</p>`}
     ${store.error && html`<p class="problem" role="alert">The store takes no messages: ${store.error}</p>`}
     <dl class="tiles">

@@ -79,7 +79,7 @@ async function settle(h, outcome, why) {
   } catch (e) {
     if (!/lock_lost/.test(e.code)) throw e;
     drop(h);
-    throw new Error(`Message ${h.delivery.sequenceNumber}: its lock has ended, so another receiver may have it now.`);
+    throw new Error(`Message ${h.delivery.sequenceNumber}: the lock has ended, so another receiver may have the message now.`);
   }
   drop(h);
 }
@@ -125,8 +125,8 @@ function Receiving({ entity, sessions, close }) {
     <${Form} action=${removing ? "Receive and delete" : "Receive"} danger=${removing} submit=${submit} cancel=${() => close()}>
       <${Input} label="How many" type="number" min="1" max="100" required value=${count} set=${setCount} autofocus />
       ${sessions !== false && html`<${Input} label="Session" value=${session} set=${setSession} placeholder=${sessions ? "the next one that is free" : "none"} hint="This page holds the session until its last message is settled." />`}
-      ${sessions && !session && html`<${Check} label="The one whose id is empty" value=${empty} set=${setEmpty} />`}
-      <${Check} label="Delete while receiving" value=${removing} set=${setRemoving} hint="Otherwise they stay locked for you until you settle them or their locks expire. Receiving counts a delivery." />
+      ${sessions && !session && html`<${Check} label="The session whose id is empty" value=${empty} set=${setEmpty} />`}
+      <${Check} label="Delete while receiving" value=${removing} set=${setRemoving} hint="Otherwise the messages stay locked for you until you settle them or their locks expire. Each receive counts as a delivery." />
     <//>
     ${!sessions && html`<details><summary>Deferred messages, by number</summary>
       <${Form} action="Receive deferred" submit=${deferred}><${Input} label="Sequence numbers" placeholder="17, 18" required value=${numbers} set=${setNumbers} /><//>

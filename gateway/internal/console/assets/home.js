@@ -47,7 +47,7 @@ export function Home() {
         ${troubles.length === 0 ? html`<${Empty} title="All is well">There are no dead letters, and nothing is damaged, disabled, full or unavailable.<//>` : html`<${Troubles} list=${troubles} />`}
       </section>
       <section class="card" aria-labelledby="busiest"><header><h2 id="busiest">Busiest</h2><a class="push" href="#/entities">All entities</a></header>
-        ${busy.length === 0 ? html`<${Empty} title="It is quiet">${all.length === 0 ? "Create a queue or a topic with “New”, then send a message to it." : "No queue has messages now. Open one and press “Send”."}<//>` : html`<${Table} rows=${busy} />`}
+        ${busy.length === 0 ? html`<${Empty} title="It is quiet">${all.length === 0 ? "Create a queue or a topic with “New”, then send a message to it." : "No queue has messages now. Open a queue and press “Send”."}<//>` : html`<${Table} rows=${busy} />`}
       </section>
     </div>
   </div>`;
@@ -69,7 +69,7 @@ function attention(every) {
     if (c.bytes >= full * size * 2 ** 20) say("full", at(""), `${Math.floor((100 * c.bytes) / (size * 2 ** 20))} % full`, Infinity);
     if (Status && Status !== "Active") say("status", at("settings"), Status, 1, false);
     if (/open/.test(e.data.value?.circuitBreaker)) say("breaker", at(""), `circuit breaker is ${e.data.value.circuitBreaker}`, Infinity);
-    if (e.data.value?.availability === "Limited") say("limited", at(""), "a partition does not answer", Infinity);
+    if (e.data.value?.availability === "Limited") say("limited", at(""), "a partition of the entity does not answer", Infinity);
   }
   for (const r of (hasRemotes() && remotes.value) || []) {
     const waiting = r.waiting.reduce((n, w) => n + w.messages, 0), parked = r.targets.reduce((n, t) => n + t.parked, 0);

@@ -34,7 +34,7 @@ export class Mover {
       const { moved, absent = [], refused = [] } = await ask(this.path, { method: "POST", body: JSON.stringify({ ...this.request, numbers }) });
       this.left -= numbers.length;
       state.done += moved;
-      for (const number of absent) state.failed.push({ number, text: "it is not here any more, or another receiver has locked it." });
+      for (const number of absent) state.failed.push({ number, text: "the message is not here any more, or another receiver has locked it." });
       for (const { number, error } of refused) state.failed.push({ number, text: error });
       tell({ ...state, failed: [...state.failed] });
     }

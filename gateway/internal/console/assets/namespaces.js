@@ -43,7 +43,7 @@ export function Namespaces() {
   const found = all?.filter((n) => [n.name, ...n.hosts].some((s) => s.toLowerCase().includes(search.toLowerCase()))) ?? [];
   return html`<div class="page"><div class="head">
       <div class="title"><h1>Namespaces</h1>
-        <p class="muted">Each has policies, queues, topics and quotas of its own. Connections are those of this gateway.</p></div>
+        <p class="muted">Each namespace has its own policies, queues, topics and quotas. The list counts only connections to this gateway.</p></div>
       ${allowed && html`<${Action} class="primary" icon="plus" run=${() => create(look)}>New namespace<//>`}</div>
     ${!allowed ? html`<section class="card"><${Empty} title="Not with this key">Namespaces require Manage on the gateway's own namespace.<//></section>`
     : !all ? html`<section class="card">${problem ? html`<${Empty} title="That did not work">${textOf(problem)}<//>` : html`<${Loading} />`}</section>`
@@ -63,7 +63,7 @@ const given = ({ name, hosts }) => hosts.filter((h) => h !== `${name}.localhost`
 const kinds = { own: "the gateway's own", configured: "configured", created: "" };
 
 const List = ({ list, chosen }) => html`<div class="scroll"><table aria-label="Namespaces">
-  <thead><tr><th>Name</th><th class="tight"></th><th>Hosts</th><th class="num">Entities</th><th class="num">Connections</th><th class="num" title="Largest total size of its queues and topics">Megabytes</th><th class="tight">Created</th></tr></thead>
+  <thead><tr><th>Name</th><th class="tight"></th><th>Hosts</th><th class="num">Entities</th><th class="num">Connections</th><th class="num" title="Maximum total size of the namespace's queues and topics">Megabytes</th><th class="tight">Created</th></tr></thead>
   <tbody>${list.map((n) => html`<tr key=${n.name} class=${n === chosen && "chosen"}>
     <td class="wrap"><a href=${addressOf(n.name)} aria-current=${n === chosen ? "true" : undefined}>${n.name}</a></td>
     <td>${kinds[n.kind] && html`<span class="badge">${kinds[n.kind]}</span> `}${n.virtualTime && html`<span class="badge warn">virtual time</span> `}${n.allowFaults && html`<span class="badge warn">faults</span> `}${n.name === session.value.namespace && html`<span class="badge accent">you are here</span>`}</td>
@@ -84,8 +84,8 @@ function One({ of, again }) {
         <${Action} class="danger" icon="empty" run=${() => reset(name)}>Reset<//>
         ${made && html`<${Action} class="danger" icon="trash" run=${() => remove(name, again)}>Delete<//>`}
       </div></header>
-    <p class="in">Clients reach it by its policies, with any host, and as ${of.hosts.map((h, i) => html`${i > 0 && ", "}<code>${h}</code>`)}.</p>
-    ${made ? html`<${Access} path=${at(name)} name=${name} />` : html`<p class="in muted">It is in the gateway's configuration, and so are its policies and quotas.</p>`}
+    <p class="in">Clients reach the namespace through any host of the gateway with a policy of the namespace, and through the hosts ${of.hosts.map((h, i) => html`${i > 0 && ", "}<code>${h}</code>`)}.</p>
+    ${made ? html`<${Access} path=${at(name)} name=${name} />` : html`<p class="in muted">This namespace is in the gateway's configuration, with its policies and quotas.</p>`}
   </section>
   ${of.virtualTime && html`<${Clock} path=${`${at(name)}/clock`} />`}
   ${of.allowFaults && html`<${Faults} path=${`${at(name)}/faults`} />`}`;
@@ -124,10 +124,10 @@ function Creating({ close }) {
   const [virtualTime, setVirtual] = useState(false), [allowFaults, setFaults] = useState(false);
   const submit = async () => close(await ask(at(name.trim()), { method: "PUT", headers: { "If-None-Match": "*" }, body: JSON.stringify({ ...wishOf(form), virtualTime, allowFaults }) }));
   return html`<${Form} action="Create namespace" submit=${submit} cancel=${() => close()}>
-    <${Input} label="Name" required autofocus value=${name} set=${setName} placeholder="invoices" hint="Letters, digits and hyphens. It gets a policy with random keys." />
+    <${Input} label="Name" required autofocus value=${name} set=${setName} placeholder="invoices" hint="Letters, digits and hyphens. The namespace gets a policy with random keys." />
     <details><summary>Hosts and quotas</summary><div class="form"><${Fields} form=${form} set=${set} /></div></details>
-    <details><summary>For tests</summary><div class="form"><${Check} label="Virtual time" hint="Its clock can be frozen and moved" value=${virtualTime} set=${setVirtual} />
-      <${Check} label="Faults" hint="Operations of its clients can be made to fail" value=${allowFaults} set=${setFaults} /></div></details><//>`;
+    <details><summary>For tests</summary><div class="form"><${Check} label="Virtual time" hint="Clients can freeze and move the namespace's time" value=${virtualTime} set=${setVirtual} />
+      <${Check} label="Faults" hint="Fault rules can make operations of clients fail" value=${allowFaults} set=${setFaults} /></div></details><//>`;
 }
 
 const change = (of, again) => open(`Change ${of.name}`, (close) => html`<${Changing} ...${{ of, again, close }} />`);
@@ -166,6 +166,6 @@ function Deleting({ name, close }) {
     close(true);
   };
   return html`<${Form} action="Delete namespace" danger submit=${submit} cancel=${() => close()}>
-    <p class="prose">Its queues, topics and messages are deleted with it, its keys become invalid, and its clients are disconnected. This cannot be undone.</p>
-    <${Input} label="Its name, to be sure" required autofocus value=${typed} set=${set} placeholder=${name} /><//>`;
+    <p class="prose">The namespace's queues, topics and messages are deleted too, its keys become invalid, and its clients are disconnected. This cannot be undone.</p>
+    <${Input} label="Name of the namespace, to confirm" required autofocus value=${typed} set=${set} placeholder=${name} /><//>`;
 }

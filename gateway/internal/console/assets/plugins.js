@@ -38,11 +38,11 @@ export function Plugins() {
   }, 2, []);
   const all = plugins.value;
   return html`<div class="page"><h1>Plugins</h1>
-    <p class="muted">Programs that this gateway runs; other gateways of the same namespace have their own processes and counts. Counts begin at the start of the gateway.</p>
+    <p class="muted">Programs that this gateway runs; other gateways run their own processes and have their own counts. Counts start at zero when the gateway starts.</p>
     ${!allowed ? html`<section class="card"><${Empty} title="Not with this key">Plugins require Manage on the gateway's own namespace.<//></section>`
     : problem ? html`<section class="card"><${Empty} title="That did not work">${textOf(problem)}<//></section>`
     : !all ? html`<${Loading} />`
-    : all.length === 0 ? html`<section class="card"><${Empty} title="There are none">Configure them as “plugins” in the gateway's configuration.<//></section>`
+    : all.length === 0 ? html`<section class="card"><${Empty} title="There are no plugins">List plugins as “plugins” in the gateway's configuration.<//></section>`
     : html`${all.map((p) => html`<${Plugin} key=${p.name} of=${p} stages=${stages.filter((s) => s.plugin === p.name)} />`)}
       <${Others} list=${stages.filter((s) => !all.some((p) => p.name === s.plugin))} />`}
   </div>`;
@@ -107,6 +107,6 @@ function Reload({ name, close }) {
     close();
   };
   return html`<${Form} action="Reload" submit=${submit} cancel=${() => close()}>
-    <p class="prose">Its program is started again. Once the new process works, it takes over, and the old one finishes its calls; if it does not work, the old one stays.</p>
+    <p class="prose">The gateway starts the plugin's program again. When the new process is ready, the gateway calls only the new process, and the old process finishes its calls. If the new process does not become ready, the old process continues.</p>
     <${Input} label="Checksum of a new program" hint="SHA-256 of the new program, if the configuration has a checksum; otherwise leave it empty." pattern="\\s*([0-9a-fA-F]{64})?\\s*" value=${sum} set=${set} /><//>`;
 }

@@ -6,12 +6,12 @@ import { base64 } from "./values.js";
 export function Policies({ entry }) {
   const all = entry.data.value.settings.AuthorizationRules ?? [];
   const remove = async (policy) => {
-    if (!(await confirm(`Delete policy ${policy.KeyName}?`, "Clients with one of its keys are refused from then on.", "Delete policy"))) return;
+    if (!(await confirm(`Delete policy ${policy.KeyName}?`, "From then on, the gateway refuses clients with a key of this policy.", "Delete policy"))) return;
     await save(entry, all.filter((p) => p !== policy));
   };
-  return html`<section class="card"><header><h2>Access policies</h2><span class="muted">keys for this entity alone</span>
+  return html`<section class="card"><header><h2>Access policies</h2><span class="muted">keys for only this entity</span>
       <div class="push"><${Action} icon="plus" run=${() => open("New access policy", (close) => html`<${Adding} ...${{ entry, all, close }} />`)}>Add policy<//></div></header>
-    ${all.length === 0 ? html`<${Empty} title="No policies of its own">The namespace's policies are valid here. Add one for a program that may only send here, for example.<//>`
+    ${all.length === 0 ? html`<${Empty} title="No policies of its own">The namespace's policies are valid here. Add a policy for a program that may use only this entity, for example only send.<//>`
     : html`<div class="scroll"><table><thead><tr><th>Name</th><th>Rights</th><th class="tight"></th></tr></thead><tbody>${all.map((p) => html`<tr key=${p.KeyName}>
       <td class="wrap">${p.KeyName}</td><td>${p.Rights.join(", ")}</td>
       <td class="tight"><div class="actions"><${Action} class="small" run=${() => copy(entry.name, p)}>Copy connection string<//>
@@ -42,6 +42,6 @@ function Adding({ entry, all, close }) {
     close("The policy is added.");
   };
   return html`<${Form} action="Add policy" submit=${submit} cancel=${() => close()}>
-    <${Input} label="Name" required autofocus value=${name} set=${setName} hint="Letters, digits and hyphens; its keys are generated here" />
+    <${Input} label="Name" required autofocus value=${name} set=${setName} hint="Letters, digits and hyphens; the console generates the keys" />
     ${["Send", "Listen", "Manage"].map((r) => html`<${Check} label=${r} value=${rights.includes(r)} set=${set(r)} />`)}<//>`;
 }

@@ -41,7 +41,7 @@ export function Remotes() {
     ${!allowed ? html`<section class="card"><${Empty} title="Not with this key">Remotes require Manage on the whole namespace.<//></section>`
     : problem ? html`<section class="card"><${Empty} title="That did not work">${textOf(problem)}<//></section>`
     : !all ? html`<${Loading} />`
-    : all.length === 0 ? html`<section class="card"><${Empty} title="There are none">Configure them as “remotes” in the gateway's configuration.<//></section>`
+    : all.length === 0 ? html`<section class="card"><${Empty} title="There are no remotes">List other brokers as “remotes” in the gateway's configuration.<//></section>`
     : all.map((r) => html`<${Remote} key=${`${r.namespace}/${r.name}`} of=${r} />`)}
   </div>`;
 }
@@ -55,7 +55,7 @@ function Remote({ of: { namespace, name, address, connected, since, error, error
     ${waiting.length > 0 && html`<${Waiting} of=${name} home=${home} list=${waiting} />`}
     ${targets.length > 0 && html`<${Targets} of=${name} list=${targets} window=${window} />`}
     ${sources.length > 0 && html`<${Sources} of=${name} home=${home} list=${sources} />`}
-    ${targets.length + sources.length + waiting.length === 0 && html`<p class="in muted">No messages are forwarded to it or pulled from it.</p>`}
+    ${targets.length + sources.length + waiting.length === 0 && html`<p class="in muted">No messages are forwarded to this remote or pulled from it.</p>`}
   </section>`;
 }
 

@@ -16,7 +16,7 @@ export function resubmit(entity, target, messages, edit = false) {
   }, { note: steps });
 }
 
-const steps = "A message is first sent and then removed from the dead-letter queue. If the second step fails, it is in both places, and the page says so.";
+const steps = "The page first sends a message and then removes it from the dead-letter queue. If it cannot remove the message, the message is in both entities, and the page shows this.";
 
 /** Deletes dead letters that were chosen. */
 export function discard(entity, messages) {
@@ -36,8 +36,8 @@ function Resubmitting({ entity, target, messages, count, close }) {
   }), count));
   return html`<${Working} ...${{ messages, count, close, action: "Resubmit", job, done: "resubmitted" }}>
     <${Input} label="To" required value=${to} set=${setTo} hint=${/\/subscriptions\//i.test(entity) && to === target ? "The topic: every subscription with a matching rule gets a copy, not only this one." : undefined} />
-    <${Check} label="Give each a new message id" value=${fresh} set=${setFresh} hint="Needed if duplicate detection has seen the old one." />
-    <p class="note">${mayList() ? "Each message is moved once, whatever happens meanwhile. One that the target does not take stays." : steps}</p><//>`;
+    <${Check} label="Give each message a new message id" value=${fresh} set=${setFresh} hint="Needed if the target's duplicate detection has seen the old id." />
+    <p class="note">${mayList() ? "Each message is moved once, even after an interruption. A message that the target refuses stays here." : steps}</p><//>`;
 }
 
 /** A step that sends a dead letter and removes it then. */

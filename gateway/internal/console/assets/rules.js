@@ -7,10 +7,10 @@ import { Tester } from "./tester.js";
 export function Rules({ entity, topic }) {
   const { value, error, loading } = useLoaded(() => bus().rules(entity), [entity, changes.value]);
   return html`
-    <section class="card"><header><h2>Rules</h2><span class="muted">a message that one of them matches is copied here</span>
+    <section class="card"><header><h2>Rules</h2><span class="muted">the subscription gets a copy of each message that a rule matches</span>
       <div class="push"><${Action} icon="plus" run=${() => edit(entity)}>Add<//></div></header>
       ${error ? html`<${Empty} title="That did not work">${textOf(error)}<//>` : loading && !value ? html`<${Loading} />`
-      : value.length === 0 ? html`<${Empty} title="No rules">A subscription without rules gets no messages. Add one: the filter “true” matches everything.<//>`
+      : value.length === 0 ? html`<${Empty} title="No rules">A subscription without rules gets no messages. Add a rule: the filter “true” matches all messages.<//>`
       : html`<div class="scroll"><table><thead><tr><th>Name</th><th>Filter</th><th>Action</th><th class="tight"></th></tr></thead>
         <tbody>${value.map((r) => html`<tr key=${r.name}><td class="wrap"><strong>${r.name}</strong></td><td class="wrap"><code>${filterText(r.filter)}</code></td>
           <td class="wrap">${r.action ? html`<code>${r.action}</code>` : html`<span class="muted">none</span>`}</td>

@@ -35,11 +35,11 @@ export function Schedules() {
     }
   }, 2, []);
   return html`<div class="page"><h1>Schedules</h1>
-    <p class="muted">The gateways send a message at each tick. Use “schedules” of the configuration or the command crosstown schedule to create and change schedules.</p>
+    <p class="muted">The gateways send a message at each tick (time of the schedule). To create and change schedules, use the command crosstown schedule, or “schedules” in the gateway's configuration.</p>
     ${!allowed ? html`<section class="card"><${Empty} title="Not with this key">Schedules require Manage on the whole namespace.<//></section>`
     : problem ? html`<section class="card"><${Empty} title="That did not work">${textOf(problem)}<//></section>`
     : !all ? html`<${Loading} />`
-    : all.length === 0 ? html`<section class="card"><${Empty} title="There are none">A schedule sends a message to a queue or topic at each tick of a cron expression.<//></section>`
+    : all.length === 0 ? html`<section class="card"><${Empty} title="There are no schedules">A schedule sends a message to a queue or topic at each tick of a cron expression.<//></section>`
     : html`<section class="card"><div class="scroll"><table aria-label="Schedules">
       <thead><tr><th>Name</th><th>Cron</th><th>Zone</th><th>To</th><th>Last tick</th><th>Next tick</th><th>Problem</th></tr></thead>
       <tbody>${all.map((s) => html`<tr key=${s.name}><td class="wrap">${s.name}</td><td class="mono">${s.cron}</td><td>${s.zone}</td><td class="wrap"><a href=${addressOf(s.entity)}>${s.entity}</a></td>

@@ -44,9 +44,9 @@ export async function signIn(secret, remember = false) {
   const { client, rights } = await connect(options).catch((e) => {
     if (e.code !== "unauthorized") throw e;
     tab.clear();
-    throw new Error(`The gateway refuses it: ${e.message}`);
+    throw new Error(`The gateway refuses this connection string or token: ${e.message}`);
   });
-  client.on("expiring", () => toast("The token ends within a minute. Sign in again with a new one.", true));
+  client.on("expiring", () => toast("The token expires within a minute. Sign in again with a new token.", true));
   if (remember) tab.set(text);
   begin({ bus: client, ...rights, home: { bus: client, rights, options } });
 }

@@ -33,7 +33,7 @@ export function Sessions({ entity }) {
         <td class="wrap mono">${s.session || html`<em>empty</em>`}</td>
         <td class="num">${amount(s.available)}</td><td class="num">${amount(s.locked)}${s.delayed > 0 && html` <span class="badge" title="A delayed message waits for its next delivery. Until then no message of the session is delivered.">paused</span>`}</td><td class="num">${amount(s.deferred)}</td><td class="num">${s.stateBytes === undefined ? "–" : bytes(s.stateBytes)}</td>
         <td>${s.lockedUntil ? time(s.lockedUntil) : html`<span class="muted">free</span>`}</td>
-        <td>${s.holder ? html`<div class="clip"><a href="#/connections" title=${`${s.holder.product ?? ""} ${s.holder.connection}`}>${s.holder.product || s.holder.protocol}</a></div><small class="mono">${s.holder.peer}</small>` : s.lockedUntil ? html`<span class="muted" title="It is not connected to this gateway, or this key may not see it.">unknown</span>` : "–"}</td>
+        <td>${s.holder ? html`<div class="clip"><a href="#/connections" title=${`${s.holder.product ?? ""} ${s.holder.connection}`}>${s.holder.product || s.holder.protocol}</a></div><small class="mono">${s.holder.peer}</small>` : s.lockedUntil ? html`<span class="muted" title="The holder is not connected to this gateway, or your key may not show it.">unknown</span>` : "–"}</td>
         <td class="tight stays">${s.lockedUntil && may("Manage") && html`<${Action} class="small danger" run=${() => unlock(entity, s.session)}>Unlock<//> `}<${Action} class="small" run=${() => look(entity, s.session)}>Open<//></td></tr>`)}</tbody></table></div>`}
     ${list?.length === top && html`<div class="in"><${Action} class="small" run=${async () => setTop(Math.min(top + page, most))}>Show more<//></div>`}
   </section>`;
@@ -46,7 +46,7 @@ async function listSessions(entity, top) {
 }
 
 async function unlock(entity, id) {
-  if (!(await confirm("Unlock the session?", "Its receiver loses the session and its messages; another receiver gets them. Do this if the receiver is stuck.", "Unlock"))) return;
+  if (!(await confirm("Unlock the session?", "The session's receiver loses the locks of the session and of its messages, and another receiver can get the session. Do this if the receiver is stuck.", "Unlock"))) return;
   await ask(`sessions/${pathOf(entity)}?session=${encodeURIComponent(id)}`, { method: "PUT", body: '{"unlock":true}' });
   changed();
   return `${named(id)} is unlocked.`;
@@ -76,8 +76,8 @@ async function look(entity, id, sessionLockToken) {
 function TakeOver({ close }) {
   const [token, setToken] = useState("");
   return html`<${Form} action="Take over" submit=${async () => close(token.trim())} cancel=${() => close()}>
-    <p class="muted">Another receiver holds this session. Its messages can be seen when that receiver releases it, or when this page takes it over: then the other receiver loses it, and messages that it has locked stay locked.</p>
-    <${Input} label="Token of the session's lock" value=${token} set=${setToken} required autofocus hint="Receivers of non-exclusive sessions have one." />
+    <p class="muted">Another receiver holds this session. This page can show the session's messages when that receiver releases the session, or when this page takes the session over. The other receiver then loses the session, and the messages that it has locked stay locked.</p>
+    <${Input} label="Token of the session's lock" value=${token} set=${setToken} required autofocus hint="Receivers of non-exclusive sessions have this token." />
   <//>`;
 }
 
@@ -90,11 +90,11 @@ function Session({ feed }) {
     return () => clearInterval(timer);
   }, []);
   return html`<div class="form">
-    <p class="muted">This page holds the session's lock until ${time(feed.lockedUntil)}, renews it, and releases it when this is closed.</p>
+    <p class="muted">This page holds the session's lock until ${time(feed.lockedUntil)}, renews the lock, and releases it when you close this view.</p>
     <details><summary>Hand the session over</summary><p class="muted">A receiver that shows this token takes the session over, with its state, its locks and its order. Give it only to a receiver that may have the session.</p><p class="mono wrap">${feed.sessionLockToken}</p></details>
     <fieldset><legend>State</legend>${state.error ? textOf(state.error) : state.loading ? html`<${Loading} />` : html`<${State} key=${state.value} feed=${feed} bytes=${state.value} again=${state.again} />`}</fieldset>
     <fieldset><legend>Messages</legend>${messages.error ? textOf(messages.error) : messages.loading ? html`<${Loading} />`
-      : messages.value.length === 0 ? html`<p class="muted">It has none.</p>`
+      : messages.value.length === 0 ? html`<p class="muted">The session has no messages.</p>`
       : messages.value.map((m) => html`<details key=${m.sequenceNumber}><summary>${m.sequenceNumber} · ${m.broker.Label ?? m.broker.MessageId ?? "no label"} · ${time(m.broker.EnqueuedTimeUtc)} <span class="badge">${m.broker.State}</span></summary><${Body} message=${m} /></details>`)}</fieldset>
   </div>`;
 }
@@ -114,7 +114,7 @@ function State({ feed, bytes, again }) {
     await feed.setState(null);
     again();
   };
-  return html`<p>${bytes === null ? "It has no state." : `${bytes.length} bytes.`}</p>
+  return html`<p>${bytes === null ? "The session has no state." : `${bytes.length} bytes.`}</p>
     <${Form} action="Set state" submit=${set}>
       <${Select} label="As" value=${kind} set=${setKind} options=${["Text", "Base64"]} />
       <${Field} label="Content">${(a) => html`<textarea ...${a} value=${content} onInput=${(e) => setContent(e.target.value)} spellcheck=${false}></textarea>`}<//>

@@ -14,19 +14,19 @@ const statuses = ["Active", "Disabled", "SendDisabled", "ReceiveDisabled"];
  */
 const table = [
   { name: "Status", label: "Status", type: statuses, kinds: all },
-  { name: "LockDuration", label: "Lock duration", type: "duration", kinds: stored, hint: "1 s to 5 min" },
+  { name: "LockDuration", label: "Lock duration", type: "duration", kinds: stored, hint: "1 s to 24 h" },
   { name: "MaxDeliveryCount", label: "Deliveries before dead-lettering", type: "number", kinds: stored, hint: "1 to 2,147,483,647" },
-  { name: "DefaultMessageTimeToLive", label: "Time to live of messages", type: "duration", kinds: all, hint: "or forever" },
-  { name: "DeadLetteringOnMessageExpiration", label: "Dead-letter what expires", type: "boolean", kinds: stored },
+  { name: "DefaultMessageTimeToLive", label: "Time to live of messages", type: "duration", kinds: all, hint: "such as 14 d, or forever" },
+  { name: "DeadLetteringOnMessageExpiration", label: "Dead-letter expired messages", type: "boolean", kinds: stored },
   { name: "DeadLetteringOnFilterEvaluationExceptions", label: "Dead-letter messages on which a rule fails", type: "boolean", kinds: ["subscription"] },
   { name: "RequiresSession", label: "Sessions", type: "boolean", kinds: stored, fixed: true },
   { name: "RequiresDuplicateDetection", label: "Duplicate detection", type: "boolean", kinds: roots, fixed: true },
-  { name: "DuplicateDetectionHistoryTimeWindow", label: "Duplicates are known for", type: "duration", kinds: roots, hint: "20 s to 7 d" },
+  { name: "DuplicateDetectionHistoryTimeWindow", label: "Duplicate detection window", type: "duration", kinds: roots, hint: "5 s to 7 d" },
   { name: "EnablePartitioning", label: "Partitioned", type: "boolean", kinds: roots, fixed: true },
   { name: "ForwardTo", label: "Forward messages to", type: "text", kinds: stored, hint: "a queue or topic" },
   { name: "ForwardDeadLetteredMessagesTo", label: "Forward dead letters to", type: "text", kinds: stored },
-  { name: "MaxSizeInMegabytes", label: "Largest size, in MB", type: "number", kinds: roots },
-  { name: "MaxMessageSizeInKilobytes", label: "Largest message, in KB", type: "number", kinds: roots, hint: "256, or 1,024 to 102,400" },
+  { name: "MaxSizeInMegabytes", label: "Maximum size, in MiB", type: "number", kinds: roots },
+  { name: "MaxMessageSizeInKilobytes", label: "Maximum size of a message, in KiB", type: "number", kinds: roots, hint: "256, or 1,024 to 102,400" },
   { name: "AutoDeleteOnIdle", label: "Delete after idling for", type: "duration", kinds: all, hint: "at least 5 min, or forever" },
   { name: "UserMetadata", label: "Notes", type: "text", kinds: all, hint: "up to 1,024 characters" },
 ];
@@ -70,7 +70,7 @@ export function Settings({ entry }) {
   const [form, set] = useState(before);
   const submit = async () => {
     const changes = changesOf(kind, form, before);
-    if (Object.keys(changes).length === 0) throw new Error("Nothing is changed.");
+    if (Object.keys(changes).length === 0) throw new Error("You have changed no setting.");
     const updated = await bus().update(name, changes);
     setBefore(draftOf(kind, updated.settings));
     set(draftOf(kind, updated.settings));

@@ -24,9 +24,9 @@ export function SignIn() {
             placeholder="Endpoint=sb://…;SharedAccessKeyName=…;SharedAccessKey=…" value=${secret} onInput=${(e) => set(e.target.value)} aria-describedby="secret-hint" />
           <button type="button" class="button" aria-pressed=${shown} onClick=${() => show(!shown)}>${shown ? "Hide" : "Show"}</button>
         </div>
-        <small id="secret-hint">The gateway prints it when it starts, after “connect”.</small>
+        <small id="secret-hint">The gateway prints the connection string when it starts, after “connect”.</small>
       </div>
-      <${Check} label="Remember in this tab" value=${remember} set=${setRemember} hint="Until you sign out or close the tab. Without it, reloading the page signs out." />
+      <${Check} label="Remember in this tab" value=${remember} set=${setRemember} hint="Until you sign out or close the tab. Otherwise reloading the page signs you out." />
     <//>
     ${local && html`<p><button type="button" class="button" onClick=${() => set(development)}><${Icon} name="plug" />Fill in the development key</button></p>`}
   </main></div>`;

@@ -40,7 +40,7 @@ function Told({ entity, topic, id, number }) {
   return html`<div class="in">
     <p class="spread"><span>${id ? html`Message id <strong class="mono">${id}</strong>` : html`Number <strong>${number}</strong>${known && html`, message id <strong class="mono">${known}</strong>`}`} in ${entity}</span>
       <${Action} class="small" icon="refresh" run=${async () => again()}>Look again<//></p>
-    ${events.length === 0 ? html`<${Empty} title="It has no events">It was never here, or too long ago.${topic && html` Its topic may know: <${Elsewhere} name=${topic} id=${known} />.`}<//>`
+    ${events.length === 0 ? html`<${Empty} title="It has no events">The message was never in this entity, or its events are no longer kept.${topic && html` The topic may have events of it: <${Elsewhere} name=${topic} id=${known} />.`}<//>`
     : html`<ol class="story">${events.map((e) => html`<${Event} of=${e} id=${known} topic=${topic} />`)}</ol>`}
     ${unmatched.length > 0 && html`<h3>Did not match</h3><dl aria-label="Did not match">${unmatched.map((u) => html`<dt><a href=${addressOf(u.subscription)}>${u.subscription}</a></dt>${u.why.map((why) => html`<dd class="note">${why}</dd>`)}`)}</dl>`}
   </div>`;
@@ -49,8 +49,8 @@ function Told({ entity, topic, id, number }) {
 const Forgetful = ({ entity, topic, why }) => html`<${Empty} title="This entity keeps no history">
   <p>${textOf(why)}</p>
   ${atHome() ? html`<pre class="sample">${`explain:\n  - entity: ${topic ?? entity}\n    keep: 24h\n    max: 100000`}</pre>
-    <p>A topic's subscriptions have a history if it has one. The history begins when the gateway starts with that setting.</p>`
-  : html`<p>An operator of the gateway can change that: “explain” of the namespace ${session.value.namespace} in its configuration.</p>`}<//>`;
+    <p>If a topic keeps a history, its subscriptions do too. The history begins when the gateway starts with that setting.</p>`
+  : html`<p>To keep a history, an operator of the gateway can set “explain” of the namespace ${session.value.namespace} in the gateway's configuration.</p>`}<//>`;
 
 /** Another entity, with a link to what happened to the message there. One at a remote is another gateway's. */
 function Elsewhere({ name, id }) {
@@ -92,7 +92,7 @@ function words({ event, sequenceNumber: number, otherSequenceNumber: other, fail
       if (entity) return html`Accepted as ${number}, forwarded from ${there}`;
       return topic ? html`Accepted as ${number}, a copy of what was sent to <${Elsewhere} name=${topic} id=${id} />` : `Accepted as ${number}`;
     case "scheduled": return `Accepted as ${number}, scheduled for ${time(until)}`;
-    case "duplicate": return "Dropped as a duplicate: its id was seen before";
+    case "duplicate": return "Dropped as a duplicate: the entity already got a message with this id";
     case "activated": return `Became active as ${other}`;
     case "published": return `${number} was published`;
     case "matched": return rule ? html`Matched ${rule} of ${there}` : html`Went to ${there}`;
@@ -108,7 +108,7 @@ function words({ event, sequenceNumber: number, otherSequenceNumber: other, fail
     case "routed": return html`Routed to ${there} by the plugin ${plugin}`;
     case "dropped": return `Dropped by the plugin ${plugin}`;
     case "diverted": return `Dead-lettered on its way in by the plugin ${plugin}`;
-    case "parked": return "Parked until its plugins are back";
+    case "parked": return "Parked until the plugins of the pipeline are available again";
     default: return `${number} was ${event}`;
   }
 }

@@ -24,7 +24,7 @@ export function Tester({ topic, subscription }) {
         ${unsaved && html`<fieldset><legend>Unsaved filter</legend><${FilterFields} form=${rule} set=${setRule} /></fieldset>`}
       <//>
       <div aria-live="polite">${!found ? html`<${Empty} title="Which rules match?">Describe a message and press “Test”: each rule shows whether it matches, and why.<//>`
-        : found.total === 0 ? html`<${Empty} title="No rules">There is no rule that could match.<//>`
+        : found.total === 0 ? html`<${Empty} title="No rules">The entity has no rules that could match.<//>`
         : html`<${Verdicts} of=${found} topic=${subscription ? undefined : topic} />`}</div>
     </div></section>`;
 }

@@ -9,7 +9,7 @@ export const hasTesting = () => status.value?.virtualTime || status.value?.allow
 export function Testing() {
   const { virtualTime, allowFaults, namespace } = status.value ?? {};
   return html`<div class="page"><h1>Time and faults</h1>
-    ${!hasTesting() && html`<section class="card"><${Empty} title="Not in this namespace">It was created without virtual time, and does not allow faults.<//></section>`}
+    ${!hasTesting() && html`<section class="card"><${Empty} title="Not in this namespace">The namespace was created without virtual time, and does not allow faults.<//></section>`}
     ${hasTesting() && html`<p class="muted">Of the namespace ${namespace}, for tests.</p>`}
     ${virtualTime && html`<${Clock} path="clock" />`}
     ${allowFaults && html`<${Faults} path="faults" />`}</div>`;

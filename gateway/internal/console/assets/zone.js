@@ -16,7 +16,7 @@ function choose(name) {
 export const zoneName = () => (zone.value === "UTC" ? "UTC" : `local, ${zone.value}`);
 
 /** Shows the zone, and changes it. */
-export const Zone = () => html`<select class="zone" aria-label="Time zone" title="The zone of all times on this page" value=${zone.value} onChange=${(e) => choose(e.target.value)}>
+export const Zone = () => html`<select class="zone" aria-label="Time zone" title="Time zone of all times on this page" value=${zone.value} onChange=${(e) => choose(e.target.value)}>
   <option value="UTC">UTC</option>${machine !== "UTC" && html`<option value=${machine}>${machine} (local)</option>`}</select>`;
 
 const formats = new Map();
