@@ -36,13 +36,12 @@ on the gateway's own namespace. The backup is a tar of the store's files at the 
 the command begins, with all acknowledged messages, locks and histories. crosstown restore
 puts the tar into an empty data directory.
 
-With --store, --data or --config the command opens a store itself. The gateway of a file
-store must have stopped; gateways with a Redis may keep running. The command copies each
-partition of an entity at one moment, but different partitions at different moments.
-Meanwhile Redis needs the memory of the largest partition twice. This backup has one JSON
-object per line, and a checksum at its end. crosstown restore puts it into a store of any
-kind. It does not contain locks and histories: a locked message can be received after a
-restore.`,
+With --store, --data or --config the command opens a store itself. The gateway of a file store
+must have stopped; gateways with a Redis may keep running. The command copies each partition of
+an entity at one moment, but different partitions at different moments. While the command runs,
+Redis needs the memory of the largest partition twice. This backup has one JSON object per line,
+and a checksum at its end. crosstown restore puts it into a store of any kind. The backup
+contains no locks and histories: after a restore, locked messages can be received.`,
 		Example: `  crosstown backup --context production messages.tar --limit-rate 50MiB
   crosstown backup --data /var/lib/crosstown messages.jsonl
   crosstown backup --store redis://10.0.0.5:6379 | gzip > messages.jsonl.gz
@@ -208,10 +207,10 @@ It puts the backup of a running gateway (a tar) into a data directory without me
 of any kind. It replaces an existing entity that was never used. If an entity has or had
 messages, the command fails and does not change the entity: delete it, or choose an empty store.
 
-If the store is file, stop the gateway first; clients of gateways on a Redis must not use
-the entities meanwhile. The command reads a file to its end first: if it is truncated or
-damaged, nothing is restored. If the restore fails, or if a backup from a pipe is damaged,
-the command deletes the entities that it has created.`,
+If the store is file, stop the gateway first. If the store is a Redis, clients must not use the
+entities during the restore. If FILE is truncated or damaged, the command restores nothing,
+because it reads FILE to the end before it writes. If the restore fails, or if a backup from a
+pipe is damaged, the command deletes the entities that it has created.`,
 		Example: `  crosstown restore messages.tar --data /var/lib/crosstown
   crosstown restore messages.jsonl
   gunzip -c messages.jsonl.gz | crosstown restore --store redis://10.0.0.5:6379

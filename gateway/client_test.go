@@ -64,7 +64,7 @@ func TestTheClientsRoundTrip(t *testing.T) {
 			if got := do("", "queue", "list"); !strings.Contains(got, queue) || !strings.Contains(got, "1500") {
 				t.Errorf("list: %s", got)
 			}
-			equal(do("", "queue", "purge", queue, "--yes"), "purged 1500 messages from "+queue+"; what stays: 1 scheduled (--state)\n")
+			equal(do("", "queue", "purge", queue, "--yes"), "purged 1500 messages from "+queue+"; messages that stay: 1 scheduled (select states with --state)\n")
 
 			equal(do("", "queue", "update", queue, "--max-delivery-count=7", "--status", "SendDisabled"), "updated queue "+queue+"\n")
 			var shown struct {
@@ -277,7 +277,7 @@ func TestTheClientsErrorsSayWhatToDo(t *testing.T) {
 		{"unknown flag", g.connection, []string{"peek", "--nope"}, exitUsage, []string{"--nope", "crosstown peek --help"}},
 		{"unknown command", g.connection, []string{"pek"}, exitUsage, []string{"pek", "did you mean peek?", "crosstown --help"}},
 		{"a command almost known", g.connection, []string{"queue", "lst"}, exitUsage, []string{"did you mean list?"}},
-		{"an empty name", g.connection, []string{"queue", "create", ""}, exitUsage, []string{"a name is empty: crosstown queue create NAME"}},
+		{"an empty name", g.connection, []string{"queue", "create", ""}, exitUsage, []string{"a name is empty: write crosstown queue create NAME"}},
 		{"no entity to explain", g.connection, []string{"explain", "orders"}, exitUsage, []string{"crosstown explain MESSAGE-ID --entity ENTITY"}},
 		{"unknown command for queues", g.connection, []string{"queue", "get", "q"}, exitUsage, []string{`"get"`, "crosstown queue --help"}},
 		{"no load", g.connection, []string{"bench", "--size=-1", "--settle=x"}, exitUsage, []string{"--settle", "--size", "crosstown bench --help"}},

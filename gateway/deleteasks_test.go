@@ -41,7 +41,7 @@ func TestDeletesAskOnATerminalIfThereAreMessages(t *testing.T) {
 		{"n\n", "subscription delete t s", exitFailure, "delete the subscription t/Subscriptions/s with 1 message"},
 		{"", "queue delete q", exitUsage, "confirm with --yes"},
 		{"", "topic delete t --yes", exitOK, "deleted topic t\n"},
-		{"y\n", "queue purge q", exitOK, "purged 2 messages from q; what stays: 1 scheduled (--state)\n"},
+		{"y\n", "queue purge q", exitOK, "purged 2 messages from q; messages that stay: 1 scheduled (select states with --state)\n"},
 		{"y\n", "queue delete q", exitOK, "with 1 message. Continue? [y/N]"},
 		{"", "queue delete none", exitFailure, "none"},
 	} {

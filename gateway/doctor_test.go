@@ -30,7 +30,7 @@ func TestDoctorFindsWhereAConnectionFails(t *testing.T) {
 		checks           string   // with their status
 		says             []string // in what is printed
 	}{
-		{"all is well", g.connection, []string{"orders"}, "connection ok, name ok, port ok, TLS ok, gateway ok, store warn, clock of the store ok, clock ok, authorization ok, round trip ok", []string{"not used, because of UseDevelopmentEmulator=true", "it is healthy, version " + versionText(), "policy " + config.DevPolicy + " is accepted", "a peek at orders finds 0 messages"}},
+		{"all is well", g.connection, []string{"orders"}, "connection ok, name ok, port ok, TLS ok, gateway ok, store warn, clock of the store ok, clock ok, authorization ok, round trip ok", []string{"not used, because of UseDevelopmentEmulator=true", "the gateway is healthy, version " + versionText(), "policy " + config.DevPolicy + " is accepted", "a peek at orders finds 0 messages"}},
 		{"with TLS", g.secure, []string{local}, "connection ok, name ok, port ok, TLS ok, gateway ok, store warn, clock of the store ok, clock ok, authorization ok", []string{"is trusted, until "}},
 		{"by its authority", g.secure, []string{"--data=" + t.TempDir(), ca}, "connection ok, name ok, port ok, TLS ok, gateway ok, store warn, clock of the store ok, clock ok, authorization ok", nil},
 		{"no such context", "", []string{"--context=none"}, "connection fail", []string{`context \"none\" does not exist`}},

@@ -102,7 +102,7 @@ func TestRulesAreTestedOnTheCommandLine(t *testing.T) {
 	g.command(t, "", "rule", "create", "events", "eu", "big", "--sql=body.total > 100 AND sys.ContentType = 'application/json'", "--action=SET big = TRUE")
 	g.exits(t, exitOK, []string{"rule", "test", "events", "--property=region=eu"}, "eu  eu  matches", "region = 'eu' is true", "all  $Default  matches", "eu  big  does not match")
 	g.exits(t, exitOK, []string{"rule", "test", "events", "eu", "--body", `{"total":250}`, "--broker=content-type=application/json", "--json"}, `"rule":"big","matched":true`, `"big":true`)
-	g.exits(t, exitNothing, []string{"rule", "test", "events/Subscriptions/eu", "--property=region=us"}, "no rule matches, of 2")
+	g.exits(t, exitNothing, []string{"rule", "test", "events/Subscriptions/eu", "--property=region=us"}, "none of the rules matches (number of rules: 2)")
 	g.command(t, "", "send", "orders", "x", "--property=region=eu")
 	line := g.command(t, "", "peek", "orders", "--json")
 	if code, out, errs := g.try(t, g.connection, line, "rule", "test", "events", "eu", "--record=-"); code != exitOK || !strings.Contains(out, "eu  eu  matches") {

@@ -15,7 +15,7 @@ func TestAStoreIsInspectedAndVerified(t *testing.T) {
 	g.halt(t)
 	dir := filepath.Join(g.data, "messages")
 	code, out, stderr := invoke(t, nil, "store", "verify", dir)
-	if code != exitOK || !strings.Contains(out, "10 records") || !strings.Contains(out, "closed in order") {
+	if code != exitOK || !strings.Contains(out, "10 records") || !strings.Contains(out, "closed normally") {
 		t.Errorf("verify: got %d\n%s%s", code, out, stderr)
 	}
 	if code, out, _ := invoke(t, nil, "store", "inspect", "--json", dir); code != exitOK || !strings.Contains(out, `"records":10`) {

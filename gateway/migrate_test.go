@@ -445,7 +445,7 @@ func TestARefusedMessageIsCountedOnceAndKeepsNoOtherBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, errs, end := g.begin(t.Context(), t, "migrate", "--from", old.connection, "--patience", "1h")
-	waitFor(t, errs, "waiting for messages that are locked") // the large one was refused, the other receiver has the small one
+	waitFor(t, errs, "waiting for messages that other receivers have locked") // the large one was refused, the other receiver has the small one
 	old.command(t, "", "clock", "advance", "5m")
 	wantRefused(t, 1, end(), out.String(), errs.String())
 }

@@ -142,7 +142,7 @@ func TestAnOperatorDealsWithDeadLetters(t *testing.T) {
 				}
 			}
 			// What is chosen comes from the middle: the others stay available.
-			g.exits(t, exitOK, []string{"deadletter", "resubmit", queue, "--where", "n >= 5 AND n <= 7", "--dry-run"}, "nothing is changed")
+			g.exits(t, exitOK, []string{"deadletter", "resubmit", queue, "--where", "n >= 5 AND n <= 7", "--dry-run"}, "nothing was changed")
 			g.exits(t, exitOK, []string{"deadletter", "resubmit", queue, "--where", "n >= 5 AND n <= 7"}, "resubmitted 3 messages from "+queue+"/$DeadLetterQueue to "+queue)
 			for line := range strings.Lines(g.command(t, "", "record", queue, "--once")) {
 				var m struct{ MessageID string }

@@ -32,7 +32,7 @@ func TestAPluginIsMadeAsThePageSays(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, want := range []string{"wrote stamp: ", "its go.mod uses Crosstown's source in ", "next:\n  cd stamp\n", "stamp/stamp is usable: stamp 0.1.0, contract 1, router"} {
+	for _, want := range []string{"wrote stamp: ", "the project's go.mod uses Crosstown's source in ", "next:\n  cd stamp\n", "stamp/stamp is usable: stamp 0.1.0, contract 1, router"} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("lacks %q:\n%s", want, out)
 		}

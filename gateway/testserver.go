@@ -39,9 +39,8 @@ func testServerCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "test-server",
 		Short: "Serve from memory for a test suite, until standard input ends",
-		Long: `Serve from memory, on a free port of the loopback interface, for the tests of a
-program in any language. Once it is ready the command prints one line of JSON to
-standard output:
+		Long: `Serve from memory, on a free port of the loopback interface, for the tests of a program in any
+language. Once it is ready the command prints one line of JSON to standard output:
 
   {"connectionString":"Endpoint=sb://localhost:…","tlsConnectionString":"…","ca":"/tmp/…/ca.pem",
    "customEndpointAddress":"sb://localhost:…","address":"localhost:…","url":"http://localhost:…","authorization":"SharedAccessSignature …","pid":…,"version":"…"}
@@ -53,8 +52,8 @@ The namespace has virtual time. To move the time, send {"advance":"5m"} with PUT
 /$crosstown/clock below url, with authorization as the header Authorization.
 
 The server ends when its standard input is closed. It therefore ends with the process that
-started it, even if that process is killed. It also ends on an interrupt. It ignores
-environment variables; --config specifies a file with queues, topics and other settings.`,
+started it, even if that process is killed. It also ends on an interrupt. It ignores environment
+variables; --config specifies a file with queues, topics and other settings.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return serveTests(c.Context(), file, level, c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr())

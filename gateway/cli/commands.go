@@ -29,7 +29,7 @@ func Groups() []*cobra.Group {
 		{ID: Messages, Title: "Messages:"},
 		{ID: Entities, Title: "Entities:"},
 		{ID: Operate, Title: "Run and operate a gateway:"},
-		{ID: Move, Title: "Move in and out:"},
+		{ID: Move, Title: "Move entities and messages in and out:"},
 		{ID: Test, Title: "Test:"},
 		{ID: SetUp, Title: "Set up:"},
 	}

@@ -36,7 +36,7 @@ func (o *Confirmation) Confirm(c *cobra.Command, what string) error {
 	case errors.Is(err, context.Canceled):
 		return err
 	case err != nil:
-		return Usagef("standard input has no answer: confirm with --yes")
+		return Usagef("standard input ended without an answer: confirm with --yes")
 	}
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
 		return fmt.Errorf("cancelled: nothing was removed")

@@ -73,7 +73,7 @@ func (o *Flags) Ask(ctx context.Context, q Inquiry, answer any) error {
 // refuses it, the error is a *Refusal.
 func (o *Flags) Request(ctx context.Context, q Inquiry) (*http.Response, error) {
 	if slices.Contains(q.Names, "") {
-		return nil, Usagef("a name is empty: specify it")
+		return nil, Usagef("a name on the command line is empty: specify the name")
 	}
 	t, err := o.Target()
 	if err != nil {

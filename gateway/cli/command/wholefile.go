@@ -23,7 +23,7 @@ type Output struct{ Force bool }
 
 // Bind adds the flag.
 func (o *Output) Bind(c *cobra.Command) {
-	c.Flags().BoolVar(&o.Force, "force", false, "replace a file that is not empty")
+	c.Flags().BoolVar(&o.Force, "force", false, "replace the output file if it exists and is not empty")
 }
 
 // Check refuses a file that is not empty, unless --force is set.

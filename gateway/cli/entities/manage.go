@@ -38,7 +38,7 @@ func managing(environ []string, use, short string, run func(ctx context.Context,
 	o.Bind(c, environ)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if slices.Contains(args, "") {
-			return command.Usagef("a name is empty: crosstown %s %s", c.Parent().Name(), use)
+			return command.Usagef("a name is empty: write crosstown %s %s", c.Parent().Name(), use)
 		}
 		var wrong error // XML would replace invalid bytes
 		c.Flags().Visit(func(f *pflag.Flag) {
@@ -176,7 +176,7 @@ func (m *manager) show(e *core.Entity, rt *core.Runtime) error {
 		for i := range titles {
 			table.Row(titles[i], values[i])
 		}
-		for _, a := range [][2]string{{"rate limit", of.RateLimit}, {"circuit breaker", of.CircuitBreaker}, {"keeps dead letters for", of.KeepDeadLetters}} {
+		for _, a := range [][2]string{{"rate limit", of.RateLimit}, {"circuit breaker", of.CircuitBreaker}, {"dead letters kept for", of.KeepDeadLetters}} {
 			if a[1] != "" {
 				table.Row(a[0], a[1])
 			}

@@ -29,13 +29,13 @@ A policy with Manage on another namespace allows show, reset and rotate there.`,
 		aboutNamespace(environ, "show NAME", "Show a namespace with its policies and connection strings", http.MethodGet, nil),
 		doneToNamespace(environ, "reset NAME", "Remove all messages of a namespace and keep its entities", `Remove all messages of a namespace and keep its entities.
 
-All messages are removed, whatever their state, with session states, schedules and
-the history of duplicate detection. Clients stay connected. The time that it takes
-does not depend on the number of messages.`, http.MethodPost, "reset"),
+All messages are removed, whatever their state, with session states, schedules and the history
+of duplicate detection. Clients stay connected. The time that a reset takes does not depend on
+the number of messages.`, http.MethodPost, "reset"),
 		doneToNamespace(environ, "delete NAME", "Delete a namespace with all entities and messages", `Delete a namespace with all entities and messages.
 
-Its clients are disconnected at once. Only namespaces that were created at run
-time can be deleted.`, http.MethodDelete, "deleted"),
+The gateway disconnects the clients of the namespace at once. Only namespaces that were created
+at run time can be deleted.`, http.MethodDelete, "deleted"),
 		aboutNamespace(environ, "rotate NAME POLICY", "Give a policy a new primary key; the old one stays valid as the secondary", http.MethodPost,
 			func(policy string) []string { return []string{"policies", policy, api.Rotate} }),
 	)
@@ -56,18 +56,18 @@ func namespaceCreateCommand(environ []string) *cobra.Command {
 		Long: `Create a namespace and print its connection strings.
 
 Without --policy the namespace gets one policy with all rights,
-` + "RootManageSharedAccessKey" + `, with random keys. Clients connect with a policy's connection string
-through any host of the gateway, or through a host of the namespace: NAME.localhost, NAME.servicebus.windows.net and
-those of --host.`,
+` + "RootManageSharedAccessKey" + `, with random keys. Clients connect with a policy's
+connection string through any host of the gateway, or through a host of the namespace:
+NAME.localhost, NAME.servicebus.windows.net and those of --host.`,
 		Example: `  crosstown namespace create suite-17
   crosstown namespace create billing --host billing.example.com --policy app:Send,Listen --policy ops=KEY:Manage`,
 		Args: cobra.ExactArgs(1),
 	}
 	f := c.Flags()
-	f.StringArrayVar(&hosts, "host", nil, "`host` name that clients call the namespace by; repeatable")
+	f.StringArrayVar(&hosts, "host", nil, "`host` name by which clients connect to the namespace; repeatable")
 	f.StringArrayVar(&policies, "policy", nil, "shared access policy as `NAME[=KEY]:RIGHTS`, such as app:Send,Listen; without a key the gateway generates keys; repeatable")
-	f.BoolVar(&virtual, "virtual-time", false, "the namespace's time can be frozen and moved, for tests: see 'crosstown clock'")
-	f.BoolVar(&faulty, "allow-faults", false, "operations can be made to fail on demand, for tests: see 'crosstown fault'")
+	f.BoolVar(&virtual, "virtual-time", false, "for tests: allow the namespace's time to be frozen and moved: see crosstown clock")
+	f.BoolVar(&faulty, "allow-faults", false, "for tests: allow clients' operations to fail on demand: see crosstown fault")
 	bindQuotas(c, &quotas)
 	return command.Asking(c, environ, func(args []string) (q command.Inquiry, err error) {
 		request := api.NamespaceRequest{Quotas: &quotas}
@@ -100,8 +100,8 @@ those of --host.`,
 func bindQuotas(c *cobra.Command, q *api.Quotas) {
 	f := c.Flags()
 	f.IntVar(&q.MaxEntities, "max-entities", 0, "maximum number of queues and topics; 0: no limit")
-	f.IntVar(&q.MaxConnections, "max-connections", 0, "maximum number of connections to one gateway at a time; 0: no limit")
-	f.Int64Var(&q.MaxSizeMegabytes, "max-size-megabytes", 0, "maximum sum of the sizes of all queues and topics; 0: no limit")
+	f.IntVar(&q.MaxConnections, "max-connections", 0, "maximum number of simultaneous connections to each gateway; 0: no limit")
+	f.Int64Var(&q.MaxSizeMegabytes, "max-size-megabytes", 0, "maximum sum of the sizes of all queues and topics, in MiB; 0: no limit")
 }
 
 func namespaceUpdateCommand(environ []string) *cobra.Command {
@@ -121,7 +121,7 @@ of the namespace; --host "" leaves only the hosts derived from the namespace's n
 		Args:    cobra.ExactArgs(1),
 	}
 	o.Bind(c, environ)
-	c.Flags().StringArrayVar(&hosts, "host", nil, "`host` name that clients call the namespace by; repeatable")
+	c.Flags().StringArrayVar(&hosts, "host", nil, "`host` name by which clients connect to the namespace; repeatable")
 	bindQuotas(c, &quotas)
 	c.MarkFlagsOneRequired("host", "max-entities", "max-connections", "max-size-megabytes")
 	c.RunE = func(c *cobra.Command, args []string) error {

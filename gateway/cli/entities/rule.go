@@ -27,14 +27,15 @@ func Rule(environ []string) *cobra.Command {
 	rule := command.Group(&cobra.Command{
 		Use:   "rule",
 		Short: "Create, list, show, update, delete and test the rules of subscriptions",
-		Long: `Create, list, show, update and delete the rules of subscriptions.
+		Long: `Create, list, show, update, delete and test the rules of subscriptions.
 
-A subscription gets the messages that one of its rules matches. A rule has a SQL
-expression or a correlation filter; without either it matches all messages. A rule
-with an action makes a copy of its own, which the action changes.
+A subscription gets the messages that at least one of its rules matches. A rule has a SQL
+expression or a correlation filter; a rule without either matches all messages. If a rule has an
+action, the subscription gets a separate copy of each matching message, which the action
+changes.
 
-A VALUE that looks like a whole number, a number, true or false has that type. Every
-other VALUE is a string, and so is a VALUE in double quotes, such as "5".`,
+A VALUE that looks like a whole number, a number, true or false has that type. Every other VALUE
+is a string, and so is a VALUE in double quotes, such as "5".`,
 		Example: `  crosstown rule create events eu large --sql "amount > @limit" --parameter limit=100 --action "SET priority = 'high'"
   crosstown rule create events eu parcels --correlation label=parcel --property express=true
   crosstown rule delete events eu '$Default'
@@ -63,11 +64,11 @@ type ruleOptions struct {
 }
 
 func (o *ruleOptions) bind(f *pflag.FlagSet) {
-	f.StringVar(&o.sql, "sql", "", "SQL filter: match where this `expression` is true")
+	f.StringVar(&o.sql, "sql", "", "SQL filter: match messages for which this `expression` is true")
 	f.StringArrayVar(&o.parameters, "parameter", nil, "value of @NAME in --sql, `NAME=VALUE`; repeatable")
-	f.StringArrayVar(&o.correlation, "correlation", nil, "correlation filter: match where this property is equal, `NAME=VALUE` with one of the names "+strings.Join(correlationNames, ", ")+"; repeatable")
-	f.StringArrayVar(&o.properties, "property", nil, "correlation filter: match where this user property is equal, `NAME=VALUE` as for send; repeatable")
-	f.BoolVar(&o.none, "match-none", false, "match no message")
+	f.StringArrayVar(&o.correlation, "correlation", nil, "correlation filter: match messages whose broker property has this value, `NAME=VALUE` with one of the names "+strings.Join(correlationNames, ", ")+"; repeatable")
+	f.StringArrayVar(&o.properties, "property", nil, "correlation filter: match messages whose user property has this value, `NAME=VALUE`; 5 and true are a number and a boolean, and \"5\" is a string; repeatable")
+	f.BoolVar(&o.none, "match-none", false, "create a rule that matches no messages")
 	f.StringVar(&o.action, "action", "", "SQL `action` that changes the copy of a matching message, such as SET a = 'b' REMOVE c")
 	f.StringArrayVar(&o.actionParameters, "action-parameter", nil, "value of @NAME in --action, `NAME=VALUE`; repeatable")
 }

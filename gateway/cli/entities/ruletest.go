@@ -34,20 +34,20 @@ func ruleTestCommand(environ []string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "test TOPIC [SUBSCRIPTION]",
 		Short: "Print which rules match a message, and why",
-		Long: `Print which rules match a message, and why, without sending the message. The command tests
-the rules of all subscriptions of a topic, or of one subscription, which can also be written
+		Long: `Print which rules match a message, and why, without sending the message. The command tests the
+rules of all subscriptions of a topic, or of one subscription, which can also be written
 TOPIC/Subscriptions/NAME. The flags describe the message, or the message is a line that
 crosstown record or receive --json prints. If the topic would refuse the message, the command
 prints the same error.
 
-The command needs a Crosstown gateway and a policy with Manage. The exit code is 4 if no
-rule matches.
+The command needs a Crosstown gateway and a policy with Manage. The exit code is 4 if no rule
+matches.
 
-With --rules the command compares the topic's rules with those in a configuration file, for
-all messages of a recording. For each subscription in the file it prints how many messages
-the new rules would add, remove or change, and the first three of each kind with the reasons.
-It skips subscriptions that the file does not list. Bodies are read as JSON or AMQP values;
-rules that call plugins cannot be compared.`,
+With --rules the command compares the topic's rules with those in a configuration file, for all
+messages of a recording. For each subscription in the file the command prints how many messages
+the new rules would add, remove or change, and the first three messages of each kind with the
+reasons. The command skips subscriptions that the file does not list. Bodies are read as JSON or
+AMQP values; rules that call plugins cannot be compared.`,
 		Example: `  crosstown rule test events --property region=eu --property amount=250
   crosstown rule test events eu --broker label=parcel --body '{"total":5}' --broker content-type=application/json
   crosstown peek orders --count 1 --json | crosstown rule test events --record -
@@ -61,7 +61,7 @@ rules that call plugins cannot be compared.`,
 	f.StringArrayVar(&o.correlation, "broker", nil, "broker property, `NAME=VALUE` with one of the names "+strings.Join(correlationNames, ", ")+"; repeatable")
 	f.StringVar(&o.body, "body", "", "body of the message, a `text`")
 	f.StringVar(&o.record, "record", "", "`file` whose first line is the message; - is standard input")
-	f.StringVar(&o.rules, "rules", "", "configuration `file` with other rules: compare them for all messages of --record")
+	f.StringVar(&o.rules, "rules", "", "configuration `file` with new rules: compare their results with those of the topic's rules, for all messages of --record")
 	c.MarkFlagsMutuallyExclusive("record", "property")
 	c.MarkFlagsMutuallyExclusive("record", "broker")
 	c.MarkFlagsMutuallyExclusive("record", "body")
@@ -174,7 +174,7 @@ func (o *ruleTestOptions) tell(c *cobra.Command, entity string, all []api.Judgem
 		return err
 	}
 	if matched == 0 {
-		return command.Nothingf("%s: no rule matches, of %d", entity, len(all))
+		return command.Nothingf("%s: none of the rules matches (number of rules: %d)", entity, len(all))
 	}
 	return nil
 }

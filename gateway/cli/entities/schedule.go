@@ -34,7 +34,7 @@ that is in the gateway's configuration, change the configuration.`,
 		putSchedule(environ, "create NAME", "Create a schedule", http.Header{"If-None-Match": {"*"}}),
 		putSchedule(environ, "update NAME", "Change the given settings of a schedule", nil),
 		listSchedules(environ),
-		command.Asking(&cobra.Command{Use: "show NAME", Short: "Show a schedule with its next tick", Args: cobra.ExactArgs(1)}, environ,
+		command.Asking(&cobra.Command{Use: "show NAME", Short: "Show a schedule with its last and next ticks (times at which it sends)", Args: cobra.ExactArgs(1)}, environ,
 			command.About(http.MethodGet, api.SchedulesPath), showSchedule),
 		command.Asking(&cobra.Command{Use: "delete NAME", Short: "Delete a schedule; messages that it has sent stay", Args: cobra.ExactArgs(1)}, environ,
 			command.About(http.MethodDelete, api.SchedulesPath), func(w io.Writer, args []string, _ *map[string]string) error {
@@ -50,15 +50,15 @@ var scheduleFlags = []struct {
 }{
 	{"cron", "minute, hour, day of the month, month and day of the week, such as `\"0 6 * * MON-FRI\"`, or @daily", func(s *core.ScheduleSettings) *string { return &s.Cron }},
 	{"zone", "time `zone`, such as Europe/Berlin (default: UTC)", func(s *core.ScheduleSettings) *string { return &s.Zone }},
-	{"entity", "the queue or topic", func(s *core.ScheduleSettings) *string { return &s.Entity }},
-	{"missed", "what happens to ticks at which no gateway ran: with once the last of them is sent late, with skip none (default: once)", func(s *core.ScheduleSettings) *string { return &s.Missed }},
+	{"entity", "queue or topic to which the messages are sent", func(s *core.ScheduleSettings) *string { return &s.Entity }},
+	{"missed", "what happens if no gateway could send at one or more ticks (times of the schedule): with once, a gateway later sends one message for the last missed tick; with skip, no message (default: once)", func(s *core.ScheduleSettings) *string { return &s.Missed }},
 	{"body", "text of the message", func(s *core.ScheduleSettings) *string { return &s.Message.Body }},
 	{"content-type", "content type of the body", func(s *core.ScheduleSettings) *string { return &s.Message.ContentType }},
 	{"correlation-id", "correlation id", func(s *core.ScheduleSettings) *string { return &s.Message.CorrelationID }},
 	{"subject", "subject, also called label", func(s *core.ScheduleSettings) *string { return &s.Message.Subject }},
 	{"session", "`id` of the session that the messages belong to", func(s *core.ScheduleSettings) *string { return &s.Message.SessionID }},
-	{"partition-key", "messages with the same key stay in order", func(s *core.ScheduleSettings) *string { return &s.Message.PartitionKey }},
-	{"to", "logical destination", func(s *core.ScheduleSettings) *string { return &s.Message.To }},
+	{"partition-key", "partition key: messages with the same key stay in order", func(s *core.ScheduleSettings) *string { return &s.Message.PartitionKey }},
+	{"to", "property To of the message, a logical destination", func(s *core.ScheduleSettings) *string { return &s.Message.To }},
 	{"reply-to", "`entity` that a reply goes to", func(s *core.ScheduleSettings) *string { return &s.Message.ReplyTo }},
 	{"ttl", "time to live, a `duration` such as 1h", func(s *core.ScheduleSettings) *string { return &s.Message.TimeToLive }},
 }
@@ -73,7 +73,7 @@ func putSchedule(environ []string, use, short string, header http.Header) *cobra
 	for _, s := range scheduleFlags {
 		f.String(s.name, "", s.usage)
 	}
-	f.StringArrayVar(&properties, "property", nil, "user property, `NAME=VALUE`; 5 and true are a number and a boolean, and \"5\" is a string; replaces all; repeatable")
+	f.StringArrayVar(&properties, "property", nil, "user property, `NAME=VALUE`; 5 and true are a number and a boolean, and \"5\" is a string; replaces all earlier properties; repeatable")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		var s core.ScheduleState
 		if header == nil {
@@ -108,7 +108,7 @@ func putSchedule(environ []string, use, short string, header http.Header) *cobra
 
 func listSchedules(environ []string) *cobra.Command {
 	var o command.Flags
-	c := &cobra.Command{Use: "list", Short: "List schedules with their last and next ticks", Args: cobra.NoArgs}
+	c := &cobra.Command{Use: "list", Short: "List schedules with their last and next ticks (times at which they send)", Args: cobra.NoArgs}
 	o.Bind(c, environ)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		rows := o.Rows(c, "SCHEDULE", "CRON", "ZONE", "ENTITY", "LAST", "NEXT", "ERROR")

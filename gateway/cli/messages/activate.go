@@ -18,9 +18,9 @@ import (
 func Unlock(environ []string) *cobra.Command {
 	c := activateCommand(environ, core.Active)
 	c.Use, c.Short = "unlock [ENTITY]", "End the locks of messages whose receivers are stuck"
-	c.Long = `End the locks of messages whose receivers are stuck, and delays before a retry. Other
-receivers get the messages at once, and no failed delivery counts. The former receiver can no
-longer settle them. In an entity with sessions, use crosstown session unlock.
+	c.Long = `End the locks of messages whose receivers are stuck, and end delays before a retry. Other
+receivers get the messages at once, with unchanged delivery counts. The former receivers can no
+longer settle the messages. In an entity with sessions, use crosstown session unlock.
 
 A message must match all flags that are given. The command needs Manage, and Listen to find
 messages.`
@@ -38,16 +38,16 @@ func activateCommand(environ []string, state core.State) *cobra.Command {
 	word := map[core.State]string{core.Active: "unlocked", core.Deferred: "activated", core.Scheduled: "activated"}[state]
 	c := &cobra.Command{
 		Use:   "activate [ENTITY]",
-		Short: "Put deferred messages back into their queue",
-		Long: `Put deferred messages back into their places in the queue: the next receiver gets them. They
-keep their message ids, properties and delivery counts. A message must match all flags that
-are given. The command needs Manage, and Listen to find messages.`,
+		Short: "Put deferred messages back into their queue or subscription",
+		Long: `Put deferred messages back into their queue or subscription, at their former positions. The
+messages keep their message ids, properties and delivery counts. A message must match all flags
+that are given. The command needs Manage, and Listen to find messages.`,
 		Example: `  crosstown deferred activate orders --sequence-number 17
   crosstown deferred activate orders --older-than 1d
   crosstown deferred activate orders --all`,
 	}
 	o.bind(c, environ)
-	c.Flags().BoolVar(&all, "all", false, "all messages of the entity")
+	c.Flags().BoolVar(&all, "all", false, "select all messages that the command can change")
 	c.Flags().IntVar(&o.count, "count", 0, "maximum number of messages; 0: all that match")
 	if state == core.Scheduled {
 		c.Short = "Deliver scheduled messages now, or at another time"
@@ -57,7 +57,7 @@ Listen to find messages.`
 		c.Example = `  crosstown scheduled activate orders --sequence-number 17
   crosstown scheduled activate orders --where "region = 'eu'" --at 2026-12-24T18:00:00Z
   crosstown scheduled activate orders --all`
-		c.Flags().StringVar(&at, "at", "", "`time` at which the messages become active, such as 2026-12-24T18:00:00Z; default: now")
+		c.Flags().StringVar(&at, "at", "", "`time` at which the messages become active, such as 2026-12-24T18:00:00Z (default: now)")
 	}
 	var due time.Time
 	run := o.browsing(func(c *cobra.Command, b *browser) error {
@@ -83,7 +83,7 @@ Listen to find messages.`
 			}
 		}
 		if len(sum.Absent) > 0 {
-			err = errors.Join(err, fmt.Errorf("%s of %s could not be %s (now gone or in another state): %v", command.Messages(len(sum.Absent)), b.entity, word, sum.Absent))
+			err = errors.Join(err, fmt.Errorf("%s of %s could not be %s (removed meanwhile, or in another state), with the sequence numbers %v", command.Messages(len(sum.Absent)), b.entity, word, sum.Absent))
 		}
 		switch {
 		case err != nil && sum.Moved == 0:

@@ -12,10 +12,10 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/cli/command"
 )
 
-const deadLetterHelp = `ENTITY is a queue, or a subscription written TOPIC/Subscriptions/NAME. The command finds
-dead letters by peeking, so that receivers still get those that do not match. A message must
-match all flags that are given. --where has a condition as in rules: user properties by
-name, such as DeadLetterReason, and broker properties as sys.Label, sys.MessageId,
+const deadLetterHelp = `ENTITY is a queue, or a subscription written TOPIC/Subscriptions/NAME. The command finds dead
+letters by peeking, so that receivers still get the messages that do not match. A message must
+match all flags that are given. --where takes a SQL condition as in rules: write user properties
+by name, such as DeadLetterReason, and broker properties as sys.Label, sys.MessageId or
 sys.EnqueuedTimeUtc. The exit code is 4 if no message matches.`
 
 // DeadLetter returns the command crosstown deadletter.
@@ -44,7 +44,7 @@ type deadLetters struct {
 func (o *deadLetters) bind(c *cobra.Command, environ []string) {
 	o.chosen.bind(c, environ)
 	o.bindReason(c.Flags())
-	c.Flags().BoolVar(&o.transfer, "transfer", false, "transfer dead letters: messages that could not be forwarded")
+	c.Flags().BoolVar(&o.transfer, "transfer", false, "use the transfer dead letters of ENTITY: messages that could not be forwarded")
 	o.address = o.dead
 }
 
@@ -81,7 +81,7 @@ func deadLetterListCommand(environ []string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list [ENTITY]",
 		Short: "List dead letters with their reasons",
-		Long:  "List dead letters with their reasons, without locking or removing one.\n\n" + deadLetterHelp + "\n\n--json prints one message per line, as crosstown record does.",
+		Long:  "List dead letters with their reasons, without locking or removing them.\n\n" + deadLetterHelp + "\n\n--json prints one message per line, as crosstown record does.",
 		Example: `  crosstown deadletter list orders
   crosstown deadletter list orders --where "DeadLetterErrorDescription LIKE '%timeout%'" --count 0
   crosstown deadletter list events/Subscriptions/eu --json`,
@@ -119,15 +119,16 @@ func deadLetterMoveCommand(environ []string, resubmit bool) *cobra.Command {
 	o := deadMove{resubmit: resubmit}
 	const once = `
 
-Each message is locked, stored in the target, and then removed. A gateway does this itself,
-and moves each message once: if it stops in between, run the command again within a day.
-With another broker the command sends the copies like any client, and after an interruption
-the last few may be duplicated. A target that detects duplicates would drop a message whose
-id it knows: there --new-message-id is required.
+Each message is locked, copied to the target, and then removed. A Crosstown gateway does this
+itself, and moves each message exactly once: if the gateway or the command stops before the end,
+run the command again within a day. With another broker the command works like any client, and
+after an interruption the last few messages may be duplicated. A target with duplicate detection
+would drop a copy whose message id it has stored before: for such a target, --new-message-id is
+required.
 
-Properties keep their AMQP types; body, ids, session and time to live stay the same.
-Sequence numbers, enqueued times and delivery counts are new. A gateway requires a policy
-with Manage.`
+Properties keep their AMQP types; body, ids, session and time to live stay the same. Sequence
+numbers, enqueued times and delivery counts are new. With a Crosstown gateway, the command needs
+Manage on the target and Listen on ENTITY.`
 	c := &cobra.Command{
 		Use:   "move [ENTITY] --to TARGET",
 		Short: "Move dead letters to another queue or topic, with their reasons",
@@ -137,10 +138,10 @@ with Manage.`
 	}
 	if resubmit {
 		c.Use, c.Short = "resubmit [ENTITY]", "Send dead letters back to their queue or topic"
-		c.Long = `Send dead letters back: those of a queue to the queue, those of a subscription to its
-topic, which evaluates the rules of all subscriptions again. --to names another target;
---to events/Subscriptions/eu puts messages back into this one subscription of a gateway.
-The command removes the properties with the reason.
+		c.Long = `Send dead letters back: those of a queue to the queue, those of a subscription to its topic,
+which evaluates the rules of all subscriptions again. --to names another target. With a
+Crosstown gateway, --to events/Subscriptions/eu puts messages back into only this subscription.
+The command removes the properties DeadLetterReason and DeadLetterErrorDescription.
 
 ` + deadLetterHelp + once
 		c.Example = `  crosstown deadletter resubmit orders
@@ -150,10 +151,10 @@ The command removes the properties with the reason.
 	}
 	o.bindAction(c, environ)
 	f := c.Flags()
-	f.BoolVar(&o.newIDs, "new-message-id", false, "give each message a new id, the same if it is sent again after an interruption")
-	f.StringVar(&o.to, "to", "", "queue or topic that gets the messages, or with a gateway a subscription or dead-letter queue (default: their queue or topic)")
+	f.BoolVar(&o.newIDs, "new-message-id", false, "give each copy a new message id; if the command is repeated after an interruption, it gives the copy of a message the same new id")
+	f.StringVar(&o.to, "to", "", "queue or topic that gets the messages; with a Crosstown gateway also a subscription or a dead-letter queue (default: the queue or topic of ENTITY)")
 	if !resubmit {
-		f.Lookup("to").Usage = "queue or topic that gets the messages, or with a gateway a subscription or dead-letter queue"
+		f.Lookup("to").Usage = "queue or topic that gets the messages; with a Crosstown gateway also a subscription or a dead-letter queue"
 		_ = c.MarkFlagRequired("to") // the flag exists
 	}
 	c.RunE = o.browsing(o.run)
@@ -174,7 +175,7 @@ func (o *deadMove) run(c *cobra.Command, b *browser) error {
 		if err := o.list(c, b); err != nil {
 			return err
 		}
-		return command.Line(c.ErrOrStderr(), "these would go from %s to %s; nothing is changed", b.entity, o.to)
+		return command.Line(c.ErrOrStderr(), "the command would move these messages from %s to %s; nothing was changed", b.entity, o.to)
 	}
 	numbers, err := b.numbers(c.Context(), &o.selection)
 	if err != nil {
@@ -239,7 +240,7 @@ func (o *deadPurge) run(c *cobra.Command, b *browser) error {
 		case err != nil:
 			return err
 		case n == 0:
-			return command.Nothingf("%s: there is no message that a receiver has not locked", b.entity)
+			return command.Nothingf("%s: nothing to remove: there are no dead letters, or receivers have locked all of them", b.entity)
 		}
 		return purged(n, nil)
 	}

@@ -19,7 +19,7 @@ func heldListCommand(environ []string, state core.State, word string, columns ..
 	c := &cobra.Command{
 		Use:   "list [ENTITY]",
 		Short: "List " + word + " messages",
-		Long: "List " + word + ` messages, of all sessions, without locking or removing one.
+		Long: "List the " + word + ` messages of all sessions, without locking or removing them.
 
 A gateway finds these messages in its store, however many other messages there are. From
 another broker the command reads all messages. --json prints one message per line, as

@@ -84,7 +84,7 @@ func (o *peekOptions) run(c *cobra.Command, args []string) error {
 	if o.state != "" {
 		i := slices.Index(stateWords, o.state)
 		if i < 0 {
-			return command.Usagef("--state: %q is unknown: write %s", o.state, strings.Join(stateWords, ", "))
+			return command.Usagef("--state: %q is unknown: write one of %s", o.state, strings.Join(stateWords, ", "))
 		}
 		state = new(core.State(i))
 	}

@@ -145,7 +145,7 @@ func (o *purgeOptions) left(c *cobra.Command, name string) string {
 	if len(parts) == 0 {
 		return ""
 	}
-	return "; what stays: " + strings.Join(parts, ", ") + " (--state)"
+	return "; messages that stay: " + strings.Join(parts, ", ") + " (select states with --state)"
 }
 
 func inWords(states []string) string {
@@ -169,7 +169,7 @@ func (o *purgeOptions) state(c *cobra.Command, t *command.Target, name, state st
 		return 0, err
 	}
 	defer link.Close()
-	b := &browser{target: t, link: link, entity: name, seen: command.NewProgress(c.ErrOrStderr(), "looked at").At}
+	b := &browser{target: t, link: link, entity: name, seen: command.NewProgress(c.ErrOrStderr(), "searched").At}
 	if b.state = new(core.Deferred); state == "scheduled" {
 		b.state = new(core.Scheduled)
 	}

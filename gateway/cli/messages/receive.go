@@ -67,9 +67,9 @@ func Receive(environ []string) *cobra.Command {
 		Short: "Receive messages, print them and complete them",
 		Long: `Receive messages, print them and complete them.
 
-ENTITY is a queue, or a subscription written TOPIC/Subscriptions/NAME. From an
-entity with sessions the command receives one session: --session ID, or --next-session;
-with --follow --next-session one session after the other.
+ENTITY is a queue, or a subscription written TOPIC/Subscriptions/NAME. From an entity with
+sessions the command receives the messages of one session, which --session ID or --next-session
+selects; with --follow --next-session it receives one session after the other.
 
 With --raw the command prints only the bodies, byte for byte, one after the other. An AMQP
 value or sequence is printed as text. With --output the command writes to a file, and
@@ -89,13 +89,13 @@ The exit code is 4 if no message arrived.`,
 	o.Flags.Bind(c, environ)
 	f := c.Flags()
 	f.IntVar(&o.count, "count", 1, "messages to receive; 0: all")
-	f.StringVar(&o.wait, "wait", "5s", "how long to wait for a message, a `duration`")
-	f.StringVar(&o.mode, "mode", "peeklock", "peeklock, or delete to remove messages as they are delivered")
+	f.StringVar(&o.wait, "wait", "5s", "how long to wait for a message: a `duration` such as 10s")
+	f.StringVar(&o.mode, "mode", "peeklock", "peeklock: lock each message until it is settled; delete: remove each message when it is delivered")
 	f.BoolVar(&o.dlq, "dlq", false, "receive from the dead-letter queue")
 	o.session.bind(f)
 	f.BoolVar(&o.follow, "follow", false, "continue until interrupted, or until --count messages are received")
 	o.outcome.bind(c)
-	f.BoolVar(&o.raw, "raw", false, "print only the body, byte for byte")
+	f.BoolVar(&o.raw, "raw", false, "print only the bodies, byte for byte")
 	f.StringVar(&o.output, "output", "-", "`file` to write; - is standard output")
 	o.whole.Bind(c)
 	c.MarkFlagsMutuallyExclusive("follow", "wait")

@@ -47,11 +47,11 @@ sessions. It peeks at the entities and prints their messages, one JSON object pe
 with every property, type and time. Then it prints messages as they arrive, until it
 is interrupted. A scheduled message is recorded when it becomes active.
 
-The command peeks five times a second: it misses a message that a receiver completes
-before the next peek. With --tap it misses no message that clients send to a queue or topic
-through this gateway from now on, but it does not record messages that are forwarded there or
-sent through another gateway. Instead, you can record a subscription from which no client
-receives.`,
+The command peeks five times a second: it misses a message that a receiver completes before the
+next peek. With --tap the command misses no message that clients send to a queue or topic
+through this gateway from now on, but it does not record messages that are forwarded to the
+entity or sent through another gateway. To record these too, without --tap, record a
+subscription from which no client receives.`,
 		Example: `  crosstown record orders > orders.jsonl
   crosstown record orders events/Subscriptions/eu --new --for 10m > busy.jsonl
   crosstown record orders events --tap > all.jsonl

@@ -179,7 +179,7 @@ func (r *replayer) run(ctx context.Context, in io.Reader) (err error) {
 }
 
 func (r *replayer) interrupted(line int) error {
-	return fmt.Errorf("%s: interrupted before line %d: send the rest with: tail -n +%[2]d FILE | crosstown replay", r.name, line)
+	return fmt.Errorf("%s: interrupted before line %d: send the other lines with: tail -n +%[2]d FILE | crosstown replay", r.name, line)
 }
 
 func (r *replayer) destination(entity string) (string, error) {
@@ -256,7 +256,7 @@ func (r *replayer) flush(ctx context.Context) error {
 	}
 	if refused > 0 && len(r.ms) > 1 {
 		last := r.lines[len(r.lines)-1]
-		errs = append(errs, fmt.Errorf("failed to send %s of lines %d to %d, and did not try the lines after %[3]d: repair the failed lines, then replay them and the rest", command.Messages(refused), r.lines[0], last))
+		errs = append(errs, fmt.Errorf("failed to send %s of lines %d to %d, and did not try the lines after %[3]d: repair the failed lines, then replay these lines and all lines after them", command.Messages(refused), r.lines[0], last))
 	}
 	r.ms, r.lines, r.size = nil, nil, 0
 	r.progress.At(r.sent)

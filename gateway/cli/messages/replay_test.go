@@ -88,7 +88,7 @@ func TestAnInterruptedReplaySaysWhatIsLeft(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 		defer cancel()
 		err := replayerInto(s, 1, nil).run(ctx, strings.NewReader("\n"+recorded("q", 0, 1000, 2000, 3000)))
-		if err == nil || !strings.Contains(err.Error(), "f: interrupted before line 4: send the rest with: tail -n +4") {
+		if err == nil || !strings.Contains(err.Error(), "f: interrupted before line 4: send the other lines with: tail -n +4") {
 			t.Errorf("got %v", err)
 		}
 		if want := []string{"0s q 0", "1s q 1"}; !slices.Equal(s.got, want) {

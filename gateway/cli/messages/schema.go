@@ -37,13 +37,14 @@ func Schema(environ []string) *cobra.Command {
 	check := &cobra.Command{
 		Use:   "check FILE [RECORDING…]",
 		Short: "Compare messages with a JSON Schema",
-		Long: `Compare messages with a JSON Schema, in the same way as a gateway that has this schema under
-schemas. The messages are those of recordings, or those in an entity. RECORDING is a file with
-the lines that crosstown record, receive --json or backup prints; - is standard input. The
-command removes and changes nothing.
+		Long: `Compare the bodies of messages with the JSON Schema in FILE, in the same way as a gateway whose
+configuration has this schema under schemas. The messages come from recordings, or with --entity
+from an entity. RECORDING is a file with the lines that crosstown record, receive --json or
+backup prints; - is standard input. The command removes and changes no messages.
 
-The command prints the messages that do not match, with the paths and rules but without
-values. The exit code is 1 if a message does not match, and 4 if there is no message.`,
+The command prints the messages that do not match, with the path in the body and the rule of the
+schema for each difference, but without values. The exit code is 1 if a message does not match,
+and 4 if there is no message.`,
 		Example: `  crosstown schema check order.json orders.jsonl
   crosstown schema check order.json --ref address.json --entity orders
   crosstown record orders --once | crosstown schema check order.json -`,
@@ -53,8 +54,8 @@ values. The exit code is 1 if a message does not match, and 4 if there is no mes
 	o.Bind(check, environ)
 	f := check.Flags()
 	f.StringVar(&o.entity, "entity", "", "check the messages in this `queue` or TOPIC/Subscriptions/NAME")
-	f.StringArrayVar(&o.refs, "ref", nil, "`file` that the schema refers to; repeatable")
-	f.StringSliceVar(&o.serializers, "serializers", []string{builtin.JSON}, "serializers that decode bodies, as in serializers.chain: "+strings.Join(builtin.Names(), ", "))
+	f.StringArrayVar(&o.refs, "ref", nil, "`file` with a schema to which the schema in FILE refers; repeatable")
+	f.StringSliceVar(&o.serializers, "serializers", []string{builtin.JSON}, "serializers that decode bodies, in the order in which they are tried, as in the setting serializers.chain: "+strings.Join(builtin.Names(), ", "))
 	c := command.Group(&cobra.Command{Use: "schema", Short: "Compare messages with JSON Schemas"})
 	c.AddCommand(check)
 	return c

@@ -34,17 +34,17 @@ type selection struct {
 }
 
 func (o *selection) bind(f *pflag.FlagSet) {
-	f.StringVar(&o.where, "where", "", "SQL `condition` as for rules, with the same names: sys.Label, region, body.total")
-	f.StringSliceVar(&o.ids, "message-id", nil, "message `id`; repeatable")
-	f.Int64SliceVar(&o.numbers, "sequence-number", nil, "sequence `number`; repeatable")
+	f.StringVar(&o.where, "where", "", "only messages that fulfil this SQL `condition`, with names as in rules: sys.Label, region, body.total")
+	f.StringSliceVar(&o.ids, "message-id", nil, "only messages with this message `id`; repeatable")
+	f.Int64SliceVar(&o.numbers, "sequence-number", nil, "only the message with this sequence `number`; repeatable")
 	f.Lookup("sequence-number").DefValue = "" // otherwise it would be "[]"
-	f.StringArrayVar(&o.properties, "property", nil, "user property, `NAME=VALUE`, or NAME alone for any value; repeatable")
-	f.StringVar(&o.older, "older-than", "", "enqueued longer ago than this `duration`, such as 1h")
-	f.StringVar(&o.newer, "newer-than", "", "enqueued within this `duration`")
+	f.StringArrayVar(&o.properties, "property", nil, "only messages with this user property, `NAME=VALUE`, or NAME alone for any value; repeatable")
+	f.StringVar(&o.older, "older-than", "", "only messages enqueued more than this `duration` ago, such as 1h")
+	f.StringVar(&o.newer, "newer-than", "", "only messages enqueued less than this `duration` ago, such as 1h")
 }
 
 func (o *selection) bindReason(f *pflag.FlagSet) {
-	f.StringVar(&o.reason, "reason", "", "dead-letter `reason`, such as MaxDeliveryCountExceeded")
+	f.StringVar(&o.reason, "reason", "", "only dead letters with this `reason`, such as MaxDeliveryCountExceeded")
 }
 
 // isEmpty reports whether all messages are chosen.
@@ -219,7 +219,7 @@ func (o *chosen) browsing(use func(c *cobra.Command, b *browser) error) func(*co
 			return t.Explain(err)
 		}
 		defer link.Close()
-		return t.Explain(use(c, &browser{target: t, link: link, entity: address, most: o.count, seen: command.NewProgress(c.ErrOrStderr(), "looked at").At}))
+		return t.Explain(use(c, &browser{target: t, link: link, entity: address, most: o.count, seen: command.NewProgress(c.ErrOrStderr(), "searched").At}))
 	}
 }
 

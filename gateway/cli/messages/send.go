@@ -62,8 +62,8 @@ func Send(environ []string) *cobra.Command {
 	}
 	o.Bind(c, environ)
 	f := c.Flags()
-	f.StringVar(&o.file, "file", "", "send the whole `file` as one message")
-	f.BoolVar(&o.records, "records", false, "each line of standard input, or of --file, is a message as record or receive --json prints it, or a line of a backup; types are kept")
+	f.StringVar(&o.file, "file", "", "send the whole `file` as the body of one message")
+	f.BoolVar(&o.records, "records", false, "send the messages of a recording: each line of standard input, or of --file, is a message as crosstown record, receive --json or backup prints it; properties keep their types")
 	f.IntVar(&o.count, "count", 1, "how many times to send each message")
 	f.StringArrayVar(&o.properties, "property", nil, "user property, `NAME=VALUE`; 5 and true are a number and a boolean, and \"5\" is a string; repeatable")
 	f.StringVar(&o.message.ContentType, "content-type", "", "content type of the body")
@@ -71,10 +71,10 @@ func Send(environ []string) *cobra.Command {
 	f.StringVar(&o.correlationID, "correlation-id", "", "correlation id")
 	f.StringVar(&o.message.Subject, "subject", "", "subject, also called label")
 	f.StringVar(&o.session, "session", "", "`id` of the session that the messages belong to")
-	f.StringVar(&o.message.To, "to", "", "logical destination")
+	f.StringVar(&o.message.To, "to", "", "property To of the message, a logical destination")
 	f.StringVar(&o.message.ReplyTo, "reply-to", "", "`entity` that a reply goes to")
 	f.StringVar(&o.message.ReplyToSessionID, "reply-to-session", "", "`id` of the session that a reply belongs to")
-	f.StringVar(&o.message.PartitionKey, "partition-key", "", "messages with the same key stay in order")
+	f.StringVar(&o.message.PartitionKey, "partition-key", "", "partition key: messages with the same key stay in order")
 	f.StringVar(&o.schedule, "schedule", "", "earliest `time` of delivery: 10m from now, or 2031-01-02T15:04:05Z")
 	f.StringVar(&o.ttl, "ttl", "", "time to live, a `duration` such as 1h")
 	return c

@@ -30,14 +30,14 @@ func Diff(environ []string) *cobra.Command {
 		Use:   "diff [FILE]",
 		Short: "Compare a configuration, or another source of entities, with a gateway",
 		Long: `Compare a configuration file, or another source of entities, with the gateway of
---connection-string (also --to). Each difference is a line: the entity, the property, its
-value in the source and in the gateway. The command does not compare settings that the source
-omits.
+--connection-string (also --to). The command prints a line for each difference: the entity,
+the property, and the property's values in the source and in the gateway. It does not compare
+settings that the source omits.
 
 ` + sourceHelp + `
 
-The exit code is 0 if there is no difference, 3 if there is one, 1 if the comparison has
-failed, and 2 if the command line or FILE is wrong.`,
+The exit code is 0 if there are no differences, 3 if there are differences, 1 if the
+comparison has failed, and 2 if the command line or FILE is wrong.`,
 		Example: `  crosstown diff crosstown.yaml
   crosstown diff --from "$AZURE_CONNECTION_STRING" --to "$GATEWAY_CONNECTION_STRING"`,
 		Args: cobra.MaximumNArgs(1),

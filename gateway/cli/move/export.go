@@ -21,9 +21,9 @@ func Export(environ []string) *cobra.Command {
 		Long: `Print the queues, topics, subscriptions and rules of a namespace, of a gateway or of Azure,
 as a configuration file for crosstown --config, crosstown import and crosstown diff.
 
-The file has every setting, and policies of queues and topics with their keys: keep it
-secret. The management API does not return policies of the namespace itself. The file has
-no messages: use crosstown backup or crosstown record for those.`,
+The file has every setting, and policies of queues and topics with their keys: keep it secret.
+The management API does not return policies of the namespace itself. The file has no messages:
+use crosstown backup or crosstown record for those.`,
 		Example: `  crosstown export > crosstown.yaml
   crosstown export --json
   crosstown export --connection-string "$AZURE_CONNECTION_STRING" --short --output crosstown.yaml`,

@@ -42,17 +42,17 @@ func Import(environ []string) *cobra.Command {
 		Use:   "import [FILE]",
 		Short: "Create the queues, topics, subscriptions and rules of Azure, the emulator or a file",
 		Long: `Create the queues, topics, subscriptions and rules of a live namespace (--from), of the
-official emulator, of an ARM template or of a configuration file: in the gateway of
---connection-string (also --to), or in a configuration file (--output).
+official emulator, of an ARM template or of a configuration file. The command creates them in the
+gateway of --connection-string (also --to), or writes them to a configuration file (--output).
 
 ` + sourceHelp + `
 
-Existing entities stay as they are, and the command prints how they differ; --update
-changes them. The command names each property that Crosstown does not have. It imports
-policies of queues and topics with their keys. An ARM template has no keys, so the gateway
-generates new ones; with --output, the gateway that reads the file does so. Policies of the
-namespace itself belong to the configuration of the gateway. The command does not move
-messages: use crosstown migrate.`,
+Existing entities stay as they are, and the command prints how they differ; --update changes
+them. The command prints each property that Crosstown does not have. It imports policies of
+queues and topics with their keys. An ARM template has no keys, so the gateway generates new
+keys; with --output, the gateway that later reads the file generates them. The command does not
+import policies of the namespace itself, which belong in the gateway's configuration. It does
+not move messages: use crosstown migrate.`,
 		Example: `  crosstown import Config.json
   crosstown import --from "$AZURE_CONNECTION_STRING" --output crosstown.yaml
   az bicep build --file bus.bicep && crosstown import bus.json --parameter env=test --dry-run`,
@@ -62,10 +62,10 @@ messages: use crosstown migrate.`,
 	bindTarget(&o.Flags, c, environ)
 	o.namespaceSource.bind(c, environ)
 	f := c.Flags()
-	f.StringVar(&o.output, "output", "", "write a configuration `file` for crosstown --config instead; - is standard output")
+	f.StringVar(&o.output, "output", "", "write a configuration `file` for crosstown --config instead of creating entities in a gateway; - is standard output")
 	f.BoolVar(&o.short, "short", false, "with --output: leave out the settings that have their default value")
 	o.whole.Bind(c)
-	f.BoolVar(&o.update, "update", false, "change existing entities that differ")
+	f.BoolVar(&o.update, "update", false, "change existing entities that differ from the source")
 	f.BoolVar(&o.dryRun, "dry-run", false, "print what the command would do, and change nothing")
 	c.MarkFlagsMutuallyExclusive("output", "connection-string")
 	c.MarkFlagsMutuallyExclusive("output", "update")
@@ -102,10 +102,10 @@ func (o *importOptions) run(c *cobra.Command, args []string) error {
 	if o.dryRun {
 		verb = "would be "
 	}
-	_, _ = fmt.Fprintf(c.ErrOrStderr(), "of %s: %s%d created, %d changed; %d the same, %d different, %d not taken over\n",
+	_, _ = fmt.Fprintf(c.ErrOrStderr(), "entities of %[1]s: %[3]d %[2]screated, %[4]d %[2]schanged; %[5]d the same, %[6]d different, %[7]d not taken over\n",
 		name, verb, done[declaration.Created], done[declaration.Changed], done[declaration.Same], done[declaration.Differs], notes.n)
 	if done[declaration.Differs] > 0 && !o.update {
-		_, _ = fmt.Fprintln(c.ErrOrStderr(), "to change the entities that differ, use --update")
+		_, _ = fmt.Fprintln(c.ErrOrStderr(), "to change the entities that differ from the source, use --update")
 	}
 	return t.Explain(err)
 }
@@ -147,6 +147,6 @@ func writeContents(contents *config.Contents, output, name string, asJSON bool, 
 	if err != nil {
 		return err
 	}
-	_, told := fmt.Fprintf(c.ErrOrStderr(), "of %s: %s\n", name, count(contents))
+	_, told := fmt.Fprintf(c.ErrOrStderr(), "entities of %s: %s\n", name, count(contents))
 	return told
 }

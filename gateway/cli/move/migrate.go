@@ -61,19 +61,19 @@ entities first with crosstown import. Each message is received under lock, store
 target, and then removed from the source. The command ends when the source has no messages
 left, and prints what it has moved; run it again after an interruption.
 
-A moved message keeps its body, properties with their AMQP types, annotations that clients
-may set, session id, partition key, scheduled time and the time at which it expires; dead
-letters keep their reasons. Messages keep their order, also in each session. Sequence
-numbers, enqueued times and delivery counts are new. The command does not move session
-states, deferred messages, and messages that are scheduled in a topic; it counts the latter
-two.
+A moved message keeps its body, properties with their AMQP types, annotations that clients may
+set, session id, partition key, scheduled time and the time at which it expires; dead letters
+keep their reasons. Messages keep their order, also in each session. Sequence numbers, enqueued
+times and delivery counts are new. The command does not move session states, deferred messages,
+and messages that are scheduled in a topic; it counts these messages.
 
-If the target is a gateway and the policy has Manage, the gateway stores each message once,
-even if the command is killed: run the command again within a day. Messages of subscriptions
-and dead letters go directly to the same subscription and dead-letter queue. To any other
-target the command sends messages like a client: after an interruption the last few may be
-sent twice, unless the queue detects duplicates. Clients cannot send to subscriptions and
-dead-letter queues, so choose queues for these messages with --into and --dead-letters-into.`,
+If the target is a Crosstown gateway and the policy for it has Manage, the gateway stores each
+message once, even if the command is killed: run the command again within a day. Messages of
+subscriptions and dead letters go directly to the same subscription and dead-letter queue. To
+any other target the command sends messages like a client: after an interruption the last few
+may be stored twice, unless the target queue has duplicate detection. Clients cannot send to
+subscriptions and dead-letter queues, so choose queues for these messages with --into and
+--dead-letters-into.`,
 		Example: `  crosstown migrate --from "$AZURE_CONNECTION_STRING"
   crosstown migrate --from old --context new
   crosstown migrate --from "$OLD" --to "$NEW" orders events/Subscriptions/eu
@@ -82,10 +82,10 @@ dead-letter queues, so choose queues for these messages with --into and --dead-l
 	}
 	bindTarget(&o.Flags, c, environ)
 	f := c.Flags()
-	f.StringVar(&o.from, "from", "", "namespace to move from, as a connection `string` with Manage, or the name of a context")
+	f.StringVar(&o.from, "from", "", "namespace of Azure or of a gateway to move from: a connection `string` whose policy has Manage, or the name of a context")
 	f.StringArrayVar(&o.into, "into", nil, "move the messages of one entity to another, `FROM=TO`; repeatable")
 	f.StringVar(&o.deadInto, "dead-letters-into", "", "queue or topic that gets the dead letters (default: the dead-letter queue of the same `entity`)")
-	f.StringVar(&o.patience, "patience", "6m", "how long to wait for messages that other receivers have locked, a `duration`")
+	f.StringVar(&o.patience, "patience", "6m", "how long to wait for messages that other receivers have locked: a `duration` such as 6m")
 	_ = c.MarkFlagRequired("from") // the flag exists
 	return c
 }
@@ -137,7 +137,7 @@ func (o *migrateOptions) run(c *cobra.Command, args []string) error {
 		moved, err := m.entity(c.Context(), &all[i])
 		_, told := fmt.Fprintf(c.OutOrStdout(), "%s: %s\n", all[i].Name, moved)
 		if err = errors.Join(err, told); err != nil {
-			return fmt.Errorf("%s: %w: the moved messages stay moved; run the command again for the rest", all[i].Name, source.Explain(err))
+			return fmt.Errorf("%s: %w: the messages that were moved stay in the target; run the command again to move the others", all[i].Name, source.Explain(err))
 		}
 	}
 	_, _ = fmt.Fprintf(c.ErrOrStderr(), "moved %s from %s to %s\n", command.Messages(m.total), source.Host, to.Host)
@@ -317,7 +317,7 @@ func (m *mover) drain(ctx context.Context, e *core.Entity, from, to string) (n i
 			return n, fmt.Errorf("other receivers have locked messages of %s: stop these receivers", from)
 		}
 		if !told {
-			m.note("%s: waiting for messages that are locked", from)
+			m.note("%s: waiting for messages that other receivers have locked", from)
 			told = true
 		}
 		if !wake.After(ctx, lockedPause) {

@@ -33,10 +33,10 @@ const sourceHelp = `FILE is one of:
 func (s *namespaceSource) bind(c *cobra.Command, environ []string) {
 	s.environ = environ
 	f := c.Flags()
-	f.StringVar(&s.from, "from", "", "live namespace to read instead of FILE, of Azure or of a gateway, as a connection `string` with Manage, or the name of a context")
+	f.StringVar(&s.from, "from", "", "namespace of Azure or of a gateway to read instead of FILE: a connection `string` whose policy has Manage, or the name of a context")
 	f.StringVar(&s.namespace, "namespace", "", "`name` of the namespace to read if FILE has several")
-	f.StringArrayVar(&s.parameters, "parameter", nil, "value of a parameter of an ARM template, `NAME=VALUE`; repeatable")
-	f.StringVar(&s.file, "parameters", "", "parameters `file` of an ARM template, as az deployment takes it; --parameter overrides it")
+	f.StringArrayVar(&s.parameters, "parameter", nil, "value of a parameter of the ARM template in FILE, `NAME=VALUE`; repeatable")
+	f.StringVar(&s.file, "parameters", "", "parameters `file` of the ARM template, in the format of az deployment group create; --parameter overrides its values")
 }
 
 // read reads the entities, and notes what it does not take over.

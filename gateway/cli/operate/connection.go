@@ -74,12 +74,12 @@ func connectionCloseCommand(environ []string) *cobra.Command {
 	var o command.Flags
 	c := &cobra.Command{
 		Use: "close ID...", Short: "Close connections by their ids", Args: cobra.MinimumNArgs(1),
-		Long: `Close connections by their ids, which 'connection list' and the gateway's log show.
+		Long: `Close connections by their ids, which crosstown connection list and the gateway's log show.
 
-The gateway first finishes the work in flight on the connection, within drain-timeout. Then
-it tells the client that an operator has closed the connection. SDKs connect again
-automatically, and no message is lost. Messages that the client has locked stay locked
-until their locks end; sessions that it holds are released.
+The gateway first finishes the work in flight on the connection, within drain-timeout. Then it
+tells the client that an operator has closed the connection. SDKs connect again automatically,
+and no message is lost. Messages that the client has locked stay locked until their locks end;
+sessions that it holds are released.
 
 To keep a client away, change or disable its policy, or disable the entity.`,
 		Example: `  crosstown connection close 4f2a9c01be77d301`,

@@ -23,12 +23,12 @@ func Health(environ []string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "health [HOST:PORT]",
 		Short: "Ask a gateway whether it is healthy",
-		Long: `Ask a gateway whether it is healthy, and print its answer. The exit code is 0 if
-it is healthy, for health checks of containers.
+		Long: `Ask a gateway whether it is healthy, and print its answer. The exit code is 0 if the gateway is
+healthy, for health checks of containers.
 
-Without an address, --context and --connection-string the command asks the first
-listener of the gateway's configuration: flags, environment and file, as for the gateway
-itself. It ignores CROSSTOWN_CONNECTION_STRING and the current context, because they may
+If HOST:PORT, --context and --connection-string are not given, the command asks the first
+listener of the gateway's configuration, which it reads from flags, environment and file as the
+gateway does. It ignores CROSSTOWN_CONNECTION_STRING and the current context, because they may
 specify another gateway than that of this container.`,
 		Example: `  crosstown health
   crosstown health localhost:5300

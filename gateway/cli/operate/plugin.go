@@ -36,7 +36,7 @@ func pluginReloadCommand(environ []string) *cobra.Command {
 The gateway starts and checks the new process first. If that fails, the old process continues.`,
 		Args: cobra.ExactArgs(1),
 	}
-	c.Flags().StringVar(&sum, "sha256", "", "SHA-256 `checksum` of the new program; needed if the configuration has a checksum")
+	c.Flags().StringVar(&sum, "sha256", "", "SHA-256 `checksum` of the new program; required if the configuration has a checksum of this plugin")
 	return command.Asking(c, environ, func(args []string) (command.Inquiry, error) {
 		return command.Inquiry{Method: http.MethodPost, Path: api.PluginsPath, Names: args, Body: api.ReloadRequest{SHA256: sum}}, nil
 	}, func(w io.Writer, _ []string, s *host.State) error {
@@ -46,7 +46,7 @@ The gateway starts and checks the new process first. If that fails, the old proc
 
 func printStates(out io.Writer, _ []string, states *[]host.State) error {
 	if len(*states) == 0 {
-		return command.Line(out, "no plugins: the gateway's configuration names none")
+		return command.Line(out, "no plugins: the gateway's configuration lists no plugins")
 	}
 	w := command.NewTable(out, "name", "condition", "for", "answered", "late", "failed", "waiting", "launches", "is")
 	for _, s := range *states {

@@ -101,13 +101,13 @@ func directories() (all []string) {
 func nextSteps(p *project.Project) string {
 	var b strings.Builder
 	if p.Replace != "" {
-		fmt.Fprintf(&b, "its go.mod uses Crosstown's source in %s\n", p.Replace)
+		fmt.Fprintf(&b, "the project's go.mod uses Crosstown's source in %s\n", p.Replace)
 	}
 	fmt.Fprintf(&b, "next:\n  cd %s\n", p.Dir)
 	if p.Replace == "" && !project.Published(p.Version) {
-		b.WriteString("  go mod edit -replace github.com/crosstown-mq/crosstown=DIR  # a checkout of Crosstown: this program is no release\n")
+		b.WriteString("  go mod edit -replace github.com/crosstown-mq/crosstown=DIR  # a checkout of Crosstown: this program is not a release\n")
 	}
-	fmt.Fprintf(&b, "  go mod tidy && go test . && go build -o %s .\n  crosstown plugin check ./%[1]s\nREADME.md has the rest\n", p.Name)
+	fmt.Fprintf(&b, "  go mod tidy && go test . && go build -o %s .\n  crosstown plugin check ./%[1]s\nREADME.md describes how a gateway runs the plugin\n", p.Name)
 	return b.String()
 }
 

@@ -34,13 +34,13 @@ lists the remotes of all namespaces.`,
 func printRemotes(out io.Writer, _ []string, states *[]api.Remote) error {
 	now := time.Now()
 	if len(*states) == 0 {
-		return command.Line(out, "no remotes: the gateway's configuration names none for this namespace")
+		return command.Line(out, "no remotes: the gateway's configuration lists no remotes for this namespace")
 	}
 	w := command.NewTable(out)
 	for _, s := range *states {
 		condition := "connected"
 		if !s.Connected {
-			condition = "away: " + s.Error
+			condition = "not connected: " + s.Error
 		}
 		w.Row(s.Namespace+"/"+s.Name, s.Address, fmt.Sprintf("%s, for %v", condition, now.Sub(s.Since).Round(time.Second)))
 		for _, from := range s.Waiting {

@@ -46,7 +46,7 @@ not count yet.`,
 	}
 	o.Bind(c, environ)
 	c.Flags().IntVar(&skip, "skip", 0, "leave out the first `N` sessions")
-	c.Flags().IntVar(&top, "top", 100, "list `N` sessions at most, up to 1000")
+	c.Flags().IntVar(&top, "top", 100, "list at most `N` sessions, 1 to 1000")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if skip < 0 {
 			return command.Usagef("--skip is %d: it must not be negative", skip)
@@ -64,7 +64,7 @@ not count yet.`,
 			if err := printSessions(w, list.Sessions); err != nil || len(list.Sessions) < top {
 				return err
 			}
-			return command.Line(c.ErrOrStderr(), "there may be more: --skip %d", skip+top)
+			return command.Line(c.ErrOrStderr(), "there may be more sessions: list them with --skip %d", skip+top)
 		})
 	}
 	return c
@@ -189,7 +189,7 @@ first, or make the receiver release the session ('session show' prints the recei
   crosstown session set-state orders customer-17 --file state.bin
   crosstown session set-state orders customer-17 --clear`,
 	}
-	c.Flags().StringVar(&file, "file", "", "take the state from a `file`; - is the standard input")
+	c.Flags().StringVar(&file, "file", "", "read the state from a `file`; - is standard input")
 	c.Flags().BoolVar(&request.Clear, "clear", false, "remove the state")
 	return command.Asking(c, environ, func(args []string) (q command.Inquiry, err error) {
 		text, named := len(args) == 3, file != ""
@@ -219,9 +219,9 @@ first, or make the receiver release the session ('session show' prints the recei
 func sessionUnlockCommand(environ []string) *cobra.Command {
 	c := &cobra.Command{
 		Use: "unlock ENTITY ID", Short: "End the lock of a session whose receiver is stuck", Args: cobra.ExactArgs(2),
-		Long: `End the lock of a session whose receiver is stuck, and the locks of its messages. No failed
-delivery counts. The receiver can no longer settle the messages. The command needs Manage
-on the entity.`,
+		Long: `End the lock of a session whose receiver is stuck, and the locks of the session's messages. The
+delivery counts stay unchanged. The receiver can no longer settle the messages. The command
+needs Manage on the entity.`,
 		Example: `  crosstown session unlock orders customer-17`,
 	}
 	return command.Asking(c, environ, func(args []string) (command.Inquiry, error) {

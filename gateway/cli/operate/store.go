@@ -20,11 +20,11 @@ var errDamaged = errors.New("the store is damaged: restore a backup, or start th
 func Store(environ []string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "store",
-		Short: "Inspect and verify the files of a file store",
+		Short: "Inspect and verify the files of the file store",
 	}
 	c.AddCommand(
 		inspectCommand(environ, "inspect", "List segments and snapshots of the log with their sizes and damaged frames (entries)", false),
-		inspectCommand(environ, "verify", "Check all files, contents of messages and snapshots included; the exit code is 1 if something is damaged", true))
+		inspectCommand(environ, "verify", "Check all files, including the contents of messages and snapshots; the exit code is 1 if a file is damaged", true))
 	return c
 }
 
@@ -36,8 +36,8 @@ func inspectCommand(environ []string, use, short string, contents bool) *cobra.C
 		Long: short + `.
 
 DIR is the directory with the files, by default the folder messages of the data directory.
-The command changes nothing. It can run while a gateway uses the directory: frames
-that the gateway is still writing may look torn.`,
+The command changes nothing. It can run while a gateway uses the directory: frames (entries
+of the log) that the gateway is still writing may look torn.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			dir := filepath.Join(config.Data(environ), "messages")
@@ -75,7 +75,7 @@ func printInspection(w io.Writer, found *file.Inspection) error {
 			_, _ = fmt.Fprintf(w, "  damaged: %s\n", damage)
 		}
 		if s.Torn != "" {
-			_, _ = fmt.Fprintf(w, "  torn at byte %d: %s (the next start cuts it: it was not synced)\n", s.End, s.Torn)
+			_, _ = fmt.Fprintf(w, "  torn at byte %d: %s (the next start removes this end of the file, which was not synced)\n", s.End, s.Torn)
 		}
 		frames, records, bytes = frames+s.Frames, records+s.Records, bytes+s.Size
 	}
@@ -92,7 +92,7 @@ func printInspection(w io.Writer, found *file.Inspection) error {
 	}
 	ended := "not closed normally"
 	if found.Closed {
-		ended = "closed in order"
+		ended = "closed normally"
 	}
 	return command.Line(w, "%d bytes, %d frames, %d records, synced up to %v, %s", bytes, frames, records, found.Synced, ended)
 }

@@ -86,7 +86,7 @@ entities of the namespace. After a slow refresh the command pauses longer.`,
 	f.BoolVar(&o.once, "once", false, "print one table and end")
 	f.DurationVar(&o.interval, "interval", 2*time.Second, "`time` between two refreshes")
 	f.StringVar(&o.sort, "sort", "in", "`column` to sort by: "+orders)
-	f.IntVar(&o.rows, "rows", 0, "show `N` entities at most; 0: 20 on a terminal, else all")
+	f.IntVar(&o.rows, "rows", 0, "show at most `N` entities; 0: 20 on a terminal, otherwise all")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		switch {
 		case topOrders[o.sort] == nil:

@@ -33,7 +33,7 @@ func (v *topView) print(out *bytes.Buffer, rows int) error {
 	if g := v.Gateway; g != nil {
 		fmt.Fprintf(out, "  store %s, %.3g ms", g.Store.Engine, g.Store.LatencyMS)
 		if g.Store.Error != "" {
-			fmt.Fprintf(out, " (takes no messages: %s)", g.Store.Error)
+			fmt.Fprintf(out, " (cannot store messages: %s)", g.Store.Error)
 		}
 		fmt.Fprintf(out, "  memory %s of %s", sizeText(g.Memory.InUse), sizeText(g.Memory.Limit))
 	}

@@ -18,7 +18,7 @@ import (
 
 // Config returns the command crosstown config.
 func Config(environ []string) *cobra.Command {
-	c := command.Group(&cobra.Command{Use: "config", Short: "Check a configuration, and print the one that is in force"})
+	c := command.Group(&cobra.Command{Use: "config", Short: "Check a configuration file, and print the configuration that a gateway would have"})
 	asJSON := false
 	check := &cobra.Command{
 		Use:   "check FILE",
@@ -36,8 +36,8 @@ The exit code is 0 if the file is valid, otherwise 2.`,
 	show := &cobra.Command{
 		Use:   "print",
 		Short: "Print the configuration that a gateway would have, and where each setting comes from",
-		Long: `Print the configuration that a gateway with these flags and this environment would have, as
-a file: each setting with its source, which is a flag, a variable, a line of a file, or the
+		Long: `Print the configuration that a gateway with these flags and this environment would have, as a
+file. Each line ends with the setting's source: a flag, a variable, a line of a file, or the
 default. Keys and passwords are masked, except the public development key. Settings without a
 value are omitted. With --json the command prints one document, without the sources.`,
 		Example: `  crosstown config print --config crosstown.yaml --log-level debug
@@ -75,7 +75,7 @@ func checkConfig(c *cobra.Command, file string, environ []string) error {
 	if err := declared(c.Context(), settings); err != nil {
 		return command.Usagef("%s: a gateway with an empty store would not start with this file: %v", file, err)
 	}
-	return command.Line(c.OutOrStdout(), "%s is right", file)
+	return command.Line(c.OutOrStdout(), "%s is valid", file)
 }
 
 // declared creates the entities of a configuration in an empty store in memory, as a start does.

@@ -33,8 +33,8 @@ settings selects:
   5. the current context: crosstown context use
   6. a gateway on this machine, localhost:5672, with the development key
 
-Contexts are in the user's configuration directory, in crosstown/contexts.json, or in the
-file that CROSSTOWN_CONTEXTS names. They hold keys: only their owner may read the file.`,
+Contexts are in the user's configuration directory, in crosstown/contexts.json, or in the file
+that CROSSTOWN_CONTEXTS names. They hold keys: only their owner may read the file.`,
 		Example: `  crosstown context save staging --from-stdin --ca staging-ca.pem < connection-string
   crosstown context use staging
   crosstown queue list
@@ -155,14 +155,14 @@ func contextUseCommand(environ []string) *cobra.Command {
 			})
 		},
 	}
-	c.Flags().BoolVar(&none, "none", false, "have no current context")
+	c.Flags().BoolVar(&none, "none", false, "have no current context: commands then connect to a local gateway")
 	return c
 }
 
 func tellOverruled(c *cobra.Command, environ []string) {
 	for _, before := range []string{command.ConnectionVariable, command.ContextVariable} {
 		if config.Variable(environ, before) != "" {
-			_, _ = fmt.Fprintf(c.ErrOrStderr(), "note: %s is set and comes before the current context\n", before)
+			_, _ = fmt.Fprintf(c.ErrOrStderr(), "note: %s is set, and commands use it instead of the current context\n", before)
 		}
 	}
 }

@@ -37,11 +37,11 @@ func Doctor(environ []string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "doctor [ENTITY]",
 		Short: "Find out why a connection to a gateway fails, and say what to do",
-		Long: `Find out why a connection to a gateway fails, and say what to do. The command connects like
-a client to the namespace that other commands connect to, and checks the connection string,
-the host name, the port, TLS and trust in the certificate, the gateway's health, version and
-clock, and whether the policy is accepted. With ENTITY, a queue or a subscription, it also
-peeks there. It changes nothing.
+		Long: `Find out why a connection to a gateway fails, and say what to do. The command connects like a
+client to the namespace that other commands connect to, and checks the connection string, the
+host name, the port, TLS and trust in the certificate, the gateway's health, version and clock,
+and whether the gateway accepts the policy. With ENTITY, a queue or a subscription, the command
+also peeks at a message of ENTITY. It changes nothing.
 
 Each check ends with ok, warn or fail; the command stops after the first failure. The exit
 code is 1 if a check has failed. crosstown config check examines the configuration of a
@@ -122,7 +122,7 @@ func (x *examination) name(ctx context.Context) bool {
 	if err != nil {
 		return x.note("name", fail, "correct the host of the connection string, or the DNS of this machine", "%v", err)
 	}
-	return x.note("name", ok, "", "%s is %s", host, strings.Join(found, ", "))
+	return x.note("name", ok, "", "%s resolves to %s", host, strings.Join(found, ", "))
 }
 
 // port opens a TCP connection.
@@ -132,7 +132,7 @@ func (x *examination) port(ctx context.Context) (goesOn bool) {
 	if x.conn, err = (&net.Dialer{}).DialContext(ctx, "tcp", x.target.Address()); err != nil {
 		return x.note("port", fail, "start a gateway there with: crosstown; or allow the connection in the firewalls; or specify another gateway with --connection-string or --context", "%v", err)
 	}
-	return x.note("port", ok, "", "%s accepts, within %v", x.conn.RemoteAddr(), time.Since(began).Round(10*time.Microsecond))
+	return x.note("port", ok, "", "%s accepts a connection, within %v", x.conn.RemoteAddr(), time.Since(began).Round(10*time.Microsecond))
 }
 
 // certificate does the TLS handshake, if the connection string requires TLS.
@@ -147,7 +147,7 @@ func (x *examination) certificate(ctx context.Context) bool {
 		return x.note("TLS", fail, "add UseDevelopmentEmulator=true to the connection string, or specify the port for TLS", "the server does not support TLS: %v", err)
 	}
 	if err != nil {
-		return x.note("TLS", fail, "specify its CA with --ca FILE (crosstown ca prints the development CA), and configure programs as docs/quickstart.md describes", "%v", err)
+		return x.note("TLS", fail, "specify the CA of the gateway's certificate with --ca FILE (crosstown ca prints the development CA), and configure programs as docs/quickstart.md describes", "%v", err)
 	}
 	shown := secure.ConnectionState().PeerCertificates[0]
 	status, remedy := ok, ""
@@ -186,22 +186,22 @@ func (x *examination) gateway(ctx context.Context) bool {
 		return x.note(check, warn, "specify a gateway with --context or --connection-string", "the server is not a Crosstown gateway: it answers %s", response.Status)
 	}
 	if h.Status != "healthy" {
-		return x.note(check, fail, "see its log", "it is %s: %s", h.Status, h.Reason)
+		return x.note(check, fail, "see the log of the gateway", "the gateway is %s: %s", h.Status, h.Reason)
 	}
 	version := ""
 	var status api.Status
 	if x.flags.Ask(ctx, command.Inquiry{Method: http.MethodGet, Path: api.StatusPath}, &status) == nil && status.Gateway != nil {
 		version = ", version " + status.Gateway.Version
 	}
-	x.note(check, ok, "", "it is healthy%s, and answers within %v", version, took.Round(10*time.Microsecond))
+	x.note(check, ok, "", "the gateway is healthy%s, and answers within %v", version, took.Round(10*time.Microsecond))
 	if len(h.Store.Warnings) > 0 {
 		x.note("store", warn, "see docs/operations.md, Durability", "%s: %s", h.Store.Engine, strings.Join(h.Store.Warnings, " "))
 	}
 	if skew, err := time.ParseDuration(h.Store.Skew); err == nil {
-		x.skew("clock of the store", "the gateway's", skew)
+		x.skew("clock of the store", "the gateway's clock", skew)
 	}
 	if date, err := http.ParseTime(response.Header.Get("Date")); err == nil {
-		x.skew("clock", "this machine's", date.Add(500*time.Millisecond).Sub(began.Add(took/2))) // date has whole seconds
+		x.skew("clock", "this machine's clock", date.Add(500*time.Millisecond).Sub(began.Add(took/2))) // date has whole seconds
 	}
 	return true
 }

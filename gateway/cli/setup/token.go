@@ -40,11 +40,10 @@ func Token(environ []string) *cobra.Command {
 		Short: "Print a shared access signature for an entity or the namespace, or a curl command with it",
 		Long: `Print a shared access signature (SAS token) for an entity, or with "" for the namespace.
 
-A token has all rights of the policy whose key signs it, for the entity and all below it.
-So --rights looks for a policy with exactly these rights: first on the entity (for a
-subscription, on its topic), then on the namespace. --create-policy NAME creates such a
-policy on the entity if no policy has this name. Both flags need a connection string with
-Manage.
+A token has all rights of the policy whose key signs it, for the entity and everything below it.
+--rights therefore looks for a policy with exactly these rights: first on the entity (for a
+subscription, on its topic), then on the namespace. --create-policy NAME creates such a policy
+on the entity if no policy has this name. Both flags need a connection string with Manage.
 
 Without --rights the command signs with the connection string's policy, without connecting to
 a gateway. To revoke a token before it expires, change the key of its policy.`,
@@ -58,10 +57,10 @@ a gateway. To revoke a token before it expires, change the key of its policy.`,
 	}
 	o.Bind(c, environ)
 	f := c.Flags()
-	f.StringVar(&o.rights, "rights", "", "`RIGHTS` that the token must have, of Send, Listen and Manage, separated by commas (default those of the connection string's policy)")
-	f.StringVar(&o.policy, "policy", "", "`NAME` of the policy that signs, of the entity or of the namespace")
+	f.StringVar(&o.rights, "rights", "", "`RIGHTS` that the token must have: one or more of Send, Listen and Manage, separated by commas (default: those of the connection string's policy)")
+	f.StringVar(&o.policy, "policy", "", "`NAME` of the policy whose key signs the token: a policy of the entity or of the namespace")
 	f.StringVar(&o.create, "create-policy", "", "create a policy with --rights and this `NAME` on the entity, if no policy there has the name")
-	f.StringVar(&o.ttl, "ttl", "1h", "how long the token is valid, a `duration`")
+	f.StringVar(&o.ttl, "ttl", "1h", "how long the token is valid: a `duration` such as 10m")
 	f.BoolVar(&o.curl, "curl", false, "print a curl command that sends or receives a message with the token")
 	c.MarkFlagsMutuallyExclusive("policy", "create-policy")
 	c.MarkFlagsMutuallyExclusive("policy", "rights")
@@ -124,7 +123,7 @@ func (o *tokenOptions) run(c *cobra.Command, args []string) error {
 	default:
 		_, err = fmt.Fprintln(c.OutOrStdout(), strings.Join(made.Curl, "\n"))
 	}
-	_, told := fmt.Fprintf(c.ErrOrStderr(), "signed by policy %s (%s), valid until %s\n", by.policy, cmp.Or(made.Rights, "its rights are not known here"), made.Expires.Format(time.RFC3339))
+	_, told := fmt.Fprintf(c.ErrOrStderr(), "signed by policy %s (%s), valid until %s\n", by.policy, cmp.Or(made.Rights, "the command does not know its rights"), made.Expires.Format(time.RFC3339))
 	return errors.Join(err, told)
 }
 

@@ -18,10 +18,10 @@ func Clock(environ []string) *cobra.Command {
 		Use: "clock", Short: "Show, freeze and move the time of a namespace with virtual time",
 		Long: `Show, freeze and move the time of a namespace with virtual time.
 
-Locks, schedules, times to live, retry delays, duplicate detection and deletion of
-idle entities follow the namespace's time at once, and so do the times in answers to
-clients. A command that moves the time returns when the gateway has done everything that has
-become due. Tokens and time-outs of calls follow the machine's time.
+Locks, schedules, times to live, retry delays, duplicate detection and deletion of idle entities
+follow the namespace's time at once, and so do the times in answers to clients. A command that
+moves the time returns when the gateway has done everything that has become due. Tokens and
+time-outs of calls follow the machine's time.
 
 A namespace has virtual time if it was created with crosstown namespace create NAME
 --virtual-time, or if the gateway's configuration has virtual-time: true, which requires the
@@ -35,16 +35,16 @@ memory store. A policy with Manage on the namespace allows these commands.`,
 		c.AddCommand(clockMoveCommand(environ, use, short, args, request))
 	}
 	move("show", "Show the time of a namespace", cobra.NoArgs, nil)
-	move("freeze", "Stop the time", cobra.NoArgs, func([]string) (*api.ClockRequest, error) {
+	move("freeze", "Stop the time of a namespace, until crosstown clock resume", cobra.NoArgs, func([]string) (*api.ClockRequest, error) {
 		return &api.ClockRequest{Freeze: true}, nil
 	})
-	move("resume", "Let the time run on from where it is", cobra.NoArgs, func([]string) (*api.ClockRequest, error) {
+	move("resume", "Let the frozen time run again, from the moment at which it stands", cobra.NoArgs, func([]string) (*api.ClockRequest, error) {
 		return &api.ClockRequest{Resume: true}, nil
 	})
-	move("advance DURATION", "Move the time forward by a duration, such as 90s, 5m, 36h or P14D", cobra.ExactArgs(1), func(args []string) (*api.ClockRequest, error) {
+	move("advance DURATION", "Move the time of a namespace forward by a duration, such as 90s, 5m, 36h or P14D", cobra.ExactArgs(1), func(args []string) (*api.ClockRequest, error) {
 		return &api.ClockRequest{Advance: args[0]}, nil
 	})
-	move("set TIME", "Set the time, such as 2030-02-28T23:59:00Z", cobra.ExactArgs(1), func(args []string) (*api.ClockRequest, error) {
+	move("set TIME", "Set the time of a namespace, in the format of RFC 3339, such as 2030-02-28T23:59:00Z", cobra.ExactArgs(1), func(args []string) (*api.ClockRequest, error) {
 		t, err := time.Parse(time.RFC3339Nano, args[0])
 		if err != nil {
 			return nil, command.Usagef("%.40q is not a time: use the format of RFC 3339, such as 2030-02-28T23:59:00Z", args[0])

@@ -28,14 +28,14 @@ func Fault(environ []string) *cobra.Command {
 		Use: "fault", Short: "Make operations of clients fail on demand, for tests",
 		Long: `Make operations of clients fail on demand, to test how an application reacts.
 
-A rule says which operations of clients fail, how often and how. The first rule that
-matches an operation applies. Gateways on the same Redis share the rules of a namespace
-that was created at run time; each gateway counts its own operations for them. A rule
-ends after its life, by default an hour.
+A rule says which operations of clients fail, how often and how. The first rule that matches an
+operation applies. Gateways on the same Redis share the rules of a namespace that was created at
+run time, but each gateway counts only its own operations. A rule ends after the time in
+--life, by default after an hour.
 
-Faults happen only in namespaces that allow them: created with crosstown namespace
-create NAME --allow-faults, or configured with allow-faults: true. A policy with Manage
-on the namespace allows these commands.`,
+Faults happen only in namespaces that allow them: created with crosstown namespace create NAME
+--allow-faults, or configured with allow-faults: true. A policy with Manage on the namespace
+allows these commands.`,
 	})
 	c.AddCommand(faultAddCommand(environ))
 	for _, each := range []struct{ use, short, method string }{
@@ -69,11 +69,11 @@ func faultAddCommand(environ []string) *cobra.Command {
 		Long: `Add a fault rule. Without flags it refuses the next message that a client sends, as
 "server busy".
 
-Effects: fail (with --code), delay, throttle (operations beyond --rate per second are refused
-as busy), drop-connection, detach (the link); for deliver: lose-lock, reorder (the message is
-delivered after the next one) and cut-transfer (half of the message, then the connection
-breaks); for complete: deliver-twice (the message is delivered again); for authorize:
-expire-token (after --delay).`,
+Effects for several operations: fail (with the error of --code), delay, throttle (operations
+beyond --rate per second are refused as busy), drop-connection, and detach (the link). Only for
+the operation deliver: lose-lock, reorder (the message is delivered after the next message) and
+cut-transfer (half of the message, then the connection breaks). Only for complete: deliver-twice
+(the message is delivered again). Only for authorize: expire-token (after --delay).`,
 		Example: `  crosstown fault add --entity orders --times 2
   crosstown fault add --entity orders --after --effect drop-connection
   crosstown fault add --operation complete --code lock-lost --skip 5
@@ -84,21 +84,21 @@ expire-token (after --delay).`,
 	bindNamespace(c, &namespace)
 	flags := c.Flags()
 	flags.StringVar(&f.Name, "name", "", "`NAME` of the rule (default fault-N)")
-	flags.StringVar((*string)(&f.Operation), "operation", string(faults.Send), "operation that fails: "+words(faults.Operations()))
-	flags.StringVar(&f.Entity, "entity", "", "`PATH` of the queue, subscription or sub-queue, or its beginning and a * (default any)")
-	flags.StringVar(&f.Client, "client", "", "`TEXT` in the description of the client (protocol, address, SDK), or its policy (default any)")
+	flags.StringVar((*string)(&f.Operation), "operation", string(faults.Send), "operation to which the rule applies: "+words(faults.Operations()))
+	flags.StringVar(&f.Entity, "entity", "", "`PATH` of the queue, subscription or sub-queue, or the beginning of a path and a * (default any)")
+	flags.StringVar(&f.Client, "client", "", "only clients with this `TEXT` in their description (protocol, address, SDK), or with the policy of this name (default any)")
 	flags.StringToStringVar(&f.Properties, "property", nil, "application property that the message must have, as `NAME=VALUE`; for send and deliver; repeatable")
-	flags.IntVar(&f.Skip, "skip", 0, "how many matching operations pass first")
-	flags.IntVar(&f.Times, "times", 0, "how many matching operations fail after those that pass (default 1)")
+	flags.IntVar(&f.Skip, "skip", 0, "how many matching operations pass before the rule takes effect")
+	flags.IntVar(&f.Times, "times", 0, "number of matching operations, after those of --skip, on which the rule has its effect (default 1)")
 	flags.Float64Var(&f.Probability, "probability", 0, "probability that a matching operation fails, 0 to 1 (default 1)")
-	flags.Uint64Var(&f.Seed, "seed", 0, "start of the random sequence of --probability")
-	flags.StringVar((*string)(&f.Effect), "effect", string(faults.Fail), "what happens: "+words(faults.Effects()))
+	flags.Uint64Var(&f.Seed, "seed", 0, "number from which the random choices of --probability are computed: with the same seed, the same operations of a sequence fail")
+	flags.StringVar((*string)(&f.Effect), "effect", string(faults.Fail), "effect on the operation: "+words(faults.Effects()))
 	flags.StringVar((*string)(&f.Code), "code", "server-busy", "error for the client: server-busy, timeout, internal-error, entity-disabled, quota-exceeded, unauthorized, not-found, lock-lost and so on")
-	flags.StringVar(&f.Condition, "condition", "", "AMQP condition to send instead of the code's, such as amqp:link:stolen")
-	flags.BoolVar(&f.After, "after", false, "the operation takes effect, but its answer is lost")
-	flags.DurationVar(&delay, "delay", 0, "how long the operation waits before the effect")
+	flags.StringVar(&f.Condition, "condition", "", "AMQP condition to send instead of the condition for --code, such as amqp:link:stolen")
+	flags.BoolVar(&f.After, "after", false, "carry out the operation first, so that only its answer is lost")
+	flags.DurationVar(&delay, "delay", 0, "how long the operation waits before the effect, such as 2s")
 	flags.Float64Var(&f.Rate, "rate", 0, "operations per second that the effect throttle allows")
-	flags.DurationVar(&life, "life", 0, "how long the rule lasts (default 1h, at most 24h)")
+	flags.DurationVar(&life, "life", 0, "how long the rule lasts, such as 10m, at most 24h (default 1h)")
 	return command.Asking(c, environ, func([]string) (command.Inquiry, error) {
 		if delay != 0 {
 			f.Delay = delay.String()
@@ -113,7 +113,7 @@ expire-token (after --delay).`,
 }
 
 func printFaults(out io.Writer, all []api.Fault) error {
-	w := command.NewTable(out, "NAME", "OPERATION", "ENTITY", "EFFECT", "MATCHED", "MET", "OF")
+	w := command.NewTable(out, "NAME", "OPERATION", "ENTITY", "EFFECT", "MATCHED", "AFFECTED", "OF")
 	for i := range all {
 		f := &all[i]
 		effect := string(f.Effect)

@@ -34,20 +34,20 @@ func Command(dialers map[string]Dialer, n Namespace) *cobra.Command {
 		Long: `Drive load through an AMQP 1.0 broker, or by WebSocket through a gateway, and
 check that each message arrives once.
 
-Without --url the run goes to the namespace of the connection string. Without
---entity the command creates a queue there and removes it afterwards, which needs Manage;
-with --entity the queue must exist and be empty. The command fails if a message was lost or
-delivered twice. Latencies count from the time at which a message was due, so a stall of the
-broker shows in every message that the stall delayed.
+Without --url the load goes to the namespace of the connection string. Without --entity the
+command creates a queue in this namespace and removes it afterwards, which needs Manage; with
+--entity the queue must exist and be empty. The command fails if a message was lost or delivered
+twice. Latencies count from the time at which a message was due, so a stall of the broker shows
+in every message that the stall delayed.
 
-Modes: throughput sends as fast as the windows allow; latency at a fixed rate;
-lone sends the next message when the one before has arrived and was settled;
-sessions sends one message to each of many sessions, then accepts the next
-session, receives, settles and releases until none is left; idle holds
-connections and waiting receivers without messages.
+Modes: throughput sends as fast as --in-flight and --credit allow; latency sends at the rate of
+--rate; lone sends the next message when the previous message has arrived and was settled;
+sessions sends one message to each of many sessions, then accepts the next session, receives,
+settles and releases until none is left; idle holds connections and waiting receivers without
+messages.
 
-CPU time covers only the measured interval, from when everything was connected
-until the last message was settled. The line "bench" is the client's own work.`,
+CPU time covers only the measured interval, from when everything was connected until the last
+message was settled. The line "bench" is the CPU time of this command itself.`,
 		Example: `  crosstown bench
   crosstown bench --url amqp://RootManageSharedAccessKey:SAS_KEY_VALUE@localhost --entity bench
   crosstown bench --context staging --mode latency --rate 2000 --duration 30s
@@ -89,30 +89,30 @@ until the last message was settled. The line "bench" is the client's own work.`,
 		},
 	}
 	f := c.Flags()
-	f.StringArrayVar(&o.URLs, "url", nil, "broker, amqp://[user:password@]host[:port] or amqps://…; ws://… or wss://… for the gateway's own protocol; repeatable, connections are spread over all")
-	f.BoolVar(&o.MessagePack, "msgpack", false, "speak MessagePack, not JSON, over a WebSocket")
+	f.StringArrayVar(&o.URLs, "url", nil, "URL of the broker, amqp://[user:password@]host[:port] or amqps://…; ws://… or wss://… for the gateway's WebSocket protocol; repeatable, connections are divided among all URLs")
+	f.BoolVar(&o.MessagePack, "msgpack", false, "with a ws:// or wss:// URL: use MessagePack instead of JSON")
 	if n != nil {
 		n.Bind(c)
 		c.MarkFlagsMutuallyExclusive("url", "connection-string")
 		c.MarkFlagsMutuallyExclusive("url", "context")
 	}
-	f.StringVar(&o.Entity, "entity", "", "queue to use (default the connection string's EntityPath, else a new one that is removed afterwards)")
-	f.IntVar(&o.Queues, "queues", o.Queues, "queues to spread the links over; above 1 they are named ENTITY-0, ENTITY-1 and so on")
+	f.StringVar(&o.Entity, "entity", "", "queue to use (default: EntityPath of the connection string, else a new queue that is removed afterwards)")
+	f.IntVar(&o.Queues, "queues", o.Queues, "number of queues to divide the links among; if more than 1, the queues are ENTITY-0, ENTITY-1 and so on")
 	f.StringVar((*string)(&o.Mode), "mode", string(o.Mode), "throughput, latency (at a fixed --rate), lone, sessions or idle")
-	f.Int64Var(&o.Messages, "messages", 0, "messages to send in all, or sessions in mode sessions (default 100000)")
+	f.Int64Var(&o.Messages, "messages", 0, "total number of messages to send, or in mode sessions the number of sessions (default 100000)")
 	f.DurationVar(&o.Duration, "duration", 0, "how long to send, instead of --messages (default 10s in modes latency, lone and idle)")
-	f.Float64Var(&o.Rate, "rate", o.Rate, "messages per second in all, in latency mode")
-	f.IntVar(&o.Size, "size", o.Size, "payload `bytes`")
-	f.IntVar(&o.Senders, "senders", o.Senders, "sending links")
-	f.IntVar(&o.Receivers, "receivers", o.Receivers, "receiving links; 0 only sends")
-	f.IntVar(&o.Connections, "connections", o.Connections, "connections to spread the links over")
-	f.IntVar(&o.InFlight, "in-flight", o.InFlight, "unconfirmed messages per sender")
-	f.IntVar(&o.Credit, "credit", o.Credit, "link credit per receiver")
-	f.StringVar((*string)(&o.Settle), "settle", string(o.Settle), "batch: many accepts at once, confirmed; each: one by one, confirmed; first: unconfirmed; none: receive and delete")
-	f.BoolVar(&o.FillThenDrain, "fill-then-drain", false, "receive only after everything was sent")
+	f.Float64Var(&o.Rate, "rate", o.Rate, "in mode latency: messages per second of all senders together")
+	f.IntVar(&o.Size, "size", o.Size, "size of each message's body in `bytes`")
+	f.IntVar(&o.Senders, "senders", o.Senders, "number of sending links")
+	f.IntVar(&o.Receivers, "receivers", o.Receivers, "number of receiving links; 0: only send")
+	f.IntVar(&o.Connections, "connections", o.Connections, "number of connections to divide the links among")
+	f.IntVar(&o.InFlight, "in-flight", o.InFlight, "maximum number of unconfirmed messages of each sender")
+	f.IntVar(&o.Credit, "credit", o.Credit, "link credit of each receiver, in messages")
+	f.StringVar((*string)(&o.Settle), "settle", string(o.Settle), "how receivers settle: batch: accept many messages at once, and wait for the broker's confirmation; each: accept messages one by one, and wait for each confirmation; first: accept without confirmation (receiver-settle-mode first); none: receive and delete")
+	f.BoolVar(&o.FillThenDrain, "fill-then-drain", false, "receive only after all messages were sent")
 	f.BoolVar(&o.Verify, "verify", o.Verify, "check that each message arrives exactly once")
-	f.DurationVar(&o.Patience, "patience", o.Patience, "give up when nothing has arrived for this time")
-	f.Var((*processes)(&o.Processes), "pid", "`NAME=PID` of a process to charge with its CPU time (repeatable)")
+	f.DurationVar(&o.Patience, "patience", o.Patience, "end the run when no message has arrived for this time")
+	f.Var((*processes)(&o.Processes), "pid", "process whose CPU time and memory the report shows under a name, `NAME=PID`; repeatable")
 	f.Var(named{&o.Processes, "gateway"}, "gateway-pid", "same as --pid gateway=`PID`")
 	f.Var(named{&o.Processes, "redis"}, "redis-pid", "same as --pid redis=`PID`")
 	f.BoolVar(&asJSON, "json", false, "print the report as JSON")

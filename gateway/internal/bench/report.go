@@ -108,7 +108,7 @@ func (r *Report) Write(w io.Writer) error {
 	p.line("  sent        %10d   acknowledged %d, %.0f/s", r.Sent, r.Acknowledged, r.SendRate)
 	p.line("  received    %10d   settled %d, %.0f/s", r.Received, r.Settled, r.ReceiveRate)
 	if r.Verified {
-		p.line("  lost        %10d   doubled %d, out of order %d", r.Lost, r.Doubled, r.OutOfOrder)
+		p.line("  lost        %10d   delivered twice %d, out of order %d", r.Lost, r.Doubled, r.OutOfOrder)
 	}
 	if r.Pending > 0 {
 		p.line("  pending     %10d   had not arrived when the run was interrupted", r.Pending)
@@ -124,7 +124,7 @@ func (r *Report) Write(w io.Writer) error {
 		p.charges(phase.Processes)
 	}
 	if len(r.Phases) > 0 {
-		p.line("  in all")
+		p.line("  all phases")
 	}
 	p.charges(r.Processes)
 	p.line("  the run took %.2f s", r.Seconds)
