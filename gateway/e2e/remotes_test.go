@@ -91,7 +91,7 @@ func TestAGatewayForwardsToOthersAndPullsFromThem(t *testing.T) {
 		t.Errorf("to a remote that is none: got %v", err)
 	}
 	list := branch.crosstown("remote", "list")
-	for _, want := range []string{"hq", "connected, for", "orders → Orders", "0 waiting", "→ Orders", "2 sent, 0 parked, 0 under way", "prices → prices", "1 pulled", "namespace billing"} {
+	for _, want := range []string{"hq", "connected, for", "orders → Orders", "0 waiting", "→ Orders", "2 sent, 0 dead-lettered, 0 under way", "prices → prices", "1 pulled", "namespace billing"} {
 		if !strings.Contains(list, want) {
 			t.Errorf("crosstown remote list lacks %q:\n%s", want, list)
 		}
@@ -271,7 +271,7 @@ func TestNamespacesOfAGatewayForwardToEachOther(t *testing.T) {
 		}
 	}
 	list := e.crosstown("remote", "list")
-	for _, want := range []string{"sales/plant", "works/board", "namespace sbemulatorns", "3 sent, 0 parked", "2 pulled", "namespace 'yet-to-come'"} {
+	for _, want := range []string{"sales/plant", "works/board", "namespace sbemulatorns", "3 sent, 0 dead-lettered", "2 pulled", "namespace 'yet-to-come'"} {
 		if !strings.Contains(list, want) {
 			t.Errorf("crosstown remote list lacks %q:\n%s", want, list)
 		}

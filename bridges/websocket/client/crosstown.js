@@ -525,7 +525,7 @@ class Locks {
         // The gateway may just have ended the feed: the locks outlive it.
         : ask({ feed }).catch((e) => {
           if (e.code !== "not_found") throw e;
-          if (origin.only?.()) throw new CrosstownError("session_lock_lost", `The session of the feed on ${entity} is not held any more.`);
+          if (origin.only?.()) throw new CrosstownError("session_lock_lost", `The session of the feed on ${entity} is no longer held by this client.`);
           return ask({ entity });
         }));
       batch.forEach((b, i) => (results[i] ? b.reject(asError(results[i])) : b.resolve()));
@@ -813,7 +813,7 @@ class Wire {
   /** @param {number} id */
   #overdue(id) {
     const p = /** @type {Pending} */ (this.#take(id));
-    p.reject(new CrosstownError("timeout", `No answer to ${p.op} came in time.`, { retriable: p.again !== "unsafe" || !p.sent, unknownOutcome: p.sent }));
+    p.reject(new CrosstownError("timeout", `The gateway did not answer ${p.op} in time.`, { retriable: p.again !== "unsafe" || !p.sent, unknownOutcome: p.sent }));
     if (p.sent && this.#heard <= p.asked) this.#drop("Nothing was heard from the gateway for too long.");
   }
 
@@ -870,7 +870,7 @@ class Wire {
     const Socket = this.#o.WebSocket ?? globalThis.WebSocket;
     let socket;
     try {
-      if (!Socket) throw new Error("this Node has none: give the class of the package ws as options.WebSocket");
+      if (!Socket) throw new Error("this version of Node.js has no WebSocket: set options.WebSocket to the class of the package ws");
       socket = new Socket(this.#url, [subprotocol]);
     } catch (e) {
       this.fail(1006, invalid(`No WebSocket to ${this.#url} can be made: ${/** @type {any} */ (e).message}.`));
@@ -1026,7 +1026,7 @@ class Wire {
 function lost(op, sent, again, code) {
   const why = code ? ` (close code ${code})` : "";
   return new CrosstownError("connection_lost", sent
-    ? `The connection was lost${why} before ${op} was answered: it may have been carried out.`
+    ? `The connection was lost${why} before ${op} was answered: the gateway may have carried out the operation.`
     : `The connection was lost${why}: ${op} was not sent.`, { retriable: !sent || again !== "unsafe", unknownOutcome: sent });
 }
 
@@ -1344,7 +1344,7 @@ export class Feed {
     this.#credit = 0;
     clearTimeout(this.#timer);
     if (this.#closing || !this.#ofSession || !this.#accepted) return;
-    this.#sessionLost(new CrosstownError("session_lock_lost", `The connection was lost, and session ${this.#session} of ${this.entity} was given back.`));
+    this.#sessionLost(new CrosstownError("session_lock_lost", `The connection was lost, and the gateway released session ${this.#session} of ${this.entity}.`));
   }
 
   /** What the session held is not here any more. @param {CrosstownError} error */

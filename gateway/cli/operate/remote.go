@@ -55,10 +55,10 @@ func printRemotes(out io.Writer, _ []string, states *[]api.Remote) error {
 			w.Row("", what+" → "+from.To, fmt.Sprintf("%d waiting%s", from.Waiting, since))
 		}
 		for _, t := range s.Targets {
-			w.Row("", "→ "+t.Entity, fmt.Sprintf("%d sent, %d parked, %d under way, %v there and back", t.Sent, t.Parked, t.UnderWay, t.RoundTrip.Round(10*time.Microsecond)))
+			w.Row("", "→ "+t.Entity, fmt.Sprintf("%d sent, %d dead-lettered, %d under way, round trip %v", t.Sent, t.Parked, t.UnderWay, t.RoundTrip.Round(10*time.Microsecond)))
 		}
 		for _, from := range s.Sources {
-			state := fmt.Sprintf("%d pulled, %d parked there", from.Received, from.Parked)
+			state := fmt.Sprintf("%d pulled, %d dead-lettered at the remote", from.Received, from.Parked)
 			if !from.Attached {
 				state += "; not attached: " + cmp.Or(from.Error, "not connected")
 			}

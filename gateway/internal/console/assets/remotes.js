@@ -69,14 +69,14 @@ const Waiting = ({ of, home, list }) => html`<h3>Waiting here</h3><div class="sc
     <td class="wrap">${w.to}</td><td class="num">${amount(w.messages)}</td><td class="num">${w.oldest ? age(Math.max(Date.now() - new Date(w.oldest), 0) / 1000) : "–"}</td></tr>`)}</tbody>
 </table></div>`;
 
-const Targets = ({ of, list, window }) => html`<h3>Sent there</h3><div class="scroll"><table aria-label=${`Targets at ${of}`}>
-  <thead><tr><th>To</th><th class="num">Sent</th><th class="num">Parked</th><th class="num">Delayed</th><th class="num">Under way</th><th class="num">Round trip</th></tr></thead>
+const Targets = ({ of, list, window }) => html`<h3>Sent to the remote</h3><div class="scroll"><table aria-label=${`Targets at ${of}`}>
+  <thead><tr><th>To</th><th class="num">Sent</th><th class="num">Dead-lettered</th><th class="num">Delayed</th><th class="num">Under way</th><th class="num">Round trip</th></tr></thead>
   <tbody>${list.map((t) => html`<tr key=${t.entity}><td class="wrap">${t.entity}</td><td class="num">${amount(t.sent)}</td>
     <${Bad} count=${t.parked} /><td class="num">${amount(t.delayed)}</td><td class="num" title=${`of ${amount(window)} at most`}>${amount(t.underWay)}</td><td class="num">${t.roundTrip ? `${(t.roundTrip / 1e6).toFixed(1)} ms` : "–"}</td></tr>`)}</tbody>
 </table></div>`;
 
-const Sources = ({ of, home, list }) => html`<h3>Fetched from there</h3><div class="scroll"><table aria-label=${`Sources at ${of}`}>
-  <thead><tr><th>From</th><th>Into</th><th class="tight"></th><th class="num">Received</th><th class="num">Repeated</th><th class="num">Parked</th><th class="num" title="Age of the last message when it arrived">Behind</th></tr></thead>
+const Sources = ({ of, home, list }) => html`<h3>Pulled from the remote</h3><div class="scroll"><table aria-label=${`Sources at ${of}`}>
+  <thead><tr><th>From</th><th>Into</th><th class="tight"></th><th class="num">Received</th><th class="num">Repeated</th><th class="num">Dead-lettered there</th><th class="num" title="Age of the last message when it arrived">Behind</th></tr></thead>
   <tbody>${list.map((s) => html`<tr key=${s.from + s.into}><td class="wrap">${s.from}${s.error && html`<br /><small class="problem">${plainly(s.error)}</small>`}</td>
     <td class="wrap"><${Local} name=${s.into} home=${home} /></td>
     <td class="tight"><span class=${`badge ${s.attached ? "good" : "bad"}`}>${s.attached ? "attached" : "away"}</span></td>
