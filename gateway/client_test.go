@@ -256,7 +256,7 @@ func TestTheClientsErrorsSayWhatToDo(t *testing.T) {
 		{"a name that cannot be", g.connection, []string{"queue", "create", "a b"}, exitFailure, []string{"crosstown: The entity name 'a b' is not allowed because of ' ' at position 1"}},
 		{"wrong key", wrong, []string{"peek", "q"}, exitFailure, []string{"crosstown: InvalidSignature: The token has an invalid signature: check the policy"}},
 		{"wrong key to manage", wrong, []string{"queue", "list"}, exitFailure, []string{"crosstown: InvalidSignature: The token has an invalid signature: check the policy"}},
-		{"too large", g.connection, []string{"send", "twice", strings.Repeat("x", 300_000)}, exitFailure, []string{"too large", "300000 bytes", "--max-message-size-in-kilobytes"}},
+		{"too large", g.connection, []string{"send", "twice", strings.Repeat("x", 300_000)}, exitFailure, []string{"larger than the entity accepts", "300000 bytes", "--max-message-size-in-kilobytes"}},
 		{"no entity named", g.connection, []string{"peek"}, exitUsage, []string{"no entity is specified", "EntityPath"}},
 		{"no endpoint", "SharedAccessKeyName=x", []string{"peek", "q"}, exitUsage, []string{"Endpoint is missing: write Endpoint=sb://"}},
 		{"bad duration", g.connection, []string{"send", "q", "x", "--ttl=soon", "--schedule=never", "--property=p", "--count=0"}, exitUsage, []string{"--ttl is ", "--schedule is ", "--property is ", "--count is "}},

@@ -61,7 +61,7 @@ func TestHeldMessagesAreActivated(t *testing.T) {
 			t.Fatalf("got %+v, %v, want the first message with its count", ms, err)
 		}
 		g.exits(t, exitOK, []string{"unlock", "orders", "--sequence-number=1"}, "unlocked 1 message of orders")
-		g.exits(t, exitFailure, []string{"unlock", "orders", "--sequence-number=1"}, "not unlocked: 1 message of orders")
+		g.exits(t, exitFailure, []string{"unlock", "orders", "--sequence-number=1"}, "1 message of orders could not be unlocked")
 		g.exits(t, exitNothing, []string{"unlock", "orders", "--all"}, "no message is locked")
 		g.exits(t, exitOK, []string{"receive", "orders"}, "d")
 

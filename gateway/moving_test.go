@@ -350,7 +350,7 @@ func TestAConfigurationIsCheckedAndPrinted(t *testing.T) {
 	if code != exitUsage || stdout != "" {
 		t.Errorf("got %d\n%s", code, stdout)
 	}
-	if code, stdout, stderr := invoke(t, home, "config", "check", "../configs/crosstown.yaml"); code != exitOK || !strings.Contains(stdout, "is right") {
+	if code, stdout, stderr := invoke(t, home, "config", "check", "../configs/crosstown.yaml"); code != exitOK || !strings.Contains(stdout, "is valid") {
 		t.Errorf("the sample: got %d\n%s%s", code, stdout, stderr)
 	}
 	if code, _, stderr := invoke(t, home, "config", "check", write(t, "c.yaml", "store: disk\ntls: {cert: /none, key: /none}")); code != exitUsage || !strings.Contains(stderr, "disk") || !strings.Contains(stderr, "PEM") {

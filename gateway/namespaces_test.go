@@ -159,7 +159,7 @@ func TestNamespacesAreMadeAndChangedOverHTTP(t *testing.T) {
 		{"DELETE", "/home", "", 405, "configuration"},
 		{"PUT", "/set", "{}", 405, "configuration"},
 		{"POST", "/set/policies/ops/rotate", "", 405, "configuration"},
-		{"PUT", "/a_b", "", 400, "not a namespace name"},
+		{"PUT", "/a_b", "", 400, "not a valid namespace name"},
 		{"PUT", "/a", `{"host": "x"}`, 400, "unknown field"},
 		{"PUT", "/a", `{"policies": [{"name": "p", "rights": "All"}]}`, 400, "unknown right"},
 		{"PUT", "/a", `{"policies": [{"name": "ops", "rights": "Send", "primaryKey": "set-key"}]}`, 400, "'set' already has the policy"},

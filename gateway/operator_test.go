@@ -161,7 +161,7 @@ func TestAnOperatorDealsWithDeadLetters(t *testing.T) {
 			g.exits(t, exitUsage, []string{"deadletter", "purge", queue, "--message-id=m8"}, "--yes")
 			g.exits(t, exitOK, []string{"deadletter", "purge", queue, "--message-id=m8", "--yes"}, "purged 1 message")
 			g.exits(t, exitOK, []string{"deadletter", "purge", queue, "--yes"}, "purged 4 messages")
-			g.exits(t, exitNothing, []string{"deadletter", "purge", queue, "--yes"}, "there is no message")
+			g.exits(t, exitNothing, []string{"deadletter", "purge", queue, "--yes"}, "there are no dead letters")
 			g.exits(t, exitNothing, list)
 			g.exits(t, exitNothing, []string{"deadletter", "resubmit", queue}, "there is no message")
 			g.command(t, "", "queue", "purge", queue, "--yes")

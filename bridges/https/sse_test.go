@@ -468,7 +468,7 @@ func TestStreamsAreLimited(t *testing.T) {
 		one, two, three := inNamespace(f, "one"), inNamespace(f, "two"), inNamespace(f, "three")
 		first, _ := listen(t, b, "/q/messages/stream", one)
 		listen(t, b, "/q/messages/stream", two)
-		if text := refusedStream(t, b, three); !strings.Contains(text, "are in use") || b.Streams() != 2 {
+		if text := refusedStream(t, b, three); !strings.Contains(text, "limit of 50 feeds") || b.Streams() != 2 {
 			t.Errorf("the third: got %s with %d open", text, b.Streams())
 		}
 		first.leave()

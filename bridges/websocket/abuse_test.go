@@ -125,7 +125,7 @@ func TestBadRequestsAreRefusedByName(t *testing.T) {
 			{`"op": "settle", "entity": "q", "settlements": [{"lockToken": "00112233-4455-6677-8899-aabbccddeeff", "outcome": "complete", "properties": {}}]`, core.InvalidArgument, "settlements[0]"},
 			{`"op": "settle", "entity": "q", "settlements": [{"lockToken": "00112233-4455-6677-8899-aabbccddeeff", "outcome": "defer", "why": 1}]`, core.InvalidArgument, "settlements[0].why"},
 			{`"op": "purge", "entity": "q", "before": "now"`, core.InvalidArgument, "before"},
-			{`"op": "purge", "before": "2026-01-31T12:00:00Z"`, core.InvalidArgument, "'entity' or 'feed'"},
+			{`"op": "purge", "before": "2026-01-31T12:00:00Z"`, core.InvalidArgument, "'entity' and 'feed'"},
 			{`"op": "setState", "feed": 1`, core.InvalidArgument, "state"},
 			{`"op": "setState", "feed": 1, "state": 5`, core.InvalidArgument, "state"},
 			{`"op": "state", "feed": 1`, core.NotAllowed, "session"},

@@ -420,7 +420,7 @@ func TestTopicsAndSubscriptionsHaveOneDirection(t *testing.T) {
 		}
 		for address, want := range map[string]string{
 			"t": "receive from its subscriptions, 't/Subscriptions/<name>'", "t/$DeadLetterQueue": "receive from its subscriptions",
-			"q/$Transfer": "receive from 'q/$Transfer/$DeadLetterQueue'", "t/$Transfer": "is a topic",
+			"q/$Transfer": "from 'q/$Transfer/$DeadLetterQueue'", "t/$Transfer": "is a topic",
 		} {
 			_, err := b.OpenReceiver(t.Context(), root, core.At(address), core.ReceiverOptions{})
 			if !errors.Is(err, core.NotAllowed) || !strings.Contains(core.TextOf(err), want) {

@@ -70,7 +70,7 @@ func TestABackupContainsSchedules(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := backup.Restore(t.Context(), to, in, func(int) {}); err == nil || !strings.Contains(err.Error(), "lacks its settings") {
+		if _, err := backup.Restore(t.Context(), to, in, func(int) {}); err == nil || !strings.Contains(err.Error(), "lacks the schedule's settings") {
 			t.Errorf("%s: got %v", broken, err)
 		}
 	}

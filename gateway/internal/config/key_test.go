@@ -75,7 +75,7 @@ namespaces:
 	_, err = load(t, nil, environ, "--config="+file, "--data="+dir)
 	for _, want := range []string{
 		"policies[0].key: the key is given more than once: keep one of key, key-file and key-env", "policies[1].key-file: open ",
-		"policies[2].key-env: the variable NOT_SET is empty", "policies[3].key-file: " + dir + "/empty is empty",
+		"policies[2].key-env: the variable NOT_SET is empty", "policies[3].key-file: the file " + dir + "/empty is empty",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)

@@ -134,8 +134,8 @@ func TestDamagedRecordsAreRefused(t *testing.T) {
 		t.Error("a record with a byte too many was read")
 	}
 	newer := append([]byte{recordVersion + 1}, record[1:]...)
-	if _, _, _, err := decodeRecord(string(newer)); err == nil || !strings.Contains(err.Error(), "newer gateway") {
-		t.Errorf("a record of a later version: got %v, want a hint at newer gateways", err)
+	if _, _, _, err := decodeRecord(string(newer)); err == nil || !strings.Contains(err.Error(), "newer version") {
+		t.Errorf("a record of a later version: got %v, want the remedy", err)
 	}
 }
 
