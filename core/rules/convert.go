@@ -87,7 +87,7 @@ func appendDescriptor(dst []byte, symbol string) []byte {
 	return value.AppendSymbol(append(dst, described), symbol)
 }
 
-// encodeAs appends d as a value of the type that the encoded value old has. If d cannot have this
+// encodeAs appends d, encoded as the type that the encoded value old has. If d cannot have this
 // type, it appends nothing, and ok is false.
 func (d datum) encodeAs(dst, old []byte) (out []byte, ok bool) {
 	kind := value.KindOf(old)
@@ -252,7 +252,7 @@ func (d datum) asInstant() (int64, bool) {
 	return 0, false
 }
 
-// encodeDescribed does the same as encodeAs for a value old of a .NET type.
+// encodeDescribed does the same as encodeAs if old is encoded as one of .NET's types.
 func (d datum) encodeDescribed(dst, old []byte) ([]byte, bool) {
 	raw, _, err := value.ReadRaw(old[1:])
 	if err != nil {

@@ -196,8 +196,8 @@ func ParseUUID(s string) (UUID, error) {
 }
 
 // Equal reports whether a and b are the same value of the same type. It compares floats bit by bit,
-// so that a NaN equals itself. Maps are equal only in the same order (AMQP 1.0 §1.6.23). Values of
-// other Go types are never equal.
+// so that a NaN equals itself. Maps are equal only in the same order (AMQP 1.0 §1.6.23). A value
+// whose Go type stands for no AMQP type is equal to nothing, not even to itself.
 func Equal(a, b any) bool {
 	k := KindOfValue(a)
 	if k == KindInvalid || k != KindOfValue(b) {

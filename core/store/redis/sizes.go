@@ -57,8 +57,8 @@ func (s *Store) sizes(ctx context.Context, ps []place) (sizes []int64, errs []er
 	return sizes, errs
 }
 
-// measuring collects the commands of a measurement. of has, for each command, the index of its
-// partition.
+// measuring collects the commands of a measurement. of has, for each command, the index of the
+// place that it measures.
 type measuring struct {
 	*Store
 	found []measured
@@ -104,7 +104,7 @@ func (s *Store) measure(ctx context.Context, ps []place) ([]measured, []error) {
 	m := &measuring{Store: s, found: make([]measured, len(ps)), errs: make([]error, len(ps))}
 	m.forgetIDs(ctx, ps)
 	var queues []core.Ref
-	var owners []int // for each command, the index of its partition
+	var owners []int // for each of queues, the index in ps of the place that counts its memory
 	add := func(of int, r core.Ref) {
 		queues, owners = append(queues, r), append(owners, of)
 		if r.Sub == core.Main {

@@ -89,9 +89,9 @@ func (o *QueueCounters) Settle(settlements []core.Settlement, errs []error) {
 	}
 }
 
-// Traffic has the counts of this gateway's operations on an entity's messages since it first used
-// the entity, and of the entity's current clients. The store counts expired messages, and copies
-// that a subscription gets from its topic: see Holding.
+// Traffic counts this gateway's operations on an entity's messages since the gateway first used the
+// entity, and the entity's current clients. The store counts expired messages, and copies that a
+// subscription gets from its topic: see Holding.
 type Traffic struct {
 	Entity string
 	Kind   core.Kind

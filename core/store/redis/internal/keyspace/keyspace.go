@@ -62,7 +62,8 @@ func (p Names) Tag(r core.Ref) string {
 	return string(p) + "{" + r.Entity + ":" + strconv.Itoa(int(r.Index)) + "}"
 }
 
-// Base returns the start of all keys of a queue, topic or subscription, without a sub-queue.
+// Base returns the prefix that all keys of a queue, topic or subscription share, including those of
+// its sub-queues. It ignores r.Sub.
 func (p Names) Base(r core.Ref) string {
 	if r.Subscription == "" {
 		return p.Tag(r)
