@@ -82,7 +82,7 @@ type Note struct {
 
 // Party is a client that uses an entity.
 type Party struct {
-	Policy string // the shared access policy, or other proof of its identity
+	Policy string // the shared access policy, or other proof of the client's identity
 	Peer   string // the client's address and software, as its bridge knows them
 }
 

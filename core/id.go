@@ -19,8 +19,8 @@ const (
 	IDBinary
 )
 
-// ID is a message id or correlation id with its type. The zero ID means none. Two IDs are equal,
-// also with ==, if type and value are equal.
+// ID is a message id or correlation id with its type. The zero ID means that there is no id. Two
+// IDs are equal, also with ==, if type and value are equal.
 type ID struct {
 	kind IDKind
 	raw  string // a text; 8 bytes, big-endian; 16 bytes in RFC 4122 order; or opaque bytes

@@ -228,9 +228,9 @@ const (
 )
 
 // PartitionOf returns which of n partitions a key belongs to: the 64-bit FNV-1a hash of the key,
-// modulo n, after the final mix of MurmurHash3. Without the mix, the low bits would hardly tell
-// more than the parity of the key. The function must never change, because stored messages would
-// then be in the wrong partition.
+// modulo n, after the final mix of MurmurHash3. Without the mix, the low bits of the hash would
+// depend on little more than the parity of the key's bytes. The function must never change, because
+// stored messages would then be in the wrong partition.
 func PartitionOf(key string, n int) uint16 {
 	const offset, prime = 14695981039346656037, 1099511628211
 	h := uint64(offset)

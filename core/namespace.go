@@ -44,8 +44,8 @@ type Namespaces interface {
 	CreateNamespace(ctx context.Context, n Namespace) (Namespace, error)
 	// Namespace returns the namespace with that name, or NotFound.
 	Namespace(ctx context.Context, name string) (Namespace, error)
-	// Namespaces lists namespaces in the order of their folded names: at most top of those that
-	// follow the name after ("": all).
+	// Namespaces lists namespaces in the order of their folded names. It returns at most top
+	// namespaces, beginning with the first whose name is greater than after.
 	Namespaces(ctx context.Context, after string, top int) ([]Namespace, error)
 	// UpdateNamespace replaces the namespace with n's name and returns it with its new Revision. It
 	// returns NotFound, or Conflict if the stored ID or Revision is not n's.

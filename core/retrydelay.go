@@ -29,7 +29,7 @@ type Backoff struct {
 // IsZero reports whether there is no delay.
 func (b Backoff) IsZero() bool { return b.First < time.Millisecond }
 
-// Bound returns b with a Factor of at least 1, and a Max.
+// Bound returns b with a Factor of at least 1, and with a Max between 0 and MaxBackoff.
 func (b Backoff) Bound() Backoff {
 	b.Factor = max(b.Factor, 1)
 	if b.Max <= 0 || b.Max > MaxBackoff {

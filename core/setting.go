@@ -8,7 +8,7 @@ import (
 // Kinds is a set of kinds of entities.
 type Kinds uint8
 
-// The kinds that have settings, and all of them.
+// Sets of kinds that have settings: each kind alone, and all of them.
 const (
 	Queues        Kinds = 1 << Queue
 	Topics        Kinds = 1 << Topic

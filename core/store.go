@@ -210,10 +210,11 @@ type Operations interface {
 	// Lock locks messages for Policy.LockDuration. With Policy.Sessions, it locks messages of the
 	// session whose lock is given, until that lock ends. It returns SessionLockLost if that lock
 	// has ended or does not exist, and NotAllowed if no lock is given.
-	// Without numbers it locks available messages: those delivered before first, then by number; in
-	// a session, by number. If it finds fewer than r.Messages, it arms the doorbell. next is then
-	// the next due time of a lock or schedule, maybe of another session, or zero if none is known.
-	// If it leaves available messages because of r.Bytes, next is the present.
+	// Without numbers it locks available messages: first those delivered before, then the others,
+	// both by number; in a session, all by number. If it finds fewer than r.Messages, it arms the
+	// doorbell. next is then the next due time of a lock or schedule, maybe of another session, or
+	// zero if none is known. If it leaves available messages because of r.Bytes, next is the
+	// present.
 	// With r.Numbers it locks the available messages among them, in the order of the numbers, and
 	// leaves out those that are missing, locked, deferred, scheduled, or of another session. With
 	// r.Deferred it locks all or none. It returns MessageNotFound if one is not deferred, is
@@ -222,9 +223,9 @@ type Operations interface {
 	Lock(ctx context.Context, r LockRequest) (ds []Delivery, next time.Time, err error)
 	// Purge removes up to max available messages, as if each were locked and completed, and returns
 	// their number, also with an error. Locked, deferred and scheduled messages stay, and so do
-	// messages that arrive after it has begun. Purge does not read messages, and delays no other
-	// operation for long: when it removes all messages, for no longer than Clear, whose running
-	// time does not depend on their number. With Policy.Sessions it returns NotAllowed.
+	// messages that arrive after it has begun. Purge does not read messages, and does not delay
+	// other operations for long. Removing all messages takes as long as Clear, whatever their
+	// number. With Policy.Sessions it returns NotAllowed.
 	Purge(ctx context.Context, max int) (int, error)
 	// Settle ends locks, and returns one result per settlement: nil, LockLost, NotAllowed,
 	// InvalidArgument or a failure, or a result of Activate. With Policy.Sessions, a lost lock

@@ -105,8 +105,8 @@ func (b *Broker) checkForwarding(ctx context.Context, id core.Identity, ent *cor
 	return nil
 }
 
-// isOwnHost reports whether a folded host means this gateway: it is an IP address, a name of the
-// namespace or the gateway, or a name by which the client has called the gateway.
+// isOwnHost reports whether a folded host means this gateway: it is an IP address, localhost, a
+// name of the namespace or the gateway, or a name by which the client has called the gateway.
 func (b *Broker) isOwnHost(ctx context.Context, host string) bool {
 	if _, err := netip.ParseAddr(host); err == nil || host == "localhost" || b.options.Answers == nil || b.options.Answers(host) {
 		return true

@@ -109,7 +109,7 @@ func (b *Broker) fitMessageSize(s *core.Settings, stored int64) {
 // fitPartitioned converts the settings of a partitioned entity from the client's form to the stored
 // form. The client sets MaxSizeInMegabytes for one partition; but a client that has read the entity
 // sends back the sum of all partitions. Therefore a value that equals the reported sum, or that is
-// too large for one partition, counts as the sum. stored is 0 at creation.
+// too large for one partition, counts as the sum. stored is the old value, 0 at creation.
 func fitPartitioned(s *core.Settings, stored int64) {
 	if !s.EnablePartitioning {
 		return

@@ -84,8 +84,8 @@ func (b *Broker) ListSessions(ctx context.Context, id core.Identity, a core.Addr
 	return ids, b.refusals.Of(err, &v.Entity)
 }
 
-// marksLife is how long a list of sessions may begin at a mark. If sessions appear or disappear in
-// the meantime, positions shift, as they do between any two pages.
+// marksLife is how long a mark can be used. If sessions appear or disappear in the meantime,
+// positions shift, as they do between any two pages.
 const marksLife = 10 * time.Second
 
 // sessionMarks has the keys at which the pages of a list of sessions end. SDKs read the pages one

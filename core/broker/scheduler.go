@@ -19,8 +19,8 @@ const (
 	// missedAfter is how late a tick may be sent without being missed. It is also how far the last
 	// tick may be ahead of the clock before the clock counts as set back.
 	missedAfter = time.Minute
-	// schedulerNap is the longest time between two looks at the clock, which may be set at any
-	// time.
+	// schedulerNap is the longest time for which the scheduler sleeps, because the clock may be set
+	// at any time.
 	schedulerNap = time.Minute
 	// schedulerRetry is the pause after a refusal, or when the store does not answer.
 	schedulerRetry = 5 * time.Second

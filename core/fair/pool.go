@@ -236,9 +236,9 @@ func (s *Share) Available(n int64) int64 {
 }
 
 // Credit returns how many more bytes one of a connection's receivers may request from the store.
-// used is what the receiver has requested or not sent yet. Until half of the receiver's part is
-// free, Credit returns 0, so that the receiver does not request messages one by one. waits is true
-// if the share now waits for memory.
+// used is the number of bytes that the receiver has requested, or has received and not sent yet.
+// Until half of the receiver's part is free, Credit returns 0, so that the receiver does not
+// request messages one by one. waits is true if the share now waits for memory.
 func (s *Share) Credit(used, receivers int) (bytes int, waits bool) {
 	part := min(maxAsked, Pending/receivers)
 	switch s.pool.gauge.Level() {
@@ -488,7 +488,7 @@ type Waiter struct {
 	woken wake.Signal
 }
 
-// Waiter does the same as Share for a goroutine. also, which may be nil, is called with each wake.
+// Waiter returns a Waiter, each wake of which calls also, if also is not nil.
 func (p *Pool) Waiter(also func()) *Waiter {
 	woken := wake.New()
 	return &Waiter{woken: woken, Share: p.Share(func() {

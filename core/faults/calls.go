@@ -63,9 +63,9 @@ func policyOf(id core.Identity) string {
 	return id[0].Policy
 }
 
-// about returns the operation of a call, and its message if it has one. The operation is "", which
-// no rule selects, if this package does not list it, and for cancellations and session states in a
-// transaction.
+// about returns the operation of a call, and its message if it has one. No rule selects an
+// operation that is not in allowed. The operation is "", which no rule selects either, for
+// cancellations and session states in a transaction.
 func about(c *intercept.Call) (op Operation, m *core.Message) {
 	switch {
 	case c.Op == intercept.Settle && len(c.Settlements) > 0:
@@ -78,7 +78,7 @@ func about(c *intercept.Call) (op Operation, m *core.Message) {
 	return Operation(c.Op.String()), nil
 }
 
-// one carries out a call, with the effect of a rule if one affects it.
+// one carries out a call of one operation, and applies the rule that affects it, if any.
 func (r *Rules) one(ctx context.Context, c *intercept.Call) {
 	op, m := about(c)
 	f := r.meet(ctx, policyOf(c.ID), op, c.Address, m)

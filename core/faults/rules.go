@@ -156,7 +156,7 @@ func (r *Rules) current() []*active {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	old, fresh := r.known.Load(), &copied{text: r.book.Faults()} // read under the lock, because an older text would lose the counts of newer rules
+	old, fresh := r.known.Load(), &copied{text: r.book.Faults()} // read under r.mu: an older text would lack newer rules, whose counts would be lost
 	s, _ := parse(fresh.text)
 	for _, e := range s.Rules {
 		i := slices.IndexFunc(old.rules, func(a *active) bool { return a.ID == e.ID })

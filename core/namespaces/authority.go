@@ -81,7 +81,7 @@ func (d *Directory) Within(ctx context.Context, g core.Grant, namespace string) 
 type credentials struct {
 	hosts     []string // by which the client has called the gateway, the most specific first
 	policy    string
-	fits      func(*member) bool // reports whether a key of the policy in that namespace fits
+	fits      func(*member) bool // reports whether the client's key is one of the policy's keys in that namespace
 	authorize func(*member) (core.Grant, error)
 }
 

@@ -121,8 +121,8 @@ func missing(name string) error {
 	return core.Refuse(core.NotFound, "The namespace '%.80s' does not exist.", name)
 }
 
-// All lists namespaces in the order of their names: at most top of those that follow the name after
-// ("": all).
+// All lists namespaces in the order of their names. It returns at most top namespaces, beginning
+// with the first whose name is greater than after.
 func (d *Directory) All(after string, top int) []About {
 	var names []string
 	d.mu.RLock()

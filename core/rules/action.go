@@ -115,7 +115,7 @@ func (st statement) run(s *scope) error {
 		s.draft.remove(st.target.user.folded)
 		return nil
 	}
-	var exact []byte // the encoded value, if it is that of another property
+	var exact []byte // the encoded value of the property that is copied; nil if another expression is evaluated
 	if source, ok := st.value.(*userProperty); ok {
 		exact = s.draft.raw(source.folded)
 	}

@@ -47,7 +47,7 @@ func decided(at int, c predicate, values ...expression) operand {
 
 func (p *parser) valueOf(parse func() operand) expression { return p.expression(parse()) }
 
-// expression returns the value of an operand, or fails for a condition.
+// expression returns the value of an operand. If the operand is a condition, parsing fails.
 func (p *parser) expression(o operand) expression {
 	if o.value == nil {
 		p.fail(faultAt(o.at, "expected a value but found a condition"))

@@ -24,7 +24,7 @@ type pattern struct {
 type run struct {
 	pieces []piece
 	chars  int     // number of characters that the run matches
-	finder *finder // finds everything after the skip of the first piece; nil if that is only a literal
+	finder *finder // finds what follows the skip of the first piece; nil if that is a single literal
 }
 
 // piece is a number of _ signs and the literal text after them.
@@ -166,7 +166,7 @@ func (r run) cut(s string) (rest string, ok bool) {
 	if len(r.pieces) == 0 {
 		return s, true
 	}
-	// Skipped characters can be any, so they are skipped only once.
+	// The _ signs at the start match any characters: skip as many, then search for the literal.
 	first := r.pieces[0]
 	if s, ok = skip(s, first.skip); !ok {
 		return "", false

@@ -23,7 +23,7 @@ type Set struct {
 	calls     []Call
 }
 
-// candidate is a rule of a subscription. places is as in scope.
+// candidate is a rule of a subscription. places has the slots in the Set of the names in the rule.
 type candidate struct {
 	rule   *Rule
 	sub    int
@@ -120,7 +120,7 @@ func (s *Set) ReadsBodies() bool { return s.names.bodies }
 // Calls returns, each once, the calls that Facts.Ask must answer during Match.
 func (s *Set) Calls() []Call { return s.calls }
 
-// counts reports whether the evaluation of a rule can make a difference.
+// counts reports whether r can fail, or can match and then makes an additional copy.
 func (s *Set) counts(r *Rule, covered bool) bool {
 	if t, ok := r.predicate.(settled); ok && Truth(t) != True {
 		return false

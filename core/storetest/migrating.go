@@ -55,7 +55,7 @@ func (p *player) migrate() {
 		}
 	}
 	for _, pl := range p.subjects {
-		pl.History = core.HistoryBounds{} // later events of imported messages may lack their ids
+		pl.History = core.HistoryBounds{} // histories may lack the ids of imported messages, so they cannot be compared any more
 		p.listen(pl)
 	}
 }

@@ -68,7 +68,7 @@ func (p *player) look() {
 	}
 }
 
-// version picks the version that look has read last, or sometimes an older one.
+// version returns the version that the last call of look has read, or sometimes an older one.
 func (p *player) version() pair[int64] {
 	last := len(p.versions) - 1
 	return p.versions[max(0, last-oneOf(p, 0, 0, 0, 0, 0, 0, 0, 1))]

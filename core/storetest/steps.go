@@ -429,7 +429,7 @@ func (p *player) underLock(pl *subject, at core.Partition) *pair[core.SessionLoc
 	return &l
 }
 
-// each returns a session's lock for each store, and its name for the story. l may be nil.
+// each returns a session's lock in the form of each store, and a name for the story. l may be nil.
 func each(l *pair[core.SessionLock]) (a, b *core.SessionLock, session string) {
 	if l == nil {
 		return nil, nil, ""
@@ -508,7 +508,7 @@ func (p *player) peek(at core.Partition, from int64, limit int) {
 	p.sameDeliveries(a, b)
 }
 
-// stats compares the counts of both stores, and with the messages that a peek returns.
+// stats compares the stores' counts with each other, and with the messages that a peek returns.
 func (p *player) stats(at core.Partition) {
 	p.Helper()
 	together := p.b.StatsOf(p.Context(), []core.Partition{at})[0]

@@ -110,7 +110,7 @@ const (
 	codeArray32    = 0xf0
 )
 
-// wide is the bit that turns an 8-bit constructor of sized data into its 32-bit form.
+// wide is the bit that makes the size in sized data (constructors 0xa0 to 0xff) 32 bits wide.
 const wide = 0x10
 
 var kinds = [256]Kind{

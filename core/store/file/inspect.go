@@ -25,9 +25,8 @@ func Inspect(dir string, contents bool) (*Inspection, error) {
 	return found, err
 }
 
-// inspectNamed finds segments to which messages refer but which are missing or cut. The store must
-// have been closed cleanly, so that its snapshot has all messages. Otherwise a power failure may
-// have left part of a body to which no message refers.
+// inspectNamed finds segments to which messages refer but which are missing or cut. It is called
+// only for a store that was closed cleanly, because then the snapshot has all messages.
 func inspectNamed(dir string, found *wal.Inspection) error {
 	newest := slices.MaxFunc(found.Snapshots, func(a, b wal.SnapshotReport) int { return cmp.Compare(a.ID, b.ID) })
 	if newest.Damage != "" {

@@ -187,7 +187,7 @@ func (s *Store) replay() error {
 	})
 }
 
-// replayClock has no clock until the replay has ended: the clock begins at the last time in it.
+// replayClock gets its clock when the replay has ended: it begins at the last time replayed.
 type replayClock struct{ *clock }
 
 func (s *Store) newMemory(clock func() time.Time) *state.Store {

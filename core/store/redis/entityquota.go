@@ -26,7 +26,7 @@ type quota struct {
 type measurement struct {
 	done chan struct{}
 	// Set before done closes, read only after.
-	gaveUp bool // the context of the measuring call ended first
+	gaveUp bool // the context of the call that measures ended before Redis answered
 	err    error
 }
 
@@ -154,7 +154,7 @@ func (r sizeBudget) take(size int) error {
 	return nil
 }
 
-// give subtracts the bytes of a group that was not sent.
+// give takes back what take has added to the estimate for a group that was then not sent.
 func (r sizeBudget) give(size int) {
 	if r.max <= 0 {
 		return

@@ -42,7 +42,7 @@ type claim struct {
 type lease struct {
 	nonce uint64
 	until int64  // ms; in a session, the end of the session's lock
-	call  string // in a session, the score in the locks that identifies the call, because all calls share the nonce
+	call  string // in a session: the score that identifies this call in the sorted set of locks, because all calls share the nonce
 }
 
 // leaseIn returns the lease of a call in a session. The script's answer sets when it ends.
@@ -59,7 +59,7 @@ func (sh *shard) lease(now int64) lease {
 	return l
 }
 
-// score returns the score of the locked messages in the sorted set of locks.
+// score returns what the sorted set of locks has as the score of this call's locks.
 func (l lease) score() any {
 	if l.call != "" {
 		return l.call

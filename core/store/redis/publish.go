@@ -383,7 +383,7 @@ type publishTarget struct {
 	at                int // index among the targets, from 1
 	to                place
 	expires, sessions bool
-	quiet             bool // the script does not wake gateways that wait for this queue, because a lock call will
+	quiet             bool // the script does not wake gateways that wait for this queue: a lock call in the same exchange does
 }
 
 func newPublishArgs(names keyspace.Names, sh *shard) *publishArgs {

@@ -120,8 +120,8 @@ type history struct {
 	p      core.Partition
 	began  time.Time
 	clears bool                                  // clients also clear the partition
-	first  []string                              // the session of the first message; nil: none
-	lose   func(s core.Store, random *rand.Rand) // makes a call of nobody, which waits for no replica
+	first  []string                              // the session of the first message; nil: it has no session
+	lose   func(s core.Store, random *rand.Rand) // makes a call as the client nobody, which waits for no replica
 	faults atomic.Int64
 	bodies atomic.Int64
 	fakes  atomic.Uint64 // for nonces of locks that no client knows

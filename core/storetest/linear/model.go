@@ -42,7 +42,7 @@ const (
 	done    answer = iota // the call was carried out
 	refused               // the call was not carried out, because something that it needs was missing
 	unsure                // done or refused
-	unknown               // done or refused, perhaps only after the answer
+	unknown               // done or refused; the server may even carry out the call after the client has got the answer
 	unheard               // the call did not reach the server
 )
 

@@ -91,7 +91,7 @@ func (h *sessionHistory) call(client int, s core.Store, random *rand.Rand) {
 	}
 }
 
-// loseCall makes a call of nobody that accepts, uses or releases a session.
+// loseCall makes a call as the client nobody: it accepts, uses or releases a session.
 func (h *sessionHistory) loseCall(s core.Store, random *rand.Rand) {
 	l, ok := h.locks.pick(random, true)
 	switch choice := random.IntN(3); {

@@ -14,8 +14,8 @@ const (
 	// MaxLock and MaxLockBytes limit the messages of one Lock call.
 	MaxLock      = 200
 	MaxLockBytes = 8 << 20
-	// minShare and minShareBytes are the credit that one partition gets before the rest is divided
-	// among the others.
+	// minShare and minShareBytes are the least credit that a partition gets, even if other
+	// partitions then get none.
 	minShare      = 32
 	minShareBytes = 1 << 20
 	// IdleLife is how long a dispatcher stays after its last receiver has closed, because a client
@@ -49,7 +49,7 @@ type dispatcher struct {
 	queue        []*receiver
 	calling      bool // a goroutine is running callbacks
 	retireTimer  *time.Timer
-	nextExpiry   time.Time // when the sweeper must look, by the store's clock
+	nextExpiry   time.Time // when the sweeper must sweep the main queue, by the store's clock
 }
 
 // newDispatcher starts a dispatcher. It returns false if the broker has stopped. e.mu is held.

@@ -80,8 +80,8 @@ func (e *Entity) RemoveLocked(ctx context.Context, sub core.SubQueue, ds []core.
 	return gone, nil
 }
 
-// Purge removes up to limit messages of one partition or, if under is not nil, of the session with
-// that lock. It keeps younger messages locked until it ends, so that it does not find them twice.
+// Purge removes up to limit messages older than before: of p or, if under is not nil, of the
+// session with that lock. It keeps younger ones locked until it ends, so as not to find them twice.
 func (e *Entity) Purge(ctx context.Context, p core.Partition, under *core.SessionLock, before time.Time, limit int, by core.Party) (removed int, err error) {
 	var young []core.Delivery
 	defer func() {

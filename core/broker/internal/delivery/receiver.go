@@ -16,7 +16,7 @@ type receiver struct {
 	pending  []core.Delivery // locked messages that are to be delivered
 	inFlight int             // number of messages that are being removed before they are delivered
 	drained  []func(int)     // callbacks of the Drains in flight
-	targets  []uint64        // by worker: the number of its calls for which the Drains wait
+	targets  []uint64        // for each worker, the value of its calls at which Drains no longer wait for it
 	queued   bool            // in d.queue
 	closed   bool
 

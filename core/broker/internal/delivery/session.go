@@ -39,7 +39,7 @@ type Session struct {
 	poller                  // for the session's messages
 	checks      bool        // run must ask the store whether the lock still holds, even without credit
 	purges      int         // number of Purge calls in flight, during which run locks no messages
-	lookAt      time.Time   // when to look without a doorbell; zero: unknown
+	lookAt      time.Time   // when to look for messages even if no doorbell rings; zero: not known
 	drained     []func(int) // callbacks of the Drains in flight
 	targetCalls uint64      // the number of calls for which the Drains wait
 	sessionEnd
@@ -296,7 +296,7 @@ func (s *Session) lockMessages(most core.Most) {
 		s.delivering = false
 		s.deliverEnded.Broadcast()
 		s.mu.Unlock()
-	case s.o.Mode == core.PeekLock && s.lock.Mode == core.NonExclusive: // the next holder of the lock would keep them locked
+	case s.o.Mode == core.PeekLock && s.lock.Mode == core.NonExclusive: // otherwise they would stay locked for the next holder of the lock
 		e.SettleAll(e.Base, core.Main, ds, core.Release)
 	case s.o.Mode == core.ReceiveAndDelete:
 		e.Log.Info("messages are lost, because a receive-and-delete session receiver closed before it got them", "entity", e.View().Name, "count", len(ds))

@@ -44,7 +44,7 @@ func (h *sessionHub) join(m core.SessionMode) (*waiter, error) {
 	if err := h.refusal(); err != nil {
 		return nil, err
 	}
-	if len(h.waiters) == 0 { // doorbells were ignored while no call waited
+	if len(h.waiters) == 0 { // the hub ignored doorbells while no call waited, so any partition may have free sessions
 		for _, s := range h.finders {
 			s.ready = s.ready || s.backoff == 0
 		}

@@ -54,7 +54,7 @@ func (v *View) WithDuplicates() *View {
 	return v.with(&v.withDuplicates, func(p *core.Policy) { p.DuplicateWindow = 0 })
 }
 
-// with returns the view with changed policies in the main queue, and caches it in at.
+// with returns a view with changed policies in the main queue. at keeps the view for later calls.
 func (v *View) with(at *atomic.Pointer[View], change func(*core.Policy)) *View {
 	u := at.Load()
 	if u == nil {
@@ -71,7 +71,7 @@ func (v *View) with(at *atomic.Pointer[View], change func(*core.Policy)) *View {
 
 // Partition returns a partition of the entity with its policy. Only messages that are sent to the
 // entity are subject to the quota and to duplicate detection, not those that move between its
-// sub-queues. Forwarding is tried without limit.
+// sub-queues. Forwarders try to move a message any number of times.
 func (c *Policy) Partition(ent *core.Entity, i uint16, sub core.SubQueue) core.Partition {
 	p := ent.Partition(i, sub)
 	p.History = c.Bounds(ent)

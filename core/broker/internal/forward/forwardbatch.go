@@ -64,7 +64,7 @@ type destinationBatch struct {
 	at     []int // indexes of the messages in the forward batch
 }
 
-// stored says where a message was stored, and under which key; the key is "" if it was not.
+// stored says where a message was stored, and its Transit.Key there, or "" if it was not stored.
 type stored struct {
 	p   core.Partition
 	key string

@@ -298,7 +298,7 @@ func (s *Forwarders) Wake() {
 	}
 }
 
-// startForBacklog starts temporary forwarders for messages that an entity already has.
+// startForBacklog starts temporary forwarders for an entity that has messages to move already.
 func (s *Forwarders) startForBacklog(ctx context.Context, ent *core.Entity) {
 	subs := []core.SubQueue{core.Transfer}
 	if ent.Kind == core.Topic {

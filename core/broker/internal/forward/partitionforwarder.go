@@ -106,7 +106,7 @@ func (pf *partitionForwarder) schedule() {
 	}
 }
 
-// wakeAt takes a time of the store's clock.
+// wakeAt wakes the partition forwarder at a time of the store's clock.
 func (pf *partitionForwarder) wakeAt(at time.Time) {
 	pf.mu.Lock()
 	defer pf.mu.Unlock()

@@ -115,7 +115,7 @@ func New(ent *core.Entity, all []Pipeline, parks bool, find findFunc, log *slog.
 	return p
 }
 
-// IsEmpty reports whether messages now pass no stage.
+// IsEmpty reports whether there are no stages and no schema, and rules cannot park messages.
 func (p *Stages) IsEmpty() bool {
 	return p == nil || len(p.stages) == 0 && !p.Parks && p.schema.Load() == nil
 }
@@ -215,7 +215,7 @@ func (p *Stages) IsBehind(ctx context.Context, store core.Store, v *entity.View,
 	return false
 }
 
-// holdsParked reports whether the transfer queue may have parked messages.
+// holdsParked reports whether some messages in the transfer queue p may be parked.
 func holdsParked(ctx context.Context, v *entity.View, p core.Partition) bool {
 	ds, err := p.Peek(ctx, core.PeekRequest{Max: maxParkedLook + 1})
 	return err != nil || len(ds) > maxParkedLook || slices.ContainsFunc(ds, func(d core.Delivery) bool {
@@ -223,8 +223,8 @@ func holdsParked(ctx context.Context, v *entity.View, p core.Partition) bool {
 	})
 }
 
-// ParkAll parks the messages of a run because others are parked already. Only the schema is asked:
-// it refuses or dead-letters messages at once.
+// ParkAll parks all messages of the run, because earlier messages are parked already. It only asks
+// the schema, which may refuse or dead-letter messages at once.
 func (p *Run) ParkAll(ctx context.Context) {
 	if s := p.p.schema.Load(); s != nil {
 		p.ask(ctx, s)

@@ -101,8 +101,8 @@ func (r *Run) ask(ctx context.Context, stages ...*stage) {
 	}
 }
 
-// Refusal returns the reason why the schema refuses a group of a transaction, or nil. It counts
-// only refusals, because the commit asks again.
+// Refusal returns the reason why the schema refuses a group of a transaction, or nil. It adds to
+// the schema's counts only if the schema refuses, because a commit asks the schema again.
 func (p *Stages) Refusal(ctx context.Context, v *entity.View, group []*core.Message) error {
 	if p == nil {
 		return nil

@@ -90,8 +90,8 @@ func (m *member) deadLetterCopy(index uint16, msg *core.Message, reason, descrip
 
 type bodyDecoder struct {
 	decode func(*core.Message) (any, error)
-	// err is set if no decoder could answer. The results of the rules, which had no body, must then
-	// not be used.
+	// err is set if no decoder could answer. Then the rules were evaluated without the body, and
+	// their results must not be used.
 	err error
 }
 

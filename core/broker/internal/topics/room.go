@@ -11,8 +11,8 @@ import (
 const (
 	// piece is the number of bytes of copies after which Next evaluates no further group.
 	piece = 1 << 20
-	// step is the smallest number of bytes of copies for which memory is taken. Fewer need none,
-	// because memory was taken for the message itself when it arrived.
+	// step is the smallest number of bytes of copies for which memory is taken. Fewer bytes are not
+	// counted: the memory taken when the message arrived is enough for them.
 	step = 16 << 10
 )
 
@@ -45,7 +45,7 @@ func (r *room) takeCopies(ctx context.Context, m *core.Message, n int) error {
 	return r.full
 }
 
-// take takes the owed memory. It reports whether there was enough.
+// take takes memory for the bytes that r owes, and reports whether there was enough.
 func (r *room) take(ctx context.Context, waits bool) bool {
 	if r.ev.Memory == nil || r.owed < step || r.full != nil {
 		return r.full == nil
@@ -54,7 +54,7 @@ func (r *room) take(ctx context.Context, waits bool) bool {
 		r.share = r.ev.Memory.Waiter(nil)
 		r.share.Join(fair.Who{Namespace: "/" + r.ev.Namespace, Policy: "copies for subscriptions of " + r.topic})
 	}
-	most := r.ev.Memory.Stats().Limit / 8 * 3 // about what an idle gateway has free after taking the messages themselves
+	most := r.ev.Memory.Stats().Limit / 8 * 3 // about what is free in an idle gateway that has taken memory only for the messages themselves
 	switch {
 	case r.held() > most:
 		r.full = core.Refuse(core.QuotaExceeded, "The copies for the subscriptions of '%s' take more than %d bytes of memory, which is three eighths of message-memory: send fewer messages in a batch, or increase message-memory.",

@@ -135,7 +135,7 @@ const (
 	dropped          // only its id is remembered
 )
 
-// has reports whether message i itself is not stored.
+// has reports whether message i itself is not stored, because s spares it.
 func (s sparing) has(i int) bool { return s != nil && s[i] != whole }
 
 // drops reports whether neither message i nor anything instead of it is stored.

@@ -196,7 +196,7 @@ func (t *txn) lockNumbers(ctx context.Context, numbers []int64, x *session) ([]c
 }
 
 // allInState returns the entries of sequence numbers. It returns nil if a number is given twice, is
-// missing, or has a message in another state.
+// missing, or is that of a message in none of the states as.
 func (t *txn) allInState(numbers []int64, as ...MessageState) []*entry {
 	entries := make([]*entry, len(numbers))
 	given := make(map[int64]bool, len(numbers))

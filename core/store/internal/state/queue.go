@@ -48,7 +48,7 @@ type entry struct {
 	state      MessageState
 	delayed    bool     // its lock is a delay after a delivery: no receiver holds it
 	byBroker   bool     // the broker itself holds the lock: see core.Policy.BrokerLocks
-	sessionful bool     // in a queue with sessions, it belongs to the session of its SessionKey
+	sessionful bool     // the queue has sessions, and the message belongs to the one of its SessionKey
 	noted      bool     // a history was kept when the message was stored
 	moved      bool     // another entity received it first, as number origin
 	isRow      bool     // a temporary entry: the log has the row
@@ -74,7 +74,7 @@ type queue struct {
 	resident int  // bytes of messages that are in memory as well as in the journal
 	woken    bool // the call in flight already rings the doorbells for any receiver
 
-	again     timerHeap[*entry] // entries of no session that were delivered before, by number
+	again     timerHeap[*entry] // entries without a session that were delivered before, by number
 	locks     timerHeap[*entry] // locked entries, by the end of the lock
 	schedules timerHeap[*entry] // scheduled entries by due time, reserved ones by the end of the reservation
 	expiries  timerHeap[*entry] // available entries with a time to live, by its end

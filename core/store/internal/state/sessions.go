@@ -220,8 +220,8 @@ func (p *handle) ListSessions(_ context.Context, since time.Time, after core.Ses
 	return ids, p.stopped()
 }
 
-// listSlice appends to ids those of sessions that follow after, until ids has top elements. more is
-// true if it has stopped earlier, so that other calls need not wait long.
+// listSlice appends the ids of sessions whose keys are greater than after, until ids has top
+// elements. more is true if it stops earlier, so that other calls need not wait long.
 func (p *handle) listSlice(ids []string, since time.Time, after core.SessionKey, top int) (_ []string, last core.SessionKey, more bool) {
 	t, ok := p.enter()
 	if !ok {

@@ -23,9 +23,9 @@ func (p *handle) Sweep(_ context.Context) (time.Time, error) {
 	return instant(t.queue.next()), nil
 }
 
-// sweep does what is due in q: it ends expired locks by deadline, then activates scheduled messages
-// by due time, then expires messages by expiry; at one instant, by number. It returns false if the
-// budget is used up first.
+// sweep does what is due in q: it ends expired locks, then activates scheduled messages, then
+// expires messages, each in the order of their times; at one instant, in the order of numbers. It
+// returns false if the budget is used up first.
 // It must not depend on a field in which the Policy of the dead-letter queue differs from that of
 // the main queue, because calls on the dead-letter queue also sweep the main queue.
 func (t *txn) sweep(q *queue, budget *int) (done bool) {
@@ -152,8 +152,8 @@ func (p *handle) Purge(ctx context.Context, limit int) (removed int, err error) 
 	return removed, p.waitAll(ctx)
 }
 
-// purge is one step of Purge. It removes messages up to number last or, if last is 0, up to the
-// highest number used. It returns that number.
+// purge is one step of Purge. It removes messages up to the number last or, if last is 0, up to the
+// highest number used. It also returns this number.
 func (p *handle) purge(limit int, last int64) (removed int, _ int64, err error) {
 	t, ok := p.enter()
 	if !ok {

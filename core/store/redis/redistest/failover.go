@@ -184,7 +184,7 @@ func (m *Move) set(tb testing.TB, n *node, what string, other *node) {
 	}
 }
 
-// Keys returns the slot's keys on the node that it leaves, and on its new node.
+// Keys returns the slot's keys that are on its old node, and those that are on its new node.
 func (m *Move) Keys(tb testing.TB) (from, to []string) {
 	tb.Helper()
 	from, err := m.from.client.ClusterGetKeysInSlot(tb.Context(), m.slot, 1000).Result()

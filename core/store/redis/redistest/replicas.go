@@ -55,8 +55,8 @@ var newer = sync.OnceValues(func() (string, error) {
 	return found[0], redisserver.CheckVersion(found[0], 7, 2)
 })
 
-// EachVersion runs a test with the server of all tests, and with one of version 7.2 or newer, if
-// any, whose reply to a command without changes does not wait for replicas.
+// EachVersion runs a test with the server of all tests and, if there is one, with a newer one (7.2
+// or later), whose answer to a command that changes nothing does not wait for replicas.
 func EachVersion(t *testing.T, test func(t *testing.T, program string)) {
 	t.Helper()
 	t.Run("default", func(t *testing.T) {

@@ -153,7 +153,7 @@ func (s *Sentinel) describe() string {
 }
 
 // Repair starts a lost master with an empty disk, as a replica of the new master, and waits until
-// all replicas are up to date. Before that, the empty one must not be promoted.
+// all replicas are up to date. Until then, it must not be promoted.
 func (s *Sentinel) Repair(tb testing.TB, lost int) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)

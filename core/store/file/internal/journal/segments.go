@@ -87,9 +87,9 @@ func (j *Journal) removeSegments(segments []wal.SegmentInfo, sc *scan) error {
 		}
 	}
 	j.mu.Unlock()
-	// Deliveries in flight hold pins read-locked, and may read records to which no entry refers any
-	// more: remove nothing until they end. A waiting Lock, instead of TryLock, would block new
-	// deliveries, and these hold a partition's mutex.
+	// Deliveries in flight hold pins for reading, and may still read records that no entry needs:
+	// wait until they end before removing segments. A waiting Lock, unlike TryLock, would block new
+	// deliveries, which hold a partition's mutex.
 	for i := 0; !j.pins.TryLock(); i++ {
 		if i == 1000 {
 			return nil // the next snapshot will remove them

@@ -15,8 +15,8 @@ import (
 )
 
 // Write writes a snapshot of a store for Load. Equal contents give equal bytes, except for
-// positions. Each piece is its length and its effects, and begins with what end has returned at
-// that moment. named is called for each record to which the snapshot refers.
+// positions. A piece begins with its length and the result of end at that moment; its effects
+// follow. named is called for each record to which the snapshot refers.
 func Write(w io.Writer, store *state.Store, end func() state.Position, named func(state.Ref)) error {
 	return store.Snapshot(&pieces{encoder{named: named}, w, end})
 }

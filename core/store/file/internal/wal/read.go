@@ -85,7 +85,7 @@ const openFiles = 256
 type segments struct {
 	mu    sync.RWMutex
 	byID  map[uint32]*segment
-	files []*segment // segments whose files may be closed, in the order in which they were opened
+	files []*segment // open files of segments to which nothing is written any more, in the order in which they were opened
 }
 
 func (x *segments) add(s *segment) {

@@ -91,7 +91,7 @@ func (r *recovery) readHeader(name string) (b [segmentHeaderSize]byte, size int6
 	return b, size, nil
 }
 
-// belongs checks the log's id in the header of a file.
+// belongs returns an error if log, the log's id in a file's header, is not that of other files.
 func (r *recovery) belongs(name string, log uint64) error {
 	if r.id != 0 && r.id != log {
 		return fmt.Errorf("%s and another file of the directory belong to different stores: move the files of the wrong store out of the directory", r.path(name))
@@ -151,8 +151,8 @@ func (r *recovery) listSnapshot(name string, id uint32) error {
 	return nil
 }
 
-// find finds the end of the log, up to which all frames are sound. It begins at the position known
-// to be synced or, with Repair, at the beginning. It may find that the log was synced further.
+// find finds the end of the sound frames. It begins at the position known to be synced or, with
+// Repair, at the beginning of the log. It may find that the log was synced further.
 func (r *recovery) find() error {
 	off := uint32(segmentHeaderSize)
 	next := 0               // index of the segment to read next, from off on

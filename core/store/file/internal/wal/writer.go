@@ -92,7 +92,7 @@ func (l *Log) lead() {
 	}
 	l.writeBatch(false)
 	l.w.turn.Unlock()
-	// writeBatches writes the frames that have come since.
+	// Frames that other calls have added in the meantime are left to writeBatches.
 	l.mu.Lock()
 	more := len(l.gather.frames) > 0
 	l.mu.Unlock()

@@ -96,7 +96,7 @@ func (b *Batcher[T]) SetAlone(alone bool) {
 	b.alone = alone
 }
 
-// pendingCallOverhead is the memory, besides its bytes, for which a waiting call is counted.
+// pendingCallOverhead is how many bytes a waiting call counts for, in addition to its own bytes.
 const pendingCallOverhead = 256
 
 func (b *Batcher[T]) flushAll() {

@@ -61,7 +61,7 @@ func (s *Catalogue) WatchNamespaces(changed func(name string)) (stop func()) {
 	return addTo(&s.changes.mu, s.changes.namespaceWatchers, changed)
 }
 
-// addTo adds a watcher until stop is called. mu guards watchers.
+// addTo adds a watcher, and returns a function that removes it. mu guards watchers.
 func addTo[F any](mu *sync.Mutex, watchers map[*F]struct{}, changed F) (stop func()) {
 	mu.Lock()
 	defer mu.Unlock()

@@ -56,7 +56,7 @@ func (r *remover) run(ctx context.Context) {
 	}
 }
 
-// removeAll removes the entities of the deleted namespaces that no other gateway has leased.
+// removeAll removes the entities of deleted namespaces, but not of those leased by another gateway.
 func (r *remover) removeAll(ctx context.Context) error {
 	for {
 		id, err := r.claimRemoval(ctx)

@@ -112,7 +112,7 @@ func (s *Client) Do(ctx context.Context, args ...any) (any, error) {
 	return s.Ask(ctx, 0, args...)
 }
 
-// Ask sends one command, once, as how says.
+// Ask sends one command, without retries, in the mode how.
 func (s *Client) Ask(ctx context.Context, how ExchangeMode, args ...any) (any, error) {
 	c := redis.NewCmd(ctx, args...)
 	err := s.Exchange(ctx, how, c)

@@ -166,8 +166,8 @@ func parseSentinel(u *url.URL) (*redis.FailoverOptions, error) {
 	return o, nil
 }
 
-// protocol is RESP2: the store needs no push notifications, for which go-redis with RESP3 would
-// look before every reply.
+// protocol is RESP2: with RESP3, go-redis would look for push notifications before every reply, and
+// the store needs none.
 const protocol = 2
 
 // tune sets the options on which the store relies, even against the URL: go-redis must not resend

@@ -86,7 +86,7 @@ func (s *Client) pipe(ctx context.Context, how ExchangeMode, cmds []*redis.Cmd) 
 	return err
 }
 
-// once is a command that go-redis does not repeat. In a cluster, MaxRetries does not prevent that.
+// once is a command that go-redis does not repeat. In a cluster, MaxRetries alone is not enough.
 type once struct{ *redis.Cmd }
 
 func (once) NoRetry() bool { return true }

@@ -108,8 +108,8 @@ func Failed(cs []redis.Cmder, err error) error {
 	return err
 }
 
-// Aborted returns, if err only says that a transaction was aborted, the refusal of the command that
-// caused it.
+// Aborted returns err, unless err only says that a transaction was aborted: then it returns the
+// refusal of the command that caused this.
 func Aborted(cs []*redis.Cmd, err error) error {
 	for _, c := range cs {
 		if e := c.Err(); redis.HasErrorPrefix(err, "EXECABORT") && e != nil && !redis.HasErrorPrefix(e, "EXECABORT") {

@@ -21,7 +21,7 @@ type Set struct {
 	Seen     string // shared by the queue and its dead letters
 	Moved    string // shared by the queue and its dead letters
 	State    []any  // KEYS[1..16] of lua/state.lua
-	Shared   []any  // the keys of lua/shared_bodies.lua; nil unless it is a subscription
+	Shared   []any  // the keys of lua/shared_bodies.lua; nil unless the queue belongs to a subscription
 	Sessions []any  // the keys of lua/sessions.lua
 	History  string // the key of lua/history.lua, shared by all sub-queues
 }

@@ -18,7 +18,7 @@ type Entry struct {
 	Origin    int64  // the message's position before it moved; 0 if it has not moved
 	Count     uint32
 	overrides string
-	reason    string // why the broker dead-lettered it: m, x or "" for neither
+	reason    string // why the broker dead-lettered it: m (too many deliveries), x (expired), or "" if the broker did not
 	Died      int64  // when it was dead-lettered, ms; 0 if it was not, or the time is not known
 }
 

@@ -1,8 +1,8 @@
 // Package faultfs is a file system in memory for tests of power failures and failing disks. It
 // knows which changes were synced. Crash returns the file system that a restart would find, with a
-// random subset of the changes that were not synced: of the 4 KiB pages, each as one of the last
-// writes left it; of the lengths that a file had since the last sync; and of the changes of
-// directories.
+// random choice among the changes that were not synced: each page of 4 KiB is as one of the last
+// writes left it, a file has one of the lengths since its last sync, and a directory has some of
+// its changes.
 package faultfs
 
 import (
@@ -242,7 +242,7 @@ func (i *inode) changed(from, to int) {
 // versions is the number of versions of a page, or of a length, that are kept.
 const versions = 8
 
-// latest drops the oldest version if there are more than versions.
+// latest returns list without its first and oldest element if it has more than versions elements.
 func latest[T any](list []T) []T {
 	if len(list) > versions {
 		list = slices.Delete(list, 0, 1)
