@@ -75,7 +75,7 @@ const (
 	FieldContentEncoding  TextFields = 1 << 7
 	FieldSessionID        TextFields = 1 << 10
 	FieldReplyToSessionID TextFields = 1 << 12
-	FieldPartitionKey     TextFields = 1 << 13 // an annotation, so it is not in that list
+	FieldPartitionKey     TextFields = 1 << 13 // it is an annotation, so it is not in the list of AMQP 1.0 §3.2.4
 )
 
 // Has reports whether the field f, which has the value s, was set: s is not empty, or the producer

@@ -23,8 +23,8 @@ type Store interface {
 	// Now returns the store's time, from which all of its times come.
 	Now() time.Time
 	// WithTime returns a view of the store that shows f(now) as the time: see VirtualClock. Both
-	// have the same contents, but an entity's partitions must always be used with the same time. A
-	// view is not closed.
+	// have the same contents, but an entity's partitions must always be used with the same time.
+	// Only the store is closed, not a view.
 	WithTime(f func(now time.Time) time.Time) Store
 	// Probe returns nil if an append would succeed now, and otherwise the reason why not.
 	Probe(ctx context.Context) error
@@ -411,9 +411,10 @@ type Sessions interface {
 	// in the lock is that of the session's first available message. If there is no such session, ok
 	// is false, the doorbell is armed, and next is the next due time of a lock or schedule, or zero
 	// if none is known. A session begins to wait, behind all others, when it has available
-	// messages, no lock and no pause. It keeps its place until it is locked or has none. Sessions
-	// whose locks expire at the same time begin to wait in the order of their keys. An engine that
-	// has just started may order them by the numbers of their first available messages.
+	// messages, no lock and no pause. It keeps its place until it is locked or has no available
+	// messages. Sessions whose locks expire at the same time begin to wait in the order of their
+	// keys. An engine that has just started may order them by the numbers of their first available
+	// messages.
 	// With r.TakeOver it passes the session's lock to the caller for Policy.LockDuration, if the
 	// lock is NonExclusive and r.TakeOver is its Token. Otherwise it returns SessionLocked, or
 	// SessionLockLost if the session is not locked. Nonce and Token stay, and so do the locks and

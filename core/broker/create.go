@@ -85,8 +85,8 @@ func (b *Broker) touchTopic(ctx context.Context, name string, at time.Time) {
 	}
 }
 
-// roomFor refuses another entity if the listing already has the maximum number, most. text is the
-// format of the refusal, for two arguments: the name of what contains the entities (in), and most.
+// roomFor refuses another entity if the listing l already has most entities. text is the format of
+// the refusal, for in, the name of what contains the entities, and most.
 func (b *Broker) roomFor(ctx context.Context, l core.Listing, most int, text, in string) error {
 	last, err := b.store.Entities(ctx, b.namespace, l, most-1, 1)
 	if err != nil {

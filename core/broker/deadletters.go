@@ -59,8 +59,8 @@ func (b *Broker) removeDeadLetters(ctx context.Context) {
 	o.due = due
 }
 
-// removeDeadLettersOf removes the old dead letters of an entity, and returns when others may become
-// old: now, if a receiver has locked an old dead letter or the store does not answer.
+// removeDeadLettersOf removes the old dead letters of an entity, and returns the time due at which
+// others may become old: now, if a receiver has locked an old one or the store does not answer.
 func (b *Broker) removeDeadLettersOf(ctx context.Context, name string, now time.Time, keep time.Duration) (due time.Time) {
 	e, err := b.entity(ctx, name)
 	if err != nil {

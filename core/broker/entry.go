@@ -44,7 +44,7 @@ type entry struct {
 	pipeline         *pipeline.Stages // nil for a subscription
 	traffic          entity.Counters
 	seen             atomic.Int64          // the sum of traffic at the last call of Grown
-	seenAccepted     atomic.Int64          // accepted messages in the last call of Grown
+	seenAccepted     atomic.Int64          // number of accepted messages at the last call of Grown
 	retry            atomic.Pointer[Retry] // nil: there is no delay after an abandon
 	audit            *audit.Writer         // nil: there is no history
 

@@ -43,7 +43,7 @@ func (b *Broker) Population(ctx context.Context) (n int, megabytes int64, err er
 	return n, megabytes, nil
 }
 
-// population does the same as Population, without the entity whose ID is but.
+// population does the same as Population, but leaves out the entity whose ID is but.
 func (b *Broker) population(ctx context.Context, but string) (n int, megabytes int64, err error) {
 	for _, k := range [...]core.Kind{core.Queue, core.Topic} {
 		err := b.walkListing(ctx, core.Listing{Kind: k}, func(ent *core.Entity) (gone bool) {

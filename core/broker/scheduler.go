@@ -267,7 +267,7 @@ func (s *scheduler) plan(ent *core.Entity) {
 	}
 }
 
-// isAhead reports whether the clock was set back after it showed last.
+// isAhead reports whether the clock was set back, by more than missedAfter, since it showed last.
 func isAhead(last, now time.Time) bool { return last.After(now.Add(missedAfter)) }
 
 // send sends the last due tick of a schedule, if one is due, and records it.
@@ -280,7 +280,7 @@ func (s *scheduler) send(ctx context.Context, p *planned) error {
 		return err
 	}
 	now, last := s.b.store.Now(), ent.Schedule.LastTick
-	tick := now // stays if the clock was set back: then the next tick is after now
+	tick := now // now if the clock was set back: the next tick is then later than now
 	if !isAhead(last, now) {
 		if tick = p.ticks.Latest(last, now); tick.IsZero() {
 			return nil

@@ -152,9 +152,9 @@ func (b *batch) add(group []*core.Message, at int) {
 	b.at = append(b.at, at)
 }
 
-// sendToMany sends to a partitioned entity, or through a pipeline. All groups of a call without a
-// key go to one partition, in order, so that they need one call of the store; those of the next
-// call go to the next partition. If a partition is Busy and has certainly not stored such a group,
+// sendToMany sends to a partitioned entity, or through a pipeline. All groups without a key go to
+// one partition, in order, so that they need one call of the store. The next sendToMany sends such
+// groups to the next partition. If a partition is Busy and has certainly not stored such a group,
 // the group goes to another partition.
 func (e *entry) sendToMany(ctx context.Context, trail *audit.Trail, v *entity.View, groups [][]*core.Message) []core.Appended {
 	n := len(v.Queues[core.Main])

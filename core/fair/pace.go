@@ -24,7 +24,7 @@ func (p *Pace) Went(n int, now time.Time) {
 	}
 }
 
-// Paused records that the gateway itself has not read until now.
+// Paused records that, until now, the gateway has read nothing: the client was not too slow.
 func (p *Pace) Paused(now time.Time) { p.due = now.Add(Grace) }
 
 // Due returns by when more must arrive.

@@ -181,7 +181,7 @@ func (p *Pool) group(w Who) *group {
 	return g
 }
 
-// forget removes a share that holds held from a group.
+// forget removes from g a share that holds held bytes or places.
 func (p *Pool) forget(w Who, g *group, held int64) {
 	g.held -= held
 	g.shares--
@@ -204,7 +204,7 @@ func (s *Share) Join(w Who) {
 	}
 }
 
-// allows reports whether the share may take n more while held of the pool is in use.
+// allows reports whether the share may take n more. held is what all shares of the pool hold.
 func (s *Share) allows(n, held int64) bool {
 	left := s.pool.limit - held
 	switch {
@@ -283,8 +283,8 @@ func (s *Share) take(n int64, begins bool) bool {
 // although others have filled the memory.
 const flowPart, littlePart = 16, 64
 
-// refuses reports whether the Level refuses new work that takes n, for all or because the flow of
-// the policy or the namespace is too large. A nil group has no flow. p.mu is held.
+// refuses reports whether the Level refuses new work that takes n: all such work, or that of a
+// policy or namespace with too large a flow. A nil group has no flow. p.mu is held.
 func (p *Pool) refuses(policy, namespace *group, n int64) bool {
 	may := func(g *group, part int64) bool { return g == nil || g.flow+n <= p.limit/part }
 	switch l := p.gauge.Level(); {
@@ -499,16 +499,16 @@ func (p *Pool) Waiter(also func()) *Waiter {
 	})}
 }
 
-// Woken receives a value when the share may take the number given to Wait, or a little later.
+// Woken returns a channel with a value when the share may take what Wait was given, or soon after.
 func (s *Waiter) Woken() <-chan struct{} { return s.woken }
 
-// AfterRefusal is how long a client whose request was refused for lack of memory waits for the
-// answer, or its connection is not read. Otherwise, a few clients that repeat what is refused at once
-// would occupy the processors.
+// AfterRefusal is how long, after a refusal for lack of memory, the client waits for the answer, or
+// its connection is not read. Otherwise, a few clients that repeat refused requests at once would
+// occupy the processors.
 const AfterRefusal = 100 * time.Millisecond
 
-// Await takes n bytes, for which it waits up to Patience. The error is that of ctx, or one of
-// Refuse, which it returns after AfterRefusal at the earliest.
+// Await takes n bytes, for which it waits up to Patience. The error is that of ctx, or that of
+// Refuse, but no earlier than after AfterRefusal.
 func (s *Waiter) Await(ctx context.Context, n int64) error {
 	if s.Take(n) {
 		return nil

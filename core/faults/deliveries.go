@@ -25,7 +25,7 @@ type deliveries struct {
 
 	mu     sync.Mutex // also held while forward runs
 	held   []core.Delivery
-	late   *time.Timer // delivers held, unless another message does so first
+	late   *time.Timer // delivers the messages in held, unless another message is delivered first
 	closed bool
 }
 
@@ -52,7 +52,7 @@ func (d *deliveries) deliver(ds []core.Delivery) {
 	}
 }
 
-// one delivers one message with the effect of f, or without one if f is nil. d.mu is held.
+// one delivers the message in one, with the effect of f if f is not nil. d.mu is held.
 func (d *deliveries) one(f *Rule, one []core.Delivery) {
 	if f == nil {
 		d.forward(one)

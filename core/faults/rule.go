@@ -92,8 +92,8 @@ type Rule struct {
 	// Properties are user properties, with their values as text, that the message of a Send or
 	// Deliver must have.
 	Properties map[string]string `json:"properties,omitempty" config:"properties"`
-	// Skip is the number of matching operations that succeed before the rule affects Times others
-	// (default 1). A Throttle affects all.
+	// Skip is the number of matching operations that the rule leaves alone before it affects Times
+	// operations (default 1; for a Throttle, MaxTimes).
 	Skip  int `json:"skip,omitempty" config:"skip"`
 	Times int `json:"times,omitempty" config:"times"`
 	// Probability is the probability that a matching operation is affected; 0 means 1. Seed and the
@@ -168,7 +168,7 @@ func (r *Rule) check() error {
 // aliases are names that users know from SDKs.
 var aliases = map[core.Code]core.Code{"server_busy": core.Busy, "internal_error": core.Internal, "message_lock_lost": core.LockLost}
 
-// codeOf returns the Code with that name, in the spelling of core or of an SDK, with hyphens or
+// codeOf returns the Code that a name stands for: one of core or of an SDK, with hyphens or
 // underscores.
 func codeOf(code core.Code) core.Code {
 	code = core.Code(strings.ReplaceAll(string(code), "-", "_"))

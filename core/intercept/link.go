@@ -75,7 +75,7 @@ func (l *Link) Refund(n, bytes int) {
 	}
 }
 
-// Close does the same as the bridge's Close.
+// Close closes the broker's sender or receiver, and then the stages, from back to front.
 func (l *Link) Close() {
 	if l.sender != nil {
 		l.sender.Close()

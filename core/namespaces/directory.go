@@ -84,7 +84,7 @@ type Directory struct {
 	byID     map[string]*member
 	byName   map[string]*member   // by folded name
 	byHost   map[string]*member   // by host, in the form of foldHost
-	byPolicy map[string][]*member // by the policy's name, without the gateway's own; see recentlyUsed
+	byPolicy map[string][]*member // by the policy's name; the gateway's own namespace is not in it; see recentlyUsed
 	version  uint64               // incremented by each change of the maps
 	losses   uint64               // how often a namespace was found deleted
 

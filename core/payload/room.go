@@ -18,7 +18,7 @@ const (
 )
 
 // Room is the memory for decoding the large bodies of a gateway. A body waits until its decoded
-// form fits. A body that could never fit is decoded alone.
+// form fits. A body that could never fit is decoded when no other body is.
 type Room struct {
 	size int64
 	free *semaphore.Weighted

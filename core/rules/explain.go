@@ -48,7 +48,7 @@ func Explain(r core.Rule, m *core.Message, f Facts) Explanation {
 	return e
 }
 
-// explainSQL parses the filter once more, with notes.
+// explainSQL parses the filter again, with notes of its conditions, and evaluates it for m.
 func (r *Rule) explainSQL(filter core.Filter, m *core.Message, f Facts) Explanation {
 	n, own := &notes{sql: filter.SQL}, &names{}
 	p := newParser(filter.SQL, filter.Parameters, own)

@@ -30,7 +30,7 @@ type candidate struct {
 	places []int
 	// covered means that the subscription gets a plain copy in any case.
 	covered bool
-	// fallible means that the filter must be evaluated even if the answer does not matter.
+	// fallible: the filter can fail, so it is evaluated even if its answer does not matter.
 	fallible bool
 }
 

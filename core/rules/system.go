@@ -50,7 +50,7 @@ func (p *system) value(m *core.Message, f *Facts) datum {
 	return p.get(m, f)
 }
 
-// unset is the get of a property that a message does not have while it is published.
+// unset is the function get of a property that no message has while it is published.
 func unset(*core.Message, *Facts) datum { return datum{kind: null} }
 
 // ignored is the set of a property that an action may set without effect.

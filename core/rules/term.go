@@ -33,7 +33,7 @@ func computed(at int, c *calculation, values ...expression) operand {
 		}
 	}
 	d, err := c.compute(&scope{})
-	if err != nil { // the calculation fails for each message instead
+	if err != nil { // do not fail here: the calculation will fail for each message
 		return operand{at: at, value: c}
 	}
 	return operand{at: at, value: constant{d}}

@@ -320,8 +320,8 @@ func positions(sequenceNumbers []int64) []int64 {
 	return ns
 }
 
-// most returns the limits of a call that locks messages. With more than a byte, engines may differ
-// in the last message that fits.
+// most returns the limits of a call that locks messages. With a limit of more than one byte,
+// engines may differ in the last message that fits.
 func (p *player) most(messages int) core.Most {
 	return core.Most{Messages: 1 + p.pick(messages), Bytes: int64(oneOf(p, 0, 0, 0, 1))}
 }

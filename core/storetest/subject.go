@@ -56,7 +56,7 @@ func (p *player) subjectOf(r core.Ref) *subject {
 			return pl
 		}
 	}
-	return &subject{} // for a subscription that no longer has one
+	return &subject{} // the subscription has no subject any more
 }
 
 // somewhere picks a sub-queue of a subject: most often the main queue.

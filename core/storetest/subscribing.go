@@ -251,8 +251,8 @@ var subscriptionStories = []story{
 			want(p.fixture, "number", d.SequenceNumber, number(int64(i+1)))
 			want(p.fixture, "number in the topic", d.EnqueuedSequenceNumber, number(int64(i+1)))
 		}
-		// A subscription gets the messages since its creation: the last ones that the first one has
-		// got.
+		// A subscription has got what was published since its creation: the last of the messages
+		// that the first subscription has got.
 		for i := range changes {
 			if i%3 == 2 {
 				continue

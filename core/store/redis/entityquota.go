@@ -165,7 +165,7 @@ func (r sizeBudget) give(size int) {
 	r.quota.pending -= int64(size)
 }
 
-// stored records that size pending bytes are stored.
+// stored records that size bytes of pending are stored now.
 func (q *quota) stored(size int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

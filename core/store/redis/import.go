@@ -22,7 +22,7 @@ import (
 const fillSuffixes = keyspace.MessageDataSuffixes + keyspace.SessionSuffixes
 
 const (
-	// An import writes when importMost things or about importBytes have come together.
+	// An import writes when it has collected importMost things or about importBytes.
 	importMost  = 500
 	importBytes = 1 << 20
 )

@@ -126,9 +126,9 @@ func (s *Store) lockMost(sh *shard, r *core.LockRequest) (ds []core.Delivery, ne
 	}
 }
 
-// fit returns the first messages of ds that fit into room, and subtracts their sizes from room. If
-// before is false, the first message always fits. It unlocks the others. If that fails, it returns
-// them, too, because otherwise later messages would be delivered before them.
+// fit returns the first messages of ds that fit into room, and subtracts their sizes from room. The
+// first message of a call (before is false) always fits. fit unlocks the others. If that fails, it
+// returns them, too, because otherwise later messages would be delivered before them.
 func (s *Store) fit(sh *shard, ds []core.Delivery, room *int64, before bool) []core.Delivery {
 	for i := range ds {
 		size := int64(ds[i].Size())

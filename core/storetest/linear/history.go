@@ -126,7 +126,7 @@ type history struct {
 	bodies atomic.Int64
 	fakes  atomic.Uint64 // for nonces of locks that no client knows
 	known  atomic.Int64  // number of calls whose outcome is known
-	enough atomic.Int64  // the value of known at which clients pause until the next failure
+	enough atomic.Int64  // clients pause when known has reached this, until the next failure
 	active atomic.Int64  // number of clients that may be calling
 	stored atomic.Int64  // about how many messages are stored and not completed
 
@@ -209,7 +209,7 @@ func (h *history) play(call func(client int, s core.Store, random *rand.Rand), f
 	h.awake()
 	h.append(0, h.Stores[0](), 1, h.first)
 	for _, s := range h.Stores {
-		h.look(s(), 1) // a store that knows of no message would lock only the first one
+		h.look(s(), 1) // a store that has seen no message yet would lock only one
 	}
 	var clients sync.WaitGroup
 	ended := make(chan struct{})
@@ -262,7 +262,7 @@ func (h *history) awake() {
 	}
 }
 
-// quiet waits until n more calls were answered.
+// quiet waits until n more calls have been answered.
 func (h *history) quiet(calls int64) {
 	until := h.known.Load() + calls
 	h.enough.Store(until)

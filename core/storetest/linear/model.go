@@ -103,7 +103,7 @@ func (s *sequential) locked(n int64, nonce uint64) int {
 	return i
 }
 
-// take locks available messages for which from returns true.
+// take locks up to limit available messages for which from returns true.
 func (s *sequential) take(limit int, nonce uint64, from func(*item) bool) []delivered {
 	var got []delivered
 	for i := range s.messages {
@@ -146,8 +146,8 @@ type delivered struct {
 	count uint32
 }
 
-// leftovers is what the final reads have found. Locks that no client knows, which never end, are
-// seen in it.
+// leftovers is what the final reads have found. It shows locks that no client knows, which never
+// end.
 type leftovers struct {
 	sessions map[string]bool // sessions that could not be accepted
 }
@@ -272,7 +272,7 @@ func (p peeking) apply(s *sequential) bool {
 // accepting locks the session got: the requested one, or the next free one.
 type accepting struct {
 	next   bool
-	got    string // unless the next session was requested, and the answer is not done
+	got    string // the session; not set if the next session was requested and answer is not done
 	nonce  uint64
 	answer answer
 	left   *leftovers // nil: locks whose answers were lost end when the store opens

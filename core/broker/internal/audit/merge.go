@@ -23,7 +23,7 @@ func Merge(found [][]core.Event) []core.Event {
 func mergeEvents(events []core.Event) []core.Event {
 	merged := make([]core.Event, 0, len(events))
 	var deliveries, others []core.Event
-	later := map[int64]bool{} // numbers of messages that were scheduled before
+	later := map[int64]bool{} // numbers that messages had while they were scheduled
 	for i := range events {
 		e := &events[i]
 		if e.Kind == core.EventScheduled && e.Sub == core.Main {
@@ -65,7 +65,7 @@ func placeDeliveries(events, deliveries []core.Event) []core.Event {
 				continue
 			}
 			last = i
-			returns := delayed && e.Kind == core.EventReleased // the postponement has ended the lock, not this event
+			returns := delayed && e.Kind == core.EventReleased // EventPostponed has ended the lock, not this EventReleased
 			if delayed = e.Kind == core.EventPostponed; returns || !endsLock(e.Kind) || len(before[i]) > 0 || e.Time.Add(skew).Before(d.Time) {
 				continue
 			}

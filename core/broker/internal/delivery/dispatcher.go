@@ -406,7 +406,7 @@ func (d *dispatcher) openReceivers() (receivers, credit int) {
 func (d *dispatcher) dropUndelivered() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, r := range d.queue { // only this queue still has receivers that were closed
+	for _, r := range d.queue { // no other list has receivers that were closed
 		if r.closed {
 			r.pending = nil
 		}

@@ -135,8 +135,8 @@ func (e *Entity) AcceptSession(ctx context.Context, o core.SessionOptions, by co
 	return s, nil
 }
 
-// sessionHub returns the entity's hub, made when it is first needed, for an AcceptSession call.
-// Unless it fails, the caller must then call leave.
+// sessionHub returns the entity's hub for an AcceptSession call, and makes it if there is none. If
+// it succeeds, the caller must later call leave.
 func (e *Entity) sessionHub() (*sessionHub, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -41,7 +41,7 @@ type Session struct {
 	purges      int         // number of Purge calls in flight, during which run locks no messages
 	lookAt      time.Time   // when to look for messages even if no doorbell rings; zero: not known
 	drained     []func(int) // callbacks of the Drains in flight
-	targetCalls uint64      // the number of calls for which the Drains wait
+	targetCalls uint64      // the value of poller.calls at which Drains no longer wait
 	sessionEnd
 
 	delivering   bool      // the Deliver callback is running

@@ -64,7 +64,7 @@ func (d *dispatcher) hasCredit() bool {
 	return d.credit > 0
 }
 
-// expectExpiry makes the sweeper look at the given time or earlier. It ignores a zero time.
+// expectExpiry makes the sweeper run at the given time or earlier. It ignores a zero time.
 func (d *dispatcher) expectExpiry(at time.Time) {
 	if at.IsZero() {
 		return

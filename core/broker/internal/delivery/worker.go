@@ -292,8 +292,7 @@ func (p *poller) end(more bool, err error) (began, ended bool) {
 	return false, ended
 }
 
-// ahead returns the number of calls after which everything that is available now has been asked
-// for.
+// ahead returns the value of p.calls from which on calls have asked for all that is available now.
 func (p *poller) ahead() uint64 {
 	n := p.calls
 	if p.busy {

@@ -38,7 +38,7 @@ func (t *Counters) add(accepted, absorbed int) {
 	}
 }
 
-// Sum returns the sum of the counters. It grows with each of them.
+// Sum returns the sum of the counters, which grows whenever a counter grows.
 func (t *Counters) Sum() int64 {
 	n := t.Accepted.Load() + t.Absorbed.Load() + t.Cancelled.Load()
 	for sub := range t.Queues {

@@ -31,7 +31,7 @@ const (
 // partition forwarder yields to another gateway that has locked older messages. It need not look
 // for such messages if its batch directly follows its last batch.
 type orderLease struct {
-	highest       int64     // the highest number that was moved or tried, but lower than any that was released
+	highest       int64     // the highest number that was moved or tried and is lower than all numbers that were released
 	movedAt       time.Time // when highest was set
 	yieldingSince time.Time // when the forwarder began to yield; zero: it does not yield
 	yieldUntil    time.Time // when the forwarder tries again with one message
@@ -72,8 +72,8 @@ func (pf *partitionForwarder) mayMove(ctx context.Context, p core.Partition, ds 
 	return true
 }
 
-// othersHoldOlder reports whether another gateway has locked a message with a number between low
-// and high, which waits for delivery and is not in ds.
+// othersHoldOlder reports whether another gateway has locked a message that is to be delivered,
+// with a number between low and high. The messages in ds are this gateway's own.
 func (pf *partitionForwarder) othersHoldOlder(ctx context.Context, p core.Partition, low, high int64, ds []core.Delivery) bool {
 	call, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()

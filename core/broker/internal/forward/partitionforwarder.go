@@ -24,8 +24,8 @@ const (
 	// their destination does not accept them. A partition forwarder holds back at most maxHeld.
 	minHold = 100 * time.Millisecond
 	MaxHold = 10 * time.Second
-	// minDeadHold and MaxDeadHold are the same for dead letters, which are not locked while they
-	// wait.
+	// minDeadHold and MaxDeadHold are these times for dead letters, which are not locked while they
+	// are held back.
 	minDeadHold = time.Second
 	MaxDeadHold = time.Minute
 	// maxVerdictHold is MaxHold for messages that wait for the verdict of a pipeline.
@@ -46,7 +46,7 @@ type partitionForwarder struct {
 	// Used only by the step in flight.
 	held             []core.Settlement        // locked messages that could not be moved yet
 	blocked          map[destination]struct{} // their destinations
-	manyDestinations bool                     // other messages may have other destinations
+	manyDestinations bool                     // messages that are not held may have other destinations
 	holdTime         time.Duration            // how long messages are held back; 0 while moves succeed
 	retryAt          time.Time                // when held messages are tried again
 	lease            orderLease
@@ -86,8 +86,8 @@ func (pf *partitionForwarder) wake(core.SessionKey) {
 	pf.schedule()
 }
 
-// retry wakes the partition forwarder for held messages, too, because their destination may accept
-// them now.
+// retry makes the next step try the held messages, too, because their destination may accept them
+// now.
 func (pf *partitionForwarder) retry() {
 	pf.mu.Lock()
 	defer pf.mu.Unlock()
@@ -160,7 +160,7 @@ func (pf *partitionForwarder) stop() {
 
 type nextStep struct {
 	again bool          // at once, because there is more to do
-	pause time.Duration // after this pause, unless again; 0: when the forwarder is woken
+	pause time.Duration // if again is false: when the next step follows; 0: when the forwarder is woken
 }
 
 func (pf *partitionForwarder) serve(ctx context.Context) {
@@ -265,7 +265,7 @@ func (pf *partitionForwarder) step(ctx context.Context) nextStep {
 		}
 		e.Counters().Queues[p.Sub].Moved.Add(int64(moved))
 	}
-	if len(pf.held) > 0 && r == nil && p.Sub == core.DeadLetter { // not locked meanwhile, so that clients can receive or remove them
+	if len(pf.held) > 0 && r == nil && p.Sub == core.DeadLetter { // release the held messages until then, so that clients can receive or remove them
 		pf.pausedUntil = pf.retryAt
 		pf.releaseHeld(ctx)
 		return nextStep{pause: max(time.Until(pf.pausedUntil), time.Millisecond)}

@@ -37,7 +37,7 @@ func (h *Cache) MarkStale() { h.stale.Store(true) }
 const minSweepInterval = time.Second
 
 // BeginSweep reports whether the caller should sweep the subscriptions. It returns false if another
-// call has just begun to.
+// call has just begun a sweep.
 func (h *Cache) BeginSweep() bool {
 	now, swept := time.Now().UnixNano(), h.sweptAt.Load()
 	return now-swept >= int64(minSweepInterval) && h.sweptAt.CompareAndSwap(swept, now)

@@ -229,8 +229,8 @@ func missing(what string, r core.Ref, numbers []int64) error {
 // EndLinks ends the locks that cannot outlive the process that held the store before: those of
 // sessions and their messages, and the broker's own. It counts no failed deliveries. Receivers keep
 // their other locks, because tokens outlive connections. Free sessions wait in the order of their
-// first available messages, because the journal has no turns. EndLinks must be called after Start,
-// before any other call.
+// first available messages, because the journal does not record since when they wait. EndLinks must
+// be called after Start, before any other call.
 func (s *Store) EndLinks() {
 	_ = s.whileOpening(func(t *txn, q *queue) error { // visit never fails
 		// Without bounds, nothing is dropped here. The next call with the entity's policy trims the

@@ -92,7 +92,7 @@ func (t *txn) sources(group []core.Publication) (entries []*entry, ok bool) {
 	return entries, true
 }
 
-// needsRoom reports whether a publication by a sender in the group is not known yet.
+// needsRoom reports whether the group has a publication by a sender that was not stored before.
 func (t *txn) needsRoom(group []core.Publication, spare sparing) bool {
 	for i := range group {
 		if x := &group[i]; x.Source.IsZero() && !spare.drops(i) && !t.isKnown(x.Message) {

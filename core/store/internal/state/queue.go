@@ -83,7 +83,7 @@ type queue struct {
 
 	sessions map[core.SessionKey]*session // those that have messages or state, or are locked
 	keys     btree.Set[core.SessionKey]   // the keys of sessions, in order
-	waiting  timerHeap[*session]          // free sessions with available messages, by turn
+	waiting  timerHeap[*session]          // free sessions with available messages, in the order in which they began to wait
 	turns    int64                        // the highest turn used
 	held     timerHeap[*session]          // locked sessions, by the end of the lock
 }

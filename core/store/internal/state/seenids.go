@@ -77,8 +77,8 @@ func (b *entityState) remember(s *seenIDs, key string, at int64) (weight int64) 
 	return weight
 }
 
-// forgetIDs drops the message ids last seen at until or before; if there are too many for one call,
-// it drops the oldest.
+// forgetIDs drops the message ids last seen no later than at until; if they are too many for one
+// call, it drops only the oldest of them.
 func (b *entityState) forgetIDs(until int64) {
 	if !b.seen.isDue(until) {
 		return
@@ -96,7 +96,7 @@ func (b *entityState) forgetSeen(until int64) {
 	}
 }
 
-// forget drops what was last seen at until or before, and returns its weight.
+// forget drops the keys last seen no later than at until, and returns their weight.
 func (b *entityState) forget(s *seenIDs, until int64) (weight int64) {
 	weight = s.forget(until)
 	b.partition.remembered.ids.Add(-weight)
@@ -116,7 +116,7 @@ func (s *seenIDs) behind(at int64) []seenID {
 	return s.order[i:]
 }
 
-// some returns the instant until or, if one call cannot forget so many keys, an earlier instant.
+// some returns the instant until, or an earlier one if one call cannot forget the keys up to until.
 func (s *seenIDs) some(until int64) int64 {
 	if len(s.order) > forgetMost {
 		until = min(until, s.order[forgetMost].at)
@@ -124,7 +124,7 @@ func (s *seenIDs) some(until int64) int64 {
 	return until
 }
 
-// forget drops what was last seen at until or before, and returns its weight.
+// forget drops the keys last seen no later than at until, and returns their weight.
 func (s *seenIDs) forget(until int64) (weight int64) {
 	gone := 0
 	for gone < len(s.order) && s.order[gone].at <= until {
@@ -177,7 +177,7 @@ func (s *seenIDs) remember(key string, at int64) (weight int64) {
 	if s.known == nil {
 		s.known = make(map[string]int64)
 	}
-	key = strings.Clone(key) // does not keep the message in memory that key may be a part of
+	key = strings.Clone(key) // a copy: key may be a part of a message, which it would keep in memory
 	s.known[key] = at
 	if n := len(s.order); n == 0 || s.order[n-1].at <= at {
 		s.order = append(s.order, seenID{key, at})

@@ -383,8 +383,8 @@ func (q *queue) strike(e *entry) {
 	q.review(s)
 }
 
-// hold gives s's lock to the holder of nonce, or extends it to until. The locks of the session's
-// messages then also end at until.
+// hold locks s, or extends its lock, for the holder of nonce until the given instant. The locks of
+// the session's messages then also end at this instant.
 func (q *queue) hold(s *session, nonce uint64, until int64) {
 	if s.isHeld() {
 		q.held.remove(s.heldPlace)

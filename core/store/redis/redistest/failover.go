@@ -112,7 +112,7 @@ func (c *Cluster) AwaitPromotion(tb testing.TB, master int) {
 	}
 }
 
-// holdReplica sets whether the replica of a master must not replace it.
+// holdReplica sets whether ("yes") or not ("no") the replica of a master is kept from replacing it.
 func (c *Cluster) holdReplica(ctx context.Context, tb testing.TB, master int, hold string) {
 	tb.Helper()
 	if err := c.nodes[masters+master].client.ConfigSet(ctx, "cluster-replica-no-failover", hold).Err(); err != nil {
@@ -172,7 +172,7 @@ func (m *Move) MoveAll(tb testing.TB) {
 	m.Finish(tb)
 }
 
-// set sets a node's state of the slot.
+// set sends CLUSTER SETSLOT to n: the slot is in the state what, with respect to the node other.
 func (m *Move) set(tb testing.TB, n *node, what string, other *node) {
 	tb.Helper()
 	id, err := other.client.ClusterMyID(tb.Context()).Result()
@@ -245,8 +245,8 @@ func (c *Cluster) settle(tb testing.TB) {
 	}
 }
 
-// epochs returns the configuration epochs of masters with slots in CLUSTER NODES, by id. While
-// several masters have the same epoch, which they must still change, no two maps are equal.
+// epochs returns, by id, the configuration epochs of masters with slots in CLUSTER NODES. While
+// masters still have equal epochs, a random entry makes the map differ from every other one.
 func epochs(nodes string) map[string]string {
 	of, by := make(map[string]string), make(map[string]string)
 	for line := range strings.Lines(nodes) {

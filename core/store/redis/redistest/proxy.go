@@ -48,8 +48,8 @@ func Proxied(tb testing.TB, s *Server) *Proxy {
 // URL returns the proxy's URL.
 func (p *Proxy) URL() string { return "redis://" + p.listener.Addr().String() }
 
-// Meddle makes the proxy call f with each request before it forwards the request. f may wait; nil
-// ends this. If f returns an error, the proxy resets the connection instead.
+// Meddle makes the proxy call f with each request before it forwards the request. f may wait. After
+// Meddle(nil), it calls nothing. If f returns an error, the proxy resets the connection instead.
 func (p *Proxy) Meddle(f func(Request) error) {
 	if f == nil {
 		p.meddle.Store(nil)

@@ -30,7 +30,7 @@ type prepared struct {
 	m      *core.Message
 	leader int       // index of the first message in prepared that has the same body
 	group  int       // of a leader: number of messages with its body
-	used   int       // of a leader: index in used of its record; -1 before it is used
+	used   int       // of a leader: the index of its record in call.used; -1 before the record is there
 	body   state.Ref // the record of a large body; zero: the body is in the message's record
 }
 

@@ -193,8 +193,8 @@ func (r *recovery) find() error {
 		if !r.o.Repair {
 			return damage
 		}
-		// If evidence has just found that the log was synced beyond r.end, the next round reads on
-		// from r.end, without checking the records before r.synced.
+		// If r.evidence has just found that the log was synced beyond r.end, the next round reads
+		// on from r.end, without checking the records before r.synced.
 		if before > r.end || r.last < 0 {
 			if place := [2]int{r.last, int(r.end)}; place != mended {
 				mended = place

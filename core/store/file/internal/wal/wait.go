@@ -21,7 +21,7 @@ func (l *Log) Wait(ctx context.Context, pos Position) error {
 	if l.o.Sync != Always { // a sync would take too long for a caller whose context may end
 		l.lead()
 	}
-	if pos <= l.Durable() { // perhaps since the first check, before add
+	if pos <= l.Durable() { // perhaps pos became durable after the first check, before w was added
 		l.waits.remove(w)
 		return l.Err()
 	}

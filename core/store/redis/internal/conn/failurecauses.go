@@ -18,7 +18,7 @@ import (
 type failure struct {
 	cause  string // identifies it in metrics and health checks
 	word   string // how the server's answer begins
-	within string // or a part of the server's answer; mostly ""
+	within string // or what another part of the answer contains; mostly ""
 	text   string // what clients are told
 	passes bool   // the failure ends by itself, usually within seconds
 	remedy string // what operators can do

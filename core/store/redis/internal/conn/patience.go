@@ -19,8 +19,8 @@ import (
 // PatiencePause is the time between two attempts.
 const PatiencePause = 25 * time.Millisecond
 
-// patience sends commands again for which the server was not available: those that have certainly
-// not run, and reads whose answers were lost.
+// patience repeats commands for which the server was not available: those that have certainly not
+// run, and reads whose answers were lost.
 type patience struct {
 	Wait     time.Duration        // Options.Patience
 	cluster  *redis.ClusterClient // nil if the endpoint is not a cluster

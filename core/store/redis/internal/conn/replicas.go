@@ -14,8 +14,8 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
-// replicaTimeout is how long a call waits for replicas, and then once more for their disks. It must
-// be well below the 3 s that a forwarder waits.
+// replicaTimeout is how long a call waits for replicas; it waits for their disks as long again. It
+// must be well below the 3 s that a forwarder waits.
 const replicaTimeout = time.Second
 
 // markAndWait queues the write of marker, then a wait until replicas have it, and therefore

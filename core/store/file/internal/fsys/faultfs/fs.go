@@ -43,7 +43,7 @@ const (
 type Op struct {
 	Kind Kind
 	Name string // the path
-	Off  int64  // for Write and Read, where; for Truncate, the length
+	Off  int64  // the offset of a Write or Read, or the length for a Truncate
 	Len  int    // for Write and Read, the number of bytes
 }
 
@@ -370,7 +370,7 @@ func (f *FS) mkdirAll(dir string) error {
 	return nil
 }
 
-// rename carries out op, which changes the names of the file from.
+// rename carries out op, which renames, removes or links the file from.
 func (f *FS) rename(op Op, from string, c change) error {
 	if fault := f.before(op); fault != nil {
 		return failed(op, fault)
