@@ -78,8 +78,8 @@ func ParseAddress(s string) (Address, error) {
 		path = SubscriptionPath(topic, subscription)
 	}
 	a.Entity = path
-	// Such a path is not accepted, because another parser could find another entity in it, and
-	// rights would be checked on the wrong one.
+	// Refuse other forms of a path: another parser could find another entity in them, and rights
+	// would be checked on the wrong one.
 	if path == "" || strings.HasPrefix(path, "$") || strings.Contains(path, "/$") || ResourcePath(path) != path {
 		return Address{}, Refuse(NotFound, "The messaging entity '%s' could not be found.", s)
 	}

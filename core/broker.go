@@ -39,9 +39,9 @@ type Broker interface {
 	// is locked, it returns SessionLocked. A takeover returns SessionLocked if o.TakeOver is not
 	// the lock's token, and SessionLockLost if the session is not locked.
 	AcceptSession(ctx context.Context, id Identity, address Address, o SessionOptions) (Session, error)
-	// ListSessions needs Listen. It lists session ids in order: it leaves out the first skip of
-	// them and returns at most top. If since is zero, it lists sessions that have messages or
-	// state; otherwise, those whose state was set after since.
+	// ListSessions needs Listen. It lists session ids in order: it leaves out the first skip ids,
+	// and returns at most top. If since is zero, it lists sessions that have messages or state;
+	// otherwise, those whose state was set after since.
 	ListSessions(ctx context.Context, id Identity, address Address, since time.Time, skip, top int) ([]string, error)
 	// Health returns the store's description or, if sends do not work, the reason.
 	Health(ctx context.Context) (About, error)
@@ -158,17 +158,17 @@ type RuleAdmin interface {
 	// DeleteRule removes a rule, or returns NotFound.
 	DeleteRule(ctx context.Context, id Identity, subscription, rule string) error
 	// Rules lists a subscription's rules in the order of their names: it leaves out the first skip
-	// of them and returns at most top.
+	// rules, and returns at most top.
 	Rules(ctx context.Context, id Identity, subscription string, skip, top int) ([]Rule, error)
 	// Rule returns the rule with that name, or NotFound.
 	Rule(ctx context.Context, id Identity, subscription, name string) (Rule, error)
-	// TestRules evaluates rules for m as if m were sent to the topic name, but sends nothing. It
-	// evaluates trial or, if trial is nil, the rules of the topic's subscriptions; if name is a
-	// subscription, only its rules. The result has the rules that match, then those that fail, then
-	// the others, each group by subscription and rule, or in the order of trial. A rule of trial
-	// that does not compile has a Judgement with Err. If the topic would refuse the message,
-	// TestRules returns the refusal. m must not be used afterwards. The call needs Manage on the
-	// topic.
+	// TestRules evaluates rules for m as if m were sent to the topic called name, but sends
+	// nothing. It evaluates trial or, if trial is nil, the rules of the topic's subscriptions; if
+	// name is a subscription, only its rules. The result has the rules that match, then those that
+	// fail, then the others, each group by subscription and rule, or in the order of trial. A rule
+	// of trial that does not compile has a Judgement with Err. If the topic would refuse the
+	// message, TestRules returns the refusal. m must not be used afterwards. The call needs Manage
+	// on the topic.
 	TestRules(ctx context.Context, id Identity, name string, m *Message, trial []Rule) ([]Judgement, error)
 }
 
@@ -181,8 +181,8 @@ type Admin interface {
 	// or, if first is nil, a rule that matches all messages. For other kinds, first is ignored.
 	CreateEntity(ctx context.Context, id Identity, kind Kind, name string, s Settings, first *Rule) (Entity, error)
 	Entity(ctx context.Context, id Identity, name string) (Entity, Runtime, error)
-	// Entities lists entities in the order of their names: it leaves out the first skip of them and
-	// returns at most top.
+	// Entities lists entities in the order of their names: it leaves out the first skip entities,
+	// and returns at most top.
 	Entities(ctx context.Context, id Identity, l Listing, skip, top int) ([]Entity, []Runtime, error)
 	// UpdateEntity replaces the settings. Those that are fixed at creation must stay the same.
 	UpdateEntity(ctx context.Context, id Identity, name string, s Settings) (Entity, error)
@@ -190,7 +190,7 @@ type Admin interface {
 	DeleteEntity(ctx context.Context, id Identity, name string) error
 	// Explain returns the events of a message in a queue, topic or subscription and its sub-queues.
 	// It returns NotAllowed for an entity without a history. The newest events at other gateways
-	// may still lack their client.
+	// may still lack the client (Note.By).
 	Explain(ctx context.Context, id Identity, entity string, s Subject) (Account, error)
 	Namespace(ctx context.Context, id Identity) (NamespaceInfo, error)
 	// Reset removes all messages of the namespace, in any state, and keeps its entities, settings

@@ -55,9 +55,9 @@ func (r Rate) String() string {
 	return text
 }
 
-// Take takes up to n, by the generic cell rate algorithm. Times are in microseconds. whole is when
-// a full burst is available again: 0 at first, and then the last wholeAfter. next is when one more
-// is allowed.
+// Take grants up to n operations, by the generic cell rate algorithm. Times are in microseconds.
+// whole is when a full burst is available again: 0 at first, and then the last wholeAfter. next is
+// when one more is allowed.
 func (r Rate) Take(whole, now int64, n int) (granted int, wholeAfter, next int64) {
 	every, burst := r.Every.Microseconds(), int64(r.Burst)
 	whole = min(max(whole, now), now+burst*every) // if the clock was set back, wait at most as long as for a full burst

@@ -22,7 +22,7 @@ const MaxBackoff = 24 * time.Hour
 // Backoff is the delay after a failed delivery. The zero Backoff means no delay.
 type Backoff struct {
 	First  time.Duration // the delay after the first failure
-	Factor float64       // multiplies the delay for each further failure; up to 1, the delay stays the same
+	Factor float64       // multiplies the delay for each further failure; a factor of at most 1 has no effect
 	Max    time.Duration // the longest delay; 0: MaxBackoff
 }
 

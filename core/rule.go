@@ -19,7 +19,7 @@ type Rule struct {
 	CreatedAt        time.Time
 }
 
-// Filter is the condition of a rule. Fields of other kinds are zero.
+// Filter is the condition of a rule. Fields that belong to other kinds are zero.
 type Filter struct {
 	Kind        FilterKind
 	SQL         string       `json:",omitempty"` // the condition of an SQLFilter

@@ -277,7 +277,7 @@ type PeekRequest struct {
 	From    int64 // the low 48 bits of a sequence number
 	Max     int
 	State   *State     // only messages in this state; nil: in any state
-	Session SessionKey // only messages of this session, with Policy.Sessions and without State; "": of all sessions
+	Session SessionKey // with Policy.Sessions, and if State is nil: only messages of this session; "": of all sessions
 }
 
 // DamagedMessage describes a message that is not delivered because it is damaged.
@@ -430,15 +430,15 @@ type Sessions interface {
 	// SetSessionState sets the state, or removes it if state is nil. A session without messages
 	// keeps its state.
 	SetSessionState(ctx context.Context, l SessionLock, state []byte) error
-	// ListSessions lists session ids in the order of their keys: at most top of those that follow
-	// the key after ("": all). If since is zero, it lists sessions that have state, or messages
-	// that are available, locked or deferred, but not if they only have scheduled ones. Otherwise,
-	// it lists those whose state was set after since. An id is spelled as by the receiver that set
-	// the state or, without a state, as in the oldest message.
+	// ListSessions lists session ids in the order of their keys: at most top, whose keys are
+	// greater than after. If since is zero, it lists sessions that have state, or messages that are
+	// available, locked or deferred, but not if they only have scheduled ones. Otherwise, it lists
+	// those whose state was set after since. An id is spelled as by the receiver that set the state
+	// or, without a state, as in the oldest message.
 	ListSessions(ctx context.Context, since time.Time, after SessionKey, top int) ([]string, error)
-	// DescribeSessions returns one description per id, in order; it is empty for an unknown
-	// session. It changes nothing, and its running time does not depend on the number of messages.
-	// With content, it returns the states as well as their sizes.
+	// DescribeSessions returns one description per id, in order. That of an unknown session is
+	// empty. DescribeSessions changes nothing. Its running time does not depend on the number of
+	// messages. With content, it returns the states as well as their sizes.
 	DescribeSessions(ctx context.Context, ids []string, content bool) ([]SessionInfo, error)
 }
 

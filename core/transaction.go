@@ -40,7 +40,7 @@ type Work struct {
 	// that of the rules with which they were evaluated.
 	Publications []Publication
 	Version      int64
-	// Effects are the other results of Messages or Publications, at most one for each. The
+	// Effects say what else the Messages or Publications cause, at most one Effect for each. The
 	// partition must then be a main queue's.
 	Effects []Effect
 	// Transfers are appended to the transfer queue of the partition, each with its

@@ -156,7 +156,7 @@ func cutWebToken(token string) (string, bool) {
 	if scheme, rest, ok := strings.Cut(token, " "); ok && strings.EqualFold(scheme, "Bearer") {
 		return strings.TrimSpace(rest), true
 	}
-	// The header is a JSON object, whose base64 begins like this.
+	// The token's header is a JSON object: {" is eyJ in base64.
 	return token, strings.HasPrefix(token, "eyJ") && !strings.Contains(token, "=")
 }
 

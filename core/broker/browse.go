@@ -17,7 +17,7 @@ const (
 	// firstPeek is the number of messages that Peek first asks the store for. Each further call
 	// asks for twice as many, up to delivery.PeekPage, so that large messages do not fill memory.
 	firstPeek = 8
-	// peekRead is the maximum number of bytes that the store reads for one of these calls.
+	// peekRead is the maximum number of bytes that the store reads for one PeekRequest.
 	peekRead = 32 << 20
 	// purgeLock is how long a removal locks the messages that it looks at.
 	purgeLock = 10 * time.Second
@@ -39,8 +39,8 @@ func (b *Broker) open(ctx context.Context, id core.Identity, a core.Address) (*e
 	return e, v, a.Sub, nil
 }
 
-// Peek implements core.Broker. It begins in the partition of from and continues with the next ones.
-// limit and delivery.PeekBytes bound the result.
+// Peek implements core.Broker. It begins in the partition that from names, and continues with the
+// next partitions. limit and delivery.PeekBytes bound the result.
 func (b *Broker) Peek(ctx context.Context, id core.Identity, a core.Address, state *core.State, from int64, limit int) ([]core.Delivery, error) {
 	_, v, sub, err := b.open(ctx, id, a)
 	if err != nil {

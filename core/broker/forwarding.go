@@ -66,9 +66,9 @@ func (e *entry) Judge(ctx context.Context, v *entity.View, groups [][]*core.Mess
 	return run.Results(groups)
 }
 
-// checkForwarding checks the destinations in an entity's settings that differ from old, which is
+// checkForwarding checks the destinations in ent's settings that differ from those in old, which is
 // zero for a new entity. A destination must exist, and the identity must be allowed to send there.
-// A subscription that forwards is not deleted when it is idle.
+// It also sets AutoDeleteOnIdle to Forever for a subscription that forwards.
 func (b *Broker) checkForwarding(ctx context.Context, id core.Identity, ent *core.Entity, old *core.Settings) error {
 	s := &ent.Settings
 	if old.RequiresSession && (s.ForwardTo == "") != (old.ForwardTo == "") {

@@ -10,7 +10,7 @@ import (
 )
 
 // Sessions describes the sessions that have messages or state, in the order of their ids: it leaves
-// out the first skip of them and returns at most top. In each partition, it reads the keys of
+// out the first skip sessions, and returns at most top. In each partition, it reads the keys of
 // sessions in pages of sessionPage, beginning at the last sessionMark before skip, and then
 // describes the sessions in one call. The cost does not depend on the number of messages. Unlike
 // ListSessions, it does not count as a use of the entity.
@@ -52,7 +52,7 @@ func (b *Broker) viewWithSessions(ctx context.Context, name string) (*entry, *en
 	return e, v, nil
 }
 
-// describeSessions asks each partition for its share of the ids. The result is in the order of ids.
+// describeSessions asks each partition about its own ids. The result is in the order of ids.
 func (b *Broker) describeSessions(ctx context.Context, v *entity.View, ids []string, content bool) ([]core.SessionInfo, error) {
 	partitions := v.Queues[core.Main]
 	places := make([][]int, len(partitions)) // by partition: the indexes of its sessions in ids

@@ -89,7 +89,7 @@ func (e *entry) publishOnce(ctx context.Context, trail *audit.Trail, v *entity.V
 	})
 }
 
-// wakeForScheduled tells the topic's forwarder about scheduled messages in groups.
+// wakeForScheduled tells the topic's forwarder that groups has scheduled messages.
 func (e *entry) wakeForScheduled(groups [][]*core.Message) {
 	now := time.Time{}
 	for _, g := range groups {

@@ -104,7 +104,7 @@ type sessionMark struct {
 	seen time.Time
 }
 
-// before returns the last mark among the first skip sessions and its position, or position 0.
+// before returns the last mark up to the position skip, and its position, or 0 without a mark.
 func (m *sessionMarks) before(since time.Time, skip int) (key core.SessionKey, at int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -119,7 +119,7 @@ func (m *sessionMarks) before(since time.Time, skip int) (key core.SessionKey, a
 	return "", 0
 }
 
-// pass makes a mark of the session at a position if a page ends there.
+// pass makes a mark for the session id at a position if a page ends there.
 func (m *sessionMarks) pass(since time.Time, position int, id string) {
 	if position%sessionPage != 0 {
 		return

@@ -315,7 +315,7 @@ func tickMessage(ent *core.Entity, tick time.Time) (*core.Message, error) {
 	return m, nil
 }
 
-// sendTick sends the message of a tick like a client.
+// sendTick sends the message of a tick as a client would send it.
 func (s *scheduler) sendTick(ctx context.Context, ent *core.Entity, tick time.Time) error {
 	m, err := tickMessage(ent, tick)
 	if err != nil {

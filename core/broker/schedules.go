@@ -12,8 +12,8 @@ import (
 
 const maxSchedules = 10_000
 
-// Schedules lists schedules by name: it leaves out the first skip of them and returns at most top.
-// Like all calls for schedules it needs Manage on the namespace.
+// Schedules lists schedules by name: it leaves out the first skip schedules, and returns at most
+// top. Like all calls for schedules it needs Manage on the namespace.
 func (b *Broker) Schedules(ctx context.Context, id core.Identity, skip, top int) (all []core.ScheduleState, err error) {
 	if err := authorize(id, ""); err != nil {
 		return nil, err

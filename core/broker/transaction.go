@@ -426,8 +426,8 @@ func (b *Broker) quotaOf(ctx context.Context, v *entity.View, partition uint16) 
 	return 0, nil // the topic was created again
 }
 
-// commitLocation returns where to commit the transaction: the location to which it is bound or,
-// without one, the first entity to or through which it sends.
+// commitLocation returns where to commit the transaction: the location to which it is bound or, if
+// it is not bound, the first entity to or through which it sends.
 func (t *transaction) commitLocation() (location, error) {
 	if t.location != nil {
 		return *t.location, nil

@@ -18,7 +18,7 @@ const (
 	Normal Level = iota
 	Raised       // more than half is used; nothing is refused
 	Tight        // sends, schedules, deposits and creations are refused to policies that have just sent much
-	Full         // the same is refused to namespaces that have just sent more than a little; peeks, streams and taps are refused to all
+	Full         // these requests are refused to namespaces that have just sent more than a little; peeks, streams and taps are refused to all
 )
 
 // String returns the level's name in /health and in metrics.

@@ -15,14 +15,14 @@ const (
 	EventStreamPlaces = 25
 )
 
-// NewStreams returns a pool of limit (0: 50000) places for feeds and event streams.
+// NewStreams returns a pool of limit places, or 50000 if limit is 0, for feeds and event streams.
 func NewStreams(limit int, gauge *Gauge) *Pool {
 	p := NewPlaces(cmp.Or(limit, 50_000), "feeds and event streams", gauge)
 	p.shuts = Full
 	return p
 }
 
-// NewPlaces returns a pool of limit places. what is the plural of what takes them.
+// NewPlaces returns a pool of limit places. what names, in the plural, the things that take places.
 func NewPlaces(limit int, what string, gauge *Gauge) *Pool {
 	p := New(int64(limit), nil, gauge)
 	p.places = what

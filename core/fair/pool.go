@@ -194,7 +194,7 @@ func (p *Pool) dropIdle(w Who, g *group) {
 	}
 }
 
-// Join sets who holds the share, when the client has proven its identity.
+// Join records who holds the share. It is called when the client has proven its identity.
 func (s *Share) Join(w Who) {
 	s.pool.mu.Lock()
 	defer s.pool.mu.Unlock()
@@ -257,8 +257,8 @@ func (s *Share) Credit(used, receivers int) (bytes int, waits bool) {
 	return int(min(int64(part-used), free)), free == 0
 }
 
-// Take takes n for new work, and reports whether that was possible. Depending on the Level, it
-// fails for policies or namespaces that have just taken much, or for all.
+// Take takes n bytes or places for new work, and reports whether that was possible. Depending on
+// the Level, it fails for policies or namespaces that have just taken much, or for all.
 func (s *Share) Take(n int64) bool { return s.take(n, true) }
 
 // take does the same as Take. If begins is false, it ignores the Level.

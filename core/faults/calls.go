@@ -9,8 +9,8 @@ import (
 )
 
 // Intercept implements intercept.Interceptor. While there are rules, it carries out the groups,
-// settlements and tokens of a call one by one, so that a rule affects the configured number. The
-// settlements of one call of a transaction count as one operation.
+// settlements and tokens of a call one by one, so that a rule affects the configured number of
+// them. The settlements of one call of a transaction count as one operation.
 func (r *Rules) Intercept(ctx context.Context, c *intercept.Call) {
 	if c.Options != nil {
 		c.Options.Closed = once(c.Options.Closed)

@@ -31,7 +31,7 @@ type Link struct {
 
 // Stage is the part of an interceptor that may hold messages back on their way to a receiver.
 type Stage interface {
-	// Drained calls the function then after all earlier messages were passed on.
+	// Drained passes on all earlier messages, and then calls the function then.
 	Drained(then func())
 	// Close stops the stage, after the broker's receiver was closed. When Close has returned, the
 	// stage passes no message on. Close may be called more than once.
@@ -56,7 +56,7 @@ func (l *Link) Add(s Stage) { l.stages = append(l.stages, s) }
 // MaxMessageSize returns a sender's MaxMessageSize.
 func (l *Link) MaxMessageSize() int64 { return l.sender.MaxMessageSize() }
 
-// Settle settles messages of the receiver without any interceptor.
+// Settle settles messages of the receiver without calling interceptors.
 func (l *Link) Settle(ctx context.Context, settlements []core.Settlement) []error {
 	return l.space.Broker.Settle(ctx, l.id, l.address, settlements)
 }

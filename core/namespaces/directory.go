@@ -197,8 +197,8 @@ func (d *Directory) enter(m *member) *member {
 	return m
 }
 
-// index adds m to the maps by host and by policy. A host that two namespaces have belongs to the
-// first. d.mu is held.
+// index adds m to the maps by host and by policy. If two namespaces have the same host, it belongs
+// to the first. d.mu is held.
 func (d *Directory) index(m *member, r *record) {
 	d.version++
 	for _, h := range r.hosts {

@@ -138,9 +138,9 @@ func (d *Directory) lost() uint64 {
 	return d.losses
 }
 
-// rereadAfterLoss makes names be read again if d.losses is no longer losses. Then a namespace was
-// found deleted in the meantime, and what was just read may be older than that deletion, which is
-// not reported again.
+// rereadAfterLoss makes names be read again if d.losses differs from losses. Then a namespace was
+// found deleted in the meantime, and what was just read may be older than the deletion, which the
+// registry does not report again.
 func (d *Directory) rereadAfterLoss(losses uint64, names ...string) {
 	if d.lost() == losses {
 		return

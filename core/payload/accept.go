@@ -43,8 +43,8 @@ func ParseAccept(list string) Accept {
 	return a
 }
 
-// hasNoPreference reports whether all types have the same quality. Many clients name some types and
-// then */*.
+// hasNoPreference reports whether */* is in the list, and all elements have the same quality. Many
+// clients name some types and then */*.
 func (a Accept) hasNoPreference() bool {
 	return slices.ContainsFunc(a.ranges, func(r mediaRange) bool { return r.pattern == "*/*" }) &&
 		!slices.ContainsFunc(a.ranges, func(r mediaRange) bool { return r.quality != a.ranges[0].quality })

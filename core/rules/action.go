@@ -13,7 +13,7 @@ type statement struct {
 	value  expression // nil for REMOVE
 }
 
-// target is the property that a statement changes: one of the two.
+// target is the property that a statement changes: either system or user is set.
 type target struct {
 	system *system
 	user   *userProperty

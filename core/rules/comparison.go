@@ -5,7 +5,7 @@ var relations = map[string]relation{
 	"<": less, "<=": lessOrEqual, ">": greater, ">=": greaterOrEqual,
 }
 
-// comparison parses a value and, if there is one, its comparison.
+// comparison parses a value and the comparison that follows it, if there is one.
 func (p *parser) comparison() operand {
 	left := p.sum()
 	if r, ok := relations[p.token.text]; ok && p.token.kind == tokenOperator {

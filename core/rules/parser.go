@@ -117,8 +117,8 @@ func (p *parser) chain(word string, part func() operand, join func([]predicate) 
 	return conditionAt(first.at, join(parts), parts...)
 }
 
-// conditionAt makes an operand of a condition. If all its parts are settled, conditionAt evaluates
-// it.
+// conditionAt makes an operand of a condition. If none of its parts depends on the message,
+// conditionAt evaluates it.
 func conditionAt(at int, c predicate, parts ...predicate) operand {
 	for _, p := range parts {
 		if _, ok := p.(settled); !ok {

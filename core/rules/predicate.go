@@ -124,7 +124,7 @@ type membership struct {
 	list []expression
 }
 
-// truth returns the truth of of = a OR of = b …, which is Unknown if of is unknown.
+// truth returns the truth of (of = a OR of = b …), which is Unknown if the value of of is unknown.
 func (m *membership) truth(s *scope) Truth {
 	d := m.of.eval(s)
 	if d.isUnknown() {

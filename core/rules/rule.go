@@ -124,8 +124,8 @@ func (r *Rule) Matches(m *core.Message, f Facts) (Truth, error) {
 }
 
 // Apply returns what the rule makes of a message that matches. With an action, this is a copy that
-// shares the body and has PropertyRuleName and what the action has set. Without one, it is the
-// message itself.
+// shares the body and has PropertyRuleName and what the action has set. Without an action, it is
+// the message itself.
 func (r *Rule) Apply(m *core.Message, f Facts) (*core.Message, error) {
 	work := 0
 	return r.apply(m, f, &work)

@@ -100,8 +100,8 @@ type scope struct {
 	looked   bool // the decoder was called
 }
 
-// scopes has unused scopes. Without it each one would be allocated, because expressions are called
-// through interfaces.
+// scopes has unused scopes. Without it, each scope would be allocated, because expressions are
+// called through interfaces.
 var scopes = sync.Pool{New: func() any { return new(scope) }}
 
 // open returns a scope for a message, with the user properties in n.

@@ -40,7 +40,7 @@ type Copy struct {
 	// Rule is the rule that made the copy. It is nil for the plain copy, which all rules without an
 	// action share.
 	Rule *Rule
-	// Message is the subscription's message. Without an Err, Rule's action has changed it.
+	// Message is the subscription's message, which Rule's action has changed unless Err is set.
 	Message *core.Message
 	// Err is the error of Rule, which then makes no copy: the subscription dead-letters or ignores
 	// the message, as its settings say.
@@ -145,7 +145,7 @@ func (s *Set) places(r *Rule) []int {
 	return places
 }
 
-// add adds a candidate to the shape of its equalities or, without any, to s.linear.
+// add adds a candidate to the shape of its equalities or, if it has none, to s.linear.
 func (s *Set) add(c candidate) {
 	e := equalitiesOf(c.rule.predicate, c.places)
 	if e.isEmpty() {

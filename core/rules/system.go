@@ -36,7 +36,7 @@ type system struct {
 	text func(*core.Message) string
 	// field is the bit in Message.EmptyText, or 0 if the field has none.
 	field core.TextFields
-	// set changes the value. It is nil if actions must not.
+	// set changes the value. It is nil if actions must not change it.
 	set func(*core.Message, datum) error
 }
 

@@ -132,7 +132,7 @@ func (p *player) reserve(pl *subject) {
 	}
 }
 
-// someReserved picks messages that were reserved, but none of cancels.
+// someReserved picks messages that were reserved, but none whose number is in cancels.
 func (p *player) someReserved(pl *subject, cancels []int64) []core.Reserved {
 	var some []core.Reserved
 	for range p.pick(3) {

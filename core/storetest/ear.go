@@ -12,8 +12,8 @@ import (
 // to lock. The model's doorbell rings during the call.
 type ear struct {
 	ref    core.Ref
-	waits  map[core.SessionKey]bool // for which sessions the doorbell is armed; "" for callers without one
-	model  map[core.SessionKey]bool // the sessions for which the model's doorbell has rung since then
+	waits  map[core.SessionKey]bool // for which sessions the doorbell is armed; "" for callers that wait for any message
+	model  map[core.SessionKey]bool // sessions for which the model's doorbell has rung since the engine's doorbell was armed
 	engine chan core.SessionKey
 	stop   []func()
 }

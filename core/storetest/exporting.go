@@ -79,8 +79,8 @@ func diffStored(got, want *core.Stored) string {
 	return diffDelivery(got.Delivery, want.Delivery)
 }
 
-// moveTo exports the fixture's partition, imports it into a new entity, and makes that the
-// fixture's. The partition has the same index, so that sequence numbers stay the same.
+// moveTo exports the fixture's partition, imports it into a new entity, and makes the fixture use
+// that entity. The partition has the same index, so that sequence numbers stay the same.
 func (s *fixture) moveTo(name, id string) {
 	s.Helper()
 	things := s.export(s.main.Ref)

@@ -244,8 +244,8 @@ func (s *Store) flushAppends(sh *shard, calls []*batching.Call[*sending]) {
 	}
 }
 
-// One script stores, hands over and locks up to this many small messages. For more, passing them
-// through Lua costs more than a second script.
+// One script stores, hands over and locks up to this many small messages. If there are more,
+// passing them through Lua costs more than a second script.
 const (
 	maxScripted      = 8
 	maxScriptedBytes = 16 << 10

@@ -283,7 +283,7 @@ func (s *Store) numbersIn(ctx context.Context, sh *shard, state core.State, from
 		members, _ := reply[1].([]any)
 		for i := 0; i < len(members); i += 2 { // each member is followed by its score
 			member, _ := members[i].(string)
-			if n, err := strconv.ParseInt(member, 10, 64); err == nil && n >= from { // other members are reserved for transactions
+			if n, err := strconv.ParseInt(member, 10, 64); err == nil && n >= from { // the other members are messages reserved for transactions
 				numbers = append(numbers, n)
 			}
 		}

@@ -28,8 +28,8 @@ type handOver struct {
 	args    []any // of lock.lua, after those of the state
 }
 
-// reserve begins a hand-over if a receiver of this gateway has credit; otherwise it returns nil. If
-// the script locks at most inline messages, it also returns their records.
+// reserve begins a hand-over if a receiver of this gateway has credit; otherwise it returns nil.
+// The script also returns the records of the messages that it locks, if they are at most inline.
 func (s *Store) reserve(sh *shard, now int64, inline int) *handOver {
 	if sh.Sessions {
 		return nil

@@ -29,7 +29,7 @@ const (
 	maxRead       = 200      // entries read by one XRANGE
 	maxReadBytes  = 4 << 20  // approximate bytes read by one XRANGE
 	leastBlock    = 16       // locks in a block (see lua/settle_plain.lua): a smaller block costs more than it saves
-	muchGarbage   = 32 << 20 // with more bytes than this read but not delivered, run the garbage collector at once
+	muchGarbage   = 32 << 20 // if more bytes than this were read but not delivered, the garbage collector runs at once
 )
 
 // claim is a locked message that has not been read yet.

@@ -21,7 +21,7 @@ import (
 
 // publication is a core.Publication as it is stored.
 type publication struct {
-	stored        // in the topic's own queue; record is set for scheduled messages and, with the id alone, for a history
+	stored        // what is stored in the topic's own queue; record is nil unless the message is scheduled or, with the id alone, a history needs it
 	noted  bool   // not stored: only its id and key are noted
 	source string // if it moves from the topic's own queue: the lock of its source there; "" if a sender sent it
 	body   []byte // the body that several copies share; nil if each copy has its own

@@ -206,7 +206,7 @@ func (sh *shard) blockArgs(all []settlingItem) []any {
 	return args
 }
 
-// follows reports whether st can be in the same run as last.
+// follows reports whether the settlement st can be in the same run as the settlement last.
 func (sh *shard) follows(last, st *core.Settlement) bool {
 	return st.Outcome == last.Outcome &&
 		(st.Outcome == core.Complete || st.Properties.IsEmpty() && last.Properties.IsEmpty() && st.Backoff == last.Backoff)

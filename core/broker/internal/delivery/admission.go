@@ -52,8 +52,8 @@ func (e *Entity) SetRate(r *core.Rate) {
 	e.wakeMain()
 }
 
-// SetBreaker sets the breaker that pauses deliveries of the main queue; nil means none. An equal
-// breaker keeps its state.
+// SetBreaker sets the breaker that pauses deliveries of the main queue; nil means none. If the
+// breaker does not change, its state stays.
 func (e *Entity) SetBreaker(b *Breaker) {
 	switch c := e.Circuit(); {
 	case b == nil && c != nil:

@@ -209,8 +209,8 @@ func (d *dispatcher) free() core.Most {
 }
 
 // share divides deliveries among the receivers with credit, as evenly as possible, and returns the
-// rest. Deliveries for receivers in ReceiveAndDelete mode are added to removals, or given to others
-// if removals is nil. d.mu is held.
+// rest. Deliveries for receivers in ReceiveAndDelete mode are added to removals, or given to other
+// receivers if removals is nil. d.mu is held.
 func (d *dispatcher) share(ds []core.Delivery, removals *[]removal) (surplus []core.Delivery) {
 	for len(ds) > 0 {
 		willing := 0

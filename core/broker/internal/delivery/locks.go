@@ -49,7 +49,7 @@ func (e *Entity) Settle(ctx context.Context, sub core.SubQueue, settlements []co
 	return errs
 }
 
-// SettleAll settles those of the deliveries that are locked.
+// SettleAll settles ds, except deliveries without a lock.
 func (e *Entity) SettleAll(ctx context.Context, sub core.SubQueue, ds []core.Delivery, o core.Outcome) []error {
 	settlements := make([]core.Settlement, 0, len(ds))
 	for i := range ds {

@@ -265,7 +265,7 @@ func (s *Session) lockMessages(most core.Most) {
 	var ds []core.Delivery
 	var next time.Time
 	p := s.partition()
-	if err == nil && (again.IsZero() || s.lock.Mode == core.NonExclusive) { // also without an allowed message: a NonExclusive lock may have been taken over
+	if err == nil && (again.IsZero() || s.lock.Mode == core.NonExclusive) { // even if no message is allowed: a NonExclusive lock may have been taken over
 		ds, next, err = p.Lock(ctx, core.LockRequest{Most: most, Session: &s.lock})
 		e.admission.locked(allowed, ds, &s.link)
 	}
@@ -498,8 +498,8 @@ func (s *Session) Peek(ctx context.Context, from int64, limit int) ([]core.Deliv
 	return found, err
 }
 
-// Purge implements core.Session. It keeps younger messages locked until it ends. Since other
-// messages would now be out of order, none are delivered in the meantime.
+// Purge implements core.Session. It keeps messages that are younger than before locked until it
+// ends. Since other messages would now be out of order, none are delivered in the meantime.
 func (s *Session) Purge(ctx context.Context, before time.Time, limit int) (removed int, err error) {
 	e := s.hub.e
 	s.countPurge(1)

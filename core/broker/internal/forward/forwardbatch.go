@@ -45,7 +45,7 @@ type forwardBatch struct {
 	mu          sync.Mutex // guards what follows, because batches are delivered in parallel
 	locked      time.Time  // no later than when the source's locks began, or were last renewed
 	settlements []core.Settlement
-	stored      []stored // for each settlement, the key to forget after it
+	stored      []stored // for each settlement, where its message was stored, under a key to forget afterwards
 	rejected    []int    // indexes of messages that become dead letters
 	reasons     []error  // for each of rejected
 }
@@ -135,7 +135,7 @@ func (fb *forwardBatch) assign(i int) {
 	}
 }
 
-// resolve looks a name up once in each forward batch.
+// resolve finds the destination with that name. It looks each name up once in a forward batch.
 func (fb *forwardBatch) resolve(ctx context.Context, name string) resolved {
 	if r, ok := fb.dests[name]; ok {
 		return r
@@ -236,7 +236,7 @@ func (fb *forwardBatch) settle(i int, s core.Settlement, where stored) {
 	fb.stored = append(fb.stored, where)
 }
 
-// finish settles the source and returns how many messages have left it. Then it makes the
+// finish settles the messages at the source, and returns how many have left it. Then it makes the
 // destinations forget the keys of their moves.
 func (fb *forwardBatch) finish(ctx context.Context) (ended int) {
 	if len(fb.settlements) == 0 {

@@ -124,7 +124,7 @@ type forwarder struct {
 	to   string // the destination, as forwardTarget returns it; "": each message has its own
 	// temporary means that the forwarder ends when it has nothing left to do.
 	temporary   bool
-	remote      string // the folded name of the remote in to; "": none
+	remote      string // the folded name of the remote that to names; "": to names none
 	partitions  []*partitionForwarder
 	retireTimer *time.Timer // guarded by set.mu
 }

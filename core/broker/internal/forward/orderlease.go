@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// shortYield and LongYield are how long a partition forwarder first leaves a partition to
-	// another gateway that has locked older messages there. A forwarder that has moved messages
+	// shortYield and LongYield are how long a partition forwarder waits at first when another
+	// gateway has locked older messages of the partition. A forwarder that has moved messages
 	// within the last leaseDuration waits for shortYield, all others for LongYield. Therefore one
 	// gateway continues, and the others do not interfere.
 	shortYield    = 2 * time.Millisecond
@@ -95,7 +95,7 @@ func (pf *partitionForwarder) othersHoldOlder(ctx context.Context, p core.Partit
 		}
 		there, err := p.Peek(call, core.PeekRequest{From: next, Max: lookBack})
 		if err != nil || len(there) == 0 {
-			return err != nil // without an answer, assume that there is one
+			return err != nil // after an error, assume that there is such a message
 		}
 		for i := range there {
 			_, next = core.SplitSequenceNumber(there[i].SequenceNumber)

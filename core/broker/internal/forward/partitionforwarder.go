@@ -301,7 +301,7 @@ func (pf *partitionForwarder) planNext(full, moved bool, next time.Time, pause t
 	return nextStep{pause: pause}
 }
 
-// sooner returns the shorter pause; 0 means none.
+// sooner returns the pause that ends first; 0 stands for a pause that does not end by itself.
 func sooner(a, b time.Duration) time.Duration {
 	if a == 0 || b > 0 && b < a {
 		return b

@@ -11,8 +11,8 @@ import (
 )
 
 // Evaluation evaluates the rules of a topic for groups of messages that are published in one
-// partition. It returns the copies in pieces, because many subscriptions may get very many. The
-// caller must call Release when it has stored a piece.
+// partition. It returns the copies in pieces, because there may be very many copies. The caller
+// must call Release when it has stored a piece.
 type Evaluation struct {
 	subs      *Subscriptions
 	topic     *entity.View

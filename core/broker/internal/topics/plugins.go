@@ -16,7 +16,7 @@ import (
 // Plugins are the routers, by name, that rules may call with plugin(…).
 type Plugins struct {
 	byName map[string]*pipeline.Stage
-	// refusals are what senders get, by the router's name, if it does not answer.
+	// what senders get if a router does not answer, by the router's name
 	refusals map[string]*entity.NoVerdict
 	Park     bool // a router is configured to park messages
 }

@@ -169,8 +169,8 @@ func (s *Store) relocate(ctx context.Context, p *partition, home *entityState, s
 	return nil
 }
 
-// strays returns messages from number first on whose records satisfy from. next is the number from
-// which to continue, or -1 at the end.
+// strays returns messages, from the number first on, for whose records from returns true. next is
+// the number from which to continue, or -1 at the end.
 func (p *partition) strays(home *entityState, sub core.SubQueue, first int64, from func(Ref) bool) (found []stray, next int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -144,7 +144,7 @@ type txn struct {
 	end    Position // of the journal when the call unlocked the partition
 	newest Position // of the newest record among the messages that the call delivers
 	absent []absent // the delivered messages that are not in memory, in order
-	pinned func()   // lets the journal remove the records of absent
+	pinned func()   // unpins: lets the journal again remove the records of absent
 }
 
 // enter locks the partition, begins a call and does everything that is due. It does so in steps,
@@ -165,7 +165,7 @@ func (p *handle) enterWith(x *effects) (t txn, ok bool) {
 }
 
 // enterOnce does the same as enterWith, but does only one step of what is due; done reports whether
-// that was all. It is for calls to which messages that are due make no difference.
+// no more is due. It is for calls whose answers do not depend on what is due.
 func (p *handle) enterOnce(x *effects) (t txn, done, ok bool) {
 	shard := p.lockPartition(p.Ref)
 	if shard == nil {

@@ -229,7 +229,7 @@ func (t *txn) remembersTooMuch(m *core.Message) error {
 		t.remembered.most))
 }
 
-// isNew reports whether m has an id or a key that would have to be remembered, and is not yet.
+// isNew reports whether m has an id or a key that must be remembered, and is not yet remembered.
 func (t *txn) isNew(m *core.Message) bool {
 	if key := transit(m).Key; key != "" {
 		return !t.isKnown(m)

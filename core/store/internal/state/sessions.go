@@ -291,7 +291,7 @@ type session struct {
 	locked   timerHeap[*entry] // locked entries that are not delayed, by number
 	aside    timerHeap[*entry] // deferred entries that are not locked, and delayed entries, by number
 	pauses   int               // number of entries in aside whose delay stops delivery of the session
-	turn     int64             // its position in queue.waiting; 0: it is not in there
+	turn     int64             // orders the sessions in queue.waiting; 0: the session is not in it
 	woken    bool              // the call in flight already rings the doorbells for the session's holder
 
 	waitingPlace int // the index in queue.waiting

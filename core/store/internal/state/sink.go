@@ -211,7 +211,7 @@ func (x *effects) state(q *queue, e *entry) {
 	x.do(Effect{Kind: EffectChange, Of: q.ref, Number: e.n, Object: &x.message.Change})
 }
 
-// ledger is a journal, or no journal, for which its methods do nothing.
+// ledger is a journal that may be nil: then its methods do nothing.
 type ledger struct{ journal Journal }
 
 // end returns the position after everything noted so far. The answer to a call that changed nothing
@@ -271,7 +271,7 @@ type extra struct {
 	overlay core.Properties // properties that replace or extend those of the record
 	body    Ref             // the record of a large body
 	session string          // the SessionID of a message that is not in memory
-	id      core.ID         // the MessageID of such a message, if a history was kept when it was stored
+	id      core.ID         // the MessageID, if the message is not in memory, and a history was kept when it was stored
 	died    int64           // when it became a dead letter; 0: never, or not known
 }
 

@@ -44,7 +44,7 @@ func (a *timerHeap[T]) ties() (all []T) {
 	return all
 }
 
-// add adds a thing. *place is its index, until the thing is removed.
+// add adds the thing of, due at the instant at. *place is its index until it is removed.
 func (a *timerHeap[T]) add(of T, at, n int64, place *int) {
 	a.items = append(a.items, timer[T]{})
 	a.up(len(a.items)-1, timer[T]{at, n, of, place})

@@ -47,8 +47,8 @@ var found = sync.OnceValue(func() string {
 // Installed reports whether tests with a server run. They do in CI, or if a server is on the PATH.
 func Installed() bool { return found() != "" || os.Getenv("CI") != "" }
 
-// program returns the server to run. Without one, it fails the test in CI and skips it elsewhere.
-// It skips short runs.
+// program returns the server to run. If there is no server, it fails the test in CI and skips it
+// elsewhere. It skips short runs.
 func program(tb testing.TB) string {
 	tb.Helper()
 	if testing.Short() {

@@ -116,8 +116,8 @@ func (s *Sentinel) LoseMaster(tb testing.TB) (lost int) {
 	return s.LoseMasterAfter(tb, nil)
 }
 
-// LoseMasterAfter does the same as LoseMaster. Before, it disconnects the replicas and calls
-// unreplicated, if that is not nil: what the master stores meanwhile is lost.
+// LoseMasterAfter does the same as LoseMaster. Before that, it disconnects the replicas and calls
+// unreplicated, if it is not nil: what the master then stores is lost.
 func (s *Sentinel) LoseMasterAfter(tb testing.TB, unreplicated func()) (lost int) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)

@@ -8,8 +8,8 @@
 //	s, err := l.Snapshots()                           // newest first: load one that is sound
 //	err = l.Replay(s.From, func(f wal.Frame) error)   // then apply what follows it
 //
-//	rec := wal.NewRecord(head, body)                  // checksums, before the partition's mutex
-//	r, err := l.Reserve(ctx, size)                    // room in memory and on disk, before it too
+//	rec := wal.NewRecord(head, body)                  // checksums; before the mutex is locked
+//	r, err := l.Reserve(ctx, size)                    // memory and disk space; before the mutex, too
 //	// partition's mutex
 //	_, end := l.Append(effects, recs)                 // never waits; recs[i].Ref says where each is
 //	// end of partition's mutex
@@ -24,7 +24,7 @@
 // # Directory
 //
 //	LOCK                 exclusive lock; its content, the process id, is for people
-//	00000001.log         log segment, in hexadecimal its id; ids rise, and may have gaps
+//	00000001.log         log segment, named by its id in hexadecimal; ids rise, with gaps
 //	00000002.body        body segment: one record of its own, for a body above Options.LargeBody
 //	00000007.snapshot    snapshot
 //	*.tmp                what a stopped process had not finished; Open removes it
@@ -38,8 +38,8 @@
 //	 0  8  magic "xtownlog" (log) or "xtownbod" (body)
 //	 8  4  format version, 1
 //	12  4  id of this segment
-//	16  4  id of the log segment before, 0 for the first
-//	20  4  end of the log segment before: the offset behind its last frame
+//	16  4  id of the previous log segment, 0 for the first
+//	20  4  end of the previous log segment: the offset after its last frame
 //	24  8  id of the log, a random number that all its segments and snapshots have
 //	32  8  position up to which the log was known to be synced when the segment was made
 //	40  8  time when the segment was made, ms since the Unix epoch

@@ -342,9 +342,9 @@ func (r *recovery) mend() error {
 const copySize = 1 << 20
 
 // rewrite writes a segment, with the header of s, to a temporary file, syncs this file, and gives
-// it the segment's name. If to is not 0, a gap replaces the bytes from gap to to. With Repair the
-// old file is kept as *.damaged, and zeros replace what cannot be read. Without a gap, the new file
-// ends at s.end if that is known.
+// it the segment's name. If to is not 0, a gap frame replaces the bytes between the offsets gap and
+// to. With Repair the old file is kept as *.damaged, and zeros replace what cannot be read. Without
+// a gap, the new file ends at s.end if that is known.
 func (r *recovery) rewrite(s *segment, gap, to uint32) (err error) {
 	name := r.path(s.name())
 	temp, err := r.fs.Open(name+suffixTemp, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
@@ -461,8 +461,8 @@ func (r *recovery) settle() error {
 	}
 	s := r.logs[r.last]
 	r.w.active, r.w.off, r.w.filled = s, s.end, s.end
-	// Without a clean close or a rewrite, a backup may have a hard link to the file, so it must not
-	// be written to.
+	// Write to the file only after a clean close or a rewrite: otherwise a backup may have a hard
+	// link to it.
 	if (closed || again) && r.kind != kindSeal && !r.o.Repair && int(s.end) < r.o.SegmentSize {
 		file, err := r.fs.Open(r.path(s.name()), os.O_RDWR)
 		if err != nil {

@@ -118,7 +118,7 @@ func (s *scanner) content(h header) error {
 	return nil
 }
 
-// resync moves the scanner to the next sound header, at least as far away as a gap is long.
+// resync moves the scanner to the next sound header, at least the length of a gap away.
 func (s *scanner) resync() (bool, error) {
 	for off := int64(s.off) + frameHeaderSize; off+frameHeaderSize <= s.size; off += 8 {
 		b, ok, err := s.bytes(off, frameHeaderSize)

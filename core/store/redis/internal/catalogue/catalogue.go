@@ -372,9 +372,8 @@ func (s *Catalogue) UpdateEntity(ctx context.Context, e core.Entity, q core.Name
 	return e, err
 }
 
-// update replaces an entity and changes its rules, which rules gives in pairs as
-// lua/entity_update.lua takes them. For a subscription it also returns the new version of the
-// topic.
+// update replaces an entity and changes its rules. The argument rules has the pairs that
+// lua/entity_update.lua takes. For a subscription it also returns the new version of the topic.
 func (s *Catalogue) update(ctx context.Context, what string, e core.Entity, q core.NamespaceQuotas, rules ...any) (core.Entity, int64, error) {
 	var version int64
 	err := s.withCatalogue(ctx, what, e.Namespace, e.Name, func(ctx context.Context, k keyspace.Catalogue, folded string) error {

@@ -52,7 +52,7 @@ func (s *Catalogue) Rules(ctx context.Context, e core.Entity, skip, top int) (ru
 		return nil, nil
 	}
 	last := int64(-1)
-	if end := int64(skip) + int64(top) - 1; end >= 0 { // on overflow, there are no rules so far back
+	if end := int64(skip) + int64(top) - 1; end >= 0 { // negative: skip + top overflows, and no subscription has that many rules
 		last = end
 	}
 	err = s.withCatalogue(ctx, "rules of", e.Namespace, e.Name, func(ctx context.Context, k keyspace.Catalogue, _ string) error {

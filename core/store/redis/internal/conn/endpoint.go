@@ -155,7 +155,7 @@ func parseSentinel(u *url.URL) (*redis.FailoverOptions, error) {
 	if err != nil {
 		return nil, err
 	}
-	// As in other URLs, these are the credentials of the data servers.
+	// As in other URLs, user and password are those of the data servers.
 	o.Username, o.Password = o.SentinelUsername, o.SentinelPassword
 	o.SentinelUsername, o.SentinelPassword = user, password
 	if db != "" {
@@ -170,8 +170,8 @@ func parseSentinel(u *url.URL) (*redis.FailoverOptions, error) {
 // the store needs none.
 const protocol = 2
 
-// tune sets the options on which the store relies, even against the URL: go-redis must not resend
-// commands, and contexts bound every exchange.
+// tune sets the options on which the store relies, even if the URL sets others: go-redis must not
+// resend commands, and contexts bound every exchange.
 func (t *endpoint) tune() {
 	quiet := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	switch {

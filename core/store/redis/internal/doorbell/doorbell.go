@@ -88,7 +88,7 @@ func (b *Bells) IsWatched(channel string) bool {
 	return b.watchers[channel] != nil
 }
 
-// wakeWatchers wakes the watchers of a channel, which must not block.
+// wakeWatchers wakes the watchers of a channel. They must not block.
 func (b *Bells) wakeWatchers(channel string, session core.SessionKey) {
 	for _, w := range b.WatchersOf(channel) {
 		w.Wake(session)

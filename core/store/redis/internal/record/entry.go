@@ -151,8 +151,8 @@ func deadLetterProperties(reason, description string) core.Properties {
 	return properties
 }
 
-// mergeOverrides merges properties into m: those that settlements set before it was dead-lettered,
-// those set by dead-lettering, and those set after.
+// mergeOverrides merges properties into m: those that settlements set before m was dead-lettered,
+// those that dead-lettering set (when), and those set after it.
 func mergeOverrides(m *core.Message, before string, when core.Properties, after string) error {
 	if err := override(m, before); err != nil {
 		return err

@@ -21,8 +21,8 @@ type Clock struct {
 	last  atomic.Pointer[reading]
 }
 
-// reading bounds the server's clock at the local time of this machine. In a cluster, the bounds
-// hold for all masters' clocks.
+// reading says that the server's clock was between earliest and latest at the local time of this
+// machine. In a cluster, this holds for all masters' clocks.
 type reading struct{ local, earliest, latest time.Time }
 
 const (
