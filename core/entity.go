@@ -99,7 +99,7 @@ const (
 	MinAutoDeleteOnIdle    = 5 * time.Minute
 	MaxSizeMegabytes       = 80 * 1024
 	DefaultMessageSizeKB   = 256
-	MinLargeMessageSizeKB  = 1024 // of an entity whose maximum is above the default
+	MinLargeMessageSizeKB  = 1024 // smallest maximum of an entity whose maximum is above the default
 	MaxMessageSizeKB       = 100 * 1024
 	MaxUserMetadata        = 1024 // characters
 	MaxAccessRules         = 12
@@ -289,7 +289,7 @@ func (e *Entity) Partition(i uint16, sub SubQueue) Partition {
 		},
 	}
 	switch e.Kind {
-	case Topic: // messages that are due wait, even if their publication fails often
+	case Topic: // due messages stay until they are published, even if this fails often
 		p.MaxDeliveryCount = 0
 	case Subscription: // the topic's quota counts its subscriptions
 		p.MaxBytes = 0

@@ -173,7 +173,7 @@ func (e *entry) closeSenders(senders []*sender, err error) {
 			calls = append(calls, s.closed)
 		}
 	}
-	// Not here, because the caller may be a bridge that holds its own locks.
+	// The callbacks do not run here, because the caller may be a bridge that holds its own locks.
 	if len(calls) > 0 {
 		e.b.callback(calls, err)
 	}

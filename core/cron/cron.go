@@ -122,7 +122,7 @@ func shownAt(at time.Time) time.Time {
 	return at.UTC().Add(time.Duration(offset) * time.Second)
 }
 
-// first returns when clocks first show the time shown, or the end of the gap into which shown falls.
+// first returns when clocks first show the time in shown, or the end of the gap if they skip it.
 func (t *Ticks) first(shown time.Time) time.Time {
 	at := time.Date(shown.Year(), shown.Month(), shown.Day(), shown.Hour(), shown.Minute(), shown.Second(), 0, t.zone)
 	start, end := at.ZoneBounds()

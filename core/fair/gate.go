@@ -13,7 +13,7 @@ func (p *Pool) Intercept(ctx context.Context, c *intercept.Call) {
 	switch level := p.gauge.Level(); c.Op {
 	case intercept.Send, intercept.Schedule:
 		refused = level >= Tight && p.Refuses(Of(c.ID))
-	case intercept.Create: // nobody gives the memory of an entity back soon
+	case intercept.Create: // the memory that an entity takes is not given back soon
 		refused = level >= Tight
 	case intercept.Peek:
 		refused = level >= Full

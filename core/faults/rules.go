@@ -52,7 +52,7 @@ type active struct {
 
 	mu           sync.Mutex
 	matched, met int
-	allowed      float64 // operations that a Throttle still allows at counted
+	allowed      float64 // operations that a Throttle still allowed at the time counted
 	counted      time.Time
 }
 

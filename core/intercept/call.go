@@ -71,7 +71,7 @@ type Call struct {
 
 	front *Front
 	space *Space
-	at    int // number of interceptors that have the call
+	at    int // number of interceptors to which the call was passed
 	do    func(context.Context, *Call)
 }
 

@@ -149,7 +149,7 @@ func (d *Directory) keyFits(m *member, c credentials) bool {
 	return c.fits(m)
 }
 
-// membersByPolicy returns the namespaces, from one index to another, with a policy of that name.
+// membersByPolicy returns the part [from:to] of the namespaces that have a policy of that name.
 func (d *Directory) membersByPolicy(policy string, from, to int) []*member {
 	d.mu.RLock()
 	defer d.mu.RUnlock()

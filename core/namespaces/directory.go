@@ -230,7 +230,7 @@ func (d *Directory) unindex(m *member, r *record) {
 	}
 }
 
-// update gives m a newer record, and reports whether its time was moved.
+// update gives m a newer record, and reports whether the namespace's time was moved.
 func (d *Directory) update(m *member, n core.Namespace) (moved bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -30,7 +30,7 @@ type pendingChanges struct {
 	woken wake.Signal // set while there are changes
 }
 
-// changed is called by the registry; "" means any name. It does not block.
+// changed is called with the name of a changed namespace, or "" for any. It does not block.
 func (n *pendingChanges) changed(name string) {
 	n.mu.Lock()
 	if name == "" {

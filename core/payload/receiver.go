@@ -122,7 +122,7 @@ const (
 	lastPause  = time.Second
 )
 
-// retry tries again for three quarters of the time that the message is still locked.
+// retry repeats the conversion for up to three quarters of the time that d is still locked.
 func (r *receiver) retry(d core.Delivery) (*core.Message, error) {
 	ctx, cancel := context.WithTimeout(r.ctx, d.LockedUntil.Sub(r.t.now())*3/4)
 	defer cancel()

@@ -46,7 +46,7 @@ func Compile(r core.Rule) (*Rule, error) {
 	return c, nil
 }
 
-// The names in errors of a rule's two texts.
+// What errors call the two texts of a rule.
 const (
 	filterText = "filter"
 	actionText = "action"

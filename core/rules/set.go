@@ -63,7 +63,7 @@ func NewSet(subs [][]*Rule) *Set {
 	return s
 }
 
-// enter adds a rule of a subscription to the Set, unless its evaluation makes no difference.
+// enter adds a rule of a subscription to the Set, unless the Set need not evaluate it (see counts).
 func (s *Set) enter(r *Rule, sub int, covered bool) {
 	if s.counts(r, covered) {
 		if len(r.calls) > 0 {

@@ -11,7 +11,7 @@ import (
 )
 
 // fixture is a store with one entity, of which the test uses one partition. Its methods are the
-// steps of a test, for one line each.
+// steps of a test; a step takes one line of the test.
 type fixture struct {
 	*testing.T
 	store  core.Store

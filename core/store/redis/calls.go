@@ -24,7 +24,7 @@ func (s *Store) transition(ctx context.Context, sh *shard, now int64, sc *script
 	return s.transitionUnder(ctx, sh, now, r, sc, keys, args...)
 }
 
-// transitionUnder runs a transition with the receipt r, which is nil if the call is not sent again.
+// transitionUnder runs a transition with the receipt r (nil: the call is not sent again).
 func (s *Store) transitionUnder(ctx context.Context, sh *shard, now int64, r *receipt, sc *script.Script, keys []any, args ...any) (reply []any, code core.Code, err error) {
 	if sh.Sub.IsDeadLetter() {
 		// Messages of the main queue that are due may become dead letters.

@@ -133,7 +133,7 @@ func (c *Circuit) locked(taken int, ds []core.Delivery, l *link) {
 	c.taking = max(c.taking-taken, 0) // not below 0: the circuit may be newer than the call
 	for i := range ds {
 		x := &lock{until: ds[i].LockedUntil, round: c.round, failed: ds[i].DeliveryCount > 0}
-		if c.pauses() { // the call began before the circuit opened
+		if c.pauses() { // the call began before the circuit opened, so this lock is of the round before
 			x.round--
 		}
 		if c.next.IsZero() || x.until.Before(c.next) {
@@ -211,8 +211,8 @@ func (c *Circuit) end(l *link, failed bool) {
 	}
 }
 
-// expire counts locks that have ended as failures. Locks in a session end with the session's. c.mu
-// is held.
+// expire counts locks that have ended as failures. Locks in a session end with the session's lock.
+// c.mu is held.
 func (c *Circuit) expire() {
 	now := c.e.Now()
 	if len(c.locks) == 0 || now.Before(c.next) || c.e.View().Settings.RequiresSession {

@@ -41,7 +41,7 @@ const (
 	maxRejectionText = 500
 )
 
-// rejections returns which messages verdicts refuse, and why, up to maxRejections reasons.
+// rejections lists the messages that verdicts refuse, and up to maxRejections of the reasons.
 func (r Result) rejections() string {
 	var all []string // a message may have several reasons from a schema, separated by semicolons
 	for i := range r {

@@ -31,7 +31,7 @@ type chunk struct {
 	rows    []row    // by number
 
 	earliest int64 // no row expires before this; 0: none expires
-	stale    bool  // the row that expired at earliest may be gone
+	stale    bool  // the row that expired at the time earliest may be gone
 	place    int   // the index in queue.rowExpiries
 }
 
@@ -371,7 +371,7 @@ func (q *queue) entry(n int64) *entry {
 	return e
 }
 
-// insertRow adds e, which isPlain, as a row. It does not retain e.
+// insertRow adds e as a row, for which e.isPlain must be true. It does not retain e.
 func (q *queue) insertRow(e *entry) {
 	q.last = e.n
 	c := q.log.appendRow(e)
@@ -394,8 +394,8 @@ func (q *queue) rowExpires(c *chunk, at int64) {
 	q.rowExpiries.add(c, at, c.id, &c.place)
 }
 
-// firstRow returns the chunk with the row that expires first, or nil if no row expires by until.
-// That row expires at the chunk's earliest.
+// firstRow returns the chunk with the row that expires first, or nil if none expires at the instant
+// until or earlier. That row expires at the chunk's earliest.
 func (q *queue) firstRow(until int64) *chunk {
 	for c := q.rowExpiries.due(until); c != nil; c = q.rowExpiries.due(until) {
 		if !c.stale {

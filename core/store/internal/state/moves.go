@@ -21,8 +21,8 @@ func transit(m *core.Message) *core.Transit {
 	return m.Transit
 }
 
-// kept returns m without the key of its move. It copies a body whose array is much larger than the
-// body.
+// kept returns m without the key of its move. If the array of the body is much larger than the
+// body, it copies the body.
 func kept(m *core.Message) *core.Message {
 	body := m.Body.Bytes
 	spare := cap(body)-len(body) > max(len(body)/8, 4096)

@@ -53,7 +53,7 @@ func (s *Store) Start() error {
 	return nil
 }
 
-// Latest returns when the last replayed call happened, except calls of views, or the zero time.
+// Latest returns the time of the last replayed call that no view made, or the zero time.
 func (s *Store) Latest() time.Time { return instant(s.latest) }
 
 var errNoRecord = errors.New("a message refers to a record that is not in the same frame of the log")

@@ -23,7 +23,7 @@ type seenID struct {
 }
 
 const (
-	// tolerated is how many more keys than needed order may have before tidy removes some.
+	// tolerated is how many outdated pairs order may always have before tidy removes them.
 	tolerated = 64
 	// One call forgets about this many keys, so that others need not wait long for the partition.
 	forgetMost = 10_000

@@ -161,7 +161,7 @@ func (t *txn) wakeSession(q *queue, x *session) {
 	}
 }
 
-// firstOf returns the first limit messages of a session from number from on.
+// firstOf returns up to limit messages of a session, from the number from on.
 func (q *queue) firstOf(key core.SessionKey, from int64, limit int) (first []*entry) {
 	keep := func() {
 		slices.SortFunc(first, func(x, y *entry) int { return cmp.Compare(x.n, y.n) })

@@ -67,7 +67,7 @@ type Put struct {
 	Sessionful bool // it belongs to the session with the id Session
 	Session    string
 	ID         core.ID // only if a history was kept when the message was stored
-	InFrame    bool    // its record is number Record of the frame; otherwise at Ref
+	InFrame    bool    // true: the record is number Record of the frame; false: it is at Ref
 	Record     int32
 	Ref        Ref
 	Body       Ref   // the record of a large body; zero: the message's record has the body

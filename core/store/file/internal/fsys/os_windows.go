@@ -21,7 +21,7 @@ var (
 const (
 	lockExclusive       = 2
 	lockFailImmediately = 1
-	// lockedByte is beyond the text, because Windows allows no read of a locked range.
+	// The locked byte is after the text, because Windows allows no read of a locked range.
 	lockedByte = 1 << 20
 )
 

@@ -20,7 +20,7 @@ type Journal struct {
 	resident atomic.Int64 // bytes of messages that stay in memory
 	appended atomic.Int64 // bytes since the store was opened
 
-	pins sync.RWMutex // read-locked while records are read to which no entry may refer any more
+	pins sync.RWMutex // read-locked while records are read that perhaps no entry refers to any more
 	scan atomic.Pointer[scan]
 
 	bodies  sync.RWMutex        // read-locked while a large body is written

@@ -222,7 +222,7 @@ const spaceInterval = 100 * time.Millisecond
 
 type space struct {
 	full atomic.Pointer[error] // the error of the last write, if the disk was full
-	due  atomic.Int64          // when to ask again, in ns since the Unix epoch
+	due  atomic.Int64          // when to ask the file system again, in ns since the Unix epoch
 	left atomic.Int64          // the free bytes, minus those taken since
 }
 

@@ -17,8 +17,8 @@ var (
 	ErrInUse = errors.New("a backup or another operation still uses the segment of the log")
 )
 
-// FullError means that the disk has no space for more messages. It ends when the disk has space
-// again.
+// FullError means that the disk has no space for more messages. Reserve succeeds again when the
+// disk has space.
 type FullError struct {
 	Dir  string
 	Free int64 // free bytes of the file system

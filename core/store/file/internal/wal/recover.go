@@ -245,7 +245,7 @@ func (r *recovery) read(i int, off uint32) (reason string, err error) {
 	}
 	r.last = i
 	for {
-		// Log.Read will check records that are known to be synced.
+		// Do not check records that are known to be synced: Log.Read will check them.
 		sc.records = At(s.id, sc.off) >= r.synced
 		ok, err := sc.next()
 		if err != nil {

@@ -461,7 +461,7 @@ func (s *Catalogue) deleteOnce(ctx context.Context, namespace string, k keyspace
 			s.server.Log.Warn("cannot remove all rules of a deleted subscription", "entity", gone.ID, "err", err)
 		}
 	}
-	if e.Kind == core.Topic { // subscriptions may have used the topic's shared keys until they were gone
+	if e.Kind == core.Topic { // now, because subscriptions used the topic's shared keys until they were gone
 		s.unlinkPartitions(ctx, &e, false)
 	}
 	return nil

@@ -35,8 +35,8 @@ type absences struct {
 	since map[string]time.Time // by hash tag; "" for a single server
 }
 
-// maxAbsences bounds the number of times kept, because a tag that is never used again never ends
-// its absence.
+// maxAbsences is the maximum number of absences that are recorded, because a tag that is never used
+// again never ends its absence.
 const maxAbsences = 1024
 
 // of returns since when the tag has been unavailable, or now if it was available until now.
@@ -167,7 +167,7 @@ func (p patience) retry(ctx context.Context, c redis.Cmder, do func() error, pas
 		}
 		again := do()
 		if again != nil && hasEnded(ctx) {
-			return err // more useful to the caller than that ctx has ended
+			return err // err is more useful to the caller than the error of ctx
 		}
 		err = again
 	}

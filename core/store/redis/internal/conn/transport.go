@@ -110,8 +110,8 @@ func wholeScripts(cmds []*redis.Cmd) (unknown []*redis.Cmd) {
 	return unknown
 }
 
-// unsent returns the commands that have not run and can be sent again, and how. An aborted
-// transaction is sent again as a whole.
+// unsent returns the commands that have not run and can be sent again, and the mode in which to
+// send them. An aborted transaction is sent again as a whole.
 func unsent(how ExchangeMode, cmds []*redis.Cmd) (rest []*redis.Cmd, again ExchangeMode) {
 	ran := slices.ContainsFunc(cmds, func(c *redis.Cmd) bool { return c.Err() == nil || IsNil(c.Err()) })
 	for _, c := range cmds {

@@ -24,7 +24,7 @@ type storeStamp struct {
 	Lost chan struct{}             // closes when the server has another stamp, or none
 	away atomic.Bool               // with replicas, set instead of closing Lost: another node may have the data
 	Mark atomic.Int64              // the format that gateways write
-	Seen atomic.Pointer[time.Time] // when the last request was sent whose answer had the right stamp and format
+	Seen atomic.Pointer[time.Time] // when the request was sent that was the last to get an answer with the right stamp and format
 }
 
 // ErrLost is returned after the server has lost its data.
