@@ -140,7 +140,7 @@ func (b *Broker) UpdateRule(ctx context.Context, id core.Identity, subscription 
 	if _, err := b.checkRule(&r); err != nil {
 		return core.Rule{}, err
 	}
-	var room *filterCounts // nil if the new rule counts as one: then it can replace the old one even in a full topic
+	var room *filterCounts // nil if r counts as one rule: then it can replace the old rule even in a full topic
 	weight := weightOf(&r)
 	if weight > 1 {
 		old, err := b.Rule(ctx, id, subscription, r.Name)

@@ -488,7 +488,7 @@ type Waiter struct {
 	woken wake.Signal
 }
 
-// Waiter returns a Waiter, each wake of which calls also, if also is not nil.
+// Waiter returns a Waiter. Each of its wake-ups also calls the function also, unless it is nil.
 func (p *Pool) Waiter(also func()) *Waiter {
 	woken := wake.New()
 	return &Waiter{woken: woken, Share: p.Share(func() {

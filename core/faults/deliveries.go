@@ -52,7 +52,7 @@ func (d *deliveries) deliver(ds []core.Delivery) {
 	}
 }
 
-// one delivers the message in one, with the effect of f if f is not nil. d.mu is held.
+// one delivers the single message in one, with the effect of f unless f is nil. d.mu is held.
 func (d *deliveries) one(f *Rule, one []core.Delivery) {
 	if f == nil {
 		d.forward(one)

@@ -270,7 +270,7 @@ func (f *Rule) refuse(ctx context.Context, detach func(error)) error {
 	return f.refusal()
 }
 
-// set has the rules of a namespace in the form for a Book.
+// set is what the text of a Book contains: the rules of a namespace.
 type set struct {
 	Made  int // number of rules that got a name fault-N
 	Rules []entry

@@ -105,7 +105,7 @@ var (
 const openPause = 10 * time.Millisecond
 
 // Open returns a Directory after it has opened the gateway's own namespace and the configured ones,
-// and has read the registry. Run must then be called, which also closes the Directory.
+// and has read the registry. Then call Run, which closes the Directory when it ends.
 func Open(ctx context.Context, o Options) (*Directory, error) {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Now == nil {

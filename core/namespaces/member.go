@@ -85,7 +85,7 @@ func (m *member) serve(ctx context.Context) (*Served, error) {
 	return &s, nil
 }
 
-// describe sets the times of a namespace of the registry.
+// describe sets the name and the times in info.
 func (m *member) describe(info *core.NamespaceInfo) {
 	r := m.record.Load()
 	info.Name, info.CreatedAt, info.ModifiedAt = r.Name, r.CreatedAt, r.ModifiedAt

@@ -18,7 +18,7 @@ const (
 )
 
 // Room is the memory for decoding the large bodies of a gateway. A body waits until its decoded
-// form fits. A body that could never fit is decoded when no other body is.
+// form fits. A body that could never fit waits until no other body is being decoded.
 type Room struct {
 	size int64
 	free *semaphore.Weighted

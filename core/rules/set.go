@@ -23,7 +23,7 @@ type Set struct {
 	calls     []Call
 }
 
-// candidate is a rule of a subscription. places has the slots in the Set of the names in the rule.
+// candidate is a rule of a subscription. places has the Set's slot for each of the rule's names.
 type candidate struct {
 	rule   *Rule
 	sub    int

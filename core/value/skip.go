@@ -184,7 +184,7 @@ func (w *walker) array(at, i, stop, depth, n int) error {
 }
 
 // Extent returns the length of the first value in b without reading its contents. If b ends within
-// the value, the length exceeds that of b. ok is false if b is too short to tell the value's length.
+// the value, the length exceeds that of b. ok is false if b is too short to tell that length.
 func Extent(b []byte) (int, bool) {
 	i := 0
 	for pending := 1; pending > 0; pending-- {

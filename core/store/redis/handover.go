@@ -29,7 +29,7 @@ type handOver struct {
 }
 
 // reserve begins a hand-over if a receiver of this gateway has credit; otherwise it returns nil.
-// The script also returns the records of the messages that it locks, if they are at most inline.
+// The lock call also returns the records of the messages, if it locks at most inline messages.
 func (s *Store) reserve(sh *shard, now int64, inline int) *handOver {
 	if sh.Sessions {
 		return nil

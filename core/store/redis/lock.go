@@ -233,8 +233,8 @@ func (s *Store) claim(sh *shard, under *core.SessionLock, limit int) (locked, er
 	return out, err
 }
 
-// blocksFrom returns how many locks at least are kept as one block, or 0 if there are no blocks. Only
-// settle_plain.lua gains from blocks, and older gateways on the same store may not know them.
+// blocksFrom returns the smallest number of locks that are kept as one block; 0 means no blocks.
+// Only settle_plain.lua gains from blocks, and older gateways on the same store may not know them.
 func (s *Store) blocksFrom(sh *shard) int {
 	if sh.features != 0 || s.server.Stamp.Mark.Load() < server.FormatWithBlocks {
 		return 0

@@ -127,7 +127,7 @@ func (s *Store) connected(ctx context.Context, c *redis.Conn) error {
 			err = c.ScriptLoad(ctx, sources[i]).Err()
 		}
 	}
-	// A Sentinel has no SCRIPT command, and an operator may have forbidden it.
+	// A Sentinel has no SCRIPT command, and an ACL of the server may forbid the command.
 	if redis.HasErrorPrefix(err, "unknown command") || redis.HasErrorPrefix(err, "NOPERM") {
 		return nil
 	}

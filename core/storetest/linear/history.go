@@ -262,7 +262,7 @@ func (h *history) awake() {
 	}
 }
 
-// quiet waits until n more calls have been answered.
+// quiet waits until that number of further calls has been answered.
 func (h *history) quiet(calls int64) {
 	until := h.known.Load() + calls
 	h.enough.Store(until)

@@ -79,8 +79,8 @@ func (h *sessionHub) stopTimers() {
 	}
 }
 
-// assign starts finders in partitions that may have free sessions, in turn, until as many are at
-// work as calls wait. h.mu is held.
+// assign starts finders in partitions that may have free sessions, in turn, until there is one for
+// each waiting call. h.mu is held.
 func (h *sessionHub) assign() {
 	for i, first := 0, h.nextFinder; i < len(h.finders) && h.finding < len(h.waiters); i++ {
 		at := (first + i) % len(h.finders)

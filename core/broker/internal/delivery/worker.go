@@ -292,7 +292,7 @@ func (p *poller) end(more bool, err error) (began, ended bool) {
 	return false, ended
 }
 
-// ahead returns the value of p.calls from which on calls have asked for all that is available now.
+// ahead returns the value that p.calls has when calls have asked for all that is available now.
 func (p *poller) ahead() uint64 {
 	n := p.calls
 	if p.busy {

@@ -45,7 +45,7 @@ type forwardBatch struct {
 	mu          sync.Mutex // guards what follows, because batches are delivered in parallel
 	locked      time.Time  // no later than when the source's locks began, or were last renewed
 	settlements []core.Settlement
-	stored      []stored // for each settlement, where its message was stored, under a key to forget afterwards
+	stored      []stored // for each settlement, where its message was stored, and the key to forget there
 	rejected    []int    // indexes of messages that become dead letters
 	reasons     []error  // for each of rejected
 }
@@ -64,7 +64,7 @@ type destinationBatch struct {
 	at     []int // indexes of the messages in the forward batch
 }
 
-// stored says where a message was stored, and its Transit.Key there, or "" if it was not stored.
+// stored says where a message was stored. key is its Transit.Key there, if one must be forgotten.
 type stored struct {
 	p   core.Partition
 	key string
@@ -190,9 +190,9 @@ func (fb *forwardBatch) deliver(ctx context.Context, batch *destinationBatch) {
 }
 
 // store stores a batch after it has passed the destination's pipeline. Every result has the key of
-// its move, so a repeated step stores nothing twice, even if the verdict is another one. If a
-// message has no verdict, it stays at the source, with all messages after it, because these must
-// not overtake it.
+// its move, so a repeated step stores nothing twice, even if the verdict has changed. If a message
+// has no verdict, it stays at the source, with all messages after it, because these must not
+// overtake it.
 func (fb *forwardBatch) store(ctx context.Context, trail *audit.Trail, batch *destinationBatch) []core.Appended {
 	e := batch.to.e
 	judging, cancel := context.WithTimeout(ctx, CallTimeout)

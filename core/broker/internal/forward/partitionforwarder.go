@@ -24,8 +24,8 @@ const (
 	// their destination does not accept them. A partition forwarder holds back at most maxHeld.
 	minHold = 100 * time.Millisecond
 	MaxHold = 10 * time.Second
-	// minDeadHold and MaxDeadHold are these times for dead letters, which are not locked while they
-	// are held back.
+	// minDeadHold and MaxDeadHold are minHold and MaxHold for dead letters, which are not locked
+	// while they are held back.
 	minDeadHold = time.Second
 	MaxDeadHold = time.Minute
 	// maxVerdictHold is MaxHold for messages that wait for the verdict of a pipeline.

@@ -79,8 +79,8 @@ func (r *route) next(d *core.Delivery) step {
 	return step{to: where, message: m, v: dest.v}
 }
 
-// returns reports whether messages to the entity to (a folded name) were parked: they are in that
-// entity's own transfer queue.
+// returns reports whether messages to the entity to (a folded name) go back to it: they were parked
+// in its own transfer queue.
 func (r *route) returns(to string) bool { return r.p.Sub == core.Transfer && to == r.key }
 
 func (r *route) remoteStep(d *core.Delivery, name, at string) step {

@@ -233,7 +233,7 @@ func (c *catalogue) list(namespace string, names []string) []core.Entity {
 	return entities
 }
 
-// exceeds reports whether e exceeds the quota together with other entities of others megabytes.
+// exceeds reports whether e exceeds the quota, if the other entities have others megabytes.
 func exceeds(others int64, e *core.Entity, q core.NamespaceQuotas) bool {
 	return q.MaxSizeMegabytes > 0 && others+e.Megabytes() > q.MaxSizeMegabytes
 }

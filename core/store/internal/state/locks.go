@@ -171,7 +171,7 @@ func (t *txn) lockDeferred(ctx context.Context, numbers []int64, x *session) ([]
 	return deliveries, time.Time{}, err
 }
 
-// lockUnder locks e for as long as session x, or with a lock of its own if x is nil.
+// lockUnder locks e until the lock of session x ends or, if x is nil, with a lock of its own.
 func (t *txn) lockUnder(e *entry, as MessageState, x *session) core.Delivery {
 	if x != nil {
 		return t.lock(e, as, x.Nonce, x.Until)

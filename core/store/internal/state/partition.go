@@ -178,7 +178,7 @@ func (p *handle) enterOnce(x *effects) (t txn, done, ok bool) {
 	p.beginAt(shard, x, now)
 	home := shard.entity(p.Subscription)
 	t = txn{partition: shard, handle: p, home: home, queue: home.queue(p.Sub), now: now}
-	// The main queue first: messages that its sweep dead-letters must be visible here.
+	// Sweep the main queue first, so that the call sees the messages that this sweep dead-letters.
 	budget := sweepMost
 	done = (!p.Sub.IsDeadLetter() || t.sweep(home.queue(p.Sub-1), &budget)) && t.sweep(t.queue, &budget)
 	if window := p.DuplicateWindow.Milliseconds(); window > 0 {

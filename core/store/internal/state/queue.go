@@ -199,7 +199,7 @@ func (q *queue) override(e *entry, over core.Properties) {
 	if over.IsEmpty() {
 		return
 	}
-	size := e.size + len(over.Encoded()) // only an estimate if only the journal has the message
+	size := e.size + len(over.Encoded()) // an estimate, unless the message is in memory
 	if e.message != nil {
 		m := *e.message
 		m.Properties = m.Properties.Merge(over)
