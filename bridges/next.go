@@ -7,7 +7,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// drainTimeout bounds how long Next waits, in addition, for the broker to confirm that there is no
+// drainTimeout bounds how long after its wait Next waits for the broker to confirm that there is no
 // message.
 const drainTimeout = 5 * time.Second
 
@@ -80,7 +80,7 @@ func Last(ctx context.Context, rx core.Receiver, arrived <-chan core.Delivery) (
 	return d, came, drained
 }
 
-// left closes a receiver, and returns a message that it delivered before.
+// left closes a receiver, and returns a message that it had already sent to arrived.
 func left(rx core.Receiver, arrived <-chan core.Delivery) (d core.Delivery, came bool) {
 	rx.Close()
 	select {

@@ -85,7 +85,7 @@ func WithConn(ctx context.Context, nc net.Conn, charge Charge) context.Context {
 }
 
 // ProveIn is like Prove, for the connection of the request with this context. The first identity
-// that is proven is charged with the connection, if that has a method Charge.
+// that is proven is charged with the connection, if the connection has a method Charge.
 func ProveIn(ctx context.Context, id core.Identity) error {
 	c, ok := ctx.Value(connKey{}).(charged)
 	if !ok {

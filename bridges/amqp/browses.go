@@ -142,7 +142,7 @@ func (b *browseLink) looked(found []core.Delivery, err error) {
 		b.looking = true
 		pause := time.AfterFunc(b.pause, func() { b.conn.owner.Begin(b.again) })
 		b.wake = func() {
-			if pause.Stop() { // otherwise again runs soon, and must not run twice
+			if pause.Stop() { // otherwise the timer has started b.again, which must not run twice
 				b.conn.owner.Post(b.again)
 			}
 		}

@@ -78,8 +78,7 @@ type backlog struct {
 }
 
 type waiter interface {
-	// resume sends what the writer has room for. It reports whether more waits for the writer
-	// alone.
+	// resume sends what the writer accepts. It reports whether the rest waits for the writer alone.
 	resume() bool
 }
 
@@ -267,7 +266,7 @@ func (c *conn) async(work link.Work) {
 	c.calls.Begin(c.ctx, operationTimeout, work)
 }
 
-// wait is like async, but with another time-out, and for work that waits for an event. Meanwhile
+// wait is like async, but with the given time-out, and for work that waits for an event. Meanwhile
 // the connection is read, and can end. cancel ends the context of work.
 func (c *conn) wait(timeout time.Duration, work link.Work) (cancel context.CancelFunc) {
 	return c.calls.Await(c.ctx, timeout, work)

@@ -11,8 +11,8 @@ import (
 type ending struct {
 	lost    error     // why the transport failed, or nil
 	gone    bool      // nothing is read any more
-	closing time.Time // when to stop waiting: for calls in flight, or for what said and ended name; zero if the connection is not closing
-	drains  string    // the reason for the client why the connection closes once no call is in flight; "" if it does not
+	closing time.Time // when to stop waiting: for calls in flight, or for what is written at said and ended; zero if the connection is not closing
+	drains  string    // the reason, for the client, for which the connection closes once no call is in flight; "" if it does not close
 	said    bool      // our close is sent; closing is when to stop waiting for the client's
 	ended   bool      // both sides have closed; closing is when to stop waiting for broker calls
 }
@@ -66,8 +66,8 @@ func (c *conn) tick(now time.Time) (next time.Time) {
 	return next
 }
 
-// end gives the client closeGrace to answer a close, and then broker calls DrainGrace to finish. It
-// returns when the current period ends.
+// end gives the client closeGrace to answer a close, and then broker calls DrainGrace to finish.
+// The result is the end of the current period.
 func (c *conn) end(now time.Time) time.Time {
 	switch {
 	case c.eng.Closing() && !c.said:
@@ -87,8 +87,8 @@ func (c *conn) end(now time.Time) time.Time {
 
 var errNoClose = errors.New("the client did not answer the gateway's close frame")
 
-// over reports whether the connection has ended and either has nothing left to do, or has reached
-// closing.
+// over reports whether the connection has ended and either has nothing left to do, or the time
+// closing has come.
 func (c *conn) over() bool {
 	if !c.ended {
 		return false

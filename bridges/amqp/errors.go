@@ -75,8 +75,7 @@ func (c *conn) answerTo(l *engine.Link, err error, addr core.Address, about ...a
 		a = answers[core.Internal]
 	}
 	if rejection = a.condition; code == core.InvalidArgument || code == core.OutOfRange {
-		// The Go SDK takes the original conditions for a lost connection, and replaces the
-		// connection of all its links.
+		// The Go SDK would take a.condition for the loss of its connection, and replace it for all links.
 		rejection = wire.CondNotAllowed
 	}
 	if r, ok := errors.AsType[*core.Refusal](err); ok && r.Condition != "" {
@@ -124,7 +123,7 @@ func (c *conn) rejected(l *engine.Link, err error, addr core.Address, about ...a
 	return wire.Rejected{Error: &wire.Error{Condition: rejection, Description: a.text}}
 }
 
-// tail appends the details that users of the service usually send to its operators.
+// tail appends a tracking id, the entity and the time to text; users send these to operators.
 func (c *conn) tail(text string, tracking value.UUID, addr core.Address) string {
 	return fmt.Sprintf("%s TrackingId:%s_G0, SystemTracker:%s, Timestamp:%s",
 		text, tracking, c.tracker(addr), time.Now().UTC().Format("2006-01-02T15:04:05"))

@@ -29,8 +29,8 @@ const (
 	annDeadLetterSource = "x-opt-deadletter-source"
 )
 
-// maxBatch bounds the messages of a batch. The only other limit is the size of a batch (see
-// linkProperties), into which about 90,000 of the smallest messages fit.
+// maxBatch bounds the number of messages of a batch. A batch of maxBatchSize bytes, the limit that
+// linkProperties tells clients, has about 90,000 of the smallest messages.
 const maxBatch = 100_000
 
 // decodeMessage decodes an AMQP message. The result shares payload's memory.

@@ -69,7 +69,7 @@ func hostOf(name string) string {
 	return name
 }
 
-// Attached accepts or refuses a link, depending on its source or target.
+// Attached accepts or refuses a link, according to its source or target, and to the limits.
 func (c *conn) Attached(l *engine.Link) {
 	a := l.Attach()
 	if c.drains != "" {
@@ -273,8 +273,8 @@ func checkScope(l *engine.Link, addr core.Address) error {
 	return nil
 }
 
-// reaches returns an error if Service Bus would not allow the operation on the entity of addr
-// within the transaction. A second entity requires the AMQP session of the coordinator.
+// reaches returns an error if Service Bus would not allow link l to use the entity of addr within
+// the transaction: every entity but the first requires a link of the coordinator's AMQP session.
 func (t *transaction) reaches(l *engine.Link, addr core.Address) error {
 	top := topLevel(addr)
 	switch {

@@ -195,8 +195,8 @@ func peekMessages(o *operation) (response, error) {
 	return response{status: 200, body: value.Map{{Key: "messages", Value: messages}}}, nil
 }
 
-// ArgumentPeekState is an argument of peek-message of Crosstown alone. It selects messages by
-// state, with the values of the annotation x-opt-message-state. A peek into a session ignores it.
+// ArgumentPeekState is an argument of peek-message that only Crosstown knows. It selects messages
+// by state: its values are those of x-opt-message-state. A peek into a session ignores it.
 const ArgumentPeekState = "com.crosstown:message-state"
 
 // stateToPeek returns the state of the messages that the client requests, or nil for all states.

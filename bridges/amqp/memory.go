@@ -78,8 +78,8 @@ func addressOf(l *engine.Link) core.Address {
 	return core.Address{}
 }
 
-// charge tells the budget how much the connection uses: for input that is incomplete or not carried
-// out, and for output that the client has not read.
+// charge tells the budget how much memory the connection uses: for input that is incomplete or not
+// carried out, and for output that the client has not read.
 func (c *conn) charge() {
 	held := c.eng.Reserved() + c.buffered + c.enlisted + int64(c.outstanding.bytes+c.replies+c.eng.Unsent()) +
 		int64(c.outstanding.pending+c.eng.Unsettled())*fair.Delivery

@@ -199,7 +199,7 @@ func mortal(m *core.Message) bool { return m.TimeToLive > 0 && m.TimeToLive < co
 
 // lifeOf returns the creation and the expiry time of a message. Clients compute the time to live
 // from these, because the header cannot hold more than 49.7 days. If the sender set no creation
-// time, the life begins at otherwise. For a message that does not expire, both times are the
+// time, the parameter otherwise replaces it. For a message that does not expire, both times are the
 // sender's.
 func lifeOf(m *core.Message, otherwise time.Time) (created, expires time.Time) {
 	if !mortal(m) {

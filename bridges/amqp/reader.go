@@ -47,7 +47,7 @@ func (c *conn) read() {
 	var got arrival
 	arrived := func() {
 		c.arrival, c.pending = got, true
-		c.next.into = nil // the message may be complete before the reader continues
+		c.next.into = nil // dropped, because the message may be complete before the reader continues
 	}
 	for {
 		filled, err := in.read(c.next.into)
@@ -112,7 +112,7 @@ type input struct {
 var buffers = sync.Pool{New: func() any { return new([largeBuffer]byte) }}
 
 // read reads once: into the slice into, and then after the bytes in buf. filled counts only the
-// former.
+// bytes in into.
 func (in *input) read(into []byte) (filled int, err error) {
 	if in.n > 0 && in.n == len(in.buf) { // the frame is larger than the buffer
 		in.move(make([]byte, 2*len(in.buf)), in.buf)

@@ -236,7 +236,7 @@ func (r *receiverLink) count(n, bytes int) {
 	r.conn.outstanding.bytes += bytes
 }
 
-// let counts deliveries as no longer pending, and clears them.
+// let counts deliveries as no longer pending, and clears the slice ds.
 func (r *receiverLink) let(ds []core.Delivery) {
 	r.count(-len(ds), -core.SizeOf(ds))
 	clear(ds)

@@ -81,7 +81,7 @@ type replyLink struct {
 	conn   *conn
 	link   *engine.Link
 	node   string // folded address of the node
-	target string // the client's address, to which requests ask for the reply
+	target string // the client's address, which requests name as the one for the reply
 	queue  [][]byte
 	queued bool // is in conn.waiting
 }
@@ -187,7 +187,7 @@ var contentful = map[string]bool{
 	"com.microsoft:update-disposition": true,
 }
 
-// outcome returns the outcome of the request's delivery: see contentful.
+// outcome returns a contentful request's outcome: a rejection if the request failed.
 func (resp *response) outcome() wire.DeliveryState {
 	if resp.status != 400 && resp.status != 403 {
 		return wire.Accepted{}
@@ -195,7 +195,7 @@ func (resp *response) outcome() wire.DeliveryState {
 	return wire.Rejected{Error: &wire.Error{Condition: resp.rejection, Description: resp.text}}
 }
 
-// refused responds to a request that was dropped, if the part that has arrived says where to.
+// refused answers a dropped request, if the part that has arrived says where to send the answer.
 func (r *requestLink) refused(head []byte, why *wire.Error) {
 	s := wire.SplitHead(head)
 	p, err := wire.DecodeProperties(s.Properties)

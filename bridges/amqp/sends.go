@@ -21,7 +21,7 @@ type senderLink struct {
 	sender core.Sender
 
 	destination core.Address  // where messages finally go
-	via         core.Address  // the entity whose transfer queue they pass through; zero if none
+	via         core.Address  // the entity whose transfer queue the messages pass through; zero if none
 	lasting     core.Identity // the client's identity as it is now, without expiry, for sending to destination
 
 	queue    []engine.Message
@@ -117,8 +117,8 @@ func (s *senderLink) received(m engine.Message) {
 		return
 	}
 	if s.conn.drains != "" && !m.Settled {
-		// Clients then send the message again over a new connection. The outcome is not released,
-		// because go-amqp, and so the Go SDK, takes everything but a rejection for success.
+		// Clients then send the message again over a new connection. The outcome is not Released:
+		// go-amqp, and so the Go SDK, takes all outcomes but a rejection for success.
 		s.link.Settle(m.ID, wire.Rejected{Error: &wire.Error{Condition: wire.CondConnectionForced, Description: s.conn.drains}})
 		return
 	}
@@ -178,7 +178,7 @@ func (s *senderLink) sent(batch []engine.Message, states []wire.DeliveryState) {
 func carry(ctx context.Context, sender core.Sender, batch []engine.Message, s *senderLink) []wire.DeliveryState {
 	states := make([]wire.DeliveryState, len(batch))
 	groups := make([][]*core.Message, 0, len(batch))
-	singles := make([]*core.Message, 0, len(batch)) // for groups of one message, so that these need no allocation each
+	singles := make([]*core.Message, 0, len(batch)) // backing array for groups of one message: saves an allocation for each group
 	for i := range batch {
 		group, err := decodeGroup(&batch[i], &singles)
 		if err != nil {

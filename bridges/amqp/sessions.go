@@ -47,8 +47,8 @@ func sessionWanted(filters value.Map) (at int, shared bool) {
 	return at, false
 }
 
-// accept requests the session in filter number at from the broker. It answers the attach when the
-// broker has locked the session.
+// accept requests from the broker the session that the source's filter with index at names. It
+// answers the attach when the broker has locked the session.
 func (r *receiverLink) accept(at int, shared bool, options core.ReceiverOptions) {
 	c, id := r.conn, r.conn.identity
 	wanted := r.link.Attach().Source.Filter[at].Value
@@ -147,7 +147,7 @@ func sessionWait(properties value.Map) time.Duration {
 }
 
 // sessionFilters returns the answer to the filter: the id of the session and, if other receivers
-// may take it over, the token of its lock. Clients only read the form in which they asked.
+// may take it over, the token of its lock. It has the form of the client's filter.
 func (r *receiverLink) sessionFilters() value.Map {
 	asked := r.link.Attach().Source.Filter[r.filter]
 	answer := any(r.session.ID())
@@ -234,8 +234,8 @@ func (r *receiverLink) occupied() {
 	}
 }
 
-// answered ends what occupied began, and settles the deliveries whose locks the request has ended.
-// In a session that others may take over, clients settle messages only by such requests.
+// answered undoes occupied after a request, and settles the deliveries whose locks the request has
+// ended. In a session that others may take over, clients settle messages only by such requests.
 func (r *receiverLink) answered(tokens []core.LockToken) {
 	if r == nil {
 		return

@@ -180,7 +180,7 @@ func (r *receiverLink) disposed(d engine.Disposal) {
 func (r *receiverLink) carryOut(g *given) {
 	delete(r.sent, g.tag)
 	if g.settled {
-		defer r.ask() // when the client settles, there is room for another delivery at once
+		defer r.ask() // when the client settles, another delivery may be requested at once
 	}
 	switch {
 	case g.err == nil:
@@ -218,7 +218,7 @@ func outcome(state wire.DeliveryState, s *core.Settlement, item *settleItem) err
 	return nil
 }
 
-// The answers to outcomes of the same name.
+// The delivery states that answer the outcomes of the same name.
 var (
 	modified wire.DeliveryState = wire.Modified{}
 	rejected wire.DeliveryState = wire.Rejected{}
@@ -286,7 +286,7 @@ const (
 	lapseGrace = 5 * time.Second
 	// lapsePause is the time between two searches for deliveries whose locks have ended.
 	lapsePause = time.Second
-	// fewRenewals is the number of recorded renewals from which those that have ended are removed.
+	// fewRenewals is the number of recorded renewals at which the ended ones are removed.
 	fewRenewals = 1024
 )
 
@@ -296,12 +296,12 @@ type outstanding struct {
 	bytes     int  // bytes of all deliveries that wait to be sent
 	receivers int  // receiving links, except browsers
 	settling  int  // settlements in flight for deliveries that count neither as pending nor as unsettled
-	starved   bool // links could not request deliveries because the connection had no room
+	starved   bool // links could not request deliveries because there was no memory for them
 	crowded   bool // links could not request deliveries because the client has settled too few
 
 	look    time.Time                    // when to search next for deliveries whose locks have ended
 	renewed map[core.LockToken]time.Time // new ends of locks that the client has renewed
-	prune   int                          // number of renewed from which those that have ended are removed
+	prune   int                          // if renewed has more entries, those that have ended are removed
 }
 
 // unsettled returns how many locked deliveries count for MaxConnectionUnsettled.
@@ -326,8 +326,8 @@ func (c *conn) feed(now time.Time) {
 }
 
 // lapse stops counting deliveries whose locks have ended, so that a client that leaves deliveries
-// unsettled still gets others. It reports whether there were any. It knows renewals on this
-// connection only.
+// unsettled still gets further ones. It reports whether it found such deliveries. It knows only the
+// renewals that were made on this connection.
 func (c *conn) lapse(now time.Time) bool {
 	r := &c.outstanding
 	n, next := c.eng.Lapse(now.Add(-lapseGrace), func(tag engine.Tag, until time.Time) time.Time {

@@ -17,7 +17,7 @@ import (
 const (
 	// spliceFrame bounds, in bytes, the frames that a peer may send.
 	spliceFrame = 64 << 10
-	// spliceText bounds, in bytes, an error's text, because the client keeps it in states and logs.
+	// spliceText bounds, in bytes, an error's text, because go-amqp keeps it in states and logs.
 	spliceText = 1000
 	// spliceRange bounds a peer's disposition, whose deliveries the client handles one by one.
 	spliceRange = 1 << 16
@@ -181,8 +181,8 @@ func (s *Splice) admit(f wire.Frame) (err error) {
 	return err
 }
 
-// heartbeat passes on the peer's empty frames, at most one a second, because the client keeps them
-// all until another frame arrives.
+// heartbeat passes on the peer's empty frames, at most one a second, because go-amqp keeps all of
+// them until another frame arrives.
 func (s *Splice) heartbeat(now time.Time) error {
 	if now.Sub(s.beat) >= time.Second {
 		s.beat, s.beats = now, 0
@@ -221,7 +221,7 @@ func simplify(p wire.Performative) {
 	}
 }
 
-// plainFilter returns the session filter alone, with the session id that the peer has given.
+// plainFilter returns only the session filter, whose value becomes the plain session id.
 func plainFilter(filters value.Map) value.Map {
 	v, _ := filters.Get(sessionFilter)
 	d, _ := v.(value.Described)
@@ -286,8 +286,8 @@ func (s *Splice) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// emit makes a frame of the client, or its protocol header, ready for the peer. From the first
-// frame of an already encoded message it removes the data section around the message.
+// emit prepares a frame of go-amqp, or its protocol header, for the peer. From the first frame of
+// an already encoded message it removes the data section around the message.
 func (s *Splice) emit(frame []byte) (err error) {
 	if t, payload, channel, ok := tagged(frame); ok {
 		s.frame, err = wire.AppendFrame(s.frame, channel, t, payload)
@@ -316,7 +316,7 @@ func tagged(frame []byte) (t *wire.Transfer, payload []byte, channel uint16, ok 
 	return t, unwrap(payload), f.Channel, true
 }
 
-// unwrap cuts off descriptor, constructor and size of a data section, as the client writes them.
+// unwrap cuts off descriptor, constructor and size of a data section, as go-amqp writes them.
 func unwrap(payload []byte) []byte {
 	const descriptor, short, long = 3, 2, 5
 	switch {
@@ -359,8 +359,8 @@ const (
 	// spliceStep is the number of bytes by which the memory of an arriving message grows. Smaller
 	// messages are not counted while they arrive.
 	spliceStep = 256 << 10
-	// spliceCost is how often each byte of an arriving message is counted: the client copies the
-	// message whenever its buffer is full.
+	// spliceCost is how many times each byte of an arriving message counts as memory: go-amqp copies
+	// the message whenever its buffer is full.
 	spliceCost = 2
 )
 
@@ -392,7 +392,7 @@ func (g *grants) forget() {
 	}
 }
 
-// note records what a frame of the client allows.
+// note records what a frame of go-amqp allows the peer to send.
 func (g *grants) note(frame []byte) {
 	if string(frame[:4]) == "AMQP" {
 		return

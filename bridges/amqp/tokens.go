@@ -23,9 +23,9 @@ type client struct {
 	hostname string      // the name under which it called the gateway last
 	host     string      // the namespace's host, for texts
 	topics   topics      // for all goroutines
-	known    atomic.Bool // it has a proven identity; for all goroutines
+	known    atomic.Bool // the client has a proven identity; any goroutine may read this
 	identity core.Identity
-	leave    func()    // ends the count of the connection in its namespace, or nil
+	leave    func()    // ends the connection's count in its namespace; nil if it is not counted
 	until    time.Time // when the next step of the handshake must be done
 	expires  time.Time // when the first grant of identity ends; zero if none does
 }
@@ -85,11 +85,12 @@ func (c *conn) putToken(l *engine.Link, req *request, token, audience string, an
 	})
 }
 
-// verify checks a token, and that the entity it is for exists: clients expect this error here.
+// verify checks a token, and that its entity exists: clients expect the error NotFound here.
 func (c *conn) verify(ctx context.Context, hosts []string, token, audience string) (core.Grant, core.Address, error) {
 	path := core.ResourcePath(audience)
 	grant, err := c.bridge.authority.Token(ctx, hosts, token, audience)
-	// A token for a management node counts for its entity: the Go SDK lists sessions with no other.
+	// A token for a management node counts for its entity: the Go SDK lists sessions with no other
+	// one.
 	grant.Scope = strings.TrimSuffix(grant.Scope, "/$management")
 	if err != nil || path == "" {
 		return grant, core.Address{Entity: path}, err

@@ -160,8 +160,8 @@ func (c *conn) dropExpired(now time.Time) {
 	}
 }
 
-// expireTransactions rolls back transactions that have expired, and returns when the next one does,
-// or zero. It does not forget them, so that the client gets an error when it next uses one.
+// expireTransactions rolls back transactions that have expired, and returns when the next one will
+// expire, or zero. It does not forget them, so that the client gets an error when it next uses one.
 func (c *conn) expireTransactions(now time.Time) (next time.Time) {
 	for _, t := range c.transactions {
 		switch {

@@ -17,7 +17,7 @@ type output struct {
 }
 
 const (
-	// mostAtOnce is the number of bytes for which the time-out of a write holds.
+	// mostAtOnce is the largest number of bytes that one write, with its time-out, sends.
 	mostAtOnce = 1 << 20
 )
 
@@ -88,7 +88,7 @@ func (w *writer) write(parts [][]byte) error {
 	if w.direct == nil {
 		return nil
 	}
-	return w.nc.SetWriteDeadline(time.Time{}) // the deadline would also end writes of the owner
+	return w.nc.SetWriteDeadline(time.Time{}) // removed, because the deadline would also end writes of the owner
 }
 
 // some writes a part of parts. A transport that takes one part at a time gets at most n bytes.

@@ -187,7 +187,7 @@ func (p page) write(w http.ResponseWriter, entries []byte, more bool) {
 	writeAtom(w, http.StatusOK, feedType, appendFeed(nil, p.title, p.at.self(), next, entries))
 }
 
-// pageNumber reads $skip or $top. If it is absent, or $top is zero, it returns otherwise.
+// pageNumber reads $skip or $top. If the parameter is missing or 0, it returns otherwise.
 func pageNumber(query url.Values, name string, otherwise, limit int) (int, error) {
 	text := query.Get(name)
 	if text == "" {

@@ -98,8 +98,8 @@ func readDescription(w http.ResponseWriter, r *http.Request) (*node, error) {
 	return parseDescription(body)
 }
 
-// kind returns the kind of entity that a description is for. It refuses kinds that the target's
-// path cannot have.
+// kind returns the kind of entity that a description is for. It refuses kinds that an
+// entity at the target's path cannot have.
 func (t target) kind(description *node) (core.Kind, error) {
 	name := description.name.Local
 	switch {

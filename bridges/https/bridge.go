@@ -62,8 +62,8 @@ type Options struct {
 	Plain func(remote string) bool
 	// Answered, if not nil, is called with the route and status of each request when the response
 	// begins. The routes are send, receive, stream, settle, management, health, page, misdirected
-	// (421), and the keys of Routes without the slash at the end. The status 499 means that the
-	// client disconnected before.
+	// (421), and the keys of Routes without the slash at the end. The status 499 means that the client
+	// disconnected before that.
 	Answered func(route string, status int)
 	// Home answers a browser's GET or HEAD for "/": with text/html in Accept, and without
 	// api-version. If Home is nil, the management API answers, which lists entities there.

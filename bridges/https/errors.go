@@ -56,7 +56,7 @@ func isTooSlow(err error) bool {
 }
 
 // refuse answers a request with err, in the form that the runtime API and the admin API share. The
-// client gets the text of a core.Refusal. Other errors are only logged in full.
+// client gets the text of a core.Refusal; the details of other errors are only logged.
 func (b *Bridge) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	tracking := refusals.NewTracking()
 	status, text := 0, ""

@@ -16,7 +16,7 @@ import (
 const writeChunk = 1 << 20
 
 // respond sends a whole response. If a client does not read a part of it within bodyTimeout, the
-// connection closes. respond returns an error if it notices that.
+// connection closes. If respond notices the end of the connection, it returns an error.
 func respond(w http.ResponseWriter, status int, body []byte) error {
 	control := http.NewResponseController(w)
 	_ = control.SetWriteDeadline(time.Now().Add(bodyTimeout)) // fails in tests whose writer has no deadlines

@@ -30,7 +30,7 @@ var ownHeaders = map[string]bool{
 	"X-Request-Id": true,
 }
 
-// ownPrefixes are the beginnings of further such headers.
+// ownPrefixes are the beginnings of the names of other own headers.
 var ownPrefixes = []string{
 	"Accept", "Access-Control-", "Content-", "If-", "Proxy-", "Sec-", "Servicebus", "X-Forwarded-", "X-Ms-",
 }

@@ -69,8 +69,8 @@ func wantsPage(r *http.Request) bool {
 		strings.Contains(r.Header.Get("Accept"), "text/html") && !r.URL.Query().Has("api-version")
 }
 
-// dispatch finds the resource that the path names. A handler returns an error only if it has not
-// answered.
+// dispatch calls the handler of the resource that the path names. A handler returns an error only
+// if it has not answered.
 func (b *Bridge) dispatch(w http.ResponseWriter, r *http.Request) error {
 	segments, err := splitPath(r.URL)
 	if err != nil {

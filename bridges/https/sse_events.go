@@ -31,12 +31,12 @@ type events struct {
 	buffer   []byte
 	memory   *fair.Waiter // of the request
 	waiting  int          // bytes of messages that are not yet in buffer
-	charged  int          // bytes of waiting messages and buffer that memory counts
+	charged  int          // bytes of waiting messages and of buffer that are charged to memory
 	size     int          // of the last message; 1 before the first one
 }
 
 const (
-	// eventsPage is the number of bytes of events at which they are sent.
+	// eventsPage is how many bytes of events are collected before they are sent.
 	eventsPage = 64 << 10
 	// writePiece is how much a client must read within streamTimeout.
 	writePiece = 64 << 10

@@ -21,7 +21,7 @@ const (
 	streamBeat    = 15 * time.Second // a stream is never silent for longer
 	streamTimeout = 30 * time.Second // for the client to read a piece
 	streamRetry   = 3 * time.Second  // after which the client should connect again
-	streamWait    = 10 * time.Second // the same, if there was no place for its stream
+	streamWait    = 10 * time.Second // the same for a client whose stream was refused, because too many were open
 )
 
 // stream sends messages as server-sent events: by default those that the entity holds and then

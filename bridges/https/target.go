@@ -71,7 +71,7 @@ const (
 	remove
 )
 
-// claims are the texts, known to users of the SDKs, about the rights that are missing.
+// claims are Service Bus's texts for missing rights, which users of the SDKs know.
 var claims = [...]string{
 	read:   "Manage,EntityRead claims required for this operation.",
 	write:  "Authorization failed for specified action: Manage,EntityWrite.",

@@ -10,8 +10,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// hopeless maps conditions with which a remote refuses a message for ever to the codes that mean
-// this in core.
+// hopeless maps the conditions with which a remote refuses a message for ever to core's codes.
 var hopeless = map[goamqp.ErrCond]core.Code{
 	goamqp.ErrCondDecodeError:              core.InvalidArgument,
 	goamqp.ErrCondInvalidField:             core.InvalidArgument,

@@ -33,7 +33,7 @@ const (
 	storePatience = 10 * time.Second
 )
 
-// errStored ends the link of a cautious source that has become able to store messages.
+// errStored ends a source's link with little credit, once messages can be stored again.
 var errStored = errors.New("messages can be stored again: the gateway opens the link again with full credit")
 
 // source is an entity of the remote from which messages are pulled.
@@ -221,8 +221,8 @@ func (s *source) mark(a *amqp.Arrival) {
 	}
 }
 
-// store stores messages, for as long as it takes, so that none overtakes another. It settles each
-// message at the remote once the message is stored.
+// store stores groups in the entity of to, until all are stored or rejected, so that later messages
+// cannot overtake them. It settles each message at the remote once the message is stored.
 func (s *source) store(ctx context.Context, link *goamqp.Receiver, to core.Sender, groups [][]*core.Message, arrived []amqp.Arrival, at []*goamqp.Message) error {
 	var keys []string
 	began := time.Now()
@@ -271,8 +271,8 @@ func (s *source) store(ctx context.Context, link *goamqp.Receiver, to core.Sende
 	return nil
 }
 
-// release unlocks messages at the remote, with those that arrived in the meantime. It returns why,
-// or the error if the release failed.
+// release unlocks messages at the remote, with those that arrived in the meantime. It returns why
+// or, if the release failed, the error of the release.
 func release(ctx context.Context, link *goamqp.Receiver, ms []*goamqp.Message, why error) error {
 	call, cancel := context.WithTimeout(ctx, linkTimeout)
 	defer cancel()

@@ -19,7 +19,7 @@ const (
 	batchOverhead = 16
 )
 
-// target is an entity of the remote to which messages are sent, with counts of these.
+// target is an entity of the remote to which messages are sent. It counts the messages.
 type target struct {
 	entity   string
 	sent     atomic.Int64 // messages that the remote has accepted
@@ -139,7 +139,7 @@ func (s *sending) encode(ms []*core.Message) {
 	}
 }
 
-// chains divides the messages of a call into chains of parcels.
+// chains puts the messages of a call into parcels, and the parcels of one key into one chain.
 func (s *sending) chains(ms []*core.Message) []chain {
 	var all []chain
 	byKey := map[string]int{}

@@ -77,7 +77,7 @@ func (p *proofs) untried(of prover) {
 	c.failed = max(0, c.failed-1)
 }
 
-// left returns how many wrong proofs still count.
+// left returns how many wrong proofs still count: the count falls by failedPerSecond.
 func (c *proofCount) left(now time.Time) float64 {
 	return max(0, c.failed-now.Sub(c.at).Seconds()*failedPerSecond)
 }

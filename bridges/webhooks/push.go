@@ -93,7 +93,7 @@ func NewPush(o PushOptions) *Push {
 	return p
 }
 
-// Replace returns a Push with other options that continues the counters and the last error of p.
+// Replace returns a Push with the options o that continues the counters and the last error of p.
 func (p *Push) Replace(o PushOptions) *Push {
 	next := NewPush(o)
 	next.counts = p.counts

@@ -33,7 +33,7 @@ func (w *pushing) sessions(ctx context.Context) {
 	}
 }
 
-// take takes a place. It returns false if ctx ends first.
+// take takes one of places, for one session. It returns false if ctx ends first.
 func take(ctx context.Context, places chan struct{}) bool {
 	if ctx.Err() != nil {
 		return false

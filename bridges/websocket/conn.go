@@ -64,7 +64,7 @@ type holdings struct {
 	underWay map[int64]struct{} // requests that are not answered, by id
 	held     int                // bytes of these requests
 	waiting  int                // bytes of deliveries that are not written yet
-	charged  int                // bytes of output and deliveries that memory counts
+	charged  int                // bytes of output and deliveries that are charged to memory
 	starved  bool               // feeds could not request messages for lack of memory
 }
 
@@ -112,7 +112,7 @@ func (c *conn) run(ctx context.Context) error {
 	return c.lost
 }
 
-// readAll calls read, and passes a panic on to the owner, which ends the connection.
+// readAll calls read. If read panics, the owner gets the panic and ends the connection.
 func (c *conn) readAll() {
 	defer func() {
 		if r := recover(); r != nil {
@@ -191,7 +191,7 @@ func (c *conn) tick(now time.Time) {
 	}
 }
 
-// later returns at or, if at has passed while a goroutine is still at work, a time soon after now.
+// later returns at, or one second after now if at has passed while a goroutine is still at work.
 func later(at, now time.Time) time.Time {
 	if at.After(now) {
 		return at
@@ -204,8 +204,8 @@ func (c *conn) async(work link.Work) {
 	c.calls.Begin(c.ctx, operationTimeout, work)
 }
 
-// wait is like async, but with another time-out, and for work that waits for an event. cancel ends
-// the context of work.
+// wait is like async, but with the given time-out, and for work that waits for an event. cancel
+// ends the context of work.
 func (c *conn) wait(timeout time.Duration, work link.Work) (cancel context.CancelFunc) {
 	return c.calls.Await(c.ctx, timeout, work)
 }
@@ -282,7 +282,7 @@ const (
 )
 
 // beat sends pings, and closes a connection whose client does not answer. The client's time begins
-// when a ping is written, because much output may precede it. beat returns its next time.
+// when a ping is written, because much output may precede it. It returns when to call beat again.
 func (c *conn) beat(now time.Time) time.Time {
 	interval := c.bridge.opts.PingInterval
 	defer func() { c.stalled = len(c.arrived) > 0 || c.pending && !c.mayBegin() }()

@@ -105,7 +105,7 @@ func (f *feed) stop(after func()) {
 			case <-ctx.Done():
 			}
 		}
-		return func() { // only after Close: before, the receiver would get the messages again
+		return func() { // release the messages only after Close: before, the receiver would get them again
 			f.stopped = true
 			f.giveBack(0)
 			after()

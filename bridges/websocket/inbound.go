@@ -78,7 +78,7 @@ func (c *conn) read() {
 			continue
 		}
 		c.owner.Do(func() { c.disconnected(err) })
-		for _, faulty := errors.AsType[*fault](err); faulty; { // the client may go on until it reads the close
+		for _, faulty := errors.AsType[*fault](err); faulty; { // the client may send more until it reads the close
 			if _, _, err := c.ws.NextReader(); err != nil {
 				c.owner.Do(func() { c.disconnected(err) })
 				return
@@ -123,7 +123,7 @@ func (c *conn) hasNext() bool {
 	return whole
 }
 
-// shortestFrame is the number of buffered bytes with which ahead does not block.
+// shortestFrame is a number of bytes: if as many are buffered, ahead does not block.
 const shortestFrame = 10
 
 func (c *conn) readFrame() (*request, error) {
@@ -202,7 +202,7 @@ func (c *conn) gather(r io.Reader, size int64, whole bool, buffer []byte) ([]byt
 	return nil, err
 }
 
-// afford takes n bytes of memory for a request's messages, and waits for the turn to decode them:
+// afford takes n bytes of memory for a request's messages, and waits until they may be decoded:
 // even a small frame may contain many messages.
 func (c *conn) afford(n int64) error {
 	if !c.memory.Take(n) {

@@ -35,8 +35,8 @@ const (
 const (
 	// writeChunk is how much is written with one deadline.
 	writeChunk = 64 << 10
-	// writeGlances is how often, within one patience, the writer checks whether a client has read
-	// something: an incomplete write does not tell when the client last read.
+	// writeGlances is how often, within the patience of transmit, the writer checks whether a client
+	// has read something: an incomplete write does not tell when the client last read.
 	writeGlances = 6
 	// keptBuffer is the size of the largest buffer that is used again.
 	keptBuffer = 256 << 10
@@ -120,8 +120,8 @@ func appendClose(out []byte, code closeCode, reason string) []byte {
 	return appendControl(out, opClose, payload)
 }
 
-// frameEnd returns the end of the frame that contains byte i of b, or begins there. b begins with a
-// whole frame.
+// frameEnd returns the end of the frame that contains byte i of b. b starts with the first byte of
+// a frame.
 func frameEnd(b []byte, i int) int {
 	end := 0
 	for end < i {
@@ -139,8 +139,8 @@ func frameEnd(b []byte, i int) int {
 
 var errSlow = errors.New("the client does not read the frames that the gateway sends")
 
-// transmit writes the frames from byte done on, as long as the client reads something within each
-// patience. Otherwise it sends the rest of the current frame, and a close.
+// transmit writes the frames from byte done on. If the client reads nothing for the time patience,
+// transmit sends only the rest of the current frame, and a close.
 func transmit(nc net.Conn, frames []byte, done int, patience time.Duration) error {
 	idle := 0 // consecutive glances that saw nothing read
 	for done < len(frames) {
@@ -162,7 +162,7 @@ func transmit(nc net.Conn, frames []byte, done int, patience time.Duration) erro
 		_, _ = nc.Write(appendClose(rest, closeTooSlow, "The client did not read its frames for too long."))
 		return errSlow
 	}
-	return nc.SetWriteDeadline(time.Time{}) // the deadline would also end writes of the owner
+	return nc.SetWriteDeadline(time.Time{}) // removed, because the deadline would also end writes of the owner
 }
 
 // write sends the output: at once what the transport takes without blocking, the rest in a
@@ -246,7 +246,7 @@ func (c *conn) tell(op string, more func(w codec.Writer)) {
 }
 
 func (c *conn) control(opcode byte, payload string) {
-	if !c.said && !c.broken && c.lost == nil && len(c.out) <= maxWaiting { // otherwise the client has enough to read before it
+	if !c.said && !c.broken && c.lost == nil && len(c.out) <= maxWaiting { // a client with so much unread output gets no pong
 		c.out = appendControl(c.out, opcode, payload)
 	}
 }

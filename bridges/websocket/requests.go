@@ -11,8 +11,8 @@ func (c *conn) mayBegin() bool {
 	return !c.proving && len(c.underWay) < maxRequests && c.held <= c.bridge.opts.MaxUnderWay && len(c.out)+c.writing <= 2*maxWaiting
 }
 
-// largeRequest is the size in bytes, of the frame or of what its messages take once decoded, above
-// which a connection rests after a refused request.
+// largeRequest is a size in bytes. If a refused request's frame, or what its messages take once
+// decoded, is larger, the connection rests (see link.Owner.Rest).
 const largeRequest = 16 << 10
 
 func (c *conn) begin(q *request) {

@@ -16,10 +16,10 @@ type client struct {
 	product  string
 	hosts    []string // names by which it called the gateway; never changed
 	identity core.Identity
-	leave    func()    // ends the count of the connection in its namespace, or nil
+	leave    func()    // ends the connection's count in its namespace; nil if it is not counted
 	proving  bool      // a token is being checked, so nothing is read
 	refused  int       // number of refused tokens
-	expires  time.Time // when to look at identity again; zero for never
+	expires  time.Time // when to check identity again; zero for never
 	warned   time.Time // the expiry of which the client was warned
 }
 

@@ -60,9 +60,9 @@ func (u *upgrader) upgrade(w http.ResponseWriter, r *http.Request) (*websocket.C
 	return u.upgrader.Upgrade(w, r, nil)
 }
 
-// accept upgrades a request for path to a WebSocket connection, which reads from in, a buffer of
-// readAhead bytes. enter admits the connection, or returns why not. leave is called if the upgrade
-// fails after that.
+// accept upgrades a request for path to a WebSocket connection. The connection reads from the
+// result in, a buffer of readAhead bytes. enter admits the connection, or returns why not. leave is
+// called if the upgrade fails after that.
 func (u *upgrader) accept(w http.ResponseWriter, r *http.Request, path string, readAhead int, enter func() (refusal string), leave func()) (ws *websocket.Conn, in *bufio.Reader, err error) {
 	if !strings.EqualFold(strings.TrimSuffix(r.URL.Path, "/"), path) {
 		http.NotFound(w, r)
@@ -91,7 +91,7 @@ func (u *upgrader) speaks(r *http.Request) bool {
 // not show what its own buffer contains.
 type hijacker struct {
 	http.ResponseWriter
-	size   int // in bytes; at most 256 would be too small for the upgrader
+	size   int // in bytes; more than 256, because the upgrader does not use a smaller buffer
 	buffer *bufio.Reader
 }
 

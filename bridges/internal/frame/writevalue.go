@@ -10,7 +10,7 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// maxPlain, 2^53 - 1, is the largest integer that every JSON parser keeps.
+// maxPlain, 2^53 - 1, is the largest integer that every JSON parser keeps exactly.
 const maxPlain = 1<<53 - 1
 
 // wholeFloats is the number from which integral floats get an exponent, as in JavaScript.

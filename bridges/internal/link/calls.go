@@ -39,8 +39,8 @@ type waitingCall struct {
 	work   Work
 }
 
-// NewCalls returns a Calls whose goroutines belong to tasks. It takes the memory for calls of Begin
-// from the share, except for the first few. If a call panics, failed runs as a job.
+// NewCalls returns a Calls whose goroutines belong to tasks. Calls of Begin, except for the first
+// few at a time, reserve memory from the share memory. If a call panics, failed runs as a job of o.
 func NewCalls(tasks *sync.WaitGroup, o *Owner, memory *fair.Share, failed func(error)) *Calls {
 	return &Calls{tasks: tasks, owner: o, memory: memory, failed: failed}
 }
@@ -78,7 +78,7 @@ func (c *Calls) Await(ctx context.Context, timeout time.Duration, work Work) (ca
 	return cancel
 }
 
-// spawn makes a call. As a job, it then runs done and the function that work has returned.
+// spawn runs work in a goroutine. A job of the owner then runs done and the function from work.
 func (c *Calls) spawn(ctx context.Context, cancel context.CancelFunc, work Work, done func()) {
 	Go(c.tasks, func() {
 		then, err := attempt(func() func() {

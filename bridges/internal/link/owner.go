@@ -154,7 +154,7 @@ func attempt(work func() (then func())) (then func(), err error) {
 // then releases what these have opened in the meantime.
 func End(tasks *sync.WaitGroup, o *Owner, log *slog.Logger, letGo func()) {
 	defer func() {
-		if r := recover(); r != nil { // the state may be inconsistent if a job has panicked before
+		if r := recover(); r != nil { // a job that has panicked before may have left an inconsistent state
 			log.Error("connection", "err", r, "stack", string(debug.Stack()))
 		}
 	}()

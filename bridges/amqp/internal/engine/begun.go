@@ -11,8 +11,8 @@ const (
 	// it has arrived, so that the rest can be read directly to its final place. Smaller frames are
 	// cheaper to take as a whole.
 	LargeFrame = 8 << 10
-	// LeastBegun is how many bytes of a large frame must have arrived before the engine takes it.
-	// They contain the size of the message.
+	// LeastBegun is how many bytes of a large frame must have arrived before the engine begins to take
+	// the frame. The size of the message is among these bytes.
 	LeastBegun = 1 << 10
 )
 

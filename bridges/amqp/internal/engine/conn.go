@@ -397,7 +397,7 @@ func (c *Conn) Tick(now time.Time) (next time.Time) {
 	return next
 }
 
-// Heard counts the peer as heard at now, because the caller has not read from it meanwhile.
+// Heard makes the engine regard the peer as heard at now: the caller has not read in the meantime.
 func (c *Conn) Heard(now time.Time) {
 	c.heard = now
 	if c.partials == 0 {

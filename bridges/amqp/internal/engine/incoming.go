@@ -216,7 +216,7 @@ func (l *Link) complete() {
 		return
 	}
 	m := l.partial.Message
-	if cap(m.Payload)-len(m.Payload) > len(m.Payload)/8 { // the handler may keep the message for long
+	if cap(m.Payload)-len(m.Payload) > len(m.Payload)/8 { // give back unused capacity: the handler may keep the message for long
 		m.Payload = bytes.Clone(m.Payload)
 	}
 	l.dropPartial()

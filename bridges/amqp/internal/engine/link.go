@@ -39,7 +39,7 @@ type Link struct {
 	allowance uint32 // upper bound of credit plus owed
 	owed      uint32 // messages for which the handler has not called Replenish yet
 	partial   partial
-	granted   int64 // bytes that the handler has reserved for a message of which nothing was taken yet
+	granted   int64 // bytes that the handler has reserved for the next message, none of which was taken yet
 	denied    bool  // the handler has refused these bytes
 
 	// If we send:
@@ -187,8 +187,8 @@ func (l *Link) sayRefused() {
 	l.session.conn.emit(l.session.channel, reply)
 }
 
-// source returns the source for the answer, without those of the peer's requests that are not
-// supported.
+// source returns the source for the answer. Of what the peer requests it leaves out what the engine
+// does not support.
 func (l *Link) source() *wire.Source {
 	asked := l.attach.Source
 	if asked == nil {

@@ -89,7 +89,7 @@ func (c *Conn) sayRests() {
 	}
 }
 
-// Unsent returns how many bytes of cut-off deliveries are still to be sent.
+// Unsent returns how many bytes remain to be sent of deliveries of which a part was sent.
 func (c *Conn) Unsent() int {
 	n := 0
 	for _, s := range c.resting {

@@ -186,8 +186,8 @@ func (s *Session) sayFlow(l *Link, drain bool) {
 	s.conn.emit(s.channel, f)
 }
 
-// flowed carries out a flow of the peer, §2.5.6 and §2.6.7. If its link is gone, only the session
-// counts.
+// flowed carries out a flow of the peer, §2.5.6 and §2.6.7. If the flow's link has ended, only what
+// the flow says about the session counts.
 func (s *Session) flowed(f *wire.Flow) {
 	s.remoteWindow = left(f.IncomingWindow, s.nextOutgoing-f.NextIncomingID.Or(0))
 	s.nextIncoming = f.NextOutgoingID

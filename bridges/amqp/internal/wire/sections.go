@@ -82,7 +82,7 @@ func SplitMessage(payload []byte, lim value.Limits) (Sections, error) {
 			if out.BodyKind == BodyData {
 				out.BodyKind = BodyDataSections
 			}
-			// out.Body becomes all sections from the first of the body to this one.
+			// out.Body becomes the sections of the body up to and including this one.
 			start := from - len(body.raw)
 			body.raw, end = payload[start:to:to], to
 			out.Body = body.raw
