@@ -62,7 +62,7 @@ var argumentNames = map[string]lister{
 	"POLICY":       policyNames,
 }
 
-// kindNames contains the listers of NAME and ID, by parent command.
+// kindNames contains the functions that list what NAME and ID can be, by parent command.
 var kindNames = map[string]lister{
 	"queue":        queueNames,
 	"topic":        topicNames,
@@ -118,7 +118,7 @@ func Complete(c *cobra.Command, environ []string) {
 	})
 }
 
-// argument returns the lister of the argument at a place, or whether the argument is a file.
+// argument returns the lister of the argument with index at, or reports that it is a file.
 func argument(c *cobra.Command, at int) (list lister, file bool) {
 	words := slices.DeleteFunc(strings.Fields(c.Use)[1:], func(w string) bool { return strings.HasPrefix(w, "-") })
 	if len(words) == 0 {

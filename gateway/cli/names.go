@@ -60,8 +60,8 @@ func destinationNames(ctx context.Context, o *command.Flags, args []string, pref
 	return append(queueNames(ctx, o, args, prefix), topicNames(ctx, o, args, prefix)...)
 }
 
-// sourceNames returns the names that messages can be received from. It lists only the subscriptions
-// of topics that prefix may mean.
+// sourceNames returns the names that messages can be received from. Of subscriptions, it lists only
+// those of topics that prefix may mean.
 func sourceNames(ctx context.Context, o *command.Flags, args []string, prefix string) []string {
 	all := queueNames(ctx, o, args, prefix)
 	wanted, _, whole := strings.Cut(prefix, "/")
@@ -114,7 +114,7 @@ func asked[A, E any](least int, ask func(args []string) command.Inquiry, list fu
 	}
 }
 
-// at returns a function for asked that requests a path.
+// at returns an argument for asked: a function whose inquiry is a GET of path.
 func at(path string) func([]string) command.Inquiry {
 	return func([]string) command.Inquiry { return command.Inquiry{Method: http.MethodGet, Path: path} }
 }

@@ -94,7 +94,7 @@ func (s *Storer) Store(ctx context.Context, to string, ms []*core.Message) []err
 }
 
 // Move stores messages like Store, and returns the positions of the stored ones. It calls refused
-// for each message that the target never accepts. err is the first reason why another message is
+// for each message that the target never accepts. err is the first reason why one of the others is
 // not stored now.
 func (s *Storer) Move(ctx context.Context, to string, ms []*core.Message, refused func(i int, why error)) (stored []int, err error) {
 	for i, why := range s.Store(ctx, to, ms) {

@@ -16,7 +16,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
-// kind is the difference between the commands for queues, topics and subscriptions.
+// kind contains what differs between the commands for queues, for topics and for subscriptions.
 type kind struct {
 	core.Kind
 	word  string // the kind in texts, and the name of the command

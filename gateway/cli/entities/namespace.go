@@ -205,8 +205,8 @@ func namespaceListCommand(environ []string) *cobra.Command {
 	return c
 }
 
-// aboutNamespace returns a command that at its end shows a namespace. below, which may be nil,
-// returns path segments for the second argument.
+// aboutNamespace returns a command that sends a request about a namespace and prints the namespace
+// in the answer. below, which may be nil, converts the second argument to path segments.
 func aboutNamespace(environ []string, use, short, method string, below func(string) []string) *cobra.Command {
 	c := &cobra.Command{Use: use, Short: short, Args: cobra.ExactArgs(len(strings.Fields(use)) - 1)}
 	return command.Asking(c, environ, func(args []string) (command.Inquiry, error) {
@@ -218,7 +218,7 @@ func aboutNamespace(environ []string, use, short, method string, below func(stri
 	}, printNamespace)
 }
 
-// doneToNamespace returns a command that removes something. did is the past tense for it.
+// doneToNamespace returns a command that removes something; did is the verb in the past tense.
 func doneToNamespace(environ []string, use, short, long, method, did string) *cobra.Command {
 	var o command.Flags
 	var sure command.Confirmation

@@ -32,7 +32,7 @@ type trial struct {
 }
 
 // outcome is what would change for a subscription. Failing is the number of messages for which a
-// rule would fail that does not fail now.
+// rule would fail that does not fail in the current version.
 type outcome struct {
 	Subscription string   `json:"subscription"`
 	Messages     int      `json:"messages"`
@@ -135,7 +135,7 @@ func (t *trial) read(ctx context.Context, in io.Reader) error {
 // judge compares the results for one message.
 func (t *trial) judge(line int, stored *core.Stored, sets [2]*rules.Set) {
 	f := rules.Facts{EnqueuedTime: stored.EnqueuedTime, Body: messages.BodyFields}
-	var got [2][][]string // the copies for each subscription, and the rules that fail
+	var got [2][][]string // by set of rules and subscription: the copies; in failed, the number of rules that fail
 	var failed [2][]int
 	for side, set := range sets {
 		got[side], failed[side] = make([][]string, len(t.totals)), make([]int, len(t.totals))

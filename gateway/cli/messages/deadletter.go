@@ -55,7 +55,7 @@ func (o *deadLetters) bindAction(c *cobra.Command, environ []string) {
 	c.Flags().BoolVar(&o.dryRun, "dry-run", false, "list the messages, and change nothing")
 }
 
-// dead returns the sub-queue with the dead letters of a queue or subscription, and what holds it.
+// dead returns the queue or subscription in name (holder), and its dead-letter queue (source).
 func (o *deadLetters) dead(name string) (holder, source string, err error) {
 	address, err := core.ParseAddress(name)
 	if err != nil || address.Management {
@@ -92,7 +92,7 @@ func deadLetterListCommand(environ []string) *cobra.Command {
 	return c
 }
 
-// none returns the error if no message was found.
+// none returns the error of a command that found no message.
 func (b *browser) none(ctx context.Context, s *selection) error {
 	switch name, _, _ := strings.Cut(b.entity, "/$"); {
 	case (b.state == nil || *b.state != core.Scheduled) && isTopic(ctx, b.target, name):

@@ -48,7 +48,7 @@ func printReceived(out io.Writer, asJSON bool, ts []remote.Taken) error {
 	return nil
 }
 
-// textOf returns a message as text for a terminal or a file. counts ends the first line.
+// textOf returns a message as text for a terminal or a file. The first line ends with counts.
 func textOf(a *amqp.Arrival, counts string, terminal bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "#%d  %s  %s", a.SequenceNumber, a.MessageID, stateWords[a.State])

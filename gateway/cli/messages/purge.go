@@ -196,8 +196,8 @@ func purgeActive(c *cobra.Command, o *command.Flags, t *command.Target, name str
 	if _, refused := errors.AsType[*command.Refusal](err); !refused {
 		return answer.Purged, err
 	}
-	// The namespace is at another broker, or the entity has sessions. In other cases receiving
-	// fails with an error that explains the refusal.
+	// The namespace is at another broker, or the entity has sessions. If the refusal has another
+	// cause, receiving fails too, with an error that explains it.
 	session := sessionChoice{next: address.Sub == core.Main && hasSessions(c.Context(), t, address.Entity)}
 	link, err := t.Link(c.Context(), name)
 	if err != nil {
@@ -230,7 +230,7 @@ func empty(ctx context.Context, link *remote.Client, entity string, session sess
 		return 0, err
 	}
 	defer receiver.Close()
-	if session.next { // there may be many sessions, and each of them ends with this wait
+	if session.next { // there may be many sessions, and each ends with this wait: halve it
 		wait /= 2
 	}
 	return drain(ctx, receiver, 0, wait, func([]remote.Taken) error { return nil }, p)

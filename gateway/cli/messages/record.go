@@ -152,7 +152,7 @@ type track struct {
 type recorder struct {
 	peek     func(ctx context.Context, entity string, state *core.State, from int64, most int) ([]amqp.Arrival, error)
 	use      func(entity string, a amqp.Arrival) error // called with each message
-	idle     func() error                              // called before each peek, which may take a while
+	idle     func() error                              // called with each message
 	began    func() error                              // called after the first pass, if others follow
 	tracks   []*track
 	count    int
@@ -162,8 +162,8 @@ type recorder struct {
 	progress *command.Progress
 }
 
-// watch connects, and records until ctx ends or everything is recorded. For topics, which have no
-// messages, the error is advice.
+// watch connects, and records until ctx ends or everything is recorded. If an entity is a topic,
+// which has no messages, watch returns an error that contains advice.
 func (r *recorder) watch(ctx context.Context, t *command.Target, entities []string, advice string) error {
 	for _, entity := range entities {
 		name, _, _ := strings.Cut(entity, "/$")

@@ -44,7 +44,7 @@ type relocation struct {
 	twice   []int64 // sent to the target, but still in the source, because their locks had ended
 }
 
-// newRelocation returns a relocation that removes messages. done names that in the progress.
+// newRelocation returns a relocation that removes messages. done is the verb for the progress.
 func newRelocation(c *cobra.Command, flags *command.Flags, b *browser, done string) *relocation {
 	return &relocation{flags: flags, target: b.target, link: b.link, from: b.entity, progress: command.NewProgress(c.ErrOrStderr(), done), notes: c.ErrOrStderr()}
 }
@@ -72,7 +72,7 @@ func (m *relocation) run(ctx context.Context, numbers []int64) error {
 	return m.outcome()
 }
 
-// scope returns the only queue or topic that is concerned, whose policy is then enough, or "".
+// scope returns the only queue or topic in which source and target are, whose key suffices, or "".
 func (m *relocation) scope() string {
 	from, to := command.PolicyHolder(m.from), command.PolicyHolder(m.to)
 	if m.to == "" || core.FoldName(from) == core.FoldName(to) {
@@ -192,7 +192,7 @@ func (m *relocation) copied(t *remote.Taken) *core.Message {
 	return &x
 }
 
-// checkDuplicates refuses a target that might drop a message because it knows the id.
+// checkDuplicates refuses a target that might drop a message as a duplicate.
 func (m *relocation) checkDuplicates(ctx context.Context) error {
 	if m.newIDs || m.to == "" {
 		return nil

@@ -200,7 +200,7 @@ func (r *replayer) destination(entity string) (string, error) {
 	return to, nil
 }
 
-// add waits until a message is due, and gathers it.
+// add waits until a message is due, and adds it to the next batch.
 func (r *replayer) add(ctx context.Context, line int, entity string, stored *core.Stored) error {
 	if r.link == nil {
 		var err error

@@ -182,12 +182,12 @@ type browser struct {
 	seen   func(n int)              // called with the number of messages that were read; may be nil
 }
 
-// chosen are the flags of a command about chosen messages of an entity.
+// chosen are the flags of a command for those messages of an entity that the flags select.
 type chosen struct {
 	command.Flags
 	selection
-	// address, if not nil, returns what contains the messages, and the holder, whose policy is
-	// needed.
+	// address, if not nil, returns the address of the messages, and in holder the entity whose
+	// policies suffice to read them.
 	address func(entity string) (holder, address string, err error)
 }
 
@@ -197,8 +197,8 @@ func (o *chosen) bind(c *cobra.Command, environ []string) {
 	c.Args = cobra.MaximumNArgs(1)
 }
 
-// browsing returns the function of a command: it connects to the entity in the arguments, calls
-// use, and explains its error.
+// browsing returns a function for a command. The function connects to the entity in the arguments,
+// calls use, and explains the error of use.
 func (o *chosen) browsing(use func(c *cobra.Command, b *browser) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		if _, err := o.fits(); err != nil {

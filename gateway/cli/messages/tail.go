@@ -81,7 +81,7 @@ type follower struct {
 	printed int
 }
 
-// heldBack is a message that may be among the last ones.
+// heldBack is a message that is printed only if it turns out to be among the last ones.
 type heldBack struct {
 	entity string
 	a      amqp.Arrival

@@ -125,7 +125,7 @@ func (o *importOptions) tell(w io.Writer, r *declaration.Report) {
 	}
 }
 
-// untoldPolicies is the note for a live namespace as source.
+// untoldPolicies is the note that is printed if the source is a namespace and not a file.
 const untoldPolicies = "the management API does not return the policies of the namespace itself: add the policies that clients use to the configuration of the gateway, under policies"
 
 // writeContents writes a configuration file. Only its owner may read it: it may contain keys.

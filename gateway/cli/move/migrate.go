@@ -343,7 +343,7 @@ func (m *mover) pass(ctx context.Context, e *core.Entity, from, to string, refus
 		}
 		defer r.Close()
 		if n, _, err = m.receive(ctx, r, from, to, refused, idle); err == nil {
-			_ = r.Return(ctx) // late messages; if this fails, their locks end later
+			_ = r.Return(ctx) // release messages that arrive late; if this fails, they stay locked until their locks end
 		}
 		return n, err
 	}
@@ -375,8 +375,8 @@ func (m *mover) pass(ctx context.Context, e *core.Entity, from, to string, refus
 	}
 }
 
-// late moves messages of kept sessions that arrived after the sessions counted as empty, as on slow
-// connections.
+// late moves messages of kept sessions that arrived after the sessions counted as empty, which
+// happens on slow connections.
 func (m *mover) late(ctx context.Context, from, to string, refused map[int64]bool) (n int, err error) {
 	var lost []*remote.Receiver
 	for _, r := range m.sessions {
@@ -393,7 +393,7 @@ func (m *mover) late(ctx context.Context, from, to string, refused map[int64]boo
 	return n, nil
 }
 
-// receive moves a link's messages until none arrives for a while, and counts the remaining ones.
+// receive moves messages of a link until none arrives for while: n were moved, and stay remain.
 func (m *mover) receive(ctx context.Context, r *remote.Receiver, from, to string, refused map[int64]bool, while time.Duration) (n, stay int, err error) {
 	for ctx.Err() == nil {
 		taken, err := r.Take(ctx, 0, while)
@@ -456,7 +456,7 @@ func (m *mover) store(ctx context.Context, from, to string, all []amqp.Arrival, 
 func (m *mover) prepared(from string, a *amqp.Arrival) *core.Message {
 	x := *a.Message
 	if x.TimeToLive > 0 && x.TimeToLive < core.Forever && !a.EnqueuedTime.IsZero() {
-		if x.CreationTime.Equal(a.EnqueuedTime) { // the broker computed both times for clients
+		if x.CreationTime.Equal(a.EnqueuedTime) { // the source's broker computed both times; the sender did not set them
 			x.CreationTime, x.AbsoluteExpiryTime = time.Time{}, time.Time{}
 		}
 		if !strings.HasSuffix(from, core.DeadLetter.Suffix()) && a.State != core.Scheduled {
@@ -470,8 +470,8 @@ func (m *mover) prepared(from string, a *amqp.Arrival) *core.Message {
 	return &x
 }
 
-// scheduled moves the scheduled messages of a queue, and counts those that it cannot move. Those
-// due soon remain, and become active by the time due.
+// scheduled moves the scheduled messages of a queue, and counts those that it cannot move. Messages
+// that are due soon stay in the queue, where the last of them becomes active at due.
 func (m *mover) scheduled(ctx context.Context, from, to string) (due time.Time, n int, err error) {
 	deferred := 0
 	refused := map[int64]bool{}

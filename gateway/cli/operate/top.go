@@ -50,7 +50,7 @@ var topOrders = map[string]func(a, b *topRow) int{
 const (
 	// leastInterval is the shortest time between refreshes.
 	leastInterval = 100 * time.Millisecond
-	// liveRows is the number of entities on a terminal.
+	// liveRows is how many entities the table on a terminal shows.
 	liveRows = 20
 )
 
@@ -159,8 +159,8 @@ func (o *topOptions) look(ctx context.Context) (*topLook, time.Duration, error) 
 	return &l, time.Since(began), nil
 }
 
-// view computes rates. Messages that came in and are no longer there went out. A scheduled message
-// counts as incoming when it is sent, and again when it becomes active.
+// view computes rates. A message that came in and is no longer there counts as outgoing. A
+// scheduled message counts as incoming when it is sent, and again when it becomes active.
 func (o *topOptions) view(before, now *topLook) *topView {
 	v := &topView{At: now.list.At, Namespace: now.status.Namespace, Gateway: now.status.Gateway, Connections: now.connections, Entities: []topRow{}}
 	was := map[string]*api.Entity{}

@@ -22,7 +22,7 @@ import (
 const (
 	// stepTimeout bounds each step of an examination.
 	stepTimeout = 5 * time.Second
-	// skewAllowed bounds the difference of clocks, because tokens and schedules depend on them.
+	// skewAllowed is how far another clock may differ: tokens and schedules depend on the clocks.
 	skewAllowed = 5 * time.Second
 	// renewSoon is the remaining life of a certificate from which the doctor warns.
 	renewSoon = 30 * 24 * time.Hour
