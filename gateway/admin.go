@@ -37,11 +37,11 @@ func openAdmin(ctx context.Context, c *config.Config, log *slog.Logger) (net.Lis
 	return besideAdmission(log).Guard(listeners[0]), nil
 }
 
-// besideConnections is the number of connections that an additional listener accepts.
+// besideConnections bounds the open connections of a listener other than that for clients.
 const besideConnections = 64
 
-// besideAdmission returns the admission of an additional listener, which is separate so that
-// clients of one listener cannot exclude those of another.
+// besideAdmission returns the Admission of a listener other than that for clients. It is separate,
+// so that the clients of one cannot exclude those of the other.
 func besideAdmission(log *slog.Logger) *listen.Admission {
 	return listen.NewAdmission(listen.AdmissionOptions{Connections: besideConnections, Strangers: besideConnections, Logger: log})
 }

@@ -110,7 +110,7 @@ func (p *pipelineBuilder) doesNotRoute(name string) bool {
 	return false
 }
 
-// selected converts the settings for entities, by name, that a running broker can replace.
+// selected converts the settings that select entities by name and can change at run time.
 func selected(contents *config.Contents, bodies *payload.Chain) (s broker.Selected) {
 	s.Schedules = contents.Schedules
 	for _, r := range contents.Retries {

@@ -19,7 +19,7 @@ import (
 
 // certificate is what the gateway shows to TLS clients.
 type certificate struct {
-	config *tls.Config // for listeners; the rest comes from current
+	config *tls.Config // for listeners; it makes TLS use current for each handshake
 	hosts  []string    // names of this gateway
 	ca     string      // file of the development CA; "" if a certificate is configured
 	issued *issued     // for hosts of namespaces; nil if a certificate is configured
@@ -128,7 +128,7 @@ func (i *issued) serve(namespaces answers) {
 	i.namespaces = namespaces
 }
 
-// forHello returns a certificate for certificate.forHello, or nil for the gateway's own.
+// forHello returns the certificate for the host in hello, or nil for the gateway's own.
 func (i *issued) forHello(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	host := strings.ToLower(hello.ServerName)
 	if name, _, err := net.SplitHostPort(host); err == nil { // go-amqp sends HOST:PORT

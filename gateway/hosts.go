@@ -21,7 +21,7 @@ type hostNames struct {
 	own         []string                 // in lower case
 	namespaces  answers                  // the hosts of namespaces
 	certificate func() *x509.Certificate // the configured certificate; nil if there is none
-	private     bool                     // containers and other machines call the gateway, too, by names of their network
+	private     bool                     // other machines and containers also call the gateway, by names of the local network
 }
 
 // privateDomains are never delegated in public DNS. Private DNS uses them for containers' hosts,

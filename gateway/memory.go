@@ -29,7 +29,7 @@ type parts struct {
 	connections int64 // connections, with sessions and links
 	cache       int64 // the file store's cache
 	decoded     int64 // large bodies that are decoded for rules, schemas and receivers
-	remembered  int64 // ids and Transit.Keys that a store remembers; histories get as much again
+	remembered  int64 // ids and Transit.Keys that a store remembers; histories may use as many bytes
 }
 
 func partsOf(available int64) parts {

@@ -24,8 +24,8 @@ import (
 	"github.com/crosstown-mq/crosstown/plugins/host"
 )
 
-// namespaceServer starts the broker of each namespace with all that belongs to it, and knows which
-// namespaces are served.
+// namespaceServer starts, for each namespace, its broker and the other parts that work for this
+// namespace alone. It knows which namespaces are served.
 type namespaceServer struct {
 	c        *config.Config
 	store    core.Store

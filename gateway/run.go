@@ -75,7 +75,7 @@ func isAn[E error](err error) bool {
 	return ok
 }
 
-// beforeRun calls f when a command line has been understood and the command is about to run.
+// beforeRun makes c and the commands below it call f when they run, after parsing their flags.
 func beforeRun(c *cobra.Command, f func()) {
 	if run := c.RunE; run != nil {
 		c.RunE = func(c *cobra.Command, args []string) error {

@@ -40,7 +40,7 @@ import (
 )
 
 func serveCommanded(c *cobra.Command, environ []string) error {
-	// Never stopped, so that a SIGHUP does not end the gateway while it starts or stops.
+	// signal.Stop is never called, so that a SIGHUP does not end the gateway while it starts or stops.
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, syscall.SIGHUP)
 	read := func() (*config.Config, error) { return config.Load(c.Flags(), environ) }

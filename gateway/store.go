@@ -53,7 +53,7 @@ func fileStore(c *config.Config, log *slog.Logger) (*store, error) {
 	return &store{Store: opened, file: opened}, nil
 }
 
-// lost returns a channel that closes when the store has lost its contents, or nil if it cannot.
+// lost returns a channel that closes when the store on Redis has lost its contents, or nil.
 func (s *store) lost() <-chan struct{} {
 	if s.redis == nil {
 		return nil
@@ -61,7 +61,7 @@ func (s *store) lost() <-chan struct{} {
 	return s.redis.Lost()
 }
 
-// failed returns a channel that closes when a disk error has stopped the store, or nil if none can.
+// failed returns a channel that closes when a disk error has stopped the file store, or nil.
 func (s *store) failed() <-chan struct{} {
 	if s.file == nil {
 		return nil

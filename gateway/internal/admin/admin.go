@@ -1,7 +1,7 @@
 // Package admin is the administration API, which the gateway serves over HTTP below /$crosstown on
 // every listener: metrics, counters, histories of messages, purges, deposits, connections,
-// namespaces, remotes, plugins and pipelines. All requests are authenticated, authorized and
-// refused alike.
+// namespaces, remotes, plugins and pipelines. All endpoints authenticate, authorize and refuse
+// requests in the same way.
 package admin
 
 import (
@@ -138,7 +138,7 @@ func (a *API) Routes() map[string]http.Handler {
 	for _, e := range []struct {
 		path    string
 		below   bool   // the endpoint also serves the paths below it
-		methods string // allowed methods, as in the header Allow; "": answer checks them
+		methods string // the allowed method or methods, as in the header Allow; "" if answer checks the method
 		rights  func(core.Identity) error
 		answer  func(*call) (any, error)
 	}{
@@ -268,8 +268,8 @@ func (a *API) reach(c *call, address core.Address) (core.Entity, *Served, error)
 	return e, n, err
 }
 
-// listened is reach for the queue or subscription that c.path names. The client needs Listen on it.
-// isNot says, in a refusal, what the name is.
+// listened is like reach, for the queue or subscription that c.path names. The client needs Listen
+// on it. If c.path names anything else, the refusal says that c.path is isNot.
 func (a *API) listened(c *call, isNot, path string) (e core.Entity, n *Served, err error) {
 	address, err := core.ParseAddress(c.path)
 	if err != nil || c.path == "" || address.Sub != core.Main || address.Management {

@@ -19,8 +19,8 @@ import (
 // movedAtOnce is the number of messages that are locked together.
 const movedAtOnce = 16
 
-// move moves, dead-letters, activates or removes messages. Clients need Listen on their entity and
-// Manage on the target or, to activate messages, Manage on their entity.
+// move moves, dead-letters, activates or removes messages. To activate messages, clients need
+// Manage on the messages' entity; for all else, Listen on it and Manage on the target.
 func (a *API) move(c *call) (any, error) {
 	var r api.MoveRequest
 	if err := c.read(&r, `{"numbers": [7], "to": "orders"}`); err != nil {
@@ -107,8 +107,8 @@ type mover struct {
 // maxForwards bounds the chain of forwarding entities that check follows.
 const maxForwards = 4
 
-// check refuses a target that is the source, or that might drop a message because it knows the id.
-// It also sets the reason for dead-lettering.
+// check refuses a target that is the source, or that might drop a message as a duplicate. It also
+// sets the reason for dead-lettering.
 func (m *mover) check(ctx context.Context) (err error) {
 	to, why := m.request.To, m.request.DeadLetter
 	switch {
@@ -180,7 +180,7 @@ func (m *mover) inSessions(ctx context.Context) error {
 }
 
 // sessions groups the numbers of active messages by session. The ids are in the order of the
-// sessions' first messages. It peeks once for each run of numbers.
+// sessions' first messages. It peeks once for each run of consecutive numbers.
 func (m *mover) sessions(ctx context.Context) (ids []string, numbers map[core.SessionKey][]int64, err error) {
 	numbers = map[core.SessionKey][]int64{}
 	for left := slices.Compact(slices.Sorted(slices.Values(m.request.Numbers))); len(left) > 0; {

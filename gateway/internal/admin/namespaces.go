@@ -96,7 +96,7 @@ func (a *API) put(c *call, name string) (any, error) {
 	about, err := a.Directory.Create(c.Context(), created)
 	if errors.Is(err, core.AlreadyExists) && c.Header.Get("If-None-Match") != "*" {
 		about, changed := a.Directory.Change(c.Context(), name, func(n *core.Namespace) error { return apply(&request, n) })
-		if core.CodeOf(changed) != core.NotFound { // the conflict may be about a host, and the namespace new
+		if core.CodeOf(changed) != core.NotFound { // NotFound: the namespace is new, and the conflict is about a host
 			return a.describe(c, &about, true), changed
 		}
 	}
@@ -201,9 +201,8 @@ func (a *API) describe(c *call, about *namespaces.About, whole bool) api.Namespa
 	return n
 }
 
-// byPolicy returns a connection string with the host of the request, or with localhost if that is
-// another namespace's host below .localhost. If it is another namespace's host elsewhere, byPolicy
-// returns "".
+// byPolicy returns a connection string with the host of the request. If a namespace has that host,
+// byPolicy returns "" or, for a host below .localhost, one with the host localhost.
 func (a *API) byPolicy(r *http.Request, p *core.AccessRule) string {
 	if !a.Directory.Answers(r.Host) {
 		return connectionString(r, r.Host, p)

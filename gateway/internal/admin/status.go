@@ -42,7 +42,7 @@ func (p *Process) Vitals(ctx context.Context) history.Vitals {
 	return history.Vitals{LatencyMS: p.probe.of(ctx, p.Store).LatencyMS, InUse: memory.InUse(), Messages: p.Messages.Stats().Held}
 }
 
-// storeProbe measures the latency of the store, once for concurrent requests.
+// storeProbe measures the latency of the store. Concurrent requests share one measurement.
 type storeProbe struct {
 	mu    sync.Mutex
 	taken time.Time
@@ -79,7 +79,7 @@ func (a *API) gateway(ctx context.Context) *api.Gateway {
 	return g
 }
 
-// of returns the state of the store. The latency was measured lately, or is measured now.
+// of returns the state of the store, with a latency that is at most probeAge old.
 func (p *storeProbe) of(ctx context.Context, s core.Store) api.Store {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -102,7 +102,7 @@ func (p *storeProbe) of(ctx context.Context, s core.Store) api.Store {
 	return p.state
 }
 
-// milliseconds returns a duration in milliseconds, in whole microseconds.
+// milliseconds returns a duration in milliseconds, to the microsecond.
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // reloadTimeout bounds the reload of a plugin.

@@ -104,7 +104,7 @@ func init() { // in a function, because some functions call each other
 	}
 }
 
-// text is a parameter of any type, which call converts as concat does.
+// text is a parameter that takes any type: call converts the argument as concat does.
 type text string
 
 // call calls the Go function f with arguments of an expression, which must have the types of its
@@ -170,7 +170,7 @@ func quotient(f func(a, b float64) float64) func(a, b float64) (float64, error) 
 	}
 }
 
-// order returns a function that compares two numbers, or two texts.
+// order returns a function that compares two numbers or two texts; is interprets the result.
 func order(is func(n int) bool) func(a, b any) (any, error) {
 	return func(a, b any) (any, error) {
 		if _, ok := a.(string); ok {

@@ -178,7 +178,7 @@ func (p *parser) call(name string) (any, error) {
 	return p.in.function(name, args)
 }
 
-// lateError stands for an argument without a value, which the function may not need.
+// lateError stands for an argument without a value, which the function perhaps ignores.
 type lateError struct{ err error }
 
 // skip passes over an argument without a value.

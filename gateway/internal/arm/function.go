@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// ofAzure are functions that only Azure can evaluate, like all whose names begin with list.
+// ofAzure are functions that only Azure can evaluate, besides those whose names begin with list.
 var ofAzure = []string{
 	"deployer", "deployment", "environment", "getsecret", "guid", "managementgroup", "managementgroupresourceid", "newguid",
 	"pickzones", "providers", "references", "resourcegroup", "subscription", "tenant",
@@ -123,7 +123,7 @@ func (s *scope) lambdaVariable(name string) (any, error) {
 	return v, nil
 }
 
-// each evaluates a lambda for each element of a list, and calls take with both.
+// each evaluates a lambda for each element of a list, and calls take with element and result.
 func (l lambda) each(list []any, take func(v, made any)) error {
 	for i, v := range list {
 		made, err := l.of(v, float64(i))

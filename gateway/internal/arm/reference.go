@@ -44,7 +44,7 @@ type pending struct {
 	in *scope
 }
 
-// memberOf is like member, but v may also be a pending.
+// memberOf is like member, but v may also be a pending, of which it evaluates the member.
 func memberOf(v any, name string) (any, error) {
 	later, ok := v.(pending)
 	if !ok {

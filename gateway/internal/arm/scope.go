@@ -13,7 +13,7 @@ import (
 // scope is what an expression can refer to.
 type scope struct {
 	shared      *shared
-	around      *scope         // of the deployment around this one, or nil
+	around      *scope         // scope of the enclosing deployment, or nil
 	deployed    any            // the template's resources: a list, or an object by symbolic name
 	parameters  map[string]any // the template's parameters, with type and defaultValue
 	definitions map[string]any // the template's types
@@ -177,7 +177,7 @@ func (s *scope) variable(name string) (any, error) {
 	})
 }
 
-// enter evaluates a parameter or variable. If it is already being evaluated, it refers to itself.
+// enter evaluates a parameter or variable. It returns an error if that refers to itself.
 func (s *scope) enter(what string, evaluate func() (any, error)) (any, error) {
 	key := strings.ToLower(fmt.Sprint(s.nested, " ", what))
 	if s.shared.open[key] {
@@ -316,7 +316,8 @@ func (s *scope) settled(v any, place string) any {
 	return v
 }
 
-// settledMembers is settled for an object. Members for which reads is false stay as they are.
+// settledMembers evaluates the expressions in the members of an object, as settled does. It leaves
+// the members for which reads is false as they are.
 func (s *scope) settledMembers(v map[string]any, place string, reads func(name string) bool) map[string]any {
 	all := map[string]any{}
 	for i, loop := range loopsOf(v) {

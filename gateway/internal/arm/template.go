@@ -30,7 +30,7 @@ const (
 	maxCopies = 10_000
 	// maxNested bounds the nesting of deployments.
 	maxNested = 20
-	// maxDepth bounds the nesting of expressions, with those of variables and parameters.
+	// maxDepth bounds the nesting of expressions, including those of variables and parameters in them.
 	maxDepth = 1000
 	// maxWork bounds the work of evaluating a template: the bytes of the texts, plus a fixed number
 	// for each element, call and resource. Azure deploys at most 800 resources, which need far
@@ -225,7 +225,7 @@ const ServiceBus = "Microsoft.ServiceBus/namespaces"
 // deployments is the type of nested deployments, such as modules of Bicep.
 const deployments = "Microsoft.Resources/deployments"
 
-// name returns the name of a resource, in which marks replace expressions without a value.
+// name returns the name of a resource, with marks (see unknownText) for unknown expressions.
 func (s *scope) name(v any, place string) (string, bool) {
 	text, ok := v.(string)
 	if !ok {
@@ -244,7 +244,7 @@ func (s *scope) name(v any, place string) (string, bool) {
 	return name, true
 }
 
-// marked evaluates concat or format in a name. Marks replace arguments without a value.
+// marked evaluates concat or format in a name, with marks (see unknownText) for unknown arguments.
 func (s *scope) marked(text string) (any, error) {
 	p := &parser{text: text[1 : len(text)-1], in: s}
 	function := strings.ToLower(p.word())
@@ -291,7 +291,7 @@ func (s *scope) mark(text string) (any, error) {
 	return "\x00" + strconv.Itoa(len(s.shared.unknown)-1) + "\x00", nil
 }
 
-// known reports whether a name contains no mark. If it does, it records the problem.
+// known reports whether a name has no mark (see unknownText). If it has one, known records why.
 func (s *scope) known(name string, written any, place string) bool {
 	_, rest, ok := strings.Cut(name, "\x00")
 	if !ok {

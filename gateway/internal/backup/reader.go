@@ -17,7 +17,7 @@ type Reader struct {
 	*record.Reader
 	unread     *record.Line
 	entities   map[string]*core.Entity // by ID
-	names      map[string]bool         // of entities: folded, after the namespace
+	names      map[string]bool         // folded names of entities, each after its namespace's name
 	partitions map[string]bool         // read so far
 	of         *core.Entity            // whose partition is read
 	last       map[string]int64        // number of the last message there, by subscription and sub-queue

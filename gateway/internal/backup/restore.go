@@ -98,7 +98,7 @@ func (r *restore) isUsed(ctx context.Context, namespace, name string) (bool, err
 	if err != nil {
 		return false, err
 	}
-	if e.Kind == core.Subscription { // its topic existed before the restore, or is in the backup twice
+	if e.Kind == core.Subscription { // counts as used: its topic existed before the restore, or is in the backup twice
 		return true, nil
 	}
 	for i := range e.Partitions {
@@ -140,7 +140,7 @@ func (r *restore) partition(ctx context.Context, p *record.Partition) error {
 	return nil
 }
 
-// touch restores when the entities were last used.
+// touch restores the times at which the entities were last used.
 func (r *restore) touch(ctx context.Context) error {
 	for i := range r.created {
 		if e := &r.created[i]; !e.AccessedAt.IsZero() {

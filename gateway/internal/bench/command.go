@@ -22,8 +22,8 @@ type Namespace interface {
 	MakeQueues(ctx context.Context, names []string, sessions bool) (remove func(context.Context) error, err error)
 }
 
-// Command returns crosstown bench, which also supports the URL schemes of dialers. If n is nil,
-// each run needs URLs.
+// Command returns crosstown bench. Besides the URL schemes of AMQP, it supports those of dialers.
+// If n is nil, the command requires --url.
 func Command(dialers map[string]Dialer, n Namespace) *cobra.Command {
 	o := Defaults()
 	o.Dialers = dialers

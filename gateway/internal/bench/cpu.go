@@ -52,7 +52,7 @@ func parseStat(stat string) (children time.Duration, resident int64, err error) 
 	return time.Duration(n[0]+n[1]) * tick, n[2], nil
 }
 
-// account has what processes have used at several times of a run.
+// account holds what the processes have used, measured at several times of a run.
 type account struct {
 	processes []Process
 	idle      []usage // before the run connected

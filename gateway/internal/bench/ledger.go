@@ -8,7 +8,7 @@ type ledger struct {
 	pages []page // by sender
 }
 
-// page is the part of one sender. Its methods may be called concurrently.
+// page is the part of the ledger for one sender. Its methods may be called concurrently.
 type page struct {
 	mu      sync.Mutex
 	acked   bitmap

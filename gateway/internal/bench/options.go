@@ -28,7 +28,7 @@ const (
 	SettleNone  Settle = "none"  // messages arrive settled: receive and delete
 )
 
-// Options describe a run. Defaults returns a usable set.
+// Options describe a run. Start with those of Defaults.
 type Options struct {
 	// URLs are amqp://[user:password@]host[:port] or amqps://…, or ws://… or wss://… for the
 	// gateway's own protocol. The connections are spread over them. ConnectionString is a Service
@@ -69,7 +69,7 @@ type Options struct {
 	// Verify records every message, to detect messages that were lost, duplicated or delivered out
 	// of order.
 	Verify bool
-	// Patience is how long no message must arrive for the run to end.
+	// If no message arrives for the time Patience, the run ends.
 	Patience time.Duration
 	// Processes are measured during the run: their CPU time and memory.
 	Processes []Process

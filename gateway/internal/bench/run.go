@@ -174,7 +174,7 @@ func (r *run) newReceiver(i int, link ReceiverLink) *receiver {
 	return &receiver{run: r, entity: r.entity(i), link: link, order: order{next: make([]uint64, r.o.Senders)}}
 }
 
-// withCause adds why ctx has ended, if it has.
+// withCause adds to err why ctx has ended, if it has ended.
 func withCause(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
 		return fmt.Errorf("%w (%w)", err, cause)
@@ -236,7 +236,7 @@ func (r *run) execute(ctx context.Context, l *links) error {
 func (r *run) share(l *links, messages int64) {
 	for i, s := range l.senders {
 		if messages > 0 {
-			// The first senders send the remainder of the division.
+			// The first senders send one message more, until the remainder of the division is used up.
 			s.limit = messages / int64(len(l.senders))
 			if int64(i) < messages%int64(len(l.senders)) {
 				s.limit++
@@ -249,7 +249,7 @@ func (r *run) share(l *links, messages int64) {
 	}
 }
 
-// send returns when all senders have sent their shares.
+// send returns when all senders have sent their messages.
 func (r *run) send(ctx context.Context, cancel context.CancelCauseFunc, l *links) {
 	var senders sync.WaitGroup
 	for _, s := range l.senders {

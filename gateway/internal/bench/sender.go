@@ -9,7 +9,7 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
-// sender sends its share of the messages on one link, while a second goroutine waits for the
+// sender sends its part of the run's messages on one link, while a second goroutine waits for the
 // outcomes.
 type sender struct {
 	run    *run
@@ -30,7 +30,7 @@ type flight struct {
 	due    time.Duration
 }
 
-// send returns when the sender's share is sent, and all outcomes are known.
+// send sends this sender's part of the messages, and returns when all outcomes are known.
 func (s *sender) send(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

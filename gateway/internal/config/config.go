@@ -64,7 +64,7 @@ type Config struct {
 type TLS struct {
 	Cert string `config:"cert" usage:"PEM file with the gateway's certificate chain (default: a certificate of the development CA)"`
 	Key  string `config:"key" usage:"PEM file with the private key of the certificate"`
-	// ClientCA lets clients prove a policy by a certificate. They need not have one.
+	// ClientCA lets clients prove a policy by a certificate. A client may also show none.
 	ClientCA string   `config:"client-ca" usage:"PEM file with the certificates of the CAs that sign clients' certificates; policies can then name a certificate instead of a key"`
 	Hosts    []string `config:"hosts" usage:"additional host name or IP address of this gateway: the development certificate includes it, and clients that connect to it may use the development key; repeatable"`
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// The file itself can be named by a flag or a variable only.
+// Only a flag or an environment variable can name the configuration file itself.
 const (
 	fileFlag     = "config"
 	fileVariable = envPrefix + "CONFIG"

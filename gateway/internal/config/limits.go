@@ -80,7 +80,7 @@ func check(r *report, path string, k core.Kind, given interface{ Apply(*core.Set
 	s := core.DefaultSettings(k)
 	given.Apply(&s)
 	if s.EnablePartitioning && !limits.IsUnpartitioned {
-		return // only the broker knows whether its size is one partition's or the sum
+		return // only the broker knows whether the entity's size is one partition's or the sum
 	}
 	if err := limits.Check(&s); err != nil {
 		r.add(path, "%v", err)

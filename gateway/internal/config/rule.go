@@ -68,8 +68,8 @@ func (r *Rule) Rule() (core.Rule, error) {
 	return rule, err
 }
 
-// call returns the SQL condition that a plugin accepts the message. Its parameters have the names
-// that numbered gives them.
+// call returns an SQL condition: the plugin must accept the message. The condition's parameters
+// have the names that numbered gives them.
 func call(plugin string, parameters map[string]any) string {
 	b := strings.Builder{}
 	b.WriteString("plugin('" + strings.ReplaceAll(plugin, "'", "''") + "'")

@@ -19,13 +19,13 @@ import (
 // Source is the contents of a namespace, read from a file.
 type Source struct {
 	Contents
-	// Skipped has a line for each setting in the file that a namespace does not have.
+	// Skipped has a line for each setting of the file that namespaces of Crosstown do not have.
 	Skipped []string
 }
 
 // SourceOptions say how a file is read.
 type SourceOptions struct {
-	Namespace  string            // the namespace in the file; "" for its only or its own one
+	Namespace  string            // the namespace in the file; "" for the only one in it, or for the gateway's own
 	Parameters map[string]string // parameters of an ARM template
 	File       string            // a file with further parameters, or ""
 	Environ    []string          // NAME=VALUE entries, to which the file may refer
@@ -246,11 +246,11 @@ func (t *template) choose(found []arm.Resource) {
 	}
 }
 
-// isBus reports whether a resource is of Service Bus and of a kind that is used: others have no
-// names.
+// isBus reports whether a resource belongs to Service Bus and is of a kind that this package reads:
+// only such resources have names.
 func (t *template) isBus(r *arm.Resource) bool { return len(r.Names) > 0 }
 
-// add adds a resource. The entity around it may come later, or never, because it exists already.
+// add adds a resource. The resource around it may come later or, because it exists already, never.
 func (t *template) add(r *arm.Resource) {
 	if !t.isBus(r) {
 		t.others = append(t.others, strings.Join(r.Types, "/"))
@@ -316,7 +316,7 @@ func (t *template) named(list *[]any, at, name string) (o map[string]any, path s
 	return (*list)[i].(map[string]any), elementPath(at, i)
 }
 
-// below is like named, for a list in another object.
+// below is like named, for the list owner[member]. It records place as the path in the template.
 func (t *template) below(owner map[string]any, at, member, name, place string) (o map[string]any, path string) {
 	list, _ := owner[member].([]any)
 	o, path = t.named(&list, at+"."+member, name)

@@ -27,7 +27,7 @@ var embedded embed.FS
 type Console struct {
 	page   []byte
 	etag   string
-	policy string            // Content-Security-Policy until connect-src
+	policy string            // Content-Security-Policy up to connect-src
 	base   string            // Path with the hash of all assets, so that browsers cache them forever
 	assets map[string]*asset // by path below base
 }
@@ -95,7 +95,7 @@ func policy(page string) string {
 		"require-trusted-types-for 'script'; trusted-types 'none'; connect-src 'self'"
 }
 
-// ordinaryHost matches hosts that a policy may contain unchanged.
+// ordinaryHost matches hosts that a Content-Security-Policy may contain unchanged.
 var ordinaryHost = regexp.MustCompile(`^[A-Za-z0-9.\-]+(:[0-9]+)?$|^\[[0-9A-Fa-f:.]+\](:[0-9]+)?$`)
 
 // ServeHTTP answers "/" with the page, and paths below Path with assets.

@@ -149,8 +149,8 @@ func (d *declaration) forwardsToMissing(ctx context.Context, s *core.Settings) b
 	return false
 }
 
-// completeKeys sets the existing or a new key in policies without one, and returns the names of
-// those with a new one.
+// completeKeys gives keys to the policies of s that have none: those of the policy with the same
+// name in held, or else random ones. It returns the names of the policies that got random keys.
 func completeKeys(s *core.Settings, held []core.AccessRule) (made []string) {
 	for i := range s.AuthorizationRules {
 		r := &s.AuthorizationRules[i]

@@ -37,7 +37,7 @@ type wanted struct {
 
 func (w *wanted) word() string { return strings.ToLower(w.kind.String()) }
 
-// settings returns the entity's settings when it is created.
+// settings returns the settings with which the entity is created.
 func (w *wanted) settings() core.Settings {
 	s := core.DefaultSettings(w.kind)
 	w.apply(&s)

@@ -82,7 +82,7 @@ func Open(dir string, o Options) (*Authority, error) {
 	return &Authority{PEM: ca.certificatePEM(), Path: Path(dir), Certificate: server.tls(), ca: ca, o: o}, nil
 }
 
-// Issue creates a certificate for another host with the ports, without storing it.
+// Issue creates a certificate for host, also for HOST:PORT with the ports, without storing it.
 func (a *Authority) Issue(host string) (*tls.Certificate, error) {
 	server, err := issue(a.ca, Options{Hosts: []string{host}, Ports: a.o.Ports, Now: a.o.Now})
 	if err != nil {
@@ -150,7 +150,7 @@ func newCA(now time.Time) (pair, error) {
 func openServer(dir string, ca pair, o Options) (pair, error) {
 	names, addresses := subjects(o)
 	path := filepath.Join(dir, serverFile)
-	// A new one replaces the file, whatever is wrong.
+	// A new certificate replaces a file that is missing, is damaged or does not fit the options.
 	if held, err := readPair(path); err == nil && serves(held.cert, ca.cert, names, addresses, o.Now()) {
 		return held, nil
 	}

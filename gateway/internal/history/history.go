@@ -24,8 +24,8 @@ const (
 	// by itself, and otherwise every quietInterval.
 	followTime    = time.Hour
 	quietInterval = 10 * time.Minute
-	// keepTime is how long an entity keeps its history after its last use, even if others need the
-	// place.
+	// keepTime is how long after its last use an entity keeps its history, even if there are MaxSeries
+	// histories.
 	keepTime = 10 * time.Minute
 	// countTime bounds the counts of a namespace.
 	countTime = 5 * time.Second
@@ -114,7 +114,7 @@ func (h *History) readOne(ctx context.Context, x *space, now time.Time) {
 	}
 }
 
-// due returns the names of entities that have changed, or may have.
+// due returns the names of the entities that have changed since their last count, or may have.
 func (h *History) due(x *space, now time.Time) (names []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -147,7 +147,7 @@ func (h *History) due(x *space, now time.Time) (names []string) {
 	return names
 }
 
-// follow returns the series, which it creates if there is room, or nil.
+// follow returns series k, which it creates if necessary, or nil if there are already MaxSeries.
 func (h *History) follow(x *space, k, name string, now time.Time) *series {
 	if s := x.series[k]; s != nil {
 		return s

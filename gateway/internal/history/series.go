@@ -37,7 +37,7 @@ func (v Vitals) at() uint32 { return v.At }
 // series contains the samples of an entity, a namespace or the gateway.
 type series struct {
 	name    string
-	used    time.Time // when messages last came or went, or a client looked
+	used    time.Time // when messages last came or went, or a client read the history
 	asked   time.Time // when the store was asked
 	counted time.Time // when the store had answered
 
@@ -49,9 +49,9 @@ type series struct {
 	samples                     kept[Sample]
 }
 
-// take adds a count, and returns how many messages came and left since the last one. Messages that
-// came and are no longer there have left. A scheduled message counts as come when it is scheduled,
-// and again when it becomes active.
+// take adds a sample for a count, and returns how many messages have come and left since the
+// previous count. A message has left if it came and is no longer there. A scheduled message counts
+// as come when it is scheduled, and again when it becomes active.
 func (s *series) take(c *broker.Count, now time.Time) (came, left int64) {
 	switch {
 	case s.counted.IsZero():
@@ -68,8 +68,8 @@ func (s *series) take(c *broker.Count, now time.Time) (came, left int64) {
 	return came, left
 }
 
-// begin adds a sample before the gateway's first messages. If the entity never had others, it
-// contained nothing then.
+// begin adds a sample for the time before the gateway's first messages. If the entity has never had
+// other messages, it was empty then.
 func (s *series) begin(c *broker.Count, first int64, now time.Time) (came, left int64) {
 	if first == c.Enqueued {
 		left = max(first-c.Active-c.Scheduled, 0)
@@ -82,7 +82,7 @@ func seconds(t time.Time) uint32 { return uint32(t.Unix()) }
 
 func clamp(n int64) uint32 { return uint32(min(max(n, 0), math.MaxUint32)) }
 
-// enter adds a sample. After a gap it first repeats the last one, because nothing had changed.
+// enter adds a sample. After a gap, in which nothing changed, it first repeats the last sample.
 func (s *series) enter(next Sample, now time.Time) {
 	next.At = seconds(now)
 	if before := seconds(now.Add(-Interval)); !s.counted.IsZero() && s.last.At < before {

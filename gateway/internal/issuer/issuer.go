@@ -47,7 +47,7 @@ type Issuer struct {
 
 // Rule gives rights to tokens with a claim.
 type Rule struct {
-	// Claim is a name, or names joined by dots for nested objects.
+	// Claim is the name of a claim; for a value in nested objects, their names joined by dots.
 	Claim string
 	// Value is the claim's value, an element of a list or, in scp and scope, one of the words.
 	Value  string

@@ -25,9 +25,9 @@ const (
 	defaultDescriptors = 1024
 	// maxStrangers is the highest default of AdmissionOptions.Strangers.
 	maxStrangers = 1024
-	// strangersBytes bounds the bytes that all strangers together may have sent without an answer.
-	// Other clients' headers of HTTP requests with unchecked tokens count too. Beyond it, the gateway
-	// closes connections of clients that have sent more than an equal share.
+	// strangersBytes bounds the bytes that all strangers (clients without a proven identity) may have
+	// sent without an answer, including headers of other clients' HTTP requests whose token is not
+	// checked yet. Beyond it, the gateway closes connections that have sent more than an equal share.
 	strangersBytes = 16 << 20
 	// rememberedFor is how long the network of a client with a proven identity is remembered.
 	// maxRemembered bounds the number of such networks.
@@ -72,7 +72,7 @@ type Admission struct {
 	proven    map[netip.Addr]time.Time
 }
 
-// network is a network from which there are strangers.
+// network counts the strangers of one network.
 type network struct {
 	prefix    netip.Prefix
 	strangers int
@@ -189,7 +189,7 @@ func (a *Admission) victim() (out *Conn) {
 	return out
 }
 
-// goesBefore reports whether c is closed before d, which connected earlier.
+// goesBefore reports whether the Admission closes c rather than d, which connected earlier.
 func (a *Admission) goesBefore(c, d *Conn, spared bool, now time.Time) bool {
 	if spared && c.known != d.known {
 		return d.known
@@ -304,7 +304,7 @@ type Conn struct {
 	net.Conn
 	admission *Admission
 	peer      netip.Addr
-	networks  [3]*network // of peer, since the connection joined the strangers
+	networks  [3]*network // those of peer, while c is among the strangers
 	since     time.Time
 	known     bool // a client in its network has recently proven an identity
 
@@ -313,10 +313,10 @@ type Conn struct {
 	bytes  atomic.Int64 // its share of Admission.bytes
 
 	charging sync.Mutex
-	release  func()      // frees what Charge took; nil: nothing. charging guards it
+	release  func()      // frees what Charge took; nil if it took nothing. charging guards it
 	closed   atomic.Bool // set while charging is held; nothing is counted after that
 
-	element *list.Element // in strangers; nil without a stranger. admission.mu guards it
+	element *list.Element // c's element in the list strangers; nil if c is not a stranger's. admission.mu guards it
 	counted bool          // in admission.open; admission.mu guards it
 }
 
@@ -334,8 +334,7 @@ func (c *Conn) Proven() {
 	c.admission.remember(c)
 }
 
-// Charge calls take, unless an earlier call has taken a share. Close calls the function that take
-// returned.
+// Charge calls take, unless take has succeeded in an earlier call. Close calls release.
 func (c *Conn) Charge(take func() (release func(), err error)) error {
 	c.charging.Lock()
 	defer c.charging.Unlock()

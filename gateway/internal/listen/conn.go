@@ -63,7 +63,7 @@ func (c *rewound) Answered() {
 	}
 }
 
-// Close also frees the place of a connection with TLS.
+// Close also lets the listener admit another connection: a TLS connection does not do this itself.
 func (c *rewound) Close() error {
 	err := c.Conn.Close() // TLS sends its closing alert first
 	_ = c.admitted.Close()

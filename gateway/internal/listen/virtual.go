@@ -32,7 +32,7 @@ func (v *virtual) hand(ctx context.Context, conn net.Conn, timeout time.Duration
 
 func (v *virtual) listen() net.Listener { return &listener{virtual: v, closed: make(chan struct{})} }
 
-// listener is a net.Listener of a virtual's connections.
+// listener is a net.Listener for the connections that a virtual passes on.
 type listener struct {
 	*virtual
 	closed chan struct{}

@@ -16,7 +16,7 @@ const (
 	checkInterval = 5 * time.Second
 	// quiet is how many bytes an idle gateway allocates at most between two checks.
 	quiet = 4 << 20
-	// worthwhile is the least garbage, in bytes, for a collection.
+	// worthwhile is how many bytes of garbage make a collection worth its time.
 	worthwhile = 32 << 20
 	// A collection takes time for all live memory, so the garbage must also exceed 1/liveShare of
 	// the live memory.

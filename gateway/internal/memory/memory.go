@@ -36,8 +36,7 @@ func Available(setting int64) (bytes int64, limited bool) {
 	return bytes, limited
 }
 
-// IsLimited reports whether the process has another limit than the machine's memory. setting is as
-// in Available.
+// IsLimited returns the result limited of Available.
 func IsLimited(setting int64) bool {
 	_, limited := Available(setting)
 	return limited || fromEnvironment < math.MaxInt64

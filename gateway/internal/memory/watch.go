@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// measureInterval is the time between measurements. busyInterval replaces it while usage is
-	// above half of the mark of Tight.
+	// measureInterval is the time between measurements. busyInterval replaces it while usage is above
+	// half of the usage at which level Tight begins.
 	measureInterval, busyInterval = 250 * time.Millisecond, 50 * time.Millisecond
 	// limitInterval is the time between readings of the limits.
 	limitInterval = 10 * time.Second
@@ -25,8 +25,8 @@ const (
 	collectInterval = 500 * time.Millisecond
 	// The pause after a collection is collectPart times as long as the collection.
 	collectPart = 10
-	// overrun is the percentage of Go's memory limit from which memory is full, live or not. The
-	// runtime bounds the time for collections, so clients can allocate faster than it collects.
+	// overrun is the percentage of Go's memory limit at which memory is full, even if part is garbage:
+	// the runtime bounds the time for collections, so clients can allocate faster than it collects.
 	overrun = 103
 	// evictInterval is the time between connections that a Watch closes at level Full.
 	evictInterval = 100 * time.Millisecond
@@ -60,7 +60,7 @@ type Watch struct {
 	limitAt    time.Time
 	collected  time.Time // when the last collection began
 	collecting atomic.Bool
-	pause      atomic.Int64 // duration of that collection in nanoseconds
+	pause      atomic.Int64 // duration of the collection that began at collected, in nanoseconds
 	evicted    time.Time
 }
 
@@ -68,7 +68,7 @@ type Watch struct {
 type system struct {
 	file    read
 	heap    func() heap
-	collect func(done func()) // calls done when it has ended, perhaps after returning
+	collect func(done func()) // starts a collection, and calls done at its end, perhaps after collect has returned
 	now     func() time.Time
 }
 
@@ -101,10 +101,10 @@ type heap struct {
 	live    int64 // after the last collection
 	others  int64 // from the system, but not for the heap
 	taken   int64 // all from the system, including what is free
-	limit   int64 // for the runtime, which exceeds it if it must
+	limit   int64 // Go's memory limit, which the runtime exceeds if it must
 }
 
-// collect runs in the background: a collection takes seconds while others use the processors.
+// collect runs a garbage collection in the background: on busy processors it takes seconds.
 func collect(done func()) {
 	go func() {
 		defer done()
@@ -123,7 +123,7 @@ func (w *Watch) measure() Usage {
 		beside = w.group.beside(w.system.file)
 	}
 	was := w.last.Load().Level
-	// Usage is above the mark. Find how much of it is live.
+	// If usage is above the mark of level Tight, find how much of it is live.
 	if h.objects+h.others+beside >= w.limit*marks[fair.Tight].begins/100 && now.Sub(w.collected) >= max(collectInterval, collectPart*time.Duration(w.pause.Load())) && !w.collecting.Swap(true) {
 		w.collected = now
 		w.system.collect(func() {

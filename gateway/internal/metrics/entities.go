@@ -30,7 +30,7 @@ type entities struct {
 	show      entityMetrics
 
 	mu     sync.Mutex
-	own    map[string]bool // entities with their own series; false: not found by the present count
+	own    map[string]bool // entities with their own series; false until the count in progress finds the entity
 	read   time.Time       // when the last count began, successful or not
 	up     bool            // the last count succeeded
 	counts []broker.Holding
@@ -114,7 +114,7 @@ func (c *entities) keepUp(ctx context.Context) {
 	}
 }
 
-// admit reports whether an entity has its own series. It gives the entity one if there is room.
+// admit reports whether an entity has its own series. It creates the series if allowance permits.
 func (c *entities) admit(name string) bool {
 	if _, has := c.own[name]; !has && !c.allowance.take() {
 		return false
@@ -123,14 +123,14 @@ func (c *entities) admit(name string) bool {
 	return true
 }
 
-// count counts the messages in entities, and frees the places of deleted entities. If the store
-// does not answer, the old counts remain.
+// count counts the messages in entities, and removes the series of deleted entities, so that others
+// can have them. If the store does not answer, the old counts remain.
 func (c *entities) count(ctx context.Context) {
 	for name := range c.own {
 		c.own[name] = false
 	}
 	var kinds [core.Subscription + 1]int
-	var late []string // entities without room when the store found them
+	var late []string // entities without their own series, because there was no room when the store listed them
 	counts, err := c.source.Holdings(ctx, func(name string, k core.Kind) bool {
 		kinds[k]++
 		if !c.admit(name) {

@@ -58,7 +58,7 @@ func (p *protocol) Intercept(ctx context.Context, c *intercept.Call) {
 	}
 	c.Next(ctx)
 	switch op := c.Op; {
-	case c.InTransaction() && op != intercept.Commit: // counts only the commit and earlier refusals
+	case c.InTransaction() && op != intercept.Commit: // in a transaction, only the commit and earlier refusals count
 		if op == intercept.Schedule {
 			op = intercept.Send
 		}

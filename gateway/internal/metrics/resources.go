@@ -53,7 +53,7 @@ func (m *Metrics) Disk(usage func() file.Usage) {
 	})
 }
 
-// Admission exports the number of connections, and the share of strangers.
+// Admission exports how many connections are open, are strangers', and were closed for a limit.
 func (m *Metrics) Admission(state func() listen.AdmissionState) {
 	var c collector
 	connections := c.gauge("open_connections", "Open connections of all protocols, including HTTP.")

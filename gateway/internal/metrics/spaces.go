@@ -71,9 +71,9 @@ func (a *allowance) give(n int) {
 
 // Namespace exports the counts of source and the states of the namespace's remotes, until the
 // caller calls hide. states is nil if there are no remotes. The first namespace must be the
-// gateway's own. own answers scrapes for only this namespace, without those of the gateway. It has
-// its own limit of entities: with a shared limit, a client would learn how many entities others
-// have, and would perhaps not see its own.
+// gateway's own. own answers scrapes with the metrics of this namespace alone. It has its own limit
+// of entities: with a shared limit, a client would learn how many entities others have, and would
+// perhaps not see its own.
 func (m *Metrics) Namespace(name string, source Source, states func() []remote.State) (own http.Handler, hide func()) {
 	s := &m.spaces
 	s.mu.Lock()
@@ -107,7 +107,7 @@ func (m *Metrics) Namespace(name string, source Source, states func() []remote.S
 	}
 }
 
-// split separates the namespaces that operators see from those in the sum.
+// split separates the namespaces with metrics of their own from those that only the sum contains.
 func (m *Metrics) split() (shown, rest []*space) {
 	m.spaces.mu.Lock()
 	defer m.spaces.mu.Unlock()

@@ -34,7 +34,7 @@ type Project struct {
 	Name    string // of the plugin, its program and its module
 	Dir     string // missing or empty
 	Version string // of the Crosstown module that the project requires, such as v1.2.3; "" if none is published
-	Replace string // directory of Crosstown's source; "": to download
+	Replace string // directory of Crosstown's source; "" to download it
 }
 
 var (
@@ -43,7 +43,7 @@ var (
 	pseudo   = regexp.MustCompile(`[.-]\d{14}-[0-9a-f]{12}$`) // without a tag
 )
 
-// Published reports whether the module proxy can have a version.
+// Published reports whether the form of a version is that of a published one.
 func Published(version string) bool {
 	return releases.MatchString(version) && !pseudo.MatchString(version)
 }

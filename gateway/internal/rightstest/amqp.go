@@ -21,7 +21,7 @@ type peer struct {
 	nodes   map[string]*node
 }
 
-// A node has the links of a node that answers requests, or the error of attaching them.
+// A node has the links to and from a node that answers requests, or the error of attaching them.
 type node struct {
 	requests *amqp.Sender
 	replies  *amqp.Receiver

@@ -235,7 +235,7 @@ type owner struct {
 }
 
 // prepare returns what an operation needs. Operations that the model refuses do not change it, so
-// they share one.
+// all of them get the same.
 func (o *owner) prepare(may bool, what string, prepare func() string) string {
 	if may {
 		return prepare()

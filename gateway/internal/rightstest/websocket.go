@@ -79,14 +79,14 @@ func (s *socket) ask(request map[string]any) (*reply, error) {
 	}
 }
 
-// A socketOperation is a request, with further ones for a session.
+// A socketOperation is a request, with the requests that follow it (then).
 type socketOperation struct {
 	needs   string
 	request string // JSON
 	then    []string
-	lock    string // entity with a message that the owner has locked: {token}
+	lock    string // entity in which the owner locks a message, whose token replaces {token}
 	by      string // topic that the message is sent to
-	planned string // entity with a message that the owner has scheduled: {number}
+	planned string // entity in which the owner schedules a message, whose number replaces {number}
 	before  string // request of the owner
 	creates string
 }

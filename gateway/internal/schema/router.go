@@ -18,7 +18,8 @@ type Version struct {
 	When string // SQL filter; "": always matches
 }
 
-// Set contains the versions of a schema, in the order of the tries. It is safe for concurrent use.
+// Set contains the versions of a schema, in the order in which they are tried. It is safe for
+// concurrent use.
 type Set struct{ versions []version }
 
 type version struct {
@@ -83,7 +84,7 @@ func (s *Set) Judge(m *core.Message, decode func(*core.Message) (any, error)) (s
 	return "body: no version of the schema applies to this message", nil
 }
 
-// Router uses a Set as a stage in front of an entity.
+// Router checks the messages for an entity against a Set, as a stage of a pipeline.
 type Router struct {
 	Set    *Set
 	Action core.VerdictAction // on invalid messages; VerdictPass counts them

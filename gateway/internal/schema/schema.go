@@ -123,7 +123,7 @@ func (fs files) compile(f *file) (chan *judge, error) {
 	return idle, nil
 }
 
-// explain adds the file that cannot be compiled, and the line of an invalid pattern in it.
+// explain adds to err the file that cannot be compiled, and the line of an invalid pattern in it.
 func (fs files) explain(f *file, err error, bad string) error {
 	e, ok := errors.AsType[*jsonschema.SchemaValidationError](err)
 	if !ok {
@@ -219,8 +219,8 @@ func (j *judge) check(body any) (why string) {
 	return ""
 }
 
-// problems joins up to maxProblems of an error's innermost causes. Sorting shorter paths first
-// keeps elements in order.
+// problems joins up to maxProblems of an error's innermost causes, those with the shortest paths
+// first. This order by length puts /items/9 before /items/10.
 func problems(err error) string {
 	var all []string
 	if e, ok := errors.AsType[*jsonschema.ValidationError](err); ok {

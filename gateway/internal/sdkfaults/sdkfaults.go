@@ -65,7 +65,7 @@ func (c *kase) waits() (receive, settle time.Duration) {
 	return receive, settle
 }
 
-// always is a number above the tries of any SDK.
+// always is a number of failures that exceeds the tries of any SDK.
 const always = 1000
 
 var cases = []kase{

@@ -14,7 +14,7 @@ import (
 // name of the system whose protocol it implements.
 const system = "servicebus"
 
-// Attributes, with the names of OpenTelemetry's conventions for messaging if these define one.
+// Attributes, named as in OpenTelemetry's conventions for messaging where these have a name.
 const (
 	keySystem        = "messaging.system"
 	keyOperation     = "messaging.operation.name"

@@ -99,9 +99,9 @@ func write(c trace.SpanContext) string {
 // usualLimit is the size limit of messages in most entities, in bytes.
 const usualLimit = 256 << 10
 
-// note stores a span in an admitted message for its later spans, unless the message belongs to
-// another trace. It does not let the message exceed limit, in bytes, because then the message would
-// not be admitted again.
+// note stores the span c in m, an admitted message, as the parent of m's later spans, unless m
+// belongs to another trace. It does not let m exceed limit, in bytes, because then m would not be
+// admitted again.
 func note(m *core.Message, c trace.SpanContext, limit int64) {
 	own := origin(m)
 	if own.IsValid() && own.TraceID() != c.TraceID() {

@@ -46,7 +46,7 @@ func (s *store) WithTime(f func(now time.Time) time.Time) core.Store {
 	return s.t.Store(s.Store.WithTime(f))
 }
 
-// call contains the spans of a call to the store, which traced operations may share.
+// call contains the spans of one call to the store, which several traced operations may share.
 type call struct {
 	spans []trace.Span
 	at    []int // indexes of the spans' answers
@@ -85,8 +85,8 @@ func (p *partition) moves(m *core.Message) trace.Span {
 	return span
 }
 
-// begin begins the spans of a message that the call stores, and stores them in the message. at is
-// the index of the answer. begin returns the message's parent span.
+// begin begins the spans of m, which c stores, and notes the last of them in m. at is the index of
+// m's answer. begin returns m's parent span.
 func (p *partition) begin(c *call, t *trail, name string, m *core.Message, at int, last trace.Span) trace.Span {
 	if t == nil {
 		span := p.moves(m)
@@ -307,7 +307,7 @@ func (p *destinations) learn(e *core.Entity) {
 	p.byID[e.ID] = destinationAt(cmp.Or(p.namespaces[e.Namespace], e.Namespace), core.Address{Entity: e.Name})
 }
 
-// of returns the destination for an ID. The name of an unknown one is the ID.
+// of returns the destination with this ID or, if it is unknown, a destination whose name is the ID.
 func (p *destinations) of(id string) destination {
 	p.mu.RLock()
 	defer p.mu.RUnlock()

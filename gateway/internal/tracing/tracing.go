@@ -40,7 +40,7 @@ const (
 type Options struct {
 	Endpoint string  // URL of a collector; "" turns traces off
 	Protocol string  // HTTP or GRPC
-	Sample   float64 // share of the messages without a trace to begin one for, 0 to 1
+	Sample   float64 // share (0 to 1) of the messages without a trace for which a trace begins
 	Version  string
 	Logger   *slog.Logger // nil: no log
 	// Exporter, if not nil, replaces the one for the collector.

@@ -36,9 +36,9 @@ const HistoryPath = "/$crosstown/history"
 type History struct {
 	Entity string  `json:"entity,omitempty"` // "" for the namespace
 	At     []int64 `json:"at"`               // Unix seconds
-	// In and Out count messages since the history began, so that differences are rates. For a
-	// namespace, In counts messages that arrived in queues and topics, and Out counts messages that
-	// left queues.
+	// In and Out count messages since the history began: the difference of two elements, divided by
+	// the time between them, is a rate. For a namespace, In counts messages that arrived in queues and
+	// topics, and Out counts messages that left queues.
 	In  []int64 `json:"in"`
 	Out []int64 `json:"out"`
 	// What an entity contains. Empty for a namespace.

@@ -76,7 +76,7 @@ type Namespace struct {
 // NamespaceList is a page of namespaces, without their policies.
 type NamespaceList struct {
 	Namespaces []Namespace `json:"namespaces"`
-	// Next is the parameter after for the next page, or "" on the last page.
+	// Next is the value of the parameter "after" that requests the next page; "" on the last page.
 	Next string `json:"next,omitempty"`
 }
 

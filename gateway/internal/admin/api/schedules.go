@@ -8,7 +8,7 @@ import "github.com/crosstown-mq/crosstown/core"
 // the body has the settings that differ from the defaults. With If-None-Match: *, PUT only creates.
 const SchedulesPath = "/$crosstown/schedules"
 
-// ScheduleList is a page of schedules by name.
+// ScheduleList is a page of the list of schedules, in the order of their names.
 type ScheduleList struct {
 	Schedules []core.ScheduleState `json:"schedules"`
 }
