@@ -18,7 +18,7 @@ import (
 // module.
 const module = "github.com/crosstown-mq/crosstown"
 
-// variable names the gateway to test, which make test has built.
+// variable names the environment variable with the path of the gateway that make test has built.
 const variable = "CROSSTOWN_BINARY"
 
 // Gateway returns the path of the gateway in CROSSTOWN_BINARY. Without the variable, or with flags

@@ -139,7 +139,7 @@ type Writer interface {
 	Uint(v uint64)
 	// Float writes a finite number.
 	Float(v float64)
-	// Float32 writes a finite number, in single precision if the encoding has that.
+	// Float32 writes a finite number, in single precision if the encoding has single precision.
 	Float32(v float32)
 	Text(v string)
 	TextBytes(v []byte)

@@ -227,7 +227,7 @@ func (r *jsonReader) Float() (float64, bool) {
 
 func (r *jsonReader) Text() []byte { return r.decoded(r.quoted()) }
 
-// decoded returns a string that quoted has found, without escapes.
+// decoded returns a string that quoted has found, with its escapes replaced.
 func (r *jsonReader) decoded(text []byte, escaped bool) []byte {
 	if !escaped {
 		return text

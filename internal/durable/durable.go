@@ -1,4 +1,4 @@
-// Package durable creates directories and files that survive a power failure, files atomically.
+// Package durable creates directories and complete files that survive a power failure.
 package durable
 
 import (

@@ -58,7 +58,7 @@ func (p *Process) Kill() {
 	<-p.exited
 }
 
-// WaitReady waits until the server answers. The error is why it does not.
+// WaitReady waits until the server answers. If the server or ctx ends first, the error says why.
 func (p *Process) WaitReady(ctx context.Context, client *redis.Client) error {
 	o := client.Options()
 	for {
@@ -99,7 +99,7 @@ func Serve(ctx context.Context) (url string, stop func(), err error) {
 	}
 	stop = func() {
 		p.Kill()
-		_ = os.RemoveAll(dir) // a directory left in the temporary one does no harm
+		_ = os.RemoveAll(dir) // if this fails, it leaves files in the directory for temporary ones
 	}
 	client := Client("unix", socket)
 	defer func() { _ = client.Close() }() // only for WaitReady

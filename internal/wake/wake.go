@@ -12,7 +12,7 @@ type Signal chan struct{}
 // New returns a signal that is not set.
 func New() Signal { return make(Signal, 1) }
 
-// Set wakes the goroutine that receives from s, now or next. It does not block.
+// Set wakes the goroutine that receives from s now, or the next one. It does not block.
 func (s Signal) Set() {
 	select {
 	case s <- struct{}{}:

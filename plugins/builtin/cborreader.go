@@ -192,8 +192,7 @@ func (r *cborReader) room(n uint64) int {
 	return int(min(n, uint64(len(r.b)-r.at), many))
 }
 
-// element reads one of n elements or keys. ok is false for the break after an unknown number of
-// them.
+// element reads one of n elements or keys. If n is unknown, ok is false at the final break.
 func (r *cborReader) element(n uint64) (v any, ok bool) {
 	if v, ok = r.value(); !ok && n != forever {
 		r.fail(strayBreak)

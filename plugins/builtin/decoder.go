@@ -21,7 +21,7 @@ type decoder struct {
 // readers are unused readers, by encoding.
 var readers [2]sync.Pool
 
-// decodeWith decodes a payload. Errors call its encoding format.
+// decodeWith decodes a payload in the encoding e, which errors call format.
 func decodeWith(e codec.Encoding, format string, payload []byte) (any, error) {
 	if len(payload) > maxSize {
 		return nil, &malformed{format, 0, tooLarge}

@@ -54,7 +54,7 @@ func (p *supervised) ask(ctx context.Context, messages int, build func(*instance
 		}
 		r.TimeoutMs = uint32(p.opts.CallTimeout.Milliseconds())
 		a, err := i.session.ask(within, r, messages)
-		if errors.Is(err, errNotTaken) { // another instance has replaced this one, or will
+		if errors.Is(err, errNotTaken) { // another instance has replaced this one, or will: try that one
 			p.current.CompareAndSwap(i, nil)
 			continue
 		}
@@ -73,7 +73,7 @@ func (p *supervised) garbage(a answer, err error) error {
 	return p.refuse(context.Background(), err)
 }
 
-// refuse counts a failed call, and returns its error. ctx is the caller's.
+// refuse returns the error for the caller, and counts the call unless the caller's ctx has ended.
 func (p *supervised) refuse(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:

@@ -82,7 +82,7 @@ func launch(ctx context.Context, o Options, log *slog.Logger) (_ *instance, err 
 			grpc.WithStaticStreamWindowSize(window), grpc.WithStaticConnWindowSize(4 * window),
 		},
 	})
-	// go-plugin takes no context, but notices the end of the process.
+	// go-plugin's client takes no context. If ctx ends, kill the process: go-plugin notices this.
 	defer context.AfterFunc(ctx, func() { _ = i.process.Kill(ctx) })()
 	if err := i.connect(ctx); err != nil {
 		return nil, i.explain(ctx, err, out)
@@ -164,7 +164,7 @@ func usable(d *pb.Description) error {
 	return nil
 }
 
-// explain returns why a launch failed, in terms of the plugin instead of go-plugin's.
+// explain returns why a launch failed. For a fault of the plugin, it replaces go-plugin's error.
 func (i *instance) explain(ctx context.Context, err error, out *output) error {
 	if isUnusable(err) {
 		return err
@@ -261,9 +261,9 @@ func (i *instance) retire(ctx context.Context) {
 // connection lets go-plugin return its gRPC connection.
 type connection struct{ plugin.NetRPCUnsupportedPlugin }
 
-// GRPCServer fails, because this package implements only the gateway's side.
+// GRPCServer fails, because package host does not serve plugins.
 func (connection) GRPCServer(*plugin.GRPCBroker, *grpc.Server) error {
-	return errors.New("the host implements only the gateway's side of the contract")
+	return errors.New("package host cannot serve a plugin: it only calls plugins")
 }
 
 func (connection) GRPCClient(_ context.Context, _ *plugin.GRPCBroker, c *grpc.ClientConn) (any, error) {

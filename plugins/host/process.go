@@ -27,7 +27,7 @@ type process struct {
 	handshake   *io.PipeReader
 
 	exited chan struct{} // closes when the process has ended and its output is read
-	err    error         // how the process ended; like the next two fields, read after exited is closed
+	err    error         // how the process ended; read it and the next two fields only after exited has closed
 	ended  string
 	failed bool // the process itself ended with a status other than 0
 
@@ -83,7 +83,7 @@ func (p *process) Start(context.Context) error {
 		p.err = cmd.Wait()
 		p.ended, p.failed = cmd.ProcessState.String(), cmd.ProcessState.ExitCode() > 0
 		p.signal(killSignal) // kill processes that it has left behind
-		// A daemon that has left the group may keep the pipes open.
+		// Close the pipes within a second, because a daemon that has left the group may keep them open.
 		timer := time.AfterFunc(time.Second, func() { closeFiles(ours[:]...) })
 		read.Wait()
 		timer.Stop()

@@ -185,7 +185,7 @@ func (s *session) write() {
 			_ = s.stream.CloseSend()
 			return
 		case out != nil:
-			// On io.EOF, read gets the error of the stream.
+			// After io.EOF, the method read gets the error of the stream.
 			if err := s.stream.SendMsg(out); err != nil && !errors.Is(err, io.EOF) {
 				s.fail(err)
 				return

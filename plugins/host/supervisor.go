@@ -14,7 +14,7 @@ import (
 	pb "github.com/crosstown-mq/crosstown/plugins/proto/v1"
 )
 
-// supervised is one plugin, with its present process or without.
+// supervised is one plugin, which may have no process at present.
 type supervised struct {
 	opts    Options
 	log     *slog.Logger
@@ -134,7 +134,7 @@ func (p *supervised) isGreedy(pid string) bool {
 
 func (p *supervised) check(ctx context.Context, i *instance) error {
 	if i.session.lately(p.opts.CallTimeout) {
-		return nil // the plugin works; a further request might have to wait
+		return nil // an answer shows that the plugin works, whereas a health check might have to wait
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.opts.CallTimeout)
 	defer cancel()
@@ -153,10 +153,10 @@ func (p *supervised) discard(i *instance, err error) error {
 	select {
 	case <-i.process.exited:
 		ended = true
-	case <-time.After(50 * time.Millisecond): // the end of a process may show first in its stream
+	case <-time.After(50 * time.Millisecond): // a process's end may be noticed later than that of its stream
 	}
 	i.close(0)
-	if ended || i.process.failed { // failed: it ended by itself, which a busy machine may notice late
+	if ended || i.process.failed { // failed: the process ended by itself, which a busy machine may notice late
 		return fmt.Errorf("the plugin ended (%s)", i.process.ended)
 	}
 	return err

@@ -23,7 +23,7 @@ const (
 type Message struct {
 	Stage      Stage
 	Entity     string         // the queue or topic to which the message was sent, or the subscription
-	Parameters map[string]any // those with which the gateway's configuration uses the plugin
+	Parameters map[string]any // set in the gateway's configuration, for this use of the plugin
 
 	MessageID        string
 	CorrelationID    string
@@ -110,7 +110,7 @@ func mapOf(ps []*pb.Property) (map[string]any, error) {
 	return m, nil
 }
 
-// changes adds to a verdict how the properties have changed from their original values to now.
+// changes adds to v how the properties in now differ from properties, whose values are in came.
 func changes(v *pb.Verdict, properties []*pb.Property, came []any, now map[string]any) error {
 	kept := 0
 	for i, p := range properties {

@@ -57,7 +57,7 @@ func (r *registration) GRPCServer(_ *plugin.GRPCBroker, s *grpc.Server) error {
 	return Register(s, r.p)
 }
 
-// GRPCClient fails, because this package implements only the plugin's side.
+// GRPCClient fails, because package sdk does not call plugins.
 func (r *registration) GRPCClient(context.Context, *plugin.GRPCBroker, *grpc.ClientConn) (any, error) {
 	return nil, errors.New("the SDK implements only the plugin's side of the contract")
 }

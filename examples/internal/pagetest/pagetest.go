@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// browserVariable makes tests fail without Chromium or its driver. If it is unset, they are skipped
-// then, except in CI.
+// browserVariable names an environment variable. If it is set, or in CI, tests fail if Chromium or
+// its driver is missing; otherwise these tests are skipped.
 const browserVariable = "E2E_BROWSER"
 
 const patience = 3 * time.Minute
