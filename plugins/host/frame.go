@@ -8,9 +8,9 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Callers themselves encode requests and decode responses, concurrently, so that an invalid one
-// cannot end the stream for others. The code in this file only joins encoded requests to frames,
-// and splits frames into encoded responses. The field numbers are those of the contract.
+// Callers themselves encode requests and decode responses, so that several processors do this work.
+// The code in this file only joins encoded requests to frames, and splits frames into encoded
+// responses. The field numbers are those of the contract.
 const (
 	fieldPiece = 1 // in Requests and Responses
 	fieldID    = 1 // in Request and Response
