@@ -220,9 +220,9 @@ func decodeGroup(m *engine.Message, singles *[]*core.Message) ([]*core.Message, 
 		n := len(*singles)
 		return (*singles)[n-1 : n : n], nil
 	case wire.FormatBatch:
-		var turn turn.Turn
-		turn.Take(int(m.Cost / fair.Message))
-		defer turn.End()
+		var large turn.Turn
+		large.Take(int(m.Cost / fair.Message))
+		defer large.End()
 		return decodeBatch(m.Payload)
 	default:
 		return nil, core.Refuse(core.NotImplemented, "The message format 0x%x is not supported: use 0 for a message, or 0x80013700 for a batch.", m.Format)

@@ -65,9 +65,9 @@ func readMessages(w http.ResponseWriter, r *http.Request, limit int64) ([]*core.
 			if err := visitOf(r).memory.Await(r.Context(), cost); err != nil {
 				return nil, err
 			}
-			var turn turn.Turn
-			turn.Take(int((int64(len(body)) + cost) / fair.Message))
-			defer turn.End()
+			var large turn.Turn
+			large.Take(int((int64(len(body)) + cost) / fair.Message))
+			defer large.End()
 			return parseBatch(body)
 		}
 	}

@@ -15,9 +15,9 @@ func (p *handle) Append(ctx context.Context, groups [][]*core.Message) []core.Ap
 	for _, group := range groups {
 		n += len(group)
 	}
-	var turn turn.Turn
-	turn.Take(n)
-	defer turn.End()
+	var large turn.Turn
+	large.Take(n)
+	defer large.End()
 	x, err := p.begin(ctx, func(x *effects) error {
 		for _, group := range groups {
 			if err := x.Messages(ctx, group); err != nil {
@@ -37,7 +37,7 @@ func (p *handle) Append(ctx context.Context, groups [][]*core.Message) []core.Ap
 		answers[i].Numbers, answers[i].Err = t.append(group, nil)
 	}
 	t.leave()
-	turn.End()
+	large.End()
 	if err := t.wait(ctx); err != nil {
 		return refuseAll(answers, fmt.Errorf("append messages to entity %s, partition %d: %w", p.Entity, p.Index, err))
 	}

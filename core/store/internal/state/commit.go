@@ -11,9 +11,9 @@ import (
 
 // Commit checks everything that can be refused before it changes anything.
 func (p *handle) Commit(ctx context.Context, w core.Work) ([]int64, error) {
-	var turn turn.Turn
-	turn.Take(len(w.Messages) + len(w.Settlements) + len(w.Publications))
-	defer turn.End()
+	var large turn.Turn
+	large.Take(len(w.Messages) + len(w.Settlements) + len(w.Publications))
+	defer large.End()
 	x, err := p.begin(ctx, func(x *effects) error { return x.work(ctx, &w) })
 	if err != nil {
 		return nil, fmt.Errorf("commit changes to entity %s, partition %d: %w", p.Entity, p.Index, err)
@@ -24,7 +24,7 @@ func (p *handle) Commit(ctx context.Context, w core.Work) ([]int64, error) {
 	}
 	numbers, err := t.commit(w)
 	t.leave()
-	turn.End()
+	large.End()
 	if waited := t.wait(ctx); waited != nil {
 		return nil, fmt.Errorf("commit changes to entity %s, partition %d: %w", p.Entity, p.Index, waited)
 	}

@@ -17,9 +17,9 @@ func (p *handle) Publish(ctx context.Context, version int64, groups [][]core.Pub
 			n += 1 + len(group[i].Copies)
 		}
 	}
-	var turn turn.Turn
-	turn.Take(n)
-	defer turn.End()
+	var large turn.Turn
+	large.Take(n)
+	defer large.End()
 	x, err := p.begin(ctx, func(x *effects) error {
 		for _, group := range groups {
 			if err := x.publications(ctx, group); err != nil {
@@ -39,7 +39,7 @@ func (p *handle) Publish(ctx context.Context, version int64, groups [][]core.Pub
 		answers[i].Numbers, answers[i].Err = t.publish(version, group, nil)
 	}
 	t.leave()
-	turn.End()
+	large.End()
 	if err := t.wait(ctx); err != nil {
 		return refuseAll(answers, fmt.Errorf("publish messages to entity %s, partition %d: %w", p.Entity, p.Index, err))
 	}
