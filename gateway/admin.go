@@ -137,11 +137,18 @@ func warnOfPermissions(dir string, log *slog.Logger) {
 	if info, err := os.Stat(dir); err == nil && info.Mode().Perm()&0o022 != 0 {
 		log.Warn("other users may write to the data directory: they can replace keys and messages", "directory", dir, "permissions", info.Mode().Perm().String(), "remedy", "chmod 700 "+dir)
 	}
-	keys, _ := filepath.Glob(filepath.Join(dir, "*.key.pem")) // the patterns are valid
-	made, _ := filepath.Glob(filepath.Join(dir, "keys", "*"))
-	for _, file := range append(keys, made...) {
-		if info, err := os.Stat(file); err == nil && info.Mode()&fs.ModeType == 0 && info.Mode().Perm()&0o077 != 0 {
-			log.Warn("other users may read a key: with the CA's key they can impersonate this gateway", "file", file, "permissions", info.Mode().Perm().String(), "remedy", "chmod 600 "+file)
+	const ofPolicy = "other users may read the key of a policy: they can use its rights"
+	for _, kind := range [...]struct{ pattern, warning string }{
+		{"ca.key.pem", "other users may read the key of the development CA: they can impersonate this gateway"},
+		{"identity.key.pem", "other users may read the key of the development identity: they can issue tokens"},
+		{"keys/*/policies/*", ofPolicy},
+		{"keys/*/entities/*/*", ofPolicy},
+	} {
+		files, _ := filepath.Glob(filepath.Join(dir, kind.pattern)) // the patterns are valid
+		for _, file := range files {
+			if info, err := os.Stat(file); err == nil && info.Mode()&fs.ModeType == 0 && info.Mode().Perm()&0o077 != 0 {
+				log.Warn(kind.warning, "file", file, "permissions", info.Mode().Perm().String(), "remedy", "chmod 600 "+file)
+			}
 		}
 	}
 }
