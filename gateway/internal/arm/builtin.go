@@ -134,7 +134,7 @@ func call(f any, args []any) (any, error) {
 		if v := reflect.ValueOf(a); v.IsValid() && v.Type().AssignableTo(want) {
 			in[i].Set(v)
 		} else if a != nil || want.Kind() != reflect.Interface {
-			return nil, fmt.Errorf("argument %d is %v, which this function does not accept", i+1, a)
+			return nil, wrongArgument(i, a, want)
 		}
 	}
 	out := function.Call(in)
@@ -146,6 +146,16 @@ func call(f any, args []any) (any, error) {
 		return nil, out[1].Interface().(error)
 	}
 	return v, nil
+}
+
+var typeNames = map[reflect.Kind]string{
+	reflect.Bool: "a boolean", reflect.Float64: "a number", reflect.String: "a string",
+	reflect.Slice: "an array", reflect.Map: "an object", reflect.Struct: "a lambda",
+}
+
+func wrongArgument(i int, v any, want reflect.Type) error {
+	text, _ := json.Marshal(v) // v came from JSON
+	return fmt.Errorf("argument %d is %s: use %s", i+1, text, typeNames[want.Kind()])
 }
 
 // logic returns the function "or" if short is true, and "and" if it is false.

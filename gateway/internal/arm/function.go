@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -179,7 +180,7 @@ func argument[T any](args []any, i int) (T, error) {
 	}
 	v, ok := args[i].(T)
 	if !ok {
-		return v, fmt.Errorf("argument %d is %v, which this function does not accept", i+1, args[i])
+		return v, wrongArgument(i, args[i], reflect.TypeFor[T]())
 	}
 	return v, nil
 }
