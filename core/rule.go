@@ -111,8 +111,8 @@ const DefaultRuleName = "$Default"
 const (
 	MaxRuleName  = 50       // characters
 	MaxSQLLength = 16 << 10 // characters of a filter, and of an action
-	// SQLLengthOfOne is the number of characters up to which a rule's SQL counts as one rule in the
-	// limits of a topic.
+	// SQLLengthOfOne is the number of bytes of a filter or action up to which a rule counts as one
+	// in the limits of a topic.
 	SQLLengthOfOne      = 1024
 	MaxActionStatements = 32
 )

@@ -33,12 +33,12 @@ func (b *Broker) checkRule(r *core.Rule) (*rules.Rule, error) {
 	return c, b.evaluator.Plugins.Check(c)
 }
 
-// filterCounts estimates the number of filters of a topic: those at the last count, plus those
+// filterCounts estimates the number of rules of a topic: those at the last count, plus those
 // created through this gateway since. A count is repeated only when it is old or when the estimate
 // reaches a limit, because it reads all subscriptions.
 type filterCounts struct {
 	mu      sync.Mutex
-	filters [2]int // number of SQL filters, and of others
+	filters [2]int // number of rules with SQL filters, and of others, as weightOf counts them
 	at      time.Time
 }
 
@@ -49,8 +49,8 @@ func weightOf(r *core.Rule) int {
 	return max(1, (max(len(r.Filter.SQL), len(r.Action))+core.SQLLengthOfOne-1)/core.SQLLengthOfOne)
 }
 
-// roomForRule refuses new rules with a filter of that kind if the topic is full. weight is the sum
-// of their weightOf.
+// roomForRule refuses new rules with a filter of kind k if the topic is full. weight is the sum of
+// weightOf of the rules.
 func (b *Broker) roomForRule(ctx context.Context, topic string, k core.FilterKind, weight int) (*filterCounts, error) {
 	e, err := b.entity(ctx, topic)
 	if err != nil {
@@ -62,9 +62,9 @@ func (b *Broker) roomForRule(ctx context.Context, topic string, k core.FilterKin
 	c, sort := &e.filters, filterIndex(k)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	limit, what := maxSQLFilters, "SQL"
+	limit, with := maxSQLFilters, "with"
 	if sort > 0 {
-		limit, what = maxOtherFilters, "correlation"
+		limit, with = maxOtherFilters, "without"
 	}
 	if c.filters[sort]+weight > limit || time.Since(c.at) > filterCountsAge {
 		t, err := b.topic(ctx, topic)
@@ -79,7 +79,7 @@ func (b *Broker) roomForRule(ctx context.Context, topic string, k core.FilterKin
 		}
 	}
 	if c.filters[sort]+weight > limit {
-		return nil, core.Refuse(core.QuotaExceeded, "The topic '%s' has %d %s filters, and the limit is %d (an SQL filter of more than %d characters counts as several): delete rules first.", topic, c.filters[sort], what, limit, core.SQLLengthOfOne)
+		return nil, core.Refuse(core.QuotaExceeded, "The topic '%s' has %d rules %s SQL filters, and %d more would exceed the limit of %d (a rule with a filter or action of more than %d bytes counts as several): delete rules first.", topic, c.filters[sort], with, weight, limit, core.SQLLengthOfOne)
 	}
 	return c, nil
 }
