@@ -347,7 +347,7 @@ func (g *server) awaitEnd(front *rungroup.Group, st *store) error {
 			"Clients are disconnected, configured entities are created again, then clients are served again",
 			"remedy", "if this was not intended, check whether the volume of Redis was lost, FLUSHALL was called or an empty replica was promoted; set appendonly yes")
 	case <-st.failed():
-		return fmt.Errorf("the message store has stopped, because the disk may have lost the last writes: %w. The gateway has acknowledged nothing since then. Start the gateway again: it reads and repairs the log", st.file.Err())
+		return fmt.Errorf("the message store has stopped, because the disk may have lost the last writes: %w. The gateway has acknowledged nothing since this error. Start the gateway again: it reads the log, and writes again what the disk may have lost", st.file.Err())
 	}
 	return nil
 }

@@ -139,7 +139,7 @@ func (r *recovery) listSnapshot(name string, id uint32) error {
 		return &VersionError{r.path(name), version}
 	}
 	if !ok || info.ID != id {
-		r.o.Logger.Error("a snapshot is damaged: the gateway uses an older one", "file", r.path(name))
+		r.o.Logger.Error("a snapshot is damaged: the gateway does not use it", "file", r.path(name))
 		return nil
 	}
 	if err := r.belongs(name, log); err != nil {
@@ -201,10 +201,10 @@ func (r *recovery) find() error {
 			} else {
 				return damage
 			}
-			r.o.Logger.Error("repair: replaced a damaged part of the log with a gap", "err", damage)
 			if err := r.mend(); err != nil {
 				return err
 			}
+			r.o.Logger.Error("repair: left out a damaged part of the log, whose records are lost; the damaged file, if there is one, is kept as *.damaged", "err", damage)
 		}
 		next, off = max(r.last, 0), r.end.Offset()
 		if r.last < 0 {

@@ -233,7 +233,7 @@ func (s *Catalogue) makePartitions(ctx context.Context, e *core.Entity) error {
 func (s *Catalogue) unlinkPartitions(ctx context.Context, e *core.Entity, topicStays bool) {
 	for i := range e.Partitions {
 		if err := s.unlinkPartition(ctx, e, e.Ref(uint16(i), core.Main), topicStays); err != nil {
-			s.server.Log.Warn("cannot remove all keys of a deleted entity", "entity", e.ID, "partition", i, "err", err)
+			s.server.Log.Warn("cannot remove the keys of a partition of a deleted entity: they may stay in Redis and use memory", "entity", e.ID, "partition", i, "err", err)
 		}
 	}
 }

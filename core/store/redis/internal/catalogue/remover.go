@@ -2,6 +2,7 @@ package catalogue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -139,7 +140,7 @@ func (r *remover) removePage(ctx context.Context, k *keyspace.Catalogue, members
 		text, _ := value.(string)
 		e, err := parseCatalogue(text, nil)
 		if err != nil {
-			s.Log.Warn("cannot remove all keys of a deleted entity", "entity", names[i], "err", err)
+			s.Log.Warn("the keys of an entity in a deleted namespace stay in Redis, because the entity's record is damaged: they use memory, but affect nothing else", "entity", names[i], "err", errors.Unwrap(err)) // without the advice to restore Redis
 			continue
 		}
 		if err := r.unlink(ctx, &e); err != nil {
