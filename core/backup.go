@@ -58,7 +58,7 @@ type Stored struct {
 	// becomes active at its ScheduledEnqueueTime. Only the low 48 bits of its SequenceNumber are
 	// used.
 	Delivery
-	// InSession means that receivers get the message through its session.
+	// InSession means that the queue has sessions: receivers get the message through its session.
 	InSession bool
 
 	Last         int64  // the highest number used in the sub-queue

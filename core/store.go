@@ -170,8 +170,9 @@ type LockRequest struct {
 	Deferred bool         // Numbers select deferred messages
 }
 
-// Left reports whether a call of Lock that has locked ds may have left available messages. next is
-// the due time that the call has returned, and now is the store's clock.
+// Left reports whether more messages may be available after a call of Lock that returned ds and
+// next: if ds has as many messages as m allows, or if next is not in the future, as after a call
+// that stopped because of m.Bytes. now is the store's clock.
 func (m Most) Left(ds []Delivery, next time.Time, now func() time.Time) bool {
 	return len(ds) == m.Messages || len(ds) > 0 && !next.IsZero() && !next.After(now())
 }
@@ -491,8 +492,9 @@ func (o Outcome) String() string {
 // Settlement ends one lock.
 type Settlement struct {
 	Token LockToken
-	// Session, with Policy.Sessions, is the session's lock under which the message must be locked,
-	// so that a former holder of the session cannot settle. If it is nil, the token is enough.
+	// Session, with Policy.Sessions, is the lock of the session. The message must have been locked
+	// under it, so that a former holder of the session cannot settle. If Session is nil, the token
+	// is enough.
 	Session *SessionLock
 	// Outcome says what happens to the message. Abandon and Defer increment the delivery count,
 	// except for dead letters. If the count reaches Policy.MaxDeliveryCount, the message becomes a

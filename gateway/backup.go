@@ -96,7 +96,7 @@ func (o *backupOptions) asksGateway(c *cobra.Command) bool {
 }
 
 // notInBackup says what a restore needs besides the backup of a gateway's files.
-const notInBackup = "not in the backup: the keys that the gateway generated (keys/) and its development CA (ca.pem, ca.key.pem), which are files in the data directory"
+const notInBackup = "not in the backup: the keys that the gateway generated for policies of the configuration (keys/), and its development CA (ca.pem, ca.key.pem), which are files in the data directory"
 
 // ofGateway writes the backup of a running gateway, and checks that it is complete.
 func (o *backupOptions) ofGateway(c *cobra.Command, args []string) error {

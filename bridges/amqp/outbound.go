@@ -130,7 +130,7 @@ func appendAnnotations(dst []byte, d *core.Delivery, f form) []byte {
 	}
 	state := d.State
 	if state == core.Active && !f.peeked && d.WasScheduled {
-		state = core.Scheduled // Service Bus keeps this state when the message becomes due
+		state = core.Scheduled // as in Service Bus: a due message is Scheduled when it is received, and Active when it is peeked
 	}
 	if state != core.Active {
 		a.key(annMessageState)

@@ -104,7 +104,7 @@ func readShared(v any, o *core.SessionOptions) error {
 	if fields[1] != nil {
 		token, ok := fields[1].(value.UUID)
 		if !ok || token == (value.UUID{}) {
-			return core.Refuse(core.InvalidArgument, "The lock token of the filter %s is not a UUID.", sharedSessionFilter)
+			return core.Refuse(core.InvalidArgument, "The lock token of the filter %s is not a UUID, or has only zeros.", sharedSessionFilter)
 		}
 		o.TakeOver = core.LockToken(token)
 	}

@@ -121,7 +121,7 @@ func readFilter(n *node) (f core.Filter, err error) {
 		f.Kind = core.CorrelationFilter
 		f.Correlation, err = readCorrelation(n)
 	default:
-		return f, core.Refuse(core.InvalidArgument, "The type '%.60s' of <Filter> is unknown: write i:type=\"SqlFilter\", CorrelationFilter, TrueFilter or FalseFilter.", typ)
+		return f, core.Refuse(core.InvalidArgument, "The type '%.60s' of <Filter> is unknown: i:type must be SqlFilter, CorrelationFilter, TrueFilter or FalseFilter.", typ)
 	}
 	return f, err
 }

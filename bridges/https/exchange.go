@@ -15,8 +15,9 @@ import (
 // writeChunk is how much of a response a client must read within bodyTimeout.
 const writeChunk = 1 << 20
 
-// respond sends a whole response. If a client does not read a part of it within bodyTimeout, the
-// connection closes. If respond notices the end of the connection, it returns an error.
+// respond sends a whole response. If the client does not read the next writeChunk of it within
+// bodyTimeout, the connection closes. If respond notices the end of the connection, it returns an
+// error.
 func respond(w http.ResponseWriter, status int, body []byte) error {
 	control := http.NewResponseController(w)
 	_ = control.SetWriteDeadline(time.Now().Add(bodyTimeout)) // fails in tests whose writer has no deadlines
@@ -75,7 +76,7 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	})
 	switch {
 	case err == nil:
-		_ = control.SetReadDeadline(time.Time{}) // without a deadline, net/http still notices a disconnect
+		_ = control.SetReadDeadline(time.Time{}) // net/http would take a deadline that passes later for a disconnect
 		return body, nil
 	case errors.Is(err, fair.ErrTooLarge):
 		return nil, core.Refuse(core.TooLarge, "The request body exceeds the limit of %d bytes.", limit)

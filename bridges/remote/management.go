@@ -75,7 +75,7 @@ func (n *node) ask(ctx context.Context, operation string, arguments map[string]a
 	}
 	fields, ok := body.(value.Map)
 	if !ok {
-		return nil, fmt.Errorf("the remote's response to %s is not a map", operation)
+		return nil, fmt.Errorf("the body of the remote's response to %s is not a map", operation)
 	}
 	return fields, nil
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/amqp"
 )
 
-// node is a node of the remote that answers requests, with a link to it and a link from it.
+// node has the links to a node of the remote: one for requests, and one for the answers.
 type node struct {
 	requests *goamqp.Sender
 	answers  *goamqp.Receiver

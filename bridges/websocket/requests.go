@@ -153,7 +153,7 @@ func checkFeed(q *request) error {
 
 func checkPeek(q *request) error {
 	if q.max > core.MaxPeek {
-		return core.Refuse(core.OutOfRange, "'max' must be between 1 and %d.", core.MaxPeek)
+		return core.Refuse(core.OutOfRange, "'max' is %d: it must be between 1 and %d.", q.max, core.MaxPeek)
 	}
 	if q.has("inState") && q.has("feed") {
 		return core.Refuse(core.InvalidArgument, "'inState' is only allowed together with 'entity', not with 'feed'.")

@@ -113,5 +113,5 @@ func parseInstant(v any) (time.Time, error) {
 	if t, err := time.Parse(time.RFC3339, value.Text(v)); err == nil { // a string, or a DateTimeOffset of .NET
 		return t, nil
 	}
-	return time.Time{}, core.Refuse(core.InvalidArgument, "%s is not a time: use a timestamp, or a string such as 2026-02-01T12:00:00Z.", core.PropertyRetryAt)
+	return time.Time{}, core.Refuse(core.InvalidArgument, "The value of %s is not a time: use a timestamp, or a string such as 2026-02-01T12:00:00Z.", core.PropertyRetryAt)
 }

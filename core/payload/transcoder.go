@@ -111,7 +111,7 @@ func (t *Transcoder) plan(a core.Address, accept string) (p plan, ok bool) {
 	return p, p.chain != nil && (p.checked || !p.accept.IsAny())
 }
 
-// rewrite transcodes the payloads that can be transcoded.
+// rewrite transcodes the payloads that can be transcoded. The others stay as they are.
 func (p *plan) rewrite(ctx context.Context, ds []core.Delivery) {
 	if p.accept.IsAny() {
 		return

@@ -168,7 +168,7 @@ func (s *scope) at(slot int) datum {
 	return s.slots[slot]
 }
 
-// user returns a property whose folded name is only known at run time.
+// user returns a user property whose name, folded to one letter case, is only known at run time.
 func (s *scope) user(folded string) datum {
 	if s.draft != nil {
 		return s.drafted(folded)

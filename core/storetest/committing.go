@@ -348,7 +348,7 @@ func commitBeside(s *fixture) {
 		}},
 	})
 	if len(numbers) != 2 || numbers[0] != number(1) || numbers[1] != number(2) {
-		s.Errorf("sequence numbers: got %v, want those of the first two messages", numbers)
+		s.Errorf("sequence numbers: got %v, want %v", numbers, []int64{number(1), number(2)})
 	}
 	s.wantBodies("main", s.lock(9), "a", "b")
 	moving := s.lockAt(sub(s.main, core.Transfer), 9)

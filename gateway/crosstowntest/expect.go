@@ -79,7 +79,7 @@ func (b *Bus) expect(entity, wanted string, holds func([]core.Delivery) bool) {
 	}
 }
 
-// messages returns all messages of an entity, by partition and number.
+// messages returns all messages of an entity, in the order of their sequence numbers.
 func (b *Bus) messages(entity string) (all []core.Delivery, err error) {
 	ctx := b.tb.Context()
 	for from := int64(1); ; {

@@ -4,8 +4,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/faults"
 )
 
-// Fault makes operations of clients fail. Its zero value refuses the next message that a client
-// sends as busy. Package core/faults contains its operations and effects.
+// Fault makes operations of clients fail. With its zero value, the next message that a client sends
+// is refused with core.Busy. Package core/faults contains its operations and effects.
 type Fault = faults.Rule
 
 // Inject makes operations of this namespace's clients fail. The first matching fault applies to an

@@ -106,7 +106,7 @@ func (o *output) line(b []byte) {
 	o.left = 0
 	o.mu.Unlock()
 	if left > 0 {
-		o.log.Warn("the plugin writes too much output: the gateway left out lines", "lines", left)
+		o.log.Warn("the plugin writes more lines than the gateway logs: the gateway left out some", "lines", left)
 	}
 	level, text, attrs := parseLine(b)
 	o.mu.Lock()

@@ -47,8 +47,9 @@ func (s *Store) twin(r core.Ref) twin { return twin{s.server.Names.Tag(r), "~" +
 
 func (a twin) of(key string) string { return a.tag + a.id + strings.TrimPrefix(key, a.tag) }
 
-// homes returns the partition itself and those of the topic's subscriptions, and their ids as the
-// script's arguments.
+// homes returns the partition r and, if r belongs to a topic, the partitions with the same index of
+// the topic's subscriptions. ids has the ids of these subscriptions, as arguments for the scripts
+// of export and import.
 func (s *Store) homes(ctx context.Context, r core.Ref) (homes []core.Ref, ids []any, err error) {
 	homes = []core.Ref{{Entity: r.Entity, Index: r.Index}}
 	own, err := s.server.RDB.SMembers(ctx, s.server.Names.Subscriptions(r)).Result()

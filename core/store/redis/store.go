@@ -211,8 +211,7 @@ func (s *Store) Now() time.Time {
 	return now
 }
 
-// WithTime returns a view of the store whose time is f of the store's time. Partitions that are
-// used through the view have their own shards.
+// WithTime returns a view of the store that shows f(now) as the time.
 func (s *Store) WithTime(f func(now time.Time) time.Time) core.Store {
 	return &Store{connection: s.connection, time: f}
 }

@@ -79,7 +79,7 @@ Listen to find messages.`
 				sum.Absent = nil // they were not locked
 			}
 			for _, r := range answer.Refused {
-				err = errors.Join(err, fmt.Errorf("the gateway refused message %d of %s: %s", r.Number, b.entity, r.Error))
+				err = errors.Join(err, fmt.Errorf("the gateway refused the message with sequence number %d of %s: %s", r.Number, b.entity, r.Error))
 			}
 		}
 		if len(sum.Absent) > 0 {

@@ -136,7 +136,7 @@ func whereOf(condition string) (func(*amqp.Arrival) (bool, error), error) {
 			DeliveryCount: a.DeliveryCount, State: a.State, Body: BodyFields,
 		})
 		if err != nil {
-			return false, fmt.Errorf("cannot evaluate --where for message %d: %s", a.SequenceNumber, core.TextOf(err))
+			return false, fmt.Errorf("cannot evaluate --where for the message with sequence number %d: %s", a.SequenceNumber, core.TextOf(err))
 		}
 		return truth == rules.True, nil
 	}, nil

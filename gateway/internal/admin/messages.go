@@ -66,7 +66,7 @@ func (a *API) move(c *call) (any, error) {
 
 func activate(c *call, n *Served, source core.Address, r *api.MoveRequest) (any, error) {
 	if r.To != "" || r.DeadLetter != nil || r.DropReasons || r.NewMessageIDs {
-		return nil, core.Refuse(core.InvalidArgument, "'activate' can only be combined with 'numbers' and 'at'.")
+		return nil, core.Refuse(core.InvalidArgument, "'activate' can only be combined with 'numbers' and 'at', not with 'to', 'deadLetter', 'dropReasons' or 'newMessageIds'.")
 	}
 	var answer api.Moved
 	for i, err := range n.Broker.Activate(c.Context(), c.id, source, r.Numbers, r.At) {

@@ -50,7 +50,7 @@ func (a *API) namespaces(c *call) (any, error) {
 		about, err := a.Directory.Rotate(c.Context(), name, policy)
 		return a.describe(c, &about, true), fixed(err, "")
 	}
-	return nil, core.Refuse(core.NotFound, "The operation does not exist: use POST %s/NAME/reset or %[1]s/NAME/policies/POLICY/rotate, GET or PUT %[1]s/NAME/clock, GET, POST or DELETE %[1]s/NAME/faults.", api.NamespacesPath)
+	return nil, core.Refuse(core.NotFound, "The operation does not exist. The operations are: POST %s/NAME/reset; POST %[1]s/NAME/policies/POLICY/rotate; GET or PUT %[1]s/NAME/clock; GET, POST or DELETE %[1]s/NAME/faults.", api.NamespacesPath)
 }
 
 func (a *API) namespace(c *call, name string, operator bool) (answer any, err error) {
@@ -144,7 +144,7 @@ func (a *API) list(c *call, operator bool) (any, error) {
 	if text := c.URL.Query().Get("top"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > maxPage {
-			return nil, core.Refuse(core.InvalidArgument, "top is %.20q: use 1 to %d.", text, maxPage)
+			return nil, core.Refuse(core.InvalidArgument, "top is %.20q: use a number from 1 to %d.", text, maxPage)
 		}
 		top = n
 	}

@@ -100,7 +100,7 @@ func (s *scope) typeOf(declared any) any {
 	return typ
 }
 
-// errTooMuch stops the evaluation of a template that grows beyond maxWork.
+// errTooMuch stops the evaluation of a template whose result grows beyond maxWork.
 var errTooMuch = errors.New("the template's result is too large: reduce its loops, or import parts of it")
 
 // spend counts the work of a call, and of the value that it returned.
@@ -295,7 +295,8 @@ func (s *scope) resolve(v any) (any, error) {
 	return v, nil
 }
 
-// settled evaluates the expressions in a value. It reports, and leaves out, those without a value.
+// settled returns v with its expressions evaluated. It reports an expression that cannot be
+// evaluated, and leaves it out; in a list, nil takes its place.
 func (s *scope) settled(v any, place string) any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -27,8 +27,8 @@ type Report struct {
 	Acknowledged int64 `json:"acknowledged"`
 	Received     int64 `json:"received"` // first deliveries of this run's messages
 	Settled      int64 `json:"settled"`
-	// Stale is the number of messages of earlier runs. The run settles these, and counts them only
-	// here.
+	// Stale is the number of received messages of earlier runs. This run settles them, and counts
+	// them only here.
 	Stale int64 `json:"stale"`
 
 	Verified   bool  `json:"verified"`

@@ -127,9 +127,10 @@ type Message struct {
 	Body             string          `json:"body"`
 	BodyEncoding     string          `json:"bodyEncoding,omitempty"` // "base64", or "" for text
 
-	// BodyType is "" (data), dataSections, none, or value or sequence with AMQP's encoding in Body.
+	// BodyType is "" for one data section, "dataSections" for several, "value", "sequence" or
+	// "none". For several data sections, values and sequences, Body has the AMQP encoding.
 	BodyType            string          `json:"bodyType,omitempty"`
-	BodyMissing         bool            `json:"bodyMissing,omitempty"` // there is none, not even an empty one
+	BodyMissing         bool            `json:"bodyMissing,omitempty"` // there is no body, not even an empty one
 	TimeToLive          string          `json:"timeToLive,omitempty"`
 	ContentEncoding     *string         `json:"contentEncoding,omitempty"`
 	ViaPartitionKey     *string         `json:"viaPartitionKey,omitempty"`

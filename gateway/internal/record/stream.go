@@ -77,7 +77,7 @@ func NewReader(r io.Reader) (*Reader, *Header, error) {
 	return x, first.Backup, nil
 }
 
-var errTruncated = errors.New("the backup is truncated, because its last line is missing: create the backup again")
+var errTruncated = errors.New("the backup is incomplete (its last line is missing): create the backup again")
 
 // Next returns the next line, or io.EOF after a correct last line.
 func (r *Reader) Next() (*Line, error) {

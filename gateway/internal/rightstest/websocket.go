@@ -16,7 +16,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/wsstream"
 )
 
-// A socket is a connection with the JSON protocol.
+// socket is a connection over the WebSocket protocol, with frames of JSON.
 type socket struct {
 	conn *websocket.Conn
 	last int

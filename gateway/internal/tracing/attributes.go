@@ -76,8 +76,8 @@ func destinationAt(namespace string, a core.Address) destination {
 	return p
 }
 
-// with returns the attributes for the span of a message at d, with room for the message's own
-// attributes.
+// with returns the attributes of d and more, for the span of a message, with room for the message's
+// own attributes.
 func (d *destination) with(more ...attribute.KeyValue) []attribute.KeyValue {
 	attrs := make([]attribute.KeyValue, 0, len(d.attrs)+len(more)+4)
 	return append(append(attrs, d.attrs...), more...)

@@ -269,8 +269,8 @@ func (s *Session) detach(d *wire.Detach) {
 	}
 }
 
-// AnswerLater delays the answer to the peer's detach until Answer is called. Only Handler.Detached
-// may call AnswerLater.
+// AnswerLater delays the answer to the peer's detach until Answer is called, unless the session has
+// delayed as many answers as it may have links. Only Handler.Detached may call AnswerLater.
 func (l *Link) AnswerLater() {
 	if l.answer == answerDue && len(l.session.held) < l.session.conn.bounds.Links {
 		l.answer = answerHeld

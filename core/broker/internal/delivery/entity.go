@@ -270,7 +270,8 @@ func (e *Entity) ExpectExpiry(at time.Time) {
 	}
 }
 
-// Count sets in t the breaker's state, the rate, and the counts of open receivers and sessions.
+// Count sets in t the state and openings of the circuit breaker, the rate limit, and the counts of
+// open receivers, of their credit, of sessions, and of waiting calls.
 func (e *Entity) Count(t *entity.Traffic) {
 	t.Breaker, t.Opened = e.Circuit().State(), e.admission.opened.Load()
 	if r := e.admission.limiter.rate.Load(); r != nil {

@@ -277,8 +277,9 @@ func (p *poller) wake() bool {
 
 func (p *poller) begin() { p.busy, p.ready, p.wokenSince = true, false, false }
 
-// end records that a call has ended. more is true if the partition may have more. began is true for
-// the first failure, and ended for the first answer after failures.
+// end records that a call has ended. more is true if the partition may have more messages or
+// sessions. began is true if an outage has begun, with err as its first error. ended is true if an
+// outage is over: this is the first answer after errors.
 func (p *poller) end(more bool, err error) (began, ended bool) {
 	p.busy = false
 	p.calls++

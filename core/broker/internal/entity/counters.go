@@ -141,8 +141,8 @@ func HasTransfers(w *core.Work) bool {
 	return len(w.Transfers) > 0
 }
 
-// WithoutCopies returns publications of scheduled messages, whose copies are made when they are
-// due.
+// WithoutCopies returns publications of scheduled messages. They have no copies, because the copies
+// of a message are made when the message is due.
 func WithoutCopies(ms []*core.Message) []core.Publication {
 	made := make([]core.Publication, len(ms))
 	for i, m := range ms {

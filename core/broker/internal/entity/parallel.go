@@ -65,7 +65,7 @@ func GroupByPartition[T any](items []T, n int, of func(*T) uint16) (groups []Par
 	return groups, strays
 }
 
-// Index returns the index, in the call, of the group's i-th item.
+// Index returns the index that the group's i-th item had in the items of GroupByPartition.
 func (p *PartitionGroup[T]) Index(i int) int {
 	if p.at == nil {
 		return i

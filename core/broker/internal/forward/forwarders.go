@@ -24,7 +24,7 @@ const (
 	ScanInterval = time.Minute
 	// IdleLife is how long a temporary forwarder stays after its last message.
 	IdleLife = time.Minute
-	// readRetry is the pause before Run tries again to read an entity.
+	// readRetry is the pause before Forwarders.Run tries again to read an entity.
 	readRetry = time.Second
 	// stepGrace is how long steps in flight may continue when Run ends.
 	stepGrace = 5 * time.Second

@@ -133,9 +133,9 @@ func (h *Cache) read(ctx context.Context, v *entity.View, old *Subscriptions) (*
 	return ss, nil
 }
 
-// newMember compiles a subscription's rules. Although rules are compiled before they are stored,
-// another version may have stored a rule that does not compile: then the evaluation of every
-// message fails.
+// newMember compiles a subscription's rules. Rules are compiled before they are stored, but a
+// gateway of another version may have stored a rule that this one cannot compile. Then every
+// message counts as failed for this subscription.
 func (h *Cache) newMember(ent core.Entity) member {
 	stored := ent.Rules
 	ent.Rules = nil

@@ -53,7 +53,8 @@ type Call interface {
 	// body if it has a separate record.
 	Record(m *core.Message) (record int32, body Ref)
 
-	// At sets the call's time, and whether a view with its own time has made the call.
+	// At sets the time of the call. virtual is true if the time is that of a view: see
+	// core.Store.WithTime.
 	At(now int64, virtual bool)
 	Sink
 	// IsLarge reports whether the effects so far are enough for a frame.

@@ -210,7 +210,7 @@ func (t *txn) allInState(numbers []int64, as ...MessageState) []*entry {
 	return entries
 }
 
-// inState returns the entry of a sequence number, or nil if it is in none of the given states.
+// inState returns the entry of a sequence number if it exists in one of the given states, else nil.
 func (t *txn) inState(number int64, as ...MessageState) *entry {
 	index, n := core.SplitSequenceNumber(number)
 	if index != t.Ref.Index {

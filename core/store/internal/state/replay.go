@@ -53,7 +53,8 @@ func (s *Store) Start() error {
 	return nil
 }
 
-// Latest returns the time of the last replayed call that no view made, or the zero time.
+// Latest returns the time of the last replayed call on the store itself, not on a view with its own
+// time, or the zero time.
 func (s *Store) Latest() time.Time { return instant(s.latest) }
 
 var errNoRecord = errors.New("a message refers to a record that is not in the same frame of the log")

@@ -44,7 +44,7 @@ func (t *txn) acceptSession(r *core.SessionRequest) (l core.SessionLock, ok bool
 		if x = t.queue.waiting.due(math.MaxInt64); x == nil {
 			return l, false, nil
 		}
-		id = x.ready.due(math.MaxInt64).sessionID() // in the spelling of the session's oldest available message
+		id = x.ready.due(math.MaxInt64).sessionID() // spelled (in upper and lower case) as in the session's oldest available message
 	case !r.TakeOver.IsZero() && !held:
 		return l, false, core.SessionLockLost
 	case !r.TakeOver.IsZero(): // the session's messages stay locked

@@ -26,8 +26,8 @@ func (p *handle) Sweep(_ context.Context) (time.Time, error) {
 // sweep does what is due in q: it ends expired locks, then activates scheduled messages, then
 // expires messages, each in the order of their times; at one instant, in the order of numbers. It
 // returns false if the budget is used up first.
-// It must not depend on a field in which the Policy of the dead-letter queue differs from that of
-// the main queue, because calls on the dead-letter queue also sweep the main queue.
+// Calls on the dead-letter queue also sweep the main queue, with the Policy of the dead-letter
+// queue. So sweep must not use a field of t.Policy that differs between the two queues.
 func (t *txn) sweep(q *queue, budget *int) (done bool) {
 	for q.held.due(t.now) != nil {
 		if !t.endSessions(q, budget) {

@@ -66,7 +66,7 @@ func eventually(ctx context.Context, yes func() bool) error {
 	return nil
 }
 
-// Owner returns the index of the first master of a key's slot.
+// Owner returns the index of the master that owned a key's slot before any failover.
 func (c *Cluster) Owner(tb testing.TB, key string) int {
 	tb.Helper()
 	return (c.slot(tb, key)*masters + masters - 1) / slots

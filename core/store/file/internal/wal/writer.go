@@ -181,8 +181,9 @@ func (l *Log) retire(b *batch) {
 	l.giveRoom(int64(size))
 }
 
-// write writes the batch. If the disk is full, it waits until the log is closed or, if wait is
-// false, returns false.
+// write writes the batch. If the disk is full and wait is true, it tries again until there is
+// space, and returns an error if the log is closed meanwhile. If the disk is full and wait is
+// false, it returns false at once.
 func (w *writer) write(wait bool) (bool, error) {
 	for w.done < len(w.batch.frames) {
 		done, err := w.frames(w.batch, w.done)
@@ -291,8 +292,8 @@ func (w *writer) header(f *frame, effects []byte, records []Record) {
 	h.put(w.out.buf[len(w.out.buf)-frameHeaderSize:], f.at)
 }
 
-// put writes the output to the active segment. With Sync Always, it also writes zeros after the
-// output.
+// put writes the output to the active segment. With Sync Always, it also writes zeros after a small
+// output that ends beyond the earlier zeros: see fillSize.
 func (w *writer) put(off uint32) error {
 	end := off + w.out.size
 	if int64(end) > w.room {

@@ -13,7 +13,7 @@ import (
 
 const (
 	maxConcurrentFlushes = 2         // exchanges in flight at once
-	MaxBatch             = 200       // items in an exchange, unless one call has more
+	MaxBatch             = 200       // items, such as messages, in an exchange with Redis, unless one call has more
 	MaxBatchBytes        = 256 << 10 // bytes in an exchange, unless one call has more
 	maxWaiting           = 64 << 20  // bytes of waiting calls; further calls are refused as Busy
 )

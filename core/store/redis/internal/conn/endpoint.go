@@ -52,7 +52,7 @@ func ParseURL(raw string) (endpoint, error) {
 		u.Scheme = "unix"
 		t.Single, err = redis.ParseURL(u.String())
 		if t.Replicas > 0 {
-			err = errors.New("replicas is not allowed with a Unix socket, because the gateway could not follow a failover: use a host and port, Sentinels or a cluster")
+			err = errors.New("the parameter 'replicas' is not allowed with a Unix socket, because the gateway could not follow a failover: use a host and port, Sentinels or a cluster")
 		}
 	case "redis+sentinel", "rediss+sentinel":
 		t.Sentinel, err = parseSentinel(u)

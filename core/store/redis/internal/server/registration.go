@@ -138,8 +138,8 @@ func (s *Server) KeepPresent(ctx context.Context) {
 	}
 }
 
-// IsKnown returns an error if the server may hold another store by now: the last successful check
-// is older than LookLife, and a new check fails.
+// IsKnown returns an error if the server may hold the data of another store by now: if the last
+// successful check of the store is older than LookLife, and a new check fails.
 func (s *Server) IsKnown() error {
 	last := s.Stamp.Seen.Load()
 	if last == nil || time.Since(*last) < LookLife {
