@@ -168,7 +168,7 @@ func (e *entry) evaluateExcept(ctx context.Context, trail *audit.Trail, a *topic
 
 // runPipeline passes the messages of batches through the pipeline. Refused groups are removed from
 // the batches, and the others get their results. runPipeline also returns the results, by the index
-// of the group in the call.
+// of the group in answers.
 func (e *entry) runPipeline(ctx context.Context, v *entity.View, batches []batch, answers []core.Appended) []pipeline.Result {
 	byPlace := make([]pipeline.Result, len(answers))
 	var groups [][]*core.Message // groups that still need a verdict

@@ -144,7 +144,7 @@ type batch struct {
 	partition uint16
 	groups    [][]*core.Message
 	results   []pipeline.Result // nil without a pipeline
-	at        []int             // the indexes of the groups in the call
+	at        []int             // the indexes that the groups have in the call
 }
 
 func (b *batch) add(group []*core.Message, at int) {

@@ -67,8 +67,8 @@ func (p *handle) lockNumbers(ctx context.Context, r core.LockRequest) (ds []core
 }
 
 // readLocked reads the messages that the script of lockNumbers has locked. reply is the script's
-// answer without its first element, 'ok'. own has the requested numbers, without the partition. It
-// is used only if deferred is set; otherwise the answer has the numbers of the locked messages.
+// answer without its first element, 'ok'. own has the requested positions. It is used only if
+// deferred is set; otherwise the answer has the positions of the locked messages.
 func (s *Store) readLocked(ctx context.Context, sh *shard, l lease, own []int64, reply []any, deferred bool) ([]core.Delivery, error) {
 	if len(reply) != 4 {
 		return nil, server.ErrReply
@@ -124,8 +124,8 @@ func (sh *shard) leaseUnder(now int64, session *core.SessionLock) (l lease, proo
 	return leaseIn(session), proofOf(session), string(session.Key()), true
 }
 
-// positions returns the sequence numbers without the partition, each once. void is 1 if a number is
-// repeated or belongs to another partition, else 0.
+// positions returns the positions (sequence numbers without the partition) of numbers, each once.
+// void is 1 if a number is repeated or belongs to another partition, else 0.
 func (sh *shard) positions(numbers []int64) (own []int64, void int) {
 	given := make(map[int64]bool, len(numbers))
 	for _, number := range numbers {

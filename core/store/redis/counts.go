@@ -29,7 +29,7 @@ var errDue = errors.New("something is due")
 // sub-queues.
 type countGroup struct {
 	queue core.Ref
-	at    []int // indexes of these partitions in the call
+	at    []int // indexes of these partitions in the arguments of StatsOf
 	err   error
 }
 

@@ -67,7 +67,7 @@ func (h *handOver) fail(err error) {
 }
 
 // finish hands over the messages that were locked. reply and err are the answer of lock.lua.
-// numbers are the rising positions of messages; a message that was not stored has 0.
+// numbers are the positions of messages, in rising order; a message that was not stored has 0.
 func (h *handOver) finish(ctx context.Context, reply []any, err error, numbers []int64, messages []stored) {
 	word := ""
 	if len(reply) > 0 {

@@ -60,7 +60,7 @@ func (r *receipt) end() {
 	k.free = append(k.free, r.key)
 }
 
-// again reports, after a pause, whether to send the call again. If not, outcome is the call's
+// again waits briefly, and reports whether to send the call again. If not, outcome is the call's
 // error. A lost answer stays unknown even if a repetition was refused, because the first attempt
 // may have run.
 func (r *receipt) again(ctx context.Context, err error) (again bool, outcome error) {

@@ -155,8 +155,8 @@ func (p *handle) ReleaseSession(ctx context.Context, l core.SessionLock) error {
 	})
 }
 
-// numbersOf returns, in order, positions of a session's messages at or after from: all scheduled
-// ones, and up to limit each of the available, the locked and the deferred ones.
+// numbersOf returns, in order, positions of a session's messages at or after from: those of all
+// scheduled messages, and of up to limit available, locked and deferred messages each.
 func (s *Store) numbersOf(ctx context.Context, sh *shard, key core.SessionKey, from int64, limit int) ([]int64, error) {
 	due, err := s.numbersIn(ctx, sh, core.Scheduled, from)
 	if err != nil {

@@ -81,8 +81,8 @@ func (m *measuring) usage(of int, key string, samples ...any) {
 	m.ask(of, command...)
 }
 
-// answer sends the collected commands, and returns the answers with the indexes of their
-// partitions.
+// answer sends the collected commands, and returns the answers. of has, for each answer, the index
+// of the place that its command measures.
 func (m *measuring) answer(ctx context.Context) (replies []*redis.Cmd, of []int) {
 	asked, of := m.asked, m.of
 	m.asked, m.of = nil, nil
@@ -183,7 +183,7 @@ func (s *Store) measure(ctx context.Context, ps []place) ([]measured, []error) {
 }
 
 // holds reports whether a key is not empty, by the answer to the command that reads its length. It
-// adds the work of measuring the key to the work of the partition with index of.
+// adds the work of measuring the key to the work of the place with index of.
 func (m *measuring) holds(of int, length *redis.Cmd) bool {
 	n, _ := length.Int64()
 	m.found[of].work += time.Duration(n) * workPerEntry

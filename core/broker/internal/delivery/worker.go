@@ -258,7 +258,7 @@ const (
 // not answer, after growing pauses. Workers, sessions and session finders have one, guarded by
 // their mutex. They set their timers and make the calls themselves.
 type poller struct {
-	ready      bool          // the partition may have something
+	ready      bool          // the partition may have messages or sessions
 	busy       bool          // a call is in flight
 	wokenSince bool          // the doorbell has rung since the last call began
 	calls      uint64        // number of calls that have ended

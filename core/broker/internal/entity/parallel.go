@@ -18,11 +18,11 @@ func InParallel(n int, f func(i int)) {
 	wg.Wait()
 }
 
-// PartitionGroup has the items of one call that belong to one partition.
+// PartitionGroup has those items of a call of GroupByPartition that belong to one partition.
 type PartitionGroup[T any] struct {
 	Partition uint16
 	Items     []T
-	at        []int // the items' indexes in the call; nil: the group has all items
+	at        []int // indexes that the items had in the call; nil: the group has all items
 }
 
 // OnlyPartition returns the partition that all items have in common. ok is false if they have none
@@ -65,7 +65,7 @@ func GroupByPartition[T any](items []T, n int, of func(*T) uint16) (groups []Par
 	return groups, strays
 }
 
-// Index returns the index that the group's i-th item had in the items of GroupByPartition.
+// Index returns the index that the group's i-th item had in the call of GroupByPartition.
 func (p *PartitionGroup[T]) Index(i int) int {
 	if p.at == nil {
 		return i

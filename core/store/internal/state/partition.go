@@ -9,8 +9,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// partition is one shard of a queue, or of a topic with its subscriptions. A call changes all of it
-// in one step.
+// partition is one partition of a queue, or of a topic with its subscriptions. A call changes all
+// of it in one step.
 type partition struct {
 	mu            sync.Mutex
 	own           *entityState            // state of the queue or topic itself; nil when it is deleted

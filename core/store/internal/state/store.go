@@ -34,7 +34,7 @@ type Options struct {
 type Store struct {
 	*contents
 	clock   func() time.Time
-	virtual bool // it is a view
+	virtual bool // this is a view with its own time
 }
 
 // contents is what a store shares with its views.

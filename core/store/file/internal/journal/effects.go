@@ -19,7 +19,7 @@ const (
 	aboutPiece   // see snapshot.go
 	effectSelect // fields: subscription, sub-queue
 
-	aboutPartitionVirtual state.EffectKind = 27 // like aboutPartition, with the time of a view
+	aboutPartitionVirtual state.EffectKind = 27 // like aboutPartition, with the time of a view: see core.Store.WithTime
 )
 
 // The flags of a put and of a change.

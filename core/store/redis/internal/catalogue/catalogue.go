@@ -458,7 +458,7 @@ func (s *Catalogue) deleteOnce(ctx context.Context, namespace string, k keyspace
 		}
 		s.unlinkPartitions(ctx, &gone, e.Kind == core.Subscription)
 		if err := s.server.RDB.Unlink(ctx, k.RulesOf(&gone)).Err(); err != nil {
-			s.server.Log.Warn("cannot remove all rules of a deleted subscription", "entity", gone.ID, "err", err)
+			s.server.Log.Warn("cannot remove the rules of a deleted subscription: they may stay in Redis and use memory", "entity", gone.ID, "err", err)
 		}
 	}
 	if e.Kind == core.Topic { // now, because subscriptions used the topic's shared keys until they were gone

@@ -193,5 +193,6 @@ func Padded(n int64) string {
 	return string(b[:])
 }
 
-// EntryID returns the ID of the stream entry at a position.
+// EntryID returns the ID of a message's stream entry. n is the message's position, which is its
+// sequence number without the partition.
 func EntryID(n int64) string { return "0-" + strconv.FormatInt(n, 10) }
