@@ -262,7 +262,7 @@ func (o *outcome) settle(ctx context.Context, r *remote.Receiver, ts []remote.Ta
 	}
 	for i, err := range errs {
 		if err != nil {
-			errs[i] = fmt.Errorf("cannot settle message %d: %w", ts[i].SequenceNumber, err)
+			errs[i] = fmt.Errorf("cannot settle the message with sequence number %d: %w", ts[i].SequenceNumber, err)
 		}
 	}
 	return errors.Join(errs...)

@@ -408,7 +408,7 @@ func (r *recovery) copy(temp fsys.File, s *segment, gap, to uint32) error {
 		return nil
 	}
 	if to < gap+frameHeaderSize {
-		return &DamageError{r.path(s.name()), gap, to, "the damaged part is too short for the record of a gap"}
+		return &DamageError{r.path(s.name()), gap, to, "the damaged part is too short to be marked as left out"}
 	}
 	h := header{kind: kindGap, records: to - gap - frameHeaderSize}
 	h.put(buf[:frameHeaderSize], At(s.id, gap))
