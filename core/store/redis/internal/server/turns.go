@@ -19,7 +19,7 @@ const (
 	// shortTurn is how long an exchange may take without a pause after it. The pause after a longer
 	// exchange is as long as the exchange, so that small calls of others find Redis idle half of the
 	// time.
-	shortTurn = 20 * time.Millisecond
+	shortTurn = 8 * time.Millisecond
 )
 
 // Take waits for a turn. The caller must call done after its exchange. If ctx ends first, err is
