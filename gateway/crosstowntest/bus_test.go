@@ -130,7 +130,7 @@ func TestAFailureShowsWhatIsThere(t *testing.T) {
 			t.Errorf("a queue with messages: got %q, want %q in it", got, want)
 		}
 	}
-	if got := failure(b, func(b *Bus) { b.ExpectDeadLetters("missing") }); !strings.Contains(got, "look at 'missing/$DeadLetterQueue': The messaging entity") {
+	if got := failure(b, func(b *Bus) { b.ExpectDeadLetters("missing") }); !strings.Contains(got, "the messages of 'missing/$DeadLetterQueue': The messaging entity") {
 		t.Errorf("a missing queue: got %q", got)
 	}
 }

@@ -174,7 +174,7 @@ func TestAFloodOnStandardErrorHurtsNobody(t *testing.T) {
 		for range 20 {
 			e.answeredMore()
 		}
-		e.until("told that lines are omitted", func() bool { return e.log.has("left out lines") })
+		e.until("told that lines are omitted", func() bool { return e.log.has("left out some") })
 	})
 	if seen.refused > 0 {
 		t.Errorf("%d calls were refused", seen.refused)

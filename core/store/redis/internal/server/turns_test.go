@@ -31,7 +31,7 @@ func TestLargeExchangesRunInTurn(t *testing.T) {
 			return time.Since(began)
 		}
 		for takes, want := range map[time.Duration]time.Duration{
-			10 * time.Millisecond:  30 * time.Millisecond,  // one after the other
+			5 * time.Millisecond:   15 * time.Millisecond,  // one after the other
 			50 * time.Millisecond:  250 * time.Millisecond, // and as much time for others between them
 			700 * time.Millisecond: 2700 * time.Millisecond,
 			10 * time.Second:       12 * time.Second, // each waits for the one before for a second
