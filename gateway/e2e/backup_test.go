@@ -159,7 +159,7 @@ func TestABackupMovesMessagesBetweenEngines(t *testing.T) {
 	data := t.TempDir()
 	whole := mustCopyStore(t, nil, "backup", "--store", redis.URL())
 	cut := whole[:bytes.LastIndexByte(whole[:len(whole)-1], '\n')+1]
-	if _, said, err := copyStore(t, cut, "restore", "--store", "file", "--data", data); err == nil || !strings.Contains(said, "truncated") {
+	if _, said, err := copyStore(t, cut, "restore", "--store", "file", "--data", data); err == nil || !strings.Contains(said, "the backup is incomplete") {
 		t.Fatalf("restore of a truncated backup: got %v, %s", err, said)
 	}
 	mustCopyStore(t, nil, "restore", file, "--store", "file", "--data", data)
