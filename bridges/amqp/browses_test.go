@@ -3,7 +3,6 @@ package amqp
 import (
 	"context"
 	"fmt"
-	"net"
 	"slices"
 	"sync"
 	"testing"
@@ -61,14 +60,7 @@ func TestAPauseOfABrowserEndsOnce(t *testing.T) {
 	whole(t, Options{}, func(t *testing.T, s *fixture) {
 		peeks := &slowPeeks{Front: s.Broker}
 		b := New(peeks, &fakeAuthority{}, s.o)
-		here, there := net.Pipe()
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			_ = b.ServeConn(context.Background(), there)
-		}()
-		t.Cleanup(func() { _ = here.Close(); <-done })
-		p := newPeer(t, here)
+		p := newPeer(t, overPipe(t, b))
 		p.open()
 		p.browse(0, "plain", wire.SenderSettled)
 		p.flowTo(0, 0, 0, 3, false)

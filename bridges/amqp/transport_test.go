@@ -19,15 +19,15 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// transports are ways for a benchmark's peer to reach a bridge.
+// transports are ways for a peer to reach a bridge.
 var transports = []struct {
 	name    string
-	connect func(*testing.B, *Bridge) net.Conn
+	connect func(testing.TB, *Bridge) net.Conn
 }{
 	{"pipe", overPipe},
 	{"tcp", overTCP},
-	{"websocket", func(b *testing.B, bridge *Bridge) net.Conn { return overWebSocket(b, bridge, false) }},
-	{"websocket by frames", func(b *testing.B, bridge *Bridge) net.Conn { return overWebSocket(b, bridge, true) }},
+	{"websocket", func(b testing.TB, bridge *Bridge) net.Conn { return overWebSocket(b, bridge, false) }},
+	{"websocket by frames", func(b testing.TB, bridge *Bridge) net.Conn { return overWebSocket(b, bridge, true) }},
 }
 
 // overEach runs a benchmark over each transport, with a bridge in front of broker.
@@ -44,7 +44,7 @@ func overEach(b *testing.B, broker func() bridges.Front, run func(*testing.B, *p
 	}
 }
 
-func overPipe(b *testing.B, bridge *Bridge) net.Conn {
+func overPipe(b testing.TB, bridge *Bridge) net.Conn {
 	b.Helper()
 	here, there := net.Pipe()
 	done := make(chan struct{})
@@ -56,7 +56,7 @@ func overPipe(b *testing.B, bridge *Bridge) net.Conn {
 	return here
 }
 
-func overTCP(b *testing.B, bridge *Bridge) net.Conn {
+func overTCP(b testing.TB, bridge *Bridge) net.Conn {
 	b.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -78,7 +78,7 @@ func overTCP(b *testing.B, bridge *Bridge) net.Conn {
 
 // overWebSocket is a client that costs as little as it can: it masks with zeros. A message holds what is written at once
 // or, as those of most clients do, one frame.
-func overWebSocket(b *testing.B, bridge *Bridge, byFrames bool) net.Conn {
+func overWebSocket(b testing.TB, bridge *Bridge, byFrames bool) net.Conn {
 	b.Helper()
 	addr, stop := tunnelTo(b, bridge)
 	b.Cleanup(stop)

@@ -120,15 +120,8 @@ func lastOf[T any](answers []T) (last T) {
 	return last
 }
 
-func sizeOf[T any](groups [][]T) (n int) {
-	for _, g := range groups {
-		n += len(g)
-	}
-	return n
-}
-
 func (p *partition) Append(ctx context.Context, groups [][]*core.Message) []core.Appended {
-	began, n := time.Now(), sizeOf(groups)
+	began, n := time.Now(), core.CountOf(groups)
 	answers := p.Operations.Append(ctx, groups)
 	last := lastOf(answers)
 	p.had(callAppend, began, n, &last.Err)
@@ -136,7 +129,7 @@ func (p *partition) Append(ctx context.Context, groups [][]*core.Message) []core
 }
 
 func (p *partition) Publish(ctx context.Context, version int64, groups [][]core.Publication) []core.Appended {
-	began, n := time.Now(), sizeOf(groups)
+	began, n := time.Now(), core.CountOf(groups)
 	answers := p.Operations.Publish(ctx, version, groups)
 	last := lastOf(answers)
 	p.had(callPublish, began, n, &last.Err)

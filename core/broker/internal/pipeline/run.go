@@ -69,11 +69,7 @@ type Run struct {
 // Begin begins a run for groups of admitted messages. now is the time for events of the history;
 // zero means that there is no history.
 func (p *Stages) Begin(v *entity.View, groups [][]*core.Message, now time.Time) *Run {
-	n := 0
-	for _, g := range groups {
-		n += len(g)
-	}
-	r := &Run{p: p, v: v, items: make([]Item, 0, n)}
+	r := &Run{p: p, v: v, items: make([]Item, 0, core.CountOf(groups))}
 	for _, g := range groups {
 		for _, m := range g {
 			r.items = append(r.items, Item{Message: m, original: m.Properties, askedAt: now})

@@ -38,10 +38,7 @@ func (ev *Evaluator) Begin(ctx context.Context, ss *Subscriptions, topic *entity
 	if ev.Memory != nil {
 		x.facts.Changed = x.room.takeChanged
 	}
-	total := 0
-	for _, g := range groups {
-		total += len(g)
-	}
+	total := core.CountOf(groups)
 	if calls := ss.set.Calls(); len(calls) > 0 {
 		var err error
 		if x.plugins, err = ev.askPlugins(ctx, topic.Name, calls, slices.Concat(groups...)); err != nil {

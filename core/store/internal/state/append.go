@@ -11,12 +11,8 @@ import (
 
 func (p *handle) Append(ctx context.Context, groups [][]*core.Message) []core.Appended {
 	answers := make([]core.Appended, len(groups))
-	n := 0
-	for _, group := range groups {
-		n += len(group)
-	}
 	var large turn.Turn
-	large.Take(n)
+	large.Take(core.CountOf(groups))
 	defer large.End()
 	x, err := p.begin(ctx, func(x *effects) error {
 		for _, group := range groups {
