@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -122,6 +123,9 @@ type Ref struct {
 	Index        uint16
 	Sub          SubQueue
 }
+
+// String names the partition in errors.
+func (r Ref) String() string { return fmt.Sprintf("entity %s, partition %d", r.Entity, r.Index) }
 
 // Policy has the settings that a partition's state machine needs.
 type Policy struct {

@@ -37,7 +37,7 @@ func (p *handle) Peek(ctx context.Context, r core.PeekRequest) ([]core.Delivery,
 	t.leave()
 	deliveries, err := t.complete(ctx, deliveries)
 	if err != nil {
-		return nil, fmt.Errorf("peek at entity %s, partition %d: %w", p.Entity, p.Index, err)
+		return nil, fmt.Errorf("peek at %v: %w", p.Ref, err)
 	}
 	return deliveries, nil
 }

@@ -25,13 +25,13 @@ func (s *Store) Export(ctx context.Context, r core.Ref, take func(*core.Stored) 
 	r.Subscription, r.Sub = "", core.Main
 	p := s.lockPartition(r)
 	if p == nil {
-		return fmt.Errorf("export entity %s, partition %d: %w", r.Entity, r.Index, core.NotFound)
+		return fmt.Errorf("export %v: %w", r, core.NotFound)
 	}
 	defer p.mu.Unlock()
 	t := txn{partition: p, handle: &handle{Store: s, Ref: r}}
 	for _, home := range p.homes() {
 		if err := t.export(ctx, home, take); err != nil {
-			return fmt.Errorf("export entity %s, partition %d: %w", r.Entity, r.Index, err)
+			return fmt.Errorf("export %v: %w", r, err)
 		}
 	}
 	return s.stopped()
@@ -163,7 +163,7 @@ func (s *Store) Import(ctx context.Context, r core.Ref, things iter.Seq2[*core.S
 		err = s.waitAll(ctx)
 	}
 	if err != nil {
-		return fmt.Errorf("import into entity %s, partition %d: %w", r.Entity, r.Index, err)
+		return fmt.Errorf("import into %v: %w", r, err)
 	}
 	return nil
 }

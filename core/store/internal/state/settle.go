@@ -26,9 +26,9 @@ func (p *handle) Settle(ctx context.Context, settlements []core.Settlement) []er
 	stopped := p.stopped()
 	for i := range errs {
 		if errs[i] != nil && stopped != nil { // a restart may find these locks still held, because the journal has failed
-			errs[i] = fmt.Errorf("settle a message of entity %s, partition %d: %w", p.Entity, p.Index, stopped)
+			errs[i] = fmt.Errorf("settle a message of %v: %w", p.Ref, stopped)
 		} else if err != nil {
-			errs[i] = fmt.Errorf("settle a message of entity %s, partition %d: %w", p.Entity, p.Index, err)
+			errs[i] = fmt.Errorf("settle a message of %v: %w", p.Ref, err)
 		}
 	}
 	return errs
