@@ -29,12 +29,11 @@ type Bridge struct {
 	container string
 	refusals  *refusals.Log
 	places    *fair.Pool       // limits the connections of clients with a proven identity
-	crowded   bridges.Warnings // limits how often the log says that there are too many connections
+	crowded   bridges.Warnings // limits the warnings about too many connections
 
 	*link.Conns[*conn]
 }
 
-// New returns a bridge that passes calls to front and authenticates clients with a.
 func New(front bridges.Front, a core.Authority, o Options) *Bridge {
 	o = o.withDefaults()
 	return &Bridge{
@@ -70,9 +69,8 @@ func (b *Bridge) Serve(ctx context.Context, ln net.Listener) error {
 
 const acceptBackoff = 50 * time.Millisecond
 
-// ServeConn serves nc until the client closes it or, after ctx has ended, until it is drained, and
-// closes nc. It returns why the connection ended, or nil after a normal end. ServeConn and run have
-// small stack frames, because these stay while the connection waits.
+// ServeConn serves nc until the client closes it, or drains it after ctx has ended. nil is a normal
+// end. ServeConn and run need small stack frames, which stay while the connection is idle.
 func (b *Bridge) ServeConn(ctx context.Context, nc net.Conn) (err error) {
 	c, err := b.admit(nc)
 	if err != nil {
@@ -113,7 +111,6 @@ func (b *Bridge) dismiss(c *conn, err *error) {
 type Options struct {
 	Logger *slog.Logger // default: nothing is logged
 
-	// Version is the gateway's version, which clients see in the open frame.
 	Version string
 
 	// Hostname is the namespace's host in texts such as "sb://Hostname/queue". By default it is the
@@ -129,16 +126,14 @@ type Options struct {
 	MaxHandles     int // links of one AMQP session; default 256
 	MaxLinks       int // links of one connection; default 8192
 
-	// SenderCredit is how many messages on one link the client may have sent that are not stored
+	// SenderCredit bounds the messages that the client has sent on one link and that are not stored
 	// yet; default 1000.
 	SenderCredit int
-	// MaxUnsettled is how many deliveries of one link the client may leave unsettled; default
-	// 10000. Further deliveries wait until the client settles some of these, or until locks of
-	// these end.
+	// MaxUnsettled bounds the unsettled deliveries of one link; default 10000. Further ones wait
+	// until the client settles some of them, or locks of them end.
 	MaxUnsettled int
-	// MaxConnectionUnsettled is how many deliveries on all links of a connection the client may
-	// leave unsettled; default 50000. If the links together have requested more, the bridge returns
-	// the surplus to the queues.
+	// MaxConnectionUnsettled bounds the unsettled deliveries on all links of a connection; default
+	// 50000. The bridge returns messages beyond this bound to their queues.
 	MaxConnectionUnsettled int
 	// StrictTransactions refuses transactions over several entities, unless the client puts all its
 	// links into the coordinator's AMQP session.
@@ -197,7 +192,7 @@ const (
 // minFrameSize is the frame size that every AMQP peer must accept (AMQP 1.0 §2.8.19).
 const minFrameSize = 512
 
-// newUUID returns a random UUID, which is not secret.
+// newUUID returns a random UUID. It is not secret.
 func newUUID() value.UUID {
 	var u value.UUID
 	binary.BigEndian.PutUint64(u[:8], rand.Uint64())

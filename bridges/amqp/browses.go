@@ -12,29 +12,28 @@ import (
 )
 
 const (
-	// browsePage is the largest number of messages that one look requests.
 	browsePage = 100
-	// soonBrowse is the pause after the first look that finds nothing. It doubles up to lateBrowse.
+	// soonBrowse is the pause after the first look that finds nothing. Each further pause doubles,
+	// up to lateBrowse.
 	soonBrowse = 125 * time.Millisecond
 	lateBrowse = 2 * time.Second
 )
 
-// browseLink is a link on which the client reads the active messages of an entity, in the order of
-// their numbers, without locking them: its source has the distribution mode copy, as that of a JMS
-// QueueBrowser. Outcomes have no effect. The broker announces messages only to receivers, so a
-// browser that has read all messages looks again from time to time.
+// browseLink is a link whose source has the distribution mode copy, as that of a JMS QueueBrowser:
+// it reads active messages in order, without locking them, and ignores outcomes. The broker does
+// not announce new messages to browsers, so a browser that has read all messages polls.
 type browseLink struct {
 	conn    *conn
 	link    *engine.Link
 	addr    core.Address
-	next    []int64         // by partition: the number of the next message to read
+	next    []int64         // by partition: the next sequence number to read
 	pending []core.Delivery // read, but not sent yet
-	looking bool            // a look, or the pause before it, is in progress
-	last    bool            // the look in progress began after the client's drain
-	pause   time.Duration   // before the next look
-	wake    func()          // ends the pause, or nil
-	queued  bool            // is in conn.waiting
-	over    bool            // the link is detached
+	looking bool            // a call of look, or the pause before it, is in progress
+	last    bool            // the call of look in progress began after the client's drain
+	pause   time.Duration
+	wake    func() // ends the pause, or nil
+	queued  bool   // is in conn.waiting
+	over    bool   // the link is detached
 }
 
 func (c *conn) attachBrowser(l *engine.Link, addr core.Address) {
@@ -70,7 +69,6 @@ func (b *browseLink) detached() {
 	}
 }
 
-// flowed reacts to new credit or a drain, which both end a pause.
 func (b *browseLink) flowed() {
 	if b.wake != nil {
 		b.wake()
@@ -78,8 +76,6 @@ func (b *browseLink) flowed() {
 	b.send()
 }
 
-// ask looks for messages if the client has given credit. If there are none, it looks again later,
-// or answers the client's drain.
 func (b *browseLink) ask() {
 	c, n := b.conn, int(min(b.link.Credit(), browsePage))
 	switch {
@@ -155,14 +151,12 @@ func (b *browseLink) again() {
 	b.ask()
 }
 
-// hold adds sign times the bytes of the pending messages to the connection's outstanding bytes.
 func (b *browseLink) hold(sign int) {
 	for i := range b.pending {
 		b.conn.outstanding.bytes += sign * b.pending[i].Size()
 	}
 }
 
-// send sends the pending messages, now or when the writer has room. Then it asks for more.
 func (b *browseLink) send() {
 	if !b.queued && b.resume() {
 		b.queued = true
@@ -170,8 +164,8 @@ func (b *browseLink) send() {
 	}
 }
 
-// resume sends pending messages, those beyond MaxUnsettled as settled. It reports whether some are
-// left.
+// resume sends pending messages, those beyond MaxUnsettled as settled. left is true if some are
+// still pending.
 func (b *browseLink) resume() (left bool) {
 	c, f := b.conn, form{}
 	f.peeked = true
@@ -196,7 +190,6 @@ func (b *browseLink) resume() (left bool) {
 	return false
 }
 
-// disposed acknowledges an outcome, which has no effect.
 func (b *browseLink) disposed(d engine.Disposal) {
 	if d.Settled {
 		return

@@ -42,7 +42,7 @@ const (
 
 // conn is one connection. Except where noted, only jobs of its owner (package link) use its fields.
 type conn struct {
-	bridge   *Bridge // any goroutine may use it, because it never changes
+	bridge   *Bridge // never changed, so any goroutine may use it
 	id       string  // never changed
 	log      *slog.Logger
 	refusals *refusals.Share
@@ -65,7 +65,6 @@ type conn struct {
 	ending
 }
 
-// backlog holds what waits for a broker call, or for the client to read.
 type backlog struct {
 	sends        []*senderLink // links with messages for the next call
 	settleQueues map[core.Address]*settleQueue
@@ -74,7 +73,7 @@ type backlog struct {
 	outstanding  outstanding
 	nodes        []*replyLink // links on which responses are sent
 	replies      int          // bytes of responses that wait for credit
-	scratch      []byte       // buffer for encoding deliveries
+	scratch      []byte
 }
 
 type waiter interface {
@@ -114,7 +113,6 @@ func newConn(b *Bridge, nc net.Conn, id string, log *slog.Logger) *conn {
 	return c
 }
 
-// run reads until the connection has ended and its broker calls are done.
 func (c *conn) run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { c.owner.Post(func() { c.drain(stoppingText) }) })
 	defer stop()
@@ -134,7 +132,6 @@ func (c *conn) fail(err error) {
 	_ = c.nc.Close() // ends the reader
 }
 
-// dispose releases all that belongs to a connection that has ended, and waits for its goroutines.
 func (c *conn) dispose() {
 	c.cancel()
 	c.timer.Stop()
@@ -156,8 +153,8 @@ func (c *conn) mayRead() bool {
 	return !c.gone && c.arrival.taken() && c.calls.Busy() <= maxBusy && c.buffered <= most && c.eng.Buffered() <= maxBacklog
 }
 
-// pass carries out everything that is possible, after the owner's queued jobs. It repeats itself
-// when the socket has taken all output: then waiting deliveries, or a close, may be possible.
+// pass repeats itself when the socket has taken all output, because waiting deliveries, or a close,
+// may then be possible.
 func (c *conn) pass() {
 	for again := true; again; {
 		now := time.Now()
@@ -214,7 +211,6 @@ func (c *conn) resume() {
 	}
 }
 
-// start makes the broker calls for the messages and settlements that have been collected.
 func (c *conn) start() {
 	for _, l := range c.sends {
 		l.start()
@@ -226,8 +222,8 @@ func (c *conn) start() {
 	c.full = c.full[:0]
 }
 
-// write sends the engine's output: at once what the transport takes without blocking, the rest in
-// the writer's goroutine. It reports whether everything has been sent.
+// write sends what the transport takes without blocking; the writer's goroutine sends the rest.
+// sent is true if no output is left.
 func (c *conn) write(now time.Time) (sent bool) {
 	if c.writing || c.lost != nil || c.eng.Buffered() == 0 {
 		return false
@@ -249,7 +245,6 @@ func (c *conn) write(now time.Time) (sent bool) {
 	return false
 }
 
-// errBroken ends a connection that a fault rule breaks after a write.
 var errBroken = errors.New("a fault rule has broken the connection")
 
 func (c *conn) wrote(out []byte, err error) {
@@ -261,18 +256,17 @@ func (c *conn) wrote(out []byte, err error) {
 	}
 }
 
-// async makes a broker call. The function that work returns runs as a job of the owner.
+// async makes a broker call: work runs in a goroutine, and the function that it returns as a job.
 func (c *conn) async(work link.Work) {
 	c.calls.Begin(c.ctx, operationTimeout, work)
 }
 
-// wait is like async, but with the given time-out, and for work that waits for an event. Meanwhile
-// the connection is read, and can end. cancel ends the context of work.
+// wait is like async, but for work that waits for an event: meanwhile the connection is read, and
+// can end. cancel ends the context of work.
 func (c *conn) wait(timeout time.Duration, work link.Work) (cancel context.CancelFunc) {
 	return c.calls.Await(c.ctx, timeout, work)
 }
 
-// panicked closes the connection because a broker call has panicked.
 func (c *conn) panicked(err error) {
 	c.log.Error("panic in an operation of a client: the gateway closes the connection", "err", err)
 	c.eng.Close(&wire.Error{Condition: wire.CondInternalError, Description: internalText})
@@ -283,13 +277,11 @@ const maxProduct = 256
 
 var _ bridges.Census = (*Bridge)(nil)
 
-// Owned implements link.Member.
+// Owned implements link.Member, as do Evacuate and Describe.
 func (c *conn) Owned() (id string, owner *link.Owner) { return c.id, c.owner }
 
-// Evacuate implements link.Member.
 func (c *conn) Evacuate(reason string) { c.drain(reason) }
 
-// Describe implements link.Member.
 func (c *conn) Describe() bridges.Connection {
 	peer := c.nc.RemoteAddr().String()
 	told := bridges.Connection{ID: c.id, Protocol: c.protocol(), Peer: peer, Since: c.since, Namespace: c.identity.Namespace(), Product: c.product, Sessions: c.eng.Sessions(), Policies: c.identity.Policies(), Links: []bridges.Link{}}
@@ -316,8 +308,7 @@ func (c *conn) protocol() string {
 	return "amqp"
 }
 
-// productOf returns the client's name for itself in an open frame: product and version, as SDKs
-// send them, or else the container id.
+// productOf returns the product and version that SDKs send, or else the container id.
 func productOf(o *wire.Open) string {
 	property := func(name string) string {
 		v, _ := o.Properties.Get(name)

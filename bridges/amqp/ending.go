@@ -7,14 +7,13 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
 )
 
-// ending says how far the connection has come in closing.
 type ending struct {
 	lost    error     // why the transport failed, or nil
 	gone    bool      // nothing is read any more
-	closing time.Time // when to stop waiting: for calls in flight, or for what is written at said and ended; zero if the connection is not closing
-	drains  string    // the reason, for the client, for which the connection closes once no call is in flight; "" if it does not close
-	said    bool      // our close is sent; closing is when to stop waiting for the client's
-	ended   bool      // both sides have closed; closing is when to stop waiting for broker calls
+	closing time.Time // end of the current period (calls in flight, the client's close after said, broker calls after ended), or zero if the connection is not closing
+	drains  string    // why the connection closes once no call is in flight, for the client; "" if it does not close
+	said    bool      // our close is sent
+	ended   bool      // both sides have closed
 }
 
 func (c *conn) disconnected(err error) {
@@ -25,7 +24,7 @@ func (c *conn) disconnected(err error) {
 	c.eng.Abandon()
 }
 
-// tick does what is due. It returns when to call it again, or zero for never.
+// tick does what is due. next is when to call it again, or zero for never.
 func (c *conn) tick(now time.Time) (next time.Time) {
 	due := func(at time.Time) {
 		if next.IsZero() || at.Before(next) {
@@ -66,8 +65,8 @@ func (c *conn) tick(now time.Time) (next time.Time) {
 	return next
 }
 
-// end gives the client closeGrace to answer a close, and then broker calls DrainGrace to finish.
-// The result is the end of the current period.
+// end gives the client closeGrace to answer a close, and then broker calls DrainGrace to finish. It
+// returns the end of the current period.
 func (c *conn) end(now time.Time) time.Time {
 	switch {
 	case c.eng.Closing() && !c.said:

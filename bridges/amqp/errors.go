@@ -15,8 +15,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// answer is what a client is told about a core.Code: the condition of an error, the status of a
-// response, and the text to use if the refusal has none for the client.
+// answer is what a client is told about a core.Code. text is for refusals that have no text for the
+// client.
 type answer struct {
 	condition value.Symbol
 	status    int32
@@ -52,9 +52,8 @@ var answers = map[core.Code]answer{
 // maxLogged bounds, in bytes, what is logged of a text in a request.
 const maxLogged = 100
 
-// answerTo returns the answer to err, with its text for the client, and logs err under the tracking
-// id in that text. l is the link concerned, or nil; about has further keys and values for the log.
-// rejection is the condition to use instead of the answer's if the answer rejects a delivery. An
+// answerTo logs err under a tracking id, which is also in the answer's text. l may be nil; about
+// has further keys and values for the log. rejection is the condition for rejecting a delivery. An
 // error of a decoder counts as the client's fault.
 func (c *conn) answerTo(l *engine.Link, err error, addr core.Address, about ...any) (a answer, rejection value.Symbol) {
 	tracking := newUUID()
@@ -110,14 +109,12 @@ func (c *conn) notFoundText(err error, addr core.Address) string {
 	return fmt.Sprintf("The messaging entity 'sb://%s/%s' could not be found.", c.host, path)
 }
 
-// refusal returns the AMQP error that tells the client about err; see answerTo. Once the connection
-// is open, any goroutine may call it.
+// refusal may be called by any goroutine once the connection is open. See answerTo.
 func (c *conn) refusal(l *engine.Link, err error, addr core.Address, about ...any) *wire.Error {
 	a, _ := c.answerTo(l, err, addr, about...)
 	return &wire.Error{Condition: a.condition, Description: a.text}
 }
 
-// rejected returns the outcome that rejects a delivery and tells the client about err; see answerTo.
 func (c *conn) rejected(l *engine.Link, err error, addr core.Address, about ...any) wire.Rejected {
 	a, rejection := c.answerTo(l, err, addr, about...)
 	return wire.Rejected{Error: &wire.Error{Condition: rejection, Description: a.text}}
@@ -144,7 +141,7 @@ func (c *conn) tracker(addr core.Address) string {
 	}
 }
 
-// topics remembers which entities are topics, for the texts of errors. Any goroutine may use it.
+// topics remembers which entities are topics. Any goroutine may use it.
 type topics struct {
 	mu    sync.Mutex
 	names map[string]struct{} // folded names

@@ -33,7 +33,7 @@ const (
 // linkProperties tells clients, has about 90,000 of the smallest messages.
 const maxBatch = 100_000
 
-// decodeMessage decodes an AMQP message. The result shares payload's memory.
+// decodeMessage returns a message that shares payload's memory.
 func decodeMessage(payload []byte) (*core.Message, error) {
 	s, err := wire.SplitMessage(payload, value.Limits{})
 	if err != nil {
@@ -84,7 +84,7 @@ func decodeMessage(payload []byte) (*core.Message, error) {
 	return m, nil
 }
 
-// decodeBatch decodes the messages of a batch. The results share payload's memory.
+// decodeBatch returns messages that share payload's memory.
 func decodeBatch(payload []byte) ([]*core.Message, error) {
 	encoded, err := wire.SplitBatch(payload, value.Limits{}, maxBatch)
 	if err != nil {
@@ -99,8 +99,8 @@ func decodeBatch(payload []byte) ([]*core.Message, error) {
 	return group, nil
 }
 
-// timeToLive returns the time to live of a message. The header holds up to 49.7 days, in ms as a
-// uint. For more, clients set the creation and the expiry time instead.
+// timeToLive returns the time to live, from the header up to 49.7 days (a uint of ms). For more,
+// clients set the creation and the expiry time.
 func timeToLive(h *wire.Header, p *wire.MessageProperties) time.Duration {
 	ms := int64(h.TTL.Or(0))
 	if ms == math.MaxUint32 && p.AbsoluteExpiryTime.Set {

@@ -14,18 +14,15 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// conn implements engine.Handler. It passes the events of a link to the link's Data, which is a
-// senderLink, receiverLink, browseLink, requestLink, replyLink or coordinatorLink.
+// conn implements engine.Handler. It passes the events of a link to the link's Data: a senderLink,
+// receiverLink, browseLink, requestLink, replyLink or coordinatorLink.
 
-// endpoint is what all types of a link's Data have in common.
 type endpoint interface {
-	// detached is called when the link has ended.
 	detached()
 }
 
 var _ engine.Handler = (*conn)(nil)
 
-// Opened reacts to the client's open.
 func (c *conn) Opened(o *wire.Open) {
 	c.until = time.Now().Add(c.bridge.opts.AuthTimeout)
 	c.product = productOf(o)
@@ -36,17 +33,14 @@ func (c *conn) Opened(o *wire.Open) {
 	}
 }
 
-// Faulted returns the error that closes the connection of a client that has broken the protocol.
 func (c *conn) Faulted(err *wire.Error) *wire.Error { return c.closingFor(err) }
 
-// closingFor returns the error for a client whose connection closes because of err, and logs err.
 func (c *conn) closingFor(err error) *wire.Error {
 	return c.refusal(nil, err, core.Address{}, "product", c.product)
 }
 
-// disconnect breaks the connection without telling the client why. If most is 0, the connection
-// breaks at once, otherwise during the next write: most is the maximum number of bytes of this
-// write that the client still gets. Any goroutine may call disconnect.
+// disconnect breaks the connection without telling the client why: at once if most is 0, otherwise
+// in the next write, after at most that many bytes. Any goroutine may call it.
 func (c *conn) disconnect(most int) {
 	if most > 0 {
 		c.owner.Post(func() { c.last = most })
@@ -55,7 +49,6 @@ func (c *conn) disconnect(most int) {
 	_ = c.nc.Close() // ends the reader
 }
 
-// hostOf returns the host in name, without scheme, port and path.
 func hostOf(name string) string {
 	if _, rest, ok := strings.Cut(name, "://"); ok {
 		name = rest
@@ -69,7 +62,6 @@ func hostOf(name string) string {
 	return name
 }
 
-// Attached accepts or refuses a link, according to its source or target, and to the limits.
 func (c *conn) Attached(l *engine.Link) {
 	a := l.Attach()
 	if c.drains != "" {
@@ -125,8 +117,8 @@ const (
 	selectorCode   uint64 = 0x0000468c00000004
 )
 
-// checkTermini refuses requests that the bridge does not support and that change which messages a
-// client gets. Other unsupported requests are only left out of the answer.
+// checkTermini refuses unsupported requests that change which messages a client gets. Other
+// unsupported requests are left out of the answer.
 func checkTermini(a *wire.Attach) error {
 	if a.Source != nil && a.Source.Dynamic || a.Target != nil && a.Target.Dynamic {
 		return core.Refuse(core.NotImplemented, "Dynamic nodes, such as temporary queues, are not supported: create a queue and use its name.")
@@ -151,7 +143,6 @@ func (c *conn) Received(l *engine.Link, m engine.Message) {
 	}
 }
 
-// TooLarge returns the error for a message that is too large.
 func (c *conn) TooLarge(l *engine.Link, size int64) *wire.Error {
 	limit := maxRequestSize
 	switch d := l.Data.(type) {
@@ -165,18 +156,16 @@ func (c *conn) TooLarge(l *engine.Link, size int64) *wire.Error {
 	return c.refusal(l, core.Refuse(core.TooLarge, "The message has %d bytes or more: at most %d are allowed.", size, limit), addressOf(l))
 }
 
-// Refused answers a request that the engine has dropped. Few clients look at the outcome of a
-// request's delivery, so a response is sent, too.
+// Refused sends a response to a dropped request, because few clients look at the outcome of a
+// request's delivery.
 func (c *conn) Refused(l *engine.Link, head []byte, why *wire.Error) {
 	if r, ok := l.Data.(*requestLink); ok {
 		r.refused(head, why)
 	}
 }
 
-// Missed makes a transaction fail, because one of its operations was dropped.
 func (c *conn) Missed(state wire.TransactionalState) { c.spoil(state, errMissed) }
 
-// Lapsed returns the error for a settlement that comes after the end of the delivery's lock.
 func (c *conn) Lapsed(l *engine.Link) *wire.Error {
 	return c.refusal(l, core.LockLost, addressOf(l))
 }
@@ -204,9 +193,8 @@ type opening[T any] struct {
 	err    error
 }
 
-// open runs call, which opens something for link l, outside the owner. Then it runs attach, or
-// refuses the link if call failed. If the link has ended in the meantime, attach returns false, and
-// open runs abandon with what was opened.
+// open runs call, which opens something for link l, outside the owner. It then runs attach, or
+// refuses the link if call failed. If attach returns false, the link has ended: open runs abandon.
 func open[T any](c *conn, l *engine.Link, addr core.Address, call func(context.Context, core.Identity) (T, error), attach func(T) bool, abandon func(T)) {
 	id := c.identity
 	c.async(func(ctx context.Context) func() {
@@ -223,8 +211,7 @@ func open[T any](c *conn, l *engine.Link, addr core.Address, call func(context.C
 	})
 }
 
-// linkProperties returns the properties of an answering attach. Clients require a map, even an
-// empty one.
+// linkProperties never returns nil: clients require a map, even an empty one.
 func linkProperties(maxSize int64) value.Map {
 	if maxSize <= 0 {
 		return value.Map{}
@@ -235,14 +222,13 @@ func linkProperties(maxSize int64) value.Map {
 // maxBatchSize bounds, in bytes, the batches that clients may send, even if messages may be larger.
 const maxBatchSize = 1 << 20
 
-// scope says which entities the transactions within one AMQP session may use. For a transaction
-// over several entities, a client puts its coordinator link and all other links into one AMQP
-// session. There, the client may send to every entity, but receive only from the first queue or
-// topic that it used, with all its subscriptions and sub-queues.
+// scope says which entities the transactions of one AMQP session may use. In a session with a
+// coordinator link, the client may send to every entity, but receive only from the first queue or
+// topic that it used, with its subscriptions and sub-queues.
 type scope struct {
 	transacted bool         // the AMQP session has a coordinator link
-	root       string       // the first queue or topic that was used
-	by         *engine.Link // the link that used it
+	root       string       // the first queue or topic that a link used
+	by         *engine.Link // that link
 }
 
 func scopeOf(l *engine.Link) *scope {
@@ -255,13 +241,12 @@ func scopeOf(l *engine.Link) *scope {
 	return s
 }
 
-// topLevel returns the queue or topic to which the address belongs.
 func topLevel(addr core.Address) string { return core.EntityOf(core.FoldName(addr.Entity)) }
 
 var errSeveralEntities = core.Refuse(core.NotAllowed, "Local transactions cannot span multiple top-level entities such as queue or topic.")
 
-// checkScope records that link l uses the entity of addr. It returns an error for an entity from
-// which links of the AMQP session may not receive.
+// checkScope records that link l uses the entity of addr, or returns an error if the AMQP session's
+// transactions do not allow this.
 func checkScope(l *engine.Link, addr core.Address) error {
 	s, top := scopeOf(l), topLevel(addr)
 	switch {
@@ -273,8 +258,8 @@ func checkScope(l *engine.Link, addr core.Address) error {
 	return nil
 }
 
-// reaches returns an error if Service Bus would not allow link l to use the entity of addr within
-// the transaction: every entity but the first requires a link of the coordinator's AMQP session.
+// reaches returns an error if Service Bus would not allow link l to use the entity of addr in the
+// transaction: all entities but the first require a link of the coordinator's AMQP session.
 func (t *transaction) reaches(l *engine.Link, addr core.Address) error {
 	top := topLevel(addr)
 	switch {

@@ -16,9 +16,8 @@ import (
 // maxPeekBytes bounds the messages that one peek returns; a single message may be larger.
 const maxPeekBytes = 256 << 10
 
-// attachManagement accepts a link to or from an entity's $management node. Each operation checks
-// its own rights later. A client without any right on the entity is refused here, and does not
-// learn whether the entity exists.
+// attachManagement refuses a client without any right on the entity, which must not learn whether
+// the entity exists. Each operation checks further rights.
 func (c *conn) attachManagement(l *engine.Link, addr core.Address) {
 	if err := c.anyRight(core.Address{Entity: addr.Entity, Sub: addr.Sub}.String()); err != nil {
 		l.Refuse(c.refusal(l, err, addr))
@@ -37,8 +36,7 @@ func (c *conn) attachManagement(l *engine.Link, addr core.Address) {
 	}, func(core.Entity) {})
 }
 
-// requestSize returns the largest size of a request about an entity: enough for several of the
-// entity's largest messages, or for many small ones.
+// requestSize allows several of the entity's largest messages, or many small ones.
 func requestSize(e *core.Entity) int64 {
 	return min(maxRequestSize, max(minRequestSize, 4*int64(e.Settings.MaxMessageSizeInKilobytes)<<10))
 }
@@ -62,21 +60,19 @@ type operation struct {
 	args    value.Map
 	session core.Session     // the client's session that the request concerns, or nil
 	named   bool             // the request names a session
-	work    core.Transaction // the transaction that the operation belongs to, or nil
+	work    core.Transaction // nil outside of a transaction
 
-	maxPurge int // how many messages the operation may delete
+	maxPurge int
 
 	err error // the first error in the arguments so far
 }
 
-// refuse records an error in the arguments, unless there is one already.
 func (o *operation) refuse(c core.Code, format string, args ...any) {
 	if o.err == nil {
 		o.err = core.Refuse(c, format, args...)
 	}
 }
 
-// operations are the functions for the supported operations, by name.
 var operations = map[string]func(*operation) (response, error){
 	"com.microsoft:renew-lock":                 renewLocks,
 	"com.microsoft:peek-message":               peekMessages,
@@ -102,7 +98,7 @@ func (c *conn) manage(ctx context.Context, id core.Identity, l *engine.Link, add
 	return resp
 }
 
-// carryOut runs the operation that req names. The caller has set the identity and the entity of o.
+// carryOut runs the operation that req names. The caller has set id and address of o.
 func (c *conn) carryOut(ctx context.Context, o *operation, req *request) (response, error) {
 	do, ok := operations[req.operation]
 	if !ok {
@@ -196,10 +192,10 @@ func peekMessages(o *operation) (response, error) {
 }
 
 // ArgumentPeekState is an argument of peek-message that only Crosstown knows. It selects messages
-// by state: its values are those of x-opt-message-state. A peek into a session ignores it.
+// by their x-opt-message-state. A peek into a session ignores it.
 const ArgumentPeekState = "com.crosstown:message-state"
 
-// stateToPeek returns the state of the messages that the client requests, or nil for all states.
+// stateToPeek returns nil for all states.
 func (o *operation) stateToPeek() *core.State {
 	v, given := o.args.Get(ArgumentPeekState)
 	if !given {
@@ -291,7 +287,7 @@ func receiveDeferred(o *operation) (response, error) {
 	return response{status: 200, body: value.Map{{Key: "messages", Value: messages}}}, nil
 }
 
-// dispositions maps the protocol's words, one of which is misspelled there, to outcomes.
+// dispositions maps the protocol's words to outcomes. The protocol misspells one of them.
 var dispositions = map[string]core.Outcome{
 	"completed": core.Complete,
 	"abandoned": core.Abandon,

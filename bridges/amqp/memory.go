@@ -9,7 +9,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core/fair"
 )
 
-// holdings is the memory that a connection uses.
 type holdings struct {
 	memory   *fair.Share
 	charged  int64       // bytes that memory counts at present
@@ -20,10 +19,9 @@ type holdings struct {
 	patience time.Time   // until when a message that has arrived in part may wait for memory; zero if none waits
 }
 
-// Reserve requests memory for an arriving message from the gateway's budget. While there is none,
-// the bridge does not read the connection. It refuses a message that has waited for too long. It
-// also refuses one that would have to wait while other messages have begun to arrive, because these
-// could not be completed meanwhile.
+// Reserve requests memory for an arriving message. If there is none, the bridge stops reading the
+// connection. It refuses a message that has waited for too long. It also refuses a message if
+// others have arrived in part, because these could not be completed while it waits.
 func (c *conn) Reserve(l *engine.Link, n int64, begun bool) engine.Verdict {
 	if !c.known.Load() && c.eng.Reserved()+n > strangerBytes {
 		return engine.Never
@@ -63,7 +61,7 @@ func (c *conn) TooSlow(l *engine.Link, size int64) *wire.Error {
 		size, fair.MinRate, fair.Grace), addressOf(l))
 }
 
-// addressOf returns the address of a link's entity, or the zero address if the link has none.
+// addressOf returns the zero address if the link has no entity.
 func addressOf(l *engine.Link) core.Address {
 	switch d := l.Data.(type) {
 	case *senderLink:
@@ -78,8 +76,8 @@ func addressOf(l *engine.Link) core.Address {
 	return core.Address{}
 }
 
-// charge tells the budget how much memory the connection uses: for input that is incomplete or not
-// carried out, and for output that the client has not read.
+// charge counts the memory of the connection in the budget: input that is incomplete or not carried
+// out, and output that the client has not read.
 func (c *conn) charge() {
 	held := c.eng.Reserved() + c.buffered + c.enlisted + int64(c.outstanding.bytes+c.replies+c.eng.Unsent()) +
 		int64(c.outstanding.pending+c.eng.Unsettled())*fair.Delivery
@@ -94,7 +92,6 @@ func (c *conn) charge() {
 // so that it can settle, renew, cancel and authenticate.
 const controlBytes = 64 << 10
 
-// structures returns the memory of the connection itself, its AMQP sessions and links.
 func (c *conn) structures() int64 {
 	return c.cost + int64(c.eng.Sessions())*fair.Session + int64(c.eng.Attachments())*fair.Link + int64(c.sessions)*fair.SessionReceiver
 }
@@ -104,7 +101,6 @@ func (c *conn) stand(bytes int64) {
 	c.stood = bytes
 }
 
-// standMore takes n bytes for a session or link, or returns an error if the pool is exhausted.
 func (c *conn) standMore(n int64) error {
 	if !c.known.Load() { // clients without an identity have other bounds: see bounds
 		return nil
@@ -123,7 +119,7 @@ func (c *conn) begins() *wire.Error {
 	return nil
 }
 
-// costOf returns the memory that the messages in a transfer take besides their bytes.
+// costOf returns the memory of the messages in a transfer, without their bytes.
 func costOf(m *engine.Message) int64 {
 	if m.Format != wire.FormatBatch {
 		return fair.Message
@@ -131,8 +127,7 @@ func costOf(m *engine.Message) int64 {
 	return int64(wire.CountBatch(m.Payload)) * fair.Message
 }
 
-// afford takes n bytes of memory for the messages of a transfer, because even a small batch may
-// contain many.
+// afford takes n bytes for the messages of a transfer, because even a small batch may contain many.
 func (c *conn) afford(n int64) error {
 	if n <= fair.Message {
 		return nil // charge takes the memory of a single message

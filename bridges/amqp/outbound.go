@@ -10,16 +10,14 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// form says how a message is encoded. The zero form is for queues without sessions.
 type form struct {
 	peeked    bool // the client reads the message without receiving it
 	bodiless  bool // the client has requested no body
 	inSession bool // the session's lock also locks the message
 }
 
-// greatestDate, in the year 10000, is what messages of a session have as the end of their locks.
-// They are locked as long as their session, whose lock is renewed separately, and SDKs refuse to
-// settle a message whose own lock seems to have ended.
+// greatestDate, in the year 10000, is the end of lock of a session's messages: they are locked as
+// long as their session, and SDKs refuse to settle a message whose lock seems to have ended.
 const greatestDate value.Timestamp = 253402300800000
 
 func appendDelivery(dst []byte, d *core.Delivery, f form) []byte {
@@ -34,8 +32,8 @@ func appendDelivery(dst []byte, d *core.Delivery, f form) []byte {
 // one copy.
 const largeBody = 16 << 10
 
-// payloadOf encodes a delivery into scratch, except for a large body, which it refers to. It
-// returns scratch, which may have grown.
+// payloadOf encodes a delivery into scratch, except for a large body. It returns scratch, which may
+// have grown.
 func payloadOf(scratch []byte, d *core.Delivery, f form) (engine.Payload, []byte) {
 	if len(d.Body.Bytes) < largeBody {
 		scratch = appendDelivery(scratch[:0], d, f)
@@ -48,8 +46,8 @@ func payloadOf(scratch []byte, d *core.Delivery, f form) (engine.Payload, []byte
 	return engine.Payload{Copied: scratch, Body: d.Body.Bytes, Tail: appendFooter(nil, d.Message)}, scratch
 }
 
-// appendHead appends the sections before the body. It always writes header and properties, because
-// some clients read the other sections only if these are present.
+// appendHead appends the sections before the body, always with header and properties, because some
+// clients read the other sections only if these are present.
 func appendHead(dst []byte, d *core.Delivery, f form) []byte {
 	dst = appendHeader(dst, d)
 	if !f.peeked || !d.LockToken.IsZero() || !d.DeliveryAnnotations.IsEmpty() {
@@ -71,8 +69,8 @@ func appendFooter(dst []byte, m *core.Message) []byte {
 	return dst
 }
 
-// appendDeliveryAnnotations appends the sender's delivery annotations and the lock token. Without
-// these the section is empty, but present: the Python SDK's tests require it.
+// appendDeliveryAnnotations appends the section even if it is empty: the Python SDK's tests require
+// it.
 func appendDeliveryAnnotations(dst []byte, d *core.Delivery) []byte {
 	dst = value.AppendDescriptor(dst, uint64(wire.DescDeliveryAnnotations))
 	a := annotations{}
@@ -90,7 +88,6 @@ func appendHeader(dst []byte, d *core.Delivery) []byte {
 	return wire.AppendHeader(dst, &h)
 }
 
-// headerTTL returns the time to live for a message's header, which holds at most 49.7 days.
 func headerTTL(m *core.Message) value.Opt[uint32] {
 	if !mortal(m) {
 		return value.Opt[uint32]{}
@@ -98,8 +95,6 @@ func headerTTL(m *core.Message) value.Opt[uint32] {
 	return value.Some(uint32(min(m.TimeToLive.Milliseconds(), math.MaxUint32)))
 }
 
-// appendAnnotations appends the message annotations of the sender and of the broker. The broker's
-// have the types that clients expect.
 func appendAnnotations(dst []byte, d *core.Delivery, f form) []byte {
 	dst = value.AppendDescriptor(dst, uint64(wire.DescMessageAnnotations))
 	a := annotations{}
@@ -140,7 +135,6 @@ func appendAnnotations(dst []byte, d *core.Delivery, f form) []byte {
 	return value.CloseMap(a.dst, a.mark, a.n)
 }
 
-// annotations is a map that is being encoded.
 type annotations struct {
 	dst  []byte
 	mark int
@@ -183,8 +177,8 @@ func (a *annotations) instant(k string, t time.Time) {
 	}
 }
 
-// lifeOfDelivery returns what lifeOf returns, but the life of a scheduled message begins when it is
-// enqueued, whatever its sender says.
+// lifeOfDelivery is like lifeOf, but the life of a scheduled message begins when it is enqueued,
+// whatever its sender says.
 func lifeOfDelivery(d *core.Delivery) (created, expires time.Time) {
 	if d.ScheduledEnqueueTime.IsZero() || !mortal(d.Message) {
 		return lifeOf(d.Message, d.EnqueuedTime)
@@ -197,10 +191,9 @@ func lifeOfDelivery(d *core.Delivery) (created, expires time.Time) {
 
 func mortal(m *core.Message) bool { return m.TimeToLive > 0 && m.TimeToLive < core.Forever }
 
-// lifeOf returns the creation and the expiry time of a message. Clients compute the time to live
-// from these, because the header cannot hold more than 49.7 days. If the sender set no creation
-// time, the parameter otherwise replaces it. For a message that does not expire, both times are the
-// sender's.
+// lifeOf returns the creation and the expiry time of a message, because the header's time to live
+// cannot exceed 49.7 days. otherwise is the creation time if the sender set none. For a message
+// that does not expire, both times are the sender's.
 func lifeOf(m *core.Message, otherwise time.Time) (created, expires time.Time) {
 	if !mortal(m) {
 		return m.CreationTime, m.AbsoluteExpiryTime

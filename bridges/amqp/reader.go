@@ -11,37 +11,35 @@ import (
 )
 
 type intake struct {
-	arrival arrival       // what the engine has not taken yet
-	pending bool          // the reader waits until the engine has taken arrival and the limits allow reading
-	resumed chan struct{} // makes the reader continue
-	next    next          // where the next read puts its bytes
+	arrival arrival // bytes that the engine has not taken yet
+	pending bool    // the reader waits until the engine has taken arrival and may continue
+	resumed chan struct{}
+	next    next // where the reader puts the next bytes
 }
 
 const (
 	// firstBuffer is the size in bytes of the first read buffer. Busy connections use largeBuffer.
 	firstBuffer = 4 << 10
 	largeBuffer = 64 << 10
-	// behindBody bounds the bytes after the end of a large body that are read together with it.
-	// They have to be copied if they belong to the next large body.
+	// behindBody bounds the bytes read together with the end of a large body: they must be copied
+	// if they belong to the next large body.
 	behindBody = 4 << 10
 )
 
 type arrival struct {
 	filled int    // bytes that were read into next.into
-	chunk  []byte // the other bytes
+	chunk  []byte // the bytes that were not read into next.into
 }
 
 func (a *arrival) taken() bool { return a.filled == 0 && a.chunk == nil }
 
-// next tells the reader how to continue.
 type next struct {
 	untaken int    // bytes at the end of the chunk that the engine has not taken
 	into    []byte // memory for the next bytes; see engine.Conn.Into
 	rests   bool   // a batch was refused: see link.Owner.Rest
 }
 
-// read passes the client's bytes to the owner until the connection ends. It reads again only when
-// the engine has taken the bytes, so one buffer is enough.
+// read reads again only when the engine has taken the bytes, so one buffer is enough.
 func (c *conn) read() {
 	in := input{nc: c.nc, known: &c.known, socket: socketReaderOf(c.nc)}
 	var got arrival
@@ -74,8 +72,7 @@ func (c *conn) read() {
 }
 
 // presentable returns how many bytes of b the engine can take: protocol headers, whole frames, and
-// the beginning of a large frame. It also counts bytes that cannot be a frame, because the engine
-// refuses them.
+// the beginning of a large frame. Bytes that cannot be a frame count, too: the engine refuses them.
 func presentable(b []byte, maxFrame uint32) int {
 	n := 0
 	for len(b)-n >= 4 {
@@ -111,7 +108,7 @@ type input struct {
 // buffers are for sockets that have bytes to read. A connection without traffic has none.
 var buffers = sync.Pool{New: func() any { return new([largeBuffer]byte) }}
 
-// read reads once: into the slice into, and then after the bytes in buf. filled counts only the
+// read reads once, first into the slice into, and then behind the bytes in buf. filled counts only
 // bytes in into.
 func (in *input) read(into []byte) (filled int, err error) {
 	if in.n > 0 && in.n == len(in.buf) { // the frame is larger than the buffer
@@ -134,7 +131,8 @@ func (in *input) read(into []byte) (filled int, err error) {
 
 func (in *input) direct() bool { return in.socket != nil && in.known.Load() }
 
-// take removes the first k bytes from buf, and replaces buf by one that suits the traffic.
+// take removes the first k bytes from buf, and changes the buffer if traffic or rest require
+// another size.
 func (in *input) take(k int) {
 	rest, size := in.buf[k:in.n], len(in.buf)
 	switch {
@@ -149,15 +147,12 @@ func (in *input) take(k int) {
 	}
 }
 
-// move replaces the buffer by the slice to, and copies rest into it: the bytes that the engine has
-// not taken.
 func (in *input) move(to, rest []byte) {
 	n := copy(to, rest)
 	in.release()
 	in.buf, in.n = to, n
 }
 
-// borrow replaces the buffer by an array from buffers, and copies rest into it.
 func (in *input) borrow(rest []byte) {
 	b := buffers.Get().(*[largeBuffer]byte)
 	in.move(b[:], rest)

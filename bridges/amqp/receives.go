@@ -10,17 +10,15 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// maxAsked bounds the deliveries of one link that are requested from the broker or wait to be sent,
-// whatever credit the client gives, so that their locks do not end here. fair.Pending bounds their
-// bytes.
+// maxAsked bounds a link's deliveries that are requested from the broker or wait to be sent, so
+// that their locks do not end here. fair.Pending bounds their bytes.
 const maxAsked = 1000
 
-// acceptProperty is a link property of Crosstown alone: the content types that the client can read,
-// written as in HTTP's Accept.
+// acceptProperty is a link property of Crosstown: the content types that the client can read, as in
+// HTTP's Accept.
 const acceptProperty = "com.crosstown:accept"
 
-// accepted returns the value of acceptProperty, or "" if it is missing. ok is false if it is not a
-// text.
+// accepted returns "" if the property is missing. ok is false if it is not a text.
 func accepted(properties value.Map) (accept string, ok bool) {
 	v, _ := properties.Get(acceptProperty)
 	if v == nil {
@@ -38,33 +36,32 @@ type receiverLink struct {
 	sessionReceiver
 	settlement
 
-	asked      int             // how many more deliveries the broker may send
-	askedBytes int             // how many more bytes the broker may send; negative if the last delivery exceeded them
+	asked      int             // number of deliveries that the broker may still send
+	askedBytes int             // number of bytes that the broker may still send; negative if the last delivery exceeded it
 	pending    []core.Delivery // delivered by the broker, but not sent yet
-	bytes      int             // bytes of pending
-	queued     bool            // is in conn.waiting
-	taking     bool            // the broker has been asked to give unused credit back
-	held       bool            // is in settleQueue.held
-	combed     bool            // after a drain began, the broker was asked once for messages that are available now
-	released   bool            // the client has detached
-	stopped    bool            // the broker delivers no more
+	bytes      int
+	queued     bool // is in conn.waiting
+	taking     bool // the broker has been asked to give unused credit back
+	held       bool // is in settleQueue.held
+	combed     bool // since the drain began, the broker was asked for messages that are available now
+	released   bool
+	stopped    bool // the broker delivers no more
 	closed     error
 }
 
 type sessionReceiver struct {
-	session core.Session       // the receiver is this session's
-	lock    *core.SessionLock  // the session's lock
-	filter  int                // index of the source's filter that requests a session
-	shared  bool               // another receiver may take the session over
-	cancel  context.CancelFunc // ends the wait for a session
+	session core.Session // the session that the receiver belongs to
+	lock    *core.SessionLock
+	filter  int  // index of the source's filter that requests a session
+	shared  bool // another receiver may take the session over
+	cancel  context.CancelFunc
 }
 
-// settlement says what the client has done with a link's deliveries.
 type settlement struct {
 	sent        map[engine.Tag]uint32   // delivery-ids of deliveries that were sent and are not settled
 	provisional map[uint32]*provisional // deliveries with an outcome in a transaction, by delivery-id
-	settling    int                     // settlements of the link's deliveries, and requests about its session, that wait or are in flight
-	allSettled  chan struct{}           // closes when settling is 0; nil unless the end of the session waits for that
+	settling    int                     // settlements of the link's deliveries and requests about its session, waiting or in flight
+	allSettled  chan struct{}           // closes when settling becomes 0; nil unless the end of the session waits for that
 }
 
 func (c *conn) attachReceiver(l *engine.Link, addr core.Address) {
@@ -131,7 +128,6 @@ func (r *receiverLink) attach(receiver core.Receiver) bool {
 	return true
 }
 
-// close detaches the link because the broker has ended it.
 func (r *receiverLink) close(err error) {
 	r.closed = err
 	if r.link.Open() {
@@ -140,10 +136,9 @@ func (r *receiverLink) close(err error) {
 	}
 }
 
-// interrupt detaches the link because a settlement failed for a reason that may pass. If the
-// gateway rejected the delivery instead, the client would regard it as settled: the Go SDK's next
-// attempt would report a success that never happened. Without the link, clients settle through
-// $management, which answers each attempt.
+// interrupt detaches the link because a settlement failed for a reason that may pass. If it
+// rejected the delivery instead, the Go SDK would regard it as settled, and report success at the
+// next attempt. Without the link, clients settle through $management, which answers each attempt.
 func (r *receiverLink) interrupt(err error) {
 	if r.link.Open() {
 		why := r.conn.refusal(r.link, err, r.addr)
@@ -153,8 +148,8 @@ func (r *receiverLink) interrupt(err error) {
 	}
 }
 
-// detached closes the receiver, and unlocks the deliveries that were not sent. Messages that were
-// sent stay locked, except in a session.
+// detached unlocks the deliveries that were not sent. Those that were sent stay locked, except in a
+// session.
 func (r *receiverLink) detached() {
 	r.released = true
 	if r.cancel != nil {
@@ -196,7 +191,7 @@ func (r *receiverLink) stop() {
 	})
 }
 
-// closeSession closes the session, after the client's settlements, which need the session's lock.
+// closeSession waits for the client's settlements, which need the session's lock.
 func (r *receiverLink) closeSession() {
 	if r.settling == 0 {
 		r.session.Close()
@@ -215,7 +210,8 @@ func (r *receiverLink) settledOne() {
 }
 
 // giveBack unlocks the pending deliveries, except the first keep. Deliveries of a session stay
-// locked until it is released or taken over: otherwise they would be delivered out of order.
+// locked until it is released or taken over, because they would otherwise be delivered out of
+// order.
 func (r *receiverLink) giveBack(keep int) {
 	if r.mode == core.ReceiveAndDelete || r.session != nil && !(r.shared && r.stopped) || keep >= len(r.pending) {
 		return
@@ -227,7 +223,7 @@ func (r *receiverLink) giveBack(keep int) {
 	r.pending = r.pending[:keep]
 }
 
-// count adds to the numbers and bytes of pending deliveries. Both arguments may be negative.
+// count adds n and bytes, which may be negative, to the counts of pending deliveries.
 func (r *receiverLink) count(n, bytes int) {
 	if r.mode == core.PeekLock {
 		r.conn.outstanding.pending += n
@@ -236,7 +232,6 @@ func (r *receiverLink) count(n, bytes int) {
 	r.conn.outstanding.bytes += bytes
 }
 
-// let counts deliveries as no longer pending, and clears the slice ds.
 func (r *receiverLink) let(ds []core.Delivery) {
 	r.count(-len(ds), -core.SizeOf(ds))
 	clear(ds)
@@ -260,7 +255,8 @@ func (r *receiverLink) flowed() {
 	r.send()
 }
 
-// takeBack asks the broker for unused credit, because the client drains or has lowered its credit.
+// takeBack asks the broker to return unused credit, because the client drains or has lowered its
+// credit.
 func (r *receiverLink) takeBack() {
 	if r.taking {
 		return
@@ -285,7 +281,6 @@ func (r *receiverLink) tookBack() {
 	r.send()
 }
 
-// ask gives the broker the client's credit, as the limits allow, unless the client drains.
 func (r *receiverLink) ask() {
 	if !r.link.Draining() {
 		r.request()
@@ -330,14 +325,12 @@ func (r *receiverLink) deliver(ds []core.Delivery) {
 		r.giveBack(0)
 		return
 	}
-	// The links together may have requested more than MaxConnectionUnsettled.
 	if over := r.conn.unsettled() - r.conn.bridge.opts.MaxConnectionUnsettled; over > 0 && r.mode == core.PeekLock {
 		r.giveBack(max(0, len(r.pending)-over))
 	}
 	r.send()
 }
 
-// send sends the pending deliveries, now or when the writer has room. Then it asks for more.
 func (r *receiverLink) send() {
 	if !r.queued && r.resume() {
 		r.queued = true
@@ -345,8 +338,8 @@ func (r *receiverLink) send() {
 	}
 }
 
-// resume sends pending deliveries, and requests others in their place. It reports whether some are
-// left that wait for the writer only. If none are left, it answers a drain.
+// resume sends pending deliveries, requests others, and answers a drain if none are left. left is
+// true if some wait for the writer only.
 func (r *receiverLink) resume() (left bool) {
 	n, f := 0, form{inSession: r.session != nil}
 	for r.receiver != nil && n < len(r.pending) && r.link.Ready() && r.conn.eng.Buffered() <= fewUnsaid {
@@ -379,8 +372,8 @@ func tagOf(d *core.Delivery) engine.Tag {
 	return engine.Tag(swapToken(d.LockToken))
 }
 
-// swapToken converts a token from the byte order of RFC 9562 to .NET's, in which the first three
-// fields are little-endian, or back.
+// swapToken converts between the byte orders of RFC 9562 and .NET, in which the first three fields
+// are little-endian.
 func swapToken(t core.LockToken) core.LockToken {
 	t[0], t[1], t[2], t[3] = t[3], t[2], t[1], t[0]
 	t[4], t[5] = t[5], t[4]

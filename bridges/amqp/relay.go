@@ -8,11 +8,10 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// FormatBatch is the message format of a batch: its data sections are messages. Service Bus stores
-// all of them or none.
+// FormatBatch is the message format of a batch, whose data sections are messages. Service Bus
+// stores all of them or none.
 const FormatBatch = wire.FormatBatch
 
-// AppendMessage appends an encoded message, as senders write it.
 func AppendMessage(dst []byte, m *core.Message) []byte {
 	dst = wire.AppendHeader(dst, &wire.Header{Durable: m.Durable, Priority: m.Priority, TTL: headerTTL(m), FirstAcquirer: m.FirstAcquirer})
 	if !m.DeliveryAnnotations.IsEmpty() {
@@ -27,7 +26,6 @@ func AppendMessage(dst []byte, m *core.Message) []byte {
 	return appendFooter(appendBody(dst, m.Body), m)
 }
 
-// appendSentAnnotations appends the message annotations that senders set, if there are any.
 func appendSentAnnotations(dst []byte, m *core.Message) []byte {
 	if m.Annotations.IsEmpty() && !m.Has(core.FieldPartitionKey, m.PartitionKey) && m.ViaPartitionKey == "" && m.ScheduledEnqueueTime.IsZero() {
 		return dst
@@ -49,17 +47,15 @@ func appendSymbols(dst []byte, d wire.Descriptor, p core.Properties) []byte {
 	return value.CloseMap(a.dst, a.mark, a.n)
 }
 
-// AppendBatched appends an encoded message as a part of a batch.
 func AppendBatched(dst, encoded []byte) []byte { return wire.AppendDataSection(dst, encoded) }
 
-// Arrival is a message that a peer has delivered.
 type Arrival struct {
 	*core.Message
-	// BrokerProperties has what the peer has sent; other fields are zero.
+	// with what the peer has sent; other fields are zero
 	core.BrokerProperties
 }
 
-// ReadMessage decodes a message, and keeps the encoded bytes. It does not read batches.
+// ReadMessage keeps encoded in the result. It does not read batches.
 func ReadMessage(encoded []byte) (Arrival, error) {
 	m, err := decodeMessage(encoded)
 	if err != nil {
@@ -79,8 +75,8 @@ func ReadMessage(encoded []byte) (Arrival, error) {
 	return a, nil
 }
 
-// LockTokenOf returns the lock token in a delivery-tag of Service Bus, or zero if the tag has
-// another length.
+// LockTokenOf returns the lock token in a delivery-tag of Service Bus, or zero if the length of tag
+// differs.
 func LockTokenOf(tag []byte) core.LockToken {
 	if len(tag) != len(core.LockToken{}) {
 		return core.LockToken{}
@@ -88,7 +84,7 @@ func LockTokenOf(tag []byte) core.LockToken {
 	return swapToken(core.LockToken(tag))
 }
 
-// annotate takes over an annotation of the peer's broker, unless its type is unexpected.
+// annotate adopts an annotation of the peer's broker, unless its type is unexpected.
 func (a *Arrival) annotate(key string, raw []byte) {
 	switch key {
 	case annSequenceNumber:

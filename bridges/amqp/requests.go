@@ -15,7 +15,7 @@ import (
 const (
 	requestCredit  = 100                                // requests in flight on one link
 	maxRequestSize = int64(core.MaxMessageSizeKB << 10) // bytes; requests may contain messages
-	minRequestSize = 1 << 20                            // bytes that every request may have
+	minRequestSize = 1 << 20                            // minimum size limit of requests, in bytes
 	maxTokenSize   = 64 << 10                           // bytes of a request to $cbs, to which any client may send
 	maxReplies     = 1000                               // responses that wait for credit on one link
 	maxReplyBytes  = 16 << 20                           // bytes of responses that wait for credit on a connection
@@ -43,10 +43,10 @@ type response struct {
 	condition value.Symbol
 	text      string
 	body      value.Map
-	tracking  string                       // the client's tracking id, which is sent back
-	rejection value.Symbol                 // the condition to use if the request's delivery is rejected; see answerTo
-	renewed   map[core.LockToken]time.Time // the new ends of renewed locks
-	settled   []core.LockToken             // locks that the request has ended
+	tracking  string       // the client's tracking id, which is sent back
+	rejection value.Symbol // condition for rejecting the request's delivery; see answerTo
+	renewed   map[core.LockToken]time.Time
+	settled   []core.LockToken // locks that the request has ended
 }
 
 const (
@@ -56,7 +56,6 @@ const (
 	associatedLink = "associated-link-name"
 )
 
-// session returns the key of the session that the request names, or "".
 func (r *request) session() core.SessionKey {
 	args, _ := r.body.(value.Map)
 	v, _ := args.Get("session-id")
@@ -67,26 +66,23 @@ func (r *request) session() core.SessionKey {
 	return core.KeyOfSession(id)
 }
 
-// requestLink is a link on which a client sends requests to a node.
 type requestLink struct {
 	conn *conn
 	link *engine.Link
-	node string // folded address of the node
+	node string // folded address
 	addr core.Address
-	size int64 // bytes of the largest request
+	size int64 // largest request in bytes
 }
 
-// replyLink is a link on which a node sends its responses.
 type replyLink struct {
 	conn   *conn
 	link   *engine.Link
-	node   string // folded address of the node
-	target string // the client's address, which requests name as the one for the reply
+	node   string // folded address
+	target string // the client's address; the reply-to of requests
 	queue  [][]byte
 	queued bool // is in conn.waiting
 }
 
-// attachNode accepts a link to or from a node whose requests have at most size bytes.
 func (c *conn) attachNode(l *engine.Link, node string, addr core.Address, size int64) {
 	a := l.Attach()
 	if a.Role == wire.RoleSender {
@@ -105,8 +101,8 @@ func (c *conn) attachNode(l *engine.Link, node string, addr core.Address, size i
 	}
 }
 
-// received decodes and carries out a request. The disposition of the request must be sent before
-// the response, because some clients crash otherwise.
+// received sends the disposition of a request before its response, because some clients crash
+// otherwise.
 func (r *requestLink) received(m engine.Message) {
 	txn, enlists := m.State.(wire.TransactionalState)
 	req, err := decodeRequest(m.Payload)
@@ -170,7 +166,7 @@ func (r *requestLink) received(m engine.Message) {
 	})
 }
 
-// costOfRequest returns the memory that a request and the messages in it take besides their bytes.
+// costOfRequest returns the memory of a request and the messages in it, without their bytes.
 func costOfRequest(r *request) int64 {
 	args, _ := r.body.(value.Map)
 	list, _ := args.Get("messages")
@@ -179,15 +175,14 @@ func costOfRequest(r *request) int64 {
 }
 
 // contentful are the operations that can fail because of their content. The Go SDK takes a status
-// of 400 or 403 for the loss of its connection, but understands that the operation has failed if
-// the request's delivery is rejected.
+// of 400 or 403 for the loss of its connection; to report the failure, it needs a rejection of the
+// request's delivery.
 var contentful = map[string]bool{
 	"com.microsoft:schedule-message":   true,
 	"com.microsoft:set-session-state":  true,
 	"com.microsoft:update-disposition": true,
 }
 
-// outcome returns a contentful request's outcome: a rejection if the request failed.
 func (resp *response) outcome() wire.DeliveryState {
 	if resp.status != 400 && resp.status != 403 {
 		return wire.Accepted{}
@@ -195,7 +190,7 @@ func (resp *response) outcome() wire.DeliveryState {
 	return wire.Rejected{Error: &wire.Error{Condition: resp.rejection, Description: resp.text}}
 }
 
-// refused answers a dropped request, if the part that has arrived says where to send the answer.
+// refused answers a dropped request if head contains the address for the answer.
 func (r *requestLink) refused(head []byte, why *wire.Error) {
 	s := wire.SplitHead(head)
 	p, err := wire.DecodeProperties(s.Properties)
@@ -251,10 +246,10 @@ func (c *conn) reply(r *requestLink, req *request, d dialect, resp response) {
 	to.push(payload)
 }
 
-// route returns the link for the response to a request. Within the AMQP session of the request, it
-// prefers a link whose target is replyTo, then one whose name is replyTo, then the only link to the
-// node. If the session has none, it looks for replyTo in the whole connection. It does not look at
-// other connections, because clients choose the same names.
+// route returns the link for the response to a request. In the request's AMQP session, it prefers a
+// link whose target is replyTo, then one whose name is replyTo, then the only link to the node.
+// Then it looks for replyTo in the whole connection, but not in others, because clients choose the
+// same names.
 func (c *conn) route(s *engine.Session, node, replyTo string) *replyLink {
 	var here []*replyLink
 	for _, r := range c.nodes {
@@ -328,7 +323,6 @@ func (r *replyLink) detached() {
 	}
 }
 
-// push sends a response as soon as there is credit. Some clients give credit for each request only.
 func (r *replyLink) push(payload []byte) {
 	r.queue = append(r.queue, payload)
 	r.conn.replies += len(payload)
@@ -346,7 +340,7 @@ func (r *replyLink) flowed() {
 	}
 }
 
-// resume sends waiting responses, and reports whether some are left that wait for the writer only.
+// resume sends waiting responses. left is true if some wait for the writer only.
 func (r *replyLink) resume() (left bool) {
 	for len(r.queue) > 0 && r.link.Ready() && r.conn.eng.Buffered() <= maxBacklog {
 		r.link.Send(engine.Tag{}, true, time.Time{}, engine.Payload{Body: r.queue[0]})

@@ -7,7 +7,7 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/spelling"
 )
 
-// The descriptor codes of a rule and its parts. Those of filters have one hexadecimal digit fewer.
+// The codes of filters have one hexadecimal digit fewer than the others.
 const (
 	codeRule              uint64 = 0x0000_0137_0000_0004
 	codeNoAction          uint64 = 0x0000_0137_0000_0005
@@ -72,7 +72,7 @@ func (o *operation) ruleName() string {
 	return name
 }
 
-// rule decodes the rule in a request. The broker checks its conditions and its action.
+// rule decodes the rule in a request, but the broker checks its conditions and its action.
 func (o *operation) rule() core.Rule {
 	rule := core.Rule{Name: o.ruleName()}
 	v, _ := o.args.Get("rule-description")
@@ -114,7 +114,7 @@ func (o *operation) expression(name string, v any) string {
 	return sql
 }
 
-// correlation decodes a correlation filter. A null is not a condition.
+// correlation ignores conditions that are null.
 func (o *operation) correlation(v any) *core.Correlation {
 	m, ok := v.(value.Map)
 	if !ok {
@@ -153,7 +153,6 @@ func (o *operation) correlation(v any) *core.Correlation {
 	return c
 }
 
-// describeRule encodes a rule as clients read it: a list of filter, action, name and creation time.
 func describeRule(r *core.Rule) value.Described {
 	action := value.Described{Descriptor: codeNoAction, Value: value.List{}}
 	if r.Action != "" {
@@ -193,8 +192,8 @@ func describeCorrelation(c *core.Correlation) value.List {
 	return append(list, properties)
 }
 
-// listed returns a value of a filter as its AMQP type. A value that was set over HTTP as an
-// xsd:dateTime becomes a timestamp.
+// listed returns a value of a filter as its AMQP type: an xsd:dateTime, set over HTTP, becomes a
+// timestamp.
 func listed(v any) any {
 	if d, ok := v.(value.Described); ok && d.Descriptor == value.DescriptorDateTime {
 		text, _ := d.Value.(string)
@@ -205,8 +204,8 @@ func listed(v any) any {
 	return v
 }
 
-// narrowed returns an integer as an int if it fits. The JavaScript SDK writes whole numbers as long
-// or as an unsigned type, but cannot read these types in responses.
+// narrowed returns an integer as an int if it fits: the JavaScript SDK writes whole numbers as long
+// or unsigned, but cannot read these types in responses.
 func narrowed(v any) any {
 	if n, ok := value.Int(v); ok && n == int64(int32(n)) {
 		return int32(n)

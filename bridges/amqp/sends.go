@@ -12,8 +12,8 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/turn"
 )
 
-// senderLink is a link on which the client sends to an entity. At most one call of its Sender is in
-// flight, which keeps the order. Messages that arrive meanwhile go into the next call.
+// senderLink has at most one call of its Sender in flight, which keeps the order. Messages that
+// arrive meanwhile go into the next call.
 type senderLink struct {
 	conn   *conn
 	link   *engine.Link
@@ -21,13 +21,13 @@ type senderLink struct {
 	sender core.Sender
 
 	destination core.Address  // where messages finally go
-	via         core.Address  // the entity whose transfer queue the messages pass through; zero if none
-	lasting     core.Identity // the client's identity as it is now, without expiry, for sending to destination
+	via         core.Address  // the entity whose transfer queue messages pass through, or zero
+	lasting     core.Identity // the client's identity at the attach, without expiry, for sending to destination
 
 	queue    []engine.Message
 	spare    []engine.Message // memory for the next queue
 	sending  bool
-	released bool // the client has detached
+	released bool
 	closed   error
 }
 
@@ -55,7 +55,7 @@ func (c *conn) attachSender(l *engine.Link, addr core.Address) {
 	}, s.attach, core.Sender.Close)
 }
 
-// attach answers the attach. It returns false if the client or the broker has ended the link since.
+// attach returns false if the client or the broker has ended the link since the attach.
 func (s *senderLink) attach(sender core.Sender) bool {
 	if s.closed != nil {
 		s.link.Refuse(s.conn.refusal(s.link, s.closed, s.addr))
@@ -73,8 +73,7 @@ func (s *senderLink) attach(sender core.Sender) bool {
 	})
 }
 
-// properties returns the properties of the answering attach. Clients check that their transfer
-// destination is among them.
+// properties repeats the client's transfer destination, which clients check.
 func (s *senderLink) properties(size int64) value.Map {
 	p := linkProperties(size)
 	if s.isVia() {
@@ -84,7 +83,6 @@ func (s *senderLink) properties(size int64) value.Map {
 	return p
 }
 
-// close detaches the link because the broker has ended it.
 func (s *senderLink) close(err error) {
 	s.closed = err
 	if s.link.Open() {
@@ -98,7 +96,6 @@ func (s *senderLink) detached() {
 	s.finish()
 }
 
-// finish closes the Sender once the client has detached and all its messages are stored.
 func (s *senderLink) finish() {
 	if !s.released || s.sending || len(s.queue) > 0 || s.sender == nil {
 		return
@@ -132,7 +129,6 @@ func (s *senderLink) received(m engine.Message) {
 	}
 }
 
-// affords takes memory for the messages of a batch, or rejects the batch.
 func (s *senderLink) affords(m *engine.Message) bool {
 	err := s.conn.afford(m.Cost)
 	if err == nil {
@@ -174,7 +170,7 @@ func (s *senderLink) sent(batch []engine.Message, states []wire.DeliveryState) {
 	s.finish()
 }
 
-// carry decodes and sends messages, and returns the outcome of each. It runs outside the owner.
+// carry returns the outcome of each message. It runs outside the owner.
 func carry(ctx context.Context, sender core.Sender, batch []engine.Message, s *senderLink) []wire.DeliveryState {
 	states := make([]wire.DeliveryState, len(batch))
 	groups := make([][]*core.Message, 0, len(batch))
@@ -208,7 +204,6 @@ func carry(ctx context.Context, sender core.Sender, batch []engine.Message, s *s
 	return states
 }
 
-// decodeGroup decodes a transfer: a message, or a batch of which all messages are stored or none.
 func decodeGroup(m *engine.Message, singles *[]*core.Message) ([]*core.Message, error) {
 	switch m.Format {
 	case wire.FormatMessage:
@@ -229,11 +224,11 @@ func decodeGroup(m *engine.Message, singles *[]*core.Message) ([]*core.Message, 
 	}
 }
 
-// transferDestination is the property of an attach that says where messages finally go, after the
-// transfer queue of the link's target.
+// transferDestination is the property of an attach with the address to which messages finally go,
+// after the transfer queue of the link's target.
 const transferDestination value.Symbol = "com.microsoft:transfer-destination-address"
 
-// finalDestination returns the address in transferDestination; ok is false if the attach has none.
+// finalDestination returns ok false if the attach has no transferDestination.
 func finalDestination(a *wire.Attach) (address core.Address, ok bool, err error) {
 	v, ok := a.Properties.Get(string(transferDestination))
 	if !ok || v == nil {
@@ -266,7 +261,7 @@ func (s *senderLink) openVia(ctx context.Context, id core.Identity, closed func(
 
 func (s *senderLink) isVia() bool { return s.via.Entity != "" }
 
-// send sends groups. If they pass through a transfer queue, each group is a transaction.
+// send makes each group a transaction if the messages pass through a transfer queue.
 func (s *senderLink) send(ctx context.Context, sender core.Sender, groups [][]*core.Message) []core.Appended {
 	if !s.isVia() {
 		return sender.Send(ctx, groups)

@@ -15,10 +15,9 @@ const (
 	// sessionFilter is the key of the filter that requests a session. Its value may be described,
 	// with this symbol or the number 0x000000137000000c.
 	sessionFilter = "com.microsoft:session-filter"
-	// sharedSessionFilter and sharedSessionCode describe the filter that requests a session which
-	// other receivers may take over. Its value is a list of the session id (null for the next free
-	// session) and the token of the session's lock (null to take nothing over). Its key can be
-	// anything.
+	// sharedSessionFilter and sharedSessionCode describe the filter, with any key, for a session
+	// that other receivers may take over. Its value is a list of the session id (null for the next
+	// free session) and the token of the session's lock (null to take nothing over).
 	sharedSessionFilter        = "com.microsoft:non-exclusive-session-filter:list"
 	sharedSessionCode   uint64 = 0x000000137000000e
 
@@ -47,8 +46,8 @@ func sessionWanted(filters value.Map) (at int, shared bool) {
 	return at, false
 }
 
-// accept requests from the broker the session that the source's filter with index at names. It
-// answers the attach when the broker has locked the session.
+// accept requests the session that the source's filter with index at names. It answers the attach
+// when the broker has locked the session.
 func (r *receiverLink) accept(at int, shared bool, options core.ReceiverOptions) {
 	c, id := r.conn, r.conn.identity
 	wanted := r.link.Attach().Source.Filter[at].Value
@@ -80,7 +79,6 @@ func (r *receiverLink) accept(at int, shared bool, options core.ReceiverOptions)
 	})
 }
 
-// readSession decodes which session is requested. null stands for the next free one.
 func readSession(v any, o *core.SessionOptions) (err error) {
 	ok := true
 	if o.Next = v == nil; !o.Next {
@@ -92,7 +90,6 @@ func readSession(v any, o *core.SessionOptions) (err error) {
 	return nil
 }
 
-// readShared decodes which session is requested, and the token with which to take it over.
 func readShared(v any, o *core.SessionOptions) error {
 	o.Sharing = core.NonExclusive
 	list, ok := v.(value.List)
@@ -111,7 +108,6 @@ func readShared(v any, o *core.SessionOptions) error {
 	return readSession(fields[0], o)
 }
 
-// accepted answers the attach, or closes the session if the link or the client's rights have ended.
 func (r *receiverLink) accepted(s core.Session, err error) {
 	c := r.conn
 	if err == nil {
@@ -136,7 +132,7 @@ func (r *receiverLink) accepted(s core.Session, err error) {
 	}
 }
 
-// sessionWait returns how long to wait for a session: slightly less than the client will wait.
+// sessionWait returns slightly less than the client will wait.
 func sessionWait(properties value.Map) time.Duration {
 	v, _ := properties.Get(attachTimeout)
 	if ms, ok := value.Int(v); ok && ms > 0 {
@@ -146,8 +142,8 @@ func sessionWait(properties value.Map) time.Duration {
 	return defaultSessionWait
 }
 
-// sessionFilters returns the answer to the filter: the id of the session and, if other receivers
-// may take it over, the token of its lock. It has the form of the client's filter.
+// sessionFilters answers with the session's id and, if other receivers may take it over, the token
+// of its lock, in the form of the client's filter.
 func (r *receiverLink) sessionFilters() value.Map {
 	asked := r.link.Attach().Source.Filter[r.filter]
 	answer := any(r.session.ID())
@@ -160,7 +156,6 @@ func (r *receiverLink) sessionFilters() value.Map {
 	return value.Map{{Key: asked.Key, Value: answer}}
 }
 
-// sessionProperties returns the link properties that clients read for a session.
 func sessionProperties(s core.Session) value.Map {
 	return value.Map{
 		{Key: value.Symbol(lockedUntil), Value: ticks(s.LockedUntil())},
@@ -174,8 +169,8 @@ func ticks(t time.Time) int64 {
 	return t.UnixMilli()*perMilli + epoch
 }
 
-// lapses returns until when the client may settle a delivery. For a delivery from a session it
-// returns zero, for no limit.
+// lapses returns until when the client may settle d, or zero for no limit: for deliveries from a
+// session.
 func (r *receiverLink) lapses(d *core.Delivery) time.Time {
 	if r.session != nil {
 		return time.Time{}
@@ -183,8 +178,8 @@ func (r *receiverLink) lapses(d *core.Delivery) time.Time {
 	return d.LockedUntil
 }
 
-// drain stops deliveries on the link because the bridge is stopping. It keeps a session until the
-// connection ends, so that the client can settle its deliveries.
+// drain stops deliveries because the bridge is stopping, but keeps a session until the connection
+// ends, so that the client can settle its deliveries.
 func (r *receiverLink) drain() {
 	switch {
 	case r.session == nil:
@@ -194,8 +189,8 @@ func (r *receiverLink) drain() {
 	}
 }
 
-// holderOf returns the link of this connection whose session in addr the request concerns, or nil.
-// The request names the link or, without that, the session.
+// holderOf returns the link whose session in addr the request concerns, or nil. The request names
+// the link, or else the session.
 func (c *conn) holderOf(addr core.Address, req *request) *receiverLink {
 	v, _ := req.headers.Get(associatedLink)
 	name, _ := text(v)
@@ -234,8 +229,8 @@ func (r *receiverLink) occupied() {
 	}
 }
 
-// answered undoes occupied after a request, and settles the deliveries whose locks the request has
-// ended. In a session that others may take over, clients settle messages only by such requests.
+// answered undoes occupied, and settles the deliveries whose locks the request has ended: in a
+// session that others may take over, clients settle only by requests.
 func (r *receiverLink) answered(tokens []core.LockToken) {
 	if r == nil {
 		return
@@ -251,7 +246,7 @@ func (r *receiverLink) answered(tokens []core.LockToken) {
 			r.link.Session().Settle(id, wire.Accepted{})
 		}
 	}
-	r.ask() // there may be room for more deliveries
+	r.ask()
 }
 
 // maxSessionList bounds the ids in one response.
@@ -269,8 +264,8 @@ func (o *operation) held() (core.Session, error) {
 	}
 }
 
-// sessionless reports whether the request concerns no session: it names none, or its entity has
-// none. Clients also name the session id of messages from entities without sessions.
+// sessionless reports whether the request names no session, or its entity has none: clients also
+// name the session ids of messages in entities without sessions.
 func (o *operation) sessionless() bool {
 	if o.session != nil || !o.named {
 		return o.session == nil
@@ -278,15 +273,13 @@ func (o *operation) sessionless() bool {
 	return !o.inSessions()
 }
 
-// inSessions reports whether messages of the entity are locked with their sessions. It returns true
-// if the entity cannot be found.
+// inSessions reports whether sessions lock the entity's messages. It returns true if the entity
+// cannot be found.
 func (o *operation) inSessions() bool {
 	e, err := o.front.Resolve(o.ctx, o.id, o.address)
 	return err != nil || e.Settings.RequiresSession && o.address.Sub == core.Main
 }
 
-// either calls session with the session that the request concerns, or calls entity if the request
-// concerns none.
 func either[T any](o *operation, entity func() (T, error), session func(core.Session) (T, error)) (none T, err error) {
 	if o.sessionless() {
 		return entity()
@@ -328,7 +321,6 @@ func renewSession(o *operation) (response, error) {
 	return response{status: 200, body: value.Map{{Key: "expiration", Value: value.TimestampOf(until)}}}, nil
 }
 
-// sessionState returns the state of a session, or null if none is set.
 func sessionState(o *operation) (response, error) {
 	s, err := o.held()
 	if err != nil {
@@ -364,8 +356,8 @@ func setSessionState(o *operation) (response, error) {
 	return response{status: 200}, s.SetState(o.ctx, state)
 }
 
-// allSessions is the last-updated-time, the greatest date of .NET, that requests all sessions with
-// messages or state. Any other value is a time.
+// allSessions, the greatest date of .NET as last-updated-time, requests all sessions with messages
+// or state.
 const allSessions value.Timestamp = 253402300800000
 
 func listSessions(o *operation) (response, error) {

@@ -20,11 +20,10 @@ type settleQueue struct {
 	settlements []core.Settlement
 	settling    bool
 
-	unlocking int             // settlements, waiting or in flight, that make their messages available again
+	unlocking int             // settlements, waiting or in flight, that make messages available
 	held      []*receiverLink // links that request no messages until unlocking is 0
 }
 
-// settleItem is the delivery of a settlement, and how to answer the client.
 type settleItem struct {
 	link    *receiverLink // nil if the gateway itself unlocks the message
 	settled bool          // the client has settled, so it gets no answer
@@ -32,7 +31,7 @@ type settleItem struct {
 	state   wire.DeliveryState
 	size    int64 // bytes of the properties that the settlement sets
 
-	unlocks bool // it makes the message available again
+	unlocks bool
 }
 
 func (item *settleItem) isAnswered() bool { return item.link != nil && !item.settled }
@@ -103,7 +102,7 @@ func (p *settleQueue) settled(items []settleItem, errs []error) {
 			state = p.conn.rejected(item.link.link, err, item.link.addr, "delivery", item.id)
 		}
 		item.link.link.Session().Settle(item.id, state)
-		item.link.ask() // there is room for another delivery
+		item.link.ask()
 	}
 	if p.unlocking == 0 {
 		held := p.held
@@ -120,8 +119,8 @@ func (p *settleQueue) settled(items []settleItem, errs []error) {
 	}
 }
 
-// holds reports whether r must not request messages yet, because messages are being unlocked and
-// later ones must not overtake them. Once they are unlocked, r requests again.
+// holds reports whether r must wait, because messages that come before those it would request are
+// being unlocked. When they are unlocked, r requests.
 func (p *settleQueue) holds(r *receiverLink) bool {
 	if p == nil || p.unlocking == 0 {
 		return false
@@ -133,7 +132,6 @@ func (p *settleQueue) holds(r *receiverLink) bool {
 	return true
 }
 
-// given is the client's outcome for a delivery, as it arrived.
 type given struct {
 	id         uint32 // delivery-id
 	settled    bool   // the client has settled, so it gets no answer
@@ -144,7 +142,7 @@ type given struct {
 }
 
 // disposed takes the client's outcome for a delivery. If the delivery has an outcome in a
-// transaction that is being discharged, the new one waits for the end of the transaction.
+// transaction that is being discharged, d waits for the end of the transaction.
 func (r *receiverLink) disposed(d engine.Disposal) {
 	g := given{
 		id: d.ID, settled: d.Settled, tag: d.Tag,
@@ -176,7 +174,6 @@ func (r *receiverLink) disposed(d engine.Disposal) {
 	}
 }
 
-// carryOut carries out an outcome outside of a transaction.
 func (r *receiverLink) carryOut(g *given) {
 	delete(r.sent, g.tag)
 	if g.settled {
@@ -190,7 +187,7 @@ func (r *receiverLink) carryOut(g *given) {
 	}
 }
 
-// outcome translates a delivery state into a settlement, and into the state for the answer.
+// outcome translates state into a settlement, and into item.state, the state for the answer.
 func outcome(state wire.DeliveryState, s *core.Settlement, item *settleItem) error {
 	switch state := state.(type) {
 	case wire.Accepted:
@@ -218,14 +215,13 @@ func outcome(state wire.DeliveryState, s *core.Settlement, item *settleItem) err
 	return nil
 }
 
-// The delivery states that answer the outcomes of the same name.
 var (
 	modified wire.DeliveryState = wire.Modified{}
 	rejected wire.DeliveryState = wire.Rejected{}
 )
 
 // deadLetterProperties returns the properties that a rejection sets. It takes reason and
-// description, of any type, from the error's info or else from the error itself.
+// description, of any type, from e.Info, or else from e itself.
 func deadLetterProperties(e *wire.Error) (core.Properties, error) {
 	if e == nil {
 		return core.Properties{}, nil
@@ -283,25 +279,22 @@ func text(v any) (string, bool) {
 const (
 	// lapseGrace is how long a delivery counts as unsettled after the end of its lock, because
 	// clocks may differ.
-	lapseGrace = 5 * time.Second
-	// lapsePause is the time between two searches for deliveries whose locks have ended.
-	lapsePause = time.Second
-	// fewRenewals is the number of recorded renewals at which the ended ones are removed.
+	lapseGrace  = 5 * time.Second
+	lapsePause  = time.Second
 	fewRenewals = 1024
 )
 
-// outstanding counts a connection's deliveries, whose number is bounded.
 type outstanding struct {
-	pending   int  // locked deliveries that wait to be sent
-	bytes     int  // bytes of all deliveries that wait to be sent
-	receivers int  // receiving links, except browsers
-	settling  int  // settlements in flight for deliveries that count neither as pending nor as unsettled
-	starved   bool // links could not request deliveries because there was no memory for them
-	crowded   bool // links could not request deliveries because the client has settled too few
+	pending   int // locked deliveries that wait to be sent
+	bytes     int // bytes of all deliveries that wait to be sent
+	receivers int // receiving links, except browsers
+	settling  int
+	starved   bool // links lacked memory to request deliveries
+	crowded   bool // links could not request deliveries, because too many are unsettled
 
-	look    time.Time                    // when to search next for deliveries whose locks have ended
+	look    time.Time                    // when to search next for ended locks
 	renewed map[core.LockToken]time.Time // new ends of locks that the client has renewed
-	prune   int                          // if renewed has more entries, those that have ended are removed
+	prune   int                          // number of entries in renewed at which those that have ended are removed
 }
 
 // unsettled returns how many locked deliveries count for MaxConnectionUnsettled.
@@ -309,7 +302,6 @@ func (c *conn) unsettled() int {
 	return c.eng.Unsettled() + c.outstanding.pending + c.outstanding.settling
 }
 
-// feed makes links request deliveries once the connection has room again.
 func (c *conn) feed(now time.Time) {
 	r := &c.outstanding
 	lapsed := r.crowded && !now.Before(r.look) && c.lapse(now)
@@ -326,8 +318,8 @@ func (c *conn) feed(now time.Time) {
 }
 
 // lapse stops counting deliveries whose locks have ended, so that a client that leaves deliveries
-// unsettled still gets further ones. It reports whether it found such deliveries. It knows only the
-// renewals that were made on this connection.
+// unsettled gets further ones. It reports whether it found any. It knows only renewals that were
+// made on this connection.
 func (c *conn) lapse(now time.Time) bool {
 	r := &c.outstanding
 	n, next := c.eng.Lapse(now.Add(-lapseGrace), func(tag engine.Tag, until time.Time) time.Time {

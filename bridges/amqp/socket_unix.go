@@ -35,8 +35,8 @@ func socketReaderOf(nc net.Conn) *socketReader {
 	return s
 }
 
-// read waits for data and reads it, first into a slice and then after the bytes in in's buffer. It
-// returns how many bytes went into the slice.
+// read waits for data and reads it, first into the slice into and then into in's buffer. filled
+// counts the bytes in into.
 func (s *socketReader) read(into []byte, in *input) (filled int, err error) {
 	s.in, s.parts[0], s.n, s.err = in, into, 0, nil
 	if err = s.raw.Read(s.call); err == nil {

@@ -19,12 +19,13 @@ const (
 	spliceFrame = 64 << 10
 	// spliceText bounds, in bytes, an error's text, because go-amqp keeps it in states and logs.
 	spliceText = 1000
-	// spliceRange bounds a peer's disposition, whose deliveries the client handles one by one.
+	// spliceRange bounds a peer's disposition, because the client handles its deliveries one by
+	// one.
 	spliceRange = 1 << 16
 	// spliceBeats bounds the empty frames that a peer may send in a second.
 	spliceBeats = 100
 	// spliceTag is the first byte, and spliceTagLength the length, of the delivery-tags of messages
-	// that this package has encoded. The client's own tags have 8 bytes.
+	// that are already encoded. The client's own tags have 8 bytes.
 	spliceTag       = 'x'
 	spliceTagLength = 9
 )
@@ -32,21 +33,21 @@ const (
 // spliceLimits bound the values in a peer's frames, except messages.
 var spliceLimits = value.Limits{Depth: 8, Elements: 1024}
 
-// Splice is a connection to a peer for another AMQP client in this process, whose decoder must not
-// see a peer's bytes. The Splice decodes and checks each frame of the peer and encodes it again,
-// without fields that the client does not need, such as properties of any type. So whatever the
-// peer sends, the client reads well-formed frames with known fields and values of simple types.
+// Splice is a connection to a peer for go-amqp, whose decoder must not see a peer's bytes. The
+// Splice decodes and checks the peer's frames, and encodes them again without fields that the
+// client does not need. So the client reads only well-formed frames with known fields and values of
+// simple types.
 //
-// Messages pass unchanged. The client gets an arriving message as data sections, which together are
-// the encoded message. To send a message, the client sends one data section with the encoded
-// message, and a tag from SpliceTag.
+// Messages pass unchanged. The client receives the encoded message as the contents of data
+// sections. To send one, it sends a data section with the encoded message, and a tag from
+// SpliceTag.
 type Splice struct {
 	net.Conn
 	decoder  wire.Decoder
 	headless bool // the peer's protocol header has arrived
 	granted  grants
 	beat     time.Time // when an empty frame was last passed to the client
-	beats    int       // empty frames of the peer since then
+	beats    int       // bytes for the client, which has read those before the index at
 	refused  atomic.Bool
 
 	in    []byte // bytes from the peer that are not checked yet
@@ -57,14 +58,12 @@ type Splice struct {
 	frame []byte // frames for the peer
 }
 
-// NewSplice returns a Splice on a connection. One goroutine may read and one may write at the same
-// time. memory, if not nil, counts large messages while they arrive; the Splice's Close closes
-// memory.
+// NewSplice returns a Splice on c. One goroutine may read and one may write at the same time.
+// memory, if not nil, counts large messages while they arrive; Close closes it.
 func NewSplice(c net.Conn, memory *fair.Share) *Splice {
 	return &Splice{Conn: c, decoder: wire.Decoder{Limits: spliceLimits}, granted: grants{memory: memory}}
 }
 
-// Close implements net.Conn.
 func (s *Splice) Close() error {
 	s.granted.forget()
 	return s.Conn.Close()
@@ -78,7 +77,7 @@ func SpliceTag(n uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(make([]byte, 0, spliceTagLength), spliceTag), n)
 }
 
-// Read implements net.Conn. It returns as many whole frames as fit.
+// Read returns as many whole frames as fit.
 func (s *Splice) Read(p []byte) (int, error) {
 	for s.at == len(s.ready) {
 		s.ready, s.at = s.ready[:0], 0
@@ -98,7 +97,6 @@ func (s *Splice) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// fill reads once from the peer: up to n bytes, but at least 4 KiB and at most spliceFrame.
 func (s *Splice) fill(n int) error {
 	held := len(s.in)
 	n = min(max(n, 4096), spliceFrame)
@@ -111,7 +109,6 @@ func (s *Splice) fill(n int) error {
 	return err
 }
 
-// receive checks what the peer has sent, and makes it ready for the client.
 func (s *Splice) receive() error {
 	rest := s.in
 	for {
@@ -143,7 +140,6 @@ func (s *Splice) receive() error {
 	return nil
 }
 
-// admit checks a frame of the peer, and makes it ready for the client.
 func (s *Splice) admit(f wire.Frame) (err error) {
 	if len(f.Body) == 0 {
 		return s.heartbeat(time.Now())
@@ -181,8 +177,8 @@ func (s *Splice) admit(f wire.Frame) (err error) {
 	return err
 }
 
-// heartbeat passes on the peer's empty frames, at most one a second, because go-amqp keeps all of
-// them until another frame arrives.
+// heartbeat passes on at most one empty frame a second, because go-amqp keeps all of them until
+// another frame arrives.
 func (s *Splice) heartbeat(now time.Time) error {
 	if now.Sub(s.beat) >= time.Second {
 		s.beat, s.beats = now, 0
@@ -194,7 +190,7 @@ func (s *Splice) heartbeat(now time.Time) error {
 	return nil
 }
 
-// simplify removes fields that may hold values of any type from one of the peer's performatives.
+// simplify removes the fields that may hold values of any type.
 func simplify(p wire.Performative) {
 	switch p := p.(type) {
 	case *wire.Open:
@@ -221,7 +217,7 @@ func simplify(p wire.Performative) {
 	}
 }
 
-// plainFilter returns only the session filter, whose value becomes the plain session id.
+// plainFilter returns only the session filter, with the plain session id as its value.
 func plainFilter(filters value.Map) value.Map {
 	v, _ := filters.Get(sessionFilter)
 	d, _ := v.(value.Described)
@@ -243,8 +239,8 @@ func plainError(e *wire.Error) *wire.Error {
 	return &wire.Error{Condition: e.Condition, Description: text}
 }
 
-// plainState returns a delivery state without parts of any type. The client does not know states of
-// transactions, so it gets their outcomes.
+// plainState removes parts that may have any type. A transactional state becomes its outcome,
+// because the client does not know states of transactions.
 func plainState(s wire.DeliveryState) wire.DeliveryState {
 	switch s := s.(type) {
 	case wire.Rejected:
@@ -259,7 +255,6 @@ func plainState(s wire.DeliveryState) wire.DeliveryState {
 	}
 }
 
-// Write implements net.Conn.
 func (s *Splice) Write(p []byte) (int, error) {
 	s.out = append(s.out, p...)
 	rest := s.out
@@ -286,8 +281,8 @@ func (s *Splice) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// emit prepares a frame of go-amqp, or its protocol header, for the peer. From the first frame of
-// an already encoded message it removes the data section around the message.
+// emit prepares a frame or protocol header of go-amqp for the peer. From the first frame of an
+// already encoded message it removes the data section around the message.
 func (s *Splice) emit(frame []byte) (err error) {
 	if t, payload, channel, ok := tagged(frame); ok {
 		s.frame, err = wire.AppendFrame(s.frame, channel, t, payload)
@@ -298,8 +293,7 @@ func (s *Splice) emit(frame []byte) (err error) {
 	return nil
 }
 
-// tagged parses a frame of the client. ok is false unless the frame is the first of an already
-// encoded message.
+// tagged parses the first frame of an already encoded message. For all others, ok is false.
 func tagged(frame []byte) (t *wire.Transfer, payload []byte, channel uint16, ok bool) {
 	if string(frame[:4]) == "AMQP" {
 		return nil, nil, 0, false
@@ -332,19 +326,19 @@ func unwrap(payload []byte) []byte {
 // maxSpliced bounds, in bytes, a message from the peer: the largest message and its properties.
 const maxSpliced = core.MaxMessageSizeKB<<10 + 1<<20
 
-// grants records what the client has allowed the peer to send, because the client itself does not
-// check that the peer keeps to it.
+// grants records what the client has allowed the peer to send, because the client does not check
+// that itself.
 type grants struct {
 	mu       sync.Mutex
 	memory   *fair.Share                // of arriving messages; nil if it is not counted
 	sessions map[uint16]*grantedSession // by the client's channel
-	peer     map[uint16]*grantedSession // the same by the peer's channel
+	peer     map[uint16]*grantedSession // by the peer's channel
 }
 
 type grantedSession struct {
 	links  map[string]*grantedLink // receiving links of the client, by name
-	client map[uint32]*grantedLink // the same by the client's handle
-	peer   map[uint32]*grantedLink // the same by the peer's handle
+	client map[uint32]*grantedLink // by the client's handle
+	peer   map[uint32]*grantedLink // by the peer's handle
 }
 
 type grantedLink struct {
@@ -359,8 +353,8 @@ const (
 	// spliceStep is the number of bytes by which the memory of an arriving message grows. Smaller
 	// messages are not counted while they arrive.
 	spliceStep = 256 << 10
-	// spliceCost is how many times each byte of an arriving message counts as memory: go-amqp copies
-	// the message whenever its buffer is full.
+	// spliceCost is the memory that each byte of an arriving message counts as: go-amqp copies the
+	// message whenever its buffer is full.
 	spliceCost = 2
 )
 
@@ -382,7 +376,6 @@ func (g *grants) count(l *grantedLink) bool {
 	return true
 }
 
-// forget returns all memory, and stops counting.
 func (g *grants) forget() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -392,7 +385,6 @@ func (g *grants) forget() {
 	}
 }
 
-// note records what a frame of go-amqp allows the peer to send.
 func (g *grants) note(frame []byte) {
 	if string(frame[:4]) == "AMQP" {
 		return
@@ -429,8 +421,8 @@ func (g *grants) note(frame []byte) {
 			return
 		}
 		if l := s.client[p.Handle.V]; l != nil {
-			// If the client takes credit back, the peer may still use the credit until the flow
-			// reaches the peer. So the limit never falls.
+			// The peer may use up credit until a flow that takes it back arrives, so the limit
+			// never falls.
 			if limit := p.DeliveryCount.Or(0) + p.LinkCredit.V; int32(limit-l.limit) > 0 {
 				l.limit = limit
 			}
@@ -444,8 +436,7 @@ func (g *grants) note(frame []byte) {
 	}
 }
 
-// admit returns an error if the peer begins a delivery without credit, or if a delivery grows too
-// large.
+// admit returns an error for a delivery without credit, or one that grows too large.
 func (g *grants) admit(channel uint16, p wire.Performative, size int) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -16,24 +16,21 @@ import (
 	"github.com/crosstown-mq/crosstown/core/fair"
 )
 
-// client is what a connection knows about its client.
 type client struct {
-	since    time.Time   // when it connected
-	product  string      // its name for itself
-	hostname string      // the name under which it called the gateway last
-	host     string      // the namespace's host, for texts
+	since    time.Time
+	product  string
+	hostname string // the host in the client's SASL init, then in its open
+	host     string
 	topics   topics      // for all goroutines
 	known    atomic.Bool // the client has a proven identity; any goroutine may read this
 	identity core.Identity
-	leave    func()    // ends the connection's count in its namespace; nil if it is not counted
+	leave    func()    // stops counting the connection in its namespace; nil if it is not counted
 	until    time.Time // when the next step of the handshake must be done
 	expires  time.Time // when the first grant of identity ends; zero if none does
 }
 
-// cbsNode is the node to which clients send their tokens.
 const cbsNode = "$cbs"
 
-// maxGrants bounds the grants of one connection.
 const maxGrants = 5000
 
 // attachTokens accepts one link to and one from $cbs. Clients rely on a second one being refused.
@@ -85,12 +82,12 @@ func (c *conn) putToken(l *engine.Link, req *request, token, audience string, an
 	})
 }
 
-// verify checks a token, and that its entity exists: clients expect the error NotFound here.
+// verify also checks that the token's entity exists: clients expect the error NotFound here.
 func (c *conn) verify(ctx context.Context, hosts []string, token, audience string) (core.Grant, core.Address, error) {
 	path := core.ResourcePath(audience)
 	grant, err := c.bridge.authority.Token(ctx, hosts, token, audience)
-	// A token for a management node counts for its entity: the Go SDK lists sessions with no other
-	// one.
+	// A token for a management node counts for its entity, because the Go SDK sends no other token
+	// to list sessions.
 	grant.Scope = strings.TrimSuffix(grant.Scope, "/$management")
 	if err != nil || path == "" {
 		return grant, core.Address{Entity: path}, err
@@ -103,7 +100,6 @@ func (c *conn) verify(ctx context.Context, hosts []string, token, audience strin
 	return grant, addr, err
 }
 
-// resolve returns the entity at addr. Any goroutine may call it.
 func (c *conn) resolve(ctx context.Context, id core.Identity, addr core.Address) (core.Entity, error) {
 	e, err := c.bridge.front.Resolve(ctx, id, addr)
 	if topic, _, ok := core.SplitSubscription(addr.Entity); ok && core.CodeOf(err) == core.NotFound {
@@ -117,7 +113,6 @@ func (c *conn) resolve(ctx context.Context, id core.Identity, addr core.Address)
 	return e, err
 }
 
-// allow adds a grant to the identity. The first grant makes the connection count in its namespace.
 func (c *conn) allow(g core.Grant) error {
 	id, err := c.identity.With(g, maxGrants, time.Now())
 	if err != nil {
@@ -135,7 +130,6 @@ func (c *conn) allow(g core.Grant) error {
 	return nil
 }
 
-// enter makes the connection one of a client with a proven identity.
 func (c *conn) enter(id core.Identity) error {
 	vacate, err := c.bridge.places.Open(fair.Of(id), 1)
 	if err != nil {
@@ -164,14 +158,13 @@ func (c *conn) enter(id core.Identity) error {
 	return nil
 }
 
-// evict closes the connection, because the gateway's memory is full and this connection uses more
-// of it than any other.
+// evict closes the connection because memory is full and this connection uses the most.
 func (c *conn) evict() {
 	c.eng.Close(c.closingFor(core.Refuse(core.Busy, "The gateway's memory is full. The gateway closed this connection, which used more of the memory than any other (%d bytes). Connect again.", c.charged)))
 }
 
-// hosts returns the names under which the client called the gateway: in its open frame or, before
-// that, in SASL; then in the tunnel and in TLS.
+// hosts returns the names under which the client called the gateway: in its open frame (before
+// that, in SASL), in the tunnel and in TLS.
 func (c *conn) hosts() []string {
 	hosts := []string{c.hostname}
 	switch nc := c.nc.(type) {
@@ -185,8 +178,8 @@ func (c *conn) hosts() []string {
 
 var errLate = core.Refuse(core.Unauthorized, "The gateway closed the connection, because the client did not send a valid token in time.")
 
-// checkIdentity closes a connection that has not proven an identity in time, and detaches links for
-// which no grant is left. It returns when to check again, or zero for never.
+// checkIdentity closes a connection that has not proven an identity in time, and detaches links
+// without a grant. next is when to check again, or zero for never.
 func (c *conn) checkIdentity(now time.Time) (next time.Time) {
 	if !c.eng.Opened() || len(c.identity) == 0 {
 		if !now.Before(c.until) {
@@ -219,7 +212,7 @@ func (c *conn) checkIdentity(now time.Time) (next time.Time) {
 }
 
 // Authenticate answers a SASL init. Only PLAIN, and EXTERNAL with a certificate, prove an identity;
-// otherwise the client must still send a token.
+// with other mechanisms the client must send a token.
 func (c *conn) Authenticate(init *wire.SASLInit) {
 	c.hostname = init.Hostname
 	switch strings.ToUpper(string(init.Mechanism)) {
@@ -259,7 +252,7 @@ func (c *conn) authenticatePlain(response []byte) {
 	c.authenticateWith(func(ctx context.Context) (core.Grant, error) { return c.bridge.authority.Key(ctx, hosts, policy, key) })
 }
 
-// authenticateWith runs prove outside the owner, and answers the SASL init with its result.
+// authenticateWith runs prove outside the owner.
 func (c *conn) authenticateWith(prove func(context.Context) (core.Grant, error)) {
 	c.async(func(ctx context.Context) func() {
 		grant, err := prove(ctx)

@@ -14,21 +14,20 @@ import (
 )
 
 type openTransactions struct {
-	transactions map[string]*transaction // by id
-	enlisted     int64                   // bytes that their operations hold
+	transactions map[string]*transaction
+	enlisted     int64 // bytes of their messages and properties
 }
 
 const (
 	// maxTransactions bounds the open transactions of a connection.
 	maxTransactions = 1000
-	// maxEnlistedBytes bounds the bytes of messages in a connection's open transactions. One
-	// message may be larger.
+	// maxEnlistedBytes bounds the bytes in a connection's open transactions. A single message may
+	// be larger.
 	maxEnlistedBytes  = 32 << 20
 	coordinatorCredit = 100     // requests in flight on one coordinator link
 	maxRequestBytes   = 4 << 10 // of a declare or discharge
 )
 
-// coordinatorLink is a link on which transactions are declared and discharged, AMQP 1.0 §4.3.
 type coordinatorLink struct {
 	conn *conn
 	link *engine.Link
@@ -43,33 +42,32 @@ type transaction struct {
 	running     bool
 	bytes       int64     // of its messages, and of the properties that its settlements set
 	ends        time.Time // when it expires; zero while it has no operations
-	failed      error     // why it can no longer be committed, or nil
-	discharged  bool      // the client has requested its end
-	over        bool      // it is committed or rolled back
+	failed      error     // why the transaction can no longer be committed, or nil
+	discharged  bool
+	over        bool // it is committed or rolled back
 
-	entity      string         // the queue or topic of its first operation
-	provisional []*provisional // deliveries with an outcome in this transaction
-	after       []func()       // outcomes for these deliveries that came after the discharge
-	ended       chan struct{}  // closes when over is set
+	entity      string // the queue or topic of its first operation
+	provisional []*provisional
+	after       []func()      // outcomes for deliveries of provisional that came after the discharge
+	ended       chan struct{} // closes when over is set
 }
 
 // provisional is a delivery whose outcome takes effect with the commit of a transaction, AMQP 1.0
-// §4.4.3. Until then the delivery stays unsettled and locked; after a rollback the client may give
-// it another outcome. If the client has settled it along with the outcome, a rollback abandons it,
-// because the client no longer knows it.
+// §4.4.3. Until then it stays unsettled and locked; after a rollback the client may give it another
+// outcome. If the client settled it with the outcome, a rollback abandons it, because the client no
+// longer knows it.
 type provisional struct {
 	in         *transaction
 	link       *receiverLink
 	id         uint32 // delivery-id
 	settlement core.Settlement
-	forgotten  bool // the client has settled it
-	// state is the answer to the outcome. The Java SDK expects a state of the kind that it sent,
-	// and fails on a rejection without an error.
+	forgotten  bool // the client has settled the delivery
+	// state answers the outcome. The Java SDK expects a state of the kind that it sent, and fails
+	// on a rejection without an error.
 	state wire.TransactionalState
 }
 
-// coordinatorServes are the coordinator's capabilities, AMQP 1.0 §4.5.2. A client gets those that
-// it desires.
+// coordinatorServes are the coordinator's capabilities, AMQP 1.0 §4.5.2.
 var coordinatorServes = map[value.Symbol]bool{
 	"amqp:local-transactions": true,
 	"amqp:multi-txns-per-ssn": true,
@@ -150,7 +148,6 @@ func (k *coordinatorLink) declare(req *wire.Declare) wire.DeliveryState {
 	return wire.Declared{TxnID: t.id}
 }
 
-// dropExpired rolls back transactions that have expired, and forgets them.
 func (c *conn) dropExpired(now time.Time) {
 	for id, t := range c.transactions {
 		if t.expired(now) {
@@ -160,8 +157,8 @@ func (c *conn) dropExpired(now time.Time) {
 	}
 }
 
-// expireTransactions rolls back transactions that have expired, and returns when the next one will
-// expire, or zero. It does not forget them, so that the client gets an error when it next uses one.
+// expireTransactions rolls back transactions that have expired, but keeps them, so that the client
+// gets an error at their next use. next is when the next one expires, or zero.
 func (c *conn) expireTransactions(now time.Time) (next time.Time) {
 	for _, t := range c.transactions {
 		switch {
@@ -184,7 +181,7 @@ func (c *conn) forgetTransaction(id string) {
 
 func (t *transaction) expired(now time.Time) bool { return !t.ends.IsZero() && !now.Before(t.ends) }
 
-// discharge ends a transaction once its earlier operations are done.
+// discharge ends a transaction once its operations in progress are done.
 func (k *coordinatorLink) discharge(req *wire.Discharge, answer func(wire.DeliveryState)) {
 	t, err := k.conn.transaction(req.TxnID)
 	if t == nil {
@@ -216,7 +213,6 @@ func (k *coordinatorLink) discharge(req *wire.Discharge, answer func(wire.Delive
 	})
 }
 
-// rollBack ends a transaction that the client has not discharged.
 func (t *transaction) rollBack() {
 	if t.over {
 		return
@@ -229,8 +225,8 @@ func (t *transaction) rollBack() {
 }
 
 // end settles the deliveries of a committed transaction. After a rollback, the client keeps the
-// deliveries, except those that it has settled: these are abandoned, so that they need not wait for
-// the end of their locks.
+// deliveries, but those that it has settled are abandoned, so that they need not wait for the end
+// of their locks.
 func (t *transaction) end(committed bool) {
 	if t.over {
 		return
@@ -244,7 +240,7 @@ func (t *transaction) end(committed bool) {
 		switch {
 		case committed:
 			r.link.Session().Settle(p.id, p.state)
-			r.ask() // there is room for another delivery
+			r.ask()
 		case p.forgotten:
 			r.abandon(p.settlement)
 		}
@@ -276,7 +272,8 @@ func unknown(id []byte) error {
 	}
 }
 
-// transaction returns the open transaction with this id, together with an error if it has expired.
+// transaction returns the open transaction. If it has expired, it returns the transaction and an
+// error.
 func (c *conn) transaction(id []byte) (*transaction, error) {
 	t := c.transactions[string(id)]
 	switch {
@@ -288,8 +285,8 @@ func (c *conn) transaction(id []byte) (*transaction, error) {
 	return t, nil
 }
 
-// do runs job, a call of t.work, after earlier jobs. Then the function that job returns runs in the
-// owner.
+// do runs job, a call of t.work, after the jobs in t.jobs, and then the function that job returns,
+// in the owner.
 func (t *transaction) do(job func(ctx context.Context) (then func())) {
 	t.jobs = append(t.jobs, job)
 	if !t.running {
@@ -313,17 +310,17 @@ func (t *transaction) next() {
 	})
 }
 
-// spoil makes a transaction fail, because one of its operations was refused before it was enlisted.
+// spoil makes a transaction fail, because one of its operations was not enlisted.
 func (c *conn) spoil(state wire.TransactionalState, err error) {
 	if t := c.transactions[string(state.TxnID)]; t != nil && t.failed == nil {
 		t.failed = err
 	}
 }
 
-// enlist adds an operation to the transaction with this id. The operation has size bytes, arrived
-// on link l, and concerns the entity of addr. Afterwards enlist runs added in the owner, with the
-// reason for a refusal or nil. A transaction with a refused operation cannot be committed, AMQP 1.0
-// §4.4. enlist returns the transaction, or nil if it refused the operation at once.
+// enlist adds an operation of size bytes, from link l about the entity of addr, to the transaction.
+// Then it runs added in the owner, with the reason for a refusal or nil; a refused operation
+// prevents the commit (AMQP 1.0 §4.4). It returns the transaction, or nil if it refused the
+// operation at once.
 func (c *conn) enlist(l *engine.Link, addr core.Address, id []byte, size int64, operation func(context.Context, core.Transaction) error, added func(*transaction, error)) *transaction {
 	t, err := c.transaction(id)
 	if err == nil {
@@ -384,9 +381,9 @@ func (s *senderLink) enlist(m engine.Message, state wire.TransactionalState) {
 	})
 }
 
-// enlist adds a settlement to a transaction. If before is set, the delivery has an outcome in
-// another transaction, for whose end the settlement waits. If the transaction refuses the
-// settlement, the delivery counts as abandoned by the client.
+// enlist adds a settlement to a transaction. before is not nil if the delivery has an outcome in
+// another transaction: the settlement waits for its end. If the transaction refuses the settlement,
+// the delivery counts as abandoned by the client.
 func (r *receiverLink) enlist(g given, state wire.TransactionalState, before *provisional) {
 	id, txn := r.conn.identity, bytes.Clone(state.TxnID)
 	p := &provisional{link: r, id: g.id, settlement: g.settlement, forgotten: g.settled, state: wire.TransactionalState{TxnID: txn, Outcome: g.item.state}}
@@ -411,7 +408,7 @@ func (r *receiverLink) enlist(g given, state wire.TransactionalState, before *pr
 		if p.in != nil {
 			r.settledOne()
 		}
-		r.ask() // there may be room for another delivery
+		r.ask()
 	}
 	if g.err != nil {
 		r.conn.spoil(state, g.err)
@@ -442,7 +439,7 @@ func (r *receiverLink) enlist(g given, state wire.TransactionalState, before *pr
 	}
 }
 
-// drop removes the delivery from its transaction, which has refused it.
+// drop removes the delivery from the transaction that has refused it.
 func (p *provisional) drop() {
 	if p.link.provisional[p.id] == p {
 		delete(p.link.provisional, p.id)
@@ -458,8 +455,8 @@ func (p *provisional) drop() {
 	}
 }
 
-// disposedAgain answers a further outcome of a delivery before the discharge. The first outcome
-// stays; the client is told that the lock is lost.
+// disposedAgain answers a second outcome before the discharge: the first one stays, and the client
+// is told that the lock is lost.
 func (p *provisional) disposedAgain(settled bool) {
 	r := p.link
 	if settled {
@@ -470,8 +467,8 @@ func (p *provisional) disposedAgain(settled bool) {
 	r.link.Session().Acknowledge(p.id, r.conn.rejected(r.link, core.LockLost, r.addr))
 }
 
-// enlistable are the operations of a $management node that can be part of a transaction. Others are
-// carried out at once: clients name the current transaction in every request.
+// enlistable are the operations that can be part of a transaction. Others are carried out at once,
+// because clients name the current transaction in every request.
 var enlistable = map[string]bool{
 	"com.microsoft:update-disposition":       true,
 	"com.microsoft:schedule-message":         true,
@@ -494,7 +491,6 @@ func (r *requestLink) enlist(req *request, state wire.TransactionalState, size i
 	})
 }
 
-// enlisting returns the answer to an operation in a transaction.
 func (c *conn) enlisting(l *engine.Link, txn []byte, outcome wire.DeliveryState, err error, addr core.Address) wire.DeliveryState {
 	if err != nil {
 		return c.rejected(l, err, addr)

@@ -11,18 +11,17 @@ import (
 type output struct {
 	writer  *writer
 	spare   []byte   // memory for engine.Conn.Take
-	parts   [][]byte // the same for its parts
-	writing bool     // the writer's goroutine is at work
-	last    int      // how many bytes of the next write are sent before the connection breaks; 0 if it does not
+	parts   [][]byte // memory for engine.Conn.Take
+	writing bool
+	last    int // how many bytes of the next write are sent before a fault breaks the connection; 0 if none does
 }
 
 const (
-	// mostAtOnce is the largest number of bytes that one write, with its time-out, sends.
 	mostAtOnce = 1 << 20
 )
 
-// writer writes the engine's output. The owner writes what the socket takes without blocking. A
-// goroutine, started when it is first needed, writes the rest.
+// writer writes the engine's output. The owner writes what the socket takes without blocking; a
+// goroutine, started at the first need, writes the rest.
 type writer struct {
 	nc      net.Conn
 	direct  *link.Socket // nil if the transport is not a plain TCP connection
@@ -31,8 +30,8 @@ type writer struct {
 	work    chan func() // nil until the goroutine has started
 }
 
-// references returns the size from which bodies are written without a copy, or 0 for never. Without
-// a plain TCP connection each part would be a write, or a TLS record, of its own.
+// references returns the size from which bodies are written without a copy, or 0 for never: except
+// on plain TCP, each part would be a separate write or TLS record.
 func (w *writer) references() int {
 	if w.direct == nil {
 		return 0
@@ -40,7 +39,7 @@ func (w *writer) references() int {
 	return largeBody
 }
 
-// try writes what the socket takes without blocking, and returns the rest.
+// try writes what the socket takes without blocking. left is the rest.
 func (w *writer) try(parts [][]byte) (left [][]byte, err error) {
 	for w.direct != nil && len(parts) > 0 && err == nil {
 		offered, n := len(parts), 0
@@ -91,7 +90,7 @@ func (w *writer) write(parts [][]byte) error {
 	return w.nc.SetWriteDeadline(time.Time{}) // removed, because the deadline would also end writes of the owner
 }
 
-// some writes a part of parts. A transport that takes one part at a time gets at most n bytes.
+// some writes a part of parts. A transport that takes one part per write gets at most n bytes.
 func (w *writer) some(parts [][]byte, n int) (int, error) {
 	if w.direct != nil {
 		return w.direct.Write(parts, true)
@@ -99,7 +98,7 @@ func (w *writer) some(parts [][]byte, n int) (int, error) {
 	return w.nc.Write(parts[0][:min(n, len(parts[0]))])
 }
 
-// cut removes the first n bytes from parts, which it changes.
+// cut removes the first n bytes, and changes parts.
 func cut(parts [][]byte, n int) [][]byte {
 	for len(parts) > 0 && n >= len(parts[0]) {
 		n -= len(parts[0])
@@ -112,7 +111,6 @@ func cut(parts [][]byte, n int) [][]byte {
 	return parts
 }
 
-// head returns the first n bytes of parts, or all if there are fewer.
 func head(parts [][]byte, n int) [][]byte {
 	for i, p := range parts {
 		if len(p) >= n {

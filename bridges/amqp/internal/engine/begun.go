@@ -7,12 +7,12 @@ import (
 )
 
 const (
-	// LargeFrame is the size, in bytes, from which the engine takes a transfer frame before all of
-	// it has arrived, so that the rest can be read directly to its final place. Smaller frames are
-	// cheaper to take as a whole.
+	// LargeFrame is the size, in bytes, from which a transfer frame is taken before all of it has
+	// arrived: the rest is then read into its final memory. Smaller frames are cheaper to take
+	// whole.
 	LargeFrame = 8 << 10
-	// LeastBegun is how many bytes of a large frame must have arrived before the engine begins to take
-	// the frame. The size of the message is among these bytes.
+	// LeastBegun is the number of bytes that must have arrived. They include the size of the
+	// message.
 	LeastBegun = 1 << 10
 )
 
@@ -23,7 +23,6 @@ type begun struct {
 	last bool  // the frame ends that message
 }
 
-// begin takes the beginning of a large transfer frame, and returns how many bytes it has taken.
 func (c *Conn) begin(b []byte) int {
 	if c.state != stateOpened || len(b) < LeastBegun {
 		return 0
@@ -74,7 +73,7 @@ func (c *Conn) filling() *partial {
 	return nil
 }
 
-// came counts n further bytes of the payload, which are already in their final place.
+// came counts n payload bytes that have arrived in their final memory.
 func (c *Conn) came(n int) {
 	c.begun.left -= n
 	p, ended := c.filling(), c.begun

@@ -71,15 +71,13 @@ type scratch struct {
 	flow     wire.Flow
 }
 
-// incomplete describes the peer's messages of which only a part has arrived.
 type incomplete struct {
-	partials int   // number of these messages
+	partials int   // number of the messages that have arrived in part
 	reserved int64 // bytes that the handler has reserved for them
 	stalled  bool  // the handler has no memory for the next frame
 	begun    begun // a transfer frame that has arrived in part
 }
 
-// New returns the state of a connection that was accepted at the time now.
 func New(o Options, h Handler, now time.Time) *Conn {
 	return &Conn{
 		opts: o, handler: h, dec: wire.Decoder{Limits: o.Limits},
@@ -94,12 +92,11 @@ type Bounds struct {
 	Links    int
 }
 
-// Bound replaces the bounds that the options have set.
 func (c *Conn) Bound(b Bounds) { c.bounds = b }
 
-// Receive processes bytes of the peer, and returns how many of them it has used. b must begin where
-// the last call stopped. Receive uses all whole frames, and as much of the next frame as possible,
-// unless it must wait for Authenticated or for memory.
+// Receive returns how many bytes of b it has used; the next b must begin with the rest. It uses all
+// whole frames, and as much of the next frame as possible, unless it must wait for Authenticated or
+// for memory.
 func (c *Conn) Receive(b []byte, now time.Time) (n int) {
 	c.heard = now
 	c.stalled = false
@@ -113,8 +110,7 @@ func (c *Conn) Receive(b []byte, now time.Time) (n int) {
 	return n
 }
 
-// step takes one protocol header or frame, or a part of a transfer, and returns its length, or 0 if
-// b has none.
+// step takes one protocol header, frame, or part of a transfer. It returns 0 if b has none.
 func (c *Conn) step(b []byte) int {
 	if c.begun.left > 0 {
 		return c.goOn(b)
@@ -167,8 +163,7 @@ func (c *Conn) protocol(b []byte) {
 	}
 }
 
-// frame decodes and carries out one frame. left is the number of payload bytes that have not
-// arrived.
+// frame carries out one frame. left is the number of payload bytes that have not arrived.
 func (c *Conn) frame(f wire.Frame, left int) {
 	sasl := c.state == stateInit
 	if sasl != (f.Type == wire.FrameSASL) {
@@ -280,8 +275,8 @@ func (c *Conn) perform(channel uint16, p wire.Performative, payload []byte, left
 	}
 }
 
-// discard drops a performative of a session that has ended. If it belongs to a transaction, the
-// handler learns that an operation of the transaction is missing.
+// discard drops a performative of a session that has ended, and tells the handler if a transaction
+// therefore lacks an operation.
 func (c *Conn) discard(p wire.Performative) {
 	switch p := p.(type) {
 	case *wire.Transfer:
@@ -291,7 +286,7 @@ func (c *Conn) discard(p wire.Performative) {
 	}
 }
 
-// Close closes the connection with err, which may be nil, and ends all links.
+// Close ends all links. err may be nil.
 func (c *Conn) Close(err *wire.Error) {
 	switch c.state {
 	case stateClosing, stateDone:
@@ -311,7 +306,7 @@ func (c *Conn) Close(err *wire.Error) {
 	c.emit(0, &wire.Close{Error: err})
 }
 
-// fail closes the connection because of err: an *wire.Error, or else an internal error.
+// fail closes the connection; an err that is not an *wire.Error becomes an internal error.
 func (c *Conn) fail(err error) {
 	if c.state >= stateClosing {
 		return
@@ -366,7 +361,7 @@ func (c *Conn) Done() bool { return c.state == stateDone }
 // Err returns the error with which either side closed the connection, or nil.
 func (c *Conn) Err() *wire.Error { return c.err }
 
-// Tick does what is due at now, and returns when to call it again, or zero for never.
+// Tick does what is due at now. next is when to call it again, or zero for never.
 func (c *Conn) Tick(now time.Time) (next time.Time) {
 	if c.state != stateOpened {
 		return time.Time{}
@@ -397,7 +392,7 @@ func (c *Conn) Tick(now time.Time) (next time.Time) {
 	return next
 }
 
-// Heard makes the engine regard the peer as heard at now: the caller has not read in the meantime.
+// Heard restarts the idle time-out, because the caller has not read in the meantime.
 func (c *Conn) Heard(now time.Time) {
 	c.heard = now
 	if c.partials == 0 {
@@ -408,8 +403,8 @@ func (c *Conn) Heard(now time.Time) {
 	}
 }
 
-// Flush encodes pending output: dispositions, credit, session windows, and the rest of deliveries
-// that were sent in part.
+// Flush encodes pending dispositions, credit and session windows, and the rest of deliveries that
+// were sent in part.
 func (c *Conn) Flush() {
 	if len(c.resting) > 0 {
 		c.sayRests()
@@ -437,13 +432,12 @@ func (c *Conn) Links() iter.Seq[*Link] {
 	}
 }
 
-// Sessions returns the number of open sessions.
 func (c *Conn) Sessions() int { return len(c.sessions) }
 
 // Attachments returns the number of links, including those that are being attached or detached.
 func (c *Conn) Attachments() int { return c.links }
 
-// Unsettled returns how many deliveries that we have sent are not settled.
+// Unsettled returns the number of unsettled deliveries to the peer.
 func (c *Conn) Unsettled() int { return c.unsettled }
 
 // reference holds bytes that are sent between Conn.out[:at] and Conn.out[at:].
@@ -452,7 +446,6 @@ type reference struct {
 	bytes []byte
 }
 
-// Buffered returns how many bytes are ready for Take.
 func (c *Conn) Buffered() int { return len(c.out) + c.referred }
 
 // Take appends the bytes for the peer to parts, in order. Large bodies are not copied; all other
@@ -475,7 +468,7 @@ func (c *Conn) Take(parts [][]byte, spare []byte, now time.Time) (whole [][]byte
 	return parts, out
 }
 
-// emit encodes a frame. A frame beyond the peer's limit ends the connection.
+// emit ends the connection if the frame exceeds the peer's limit.
 func (c *Conn) emit(channel uint16, p wire.Performative) {
 	start := len(c.out)
 	var err error

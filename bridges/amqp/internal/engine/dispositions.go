@@ -37,9 +37,8 @@ func (s *Session) Reopen(id uint32) {
 	}
 }
 
-// Acknowledge answers Handler.Disposed: it tells the peer the state of the delivery, without
-// settling it. The peer may then give it another outcome. Acknowledge does nothing if the peer has
-// settled the delivery or detached the link since.
+// Acknowledge answers Handler.Disposed without settling the delivery, so the peer may give it
+// another outcome. It does nothing if the peer has settled the delivery or detached the link since.
 func (s *Session) Acknowledge(id uint32, state wire.DeliveryState) {
 	if _, ok := s.unsettled[id]; ok {
 		s.Reopen(id)
@@ -62,7 +61,6 @@ func (s *Session) say(role wire.Role, id uint32, settled bool, state wire.Delive
 	s.touch()
 }
 
-// alike reports whether two states can be sent in one disposition.
 func alike(a, b wire.DeliveryState) bool {
 	switch a := a.(type) {
 	case wire.Accepted:
@@ -95,8 +93,8 @@ func (s *Session) sayDispositions() {
 	s.conn.emit(s.channel, d)
 }
 
-// disposition carries out a disposition of the peer, AMQP 1.0 §2.7.6. Its range may have any
-// length, so the work is bounded by the number of unsettled deliveries instead.
+// disposition carries out a disposition, AMQP 1.0 §2.7.6. Its range may have any length, so the
+// number of unsettled deliveries bounds the work.
 func (s *Session) disposition(d *wire.Disposition) {
 	if d.Role == wire.RoleSender {
 		return // our side settles each message when it sends the outcome
@@ -122,7 +120,6 @@ func (s *Session) disposition(d *wire.Disposition) {
 	}
 }
 
-// owes reports whether all deliveries in a range are unsettled.
 func (s *Session) owes(first, last uint32) bool {
 	if int(last-first) >= len(s.unsettled) {
 		return false

@@ -7,20 +7,18 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// Admission decides whether there is memory for a message.
 type Admission interface {
-	// Reserve requests n bytes of memory for a message that arrives on l. The memory stays reserved
-	// until the message is passed to Received or Conn.Reserved no longer counts it. begun is true
-	// if parts of messages have arrived, so that this message cannot wait.
+	// Reserve requests n bytes for a message on l. They stay reserved until Received gets the
+	// message or Conn.Reserved no longer counts them. begun is true if messages have arrived in
+	// part, so that this message cannot wait.
 	Reserve(l *Link, n int64, begun bool) Verdict
-	// Crowded reports that the engine drops a message of n bytes or more for lack of memory. It
-	// returns the reason to reject the message with.
+	// Crowded returns the error for a message of n bytes or more that is dropped for lack of
+	// memory.
 	Crowded(l *Link, n int64) *wire.Error
-	// TooSlow reports that a message stopped arriving after size bytes. It returns the reason to
-	// detach the link with.
+	// TooSlow returns the error for detaching a link whose message stopped arriving after size
+	// bytes.
 	TooSlow(l *Link, size int64) *wire.Error
-	// TooLarge reports that the engine drops a message of at least size bytes. It returns the
-	// reason to reject the message with.
+	// TooLarge returns the error for a message of at least size bytes, which is dropped.
 	TooLarge(l *Link, size int64) *wire.Error
 }
 
@@ -28,16 +26,15 @@ type Admission interface {
 // arguments are valid until the method returns, unless a comment says otherwise.
 type Handler interface {
 	Admission
-	// Authenticate checks a SASL init. It must call Conn.Authenticated, at once or later. Until
-	// then the engine takes no bytes.
+	// Authenticate must call Conn.Authenticated, at once or later. Until then the engine takes no
+	// bytes.
 	Authenticate(init *wire.SASLInit)
 	// Faulted reports that the connection closes because of err. It returns the error for the peer.
 	Faulted(err *wire.Error) *wire.Error
-	// Opened reports that the connection is open.
 	Opened(o *wire.Open)
 	// Attached must call Link.Accept or Link.Refuse, at once or later.
 	Attached(l *Link)
-	// Refused reports that the engine drops a message that begins with head, and rejects it with
+	// Refused reports that the engine drops a message, which begins with head, and rejects it with
 	// why.
 	Refused(l *Link, head []byte, why *wire.Error)
 	// Received takes over a message with its payload. For each message the handler must call
@@ -54,13 +51,11 @@ type Handler interface {
 	// Flowed reports that the peer changed the credit of a link on which the engine sends, or
 	// requested a drain.
 	Flowed(l *Link)
-	// Detached reports that a link has ended, because the peer detached it or because its session
-	// or connection ended. A peer that detached waits for the answer, which Link.AnswerLater can
-	// delay.
+	// Detached reports that a link, its session or its connection has ended. A peer that detached
+	// waits for the answer, which Link.AnswerLater can delay.
 	Detached(l *Link)
 }
 
-// Verdict is the answer to Admission.Reserve.
 type Verdict uint8
 
 // After Later, the caller of Conn.Receive reads nothing until it has called Receive again with the
@@ -71,7 +66,6 @@ const (
 	Never
 )
 
-// Message is a complete message that the peer sent.
 type Message struct {
 	ID      uint32 // delivery-id
 	Format  uint32

@@ -24,8 +24,8 @@ type partial struct {
 	Message
 }
 
-// keptHead is how many bytes of a refused message are kept: in a request, they say who gets the
-// answer.
+// keptHead is how many bytes of a refused message are kept: in a request, they contain the address
+// for the answer.
 const keptHead = 2 << 10
 
 // A message that is too large is read to its end and then rejected: if the link were detached at
@@ -40,8 +40,7 @@ const (
 // which leaves little garbage.
 const maxLeap = 17
 
-// receive carries out a transfer, AMQP 1.0 §2.6.12. left is the number of payload bytes still to
-// come.
+// receive carries out a transfer, AMQP 1.0 §2.6.12. left is the number of missing payload bytes.
 func (s *Session) receive(t *wire.Transfer, payload []byte, left int) {
 	if s.window == 0 {
 		s.End(fault(wire.CondWindowViolation, "the peer sent a transfer that exceeds the session window"))
@@ -73,9 +72,8 @@ func (s *Session) receive(t *wire.Transfer, payload []byte, left int) {
 	}
 }
 
-// admits asks the handler for memory if the frame begins a message, and reports whether the frame
-// can be taken now. It requests all memory that the message is known to need, so it waits only
-// once.
+// admits reports whether the frame can be taken now. For the first frame of a message it requests
+// all memory that the message is known to need, so the message waits only once.
 func (s *Session) admits(t *wire.Transfer, payload []byte, left int) bool {
 	l := s.links[t.Handle]
 	if l == nil || l.state != linkOpen || l.attach.Role == wire.RoleReceiver || l.partial.active || t.Aborted {
@@ -104,8 +102,7 @@ func (l *Link) most() int64 {
 	return int64(l.maxSize)
 }
 
-// start begins a message with its first frame, and reports whether the link is still attached. more
-// is true if this is not the whole message.
+// start reports whether the link is still attached. more is true if t is not the whole message.
 func (l *Link) start(t *wire.Transfer, more bool) bool {
 	switch {
 	case !t.DeliveryID.Set || t.DeliveryTag == nil:
@@ -138,13 +135,12 @@ func (l *Link) start(t *wire.Transfer, more bool) bool {
 	return true
 }
 
-// reserve records that the handler has reserved n bytes in all for the message that is arriving.
+// reserve sets the total that the handler has reserved for the arriving message to n bytes.
 func (l *Link) reserve(n int64) {
 	l.session.conn.reserved += n - l.partial.granted
 	l.partial.granted = n
 }
 
-// missed tells the handler that an operation in a transaction will not reach it.
 func (c *Conn) missed(state wire.DeliveryState) {
 	if state, ok := state.(wire.TransactionalState); ok {
 		c.handler.Missed(state)
@@ -259,7 +255,6 @@ func uncleared(n int) []byte {
 	return unsafe.Slice(unsafe.StringData(b.String()), n)[:0]
 }
 
-// farTooLarge detaches the link if the message is far too large, and reports whether it did.
 func (l *Link) farTooLarge() bool {
 	p, handler := &l.partial, l.session.conn.handler
 	if over := uint64(p.size) - l.maxSize; over <= farTooLargeBytes || uint64(p.size) <= farTooLargeFactor*l.maxSize {
@@ -293,8 +288,7 @@ func (l *Link) dropPartial() {
 	l.partial = partial{}
 }
 
-// overdue detaches links whose messages arrive too slowly, and returns when the next link will be
-// due.
+// overdue detaches links whose messages arrive too slowly. next is when the next link is due.
 func (c *Conn) overdue(now time.Time) (next time.Time) {
 	if c.partials == 0 {
 		return time.Time{}
@@ -314,14 +308,13 @@ func (c *Conn) overdue(now time.Time) (next time.Time) {
 	return next
 }
 
-// Settle settles a message with an outcome, and tells the peer.
 func (l *Link) Settle(id uint32, state wire.DeliveryState) {
 	if l.state == linkOpen {
 		l.session.say(wire.RoleReceiver, id, true, state)
 	}
 }
 
-// Replenish lets the peer send n further messages, because the handler is done with as many.
+// Replenish reports that the handler is done with n messages, so the peer may send as many more.
 func (l *Link) Replenish(n int) {
 	l.owed -= min(uint32(n), l.owed)
 	if !l.dirty && l.state == linkOpen {
@@ -331,8 +324,8 @@ func (l *Link) Replenish(n int) {
 	}
 }
 
-// grant gives the peer credit if that is worth a flow: the peer has none left, or would get at
-// least a quarter of its allowance.
+// grant gives the peer credit if a flow is worth it: the peer has no credit, or would get at least
+// a quarter of its allowance.
 func (l *Link) grant() {
 	if l.state != linkOpen || l.attach.Role == wire.RoleReceiver || l.owed >= l.allowance {
 		return

@@ -8,7 +8,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// span is a range of deliveries on a link.
 type span struct {
 	link        *Link
 	first, last uint32

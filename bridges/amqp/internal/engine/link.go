@@ -47,7 +47,6 @@ type Link struct {
 	pending  int // unsettled deliveries
 }
 
-// answer says whether the peer's detach has been answered.
 type answer uint8
 
 const (
@@ -61,7 +60,6 @@ func (l *Link) Attach() *wire.Attach { return l.attach }
 
 func (l *Link) Session() *Session { return l.session }
 
-// Refused reports whether the handler has refused the link.
 func (l *Link) Refused() bool { return l.refused }
 
 // Credit returns how many more deliveries the sending side may send.
@@ -70,7 +68,6 @@ func (l *Link) Credit() uint32 { return l.credit }
 // Draining reports whether the peer has requested a drain that Drained has not answered.
 func (l *Link) Draining() bool { return l.draining }
 
-// Unsettled returns the number of unsettled deliveries on the link.
 func (l *Link) Unsettled() int { return l.pending }
 
 // Open reports whether the link is attached on both sides.
@@ -94,7 +91,7 @@ func (s *Session) attach(a *wire.Attach) {
 		return
 	}
 	for _, l := range s.held {
-		if l.handle == a.Handle { // the peer uses the handle again before it got the answer: send the answer now, because later it would seem to refer to the new link
+		if l.handle == a.Handle { // the peer uses the handle again before it got the answer to its detach: a later answer would seem to refer to the new link
 			l.Answer()
 			break
 		}
@@ -160,7 +157,6 @@ func (l *Link) Accept(t Terms) bool {
 	return true
 }
 
-// keptName is how many bytes of a refused link's name are kept.
 const keptName = 64
 
 // Refuse refuses the link with err, AMQP 1.0 §2.6.3: it answers the attach without source or
@@ -187,8 +183,7 @@ func (l *Link) sayRefused() {
 	l.session.conn.emit(l.session.channel, reply)
 }
 
-// source returns the source for the answer. Of what the peer requests it leaves out what the engine
-// does not support.
+// source returns the peer's source without what the engine does not support.
 func (l *Link) source() *wire.Source {
 	asked := l.attach.Source
 	if asked == nil {
@@ -211,8 +206,8 @@ func (l *Link) target() *wire.Target {
 	return &wire.Target{Address: l.attach.Target.Address}
 }
 
-// reply returns the answer to the peer's attach, without source and target. Clients compare its
-// settle modes with those that they requested.
+// reply returns an attach without source and target. It repeats the peer's settle modes, because
+// clients compare them.
 func (l *Link) reply() *wire.Attach {
 	a := &wire.Attach{
 		Name: l.attach.Name, Handle: l.handle, Role: !l.attach.Role,
@@ -224,7 +219,6 @@ func (l *Link) reply() *wire.Attach {
 	return a
 }
 
-// Detach closes the link with err.
 func (l *Link) Detach(err *wire.Error) {
 	if l.state == linkAsked {
 		l.Refuse(err)
@@ -239,7 +233,6 @@ func (l *Link) Detach(err *wire.Error) {
 	l.session.conn.emit(l.session.channel, &wire.Detach{Handle: l.handle, Closed: true, Error: err})
 }
 
-// fail detaches the link because the peer broke the protocol, and tells the handler.
 func (l *Link) fail(err *wire.Error) {
 	l.Detach(err)
 	l.session.conn.handler.Detached(l)
@@ -278,8 +271,7 @@ func (l *Link) AnswerLater() {
 	}
 }
 
-// Answer sends the answer to the peer's detach, unless it has been sent or the peer no longer waits
-// for it.
+// Answer sends the answer to the peer's detach, unless it has been sent or the session has ended.
 func (l *Link) Answer() {
 	s := l.session
 	if l.answer != answered && !s.ended && s.conn.state == stateOpened {
@@ -296,7 +288,7 @@ func (l *Link) forget() {
 	l.session.conn.unsettled--
 }
 
-// drop ends the link, and reports whether it was still in use.
+// drop reports whether the link was still in use.
 func (l *Link) drop() bool {
 	alive := l.state <= linkOpen
 	l.state = linkGone

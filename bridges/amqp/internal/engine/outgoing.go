@@ -9,8 +9,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// maxUnsaid is the number of bytes waiting for Take at which a delivery is cut off. They fit into
-// largeRoom.
+// maxUnsaid is the number of bytes waiting for Take at which a delivery is cut off. largeRoom must
+// exceed it.
 const maxUnsaid = 128 << 10
 
 // Payload is an encoded message in consecutive parts. Copied may be changed after Send has
@@ -68,7 +68,6 @@ func (l *Link) Send(tag Tag, settled bool, until time.Time, payload Payload) uin
 	return id
 }
 
-// sayRests continues deliveries that were cut off.
 func (c *Conn) sayRests() {
 	if c.Buffered() > maxUnsaid {
 		return
@@ -89,7 +88,7 @@ func (c *Conn) sayRests() {
 	}
 }
 
-// Unsent returns how many bytes remain to be sent of deliveries of which a part was sent.
+// Unsent returns how many bytes are missing of deliveries that were sent in part.
 func (c *Conn) Unsent() int {
 	n := 0
 	for _, s := range c.resting {
@@ -98,8 +97,8 @@ func (c *Conn) Unsent() int {
 	return n
 }
 
-// sayTransfer encodes frames until payload or the peer's window is used up, or enough bytes wait
-// for Take. What is left stays in payload.
+// sayTransfer encodes frames until payload or the peer's window is used up, or maxUnsaid bytes wait
+// for Take. The rest stays in payload.
 func (s *Session) sayTransfer(t *wire.Transfer, payload *Payload) {
 	c := s.conn
 	copied := payload.size()
@@ -129,11 +128,10 @@ func (s *Session) sayTransfer(t *wire.Transfer, payload *Payload) {
 	}
 }
 
-// frameOverhead is about how many bytes a frame has besides its payload.
+// frameOverhead is approximate.
 const frameOverhead = 64
 
-// say moves up to n bytes from the start of part to the output, and returns how many of the n bytes
-// part did not contain.
+// say moves up to n bytes of part to the output. It returns how many of the n bytes part lacked.
 func (c *Conn) say(part *[]byte, n int, refer bool) int {
 	k := min(n, len(*part))
 	if b := (*part)[:k]; refer && k > 0 {
@@ -195,7 +193,6 @@ const (
 	largeRoom = 256 << 10
 )
 
-// largeRooms are shared by all connections.
 var largeRooms = sync.Pool{New: func() any { return new([largeRoom]byte) }}
 
 func (c *Conn) grow(n int) {
@@ -209,7 +206,8 @@ func (c *Conn) grow(n int) {
 	}
 }
 
-// Spare takes back the memory of Take once it is written, and returns memory for a later Take.
+// Spare takes back memory that Take returned, once it is written, and returns memory for a later
+// Take.
 func Spare(out []byte) []byte {
 	switch {
 	case cap(out) == largeRoom:

@@ -120,7 +120,6 @@ func (s *Session) end(*wire.End) {
 	}
 }
 
-// End ends the session with err.
 func (s *Session) End(err *wire.Error) {
 	if s.ended || s.conn.state != stateOpened {
 		return
@@ -131,7 +130,6 @@ func (s *Session) End(err *wire.Error) {
 	s.conn.emit(s.channel, &wire.End{Error: err})
 }
 
-// abandon ends all links, and tells the handler.
 func (s *Session) abandon() {
 	for handle, l := range s.links {
 		delete(s.links, handle)

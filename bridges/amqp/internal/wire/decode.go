@@ -25,8 +25,7 @@ type Decoder struct {
 	disposition Disposition
 }
 
-// DecodePerformative decodes the body of a frame. The result has its own memory, except for byte
-// slices, which alias body.
+// DecodePerformative decodes with a new Decoder. Byte slices in the results alias body.
 func DecodePerformative(body []byte, lim value.Limits) (p Performative, payload []byte, err error) {
 	d := Decoder{Limits: lim}
 	return d.Decode(body)
@@ -112,8 +111,7 @@ func (d *Decoder) decodeDisposition(f *fields) *Disposition {
 	return p
 }
 
-// decodeRare decodes all but transfers, flows and dispositions, or returns nil for an unknown
-// descriptor.
+// decodeRare returns nil for an unknown descriptor.
 func decodeRare(f *fields) Performative {
 	switch f.of {
 	case DescOpen:
@@ -340,7 +338,6 @@ func (f *fields) error(name string) *Error {
 	return e
 }
 
-// DecodeTransactionRequest decodes the value section of a client's message to a coordinator.
 func DecodeTransactionRequest(b []byte, lim value.Limits) (TransactionRequest, error) {
 	d, rest, err := readDescriptor(b)
 	if err != nil {

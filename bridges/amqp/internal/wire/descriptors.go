@@ -2,7 +2,6 @@ package wire
 
 import "fmt"
 
-// Descriptor is the number that identifies the type of a described value.
 type Descriptor uint64
 
 const (
@@ -86,7 +85,6 @@ var descriptorSymbols = map[string]Descriptor{
 	"amqp:footer:map":                 DescFooter,
 }
 
-// String returns the symbolic form.
 func (d Descriptor) String() string {
 	for s, n := range descriptorSymbols {
 		if n == d {

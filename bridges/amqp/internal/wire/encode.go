@@ -293,7 +293,7 @@ func (l *list) flag(v bool) {
 	}
 }
 
-// putText writes a text. If set is true, it writes an empty text, too.
+// putText writes an empty text only if set is true.
 func putText[T ~string](l *list, s T, set bool, appendTo func([]byte, T) []byte) {
 	if set || s != "" {
 		put(l, s, appendTo)
@@ -315,7 +315,6 @@ func (l *list) binary(b []byte) {
 	}
 }
 
-// raw writes a field that is already encoded.
 func (l *list) raw(b []byte) {
 	if b == nil {
 		l.null()
@@ -367,7 +366,6 @@ func (l *list) error(e *Error) {
 	l.take(appendError(l.dst, e))
 }
 
-// take continues with dst, to which a function has appended a field.
 func (l *list) take(dst []byte, err error) {
 	l.dst = dst
 	if l.err == nil {

@@ -10,13 +10,12 @@ import (
 // fields count as absent.
 type fields struct {
 	of  Descriptor
-	b   []byte // the fields that are still to be read
-	n   int    // number of these fields; those after them are absent
+	b   []byte // fields still to be read
+	n   int    // number of fields in b; those after them are absent
 	lim value.Limits
 	err error
 }
 
-// readFields opens the list at the start of b.
 func readFields(b []byte, of Descriptor, lim value.Limits) (f fields, rest []byte) {
 	f = fields{of: of, lim: lim}
 	var err error
@@ -91,7 +90,6 @@ func must[T any](f *fields, name string, read func([]byte) (T, []byte, error)) T
 	return v.V
 }
 
-// upTo reads an optional ubyte field whose value must not exceed most.
 func upTo[T ~uint8](f *fields, name string, most T) value.Opt[T] {
 	v := field(f, name, value.ReadUint8)
 	if v.V > uint8(most) {
@@ -100,8 +98,6 @@ func upTo[T ~uint8](f *fields, name string, most T) value.Opt[T] {
 	return value.Opt[T]{V: T(v.V), Set: v.Set}
 }
 
-// binary reads an optional binary field of at most limit bytes. It returns nil if the field is
-// absent.
 func (f *fields) binary(name string, limit int) []byte {
 	v := field(f, name, value.ReadBinary)
 	if len(v.V) > limit {
@@ -114,13 +110,13 @@ func (f *fields) text(name string) string { return field(f, name, readText).V }
 
 func (f *fields) symbol(name string) value.Symbol { return value.Symbol(field(f, name, readText).V) }
 
-// readText reads a string or a symbol, and copies it.
+// readText copies the string or symbol.
 func readText(b []byte) (string, []byte, error) {
 	v, rest, err := value.ReadText(b)
 	return string(v), rest, err
 }
 
-// raw checks an optional field of any type, and returns its encoding, or nil if it is absent.
+// raw returns the encoding of an optional field of any type, or nil if the field is absent.
 func (f *fields) raw(name string) []byte {
 	if !f.next() {
 		return nil
@@ -144,7 +140,6 @@ func (f *fields) rawMap(name string) []byte {
 	return raw
 }
 
-// decoded reads an optional field of any type. It returns nil if the field is absent.
 func (f *fields) decoded(name string) any {
 	if !f.next() {
 		return nil
@@ -201,7 +196,7 @@ func (f *fields) symbolsOf(name string, values []any) []value.Symbol {
 	return out
 }
 
-// described opens an optional field whose value is a described list; ok is false if it is absent.
+// described opens a described list. ok is false if the field is absent.
 func (f *fields) described(name string) (inner fields, ok bool) {
 	if !f.next() {
 		return fields{}, false
@@ -220,15 +215,14 @@ func (f *fields) described(name string) (inner fields, ok bool) {
 	return inner, true
 }
 
-// close ends the reading of a field that described has opened, and keeps its first error.
+// close ends the reading of a field that described opened, and keeps inner's first error.
 func (f *fields) close(inner *fields) {
 	if err := inner.done(); err != nil && f.err == nil {
 		f.err = err
 	}
 }
 
-// readDescriptor reads the descriptor of a described value, and returns the bytes of the value. For
-// an unknown descriptor it returns 0.
+// readDescriptor returns 0 for an unknown descriptor.
 func readDescriptor(b []byte) (d Descriptor, rest []byte, err error) {
 	if value.KindOf(b) != value.KindDescribed {
 		return 0, nil, fmt.Errorf("got %s, want a described value", value.KindOf(b))

@@ -77,15 +77,13 @@ func CutTransfer(b []byte) (f Frame, n int) {
 	return Frame{Type: FrameAMQP, Channel: binary.BigEndian.Uint16(b[6:]), Body: body}, int(binary.BigEndian.Uint32(b))
 }
 
-// AppendHeartbeat appends a frame without a body.
 func AppendHeartbeat(dst []byte) []byte {
 	return append(dst, 0, 0, 0, frameHeader, frameHeader/4, byte(FrameAMQP), 0, 0)
 }
 
-// AppendFrame appends a frame with p and, if p is a Transfer, payload. A SASL performative gets a
-// SASL frame, for which channel is ignored. AppendFrame does not check the peer's limit of the
-// frame size; AppendTransfer does. If a map contains a value of a type that AMQP does not have,
-// AppendFrame returns dst and an error.
+// AppendFrame appends a frame with p and, if p is a Transfer, payload. It ignores channel for SASL,
+// and does not check the peer's maximum frame size, unlike AppendTransfer. If a map contains a Go
+// type that AMQP lacks, it returns dst and an error.
 func AppendFrame(dst []byte, channel uint16, p Performative, payload []byte) ([]byte, error) {
 	start := len(dst)
 	out, err := appendPerformative(openFrame(dst, channel, p), p)
@@ -130,8 +128,7 @@ func openFrame(dst []byte, channel uint16, p Performative) []byte {
 	return binary.BigEndian.AppendUint16(dst, channel)
 }
 
-// closeFrame sets the size of the frame that starts at start. The caller will append n more bytes
-// to it.
+// closeFrame sets the size of the frame at start, to which the caller will append n more bytes.
 func closeFrame(dst []byte, start, n int) []byte {
 	binary.BigEndian.PutUint32(dst[start:], uint32(len(dst)-start+n))
 	return dst
@@ -164,7 +161,6 @@ func ParseProtocolHeader(b []byte) (Protocol, error) {
 	return p, nil
 }
 
-// AppendProtocolHeader appends the header that announces p.
 func AppendProtocolHeader(dst []byte, p Protocol) []byte {
 	return append(dst, 'A', 'M', 'Q', 'P', byte(p), 1, 0, 0)
 }

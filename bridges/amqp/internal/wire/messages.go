@@ -8,7 +8,6 @@ const (
 	FormatBatch   uint32 = 0x80013700 // a batch of Service Bus, in which each data section is a message
 )
 
-// BodyKind says what Sections.Body contains.
 type BodyKind uint8
 
 const (

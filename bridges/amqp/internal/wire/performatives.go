@@ -215,7 +215,6 @@ type SASLOutcome struct {
 	AdditionalData []byte // nil if absent
 }
 
-// SASLCode is the result of an authentication.
 type SASLCode uint8
 
 // The results of authentication, AMQP 1.0 §5.3.3.6.
@@ -262,7 +261,7 @@ type Modified struct {
 	MessageAnnotations []byte // encoded map
 }
 
-// Declared is the outcome of a declare. It contains the id of the new transaction, §4.5.5.
+// Declared answers a declare, §4.5.5.
 type Declared struct{ TxnID []byte }
 
 // TransactionalState says that a transfer or an outcome belongs to a transaction, §4.5.8. Outcome
@@ -272,8 +271,8 @@ type TransactionalState struct {
 	Outcome DeliveryState
 }
 
-// TransactionRequest is what a client sends to a Coordinator, in the value section of a message: a
-// *Declare or a *Discharge.
+// TransactionRequest is a *Declare or a *Discharge, in the value section of a message to a
+// Coordinator.
 type TransactionRequest interface{ transactionRequest() }
 
 func (*Declare) transactionRequest()   {}
@@ -287,5 +286,5 @@ type Declare struct {
 // Discharge ends a transaction, §4.5.3.
 type Discharge struct {
 	TxnID []byte
-	Fail  bool // the transaction is rolled back, not committed
+	Fail  bool
 }

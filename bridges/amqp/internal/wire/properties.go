@@ -6,7 +6,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// DecodeHeader decodes Sections.Header. For nil it returns the zero Header.
+// DecodeHeader returns the zero Header for nil.
 func DecodeHeader(raw []byte) (Header, error) {
 	if raw == nil {
 		return Header{}, nil
@@ -25,8 +25,7 @@ func DecodeHeader(raw []byte) (Header, error) {
 	return h, nil
 }
 
-// AppendHeader appends a header section. It writes a delivery count of 0, too, because rhea reads
-// an absent count as undefined.
+// AppendHeader also writes a delivery count of 0, because rhea reads an absent count as undefined.
 func AppendHeader(dst []byte, h *Header) []byte {
 	l := openList(dst, DescHeader)
 	putOpt(&l, h.Durable, value.AppendBool)
@@ -37,8 +36,8 @@ func AppendHeader(dst []byte, h *Header) []byte {
 	return l.close()
 }
 
-// DecodeProperties decodes Sections.Properties. For nil it returns the zero MessageProperties. The
-// strings of the result share one copy of raw. UserID aliases raw.
+// DecodeProperties returns the zero MessageProperties for nil. The strings of the result share one
+// copy of raw; UserID aliases raw.
 func DecodeProperties(raw []byte) (MessageProperties, error) {
 	if raw == nil {
 		return MessageProperties{}, nil
@@ -79,7 +78,6 @@ type texts struct {
 	empty uint16 // bit n is set if field n is an empty string
 }
 
-// last returns a copy of the last n bytes that were read.
 func (t *texts) last(n int) string {
 	at := t.end - len(t.b)
 	return t.copy[at-n : at]
@@ -137,7 +135,6 @@ func (t *texts) number(name string) ID {
 	return ID{Kind: value.KindUint64, Raw: string(raw[:])}
 }
 
-// AppendProperties appends a properties section.
 func AppendProperties(dst []byte, p *MessageProperties) []byte {
 	l := openList(dst, DescProperties)
 	l.id(p.MessageID)

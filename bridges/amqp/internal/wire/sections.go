@@ -5,10 +5,9 @@ import "github.com/crosstown-mq/crosstown/core/value"
 type section struct {
 	desc Descriptor
 	raw  []byte // the whole section, with its descriptor
-	enc  []byte // its encoded value
+	enc  []byte
 }
 
-// cutSection checks the first section of b, and splits it off.
 func cutSection(b []byte, lim value.Limits) (s section, rest []byte, err error) {
 	desc, enc, err := readDescriptor(b)
 	if err != nil {
@@ -22,7 +21,6 @@ func cutSection(b []byte, lim value.Limits) (s section, rest []byte, err error) 
 	return section{desc: desc, raw: b[:n:n], enc: enc[:m:m]}, rest, nil
 }
 
-// is reports whether s is a section of a message (§3.2), and whether it belongs to a body.
 func (s section) is() (known, body bool) {
 	return s.desc >= DescHeader && s.desc <= DescFooter, s.desc >= DescData && s.desc <= DescValue
 }
@@ -41,11 +39,10 @@ func (s section) kind() value.Kind {
 	}
 }
 
-// SplitMessage finds and checks the sections of an encoded message. The results alias payload. The
-// sections may be in any order, although §3.2 defines one: the Python SDK writes delivery
-// annotations last, and rhea writes the footer before the body. Elements of a section need no
-// memory here, so unless lim says otherwise, a section may have as many elements as payload has
-// bytes. The error is an *Error with amqp:decode-error.
+// SplitMessage finds and checks the sections of an encoded message, and aliases payload. It accepts
+// them in any order, although §3.2 defines one: the Python SDK writes delivery annotations last,
+// and rhea the footer before the body. As elements need no memory here, the default limit for
+// elements is the length of payload. The error is an *Error with amqp:decode-error.
 func SplitMessage(payload []byte, lim value.Limits) (Sections, error) {
 	if lim.Elements <= 0 {
 		lim.Elements = max(value.DefaultLimits.Elements, len(payload))
@@ -82,7 +79,6 @@ func SplitMessage(payload []byte, lim value.Limits) (Sections, error) {
 			if out.BodyKind == BodyData {
 				out.BodyKind = BodyDataSections
 			}
-			// out.Body becomes the sections of the body up to and including this one.
 			start := from - len(body.raw)
 			body.raw, end = payload[start:to:to], to
 			out.Body = body.raw
@@ -109,8 +105,8 @@ func SplitHead(b []byte) (out Sections) {
 	return out
 }
 
-// MessageSize returns a lower bound, in bytes, of the size of the message that begins with b: the
-// sum of the sizes of the sections that begin in b.
+// MessageSize returns the sum of the sizes of the sections that begin in b, the beginning of a
+// message: a lower bound of the message's size in bytes.
 func MessageSize(b []byte) int {
 	size := 0
 	for size < len(b) {
@@ -163,7 +159,6 @@ func (out *Sections) setBody(s section) {
 	}
 }
 
-// Value returns the encoded value of a body that is a value section.
 func (s *Sections) Value() ([]byte, bool) {
 	if s.BodyKind != BodyValue {
 		return nil, false
@@ -172,8 +167,8 @@ func (s *Sections) Value() ([]byte, bool) {
 	return enc, err == nil
 }
 
-// CountBatch returns about how many messages a batch has, at least 1: it counts the sections, and
-// checks nothing. So a batch that is refused costs little.
+// CountBatch estimates how many messages a batch has, at least 1, without checking it: so a batch
+// that is refused costs little.
 func CountBatch(payload []byte) (n int) {
 	for len(payload) > 0 {
 		size, ok := value.Extent(payload)
@@ -186,9 +181,9 @@ func CountBatch(payload []byte) (n int) {
 	return max(n, 1)
 }
 
-// SplitBatch returns the messages of a batch (FormatBatch): the contents of its data sections,
-// which alias the batch. It ignores the other sections. A batch that has a body of another kind, or
-// more messages than the number most, is an error with amqp:invalid-field.
+// SplitBatch returns the contents of a batch's data sections, which alias payload, and ignores the
+// other sections. A body of another kind, or more than most messages, is an error with
+// amqp:invalid-field.
 func SplitBatch(payload []byte, lim value.Limits, most int) ([][]byte, error) {
 	s, err := SplitMessage(payload, lim)
 	if err != nil {
@@ -219,7 +214,6 @@ func SplitBatch(payload []byte, lim value.Limits, most int) ([][]byte, error) {
 	return messages, nil
 }
 
-// AppendSection appends the encoded list, map or value raw with its descriptor.
 func AppendSection(dst []byte, d Descriptor, raw []byte) []byte {
 	return append(value.AppendDescriptor(dst, uint64(d)), raw...)
 }
