@@ -13,7 +13,6 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/cli/test"
 )
 
-// Groups of commands in the help of crosstown.
 const (
 	Messages = "messages"
 	Entities = "entities"
@@ -23,7 +22,6 @@ const (
 	SetUp    = "set up"
 )
 
-// Groups returns the groups with their titles, in the order of the help.
 func Groups() []*cobra.Group {
 	return []*cobra.Group{
 		{ID: Messages, Title: "Messages:"},
@@ -35,7 +33,6 @@ func Groups() []*cobra.Group {
 	}
 }
 
-// In puts commands into a group.
 func In(group string, commands ...*cobra.Command) []*cobra.Command {
 	for _, c := range commands {
 		c.GroupID = group
@@ -43,8 +40,8 @@ func In(group string, commands ...*cobra.Command) []*cobra.Command {
 	return commands
 }
 
-// Commands returns the commands that neither serve nor open a store. Their defaults are from an
-// environment of NAME=VALUE entries.
+// Commands returns the commands that neither serve nor open a store. environ has NAME=VALUE
+// entries, which set defaults.
 func Commands(environ []string) []*cobra.Command {
 	return slices.Concat(
 		In(Messages, messages.Send(environ), messages.Receive(environ), messages.Peek(environ), messages.Tail(environ),

@@ -4,7 +4,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// examples contains the arguments of examples that are a single line, by the command's path.
+// examples has the arguments of examples of one line, by the command's path.
 var examples = map[string]string{
 	"crosstown serve":               "--config crosstown.yaml",
 	"crosstown test-server":         "--config queues.yaml",
@@ -60,7 +60,6 @@ var examples = map[string]string{
 	"crosstown store verify":        "/var/lib/crosstown/messages",
 }
 
-// Exemplify adds an example to each command below c without one.
 func Exemplify(c *cobra.Command) {
 	for _, below := range c.Commands() {
 		Exemplify(below)

@@ -15,12 +15,11 @@ import (
 	"github.com/crosstown-mq/crosstown/plugins/host"
 )
 
-// maxNames bounds the names of a kind in a completion.
 const maxNames = 1000
 
 // lister returns names for a completion, at least those that begin with prefix. args are the
-// arguments before the one to complete. On an error it returns none, because an error text would
-// appear in the command line.
+// arguments before the one to complete. After an error it returns no names, because an error's text
+// would appear in the command line.
 type lister func(ctx context.Context, o *command.Flags, args []string, prefix string) []string
 
 func contextNames(_ context.Context, o *command.Flags, _ []string, _ string) (all []string) {
@@ -34,7 +33,6 @@ func contextNames(_ context.Context, o *command.Flags, _ []string, _ string) (al
 	return all
 }
 
-// entityNames returns the names of the entities of a kind, with the topic for subscriptions.
 func entityNames(ctx context.Context, o *command.Flags, l core.Listing) (all []string) {
 	t, err := o.Target()
 	if err != nil {
@@ -55,13 +53,11 @@ func topicNames(ctx context.Context, o *command.Flags, _ []string, _ string) []s
 	return entityNames(ctx, o, core.Listing{Kind: core.Topic})
 }
 
-// destinationNames returns the names that messages can be sent to.
 func destinationNames(ctx context.Context, o *command.Flags, args []string, prefix string) []string {
 	return append(queueNames(ctx, o, args, prefix), topicNames(ctx, o, args, prefix)...)
 }
 
-// sourceNames returns the names that messages can be received from. Of subscriptions, it lists only
-// those of topics that prefix may mean.
+// sourceNames lists only subscriptions of topics that prefix may mean.
 func sourceNames(ctx context.Context, o *command.Flags, args []string, prefix string) []string {
 	all := queueNames(ctx, o, args, prefix)
 	wanted, _, whole := strings.Cut(prefix, "/")
@@ -73,7 +69,6 @@ func sourceNames(ctx context.Context, o *command.Flags, args []string, prefix st
 	return all
 }
 
-// subscriptionNames returns the names of the subscriptions of the topic in the first argument.
 func subscriptionNames(ctx context.Context, o *command.Flags, args []string, _ string) (all []string) {
 	if len(args) == 0 {
 		return nil
@@ -85,7 +80,6 @@ func subscriptionNames(ctx context.Context, o *command.Flags, args []string, _ s
 	return all
 }
 
-// ruleNames returns the names of the rules of the subscription in the first two arguments.
 func ruleNames(ctx context.Context, o *command.Flags, args []string, _ string) (all []string) {
 	t, err := o.Target()
 	if err != nil || len(args) < 2 {
@@ -114,7 +108,6 @@ func asked[A, E any](least int, ask func(args []string) command.Inquiry, list fu
 	}
 }
 
-// at returns an argument for asked: a function whose inquiry is a GET of path.
 func at(path string) func([]string) command.Inquiry {
 	return func([]string) command.Inquiry { return command.Inquiry{Method: http.MethodGet, Path: path} }
 }
@@ -126,7 +119,6 @@ var (
 		return command.Inquiry{Method: http.MethodGet, Path: api.NamespacesPath, Query: most}
 	}, func(page *api.NamespaceList) []api.Namespace { return page.Namespaces }, func(n *api.Namespace) string { return n.Name })
 
-	// policyNames are the policies of the namespace in the first argument.
 	policyNames = asked(1, func(args []string) command.Inquiry {
 		return command.Inquiry{Method: http.MethodGet, Path: api.NamespacesPath, Names: args[:1]}
 	}, func(n *api.Namespace) []api.Policy { return n.Policies }, func(p *api.Policy) string { return p.Name })
@@ -138,12 +130,10 @@ var (
 	pluginNames = asked(0, at(api.PluginsPath), func(all *[]host.State) []host.State { return *all }, func(s *host.State) string { return s.Name })
 	faultNames  = asked(0, at(api.FaultsPath), func(l *api.FaultList) []api.Fault { return l.Faults }, func(f *api.Fault) string { return f.Name })
 
-	// connectionNames are the ids of connections, with their clients.
 	connectionNames = asked(0, at(api.ConnectionsPath), func(l *api.ConnectionList) []api.Connection { return l.Connections }, func(c *api.Connection) string {
 		return cobra.CompletionWithDesc(c.ID, strings.TrimSpace(c.Protocol+" "+c.Product))
 	})
 
-	// sessionNames are the sessions of the entity in the first argument.
 	sessionNames = asked(1, func(args []string) command.Inquiry {
 		q := command.AboutEntity(http.MethodGet, api.SessionsPath, args[0])
 		q.Query = most

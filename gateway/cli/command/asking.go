@@ -12,8 +12,6 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Asking completes a command that sends one inquiry. It prints the answer as JSON with --json, and
-// otherwise calls text.
 func Asking[A any](c *cobra.Command, environ []string, inquiry func(args []string) (Inquiry, error), text func(w io.Writer, args []string, answer *A) error) *cobra.Command {
 	var o Flags
 	o.Bind(c, environ)
@@ -31,19 +29,18 @@ func Asking[A any](c *cobra.Command, environ []string, inquiry func(args []strin
 	return c
 }
 
-// About returns a function for Asking. The command's arguments become further segments of the path.
+// About returns a function for Asking that appends the command's arguments to path.
 func About(method, path string) func(args []string) (Inquiry, error) {
 	return func(args []string) (Inquiry, error) { return Inquiry{Method: method, Path: path, Names: args}, nil }
 }
 
-// NewEncoder returns a JSON encoder that writes one line for each value, without escaping >.
+// NewEncoder returns a JSON encoder that does not escape >.
 func NewEncoder(w io.Writer) *json.Encoder {
 	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false) // not part of a web page
+	e.SetEscapeHTML(false)
 	return e
 }
 
-// Document converts YAML to one document of JSON.
 func Document(text []byte) ([]byte, error) {
 	var v any
 	if err := yaml.Unmarshal(text, &v); err != nil {
@@ -56,15 +53,12 @@ func Document(text []byte) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// Format is the flag --json of commands that print values.
 type Format struct{ JSON bool }
 
-// Bind adds the flag.
 func (o *Format) Bind(c *cobra.Command) {
 	c.Flags().BoolVar(&o.JSON, "json", false, "print JSON")
 }
 
-// Print prints v as JSON with --json, and otherwise calls text.
 func (o *Format) Print(c *cobra.Command, v any, text func(w io.Writer) error) error {
 	if o.JSON {
 		return printJSON(c.OutOrStdout(), v)
@@ -72,19 +66,17 @@ func (o *Format) Print(c *cobra.Command, v any, text func(w io.Writer) error) er
 	return text(c.OutOrStdout())
 }
 
-// Tell prints v as JSON with --json, and otherwise a line of text.
 func (o *Format) Tell(c *cobra.Command, v any, format string, args ...any) error {
 	return o.Print(c, v, func(w io.Writer) error { return Line(w, format, args...) })
 }
 
-// Line prints a line of text.
 func Line(w io.Writer, format string, args ...any) error {
 	_, err := fmt.Fprintf(w, format+"\n", args...)
 	return err
 }
 
-// printJSON prints a value as one line of JSON. For a list, or an object with only a list, it
-// prints one line for each element.
+// printJSON prints v as one line of JSON, or one line for each element of a list or of an object
+// with only a list.
 func printJSON(w io.Writer, v any) error {
 	e, list := NewEncoder(w), reflect.ValueOf(v)
 	if list.Kind() == reflect.Struct && list.NumField() == 1 {
@@ -101,14 +93,13 @@ func printJSON(w io.Writer, v any) error {
 	return nil
 }
 
-// Rows prints several values: each as a line of JSON with --json, and otherwise as a row of a
-// table. Flush prints the last rows.
+// Rows prints several values, as lines of JSON with --json, and otherwise as a table, of which
+// Flush prints the last rows.
 type Rows struct {
 	table Table
-	lines *json.Encoder // nil: a table
+	lines *json.Encoder // nil for a table
 }
 
-// Rows returns Rows for a table with these titles.
 func (o *Format) Rows(c *cobra.Command, titles ...any) *Rows {
 	if o.JSON {
 		return &Rows{NewTable(c.OutOrStdout()), NewEncoder(c.OutOrStdout())}
@@ -116,7 +107,6 @@ func (o *Format) Rows(c *cobra.Command, titles ...any) *Rows {
 	return &Rows{NewTable(c.OutOrStdout(), titles...), nil}
 }
 
-// Add prints one value.
 func (r *Rows) Add(line any, cells ...any) error {
 	if r.lines != nil {
 		return r.lines.Encode(line)
@@ -125,13 +115,13 @@ func (r *Rows) Add(line any, cells ...any) error {
 	return nil
 }
 
-// Flush prints the last rows, and returns the first error.
+// Flush prints the last rows, and returns the first error of all rows.
 func (r *Rows) Flush() error { return r.table.Flush() }
 
-// Table prints rows with aligned columns. Flush prints the last rows, and returns the first error.
+// Table prints rows with aligned columns. Flush prints the last rows, and returns the first error
+// of all rows.
 type Table struct{ *tabwriter.Writer }
 
-// NewTable creates a table. titles, if any, are its first row.
 func NewTable(w io.Writer, titles ...any) Table {
 	t := Table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
 	if len(titles) > 0 {
@@ -140,7 +130,6 @@ func NewTable(w io.Writer, titles ...any) Table {
 	return t
 }
 
-// Row adds a row.
 func (t Table) Row(cells ...any) {
 	for i, cell := range cells {
 		if i > 0 {

@@ -10,15 +10,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Group completes a command that has only subcommands. The command refuses a word that is not the
-// name of a subcommand.
+// Group completes a command that has only subcommands.
 func Group(c *cobra.Command) *cobra.Command {
 	c.Args = Known
 	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 	return c
 }
 
-// Known refuses a word that is not the name of a command, and suggests commands with similar names.
 func Known(c *cobra.Command, args []string) error {
 	err := cobra.NoArgs(c, args)
 	if err == nil {

@@ -13,15 +13,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Confirmation is the flag --yes of commands that remove messages.
 type Confirmation struct{ Yes bool }
 
-// Bind adds the flag.
 func (o *Confirmation) Bind(c *cobra.Command) {
 	c.Flags().BoolVar(&o.Yes, "yes", false, "do not ask before messages are removed")
 }
 
-// Confirm asks on a terminal whether to continue. Without a terminal it requires --yes.
+// Confirm asks on a terminal. Without a terminal it requires --yes.
 func (o *Confirmation) Confirm(c *cobra.Command, what string) error {
 	if o.Yes {
 		return nil
@@ -44,8 +42,8 @@ func (o *Confirmation) Confirm(c *cobra.Command, what string) error {
 	return nil
 }
 
-// ConfirmDelete asks for confirmation before something with messages is deleted. Without a
-// terminal it does not require --yes, because a script that deletes something intends to.
+// ConfirmDelete asks before something with messages is deleted. Without a terminal it does not
+// require --yes, because a script that deletes something intends to.
 func (o *Confirmation) ConfirmDelete(c *cobra.Command, what string, holds func() (messages int64, err error)) error {
 	if o.Yes || !IsTerminal(c.InOrStdin()) {
 		return nil
@@ -57,19 +55,17 @@ func (o *Confirmation) ConfirmDelete(c *cobra.Command, what string, holds func()
 	return o.Confirm(c, fmt.Sprintf("%s with %s", what, Messages(int(n))))
 }
 
-// Input is standard input whose Read ends when the context ends.
+// Input is standard input whose Read ends when Context ends.
 type Input struct {
 	Context context.Context
 	File    *os.File
 }
 
-// Stat returns the information about the file.
 func (i *Input) Stat() (fs.FileInfo, error) { return i.File.Stat() }
 
-// Seek implements io.Seeker.
 func (i *Input) Seek(offset int64, whence int) (int64, error) { return i.File.Seek(offset, whence) }
 
-// Read implements io.Reader. Bytes that arrive after the context has ended are lost.
+// Read loses bytes that arrive after Context has ended.
 func (i *Input) Read(p []byte) (int, error) {
 	type result struct {
 		b   []byte

@@ -22,23 +22,20 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
 )
 
-// ConnectionVariable is the environment variable with the connection string.
 const ConnectionVariable = "CROSSTOWN_CONNECTION_STRING"
 
-// localConnection is the default connection string, for a gateway on this machine.
 const localConnection = "Endpoint=sb://localhost:5672;SharedAccessKeyName=" + config.DevPolicy + ";SharedAccessKey=" + config.DevKey + ";UseDevelopmentEmulator=true"
 
-// Target is the namespace of a connection string.
 type Target struct {
 	auth.ConnectionString
-	Text   string // as given
-	origin string // where Text is from, unless it is the default or from the command line
-	CA     string // PEM file of a trusted authority, "": none
+	Text   string
+	origin string // where Text is from; "" for the default or the command line
+	CA     string // PEM file of a trusted authority, or ""
 	TLS    *tls.Config
 }
 
-// Target returns the namespace that the flags, the environment and the contexts choose. It returns
-// a UsageError for a wrong connection string, context name or authority file.
+// Target returns the namespace that the flags, the environment or the contexts choose. A wrong
+// connection string, context name or authority file is a UsageError.
 func (o *Flags) Target() (*Target, error) {
 	t, err := o.chosen()
 	if err != nil {
@@ -53,7 +50,7 @@ func (o *Flags) Target() (*Target, error) {
 	return t, nil
 }
 
-// chosen returns the target from the flags, the environment or the contexts, in this order.
+// chosen looks in the flags, the environment and the contexts, in this order.
 func (o *Flags) chosen() (*Target, error) {
 	named, by := o.Context, "--context"
 	switch {
@@ -82,8 +79,8 @@ func (o *Flags) chosen() (*Target, error) {
 	return &Target{Text: held.ConnectionString, origin: fmt.Sprintf("context %s of %s", named, file.Path), CA: cmp.Or(o.CA, held.CA)}, nil
 }
 
-// Other returns the target of a flag for a second namespace: a connection string, or the name of a
-// context.
+// Other returns the target of a flag for a second namespace: a connection string, or a context's
+// name.
 func (o *Flags) Other(named string) (*Target, error) {
 	second := &Flags{Environ: o.Environ, CA: o.CA, Data: o.Data}
 	if strings.Contains(named, "=") { // in every connection string, and in no name of a context
@@ -94,7 +91,6 @@ func (o *Flags) Other(named string) (*Target, error) {
 	return second.Target()
 }
 
-// resolve parses the connection string of a target, and reads its authorities.
 func (o *Flags) resolve(t *Target) (err error) {
 	if t.ConnectionString, err = auth.ParseConnectionString(t.Text); err != nil {
 		return Usagef("%w: write Endpoint=sb://HOST[:PORT];SharedAccessKeyName=NAME;SharedAccessKey=KEY, with ;UseDevelopmentEmulator=true for plain text", err)
@@ -108,17 +104,16 @@ func (o *Flags) resolve(t *Target) (err error) {
 	return err
 }
 
-// IsLocal reports whether the namespace is on this machine.
 func (t *Target) IsLocal() bool { return listen.IsLoopback(net.JoinHostPort(t.TLS.ServerName, "0")) }
 
-// CheckConnection returns an error if a connection string, or the file of an authority, is invalid.
-// ca may be "".
+// CheckConnection returns an error if a connection string or the authority file ca, which may be
+// "", is invalid.
 func CheckConnection(connectionString, ca string) error {
 	return new(Flags).resolve(&Target{Text: connectionString, CA: ca})
 }
 
-// Roots returns the authorities of the system, the one in a file and, for this machine, the
-// development CA. It returns a UsageError if it cannot read the file.
+// Roots returns the authorities of the system, the one in the file ca and, if local, the
+// development CA. It returns a UsageError if it cannot read ca.
 func (o *Flags) Roots(ca string, local bool) (*x509.CertPool, error) {
 	pool, err := x509.SystemCertPool()
 	if err != nil {
@@ -161,8 +156,8 @@ func (t *Target) Link(ctx context.Context, entity string) (*remote.Client, error
 	return remote.Connect(ctx, o)
 }
 
-// Management returns a client of the target's management API. The client calls foreign, which may
-// be nil, for properties that Crosstown does not have.
+// Management returns a client of the management API. The client calls foreign, which may be nil,
+// for properties that Crosstown lacks.
 func (t *Target) Management(foreign func(entity, property, value string)) *https.AdminClient {
 	return &https.AdminClient{
 		Origin:    t.URL(),
@@ -172,11 +167,11 @@ func (t *Target) Management(foreign func(entity, property, value string)) *https
 	}
 }
 
-// AnyIdentity is the identity for calls of a management API. The API ignores it, because the token
-// identifies the client.
+// AnyIdentity is for calls of a management API, which ignores it, because the token identifies the
+// client.
 var AnyIdentity = core.Identity(nil)
 
-// TargetEntity returns the target, and the entity of a command: its first argument, or else the
+// TargetEntity returns the target and a command's entity: its first argument, or else the
 // EntityPath of the connection string. Without an entity it returns a UsageError.
 func (o *Flags) TargetEntity(args []string) (t *Target, entity string, err error) {
 	if t, err = o.Target(); err != nil {
@@ -191,7 +186,6 @@ func (o *Flags) TargetEntity(args []string) (t *Target, entity string, err error
 	return t, entity, nil
 }
 
-// URL returns the namespace's http or https URL, without a path.
 func (t *Target) URL() string {
 	if t.Emulator {
 		return "http://" + t.Host
@@ -199,12 +193,12 @@ func (t *Target) URL() string {
 	return "https://" + t.Host
 }
 
-// HTTP returns a client for the namespace. Each request uses a separate connection.
+// HTTP returns a client that uses a separate connection for each request.
 func (t *Target) HTTP() *http.Client {
 	return &http.Client{Transport: &http.Transport{TLSClientConfig: t.TLS, Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}}
 }
 
-// Address returns the address to which connections for messages are made.
+// Address is the host:port for AMQP connections.
 func (t *Target) Address() string {
 	e, err := (&config.Remote{ConnectionString: t.Text}).Endpoint()
 	if err != nil {

@@ -17,19 +17,16 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/durable"
 )
 
-// Environment variables for the file of contexts, and for the context to use.
 const (
 	contextsVariable = "CROSSTOWN_CONTEXTS"
 	ContextVariable  = "CROSSTOWN_CONTEXT"
 )
 
-// Context is a named target.
 type Context struct {
 	ConnectionString string `json:"connectionString"`
 	CA               string `json:"ca,omitempty"` // PEM file of a trusted authority
 }
 
-// Endpoint returns the address of a context, with a note if it has no TLS.
 func (c Context) Endpoint() string {
 	parsed, err := auth.ParseConnectionString(c.ConnectionString)
 	switch {
@@ -41,15 +38,14 @@ func (c Context) Endpoint() string {
 	return parsed.Host
 }
 
-// Contexts are the saved contexts of a user, in a file.
 type Contexts struct {
 	Path    string             `json:"-"`
 	Current string             `json:"current,omitempty"` // "": none
 	Named   map[string]Context `json:"contexts"`
 }
 
-// contextsPath returns the file of contexts for an environment of NAME=VALUE entries: the value of
-// contextsVariable, else a file in the user's configuration directory, else "".
+// contextsPath returns the value of contextsVariable, else a file in the user's configuration
+// directory, else "".
 func contextsPath(environ []string) string {
 	if path := config.Variable(environ, contextsVariable); path != "" {
 		return path
@@ -60,7 +56,7 @@ func contextsPath(environ []string) string {
 	return ""
 }
 
-// configDirectory does the same as os.UserConfigDir for a given environment.
+// configDirectory is os.UserConfigDir for a given environment.
 func configDirectory(environ []string, system string) string {
 	home := config.Variable(environ, "HOME")
 	switch {
@@ -78,7 +74,7 @@ func configDirectory(environ []string, system string) string {
 	return ""
 }
 
-// LoadContexts reads the contexts. If the file is missing, there are none.
+// LoadContexts returns no contexts if the file is missing.
 func LoadContexts(environ []string) (*Contexts, error) {
 	f := &Contexts{Path: contextsPath(environ), Named: map[string]Context{}}
 	if f.Path == "" {
@@ -102,7 +98,6 @@ func LoadContexts(environ []string) (*Contexts, error) {
 
 var contextNames = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 
-// CheckContextName returns an error if the name is not valid.
 func CheckContextName(name string) error {
 	if !contextNames.MatchString(name) {
 		return fmt.Errorf("%.70q is not a valid name for a context: use at most 63 letters, digits, dots, hyphens and underscores, beginning with a letter or digit", name)
@@ -110,10 +105,8 @@ func CheckContextName(name string) error {
 	return nil
 }
 
-// Names returns the sorted names of the contexts.
 func (f *Contexts) Names() []string { return slices.Sorted(maps.Keys(f.Named)) }
 
-// Get returns a context.
 func (f *Contexts) Get(name string) (Context, error) {
 	c, ok := f.Named[name]
 	if !ok {

@@ -6,24 +6,21 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
-// Flags are the flags of every client command.
 type Flags struct {
 	Environ          []string // NAME=VALUE entries
 	ConnectionString string   // "": not given
-	Context          string   // name, "": not given
-	CA               string   // PEM file of a trusted authority, "": none
+	Context          string   // name
+	CA               string   // PEM file of a trusted authority
 	Data             string   // directory of the local gateway
 	Format
 }
 
-// Bind adds the flags for the connection, and --json.
 func (o *Flags) Bind(c *cobra.Command, environ []string) {
 	o.BindConnection(c, environ)
 	o.Format.Bind(c)
 }
 
-// FlagsOf returns the flags in an incomplete command line, for its completion. The command may lack
-// some of the flags.
+// FlagsOf reads the flags of an incomplete command line, for its completion. c may lack some flags.
 func FlagsOf(c *cobra.Command, environ []string) *Flags {
 	text := func(name string) string {
 		if f := c.Flags().Lookup(name); f != nil {
@@ -34,13 +31,11 @@ func FlagsOf(c *cobra.Command, environ []string) *Flags {
 	return &Flags{Environ: environ, ConnectionString: text("connection-string"), Context: text("context"), CA: text("ca"), Data: text("data")}
 }
 
-// BindConnection adds the flags for the connection.
 func (o *Flags) BindConnection(c *cobra.Command, environ []string) {
 	o.BindWhere(c, environ)
 	c.Flags().StringVar(&o.Data, "data", config.Data(environ), "data `directory` of the local gateway, whose development CA is trusted for this machine")
 }
 
-// BindWhere adds the flags that choose a namespace.
 func (o *Flags) BindWhere(c *cobra.Command, environ []string) {
 	o.Environ = environ
 	f := c.Flags()
@@ -50,5 +45,5 @@ func (o *Flags) BindWhere(c *cobra.Command, environ []string) {
 	c.MarkFlagsMutuallyExclusive("connection-string", "context")
 }
 
-// Given reports whether one of the flags chooses the namespace.
+// Given reports whether one of the flags chooses a namespace.
 func (o *Flags) Given() bool { return o.ConnectionString != "" || o.Context != "" }

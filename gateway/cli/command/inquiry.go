@@ -19,31 +19,28 @@ import (
 	"github.com/crosstown-mq/crosstown/core/auth"
 )
 
-// InquiryTimeout bounds an inquiry. Some inquiries wait for a program to start.
+// InquiryTimeout is long because some inquiries wait for a program to start.
 const InquiryTimeout = 3 * time.Minute
 
-// signatureLife bounds a signed request, such as a tap.
 const signatureLife = 24 * time.Hour
 
-// Inquiry is a request about the gateway itself.
+// Inquiry is a request to the gateway's own API.
 type Inquiry struct {
 	Method string
-	Path   string   // in the API
+	Path   string
 	Names  []string // further segments of the path
 	Query  url.Values
 	Header http.Header
-	Body   any    // sent as JSON; nil: none
+	Body   any    // sent as JSON, or nil
 	Lines  []byte // sent unchanged
-	Scope  string // queue or topic, "": the whole namespace
+	Scope  string // queue or topic for which the token is; "" for the whole namespace
 }
 
-// AboutEntity returns an inquiry about a queue, topic, subscription or sub-queue. A policy of the
-// queue or topic is sufficient.
+// AboutEntity returns an inquiry for which a key of the queue or topic is sufficient.
 func AboutEntity(method, path, entity string) Inquiry {
 	return Inquiry{Method: method, Path: path, Names: strings.Split(entity, "/"), Scope: PolicyHolder(entity)}
 }
 
-// Refusal is the gateway's refusal of an inquiry.
 type Refusal struct {
 	Status int
 	text   string
@@ -52,7 +49,7 @@ type Refusal struct {
 
 func (e *Refusal) Error() string { return e.text }
 
-// Ask sends an inquiry and decodes the JSON answer. If the gateway refuses it, the error is a
+// Ask decodes the JSON answer into answer. If the gateway refuses the inquiry, the error is a
 // *Refusal.
 func (o *Flags) Ask(ctx context.Context, q Inquiry, answer any) error {
 	ctx, cancel := context.WithTimeout(ctx, InquiryTimeout)
@@ -69,8 +66,8 @@ func (o *Flags) Ask(ctx context.Context, q Inquiry, answer any) error {
 	return json.Unmarshal(text, answer)
 }
 
-// Request sends an inquiry and returns the answer, whose body the caller must close. If the gateway
-// refuses it, the error is a *Refusal.
+// Request returns the answer, whose body the caller must close. If the gateway refuses the inquiry,
+// the error is a *Refusal.
 func (o *Flags) Request(ctx context.Context, q Inquiry) (*http.Response, error) {
 	if slices.Contains(q.Names, "") {
 		return nil, Usagef("a name on the command line is empty: specify the name")
@@ -121,7 +118,7 @@ func (o *Flags) Request(ctx context.Context, q Inquiry) (*http.Response, error) 
 	return nil, why
 }
 
-// signature returns the connection string's signature, or signs for the resource with its key.
+// signature returns the connection string's signature, or signs resource with its key.
 func (t *Target) signature(resource string) string {
 	if t.Signature != "" {
 		return t.Signature
@@ -129,14 +126,13 @@ func (t *Target) signature(resource string) string {
 	return auth.SignSAS(resource, t.KeyName, t.Key, time.Now().Add(signatureLife))
 }
 
-// IsMissing reports whether the gateway answered that the object does not exist.
 func IsMissing(err error) bool {
 	refused, ok := errors.AsType[*Refusal](err)
 	return ok && refused.Status == http.StatusNotFound
 }
 
-// PolicyHolder returns the queue or topic of an address, because only these have policies. If name
-// is not an address, it returns "".
+// PolicyHolder returns the queue or topic of an address, because only these have policies, or "" if
+// name is not an address.
 func PolicyHolder(name string) string {
 	address, err := core.ParseAddress(name)
 	if err != nil {

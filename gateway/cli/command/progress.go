@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Progress prints the progress of long work once a second. For short work it prints nothing.
+// Progress prints progress once a second, and nothing in the first second.
 type Progress struct {
 	w    io.Writer
 	verb string
@@ -18,7 +18,6 @@ func NewProgress(w io.Writer, verb string) *Progress {
 	return &Progress{w: w, verb: verb, next: time.Now().Add(time.Second)}
 }
 
-// At records that n items are done. It ignores errors of writing.
 func (p *Progress) At(n int) {
 	if now := time.Now(); now.After(p.next) {
 		p.next = now.Add(time.Second)

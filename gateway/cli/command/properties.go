@@ -13,9 +13,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Properties parses NAME=VALUE texts of a flag. The names in the result begin with prefix. A whole
-// number, another number or a boolean becomes an int64, float64 or bool; a value in double quotes
-// is always a string. The error names all invalid texts.
+// Properties parses the NAME=VALUE texts of a flag, and prepends prefix to the names. Whole numbers
+// become int64, other numbers float64, true and false bool; a value in double quotes is a string.
 func Properties(flag string, texts []string, prefix string) (core.Properties, error) {
 	var errs []error
 	values := map[string]any{}

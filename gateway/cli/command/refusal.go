@@ -16,10 +16,8 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/remote"
 )
 
-// ListHint is the remedy for a name that does not exist.
 const ListHint = "list the names with: crosstown queue list, or topic list, subscription list TOPIC"
 
-// explained is an error with a text for users.
 type explained struct {
 	text string
 	err  error
@@ -28,8 +26,8 @@ type explained struct {
 func (e *explained) Error() string { return e.text }
 func (e *explained) Unwrap() error { return e.err }
 
-// Explain returns the text of a gateway's refusal, without what clients add to it, and with the
-// remedy for common errors. It does not change an explained error.
+// Explain returns the text of a gateway's refusal, without what clients add to it, and with a
+// remedy for common errors. It does not change an error that Explain returned.
 func (t *Target) Explain(err error) error {
 	if err == nil {
 		return nil
@@ -52,7 +50,6 @@ func (t *Target) policyHint() string {
 	return "check the policy of the connection string: its name, its key and its rights" + t.From()
 }
 
-// From describes where the connection string is from, unless the command line has it.
 func (t *Target) From() string {
 	if t.origin == "" {
 		return ""
@@ -97,7 +94,7 @@ func (t *Target) reason(err error) error {
 	return err
 }
 
-// statusOf contains the HTTP status with the meaning of an AMQP condition.
+// statusOf maps AMQP conditions to the HTTP status of the same meaning.
 var statusOf = map[amqp.ErrCond]int{amqp.ErrCondNotFound: http.StatusNotFound, amqp.ErrCondUnauthorizedAccess: http.StatusUnauthorized}
 
 func (t *Target) withRemedy(status int, text string) error {
@@ -110,7 +107,6 @@ func (t *Target) withRemedy(status int, text string) error {
 	return errors.New(text)
 }
 
-// Said returns the description in an AMQP error, or "".
 func Said(err error) string {
 	if refused, ok := errors.AsType[*amqp.Error](err); ok {
 		return Trim(refused.Description)
@@ -118,7 +114,7 @@ func Said(err error) string {
 	return ""
 }
 
-// Trim removes the part of a refusal that is for programs.
+// Trim removes the parts of a refusal's text that are for programs.
 func Trim(text string) string {
 	if strings.HasPrefix(text, "SubCode=") {
 		_, text, _ = strings.Cut(text, ". ")

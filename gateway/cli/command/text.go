@@ -5,10 +5,8 @@ import (
 	"os"
 )
 
-// Messages returns a number with "message" or "messages".
 func Messages(n int) string { return Plural(n, "message") }
 
-// Plural returns a number with a noun, whose singular is what.
 func Plural(n int, what string) string {
 	if n != 1 {
 		what += "s"
@@ -16,7 +14,6 @@ func Plural(n int, what string) string {
 	return fmt.Sprintf("%d %s", n, what)
 }
 
-// Words returns the names of the elements of a set.
 func Words[T ~string](all []T) (names []string) {
 	for _, each := range all {
 		names = append(names, string(each))
@@ -24,7 +21,6 @@ func Words[T ~string](all []T) (names []string) {
 	return names
 }
 
-// IsTerminal reports whether an input or output is a terminal.
 func IsTerminal(stream any) bool {
 	f, ok := stream.(interface{ Stat() (os.FileInfo, error) })
 	if !ok {

@@ -10,7 +10,7 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/durable"
 )
 
-// OpenInput opens a file for reading, or standard input for - and "".
+// OpenInput opens standard input for - and "".
 func OpenInput(c *cobra.Command, name string) (io.ReadCloser, error) {
 	if name == "" || name == "-" {
 		return io.NopCloser(c.InOrStdin()), nil
@@ -18,15 +18,12 @@ func OpenInput(c *cobra.Command, name string) (io.ReadCloser, error) {
 	return os.Open(name)
 }
 
-// Output is the flag --force of commands that write a file.
 type Output struct{ Force bool }
 
-// Bind adds the flag.
 func (o *Output) Bind(c *cobra.Command) {
 	c.Flags().BoolVar(&o.Force, "force", false, "replace the output file if it exists and is not empty")
 }
 
-// Check refuses a file that is not empty, unless --force is set.
 func (o *Output) Check(path string) error {
 	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Size() > 0 && !o.Force {
 		return Usagef("%s exists and is not empty: specify another file, or replace it with --force", path)
@@ -34,9 +31,8 @@ func (o *Output) Check(path string) error {
 	return nil
 }
 
-// WriteWhole writes a file that only its owner may read. It writes to a temporary name first, so
-// that the file is never incomplete, and an earlier file remains if writing fails. It writes
-// directly to a path that is not a file, such as a pipe.
+// WriteWhole writes a file that only its owner may read. It renames a temporary file, so an earlier
+// file remains if writing fails. It writes directly to a path that is not a file, such as a pipe.
 func WriteWhole(path string, write func(io.Writer) error) error {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
 		f, err := os.OpenFile(path, os.O_WRONLY, 0)

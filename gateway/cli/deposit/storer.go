@@ -18,33 +18,31 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
 
-// maxBytes bounds the messages in a deposit.
+// maxBytes bounds the messages in one request.
 const maxBytes = 4 << 20
 
-// Storer stores messages in a namespace. In a gateway it deposits them, and elsewhere it sends them
-// like any client.
+// Storer stores messages in a namespace: in a gateway through its own API, and elsewhere by sending
+// them like any client.
 type Storer struct {
 	command.Flags
 	To      *command.Target
-	Foreign bool           // To is not a gateway; Check sets it
+	Foreign bool           // To is not a Crosstown gateway; Check sets it
 	Link    *remote.Client // to a foreign target; nil before the first send
 	checked map[string]bool
 }
 
-// Permanent is the error for a message that the target never accepts.
+// Permanent is the error for a message that the target will never accept.
 type Permanent struct{ text string }
 
 func (e *Permanent) Error() string { return e.text }
 
-// Close ends the connection for messages, if there is one.
 func (s *Storer) Close() {
 	if s.Link != nil {
 		s.Link.Close()
 	}
 }
 
-// Check asks once whether the target contains an entity, and whether it is a gateway. The error
-// describes what cannot be stored there, and the remedy.
+// Check asks once whether the target contains an entity, and whether it is a gateway.
 func (s *Storer) Check(ctx context.Context, to string) error {
 	if s.checked[to] {
 		return nil
@@ -71,9 +69,9 @@ func (s *Storer) Check(ctx context.Context, to string) error {
 	return nil
 }
 
-// Store stores messages in order and returns an element for each: nil for a stored message, a
-// *Permanent if the target never accepts it, and otherwise why it is not stored now. When ctx ends,
-// Store finishes the current step first.
+// Store stores messages in order and returns an element for each: nil if stored, a *Permanent if
+// the target will never accept the message, or another error. When ctx ends, Store finishes the
+// request in progress.
 func (s *Storer) Store(ctx context.Context, to string, ms []*core.Message) []error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), command.InquiryTimeout)
 	defer cancel()
@@ -93,9 +91,8 @@ func (s *Storer) Store(ctx context.Context, to string, ms []*core.Message) []err
 	return answers
 }
 
-// Move stores messages like Store, and returns the positions of the stored ones. It calls refused
-// for each message that the target never accepts. err is the first reason why one of the others is
-// not stored now.
+// Move stores messages like Store, and returns the indices of those that it stored. It calls
+// refused for each *Permanent error; err is the first other error.
 func (s *Storer) Move(ctx context.Context, to string, ms []*core.Message, refused func(i int, why error)) (stored []int, err error) {
 	for i, why := range s.Store(ctx, to, ms) {
 		switch _, hopeless := errors.AsType[*Permanent](why); {
@@ -110,8 +107,8 @@ func (s *Storer) Move(ctx context.Context, to string, ms []*core.Message, refuse
 	return stored, err
 }
 
-// Remove completes stored messages. late contains the numbers of those whose locks had ended: the
-// source delivers them again.
+// Remove completes stored messages. late has the numbers of those whose locks had ended, and which
+// the source will deliver again.
 func Remove(ctx context.Context, r *remote.Receiver, stored []remote.Taken) (n int, late []int64, err error) {
 	for i, settled := range r.Complete(context.WithoutCancel(ctx), stored) {
 		switch {

@@ -16,10 +16,9 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
-// kind contains what differs between the commands for queues, for topics and for subscriptions.
 type kind struct {
 	core.Kind
-	word  string // the kind in texts, and the name of the command
+	word  string
 	names string // of the arguments
 	bind  func(*pflag.FlagSet)
 	given func(*pflag.FlagSet) (apply func(*core.Settings), err error)
@@ -39,7 +38,6 @@ func given[T config.EntitySettings, P interface {
 	return P(s).Apply, err
 }
 
-// Queue returns the command crosstown queue.
 func Queue(environ []string) *cobra.Command {
 	queue := command.Group(&cobra.Command{
 		Use:   "queue",
@@ -60,7 +58,6 @@ func Queue(environ []string) *cobra.Command {
 	return queue
 }
 
-// Topic returns the command crosstown topic.
 func Topic(environ []string) *cobra.Command {
 	topic := command.Group(&cobra.Command{
 		Use:   "topic",
@@ -79,7 +76,6 @@ func Topic(environ []string) *cobra.Command {
 	return topic
 }
 
-// Subscription returns the command crosstown subscription.
 func Subscription(environ []string) *cobra.Command {
 	subscription := command.Group(&cobra.Command{
 		Use:   "subscription",
@@ -104,7 +100,8 @@ func Subscription(environ []string) *cobra.Command {
 	return subscription
 }
 
-// create returns the command that creates an entity. first is the rule of a new subscription.
+// create returns the command that creates an entity. first has the flags for the rule of a new
+// subscription.
 func (k *kind) create(environ []string, short string, first *ruleOptions) *cobra.Command {
 	c := managing(environ, "create "+k.names, short, func(ctx context.Context, m *manager) error {
 		apply, err := k.given(m.command.Flags())
@@ -159,7 +156,6 @@ func (k *kind) delete(environ []string, short string) *cobra.Command {
 	return c
 }
 
-// holds returns the number of messages in an entity, or in a topic's subscriptions.
 func (k *kind) holds(ctx context.Context, m *manager) (n int64, err error) {
 	_, rt, err := m.Entity(ctx, command.AnyIdentity, m.name())
 	all := []core.Runtime{rt}
@@ -201,7 +197,7 @@ func (k *kind) list(environ []string, use, short string) *cobra.Command {
 	})
 }
 
-// held returns the entity of a command, which must be of the kind.
+// held returns the entity of a command, or an error if it is of another kind.
 func (k *kind) held(ctx context.Context, m *manager) (e core.Entity, rt core.Runtime, err error) {
 	if err := k.check(ctx, m); err != nil {
 		return e, rt, err
@@ -210,8 +206,8 @@ func (k *kind) held(ctx context.Context, m *manager) (e core.Entity, rt core.Run
 	return e, rt, missing(err, k.word, m.name())
 }
 
-// check refuses a queue for a command about topics, and a topic for one about queues. The gateway
-// has both under the same paths, so the command could otherwise change or delete the wrong one.
+// check refuses a queue for a command about topics, and vice versa: the gateway has both under the
+// same paths, so the command could change or delete the wrong one.
 func (k *kind) check(ctx context.Context, m *manager) error {
 	if k.Kind == core.Subscription {
 		return nil

@@ -24,12 +24,11 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 )
 
-// manager is a running command, with a client of the management API.
 type manager struct {
 	*command.Flags
 	*https.AdminClient
 	command *cobra.Command
-	args    []string // as many as use names
+	args    []string
 }
 
 func managing(environ []string, use, short string, run func(ctx context.Context, m *manager) error) *cobra.Command {
@@ -60,7 +59,6 @@ func managing(environ []string, use, short string, run func(ctx context.Context,
 	return c
 }
 
-// name returns the entity of a command: a name, or a topic and a subscription.
 func (m *manager) name() string {
 	if len(m.args) > 1 {
 		return core.SubscriptionPath(m.args[0], m.args[1])
@@ -68,7 +66,6 @@ func (m *manager) name() string {
 	return m.args[0]
 }
 
-// done prints what was done, unless err is set.
 func (m *manager) done(err error, did, kind, name string) error {
 	if err != nil {
 		return err
@@ -76,7 +73,6 @@ func (m *manager) done(err error, did, kind, name string) error {
 	return m.Tell(m.command, map[string]string{did: name}, "%s %s %s", did, kind, name)
 }
 
-// missing returns err, or a better error if something does not exist.
 func missing(err error, kind, name string) error {
 	if errors.Is(err, core.NotFound) {
 		return fmt.Errorf("%s %q does not exist: %s", kind, name, command.ListHint)
@@ -84,7 +80,7 @@ func missing(err error, kind, name string) error {
 	return err
 }
 
-// counts has an entity's counts for --json. Counts that its kind does not have are nil.
+// counts has an entity's counts for --json. Counts that its kind lacks are nil.
 type counts struct {
 	Name               string `json:"name"`
 	Subscriptions      *int64 `json:"subscriptions,omitempty"`
@@ -112,7 +108,6 @@ func countsOf(kind core.Kind, name string, rt *core.Runtime) counts {
 	return c
 }
 
-// columns returns the counts of the entity's kind, with their titles.
 func (c *counts) columns() (titles []string, values []any) {
 	for _, n := range []struct {
 		title string
@@ -188,8 +183,8 @@ func (m *manager) show(e *core.Entity, rt *core.Runtime) error {
 	})
 }
 
-// eachSetting yields an entity's settings by their names in the management API. It leaves out empty
-// texts, and yields only the number of policies, because these contain keys.
+// eachSetting yields settings by their names in the management API, without empty texts. Of the
+// policies, which contain keys, it yields only the number.
 func eachSetting(e *core.Entity) iter.Seq2[string, any] {
 	return func(yield func(string, any) bool) {
 		for i := range core.AllSettings {

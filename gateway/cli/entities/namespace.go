@@ -15,7 +15,6 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 )
 
-// Namespace returns the command crosstown namespace.
 func Namespace(environ []string) *cobra.Command {
 	c := command.Group(&cobra.Command{
 		Use: "namespace", Short: "Create, list, show, update, reset and delete namespaces",
@@ -138,8 +137,8 @@ of the namespace; --host "" leaves only the hosts derived from the namespace's n
 	return c
 }
 
-// requestOf returns the request for the changes in the flags. given has the quotas in the flags,
-// and quotas those of the namespace.
+// requestOf returns the request for the changed flags. given has the quotas in the flags, and
+// quotas those of the namespace.
 func requestOf(c *cobra.Command, hosts []string, given, quotas api.Quotas) (request api.NamespaceRequest) {
 	f := c.Flags()
 	if f.Changed("host") {
@@ -205,8 +204,8 @@ func namespaceListCommand(environ []string) *cobra.Command {
 	return c
 }
 
-// aboutNamespace returns a command that sends a request about a namespace and prints the namespace
-// in the answer. below, which may be nil, converts the second argument to path segments.
+// aboutNamespace returns a command that prints the namespace in the answer. below, which may be
+// nil, converts the second argument to path segments.
 func aboutNamespace(environ []string, use, short, method string, below func(string) []string) *cobra.Command {
 	c := &cobra.Command{Use: use, Short: short, Args: cobra.ExactArgs(len(strings.Fields(use)) - 1)}
 	return command.Asking(c, environ, func(args []string) (command.Inquiry, error) {

@@ -22,7 +22,6 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/spelling"
 )
 
-// Rule returns the command crosstown rule.
 func Rule(environ []string) *cobra.Command {
 	rule := command.Group(&cobra.Command{
 		Use:   "rule",
@@ -73,7 +72,7 @@ func (o *ruleOptions) bind(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.actionParameters, "action-parameter", nil, "value of @NAME in --action, `NAME=VALUE`; repeatable")
 }
 
-// rule returns the rule that the flags describe. Without flags, the rule matches all messages.
+// rule returns the rule of the flags. Without flags, the rule matches all messages.
 func (o *ruleOptions) rule() (*core.Rule, error) {
 	var errs []error
 	r := &core.Rule{Name: o.name, Filter: core.Filter{Kind: core.TrueFilter}, Action: o.action}
@@ -121,7 +120,7 @@ func correlationOf(flag string, texts []string) (f *core.Correlation, errs []err
 	return f, errs
 }
 
-// conditions yields the conditions on broker properties, by their names in --correlation.
+// conditions yields the fields by their names in --correlation.
 func conditions(f *core.Correlation) iter.Seq2[string, **string] {
 	return func(yield func(string, **string) bool) {
 		for name, field := range f.Conditions() {
@@ -141,7 +140,6 @@ var correlationNames = func() (names []string) {
 
 func (m *manager) ruleName() string { return m.name() + "/Rules/" + m.args[2] }
 
-// putRule returns a command that creates or replaces the rule in its flags.
 func putRule(environ []string, use, short, did string, put func(*https.AdminClient, context.Context, core.Identity, string, core.Rule) (core.Rule, error)) *cobra.Command {
 	var o ruleOptions
 	c := managing(environ, use+" TOPIC SUBSCRIPTION NAME", short, func(ctx context.Context, m *manager) error {
@@ -191,7 +189,6 @@ func listRules(ctx context.Context, m *manager) error {
 	return rows.Flush()
 }
 
-// shownRule is a rule for --json.
 type shownRule struct {
 	Name             string            `json:"name"`
 	Filter           string            `json:"filter"` // sql, true, false or correlation
@@ -219,7 +216,7 @@ func showRuleOf(r *core.Rule) shownRule {
 	return s
 }
 
-// plain returns properties for JSON. Values without a JSON type become texts.
+// plain turns values that JSON lacks into texts.
 func plain(p core.Properties) map[string]any {
 	values := map[string]any{}
 	for name, v := range p.All() {

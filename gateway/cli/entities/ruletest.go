@@ -96,7 +96,6 @@ func (o *ruleTestOptions) run(c *cobra.Command, args []string) error {
 	return o.tell(c, entity, answer.Judgements)
 }
 
-// message returns the line with the message to test.
 func (o *ruleTestOptions) message(c *cobra.Command) ([]byte, error) {
 	if o.record != "" {
 		in, err := command.OpenInput(c, o.record)

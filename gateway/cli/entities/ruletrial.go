@@ -21,29 +21,27 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
 
-// maxShown is how many messages are printed, with reasons, for each kind of change.
+// maxShown bounds the messages that are printed for each kind of change.
 const maxShown = 3
 
-// trial compares the rules of a topic's subscriptions with other rules.
 type trial struct {
 	rules    [2][][]core.Rule // before and after, by subscription
 	compiled [2][][]*rules.Rule
 	totals   []outcome // by subscription
 }
 
-// outcome is what would change for a subscription. Failing is the number of messages for which a
-// rule would fail that does not fail in the current version.
+// outcome is what would change for a subscription. Failing counts the messages for which a rule
+// fails that does not fail now.
 type outcome struct {
 	Subscription string   `json:"subscription"`
 	Messages     int      `json:"messages"`
 	Added        int      `json:"added"`
 	Removed      int      `json:"removed"`
-	Changed      int      `json:"changed"` // by actions
+	Changed      int      `json:"changed"` // by rules' actions
 	Failing      int      `json:"failing"`
 	First        []change `json:"first,omitempty"`
 }
 
-// change is what would happen to one message.
 type change struct {
 	Change    string   `json:"change"`
 	Line      int      `json:"line"`
@@ -51,7 +49,6 @@ type change struct {
 	Why       []string `json:"why"`
 }
 
-// compare prints what the rules in a file would change for recorded messages.
 func (o *ruleTestOptions) compare(c *cobra.Command, args []string) error {
 	if o.record == "" {
 		return command.Usagef("--rules: specify the recorded messages with --record FILE")
@@ -132,10 +129,9 @@ func (t *trial) read(ctx context.Context, in io.Reader) error {
 	})
 }
 
-// judge compares the results for one message.
 func (t *trial) judge(line int, stored *core.Stored, sets [2]*rules.Set) {
 	f := rules.Facts{EnqueuedTime: stored.EnqueuedTime, Body: messages.BodyFields}
-	var got [2][][]string // by set of rules and subscription: the copies; in failed, the number of rules that fail
+	var got [2][][]string // copies by set of rules and subscription; failed has the number of failing rules
 	var failed [2][]int
 	for side, set := range sets {
 		got[side], failed[side] = make([][]string, len(t.totals)), make([]int, len(t.totals))
@@ -172,8 +168,7 @@ func (t *trial) judge(line int, stored *core.Stored, sets [2]*rules.Set) {
 	}
 }
 
-// why explains the results of a subscription's new rules for a message, first those of rules that
-// match.
+// why explains the results of a subscription's new rules for m, first those of rules that match.
 func (t *trial) why(sub int, m *core.Message, f rules.Facts) (all []string) {
 	for _, r := range t.rules[1][sub] {
 		e := rules.Explain(r, m, f)

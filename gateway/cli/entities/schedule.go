@@ -18,7 +18,6 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 )
 
-// Schedule returns the command crosstown schedule.
 func Schedule(environ []string) *cobra.Command {
 	c := command.Group(&cobra.Command{
 		Use: "schedule", Short: "Create, list, show, update and delete schedules, which send messages at certain times",
@@ -63,7 +62,7 @@ var scheduleFlags = []struct {
 	{"ttl", "time to live, a `duration` such as 1h", func(s *core.ScheduleSettings) *string { return &s.Message.TimeToLive }},
 }
 
-// putSchedule returns a command that changes a schedule or, with a header, creates one.
+// putSchedule returns a command that changes a schedule. header is for creating one.
 func putSchedule(environ []string, use, short string, header http.Header) *cobra.Command {
 	var o command.Flags
 	var properties []string

@@ -14,7 +14,6 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 )
 
-// Unlock returns the command crosstown unlock.
 func Unlock(environ []string) *cobra.Command {
 	c := activateCommand(environ, core.Active)
 	c.Use, c.Short = "unlock [ENTITY]", "End the locks of messages whose receivers are stuck"
@@ -30,7 +29,6 @@ messages.`
 	return c
 }
 
-// activateCommand returns a command that makes messages in the given state available.
 func activateCommand(environ []string, state core.State) *cobra.Command {
 	var o chosen
 	var all bool

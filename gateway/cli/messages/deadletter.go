@@ -18,7 +18,6 @@ match all flags that are given. --where takes a SQL condition as in rules: write
 by name, such as DeadLetterReason, and broker properties as sys.Label, sys.MessageId or
 sys.EnqueuedTimeUtc. The exit code is 4 if no message matches.`
 
-// DeadLetter returns the command crosstown deadletter.
 func DeadLetter(environ []string) *cobra.Command {
 	c := command.Group(&cobra.Command{
 		Use:     "deadletter",
@@ -48,14 +47,13 @@ func (o *deadLetters) bind(c *cobra.Command, environ []string) {
 	o.address = o.dead
 }
 
-// bindAction adds the flags of commands that change dead letters.
 func (o *deadLetters) bindAction(c *cobra.Command, environ []string) {
 	o.bind(c, environ)
 	c.Flags().IntVar(&o.count, "count", 0, "maximum number of messages; 0: all that match")
 	c.Flags().BoolVar(&o.dryRun, "dry-run", false, "list the messages, and change nothing")
 }
 
-// dead returns the queue or subscription in name (holder), and its dead-letter queue (source).
+// dead returns the queue or subscription (holder) and its dead-letter queue (source).
 func (o *deadLetters) dead(name string) (holder, source string, err error) {
 	address, err := core.ParseAddress(name)
 	if err != nil || address.Management {
@@ -73,7 +71,6 @@ func (o *deadLetters) list(c *cobra.Command, b *browser) error {
 	return o.chosen.list(c, b, numberColumn, idColumn, reasonColumn, enqueuedColumn, bodyColumn)
 }
 
-// listedAtMost is how many messages are listed without --count.
 const listedAtMost = 100
 
 func deadLetterListCommand(environ []string) *cobra.Command {
@@ -92,7 +89,6 @@ func deadLetterListCommand(environ []string) *cobra.Command {
 	return c
 }
 
-// none returns the error of a command that found no message.
 func (b *browser) none(ctx context.Context, s *selection) error {
 	switch name, _, _ := strings.Cut(b.entity, "/$"); {
 	case (b.state == nil || *b.state != core.Scheduled) && isTopic(ctx, b.target, name):

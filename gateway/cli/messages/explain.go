@@ -24,7 +24,6 @@ type explainOptions struct {
 	here   bool
 }
 
-// Explain returns the command crosstown explain.
 func Explain(environ []string) *cobra.Command {
 	var o explainOptions
 	c := &cobra.Command{
@@ -82,8 +81,8 @@ func (o *explainOptions) run(c *cobra.Command, args []string) error {
 	return narrate(c.OutOrStdout(), accounts)
 }
 
-// follow returns the accounts (all events of a message in one entity) of an entity and of those to
-// which the message went on.
+// follow returns the events of a message in the entity first, and in all entities to which the
+// message was forwarded.
 func (o *explainOptions) follow(ctx context.Context, first, id string) ([]api.Account, error) {
 	var accounts []api.Account
 	names := []string{first}
@@ -154,7 +153,6 @@ func narrate(out io.Writer, accounts []api.Account) error {
 	return err
 }
 
-// kindOf returns the kind of the entity, and what may delay its messages.
 func kindOf(a *api.Account) string {
 	kind := strings.ToLower(a.Kind)
 	if a.RateLimit != "" {

@@ -36,7 +36,6 @@ crosstown record does.`,
 	return c
 }
 
-// Scheduled returns the command crosstown scheduled.
 func Scheduled(environ []string) *cobra.Command {
 	c := command.Group(&cobra.Command{
 		Use:   "scheduled",
@@ -95,10 +94,9 @@ are given. The command needs Send, and Listen to find messages.`,
 	return c
 }
 
-// cancelledAtOnce is the number of messages that one request cancels.
 const cancelledAtOnce = 250
 
-// cancel cancels scheduled messages, except those that have become active, and returns how many.
+// cancel skips messages that have become active, and returns the number of cancelled ones.
 func (b *browser) cancel(ctx context.Context, numbers []int64, p *command.Progress) (n int, err error) {
 	gone, err := inParts(numbers, cancelledAtOnce, func(some []int64) error {
 		err := b.link.CancelScheduled(ctx, b.entity, some)
@@ -114,9 +112,9 @@ func (b *browser) cancel(ctx context.Context, numbers []int64, p *command.Progre
 	return n, err
 }
 
-// inParts calls do with up to atOnce numbers. The broker carries out all numbers of a partition or
-// none, so if a message is missing, inParts repeats the call with each number alone. gone is the
-// number of missing messages.
+// inParts calls do with up to atOnce numbers. The broker handles either all or none of a
+// partition's numbers, so if a message is missing, inParts calls do with each number separately.
+// gone counts the missing messages.
 func inParts(numbers []int64, atOnce int, do func(some []int64) error) (gone int, err error) {
 	for some := range slices.Chunk(numbers, atOnce) {
 		err := do(some)
@@ -136,7 +134,6 @@ func inParts(numbers []int64, atOnce int, do func(some []int64) error) (gone int
 	return gone, nil
 }
 
-// Deferred returns the command crosstown deferred.
 func Deferred(environ []string) *cobra.Command {
 	c := command.Group(&cobra.Command{
 		Use:   "deferred",
@@ -191,7 +188,7 @@ The exit code is 4 if no message matches.`,
 	return c
 }
 
-// heldNumbers are sequence numbers, by session id.
+// heldNumbers are sequence numbers by session id.
 type heldNumbers map[string][]int64
 
 func (h heldNumbers) all() (numbers []int64) {
@@ -214,10 +211,9 @@ func (b *browser) heldIn(ctx context.Context, s *selection) (heldNumbers, error)
 	return found, err
 }
 
-// deferredAtOnce is the number of deferred messages that one request receives.
 const deferredAtOnce = 100
 
-// receiveDeferred receives deferred messages, those of each session under the lock of the session.
+// receiveDeferred receives the deferred messages of each session under the session's lock.
 func (b *browser) receiveDeferred(ctx context.Context, numbers heldNumbers, o remote.ReceiverOptions, use func(*remote.Receiver, []remote.Taken) error) (n int, err error) {
 	sessions := hasSessions(ctx, b.target, b.entity)
 	if !sessions { // messages may have session ids nevertheless

@@ -19,8 +19,8 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
 
-// printMessage prints a message for people, or as a line of JSON. If received is true, the message
-// was delivered, and the delivery count includes this delivery.
+// printMessage prints a message as text or a line of JSON. received means that the message was
+// delivered: the delivery count then includes this delivery.
 func printMessage(out io.Writer, asJSON bool, entity string, a amqp.Arrival, received bool) error {
 	counts := fmt.Sprintf("  failed deliveries: %d", a.DeliveryCount)
 	if received {
@@ -48,7 +48,7 @@ func printReceived(out io.Writer, asJSON bool, ts []remote.Taken) error {
 	return nil
 }
 
-// textOf returns a message as text for a terminal or a file. The first line ends with counts.
+// textOf returns a message as text. The first line ends with counts.
 func textOf(a *amqp.Arrival, counts string, terminal bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "#%d  %s  %s", a.SequenceNumber, a.MessageID, stateWords[a.State])
@@ -93,14 +93,12 @@ func textOf(a *amqp.Arrival, counts string, terminal bool) string {
 	return b.String()
 }
 
-// dumped is how many bytes of a body that is not text a terminal shows.
+// dumped bounds the bytes that a terminal shows of a binary body.
 const dumped = 256
 
-// isControl reports whether a terminal may interpret a character.
 func isControl(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' && r != '\r' }
 
-// contentOf returns a body as bytes for another program: the content of the data sections, or an
-// AMQP value or sequence as text.
+// contentOf returns the content of the data sections, or an AMQP value or sequence as text.
 func contentOf(a *amqp.Arrival) []byte {
 	if payload, ok := a.Body.Payload(); ok {
 		return payload
@@ -112,7 +110,6 @@ func contentOf(a *amqp.Arrival) []byte {
 	return []byte(value.Text(v))
 }
 
-// typedText returns a property's value with its AMQP type, or with its descriptor if it has one.
 func typedText(v any) string {
 	if d, ok := v.(value.Described); ok {
 		return fmt.Sprintf("%s (%s)", propertyText(v), value.Text(d.Descriptor))

@@ -16,7 +16,6 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 )
 
-// stateWords are the values of --state.
 var stateWords = []string{core.Active: "active", core.Deferred: "deferred", core.Scheduled: "scheduled"}
 
 type peekOptions struct {
@@ -28,7 +27,6 @@ type peekOptions struct {
 	session sessionChoice
 }
 
-// Peek returns the command crosstown peek.
 func Peek(environ []string) *cobra.Command {
 	var o peekOptions
 	c := &cobra.Command{
@@ -106,7 +104,6 @@ func (o *peekOptions) run(c *cobra.Command, args []string) error {
 	})(c, args)
 }
 
-// sub returns the address of the queue or subscription or, with --dlq, of its dead-letter queue.
 func (o *peekOptions) sub(entity string) (holder, address string, err error) {
 	if o.dlq {
 		return entity, entity + core.DeadLetter.Suffix(), nil
@@ -114,7 +111,6 @@ func (o *peekOptions) sub(entity string) (holder, address string, err error) {
 	return entity, entity, nil
 }
 
-// damagedPage is the number of damaged messages that one request returns.
 const damagedPage = 1000
 
 func (o *peekOptions) listDamaged(c *cobra.Command, args []string) error {
@@ -150,8 +146,8 @@ func (o *peekOptions) listDamaged(c *cobra.Command, args []string) error {
 	return rows.Flush()
 }
 
-// inSession returns a condition: the message is of the session that --session names or, without it,
-// of the first message's session.
+// inSession returns a condition that a message belongs to the session of --session or, without the
+// flag, to the session of the first message.
 func (o *peekOptions) inSession() func(*amqp.Arrival) bool {
 	var key core.SessionKey
 	known := false

@@ -19,13 +19,12 @@ import (
 )
 
 const (
-	// purgeWait is how long a purge at another broker waits for the next message, or
-	// longestPurgeWait while a peek shows messages that do not arrive.
+	// purgeWait is how long a purge at another broker waits for the next message; longestPurgeWait
+	// applies while a peek shows messages that do not arrive.
 	purgeWait        = time.Second
 	longestPurgeWait = 4 * time.Second
 )
 
-// PurgeStates are the values of purge --state.
 var PurgeStates = []string{"active", "deferred", "scheduled", "dead-letter", "transfer-dead-letter"}
 
 type purgeOptions struct {
@@ -35,8 +34,8 @@ type purgeOptions struct {
 	dlq    bool
 }
 
-// Purge returns the command crosstown queue purge or crosstown subscription purge, by kind. names
-// are the names of the arguments.
+// Purge returns the command crosstown queue purge or crosstown subscription purge. names are the
+// names of the arguments.
 func Purge(environ []string, names, kind string) *cobra.Command {
 	var o purgeOptions
 	entity := "orders"
@@ -127,7 +126,7 @@ func (o *purgeOptions) run(c *cobra.Command, args []string) error {
 	})
 }
 
-// left says what an entity still contains. Only a gateway reports that.
+// left returns "" if the namespace is not at a gateway, because only a gateway reports this.
 func (o *purgeOptions) left(c *cobra.Command, name string) string {
 	var n api.Entity
 	if o.Ask(c.Context(), command.AboutEntity(http.MethodGet, api.CountersPath, name), &n) != nil {
@@ -185,7 +184,6 @@ func (o *purgeOptions) state(c *cobra.Command, t *command.Target, name, state st
 	return b.receiveDeferred(c.Context(), found, remote.ReceiverOptions{Delete: true}, func(*remote.Receiver, []remote.Taken) error { return nil })
 }
 
-// purgeActive removes the messages that can be received from an entity or sub-queue.
 func purgeActive(c *cobra.Command, o *command.Flags, t *command.Target, name string) (int, error) {
 	address, err := core.ParseAddress(name)
 	if err != nil || address.Management {
@@ -223,7 +221,7 @@ func purgeActive(c *cobra.Command, o *command.Flags, t *command.Target, name str
 	}
 }
 
-// empty receives and deletes messages of an entity or a session, until none arrives for a while.
+// empty receives and deletes messages until none arrives within wait.
 func empty(ctx context.Context, link *remote.Client, entity string, session sessionChoice, wait time.Duration, p *command.Progress) (int, error) {
 	receiver, err := openReceiver(ctx, link, entity, remote.ReceiverOptions{Delete: true}, session, wait)
 	if err != nil {

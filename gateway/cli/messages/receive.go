@@ -33,7 +33,6 @@ type receiveOptions struct {
 	whole   command.Output
 }
 
-// outcome are the flags that say how messages are settled.
 type outcome struct {
 	complete    bool
 	abandon     bool
@@ -59,7 +58,6 @@ func (o *outcome) validate() error {
 	return nil
 }
 
-// Receive returns the command crosstown receive.
 func Receive(environ []string) *cobra.Command {
 	var o receiveOptions
 	c := &cobra.Command{
@@ -129,10 +127,9 @@ func (o *receiveOptions) validate() (wait time.Duration, err error) {
 	return wait, errors.Join(command.Usage(errors.Join(errs...)), o.whole.Check(o.output))
 }
 
-// always is a wait that no receiver outlives.
 const always = 100 * 365 * 24 * time.Hour
 
-// sessionIdle is how long a session may be silent before --follow --next-session leaves it.
+// sessionIdle is how long --follow --next-session waits for the next message of a session.
 const sessionIdle = 500 * time.Millisecond
 
 func (o *receiveOptions) run(c *cobra.Command, args []string) (err error) {
@@ -190,7 +187,6 @@ func (o *receiveOptions) run(c *cobra.Command, args []string) (err error) {
 	}
 }
 
-// others describes messages that exist but are not delivered.
 func (o *receiveOptions) others(ctx context.Context, link *remote.Client, entity string) string {
 	if o.session.named() || o.session.next {
 		return ""
@@ -203,7 +199,8 @@ func (o *receiveOptions) others(ctx context.Context, link *remote.Client, entity
 	return fmt.Sprintf("; other receivers have locked active messages, such as %d: see crosstown peek", page[0].SequenceNumber)
 }
 
-// receive receives from an entity, or a session. before is the number of messages received earlier.
+// receive receives from an entity or a session. before is the number of messages that earlier calls
+// received.
 func (o *receiveOptions) receive(c *cobra.Command, link *remote.Client, entity string, before int, wait time.Duration) (int, error) {
 	receiver, err := openReceiver(c.Context(), link, entity, remote.ReceiverOptions{Delete: o.mode == "delete"}, o.session, wait)
 	if err != nil {
@@ -232,7 +229,7 @@ func (o *receiveOptions) receive(c *cobra.Command, link *remote.Client, entity s
 	}, command.NewProgress(told, "received"))
 }
 
-// print prints messages, which are settled only if it succeeds.
+// print must succeed before the messages are settled.
 func (o *receiveOptions) print(out io.Writer, ts []remote.Taken) error {
 	var err error
 	if o.raw {
@@ -268,8 +265,8 @@ func (o *outcome) settle(ctx context.Context, r *remote.Receiver, ts []remote.Ta
 	return errors.Join(errs...)
 }
 
-// drain receives up to count messages (0 for all) until none arrives within wait. It calls use with
-// them, and returns how many there were.
+// drain receives up to count messages (0 for all) until none arrives within wait, and calls use
+// with them.
 func drain(ctx context.Context, r *remote.Receiver, count int, wait time.Duration, use func([]remote.Taken) error, p *command.Progress) (received int, err error) {
 	hand := func(ts []remote.Taken) error {
 		received += len(ts)

@@ -18,9 +18,8 @@ import (
 )
 
 const (
-	// peekPause is the pause between two passes over entities.
 	peekPause = 200 * time.Millisecond
-	// firstAsk and mostAsked bound the messages that one peek requests while there are new ones.
+	// While new messages arrive, one peek requests from firstAsk to mostAsked messages.
 	firstAsk, mostAsked = 32, 250
 )
 
@@ -33,7 +32,6 @@ type recordOptions struct {
 	tap    bool
 }
 
-// Record returns the command crosstown record.
 func Record(environ []string) *cobra.Command {
 	var o recordOptions
 	c := &cobra.Command{
@@ -128,8 +126,7 @@ func (o *recordOptions) runTap(ctx context.Context, c *cobra.Command, t *command
 	return t.Explain(err)
 }
 
-// watched returns the namespace and the entities that a command records: its arguments, or else the
-// EntityPath of the connection string.
+// watched returns the entities in args, or else the EntityPath of the connection string.
 func watched(o *command.Flags, args []string) (*command.Target, []string, error) {
 	t, first, err := o.TargetEntity(args)
 	if err != nil {
@@ -138,14 +135,13 @@ func watched(o *command.Flags, args []string) (*command.Target, []string, error)
 	return t, append([]string{first}, args[min(1, len(args)):]...), nil
 }
 
-// track is how far one partition of an entity has been recorded.
 type track struct {
 	entity    string
 	partition uint16
-	next      int64 // the next number in the partition
+	next      int64
 	ask       int
 	found     []amqp.Arrival // peeked but not recorded yet, in order
-	empty     bool           // this pass has found nothing more
+	empty     bool           // this pass has found no further messages
 }
 
 // recorder writes the messages of several entities in the order in which they arrived.
@@ -163,7 +159,7 @@ type recorder struct {
 }
 
 // watch connects, and records until ctx ends or everything is recorded. If an entity is a topic,
-// which has no messages, watch returns an error that contains advice.
+// which has no messages, it returns an error with advice.
 func (r *recorder) watch(ctx context.Context, t *command.Target, entities []string, advice string) error {
 	for _, entity := range entities {
 		name, _, _ := strings.Cut(entity, "/$")
@@ -184,7 +180,6 @@ func (r *recorder) watch(ctx context.Context, t *command.Target, entities []stri
 	return nil // the user has ended it
 }
 
-// run makes passes until ctx ends or everything is recorded.
 func (r *recorder) run(ctx context.Context, entities []string) error {
 	for _, entity := range entities {
 		if err := r.open(ctx, entity); err != nil {
@@ -223,7 +218,7 @@ func (r *recorder) open(ctx context.Context, entity string) error {
 	return nil
 }
 
-// pass records until every track is empty, or until the requested number of messages is recorded.
+// pass records until every track is empty, or the requested number of messages is recorded.
 func (r *recorder) pass(ctx context.Context) (done bool, err error) {
 	for _, t := range r.tracks {
 		t.empty = false
@@ -259,9 +254,8 @@ func (r *recorder) pass(ctx context.Context) (done bool, err error) {
 	}
 }
 
-// look peeks at a partition. If the answer also contains messages of later partitions, look adds a
-// track for each of those. It requests one message while there is nothing new, and more after one
-// has arrived.
+// look peeks at a partition, and adds tracks for later partitions whose messages are in the answer.
+// It requests one message until one has arrived, and then more.
 func (r *recorder) look(ctx context.Context, t *track) error {
 	if err := r.idle(); err != nil {
 		return err

@@ -19,20 +19,19 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// askedToMove is the number of messages that one request moves.
 const askedToMove = 200
 
-// takeWait is how long to wait, at another broker, for the next chosen message. After that the rest
-// counts as locked by other receivers.
+// takeWait is how long to wait, at another broker, for the next chosen message. Those that have not
+// arrived then count as locked by other receivers.
 const takeWait = 5 * time.Second
 
-// relocation moves chosen messages of an entity to another one, or removes them. A gateway does
-// this itself; at another broker, the command receives, sends and completes.
+// relocation moves or removes chosen messages of an entity. A gateway does this itself; at another
+// broker, the command receives, sends and completes.
 type relocation struct {
 	flags       *command.Flags
 	target      *command.Target
 	link        *remote.Client
-	from, to    string // to is "" if they are removed
+	from, to    string // "" if the messages are removed
 	dropReasons bool
 	newIDs      bool
 	progress    *command.Progress
@@ -41,7 +40,7 @@ type relocation struct {
 	moved   int
 	absent  int // not found, or locked
 	refused int
-	twice   []int64 // sent to the target, but still in the source, because their locks had ended
+	twice   []int64 // sent to the target, but still in the source, because their locks ended
 }
 
 // newRelocation returns a relocation that removes messages. done is the verb for the progress.
@@ -86,7 +85,6 @@ func (m *relocation) refuse(number int64, why string) {
 	_, _ = fmt.Fprintf(m.notes, "%s: message %d stays: %s\n", m.from, number, command.Trim(why))
 }
 
-// outcome returns an error unless all messages were moved.
 func (m *relocation) outcome() error {
 	var errs []error
 	if m.absent > 0 {
@@ -101,8 +99,8 @@ func (m *relocation) outcome() error {
 	return errors.Join(errs...)
 }
 
-// receive moves messages at another broker. It also locks the messages before them, and unlocks
-// those later.
+// receive moves messages at another broker. It must lock the messages before them, too, and unlocks
+// those at the end.
 func (m *relocation) receive(ctx context.Context, numbers []int64) error {
 	wanted := map[int64]bool{}
 	for _, n := range numbers {
@@ -144,7 +142,6 @@ func (m *relocation) receive(ctx context.Context, numbers []int64) error {
 	return errors.Join(err, ctx.Err(), r.Release(end, others), r.Return(end))
 }
 
-// store sends locked messages to the target, and removes them from the source.
 func (m *relocation) store(ctx context.Context, to *deposit.Storer, r *remote.Receiver, mine []remote.Taken) error {
 	if len(mine) == 0 {
 		return nil

@@ -18,14 +18,11 @@ import (
 )
 
 const (
-	// mostTogether and bytesTogether bound the messages of one send.
 	mostTogether  = 500
 	bytesTogether = 4 << 20
-	// sendPatience bounds the time of one send.
-	sendPatience = time.Minute
+	sendPatience  = time.Minute
 	// longestPause is the longest pause of a slow replay that a duration can hold.
 	longestPause = 100 * 365 * 24 * time.Hour
-	// mostRefusals is how many refused lines an error lists.
 	mostRefusals = 10
 )
 
@@ -35,7 +32,6 @@ type replayOptions struct {
 	to    []string
 }
 
-// Replay returns the command crosstown replay.
 func Replay(environ []string) *cobra.Command {
 	var o replayOptions
 	c := &cobra.Command{
@@ -63,7 +59,7 @@ another entity. A message of a subscription or of a dead-letter queue needs --to
 	return c
 }
 
-// parseSpeed parses --speed. It returns 0 for max.
+// parseSpeed returns 0 for max.
 func parseSpeed(text string) (float64, error) {
 	if text == "max" {
 		return 0, nil
@@ -111,30 +107,28 @@ func (o *replayOptions) run(c *cobra.Command, args []string) error {
 	return errors.Join(err, failed)
 }
 
-// link is a connection to which messages are sent.
 type link interface {
 	Send(ctx context.Context, entity string, ms []*core.Message) []error
 	Close()
 }
 
-// replayer sends the messages in lines of a file.
 type replayer struct {
 	name      string            // name of the file
 	speed     float64           // 0: without pauses
-	moved     map[string]string // new destinations, by the folded name of the entity; "" for all others
+	moved     map[string]string // new destinations, by the folded name of the entity; "" for all other entities
 	otherwise string            // the entity of lines that name none
 	target    *command.Target
 	progress  *command.Progress
 
 	connect func(ctx context.Context, entity string) (link, error)
 	link    link      // nil before the first message
-	first   time.Time // when the first message with a time arrived
-	began   time.Time // when the replay of that message was due
+	first   time.Time // when the first message with a time had arrived
+	began   time.Time // when that message was due in this replay
 
-	entity string          // of the gathered messages
+	entity string
 	ms     []*core.Message // gathered for the next send
-	lines  []int           // their lines
-	size   int             // their bytes
+	lines  []int           // line numbers of ms
+	size   int             // bytes of ms
 	sent   int
 }
 
@@ -200,7 +194,7 @@ func (r *replayer) destination(entity string) (string, error) {
 	return to, nil
 }
 
-// add waits until a message is due, and adds it to the next batch.
+// add waits until the message is due, and then gathers it for the next send.
 func (r *replayer) add(ctx context.Context, line int, entity string, stored *core.Stored) error {
 	if r.link == nil {
 		var err error
@@ -233,7 +227,7 @@ func (r *replayer) add(ctx context.Context, line int, entity string, stored *cor
 	return nil
 }
 
-// flush sends the gathered messages. The error names the lines that the gateway has refused.
+// flush sends the gathered messages. The error names the lines that the gateway refused.
 func (r *replayer) flush(ctx context.Context) error {
 	if len(r.ms) == 0 {
 		return nil

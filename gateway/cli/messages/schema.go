@@ -31,7 +31,6 @@ type schemaCheck struct {
 	messages, wrong int
 }
 
-// Schema returns the command crosstown schema.
 func Schema(environ []string) *cobra.Command {
 	var o schemaCheck
 	check := &cobra.Command{
@@ -118,8 +117,8 @@ func (o *schemaCheck) recording(c *cobra.Command, name string) error {
 	return nil
 }
 
-// EachRecorded calls f with each message of a recording and its line number, until an error. The
-// error names the line.
+// EachRecorded calls f for each message of a recording until f returns an error. The error names
+// the line.
 func EachRecorded(in io.Reader, f func(line int, stored *core.Stored) error) error {
 	for line := range recordedLines(in) {
 		err := line.err
@@ -137,7 +136,7 @@ type recordedLine struct {
 	n      int
 	stored *core.Stored // nil if the line has no message
 	entity string
-	more   bool // the next line has been read, too
+	more   bool
 	err    error
 }
 

@@ -21,7 +21,7 @@ import (
 	"github.com/crosstown-mq/crosstown/plugins/builtin"
 )
 
-// selection are flags that choose messages. A message must match all of them.
+// A message must match all flags.
 type selection struct {
 	where      string
 	ids        []string
@@ -47,12 +47,10 @@ func (o *selection) bindReason(f *pflag.FlagSet) {
 	f.StringVar(&o.reason, "reason", "", "only dead letters with this `reason`, such as MaxDeliveryCountExceeded")
 }
 
-// isEmpty reports whether all messages are chosen.
 func (o *selection) isEmpty() bool {
 	return o.where == "" && o.reason == "" && o.older == "" && o.newer == "" && len(o.ids)+len(o.numbers)+len(o.properties) == 0
 }
 
-// fits returns the condition that the flags express.
 func (o *selection) fits() (func(*amqp.Arrival) (bool, error), error) {
 	var errs []error
 	var all []func(*amqp.Arrival) (bool, error)
@@ -142,7 +140,7 @@ func whereOf(condition string) (func(*amqp.Arrival) (bool, error), error) {
 	}, nil
 }
 
-// BodyFields decodes a body for conditions on its fields: a JSON text or an AMQP value.
+// BodyFields decodes a body that is JSON or an AMQP value, for conditions on its fields.
 func BodyFields(m *core.Message) (any, error) {
 	if m.Body.Kind == core.BodyValue {
 		return m.Body.Value()
@@ -170,23 +168,21 @@ func propertyOf(a *amqp.Arrival, name string) string {
 	return propertyText(v)
 }
 
-// browser peeks at the messages of an entity.
 type browser struct {
 	target *command.Target
 	link   *remote.Client
 	entity string
-	state  *core.State              // only messages in this state; nil: in any state
-	most   int                      // the number of messages after which the search ends; 0: all
-	from   int64                    // the first sequence number
-	also   func(*amqp.Arrival) bool // a further condition, or nil
-	seen   func(n int)              // called with the number of messages that were read; may be nil
+	state  *core.State // only messages in this state, or nil
+	most   int         // the number of messages after which the search ends, or 0
+	from   int64       // the first sequence number
+	also   func(*amqp.Arrival) bool
+	seen   func(n int) // called with the number of messages that were read; may be nil
 }
 
-// chosen are the flags of a command for those messages of an entity that the flags select.
 type chosen struct {
 	command.Flags
 	selection
-	// address, if not nil, returns the address of the messages, and in holder the entity whose
+	// address, if not nil, returns the address of the messages and, as holder, the entity whose
 	// policies suffice to read them.
 	address func(entity string) (holder, address string, err error)
 }
@@ -197,8 +193,8 @@ func (o *chosen) bind(c *cobra.Command, environ []string) {
 	c.Args = cobra.MaximumNArgs(1)
 }
 
-// browsing returns a function for a command. The function connects to the entity in the arguments,
-// calls use, and explains the error of use.
+// browsing returns a command's function, which connects to the entity in the arguments and calls
+// use.
 func (o *chosen) browsing(use func(c *cobra.Command, b *browser) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		if _, err := o.fits(); err != nil {
@@ -238,12 +234,13 @@ func (o *chosen) list(c *cobra.Command, b *browser, columns ...column) error {
 	return nil
 }
 
-// report prints what was done. It returns failed, which says why the rest was not done.
+// report prints what was done, and returns failed: why the rest was not done.
 func (o *chosen) report(c *cobra.Command, failed error, done map[string]any, format string, args ...any) error {
 	return errors.Join(o.Tell(c, done, format, args...), failed)
 }
 
-// find calls use with each chosen message, until an error. more is true if others may follow.
+// find calls use for each chosen message until an error. more is true if further messages may
+// match.
 func (b *browser) find(ctx context.Context, o *selection, use func(*amqp.Arrival) error) (more bool, err error) {
 	fits, err := o.fits()
 	if err != nil {

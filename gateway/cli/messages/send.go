@@ -23,13 +23,11 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
-// messageFlags are the flags for the properties of a message.
 var messageFlags = []string{
 	"count", "property", "content-type", "message-id", "correlation-id", "subject", "session", "to", "reply-to", "reply-to-session",
 	"partition-key", "schedule", "ttl",
 }
 
-// maxUnscheduled is how many messages are gathered before they are scheduled.
 const maxUnscheduled = 1000
 
 type sendOptions struct {
@@ -37,7 +35,7 @@ type sendOptions struct {
 	file          string
 	records       bool
 	count         int
-	message       core.Message // all messages are copies of it; flags set its fields
+	message       core.Message // the template of all messages
 	properties    []string
 	messageID     string
 	correlationID string
@@ -46,7 +44,6 @@ type sendOptions struct {
 	ttl           string
 }
 
-// Send returns the command crosstown send.
 func Send(environ []string) *cobra.Command {
 	var o sendOptions
 	c := &cobra.Command{
@@ -123,7 +120,6 @@ func (o *sendOptions) run(c *cobra.Command, args []string) error {
 	return errors.Join(t.Explain(err), o.report(c.OutOrStdout(), entity, sender.Sent(), s.numbers))
 }
 
-// sendRecords sends messages in standard input or a file, as crosstown replay does.
 func (o *sendOptions) sendRecords(c *cobra.Command, t *command.Target, entity string) error {
 	in, err := command.OpenInput(c, o.file)
 	if err != nil {
@@ -139,7 +135,6 @@ func (o *sendOptions) sendRecords(c *cobra.Command, t *command.Target, entity st
 	return errors.Join(err, o.report(c.OutOrStdout(), entity, r.sent, nil))
 }
 
-// template returns the message that all sent messages are copies of, without a body.
 func (o *sendOptions) template(now time.Time) (*core.Message, error) {
 	m := &o.message
 	m.CorrelationID = idOf(o.correlationID)
@@ -196,7 +191,7 @@ type body struct {
 	err  error
 }
 
-// bodies yields the bodies to send. An error is the last element.
+// An error is the last element.
 func (o *sendOptions) bodies(stdin io.Reader, args []string) iter.Seq[body] {
 	switch {
 	case o.file != "":
@@ -235,16 +230,15 @@ func lines(r io.Reader) iter.Seq[body] {
 	}
 }
 
-// sending sends copies of a template, with one body after the other.
 type sending struct {
 	ctx      context.Context
 	sender   *remote.Sender
 	template *core.Message
-	id       string // the id of each message; "" for random ones
+	id       string // "" for random ids
 	progress *command.Progress
 
 	scheduled []*core.Message // not sent yet
-	numbers   []int64         // sequence numbers of scheduled messages
+	numbers   []int64
 }
 
 func (s *sending) all(bodies iter.Seq[body], count int) error {

@@ -18,15 +18,13 @@ import (
 // hintPatience bounds a request that only improves an error.
 const hintPatience = 5 * time.Second
 
-// sessionChoice says from which session to receive, if any.
 type sessionChoice struct {
-	id    string // may be "" even if a session is named, because a session's id may be empty
+	id    string // id names a session, although no flag does
 	exact bool   // id names a session without a flag
 	next  bool
 	flags *pflag.FlagSet
 }
 
-// named reports whether id names a session.
 func (s *sessionChoice) named() bool { return s.exact || s.flags != nil && s.flags.Changed("session") }
 
 func (s *sessionChoice) bind(f *pflag.FlagSet) {
@@ -45,8 +43,7 @@ func (s *sessionChoice) validate(dlq bool) error {
 	return nil
 }
 
-// openReceiver opens a receiver for a queue, a subscription, a sub-queue or a session. wait bounds
-// the wait for the next free session.
+// openReceiver opens a receiver. wait bounds the wait for the next free session.
 func openReceiver(ctx context.Context, link *remote.Client, entity string, o remote.ReceiverOptions, session sessionChoice, wait time.Duration) (*remote.Receiver, error) {
 	switch {
 	case session.named():
@@ -61,8 +58,7 @@ func openReceiver(ctx context.Context, link *remote.Client, entity string, o rem
 	return r, err
 }
 
-// told returns what the management API says about an entity, for hints in errors. It needs the
-// right Manage.
+// told asks the management API, for hints in errors. ok is false without the right Manage.
 func told(ctx context.Context, t *command.Target, entity string) (e core.Entity, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, hintPatience)
 	defer cancel()
@@ -72,13 +68,13 @@ func told(ctx context.Context, t *command.Target, entity string) (e core.Entity,
 	return e, err == nil
 }
 
-// hasSessions reports whether the entity is known to require sessions.
+// hasSessions returns false if the entity is unknown.
 func hasSessions(ctx context.Context, t *command.Target, entity string) bool {
 	e, ok := told(ctx, t, entity)
 	return ok && e.Settings.RequiresSession
 }
 
-// isTopic reports whether the entity is known to be a topic.
+// isTopic returns false if the entity is unknown.
 func isTopic(ctx context.Context, t *command.Target, entity string) bool {
 	e, ok := told(ctx, t, entity)
 	return ok && e.Kind == core.Topic
@@ -92,7 +88,6 @@ func sessionHint(ctx context.Context, t *command.Target, entity string, session 
 	return fmt.Errorf("the entity '%s' requires sessions: specify a session with --session ID, or accept the next session with --next-session", entity)
 }
 
-// isGone reports whether err says that an entity, or a message in the given state, does not exist.
 func isGone(err error) bool {
 	if status, _, ok := remote.Refusal(err); ok {
 		return status == http.StatusNotFound

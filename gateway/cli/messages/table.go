@@ -46,7 +46,6 @@ func bodyPreview(b *core.Body) string {
 	return fmt.Sprintf("(%d bytes)", len(b.Bytes))
 }
 
-// preview returns the beginning of a text, on one line.
 func preview(text string, most int) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -60,7 +59,6 @@ func preview(text string, most int) string {
 	return text
 }
 
-// table prints messages as rows of a table or, with --json, as crosstown record does.
 type table struct {
 	command.Table
 	out     io.Writer
@@ -70,7 +68,7 @@ type table struct {
 	rows    int
 }
 
-// tableRows is how many rows are printed together: the columns are as wide as these need.
+// tableRows is how many rows are printed together: the columns are as wide as these rows need.
 const tableRows = 1000
 
 func newTable(out io.Writer, asJSON bool, entity string, columns ...column) *table {
@@ -94,7 +92,6 @@ func (t *table) add(a *amqp.Arrival) error {
 	return nil
 }
 
-// lineOf returns a peeked message as a line of a backup.
 func lineOf(entity string, a amqp.Arrival) record.Line {
 	if a.TimeToLive > 0 && a.TimeToLive < core.Forever {
 		a.ExpiresAt = a.EnqueuedTime.Add(a.TimeToLive)

@@ -18,7 +18,6 @@ type tailOptions struct {
 	dlq   bool
 }
 
-// Tail returns the command crosstown tail.
 func Tail(environ []string) *cobra.Command {
 	var o tailOptions
 	c := &cobra.Command{
@@ -65,23 +64,20 @@ func (o *tailOptions) run(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// errFollowed ends the command when the requested number of messages is printed.
 var errFollowed = errors.New("printed the requested number of messages")
 
-// follower prints the last of the existing messages, and then those that arrive.
 type follower struct {
 	json  bool
 	out   io.Writer
 	last  int
 	count int
-	named bool // the entity is printed, because there are several
+	named bool // print the entity, because there are several
 
 	begun   bool
 	held    []heldBack
 	printed int
 }
 
-// heldBack is a message that is printed only if it turns out to be among the last ones.
 type heldBack struct {
 	entity string
 	a      amqp.Arrival

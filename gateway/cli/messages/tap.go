@@ -17,8 +17,6 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 )
 
-// tapping records what clients send to several entities, each of which the gateway streams as a
-// tap.
 type tapping struct {
 	command.Flags
 	out      *bufio.Writer
@@ -32,10 +30,8 @@ type tapping struct {
 	missed   int
 }
 
-// errEnough ends the recording when the requested number of messages is recorded.
 var errEnough = errors.New("enough")
 
-// run records until ctx or a tap ends, or the requested number of messages is recorded.
 func (t *tapping) run(ctx context.Context, entities []string) error {
 	for _, entity := range entities {
 		if _, _, isSubscription := core.SplitSubscription(entity); isSubscription || strings.Contains(entity, "/$") {

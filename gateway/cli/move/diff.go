@@ -14,7 +14,6 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/declaration"
 )
 
-// ErrDifferent means that crosstown diff has found and printed differences.
 var ErrDifferent = errors.New("the source differs from the gateway: see the differences above")
 
 type diffOptions struct {
@@ -23,7 +22,7 @@ type diffOptions struct {
 	named bool
 }
 
-// Diff returns the command crosstown diff, which returns ErrDifferent if there are differences.
+// Diff returns a command whose error is ErrDifferent if there are differences.
 func Diff(environ []string) *cobra.Command {
 	var o diffOptions
 	c := &cobra.Command{
@@ -50,7 +49,6 @@ comparison has failed, and 2 if the command line or FILE is wrong.`,
 	return c
 }
 
-// shownDifference is the output of --json.
 type shownDifference struct {
 	Entity   string `json:"entity"`
 	Property string `json:"property"`
@@ -101,7 +99,6 @@ func (o *diffOptions) run(c *cobra.Command, args []string) error {
 	return cmp.Or(errors.Join(err, rows.Flush()), ErrDifferent)
 }
 
-// shownValue returns a value, which may be empty, on one line.
 func shownValue(text string) string {
 	if text == "" || strings.ContainsAny(text, "\n\t") {
 		return fmt.Sprintf("%q", text)

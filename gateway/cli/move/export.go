@@ -9,7 +9,6 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/cli/command"
 )
 
-// Export returns the command crosstown export.
 func Export(environ []string) *cobra.Command {
 	var o command.Flags
 	var output string

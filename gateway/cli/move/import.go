@@ -13,8 +13,7 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/durable"
 )
 
-// bindTarget adds the flags for the target. --to is another name of --connection-string, for
-// commands that also have a source.
+// bindTarget adds the flags for the target, with --to as another name of --connection-string.
 func bindTarget(o *command.Flags, c *cobra.Command, environ []string) {
 	c.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if name == "to" {
@@ -35,7 +34,6 @@ type importOptions struct {
 	dryRun bool
 }
 
-// Import returns the command crosstown import.
 func Import(environ []string) *cobra.Command {
 	var o importOptions
 	c := &cobra.Command{
@@ -125,10 +123,10 @@ func (o *importOptions) tell(w io.Writer, r *declaration.Report) {
 	}
 }
 
-// untoldPolicies is the note that is printed if the source is a namespace and not a file.
+// untoldPolicies is a note for a source that is a namespace.
 const untoldPolicies = "the management API does not return the policies of the namespace itself: add the policies that clients use to the configuration of the gateway, under policies"
 
-// writeContents writes a configuration file. Only its owner may read it: it may contain keys.
+// writeContents writes a file that only its owner may read, because it may contain keys.
 func writeContents(contents *config.Contents, output, name string, asJSON bool, c *cobra.Command) error {
 	text, err := contents.YAML()
 	if asJSON && err == nil {

@@ -27,12 +27,10 @@ import (
 const (
 	// idle is the time without messages after which a link counts as empty.
 	idle = time.Second
-	// arrived bounds the wait for messages that a kept link has received already.
-	arrived = time.Millisecond
-	// nextSessionWait bounds the wait for a session. A free session needs no wait.
+	// arrived bounds the wait for messages that a kept link has already received.
+	arrived         = time.Millisecond
 	nextSessionWait = 2 * time.Second
-	// lockedPause is the pause before the next try for messages that others have locked.
-	lockedPause = 500 * time.Millisecond
+	lockedPause     = 500 * time.Millisecond
 	// A scheduled message that is due within soon is not moved: it could become active meanwhile.
 	soon = 30 * time.Second
 	// mostSessions bounds the sessions that are kept for messages that the target refuses.
@@ -47,7 +45,6 @@ type migrateOptions struct {
 	patience string
 }
 
-// Migrate returns the command crosstown migrate.
 func Migrate(environ []string) *cobra.Command {
 	var o migrateOptions
 	c := &cobra.Command{
@@ -147,8 +144,8 @@ func (o *migrateOptions) run(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// sameNamespace reports whether two connection strings lead to one namespace. A gateway may have
-// several namespaces at one address, so the command asks the gateway for the names.
+// sameNamespace asks the gateway for the names if both strings lead to one address, where a gateway
+// may have several namespaces.
 func (o *migrateOptions) sameNamespace(ctx context.Context, a, b *command.Target) (bool, error) {
 	if a.Text == b.Text || endpointOf(a) != endpointOf(b) {
 		return a.Text == b.Text, nil
@@ -167,7 +164,7 @@ func (o *migrateOptions) sameNamespace(ctx context.Context, a, b *command.Target
 	return names[0] == names[1], nil
 }
 
-// endpointOf returns the host and port of a namespace, with one name for this machine.
+// endpointOf returns host:port, with one name for this machine.
 func endpointOf(t *command.Target) string {
 	_, port, _ := net.SplitHostPort(t.Host) // "" without a port
 	host := t.TLS.ServerName
@@ -245,7 +242,7 @@ func (m *mover) note(format string, args ...any) {
 	_, _ = fmt.Fprintf(m.notes, format+"\n", args...)
 }
 
-// entity moves the messages of a queue or subscription. Of a topic it reports scheduled messages.
+// entity moves the messages of a queue or subscription.
 func (m *mover) entity(ctx context.Context, e *core.Entity) (n moved, err error) {
 	if e.Kind == core.Topic {
 		return n, m.topic(ctx, e)
@@ -282,7 +279,6 @@ func (m *mover) entity(ctx context.Context, e *core.Entity) (n moved, err error)
 	return n, err
 }
 
-// topic reports messages that are scheduled in a topic, because no client can read them.
 func (m *mover) topic(ctx context.Context, e *core.Entity) error {
 	_, counts, err := m.from.Management(nil).Entity(ctx, command.AnyIdentity, e.Name)
 	if counts.Scheduled > 0 {
@@ -333,8 +329,8 @@ func (m *mover) release() {
 	m.sessions = nil
 }
 
-// pass moves the available messages, with one pass over all free sessions. It keeps a session with
-// a remaining message until the end, so that the session is not accepted again before the others.
+// pass moves the available messages, in one pass over all free sessions. It keeps a session with a
+// remaining message open, so that the broker does not offer this session before the others.
 func (m *mover) pass(ctx context.Context, e *core.Entity, from, to string, refused map[int64]bool) (n int, err error) {
 	if !e.Settings.RequiresSession || from != e.Name {
 		r, err := m.source.Receiver(ctx, from, remote.ReceiverOptions{Largest: e.Settings.MaxMessageSizeInKilobytes << 10})
@@ -375,8 +371,8 @@ func (m *mover) pass(ctx context.Context, e *core.Entity, from, to string, refus
 	}
 }
 
-// late moves messages of kept sessions that arrived after the sessions counted as empty, which
-// happens on slow connections.
+// late moves messages that arrived after their sessions seemed empty, which happens on slow
+// connections.
 func (m *mover) late(ctx context.Context, from, to string, refused map[int64]bool) (n int, err error) {
 	var lost []*remote.Receiver
 	for _, r := range m.sessions {
@@ -393,7 +389,7 @@ func (m *mover) late(ctx context.Context, from, to string, refused map[int64]boo
 	return n, nil
 }
 
-// receive moves messages of a link until none arrives for while: n were moved, and stay remain.
+// receive moves a link's messages until none arrives for while. n were moved, and stay remain.
 func (m *mover) receive(ctx context.Context, r *remote.Receiver, from, to string, refused map[int64]bool, while time.Duration) (n, stay int, err error) {
 	for ctx.Err() == nil {
 		taken, err := r.Take(ctx, 0, while)
@@ -424,7 +420,6 @@ func (m *mover) receive(ctx context.Context, r *remote.Receiver, from, to string
 	return n, stay, ctx.Err()
 }
 
-// tellLate reports stored messages whose locks at the source had expired.
 func (m *mover) tellLate(from string, n int) {
 	again := "the target drops them as duplicates"
 	if m.to.Foreign {
@@ -438,7 +433,7 @@ func (m *mover) count(n int) {
 	m.progress.At(m.total)
 }
 
-// store stores messages in the target, and returns the positions of the stored ones.
+// store returns the indices of the stored messages.
 func (m *mover) store(ctx context.Context, from, to string, all []amqp.Arrival, refused map[int64]bool) (stored []int, err error) {
 	ms := make([]*core.Message, len(all))
 	for i := range all {
@@ -451,8 +446,8 @@ func (m *mover) store(ctx context.Context, from, to string, all []amqp.Arrival, 
 	})
 }
 
-// prepared returns a message for the target: with the remaining time to live, and a key by which
-// the target recognizes a second copy.
+// prepared returns a message with the remaining time to live, and a key by which the target
+// recognizes a second copy.
 func (m *mover) prepared(from string, a *amqp.Arrival) *core.Message {
 	x := *a.Message
 	if x.TimeToLive > 0 && x.TimeToLive < core.Forever && !a.EnqueuedTime.IsZero() {
@@ -470,8 +465,8 @@ func (m *mover) prepared(from string, a *amqp.Arrival) *core.Message {
 	return &x
 }
 
-// scheduled moves the scheduled messages of a queue, and counts those that it cannot move. Messages
-// that are due soon stay in the queue, where the last of them becomes active at due.
+// scheduled moves a queue's scheduled messages. Those that are due soon stay, and the last of them
+// becomes active at due.
 func (m *mover) scheduled(ctx context.Context, from, to string) (due time.Time, n int, err error) {
 	deferred := 0
 	refused := map[int64]bool{}

@@ -13,7 +13,6 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/declaration"
 )
 
-// namespaceSource is the source of entities: a file or a live namespace.
 type namespaceSource struct {
 	from       string
 	namespace  string
@@ -39,7 +38,7 @@ func (s *namespaceSource) bind(c *cobra.Command, environ []string) {
 	f.StringVar(&s.file, "parameters", "", "parameters `file` of the ARM template, in the format of az deployment group create; --parameter overrides its values")
 }
 
-// read reads the entities, and notes what it does not take over.
+// read notes what it does not take over.
 func (s *namespaceSource) read(ctx context.Context, o *command.Flags, args []string, defaults bool, notes *notes) (*config.Contents, string, error) {
 	if (len(args) > 0) == (s.from != "") {
 		return nil, "", command.Usagef("specify one source: a FILE, or --from CONNECTION-STRING for a live namespace")
@@ -73,7 +72,6 @@ func (s *namespaceSource) read(ctx context.Context, o *command.Flags, args []str
 	return &source.Contents, args[0], nil
 }
 
-// notes prints the parts of the source that are not taken over.
 type notes struct {
 	out io.Writer
 	n   int

@@ -14,7 +14,6 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 )
 
-// Connection returns the command crosstown connection.
 func Connection(environ []string) *cobra.Command {
 	c := command.Group(&cobra.Command{
 		Use: "connection", Short: "List and close the connections of clients to a gateway",
@@ -55,7 +54,6 @@ func printConnections(out io.Writer, _ []string, list *api.ConnectionList) error
 	return w.Flush()
 }
 
-// linkText returns a link in a few characters: ← for a receiver, → for a sender.
 func linkText(l *api.Link) string {
 	if l.Direction == "send" {
 		return "→" + l.Entity

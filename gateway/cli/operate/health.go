@@ -14,10 +14,8 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
-// healthTimeout bounds a request for a gateway's health.
 const healthTimeout = 5 * time.Second
 
-// Health returns the command crosstown health.
 func Health(environ []string) *cobra.Command {
 	var named command.Flags
 	c := &cobra.Command{
@@ -62,8 +60,7 @@ specify another gateway than that of this container.`,
 	return c
 }
 
-// askHealth prints the answer of the gateway at a listener's address. It returns an error if there
-// is no answer, or an unhealthy one.
+// askHealth returns an error if the gateway does not answer, or is unhealthy.
 func askHealth(ctx context.Context, listener string, out io.Writer) error {
 	host, port, err := net.SplitHostPort(listener)
 	if err != nil {
@@ -78,7 +75,7 @@ func askHealth(ctx context.Context, listener string, out io.Writer) error {
 	return printHealth(ctx, http.DefaultClient, "http://"+net.JoinHostPort(host, port), out)
 }
 
-// printHealth prints the answer of the gateway at an origin, such as http://localhost:5672.
+// origin is a URL such as http://localhost:5672.
 func printHealth(ctx context.Context, by *http.Client, origin string, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()

@@ -14,7 +14,6 @@ import (
 	"github.com/crosstown-mq/crosstown/plugins/host"
 )
 
-// Plugin returns the command crosstown plugin.
 func Plugin(environ []string) *cobra.Command {
 	c := command.Group(&cobra.Command{Use: "plugin", Short: "List, reload, check and create plugins"})
 	c.AddCommand(pluginListCommand(environ), pluginReloadCommand(environ), pluginCheckCommand(), pluginNewCommand(), pluginProtoCommand())

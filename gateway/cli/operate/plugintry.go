@@ -84,7 +84,6 @@ If crosstown was built from source, go.mod refers to that source: the directory 
 	return c
 }
 
-// directories returns where to search for Crosstown's source: the working and program directories.
 func directories() (all []string) {
 	if dir, err := os.Getwd(); err == nil {
 		all = append(all, dir)

@@ -13,7 +13,6 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 )
 
-// Remote returns the command crosstown remote.
 func Remote(environ []string) *cobra.Command {
 	c := command.Group(&cobra.Command{Use: "remote", Short: "Show the remote brokers that a gateway forwards to or pulls from"})
 	c.AddCommand(remoteListCommand(environ))

@@ -17,7 +17,6 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 )
 
-// Session returns the command crosstown session.
 func Session(environ []string) *cobra.Command {
 	c := command.Group(&cobra.Command{
 		Use: "session", Short: "List, show and change the sessions of a queue or subscription",
@@ -82,7 +81,6 @@ func printSessions(out io.Writer, all []api.Session) error {
 	return w.Flush()
 }
 
-// lockedCount returns the number of locked messages, and whether one of them pauses the session.
 func lockedCount(s *api.Session) string {
 	if s.Delayed > 0 {
 		return fmt.Sprintf("%d, paused", s.Locked)
@@ -90,7 +88,7 @@ func lockedCount(s *api.Session) string {
 	return strconv.FormatInt(s.Locked, 10)
 }
 
-// sessionText returns a session's id, quoted if it would not be visible.
+// sessionText quotes an id that would not be visible.
 func sessionText(id string) string {
 	if quoted := strconv.Quote(id); id == "" || len(quoted) != len(id)+2 {
 		return quoted

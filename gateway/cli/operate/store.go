@@ -13,10 +13,8 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
-// errDamaged is the error of a check that found damage.
 var errDamaged = errors.New("the store is damaged: restore a backup, or start the gateway once with --repair, which removes what is damaged")
 
-// Store returns the command crosstown store.
 func Store(environ []string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "store",

@@ -19,14 +19,12 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
-// topRow is an entity with its rates since the last refresh.
 type topRow struct {
 	api.Entity
-	In  float64 `json:"in"` // messages per second
+	In  float64 `json:"in"` // messages per second since the last refresh
 	Out float64 `json:"out"`
 }
 
-// topView is the content of one refresh.
 type topView struct {
 	At          time.Time      `json:"at"`
 	Namespace   string         `json:"namespace"`
@@ -35,7 +33,7 @@ type topView struct {
 	Entities    []topRow       `json:"entities"`
 }
 
-// topOrders contains the comparison of rows for each value of --sort. Smaller rows come first.
+// topOrders compare rows by the values of --sort.
 var topOrders = map[string]func(a, b *topRow) int{
 	"in":        func(a, b *topRow) int { return cmp.Compare(b.In, a.In) },
 	"out":       func(a, b *topRow) int { return cmp.Compare(b.Out, a.Out) },
@@ -48,10 +46,8 @@ var topOrders = map[string]func(a, b *topRow) int{
 }
 
 const (
-	// leastInterval is the shortest time between refreshes.
 	leastInterval = 100 * time.Millisecond
-	// liveRows is how many entities the table on a terminal shows.
-	liveRows = 20
+	liveRows      = 20
 )
 
 type topOptions struct {
@@ -62,7 +58,6 @@ type topOptions struct {
 	rows     int
 }
 
-// Top returns the command crosstown top.
 func Top(environ []string) *cobra.Command {
 	var o topOptions
 	orders := strings.Join(slices.Sorted(maps.Keys(topOrders)), ", ")
@@ -127,14 +122,12 @@ func (o *topOptions) watch(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// topLook contains the gateway's answers at one time.
 type topLook struct {
 	status      api.Status
 	list        api.EntityList
 	connections map[string]int
 }
 
-// look asks the gateway, and returns how long the answers took.
 func (o *topOptions) look(ctx context.Context) (*topLook, time.Duration, error) {
 	var l topLook
 	began := time.Now()
@@ -159,8 +152,8 @@ func (o *topOptions) look(ctx context.Context) (*topLook, time.Duration, error) 
 	return &l, time.Since(began), nil
 }
 
-// view computes rates. A message that came in and is no longer there counts as outgoing. A
-// scheduled message counts as incoming when it is sent, and again when it becomes active.
+// view computes rates. A message that came in and is gone counts as outgoing. A scheduled message
+// counts as incoming when it is sent, and again when it becomes active.
 func (o *topOptions) view(before, now *topLook) *topView {
 	v := &topView{At: now.list.At, Namespace: now.status.Namespace, Gateway: now.status.Gateway, Connections: now.connections, Entities: []topRow{}}
 	was := map[string]*api.Entity{}
@@ -182,10 +175,9 @@ func (o *topOptions) view(before, now *topLook) *topView {
 	return v
 }
 
-// clearScreen makes a terminal clear its screen, and write from the first line (ECMA-48).
+// clearScreen clears a terminal and moves to the first line (ECMA-48).
 const clearScreen = "\x1b[H\x1b[2J"
 
-// show prints a view. On a terminal it replaces the previous one.
 func (o *topOptions) show(out io.Writer, v *topView, live bool) error {
 	if o.JSON {
 		return command.NewEncoder(out).Encode(v)

@@ -9,7 +9,6 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/devca"
 )
 
-// CA returns the command crosstown ca.
 func CA(environ []string) *cobra.Command {
 	var dir string
 	c := &cobra.Command{

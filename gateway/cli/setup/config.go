@@ -16,7 +16,6 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/declaration"
 )
 
-// Config returns the command crosstown config.
 func Config(environ []string) *cobra.Command {
 	c := command.Group(&cobra.Command{Use: "config", Short: "Check a configuration file, and print the configuration that a gateway would have"})
 	asJSON := false
@@ -61,7 +60,6 @@ value are omitted. With --json the command prints one document, without the sour
 	return c
 }
 
-// checkConfig loads what a gateway loads when it starts.
 func checkConfig(c *cobra.Command, file string, environ []string) error {
 	settings, err := config.Check(file, environ)
 	if err != nil {
@@ -78,7 +76,7 @@ func checkConfig(c *cobra.Command, file string, environ []string) error {
 	return command.Line(c.OutOrStdout(), "%s is valid", file)
 }
 
-// declared creates the entities of a configuration in an empty store in memory, as a start does.
+// declared creates the entities in an empty store in memory, as a gateway does at its start.
 func declared(ctx context.Context, c *config.Config) (err error) {
 	all := []config.Contents{c.Contents}
 	for i := range c.Namespaces {

@@ -14,10 +14,8 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
-// maxConnectionString bounds the input on standard input.
 const maxConnectionString = 1 << 16
 
-// Context returns the command crosstown context.
 func Context(environ []string) *cobra.Command {
 	c := command.Group(&cobra.Command{
 		Use: "context", Short: "Save and choose the namespaces that commands connect to",
@@ -82,7 +80,6 @@ list of processes and of the shell's history. The command does not connect to th
 	return c
 }
 
-// readContext returns the context in a command line, after checking it.
 func readContext(stdin io.Reader, fromStdin bool, connection, ca string) (made command.Context, err error) {
 	made.ConnectionString = connection
 	if fromStdin {
@@ -113,7 +110,6 @@ func reading(environ []string, run func(c *cobra.Command, f *command.Contexts, a
 	}
 }
 
-// changeContexts loads the contexts, calls change, saves them and prints what change returned.
 func changeContexts(c *cobra.Command, environ []string, change func(*command.Contexts) (did string, err error)) error {
 	f, err := command.LoadContexts(environ)
 	if err != nil {
@@ -188,7 +184,6 @@ func contextRemoveCommand(environ []string) *cobra.Command {
 	}
 }
 
-// shownContext is the output of --json.
 type shownContext struct {
 	Name             string `json:"name"`
 	Current          bool   `json:"current"`

@@ -20,18 +20,15 @@ import (
 )
 
 const (
-	// stepTimeout bounds each step of an examination.
 	stepTimeout = 5 * time.Second
-	// skewAllowed is how far another clock may differ: tokens and schedules depend on the clocks.
+	// skewAllowed is how far clocks may differ: tokens and schedules depend on them.
 	skewAllowed = 5 * time.Second
 	// renewSoon is the remaining life of a certificate from which the doctor warns.
 	renewSoon = 30 * 24 * time.Hour
 )
 
-// errSick is the error of an examination with a failed check.
 var errSick = errors.New("a check has failed: see above what to do")
 
-// Doctor returns the command crosstown doctor.
 func Doctor(environ []string) *cobra.Command {
 	var o command.Flags
 	c := &cobra.Command{
@@ -65,7 +62,6 @@ gateway.`,
 	return c
 }
 
-// Results of a check.
 const (
 	ok   = "ok"
 	warn = "warn" // it does not work for all, or not safely
@@ -79,7 +75,6 @@ type finding struct {
 	Remedy string `json:"remedy,omitempty"`
 }
 
-// examination checks the steps of a connection, one after the other.
 type examination struct {
 	flags    *command.Flags
 	target   *command.Target
@@ -115,7 +110,6 @@ func (x *examination) run(ctx context.Context, args []string) {
 	}
 }
 
-// name looks up the host.
 func (x *examination) name(ctx context.Context) bool {
 	host := x.target.TLS.ServerName
 	found, err := net.DefaultResolver.LookupHost(ctx, host)
@@ -125,7 +119,6 @@ func (x *examination) name(ctx context.Context) bool {
 	return x.note("name", ok, "", "%s resolves to %s", host, strings.Join(found, ", "))
 }
 
-// port opens a TCP connection.
 func (x *examination) port(ctx context.Context) (goesOn bool) {
 	began := time.Now()
 	var err error
@@ -135,7 +128,6 @@ func (x *examination) port(ctx context.Context) (goesOn bool) {
 	return x.note("port", ok, "", "%s accepts a connection, within %v", x.conn.RemoteAddr(), time.Since(began).Round(10*time.Microsecond))
 }
 
-// certificate does the TLS handshake, if the connection string requires TLS.
 func (x *examination) certificate(ctx context.Context) bool {
 	defer func() { _ = x.conn.Close() }()
 	if x.target.Emulator {
@@ -157,7 +149,6 @@ func (x *examination) certificate(ctx context.Context) bool {
 	return x.note("TLS", status, remedy, "%s is trusted, until %s", shown.Subject, shown.NotAfter.Format(time.DateOnly))
 }
 
-// health contains the relevant parts of a gateway's answer about its health.
 type health struct {
 	Status string `json:"status"`
 	Reason string `json:"reason"`
@@ -206,7 +197,6 @@ func (x *examination) gateway(ctx context.Context) bool {
 	return true
 }
 
-// skew checks how far a clock is ahead of another.
 func (x *examination) skew(check, of string, ahead time.Duration) {
 	if ahead.Abs() <= skewAllowed {
 		x.note(check, ok, "", "agrees with %s, to within %v", of, skewAllowed)
@@ -219,7 +209,6 @@ func (x *examination) skew(check, of string, ahead time.Duration) {
 	x.note(check, warn, "synchronize both machines' clocks with NTP, because tokens and schedules depend on them", "%v %s %s", ahead.Abs().Round(time.Second), side, of)
 }
 
-// authorization connects as a client for messages, and peeks at the entity, if there is one.
 func (x *examination) authorization(ctx context.Context) bool {
 	began := time.Now()
 	link, err := x.target.Link(ctx, x.entity)

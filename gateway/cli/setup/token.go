@@ -32,7 +32,6 @@ type tokenOptions struct {
 	curl   bool
 }
 
-// Token returns the command crosstown token.
 func Token(environ []string) *cobra.Command {
 	var o tokenOptions
 	c := &cobra.Command{
@@ -127,7 +126,6 @@ func (o *tokenOptions) run(c *cobra.Command, args []string) error {
 	return errors.Join(err, told)
 }
 
-// madeToken is the output of --json.
 type madeToken struct {
 	Token    string    `json:"token"`
 	Resource string    `json:"resource"`
@@ -169,7 +167,7 @@ func (o *tokenOptions) signer(c *cobra.Command, t *command.Target, entity string
 	return nil, fmt.Errorf("cannot find a policy of %s with exactly the rights %v and a key that this connection string may read. A token has all rights of its policy: create a policy on an entity with --create-policy NAME", where, rights)
 }
 
-// entitySigner returns a fitting policy of an entity, a new one if that is requested, or nil.
+// entitySigner returns a policy that fits, a new one if that is requested, or nil.
 func (o *tokenOptions) entitySigner(c *cobra.Command, t *command.Target, entity string, rights core.Right, fits func(string, core.Right) bool) (*signer, error) {
 	if topic, _, ok := core.SplitSubscription(entity); ok {
 		entity = topic
@@ -199,9 +197,8 @@ func (o *tokenOptions) entitySigner(c *cobra.Command, t *command.Target, entity 
 	return &signer{made.Name, made.PrimaryKey, rights}, err
 }
 
-// namespaceSigner returns a fitting policy of the namespace with a known key: the connection
-// string's, or any of a namespace that was created at run time. Brokers other than Crosstown show
-// none.
+// namespaceSigner returns a policy that fits: the connection string's, or another one of a
+// namespace that was created at run time, whose keys the gateway shows. Other brokers show none.
 func (o *tokenOptions) namespaceSigner(c *cobra.Command, t *command.Target, fits func(string, core.Right) bool) *signer {
 	for _, p := range o.ownPolicies(c.Context()) {
 		rights, err := core.ParseRights(p.Rights)
@@ -219,7 +216,7 @@ func (o *tokenOptions) namespaceSigner(c *cobra.Command, t *command.Target, fits
 	return nil
 }
 
-// ownPolicies returns the policies of the namespace, or none if the connection string lacks Manage.
+// ownPolicies returns none if the connection string lacks Manage.
 func (o *tokenOptions) ownPolicies(ctx context.Context) []api.Policy {
 	var page api.NamespaceList
 	if err := o.Ask(ctx, command.Inquiry{Method: http.MethodGet, Path: api.NamespacesPath, Query: url.Values{"top": {"1000"}}}, &page); err != nil {
@@ -234,7 +231,7 @@ func (o *tokenOptions) ownPolicies(ctx context.Context) []api.Policy {
 	return n.Policies
 }
 
-// curlCommands returns shell commands that use a token, limited to its rights if these are known.
+// curlCommands returns shell commands with a token. rights is 0 if they are unknown.
 func (o *tokenOptions) curlCommands(t *command.Target, entity string, made *madeToken, rights core.Right) (all []string) {
 	if entity == "" {
 		return nil
@@ -269,5 +266,4 @@ func (o *tokenOptions) authority(t *command.Target) string {
 	return devca.Path(o.Data)
 }
 
-// quoted returns a text as one word for a shell.
 func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

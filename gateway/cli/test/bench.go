@@ -22,7 +22,6 @@ type benchNamespace struct {
 	target  *command.Target // nil before Find, and for a run with URLs
 }
 
-// Bench returns the command crosstown bench.
 func Bench(environ []string) *cobra.Command {
 	return bench.Command(nil, &benchNamespace{environ: environ})
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 )
 
-// Clock returns the command crosstown clock.
 func Clock(environ []string) *cobra.Command {
 	c := command.Group(&cobra.Command{
 		Use: "clock", Short: "Show, freeze and move the time of a namespace with virtual time",

@@ -14,7 +14,8 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 )
 
-// inFaults returns an inquiry about the fault rules of a namespace, "" for the connection string's.
+// inFaults returns an inquiry about a namespace's fault rules. "" is the connection string's
+// namespace.
 func inFaults(method, namespace string, names ...string) command.Inquiry {
 	if namespace == "" {
 		return command.Inquiry{Method: method, Path: api.FaultsPath, Names: names}
@@ -22,7 +23,6 @@ func inFaults(method, namespace string, names ...string) command.Inquiry {
 	return command.Inquiry{Method: method, Path: api.NamespacesPath, Names: append([]string{namespace, api.FaultsOf}, names...)}
 }
 
-// Fault returns the command crosstown fault.
 func Fault(environ []string) *cobra.Command {
 	c := command.Group(&cobra.Command{
 		Use: "fault", Short: "Make operations of clients fail on demand, for tests",
