@@ -1,7 +1,6 @@
 // Package admin is the administration API, which the gateway serves over HTTP below /$crosstown on
 // every listener: metrics, counters, histories of messages, purges, deposits, connections,
-// namespaces, remotes, plugins and pipelines. All endpoints authenticate, authorize and refuse
-// requests in the same way.
+// namespaces, remotes, plugins and pipelines.
 package admin
 
 import (
@@ -35,7 +34,6 @@ import (
 	"github.com/crosstown-mq/crosstown/plugins/host"
 )
 
-// Options are the parts of the gateway that the API uses.
 type Options struct {
 	Directory *namespaces.Directory
 	Broker    *intercept.Front                 // for all namespaces
@@ -43,9 +41,9 @@ type Options struct {
 	Clients   *clients.Registry
 	History   *history.History
 	Process   *Process
-	Remotes   []Remote                // in the order of their namespaces
-	Pushes    func() []*webhooks.Push // returns the pushes in force
-	Hooks     func() []webhooks.Hook  // returns the hooks in force
+	Remotes   []Remote
+	Pushes    func() []*webhooks.Push
+	Hooks     func() []webhooks.Hook
 	Plugins   *host.Host
 	Stages    func() []broker.StageCounts // for all namespaces
 	Metrics   http.Handler                // for all namespaces
@@ -53,49 +51,43 @@ type Options struct {
 	Logger    *slog.Logger
 }
 
-// Served is a namespace that the gateway serves.
 type Served struct {
 	Broker   *broker.Broker
 	Counters *metrics.Counters
-	Metrics  http.Handler  // of this namespace alone
+	Metrics  http.Handler  // of this namespace only
 	Faults   *faults.Rules // nil if the namespace does not allow faults
 	Taps     *taps.Taps
 }
 
-// Remote is a remote, with the ID of the namespace that uses it.
 type Remote struct {
 	*remote.Remote
 	Namespace string
 }
 
-// API is the administration API. It is safe for concurrent use.
 type API struct {
 	Options
 	refusals *refusals.Log
 }
 
-// New creates an API.
 func New(o Options) *API { return &API{Options: o, refusals: refusals.New()} }
 
 type call struct {
 	*http.Request
 	id     core.Identity
-	path   string // what follows the endpoint in the path, without outer slashes
+	path   string // the path after the endpoint, without outer slashes
 	status int    // of the answer; 0 means 200
 	memory *fair.Waiter
 }
 
-// maxBody bounds most requests, in bytes.
 const maxBody = 64 << 10
 
-// read decodes a JSON body into request. An empty body leaves request unchanged. example is part of
-// the error.
+// read decodes a JSON body into request, which an empty body leaves unchanged. An error quotes
+// example.
 func (c *call) read(request any, example string) error {
 	return c.readAtMost(maxBody, request, example)
 }
 
-// gather reads a body; most is its maximum size in bytes. The memory of the body counts as that of
-// messages in progress.
+// gather reads a body of at most most bytes, whose memory counts like that of messages in progress.
 func (c *call) gather(most int64) ([]byte, error) {
 	body, err := c.memory.Gather(c.Context(), fair.Arrival{Reader: c.Body, Size: c.ContentLength, Limit: most, Control: true})
 	switch code := core.CodeOf(err); {
@@ -107,7 +99,7 @@ func (c *call) gather(most int64) ([]byte, error) {
 	return nil, core.Refuse(core.InvalidArgument, "The body did not arrive completely. It may have at most %d bytes.", most)
 }
 
-// readAtMost is like read; most is the maximum size of the body in bytes.
+// readAtMost is read for a body of at most most bytes.
 func (c *call) readAtMost(most int64, request any, example string) error {
 	body, err := c.gather(most)
 	if err != nil {
@@ -131,14 +123,13 @@ func (c *call) readAtMost(most int64, request any, example string) error {
 	return nil
 }
 
-// Routes returns the handlers by path. A path with a slash at its end stands for all paths below
-// it.
+// Routes returns the handlers by path. A path that ends with a slash stands for all paths below it.
 func (a *API) Routes() map[string]http.Handler {
 	routes := map[string]http.Handler{}
 	for _, e := range []struct {
 		path    string
-		below   bool   // the endpoint also serves the paths below it
-		methods string // the allowed method or methods, as in the header Allow; "" if answer checks the method
+		below   bool   // also serve the paths below path
+		methods string // as in the header Allow; "" if answer checks the method
 		rights  func(core.Identity) error
 		answer  func(*call) (any, error)
 	}{
@@ -202,9 +193,9 @@ func (a *API) Routes() map[string]http.Handler {
 	return routes
 }
 
-// authenticate proves the identity of a client: by a token, by the certificate of the connection
-// or, for GET, by the name and the key of a policy as user and password, because monitors cannot
-// sign tokens. An operator may name another namespace.
+// authenticate accepts a token, the connection's certificate or, for GET, a policy's name and key
+// as user and password, because monitors cannot sign tokens. An operator may name another
+// namespace.
 func (a *API) authenticate(r *http.Request) (core.Identity, error) {
 	var grant core.Grant
 	var err error
@@ -226,7 +217,6 @@ func (a *API) authenticate(r *http.Request) (core.Identity, error) {
 	return id, bridges.ProveIn(r.Context(), id)
 }
 
-// manages returns an error unless the client has Manage on its namespace.
 func manages(id core.Identity) error { return id.Check(core.Manage, "", time.Now()) }
 
 // operates returns an error unless the client has Manage on the gateway's own namespace.
@@ -249,7 +239,7 @@ func (a *API) served(id core.Identity) (*Served, error) {
 	return nil, core.Refuse(core.NotFound, "This gateway does not serve the namespace '%s'.", id.Namespace()) // it was deleted meanwhile
 }
 
-// started makes the gateway serve the client's namespace, and returns it. The client needs Manage.
+// started makes the gateway serve the client's namespace. The client needs Manage.
 func (a *API) started(c *call) (*Served, error) {
 	if _, err := a.Broker.Namespace(c.Context(), c.id); err != nil {
 		return nil, err
@@ -257,8 +247,7 @@ func (a *API) started(c *call) (*Served, error) {
 	return a.served(c.id)
 }
 
-// reach makes the gateway serve the client's namespace, and returns that namespace and one of its
-// entities.
+// reach makes the gateway serve the client's namespace.
 func (a *API) reach(c *call, address core.Address) (core.Entity, *Served, error) {
 	e, err := a.Broker.Resolve(c.Context(), c.id, address)
 	if err != nil {
@@ -268,8 +257,8 @@ func (a *API) reach(c *call, address core.Address) (core.Entity, *Served, error)
 	return e, n, err
 }
 
-// listened is like reach, for the queue or subscription that c.path names. The client needs Listen
-// on it. If c.path names anything else, the refusal says that c.path is isNot.
+// listened is reach for the queue or subscription in c.path, on which the client needs Listen. For
+// another path, the refusal says that it is isNot.
 func (a *API) listened(c *call, isNot, path string) (e core.Entity, n *Served, err error) {
 	address, err := core.ParseAddress(c.path)
 	if err != nil || c.path == "" || address.Sub != core.Main || address.Management {
@@ -288,21 +277,19 @@ func write(w http.ResponseWriter, status int, answer any) {
 	_ = json.NewEncoder(w).Encode(answer) // the client may have disconnected
 }
 
-// methodError refuses a request's method, with the code NotAllowed.
 type methodError struct {
 	error
-	methods string // allowed methods, as in the header Allow
+	methods string // as in the header Allow
 }
 
 func (e *methodError) Unwrap() error { return e.error }
 
-// wrongMethod returns the refusal of a method that is not among methods.
 func wrongMethod(methods string) error {
 	return &methodError{core.Refuse(core.NotAllowed, "The method is not allowed for this resource: use %s.", methods), methods}
 }
 
-// refuse answers with an error. The client gets the text of a core.Refusal. Of other errors it gets
-// only the tracking id, under which the log has the error.
+// refuse shows the client the text of a core.Refusal. Of other errors the client gets only the
+// tracking id under which they are logged.
 func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	tracking, code := refusals.NewTracking(), core.CodeOf(err)
 	told := refusals.Told{Tracking: tracking, Code: code, Err: err, Stranger: code == core.Unauthorized}
@@ -321,5 +308,5 @@ func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	write(w, status, api.Error{Error: text, Tracking: tracking})
 }
 
-// textOf returns the text of an error for clients, or its code if it has no text.
+// textOf returns the error's text for clients, or else its code.
 func textOf(err error) string { return cmp.Or(core.TextOf(err), string(core.CodeOf(err))) }

@@ -11,14 +11,12 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Archive is the state of a store at one time.
 type Archive interface {
 	Write(w io.Writer) error
 	Close()
 }
 
-// backup streams the files of the store. If it fails, it breaks the connection, so that no client
-// takes the answer for complete.
+// backup breaks the connection if it fails, so that no client takes the backup for complete.
 func (a *API) backup(c *call) (any, error) {
 	rate := int64(0)
 	if text := c.URL.Query().Get("limit-rate"); text != "" {
@@ -44,11 +42,10 @@ func (a *API) backup(c *call) (any, error) {
 	}), nil
 }
 
-// paced writes at most rate bytes a second, until ctx ends.
 type paced struct {
 	ctx   context.Context
 	to    io.Writer
-	rate  int64 // 0: unlimited
+	rate  int64 // bytes per second; 0 for no limit
 	began time.Time
 	n     int64
 }

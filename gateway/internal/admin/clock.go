@@ -8,11 +8,9 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 )
 
-// ownClock shows or moves the clock of the client's own namespace.
 func (a *API) ownClock(c *call) (any, error) { return a.clock(c, c.id.Namespace()) }
 
-// clock shows or moves a namespace's clock. It answers when all that is due at the new time is
-// done.
+// clock answers when everything that is due at the new time is done.
 func (a *API) clock(c *call, name string) (any, error) {
 	switch c.Method {
 	case http.MethodGet:

@@ -16,7 +16,7 @@ import (
 // maxDeposit bounds a deposit, in bytes: the largest message, in base64, and its properties.
 const maxDeposit = (core.MaxMessageSizeKB<<10)/3*4 + 1<<20
 
-// deposit stores messages that come from another broker. Clients need Manage on the entity.
+// deposit requires Manage on the entity.
 func (a *API) deposit(c *call) (any, error) {
 	address, err := core.ParseAddress(c.path)
 	if err != nil {

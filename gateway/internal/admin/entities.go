@@ -10,8 +10,8 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 )
 
-// showMetrics returns the handler of the metrics that the client may see: for operators all
-// metrics, and for clients with Manage on another namespace those of that namespace.
+// showMetrics shows operators all metrics, and clients with Manage on another namespace those of
+// that namespace.
 func (a *API) showMetrics(c *call) (any, error) {
 	if a.isOperator(c.id) {
 		return a.Metrics, nil
@@ -23,7 +23,7 @@ func (a *API) showMetrics(c *call) (any, error) {
 	return n.Metrics, nil
 }
 
-// count answers with an entity's counts for autoscalers. Clients need Listen on the entity.
+// count answers with an entity's counts, for autoscalers. Clients need Listen on the entity.
 func (a *API) count(c *call) (any, error) {
 	e, n, err := a.listened(c, "not a queue, topic or subscription", api.CountersPath)
 	if err != nil {
@@ -32,7 +32,7 @@ func (a *API) count(c *call) (any, error) {
 	return n.Counters.Read(c.Context(), e)
 }
 
-// explain answers with the history of a message. Clients need Manage on the entity.
+// explain requires Manage on the entity.
 func (a *API) explain(c *call) (any, error) {
 	subject := core.Subject{MessageID: c.URL.Query().Get("message-id")}
 	if text := c.URL.Query().Get("sequence-number"); text != "" {
@@ -51,11 +51,11 @@ func (a *API) explain(c *call) (any, error) {
 	return api.AccountOf(c.id.Namespace(), &account), nil
 }
 
-// leastPurge is the smallest number of messages that a call may remove in any tier. A call that
-// removes fewer has found no more, except messages that have just arrived.
+// leastPurge is the minimum in all tiers of the number of messages that one call may remove. After
+// a call that removed fewer, at most newly arrived messages are left.
 const leastPurge = 500
 
-// purge removes all messages of an entity that can be received. Clients need Listen on the entity.
+// purge removes all messages that can be received. Clients need Listen on the entity.
 func (a *API) purge(c *call) (any, error) {
 	later := time.Now().Add(core.KeyLife) // later than all enqueued times
 	total, last := 0, false
@@ -76,10 +76,8 @@ func (a *API) purge(c *call) (any, error) {
 	}
 }
 
-// entityPage is the number of entities that are counted together.
 const entityPage = 1000
 
-// entities lists the entities of the client's namespace, with their counts.
 func (a *API) entities(c *call) (any, error) {
 	list := api.EntityList{Entities: []api.Entity{}}
 	queues, err := a.listEntities(c, core.Listing{Kind: core.Queue})
@@ -115,7 +113,6 @@ func (a *API) listEntities(c *call, l core.Listing) (all []api.Entity, err error
 	}
 }
 
-// history answers with the samples of an entity, of the client's namespace, or of the gateway.
 func (a *API) history(c *call) (any, error) {
 	if c.URL.Query().Has("gateway") {
 		return a.gatewayHistory(c)
@@ -143,7 +140,6 @@ func (a *API) history(c *call) (any, error) {
 	return told, nil
 }
 
-// gatewayHistory answers operators with the samples of the gateway itself.
 func (a *API) gatewayHistory(c *call) (any, error) {
 	if err := a.operates(c.id); err != nil {
 		return nil, err

@@ -11,7 +11,6 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 )
 
-// ownFaults lists or changes the fault rules of the client's own namespace.
 func (a *API) ownFaults(c *call) (any, error) {
 	about, err := a.Directory.Describe(c.Context(), c.id.Namespace())
 	if err != nil {
@@ -20,7 +19,6 @@ func (a *API) ownFaults(c *call) (any, error) {
 	return a.faults(c, &about, c.path)
 }
 
-// faults lists or changes the fault rules of a namespace, or the rule called name.
 func (a *API) faults(c *call, about *namespaces.About, name string) (any, error) {
 	served := a.Served(about.ID)
 	if served == nil || served.Faults == nil {

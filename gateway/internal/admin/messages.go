@@ -16,11 +16,10 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
 
-// movedAtOnce is the number of messages that are locked together.
 const movedAtOnce = 16
 
-// move moves, dead-letters, activates or removes messages. To activate messages, clients need
-// Manage on the messages' entity; for all else, Listen on it and Manage on the target.
+// move moves, dead-letters, activates or removes messages. To activate them, clients need Manage on
+// their entity; for all else, Listen on that entity and Manage on the target.
 func (a *API) move(c *call) (any, error) {
 	var r api.MoveRequest
 	if err := c.read(&r, `{"numbers": [7], "to": "orders"}`); err != nil {
@@ -84,8 +83,7 @@ func activate(c *call, n *Served, source core.Address, r *api.MoveRequest) (any,
 	return &answer, nil
 }
 
-// may parses the name of an entity. It refuses a client without the right on the entity before the
-// client can learn whether the entity exists.
+// may checks the client's right before the client can learn whether the entity exists.
 func (c *call) may(right core.Right, name, path string) (core.Address, error) {
 	address, err := core.ParseAddress(name)
 	if err != nil || name == "" || address.Management {
@@ -98,9 +96,9 @@ type mover struct {
 	served  *Served
 	id      core.Identity
 	from    core.Address
-	prefix  string // beginning of the Transit.Keys, from which the target recognizes repetitions
+	prefix  string // beginning of the transit.Keys by which the target recognizes a repeated move
 	request *api.MoveRequest
-	outcome core.Settlement // how moved messages are settled
+	outcome core.Settlement
 	answer  api.Moved
 }
 
@@ -149,8 +147,8 @@ func (m *mover) check(ctx context.Context) (err error) {
 	return nil
 }
 
-// inSessions moves messages under the locks of their sessions. It refuses messages of a session
-// that a receiver holds.
+// inSessions moves messages under the locks of their sessions. It refuses messages whose session a
+// receiver holds.
 func (m *mover) inSessions(ctx context.Context) error {
 	ids, numbers, err := m.sessions(ctx)
 	if err != nil {
@@ -179,8 +177,8 @@ func (m *mover) inSessions(ctx context.Context) error {
 	return nil
 }
 
-// sessions groups the numbers of active messages by session. The ids are in the order of the
-// sessions' first messages. It peeks once for each run of consecutive numbers.
+// sessions groups the numbers of active messages by session. ids has the order of the sessions'
+// first messages.
 func (m *mover) sessions(ctx context.Context) (ids []string, numbers map[core.SessionKey][]int64, err error) {
 	numbers = map[core.SessionKey][]int64{}
 	for left := slices.Compact(slices.Sorted(slices.Values(m.request.Numbers))); len(left) > 0; {
@@ -212,8 +210,8 @@ func (m *mover) sessions(ctx context.Context) (ids []string, numbers map[core.Se
 	return ids, numbers, nil
 }
 
-// all moves messages of one session, or of an entity without sessions. Messages that are already
-// locked are moved even if the client disconnects.
+// all moves messages of s, or of an entity without sessions. It also moves messages that are
+// already locked if the client disconnects.
 func (m *mover) all(ctx context.Context, numbers []int64, s core.Session) error {
 	for some := range slices.Chunk(numbers, movedAtOnce) {
 		if err := cmp.Or(ctx.Err(), m.some(context.WithoutCancel(ctx), some, s)); err != nil {
@@ -227,9 +225,9 @@ func (m *mover) refuse(number int64, why string) {
 	m.answer.Refused = append(m.answer.Refused, api.NotMoved{Number: number, Error: why})
 }
 
-// some moves those of the given messages that are available: it locks them, stores copies, and
-// completes them. If it is interrupted before the last step, the locks end; for a day, the keys of
-// the copies prevent another attempt from storing them again.
+// some locks the messages that are available, stores copies, and completes the messages. If it is
+// interrupted before the last step, the locks end; for a day, the copies' transit.Keys prevent
+// another move from storing them again.
 func (m *mover) some(ctx context.Context, numbers []int64, s core.Session) error {
 	var session *core.SessionLock
 	if s != nil {
@@ -306,7 +304,7 @@ func (m *mover) copied(d *core.Delivery) *core.Message {
 	return &x
 }
 
-// testRules reports what rules do with a message. Clients need Manage on the topic.
+// testRules requires Manage on the topic.
 func (a *API) testRules(c *call) (any, error) {
 	if _, err := c.may(core.Manage, c.path, api.RulesPath); err != nil { // checked before the body takes memory
 		return nil, err
@@ -341,10 +339,9 @@ func (a *API) testRules(c *call) (any, error) {
 	return answer, nil
 }
 
-// maxJudgements bounds the judgements in an answer.
 const maxJudgements = 1000
 
-// damaged lists the damaged messages of an entity. Clients need Listen on the entity.
+// damaged requires Listen on the entity.
 func (a *API) damaged(c *call) (any, error) {
 	from, top, err := c.page("from", math.MaxInt)
 	if err != nil {

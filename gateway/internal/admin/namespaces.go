@@ -12,14 +12,13 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 )
 
-// How many namespaces a page of a list has.
 const (
 	defaultPage = 100
 	maxPage     = 1000
 )
 
-// namespaces lists, shows, creates, changes, resets and deletes namespaces. Operators may do all of
-// that. Clients with Manage on another namespace may show and reset that one, and rotate its keys.
+// namespaces requires an operator. Clients with Manage on another namespace may show and reset it,
+// and rotate its keys.
 func (a *API) namespaces(c *call) (any, error) {
 	name, operation, _ := strings.Cut(c.path, "/")
 	operator := a.isOperator(c.id)
@@ -70,8 +69,7 @@ func (a *API) namespace(c *call, name string, operator bool) (answer any, err er
 	return answer, fixed(err, http.MethodGet)
 }
 
-// fixed replaces the refusal to change a configured namespace by one that names the allowed
-// methods.
+// fixed adds the allowed methods to the refusal to change a configured namespace.
 func fixed(err error, methods string) error {
 	if core.CodeOf(err) == core.NotAllowed {
 		return &methodError{err, methods}
@@ -131,7 +129,7 @@ func apply(request *api.NamespaceRequest, n *core.Namespace) error {
 	return nil
 }
 
-// list answers operators with a page of all namespaces, and other clients with their own.
+// list shows operators all namespaces, and other clients their own.
 func (a *API) list(c *call, operator bool) (any, error) {
 	if !operator {
 		about, err := a.Directory.Describe(c.Context(), c.id.Namespace())
@@ -155,7 +153,7 @@ func (a *API) list(c *call, operator bool) (any, error) {
 	return a.page(c, all, next)
 }
 
-// page returns a page of a list. It counts entities only if the request asks for that.
+// page counts entities only if the request asks for it.
 func (a *API) page(c *call, all []namespaces.About, next string) (any, error) {
 	page := api.NamespaceList{Namespaces: []api.Namespace{}, Next: next}
 	count := c.URL.Query().Get("entities") == "true"
@@ -173,7 +171,7 @@ func (a *API) page(c *call, all []namespaces.About, next string) (any, error) {
 	return page, nil
 }
 
-// describe describes a namespace, with its policies if whole is true.
+// whole adds the policies.
 func (a *API) describe(c *call, about *namespaces.About, whole bool) api.Namespace {
 	n := api.Namespace{
 		Name: about.Name, Kind: api.Created, Hosts: namespaces.HostsOf(&about.Namespace), Connections: about.Connections, Quotas: api.Quotas(about.Quotas), VirtualTime: about.Clock != nil, AllowFaults: about.AllowFaults,
@@ -201,8 +199,8 @@ func (a *API) describe(c *call, about *namespaces.About, whole bool) api.Namespa
 	return n
 }
 
-// byPolicy returns a connection string with the host of the request. If a namespace has that host,
-// byPolicy returns "" or, for a host below .localhost, one with the host localhost.
+// byPolicy returns a connection string with the host of the request. If this is a namespace's host,
+// it returns "" or, for a host below .localhost, a connection string with localhost.
 func (a *API) byPolicy(r *http.Request, p *core.AccessRule) string {
 	if !a.Directory.Answers(r.Host) {
 		return connectionString(r, r.Host, p)
@@ -213,7 +211,7 @@ func (a *API) byPolicy(r *http.Request, p *core.AccessRule) string {
 	return ""
 }
 
-// byHost returns a connection string with the given host, and the port of the request.
+// byHost returns a connection string with host and the port of the request.
 func byHost(r *http.Request, p *core.AccessRule, host string) string {
 	if _, port, ok := splitHost(r.Host); ok {
 		host = net.JoinHostPort(host, port)

@@ -13,7 +13,6 @@ const (
 	maxTop     = 1000
 )
 
-// sessions lists the sessions of an entity, shows one, or sets its state.
 func (a *API) sessions(c *call) (any, error) {
 	e, n, err := a.listened(c, "no queue or subscription", api.SessionsPath)
 	if err != nil {
@@ -45,7 +44,7 @@ func (a *API) listSessions(c *call, e *core.Entity, n *Served) (any, error) {
 	return api.SessionList{Sessions: a.sessionsOf(c, e, all)}, nil
 }
 
-// page returns the query parameters of a list: where it begins, and its maximum length.
+// page reads where a list begins, and its maximum length.
 func (c *call) page(first string, most int) (from, top int, err error) {
 	if from, err = c.number(first, 0, most); err == nil {
 		top, err = c.number("top", defaultTop, maxTop)
@@ -53,7 +52,7 @@ func (c *call) page(first string, most int) (from, top int, err error) {
 	return from, top, err
 }
 
-// number returns a parameter that must be an integer from 0 to most, or fallback if it is missing.
+// number returns fallback if the parameter is missing.
 func (c *call) number(name string, fallback, most int) (int, error) {
 	text := c.URL.Query().Get(name)
 	if text == "" {
@@ -74,8 +73,7 @@ func (a *API) session(c *call, e *core.Entity, n *Served) (any, error) {
 	return a.sessionsOf(c, e, []core.SessionInfo{one})[0], nil
 }
 
-// sessionsOf returns the API's descriptions of sessions. It searches the connections for the
-// holders of sessions only if some are locked.
+// sessionsOf searches the connections for the sessions' holders only if some sessions are locked.
 func (a *API) sessionsOf(c *call, e *core.Entity, all []core.SessionInfo) []api.Session {
 	told := make([]api.Session, len(all))
 	held := false
@@ -102,8 +100,8 @@ func (a *API) sessionsOf(c *call, e *core.Entity, all []core.SessionInfo) []api.
 	return told
 }
 
-// setState sets the state of a session under its lock, as a receiver does, or ends the lock of a
-// receiver.
+// setState sets a session's state under the session's lock, like a receiver, or ends a receiver's
+// lock.
 func (a *API) setState(c *call, e *core.Entity, n *Served) (any, error) {
 	var request api.SessionState
 	if err := c.readAtMost(maxDeposit, &request, `{"state":"aGVsbG8="}`); err != nil {

@@ -20,29 +20,27 @@ import (
 )
 
 const (
-	// probeAge is how old the measured latency of the store may be.
+	// probeAge is the maximum age of a measured latency.
 	probeAge  = 2 * time.Second
 	probeTime = 5 * time.Second
 )
 
-// Process describes the process of the gateway.
 type Process struct {
 	Version    string
 	Started    time.Time
 	Store      core.Store
 	Memory     func() memory.Usage
 	Messages   *fair.Pool
-	Namespaces func() int // returns how many namespaces are served
+	Namespaces func() int // number of served namespaces
 
 	probe storeProbe
 }
 
-// Vitals measures the gateway for its history.
 func (p *Process) Vitals(ctx context.Context) history.Vitals {
 	return history.Vitals{LatencyMS: p.probe.of(ctx, p.Store).LatencyMS, InUse: memory.InUse(), Messages: p.Messages.Stats().Held}
 }
 
-// storeProbe measures the latency of the store. Concurrent requests share one measurement.
+// storeProbe measures the store's latency. Concurrent requests share one measurement.
 type storeProbe struct {
 	mu    sync.Mutex
 	taken time.Time
@@ -79,7 +77,7 @@ func (a *API) gateway(ctx context.Context) *api.Gateway {
 	return g
 }
 
-// of returns the state of the store, with a latency that is at most probeAge old.
+// of returns a latency that is at most probeAge old.
 func (p *storeProbe) of(ctx context.Context, s core.Store) api.Store {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -102,13 +100,11 @@ func (p *storeProbe) of(ctx context.Context, s core.Store) api.Store {
 	return p.state
 }
 
-// milliseconds returns a duration in milliseconds, to the microsecond.
+// milliseconds is precise to the microsecond.
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// reloadTimeout bounds the reload of a plugin.
 const reloadTimeout = 2 * time.Minute
 
-// plugins shows all plugins, shows one, or reloads one.
 func (a *API) plugins(c *call) (any, error) {
 	switch {
 	case c.path == "" && c.Method == http.MethodGet:
@@ -147,7 +143,7 @@ func (a *API) reload(c *call) (any, error) {
 
 func (a *API) pipelines(*call) (any, error) { return a.Stages(), nil }
 
-// hooks answers with the hooks of the client's namespace or, for operators, with all.
+// hooks shows operators all hooks, and others those of their namespace.
 func (a *API) hooks(c *call) (any, error) {
 	all := []api.Hook{}
 	for _, h := range a.Hooks() {
@@ -158,7 +154,7 @@ func (a *API) hooks(c *call) (any, error) {
 	return all, nil
 }
 
-// pushes answers with the states of the pushes of the client's namespace or, for operators, of all.
+// pushes shows operators all pushes, and others those of their namespace.
 func (a *API) pushes(c *call) (any, error) {
 	all := []api.Push{}
 	for _, p := range a.Pushes() {
@@ -169,8 +165,7 @@ func (a *API) pushes(c *call) (any, error) {
 	return all, nil
 }
 
-// remotes answers with the states of the remotes of the client's namespace or, for operators, of
-// all.
+// remotes shows operators all remotes, and others those of their namespace.
 func (a *API) remotes(c *call) (any, error) {
 	shown := a.Remotes
 	if !a.isOperator(c.id) {
@@ -199,7 +194,6 @@ func (a *API) remotes(c *call) (any, error) {
 	return all, nil
 }
 
-// connections lists the connections that the client may see, or closes one of them.
 func (a *API) connections(c *call) (any, error) {
 	switch {
 	case c.path == "" && c.Method == http.MethodGet:

@@ -18,13 +18,11 @@ import (
 
 const (
 	// tapBeat is how often an idle client gets an empty line.
-	tapBeat = 15 * time.Second
-	// tapPatience is how long a client may take to read a line.
+	tapBeat     = 15 * time.Second
 	tapPatience = 30 * time.Second
 )
 
-// tap streams the messages that clients send to a queue or topic. The client that reads the tap
-// needs Listen on the queue or topic.
+// tap streams the messages that clients send to a queue or topic, on which the reader needs Listen.
 func (a *API) tap(c *call) (any, error) {
 	address, err := c.may(core.Listen, c.path, api.TapPath)
 	if err != nil {
@@ -62,7 +60,6 @@ func (a *API) tap(c *call) (any, error) {
 	}), nil
 }
 
-// show writes the messages of a tap until ctx or the gateway ends, or the client does not read.
 func show(ctx context.Context, w http.ResponseWriter, t *taps.Tap, entity string) {
 	control := http.NewResponseController(w)
 	w.Header().Set("Content-Type", "application/x-ndjson")

@@ -13,21 +13,18 @@ const (
 	RemotesPath    = "/$crosstown/remotes"
 	PluginsPath    = "/$crosstown/plugins"
 	PipelinesPath  = "/$crosstown/pipelines"
-	BackupPath     = "/$crosstown/backup" // a tar of the files of a file store; limit-rate is in bytes a second
+	BackupPath     = "/$crosstown/backup" // a tar of the file store's files; limit-rate is in bytes per second
 )
 
-// Error is the answer to a refused request.
 type Error struct {
 	Error    string `json:"error"`
 	Tracking string `json:"tracking"` // the id under which the log has the error
 }
 
-// ReloadRequest is the body of a POST that reloads a plugin.
 type ReloadRequest struct {
-	SHA256 string `json:"sha256,omitempty"` // checksum of the new program; "": the configured one
+	SHA256 string `json:"sha256,omitempty"` // checksum of the new program; "" for the configured one
 }
 
-// Purged is the answer to a purge.
 type Purged struct {
-	Purged int `json:"purged"` // number of messages
+	Purged int `json:"purged"`
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Account is the history of a message in one entity. Next lists the entities that got it from
-// there.
+// Account is the history of a message in one entity. Next are the entities to which it was
+// forwarded.
 type Account struct {
 	Namespace string           `json:"namespace"`
 	Entity    string           `json:"entity"`
@@ -18,12 +18,11 @@ type Account struct {
 	Next      []string         `json:"next,omitempty"`
 	Unmatched []core.Unmatched `json:"unmatched,omitempty"`
 	core.Applied
-	// Missing says why there is no history. Only the command line sets it: a gateway refuses
-	// instead.
+	// Missing says why there is no history. Only the command line sets it: a gateway refuses the
+	// request instead.
 	Missing string `json:"missing,omitempty"`
 }
 
-// Event is one event in the history of a message. Members that do not apply are omitted.
 type Event struct {
 	Time           time.Time      `json:"time"`
 	Event          core.EventKind `json:"event"`
@@ -42,7 +41,6 @@ type Event struct {
 	Gateway        string         `json:"gateway,omitempty"`
 }
 
-// AccountOf converts the account of a message in a namespace.
 func AccountOf(namespace string, a *core.Account) Account {
 	told := Account{Namespace: namespace, Entity: a.Entity, Kind: a.Kind.String(), Events: make([]Event, len(a.Events)), Next: a.Next(), Unmatched: a.Unmatched, Applied: a.Applied}
 	for i := range a.Events {
@@ -66,7 +64,6 @@ func AccountOf(namespace string, a *core.Account) Account {
 // InstantLayout is the format of times, as in logs.
 const InstantLayout = "2006-01-02T15:04:05.000Z"
 
-// Sentence describes the event in a sentence.
 func (e *Event) Sentence() string {
 	var b strings.Builder
 	b.WriteString(e.happened())
@@ -110,7 +107,7 @@ func (e *Event) until() string {
 	return e.Until.UTC().Format(InstantLayout)
 }
 
-// happened describes the event, without the client and the sub-queue.
+// happened describes the event without the client and the sub-queue.
 func (e *Event) happened() string {
 	switch e.Event {
 	case core.EventAccepted:

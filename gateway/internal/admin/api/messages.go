@@ -7,15 +7,14 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// MessagesPath is followed by the name of a queue, subscription or sub-queue. POST moves messages
-// from there to another entity or to the dead letters, or removes them. If the entity requires
-// sessions, the gateway holds the messages' sessions meanwhile, as a receiver does.
+// MessagesPath is followed by a queue, subscription or sub-queue. POST moves its messages to
+// another entity or the dead letters, or removes them. If the entity requires sessions, the gateway
+// holds the messages' sessions meanwhile, like a receiver.
 const MessagesPath = "/$crosstown/messages/"
 
 // MaxMoved is the largest number of messages in one request.
 const MaxMoved = 1000
 
-// MoveRequest says which messages to move, and how.
 type MoveRequest struct {
 	Numbers []int64 `json:"numbers"`
 	// To is a queue, topic, subscription or dead-letter queue. "" removes the messages.
@@ -24,7 +23,7 @@ type MoveRequest struct {
 	DropReasons bool `json:"dropReasons,omitempty"`
 	// NewMessageIDs gives each message a new id, which stays the same if the move is repeated.
 	NewMessageIDs bool `json:"newMessageIds,omitempty"`
-	// DeadLetter dead-letters the messages, as a receiver does. To must be empty.
+	// DeadLetter dead-letters the messages, like a receiver. To must be empty.
 	DeadLetter *DeadLetter `json:"deadLetter,omitempty"`
 	// Activate makes deferred, delayed, locked and scheduled messages available. With At, scheduled
 	// messages become due at that time instead. The other members must be empty.
@@ -32,62 +31,54 @@ type MoveRequest struct {
 	At       time.Time `json:"at,omitzero"`
 }
 
-// DeadLetter is the reason for which messages are dead-lettered.
 type DeadLetter struct {
 	Reason      string `json:"reason"`
 	Description string `json:"description,omitempty"`
 }
 
-// Moved is the answer to a MoveRequest.
 type Moved struct {
 	Moved int `json:"moved"`
-	// Absent has the numbers of messages that do not exist, or are not available: a receiver has
-	// locked them, or they are deferred or scheduled. With Activate, they are missing or available.
+	// Absent has the numbers of messages that do not exist, or that are locked, deferred or
+	// scheduled. With Activate, these messages do not exist or are available.
 	Absent []int64 `json:"absent,omitempty"`
-	// Refused has the messages that stay: the target refuses them, or a receiver holds their
-	// session.
+	// Refused has the messages that the target refuses, or whose session a receiver holds.
 	Refused []NotMoved `json:"refused,omitempty"`
 }
 
-// NotMoved is a message that stays.
 type NotMoved struct {
 	Number int64  `json:"number"`
 	Error  string `json:"error"`
 }
 
-// RulesPath is followed by the name of a topic or a subscription. POST tests their rules with the
-// message in the body, which has the format of crosstown record. Nothing is sent.
+// RulesPath is followed by a topic or subscription. POST tests its rules with the message in the
+// body, which has the format of crosstown record. Nothing is sent.
 const RulesPath = "/$crosstown/rules/"
 
-// Judgements are the results of a test: of rules that match, then of those that fail, then of
-// others.
+// Judgements are sorted: rules that match, then those that fail, then others.
 type Judgements struct {
 	Judgements []Judgement `json:"judgements"`
-	Left       int         `json:"left,omitempty"` // number of further rules; an answer has at most 1000
+	Left       int         `json:"left,omitempty"` // number of omitted rules; an answer has at most 1000
 }
 
-// Judgement is the result of one rule for a message.
 type Judgement struct {
 	Subscription string   `json:"subscription"`
 	Rule         string   `json:"rule"`
 	Matched      bool     `json:"matched"`
 	Why          []string `json:"why,omitempty"`
 	Error        string   `json:"error,omitempty"`
-	// Message is the message that the subscription gets, in the format of crosstown record.
+	// Message is what the subscription gets, in the format of crosstown record.
 	Message json.RawMessage `json:"message,omitempty"`
 }
 
-// DamagedPath is followed by the name of a queue, subscription or sub-queue. GET lists, by sequence
-// number, the damaged messages that the file store has put aside. Its parameters are from (a
-// sequence number) and top (100 by default, at most 1000). Clients need Listen on the entity.
+// DamagedPath is followed by a queue, subscription or sub-queue. GET lists, by sequence number, the
+// damaged messages that the file store has put aside, with the parameters from (a sequence number)
+// and top (100 by default, at most 1000). Clients need Listen on the entity.
 const DamagedPath = "/$crosstown/damaged/"
 
-// DamagedList is a page of damaged messages.
 type DamagedList struct {
 	Damaged []Damaged `json:"damaged"`
 }
 
-// Damaged is what the gateway knows about a damaged message.
 type Damaged struct {
 	SequenceNumber int64      `json:"sequenceNumber"`
 	Enqueued       time.Time  `json:"enqueued"`
@@ -97,56 +88,51 @@ type Damaged struct {
 	Reason         string     `json:"reason"`
 }
 
-// DepositPath is followed by the name of a queue, topic or subscription, or of the dead-letter
-// queue of one. POST stores messages there that come from another broker. The body has a message on
-// each line, in the format of crosstown record. A message whose transit.Key was stored within the
-// last day is not stored again.
+// DepositPath is followed by a queue, topic, subscription or dead-letter queue. POST stores
+// messages from another broker there, one on each line, in the format of crosstown record. A
+// message whose transit.Key was stored within the last day is not stored again.
 const DepositPath = "/$crosstown/deposit/"
 
-// Deposited is the answer to a deposit.
 type Deposited struct {
 	Messages []DepositedMessage `json:"messages"` // in the order of the request
 }
 
-// DepositedMessage is the result for one message. Without an error, it is stored.
+// DepositedMessage is the result for a message, which is stored if Error is "".
 type DepositedMessage struct {
 	Known     bool   `json:"known,omitempty"` // the message had been stored before
 	Error     string `json:"error,omitempty"`
-	Permanent bool   `json:"permanent,omitempty"` // another attempt would have the same error
+	Permanent bool   `json:"permanent,omitempty"` // the target will never accept the message
 }
 
-// TapPath is followed by the name of a queue or topic. GET streams the messages that clients send
-// to it through this gateway, each on a line in the format of crosstown record, until the client
-// disconnects, or the seconds in the query parameter timeout have passed. A client that reads too
-// slowly gets a line with Missed.
+// TapPath is followed by a queue or topic. GET streams the messages that clients send to it through
+// this gateway, one on each line, in the format of crosstown record, until the client disconnects
+// or the seconds in the parameter timeout have passed. A client that reads too slowly gets a line
+// with Missed.
 const TapPath = "/$crosstown/tap/"
 
-// Missed is a line of a tap that says how many messages were left out.
+// Missed is a line of a tap with the number of omitted messages.
 type Missed struct {
 	Missed int `json:"missed"`
 }
 
-// SessionsPath is followed by the name of a queue or subscription with sessions. GET lists the
-// sessions with messages or state, by id, with the parameters skip and top (100 by default, at most
-// 1000). With the parameter session, an id, GET shows that session with its state, and PUT sets the
-// state. Clients need Listen on the entity and, to see which clients hold sessions, Manage.
+// SessionsPath is followed by a queue or subscription with sessions. GET lists the sessions with
+// messages or state, by id, with the parameters skip and top (100 by default, at most 1000). With
+// the parameter session, an id, GET shows that session with its state, and PUT sets the state.
+// Clients need Listen on the entity and, to see which clients hold sessions, Manage.
 const SessionsPath = "/$crosstown/sessions/"
 
-// SessionList is a page of sessions, without their states.
 type SessionList struct {
 	Sessions []Session `json:"sessions"`
 }
 
-// Session is a session of an entity.
 type Session struct {
 	core.SessionInfo
-	StateBytes *int64  `json:"stateBytes,omitempty"` // missing if there is no state
-	Holder     *Holder `json:"holder,omitempty"`     // set if a receiver that is connected to this gateway holds the session
+	StateBytes *int64  `json:"stateBytes,omitempty"` // missing if the session has no state
+	Holder     *Holder `json:"holder,omitempty"`     // set if a receiver at this gateway holds the session
 }
 
-// Holder is the connection of the receiver that holds a session.
 type Holder struct {
-	Connection string   `json:"connection"` // its id
+	Connection string   `json:"connection"`
 	Protocol   string   `json:"protocol"`
 	Peer       string   `json:"peer"`
 	Product    string   `json:"product,omitempty"`

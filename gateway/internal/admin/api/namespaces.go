@@ -4,57 +4,54 @@ import (
 	"time"
 )
 
-// NamespaceHeader is the header with which an operator names another namespace than the gateway's
-// own.
+// NamespaceHeader is the header with which an operator names another namespace.
 const NamespaceHeader = "Crosstown-Namespace"
 
-// The operations on a namespace: POST below its path. The name of a policy precedes rotate:
-// policies/POLICY/rotate.
+// POST below a namespace's path: NAME/reset, NAME/policies/POLICY/rotate.
 const (
 	Reset  = "reset"
 	Rotate = "rotate"
 )
 
-// NamespaceRequest sets properties of a namespace. Omitted properties keep their values. The
-// defaults for a new namespace are no further hosts, one policy with random keys, and no quotas.
+// NamespaceRequest sets properties of a namespace. Omitted ones keep their values. A new namespace
+// has, by default, no further hosts, one policy with random keys, and no quotas.
 type NamespaceRequest struct {
 	Hosts    *[]string `json:"hosts,omitempty"`
 	Policies *[]Policy `json:"policies,omitempty"`
 	Quotas   *Quotas   `json:"quotas,omitempty"`
-	// VirtualTime lets clients move the namespace's time: see ClockRequest. It cannot be changed.
+	// VirtualTime lets clients move the namespace's time: see ClockRequest. It cannot be changed
+	// later.
 	VirtualTime *bool `json:"virtualTime,omitempty"`
-	// AllowFaults lets clients make operations fail: see Fault. It cannot be changed.
+	// AllowFaults lets clients make operations fail: see Fault. It cannot be changed later.
 	AllowFaults *bool `json:"allowFaults,omitempty"`
 }
 
-// Policy is a shared access policy. In a NamespaceRequest, a policy without keys keeps its keys, or
-// gets random ones if it is new.
+// In a NamespaceRequest, a Policy without keys keeps its keys, or gets random ones if it is new.
 type Policy struct {
 	Name         string `json:"name"`
 	Rights       string `json:"rights"` // such as "Send,Listen"
 	PrimaryKey   string `json:"primaryKey,omitempty"`
 	SecondaryKey string `json:"secondaryKey,omitempty"`
-	// ConnectionString selects the namespace by its policy, and works with any host of the gateway.
-	// HostConnectionString has the namespace's own host.
+	// ConnectionString works with any host of the gateway, because its policy name selects the
+	// namespace. HostConnectionString has the namespace's own host.
 	ConnectionString     string `json:"connectionString,omitempty"`
 	HostConnectionString string `json:"hostConnectionString,omitempty"`
 }
 
-// Quotas limit what a namespace contains. Zero means no limit.
+// Quotas limit a namespace. Zero means no limit.
 type Quotas struct {
 	MaxEntities      int   `json:"maxEntities"`
 	MaxConnections   int   `json:"maxConnections"`
 	MaxSizeMegabytes int64 `json:"maxSizeMegabytes"`
 }
 
-// The kinds of namespaces: how they came to be.
 const (
 	Own        = "own"        // the gateway's own
 	Configured = "configured" // from the gateway's configuration
 	Created    = "created"    // created at run time
 )
 
-// Namespace describes a namespace. Times and keys are shown only for created ones.
+// Namespace describes a namespace. Times and keys are set only for created namespaces.
 type Namespace struct {
 	Name        string     `json:"name"`
 	Kind        string     `json:"kind"`
@@ -67,8 +64,8 @@ type Namespace struct {
 	AllowFaults bool       `json:"allowFaults,omitempty"`
 	Policies    []Policy   `json:"policies,omitempty"`
 
-	// Entities is the number of queues and topics, Megabytes the sum of their sizes. A list has
-	// them only if the request asks for them.
+	// Entities counts queues and topics, Megabytes is the sum of their sizes. A list has them only
+	// on request.
 	Entities  *int   `json:"entities,omitempty"`
 	Megabytes *int64 `json:"megabytes,omitempty"`
 }
@@ -76,18 +73,17 @@ type Namespace struct {
 // NamespaceList is a page of namespaces, without their policies.
 type NamespaceList struct {
 	Namespaces []Namespace `json:"namespaces"`
-	// Next is the value of the parameter "after" that requests the next page; "" on the last page.
+	// Next is the parameter "after" for the next page; "" on the last page.
 	Next string `json:"next,omitempty"`
 }
 
-// ClockPath is the path of the clock of the client's own namespace. ClockOf, below the path of a
-// namespace, is that of the namespace's clock. GET shows the clock, PUT moves it.
+// ClockPath, or ClockOf below the path of a namespace, has the namespace's clock. GET shows it, PUT
+// moves it.
 const (
 	ClockPath = "/$crosstown/clock"
 	ClockOf   = "clock"
 )
 
-// ClockRequest freezes or resumes a virtual clock, and may move it.
 type ClockRequest struct {
 	Freeze  bool       `json:"freeze,omitempty"`
 	Resume  bool       `json:"resume,omitempty"`
@@ -95,10 +91,9 @@ type ClockRequest struct {
 	Set     *time.Time `json:"set,omitempty"`
 }
 
-// Clock is the virtual clock of a namespace.
 type Clock struct {
 	Namespace string    `json:"namespace"`
 	Now       time.Time `json:"now"`
 	Frozen    bool      `json:"frozen"`
-	Ahead     string    `json:"ahead"` // how far it is ahead of the store's clock, in Go's notation
+	Ahead     string    `json:"ahead"` // of the store's clock, in Go's notation
 }

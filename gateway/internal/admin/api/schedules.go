@@ -2,13 +2,13 @@ package api
 
 import "github.com/crosstown-mq/crosstown/core"
 
-// SchedulesPath is the endpoint for the schedules of the client's namespace. Clients need Manage on
-// the namespace. GET lists the schedules, with the parameters skip and top (100 by default, at most
-// 1000). If a name follows, GET shows, DELETE deletes, and PUT creates or changes that schedule:
-// the body has the settings that differ from the defaults. With If-None-Match: *, PUT only creates.
+// SchedulesPath has the schedules of the client's namespace, on which clients need Manage. GET
+// lists them, with the parameters skip and top (100 by default, at most 1000). If a name follows,
+// GET shows, DELETE deletes, and PUT creates or changes the schedule: the body has the settings
+// that differ from the defaults. With If-None-Match: *, PUT only creates.
 const SchedulesPath = "/$crosstown/schedules"
 
-// ScheduleList is a page of the list of schedules, in the order of their names.
+// ScheduleList is a page of schedules, sorted by name.
 type ScheduleList struct {
 	Schedules []core.ScheduleState `json:"schedules"`
 }

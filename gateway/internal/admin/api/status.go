@@ -10,8 +10,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker"
 )
 
-// StatusPath is the endpoint of the status that a namespace has at this gateway. Clients need Manage on
-// that namespace.
+// StatusPath needs Manage on the namespace.
 const StatusPath = "/$crosstown/status"
 
 // Status is the state of a namespace at this gateway.
@@ -19,49 +18,46 @@ type Status struct {
 	Namespace   string    `json:"namespace"`
 	Now         time.Time `json:"now"` // the namespace's time
 	VirtualTime bool      `json:"virtualTime,omitempty"`
-	Frozen      bool      `json:"frozen,omitempty"` // the namespace's time stands still
+	Frozen      bool      `json:"frozen,omitempty"`
 	AllowFaults bool      `json:"allowFaults,omitempty"`
 	// Gateway is set only for operators: clients with Manage on the gateway's own namespace.
 	Gateway *Gateway `json:"gateway,omitempty"`
 }
 
-// Gateway is the state of the gateway itself.
 type Gateway struct {
 	Version     string         `json:"version"`
 	Started     time.Time      `json:"started"`
 	Store       Store          `json:"store"`
 	Memory      Memory         `json:"memory"`
 	Connections map[string]int `json:"connections"` // by protocol, some seconds old
-	Namespaces  int            `json:"namespaces"`  // that are served
-	In          float64        `json:"in"`          // messages a second that have lately arrived in queues and topics
-	Out         float64        `json:"out"`         // messages a second that have lately left queues
+	Namespaces  int            `json:"namespaces"`  // number of served namespaces
+	In          float64        `json:"in"`          // messages per second that have lately arrived in queues and topics
+	Out         float64        `json:"out"`         // messages per second that have lately left queues
 }
 
-// Store is the state of the message store.
 type Store struct {
 	core.About
 	// LatencyMS is the duration of a recent small write, or of an equivalent check.
 	LatencyMS float64 `json:"latencyMs"`
-	SkewMS    float64 `json:"skewMs"`          // how far its clock is ahead of the gateway's
-	Error     string  `json:"error,omitempty"` // why it accepts no messages now
+	SkewMS    float64 `json:"skewMs"`          // how far the store's clock is ahead of the gateway's
+	Error     string  `json:"error,omitempty"` // why the store accepts no messages, or ""
 }
 
-// Memory is a use of memory, in bytes.
+// Memory is in bytes.
 type Memory struct {
 	InUse         int64 `json:"inUse"` // by the process
-	Limit         int64 `json:"limit"` // for the process
+	Limit         int64 `json:"limit"` // of the process
 	Messages      int64 `json:"messages"`
 	MessagesLimit int64 `json:"messagesLimit"` // for messages in progress
 }
 
-// The endpoints for webhooks: PushesPath for those that the gateway sends, HooksPath for the URLs
-// at which it accepts them.
+// PushesPath has the webhooks that the gateway sends, HooksPath the URLs at which it accepts
+// webhooks.
 const (
 	PushesPath = "/$crosstown/pushes"
 	HooksPath  = "/$crosstown/hooks"
 )
 
-// Hook is a URL that accepts webhooks, with the namespace of its entity.
 type Hook struct {
 	Namespace string   `json:"namespace"`
 	Name      string   `json:"name"`
@@ -71,31 +67,28 @@ type Hook struct {
 	Headers   []string `json:"headers,omitempty"` // headers that become application properties
 }
 
-// Push is the state of a push on this gateway, with the namespace of its entity.
 type Push struct {
 	Namespace string `json:"namespace"`
 	webhooks.PushState
 }
 
-// Remote is the state of a remote, with the namespace that uses it and the entities whose messages
-// wait for it.
+// Remote is a remote that Namespace uses. Messages of the entities in Waiting wait for it.
 type Remote struct {
 	Namespace string `json:"namespace"`
 	remote.State
 	Waiting []broker.Export `json:"waiting"`
 }
 
-// ConnectionsPath is the endpoint for the connections of clients to this gateway. Clients with
-// Manage on their namespace see its connections, and operators see all. GET lists them. DELETE
-// closes the one whose id follows, and answers with its description.
+// ConnectionsPath has the connections to this gateway: operators see all, clients with Manage those
+// of their namespace. GET lists them. DELETE closes the one whose id follows, and returns its
+// description.
 const ConnectionsPath = "/$crosstown/connections"
 
-// ConnectionList has the connections by protocol, the oldest first.
+// ConnectionList is sorted by protocol, and then by age, the oldest first.
 type ConnectionList struct {
 	Connections []Connection `json:"connections"`
 }
 
-// Connection is one client's connection, and Link its use of one entity.
 type (
 	Connection = bridges.Connection
 	Link       = bridges.Link
