@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// functions are the functions whose result depends only on their arguments. call calls them.
+// functions are the functions whose result depends only on their arguments.
 var functions map[string]any
 
 func init() { // in a function, because some functions call each other
@@ -104,11 +104,11 @@ func init() { // in a function, because some functions call each other
 	}
 }
 
-// text is a parameter that takes any type: call converts the argument as concat does.
+// text is a parameter of any type: call converts the argument like concat.
 type text string
 
-// call calls the Go function f with arguments of an expression, which must have the types of its
-// parameters. Further arguments are ignored. Integers in the result become float64, as in JSON.
+// call converts args to the parameters of f, and ignores surplus arguments. Integers in the result
+// become float64, as in JSON.
 func call(f any, args []any) (any, error) {
 	function := reflect.ValueOf(f)
 	t := function.Type()
@@ -158,7 +158,7 @@ func wrongArgument(i int, v any, want reflect.Type) error {
 	return fmt.Errorf("argument %d is %s: use %s", i+1, text, typeNames[want.Kind()])
 }
 
-// logic returns the function "or" if short is true, and "and" if it is false.
+// logic returns the function or if short is true, and the function and if it is false.
 func logic(short bool) func(args ...any) (any, error) {
 	return func(args ...any) (any, error) {
 		for i := range args {
@@ -170,7 +170,6 @@ func logic(short bool) func(args ...any) (any, error) {
 	}
 }
 
-// quotient returns a function of two numbers, of which the second must not be zero.
 func quotient(f func(a, b float64) float64) func(a, b float64) (float64, error) {
 	return func(a, b float64) (float64, error) {
 		if b == 0 {
@@ -190,7 +189,7 @@ func order(is func(n int) bool) func(a, b any) (any, error) {
 	}
 }
 
-// extreme returns a function that returns the smallest or largest of its arguments, or of a list.
+// extreme returns min or max: a function of numbers or of one list.
 func extreme(of func(a, b float64) float64) func(first any, rest ...any) (float64, error) {
 	return func(first any, rest ...any) (float64, error) {
 		args, ok := first.([]any)

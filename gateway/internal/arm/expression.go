@@ -11,21 +11,20 @@ import (
 // An expression is a text in square brackets: a function call, a text in single quotes or a number,
 // followed by members and indexes.
 
-// parser evaluates an expression as it reads it.
 type parser struct {
 	text string
 	at   int
 	in   *scope
 }
 
-// unevaluated says why an expression has no value: only Azure could evaluate it.
+// unevaluated says why only Azure could evaluate an expression.
 type unevaluated struct{ why string }
 
 func (u unevaluated) Error() string { return u.why }
 
 func unknownf(format string, args ...any) error { return unevaluated{fmt.Sprintf(format, args...)} }
 
-// evaluate returns the value of an expression, without its brackets.
+// evaluate takes an expression without its brackets.
 func (s *scope) evaluate(text string) (any, error) {
 	p := &parser{text: text, in: s}
 	v, err := p.expression()
@@ -47,7 +46,6 @@ func (p *parser) space() {
 	}
 }
 
-// takes reads the next character if it is c, and reports whether it was.
 func (p *parser) takes(c byte) bool {
 	p.space()
 	if p.at < len(p.text) && p.text[p.at] == c {
@@ -123,7 +121,7 @@ func (p *parser) operand() (any, error) {
 	return p.call(word)
 }
 
-// quoted reads a text after its first quote. Two quotes in it stand for one.
+// quoted reads a text after its first quote. Two quotes stand for one.
 func (p *parser) quoted() (string, error) {
 	var b strings.Builder
 	for p.at < len(p.text) {
@@ -141,8 +139,8 @@ func (p *parser) quoted() (string, error) {
 	return "", errors.New("a string has no closing quote")
 }
 
-// call reads the arguments of a function, and calls it. If an argument has no value, neither has
-// the call. Only if, coalesce and the functions for ids do not need all of their arguments.
+// call calls a function. If an argument cannot be evaluated, neither can the call, except for if,
+// coalesce and the functions for ids.
 func (p *parser) call(name string) (any, error) {
 	if strings.EqualFold(name, "lambda") {
 		return p.lambda()
@@ -178,10 +176,9 @@ func (p *parser) call(name string) (any, error) {
 	return p.in.function(name, args)
 }
 
-// lateError stands for an argument without a value, which the function perhaps ignores.
+// lateError stands for an argument without a value. Some functions ignore it.
 type lateError struct{ err error }
 
-// skip passes over an argument without a value.
 func (p *parser) skip() bool {
 	for open := 0; p.at < len(p.text); p.at++ {
 		switch p.text[p.at] {
@@ -207,7 +204,7 @@ func (p *parser) skip() bool {
 	return false
 }
 
-// member returns a member of an object. As in Azure, names are case-insensitive.
+// member ignores case, like Azure.
 func member(v any, name string) (any, error) {
 	object, ok := v.(map[string]any)
 	if !ok {

@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// ofAzure are functions that only Azure can evaluate, besides those whose names begin with list.
+// ofAzure are functions that only Azure can evaluate. So are those whose names begin with list.
 var ofAzure = []string{
 	"deployer", "deployment", "environment", "getsecret", "guid", "managementgroup", "managementgroupresourceid", "newguid",
 	"pickzones", "providers", "references", "resourcegroup", "subscription", "tenant",
 	"uniquestring", "utcnow",
 }
 
-// function calls a function. A function that only Azure can evaluate has no value.
+// function returns an unevaluated error for a function that only Azure can evaluate.
 func (s *scope) function(name string, args []any) (v any, err error) {
 	if f := s.special(name); f != nil {
 		v, err = call(f, args)
@@ -124,7 +124,6 @@ func (s *scope) lambdaVariable(name string) (any, error) {
 	return v, nil
 }
 
-// each evaluates a lambda for each element of a list, and calls take with element and result.
 func (l lambda) each(list []any, take func(v, made any)) error {
 	for i, v := range list {
 		made, err := l.of(v, float64(i))
@@ -136,7 +135,7 @@ func (l lambda) each(list []any, take func(v, made any)) error {
 	return nil
 }
 
-// own returns a function that the template declares, called NAMESPACE.NAME, or nil.
+// own returns the function NAMESPACE.NAME that the template declares, or nil.
 func (s *scope) own(name string) any {
 	namespace, name, _ := strings.Cut(name, ".")
 	for _, v := range s.functions {
@@ -153,7 +152,7 @@ func (s *scope) own(name string) any {
 	return nil
 }
 
-// callOwn calls a function that the template declares, which sees only its own parameters.
+// callOwn calls a function of the template, which sees only its own parameters.
 func (s *scope) callOwn(declared any, args []any) (any, error) {
 	inner := newScope(s.shared, nil, map[string]any{})
 	inner.functions = s.functions

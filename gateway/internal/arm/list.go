@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// part returns the first n elements of a list or characters of a text, or those after them.
+// part returns the first count elements of a list or characters of a text, or the rest.
 func part(v, count any, first bool) (any, error) {
 	n, ok := count.(float64)
 	list, isList := v.([]any)
@@ -32,7 +32,6 @@ func part(v, count any, first bool) (any, error) {
 	return list[at:], nil
 }
 
-// items returns the members of an object as a list, by name.
 func items(object map[string]any) []any {
 	all := []any{}
 	for _, name := range slices.Sorted(maps.Keys(object)) {
@@ -41,7 +40,7 @@ func items(object map[string]any) []any {
 	return all
 }
 
-// whole returns v as an int. ok is false if v is not an integer from 0 to most.
+// whole returns ok false if v is not an integer from 0 to most.
 func whole(v any, most int) (int, bool) {
 	n, ok := v.(float64)
 	if !ok || !(n >= 0 && n <= float64(most)) || n != math.Trunc(n) {
@@ -70,7 +69,7 @@ func length(v any) (int, error) {
 	return 0, fmt.Errorf("%v has no length", v)
 }
 
-// joined returns the elements of several lists. ok is false if the first argument is not a list.
+// joined concatenates lists. ok is false if the first argument is not a list.
 func joined(args []any) (all []any, ok bool, err error) {
 	if len(args) == 0 {
 		return nil, false, nil

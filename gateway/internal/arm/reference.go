@@ -6,17 +6,18 @@ import (
 	"strings"
 )
 
-// identifier is the result of the function resourceId. As a text, it has no value outside of Azure.
+// identifier is the result of resourceId. Only Azure knows the id as a text.
 type identifier struct {
 	typ  string
-	name string // parts separated by slashes; "" if it is not known
+	name string // parts separated by slashes; "" if unknown
 }
 
 func (identifier) unknown() error {
 	return unknownf("the id of a resource can only be determined by Azure")
 }
 
-// resourceID implements resourceId: its last arguments are a type and the names for its parts.
+// resourceID implements resourceId: its last arguments are a type and the names for the type's
+// parts.
 func resourceID(args ...any) identifier {
 	for i, a := range args {
 		typ, _ := a.(string)
@@ -44,7 +45,7 @@ type pending struct {
 	in *scope
 }
 
-// memberOf is like member, but v may also be a pending, of which it evaluates the member.
+// memberOf is member for v that may be pending: it then evaluates the member.
 func memberOf(v any, name string) (any, error) {
 	later, ok := v.(pending)
 	if !ok {
@@ -65,9 +66,9 @@ func memberOf(v any, name string) (any, error) {
 	return pending{m, later.in}, nil
 }
 
-// reference implements reference(resource, version, 'Full'): it returns the properties, or all
-// members, of a resource of the same deployment, which is named by symbolic name or id. Properties
-// that only Azure knows have no value.
+// reference implements reference(resource, version, 'Full') for a resource of the same deployment,
+// given by symbolic name or id: it returns the properties, or all members. Properties that only
+// Azure knows have no value.
 func (s *scope) reference(args ...any) (any, error) {
 	if len(args) == 0 {
 		return nil, unknownf("reference() can only be evaluated by Azure")
@@ -93,7 +94,7 @@ func (s *scope) reference(args ...any) (any, error) {
 	return pending{properties, in}, nil
 }
 
-// resourceOf returns a resource that the template creates, and its scope, or nil.
+// resourceOf returns nil if the template does not create the resource.
 func (s *scope) resourceOf(named any) (map[string]any, *scope) {
 	switch named := named.(type) {
 	case string:
@@ -114,7 +115,7 @@ func (s *scope) resourceOf(named any) (map[string]any, *scope) {
 }
 
 // identified returns a resource, of the template or of one around it, by its id. If the id's name
-// has no value, it returns the only resource of the type.
+// cannot be evaluated, it returns the only resource of the type.
 func (s *scope) identified(id identifier) (found map[string]any, in *scope) {
 	for ; s != nil; s = s.around {
 		all, _ := s.deployed.([]any)

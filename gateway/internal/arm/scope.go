@@ -44,7 +44,6 @@ func newScope(sh *shared, template, given map[string]any) *scope {
 	return s
 }
 
-// declared returns the declaration of a parameter, or reports that there is none.
 func (s *scope) declared(name string) (any, bool) {
 	declared, err := member(s.parameters, name)
 	if err != nil {
@@ -67,7 +66,6 @@ func (s *scope) giveOf(name string, of any) {
 	}
 }
 
-// give sets a parameter to a text, converted to the parameter's type.
 func (s *scope) give(name, text string) {
 	declared, ok := s.declared(name)
 	if !ok {
@@ -83,7 +81,7 @@ func (s *scope) give(name, text string) {
 	s.given[strings.ToLower(name)] = v
 }
 
-// typeOf returns the type of a parameter, also if it refers to a type of the template.
+// typeOf follows references to types of the template.
 func (s *scope) typeOf(declared any) any {
 	for range maxNested {
 		reference, _ := member(declared, "$ref")
@@ -100,10 +98,9 @@ func (s *scope) typeOf(declared any) any {
 	return typ
 }
 
-// errTooMuch stops the evaluation of a template whose result grows beyond maxWork.
 var errTooMuch = errors.New("the template's result is too large: reduce its loops, or import parts of it")
 
-// spend counts the work of a call, and of the value that it returned.
+// spend counts the work of a call and the size of its result.
 func (s *scope) spend(v any, err error) error {
 	if s.shared.work += callWork; err == nil {
 		s.shared.work += weight(v, maxWork-s.shared.work)
@@ -114,7 +111,7 @@ func (s *scope) spend(v any, err error) error {
 	return err
 }
 
-// weight estimates the size of a value. It stops counting when the size exceeds most.
+// weight estimates the size of v, up to a little more than most.
 func weight(v any, most int) (n int) {
 	switch v := v.(type) {
 	case string:
@@ -177,7 +174,7 @@ func (s *scope) variable(name string) (any, error) {
 	})
 }
 
-// enter evaluates a parameter or variable. It returns an error if that refers to itself.
+// enter returns an error if a parameter or variable refers to itself.
 func (s *scope) enter(what string, evaluate func() (any, error)) (any, error) {
 	key := strings.ToLower(fmt.Sprint(s.nested, " ", what))
 	if s.shared.open[key] {
@@ -188,7 +185,7 @@ func (s *scope) enter(what string, evaluate func() (any, error)) (any, error) {
 	return evaluate()
 }
 
-// loopOfVariable returns the loop that makes a variable a list, or nil.
+// loopOfVariable returns the loop that makes the variable a list, or nil.
 func (s *scope) loopOfVariable(name string) map[string]any {
 	loops, _ := s.variables["copy"].([]any)
 	for _, v := range loops {
@@ -200,7 +197,7 @@ func (s *scope) loopOfVariable(name string) map[string]any {
 	return nil
 }
 
-// loopsOf returns the loops that make members of an object lists.
+// loopsOf returns the loops that make members of object lists.
 func loopsOf(object map[string]any) (all []map[string]any) {
 	list, _ := object["copy"].([]any)
 	for _, v := range list {
@@ -213,7 +210,7 @@ func loopsOf(object map[string]any) (all []map[string]any) {
 	return all
 }
 
-// repeat returns the list that a loop makes: it evaluates the loop's member named of in each round.
+// repeat evaluates the member of of loop in each round, and returns the list of the results.
 func (s *scope) repeat(loop map[string]any, of string) (any, error) {
 	name, count, err := s.loop(loop)
 	if err != nil {
@@ -243,7 +240,7 @@ func (s *scope) loop(loop map[string]any) (name string, count int, err error) {
 	return name, n, nil
 }
 
-// within returns the scope of one round of a loop.
+// within returns the scope of round i of a loop.
 func (s *scope) within(loop string, i int) *scope {
 	inner := *s
 	inner.loops = maps.Clone(s.loops)
@@ -251,7 +248,7 @@ func (s *scope) within(loop string, i int) *scope {
 	return &inner
 }
 
-// resolve evaluates the expressions in a value, up to the first error.
+// resolve evaluates the expressions in v, up to the first error.
 func (s *scope) resolve(v any) (any, error) {
 	switch v := v.(type) {
 	case string:
@@ -295,8 +292,8 @@ func (s *scope) resolve(v any) (any, error) {
 	return v, nil
 }
 
-// settled returns v with its expressions evaluated. It reports an expression that cannot be
-// evaluated, and leaves it out; in a list, nil takes its place.
+// settled evaluates the expressions in v. If one cannot be evaluated, settled reports it, and
+// leaves it out; in a list, nil takes its place.
 func (s *scope) settled(v any, place string) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -317,8 +314,7 @@ func (s *scope) settled(v any, place string) any {
 	return v
 }
 
-// settledMembers evaluates the expressions in the members of an object, as settled does. It leaves
-// the members for which reads is false as they are.
+// settledMembers is settled for the members for which reads returns true.
 func (s *scope) settledMembers(v map[string]any, place string, reads func(name string) bool) map[string]any {
 	all := map[string]any{}
 	for i, loop := range loopsOf(v) {

@@ -11,9 +11,9 @@ import (
 	"strings"
 )
 
-// Resource is a resource that a template deploys. Types and Names begin with those of the resources
-// around it, the outermost first, and end with its own: ["Microsoft.ServiceBus/namespaces",
-// "queues"] and ["ns", "orders"]. A resource of another service has only Path and Types.
+// Resource is a resource that a template deploys. Types and Names begin with those of the enclosing
+// resources, the outermost first: ["Microsoft.ServiceBus/namespaces", "queues"] and ["ns",
+// "orders"]. A resource of another service has only Path and Types.
 type Resource struct {
 	Path       string // in the template, such as resources[2]
 	Types      []string
@@ -22,40 +22,35 @@ type Resource struct {
 	Other      map[string]any // further members, such as sku
 }
 
-// Problem is an error at a place in a template.
 type Problem struct{ Path, Text string }
 
 const (
-	// maxCopies bounds the resources that one loop creates.
 	maxCopies = 10_000
-	// maxNested bounds the nesting of deployments.
+	// maxNested bounds the nesting of deployments, and of types.
 	maxNested = 20
 	// maxDepth bounds the nesting of expressions, including those of variables and parameters in them.
 	maxDepth = 1000
-	// maxWork bounds the work of evaluating a template: the bytes of the texts, plus a fixed number
-	// for each element, call and resource. Azure deploys at most 800 resources, which need far
-	// less.
+	// maxWork bounds the work of evaluating a template: the bytes of texts, plus a fixed number for
+	// each element, call and resource. Azure deploys at most 800 resources, which need far less.
 	maxWork      = 32 << 20
 	valueWork    = 16
 	callWork     = 64
 	resourceWork = 1 << 10
 )
 
-// unknownText is an expression without a value. In a text, its number between two zero bytes takes
+// unknownText is an expression without a value. In a text, its index between two zero bytes takes
 // its place, because some texts, such as a namespace's name, need not have a value.
 type unknownText struct{ expression, why string }
 
-// Options say how a template is read.
 type Options struct {
-	File  map[string]any    // parameters of a parameters file, each an object with a value
+	File  map[string]any    // of a parameters file: objects with a value
 	Given map[string]string // values of parameters, which override those of File
-	// Reads reports whether a property of a kind of resource is used. The kind is such as
-	// topics/subscriptions, or "" for a namespace. For the property "", Reads reports whether such
-	// resources are used at all. Read evaluates nothing else.
+	// Reads reports whether a property of a kind of resource is used, or for the property ""
+	// whether such resources are used at all. The kind is such as topics/subscriptions, or "" for a
+	// namespace. Read evaluates nothing else.
 	Reads func(kind, property string) bool
 }
 
-// Read returns the resources of a template.
 func Read(template map[string]any, o Options) ([]Resource, []Problem) {
 	s := newScope(&shared{open: map[string]bool{}, reads: o.Reads}, template, map[string]any{})
 	for name, v := range o.File {
@@ -70,7 +65,7 @@ func Read(template map[string]any, o Options) ([]Resource, []Problem) {
 	return s.shared.resources, s.shared.problems
 }
 
-// resources adds a list of resources, or an object of resources by symbolic name.
+// v is a list of resources, or an object of resources by symbolic name.
 func (s *scope) resources(v any, place string, types, names []string) {
 	switch v := v.(type) {
 	case []any:
@@ -84,7 +79,6 @@ func (s *scope) resources(v any, place string, types, names []string) {
 	}
 }
 
-// each adds a resource, or those of its loop.
 func (s *scope) each(v any, place string, types, names []string) {
 	r, ok := v.(map[string]any)
 	if !ok {
@@ -125,8 +119,8 @@ func (s *scope) each(v any, place string, types, names []string) {
 	}
 }
 
-// fullType returns the segments of a type, after those of the resources around it if it is
-// relative.
+// fullType returns the segments of a type. A relative type continues around, the type of the
+// enclosing resource.
 func fullType(typ string, around []string) (all []string, relative bool) {
 	all = strings.Split(typ, "/")
 	if len(around) > 0 && !strings.Contains(all[0], ".") {
@@ -141,7 +135,6 @@ func fullType(typ string, around []string) (all []string, relative bool) {
 // kindOf returns the types below the namespace's, joined and in lower case.
 func kindOf(types []string) string { return strings.ToLower(strings.Join(types[1:], "/")) }
 
-// Kind returns the type below a namespace, such as topics/subscriptions, or "" for a namespace.
 func (r *Resource) Kind() string { return kindOf(r.Types) }
 
 func (s *scope) resource(r map[string]any, place string, types, names []string) {
@@ -200,8 +193,8 @@ func (s *scope) resource(r map[string]any, place string, types, names []string) 
 	s.resources(r["resources"], place+".", types, names)
 }
 
-// concernsBus reports whether a resource is of Service Bus, or a deployment that may contain such
-// resources, as a linked template may.
+// concernsBus reports whether r is of Service Bus, or a deployment that may contain such resources,
+// like a linked template.
 func concernsBus(r map[string]any) bool {
 	typ, _ := r["type"].(string)
 	if !strings.EqualFold(typ, deployments) {
@@ -219,13 +212,12 @@ func concernsBus(r map[string]any) bool {
 	})
 }
 
-// ServiceBus is the type of Service Bus namespaces.
 const ServiceBus = "Microsoft.ServiceBus/namespaces"
 
 // deployments is the type of nested deployments, such as modules of Bicep.
 const deployments = "Microsoft.Resources/deployments"
 
-// name returns the name of a resource, with marks (see unknownText) for unknown expressions.
+// name returns a resource's name, with marks (see unknownText) for unknown expressions.
 func (s *scope) name(v any, place string) (string, bool) {
 	text, ok := v.(string)
 	if !ok {
@@ -291,7 +283,8 @@ func (s *scope) mark(text string) (any, error) {
 	return "\x00" + strconv.Itoa(len(s.shared.unknown)-1) + "\x00", nil
 }
 
-// known reports whether a name has no mark (see unknownText). If it has one, known records why.
+// known reports whether a name has no mark (see unknownText). If it has one, known reports the
+// problem.
 func (s *scope) known(name string, written any, place string) bool {
 	_, rest, ok := strings.Cut(name, "\x00")
 	if !ok {
@@ -308,7 +301,6 @@ func (s *scope) known(name string, written any, place string) bool {
 	return false
 }
 
-// deployment adds the resources of a nested deployment, such as a module of Bicep.
 func (s *scope) deployment(r map[string]any, place string) {
 	properties, _ := r["properties"].(map[string]any)
 	template, ok := properties["template"].(map[string]any)

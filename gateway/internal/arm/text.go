@@ -8,7 +8,6 @@ import (
 	"strings"
 )
 
-// onTexts returns a function that calls f with its arguments in lower case.
 func onTexts[R any](f func(a, b string) R) func(a, b text) R {
 	return func(a, b text) R { return f(strings.ToLower(string(a)), strings.ToLower(string(b))) }
 }
@@ -22,7 +21,7 @@ func padLeft(v text, width any, pads ...text) (string, error) {
 	return strings.Repeat(pad, max(0, n-len([]rune(v)))) + string(v), nil
 }
 
-// textOf returns a value as concat writes it.
+// textOf converts like concat.
 func textOf(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -47,7 +46,7 @@ func concat(args ...any) (any, error) {
 	return b.String(), nil
 }
 
-// format replaces {0} and so on. Of formats such as {0:D3}, it supports only digits.
+// format supports only digits as formats, such as {0:D3}.
 func format(text string, args ...any) (string, error) {
 	var b strings.Builder
 	for {

@@ -1,4 +1,4 @@
-// Package config is the gateway's configuration. It comes from flags, environment variables named
+// Package config is the gateway's configuration, from flags, environment variables named
 // CROSSTOWN_…, and one YAML file, in this order of precedence. Loading is strict: it reports all
 // problems at once, each with its origin and remedy.
 package config
@@ -14,10 +14,9 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
 )
 
-// Config is the whole configuration. Settings are named as in the file: tls.cert is the flag
+// Config is the whole configuration. Settings have the names of the file: tls.cert is the flag
 // --tls-cert and the variable CROSSTOWN_TLS_CERT. Settings with a usage text have a flag; all
-// except lists of structures have a variable. If a setting has a range or a list of values, only
-// these are allowed.
+// except lists of structures have a variable.
 type Config struct {
 	Namespace      string        `config:"namespace" usage:"name of the gateway's own namespace"`
 	Listen         []string      `config:"listen" usage:"address to listen on, host:port; repeatable, replaces the default listeners"`
@@ -55,21 +54,19 @@ type Config struct {
 
 	// Skipped has a line for each setting of the emulator's file that is not supported.
 	Skipped []string `config:"-"`
-	// Assumed is the number of settings that the emulator's file leaves out, and that therefore
-	// have the emulator's defaults.
+	// Assumed counts settings that the emulator's file omits, and that get the emulator's defaults.
 	Assumed int `config:"-"`
 }
 
-// TLS says which certificate the gateway shows. Without one, it creates a development certificate.
 type TLS struct {
 	Cert string `config:"cert" usage:"PEM file with the gateway's certificate chain (default: a certificate of the development CA)"`
 	Key  string `config:"key" usage:"PEM file with the private key of the certificate"`
-	// ClientCA lets clients prove a policy by a certificate. A client may also show none.
+	// ClientCA lets clients prove a policy by a certificate, which is optional.
 	ClientCA string   `config:"client-ca" usage:"PEM file with the certificates of the CAs that sign clients' certificates; policies can then name a certificate instead of a key"`
 	Hosts    []string `config:"hosts" usage:"additional host name or IP address of this gateway: the development certificate includes it, and clients that connect to it may use the development key; repeatable"`
 }
 
-// Authorities reads the CA certificates in ClientCA. It returns nil if there are none.
+// Authorities returns the CA certificates in ClientCA, or nil.
 func (t *TLS) Authorities() (*x509.CertPool, error) {
 	if t.ClientCA == "" {
 		return nil, nil
@@ -85,29 +82,26 @@ func (t *TLS) Authorities() (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// Log says what is logged, and how.
 type Log struct {
 	Level  string `config:"level" values:"debug, info, warn, error" usage:"minimum level to log: debug, info, warn or error"`
 	Format string `config:"format" values:"text, json" usage:"log format: text or json"`
 }
 
-// Metrics limits the number of time series for Prometheus. Zero means the default.
+// Metrics limits the time series for Prometheus. Zero means the default.
 type Metrics struct {
-	MaxEntities   int           `config:"max-entities" range:"1 to 1073741824"`   // entities that have their own time series
-	MaxNamespaces int           `config:"max-namespaces" range:"1 to 1073741824"` // namespaces that have their own time series
-	Refresh       time.Duration `config:"refresh"`                                // greatest age of the store's counts
+	MaxEntities   int           `config:"max-entities" range:"1 to 1073741824"`   // with separate time series
+	MaxNamespaces int           `config:"max-namespaces" range:"1 to 1073741824"` // with separate time series
+	Refresh       time.Duration `config:"refresh"`                                // maximum age of the store's counts
 }
 
-// AMQP limits the work that one gateway accepts.
 type AMQP struct {
 	MaxConnections int `config:"max-connections" range:"1 to 1073741824"` // of the gateway
-	MaxSessions    int `config:"max-sessions" range:"1 to 65536"`         // of a connection; channels are 16 bits wide (AMQP 1.0 §2.3.1)
+	MaxSessions    int `config:"max-sessions" range:"1 to 65536"`         // of a connection; channels have 16 bits (AMQP 1.0 §2.3.1)
 	MaxLinks       int `config:"max-links" range:"1 to 1073741824"`       // of a connection
 	MaxUnsettled   int `config:"max-unsettled" range:"1 to 1073741824"`   // deliveries of a link
-	MaxFrameSize   int `config:"max-frame-size" range:"512 to 16777216"`  // bytes; the least that AMQP 1.0 §2.8.18 allows is 512
+	MaxFrameSize   int `config:"max-frame-size" range:"512 to 16777216"`  // bytes; the minimum of AMQP 1.0 §2.8.18 is 512
 }
 
-// WebSocket configures WebSockets, which mainly web pages use.
 type WebSocket struct {
 	Origins []string `config:"origins" usage:"additional origin whose web pages may connect by WebSocket, such as https://app.example.com or https://*.example.com; * allows all; repeatable"`
 
@@ -116,8 +110,8 @@ type WebSocket struct {
 	MaxFrame       int `config:"max-frame" range:"1048576 to 1073741824"` // bytes of a client's frame
 }
 
-// Policy is a shared access policy: a name, its keys and their rights. A key may also be in a file
-// or an environment variable. For a policy without a key, the gateway generates and stores one.
+// Policy is a shared access policy. A key may be in a file or an environment variable instead. For
+// a policy without a key, the gateway generates and stores one.
 type Policy struct {
 	Name             string     `config:"name"`
 	Key              string     `config:"key"`
@@ -130,7 +124,7 @@ type Policy struct {
 	Rights           core.Right `config:"rights"`
 }
 
-// The development policy, which the official emulator has, too.
+// DevPolicy with DevKey is also the official emulator's policy.
 const (
 	DevPolicy = "RootManageSharedAccessKey"
 	DevKey    = "SAS_KEY_VALUE"
@@ -143,8 +137,8 @@ const DefaultNamespace = "sbemulatorns"
 // with TLS and of HTTPS.
 var defaultListen = []string{"127.0.0.1:5672", "127.0.0.1:5300", "127.0.0.1:5671", "127.0.0.1:8443"}
 
-// Default returns the defaults of all settings. The default data directory is not among them,
-// because it depends on the environment. Zero AMQP limits mean the bridge's own defaults.
+// Default leaves out the data directory, which depends on the environment. Zero AMQP limits mean
+// the bridge's defaults.
 func Default() *Config {
 	return &Config{
 		Namespace:    DefaultNamespace,
@@ -162,7 +156,6 @@ func Default() *Config {
 	}
 }
 
-// HasDevKey reports whether a policy of any namespace has the development key.
 func (c *Config) HasDevKey() bool {
 	policies := c.AllPolicies()
 	for _, n := range c.Namespaces {
@@ -171,7 +164,6 @@ func (c *Config) HasDevKey() bool {
 	return slices.ContainsFunc(policies, func(p Policy) bool { return p.Key == DevKey || p.SecondaryKey == DevKey })
 }
 
-// HasConsole reports whether the gateway serves the web console.
 func (c *Config) HasConsole() bool {
 	if c.Console == "auto" {
 		return !slices.ContainsFunc(c.Listen, func(address string) bool { return !listen.IsLoopback(address) })
@@ -179,13 +171,13 @@ func (c *Config) HasConsole() bool {
 	return c.Console == "on"
 }
 
-// MayBePlain reports whether a client at an address, host:port, may connect without TLS.
+// MayBePlain reports whether a client at remote, host:port, may connect without TLS.
 func (c *Config) MayBePlain(remote string) bool {
 	return c.RequireTLS == "off" || c.RequireTLS == "auto" && listen.IsLoopback(remote)
 }
 
-// AllPolicies returns the configured policies and the development policy, except if a configured
-// policy has its name, or if LacksDevKey returns true.
+// AllPolicies includes the development policy, unless a configured policy has its name or
+// LacksDevKey.
 func (c *Config) AllPolicies() []Policy {
 	if c.LacksDevKey() || slices.ContainsFunc(c.Policies, func(p Policy) bool { return p.Name == DevPolicy }) {
 		return c.Policies
@@ -199,7 +191,7 @@ func (c *Config) LacksDevKey() bool {
 	return len(c.Policies) > 0 && !c.DevKeyAnywhere && slices.ContainsFunc(c.Listen, func(address string) bool { return !listen.IsLoopback(address) })
 }
 
-// Assumption says which defaults replace settings that the emulator's file lacks, or returns "".
+// Assumption says which defaults replace settings that the emulator's file omits, or returns "".
 func (c *Config) Assumption() string {
 	if c.Assumed == 0 {
 		return ""

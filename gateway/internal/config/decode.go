@@ -16,8 +16,8 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/spelling"
 )
 
-// decode sets v to the value that a source gives for the setting at path. It reports values that do
-// not fit, which leave v unchanged, and unknown names. ok is true if all values fit.
+// decode sets v to given, the value of the setting at path. It reports unknown names, and values
+// that do not fit, which leave v unchanged. ok is true if all values fit.
 func decode(r *report, given any, v reflect.Value, path string) (ok bool) {
 	if given == nil {
 		return true
@@ -86,8 +86,8 @@ func decodeStructure(r *report, given map[string]any, v reflect.Value, path stri
 	return ok
 }
 
-// convert converts what a source gives (YAML's types, or the text of a flag or variable) to the
-// type of a setting. An error says what the setting accepts.
+// convert converts YAML's types, or the text of a flag or variable, to the type of a setting.
+// Errors say what the setting accepts.
 func convert(to reflect.Type, v any) (any, error) {
 	text, isText := v.(string)
 	switch to {
@@ -147,7 +147,7 @@ func convert(to reflect.Type, v any) (any, error) {
 	return v, nil
 }
 
-// about puts the text that caused err before err. It returns nil if err is nil.
+// about puts text before err. It returns nil if err is nil.
 func about(text string, err error) error {
 	if err == nil {
 		return nil
@@ -200,12 +200,11 @@ func convertBool(v any) (any, error) {
 	return nil, fmt.Errorf("%v is neither true nor false: write true or false", v)
 }
 
-// setting is a setting of Config that a flag or a variable can set.
 type setting struct {
 	path  string // such as "log.level"
 	usage string // "" if the setting has no flag
 	alone string // value of the flag without an argument; "" if it needs one
-	words string // the allowed values, if they are few
+	words string // allowed values, for the help
 	typ   reflect.Type
 	index []int // for reflect.Value.FieldByIndex
 }
@@ -216,8 +215,7 @@ func (s setting) variable() string {
 	return envPrefix + strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(s.path))
 }
 
-// settings returns the settings of a structure that flags and variables can set: all except lists
-// of structures and optional structures.
+// settings returns all but lists of structures and optional structures.
 func settings(t reflect.Type) []setting {
 	var all []setting
 	for _, f := range fields(t) {
@@ -239,7 +237,7 @@ func settings(t reflect.Type) []setting {
 // knownFields caches the result of fields, because each command binds flags of several structures.
 var knownFields sync.Map
 
-// fields returns the fields of a structure, with those of embedded structures in their place.
+// fields includes those of embedded structures.
 func fields(t reflect.Type) []reflect.StructField {
 	if known, ok := knownFields.Load(t); ok {
 		return known.([]reflect.StructField)
@@ -250,8 +248,8 @@ func fields(t reflect.Type) []reflect.StructField {
 }
 
 // ParseDuration parses a duration in Go's notation (90s, 1h30m), in ISO 8601 (PT1M30S, P14D), in
-// whole days (14d), as a TimeSpan of .NET (14.00:00:00), or "forever". A duration that a
-// time.Duration cannot hold, such as .NET's largest TimeSpan, becomes core.Forever.
+// whole days (14d), as a TimeSpan of .NET (14.00:00:00), or "forever". A longer one than
+// time.Duration can hold, such as .NET's largest TimeSpan, becomes core.Forever.
 func ParseDuration(s string) (time.Duration, error) {
 	if strings.EqualFold(s, "forever") {
 		return core.Forever, nil

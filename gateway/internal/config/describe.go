@@ -11,14 +11,13 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Described is a queue, topic or subscription with its rules.
 type Described struct {
 	core.Entity
-	Rules []core.Rule // if it is a subscription
+	Rules []core.Rule // of a subscription
 }
 
-// Describe returns the configuration that would create these entities. A subscription must come
-// after its topic. If defaults is false, settings with their default values are left out.
+// Describe returns the configuration that would create these entities, each topic before its
+// subscriptions. If defaults is false, it leaves out default values.
 func Describe(all []Described, defaults bool) *Contents {
 	c := &Contents{}
 	for i := range all {
@@ -53,13 +52,12 @@ func Describe(all []Described, defaults bool) *Contents {
 	return c
 }
 
-// isDefault reports whether a rule is the one that a subscription gets if no rules are configured.
 func isDefault(r *core.Rule) bool {
 	return r.Name == core.DefaultRuleName && r.Filter.Kind == core.TrueFilter && r.Action == ""
 }
 
-// OwnSize returns the size of an entity as it is configured. For a partitioned entity this is the
-// size of one partition, while the broker stores the sum.
+// OwnSize returns an entity's size as configured: for a partitioned entity the size of one
+// partition, while the broker stores the sum.
 func OwnSize(s *core.Settings) int64 {
 	if m := s.MaxSizeInMegabytes; s.EnablePartitioning && m%core.PartitionedSize == 0 {
 		return m / core.PartitionedSize
@@ -99,7 +97,6 @@ func policiesFrom(rules []core.AccessRule) []Policy {
 	return all
 }
 
-// YAML returns the policies, queues and topics as a configuration file.
 func (h *Contents) YAML() ([]byte, error) {
 	shown := Contents{Policies: h.Policies, Queues: h.Queues, Topics: h.Topics}
 	n := printer{}.structure(reflect.ValueOf(shown), "", true)
@@ -109,7 +106,6 @@ func (h *Contents) YAML() ([]byte, error) {
 	return encode(n)
 }
 
-// encode formats YAML as all commands print it.
 func encode(n *yaml.Node) ([]byte, error) {
 	var b bytes.Buffer
 	e := yaml.NewEncoder(&b)
@@ -120,7 +116,7 @@ func encode(n *yaml.Node) ([]byte, error) {
 	return b.Bytes(), e.Close()
 }
 
-// written returns the value of a setting as YAML, or nil if the setting is not set.
+// written returns nil if the setting is not set.
 func written(v reflect.Value) *yaml.Node {
 	switch x := v.Interface().(type) {
 	case time.Duration:
@@ -163,7 +159,7 @@ func written(v reflect.Value) *yaml.Node {
 	return scalar(v.Interface())
 }
 
-// asWritten returns the policy without keys that come from files or variables.
+// asWritten removes keys that come from files or variables.
 func (p Policy) asWritten() Policy {
 	if p.KeyFile != "" || p.KeyEnv != "" {
 		p.Key = ""

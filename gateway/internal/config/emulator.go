@@ -17,26 +17,26 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/spelling"
 )
 
-// emulator converts the official emulator's Config.json to values as in our own file. It skips, and
-// reports, what this version does not support.
+// emulator converts the official emulator's Config.json to the values of a configuration file. It
+// reports what it skips because this version does not support it.
 type emulator struct {
 	path    string
 	r       *report
 	values  map[string]any
 	skipped []string
-	paths   map[string]string // path in Config.json, by the path as it is reported
-	assumes map[string]any    // values of settings that Config.json leaves out
-	assumed int               // how many such values were used
+	paths   map[string]string // path in Config.json, by path of the setting
+	assumes map[string]any    // values of settings that Config.json omits
+	assumed int               // number of used assumes
 }
 
-// emulatorDefaults are defaults of the emulator that differ from those of Service Bus.
+// emulatorDefaults differ from those of Service Bus.
 var emulatorDefaults = map[string]any{
 	"max-delivery-count": 3, "default-message-time-to-live": "PT1H", "lock-duration": "PT1M", "duplicate-detection-history-time-window": "PT20S",
 }
 
 // addEmulator adds the queues and topics of the emulator's file to values, if values name such a
-// file, and its namespace unless values name another one. It returns a line for each thing that it
-// skipped, and the number of settings with the emulator's defaults.
+// file, and its namespace unless values name one. It returns a line for each thing that it skipped,
+// and the number of settings with the emulator's defaults.
 func addEmulator(values map[string]any, r *report) (skipped []string, assumed int) {
 	path, ok := values["emulator-config"].(string)
 	if !ok || path == "" {
@@ -62,8 +62,8 @@ func addEmulator(values map[string]any, r *report) (skipped []string, assumed in
 	return e.skipped, e.assumed
 }
 
-// parseJSON parses JSON as .NET does: a byte order mark, comments and trailing commas are allowed.
-// If the JSON is invalid, it reports that and returns nil.
+// parseJSON allows a byte order mark, comments and trailing commas, like .NET. For invalid JSON it
+// reports a problem and returns nil.
 func parseJSON(path string, data []byte, r *report) any {
 	data = jsonc.ToJSON(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")))
 	var root any
@@ -92,7 +92,7 @@ func (e *emulator) namespace(ns any, i int) {
 	e.add("topics", e.list(ns, "Topics", at), at+".Topics", e.topic)
 }
 
-// add converts given, a list in the file, and appends the results to the list called name.
+// add converts given, a list in the file, and appends the results to the list name.
 func (e *emulator) add(name string, given []any, at string, convert func(v any, at, path string) map[string]any) {
 	list, ok := e.values[name].([]any)
 	if !ok && e.values[name] != nil {
@@ -103,8 +103,7 @@ func (e *emulator) add(name string, given []any, at string, convert func(v any, 
 	}
 }
 
-// convert converts the elements of a list, and records their origins. The first of them gets the
-// index n.
+// convert converts the elements of a list, whose indices begin with n, and records their origins.
 func (e *emulator) convert(given []any, at, path string, n int, convert func(v any, at, path string) map[string]any) []any {
 	var list []any
 	for i, v := range given {
@@ -115,7 +114,7 @@ func (e *emulator) convert(given []any, at, path string, n int, convert func(v a
 	return list
 }
 
-// entity converts an object with Name and Properties, which become the settings.
+// entity converts an object with Name and Properties.
 func (e *emulator) entity(v any, at, path, what string, settingsType reflect.Type) map[string]any {
 	name, properties := member(v, "Name"), member(v, "Properties")
 	entry := map[string]any{"name": name}
@@ -158,7 +157,7 @@ func (e *emulator) topic(t any, at, path string) map[string]any {
 	return entry
 }
 
-// rule converts a rule. FilterType, one of its Properties, says which filter applies.
+// rule converts a rule. FilterType, in its Properties, says which filter applies.
 func (e *emulator) rule(v any, at, path string) map[string]any {
 	name, properties := member(v, "Name"), member(v, "Properties")
 	entry := map[string]any{"name": name}
@@ -213,8 +212,7 @@ func sameWord(v any, word string) bool {
 	return ok && strings.EqualFold(text, word)
 }
 
-// list returns a member that is a list. If the member is missing, it returns nil; it reports other
-// values.
+// list returns nil for a missing member. It reports a member that is not a list.
 func (e *emulator) list(v any, name, at string) []any {
 	switch list := member(v, name).(type) {
 	case []any:
@@ -240,7 +238,7 @@ func (e *emulator) skip(format string, args ...any) {
 	e.skipped = append(e.skipped, e.path+": skipped "+fmt.Sprintf(format, args...))
 }
 
-// member returns a member of a JSON object, or nil. As in .NET, names are case-insensitive.
+// member ignores the case of names, like .NET.
 func member(v any, name string) any {
 	object, _ := v.(map[string]any)
 	for key, value := range object {
@@ -251,18 +249,18 @@ func member(v any, name string) any {
 	return nil
 }
 
-// In its container, the official emulator finds its file here, and serves management and health on
-// the port in this variable. Its other variables (ACCEPT_EULA, SQL_SERVER, MSSQL_SA_PASSWORD,
-// SQL_WAIT_INTERVAL) concern its SQL Server.
+// The container of the official emulator has its configuration in containerFile, and serves
+// management and health on the port in containerPortVariable. Its other variables (ACCEPT_EULA,
+// SQL_SERVER, MSSQL_SA_PASSWORD, SQL_WAIT_INTERVAL) concern its SQL Server.
 const (
 	containerFile         = "/ServiceBus_Emulator/ConfigFiles/Config.json"
 	containerPortVariable = "EMULATOR_HTTP_PORT"
 	containerPort         = "5300"
 )
 
-// addContainer adds the defaults of the official emulator's container to values, if the setting
-// emulator is on. It does not change settings that values have. file is the emulator's
-// configuration, which is used if it exists.
+// addContainer adds the defaults of the official emulator's container if the setting emulator is
+// on, without changing values that are set. file is the emulator's configuration, which need not
+// exist.
 func addContainer(values map[string]any, environ []string, file string, r *report) {
 	if wanted, err := convertBool(values["emulator"]); err != nil || wanted != true {
 		return // decode reports the wrong type

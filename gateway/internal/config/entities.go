@@ -7,14 +7,14 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Queue is a queue to create at start-up, unless it exists.
+// Queue is created at start-up, unless it exists.
 type Queue struct {
 	Name          string `config:"name"`
 	QueueSettings `config:",squash"`
 }
 
-// QueueSettings are the EntitySettings of a queue. Settings without a usage text have no flag,
-// because the official Go SDK cannot send them. They are stored and shown, but have no effect.
+// QueueSettings without a usage text have no flag, because the official Go SDK cannot send them.
+// They are stored and shown, but have no effect.
 type QueueSettings struct {
 	LockDuration                        *time.Duration `config:"lock-duration" usage:"how long a message or a session stays locked for its receiver, 1s to 24h (default at creation 1m)"`
 	MaxSizeInMegabytes                  *int64         `config:"max-size-in-megabytes" usage:"maximum size of the queue in MiB, including its dead letters (default at creation 1024)"`
@@ -38,20 +38,19 @@ type QueueSettings struct {
 	Policies                            []Policy       `config:"policies"`
 }
 
-// Apply sets in s the settings that q has.
 func (q *QueueSettings) Apply(s *core.Settings) {
 	overlay(q, s)
 	addAccessRules(s, q.Policies)
 }
 
-// Topic is a topic to create at start-up with its subscriptions, unless they exist.
+// Topic is created at start-up with its subscriptions, unless they exist.
 type Topic struct {
 	Name          string `config:"name"`
 	TopicSettings `config:",squash"`
 	Subscriptions []Subscription `config:"subscriptions"`
 }
 
-// TopicSettings are the EntitySettings of a topic. For settings without a flag, see QueueSettings.
+// TopicSettings without a usage text have no flag: see QueueSettings.
 type TopicSettings struct {
 	MaxSizeInMegabytes                  *int64         `config:"max-size-in-megabytes" usage:"maximum size of the topic in MiB, including its subscriptions (default at creation 1024)"`
 	MaxMessageSizeInKilobytes           *int64         `config:"max-message-size-in-kilobytes" usage:"maximum size of a message in KiB: 256, or 1024 to 102400 (default at creation 256)"`
@@ -71,22 +70,20 @@ type TopicSettings struct {
 	Policies                            []Policy       `config:"policies"`
 }
 
-// Apply sets in s the settings that t has.
 func (t *TopicSettings) Apply(s *core.Settings) {
 	overlay(t, s)
 	addAccessRules(s, t.Policies)
 }
 
-// Subscription is a subscription of a topic. It gets the messages that match one of its rules: all
-// messages if no rules are given, and none if the list is empty.
+// Subscription gets the messages that match one of its rules: all messages if Rules is nil, and
+// none if it is empty.
 type Subscription struct {
 	Name                 string `config:"name"`
 	SubscriptionSettings `config:",squash"`
 	Rules                []Rule `config:"rules"`
 }
 
-// SubscriptionSettings are the EntitySettings of a subscription. Its status has no flag, because
-// the official Go SDK cannot send it.
+// SubscriptionSettings have no flag for the status, because the official Go SDK cannot send it.
 type SubscriptionSettings struct {
 	LockDuration                              *time.Duration `config:"lock-duration" usage:"how long a message or a session stays locked for its receiver, 1s to 24h (default at creation 1m)"`
 	RequiresSession                           *bool          `config:"requires-session" usage:"require a session id in each message, and lock whole sessions for receivers; cannot be changed after creation; also --session-aware"`
@@ -102,17 +99,14 @@ type SubscriptionSettings struct {
 	AutoDeleteOnIdle                          *time.Duration `config:"auto-delete-on-idle" usage:"delete the subscription when it has not been used for this time, at least 5m (default at creation forever)"`
 }
 
-// Apply sets in s the settings that u has.
 func (u *SubscriptionSettings) Apply(s *core.Settings) { overlay(u, s) }
 
-// EntitySettings are the configured settings of a queue, topic or subscription. Except for
-// Policies, each field is a pointer to the value of the field of the same name in core.Settings, or
-// nil if the setting is not configured.
+// EntitySettings are the configured settings of an entity. Except for Policies, each field is a
+// pointer to the value of the same field in core.Settings, or nil if it is not configured.
 type EntitySettings interface {
 	QueueSettings | TopicSettings | SubscriptionSettings
 }
 
-// overlay sets in s the settings that given has.
 func overlay[T EntitySettings](given *T, s *core.Settings) {
 	from, to := reflect.ValueOf(given).Elem(), reflect.ValueOf(s).Elem()
 	for i := range from.NumField() {
@@ -122,7 +116,7 @@ func overlay[T EntitySettings](given *T, s *core.Settings) {
 	}
 }
 
-// each calls visit for each setting that given has, except policies. alone has no other setting.
+// each calls visit for each configured setting, except policies. alone has only this setting.
 func each[T EntitySettings](given *T, visit func(name string, alone *T)) {
 	all := reflect.ValueOf(given).Elem()
 	for i := range all.NumField() {
@@ -144,15 +138,14 @@ func addAccessRules(s *core.Settings, policies []Policy) {
 	}
 }
 
-// Rule returns the policy as an access rule.
 func (p Policy) Rule() core.AccessRule {
 	return core.AccessRule{Name: p.Name, PrimaryKey: p.Key, SecondaryKey: p.SecondaryKey, Certificate: p.Certificate, Rights: p.Rights}
 }
 
-// names is a set of case-insensitive names.
+// names are case-insensitive.
 type names map[string]bool
 
-// add adds a name, and reports whether it is new.
+// add reports whether name is new.
 func (n *names) add(name string) bool {
 	folded := core.FoldName(name)
 	if (*n)[folded] {
@@ -165,7 +158,6 @@ func (n *names) add(name string) bool {
 	return true
 }
 
-// Given returns the settings that given has, by their names in a file and in core.Settings.
 func Given[T EntitySettings](given *T) (all []GivenSetting) {
 	v := reflect.ValueOf(given).Elem()
 	for i := range v.NumField() {
@@ -176,8 +168,7 @@ func Given[T EntitySettings](given *T) (all []GivenSetting) {
 	return all
 }
 
-// GivenSetting is a configured setting of an entity.
 type GivenSetting struct {
-	Name string // its name in a file
+	Name string // in a configuration file
 	*core.Setting
 }

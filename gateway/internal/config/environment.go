@@ -11,16 +11,14 @@ import (
 
 const envPrefix = "CROSSTOWN_"
 
-// otherVariables are variables with our prefix besides settings. BINARY names the program for
-// tests.
+// otherVariables have our prefix, but are not settings. BINARY is for tests.
 var otherVariables = []string{envPrefix + "BINARY", envPrefix + "CONNECTION_STRING", envPrefix + "CONTEXT", envPrefix + "CONTEXTS", fileVariable, policyVariable}
 
-// serviceLink matches variables that Kubernetes and Docker set for other containers if a service is
+// serviceLink matches variables that Kubernetes and Docker set for containers if a service is
 // called crosstown or crosstown-something.
 var serviceLink = regexp.MustCompile(`_SERVICE_(HOST|PORT)|_PORT(_\d+_(TCP|UDP|SCTP).*)?$|_NAME$|_ENV_`)
 
-// envLayer returns what the environment sets. It reports unknown variables with our prefix, except
-// those that serviceLink matches.
+// envLayer reports unknown variables with our prefix, except those that serviceLink matches.
 func envLayer(environ []string, all []setting, r *report) layer {
 	l := newLayer()
 	known := slices.Clone(otherVariables)
@@ -50,8 +48,7 @@ func envLayer(environ []string, all []setting, r *report) layer {
 	return l
 }
 
-// Data returns the default data directory for an environment of NAME=VALUE entries: CROSSTOWN_DATA,
-// or else a directory in the home directory, or "".
+// Data returns CROSSTOWN_DATA, or else a directory in the home directory, or "".
 func Data(environ []string) string {
 	if dir := Variable(environ, envPrefix+"DATA"); dir != "" {
 		return dir
@@ -68,7 +65,7 @@ func Data(environ []string) string {
 	return ""
 }
 
-// Variable returns a variable's last value in an environment of NAME=VALUE entries.
+// Variable returns the last value in environ, whose entries are NAME=VALUE.
 func Variable(environ []string, name string) string {
 	for _, entry := range slices.Backward(environ) {
 		if value, ok := strings.CutPrefix(entry, name+"="); ok {

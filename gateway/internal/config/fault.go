@@ -8,8 +8,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/faults"
 )
 
-// FaultRules returns the fault rules of the configuration. Rules without a name get one that is the
-// same on every gateway with this configuration.
+// FaultRules gives rules without a name one that is the same on every gateway with this
+// configuration.
 func (h *Contents) FaultRules() []faults.Rule {
 	rules := slices.Clone(h.Faults)
 	for i := range rules {

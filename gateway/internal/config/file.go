@@ -35,8 +35,8 @@ func (l layer) set(path string, value any, source string) {
 	l.origins[path] = origin{source: source}
 }
 
-// readFile reads a YAML file. If it cannot open the file, it reports that as a problem of by, the
-// flag or variable that names the file.
+// readFile reads a YAML file. by is the flag or variable that names the file, for a problem with
+// opening it.
 func readFile(path string, by origin, r *report) layer {
 	l := newLayer()
 	data, err := os.ReadFile(path)
@@ -72,7 +72,7 @@ func readFile(path string, by origin, r *report) layer {
 
 var yamlLine = regexp.MustCompile(`line (\d+)`)
 
-// syntaxOrigin returns the place of a syntax error, whose line is in the parser's message.
+// syntaxOrigin takes the line from the parser's message.
 func syntaxOrigin(path string, err error) origin {
 	at := origin{source: path}
 	if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {
@@ -81,7 +81,6 @@ func syntaxOrigin(path string, err error) origin {
 	return at
 }
 
-// yamlFile converts the nodes of a file to values, and records their origins.
 type yamlFile struct {
 	name  string
 	layer layer
@@ -130,7 +129,7 @@ func (f yamlFile) entry(values map[string]any, key, value *yaml.Node, path strin
 	}
 }
 
-// scalar converts a scalar to a value of its own type. A timestamp stays a text.
+// scalar leaves a timestamp as a text.
 func (f yamlFile) scalar(n *yaml.Node, path string) any {
 	if n.Tag == "!!timestamp" {
 		return n.Value

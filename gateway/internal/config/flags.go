@@ -39,10 +39,8 @@ func (f *raw) Set(s string) error {
 	return nil
 }
 
-// FlagValues is the annotation with a flag's allowed values.
 const FlagValues = "values"
 
-// Bind adds the flags of the gateway to a command.
 func Bind(flags *pflag.FlagSet) {
 	flags.Var(&raw{typ: "FILE"}, fileFlag, "configuration file in YAML (see configs/crosstown.yaml)")
 	defaults := reflect.ValueOf(Default()).Elem()
@@ -54,7 +52,6 @@ func Bind(flags *pflag.FlagSet) {
 	flags.Var(&raw{typ: "NAME=KEY:RIGHTS", repeated: true}, policyFlag, "shared access policy of the gateway's own namespace, such as app=KEY:Send,Listen; app=@FILE:Send with the key in a file; or app:Send with a key that the gateway generates; repeatable")
 }
 
-// BindSettings adds the flags for an entity's settings to a command.
 func BindSettings[T EntitySettings](flags *pflag.FlagSet) {
 	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if name == "session-aware" {
@@ -116,7 +113,7 @@ func flagLayer(flags *pflag.FlagSet, all []setting) layer {
 	return l
 }
 
-// anys returns the values of a repeated flag. A value may also be a list with commas.
+// A value of a repeated flag may also be a list with commas.
 func anys(texts []string) []any {
 	var all []any
 	for _, t := range texts {

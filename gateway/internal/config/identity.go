@@ -11,19 +11,18 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
 )
 
-// Identity says whose JSON web tokens the gateway trusts.
 type Identity struct {
 	Issuers           []Issuer `config:"issuers"`
 	DevIdentity       bool     `config:"dev-identity" usage:"serve a token endpoint for development; every program on this machine can get a token"`
 	DevIdentityListen string   `config:"dev-identity-listen" usage:"address of the token endpoint for development, host:port"`
 }
 
-// Issuer is a trusted issuer of JSON web tokens. Owner, Sender and Receiver list claims as
-// name=value. A token with one of these claims has the role's rights.
+// Issuer is a trusted issuer of JSON web tokens. A token with one of the claims in Owner, Sender or
+// Receiver, written as name=value, has the role's rights.
 type Issuer struct {
 	Issuer    string         `config:"issuer"`
-	JWKS      string         `config:"jwks"`      // file with the issuer's keys; "" asks the issuer for them
-	Audiences []string       `config:"audiences"` // default: those of Service Bus
+	JWKS      string         `config:"jwks"` // file with the issuer's keys; "" gets them from the issuer
+	Audiences []string       `config:"audiences"`
 	Leeway    *time.Duration `config:"leeway"`
 	Owner     []string       `config:"owner"`
 	Sender    []string       `config:"sender"`
@@ -46,7 +45,6 @@ const (
 // Claim is the name of a claim, and a value that it equals or contains.
 type Claim struct{ Name, Value string }
 
-// Grants returns the rights that tokens of the issuer have, by claim.
 func (i *Issuer) Grants() map[Claim]core.Right {
 	grants := map[Claim]core.Right{}
 	for _, role := range i.roles() {
@@ -68,7 +66,6 @@ func (i *Issuer) roles() []role {
 	return []role{{"owner", i.Owner, core.AllRights}, {"sender", i.Sender, core.Send}, {"receiver", i.Receiver, core.Listen}}
 }
 
-// ClockLeeway returns how much the clocks of the issuer and the gateway may differ.
 func (i *Issuer) ClockLeeway() time.Duration {
 	if i.Leeway == nil {
 		return defaultLeeway

@@ -14,18 +14,16 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/durable"
 )
 
-// keysDir is the directory, inside the data directory, of generated keys.
 const keysDir = "keys"
 
-// NewKey is a key that the gateway has generated for a policy without one.
 type NewKey struct {
 	Policy string
 	Key    string
-	File   string // where it is stored
+	File   string
 }
 
-// completeKeys sets the keys, which may be in files and variables, of each policy of a namespace. A
-// policy without a key gets the key that was generated for it, or a new one, which KeepKeys stores.
+// completeKeys sets the keys of all policies, also from files and variables. A policy without a key
+// gets the key that was generated for it, or a new one, which KeepKeys stores.
 func (h *Contents) completeKeys(prefix, namespace string, c *Config, environ []string, r *report) {
 	complete := func(path, dir string, policies []Policy) {
 		for i := range policies {
@@ -43,7 +41,7 @@ func (h *Contents) completeKeys(prefix, namespace string, c *Config, environ []s
 	}
 }
 
-// fileName returns a file name for a name. The result cannot lead to another directory.
+// fileName returns a file name that cannot lead to another directory.
 func fileName(name string) string {
 	name = url.PathEscape(name)
 	if strings.Trim(name, ".") == "" {
@@ -52,7 +50,7 @@ func fileName(name string) string {
 	return name
 }
 
-// complete sets the keys of a policy. file is where a generated key is stored.
+// complete sets the keys of a policy. A generated key is stored in file.
 func (p *Policy) complete(path, file string, c *Config, environ []string, r *report) {
 	p.Key = readKey(path+".key", p.Key, p.KeyFile, p.KeyEnv, environ, r)
 	p.SecondaryKey = readKey(path+".secondary-key", p.SecondaryKey, p.SecondaryKeyFile, p.SecondaryKeyEnv, environ, r)
@@ -79,7 +77,6 @@ func RandomKey() string {
 	return base64.StdEncoding.EncodeToString(key)
 }
 
-// readKey returns a key that is in the configuration itself, in a file or in a variable.
 func readKey(path, written, file, variable string, environ []string, r *report) string {
 	given := 0
 	for _, source := range []string{written, file, variable} {
@@ -105,8 +102,8 @@ func readKey(path, written, file, variable string, environ []string, r *report) 
 	return written
 }
 
-// KeepKeys stores the generated keys in the data directory, and returns them. It fails if another
-// gateway has meanwhile stored a key for the same policy.
+// KeepKeys stores the generated keys, and returns them. It fails if another gateway has stored a
+// key for the same policy meanwhile.
 func (c *Config) KeepKeys() ([]NewKey, error) {
 	for _, k := range c.newKeys {
 		if err := durable.MkdirAll(filepath.Dir(k.File)); err != nil {

@@ -11,7 +11,7 @@ const (
 	premium  = "premium"
 )
 
-// Limits returns the limits of the tier in Strict, or no limits if Strict names none.
+// Limits returns no limits if Strict names no tier.
 func (c *Config) Limits() core.Limits {
 	switch c.Strict {
 	case standard, "true":
@@ -22,7 +22,6 @@ func (c *Config) Limits() core.Limits {
 	return core.Limits{}
 }
 
-// validateLimits reports settings that the tier does not have.
 func (c *Config) validateLimits(r *report) {
 	limits := c.Limits()
 	if limits.Tier == "" {
@@ -75,7 +74,6 @@ func (h *Contents) validateLimits(prefix string, limits *core.Limits, r *report)
 	}
 }
 
-// check reports settings of an entity that the tier does not have.
 func check(r *report, path string, k core.Kind, given interface{ Apply(*core.Settings) }, limits *core.Limits) {
 	s := core.DefaultSettings(k)
 	given.Apply(&s)

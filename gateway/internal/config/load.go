@@ -10,16 +10,15 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Load reads the configuration from flags that Bind has made (which may be nil), from an
-// environment of NAME=VALUE entries, and from the file that either of them names. An error is of
-// type Problems.
+// Load reads the configuration from flags that Bind has added (which may be nil), from environ with
+// NAME=VALUE entries, and from the file that either of them names. An error is of type Problems.
 func Load(flags *pflag.FlagSet, environ []string) (*Config, error) {
 	c, r := load(flags, environ)
 	c.overridePolicies()
 	return c, r.err()
 }
 
-// load is like Load, but returns the report, and keeps all policies, even several with one name.
+// load keeps all policies, even several with one name.
 func load(flags *pflag.FlagSet, environ []string) (*Config, *report) {
 	r := &report{origins: origins{}}
 	c := Default()
@@ -67,7 +66,7 @@ func load(flags *pflag.FlagSet, environ []string) (*Config, *report) {
 	return c, r
 }
 
-// Decode reads an entity's settings from flags that BindSettings has made. An error is of type
+// Decode reads an entity's settings from flags that BindSettings has added. An error is of type
 // Problems.
 func Decode[T EntitySettings](flags *pflag.FlagSet) (*T, error) {
 	l := flagLayer(flags, settings(reflect.TypeFor[T]()))
@@ -77,7 +76,7 @@ func Decode[T EntitySettings](flags *pflag.FlagSet) (*T, error) {
 	return given, r.err()
 }
 
-// merge copies the entries of over into values. It merges maps, and replaces everything else.
+// merge copies over into values. It merges maps, and replaces all else.
 func merge(values, over map[string]any) {
 	for name, v := range over {
 		m, ok := v.(map[string]any)
@@ -110,8 +109,8 @@ func addPolicies(values map[string]any, entries []any, source string, r *report)
 	}
 }
 
-// policiesOf converts texts NAME=KEY:RIGHTS to values as in a file. NAME=@FILE:RIGHTS names a file
-// with the key; for NAME:RIGHTS the gateway generates one.
+// policiesOf converts NAME=KEY:RIGHTS to values as in a file. NAME=@FILE:RIGHTS reads the key from
+// a file; for NAME:RIGHTS the gateway generates one.
 func policiesOf(texts []string, source string, r *report) []any {
 	var all []any
 	for _, text := range texts {
@@ -138,12 +137,12 @@ func policiesOf(texts []string, source string, r *report) []any {
 }
 
 // NeedRestart returns the settings that differ from those of a running gateway, and that a gateway
-// reads only when it starts.
+// reads only at its start.
 func (c *Config) NeedRestart(running *Config) []string {
 	return differences(reflect.ValueOf(*running.fixed()), reflect.ValueOf(*c.fixed()), "")
 }
 
-// fixed returns the configuration without the settings that a running gateway can change.
+// fixed removes the settings that a running gateway can change.
 func (c *Config) fixed() *Config {
 	f := *c
 	f.Log.Level, f.TLS.ClientCA, f.Skipped, f.Assumed, f.UpdateEntities = "", "", nil, 0, false

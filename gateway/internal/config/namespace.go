@@ -10,10 +10,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/namespaces"
 )
 
-// defaultPartitions is the default of Contents.Partitions.
 const defaultPartitions = 4
 
-// Contents is the configuration of one namespace, the gateway's own or another one.
 type Contents struct {
 	Partitions      int                     `config:"partitions" range:"1 to 32" usage:"number of partitions of a queue or topic with enable-partitioning, 1 to 32"`
 	Policies        []Policy                `config:"policies"`
@@ -31,9 +29,8 @@ type Contents struct {
 	Hooks           []Hook                  `config:"hooks"`
 	Pushes          []Push                  `config:"pushes"`
 	// AllowFaults, for tests, lets clients with Manage make operations fail.
-	AllowFaults bool `config:"allow-faults" usage:"for tests: allow clients' operations in the gateway's own namespace to fail on demand: see crosstown fault"`
-	// Faults are the fault rules with which the namespace starts.
-	Faults []faults.Rule `config:"faults"`
+	AllowFaults bool          `config:"allow-faults" usage:"for tests: allow clients' operations in the gateway's own namespace to fail on demand: see crosstown fault"`
+	Faults      []faults.Rule `config:"faults"`
 	// VirtualTime, for tests, lets clients with Manage move the namespace's time.
 	VirtualTime bool `config:"virtual-time" usage:"for tests, with the store memory: allow the time of the gateway's own namespace to be frozen and moved: see crosstown clock"`
 }
@@ -47,12 +44,10 @@ type Namespace struct {
 	Contents `config:",squash"`
 }
 
-// Own returns the gateway's own namespace.
 func (c *Config) Own() core.Namespace {
 	return core.Namespace{Name: c.Namespace, Policies: accessRules(c.AllPolicies()), Clock: c.clock(), AllowFaults: c.AllowFaults}
 }
 
-// Others returns the namespaces besides the gateway's own.
 func (c *Config) Others() []core.Namespace {
 	all := make([]core.Namespace, len(c.Namespaces))
 	for i, n := range c.Namespaces {
@@ -76,8 +71,7 @@ func accessRules(policies []Policy) []core.AccessRule {
 	return all
 }
 
-// ContentsOf returns the configuration of a namespace. It is empty for a namespace that was created
-// at run time.
+// ContentsOf is empty for a namespace that was created at run time.
 func (c *Config) ContentsOf(name string) *Contents {
 	if name == c.Namespace {
 		return &c.Contents
@@ -90,7 +84,7 @@ func (c *Config) ContentsOf(name string) *Contents {
 	return &Contents{Partitions: c.Partitions}
 }
 
-// eachContents calls visit for each namespace. prefix is what the paths of its settings begin with.
+// eachContents calls visit for each namespace. prefix begins the paths of its settings.
 func (c *Config) eachContents(visit func(prefix, namespace string, h *Contents)) {
 	visit("", c.Namespace, &c.Contents)
 	for i := range c.Namespaces {
@@ -98,8 +92,7 @@ func (c *Config) eachContents(visit func(prefix, namespace string, h *Contents))
 	}
 }
 
-// validateNamespaces checks each namespace, and that clients of different namespaces can be told
-// apart.
+// validateNamespaces also checks that clients of different namespaces can be told apart.
 func (c *Config) validateNamespaces(r *report) {
 	var names, hosts names
 	names.add(c.Namespace)
@@ -128,8 +121,8 @@ func (c *Config) validateNamespaces(r *report) {
 	}
 }
 
-// validateAccess checks that namespace number i has a policy, and that none of its keys opens an
-// earlier namespace.
+// validateAccess checks that namespace i has a policy, and that none of its keys opens an earlier
+// namespace.
 func (c *Config) validateAccess(i int, r *report) {
 	n, path := &c.Namespaces[i], elementPath("namespaces", i)
 	if len(n.Policies) == 0 {
@@ -160,7 +153,7 @@ func (h *Contents) validateSchedules(path string, r *report) {
 	}
 }
 
-// validate checks the contents of a namespace. The paths of its settings begin with prefix.
+// prefix begins the paths of the namespace's settings.
 func (h *Contents) validate(prefix, namespace string, c *Config, r *report) {
 	if h.VirtualTime && c.Store != "memory" {
 		r.add(prefix+"virtual-time", "virtual time is not allowed for a configured namespace with the store %s: use the store memory, or create a namespace with crosstown namespace create NAME --virtual-time", c.Store)

@@ -12,30 +12,28 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Pipeline has the plugins that messages pass through on their way into the queues and topics whose
-// names match Entity. If several pipelines match an entity, the first applies.
+// Pipeline has the plugins for messages to queues and topics whose names match Entity. If several
+// pipelines match, the first applies.
 type Pipeline struct {
-	Entity   string   `config:"entity"` // a name, in which * matches any text
+	Entity   string   `config:"entity"` // * matches any text
 	Ingress  []Stage  `config:"ingress"`
 	To       *Stage   `config:"to"`        // the plugin that interprets a message's To
 	FollowTo []string `config:"follow-to"` // queues and topics to which a To may lead; * matches any text
 }
 
-// Stage is the use of a plugin in a pipeline.
 type Stage struct {
 	Plugin      string         `config:"plugin"`
 	Values      map[string]any `config:"parameters"`
-	Unavailable string         `config:"unavailable"` // instead of the plugin's own setting
+	Unavailable string         `config:"unavailable"` // instead of the plugin's setting
 }
 
-// What happens to messages for which a plugin gives no answer. The first is the default.
+// What happens to messages for which a plugin gives no answer; Refuse is the default.
 const (
 	Refuse = "refuse"
 	Pass   = "pass"
 	Park   = "park"
 )
 
-// Parameters returns the parameters for the plugin.
 func (s *Stage) Parameters() (core.Properties, error) { return properties("parameters", s.Values) }
 
 func (h *Contents) validatePipelines(prefix string, c *Config, r *report) {
@@ -63,7 +61,6 @@ func (h *Contents) validatePipelines(prefix string, c *Config, r *report) {
 	}
 }
 
-// validatePattern reports a pattern that cannot match the name of a queue or topic.
 func validatePattern(path, pattern string, r *report) {
 	if err := core.ValidateName(strings.ReplaceAll(pattern, "*", "x")); err != nil {
 		r.add(path, "%q is neither a name of a queue or topic nor a pattern with *: %v", pattern, err)
@@ -94,7 +91,6 @@ func validateUnavailable(path, word string, r *report) {
 	}
 }
 
-// UnavailableAt returns the setting for messages for which the plugin of a stage gives no answer.
 func (c *Config) UnavailableAt(s *Stage) string {
 	for i := range c.Plugins {
 		if c.Plugins[i].Name == s.Plugin && s.Unavailable == "" {
@@ -105,20 +101,19 @@ func (c *Config) UnavailableAt(s *Stage) string {
 }
 
 // History selects queues and topics that record the events of their messages. Subscriptions follow
-// their topic. If several entries match an entity, the first applies.
+// their topic. If several entries match, the first applies.
 type History struct {
 	Selector `config:",squash"`
-	Keep     time.Duration `config:"keep"` // how long; 0: DefaultHistory
-	Max      int           `config:"max"`  // how many events of an entity; 0: DefaultEvents
+	Keep     time.Duration `config:"keep"` // 0 means DefaultHistory
+	Max      int           `config:"max"`  // number of events of an entity; 0 means DefaultEvents
 }
 
-// Defaults of History.
 const (
 	DefaultHistory = 24 * time.Hour
 	DefaultEvents  = 100_000
 )
 
-// minEvents is the smallest number of events that is useful.
+// minEvents is the smallest useful number of events.
 const minEvents = 100
 
 func (p *History) validate(path string, r *report) {
@@ -133,15 +128,14 @@ func (p *History) validate(path string, r *report) {
 	}
 }
 
-// Selector selects the entities to which a setting applies.
 type Selector struct {
-	Entity string `config:"entity"` // a name, in which * matches any text
+	Entity string `config:"entity"` // * matches any text
 }
 
 func (s *Selector) pattern() string { return s.Entity }
 
-// validateSelectors checks the settings of one kind. If several match an entity, the first applies.
-// what are the kinds of entities that have the setting; "" if validate checks the pattern itself.
+// validateSelectors checks the settings of one kind. what names the kinds of entities that have the
+// setting; "" if validate checks the pattern.
 func validateSelectors[T any, S interface {
 	*T
 	pattern() string
@@ -159,14 +153,14 @@ func validateSelectors[T any, S interface {
 	}
 }
 
-// Retry says how long abandoned messages wait for their next delivery, in queues and subscriptions.
-// If several entries match an entity, the first applies.
+// Retry says how long abandoned messages in queues and subscriptions wait for their next delivery.
+// If several entries match, the first applies.
 type Retry struct {
 	Selector `config:",squash"`
-	Backoff  time.Duration `config:"backoff"` // the wait after the first failed delivery
-	Factor   float64       `config:"factor"`  // by which each further failure multiplies the wait; 0: 1
-	Max      time.Duration `config:"max"`     // the longest wait; 0: the broker's own limit
-	Jitter   float64       `config:"jitter"`  // the share of a wait that may be subtracted at random
+	Backoff  time.Duration `config:"backoff"` // after the first failed delivery
+	Factor   float64       `config:"factor"`  // for each further failure; 0 means 1
+	Max      time.Duration `config:"max"`     // 0 means the broker's limit
+	Jitter   float64       `config:"jitter"`  // the fraction of a wait that may be subtracted at random
 }
 
 const maxFactor = 100
@@ -186,17 +180,17 @@ func (p *Retry) validate(path string, r *report) {
 	}
 }
 
-// RateLimit says how many messages per time the receivers of a queue or subscription get, over all
-// gateways. If several entries match an entity, the first applies.
+// RateLimit limits the messages per time that the receivers of a queue or subscription get at all
+// gateways. If several entries match, the first applies.
 type RateLimit struct {
 	Selector `config:",squash"`
-	Rate     string `config:"rate"`  // in the form of core.ParseRate
-	Burst    int    `config:"burst"` // how many at once after a pause; 0: 1
+	Rate     string `config:"rate"`  // see core.ParseRate
+	Burst    int    `config:"burst"` // messages at once after a pause; 0 means 1
 }
 
 const maxBurst = 1_000_000
 
-// Limit returns the rate with its burst. It returns no error if the setting was validated.
+// Limit returns no error if the setting was validated.
 func (p *RateLimit) Limit() (core.Rate, error) {
 	r, err := core.ParseRate(p.Rate)
 	r.Burst = max(p.Burst, 1)
@@ -212,8 +206,7 @@ func (p *RateLimit) validate(path string, r *report) {
 	}
 }
 
-// DeadLetters says how long dead letters of queues, topics and subscriptions are kept. If several
-// entries match an entity, the first applies.
+// DeadLetters says how long dead letters are kept. If several entries match, the first applies.
 type DeadLetters struct {
 	Selector `config:",squash"`
 	Keep     time.Duration `config:"keep"` // from the time of dead-lettering
@@ -225,12 +218,12 @@ func (p *DeadLetters) validate(path string, r *report) {
 	}
 }
 
-// CircuitBreaker says when deliveries of queues and subscriptions pause, because their receivers
-// fail. If several entries match an entity, the first applies. Limits returns the defaults.
+// CircuitBreaker says when deliveries of queues and subscriptions pause because their receivers
+// fail. If several entries match, the first applies. Limits returns the defaults.
 type CircuitBreaker struct {
 	Selector    `config:",squash"`
-	Failures    string        `config:"failures"`                      // a percentage of the last Of results
-	Of          int           `config:"of" range:"1 to 1000"`          // number of results
+	Failures    string        `config:"failures"` // a percentage of the last Of results
+	Of          int           `config:"of" range:"1 to 1000"`
 	Consecutive int           `config:"consecutive" range:"1 to 1000"` // consecutive failures
 	Pause       time.Duration `config:"pause" range:"100ms to 1h"`
 }

@@ -12,12 +12,12 @@ import (
 	"github.com/crosstown-mq/crosstown/plugins/host"
 )
 
-// Plugin is a program that the gateway runs. The sample configuration shows the defaults.
+// Plugin is a program that the gateway runs.
 type Plugin struct {
 	host.Options `config:",squash"`
 	MaxMemory    int `config:"max-memory-megabytes" range:"1 to 1048576"`
 	// Unavailable says what happens to messages for which the plugin gives no answer, in rules and
-	// in stages without a setting of their own.
+	// in stages that do not say so themselves.
 	Unavailable string `config:"unavailable"`
 }
 
@@ -54,14 +54,13 @@ func (p *Plugin) validate(path string, r *report) {
 	}
 }
 
-// Serializers say how payloads are read and converted. Without a chain no payload is converted, and
-// conditions on fields of the body read it as JSON.
+// Serializers read and convert bodies. Without a chain no body is converted, and conditions on
+// fields of the body read it as JSON.
 type Serializers struct {
 	Chain    []string            `config:"chain" usage:"serializer that converts bodies for receivers that request another content type, and reads fields of bodies for conditions: json, msgpack, cbor, amqp, text, cloudevents or a plugin; repeatable, the gateway tries the serializers in this order (default none: the gateway converts no bodies, and conditions read JSON)"`
 	Entities []EntitySerializers `config:"entities"`
 }
 
-// EntitySerializers are the serializers of a queue or subscription.
 type EntitySerializers struct {
 	Name    string   `config:"name"`    // for a subscription topic/Subscriptions/name
 	Chain   []string `config:"chain"`   // a message that none of these can decode is dead-lettered

@@ -14,15 +14,15 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// builtIn are the values that 0 stands for, by setting. The bridges and the metrics apply them.
+// builtIn are the values that the bridges and the metrics use for 0.
 var builtIn = map[string]any{
 	"amqp.max-connections": 5000, "amqp.max-sessions": 8192, "amqp.max-links": 8192, "amqp.max-unsettled": 10000, "amqp.max-frame-size": 65536,
 	"websocket.max-connections": 20000, "websocket.max-feeds": 256, "websocket.max-frame": 157286400,
 	"metrics.max-entities": 500, "metrics.max-namespaces": 100, "metrics.refresh": "15s",
 }
 
-// Check loads a configuration file, or the emulator's. It also reads the certificates, so that it
-// reports everything that would prevent a start.
+// Check loads a configuration file, or the emulator's, with its certificates, to report everything
+// that would prevent a start.
 func Check(path string, environ []string) (*Config, error) {
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	Bind(flags)
@@ -50,8 +50,8 @@ func Check(path string, environ []string) (*Config, error) {
 	return c, r.err()
 }
 
-// Print returns the configuration of a gateway with these flags and this environment as a file. A
-// comment gives the source of each setting. Secrets are masked. An error is of type Problems.
+// Print returns the configuration as a file. A comment gives the source of each setting. Secrets
+// are masked. An error is of type Problems.
 func Print(flags *pflag.FlagSet, environ []string) ([]byte, error) {
 	c, r := load(flags, environ)
 	if err := r.err(); err != nil {
@@ -72,7 +72,7 @@ func Print(flags *pflag.FlagSet, environ []string) ([]byte, error) {
 // printer formats a configuration as YAML. With a report, it adds sources and masks secrets.
 type printer struct{ r *report }
 
-// policies returns the policies in force: the last one of each name, and the development policy.
+// policies returns the last policy of each name, and the development policy.
 func (p printer) policies(c *Config) *yaml.Node {
 	list := &yaml.Node{Kind: yaml.SequenceNode}
 	for i := range c.Policies {
@@ -87,7 +87,7 @@ func (p printer) policies(c *Config) *yaml.Node {
 	return list
 }
 
-// structure formats the settings of a structure. In a list, it leaves out unset ones.
+// structure leaves out unset settings in a list.
 func (p printer) structure(v reflect.Value, path string, inList bool) *yaml.Node {
 	m := &yaml.Node{Kind: yaml.MappingNode}
 	if policy, ok := v.Interface().(Policy); ok {
@@ -127,7 +127,7 @@ func (p printer) structure(v reflect.Value, path string, inList bool) *yaml.Node
 	return m
 }
 
-// leaf formats a setting with its source. It returns nil if the setting is not set.
+// leaf returns nil if the setting is not set.
 func (p printer) leaf(v reflect.Value, name, path string, inList bool) *yaml.Node {
 	if p.r == nil {
 		return written(v)
@@ -162,7 +162,7 @@ func (p printer) leaf(v reflect.Value, name, path string, inList bool) *yaml.Nod
 	return n
 }
 
-// source returns the source of a setting, or "" if it has its default.
+// source returns "" if the setting has its default.
 func (p printer) source(path string) string {
 	at, given := p.r.origins[path]
 	if !given {
@@ -176,7 +176,7 @@ func (p printer) source(path string) string {
 
 var keyOfConnection = regexp.MustCompile(`(?i)(SharedAccess(?:Key|Signature))=[^;]*`)
 
-// valueOfQuery matches parameters of an address, any of which may be a secret.
+// valueOfQuery matches parameters of a URL, any of which may be a secret.
 var valueOfQuery = regexp.MustCompile(`([?&][^=&#]*)=[^&#]*`)
 
 const mask = "***"
@@ -204,10 +204,8 @@ func masked(name, text string) string {
 	return text
 }
 
-// MaskConnection returns a connection string with *** for its secrets.
 func MaskConnection(text string) string { return keyOfConnection.ReplaceAllString(text, "$1="+mask) }
 
-// maskedVariables returns NAME=VALUE entries without their values.
 func maskedVariables(all []string) []string {
 	shown := make([]string, len(all))
 	for i, v := range all {

@@ -8,7 +8,6 @@ import (
 	"strings"
 )
 
-// Problem is an error in the configuration, with its place and a remedy.
 type Problem struct {
 	origin origin
 	text   string
@@ -27,7 +26,6 @@ func (ps Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// report collects problems, and knows the origins of settings.
 type report struct {
 	origins  origins
 	problems Problems
@@ -51,10 +49,9 @@ func (r *report) err() error {
 	return r.problems
 }
 
-// origin says where a setting is set.
 type origin struct {
 	source string // a file, a variable or a flag
-	line   int    // in a file; 0 if not known
+	line   int    // in a file; 0 if unknown
 	path   string // in a file
 }
 
@@ -69,11 +66,11 @@ func (p origin) String() string {
 	return strings.Join(parts, ": ")
 }
 
-// origins are the places where settings are set, by path, such as "log.level" or "queues[2].name".
+// origins are by path, such as "log.level" or "queues[2].name".
 type origins map[string]origin
 
-// find returns the origin of the setting at path. If only a setting around it has an origin, find
-// returns that origin, with the rest of the path.
+// find returns the origin of the setting at path. If only a structure or list around the setting
+// has an origin, find returns this one, with the rest of the path.
 func (ps origins) find(path string) origin {
 	for prefix := path; prefix != ""; prefix = parent(prefix) {
 		if p, ok := ps[prefix]; ok {

@@ -13,13 +13,13 @@ import (
 	"github.com/crosstown-mq/crosstown/core/namespaces"
 )
 
-// Remote is another broker, to which a namespace forwards messages and from which it pulls
-// messages. Exactly one of ConnectionString, URL and Namespace is set.
+// Remote is another broker, to which a namespace forwards messages and from which it pulls. Exactly
+// one of ConnectionString, URL and Namespace is set.
 type Remote struct {
 	Name             string `config:"name"`
-	ConnectionString string `config:"connection-string"` // of a Service Bus namespace
-	URL              string `config:"url"`               // amqp:// or amqps:// with host and port
-	Namespace        string `config:"namespace"`         // another namespace of this gateway, which may be created later
+	ConnectionString string `config:"connection-string"`
+	URL              string `config:"url"`       // amqp:// or amqps:// with host and port
+	Namespace        string `config:"namespace"` // of this gateway; may be created later
 
 	Username string `config:"username"` // with Password, for SASL PLAIN
 	Password string `config:"password"`
@@ -34,17 +34,16 @@ type Remote struct {
 	Pull    []remote.Pull `config:"pull"`
 }
 
-// Endpoint says how a remote is reached.
 type Endpoint struct {
 	Address           string // host:port; "" for a namespace of this gateway
-	Host              string // the remote's host name
-	Plain             bool   // without TLS
+	Host              string
+	Plain             bool
 	User, Password    string // for SASL PLAIN
-	Policy, Key, Sign string // for tokens; Sign is a token that is used as it is
-	Entity            string // the entity to which the policy belongs, or "" if that is not known
+	Policy, Key, Sign string // for tokens; Sign is a token
+	Entity            string // the entity to which the policy belongs, or "" if unknown
 }
 
-// Endpoint returns how the remote is reached. Errors contain no secrets.
+// Errors contain no secrets.
 func (m *Remote) Endpoint() (Endpoint, error) {
 	p := Endpoint{User: m.Username, Password: m.Password, Policy: m.Policy, Key: m.Key}
 	address := ""
@@ -79,7 +78,6 @@ func (m *Remote) Endpoint() (Endpoint, error) {
 	return p, nil
 }
 
-// TakesBatches reports whether the remote supports Service Bus's batches.
 func (m *Remote) TakesBatches() bool {
 	if m.Batches != nil {
 		return *m.Batches
@@ -87,8 +85,7 @@ func (m *Remote) TakesBatches() bool {
 	return m.ConnectionString != "" || m.Policy != "" || m.Namespace != ""
 }
 
-// validateRemotes checks the remotes of the namespace called self. The paths of its settings begin
-// with prefix.
+// prefix begins the paths of the settings of the namespace self.
 func (h *Contents) validateRemotes(prefix, self string, r *report) {
 	for i := range h.Remotes {
 		m, path := &h.Remotes[i], elementPath(prefix+"remotes", i)

@@ -14,8 +14,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Rule is a rule of a subscription. It matches by an SQL expression, by correlation, by the answer
-// of a plugin, or never. Without any of these, it matches every message.
+// Rule matches by an SQL expression, by correlation, by the answer of a plugin, or never. Without
+// any of these, it matches every message.
 type Rule struct {
 	Name             string         `config:"name"`
 	SQL              string         `config:"sql"`
@@ -27,7 +27,7 @@ type Rule struct {
 	ActionParameters map[string]any `config:"action-parameters"`
 }
 
-// Correlation is the condition of a correlation filter: a message must have all given values.
+// A message must have all values of a Correlation.
 type Correlation struct {
 	core.Correlation `config:",squash"`
 	Values           map[string]any `config:"properties"`
@@ -68,8 +68,8 @@ func (r *Rule) Rule() (core.Rule, error) {
 	return rule, err
 }
 
-// call returns an SQL condition: the plugin must accept the message. The condition's parameters
-// have the names that numbered gives them.
+// call returns an SQL condition: the plugin must accept the message. The parameters have the names
+// that numbered gives them.
 func call(plugin string, parameters map[string]any) string {
 	b := strings.Builder{}
 	b.WriteString("plugin('" + strings.ReplaceAll(plugin, "'", "''") + "'")
@@ -95,8 +95,8 @@ func (c *Correlation) filter() (*core.Correlation, error) {
 	return &f, err
 }
 
-// properties encodes values of a file: texts, numbers and booleans. An integer becomes an int, or a
-// long if an int cannot hold it. Values of other types are written as by package typedjson, such as
+// properties encodes values of a file. An integer becomes an int, or a long if an int cannot hold
+// it. Types other than texts, numbers and booleans are written as in package typedjson, such as
 // {$long: 5}.
 func properties(name string, values map[string]any) (core.Properties, error) {
 	var pairs []core.Property
@@ -132,7 +132,6 @@ func whole(n int64) any {
 	return n
 }
 
-// typedValue decodes a value that is written with its type.
 func typedValue(written map[string]any) (any, error) {
 	if written[nullType] == true {
 		return nil, nil
@@ -187,10 +186,10 @@ func writtenValue(v any) any {
 	return written
 }
 
-// nullType writes a null. A plain null in a file would mean that the value is missing.
+// nullType writes a null, because a plain null in a file would mean that the value is missing.
 const nullType = "$null"
 
-// RuleOf is the inverse of the method Rule: it returns r as a rule of the configuration.
+// RuleOf is the inverse of the method Rule.
 func RuleOf(r *core.Rule) Rule {
 	of := Rule{Name: r.Name, Action: r.Action, ActionParameters: writtenProperties(r.ActionParameters)}
 	switch r.Filter.Kind {

@@ -17,13 +17,13 @@ type Schema struct {
 	Set *schema.Set `config:"-"` // the contents of the files
 }
 
-// SchemaVersion is a schema, with a condition for the messages that it applies to.
+// SchemaVersion applies to the messages that match When.
 type SchemaVersion struct {
 	File string `config:"file"`
-	When string `config:"when"` // an SQL filter; "": all messages
+	When string `config:"when"` // an SQL filter; "" matches all messages
 }
 
-// What else can happen to messages that do not match their schema. The default is Refuse.
+// What happens to messages that do not match their schema; Refuse is the default.
 const (
 	DeadLetter = "dead-letter"
 	Count      = "count"

@@ -16,18 +16,16 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/spelling"
 )
 
-// Source is the contents of a namespace, read from a file.
 type Source struct {
 	Contents
-	// Skipped has a line for each setting of the file that namespaces of Crosstown do not have.
+	// Skipped has a line for each setting that namespaces of Crosstown lack.
 	Skipped []string
 }
 
-// SourceOptions say how a file is read.
 type SourceOptions struct {
-	Namespace  string            // the namespace in the file; "" for the only one in it, or for the gateway's own
+	Namespace  string            // "" for the only namespace in the file, or for the gateway's own
 	Parameters map[string]string // parameters of an ARM template
-	File       string            // a file with further parameters, or ""
+	File       string            // with further parameters, or ""
 	Environ    []string          // NAME=VALUE entries, to which the file may refer
 }
 
@@ -71,8 +69,8 @@ func ReadSource(path string, o SourceOptions) (*Source, error) {
 	return nil, Problems{{at, fmt.Sprintf("the file has no namespace %q: the gateway's own is %q, and others are listed under namespaces", o.Namespace, c.Namespace)}}
 }
 
-// formOfFile returns the flag for a file of this form, or the content of an ARM template. If a file
-// called .json does not contain JSON, the error is of type Problems.
+// formOfFile returns the flag for a file of this form, or the content of an ARM template. If a
+// .json file does not contain JSON, the error is of type Problems.
 func formOfFile(path string, data []byte) (flag string, template any, err error) {
 	r := &report{}
 	document := parseJSON(path, data, r)
@@ -90,7 +88,6 @@ func formOfFile(path string, data []byte) (flag string, template any, err error)
 	return fileFlag, nil, nil
 }
 
-// dropMadeKeys removes the generated keys, which are not part of a source.
 func (c *Config) dropMadeKeys() {
 	made := map[string]bool{}
 	for _, k := range c.newKeys {
@@ -115,8 +112,8 @@ type template struct {
 	queues   []any
 	topics   []any
 	policies []any
-	paths    map[string]string // path of an object in the template, by its path in the emulator's form
-	index    map[string]int    // index of each object in its list, by the list's path and the object's name
+	paths    map[string]string // path in the template, by path in the emulator's form
+	index    map[string]int    // index of each object, by its list's path and its name
 	others   []string          // types of resources of other services
 }
 
@@ -174,8 +171,7 @@ func readParameters(path string, r *report) map[string]any {
 	return parameters
 }
 
-// readsOfTemplate reports whether a property of this kind of resource is used. If property is "",
-// it reports that about the kind.
+// readsOfTemplate reports whether the property, or for "" the kind of resource, is used.
 func readsOfTemplate(kind, property string) bool {
 	has := func(t reflect.Type) bool {
 		return property == "" || slices.ContainsFunc(settings(t), func(s setting) bool { return spelling.Fold(s.path) == spelling.Fold(property) })
@@ -219,7 +215,6 @@ func (h *Contents) allPolicies() [][]Policy {
 	return all
 }
 
-// choose chooses the namespace if the template has several.
 func (t *template) choose(found []arm.Resource) {
 	var names []string
 	for i := range found {
@@ -246,11 +241,12 @@ func (t *template) choose(found []arm.Resource) {
 	}
 }
 
-// isBus reports whether a resource belongs to Service Bus and is of a kind that this package reads:
-// only such resources have names.
+// isBus reports whether a resource belongs to Service Bus and is of a kind that this package reads.
+// Only such resources have names.
 func (t *template) isBus(r *arm.Resource) bool { return len(r.Names) > 0 }
 
-// add adds a resource. The resource around it may come later or, because it exists already, never.
+// add accepts resources in any order. An enclosing resource may also be missing, because it exists
+// already.
 func (t *template) add(r *arm.Resource) {
 	if !t.isBus(r) {
 		t.others = append(t.others, strings.Join(r.Types, "/"))
@@ -304,7 +300,7 @@ func (t *template) add(r *arm.Resource) {
 	}
 }
 
-// named returns the object called name in a list, and its path. It adds the object if necessary.
+// named returns the object called name in list, and its path. It adds the object if necessary.
 func (t *template) named(list *[]any, at, name string) (o map[string]any, path string) {
 	key := at + "/" + core.FoldName(name)
 	i, ok := t.index[key]
@@ -316,7 +312,7 @@ func (t *template) named(list *[]any, at, name string) (o map[string]any, path s
 	return (*list)[i].(map[string]any), elementPath(at, i)
 }
 
-// below is like named, for the list owner[member]. It records place as the path in the template.
+// below is named for the list owner[member]. It records place as the path in the template.
 func (t *template) below(owner map[string]any, at, member, name, place string) (o map[string]any, path string) {
 	list, _ := owner[member].([]any)
 	o, path = t.named(&list, at+"."+member, name)
@@ -337,7 +333,7 @@ func policyOf(name string, r *arm.Resource) map[string]any {
 	return p
 }
 
-// ruleProperties returns the properties of a rule, without those that only name the SQL dialect.
+// ruleProperties removes properties that only name the SQL dialect.
 func ruleProperties(properties map[string]any) map[string]any {
 	kept := map[string]any{}
 	for name, v := range properties {

@@ -6,7 +6,6 @@ import (
 	"strings"
 )
 
-// Traces says where the gateway sends OpenTelemetry's spans of messages.
 type Traces struct {
 	Endpoint string  `config:"endpoint" usage:"URL of the OpenTelemetry collector that gets the traces of messages, such as http://localhost:4318 (default: none)"`
 	Protocol string  `config:"protocol" values:"http, grpc" usage:"protocol to the collector: http or grpc (default: grpc for port 4317, else http)"`
@@ -19,11 +18,10 @@ const (
 	grpcPort   = "4317" // by convention
 )
 
-// tracesPath is the path of collectors for traces over HTTP.
 const tracesPath = "/v1/traces"
 
-// inherit uses OpenTelemetry's own variables for settings that are not set otherwise. An endpoint
-// in these variables switches traces on.
+// inherit uses OpenTelemetry's variables for settings that are not set. An endpoint in these
+// variables enables traces.
 func (t *Traces) inherit(environ []string, r *report) {
 	off := strings.EqualFold(Variable(environ, "OTEL_SDK_DISABLED"), "true") || Variable(environ, "OTEL_TRACES_EXPORTER") == "none"
 	if _, given := r.origins["traces.endpoint"]; !given && !off {
@@ -48,8 +46,8 @@ func (t *Traces) inherit(environ []string, r *report) {
 	}
 }
 
-// inheritSampler sets the sampler by its name. It applies only to messages without a trace context,
-// because for others the sender has decided.
+// inheritSampler applies only to messages without a trace context, because for others the sender
+// has decided.
 func (t *Traces) inheritSampler(environ []string, r *report) {
 	const variable, argument = "OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG"
 	switch name := strings.TrimPrefix(Variable(environ, variable), "parentbased_"); name {
@@ -70,7 +68,6 @@ func (t *Traces) inheritSampler(environ []string, r *report) {
 	}
 }
 
-// complete checks the settings, and sets those that are not set.
 func (t *Traces) complete(r *report) {
 	if !(t.Sample >= 0 && t.Sample <= 1) && !r.concerns("traces.sample") {
 		r.add("traces.sample", "%v is not a fraction of the messages: use 0 to 1, such as 0.01", t.Sample)

@@ -18,7 +18,6 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/memory"
 )
 
-// validate reports all settings that are outside their limits or contradict others.
 func (c *Config) validate(r *report) {
 	validateTags(r, reflect.ValueOf(c).Elem(), "")
 	if err := namespaces.CheckName(c.Namespace); err != nil {
@@ -113,8 +112,8 @@ func (c *Config) validateAdmin(r *report) {
 	}
 }
 
-// validateStore checks the keyword or the scheme of the URL; the store itself checks the rest. A
-// text with an @ may contain a password, and is not repeated.
+// validateStore checks the keyword or the scheme; the store checks the rest. It does not repeat a
+// text with an @, which may contain a password.
 func (c *Config) validateStore(r *report) {
 	const remedy = "use auto, file, memory, or a URL that begins with redis://, rediss://, redis+sentinel://, rediss+sentinel:// or unix://"
 	switch scheme, _, isURL := strings.Cut(c.Store, "://"); {
@@ -132,14 +131,13 @@ func (c *Config) validateStore(r *report) {
 	}
 }
 
-// KeepsFiles reports whether messages are stored in files of the data directory.
 func (c *Config) KeepsFiles() bool { return c.Store == "auto" || c.Store == "file" }
 
 func (c *Config) validateSync(r *report) {
 	if !slices.Contains([]string{"always", "interval", "never"}, c.Sync) {
 		r.add("sync", "%q is not a sync policy: use always, interval or never", c.Sync)
 	} else if at, given := r.origins["sync"]; given && !c.KeepsFiles() && (at.line == 0 || at.source == r.origins["store"].source) {
-		// It is no error if a configuration file sets sync, and a flag selects a store without files.
+		// A configuration file may set sync even if a flag selects a store without files.
 		r.add("sync", "sync is not allowed with the store %s, which has no files: leave it out, or use --store file", c.Store)
 	}
 	if c.Repair && !c.KeepsFiles() {
@@ -147,8 +145,7 @@ func (c *Config) validateSync(r *report) {
 	}
 }
 
-// validateTags reports settings, in a structure and those inside it, that are set to a value
-// outside their range or their values.
+// validateTags checks ranges and values, also in structures inside v.
 func validateTags(r *report, v reflect.Value, path string) {
 	for _, f := range fields(v.Type()) {
 		at, field := strings.TrimPrefix(path+"."+f.Tag.Get("config"), "."), v.FieldByIndex(f.Index)
@@ -214,11 +211,10 @@ func (h *Contents) validatePolicies(prefix string, c *Config, r *report) {
 	}
 }
 
-// certificateName matches URI= with a name, or parts NAME=VALUE with backslashes for escapes: other
-// names are never in a certificate.
+// certificateName matches URI= with a name, or parts NAME=VALUE with backslashes for escapes.
+// Certificates have no other names.
 var certificateName = regexp.MustCompile(`^(URI=.+|[\w.]+=(\\.|[^,+\\])+([,+][\w.]+=(\\.|[^,+\\])*)*)$`)
 
-// overridePolicies keeps only the last policy of each name.
 func (c *Config) overridePolicies() {
 	var kept []Policy
 	for _, p := range c.Policies {
@@ -242,7 +238,7 @@ func (p *Policy) validate(path string, r *report) {
 	}
 }
 
-// validateEntities checks queues and topics. All of their names must be different.
+// validateEntities also checks that all names of queues and topics differ.
 func (h *Contents) validateEntities(prefix string, r *report) {
 	var taken names
 	named := func(path, name string) {
@@ -304,7 +300,6 @@ func (s *Subscription) validateRules(path string, r *report) {
 	}
 }
 
-// validateSettings checks each setting by itself.
 func validateSettings[T EntitySettings](path string, given *T, r *report) {
 	each(given, func(name string, alone *T) {
 		s := core.DefaultSettings(core.Queue)
@@ -338,7 +333,6 @@ func validateEntityPolicies(path string, policies []Policy, r *report) {
 	}
 }
 
-// concerns reports whether the setting at path already has a problem.
 func (r *report) concerns(path string) bool {
 	at := r.origins.find(path)
 	return slices.ContainsFunc(r.problems, func(p Problem) bool { return p.origin == at })

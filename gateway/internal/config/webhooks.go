@@ -12,8 +12,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Hook is a URL of the gateway for requests of another service. Its secrets are in a file, one per
-// line, or in a variable, separated by spaces. There may be two secrets while one is being changed.
+// Hook is a URL of the gateway for requests of another service. Its secrets are in a file, one on
+// each line, or in a variable, separated by spaces: two while one is being replaced.
 type Hook struct {
 	webhooks.Hook `config:",squash"`
 	SecretFile    string `config:"secret-file"`
@@ -22,7 +22,6 @@ type Hook struct {
 
 const defaultTolerance = 5 * time.Minute
 
-// Hooks returns the hooks of all namespaces.
 func (c *Config) Hooks() (all []webhooks.Hook) {
 	c.eachContents(func(_, namespace string, contents *Contents) {
 		for _, h := range contents.Hooks {
@@ -33,7 +32,7 @@ func (c *Config) Hooks() (all []webhooks.Hook) {
 	return all
 }
 
-// completeHooks checks all hooks, whose names must be different, and reads their secrets.
+// completeHooks also checks that all names differ.
 func (c *Config) completeHooks(environ []string, r *report) {
 	var taken names
 	c.eachContents(func(prefix, _ string, h *Contents) {
@@ -73,7 +72,7 @@ func (h *Hook) complete(path string, taken *names, environ []string, r *report) 
 	h.Keys = secretKeys(path, h.Scheme, h.SecretFile, h.SecretEnv, environ, r)
 }
 
-// secretKeys reads secrets from a file or a variable. path is that of the hook or push.
+// path is that of the hook or push.
 func secretKeys(path string, scheme webhooks.Scheme, file, variable string, environ []string, r *report) (keys [][]byte) {
 	at, content := path+".secret-file", ""
 	switch {
@@ -111,7 +110,6 @@ type Push struct {
 	SecretEnv            string `config:"secret-env"` // name of the variable
 }
 
-// Pushes returns the pushes of all namespaces.
 func (c *Config) Pushes() (all []webhooks.PushOptions) {
 	c.eachContents(func(_, namespace string, h *Contents) {
 		for _, p := range h.Pushes {
@@ -122,7 +120,7 @@ func (c *Config) Pushes() (all []webhooks.PushOptions) {
 	return all
 }
 
-// completePushes checks all pushes, whose names must be different, and reads their secrets.
+// completePushes also checks that all names differ.
 func (c *Config) completePushes(environ []string, r *report) {
 	var taken names
 	c.eachContents(func(prefix, _ string, h *Contents) {

@@ -11,29 +11,25 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
-// Options configure a declaration.
 type Options struct {
 	Identity core.Identity
 	// Update changes existing entities that differ.
 	Update bool
 	// DryRun changes nothing. The reports describe what Declare would do.
 	DryRun bool
-	// Report is called with each entity.
 	Report func(Report)
 }
 
-// Report is what Declare did with an entity.
 type Report struct {
 	Entity  string
 	Kind    core.Kind
 	Did     Did
 	Differs []Difference // of an existing entity, before changes
-	NewKeys []string     // policies that received new keys, because the declaration has none
+	NewKeys []string     // policies that received random keys, because the declaration has none
 }
 
 type Did string
 
-// Actions on entities.
 const (
 	Created Did = "created"
 	Same    Did = "same"
@@ -76,13 +72,11 @@ type declaration struct {
 	unforwarded []unforwarded
 }
 
-// unforwarded is an entity that was created before its destination.
 type unforwarded struct {
 	wanted
 	complete core.Settings // with the destination
 }
 
-// see creates an entity, or compares the existing one.
 func (d *declaration) see(ctx context.Context, w *wanted) error {
 	held, _, err := d.admin.Entity(ctx, d.Identity, w.name)
 	if core.CodeOf(err) == core.NotFound {
@@ -150,7 +144,7 @@ func (d *declaration) forwardsToMissing(ctx context.Context, s *core.Settings) b
 }
 
 // completeKeys gives keys to the policies of s that have none: those of the policy with the same
-// name in held, or else random ones. It returns the names of the policies that got random keys.
+// name in held, or else random ones. It returns the names of the policies with random keys.
 func completeKeys(s *core.Settings, held []core.AccessRule) (made []string) {
 	for i := range s.AuthorizationRules {
 		r := &s.AuthorizationRules[i]
@@ -200,8 +194,8 @@ func (d *declaration) add(ctx context.Context, w *wanted, rules []core.Rule) err
 	return nil
 }
 
-// finish adds missing rules if a gateway was interrupted while it created the subscription. Each new
-// rule increases the revision by one, so the revision equals the number of rules until a client
+// finish adds missing rules if a gateway was interrupted while it created the subscription. Each
+// new rule increases the revision by one, so the revision equals the number of rules until a client
 // changes the subscription. A management API returns no revision: finish then does nothing.
 func (d *declaration) finish(ctx context.Context, w *wanted, held *core.Entity) error {
 	rules, err := w.compiled()
@@ -221,11 +215,9 @@ func (d *declaration) finish(ctx context.Context, w *wanted, held *core.Entity) 
 	return d.add(ctx, w, rules[len(there):])
 }
 
-// pageSize is the number of entities or rules per request.
 const pageSize = 1000
 
-// Described returns all queues, topics, subscriptions and rules of a namespace, each topic before
-// its subscriptions.
+// Described returns the entities and rules of a namespace, each topic before its subscriptions.
 func Described(ctx context.Context, admin Admin, id core.Identity) (all []config.Described, err error) {
 	queues, err := list(ctx, admin, id, core.Listing{Kind: core.Queue})
 	if err != nil {

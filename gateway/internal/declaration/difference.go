@@ -13,7 +13,6 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
-// Difference is one difference between the declaration and the namespace.
 type Difference struct {
 	Entity   string
 	Property string // name in a file
@@ -25,10 +24,9 @@ type Difference struct {
 	drop string     // rule to delete
 }
 
-// none stands for a missing rule or policy.
 const none = "none"
 
-// compare returns how an entity differs from its declaration, which may leave out settings.
+// compare ignores settings that the declaration leaves out.
 func (d *declaration) compare(ctx context.Context, w *wanted, held *core.Entity) (all []Difference, err error) {
 	if held.Kind != w.kind {
 		return []Difference{{Entity: w.name, Property: "kind", Declared: w.word(), There: strings.ToLower(held.Kind.String()), Fixed: true}}, nil

@@ -1,6 +1,6 @@
 // Package declaration makes a namespace match a configuration: it creates missing queues, topics,
 // subscriptions and rules, reports how existing ones differ, and changes them on request. The
-// namespace is one of this gateway, or one behind a management API.
+// namespace is one of this gateway, or behind a management API.
 package declaration
 
 import (
@@ -11,8 +11,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
-// Admin reads and changes a namespace. It is the part of core.Admin that clients of the management
-// API implement too.
+// Admin is the part of core.Admin that clients of the management API implement, too.
 type Admin interface {
 	CreateEntity(ctx context.Context, id core.Identity, kind core.Kind, name string, s core.Settings, first *core.Rule) (core.Entity, error)
 	Entity(ctx context.Context, id core.Identity, name string) (core.Entity, core.Runtime, error)
@@ -27,9 +26,9 @@ type Admin interface {
 type wanted struct {
 	kind  core.Kind
 	name  string
-	apply func(*core.Settings) // changes settings to the declared ones
+	apply func(*core.Settings) // sets the declared settings
 	given []config.GivenSetting
-	// policies and rules are not compared if they are nil.
+	// If nil, policies and rules are not compared.
 	policies []config.Policy
 	rules    []config.Rule
 	topic    string // of a subscription
@@ -37,7 +36,6 @@ type wanted struct {
 
 func (w *wanted) word() string { return strings.ToLower(w.kind.String()) }
 
-// settings returns the settings with which the entity is created.
 func (w *wanted) settings() core.Settings {
 	s := core.DefaultSettings(w.kind)
 	w.apply(&s)
