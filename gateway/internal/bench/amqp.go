@@ -46,8 +46,7 @@ func (c amqpConn) OpenSender(ctx context.Context, entity string) (SenderLink, er
 	return &amqpSender{link, m}, nil
 }
 
-// amqpSender uses one message again and again, because SendWithReceipt encodes it before it
-// returns.
+// amqpSender reuses one message, because SendWithReceipt encodes the message before it returns.
 type amqpSender struct {
 	link    *amqp.Sender
 	message *amqp.Message
@@ -67,7 +66,6 @@ func (s *amqpSender) sendToSession(ctx context.Context, session string, payload 
 	return s.Send(ctx, payload)
 }
 
-// accepted returns an error for any outcome but accepted.
 func accepted(state amqp.DeliveryState, err error) error {
 	if err != nil {
 		return plain(err)
@@ -91,8 +89,7 @@ func (c amqpConn) OpenReceiver(ctx context.Context, entity string, o ReceiveOpti
 	return amqpReceiver{link}, nil
 }
 
-// acceptSession implements sessionConnection. Like the SDKs, it uses one AMQP session for each
-// receiver.
+// acceptSession uses one AMQP session for each receiver, like the SDKs.
 func (c amqpConn) acceptSession(ctx context.Context, entity string, o ReceiveOptions) (link ReceiverLink, release func(context.Context) error, err error) {
 	// A null filter requests the next free session. 0x13700000000C is its descriptor.
 	next := amqp.NewLinkFilter("com.microsoft:session-filter", 0x00000137000000C, nil)

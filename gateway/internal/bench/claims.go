@@ -11,12 +11,11 @@ import (
 	"github.com/crosstown-mq/crosstown/core/auth"
 )
 
-// tokenLife exceeds any sensible run, so that tokens need not be renewed.
+// tokenLife exceeds any run, so that tokens need not be renewed.
 const tokenLife = 24 * time.Hour
 
 func (t *target) audience() string { return t.address + "/" + t.entity }
 
-// putToken sends a token for the entity to the $cbs node.
 func (t *target) putToken(ctx context.Context, conn *amqp.Conn) error {
 	session, err := conn.NewSession(ctx, nil)
 	if err != nil {

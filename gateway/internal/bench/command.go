@@ -12,18 +12,16 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Namespace finds the broker for a run without a URL.
+// Namespace finds the broker for a run without --url.
 type Namespace interface {
-	// Bind adds the flags that choose the namespace.
 	Bind(c *cobra.Command)
-	// Find sets the connection in o. It changes nothing in the namespace.
+	// Find sets the connection in o, and changes nothing in the namespace.
 	Find(o *Options) error
-	// MakeQueues creates queues for a run, with sessions if sessions is true. remove deletes them.
 	MakeQueues(ctx context.Context, names []string, sessions bool) (remove func(context.Context) error, err error)
 }
 
-// Command returns crosstown bench. Besides the URL schemes of AMQP, it supports those of dialers.
-// If n is nil, the command requires --url.
+// Command returns crosstown bench. dialers open connections for URL schemes other than AMQP's. If n
+// is nil, the command requires --url.
 func Command(dialers map[string]Dialer, n Namespace) *cobra.Command {
 	o := Defaults()
 	o.Dialers = dialers
@@ -143,7 +141,7 @@ func (p *processes) String() string { return "" }
 
 func (p *processes) Type() string { return "NAME=PID" }
 
-// named is the value of a flag for the id of a process whose name is known.
+// named is a flag for the id of a process with this name.
 type named struct {
 	to   *[]Process
 	name string

@@ -12,8 +12,8 @@ import (
 const tick = 10 * time.Millisecond
 
 type usage struct {
-	cpu      time.Duration // user and system time, of the process and its ended children
-	resident int64         // bytes of memory at this time
+	cpu      time.Duration // user and system time of the process and its ended children
+	resident int64         // bytes of memory
 }
 
 func measure(pid int) (usage, error) {
@@ -33,8 +33,8 @@ func measure(pid int) (usage, error) {
 	return usage{own + children, pages * int64(os.Getpagesize())}, nil
 }
 
-// parseStat returns the CPU time of children and the resident pages from /proc/PID/stat, where they
-// are the fields 16, 17 and 24 of proc(5).
+// parseStat returns the fields 16, 17 (the CPU time of children) and 24 (pages) of /proc/PID/stat,
+// see proc(5).
 func parseStat(stat string) (children time.Duration, resident int64, err error) {
 	// The second field is the command in parentheses, which may contain anything.
 	end := strings.LastIndexByte(stat, ')')
@@ -52,15 +52,14 @@ func parseStat(stat string) (children time.Duration, resident int64, err error) 
 	return time.Duration(n[0]+n[1]) * tick, n[2], nil
 }
 
-// account holds what the processes have used, measured at several times of a run.
 type account struct {
 	processes []Process
-	idle      []usage // before the run connected
+	idle      []usage
 	start     []usage
 	lap       []usage
 }
 
-// openAccount measures the processes and, where the system allows it, this process.
+// openAccount measures the processes and, if the system allows it, this process.
 func openAccount(processes []Process) (*account, error) {
 	a := &account{}
 	self := Process{Name: "bench", PID: os.Getpid()}
@@ -78,13 +77,11 @@ func openAccount(processes []Process) (*account, error) {
 	return a, nil
 }
 
-// begin starts the measured interval, and its first phase.
 func (a *account) begin() {
 	a.start = a.now()
 	a.lap = a.start
 }
 
-// phase returns what was used since the last phase.
 func (a *account) phase(messages int64) []Charge {
 	from := a.lap
 	a.lap = a.now()
@@ -95,7 +92,7 @@ func (a *account) total(messages int64) []Charge {
 	return a.charges(a.start, a.now(), messages)
 }
 
-// now measures every process. A process that has ended counts as zero.
+// now returns zero for a process that has ended.
 func (a *account) now() []usage {
 	all := make([]usage, len(a.processes))
 	for i, p := range a.processes {
@@ -104,8 +101,7 @@ func (a *account) now() []usage {
 	return all
 }
 
-// charges returns what each process has used between two measurements. It leaves out processes that
-// ended in between.
+// charges returns the usage between two measurements, without processes that ended in between.
 func (a *account) charges(from, to []usage, messages int64) []Charge {
 	var charges []Charge
 	for i, p := range a.processes {

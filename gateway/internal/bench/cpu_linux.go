@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cpuClock returns the CPU time of a process in nanoseconds. The times in /proc have ticks of 10
-// ms, which is too coarse for a thousand messages.
+// cpuClock is precise to nanoseconds. The ticks of /proc, 10 ms, are too coarse for a thousand
+// messages.
 func cpuClock(pid int) (time.Duration, error) {
 	const schedClock = 2 // CPUCLOCK_SCHED, as in clock_getcpuclockid(3)
 	var t unix.Timespec

@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// subBits is the resolution: there are 1<<subBits buckets for each power of two, so a bucket is at
-// most 1/64 = 1.6 % wide.
+// subBits is the resolution: each power of two has 1<<subBits buckets, so a bucket is at most 1/64
+// = 1.6 % wide.
 const subBits = 6
 
-// histogram counts durations in log-linear buckets, from a nanosecond on. The zero value is empty.
-// It is not safe for concurrent use.
+// histogram counts durations in log-linear buckets, from a nanosecond on. It is not safe for
+// concurrent use.
 type histogram struct {
 	buckets [(64 - subBits) << subBits]int64
 	count   int64
 	max     time.Duration
 }
 
-// bucketOf returns the bucket of a duration. Negative durations count as zero.
+// bucketOf counts negative durations as zero.
 func bucketOf(d time.Duration) int {
 	v := uint64(max(d, 0))
 	if v < 1<<subBits {
@@ -50,8 +50,8 @@ func (h *histogram) merge(other *histogram) {
 	h.max = max(h.max, other.max)
 }
 
-// quantile returns the duration that a share q (0 to 1) of the durations does not exceed, rounded
-// up to the upper bound of its bucket. It returns 0 if nothing was counted.
+// quantile returns the duration that the fraction q of the durations does not exceed, rounded up to
+// the upper bound of its bucket, or 0 if nothing was counted.
 func (h *histogram) quantile(q float64) time.Duration {
 	rank := int64(q * float64(h.count))
 	if float64(rank) < q*float64(h.count) {

@@ -8,12 +8,12 @@ type ledger struct {
 	pages []page // by sender
 }
 
-// page is the part of the ledger for one sender. Its methods may be called concurrently.
+// page is the ledger of one sender. Its methods may be called concurrently.
 type page struct {
 	mu      sync.Mutex
 	acked   bitmap
 	arrived bitmap
-	missing int64 // acknowledged, but not arrived yet
+	missing int64 // acknowledged, but not arrived
 	doubled int64
 }
 
@@ -28,7 +28,7 @@ func (l *ledger) acknowledge(sender uint32, number uint64) {
 	}
 }
 
-// arrive records a delivery, and reports whether it is the first of its message.
+// arrive reports whether the delivery is the first of its message.
 func (l *ledger) arrive(sender uint32, number uint64) bool {
 	p := &l.pages[sender]
 	p.mu.Lock()
@@ -43,8 +43,6 @@ func (l *ledger) arrive(sender uint32, number uint64) bool {
 	return true
 }
 
-// totals returns how many acknowledged messages have not arrived, and how many deliveries were
-// repetitions.
 func (l *ledger) totals() (missing, doubled int64) {
 	for i := range l.pages {
 		p := &l.pages[i]
@@ -56,14 +54,13 @@ func (l *ledger) totals() (missing, doubled int64) {
 	return missing, doubled
 }
 
-// bitmap is a set of small numbers, which grows.
 type bitmap []uint64
 
 func (b bitmap) has(n uint64) bool {
 	return n/64 < uint64(len(b)) && b[n/64]&(1<<(n%64)) != 0
 }
 
-// set adds n, and reports whether it is new.
+// set reports whether n is new.
 func (b *bitmap) set(n uint64) bool {
 	for n/64 >= uint64(len(*b)) {
 		*b = append(*b, 0)
@@ -75,14 +72,13 @@ func (b *bitmap) set(n uint64) bool {
 	return true
 }
 
-// order checks whether the numbers of each sender rise at one receiver. Only the receiver's
-// goroutine uses it.
+// order checks whether each sender's numbers rise at one receiver. Only the receiver's goroutine
+// uses it.
 type order struct {
-	next    []uint64 // by sender: one more than the highest number so far
+	next    []uint64 // by sender: the highest number so far, plus one
 	strayed int64
 }
 
-// see records the first delivery of a message.
 func (o *order) see(sender uint32, number uint64) {
 	if number < o.next[sender] {
 		o.strayed++

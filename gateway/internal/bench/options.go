@@ -7,44 +7,43 @@ import (
 	"time"
 )
 
-// Mode says what a run measures.
 type Mode string
 
 const (
 	Throughput Mode = "throughput" // as fast as the credit and the windows allow
-	Latency    Mode = "latency"    // at a fixed rate, with times from when each message was due
-	Lone       Mode = "lone"       // each sender sends when its previous message has arrived
-	Sessions   Mode = "sessions"   // one message to each of many sessions, which are then accepted one after the other
+	Latency    Mode = "latency"    // at a fixed rate, with times measured from when each message was due
+	Lone       Mode = "lone"       // each sender sends when its last message has arrived
+	Sessions   Mode = "sessions"   // one message to each of many sessions, which receivers then accept one after the other
 	Idle       Mode = "idle"       // connections and waiting receivers, without messages
 )
 
-// Settle says how receivers settle.
 type Settle string
 
 const (
 	SettleBatch Settle = "batch" // accept many at once, as the credit allows, each confirmed by the broker
-	SettleEach  Settle = "each"  // accept one at a time, and wait for the broker's confirmation
+	SettleEach  Settle = "each"  // accept one message, and wait for the broker's confirmation
 	SettleFirst Settle = "first" // accept without confirmation: receiver-settle-mode first
 	SettleNone  Settle = "none"  // messages arrive settled: receive and delete
 )
 
 // Options describe a run. Start with those of Defaults.
 type Options struct {
-	// URLs are amqp://[user:password@]host[:port] or amqps://…, or ws://… or wss://… for the
-	// gateway's own protocol. The connections are spread over them. ConnectionString is a Service
-	// Bus connection string. Exactly one of the two is set.
+	// URLs are amqp(s)://[user:password@]host[:port], or ws(s)://… for the gateway's own protocol.
+	// The connections are spread over them. Either URLs or ConnectionString, of Service Bus, is
+	// set.
 	URLs             []string
 	ConnectionString string
-	// Entity is the queue's address. The queue should be empty: unless Verify is off, a message
-	// from elsewhere ends the run.
+	// Entity is the queue's address. The queue should be empty: if Verify is set, a message of
+	// another sender ends the run.
 	Entity string
-	// Queues, if more than 1, spreads the links over as many queues: Entity-0, Entity-1 and so on.
+	// Queues, if more than 1, is the number of queues over which the links are spread: Entity-0,
+	// Entity-1 and so on.
 	Queues int
 	// Dialers open connections for URLs with other schemes.
 	Dialers map[string]Dialer
-	// MessagePack uses MessagePack instead of JSON in the gateway's own protocol.
+	// MessagePack replaces JSON in the gateway's own protocol.
 	MessagePack bool
-	// Roots are the authorities to trust for TLS. nil means those of the system.
+	// Roots are the authorities to trust for TLS; nil means those of the system.
 	Roots *x509.CertPool
 
 	Mode Mode
@@ -53,12 +52,12 @@ type Options struct {
 	// sessions.
 	Messages int64
 	Duration time.Duration
-	// Rate is the number of messages per second of all senders, in mode latency.
+	// Rate is the number of messages per second of all senders together, in mode latency.
 	Rate float64
 	Size int // bytes of a payload
 
 	Senders     int
-	Receivers   int // 0: only send
+	Receivers   int // 0 only sends
 	Connections int
 	InFlight    int // unconfirmed messages per sender
 	Credit      int // link credit per receiver
@@ -66,22 +65,19 @@ type Options struct {
 
 	// FillThenDrain opens the receivers only when the last message is stored.
 	FillThenDrain bool
-	// Verify records every message, to detect messages that were lost, duplicated or delivered out
-	// of order.
+	// Verify detects messages that were lost, duplicated or delivered out of order.
 	Verify bool
-	// If no message arrives for the time Patience, the run ends.
+	// Patience ends the run if no message arrives for this time.
 	Patience time.Duration
-	// Processes are measured during the run: their CPU time and memory.
+	// Processes are those whose CPU time and memory are measured.
 	Processes []Process
 }
 
-// Process is a process to measure.
 type Process struct {
 	Name string
 	PID  int
 }
 
-// Defaults returns the options of a throughput run, without a broker.
 func Defaults() Options {
 	return Options{
 		Mode: Throughput, Rate: 1000, Size: 1024, Queues: 1,
@@ -90,7 +86,6 @@ func Defaults() Options {
 	}
 }
 
-// Validate reports every invalid option by its name.
 func (o *Options) Validate() error {
 	var problems []error
 	complain := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
@@ -157,7 +152,7 @@ func (o *Options) Validate() error {
 	return errors.Join(problems...)
 }
 
-// limits returns how many messages are sent, and for how long. 0 means no limit.
+// limits returns 0 for no limit.
 func (o *Options) limits() (messages int64, duration time.Duration) {
 	switch {
 	case o.Messages > 0 || o.Duration > 0:

@@ -18,11 +18,10 @@ type receiver struct {
 	spent atomic.Int64 // settled messages
 }
 
-// errForeign ends a run before it removes messages that it has not sent.
 var errForeign = errors.New("the entity contains messages that this command did not send: use another entity, or --verify=false to consume them")
 
-// receive runs until an error, or until done ends because every message has been accounted for or
-// Options.Patience is over. It settles the messages that it has received before it returns.
+// receive runs until an error or the end of done. Before it returns, it settles the messages that
+// it has received.
 func (r *receiver) receive(ctx, done context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -71,7 +70,7 @@ func (r *receiver) receive(ctx, done context.Context) error {
 	}
 }
 
-// replenish issues credit for settled messages, half a window at a time, so that at most Credit
+// replenish issues credit for settled messages, half the credit at a time, so that at most Credit
 // messages are in flight or unsettled.
 func (r *receiver) replenish() error {
 	half := int64(max(r.run.o.Credit/2, 1))

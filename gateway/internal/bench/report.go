@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Report is the result of a run. In JSON, durations are in microseconds, and rates in messages per
+// Report is the result of a run. Durations in JSON are in microseconds, rates in messages per
 // second.
 type Report struct {
 	Run       string  `json:"run"`
@@ -27,37 +27,34 @@ type Report struct {
 	Acknowledged int64 `json:"acknowledged"`
 	Received     int64 `json:"received"` // first deliveries of this run's messages
 	Settled      int64 `json:"settled"`
-	// Stale is the number of received messages of earlier runs. This run settles them, and counts
-	// them only here.
+	// Stale counts messages of earlier runs, which this run receives and settles. Only Stale counts
+	// them.
 	Stale int64 `json:"stale"`
 
 	Verified   bool  `json:"verified"`
 	Lost       int64 `json:"lost"`
-	Pending    int64 `json:"pending,omitempty"` // acknowledged but not arrived when the run was interrupted
+	Pending    int64 `json:"pending,omitempty"` // acknowledged, but not arrived when the run was interrupted
 	Doubled    int64 `json:"doubled"`
-	OutOfOrder int64 `json:"outOfOrder"` // per sender, as each receiver saw them
+	OutOfOrder int64 `json:"outOfOrder"` // per sender, as seen by each receiver
 
 	Seconds     float64 `json:"seconds"`
 	SendRate    float64 `json:"sendRate"`    // acknowledged messages, over the time of sending
 	ReceiveRate float64 `json:"receiveRate"` // received messages, from the first to the last
 
-	// SendLatency is the time from when a message was due to its acknowledgement, EndToEnd the time
-	// to its arrival. In mode throughput a message is due when its sender begins to send it. In
-	// mode latency it is due when the rate says, even if the sender is late, so that the times
-	// include stalls.
+	// SendLatency is the time from when a message was due to its acknowledgement, EndToEnd to its
+	// arrival. In mode throughput a message is due when its sender begins to send it; in mode
+	// latency, when the rate says, even if the sender is late, so that stalls count.
 	SendLatency Percentiles `json:"sendLatency"`
 	EndToEnd    Percentiles `json:"endToEnd"`
 
-	// Sessions has the times to accept a session, receive and settle its message, and release the
-	// session.
+	// Sessions has the times to accept a session, receive and settle its message, and release it.
 	Sessions Percentiles `json:"sessions"`
 
-	// Phases are the phases of a mode that has several, such as fill and drain.
+	// Phases are those of a mode with several, such as fill and drain.
 	Phases    []Phase  `json:"phases,omitempty"`
 	Processes []Charge `json:"processes"`
 }
 
-// Phase is a part of a run with its own measurements.
 type Phase struct {
 	Name      string   `json:"name"`
 	Messages  int64    `json:"messages"`
@@ -65,7 +62,7 @@ type Phase struct {
 	Processes []Charge `json:"processes"`
 }
 
-// Percentiles describe a distribution of times, in microseconds.
+// Percentiles are in microseconds.
 type Percentiles struct {
 	P50  float64 `json:"p50"`
 	P99  float64 `json:"p99"`
@@ -79,8 +76,8 @@ type Charge struct {
 	PID              int     `json:"pid"`
 	CPUSeconds       float64 `json:"cpuSeconds"`
 	MicrosPerMessage float64 `json:"cpuMicrosPerMessage"`
-	// ResidentBytes is the memory of the process at the end, GrownBytes how much more that is than
-	// before the run connected.
+	// ResidentBytes is the memory of the process at the end, GrownBytes its growth since before the
+	// run connected.
 	ResidentBytes int64 `json:"residentBytes"`
 	GrownBytes    int64 `json:"grownBytes"`
 }
@@ -93,7 +90,6 @@ func percentiles(h *histogram) Percentiles {
 // interrupted counts missing messages as pending, because the run did not wait for them.
 func (r *Report) interrupted() { r.Pending, r.Lost = r.Lost, 0 }
 
-// Check returns an error if messages were lost or duplicated.
 func (r *Report) Check() error {
 	if r.Verified && (r.Lost > 0 || r.Doubled > 0) {
 		return fmt.Errorf("the broker lost %d and delivered %d twice, of %d acknowledged messages", r.Lost, r.Doubled, r.Acknowledged)
@@ -101,7 +97,6 @@ func (r *Report) Check() error {
 	return nil
 }
 
-// Write prints the report as text.
 func (r *Report) Write(w io.Writer) error {
 	p := &printer{w: w}
 	p.line("%s %s/%s: %d bytes, %d senders, %d receivers, %d connections", r.Mode, r.Address, r.Entity, r.Size, r.Senders, r.Receivers, r.Conns)

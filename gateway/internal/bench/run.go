@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// setUpTimeout and, for each connection, setUpShare bound the time to connect.
+// setUpTimeout, and setUpShare for each connection, bound the time to connect.
 const (
 	setUpTimeout = 30 * time.Second
 	setUpShare   = 20 * time.Millisecond
@@ -28,16 +28,16 @@ type run struct {
 	ledger   *ledger
 	account  *account
 	begin    time.Time
-	sendFor  time.Duration // 0: no limit
+	sendFor  time.Duration // 0 for no limit
 	phases   []Phase
-	sessions histogram       // times to accept a session and to empty it
-	arrived  []chan struct{} // by sender, in mode Lone: its message has arrived and is settled
+	sessions histogram
+	arrived  []chan struct{} // by sender, in mode Lone: the message in flight has arrived and is settled
 
 	sent, acked     atomic.Int64
 	taken, settled  atomic.Int64 // counts of all deliveries
 	received, stale atomic.Int64 // first deliveries of this run's messages, and deliveries of earlier runs' messages
 
-	firstArrival, lastArrival atomic.Int64 // ns since begin; 0 if there was none
+	firstArrival, lastArrival atomic.Int64 // ns since begin; 0 if no message has arrived
 }
 
 func (r *run) elapsed() time.Duration { return time.Since(r.begin) }
@@ -47,9 +47,9 @@ func (r *run) arrivedAt(now time.Duration) {
 	r.lastArrival.Store(int64(now))
 }
 
-// Run runs a load and returns the report. o must be valid: see Options.Validate. progress, if not
-// nil, gets a line each second. After an error, the report covers the time before it. Lost or
-// duplicated messages are no error here: see Report.Check.
+// Run runs a load. o must be valid: see Options.Validate. progress, if not nil, gets a line each
+// second. After an error, the report covers the time before it. Lost or duplicated messages are not
+// an error: see Report.Check.
 func Run(ctx context.Context, o Options, progress io.Writer) (Report, error) {
 	r, err := newRun(o)
 	if err != nil {
@@ -85,7 +85,6 @@ func Run(ctx context.Context, o Options, progress io.Writer) (Report, error) {
 	return r.sum(l), err
 }
 
-// newRun returns a run that has not connected.
 func newRun(o Options) (*run, error) {
 	targets, err := o.targets()
 	if err != nil {
@@ -115,7 +114,6 @@ func (r *run) address() string {
 
 func (r *run) entity(link int) string { return r.entities[link%len(r.entities)] }
 
-// links are the connections of a run, with their links.
 type links struct {
 	conns     []Connection
 	senders   []*sender
@@ -129,7 +127,7 @@ func (l *links) close() {
 	}
 }
 
-// connect opens the connections and links, except those of receivers if they are to follow later.
+// connect opens the connections and links, but with FillThenDrain not those of receivers.
 func (r *run) connect(ctx context.Context) (*links, error) {
 	l := &links{}
 	for i := range r.o.Connections {
@@ -174,7 +172,6 @@ func (r *run) newReceiver(i int, link ReceiverLink) *receiver {
 	return &receiver{run: r, entity: r.entity(i), link: link, order: order{next: make([]uint64, r.o.Senders)}}
 }
 
-// withCause adds to err why ctx has ended, if it has ended.
 func withCause(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
 		return fmt.Errorf("%w (%w)", err, cause)
@@ -182,8 +179,8 @@ func withCause(ctx context.Context, err error) error {
 	return err
 }
 
-// execute sends and receives until every acknowledged message has arrived, or until none arrives
-// for Options.Patience.
+// execute sends and receives until every acknowledged message has arrived, or none arrives for
+// Options.Patience.
 func (r *run) execute(ctx context.Context, l *links) error {
 	messages, duration := r.o.limits()
 	r.sendFor = duration
@@ -232,7 +229,6 @@ func (r *run) execute(ctx context.Context, l *links) error {
 	return err
 }
 
-// share sets how many messages each sender sends, and when.
 func (r *run) share(l *links, messages int64) {
 	for i, s := range l.senders {
 		if messages > 0 {
@@ -249,7 +245,6 @@ func (r *run) share(l *links, messages int64) {
 	}
 }
 
-// send returns when all senders have sent their messages.
 func (r *run) send(ctx context.Context, cancel context.CancelCauseFunc, l *links) {
 	var senders sync.WaitGroup
 	for _, s := range l.senders {
@@ -279,7 +274,6 @@ func (r *run) announce(m Delivery) {
 	}
 }
 
-// endPhase ends a phase, with what the processes have used in it.
 func (r *run) endPhase(name string, messages int64) {
 	began := 0.0
 	for _, p := range r.phases {
@@ -290,11 +284,9 @@ func (r *run) endPhase(name string, messages int64) {
 	})
 }
 
-// poll is the interval at which counts are checked.
 const poll = 20 * time.Millisecond
 
-// awaitBalance returns when all acknowledged messages have arrived, when lost closes, or when ctx
-// ends.
+// awaitBalance returns when all acknowledged messages have arrived, or when lost or ctx ends.
 func (r *run) awaitBalance(ctx context.Context, lost <-chan struct{}) {
 	every := time.NewTicker(poll)
 	defer every.Stop()
@@ -317,7 +309,6 @@ func (r *run) balanced() bool {
 	return missing == 0
 }
 
-// report prints a line a second until stop is called.
 func (r *run) report(w io.Writer) (stop func()) {
 	quit := make(chan struct{})
 	var printing sync.WaitGroup

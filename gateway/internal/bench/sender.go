@@ -9,7 +9,7 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
-// sender sends its part of the run's messages on one link, while a second goroutine waits for the
+// sender sends its part of the messages on one link, while a second goroutine waits for the
 // outcomes.
 type sender struct {
 	run    *run
@@ -17,20 +17,19 @@ type sender struct {
 	entity string
 	link   SenderLink
 	pace   pace
-	limit  int64 // 0: until run.sendFor is over
+	limit  int64 // 0 until run.sendFor is over
 	result histogram
 
 	arrived chan struct{} // in mode Lone, receives when the message in flight has arrived; otherwise nil
 }
 
-// flight is a message whose outcome is not known yet.
 type flight struct {
 	wait   func(context.Context) error
 	number uint64
 	due    time.Duration
 }
 
-// send sends this sender's part of the messages, and returns when all outcomes are known.
+// send returns when all outcomes are known.
 func (s *sender) send(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -87,7 +86,7 @@ func (s *sender) post(ctx context.Context, flights chan<- flight) error {
 	return nil
 }
 
-// sendOne sends a message. In mode Sessions, each message goes to a session of its own.
+// sendOne sends each message to a new session in mode Sessions.
 func (s *sender) sendOne(ctx context.Context, number uint64, payload []byte) (wait func(context.Context) error, err error) {
 	if link, ok := s.link.(sessionLink); ok && s.run.o.Mode == Sessions {
 		return link.sendToSession(ctx, fmt.Sprintf("%d-%d", s.id, number), payload)
@@ -113,10 +112,9 @@ type pace struct {
 	at       time.Duration // when the next message is due
 }
 
-// next waits until the next message is due. due is that time, on the run's clock; ok is false if
-// ctx has ended. next skips no message: after a stall, the messages that were due meanwhile follow
-// at once, each with its own time. The timer may fire up to a millisecond late, which delays the
-// message but does not count as latency.
+// next waits until the next message is due, and returns that time. ok is false if ctx has ended.
+// After a stall, the messages that were due meanwhile follow at once, each with its due time. The
+// timer may be up to a millisecond late, which does not count as latency.
 func (p *pace) next(ctx context.Context, elapsed func() time.Duration) (due time.Duration, ok bool) {
 	now := elapsed()
 	if p.interval == 0 {

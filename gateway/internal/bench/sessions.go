@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 )
 
-// acceptSessions sends one message to each of many sessions. Then each receiver accepts the next
-// session, receives and settles its message, and releases the session, until no session is left.
+// acceptSessions sends one message to each session. Then each receiver accepts the next session,
+// settles its message and releases the session, until none is left.
 func (r *run) acceptSessions(ctx context.Context, l *links) error {
 	messages, _ := r.o.limits()
 	r.share(l, messages)

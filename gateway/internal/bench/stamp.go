@@ -5,22 +5,20 @@ import (
 	"time"
 )
 
-// stampMagic begins the payload of every message of a run.
 const stampMagic = "ctbench1"
 
-// stampSize is the length of a stamp, with which a payload begins: the magic, run (8 bytes), sender
+// stampSize is the length of a stamp at the start of a payload: the magic, run (8 bytes), sender
 // (4), number (8) and due time (8), in big-endian order.
 const stampSize = len(stampMagic) + 8 + 4 + 8 + 8
 
-// stamp identifies a message, and says when it was due.
 type stamp struct {
 	run    uint64
 	sender uint32
 	number uint64        // of this sender, from 0 on
-	due    time.Duration // since the start of the run, on a monotonic clock
+	due    time.Duration // since the start of the run
 }
 
-// write writes the stamp into a payload of at least stampSize bytes.
+// write requires a payload of at least stampSize bytes.
 func (s stamp) write(payload []byte) {
 	b := payload[copy(payload, stampMagic):]
 	binary.BigEndian.PutUint64(b[0:], s.run)
@@ -29,7 +27,6 @@ func (s stamp) write(payload []byte) {
 	binary.BigEndian.PutUint64(b[20:], uint64(s.due))
 }
 
-// readStamp reads the stamp of a payload. ok is false if the payload has none.
 func readStamp(payload []byte) (s stamp, ok bool) {
 	if len(payload) < stampSize || string(payload[:len(stampMagic)]) != stampMagic {
 		return stamp{}, false

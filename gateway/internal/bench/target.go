@@ -13,25 +13,24 @@ import (
 	"github.com/crosstown-mq/crosstown/core/auth"
 )
 
-// target is a broker's address, with the credentials for it.
 type target struct {
-	address string // amqp://host:port, amqps://…, ws://… or wss://…, without credentials
+	address string // without credentials
 	host    string // without port, for TLS
 	entity  string
-	roots   *x509.CertPool                            // nil: those of the system
-	dialer  func(context.Context) (Connection, error) // for a scheme that this package does not know
+	roots   *x509.CertPool                            // nil for those of the system
+	dialer  func(context.Context) (Connection, error) // for a scheme of Options.Dialers
 
-	user, password string // for SASL PLAIN; user is "" if the connection does not use it
+	user, password string // for SASL PLAIN; "" without it
 
 	pack bool // over a WebSocket, use MessagePack instead of JSON
 
 	claims bool   // send a token on each connection
-	policy string // a shared access policy and its key, or a token to use as it is
+	policy string // a shared access policy and its key, or a token
 	key    string
 	token  string
 }
 
-// targets returns the brokers to connect to: at least one.
+// targets returns at least one broker.
 func (o *Options) targets() ([]target, error) {
 	if o.ConnectionString != "" {
 		t := target{entity: o.Entity, roots: o.Roots}
@@ -71,7 +70,7 @@ func (o *Options) readURL(address string) (target, error) {
 	return t, nil
 }
 
-// ports has the default port of each scheme. The gateway's own protocol uses its HTTP ports.
+// ports has the default ports. The gateway's own protocol uses its HTTP ports.
 var ports = map[string]string{"amqp": "5672", "amqps": "5671", "ws": "5300", "wss": "8443"}
 
 func (t *target) setAddress(u *url.URL) {
@@ -83,8 +82,7 @@ func (t *target) setAddress(u *url.URL) {
 	t.address = (&url.URL{Scheme: u.Scheme, Host: net.JoinHostPort(t.host, port)}).String()
 }
 
-// readConnectionString reads a Service Bus connection string. UseDevelopmentEmulator=true means
-// AMQP without TLS.
+// readConnectionString uses AMQP without TLS for UseDevelopmentEmulator=true.
 func (t *target) readConnectionString(s string) error {
 	c, err := auth.ParseConnectionString(s)
 	if err != nil {

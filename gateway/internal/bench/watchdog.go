@@ -8,14 +8,12 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
-// watchdog ends a run if the broker does not answer any more.
 type watchdog struct {
 	run  *run
 	lost chan struct{} // closes when acknowledged messages have been missing for Patience
 }
 
-// watch checks the counts until ctx ends. It cancels the run if sends or settlements are unanswered
-// for Patience.
+// watch cancels the run if sends or settlements are unanswered for Patience.
 func (w *watchdog) watch(ctx context.Context, cancel context.CancelCauseFunc) {
 	r := w.run
 	var last int64

@@ -16,23 +16,22 @@ import (
 	"github.com/crosstown-mq/crosstown/core/auth"
 )
 
-// wsConn is a connection in the gateway's own protocol, with JSON or MessagePack.
 type wsConn struct {
 	ws      *websocket.Conn
-	kind    int // of frames: text or binary
+	kind    int // text or binary
 	encode  func(any) ([]byte, error)
 	decode  func([]byte, any) error
-	writing sync.Mutex // held while writing
+	writing sync.Mutex
 	reading sync.WaitGroup
 
 	mu      sync.Mutex
-	last    int64 // id of the last request
+	last    int64
 	answers map[int64]chan wsFrame
 	feeds   map[int64]chan wsMessage
-	ended   error // why the connection has ended, or nil
+	ended   error // why the connection ended, or nil
 }
 
-// wsFrame has those members of frames, in both directions, that this package uses.
+// wsFrame has the members of frames, in both directions, that this package uses.
 type wsFrame struct {
 	Op          string         `json:"op" msgpack:"op"`
 	ID          int64          `json:"id,omitempty" msgpack:"id,omitempty"`
@@ -105,7 +104,6 @@ func (c *wsConn) Close() error {
 	return err
 }
 
-// read passes answers and deliveries on, until the connection ends.
 func (c *wsConn) read() {
 	for {
 		_, data, err := c.ws.ReadMessage()
@@ -135,7 +133,6 @@ func (c *wsConn) read() {
 	}
 }
 
-// end makes all waiting calls fail.
 func (c *wsConn) end(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -149,7 +146,6 @@ func (c *wsConn) end(err error) {
 	c.answers, c.feeds = nil, nil
 }
 
-// request sends a request, and returns the channel for the answer.
 func (c *wsConn) request(f wsFrame) (<-chan wsFrame, error) {
 	answer := make(chan wsFrame, 1)
 	c.mu.Lock()
@@ -247,7 +243,7 @@ type wsReceiver struct {
 	settle Settle
 }
 
-// IssueCredit implements ReceiverLink. It does not wait for the answer, which is always ok.
+// IssueCredit does not wait for the answer, which is always ok.
 func (r *wsReceiver) IssueCredit(n int) error {
 	_, err := r.conn.request(wsFrame{Op: "credit", Feed: r.number, Credit: n})
 	return err
