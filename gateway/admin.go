@@ -19,10 +19,10 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/tracing"
 )
 
-// adminGrace is how long requests for metrics or profiles may continue when the gateway stops.
+// adminGrace bounds requests for metrics or profiles when the gateway stops.
 const adminGrace = time.Second
 
-// openAdmin opens the operators' listener, or returns nil if none is configured.
+// openAdmin returns nil if no admin listener is configured.
 func openAdmin(ctx context.Context, c *config.Config, log *slog.Logger) (net.Listener, error) {
 	if c.AdminListen == "" {
 		return nil, nil
@@ -37,17 +37,16 @@ func openAdmin(ctx context.Context, c *config.Config, log *slog.Logger) (net.Lis
 	return besideAdmission(log).Guard(listeners[0]), nil
 }
 
-// besideConnections bounds the open connections of a listener other than that for clients.
 const besideConnections = 64
 
-// besideAdmission returns the Admission of a listener other than that for clients. It is separate,
-// so that the clients of one cannot exclude those of the other.
+// besideAdmission is for a listener other than that for clients: a separate Admission, so that the
+// clients of one listener cannot exclude those of another.
 func besideAdmission(log *slog.Logger) *listen.Admission {
 	return listen.NewAdmission(listen.AdmissionOptions{Connections: besideConnections, Strangers: besideConnections, Logger: log})
 }
 
-// adminHandler serves /metrics and /debug/pprof/ without a token. It does not serve the command
-// line, which may contain keys.
+// adminHandler serves /metrics and /debug/pprof/ without authentication, but not the command line,
+// which may contain keys.
 func adminHandler(metrics http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", metrics)
@@ -59,7 +58,7 @@ func adminHandler(metrics http.Handler) http.Handler {
 	return mux
 }
 
-// adminPages are the pages of the operators' listener. There are none while there is no store.
+// adminPages are empty while there is no store.
 type adminPages struct{ shown atomic.Pointer[http.Handler] }
 
 func (p *adminPages) show(h http.Handler) {
@@ -78,7 +77,7 @@ func (p *adminPages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, "The gateway is waiting for its message store.", http.StatusServiceUnavailable)
 }
 
-// serveHandler serves h on ln until ctx ends. Then requests in flight have adminGrace to end.
+// serveHandler serves h until ctx ends. Then requests in flight have adminGrace to end.
 func serveHandler(ctx context.Context, ln net.Listener, h http.Handler, log *slog.Logger) error {
 	srv := &http.Server{
 		Handler: h, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
@@ -101,11 +100,11 @@ func serveHandler(ctx context.Context, ln net.Listener, h http.Handler, log *slo
 	return nil
 }
 
-// leastFlush is how long the last traces may take to send, even if the drain time is over.
+// leastFlush is the minimum time for sending the last traces, even after the drain time.
 const leastFlush = 500 * time.Millisecond
 
-// openTraces starts the tracing of messages, or returns nil if it is not configured. stop sends the
-// last traces within the rest of the drain time.
+// openTraces returns nil if no traces are configured. stop sends the last traces within the rest of
+// the drain time.
 func openTraces(ctx context.Context, c *config.Config, log *slog.Logger) (t *tracing.Tracing, stop func(), err error) {
 	t, err = tracing.New(ctx, tracing.Options{
 		Endpoint: c.Traces.Endpoint, Protocol: c.Traces.Protocol, Sample: c.Traces.Sample, Version: versionText(), Logger: log,
@@ -129,7 +128,7 @@ func openTraces(ctx context.Context, c *config.Config, log *slog.Logger) (t *tra
 }
 
 // warnOfPermissions warns if other users may write to the data directory, or read keys in it. A
-// missing directory will be created for its owner alone.
+// missing directory will be created for its owner only.
 func warnOfPermissions(dir string, log *slog.Logger) {
 	if runtime.GOOS == "windows" { // file permissions are different there
 		return

@@ -15,7 +15,6 @@ import (
 // emulatorReady is the line for which programs that start the official emulator's container wait.
 const emulatorReady = "Emulator Service is Successfully Up!"
 
-// announcement is what a user needs to connect.
 type announcement struct {
 	c         *config.Config
 	listeners []net.Listener
@@ -27,7 +26,7 @@ type announcement struct {
 	newKeys   []config.NewKey
 }
 
-// connections returns the connection strings without and with TLS, and the host:port of the former.
+// connections returns the connection strings without and with TLS, and the host:port of plain.
 func (a *announcement) connections() (plain, secure, address string) {
 	address, secured := endpoints(a.listeners)
 	policy := policyFor(a.c)
@@ -117,7 +116,6 @@ func (a *announcement) isPublic() bool {
 	return slices.ContainsFunc(a.listeners, func(ln net.Listener) bool { return !listen.IsLoopback(ln.Addr().String()) })
 }
 
-// local returns the address of a listener for clients on this machine.
 func local(ln net.Listener) string {
 	host, port, _ := net.SplitHostPort(ln.Addr().String())
 	if net.ParseIP(host).IsUnspecified() {
@@ -126,8 +124,8 @@ func local(ln net.Listener) string {
 	return net.JoinHostPort(host, port)
 }
 
-// endpoints returns the addresses to show: that of the first listener and, for TLS, that of the
-// listener on the usual port, if there is one.
+// endpoints returns the address of the first listener and, for TLS, that of the listener on the
+// usual port, if there is one.
 func endpoints(listeners []net.Listener) (plain, secure string) {
 	for _, ln := range listeners {
 		host, port, _ := net.SplitHostPort(ln.Addr().String())
@@ -145,8 +143,8 @@ func endpoints(listeners []net.Listener) (plain, secure string) {
 	return plain, secure
 }
 
-// policyFor returns the part of a connection string for a policy: the first with a key and Manage,
-// or else the first with a key. Only the public development key is shown.
+// policyFor returns the part of a connection string for the first policy with a key and Manage, or
+// else the first with a key. It shows only the public development key.
 func policyFor(c *config.Config) string {
 	keyed := slices.DeleteFunc(slices.Clone(c.AllPolicies()), func(p config.Policy) bool { return p.Certificate != "" })
 	if len(keyed) == 0 {

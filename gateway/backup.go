@@ -95,10 +95,8 @@ func (o *backupOptions) asksGateway(c *cobra.Command) bool {
 	return o.Given() || config.Variable(o.Environ, command.ConnectionVariable) != "" || config.Variable(o.Environ, command.ContextVariable) != "" || err == nil && contexts.Current != ""
 }
 
-// notInBackup says what a restore needs besides the backup of a gateway's files.
 const notInBackup = "not in the backup: the keys that the gateway generated for policies of the configuration (keys/), and its development CA (ca.pem, ca.key.pem), which are files in the data directory"
 
-// ofGateway writes the backup of a running gateway, and checks that it is complete.
 func (o *backupOptions) ofGateway(c *cobra.Command, args []string) error {
 	o.Data = config.Data(o.Environ)
 	q := command.Inquiry{Method: http.MethodGet, Path: api.BackupPath}
@@ -156,7 +154,7 @@ func bindStoreFlags(c *cobra.Command) {
 	}
 }
 
-// openForCopy opens the store that the flags select. If read is true, the store must exist.
+// openForCopy opens the store of the flags. If read is true, the store must exist.
 func openForCopy(c *cobra.Command, environ []string, read bool) (*store, error) {
 	settings, err := config.Load(c.Flags(), environ)
 	if err != nil {

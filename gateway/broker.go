@@ -22,8 +22,8 @@ var unavailable = map[string]broker.Unavailable{
 	"": broker.Refuse, config.Refuse: broker.Refuse, config.Pass: broker.Pass, config.Park: broker.Park,
 }
 
-// newBroker returns the broker of a namespace, with the plugins in its pipelines. The plugins must
-// have been launched, because their kinds must be known.
+// newBroker returns the broker of a namespace. The plugins must have been launched, because their
+// kinds must be known.
 func (t *namespaceServer) newBroker(store core.Store, n core.Namespace, contents *config.Contents, live namespaces.Live, log *slog.Logger) (*broker.Broker, error) {
 	pipes := pipelineBuilder{c: t.c, plugins: t.plugins, traces: t.traces}
 	pipelines, err := pipes.pipelines(contents.Pipelines)
@@ -71,7 +71,7 @@ func (p *pipelineBuilder) pipelines(all []config.Pipeline) ([]broker.Pipeline, e
 	return lines, nil
 }
 
-// filters returns the plugins that rules may ask: all except those that are known not to be
+// filters returns the plugins that rules may call: all except those that are known not to be
 // routers.
 func (p *pipelineBuilder) filters() ([]broker.Stage, error) {
 	var all []broker.Stage
@@ -110,7 +110,6 @@ func (p *pipelineBuilder) doesNotRoute(name string) bool {
 	return false
 }
 
-// selected converts the settings that select entities by name and can change at run time.
 func selected(contents *config.Contents, bodies *payload.Chain) (s broker.Selected) {
 	s.Schedules = contents.Schedules
 	for _, r := range contents.Retries {
@@ -135,7 +134,7 @@ func selected(contents *config.Contents, bodies *payload.Chain) (s broker.Select
 	return s
 }
 
-// mismatch maps words of the configuration to verdicts on messages that do not match their schema.
+// mismatch says what happens to messages that do not match their schema.
 var mismatch = map[string]core.VerdictAction{
 	"": core.VerdictRefuse, config.Refuse: core.VerdictRefuse, config.DeadLetter: core.VerdictDeadLetter, config.Count: core.VerdictPass,
 }
@@ -148,8 +147,7 @@ func histories(configured []config.History) []broker.For[core.HistoryBounds] {
 	return all
 }
 
-// gatewayName returns the name of this gateway in histories: the name of the machine, and the port
-// of the first listener.
+// gatewayName is the gateway's name in histories of messages: host and port of the first listener.
 func gatewayName(c *config.Config) string {
 	name, err := os.Hostname()
 	if err != nil {

@@ -17,7 +17,6 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/devca"
 )
 
-// certificate is what the gateway shows to TLS clients.
 type certificate struct {
 	config *tls.Config // for listeners; it makes TLS use current for each handshake
 	hosts  []string    // names of this gateway
@@ -29,8 +28,6 @@ type certificate struct {
 	current atomic.Pointer[tls.Config]
 }
 
-// openCertificate loads the configured certificate, or creates a development certificate for the
-// hosts and ports of the listeners.
 func openCertificate(c *config.Config, listeners []net.Listener) (*certificate, error) {
 	cert := &certificate{hosts: hosts(c, listeners)}
 	if c.TLS.Cert != "" {
@@ -59,8 +56,8 @@ func openCertificate(c *config.Config, listeners []net.Listener) (*certificate, 
 	return cert, nil
 }
 
-// trust sets the authorities of new clients' certificates. nil means that clients are asked for
-// none.
+// trust sets the authorities for new clients' certificates. With nil, the gateway requests no
+// certificate.
 func (c *certificate) trust(authorities *x509.CertPool) {
 	// Without ALPN, because a server that offers protocols rejects clients that name others. The
 	// first bytes show the protocol anyway.
@@ -71,7 +68,6 @@ func (c *certificate) trust(authorities *x509.CertPool) {
 	c.current.Store(next)
 }
 
-// forHello implements tls.Config.GetCertificate.
 func (c *certificate) forHello(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if c.issued != nil {
 		if made, err := c.issued.forHello(hello); made != nil || err != nil {
@@ -81,7 +77,6 @@ func (c *certificate) forHello(hello *tls.ClientHelloInfo) (*tls.Certificate, er
 	return c.own.Load(), nil
 }
 
-// hosts returns the names and addresses by which clients may call the listeners.
 func hosts(c *config.Config, listeners []net.Listener) []string {
 	all := append([]string{"localhost", "127.0.0.1", "::1"}, c.TLS.Hosts...)
 	if name, err := os.Hostname(); err == nil {
@@ -105,11 +100,12 @@ func ports(listeners []net.Listener) []string {
 	return all
 }
 
-// maxIssued is the number of certificates at which all are dropped, to be created again.
+// maxIssued is the number of certificates at which all are dropped. They are created again when
+// needed.
 const maxIssued = 1000
 
-// issued creates certificates for hosts of namespaces. Namespaces are created and deleted at run
-// time, so the development CA signs a certificate at the first handshake for its host.
+// issued signs certificates for hosts of namespaces at the first handshake for a host, because
+// namespaces are created and deleted at run time.
 type issued struct {
 	ca *devca.Authority
 
@@ -118,7 +114,7 @@ type issued struct {
 	byHost     map[string]*tls.Certificate
 }
 
-// serve enables certificates for the hosts of namespaces. i may be nil.
+// serve may be called with a nil i.
 func (i *issued) serve(namespaces answers) {
 	if i == nil {
 		return
@@ -128,7 +124,7 @@ func (i *issued) serve(namespaces answers) {
 	i.namespaces = namespaces
 }
 
-// forHello returns the certificate for the host in hello, or nil for the gateway's own.
+// forHello returns nil if the gateway's own certificate covers the host.
 func (i *issued) forHello(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	host := strings.ToLower(hello.ServerName)
 	if name, _, err := net.SplitHostPort(host); err == nil { // go-amqp sends HOST:PORT

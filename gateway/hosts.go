@@ -12,23 +12,21 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
 )
 
-// hostNames distinguishes the gateway's names from those by which a web page could reach it: the
-// owner of a page can let the page's name resolve to this machine, and the browser then regards the
-// gateway as the page's server (DNS rebinding). The public development key does not protect against
-// that. While it is in force, HTTP clients must therefore call the gateway by a name that no page's
-// owner controls.
+// hostNames protects a gateway that accepts the public development key from DNS rebinding: the
+// owner of a web page can let the page's name resolve to this machine, and browsers then let the
+// page call the gateway. HTTP clients must therefore use a name that no page's owner controls.
 type hostNames struct {
-	own         []string                 // in lower case
-	namespaces  answers                  // the hosts of namespaces
-	certificate func() *x509.Certificate // the configured certificate; nil if there is none
-	private     bool                     // other machines and containers also call the gateway, by names of the local network
+	own         []string // in lower case
+	namespaces  answers
+	certificate func() *x509.Certificate // the configured certificate; nil if none is configured
+	private     bool                     // other machines and containers also use the gateway, by names of the local network
 }
 
 // privateDomains are never delegated in public DNS. Private DNS uses them for containers' hosts,
 // Kubernetes services and local networks.
 var privateDomains = []string{".internal", ".local", ".svc", ".test", ".lan", ".home.arpa"}
 
-// answers knows the hosts of namespaces, which are created and deleted at run time.
+// answers knows the hosts of namespaces.
 type answers interface{ Answers(host string) bool }
 
 func newHostNames(c *config.Config, cert *certificate, others answers, addresses ...string) *hostNames {
@@ -51,7 +49,7 @@ func (n *hostNames) check(host string) error {
 		"Use localhost or an address, or add the host to the setting tls.hosts, or give the policy %s a key of your own.", host, config.DevPolicy)
 }
 
-// guard refuses requests to other hosts than the gateway's names. It is for paths that need no key.
+// guard is for paths that need no key.
 func (n *hostNames) guard(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !n.has(r.Host) {

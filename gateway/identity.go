@@ -20,7 +20,7 @@ type devEndpoint struct {
 	listener net.Listener
 }
 
-// openDevIdentity opens the development token endpoint, or returns nil if it is not configured.
+// openDevIdentity returns nil if the endpoint is not configured.
 func openDevIdentity(ctx context.Context, c *config.Config) (*devEndpoint, error) {
 	if !c.DevIdentity {
 		return nil, nil
@@ -36,7 +36,6 @@ func openDevIdentity(ctx context.Context, c *config.Config) (*devEndpoint, error
 	return &devEndpoint{identity, listeners[0]}, nil
 }
 
-// listeners returns the listeners for which the certificate must be valid.
 func (d *devEndpoint) listeners() []net.Listener {
 	if d == nil {
 		return nil
@@ -44,7 +43,7 @@ func (d *devEndpoint) listeners() []net.Listener {
 	return []net.Listener{d.listener}
 }
 
-// serve serves the endpoint until ctx ends, also with TLS, which SDKs require for client secrets.
+// serve serves the endpoint also with TLS, which SDKs require for client secrets.
 func (d *devEndpoint) serve(ctx context.Context, cert *certificate, log *slog.Logger) error {
 	mux := listen.New(d.listeners(), listen.Options{TLS: cert.config, Admission: besideAdmission(log), Logger: log})
 	tasks := rungroup.New(ctx)
@@ -54,7 +53,6 @@ func (d *devEndpoint) serve(ctx context.Context, cert *certificate, log *slog.Lo
 	return tasks.Wait()
 }
 
-// hangUp closes every connection that ln accepts, until ctx ends.
 func hangUp(ctx context.Context, ln net.Listener) error {
 	defer context.AfterFunc(ctx, func() { _ = ln.Close() })()
 	for {
@@ -72,7 +70,7 @@ func (d *devEndpoint) environment() string {
 	return fmt.Sprintf("IDENTITY_ENDPOINT=http://%s%s IDENTITY_HEADER=%s", address, devidentity.AppServicePath, d.identity.Secret())
 }
 
-// newIssuers returns the verifier of tokens from trusted issuers, or nil if there are none.
+// newIssuers returns nil if no issuer is trusted.
 func newIssuers(c *config.Config, dev *devEndpoint, log *slog.Logger) (auth.Issuers, error) {
 	var all []issuer.Issuer
 	for _, i := range c.Issuers {

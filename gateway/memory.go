@@ -13,13 +13,12 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/memory"
 )
 
-// pools are the memory pools of a gateway, which all clients share, and the level of memory use.
 type pools struct {
 	gauge       fair.Gauge
 	watch       *memory.Watch
 	messages    *fair.Pool // bytes of messages in progress
 	connections *fair.Pool // bytes of connections, sessions and links
-	streams     *fair.Pool // places of feeds and event streams
+	streams     *fair.Pool // number of feeds; an event stream counts as several
 	decoding    *payload.Room
 }
 
@@ -60,7 +59,6 @@ func newPools(c *config.Config, collector *memory.Collector, log *slog.Logger) *
 	return p
 }
 
-// memorySetting returns the configured memory of the process, or 0.
 func memorySetting(c *config.Config) int64 {
 	n, _ := memory.Parse(c.Memory) // it was validated
 	return n
@@ -78,10 +76,8 @@ func (p *pools) holders() []slog.Attr {
 	}
 }
 
-// refusedLately is how long /health reports a refusal.
 const refusedLately = time.Minute
 
-// degraded returns why the gateway refuses requests for lack of memory, or "".
 func (p *pools) degraded() string {
 	if u := p.watch.Usage(); u.Level >= fair.Tight {
 		return fmt.Sprintf("memory is %s: %d of %d bytes are used, and the gateway refuses requests that need more as busy until memory is free", u.Level, u.Used, u.Limit)
@@ -92,7 +88,6 @@ func (p *pools) degraded() string {
 	return ""
 }
 
-// addHealth adds the use of memory to the answer of /health.
 func (p *pools) addHealth(told map[string]any) map[string]any {
 	type use struct {
 		Held    int64 `json:"held"`

@@ -24,8 +24,8 @@ import (
 	"github.com/crosstown-mq/crosstown/plugins/host"
 )
 
-// namespaceServer starts, for each namespace, its broker and the other parts that work for this
-// namespace alone. It knows which namespaces are served.
+// namespaceServer starts the broker of each namespace, and the other parts that work for one
+// namespace only.
 type namespaceServer struct {
 	c        *config.Config
 	store    core.Store
@@ -53,7 +53,7 @@ func (t *namespaceServer) directory(ctx context.Context, issuers auth.Issuers, h
 }
 
 // serve starts to serve a namespace: the gateway's own, a configured one or one of the registry.
-// When it returns, the configured entities exist, and the namespace is part of the metrics.
+// When it returns, the configured entities exist, and the metrics include the namespace.
 func (t *namespaceServer) serve(ctx context.Context, n core.Namespace, live namespaces.Live) (namespaces.Served, error) {
 	log := t.log
 	if n.Name != t.c.Namespace {
@@ -114,8 +114,7 @@ func (t *namespaceServer) serve(ctx context.Context, n core.Namespace, live name
 	return served, nil
 }
 
-// serializers returns the serializers of a namespace. Serializers of single entities exist only in
-// the gateway's own namespace.
+// Serializers of single entities exist only in the gateway's own namespace.
 func (t *namespaceServer) serializers(n core.Namespace) *config.Serializers {
 	all := t.c.Serializers
 	if n.ID != t.c.Namespace {
@@ -135,7 +134,7 @@ func (t *namespaceServer) note(id string, is *admin.Served) {
 	t.open[id] = is
 }
 
-// of returns the namespace with an ID, or nil if it is not served.
+// of returns nil if the namespace is not served.
 func (t *namespaceServer) of(id string) *admin.Served {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -158,7 +157,6 @@ func (t *namespaceServer) stages() []broker.StageCounts {
 	return all
 }
 
-// openBreakers returns how many circuit breakers of all namespaces are not closed on this gateway.
 func (t *namespaceServer) openBreakers() (n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -168,9 +166,9 @@ func (t *namespaceServer) openBreakers() (n int) {
 	return n
 }
 
-// declare creates the configured entities of a namespace that do not exist. Existing ones keep
-// their settings, because a client may have changed them on purpose, and the log says how they
-// differ. If update is true, declare changes them instead.
+// declare creates the configured entities that do not exist. Existing ones keep their settings,
+// because a client may have changed them on purpose, and the log says how they differ. If update is
+// true, declare changes them.
 func declare(ctx context.Context, admin declaration.Admin, c *config.Contents, update bool, log *slog.Logger) error {
 	return declaration.Declare(ctx, admin, c, declaration.Options{
 		Identity: core.Identity{{Policy: "configuration", Rights: core.AllRights}}, Update: update,

@@ -16,7 +16,6 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/rungroup"
 )
 
-// pushes runs the configured pushes as tasks of a group.
 type pushes struct {
 	c        *config.Config // as at the start of the gateway
 	group    *rungroup.Group
@@ -27,7 +26,6 @@ type pushes struct {
 	inForce atomic.Pointer[[]*runningPush]
 }
 
-// runningPush is a push, and the options with which it was configured.
 type runningPush struct {
 	*webhooks.Push
 	configured webhooks.PushOptions
@@ -35,8 +33,8 @@ type runningPush struct {
 	stopped    chan struct{}
 }
 
-// set replaces the pushes. A push whose configuration is unchanged continues. If it has changed,
-// the push starts again when its requests in flight have ended. Calls must not overlap.
+// set replaces the pushes. One whose configuration is unchanged continues; one that has changed
+// starts again when its requests in flight have ended. Calls must not overlap.
 func (p *pushes) set(configured []webhooks.PushOptions) {
 	type key struct{ namespace, name string }
 	before := map[key]*runningPush{}
@@ -60,7 +58,7 @@ func (p *pushes) set(configured []webhooks.PushOptions) {
 	p.inForce.Store(&all)
 }
 
-// start starts a push, which replaces old if that is not nil.
+// start starts a push, after old has stopped if it is not nil.
 func (p *pushes) start(o webhooks.PushOptions, old *runningPush) *runningPush {
 	ctx, stop := context.WithCancel(p.group.Context())
 	r := &runningPush{configured: o, stop: stop, stopped: make(chan struct{})}
@@ -91,9 +89,9 @@ func (p *pushes) list() (all []*webhooks.Push) {
 	return all
 }
 
-// unreached returns the kinds of external receivers that do not answer, or "". breakers is the
-// number of circuit breakers that are not closed. The result contains no names, because /health can
-// be read without a token.
+// unreached returns the kinds of external receivers that do not answer, or "". breakers counts the
+// circuit breakers that are not closed. The result contains no names, because /health needs no
+// token.
 func unreached(remotes []admin.Remote, pushes []*webhooks.Push, breakers int) string {
 	away, failing := 0, 0
 	for _, r := range remotes {

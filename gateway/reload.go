@@ -15,17 +15,16 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
-// reloads says how a running gateway reads its configuration again.
 type reloads struct {
 	asked <-chan os.Signal
-	read  func() (*config.Config, error) // reads the present configuration
-	level *slog.LevelVar                 // of the log
+	read  func() (*config.Config, error)
+	level *slog.LevelVar
 }
 
 // reloader applies changes of the configuration to: the log level, policies, hosts and quotas of
 // namespaces, retries, rate limits, circuit breakers, dead letters, schemas, schedules, hooks and
 // pushes with their secrets, certificates, and entities that do not exist yet. It applies nothing
-// of a configuration that contains an error.
+// of a configuration with an error.
 type reloader struct {
 	reloads
 	began       *config.Config // as at the start of the gateway

@@ -71,8 +71,8 @@ func (r *remotes) options(m *config.Remote) (remote.Options, error) {
 	return o, err
 }
 
-// keyOf returns the policy with the most rights, and its key, that a namespace of this gateway has
-// now. The namespace need not exist yet.
+// keyOf returns the policy with the most rights in a namespace of this gateway, and its key. The
+// namespace need not exist yet.
 func (r *remotes) keyOf(ctx context.Context, namespace string) (policy, key string, err error) {
 	n, err := r.directory.Describe(ctx, namespace)
 	most := core.Right(0)
@@ -84,8 +84,8 @@ func (r *remotes) keyOf(ctx context.Context, namespace string) (policy, key stri
 	return policy, key, err
 }
 
-// trusting returns the TLS configuration for a server called name, whose certificate must be signed
-// by an authority in the file or, without a file, by one that the system trusts.
+// trusting returns the TLS configuration for a server called name, whose certificate an authority
+// in file must have signed; "" means the system's authorities.
 func trusting(file, name string) (*tls.Config, error) {
 	t := &tls.Config{ServerName: name, MinVersion: tls.VersionTLS12}
 	if file == "" {
@@ -102,7 +102,6 @@ func trusting(file, name string) (*tls.Config, error) {
 	return t, nil
 }
 
-// dialHome connects to this gateway itself.
 func (r *remotes) dialHome(ctx context.Context) (net.Conn, error) {
 	near, far := net.Pipe()
 	go func() { _ = r.serve(context.WithoutCancel(ctx), far) }() // serve ends with the connection
@@ -118,7 +117,6 @@ func (r *remotes) of(namespace string) (all []admin.Remote) {
 	return all
 }
 
-// byName returns the remotes of a namespace for its broker, with tracing.
 func (r *remotes) byName(namespace string, traces *tracing.Tracing) map[string]core.Remote {
 	all := map[string]core.Remote{}
 	for _, m := range r.of(namespace) {
@@ -128,7 +126,7 @@ func (r *remotes) byName(namespace string, traces *tracing.Tracing) map[string]c
 	return all
 }
 
-// statesOf returns a function for the states of a namespace's remotes, or nil if it has none.
+// statesOf returns nil if the namespace has no remotes.
 func (r *remotes) statesOf(namespace string) func() []remote.State {
 	all := r.of(namespace)
 	if len(all) == 0 {
@@ -143,7 +141,7 @@ func (r *remotes) statesOf(namespace string) func() []remote.State {
 	}
 }
 
-// run runs the remotes as tasks of the group. serve serves a connection of the AMQP bridge.
+// run runs the remotes as tasks of g. serve serves a connection of the AMQP bridge.
 func (r *remotes) run(g *rungroup.Group, t *namespaceServer, d *namespaces.Directory, serve func(context.Context, net.Conn) error) {
 	r.serve, r.directory = serve, d
 	for _, m := range r.all {

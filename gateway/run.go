@@ -19,7 +19,6 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
-// Exit codes.
 const (
 	exitOK      = 0
 	exitFailure = 1 // the command failed
@@ -75,7 +74,7 @@ func isAn[E error](err error) bool {
 	return ok
 }
 
-// beforeRun makes c and the commands below it call f when they run, after parsing their flags.
+// beforeRun makes c and its subcommands call f when they run, after parsing their flags.
 func beforeRun(c *cobra.Command, f func()) {
 	if run := c.RunE; run != nil {
 		c.RunE = func(c *cobra.Command, args []string) error {
@@ -138,8 +137,8 @@ func shortNames(c *cobra.Command) {
 	}
 }
 
-// usageTemplate is cobra's template without the parts that no command uses. The flags of crosstown
-// itself are those of crosstown serve, and are listed only there: they would hide the commands.
+// usageTemplate is cobra's template without parts that no command uses. crosstown's flags are those
+// of crosstown serve, and are listed only there, because they would hide the commands.
 const usageTemplate = `Usage:{{if .Runnable}}
   {{.UseLine}}{{end}}{{if .HasAvailableSubCommands}}
   {{.CommandPath}} [command]{{end}}{{if .HasExample}}
@@ -164,7 +163,6 @@ Flags:
 "{{.CommandPath}} [command] --help" explains a command.{{end}}
 `
 
-// grouped lists the commands by purpose.
 func grouped(root *cobra.Command) {
 	root.SetUsageTemplate(usageTemplate)
 	root.AddGroup(cli.Groups()...)
@@ -187,12 +185,11 @@ func versionCommand() *cobra.Command {
 	}
 }
 
-// fullVersion returns what crosstown version and crosstown --version print.
 func fullVersion() string {
 	return fmt.Sprintf("crosstown %s %s %s/%s", versionText(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
-// versionText returns the release or, without one, the version or revision of the module.
+// versionText returns the release, or else the version or revision of the module.
 func versionText() string {
 	if version != "" {
 		return version

@@ -10,7 +10,7 @@ import (
 	"github.com/crosstown-mq/crosstown/plugins/host"
 )
 
-// chain returns a chain of built-in serializers and plugins, or nil for no names.
+// chain returns nil for no names.
 func chain(names []string, plugins *host.Host, room *payload.Room) (*payload.Chain, error) {
 	if len(names) == 0 {
 		return nil, nil
@@ -30,7 +30,7 @@ func chain(names []string, plugins *host.Host, room *payload.Room) (*payload.Cha
 	return payload.NewChain(room, members...), nil
 }
 
-// bodyDecoder returns the chain that decodes bodies for rules and schemas. The default is JSON.
+// bodyDecoder returns the chain that decodes bodies for rules and schemas, by default as JSON.
 func bodyDecoder(c *config.Serializers, plugins *host.Host, room *payload.Room) (*payload.Chain, error) {
 	names := c.Chain
 	if len(names) == 0 {
@@ -39,7 +39,6 @@ func bodyDecoder(c *config.Serializers, plugins *host.Host, room *payload.Room) 
 	return chain(names, plugins, room)
 }
 
-// transcoder returns the transcoder that applies the configured serializers for receivers.
 func transcoder(c *config.Serializers, plugins *host.Host, room *payload.Room, now func() time.Time, log *slog.Logger) (*payload.Transcoder, error) {
 	shared, err := chain(c.Chain, plugins, room)
 	if err != nil {
@@ -65,7 +64,6 @@ func newPlugins(c *config.Config, log *slog.Logger) *host.Host {
 	return host.New(all, log)
 }
 
-// pluginHealth returns what /health says about plugins.
 func pluginHealth(h *host.Host) map[string]any {
 	conditions := map[string]host.Condition{}
 	for _, s := range h.States() {

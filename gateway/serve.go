@@ -57,12 +57,12 @@ func serveCommanded(c *cobra.Command, environ []string) error {
 	}, newLogger(c.ErrOrStderr(), settings.Log, again.level), again)
 }
 
-// serve runs a gateway until ctx ends. Then it stops everything in the reverse order of the start:
-// it accepts no more connections, finishes calls in flight within the drain time, and then stops
-// brokers, store and plugins. It calls ready when everything has started.
+// serve runs a gateway until ctx ends. Then it accepts no more connections, finishes calls in
+// flight within the drain time, and stops brokers, store and plugins. It calls ready when
+// everything has started.
 //
-// If the store has lost its contents, everything behind the listeners stops, as at the end of ctx,
-// and starts again with a new store. Clients then connect again.
+// If the store has lost its contents, everything behind the listeners stops in the same way, and
+// starts again with a new store. Clients then connect again.
 func serve(ctx context.Context, c *config.Config, ready func(*announcement) error, log *slog.Logger, again reloads) (err error) {
 	g := &server{c: c, ready: ready, log: log, again: again, taken: c, began: time.Now()}
 	if g.newKeys, err = c.KeepKeys(); err != nil {
@@ -147,7 +147,7 @@ type server struct {
 	mux         *listen.Mux
 	dev         *devEndpoint
 	admin       net.Listener // nil if none is configured
-	pages       adminPages   // of the operators' listener
+	pages       adminPages
 	certificate *certificate
 	issuers     auth.Issuers
 	plugins     *host.Host
@@ -164,8 +164,8 @@ func (g *server) guard(others answers, addresses ...string) func(http.Handler) h
 	return newHostNames(g.c, g.certificate, others, addresses...).guard
 }
 
-// serveFrom serves from a store until ctx ends or the store has lost its contents. Then it closes
-// the store.
+// serveFrom serves from a store until ctx ends or the store has lost its contents, and closes the
+// store.
 func (g *server) serveFrom(ctx context.Context, st *store) (err error) {
 	defer func() { err = errors.Join(err, st.Close()) }()
 	behind := rungroup.New(context.WithoutCancel(ctx))
@@ -204,7 +204,6 @@ func (g *server) serveFrom(ctx context.Context, st *store) (err error) {
 	return err
 }
 
-// backend is what the bridges share while the gateway serves from one store.
 type backend struct {
 	metrics    *metrics.Metrics
 	pools      *pools
@@ -253,7 +252,6 @@ func (g *server) openBackend(ctx context.Context, st *store, running *rungroup.G
 	return b, nil
 }
 
-// seen returns the front through which a bridge calls the namespaces, with traces and metrics.
 func (g *server) seen(b *backend, protocol string) *intercept.Front {
 	return intercept.New(b.directory, append(g.traces.Protocol(protocol), b.metrics.Protocol(protocol), b.pools.messages)...)
 }
@@ -266,7 +264,6 @@ func (g *server) serveAMQP(front *rungroup.Group, b *backend) *amqp.Bridge {
 	return bridge
 }
 
-// serveWebSocket starts the tunnel for AMQP and the native protocol, and returns their handlers.
 func (g *server) serveWebSocket(front *rungroup.Group, b *backend, bridge *amqp.Bridge) (tunnel, native http.Handler) {
 	t := websocket.NewTunnel(bridge.ServeConn, websocket.TunnelOptions{Origins: g.c.WebSocket.Origins, Logger: g.log})
 	front.Go("amqp over websocket", t.Run)
@@ -277,7 +274,6 @@ func (g *server) serveWebSocket(front *rungroup.Group, b *backend, bridge *amqp.
 	return t, n
 }
 
-// showAdmin serves the operators' pages until hide is called, if there is a listener for them.
 func (g *server) showAdmin(b *backend) (hide func()) {
 	if g.admin == nil {
 		return func() {}
@@ -290,15 +286,12 @@ func (g *server) showAdmin(b *backend) (hide func()) {
 	return func() { g.pages.show(nil) }
 }
 
-// startPushes starts the pushes of the configuration that was applied last.
 func (g *server) startPushes(front *rungroup.Group, b *backend, taking *reloader) {
 	taking.pushes = &pushes{c: g.c, group: front, broker: g.seen(b, "push"), messages: b.pools.messages, log: g.log}
 	taking.pushes.set(g.taken.Pushes())
 	b.metrics.Pushes(taking.pushes.list)
 }
 
-// serveHTTPS starts the HTTP server with all paths: of the bridge, WebSockets, hooks, the console
-// and the administration API.
 func (g *server) serveHTTPS(front *rungroup.Group, b *backend, st *store, taking *reloader, tunnel, native http.Handler) {
 	c, log := g.c, g.log
 	over := g.seen(b, "https")
@@ -325,7 +318,7 @@ func (g *server) serveHTTPS(front *rungroup.Group, b *backend, st *store, taking
 	front.Go("https", func(ctx context.Context) error { return web.Serve(ctx, g.mux.HTTP()) })
 }
 
-// announce prints how to connect, but only once, even if the store is opened again.
+// announce prints how to connect, but not again after the store was opened again.
 func (g *server) announce(ctx context.Context, st *store) error {
 	if !g.lostAt.IsZero() {
 		return nil
@@ -352,7 +345,7 @@ func (g *server) awaitEnd(front *rungroup.Group, st *store) error {
 	return nil
 }
 
-// grace returns the drain time for bridges, which would replace 0 by their default.
+// grace is at least 1 ms, because bridges would replace 0 by their default.
 func grace(c *config.Config) time.Duration { return max(c.DrainTimeout, time.Millisecond) }
 
 func amqpOptions(c *config.Config, shared *pools, log *slog.Logger) amqp.Options {
@@ -429,7 +422,6 @@ func newMetrics(c *config.Config, log *slog.Logger) *metrics.Metrics {
 	})
 }
 
-// observed returns the store with measurements of its calls.
 func observed(m *metrics.Metrics, st *store) core.Store {
 	if r := st.redis; r != nil {
 		m.Flushes(r.Flushes)

@@ -18,11 +18,10 @@ import (
 
 type store struct {
 	core.Store
-	redis *redis.Store // nil if it is another store
-	file  *file.Store  // nil if it is another store
+	redis *redis.Store // nil for other stores
+	file  *file.Store  // nil for other stores
 }
 
-// openStore opens the configured store. auto means files in the data directory.
 func openStore(ctx context.Context, c *config.Config, log *slog.Logger) (*store, error) {
 	switch {
 	case c.KeepsFiles():
@@ -69,8 +68,8 @@ func (s *store) failed() <-chan struct{} {
 	return s.file.Failed()
 }
 
-// addHealth adds to the answer of /health: for the file store, its use of the disk; for Redis,
-// recent failures, and when it was found to have lost its contents.
+// addHealth adds the file store's use of the disk to told or, for Redis, recent failures and when
+// it was found to have lost its contents.
 func (s *store) addHealth(told map[string]any, lostAt time.Time) map[string]any {
 	if s.file != nil {
 		u := s.file.Usage()
@@ -98,7 +97,6 @@ func (s *store) addHealth(told map[string]any, lostAt time.Time) map[string]any 
 	return told
 }
 
-// archive archives the store as it is now (file.Archive), or says what to do for other stores.
 func (s *store) archive(ctx context.Context) (admin.Archive, error) {
 	switch {
 	case s.file != nil:

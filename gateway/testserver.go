@@ -16,19 +16,17 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
-// testServer is the line that crosstown test-server prints.
 type testServer struct {
 	ConnectionString string `json:"connectionString"`
 	WithTLS          string `json:"tlsConnectionString"`
-	CA               string `json:"ca,omitempty"` // file with the certificate that TLS clients must trust
+	CA               string `json:"ca,omitempty"` // with the certificate that TLS clients must trust
 	// CustomEndpoint is an option of the .NET client, which otherwise ignores the port with TLS.
 	CustomEndpoint string `json:"customEndpointAddress"`
 	Address        string `json:"address"` // host:port for everything
-	URL            string `json:"url"`     // for HTTP
-	// Authorization is a header for HTTP requests, with all rights.
-	Authorization string `json:"authorization"`
-	PID           int    `json:"pid"`
-	Version       string `json:"version"`
+	URL            string `json:"url"`
+	Authorization  string `json:"authorization"`
+	PID            int    `json:"pid"`
+	Version        string `json:"version"`
 }
 
 // testServerLife is how long the printed token is valid.
@@ -65,7 +63,6 @@ variables; --config specifies a file with queues, topics and other settings.`,
 	return c
 }
 
-// serveTests serves until ctx or stdin ends.
 func serveTests(ctx context.Context, file, level string, stdin io.Reader, stdout, stderr io.Writer) (err error) {
 	dir, err := os.MkdirTemp("", "crosstown-test-server-")
 	if err != nil {

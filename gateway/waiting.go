@@ -16,15 +16,14 @@ import (
 )
 
 const (
-	// storeRetry is the pause before Redis is tried again.
 	storeRetry = 500 * time.Millisecond
 	// storeReminder is how often the log says that the gateway is still waiting.
 	storeReminder = time.Minute
 )
 
 // awaitStore opens the store. While Redis is unavailable, it tries again for as long as the
-// configuration says. Meanwhile it answers HTTP requests on ln, and /health says why. The store is
-// nil if ctx ends first.
+// configuration says, and answers HTTP requests on ln: /health says why. The store is nil if ctx
+// ends first.
 func awaitStore(ctx context.Context, c *config.Config, ln net.Listener, guard func(http.Handler) http.Handler, log *slog.Logger) (*store, error) {
 	startup := &startupServer{}
 	startup.tell("The gateway is opening its message store.")
@@ -57,7 +56,6 @@ func awaitStore(ctx context.Context, c *config.Config, ln net.Listener, guard fu
 	}
 }
 
-// startupServer answers HTTP requests while there is no store.
 type startupServer struct{ reason atomic.Pointer[string] }
 
 func (w *startupServer) tell(reason string) { w.reason.Store(&reason) }

@@ -23,13 +23,13 @@ func (b *Bus) Freeze() {
 	b.move("freeze", func(c core.VirtualClock, now time.Time) (core.VirtualClock, error) { return c.Freeze(now), nil })
 }
 
-// Resume lets a frozen clock continue from its present time.
+// Resume makes frozen time continue from its present value.
 func (b *Bus) Resume() {
 	b.tb.Helper()
 	b.move("resume", func(c core.VirtualClock, now time.Time) (core.VirtualClock, error) { return c.Resume(now), nil })
 }
 
-// Advance moves the namespace's time forward, frozen or not. When Advance returns, everything that
+// Advance moves the namespace's time forward, frozen or not. When it returns, everything that
 // became due has happened: locks have ended, messages have expired or become active and were
 // forwarded, and idle entities are deleted. Receivers get messages shortly after that. Tokens and
 // time-outs of calls follow this machine's time.
@@ -38,7 +38,7 @@ func (b *Bus) Advance(d time.Duration) {
 	b.move("advance", func(c core.VirtualClock, now time.Time) (core.VirtualClock, error) { return c.Advance(now, d) })
 }
 
-// SetTime sets the namespace's time, frozen or not, and carries out everything that is due then.
+// SetTime sets the namespace's time, frozen or not, and carries out everything that is then due.
 func (b *Bus) SetTime(t time.Time) {
 	b.tb.Helper()
 	b.move("set", func(c core.VirtualClock, now time.Time) (core.VirtualClock, error) { return c.Set(now, t) })

@@ -14,7 +14,7 @@ type Entity struct {
 	rules    []core.Rule
 }
 
-// Queue describes a queue. Each change may alter its settings, which are Service Bus' defaults:
+// Queue describes a queue with Service Bus' default settings, which the changes may alter:
 //
 //	crosstowntest.Queue("orders", func(s *core.Settings) { s.MaxDeliveryCount = 3 })
 func Queue(name string, changes ...func(*core.Settings)) Entity {

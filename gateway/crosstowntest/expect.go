@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// lookPause is the pause between two looks at an entity.
+	// lookPause is the pause between two peeks at an entity.
 	lookPause = 2 * time.Millisecond
 	// maxShown bounds the messages in the text of a failure, and maxText the characters of a body.
 	maxShown = 20
@@ -21,8 +21,8 @@ const (
 
 // ExpectMessages waits until an entity contains exactly messages with these bodies, in this order,
 // in any state. The entity is a queue, topic/Subscriptions/name, or a sub-queue such as
-// orders/$DeadLetterQueue. ExpectMessages removes no message. If the messages do not appear in
-// time, the test fails, and shows the entity's messages.
+// orders/$DeadLetterQueue. The messages stay. If they do not appear within b.Patience, the test
+// fails.
 func (b *Bus) ExpectMessages(entity string, bodies ...string) {
 	b.tb.Helper()
 	b.expect(entity, fmt.Sprintf("messages %q", bodies), func(ds []core.Delivery) bool {
@@ -59,8 +59,7 @@ func (b *Bus) ExpectDeadLetters(entity string, reasons ...string) {
 	})
 }
 
-// expect waits until holds accepts the messages of an entity. wanted describes these messages in
-// the text of a failure.
+// expect waits until holds accepts the messages of an entity. wanted describes them in a failure.
 func (b *Bus) expect(entity, wanted string, holds func([]core.Delivery) bool) {
 	b.tb.Helper()
 	ctx, cancel := context.WithTimeout(b.tb.Context(), b.patience())
@@ -79,7 +78,6 @@ func (b *Bus) expect(entity, wanted string, holds func([]core.Delivery) bool) {
 	}
 }
 
-// messages returns all messages of an entity, in the order of their sequence numbers.
 func (b *Bus) messages(entity string) (all []core.Delivery, err error) {
 	ctx := b.tb.Context()
 	for from := int64(1); ; {

@@ -4,12 +4,12 @@ import (
 	"github.com/crosstown-mq/crosstown/core/faults"
 )
 
-// Fault makes operations of clients fail. With its zero value, the next message that a client sends
-// is refused with core.Busy. Package core/faults contains its operations and effects.
+// Fault makes operations of clients fail. The zero value refuses the next message that a client
+// sends, with core.Busy. Package core/faults describes its fields.
 type Fault = faults.Rule
 
-// Inject makes operations of this namespace's clients fail. The first matching fault applies to an
-// operation, in the order of injection.
+// Inject makes operations of this namespace's clients fail. To each operation, the first matching
+// fault in the order of injection applies.
 func (b *Bus) Inject(f Fault) {
 	b.tb.Helper()
 	if _, err := b.faults().Add(b.tb.Context(), f); err != nil {
@@ -17,7 +17,7 @@ func (b *Bus) Inject(f Fault) {
 	}
 }
 
-// ExpectFaultsMet fails the test if an injected fault did not happen as often as its fields demand.
+// ExpectFaultsMet fails the test if a fault did not happen as often as its fields demand.
 func (b *Bus) ExpectFaultsMet() {
 	b.tb.Helper()
 	for _, s := range b.faults().List() {

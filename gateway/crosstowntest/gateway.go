@@ -8,8 +8,8 @@
 //	bus.ExpectMessages("orders", "one", "two")
 //	bus.ExpectDeadLetters("orders", "MaxDeliveryCountExceeded")
 //
-// A gateway starts in less than a millisecond and ends with its test, with all its goroutines. Tests that
-// share one gateway call [Bus.Namespace].
+// A gateway starts in less than a millisecond, and ends with its test, with all its goroutines.
+// Tests that share one gateway call [Bus.Namespace].
 package crosstowntest
 
 import (
@@ -38,7 +38,6 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/rungroup"
 )
 
-// drainGrace is how long connected clients may take at the end of a test.
 const drainGrace = 100 * time.Millisecond
 
 type gateway struct {
@@ -52,7 +51,6 @@ type gateway struct {
 	front     *rungroup.Group
 }
 
-// startGateway starts a gateway. The caller must call stop.
 func startGateway(ctx context.Context, log *slog.Logger) (*gateway, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -119,7 +117,7 @@ func (g *gateway) stop() error {
 
 // Bus is a namespace for one test.
 type Bus struct {
-	// ConnectionString is for the clients of any SDK, with AMQP over TCP without TLS.
+	// ConnectionString uses AMQP over TCP without TLS.
 	ConnectionString string
 	// Address is the gateway's host:port, for AMQP, HTTP and WebSocket.
 	Address string

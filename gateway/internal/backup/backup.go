@@ -14,21 +14,19 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
 
-// listPage is the number of entities, rules or namespaces per request.
+// listPage is the number of entities, rules or namespaces in one request.
 const listPage = 500
 
 type Writer struct {
 	Store    core.Store
 	By       string             // version of Crosstown
-	Progress func(messages int) // called with the number of written messages
-	Entities int                // number of written ones
+	Progress func(messages int) // called with the number of messages written so far
+	Entities int                // number of entities written so far
 	out      *record.Writer
 }
 
-// Messages returns the number of written messages.
 func (b *Writer) Messages() int { return b.out.Messages() }
 
-// Write writes the backup.
 func (b *Writer) Write(ctx context.Context, w io.Writer) (err error) {
 	source, ok := b.Store.(core.Backups)
 	if !ok {
@@ -79,8 +77,8 @@ func (b *Writer) namespaces(ctx context.Context) error {
 	}
 }
 
-// catalogue writes the entities of a namespace, each topic before its subscriptions. It returns
-// those that are not subscriptions, and adds the subscriptions' names to known, by ID.
+// catalogue writes a namespace's entities, each topic before its subscriptions. It returns all but
+// the subscriptions, and adds the subscriptions' names to known, by ID.
 func (b *Writer) catalogue(ctx context.Context, namespace string, known map[string]string) (sources []*core.Entity, err error) {
 	for _, kind := range []core.Kind{core.Queue, core.Topic, core.Schedule} {
 		for skip := 0; ; skip += listPage {

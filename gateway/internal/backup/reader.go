@@ -11,25 +11,24 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
 
-// Reader reads a backup. It refuses what no store can contain: impossible names and ids, and lines
-// that are repeated, missing or out of order.
+// Reader refuses what no store can contain: impossible names and ids, and lines that are repeated,
+// missing or out of order.
 type Reader struct {
 	*record.Reader
 	unread     *record.Line
 	entities   map[string]*core.Entity // by ID
-	names      map[string]bool         // folded names of entities, each after its namespace's name
-	partitions map[string]bool         // read so far
-	of         *core.Entity            // whose partition is read
-	last       map[string]int64        // number of the last message there, by subscription and sub-queue
+	names      map[string]bool         // namespace's name and entity's folded name
+	partitions map[string]bool
+	of         *core.Entity     // the entity whose partition is being read
+	last       map[string]int64 // sequence number of the last message in the partition, by subscription and sub-queue
 }
 
-// Open reads the header of a backup.
 func Open(in io.Reader) (*Reader, *record.Header, error) {
 	r, header, err := record.NewReader(in)
 	return &Reader{Reader: r, entities: map[string]*core.Entity{}, names: map[string]bool{}, partitions: map[string]bool{}}, header, err
 }
 
-// Check reads a backup to its end, and seeks back. It does nothing if that is not possible.
+// Check reads a backup to its end, and seeks back. It does nothing if in cannot seek.
 func Check(in io.Reader) error {
 	file, ok := in.(io.ReadSeeker)
 	if !ok {
@@ -50,7 +49,7 @@ func Check(in io.Reader) error {
 	return err
 }
 
-// Next does the same as record.Reader's Next, but accepts only lines that can be restored.
+// Next is record.Reader's Next, but refuses lines that cannot be restored.
 func (b *Reader) Next() (*record.Line, error) {
 	if l := b.unread; l != nil {
 		b.unread = nil
@@ -189,5 +188,4 @@ func (b *Reader) checkStored(l *record.Line) error {
 	return nil
 }
 
-// Unread makes the next call of Next return l.
 func (b *Reader) Unread(l *record.Line) { b.unread = l }

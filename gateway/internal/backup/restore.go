@@ -11,8 +11,8 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
 
-// Restore stores the contents of a backup, and returns the number of created entities. It calls
-// progress with the number of restored messages. If Restore fails, it deletes the entities.
+// Restore stores a backup, and returns the number of created entities. It calls progress with the
+// number of restored messages. After an error, it deletes the entities that it created.
 func Restore(ctx context.Context, st core.Store, in *Reader, progress func(messages int)) (entities int, err error) {
 	target, ok := st.(core.Backups)
 	if !ok {
@@ -54,7 +54,7 @@ func (r *restore) run(ctx context.Context) error {
 	}
 }
 
-// namespace creates a namespace, unless an earlier restore has created it.
+// namespace accepts a namespace that an earlier restore of the same backup created.
 func (r *restore) namespace(ctx context.Context, n core.Namespace) error {
 	_, err := r.store.CreateNamespace(ctx, n)
 	if core.CodeOf(err) == core.AlreadyExists {
@@ -67,7 +67,7 @@ func (r *restore) namespace(ctx context.Context, n core.Namespace) error {
 	return err
 }
 
-// entity creates an entity. It replaces an unused one.
+// entity replaces an unused entity of the same name.
 func (r *restore) entity(ctx context.Context, e core.Entity) error {
 	_, err := r.store.CreateEntity(ctx, e, core.NamespaceQuotas{})
 	if core.CodeOf(err) == core.AlreadyExists {
@@ -90,7 +90,6 @@ func (r *restore) entity(ctx context.Context, e core.Entity) error {
 	return nil
 }
 
-// errUsed ends the export of a partition at its first item.
 var errUsed = errors.New("the entity is not empty")
 
 func (r *restore) isUsed(ctx context.Context, namespace, name string) (bool, error) {
@@ -140,7 +139,6 @@ func (r *restore) partition(ctx context.Context, p *record.Partition) error {
 	return nil
 }
 
-// touch restores the times at which the entities were last used.
 func (r *restore) touch(ctx context.Context) error {
 	for i := range r.created {
 		if e := &r.created[i]; !e.AccessedAt.IsZero() {
@@ -152,7 +150,7 @@ func (r *restore) touch(ctx context.Context) error {
 	return nil
 }
 
-// undo deletes the created entities. It leaves namespaces, which the next restore reuses.
+// undo deletes the created entities, but not the namespaces, which the next restore reuses.
 func (r *restore) undo(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()

@@ -23,7 +23,6 @@ const Path = "/$crosstown/console/"
 //go:embed assets
 var embedded embed.FS
 
-// Console serves the page and its assets. Create it with New.
 type Console struct {
 	page   []byte
 	etag   string
@@ -32,7 +31,6 @@ type Console struct {
 	assets map[string]*asset // by path below base
 }
 
-// New reads the embedded files.
 func New() *Console {
 	c := &Console{assets: map[string]*asset{}}
 	var page string
@@ -66,8 +64,7 @@ func New() *Console {
 	return c
 }
 
-// preloads lists every module, so that a browser requests all at once instead of one after the
-// other.
+// preloads lists every module, so that a browser requests all at once.
 func (c *Console) preloads() string {
 	var lines []string
 	for name := range c.assets {
@@ -79,7 +76,7 @@ func (c *Console) preloads() string {
 	return strings.Join(lines, "\n")
 }
 
-// importMap is the only inline script, because module names cannot be mapped otherwise.
+// importMap is the only inline script: module names cannot be mapped otherwise.
 var importMap = regexp.MustCompile(`(?s)<script type="importmap">(.*?)</script>`)
 
 // policy allows the page to load only what this gateway serves, and to run only scripts in files
@@ -98,7 +95,6 @@ func policy(page string) string {
 // ordinaryHost matches hosts that a Content-Security-Policy may contain unchanged.
 var ordinaryHost = regexp.MustCompile(`^[A-Za-z0-9.\-]+(:[0-9]+)?$|^\[[0-9A-Fa-f:.]+\](:[0-9]+)?$`)
 
-// ServeHTTP answers "/" with the page, and paths below Path with assets.
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("X-Content-Type-Options", "nosniff")

@@ -1,7 +1,6 @@
 // Package devca stores a development certificate authority and a server certificate in a directory,
 // and creates both on first use. The authority remains, so that users need to trust it only once. A
-// new server certificate replaces the old one when the hosts or ports change, or when the old one
-// expires soon.
+// new server certificate replaces one that lacks a host or port, or that expires soon.
 package devca
 
 import (
@@ -26,9 +25,8 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/durable"
 )
 
-// Files in the directory.
 const (
-	caFile     = "ca.pem"     // the authority's certificate, which everyone may read
+	caFile     = "ca.pem"     // everyone may read it
 	caKeyFile  = "ca.key.pem" // the authority's key and certificate
 	serverFile = "server.pem" // the server's key and certificate
 )
@@ -41,18 +39,14 @@ const (
 	backdate       = time.Hour // for peers whose clock is slow
 )
 
-// Options describe the server certificate.
 type Options struct {
-	// Hosts are names and IP addresses.
 	Hosts []string
-	// Ports add names in the form HOST:PORT, because go-amqp verifies a certificate against both
-	// the host and the port.
+	// Ports add names HOST:PORT, because go-amqp verifies a certificate against both host and port.
 	Ports []string
-	// Now returns the time. The default is time.Now.
+	// Now is time.Now by default.
 	Now func() time.Time
 }
 
-// Authority is an opened directory.
 type Authority struct {
 	PEM         []byte          // the authority's certificate
 	Path        string          // file with PEM
@@ -62,11 +56,10 @@ type Authority struct {
 	o  Options
 }
 
-// Path returns the file of the certificate of the authority in dir.
 func Path(dir string) string { return filepath.Join(dir, caFile) }
 
 // Open reads the files in dir, creates missing ones, and replaces those out of date. Concurrent
-// processes use the same authority.
+// processes get the same authority.
 func Open(dir string, o Options) (*Authority, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -82,7 +75,7 @@ func Open(dir string, o Options) (*Authority, error) {
 	return &Authority{PEM: ca.certificatePEM(), Path: Path(dir), Certificate: server.tls(), ca: ca, o: o}, nil
 }
 
-// Issue creates a certificate for host, also for HOST:PORT with the ports, without storing it.
+// Issue creates a certificate for host and, with the ports, for HOST:PORT, without storing it.
 func (a *Authority) Issue(host string) (*tls.Certificate, error) {
 	server, err := issue(a.ca, Options{Hosts: []string{host}, Ports: a.o.Ports, Now: a.o.Now})
 	if err != nil {
@@ -177,7 +170,7 @@ func issue(ca pair, o Options) (pair, error) {
 	}, &ca)
 }
 
-// subjects returns the names and addresses for a certificate, in a fixed order.
+// subjects returns names and addresses in a fixed order.
 func subjects(o Options) (names []string, addresses []net.IP) {
 	hosts := slices.Compact(slices.Sorted(slices.Values(o.Hosts)))
 	ports := slices.Compact(slices.Sorted(slices.Values(o.Ports)))
@@ -201,7 +194,7 @@ func serves(cert, ca *x509.Certificate, names []string, addresses []net.IP, now 
 		slices.EqualFunc(cert.IPAddresses, addresses, net.IP.Equal)
 }
 
-// sign creates a key and its certificate, signed by ca or, without one, by itself.
+// sign creates a key and its certificate, self-signed if ca is nil.
 func sign(template *x509.Certificate, ca *pair) (pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

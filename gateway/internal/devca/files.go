@@ -9,7 +9,7 @@ import (
 	"os"
 )
 
-// pair is a certificate and its private key. Both are in one file, so that they always match.
+// pair is in one file, so that certificate and key always match.
 type pair struct {
 	key    crypto.Signer
 	keyDER []byte
@@ -45,7 +45,6 @@ func (p pair) tls() tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{p.cert.Raw}, PrivateKey: p.key, Leaf: p.cert}
 }
 
-// readPair reads the output of pem. The error for an invalid file contains its name and the remedy.
 func readPair(path string) (pair, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {

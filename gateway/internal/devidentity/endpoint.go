@@ -16,10 +16,9 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
 )
 
-// AppServicePath is the end of IDENTITY_ENDPOINT.
+// AppServicePath is the path in IDENTITY_ENDPOINT.
 const AppServicePath = "/msi/token"
 
-// maxForm bounds the body of a token request.
 const maxForm = 64 << 10
 
 // Handler answers the SDKs' credentials:
@@ -38,7 +37,7 @@ func (i *Identity) Handler() http.Handler {
 	mux.HandleFunc("GET /{tenant}/v2.0/.well-known/openid-configuration", describe)
 	mux.HandleFunc("GET /{tenant}/discovery/v2.0/keys", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, i.Keys()) })
 	return listen.SameSite(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// A page can make its own name resolve to this machine. Host is then that name.
+		// A page's owner can let the page's name resolve to this machine. Host is then that name.
 		if !isLocal(r.Host) || r.Header.Get("X-Forwarded-For") != "" {
 			refuse(w, http.StatusForbidden, "access_denied", "Call this endpoint directly at localhost or an IP address, not through a proxy.")
 			return
@@ -130,7 +129,6 @@ func (i *Identity) clientSecret(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// describe answers with the endpoints for the tenant in the path.
 func describe(w http.ResponseWriter, r *http.Request) {
 	base := "http://" + r.Host + "/" + r.PathValue("tenant")
 	if r.TLS != nil {
@@ -163,7 +161,6 @@ func answer(w http.ResponseWriter, status int, v any) {
 	_ = json.NewEncoder(w).Encode(v) // the client may have disconnected
 }
 
-// Serve answers on ln until ctx ends.
 func (i *Identity) Serve(ctx context.Context, ln net.Listener, log *slog.Logger) error {
 	server := &http.Server{
 		Handler:           i.Handler(),

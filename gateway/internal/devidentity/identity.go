@@ -23,13 +23,10 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/durable"
 )
 
-// Issuer is the claim iss of every token.
 const Issuer = "urn:crosstown:dev-identity"
 
-// RolesClaim is the claim with the token's role.
 const RolesClaim = "roles"
 
-// The values of RolesClaim.
 const (
 	Owner    = "Owner"
 	Sender   = "Sender"
@@ -39,19 +36,18 @@ const (
 const (
 	keyFile  = "identity.key.pem"
 	keyBlock = "PRIVATE KEY"
-	lifetime = time.Hour // of a token
+	lifetime = time.Hour
 	tenant   = "00000000-0000-0000-0000-000000000000"
 )
 
-// Identity creates tokens.
 type Identity struct {
 	signer jose.Signer
 	public jose.JSONWebKey
 	secret string
 }
 
-// Open reads the key in dir, and creates it on first use. Therefore tokens stay valid after a
-// restart, as clients expect, which keep tokens until they expire.
+// Open reads the key in dir, or creates it, so that tokens stay valid after a restart: clients keep
+// tokens until they expire.
 func Open(dir string) (*Identity, error) {
 	path := filepath.Join(dir, keyFile)
 	der, err := readKey(path)
@@ -97,7 +93,7 @@ func readKey(path string) ([]byte, error) {
 	return block.Bytes, nil
 }
 
-// makeKey creates the key file atomically. Among concurrent processes, the first one wins.
+// makeKey creates the key file atomically. Of concurrent processes, the first one wins.
 func makeKey(dir, path string) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -120,7 +116,6 @@ func makeKey(dir, path string) error {
 // Secret returns the secret that clients send if they can.
 func (i *Identity) Secret() string { return i.secret }
 
-// Keys returns the public keys for the tokens.
 func (i *Identity) Keys() *jose.JSONWebKeySet {
 	return &jose.JSONWebKeySet{Keys: []jose.JSONWebKey{i.public}}
 }

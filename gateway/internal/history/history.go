@@ -1,7 +1,7 @@
 // Package history stores how many messages arrived and left, for the charts of the console: for
 // entities that this gateway uses, for its namespaces and for the gateway. The history is in memory
-// and bounded. No message waits for it: it reads existing counters, and lets the store count what
-// has changed.
+// and bounded. It delays no message: it reads existing counters, and lets the store count what has
+// changed.
 package history
 
 import (
@@ -18,48 +18,43 @@ import (
 )
 
 const (
-	// Interval is the time between readings of the counters.
 	Interval = 10 * time.Second
-	// followTime is how long an entity is counted after its last use: each minute if it may change
-	// by itself, and otherwise every quietInterval.
+	// followTime is how long an entity is counted after its last use: each minute if its counts may
+	// change without use, and otherwise every quietInterval.
 	followTime    = time.Hour
 	quietInterval = 10 * time.Minute
-	// keepTime is how long after its last use an entity keeps its history, even if there are MaxSeries
+	// keepTime is how long an unused entity keeps its history, even if there are MaxSeries
 	// histories.
 	keepTime = 10 * time.Minute
-	// countTime bounds the counts of a namespace.
+	// countTime bounds one count of a namespace.
 	countTime = 5 * time.Second
-	// MaxSeries bounds the entities and namespaces with a history. With all their samples, they
-	// take 29 MB.
+	// MaxSeries bounds the entities and namespaces with a history. All their samples take 29 MB.
 	MaxSeries = 500
 )
 
-// Source is what a history needs from a broker; *broker.Broker implements it.
 type Source interface {
 	Grown(f func(name string, accepted int64))
 	Counts(ctx context.Context, names []string) []broker.Count
 }
 
-// History contains the histories of a gateway. It is safe for concurrent use.
 type History struct {
-	reading sync.Mutex // one reading at a time
+	reading sync.Mutex
 	measure func(context.Context) Vitals
 
 	mu     sync.Mutex
 	spaces map[string]*space // by namespace
 	series int               // of all namespaces
-	full   time.Time         // when a series last found no room
-	whole  series            // of the gateway
+	full   time.Time         // when MaxSeries last prevented a new series
+	whole  series            // of the whole gateway
 	vitals kept[Vitals]
 }
 
 type space struct {
 	source Source
-	series map[string]*series // by the entity's folded name; "": the namespace
+	series map[string]*series // by the entity's folded name; "" for the namespace
 }
 
-// New returns a History without namespaces. Every Interval, Run calls measure for the gateway's
-// vitals, and sets their At.
+// New returns a History without namespaces. Run calls measure every Interval.
 func New(measure func(context.Context) Vitals) *History {
 	return &History{measure: measure, spaces: map[string]*space{}}
 }
@@ -79,7 +74,6 @@ func (h *History) Add(namespace string, s Source) (remove func()) {
 	}
 }
 
-// Run reads the counters until ctx ends.
 func (h *History) Run(ctx context.Context) error {
 	tick := time.NewTicker(Interval)
 	defer tick.Stop()
@@ -93,7 +87,6 @@ func (h *History) Run(ctx context.Context) error {
 	}
 }
 
-// read takes samples of everything that has changed.
 func (h *History) read(ctx context.Context, now time.Time) {
 	v := h.measure(ctx)
 	v.At = seconds(now)
@@ -114,7 +107,7 @@ func (h *History) readOne(ctx context.Context, x *space, now time.Time) {
 	}
 }
 
-// due returns the names of the entities that have changed since their last count, or may have.
+// due returns the entities that may have changed since their last count.
 func (h *History) due(x *space, now time.Time) (names []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -147,7 +140,7 @@ func (h *History) due(x *space, now time.Time) (names []string) {
 	return names
 }
 
-// follow returns series k, which it creates if necessary, or nil if there are already MaxSeries.
+// follow returns series k, which it creates if necessary, or nil if there are MaxSeries others.
 func (h *History) follow(x *space, k, name string, now time.Time) *series {
 	if s := x.series[k]; s != nil {
 		return s
@@ -211,8 +204,8 @@ func (h *History) count(ctx context.Context, x *space, names []string, now time.
 	}
 }
 
-// Of returns the samples of an entity or, if entity is "", of the namespace, from the oldest until
-// now. If the entity has no history, one begins.
+// Of returns the samples of an entity or, for "", of the namespace, the oldest first. For an entity
+// without history, a history begins.
 func (h *History) Of(ctx context.Context, namespace, entity string) []Sample {
 	now := time.Now()
 	x, s := h.look(namespace, entity, now)
@@ -244,7 +237,7 @@ func (h *History) look(namespace, entity string, now time.Time) (*space, *series
 	return x, s
 }
 
-// Vitals returns the gateway's vitals, beginning with the oldest.
+// Vitals returns the gateway's vitals, the oldest first.
 func (h *History) Vitals() []Vitals {
 	h.mu.Lock()
 	defer h.mu.Unlock()

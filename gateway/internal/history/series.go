@@ -14,8 +14,8 @@ const (
 )
 
 // Sample contains how many messages an entity held at a time, and how many it had received and
-// delivered since its history began. If two samples are further apart than Interval (or a minute,
-// when older than an hour), nothing changed between them.
+// delivered since its history began. Between two samples that are further apart than Interval (or a
+// minute, when older than an hour), nothing changed.
 type Sample struct {
 	At                            uint32 // Unix seconds
 	In, Out                       int64
@@ -24,7 +24,6 @@ type Sample struct {
 
 func (s Sample) at() uint32 { return s.At }
 
-// Vitals are measurements of the gateway at one time.
 type Vitals struct {
 	At        uint32  // Unix seconds
 	LatencyMS float64 // of the store
@@ -34,24 +33,23 @@ type Vitals struct {
 
 func (v Vitals) at() uint32 { return v.At }
 
-// series contains the samples of an entity, a namespace or the gateway.
 type series struct {
 	name    string
-	used    time.Time // when messages last came or went, or a client read the history
-	asked   time.Time // when the store was asked
-	counted time.Time // when the store had answered
+	used    time.Time // when messages last came or left, or a client read the history
+	asked   time.Time // when the store was last asked
+	counted time.Time // when the store last answered
 
-	accepted int64 // messages that the gateway accepted since the last reading
-	stirs    bool  // may change by itself: a message is locked or scheduled, or came recently
+	accepted int64 // by the gateway, since the last reading
+	stirs    bool  // counts may change without use: a message is locked or scheduled, or came recently
 
 	enqueued, active, scheduled int64 // from the last count
 	last                        Sample
 	samples                     kept[Sample]
 }
 
-// take adds a sample for a count, and returns how many messages have come and left since the
-// previous count. A message has left if it came and is no longer there. A scheduled message counts
-// as come when it is scheduled, and again when it becomes active.
+// take adds a sample, and returns how many messages have come and left since the previous count: a
+// message that came and is gone has left. A scheduled message comes when it is scheduled, and again
+// when it becomes active.
 func (s *series) take(c *broker.Count, now time.Time) (came, left int64) {
 	switch {
 	case s.counted.IsZero():
@@ -68,7 +66,7 @@ func (s *series) take(c *broker.Count, now time.Time) (came, left int64) {
 	return came, left
 }
 
-// begin adds a sample for the time before the gateway's first messages. If the entity has never had
+// begin adds a sample for the time before the gateway's first messages. If the entity never had
 // other messages, it was empty then.
 func (s *series) begin(c *broker.Count, first int64, now time.Time) (came, left int64) {
 	if first == c.Enqueued {
@@ -82,7 +80,7 @@ func seconds(t time.Time) uint32 { return uint32(t.Unix()) }
 
 func clamp(n int64) uint32 { return uint32(min(max(n, 0), math.MaxUint32)) }
 
-// enter adds a sample. After a gap, in which nothing changed, it first repeats the last sample.
+// enter adds a sample. After an interval without changes, it first repeats the last sample.
 func (s *series) enter(next Sample, now time.Time) {
 	next.At = seconds(now)
 	if before := seconds(now.Add(-Interval)); !s.counted.IsZero() && s.last.At < before {
@@ -104,7 +102,7 @@ func (s *series) all(now time.Time) []Sample {
 	return all
 }
 
-// kept contains samples in order: all of the last hour, and one per minute of the day before.
+// kept contains all samples of the last hour, and one per minute of the day before.
 type kept[T interface{ at() uint32 }] struct{ fine, coarse ring[T] }
 
 func (k *kept[T]) keep(x T) {
@@ -127,10 +125,9 @@ func (k *kept[T]) all(now time.Time) (all []T) {
 	return append(all, fine...)
 }
 
-// ring contains the latest samples.
 type ring[T any] struct {
 	samples []T
-	next    int // index for the next sample, once the ring is full
+	next    int // for the next sample, once the ring is full
 }
 
 func (r *ring[T]) add(x T, most int) {

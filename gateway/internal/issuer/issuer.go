@@ -17,48 +17,42 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// maxToken bounds a token. Tokens with many groups reach some 10 KB.
+// maxToken bounds a token in bytes. Tokens with many groups reach some 10 KB.
 const maxToken = 32 << 10
 
-// algorithms are the accepted algorithms. They have a public key: a token without a signature, or
-// signed with a shared secret, is not accepted.
+// algorithms have a public key: tokens that are unsigned, or signed with a shared secret, are
+// refused.
 var algorithms = []jose.SignatureAlgorithm{
 	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512,
 	jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
 }
 
-// Issuer is a trusted issuer, with the rights that its tokens may give.
 type Issuer struct {
 	// Name is the claim iss. Without Keys and File, it is also the URL below which
-	// /.well-known/openid-configuration contains the address of the keys.
+	// /.well-known/openid-configuration has the address of the keys.
 	Name string
 	// Keys, if not nil, are all the issuer's keys.
 	Keys *jose.JSONWebKeySet
-	// File contains the keys as a JSON web key set. It is read again when a token names an unknown
-	// key.
+	// File is a JSON web key set. It is read again when a token names an unknown key.
 	File string
 	// Audiences are the accepted values of the claim aud.
 	Audiences []string
-	// Leeway is the accepted difference between clocks.
-	Leeway time.Duration
+	Leeway    time.Duration
 	// Rules map claims to rights. A token that matches no rule has no rights.
 	Rules []Rule
 }
 
-// Rule gives rights to tokens with a claim.
 type Rule struct {
-	// Claim is the name of a claim; for a value in nested objects, their names joined by dots.
+	// Claim is the name of a claim; names of nested objects are joined by dots.
 	Claim string
 	// Value is the claim's value, an element of a list or, in scp and scope, one of the words.
 	Value  string
 	Rights core.Right
 }
 
-// Options configure a Set. The zero value is valid.
 type Options struct {
-	// Now returns the time. The default is time.Now.
-	Now func() time.Time
-	// Logger may be nil.
+	// Now is time.Now by default.
+	Now    func() time.Time
 	Logger *slog.Logger
 }
 
@@ -72,8 +66,7 @@ type trusted struct {
 	keys *keyring
 }
 
-// New creates a Set, after reading key files. Issuers on the network need not answer before their
-// first token arrives.
+// New reads key files. Issuers on the network need not answer before their first token arrives.
 func New(issuers []Issuer, o Options) (*Set, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -90,9 +83,9 @@ func New(issuers []Issuer, o Options) (*Set, error) {
 	return s, nil
 }
 
-// Verify returns the grant of a token, for the whole namespace, with the token's subject as its
-// name. It refuses an invalid token as Unauthorized, with the cause in the text. Busy means that
-// the issuer's keys are not available now.
+// Verify returns the token's grant for the whole namespace, with the token's subject as its name.
+// It refuses an invalid token as Unauthorized, with the cause. Busy means that the issuer's keys
+// are not available now.
 func (s *Set) Verify(ctx context.Context, token string) (core.Grant, error) {
 	if len(token) > maxToken {
 		return core.Grant{}, core.Refuse(core.Unauthorized, "MalformedToken: The token has %d bytes: at most %d are allowed.", len(token), maxToken)
@@ -171,7 +164,7 @@ func find(claims map[string]any, name string) any {
 	return nil
 }
 
-// has reports whether a claim equals value or is a list with it. If words is set, a text is a list
+// has reports whether claim equals value or is a list with value. If words is set, a text is a list
 // of words (RFC 8693 §4.2).
 func has(claim any, value string, words bool) bool {
 	switch c := claim.(type) {

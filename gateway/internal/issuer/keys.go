@@ -21,16 +21,14 @@ import (
 const (
 	fetchTimeout = 10 * time.Second
 	maxDocument  = 1 << 20 // of a discovery document or key set
-	// refetchAfter limits how often tokens with unknown keys, which any client can create, cause a
-	// fetch.
+	// refetchAfter limits the fetches for tokens with unknown keys, which any client can create.
 	refetchAfter = 10 * time.Second
 	// staleAfter is how long a key that its issuer has withdrawn may stay trusted.
 	staleAfter = time.Hour
 )
 
-// keyring contains an issuer's keys, and fetches them again when necessary.
 type keyring struct {
-	fetch func(context.Context) (*jose.JSONWebKeySet, error) // nil: the keys never change
+	fetch func(context.Context) (*jose.JSONWebKeySet, error) // nil if the keys never change
 	name  string
 	now   func() time.Time
 	log   *slog.Logger
@@ -38,7 +36,7 @@ type keyring struct {
 	turn    chan struct{} // its one slot guards the fields below
 	held    *jose.JSONWebKeySet
 	fetched time.Time // when held was fetched
-	tried   time.Time // when a fetch was last tried
+	tried   time.Time
 }
 
 func newKeyring(i Issuer, o Options) (*keyring, error) {
@@ -58,8 +56,8 @@ func newKeyring(i Issuer, o Options) (*keyring, error) {
 	return k, nil
 }
 
-// verify verifies a token's signature with the key that the token names, and stores the signed
-// content in payload. If the key is unknown, it fetches the keys once.
+// verify verifies a token's signature, and stores the signed content in payload. If the key is
+// unknown, it fetches the keys once.
 func (k *keyring) verify(ctx context.Context, token *jwt.JSONWebToken, payload *json.RawMessage) error {
 	header := token.Headers[0]
 	for _, latest := range []bool{false, true} {
@@ -81,7 +79,6 @@ func (k *keyring) verify(ctx context.Context, token *jwt.JSONWebToken, payload *
 	return core.Refuse(core.Unauthorized, "InvalidSignature: The token has an invalid signature, or its issuer '%s' has withdrawn the key.", k.name)
 }
 
-// candidates returns the keys that may belong to a signature with this header.
 func candidates(set *jose.JSONWebKeySet, header jose.Header) []jose.JSONWebKey {
 	var all []jose.JSONWebKey
 	for _, key := range set.Keys {

@@ -17,48 +17,44 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges"
 )
 
-// errEvicted is returned by a read from a connection that was closed to make room for another.
+// errEvicted is the error of reads from a connection that was closed to make room for another.
 var errEvicted = errors.New("the gateway closed the connection to accept others, because the client had not sent a valid token")
 
 const (
-	// defaultDescriptors is the assumed limit of open files if the system does not report one.
 	defaultDescriptors = 1024
-	// maxStrangers is the highest default of AdmissionOptions.Strangers.
-	maxStrangers = 1024
-	// strangersBytes bounds the bytes that all strangers (clients without a proven identity) may have
-	// sent without an answer, including headers of other clients' HTTP requests whose token is not
-	// checked yet. Beyond it, the gateway closes connections that have sent more than an equal share.
+	maxStrangers       = 1024
+	// strangersBytes bounds the bytes that all strangers (clients without a proven identity) may
+	// have sent without an answer. Headers of other clients' HTTP requests count until their token
+	// is checked. Beyond it, the gateway closes connections that have sent more than an equal
+	// share.
 	strangersBytes = 16 << 20
-	// rememberedFor is how long the network of a client with a proven identity is remembered.
-	// maxRemembered bounds the number of such networks.
+	// rememberedFor is how long a network is remembered after one of its clients has proven an
+	// identity.
 	rememberedFor = 24 * time.Hour
 	maxRemembered = 4096
-	// newFor is how long a new connection counts as one that has progressed as far as possible,
-	// because its first bytes and a handshake take a moment.
+	// newFor is how long a new connection counts as having reached the last stage, because its
+	// first bytes and a handshake take a moment.
 	newFor = time.Second
 )
 
-// AdmissionOptions configure the limits of an Admission. Zero fields have their defaults.
 type AdmissionOptions struct {
-	// Connections is the maximum number of open connections. The default is the limit of open
-	// files, less a reserve for the store and files.
+	// Connections bounds the open connections. The default is the limit of open files, less a
+	// reserve for the store and files.
 	Connections int
-	// Strangers is the maximum number of open connections that belong to strangers. The default is
-	// a quarter of Connections, at most 1024.
+	// Strangers bounds the open connections of strangers. The default is a quarter of Connections,
+	// at most 1024.
 	Strangers int
-	// Logger may be nil.
-	Logger *slog.Logger
+	Logger    *slog.Logger
 }
 
-// Admission limits the connections of strangers, which are clients without a proven identity, to a
-// number of places. If all of these are taken, a new stranger replaces another one: preferably one
-// from an address with more than half of the places, then the one that has progressed least, then
-// one from the networks with most strangers, then the oldest. An eighth of the places is reserved
-// for networks from which a client has recently proven an identity. A client with a proven identity
-// is never replaced.
+// Admission limits the connections of strangers (clients without a proven identity). At the limit,
+// a new stranger replaces another one: preferably one from an address with more than half of the
+// limit, then the one that has progressed least, then one from the networks with most strangers,
+// then the oldest. An eighth of the limit is reserved for networks from which a client has recently
+// proven an identity. A client with a proven identity is never replaced.
 type Admission struct {
 	o        AdmissionOptions
-	share    int64 // what each stranger may have sent
+	share    int64 // bytes that each stranger may have sent
 	warnings bridges.Warnings
 
 	bytes   atomic.Int64 // sent by strangers but not answered
@@ -68,11 +64,10 @@ type Admission struct {
 	open      int
 	strangers list.List // of *Conn, oldest first
 	networks  map[netip.Prefix]*network
-	known     int // number of strangers from remembered networks
+	known     int // strangers from remembered networks
 	proven    map[netip.Addr]time.Time
 }
 
-// network counts the strangers of one network.
 type network struct {
 	prefix    netip.Prefix
 	strangers int
@@ -88,19 +83,17 @@ const (
 	endedHandshake              // the client has completed the TLS handshake, and its protocol inside is known
 )
 
-// reason is why an Admission closed a connection.
 type reason int
 
 const (
 	crowded reason = iota // too many strangers
 	heavy                 // too many bytes
 	full                  // too many connections
-	reasons               // number of reasons
+	reasons
 )
 
 func (r reason) String() string { return [...]string{"strangers", "bytes", "connections"}[r] }
 
-// NewAdmission returns an Admission without connections.
 func NewAdmission(o AdmissionOptions) *Admission {
 	if o.Connections <= 0 {
 		o.Connections = connectionsFor(Descriptors())
@@ -112,23 +105,20 @@ func NewAdmission(o AdmissionOptions) *Admission {
 	return &Admission{o: o, share: strangersBytes / int64(o.Strangers), networks: map[netip.Prefix]*network{}, proven: map[netip.Addr]time.Time{}}
 }
 
-// connectionsFor returns how many descriptors connections may use. It leaves an eighth, within
-// bounds, for listeners, the store, files and plugins.
+// connectionsFor leaves an eighth of the descriptors, within bounds, for listeners, the store,
+// files and plugins.
 func connectionsFor(descriptors int) int {
 	return max(descriptors/2, descriptors-min(max(descriptors/8, 64), 4096))
 }
 
-// Limits returns the maximum number of open connections, and of strangers among them.
 func (a *Admission) Limits() (connections, strangers int) { return a.o.Connections, a.o.Strangers }
 
-// AdmissionState contains the counts of an Admission.
 type AdmissionState struct {
-	Connections int               // open connections, including those of strangers
-	Strangers   int               // of strangers
+	Connections int // including those of strangers
+	Strangers   int
 	Closed      map[string]uint64 // closed to make room, by reason
 }
 
-// State returns the present counts.
 func (a *Admission) State() AdmissionState {
 	s := AdmissionState{Closed: map[string]uint64{}}
 	for r := range reasons {
@@ -175,8 +165,7 @@ func (a *Admission) Enter(nc net.Conn) *Conn {
 	return c
 }
 
-// victim returns the stranger to close next, or nil if there are no strangers. The caller holds
-// a.mu.
+// victim returns the stranger to close next, or nil if there is none. The caller holds a.mu.
 func (a *Admission) victim() (out *Conn) {
 	now := time.Now()
 	spared := a.known <= max(1, a.o.Strangers/8) // strangers from known networks
@@ -189,7 +178,7 @@ func (a *Admission) victim() (out *Conn) {
 	return out
 }
 
-// goesBefore reports whether the Admission closes c rather than d, which connected earlier.
+// goesBefore reports whether to close c rather than d, which connected earlier.
 func (a *Admission) goesBefore(c, d *Conn, spared bool, now time.Time) bool {
 	if spared && c.known != d.known {
 		return d.known
@@ -208,11 +197,12 @@ func (a *Admission) goesBefore(c, d *Conn, spared bool, now time.Time) bool {
 	return false
 }
 
-// fills reports whether c's address has more than half of the places. Without this rule, a flood of
-// new connections would displace a client whose handshake takes a second. The caller holds a.mu.
+// fills reports whether c's address has more than half of all strangers' connections. Without this
+// rule, a flood of new connections would displace a client whose handshake takes a second. The
+// caller holds a.mu.
 func (a *Admission) fills(c *Conn) bool { return c.networks[2].strangers > a.o.Strangers/2 }
 
-// join adds c to the strangers. The caller holds a.mu.
+// join must be called with a.mu held.
 func (a *Admission) join(c *Conn) {
 	if c.known {
 		a.known++
@@ -229,7 +219,7 @@ func (a *Admission) join(c *Conn) {
 	c.element = a.strangers.PushBack(c)
 }
 
-// networksOf returns networks that may belong to one customer, beginning with the largest.
+// networksOf returns networks that may belong to one customer, the largest first.
 func networksOf(a netip.Addr) (all [3]netip.Prefix) {
 	bits := [3]int{48, 56, 64}
 	if a.Is4() {
@@ -241,7 +231,7 @@ func networksOf(a netip.Addr) (all [3]netip.Prefix) {
 	return all
 }
 
-// leave removes c from the strangers. The caller holds a.mu.
+// leave must be called with a.mu held.
 func (a *Admission) leave(c *Conn) {
 	if c.element == nil {
 		return
@@ -273,7 +263,7 @@ func (a *Admission) remember(c *Conn) {
 	a.proven[c.peer] = now
 }
 
-// forget removes c from all counts. The caller holds a.mu.
+// forget must be called with a.mu held.
 func (a *Admission) forget(c *Conn) {
 	a.leave(c)
 	if c.counted {
@@ -282,7 +272,6 @@ func (a *Admission) forget(c *Conn) {
 	}
 }
 
-// tell counts a connection that is closed to make room, and occasionally logs a warning.
 func (a *Admission) tell(why reason, c *Conn) {
 	n := a.evicted[why].Add(1)
 	if !a.warnings.Due() {
@@ -299,29 +288,28 @@ func (a *Admission) tell(why reason, c *Conn) {
 	}
 }
 
-// Conn is a connection that an Admission has admitted.
 type Conn struct {
 	net.Conn
 	admission *Admission
 	peer      netip.Addr
-	networks  [3]*network // those of peer, while c is among the strangers
+	networks  [3]*network // networks of peer, while c is among the strangers
 	since     time.Time
-	known     bool // a client in its network has recently proven an identity
+	known     bool // a client in c's network has recently proven an identity
 
 	stage  atomic.Int32
 	proven atomic.Bool
-	bytes  atomic.Int64 // its share of Admission.bytes
+	bytes  atomic.Int64 // c's part of Admission.bytes
 
 	charging sync.Mutex
-	release  func()      // frees what Charge took; nil if it took nothing. charging guards it
+	release  func()      // frees what Charge took, or nil; guarded by charging
 	closed   atomic.Bool // set while charging is held; nothing is counted after that
 
-	element *list.Element // c's element in the list strangers; nil if c is not a stranger's. admission.mu guards it
-	counted bool          // in admission.open; admission.mu guards it
+	element *list.Element // c's element in strangers, or nil; guarded by admission.mu
+	counted bool          // c is counted in admission.open; guarded by admission.mu
 }
 
-// Proven records that the client has proven an identity. The Admission never closes its connection
-// to make room.
+// Proven records that the client has proven an identity: its connection is never closed to make
+// room.
 func (c *Conn) Proven() {
 	known := c.proven.Swap(true)
 	c.Answered()
@@ -334,7 +322,7 @@ func (c *Conn) Proven() {
 	c.admission.remember(c)
 }
 
-// Charge calls take, unless take has succeeded in an earlier call. Close calls release.
+// Charge calls take, unless an earlier call of take succeeded. Close calls release.
 func (c *Conn) Charge(take func() (release func(), err error)) error {
 	c.charging.Lock()
 	defer c.charging.Unlock()
@@ -348,7 +336,7 @@ func (c *Conn) Charge(take func() (release func(), err error)) error {
 	return err
 }
 
-// reachedBy returns the connection's progress or, for a new connection, the last stage.
+// reachedBy returns the last stage for a new connection.
 func (c *Conn) reachedBy(now time.Time) stage {
 	if now.Sub(c.since) < newFor {
 		return endedHandshake
@@ -358,12 +346,11 @@ func (c *Conn) reachedBy(now time.Time) stage {
 
 func (c *Conn) reached(s stage) { c.stage.Store(int32(s)) }
 
-// Answered records that the gateway holds no more data of the client in memory.
+// Answered records that the gateway holds no more of the client's data in memory.
 func (c *Conn) Answered() {
 	c.admission.bytes.Add(-c.bytes.Swap(0))
 }
 
-// Read counts the bytes of strangers.
 func (c *Conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if n == 0 || c.proven.Load() {
@@ -381,7 +368,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// hold counts n bytes from a client without a proven identity, or in a header with an unchecked
+// hold counts n bytes of a client without a proven identity, or of a header with an unchecked
 // token. It reports whether this connection has sent too many.
 func (c *Conn) hold(n int) bool {
 	mine := c.bytes.Add(int64(n))
@@ -392,7 +379,6 @@ func (c *Conn) hold(n int) bool {
 	return all > strangersBytes && mine > c.admission.share
 }
 
-// Close closes the connection and frees its place.
 func (c *Conn) Close() error {
 	err := c.Conn.Close()
 	c.charging.Lock()
@@ -412,13 +398,11 @@ func (c *Conn) evict(why reason) {
 	_ = c.Close()
 }
 
-// SyscallConn returns the socket.
 func (c *Conn) SyscallConn() (syscall.RawConn, error) { return socketOf(c.Conn) }
 
-// CloseWrite ends the sending half.
 func (c *Conn) CloseWrite() error { return closeWrite(c.Conn) }
 
-// addressOf returns the IP address of a connection's peer, or the zero address.
+// addressOf returns the zero address if the peer has no IP address.
 func addressOf(nc net.Conn) netip.Addr {
 	at, ok := nc.RemoteAddr().(*net.TCPAddr)
 	if !ok {
@@ -427,8 +411,8 @@ func addressOf(nc net.Conn) netip.Addr {
 	return bridges.Network(at.AddrPort().Addr())
 }
 
-// Guard returns ln with admission of its connections. It is only for servers that do not
-// authenticate clients: their connections always count as strangers'.
+// Guard is only for servers that do not authenticate clients: their connections always count as
+// strangers'.
 func (a *Admission) Guard(ln net.Listener) net.Listener { return guarded{ln, a} }
 
 type guarded struct {
@@ -449,7 +433,7 @@ func (g guarded) Accept() (net.Conn, error) {
 }
 
 // SameSite refuses requests that a browser makes for a page of another site. Browsers send the site
-// in Sec-Fetch-Site (Fetch Metadata, §2.4), and older ones in Origin.
+// in Sec-Fetch-Site (Fetch Metadata, §2.4), older ones in Origin.
 func SameSite(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		origin, site := r.Header.Get("Origin"), r.Header.Get("Sec-Fetch-Site")

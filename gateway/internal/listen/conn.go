@@ -9,16 +9,16 @@ import (
 	"syscall"
 )
 
-// rewound is a connection whose first bytes were read to detect the protocol, and are read again.
+// rewound is a connection whose first bytes, read to detect the protocol, are read again.
 type rewound struct {
 	net.Conn
-	head     []byte // bytes to read again
-	admitted *Conn  // the connection, or the one below TLS
+	head     []byte
+	admitted *Conn // the connection, or the one below TLS
 	request  *header
 }
 
 // maxHeaderLines bounds the lines before the body of an HTTP request. net/http bounds only the
-// bytes, and keeps about a hundred more for each line: short lines would take twenty times their
+// bytes, and needs about a hundred more for each line, so short lines would take twenty times their
 // size.
 const maxHeaderLines = 1000
 
@@ -27,9 +27,8 @@ var (
 	errHeaderBytes = errors.New("HTTP headers take too much memory")
 )
 
-// header counts the lines of a request's header while it arrives.
 type header struct {
-	lines, begun int // begun: bytes of the last line
+	lines, begun int // begun counts the bytes of the last line
 	ended        bool
 }
 
@@ -50,12 +49,11 @@ func (h *header) count(p []byte) {
 
 func (c *rewound) Proven() { c.admitted.Proven() }
 
-// Charge calls Conn's Charge.
 func (c *rewound) Charge(take func() (release func(), err error)) error {
 	return c.admitted.Charge(take)
 }
 
-// Answered calls Conn's Answered. After this call, the header of the next HTTP request begins.
+// After Answered, the header of the next HTTP request begins.
 func (c *rewound) Answered() {
 	c.admitted.Answered()
 	if c.request != nil {
@@ -63,7 +61,7 @@ func (c *rewound) Answered() {
 	}
 }
 
-// Close also lets the listener admit another connection: a TLS connection does not do this itself.
+// Close also closes the connection below TLS, so that the listener can admit another.
 func (c *rewound) Close() error {
 	err := c.Conn.Close() // TLS sends its closing alert first
 	_ = c.admitted.Close()
@@ -101,7 +99,6 @@ func (c *rewound) refuse(why error, status, text string) error {
 	return why
 }
 
-// SyscallConn returns the socket of a connection without TLS.
 func (c *rewound) SyscallConn() (syscall.RawConn, error) { return socketOf(c.Conn) }
 
 func socketOf(c net.Conn) (syscall.RawConn, error) {
@@ -111,8 +108,8 @@ func socketOf(c net.Conn) (syscall.RawConn, error) {
 	return nil, errors.ErrUnsupported
 }
 
-// CloseWrite ends the sending half, if the connection supports that. net/http calls it before it
-// drops a peer that is still sending, so that the peer receives the answer.
+// CloseWrite ends the sending half. net/http calls it before it drops a peer that is still sending,
+// so that the peer receives the answer.
 func (c *rewound) CloseWrite() error { return closeWrite(c.Conn) }
 
 func closeWrite(c net.Conn) error {
@@ -122,7 +119,7 @@ func closeWrite(c net.Conn) error {
 	return nil
 }
 
-// secured is a rewound connection inside TLS. net/http calls ConnectionState to set Request.TLS.
+// secured is a rewound inside TLS. net/http calls ConnectionState to set Request.TLS.
 type secured struct {
 	rewound
 	state tls.ConnectionState

@@ -2,5 +2,4 @@
 
 package listen
 
-// Descriptors returns the assumed limit of open files and connections.
 func Descriptors() int { return defaultDescriptors }

@@ -19,38 +19,35 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
-// Options configure a Mux. The zero value is valid, without TLS.
 type Options struct {
-	// TLS is used for connections that begin with a handshake; nil refuses them. It should not offer
-	// protocols by ALPN: most AMQP clients name none, and the Mux detects the protocol inside.
+	// TLS is for connections that begin with a handshake; nil refuses them. It should not offer
+	// protocols by ALPN: most AMQP clients name none, and the Mux detects the protocol inside TLS.
 	TLS *tls.Config
-	// Plain reports whether a client at an address, host:port, may connect without TLS. nil allows
-	// all. The Mux refuses other clients over AMQP, and the server refuses them over HTTP.
+	// Plain reports whether a client at remote, host:port, may connect without TLS. nil allows all.
+	// The Mux refuses AMQP clients, and the server refuses HTTP clients.
 	Plain func(remote string) bool
-	// Timeout bounds the time until a peer has sent its first bytes; a TLS handshake is part of it.
-	// The default is 10 s.
+	// Timeout bounds the time until a peer's first bytes, after the TLS handshake if there is one;
+	// default 10 s.
 	Timeout time.Duration
-	// Admission admits the connections. The default is a new Admission.
+	// Admission is a new one by default.
 	Admission *Admission
-	// Logger may be nil.
-	Logger *slog.Logger
+	Logger    *slog.Logger
 }
 
-// maxEnding bounds the goroutines of connections that were closed to make room. A Mux accepts no
-// connection while there are more. Otherwise, when the processors are busy, thousands of
-// connections that wait in the kernel would become goroutines at once, whose stacks take 16 KiB
-// each.
+// maxEnding bounds the goroutines of connections that were closed to make room. With more, the Mux
+// accepts no connection: on busy processors, thousands of connections that wait in the kernel would
+// otherwise become goroutines at once, with 16 KiB of stack each.
 const maxEnding = 64
 
-// Mux accepts connections, detects the protocol of each by the first bytes, and passes it to the
-// virtual listener of that protocol.
+// Mux detects the protocol of each connection by the first bytes, and passes the connection to the
+// protocol's virtual listener.
 type Mux struct {
 	opts      Options
 	listeners []net.Listener
 	amqp      *virtual
 	http      *virtual
 	slow      bridges.Warnings // about connections that wait long for their server
-	plain     bridges.Warnings // about clients that should use TLS
+	plain     bridges.Warnings
 }
 
 // New returns a Mux that owns listeners. It accepts no connection before Serve.
@@ -87,16 +84,16 @@ func New(listeners []net.Listener, o Options) *Mux {
 	}
 }
 
-// AMQP returns a listener for connections with AMQP. After it is closed, another may replace it;
-// until then, connections wait.
+// AMQP returns a listener for AMQP. After it is closed, another may replace it; until then,
+// connections wait.
 func (m *Mux) AMQP() net.Listener { return m.amqp.listen() }
 
-// HTTP returns a listener for connections with HTTP or an unknown protocol.
+// HTTP returns a listener for HTTP and unknown protocols.
 func (m *Mux) HTTP() net.Listener { return m.http.listen() }
 
 // Serve accepts connections until ctx ends. It then closes the listeners, drops connections whose
-// protocol is not known yet, waits for its goroutines and returns nil. Servers close their virtual
-// listeners themselves. If a listener fails, Serve returns an error.
+// protocol is not known yet, and waits for its goroutines. Servers must close their virtual
+// listeners. If a listener fails, Serve returns an error.
 func (m *Mux) Serve(ctx context.Context) error {
 	accepting := rungroup.New(ctx)
 	ctx = accepting.Context()
@@ -116,8 +113,8 @@ func (m *Mux) Serve(ctx context.Context) error {
 	return err
 }
 
-// accept passes connections to decide until the listener is closed. After a temporary error, such
-// as a lack of file descriptors, it waits a little and continues, as net/http does.
+// accept continues after a temporary error, such as a lack of file descriptors, with a short wait,
+// like net/http.
 func (m *Mux) accept(ctx context.Context, ln net.Listener, deciding *errgroup.Group) error {
 	for {
 		conn, err := ln.Accept()
@@ -146,7 +143,6 @@ func (m *Mux) accept(ctx context.Context, ln net.Listener, deciding *errgroup.Gr
 	}
 }
 
-// decide detects the protocol of a connection, and passes the connection on or closes it.
 func (m *Mux) decide(ctx context.Context, conn *Conn) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	target, speaking, err := m.identify(ctx, conn)
@@ -199,7 +195,7 @@ func (m *Mux) identify(ctx context.Context, conn *Conn) (*virtual, net.Conn, err
 	return m.http, speaking, nil
 }
 
-// requireTLS answers an AMQP client with the protocol header for TLS (AMQP 1.0 §2.2, §5.2).
+// requireTLS answers with the protocol header for TLS (AMQP 1.0 §2.2, §5.2).
 func (m *Mux) requireTLS(conn net.Conn) {
 	if m.plain.Due() {
 		m.opts.Logger.Warn("a client connects without TLS, which this gateway requires: use TLS in the client, or set require-tls to off", "peer", conn.RemoteAddr().String())
@@ -230,8 +226,8 @@ func (m *Mux) secure(ctx context.Context, conn net.Conn, admitted *Conn) (protoc
 	return kind, speaking, nil
 }
 
-// explainHandshake logs a remedy for a client that does not trust the certificate, because the
-// client's own message rarely has one.
+// explainHandshake logs a remedy if a client does not trust the certificate, because the client's
+// own message rarely has one.
 func (m *Mux) explainHandshake(conn net.Conn, err error) {
 	text := err.Error()
 	if strings.Contains(text, "unknown certificate") || strings.Contains(text, "bad certificate") {
@@ -257,8 +253,8 @@ const recordHandshake = 0x16
 // amqpHeader begins every AMQP protocol header (AMQP 1.0 §2.2). No HTTP method begins with it.
 const amqpHeader = "AMQP"
 
-// sniff reads just enough to detect the peer's protocol, and returns the protocol with the bytes
-// read. Everything but TLS and AMQP goes to HTTP, whose server answers unknown protocols.
+// sniff reads just enough to detect the protocol. All but TLS and AMQP goes to HTTP, whose server
+// answers unknown protocols.
 func sniff(r io.Reader) (protocol, []byte, error) {
 	head := make([]byte, 0, len(amqpHeader))
 	for {

@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// Open listens on all addresses (host:port). If any fails, it listens on none, and returns an error
-// with each failed address and a remedy.
+// Open listens on all addresses (host:port). If any fails, it listens on none, and the error names
+// each failed address.
 func Open(ctx context.Context, addresses []string) ([]net.Listener, error) {
 	var (
 		config    net.ListenConfig
@@ -48,8 +48,8 @@ func explain(address string, err error) error {
 	}
 }
 
-// IsLoopback reports whether only this machine can reach a listen address (host:port). It assumes
-// that others can reach every name except localhost.
+// IsLoopback reports whether only this machine can reach address (host:port). It assumes that
+// others can reach every name except localhost.
 func IsLoopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// virtual passes connections that a Mux has accepted to its listeners. Each connection waits until
-// one of them accepts it, so there is no queue in between.
+// virtual passes connections of a Mux to its listeners without a queue: each connection waits until
+// a listener accepts it.
 type virtual struct {
 	addr  net.Addr
 	conns chan net.Conn
@@ -16,8 +16,7 @@ type virtual struct {
 
 func newVirtual(addr net.Addr) *virtual { return &virtual{addr: addr, conns: make(chan net.Conn)} }
 
-// hand passes conn to Accept, and reports whether a listener accepted it before the timeout and the
-// end of ctx.
+// hand reports whether a listener accepted conn before the timeout and the end of ctx.
 func (v *virtual) hand(ctx context.Context, conn net.Conn, timeout time.Duration) bool {
 	late := time.NewTimer(timeout)
 	defer late.Stop()
@@ -32,7 +31,6 @@ func (v *virtual) hand(ctx context.Context, conn net.Conn, timeout time.Duration
 
 func (v *virtual) listen() net.Listener { return &listener{virtual: v, closed: make(chan struct{})} }
 
-// listener is a net.Listener for the connections that a virtual passes on.
 type listener struct {
 	*virtual
 	closed chan struct{}
@@ -53,11 +51,11 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close makes Accept return an error. It does not close the real listeners.
+// Close makes Accept return an error, but does not close the real listeners.
 func (l *listener) Close() error {
 	l.once.Do(func() { close(l.closed) })
 	return nil
 }
 
-// Addr returns the address of the first real listener.
+// Addr is that of the first real listener.
 func (l *listener) Addr() net.Addr { return l.addr }

@@ -14,21 +14,21 @@ import (
 const (
 	// checkInterval is how often Run checks whether the gateway is idle.
 	checkInterval = 5 * time.Second
-	// quiet is how many bytes an idle gateway allocates at most between two checks.
+	// quiet is the number of bytes that an idle gateway allocates at most between two checks.
 	quiet = 4 << 20
-	// worthwhile is how many bytes of garbage make a collection worth its time.
+	// worthwhile is the garbage in bytes that makes a collection worth its time.
 	worthwhile = 32 << 20
-	// A collection takes time for all live memory, so the garbage must also exceed 1/liveShare of
-	// the live memory.
+	// The garbage must also exceed 1/liveShare of the live memory, because a collection takes time
+	// for all live memory.
 	liveShare = 4
 )
 
-// Collector makes the runtime collect garbage and return memory earlier. By itself, the runtime
-// collects when as much was allocated as is in use, or after two minutes, and keeps the memory to
-// which the heap may grow again. That is too late if a few messages are most of the memory, or if
-// all clients have disconnected.
+// Collector makes the runtime collect garbage and return memory earlier. The runtime itself
+// collects when as much was allocated as is in use, or after two minutes, and keeps memory for
+// further growth. That is too late if a few messages are most of the memory, or if all clients have
+// disconnected.
 type Collector struct {
-	released atomic.Int64 // of large messages, since the last collection
+	released atomic.Int64 // bytes of large messages since the last collection
 	runtime  runner
 
 	// Only Run uses these:
@@ -42,13 +42,12 @@ type runner struct {
 	giveBack func() // collects too
 }
 
-// NewCollector returns a Collector. The caller must call Run.
 func NewCollector() *Collector {
 	return &Collector{runtime: runner{usage: readUsage, collect: runtime.GC, giveBack: debug.FreeOSMemory}}
 }
 
-// Released records that a large message of n bytes is garbage now. If there is much such garbage,
-// Released collects it, so that the next message finds free memory.
+// Released records that a large message of n bytes is garbage. It collects much such garbage at
+// once, so that the next message finds free memory.
 func (c *Collector) Released(n int64) {
 	n = c.released.Add(n)
 	if n < worthwhile || uint64(n) < c.runtime.usage().live/liveShare || !c.released.CompareAndSwap(n, 0) {
@@ -57,7 +56,6 @@ func (c *Collector) Released(n int64) {
 	c.runtime.collect()
 }
 
-// Run returns memory to the system until ctx ends.
 func (c *Collector) Run(ctx context.Context) error {
 	for wake.After(ctx, checkInterval) {
 		c.look()
@@ -65,7 +63,6 @@ func (c *Collector) Run(ctx context.Context) error {
 	return nil
 }
 
-// look returns memory while the gateway is idle.
 func (c *Collector) look() {
 	u := c.runtime.usage()
 	busy := u.allocated-c.allocated > quiet
@@ -79,7 +76,6 @@ func (c *Collector) look() {
 	c.least, c.allocated = u.taken, u.allocated
 }
 
-// usage is memory usage in bytes.
 type usage struct {
 	taken     uint64 // from the system and not returned
 	allocated uint64 // since the program began

@@ -13,15 +13,14 @@ import (
 	"strings"
 )
 
-// unknown is the assumed memory of a machine that does not report it.
 const unknown = 4 << 30
 
-// fromEnvironment is the value of GOMEMLIMIT. The gateway may lower the runtime's limit later.
+// fromEnvironment is GOMEMLIMIT. The gateway may lower the runtime's limit later.
 var fromEnvironment = debug.SetMemoryLimit(-1)
 
-// Available returns how many bytes the process may use: the minimum of the setting, GOMEMLIMIT, the
-// limits of its control groups, and the machine's memory. A setting of 0 means none. limited means
-// that the result is below the machine's memory, and that GOMEMLIMIT does not limit the collector.
+// Available returns how many bytes the process may use: the minimum of the setting (0 for none),
+// GOMEMLIMIT, the limits of its control groups, and the machine's memory. limited means that the
+// result is below the machine's memory, and that GOMEMLIMIT does not limit the collector.
 func Available(setting int64) (bytes int64, limited bool) {
 	machine := machineMemory(os.ReadFile)
 	bytes = machine
@@ -36,7 +35,6 @@ func Available(setting int64) (bytes int64, limited bool) {
 	return bytes, limited
 }
 
-// IsLimited returns the result limited of Available.
 func IsLimited(setting int64) bool {
 	_, limited := Available(setting)
 	return limited || fromEnvironment < math.MaxInt64
@@ -68,10 +66,9 @@ func field(file read, name, word string) int64 {
 	return 0
 }
 
-// groups are the control groups of the process.
 type groups struct {
-	limit int64  // the lowest; 0: none
-	stat  string // file with the innermost group's usage; "": none
+	limit int64  // the lowest; 0 for none
+	stat  string // file with the innermost group's usage; "" for none
 }
 
 func groupsOf(file read) (g groups) {
@@ -106,8 +103,8 @@ func groupsOf(file read) (g groups) {
 	return g
 }
 
-// beside returns how many bytes of the group are not in the process's own figures: memory of other
-// processes, of sockets and of the kernel. It excludes cached files, which the kernel can free.
+// beside returns the bytes of the group that are not in the process's own figures: memory of other
+// processes, of sockets and of the kernel, without cached files, which the kernel can free.
 func (g groups) beside(file read) int64 {
 	if g.stat == "" {
 		return 0

@@ -15,18 +15,18 @@ import (
 )
 
 const (
-	// measureInterval is the time between measurements. busyInterval replaces it while usage is above
-	// half of the usage at which level Tight begins.
+	// busyInterval replaces measureInterval while usage is above half of the usage at which level
+	// Tight begins.
 	measureInterval, busyInterval = 250 * time.Millisecond, 50 * time.Millisecond
-	// limitInterval is the time between readings of the limits.
-	limitInterval = 10 * time.Second
-	// collectInterval is the shortest time between collections that find the live memory of the
+	limitInterval                 = 10 * time.Second
+	// collectInterval is the minimum time between collections that find the live memory of the
 	// heap.
 	collectInterval = 500 * time.Millisecond
 	// The pause after a collection is collectPart times as long as the collection.
 	collectPart = 10
-	// overrun is the percentage of Go's memory limit at which memory is full, even if part is garbage:
-	// the runtime bounds the time for collections, so clients can allocate faster than it collects.
+	// overrun is the percentage of Go's memory limit at which memory is full, even if part is
+	// garbage: the runtime bounds the time for collections, so clients can allocate faster than it
+	// collects.
 	overrun = 103
 	// evictInterval is the time between connections that a Watch closes at level Full.
 	evictInterval = 100 * time.Millisecond
@@ -35,22 +35,19 @@ const (
 // Percentages of the limit at which each level from Raised begins and ends.
 var marks = [...]struct{ begins, ends int64 }{fair.Raised: {55, 50}, fair.Tight: {65, 55}, fair.Full: {80, 75}}
 
-// Usage is how much of its memory the gateway uses.
 type Usage struct {
 	Level       fair.Level
 	Used, Limit int64 // bytes
 }
 
-// Options configure a Watch.
 type Options struct {
 	Gauge   *fair.Gauge
-	Setting int64       // configured; 0: none
-	Evict   func() bool // closes the connection with the most memory; false: there is none
+	Setting int64       // 0 for none
+	Evict   func() bool // closes the connection with the most memory; false if there is none
 	Holders func() []slog.Attr
 	Logger  *slog.Logger
 }
 
-// Watch measures the memory of the process and sets the level of a Gauge.
 type Watch struct {
 	Options
 	last       atomic.Pointer[Usage]
@@ -64,15 +61,13 @@ type Watch struct {
 	evicted    time.Time
 }
 
-// system is what a Watch measures.
 type system struct {
 	file    read
 	heap    func() heap
-	collect func(done func()) // starts a collection, and calls done at its end, perhaps after collect has returned
+	collect func(done func()) // starts a collection, and calls done at its end
 	now     func() time.Time
 }
 
-// NewWatch creates a Watch. The caller must call Run.
 func NewWatch(o Options) *Watch {
 	w := &Watch{Options: o, system: system{os.ReadFile, readHeap, collect, time.Now}}
 	w.last.Store(&Usage{Limit: 1})
@@ -80,10 +75,8 @@ func NewWatch(o Options) *Watch {
 	return w
 }
 
-// Usage returns the latest measurement.
 func (w *Watch) Usage() Usage { return *w.last.Load() }
 
-// Run measures until ctx ends.
 func (w *Watch) Run(ctx context.Context) error {
 	for {
 		interval := measureInterval
@@ -104,7 +97,7 @@ type heap struct {
 	limit   int64 // Go's memory limit, which the runtime exceeds if it must
 }
 
-// collect runs a garbage collection in the background: on busy processors it takes seconds.
+// collect runs in the background, because a collection takes seconds on busy processors.
 func collect(done func()) {
 	go func() {
 		defer done()
@@ -148,7 +141,7 @@ func (w *Watch) measure() Usage {
 	return u
 }
 
-// levelOf returns the level for a usage. A level ends at a lower usage than it begins.
+// levelOf lets a level end at a lower usage than it begins.
 func levelOf(used, limit int64, was fair.Level) (l fair.Level) {
 	for of := fair.Raised; of <= fair.Full; of++ {
 		mark := marks[of].begins
@@ -194,24 +187,24 @@ func readHeap() heap {
 }
 
 const (
-	// leisure is how many bytes a program with little live memory may allocate between collections.
-	// usual is the same for a program with much live memory, in percent of the live memory. The
-	// runtime itself would collect a small heap after every 4 MB.
+	// leisure is how many bytes a program with little live memory may allocate between collections;
+	// the runtime would collect a small heap after every 4 MB. usual is the percentage for a
+	// program with much live memory.
 	leisure = 96 << 20
 	usual   = 100
 	// most is the percentage for a program with very little live memory.
 	most = 400
 )
 
-// Pace sets, now and after each garbage collection, how much may be allocated before the next one.
-// If GOGC is set, Pace does nothing.
+// Pace sets, now and after each garbage collection, how much may be allocated before the next one,
+// unless GOGC is set.
 func Pace() {
 	if os.Getenv("GOGC") == "" {
 		pace(usual)
 	}
 }
 
-// pace sets the percentage that may be allocated between collections; was is the present one. pace
+// pace sets the percentage that may be allocated between collections; was is the present one. It
 // runs again after the next collection.
 func pace(was int) {
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// censusAge bounds the age of a census. Each one asks the owner of every connection.
+	// censusAge bounds the age of a census, which asks the owner of every connection.
 	censusAge     = 5 * time.Second
 	censusTimeout = 2 * time.Second
 )
@@ -21,7 +21,6 @@ const (
 // protocols have series even without connections.
 var protocols = []string{"amqp", "amqp over websocket", "websocket"}
 
-// use is what clients of one protocol have open.
 type use struct{ connections, channels, sends, receives, sessions int }
 
 type clients struct {
@@ -32,8 +31,6 @@ type clients struct {
 	uses  map[string]*use // by protocol
 }
 
-// Clients exports the connected clients that the censuses count, and the number of connections that
-// operators have closed.
 func (m *Metrics) Clients(closed func() int64, censuses ...bridges.Census) {
 	var c collector
 	connections := c.gauge("connections", "Open connections, by protocol.", "protocol")
@@ -60,7 +57,6 @@ func (m *Metrics) Clients(closed func() int64, censuses ...bridges.Census) {
 	})
 }
 
-// take takes a census, unless the last one is recent.
 func (c *clients) take() {
 	if c.uses != nil && time.Since(c.taken) < censusAge {
 		return
@@ -96,14 +92,13 @@ func (c *clients) take() {
 	}
 }
 
-// Streams exports the number of open streams of server-sent events.
 func (m *Metrics) Streams(open func() int) {
 	var c collector
 	streams := c.gauge("http_streams", "Open streams of server-sent events.")
 	m.register(&c, func(s scrape) { streams(s, float64(open())) })
 }
 
-// KeyTries exports how often the gateway tried a key for a peer whose host did not identify a
+// KeyTries exports how often the gateway tried a key because a client's host did not identify its
 // namespace.
 func (m *Metrics) KeyTries(tries func() uint64) {
 	var c collector
@@ -111,8 +106,7 @@ func (m *Metrics) KeyTries(tries func() uint64) {
 	m.register(&c, func(s scrape) { tried(s, float64(tries())) })
 }
 
-// HTTP returns a function to call for each HTTP request, with its route and the status of the
-// answer. Both have only few values.
+// HTTP returns a function to call for each HTTP request. Both arguments must have few values.
 func (m *Metrics) HTTP() func(route string, status int) {
 	requests := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: prefix, Name: "http_requests_total", Help: "HTTP requests that the gateway answered, including WebSockets, by route and status.",

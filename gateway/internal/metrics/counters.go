@@ -13,16 +13,13 @@ import (
 )
 
 const (
-	// counterAge bounds the age of an answer to an autoscaler.
-	counterAge = time.Second
-	// maxCounters bounds the answers that are kept.
+	counterAge  = time.Second
 	maxCounters = 1000
-	// maxSessions bounds the sessions that are counted.
 	maxSessions = 1000
 )
 
-// Counter contains the counts of a queue or subscription for an autoscaler. As in Service Bus,
-// Active counts ready, locked and deferred messages.
+// Counter has the counts of a queue or subscription for an autoscaler. As in Service Bus, Active
+// counts ready, locked and deferred messages.
 type Counter struct {
 	Entity     string `json:"entity"`
 	Active     int64  `json:"active"`
@@ -34,22 +31,20 @@ type Counter struct {
 	Transfer   int64  `json:"transfer"`
 	Damaged    int64  `json:"damaged"` // in all its queues, and not in the other counts
 	core.Applied
-	// Sessions counts the sessions with messages or state, up to 1000. SessionsHeld counts those
-	// that receivers hold, and SessionsWaiting the free ones with messages. All are nil if the
-	// entity has no sessions.
+	// Sessions counts the sessions with messages or state, up to 1000; SessionsHeld those that
+	// receivers hold, SessionsWaiting the free ones with messages. All are nil if the entity has no
+	// sessions.
 	Sessions        *int   `json:"sessions,omitempty"`
 	SessionsHeld    *int64 `json:"sessionsHeld,omitempty"`
 	SessionsWaiting *int64 `json:"sessionsWaiting,omitempty"`
 }
 
-// Counted is what Counters needs from a broker; *broker.Broker implements it.
 type Counted interface {
 	Holding(ctx context.Context, name string) (broker.Holding, error)
 	CountSessions(ctx context.Context, name string, most int) (int, error)
 }
 
-// Counters answers requests of autoscalers. It asks the store at most once a second for each
-// entity. It is safe for concurrent use.
+// Counters answers autoscalers. It asks the store at most once a second for each entity.
 type Counters struct {
 	source Counted
 	asking singleflight.Group // by folded name
@@ -64,7 +59,6 @@ type count struct {
 	err   error
 }
 
-// NewCounters returns Counters that read from source.
 func NewCounters(source Counted) *Counters {
 	return &Counters{source: source, kept: map[string]count{}}
 }
@@ -85,7 +79,6 @@ func (c *Counters) Read(ctx context.Context, e core.Entity) (Counter, error) {
 
 func (n count) isOld() bool { return time.Since(n.at) >= counterAge }
 
-// find returns the kept answer if it is recent, and otherwise asks the store.
 func (c *Counters) find(ctx context.Context, key string, e core.Entity) count {
 	c.mu.Lock()
 	n := c.kept[key]

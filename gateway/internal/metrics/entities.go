@@ -13,15 +13,14 @@ import (
 )
 
 const (
-	// others is the label of all entities without their own series. No entity's name begins with an
+	// others is the label of all entities without separate series. No entity's name begins with an
 	// underscore.
-	others = "_other"
-	// countTimeout bounds a count of the messages in entities.
+	others       = "_other"
 	countTimeout = 5 * time.Second
 )
 
-// entities exports the numbers of messages in a namespace's entities, and the messages that this
-// gateway has passed through them.
+// entities exports the counts of a namespace's entities, and of the messages that this gateway has
+// passed through them.
 type entities struct {
 	source    Source
 	allowance *allowance
@@ -30,7 +29,7 @@ type entities struct {
 	show      entityMetrics
 
 	mu     sync.Mutex
-	own    map[string]bool // entities with their own series; false until the count in progress finds the entity
+	own    map[string]bool // entities with separate series; false until the count in progress finds the entity
 	read   time.Time       // when the last count began, successful or not
 	up     bool            // the last count succeeded
 	counts []broker.Holding
@@ -104,7 +103,7 @@ func (c *entities) collect(s scrape) {
 	}
 }
 
-// keepUp counts the messages in entities, unless the last count is recent.
+// keepUp counts unless the last count is recent.
 func (c *entities) keepUp(ctx context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -114,7 +113,7 @@ func (c *entities) keepUp(ctx context.Context) {
 	}
 }
 
-// admit reports whether an entity has its own series. It creates the series if allowance permits.
+// admit reports whether an entity has separate series, which it creates if allowance permits.
 func (c *entities) admit(name string) bool {
 	if _, has := c.own[name]; !has && !c.allowance.take() {
 		return false
@@ -123,8 +122,8 @@ func (c *entities) admit(name string) bool {
 	return true
 }
 
-// count counts the messages in entities, and removes the series of deleted entities, so that others
-// can have them. If the store does not answer, the old counts remain.
+// count counts messages, and removes the series of deleted entities, to make room for others. If
+// the store does not answer, the old counts remain.
 func (c *entities) count(ctx context.Context) {
 	for name := range c.own {
 		c.own[name] = false
@@ -163,7 +162,7 @@ func (c *entities) end() {
 	clear(c.own)
 }
 
-// queues contains labels of an entity's queue and sub-queues.
+// queues are the label's values for an entity's queue and sub-queues.
 var queues = [core.SubQueues]string{"main", "deadletter", "transfer", "transfer_deadletter"}
 
 func (d *entityMetrics) holding(s scrape, h *broker.Holding, now time.Time) {

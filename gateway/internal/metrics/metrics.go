@@ -1,6 +1,6 @@
-// Package metrics exports the gateway's counters to Prometheus. Other packages count, and this
-// package reads their counts at each scrape. Only two parts run for each event: a wrapper that
-// times the calls of the store, and an interceptor that counts the requests of bridges.
+// Package metrics exports the gateway's counters to Prometheus. It reads the counts of other
+// packages at each scrape. Only two parts run for each event: a wrapper that times the calls of the
+// store, and an interceptor that counts the requests of bridges.
 package metrics
 
 import (
@@ -14,29 +14,27 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// prefix begins the names of all metrics except the Go runtime's.
 const prefix = "crosstown"
 
 const (
 	defaultEntities   = 500
 	defaultNamespaces = 100
 	defaultRefresh    = 15 * time.Second
-	maxScrapes        = 4 // at a time
+	maxScrapes        = 4
 )
 
-// Options configure Metrics. The zero value is valid.
 type Options struct {
 	Version string
-	// MaxEntities bounds the entities with their own time series: those of the gateway's own
-	// namespace, and those of all others together. The default is 500. The entity "_other" has the
-	// sum of the other entities' counts at this gateway.
+	// MaxEntities bounds the entities with separate time series, once for the gateway's own
+	// namespace and once for all others; default 500. The entity "_other" has the sum of all other
+	// counts at this gateway.
 	MaxEntities int
-	// MaxNamespaces bounds the other namespaces that operators see. The default is 100. The
-	// namespace "_other" has the sum of the rest's counts at this gateway.
+	// MaxNamespaces bounds the other namespaces that operators see; default 100. The namespace
+	// "_other" has the sum of all other counts at this gateway.
 	MaxNamespaces int
-	// Refresh bounds the age of the store's counts in an answer. The default is 15 s.
+	// Refresh bounds the age of the store's counts; default 15 s.
 	Refresh time.Duration
-	// Logger receives messages for operators. nil means slog.Default().
+	// nil means slog.Default().
 	Logger *slog.Logger
 }
 
@@ -44,11 +42,10 @@ type Options struct {
 // gateway starts, and Namespace for each served namespace.
 type Metrics struct {
 	o        Options
-	registry *prometheus.Registry // for everything except namespaces
+	registry *prometheus.Registry // for all but namespaces
 	spaces   spaces
 }
 
-// New creates Metrics with only the Go runtime and the process.
 func New(o Options) *Metrics {
 	if o.MaxEntities <= 0 {
 		o.MaxEntities = defaultEntities
@@ -74,7 +71,7 @@ func New(o Options) *Metrics {
 	return m
 }
 
-// Handler answers the scrapes of operators, with all namespaces.
+// Handler is for operators, with all namespaces.
 func (m *Metrics) Handler() http.Handler { return m.handler(prometheus.GathererFunc(m.gather)) }
 
 func (m *Metrics) handler(g prometheus.Gatherer) http.Handler {
@@ -86,17 +83,15 @@ func (m *Metrics) handler(g prometheus.Gatherer) http.Handler {
 
 type scrape = chan<- prometheus.Metric
 
-// metric adds a value to a scrape. labels are the values of its labels.
+// metric adds a value to a scrape. labels are the values of the metric's labels.
 type metric func(s scrape, v float64, labels ...string)
 
-// collector contains the descriptions of metrics. At each scrape it calls collect for their values.
 type collector struct {
 	labels  prometheus.Labels // of all its metrics
 	descs   []*prometheus.Desc
 	collect func(scrape)
 }
 
-// inNamespace returns a collector whose metrics have a label for the namespace.
 func inNamespace(name string) *collector {
 	return &collector{labels: prometheus.Labels{"namespace": name}}
 }
@@ -120,14 +115,12 @@ func (c *collector) describe(name, help string, labels ...string) *prometheus.De
 	return d
 }
 
-// Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range c.descs {
 		ch <- d
 	}
 }
 
-// Collect implements prometheus.Collector.
 func (c *collector) Collect(ch chan<- prometheus.Metric) { c.collect(ch) }
 
 func (m *Metrics) register(c *collector, collect func(scrape)) {

@@ -6,7 +6,6 @@ import (
 	"github.com/crosstown-mq/crosstown/plugins/host"
 )
 
-// Plugins exports the states of the plugins.
 func (m *Metrics) Plugins(states func() []host.State) {
 	var c collector
 	ready := c.gauge("plugin_ready", "1 if the plugin answers.", "plugin")
@@ -34,8 +33,7 @@ func truth(is bool) float64 {
 	return 0
 }
 
-// newStages returns a collector of the counts of a namespace's pipeline stages, added up over
-// entities.
+// newStages counts per namespace, added up over entities.
 func newStages(namespace string, counts func() []broker.StageCounts) *collector {
 	c := inNamespace(namespace)
 	messages := c.counter("stage_messages_total", "Decisions of the stages of pipelines, by result.", "stage", "plugin", "result")

@@ -11,10 +11,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/intercept"
 )
 
-// codes are the codes of refusals, in the order of their counters.
 var codes = core.Codes()
 
-// codeIndex contains the index of each code in codes.
 var codeIndex = func() map[core.Code]int {
 	index := make(map[core.Code]int, len(codes))
 	for i, c := range codes {
@@ -34,11 +32,10 @@ type protocol struct {
 	sent, delivered atomic.Uint64 // messages
 	operations      [operations]struct {
 		asked   atomic.Uint64
-		refused []atomic.Uint64 // indexed like codes
+		refused []atomic.Uint64
 	}
 }
 
-// Protocol returns the interceptor that counts the operations of the bridge for a protocol.
 func (m *Metrics) Protocol(name string) intercept.Interceptor {
 	p := &protocol{name: name}
 	for i := range p.operations {
@@ -102,7 +99,7 @@ func (p *protocol) refuse(o intercept.Op, err error) {
 	}
 }
 
-// show registers the counts. Operations and refusals have no series while their count is zero.
+// Operations and refusals have no series while their count is zero.
 func (p *protocol) show(m *Metrics) {
 	c := collector{labels: prometheus.Labels{"protocol": p.name}}
 	asked := c.counter("operations_total", "Requests of clients: sends, settlements, renewals and so on.", "operation")

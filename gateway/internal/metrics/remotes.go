@@ -36,7 +36,6 @@ func newRemotes(namespace string, states func() []remote.State) *collector {
 	return c
 }
 
-// Pushes exports the states of the current pushes.
 func (m *Metrics) Pushes(list func() []*webhooks.Push) {
 	var c collector
 	attempts := c.counter("push_attempts_total", "Requests of a push, by result: delivered, failed (the gateway retries) or dead_lettered.", "namespace", "push", "result")

@@ -7,7 +7,6 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/memory"
 )
 
-// Memory exports how much of the gateway's memory is in use.
 func (m *Metrics) Memory(messages, connections *fair.Pool, usage func() memory.Usage) {
 	var c collector
 	used := c.gauge("memory_used_bytes", "Memory that the gateway uses, without garbage and the kernel's page cache.")
@@ -35,7 +34,6 @@ func (m *Metrics) Memory(messages, connections *fair.Pool, usage func() memory.U
 	})
 }
 
-// Disk exports the sizes of the file store on the disk and in memory.
 func (m *Metrics) Disk(usage func() file.Usage) {
 	var c collector
 	bytes := c.gauge("store_disk_bytes", "Size of the file store's segments and snapshots.")
@@ -53,7 +51,6 @@ func (m *Metrics) Disk(usage func() file.Usage) {
 	})
 }
 
-// Admission exports how many connections are open, are strangers', and were closed for a limit.
 func (m *Metrics) Admission(state func() listen.AdmissionState) {
 	var c collector
 	connections := c.gauge("open_connections", "Open connections of all protocols, including HTTP.")

@@ -15,10 +15,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker"
 )
 
-// countAtOnce bounds the concurrent counts of namespaces.
 const countAtOnce = 8
 
-// Source is what the metrics need from a broker; *broker.Broker implements it.
 type Source interface {
 	Now() time.Time
 	Traffic() []broker.Traffic
@@ -35,7 +33,7 @@ type space struct {
 
 // spaces are the served namespaces, in the order in which serving them began.
 type spaces struct {
-	own, others allowance // of entities with their own series
+	own, others allowance // of entities with separate series
 
 	mu  sync.Mutex
 	all []*space
@@ -47,7 +45,6 @@ func (s *spaces) count() int {
 	return len(s.all)
 }
 
-// allowance limits how many more entities may have their own series.
 type allowance struct {
 	mu   sync.Mutex
 	left int
@@ -69,11 +66,10 @@ func (a *allowance) give(n int) {
 	a.left += n
 }
 
-// Namespace exports the counts of source and the states of the namespace's remotes, until the
-// caller calls hide. states is nil if there are no remotes. The first namespace must be the
-// gateway's own. own answers scrapes with the metrics of this namespace alone. It has its own limit
-// of entities: with a shared limit, a client would learn how many entities others have, and would
-// perhaps not see its own.
+// Namespace exports the counts of source and the states of the namespace's remotes (nil for none)
+// until the caller calls hide. The first namespace must be the gateway's own. own answers scrapes
+// with this namespace only. It has a separate limit of entities: with a shared one, a client would
+// learn how many entities others have, and perhaps miss its own.
 func (m *Metrics) Namespace(name string, source Source, states func() []remote.State) (own http.Handler, hide func()) {
 	s := &m.spaces
 	s.mu.Lock()
@@ -107,7 +103,7 @@ func (m *Metrics) Namespace(name string, source Source, states func() []remote.S
 	}
 }
 
-// split separates the namespaces with metrics of their own from those that only the sum contains.
+// split separates the namespaces with separate metrics from those that only the sum contains.
 func (m *Metrics) split() (shown, rest []*space) {
 	m.spaces.mu.Lock()
 	defer m.spaces.mu.Unlock()
@@ -138,7 +134,7 @@ func (m *Metrics) gather() ([]*dto.MetricFamily, error) {
 	return all.Gather()
 }
 
-// countAll counts the entities of all namespaces without a recent count. They share one time limit.
+// countAll counts the namespaces without a recent count, with one common time limit.
 func countAll(of []*space) {
 	ctx, cancel := context.WithTimeout(context.Background(), countTimeout)
 	defer cancel()
@@ -154,7 +150,6 @@ func countAll(of []*space) {
 	wg.Wait()
 }
 
-// remainder returns the sums for namespaces that operators do not see.
 func remainder(of []*space) *collector {
 	c := inNamespace(others)
 	show := describeEntities(c)

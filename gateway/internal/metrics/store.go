@@ -39,10 +39,9 @@ func (c storeCall) String() string {
 	}[c]
 }
 
-// messageCalls are the calls with several messages each.
+// messageCalls have several messages each.
 var messageCalls = []storeCall{callAppend, callPublish, callCommit, callLock, callSettle, callRenew}
 
-// store times the calls of a core.Store and of its partitions.
 type store struct {
 	core.Store
 	seconds  [storeCalls]prometheus.Observer
@@ -50,7 +49,6 @@ type store struct {
 	failures [storeCalls]prometheus.Counter
 }
 
-// Store returns inner with metrics of its calls.
 func (m *Metrics) Store(inner core.Store) core.Store {
 	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace: prefix, Name: "store_call_duration_seconds", Help: "Duration of store calls, including the time that they wait for other calls.",
@@ -81,20 +79,19 @@ func (s *store) Partition(r core.Ref, p core.Policy) core.Partition {
 	return inner
 }
 
-// partition times the operations on a partition.
 type partition struct {
 	core.Operations
 	*store
 }
 
-// WithTime implements core.Store. The calls of a view count as calls of the store.
+// Calls of a store with virtual time count as calls of the store.
 func (s *store) WithTime(f func(now time.Time) time.Time) core.Store {
 	timed := *s
 	timed.Store = s.Store.WithTime(f)
 	return &timed
 }
 
-// done records the duration of a call, and a failure if the store was busy or broken.
+// done counts a failure only if the store was busy or broken.
 func (s *store) done(c storeCall, began time.Time, err *error) {
 	s.seconds[c].Observe(time.Since(began).Seconds())
 	if *err == nil {
@@ -105,14 +102,12 @@ func (s *store) done(c storeCall, began time.Time, err *error) {
 	}
 }
 
-// had does the same as done, and records the number of messages in the call.
 func (s *store) had(c storeCall, began time.Time, messages int, err *error) {
 	s.done(c, began, err)
 	s.messages[c].Observe(float64(messages))
 }
 
-// lastOf returns the last answer. If the store fails during a call, all later answers contain the
-// error.
+// lastOf returns the last answer, which has the error if the store failed during the call.
 func lastOf[T any](answers []T) (last T) {
 	if n := len(answers); n > 0 {
 		last = answers[n-1]
@@ -238,7 +233,6 @@ func (m *Metrics) Flushes(tell func() []redis.Flushes) {
 	})
 }
 
-// Failures exports why a store on Redis is unavailable.
 func (m *Metrics) Failures(tell func() []redis.Failure) {
 	var c collector
 	failures := c.counter("redis_failures_total", "Operations that failed because Redis was unavailable, by cause.", "cause")

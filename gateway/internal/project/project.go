@@ -22,15 +22,13 @@ const module = "github.com/crosstown-mq/crosstown"
 // unreleased replaces an unpublished version.
 const unreleased = "v0.0.0-00010101000000-000000000000"
 
-// Kinds of plugins.
 const (
 	Router     = "router"
 	Serializer = "serializer"
 )
 
-// Project is a project to write.
 type Project struct {
-	Kind    string // Router or Serializer
+	Kind    string
 	Name    string // of the plugin, its program and its module
 	Dir     string // missing or empty
 	Version string // of the Crosstown module that the project requires, such as v1.2.3; "" if none is published
@@ -40,16 +38,15 @@ type Project struct {
 var (
 	names    = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)
 	releases = regexp.MustCompile(`^v\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$`)
-	pseudo   = regexp.MustCompile(`[.-]\d{14}-[0-9a-f]{12}$`) // without a tag
+	pseudo   = regexp.MustCompile(`[.-]\d{14}-[0-9a-f]{12}$`)
 )
 
-// Published reports whether the form of a version is that of a published one.
 func Published(version string) bool {
 	return releases.MatchString(version) && !pseudo.MatchString(version)
 }
 
-// Source returns the first of the directories near, or the nearest parent, with Crosstown's source.
-// It returns "" if there is none.
+// Source returns the first directory with Crosstown's source among near and, for each, its parents,
+// or "".
 func Source(near ...string) string {
 	for _, dir := range near {
 		for dir != "" {
@@ -71,7 +68,6 @@ func holdsSource(dir string) bool {
 	return err == nil && strings.HasPrefix(string(text), "module "+module+"\n")
 }
 
-// Write writes the project's files and returns their names.
 func (p *Project) Write() ([]string, error) {
 	if p.Kind != Router && p.Kind != Serializer {
 		return nil, fmt.Errorf("%q is not a type of plugin: use %s or %s", p.Kind, Router, Serializer)

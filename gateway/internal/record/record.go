@@ -1,7 +1,7 @@
-// Package record defines the format of backups, with one JSON object per line. A header comes
-// first, then namespaces and entities. Then each partition of a queue or topic has its own line,
-// before the items that core.Backups exports from it. The last line contains the number of the
-// lines before it and their checksum.
+// Package record defines the format of backups, with one JSON object on each line: a header,
+// namespaces and entities, and then the partitions of queues and topics, each before the items that
+// core.Backups exports from it. The last line has the number of the lines before it and their
+// checksum.
 //
 // A message has the members of crosstown receive --json, and those that only a store knows. Typed
 // values have the format of the WebSocket protocol.
@@ -23,10 +23,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// Version is the version of the format.
 const Version = 1
 
-// Line is a line. Exactly one of its members is set.
+// Line has exactly one member set.
 type Line struct {
 	Backup    *Header         `json:"backup,omitempty"`
 	Namespace *core.Namespace `json:"namespace,omitempty"`
@@ -39,7 +38,6 @@ type Line struct {
 	stored *core.Stored // decoded from Message
 }
 
-// Header is the first line.
 type Header struct {
 	Version int       `json:"version"`
 	Made    time.Time `json:"made"`
@@ -47,7 +45,6 @@ type Header struct {
 	Store   string    `json:"store"` // engine
 }
 
-// Partition precedes the contents of a partition.
 type Partition struct {
 	Namespace string `json:"namespace"` // ID
 	Entity    string `json:"entity"`
@@ -61,7 +58,6 @@ type End struct {
 	CRC32C   string `json:"crc32c"` // of all bytes before it
 }
 
-// Thing is an item of a partition other than a message.
 type Thing struct {
 	Kind         string    `json:"kind"`
 	Subscription string    `json:"subscription,omitempty"`
@@ -73,10 +69,9 @@ type Thing struct {
 	Time         time.Time `json:"time,omitzero"`
 }
 
-// Octets are bytes. In JSON, UTF-8 is a text, and anything else is {"$binary":"base64"}.
+// Octets in JSON are a text if they are UTF-8, and otherwise {"$binary":"base64"}.
 type Octets []byte
 
-// MarshalJSON implements json.Marshaler.
 func (o Octets) MarshalJSON() ([]byte, error) {
 	if utf8.Valid(o) {
 		var b bytes.Buffer
@@ -88,7 +83,6 @@ func (o Octets) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string][]byte{"$binary": o})
 }
 
-// UnmarshalJSON implements json.Unmarshaler.
 func (o *Octets) UnmarshalJSON(data []byte) error {
 	var text string
 	if json.Unmarshal(data, &text) == nil {
@@ -103,10 +97,9 @@ func (o *Octets) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// Message is a message as in the output of crosstown receive --json, and the input of crosstown
-// send --records.
+// Message has the format of crosstown receive --json and send --records.
 type Message struct {
-	Entity           string          `json:"entity,omitempty"` // with the sub-queue, for readers
+	Entity           string          `json:"entity,omitempty"` // with the sub-queue; for readers
 	SequenceNumber   int64           `json:"sequenceNumber"`
 	MessageID        json.RawMessage `json:"messageId,omitempty"`
 	State            string          `json:"state"`
@@ -159,7 +152,6 @@ type Message struct {
 	DeadLetterSource string `json:"deadLetterSource,omitempty"`
 }
 
-// kinds are the names of items other than messages.
 var kinds = map[core.StoredKind]string{
 	core.StoredLast: "lastSequenceNumber", core.StoredState: "sessionState", core.StoredSeen: "seenMessageId", core.StoredMove: "move",
 }
@@ -216,7 +208,6 @@ func (l *Line) Stored() (*core.Stored, error) {
 	return nil, fmt.Errorf("the kind of line %q is unknown to this version", t.Kind)
 }
 
-// texts returns the text fields of a message with their members.
 func texts(m *core.Message, r *Message) []struct {
 	field  *string
 	member **string
@@ -268,8 +259,7 @@ func messageOf(x *core.Stored, path string) *Message {
 	return r
 }
 
-// BodyText returns a body as text if it is UTF-8, and otherwise in base64 with the name of the
-// encoding.
+// BodyText returns UTF-8 as it is, and other bodies in base64, with "base64" as encoding.
 func BodyText(body []byte) (text, encoding string) {
 	if utf8.Valid(body) {
 		return string(body), ""
@@ -277,7 +267,6 @@ func BodyText(body []byte) (text, encoding string) {
 	return base64.StdEncoding.EncodeToString(body), "base64"
 }
 
-// Bytes returns the bytes of the body.
 func (r *Message) Bytes() ([]byte, error) {
 	switch r.BodyEncoding {
 	case "":
@@ -398,8 +387,8 @@ func (r *Message) stored() (*core.Stored, error) {
 	return x, nil
 }
 
-// Parse parses a message's line from record, receive --json or backup, and returns the entity that
-// contained it, or "" if the line has none. For other lines of a backup, stored is nil.
+// Parse parses a line of record, receive --json or backup. entity contained the message, or is ""
+// if the line does not say so. For other lines of a backup, stored is nil.
 func Parse(line []byte) (stored *core.Stored, entity string, err error) {
 	var l Line
 	if err := json.Unmarshal(line, &l); err != nil {

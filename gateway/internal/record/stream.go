@@ -13,21 +13,18 @@ import (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Writer writes a backup.
 type Writer struct {
 	out             *bufio.Writer
 	sum             hash.Hash32
 	lines, messages int
 }
 
-// NewWriter begins a backup with its header.
 func NewWriter(w io.Writer, h Header) (*Writer, error) {
 	h.Version = Version
 	x := &Writer{out: bufio.NewWriterSize(w, 1<<16), sum: crc32.New(castagnoli)}
 	return x, x.Write(&Line{Backup: &h})
 }
 
-// Write writes a line.
 func (w *Writer) Write(l *Line) error {
 	data, err := json.Marshal(l)
 	if err != nil {
@@ -43,7 +40,6 @@ func (w *Writer) Write(l *Line) error {
 	return err
 }
 
-// Messages returns the number of written messages.
 func (w *Writer) Messages() int { return w.messages }
 
 // End writes the last line, without which the backup cannot be restored.
@@ -52,7 +48,6 @@ func (w *Writer) End() error {
 	return errors.Join(w.Write(&Line{End: &end}), w.out.Flush())
 }
 
-// Reader reads a backup.
 type Reader struct {
 	in              *bufio.Reader
 	sum             hash.Hash32
@@ -60,7 +55,6 @@ type Reader struct {
 	ended           bool
 }
 
-// NewReader reads the header of a backup.
 func NewReader(r io.Reader) (*Reader, *Header, error) {
 	x := &Reader{in: bufio.NewReaderSize(r, 1<<16), sum: crc32.New(castagnoli)}
 	first, err := x.Next()
@@ -123,5 +117,4 @@ func (r *Reader) check(end *End) error {
 // Line returns the number of the last line.
 func (r *Reader) Line() int { return r.lines }
 
-// Messages returns the number of messages so far.
 func (r *Reader) Messages() int { return r.messages }

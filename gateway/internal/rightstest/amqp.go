@@ -14,14 +14,12 @@ import (
 	"github.com/Azure/go-amqp"
 )
 
-// A peer is an AMQP connection with a credential.
 type peer struct {
 	ctx     context.Context
 	session *amqp.Session
 	nodes   map[string]*node
 }
 
-// A node has the links to and from a node that answers requests, or the error of attaching them.
 type node struct {
 	requests *amqp.Sender
 	replies  *amqp.Receiver
@@ -43,7 +41,6 @@ func classify(err error) answer {
 	return answer{text: err.Error()}
 }
 
-// node attaches to a node, unless it is attached already.
 func (p *peer) node(address string) *node {
 	if n := p.nodes[address]; n != nil {
 		return n
@@ -72,7 +69,6 @@ func (p *peer) request(address string, headers map[string]any, body any) (*amqp.
 	return n.replies.Receive(p.ctx, nil)
 }
 
-// put sends the token, and reports whether the gateway accepts it.
 func (p *peer) put(token string) (bool, error) {
 	kind := "servicebus.windows.net:sastoken"
 	if after, ok := strings.CutPrefix(token, "Bearer "); ok {
@@ -102,7 +98,6 @@ func (p *peer) ask(entity, operation string, body map[string]any) answer {
 	return answer{refused: status == 401, allowed: status >= 200 && status < 300 || strings.Contains(text, "message-not-found"), text: text}
 }
 
-// An amqpOperation is an operation of a client on its connection.
 type amqpOperation struct {
 	needs string
 	name  string
@@ -144,19 +139,16 @@ func receives(entity string, deletes bool) amqpOperation {
 	}}
 }
 
-// requests returns an operation of an entity's management node.
 func requests(needs, entity, operation string, body func(t *testing.T, y *try) map[string]any) amqpOperation {
 	return amqpOperation{needs + " " + entity, operation + " at " + entity, func(t *testing.T, y *try, p *peer) answer {
 		return p.ask(entity, operation, body(t, y))
 	}}
 }
 
-// given returns the same body for all requests.
 func given(body map[string]any) func(*testing.T, *try) map[string]any {
 	return func(*testing.T, *try) map[string]any { return body }
 }
 
-// withLock returns the body of a request about a message that the owner has locked.
 func withLock(into, from string, body map[string]any) func(*testing.T, *try) map[string]any {
 	return func(t *testing.T, y *try) map[string]any {
 		_, token, _ := strings.Cut(y.owner().lock(t, y.may, into, from), "/")

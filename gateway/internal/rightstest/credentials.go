@@ -38,8 +38,8 @@ func writeConfig(t *testing.T) (path string, issuer jose.Signer) {
 	return path, issuer
 }
 
-// config contains the same entities for both namespaces. Every key begins with "key-of-", so that a
-// test notices a key that the client must not see.
+// config has the same entities in both namespaces. Every key begins with "key-of-", so that a test
+// notices a key that the client must not see.
 const config = `
 namespace: home
 issuers:
@@ -218,7 +218,6 @@ func credentials(t *testing.T, g *Gateway) []credential {
 	return creds
 }
 
-// The published policy and key.
 const devPolicy, devKey = "RootManageSharedAccessKey", "SAS_KEY_VALUE"
 
 // webToken creates a JSON web token with default claims, which claims and then pairs override.
@@ -241,7 +240,6 @@ func unsigned() string {
 	return "Bearer " + encode([]byte(`{"alg":"none"}`)) + "." + encode([]byte(`{"iss":"partner","aud":"crosstown","exp":4000000000,"role":"owner"}`)) + "."
 }
 
-// identityToken requests a token for the role from the development token endpoint.
 func (g *Gateway) identityToken(t *testing.T, role string) string {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.identity[0]+"?resource=https://servicebus.azure.net&client_id="+role, nil)

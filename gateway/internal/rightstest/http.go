@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// client keeps enough connections for all operations that run at a time.
+// client keeps enough connections for all concurrent operations.
 var client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: sideBySide}}
 
 type httpAnswer struct {
@@ -18,7 +18,7 @@ type httpAnswer struct {
 	body   string
 }
 
-// request sends METHOD PATH to a base URL, and reads the answer, or the beginning of a stream.
+// request sends METHOD PATH to base, and reads the answer, or the beginning of a stream.
 func (g *Gateway) request(t *testing.T, base, host, token, call, body string, header ...string) (httpAnswer, error) {
 	t.Helper()
 	method, path, _ := strings.Cut(call, " ")
@@ -80,7 +80,6 @@ var (
 	change     = []string{"If-Match", "*"}
 )
 
-// httpOperations are the operations at every listener.
 var httpOperations = []httpOperation{
 	// Messages.
 	{needs: "Send orders", call: "POST /orders/messages", body: "m", ok: []int{201}},
@@ -178,7 +177,7 @@ var httpOperations = []httpOperation{
 	{needs: "anybody", call: "GET /client/crosstown.js", ok: []int{200}},
 }
 
-// adminOperations are the operations of the admin listener, which requires no credential.
+// adminOperations require no credential.
 var adminOperations = []httpOperation{
 	{needs: "anybody", call: "GET /metrics", ok: []int{200, 503}},
 	{needs: "anybody", call: "GET /debug/pprof/cmdline", ok: []int{404}},

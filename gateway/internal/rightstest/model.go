@@ -4,7 +4,6 @@ package rightstest
 
 import "strings"
 
-// A credential is what a client presents, with the rights that it should have.
 type credential struct {
 	name  string
 	token string // for HTTP's Authorization header and $cbs
@@ -12,13 +11,12 @@ type credential struct {
 	policy, key string
 	host        string // that the client calls
 
-	namespace string // where it is valid; "": nowhere
+	namespace string // where the credential is valid, or ""
 	rights    string // of "Send", "Listen", "Manage"
-	resource  string // that it was signed for, with everything below; "": the whole namespace
-	entity    string // queue or topic with the policy; "": the namespace has it
+	resource  string // that the credential was signed for, with everything below; "" for the whole namespace
+	entity    string // queue or topic with the policy; "" for a policy of the namespace
 }
 
-// The namespaces of the tested gateway.
 const (
 	home  = "home" // the gateway's own
 	other = "other"
@@ -60,8 +58,8 @@ func (c *credential) manages(namespace string) bool {
 	return c.namespace == namespace && strings.Contains(c.rights, "Manage") && c.resource == "" && c.entity == ""
 }
 
-// reaches reports whether a credential covers a resource. It covers the resource that it was signed
-// for and all paths below it, but an entity's own policy covers only that entity.
+// reaches reports whether a credential covers a resource: the one that it was signed for, and all
+// paths below it. An entity's own policy covers only that entity.
 func (c *credential) reaches(resource, url string) bool {
 	if c.entity != "" && c.entity != entityOf(resource) {
 		return false
@@ -73,7 +71,6 @@ func below(path, above string) bool {
 	return above == "" || path == above || strings.HasPrefix(path, above+"/")
 }
 
-// entityOf returns the queue or topic of a resource.
 func entityOf(resource string) string {
 	resource, _, _ = strings.Cut(resource, "/$")
 	resource, _, _ = strings.Cut(resource, "/subscriptions/")

@@ -17,10 +17,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/auth"
 )
 
-// patience bounds every wait. Nothing takes nearly as long.
 const patience = 30 * time.Second
 
-// Gateway is a running gateway with the settings of Args.
 type Gateway struct {
 	address  string      // HOST:PORT
 	admin    string      // HOST:PORT
@@ -32,12 +30,12 @@ type Gateway struct {
 	cells  atomic.Int64
 
 	mu      sync.Mutex
-	sent    map[string]bool // ids of messages that the gateway must have accepted and no operation has consumed
+	sent    map[string]bool // ids of messages that the gateway must have accepted, and that no operation consumes
 	created map[string]bool // queues that the gateway must have created, with their namespaces
 	wrong   int
 }
 
-// Args writes a configuration. It returns the settings for a gateway, and the signer for the issuer
+// Args writes a configuration. It returns the arguments for a gateway, and the signer of the issuer
 // that the gateway trusts.
 func Args(t *testing.T) (args []string, issuer jose.Signer) {
 	t.Helper()
@@ -62,21 +60,19 @@ func New(t *testing.T, address, lines string, issuer jose.Signer) *Gateway {
 	return &Gateway{address: address, admin: admin[1], identity: [2]string{identity[1], identity[2]}, issuer: issuer, sent: map[string]bool{}, created: map[string]bool{}}
 }
 
-// An answer is the result of an operation.
 type answer struct {
 	refused bool // for lack of a right
 	allowed bool // neither refused nor failed otherwise
 	text    string
 }
 
-// A try is an operation with a credential over a transport.
 type try struct {
 	g         *Gateway
 	c         *credential
 	transport string
 	operation string
-	id        string // unique to this try
-	may       bool   // the model allows it
+	id        string
+	may       bool // the model allows it
 }
 
 func (y *try) fill(text string) string {
@@ -117,7 +113,6 @@ func Run(t *testing.T, g *Gateway, nth int) int {
 // delays clients with unknown credentials.
 const sideBySide = 25
 
-// A pool runs tries concurrently.
 type pool struct {
 	slots  chan struct{}
 	tasks  *sync.WaitGroup
@@ -152,7 +147,6 @@ func (y *try) check(t *testing.T, a answer) {
 	}
 }
 
-// expect records the effects of an operation that the model allows.
 func (y *try) expect(sends, creates string) {
 	if !y.may {
 		return
@@ -170,7 +164,6 @@ func (y *try) expect(sends, creates string) {
 // kept is a queue whose messages no operation consumes.
 const kept = "orders/express"
 
-// compare compares what the gateway holds with the effects of all allowed operations.
 func (g *Gateway) compare(t *testing.T) {
 	t.Helper()
 	found := map[string]bool{}
@@ -224,7 +217,6 @@ func difference(a, b map[string]bool) (all []string) {
 	return all
 }
 
-// An owner prepares a namespace for operations.
 type owner struct {
 	g     *Gateway
 	host  string
@@ -234,8 +226,8 @@ type owner struct {
 	prepared  map[string]string // for refused operations, by purpose
 }
 
-// prepare returns what an operation needs. Operations that the model refuses do not change it, so
-// all of them get the same.
+// prepare returns what an operation needs. All operations that the model refuses share it, because
+// they do not change it.
 func (o *owner) prepare(may bool, what string, prepare func() string) string {
 	if may {
 		return prepare()
@@ -254,7 +246,6 @@ func newOwner(g *Gateway, host, policy, key string) *owner {
 	return &owner{g: g, host: host, prepared: map[string]string{}, token: auth.SignSAS("sb://"+host+"/", policy, key, time.Now().Add(time.Hour))}
 }
 
-// owner returns the owner of the credential's namespace or, without one, of the gateway's own.
 func (y *try) owner() *owner {
 	if o := y.g.owners[y.c.namespace]; o != nil {
 		return o
@@ -262,8 +253,7 @@ func (y *try) owner() *owner {
 	return y.g.owners[home]
 }
 
-// must sends a request that must succeed. It uses a new connection: otherwise the test would have
-// to read the old one to answer pings.
+// must uses a new connection: the test would have to read an old one to answer pings.
 func (o *owner) must(t *testing.T, request map[string]any) *reply {
 	t.Helper()
 	s, err := dialNative(t, o.g, o.host)
@@ -285,7 +275,7 @@ func (o *owner) must(t *testing.T, request map[string]any) *reply {
 	return &reply{}
 }
 
-// lock locks a message sent to an entity, and returns NUMBER/TOKEN.
+// lock returns NUMBER/TOKEN of a locked message.
 func (o *owner) lock(t *testing.T, may bool, into, from string) string {
 	t.Helper()
 	return o.prepare(may, "lock "+from, func() string { return o.lockOne(t, into, from) })
@@ -324,7 +314,6 @@ func (o *owner) scheduleOne(t *testing.T, entity string) int64 {
 
 func later() string { return time.Now().Add(time.Hour).UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// call sends an HTTP request of the owner, which must succeed.
 func (o *owner) call(t *testing.T, call, body string, header ...string) httpAnswer {
 	t.Helper()
 	a, err := o.g.request(t, "http://"+o.g.address, o.host, o.token, call, body, header...)

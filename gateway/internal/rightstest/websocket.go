@@ -16,7 +16,6 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/wsstream"
 )
 
-// socket is a connection over the WebSocket protocol, with frames of JSON.
 type socket struct {
 	conn *websocket.Conn
 	last int
@@ -85,9 +84,9 @@ type socketOperation struct {
 	request string // JSON
 	then    []string
 	lock    string // entity in which the owner locks a message, whose token replaces {token}
-	by      string // topic that the message is sent to
+	by      string // topic to which that message is sent
 	planned string // entity in which the owner schedules a message, whose number replaces {number}
-	before  string // request of the owner
+	before  string
 	creates string
 }
 
@@ -222,7 +221,6 @@ func (o *socketOperation) try(t *testing.T, y *try, s *socket) {
 	}
 }
 
-// notSignedIn is the close code for connections without a sign-in.
 const notSignedIn = 4401
 
 func answerTo(s *socket, request map[string]any) (answer, error) {

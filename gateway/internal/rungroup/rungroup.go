@@ -1,5 +1,5 @@
-// Package rungroup runs tasks that end together. The first one that fails cancels the others, a
-// panic counts as a failure, and Wait returns when all have ended.
+// Package rungroup runs tasks that end together. The first failure or panic cancels the others, and
+// Wait returns when all have ended.
 package rungroup
 
 import (
@@ -10,7 +10,6 @@ import (
 	"sync"
 )
 
-// Group is a set of running tasks. New creates one.
 type Group struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -20,15 +19,14 @@ type Group struct {
 	errs []error // in the order of the failures
 }
 
-// New returns a group. Its tasks receive a context that ends with ctx, with the first failure
-// (which is then its cause), or with Stop.
+// New returns a group whose tasks receive a context that ends with ctx, with the first failure (its
+// cause), or with Stop.
 func New(ctx context.Context) *Group {
 	g := &Group{}
 	g.ctx, g.cancel = context.WithCancelCause(ctx)
 	return g
 }
 
-// Context returns the tasks' context.
 func (g *Group) Context() context.Context { return g.ctx }
 
 // Go starts a task. name identifies it in errors. If a task returns nil, the others continue.
@@ -43,8 +41,8 @@ func (g *Group) Go(name string, task func(context.Context) error) {
 // Stop ends the tasks' context without a failure. It does not wait.
 func (g *Group) Stop() { g.cancel(context.Canceled) }
 
-// Wait waits for all tasks and returns their failures joined, beginning with the first. A task that
-// returns the context's error after the context has ended has not failed.
+// Wait waits for all tasks and returns their failures, the first one first. A task that returns the
+// context's error after the context has ended has not failed.
 func (g *Group) Wait() error {
 	g.tasks.Wait()
 	g.Stop()

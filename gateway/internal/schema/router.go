@@ -9,13 +9,11 @@ import (
 	"github.com/crosstown-mq/crosstown/core/rules"
 )
 
-// reasonMismatch is the dead-letter reason of invalid messages.
 const reasonMismatch = "SchemaMismatch"
 
-// Version is a schema for the messages that match a condition.
 type Version struct {
 	File string
-	When string // SQL filter; "": always matches
+	When string // SQL filter; "" matches always
 }
 
 // Set contains the versions of a schema, in the order in which they are tried. It is safe for
@@ -23,11 +21,11 @@ type Version struct {
 type Set struct{ versions []version }
 
 type version struct {
-	when *rules.Rule // nil: always matches
+	when *rules.Rule // nil matches always
 	idle chan *judge
 }
 
-// New reads and compiles schemas. They may refer to each other and to the files in refs. The error
+// New reads and compiles schemas, which may refer to each other and to the files in refs. The error
 // names everything that is invalid, with the files and, for patterns, the lines.
 func New(versions []Version, refs []string) (*Set, error) {
 	var fs files
@@ -60,8 +58,7 @@ func New(versions []Version, refs []string) (*Set, error) {
 	return s, errors.Join(errs...)
 }
 
-// Judge returns why a message is invalid, or "". decode decodes the body. An error means that
-// decode is not possible now.
+// Judge returns why a message is invalid, or "". An error means that decode is not possible now.
 func (s *Set) Judge(m *core.Message, decode func(*core.Message) (any, error)) (string, error) {
 	body, unread := decode(m)
 	if code, ok := errors.AsType[core.Code](unread); ok && code.Retriable() || errors.Is(unread, context.DeadlineExceeded) {
@@ -87,14 +84,13 @@ func (s *Set) Judge(m *core.Message, decode func(*core.Message) (any, error)) (s
 // Router checks the messages for an entity against a Set, as a stage of a pipeline.
 type Router struct {
 	Set    *Set
-	Action core.VerdictAction // on invalid messages; VerdictPass counts them
+	Action core.VerdictAction // for invalid messages; VerdictPass counts them
 	Bodies interface {
 		Enter(context.Context, *core.Message) (leave func(), err error) // takes memory for the decoded body
 		Decode(context.Context, *core.Message) (any, error)
 	}
 }
 
-// Route implements core.Router.
 func (r *Router) Route(ctx context.Context, _ core.Stage, ms []*core.Message) ([]core.Verdict, error) {
 	verdicts := make([]core.Verdict, len(ms))
 	for i, m := range ms {

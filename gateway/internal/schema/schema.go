@@ -23,9 +23,9 @@ import (
 const (
 	maxFile     = 1 << 20 // bytes
 	maxProblems = 5       // in the description of one body
-	maxText     = 500     // bytes of these
+	maxText     = 500     // bytes of these problems
 
-	// baseWork and workPerValue, for each value in the body, bound the work of a validation. A unit
+	// baseWork, and workPerValue for each value in the body, bound the work of a validation. A unit
 	// of work is a subschema for a value, or eight of its bytes, elements or properties. Without a
 	// bound, the time for a recursive schema with alternatives doubles with each level of a body.
 	baseWork     = 50_000
@@ -38,12 +38,11 @@ const (
 type files []*file
 
 type file struct {
-	name, url, id string // id is the absolute $id, or ""
+	name, url, id string
 	data          []byte
 	doc           any
 }
 
-// read reads a file, unless it has been read.
 func (fs *files) read(name string) (*file, error) {
 	abs, err := filepath.Abs(name)
 	if err != nil {
@@ -80,7 +79,6 @@ func (fs *files) read(name string) (*file, error) {
 	return f, nil
 }
 
-// at returns the name of the file with the line of an offset.
 func (f *file) at(offset int) string {
 	return fmt.Sprintf("%s:%d", f.name, 1+bytes.Count(f.data[:min(max(offset, 0), len(f.data))], []byte("\n")))
 }
@@ -146,13 +144,12 @@ func (fs files) explain(f *file, err error, bad string) error {
 // not report which validation it works for.
 type judge struct {
 	schema *jsonschema.Schema
-	left   int // of the work
+	left   int // work that may still be done
 }
 
-// outOfWork is the panic that ends a validation.
 type outOfWork struct{}
 
-// watch makes the validator count each value of a subschema as work. It replaces the subschema's
+// watch makes the validator count each value of a subschema as work: it replaces the subschema's
 // format by one that counts, and then checks the format.
 func (j *judge) watch(c *jsonschema.CompilerContext, _ map[string]any) (jsonschema.SchemaExt, error) {
 	s := c.Enqueue(nil) // the subschema that is being compiled
@@ -219,8 +216,8 @@ func (j *judge) check(body any) (why string) {
 	return ""
 }
 
-// problems joins up to maxProblems of an error's innermost causes, those with the shortest paths
-// first. This order by length puts /items/9 before /items/10.
+// problems joins up to maxProblems of an error's innermost causes, the shortest paths first. The
+// order by length puts /items/9 before /items/10.
 func problems(err error) string {
 	var all []string
 	if e, ok := errors.AsType[*jsonschema.ValidationError](err); ok {

@@ -1,5 +1,5 @@
 // Package sdkerrors supports the tests of docs/sdk-errors.md: it prepares situations that provoke
-// each error, and compares what an SDK shows with the page. Tests of several modules use it.
+// each error, and compares what an SDK shows with the page.
 package sdkerrors
 
 import (
@@ -24,7 +24,6 @@ import (
 
 var update = flag.Bool("update", false, "write the tables of docs/sdk-errors.md anew")
 
-// cases are the rows of each table.
 var cases = []string{
 	"wrong key", "expired token", "missing entity", "missing claim",
 	"no network", "lost lock", "message too large", "disabled entity",
@@ -50,7 +49,6 @@ var documented = map[string][]string{
 	},
 }
 
-// Shown is what a program sees of an error.
 type Shown struct {
 	Type string `json:"type"`
 	Text string `json:"text"`
@@ -61,15 +59,15 @@ const (
 	listenPolicy, listenKey = "listen-only", "key of listen-only"
 )
 
-// Scene provokes errors. It contains a queue for 256 KB messages, a disabled queue, and connection
-// strings without TLS that must not work.
+// Scene has a queue for 256 KB messages, a disabled queue, and connection strings without TLS that
+// must not work.
 type Scene struct {
 	Host, Queue, Disabled                      string
 	WrongKey, Expired, ListenOnly, Unreachable string
 	Token                                      string // for HTTP
 }
 
-// NewScene creates the queues, whose names are q- and a number, and deletes them after the test.
+// NewScene creates the queues, and deletes them after the test.
 func NewScene(t *testing.T, manager *admin.Client, host, queue, disabled string) Scene {
 	t.Helper()
 	create := func(name string, properties *admin.QueueProperties) {
@@ -103,7 +101,7 @@ func NewScene(t *testing.T, manager *admin.Client, host, queue, disabled string)
 	}
 }
 
-// Variables returns the environment of a program in another language, which reports to a file.
+// Variables returns the environment of a program in another language, which writes to report.
 func (s Scene) Variables(report string) []string {
 	return []string{
 		"STORY_QUEUE=" + s.Queue, "STORY_DISABLED=" + s.Disabled, "STORY_WRONG_KEY=" + s.WrongKey, "STORY_EXPIRED=" + s.Expired,
@@ -112,7 +110,6 @@ func (s Scene) Variables(report string) []string {
 	}
 }
 
-// Read reads the report of a program.
 func Read(t *testing.T, file string) map[string]Shown {
 	t.Helper()
 	b, err := os.ReadFile(file)
@@ -154,7 +151,7 @@ func table(sdk string, report map[string]Shown) string {
 	return b.String()
 }
 
-// Page returns the path of a page of docs in a folder above the test's.
+// Page returns the path of a page of docs, in a folder above the test's.
 func Page(t *testing.T, name string) string {
 	t.Helper()
 	dir, err := os.Getwd()

@@ -1,5 +1,5 @@
 // Package sdkfaults supports the tests of the table of faults in docs/testing.md: it prepares each
-// fault, and compares how an SDK reacts with the SDK's column. Tests of several modules use it.
+// fault, and compares how an SDK reacts with the SDK's column.
 package sdkfaults
 
 import (
@@ -18,7 +18,6 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/sdkerrors"
 )
 
-// updateVariable makes the tests update the column.
 const updateVariable = "UPDATE_DOCS"
 
 // Step is what a program does in a case, with the queue "q".
@@ -34,7 +33,6 @@ const (
 	token   Step = "token"   // like send, and sends "two" 2 s later
 )
 
-// kase is a row of the table.
 type kase struct {
 	name  string
 	step  Step
@@ -46,14 +44,12 @@ type kase struct {
 	undelivered, unanswered bool
 }
 
-// How long a program waits: the short time if nothing will arrive, otherwise longer than a busy
-// machine needs.
+// shortWait is for what will not happen; longWait exceeds what a busy machine needs.
 const (
 	shortWait = 3 * time.Second
 	longWait  = 30 * time.Second
 )
 
-// waits returns how long to wait for a message and for its settlement.
 func (c *kase) waits() (receive, settle time.Duration) {
 	receive, settle = longWait, longWait
 	if c.undelivered {
@@ -65,7 +61,7 @@ func (c *kase) waits() (receive, settle time.Duration) {
 	return receive, settle
 }
 
-// always is a number of failures that exceeds the tries of any SDK.
+// always exceeds the tries of any SDK.
 const always = 1000
 
 var cases = []kase{
@@ -98,17 +94,15 @@ var cases = []kase{
 
 func withSessions(s *core.Settings) { s.RequiresSession = true }
 
-// Case is a case for the program.
 type Case struct {
 	Name       string `json:"name"`
 	Step       Step   `json:"step"`
 	Connection string `json:"connection"`
-	ReceiveMS  int64  `json:"receiveMS"` // wait for a message
-	SettleMS   int64  `json:"settleMS"`  // wait for its settlement
+	ReceiveMS  int64  `json:"receiveMS"` // for a message
+	SettleMS   int64  `json:"settleMS"`  // for its settlement
 }
 
-// Want makes a program run all cases, which it receives in JSON. Want compares the program's
-// reports with the column of its SDK.
+// Want passes all cases to program in JSON, and compares the reports with the column of its SDK.
 func Want(t *testing.T, sdk string, program func(told string) map[string]string) {
 	t.Helper()
 	bus := crosstowntest.Start(t)
@@ -152,7 +146,6 @@ func Want(t *testing.T, sdk string, program func(told string) map[string]string)
 	compare(t, sdk, column)
 }
 
-// Read reads the report of a program.
 func Read(t *testing.T, file string) (report map[string]string) {
 	t.Helper()
 	b, err := os.ReadFile(file)
@@ -167,7 +160,6 @@ func Read(t *testing.T, file string) (report map[string]string) {
 
 var turn sync.Mutex // guards the page
 
-// begin begins the table.
 const begin = "| what happens | Go |"
 
 // compare compares a column of the table with the reports, or updates it.

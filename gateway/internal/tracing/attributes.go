@@ -10,11 +10,11 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// system is the name of the messaging system in OpenTelemetry's conventions. The gateway uses the
-// name of the system whose protocol it implements.
+// system is the messaging system in OpenTelemetry's conventions. The gateway uses the name of the
+// system whose protocol it implements.
 const system = "servicebus"
 
-// Attributes, named as in OpenTelemetry's conventions for messaging where these have a name.
+// Attributes have the names of OpenTelemetry's conventions for messaging, if these have one.
 const (
 	keySystem        = "messaging.system"
 	keyOperation     = "messaging.operation.name"
@@ -36,8 +36,8 @@ const (
 	keySubQueue    = "crosstown.sub_queue"
 	keySequence    = "crosstown.sequence_number"
 	keyQueueTime   = "crosstown.queue_time_ms" // since the message was enqueued
-	keyDeferred    = "crosstown.deferred"      // received by its number
-	keyDuplicate   = "crosstown.duplicate"     // dropped as a duplicate
+	keyDeferred    = "crosstown.deferred"      // received by sequence number
+	keyDuplicate   = "crosstown.duplicate"
 	keyTransaction = "crosstown.transaction"
 	keyCall        = "crosstown.store.call"
 	keyPlugin      = "crosstown.plugin.name"
@@ -47,7 +47,6 @@ const (
 	keyRemote      = "crosstown.remote.name"
 )
 
-// destination is an entity as it appears in spans.
 type destination struct {
 	name  string               // whole path
 	attrs []attribute.KeyValue // for every span of a message
@@ -76,8 +75,7 @@ func destinationAt(namespace string, a core.Address) destination {
 	return p
 }
 
-// with returns the attributes of d and more, for the span of a message, with room for the message's
-// own attributes.
+// with has room for further attributes of a message.
 func (d *destination) with(more ...attribute.KeyValue) []attribute.KeyValue {
 	attrs := make([]attribute.KeyValue, 0, len(d.attrs)+len(more)+4)
 	return append(append(attrs, d.attrs...), more...)
@@ -94,7 +92,6 @@ func describe(attrs []attribute.KeyValue, m *core.Message) []attribute.KeyValue 
 	return attrs
 }
 
-// conclude ends a span with the result of its operation.
 func conclude(s trace.Span, err error) {
 	if err != nil {
 		code := string(core.CodeOf(err))

@@ -33,7 +33,7 @@ func (h *held) put(t core.LockToken, c trace.SpanContext) {
 	h.spans[t] = c
 }
 
-// find returns the span of a delivery, or an invalid one if it is unknown.
+// find returns an invalid span if the delivery is unknown.
 func (h *held) find(t core.LockToken) trace.SpanContext {
 	h.mu.Lock()
 	defer h.mu.Unlock()

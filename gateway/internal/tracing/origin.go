@@ -13,8 +13,8 @@ import (
 )
 
 // Names under which a message carries its trace. The properties belong to the application or its
-// SDK, and the gateway never changes them. The annotation is the gateway's own, for the message's
-// later spans.
+// SDK, and the gateway never changes them. The annotation is the gateway's, for later spans of the
+// message.
 const (
 	propertyTraceParent  = "traceparent"
 	propertyDiagnosticID = "Diagnostic-Id" // from SDKs, in the same form or an older one that is ignored
@@ -22,12 +22,11 @@ const (
 	annotation           = "x-opt-traceparent"
 )
 
-// annotationSize bounds the size of the annotation, including the head of its map.
+// annotationSize bounds the size of the annotation, with the head of its map.
 const annotationSize = 96
 
-// origin returns the span from which a message comes, or an invalid one. It is the span in the
-// gateway's annotation, unless the application names another trace; then it is the application's
-// span.
+// origin returns the span from which a message comes, or an invalid one: the span in the gateway's
+// annotation, unless the application names another trace; then the application's span.
 func origin(m *core.Message) trace.SpanContext {
 	if m.Properties.IsEmpty() && m.Annotations.IsEmpty() {
 		return trace.SpanContext{}
@@ -62,7 +61,7 @@ func isNamed(key []byte, name string) bool {
 	return len(key) == len(name) && strings.EqualFold(string(key), name)
 }
 
-// text decodes a string or symbol. Otherwise it returns "".
+// text returns "" for other types than string and symbol.
 func text(raw []byte) string {
 	v, _, err := value.Decode(raw, value.Limits{})
 	if err != nil {
@@ -80,8 +79,7 @@ func text(raw []byte) string {
 // w3c reads and writes traces in messages and requests, as W3C Trace Context.
 var w3c propagation.TraceContext
 
-// parse parses a traceparent with a tracestate, and ignores a malformed tracestate. If the
-// traceparent is malformed, the result is not valid.
+// parse ignores a malformed tracestate. If the traceparent is malformed, the result is not valid.
 func parse(parent, state string) trace.SpanContext {
 	if parent == "" {
 		return trace.SpanContext{}
@@ -100,8 +98,8 @@ func write(c trace.SpanContext) string {
 const usualLimit = 256 << 10
 
 // note stores the span c in m, an admitted message, as the parent of m's later spans, unless m
-// belongs to another trace. It does not let m exceed limit, in bytes, because then m would not be
-// admitted again.
+// belongs to another trace. It does not let m exceed limit, in bytes, because m would then be
+// refused at its next admission.
 func note(m *core.Message, c trace.SpanContext, limit int64) {
 	own := origin(m)
 	if own.IsValid() && own.TraceID() != c.TraceID() {

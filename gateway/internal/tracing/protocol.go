@@ -17,7 +17,7 @@ type protocol struct {
 }
 
 // Protocol returns an interceptor that traces the messages sent, delivered and settled through the
-// bridge for a protocol. If traces are off, it returns none.
+// bridge of a protocol, or none if traces are off.
 func (t *Tracing) Protocol(name string) []intercept.Interceptor {
 	if t == nil {
 		return nil
@@ -83,7 +83,6 @@ func (p *protocol) arrive(ctx context.Context, from *destination, ds []core.Deli
 	}
 }
 
-// requested returns a link to the span of the request in ctx, if there is one.
 func requested(ctx context.Context) trace.SpanStartOption {
 	if c := trace.SpanContextFromContext(ctx); c.IsValid() {
 		return trace.WithLinks(trace.Link{SpanContext: c})
@@ -167,7 +166,7 @@ func disposition(o core.Outcome) string {
 }
 
 // transaction contains the spans of a transaction. A span begins when its operation is added, and
-// ends with the commit. A transaction that is rolled back has no spans.
+// ends with the commit. A rolled back transaction has no spans.
 type transaction struct {
 	trail
 	spans   []trace.Span
@@ -176,7 +175,6 @@ type transaction struct {
 
 var inTransaction = attribute.Bool(keyTransaction, true)
 
-// transaction returns the spans of the call's transaction.
 func (p *protocol) transaction(c *intercept.Call) *transaction {
 	x, ok := c.Link.Kept(p).(*transaction)
 	if !ok {
@@ -186,7 +184,6 @@ func (p *protocol) transaction(c *intercept.Call) *transaction {
 	return x
 }
 
-// sendLater traces messages that a transaction sends or schedules.
 func (p *protocol) sendLater(ctx context.Context, c *intercept.Call) {
 	to := at(c)
 	to.attrs = append(to.attrs, inTransaction)
@@ -203,7 +200,6 @@ func (p *protocol) sendLater(ctx context.Context, c *intercept.Call) {
 	}
 }
 
-// settleLater traces settlements in a transaction.
 func (p *protocol) settleLater(ctx context.Context, c *intercept.Call) {
 	_, spans := p.leave(ctx, c, inTransaction)
 	c.Next(ctx)

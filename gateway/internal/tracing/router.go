@@ -16,8 +16,7 @@ type router struct {
 	name string
 }
 
-// Router returns a wrapper of inner that traces its calls as children of the messages' spans. name
-// is the name of the plugin.
+// Router traces the calls of inner as children of the messages' spans. name is the plugin's.
 func (t *Tracing) Router(inner core.Router, name string) core.Router {
 	if t == nil {
 		return inner
@@ -58,7 +57,7 @@ func (r *router) Route(ctx context.Context, at core.Stage, ms []*core.Message) (
 	return verdicts, err
 }
 
-// below returns the present span of a message. Its children are the spans of calls.
+// below returns the present span of a message, the parent of the spans of calls.
 func (r *router) below(t *trail, m *core.Message) trace.SpanContext {
 	if t == nil {
 		return origin(m)
@@ -70,7 +69,7 @@ func (r *router) below(t *trail, m *core.Message) trace.SpanContext {
 }
 
 // remote traces messages that are forwarded to a core.Remote. The span of each attempt is a child
-// of the message's origin. The message carries that span, so that a gateway at the other end
+// of the message's origin, and travels with the message, so that a gateway at the other end
 // continues the trace.
 type remote struct {
 	core.Remote
@@ -78,7 +77,6 @@ type remote struct {
 	name string
 }
 
-// Remote returns a wrapper of inner that traces its sends. name is the name of the remote.
 func (t *Tracing) Remote(inner core.Remote, name string) core.Remote {
 	if t == nil {
 		return inner

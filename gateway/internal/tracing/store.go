@@ -22,7 +22,6 @@ type store struct {
 	destinations destinations
 }
 
-// Store returns a wrapper of inner that traces its calls.
 func (t *Tracing) Store(inner core.Store) core.Store {
 	if t == nil {
 		return inner
@@ -49,7 +48,7 @@ func (s *store) WithTime(f func(now time.Time) time.Time) core.Store {
 // call contains the spans of one call to the store, which several traced operations may share.
 type call struct {
 	spans []trace.Span
-	at    []int // indexes of the spans' answers
+	at    []int // index of each span's answer
 }
 
 func (c *call) add(s trace.Span, at int) {
@@ -57,7 +56,6 @@ func (c *call) add(s trace.Span, at int) {
 	c.at = append(c.at, at)
 }
 
-// waits begins a child of a span whose operation waits for the call.
 func (p *partition) waits(t *trail, name string, below trace.Span) trace.Span {
 	attrs := t.with(attribute.String(keyCall, name), attribute.String(keyPartition, strconv.Itoa(int(p.at.Index))))
 	return p.t.start(below.SpanContext(), "store "+name, trace.WithAttributes(attrs...))
@@ -183,7 +181,6 @@ func tell(p *core.Publication, s trace.Span) {
 	}
 }
 
-// follow stores a message's span in the messages that result from it.
 func (s *store) follow(t *trail, w *core.Work, e *core.Effect) {
 	if t == nil {
 		return
@@ -203,7 +200,6 @@ func (s *store) follow(t *trail, w *core.Work, e *core.Effect) {
 	}
 }
 
-// ends begins the spans of traced settlements.
 func (p *partition) ends(c *call, t *trail, name string, settlements []core.Settlement) {
 	if t == nil || len(t.tokens) == 0 {
 		return
@@ -307,7 +303,7 @@ func (p *destinations) learn(e *core.Entity) {
 	p.byID[e.ID] = destinationAt(cmp.Or(p.namespaces[e.Namespace], e.Namespace), core.Address{Entity: e.Name})
 }
 
-// of returns the destination with this ID or, if it is unknown, a destination whose name is the ID.
+// of uses the ID as the name of an unknown entity.
 func (p *destinations) of(id string) destination {
 	p.mu.RLock()
 	defer p.mu.RUnlock()

@@ -1,6 +1,6 @@
-// Package tracing creates OpenTelemetry spans for the events of messages. It consists of an
-// interceptor of calls, wrappers of core.Store, core.Router and core.Remote, and an exporter. If
-// traces are off, there are no interceptor and no wrappers. No caller waits for the exporter.
+// Package tracing creates OpenTelemetry spans for the events of messages: by an interceptor of
+// calls, wrappers of core.Store, core.Router and core.Remote, and an exporter, for which no caller
+// waits. If traces are off, there are no interceptor and no wrappers.
 package tracing
 
 import (
@@ -20,7 +20,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Protocols for sending spans.
 const (
 	HTTP = "http" // OTLP, protobuf over HTTP
 	GRPC = "grpc" // OTLP over gRPC
@@ -40,15 +39,15 @@ const (
 type Options struct {
 	Endpoint string  // URL of a collector; "" turns traces off
 	Protocol string  // HTTP or GRPC
-	Sample   float64 // share (0 to 1) of the messages without a trace for which a trace begins
+	Sample   float64 // fraction of the messages without a trace for which a trace begins
 	Version  string
-	Logger   *slog.Logger // nil: no log
+	Logger   *slog.Logger // nil logs nothing
 	// Exporter, if not nil, replaces the one for the collector.
 	Exporter sdk.SpanExporter
 }
 
-// Tracing creates spans. All methods are safe for concurrent use. If traces are off, the Tracing is
-// nil, and its methods return their arguments unchanged.
+// Tracing creates spans. It is safe for concurrent use. If traces are off, the Tracing is nil, and
+// its methods return their arguments unchanged.
 type Tracing struct {
 	provider *sdk.TracerProvider
 	tracer   trace.Tracer
@@ -57,8 +56,7 @@ type Tracing struct {
 	held     *held
 }
 
-// New creates a Tracing, or returns nil if traces are off. It does not wait for the collector. The
-// caller must call Stop.
+// New returns nil if traces are off. It does not wait for the collector. The caller must call Stop.
 func New(ctx context.Context, o Options) (*Tracing, error) {
 	if o.Endpoint == "" && o.Exporter == nil {
 		return nil, nil
@@ -112,10 +110,9 @@ func (t *Tracing) Stop(ctx context.Context) error {
 	return cmp.Or(<-stopped, t.exporter.lost())
 }
 
-// chosen decides whether to begin a trace for a message without one.
 func (t *Tracing) chosen() bool { return t.sample >= 1 || t.sample > 0 && rand.Float64() < t.sample }
 
-// start begins a span as a child of parent or, if that is invalid, as a root.
+// start begins a span as a child of parent or, if parent is invalid, as a root.
 func (t *Tracing) start(parent trace.SpanContext, name string, o ...trace.SpanStartOption) trace.Span {
 	_, s := t.tracer.Start(trace.ContextWithSpanContext(context.Background(), parent), name, o...)
 	return s
@@ -164,7 +161,6 @@ func (e *exporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) er
 
 func (e *exporter) Shutdown(ctx context.Context) error { return e.inner.Shutdown(ctx) }
 
-// lost returns an error if the collector did not accept the last spans.
 func (e *exporter) lost() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 // trail contains the spans of one call. The call's context carries it to the store.
 type trail struct {
 	destination
-	limit    int64 // of a message's size in bytes
+	limit    int64 // maximum size of a message in bytes
 	messages map[*core.Message]trace.Span
 	tokens   map[core.LockToken]trace.Span
 }
@@ -21,7 +21,6 @@ type trailKey struct{}
 
 func (t *trail) in(ctx context.Context) context.Context { return context.WithValue(ctx, trailKey{}, t) }
 
-// trailOf returns the trail of a call, or nil if the call has no spans.
 func trailOf(ctx context.Context) *trail {
 	t, _ := ctx.Value(trailKey{}).(*trail)
 	return t
@@ -37,9 +36,9 @@ func (t *trail) follow(group []*core.Message, s trace.Span) {
 }
 
 // depart begins the span of a group of sent messages, or returns nil if the group is not traced.
-// The span of one message is a child of the message's origin. The span of a batch belongs to the
-// trace of its messages, or has links to all of their traces. Without an origin, the span is a
-// child of the request's span in ctx. Without either, it is a root if the sampler chooses it.
+// The span of one message is a child of the message's origin; that of a batch belongs to the trace
+// of its messages, or has links to all of their traces. Without an origin, the span is a child of
+// the request's span in ctx, or else a root if the sampler chooses it.
 func (t *Tracing) depart(ctx context.Context, p *destination, protocol string, group []*core.Message) trace.Span {
 	parent, links, ok := t.departure(ctx, group)
 	if !ok || len(group) == 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-// New returns a WebSocket as the stream of bytes that AMQP clients expect.
+// New returns c as the stream of bytes that AMQP clients expect.
 func New(c *websocket.Conn) net.Conn { return &stream{Conn: c} }
 
 type stream struct {

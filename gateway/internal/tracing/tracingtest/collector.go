@@ -19,7 +19,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Collector accepts spans like OpenTelemetry's collectors, by OTLP over gRPC and over HTTP.
+// Collector accepts spans by OTLP over gRPC and over HTTP.
 type Collector struct {
 	GRPC, HTTP string // its URLs
 
@@ -57,7 +57,6 @@ func NewCollector(t testing.TB) *Collector {
 	return c
 }
 
-// Export implements OTLP's service.
 func (c *Collector) Export(_ context.Context, q *service.ExportTraceServiceRequest) (*service.ExportTraceServiceResponse, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -94,7 +93,6 @@ func (c *Collector) post(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/x-protobuf")
 }
 
-// Spans returns the spans that have arrived.
 func (c *Collector) Spans() []Span {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -8,19 +8,18 @@ import (
 	"time"
 )
 
-// Span is an exported span. IDs consist of hexadecimal digits.
 type Span struct {
 	Name              string
-	Trace, ID, Parent string   // Parent is "" for a root
-	Links             []string // IDs of spans
+	Trace, ID, Parent string // Parent is "" for a root
+	Links             []string
 	Attributes        map[string]any
 	Resource          map[string]any
-	Error             string // text of an error status, or ""
+	Error             string
 	Began, Ended      time.Time
 }
 
-// Tree draws the descendants of a span, which need not be among spans. Each line has the name of
-// one span, with a tab for each level. Siblings are sorted by name.
+// Tree draws the descendants of a span, which need not be among spans: one line per span, with a
+// tab for each level, and siblings sorted by name.
 func Tree(spans []Span, id string) string {
 	var b strings.Builder
 	draw(&b, spans, id, 0)
@@ -45,12 +44,10 @@ func draw(b *strings.Builder, spans []Span, id string, depth int) {
 	}
 }
 
-// Of returns the spans of a trace.
 func Of(spans []Span, trace string) []Span {
 	return slices.DeleteFunc(slices.Clone(spans), func(s Span) bool { return s.Trace != trace })
 }
 
-// Named returns the spans with a name.
 func Named(spans []Span, name string) []Span {
 	return slices.DeleteFunc(slices.Clone(spans), func(s Span) bool { return s.Name != name })
 }
