@@ -19,7 +19,7 @@ import (
 type testServer struct {
 	ConnectionString string `json:"connectionString"`
 	WithTLS          string `json:"tlsConnectionString"`
-	CA               string `json:"ca,omitempty"` // with the certificate that TLS clients must trust
+	CA               string `json:"ca,omitempty"` // file with the certificate that TLS clients must trust
 	// CustomEndpoint is an option of the .NET client, which otherwise ignores the port with TLS.
 	CustomEndpoint string `json:"customEndpointAddress"`
 	Address        string `json:"address"` // host:port for everything

@@ -28,8 +28,8 @@ type Bridge struct {
 	opts      Options
 	container string
 	refusals  *refusals.Log
-	places    *fair.Pool       // limits the connections of clients with a proven identity
-	crowded   bridges.Warnings // limits the warnings about too many connections
+	places    *fair.Pool // limits the connections of clients with a proven identity
+	crowded   bridges.Warnings
 
 	*link.Conns[*conn]
 }
@@ -118,9 +118,8 @@ type Options struct {
 	Hostname string
 
 	MaxFrameSize uint32 // bytes, in both directions; default 65536
-	// MaxConnections is the maximum number of connected clients with a proven identity; default
-	// 5000. The bridge closes further ones at once. The listener limits clients without a proven
-	// identity: see bridges.Prove.
+	// MaxConnections bounds the clients with a proven identity; default 5000. For the limit of
+	// other clients, see bridges.Prove.
 	MaxConnections int
 	MaxSessions    int // AMQP sessions of one connection, at most 65536; default 8192
 	MaxHandles     int // links of one AMQP session; default 256
@@ -142,9 +141,8 @@ type Options struct {
 	// ExclusiveSessions refuses receivers that would share a session so that others can take it
 	// over, as the Standard tier does.
 	ExclusiveSessions bool
-	// MaxMessageBytes bounds the messages of one connection that are read but not stored yet, and
-	// the properties set by settlements in flight, in bytes; default 64 MiB. At the limit the
-	// bridge stops reading the connection.
+	// MaxMessageBytes bounds, for one connection, the messages that are read but not stored and the
+	// properties of settlements in flight; default 64 MiB. At the limit the bridge stops reading.
 	MaxMessageBytes int64
 	// Budget bounds the memory of work in progress on all connections, Standing that of
 	// connections, sessions and links themselves. By default each bridge has its own.

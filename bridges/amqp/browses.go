@@ -13,8 +13,8 @@ import (
 
 const (
 	browsePage = 100
-	// soonBrowse is the pause after the first look that finds nothing. Each further pause doubles,
-	// up to lateBrowse.
+	// The pause after a look that finds nothing begins with soonBrowse, and doubles up to
+	// lateBrowse.
 	soonBrowse = 125 * time.Millisecond
 	lateBrowse = 2 * time.Second
 )
@@ -33,7 +33,7 @@ type browseLink struct {
 	pause   time.Duration
 	wake    func() // ends the pause, or nil
 	queued  bool   // is in conn.waiting
-	over    bool   // the link is detached
+	over    bool
 }
 
 func (c *conn) attachBrowser(l *engine.Link, addr core.Address) {
@@ -164,8 +164,7 @@ func (b *browseLink) send() {
 	}
 }
 
-// resume sends pending messages, those beyond MaxUnsettled as settled. left is true if some are
-// still pending.
+// resume sends messages beyond MaxUnsettled as settled. left is true if some are still pending.
 func (b *browseLink) resume() (left bool) {
 	c, f := b.conn, form{}
 	f.peeked = true

@@ -26,13 +26,11 @@ const (
 	// maxBacklog is the number of unsent bytes at which the connection is no longer read.
 	maxBacklog = 1 << 20
 	// fewUnsaid is the number of unsent bytes at which deliveries wait, so that buffers stay small.
-	fewUnsaid = 128 << 10
-	// closeGrace is how long the client has to answer a close.
+	fewUnsaid  = 128 << 10
 	closeGrace = 2 * time.Second
 	// operationTimeout bounds broker calls for which the client has set no time-out.
 	operationTimeout = time.Minute
-	// incomingWindow is the number of transfer frames that a client may send on an AMQP session
-	// before the bridge grants more.
+	// incomingWindow bounds the transfer frames of an AMQP session until the next flow.
 	incomingWindow = 5000
 	// maxBusy is the number of broker calls in flight above which the connection is not read.
 	maxBusy = 1000
@@ -71,8 +69,8 @@ type backlog struct {
 	full         []*settleQueue // queues with settlements for the next call
 	waiting      []waiter       // links with deliveries that the writer had no room for
 	outstanding  outstanding
-	nodes        []*replyLink // links on which responses are sent
-	replies      int          // bytes of responses that wait for credit
+	nodes        []*replyLink
+	replies      int // bytes of responses that wait for credit
 	scratch      []byte
 }
 
@@ -125,7 +123,6 @@ func (c *conn) run(ctx context.Context) error {
 	return c.lost
 }
 
-// fail ends the connection because a job panicked.
 func (c *conn) fail(err error) {
 	c.log.Error("connection", "err", err)
 	c.lost = err
@@ -272,7 +269,6 @@ func (c *conn) panicked(err error) {
 	c.eng.Close(&wire.Error{Condition: wire.CondInternalError, Description: internalText})
 }
 
-// maxProduct bounds, in bytes, what is kept of a client's product name.
 const maxProduct = 256
 
 var _ bridges.Census = (*Bridge)(nil)

@@ -65,8 +65,7 @@ func (c *conn) tick(now time.Time) (next time.Time) {
 	return next
 }
 
-// end gives the client closeGrace to answer a close, and then broker calls DrainGrace to finish. It
-// returns the end of the current period.
+// end gives the client closeGrace to answer a close, and then broker calls DrainGrace to finish.
 func (c *conn) end(now time.Time) time.Time {
 	switch {
 	case c.eng.Closing() && !c.said:
@@ -86,8 +85,6 @@ func (c *conn) end(now time.Time) time.Time {
 
 var errNoClose = errors.New("the client did not answer the gateway's close frame")
 
-// over reports whether the connection has ended and either has nothing left to do, or the time
-// closing has come.
 func (c *conn) over() bool {
 	if !c.ended {
 		return false

@@ -49,7 +49,6 @@ var answers = map[core.Code]answer{
 	core.Internal:        {wire.CondInternalError, 500, internalText},
 }
 
-// maxLogged bounds, in bytes, what is logged of a text in a request.
 const maxLogged = 100
 
 // answerTo logs err under a tracking id, which is also in the answer's text. l may be nil; about

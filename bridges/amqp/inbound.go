@@ -11,9 +11,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// The message annotations that the broker knows. Senders set the first three, and the broker sets
-// the others. A sender may resend a message that it has received, so annotations of the broker that
-// come from a sender are dropped.
+// Senders set the first three of these message annotations, and the broker the others. If a sender
+// sends a received message again, the broker's annotations are dropped.
 const (
 	annPartitionKey    = "x-opt-partition-key"
 	annViaPartitionKey = "x-opt-via-partition-key"
@@ -176,8 +175,7 @@ var (
 	}
 )
 
-// emptyFromWire returns the set of texts that the sender set to the empty string. core.TextFields
-// numbers them as AMQP 1.0 §3.2.4 does.
+// emptyFromWire returns the texts that the sender set to "", numbered as in AMQP 1.0 §3.2.4.
 func emptyFromWire(p *wire.MessageProperties) core.TextFields {
 	empty := core.TextFields(p.Empty)
 	if p.CorrelationID == (wire.ID{Kind: value.KindString}) {
@@ -228,8 +226,8 @@ func annotate(m *core.Message, encoded []byte) error {
 	return nil
 }
 
-// deliveryAnnotations adopts a sender's delivery annotations without the lock token, which a
-// message has if it was received and is sent again.
+// deliveryAnnotations drops the lock token, which a received message still has when it is sent
+// again.
 func deliveryAnnotations(encoded []byte) core.Properties {
 	if encoded == nil {
 		return core.Properties{}

@@ -64,7 +64,7 @@ type operation struct {
 
 	maxPurge int
 
-	err error // the first error in the arguments so far
+	err error
 }
 
 func (o *operation) refuse(c core.Code, format string, args ...any) {

@@ -32,8 +32,7 @@ func appendDelivery(dst []byte, d *core.Delivery, f form) []byte {
 // one copy.
 const largeBody = 16 << 10
 
-// payloadOf encodes a delivery into scratch, except for a large body. It returns scratch, which may
-// have grown.
+// payloadOf encodes a delivery, except for a large body, into scratch, which it returns.
 func payloadOf(scratch []byte, d *core.Delivery, f form) (engine.Payload, []byte) {
 	if len(d.Body.Bytes) < largeBody {
 		scratch = appendDelivery(scratch[:0], d, f)
@@ -69,8 +68,7 @@ func appendFooter(dst []byte, m *core.Message) []byte {
 	return dst
 }
 
-// appendDeliveryAnnotations appends the section even if it is empty: the Python SDK's tests require
-// it.
+// appendDeliveryAnnotations also appends an empty section: the Python SDK's tests require it.
 func appendDeliveryAnnotations(dst []byte, d *core.Delivery) []byte {
 	dst = value.AppendDescriptor(dst, uint64(wire.DescDeliveryAnnotations))
 	a := annotations{}

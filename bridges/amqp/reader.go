@@ -14,7 +14,7 @@ type intake struct {
 	arrival arrival // bytes that the engine has not taken yet
 	pending bool    // the reader waits until the engine has taken arrival and may continue
 	resumed chan struct{}
-	next    next // where the reader puts the next bytes
+	next    next
 }
 
 const (
@@ -28,7 +28,7 @@ const (
 
 type arrival struct {
 	filled int    // bytes that were read into next.into
-	chunk  []byte // the bytes that were not read into next.into
+	chunk  []byte // the other bytes
 }
 
 func (a *arrival) taken() bool { return a.filled == 0 && a.chunk == nil }
@@ -105,7 +105,6 @@ type input struct {
 	large    bool               // the last bytes belonged to a large body
 }
 
-// buffers are for sockets that have bytes to read. A connection without traffic has none.
 var buffers = sync.Pool{New: func() any { return new([largeBuffer]byte) }}
 
 // read reads once, first into the slice into, and then behind the bytes in buf. filled counts only
@@ -131,8 +130,6 @@ func (in *input) read(into []byte) (filled int, err error) {
 
 func (in *input) direct() bool { return in.socket != nil && in.known.Load() }
 
-// take removes the first k bytes from buf, and changes the buffer if traffic or rest require
-// another size.
 func (in *input) take(k int) {
 	rest, size := in.buf[k:in.n], len(in.buf)
 	switch {

@@ -50,7 +50,7 @@ type receiverLink struct {
 }
 
 type sessionReceiver struct {
-	session core.Session // the session that the receiver belongs to
+	session core.Session
 	lock    *core.SessionLock
 	filter  int  // index of the source's filter that requests a session
 	shared  bool // another receiver may take the session over
@@ -209,9 +209,8 @@ func (r *receiverLink) settledOne() {
 	}
 }
 
-// giveBack unlocks the pending deliveries, except the first keep. Deliveries of a session stay
-// locked until it is released or taken over, because they would otherwise be delivered out of
-// order.
+// giveBack unlocks the pending deliveries after the first keep. Those of a session stay locked
+// until it is released or taken over, to preserve their order.
 func (r *receiverLink) giveBack(keep int) {
 	if r.mode == core.ReceiveAndDelete || r.session != nil && !(r.shared && r.stopped) || keep >= len(r.pending) {
 		return
@@ -223,7 +222,6 @@ func (r *receiverLink) giveBack(keep int) {
 	r.pending = r.pending[:keep]
 }
 
-// count adds n and bytes, which may be negative, to the counts of pending deliveries.
 func (r *receiverLink) count(n, bytes int) {
 	if r.mode == core.PeekLock {
 		r.conn.outstanding.pending += n
@@ -255,8 +253,7 @@ func (r *receiverLink) flowed() {
 	r.send()
 }
 
-// takeBack asks the broker to return unused credit, because the client drains or has lowered its
-// credit.
+// takeBack requests unused credit back, because the client drains or has lowered its credit.
 func (r *receiverLink) takeBack() {
 	if r.taking {
 		return

@@ -51,7 +51,7 @@ func AppendBatched(dst, encoded []byte) []byte { return wire.AppendDataSection(d
 
 type Arrival struct {
 	*core.Message
-	// with what the peer has sent; other fields are zero
+	// BrokerProperties has what the peer has sent; other fields are zero.
 	core.BrokerProperties
 }
 

@@ -192,8 +192,7 @@ func describeCorrelation(c *core.Correlation) value.List {
 	return append(list, properties)
 }
 
-// listed returns a value of a filter as its AMQP type: an xsd:dateTime, set over HTTP, becomes a
-// timestamp.
+// listed returns an xsd:dateTime, which was set over HTTP, as a timestamp.
 func listed(v any) any {
 	if d, ok := v.(value.Described); ok && d.Descriptor == value.DescriptorDateTime {
 		text, _ := d.Value.(string)

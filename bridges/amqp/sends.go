@@ -20,7 +20,7 @@ type senderLink struct {
 	addr   core.Address
 	sender core.Sender
 
-	destination core.Address  // where messages finally go
+	destination core.Address
 	via         core.Address  // the entity whose transfer queue messages pass through, or zero
 	lasting     core.Identity // the client's identity at the attach, without expiry, for sending to destination
 
@@ -242,8 +242,7 @@ func finalDestination(a *wire.Attach) (address core.Address, ok bool, err error)
 	return address, true, err
 }
 
-// openVia opens a sender to the entity that messages pass through. The broker calls closed when the
-// client's rights on it end.
+// openVia opens a sender to s.via. The broker calls closed when the client's rights on it end.
 func (s *senderLink) openVia(ctx context.Context, id core.Identity, closed func(error)) (core.Sender, error) {
 	broker := s.conn.bridge.front
 	destination, err := broker.OpenSender(ctx, id, s.destination, nil)

@@ -46,8 +46,7 @@ func sessionWanted(filters value.Map) (at int, shared bool) {
 	return at, false
 }
 
-// accept requests the session that the source's filter with index at names. It answers the attach
-// when the broker has locked the session.
+// accept requests the session in filter at, and answers the attach when the session is locked.
 func (r *receiverLink) accept(at int, shared bool, options core.ReceiverOptions) {
 	c, id := r.conn, r.conn.identity
 	wanted := r.link.Attach().Source.Filter[at].Value
@@ -169,8 +168,7 @@ func ticks(t time.Time) int64 {
 	return t.UnixMilli()*perMilli + epoch
 }
 
-// lapses returns until when the client may settle d, or zero for no limit: for deliveries from a
-// session.
+// lapses returns until when the client may settle d, or zero if d is from a session.
 func (r *receiverLink) lapses(d *core.Delivery) time.Time {
 	if r.session != nil {
 		return time.Time{}
@@ -249,7 +247,6 @@ func (r *receiverLink) answered(tokens []core.LockToken) {
 	r.ask()
 }
 
-// maxSessionList bounds the ids in one response.
 const maxSessionList = 10_000
 
 // held returns the session that the request names, which the client must hold on this connection.
@@ -273,8 +270,7 @@ func (o *operation) sessionless() bool {
 	return !o.inSessions()
 }
 
-// inSessions reports whether sessions lock the entity's messages. It returns true if the entity
-// cannot be found.
+// inSessions reports whether sessions lock the entity's messages, or the entity is unknown.
 func (o *operation) inSessions() bool {
 	e, err := o.front.Resolve(o.ctx, o.id, o.address)
 	return err != nil || e.Settings.RequiresSession && o.address.Sub == core.Main
@@ -356,8 +352,7 @@ func setSessionState(o *operation) (response, error) {
 	return response{status: 200}, s.SetState(o.ctx, state)
 }
 
-// allSessions, the greatest date of .NET as last-updated-time, requests all sessions with messages
-// or state.
+// allSessions, the greatest date of .NET, requests all sessions with messages or state.
 const allSessions value.Timestamp = 253402300800000
 
 func listSessions(o *operation) (response, error) {

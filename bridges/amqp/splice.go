@@ -19,8 +19,7 @@ const (
 	spliceFrame = 64 << 10
 	// spliceText bounds, in bytes, an error's text, because go-amqp keeps it in states and logs.
 	spliceText = 1000
-	// spliceRange bounds a peer's disposition, because the client handles its deliveries one by
-	// one.
+	// spliceRange bounds a disposition, whose deliveries the client handles one by one.
 	spliceRange = 1 << 16
 	// spliceBeats bounds the empty frames that a peer may send in a second.
 	spliceBeats = 100
@@ -47,11 +46,11 @@ type Splice struct {
 	headless bool // the peer's protocol header has arrived
 	granted  grants
 	beat     time.Time // when an empty frame was last passed to the client
-	beats    int       // bytes for the client, which has read those before the index at
+	beats    int       // empty frames of the peer since then
 	refused  atomic.Bool
 
 	in    []byte // bytes from the peer that are not checked yet
-	ready []byte // bytes for the client, which has read those before at
+	ready []byte // bytes for the client, which has read those before the index at
 	at    int
 
 	out   []byte // an incomplete frame from the client
@@ -59,7 +58,7 @@ type Splice struct {
 }
 
 // NewSplice returns a Splice on c. One goroutine may read and one may write at the same time.
-// memory, if not nil, counts large messages while they arrive; Close closes it.
+// memory, if not nil, counts large messages while they arrive; Splice.Close closes memory.
 func NewSplice(c net.Conn, memory *fair.Share) *Splice {
 	return &Splice{Conn: c, decoder: wire.Decoder{Limits: spliceLimits}, granted: grants{memory: memory}}
 }
@@ -326,8 +325,7 @@ func unwrap(payload []byte) []byte {
 // maxSpliced bounds, in bytes, a message from the peer: the largest message and its properties.
 const maxSpliced = core.MaxMessageSizeKB<<10 + 1<<20
 
-// grants records what the client has allowed the peer to send, because the client does not check
-// that itself.
+// grants records what the client allows the peer to send, because go-amqp does not check it.
 type grants struct {
 	mu       sync.Mutex
 	memory   *fair.Share                // of arriving messages; nil if it is not counted

@@ -21,7 +21,7 @@ type client struct {
 	product  string
 	hostname string // the host in the client's SASL init, then in its open
 	host     string
-	topics   topics      // for all goroutines
+	topics   topics
 	known    atomic.Bool // the client has a proven identity; any goroutine may read this
 	identity core.Identity
 	leave    func()    // stops counting the connection in its namespace; nil if it is not counted

@@ -19,10 +19,8 @@ type openTransactions struct {
 }
 
 const (
-	// maxTransactions bounds the open transactions of a connection.
 	maxTransactions = 1000
-	// maxEnlistedBytes bounds the bytes in a connection's open transactions. A single message may
-	// be larger.
+	// maxEnlistedBytes bounds a connection's open transactions; a single message may be larger.
 	maxEnlistedBytes  = 32 << 20
 	coordinatorCredit = 100     // requests in flight on one coordinator link
 	maxRequestBytes   = 4 << 10 // of a declare or discharge
@@ -46,7 +44,7 @@ type transaction struct {
 	discharged  bool
 	over        bool // it is committed or rolled back
 
-	entity      string // the queue or topic of its first operation
+	entity      string
 	provisional []*provisional
 	after       []func()      // outcomes for deliveries of provisional that came after the discharge
 	ended       chan struct{} // closes when over is set
@@ -264,7 +262,6 @@ var (
 	errNoOutcome = core.Refuse(core.InvalidArgument, "The transactional state has no outcome: set accepted, rejected, released or modified.")
 )
 
-// unknown returns Azure's error for an id without an active transaction.
 func unknown(id []byte) error {
 	return &wire.Error{
 		Condition:   wire.CondTransactionUnknownID,
@@ -272,8 +269,7 @@ func unknown(id []byte) error {
 	}
 }
 
-// transaction returns the open transaction. If it has expired, it returns the transaction and an
-// error.
+// transaction returns an expired transaction together with an error.
 func (c *conn) transaction(id []byte) (*transaction, error) {
 	t := c.transactions[string(id)]
 	switch {
@@ -285,8 +281,7 @@ func (c *conn) transaction(id []byte) (*transaction, error) {
 	return t, nil
 }
 
-// do runs job, a call of t.work, after the jobs in t.jobs, and then the function that job returns,
-// in the owner.
+// do runs job, a call of t.work, after earlier jobs, and then runs its result in the owner.
 func (t *transaction) do(job func(ctx context.Context) (then func())) {
 	t.jobs = append(t.jobs, job)
 	if !t.running {
@@ -439,7 +434,6 @@ func (r *receiverLink) enlist(g given, state wire.TransactionalState, before *pr
 	}
 }
 
-// drop removes the delivery from the transaction that has refused it.
 func (p *provisional) drop() {
 	if p.link.provisional[p.id] == p {
 		delete(p.link.provisional, p.id)

@@ -10,8 +10,8 @@ import (
 
 type output struct {
 	writer  *writer
-	spare   []byte   // memory for engine.Conn.Take
-	parts   [][]byte // memory for engine.Conn.Take
+	spare   []byte // memory for engine.Conn.Take
+	parts   [][]byte
 	writing bool
 	last    int // how many bytes of the next write are sent before a fault breaks the connection; 0 if none does
 }

@@ -40,7 +40,7 @@ type relocation struct {
 	moved   int
 	absent  int // not found, or locked
 	refused int
-	twice   []int64 // sent to the target, but still in the source, because their locks ended
+	twice   []int64 // sent to the target, but still in the source, because their locks had ended
 }
 
 // newRelocation returns a relocation that removes messages. done is the verb for the progress.

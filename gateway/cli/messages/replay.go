@@ -122,8 +122,8 @@ type replayer struct {
 
 	connect func(ctx context.Context, entity string) (link, error)
 	link    link      // nil before the first message
-	first   time.Time // when the first message with a time had arrived
-	began   time.Time // when that message was due in this replay
+	first   time.Time // recorded arrival of the first message with a time
+	began   time.Time // when this replay was due to send that message
 
 	entity string
 	ms     []*core.Message // gathered for the next send

@@ -19,7 +19,7 @@ import (
 const hintPatience = 5 * time.Second
 
 type sessionChoice struct {
-	id    string // id names a session, although no flag does
+	id    string // may be "" even if a session is named, because a session's id may be empty
 	exact bool   // id names a session without a flag
 	next  bool
 	flags *pflag.FlagSet

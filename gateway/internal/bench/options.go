@@ -12,7 +12,7 @@ type Mode string
 const (
 	Throughput Mode = "throughput" // as fast as the credit and the windows allow
 	Latency    Mode = "latency"    // at a fixed rate, with times measured from when each message was due
-	Lone       Mode = "lone"       // each sender sends when its last message has arrived
+	Lone       Mode = "lone"       // each sender sends when its previous message has arrived
 	Sessions   Mode = "sessions"   // one message to each of many sessions, which receivers then accept one after the other
 	Idle       Mode = "idle"       // connections and waiting receivers, without messages
 )
@@ -57,7 +57,7 @@ type Options struct {
 	Size int // bytes of a payload
 
 	Senders     int
-	Receivers   int // 0 only sends
+	Receivers   int // 0 to only send
 	Connections int
 	InFlight    int // unconfirmed messages per sender
 	Credit      int // link credit per receiver

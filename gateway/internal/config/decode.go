@@ -204,7 +204,7 @@ type setting struct {
 	path  string // such as "log.level"
 	usage string // "" if the setting has no flag
 	alone string // value of the flag without an argument; "" if it needs one
-	words string // allowed values, for the help
+	words string // the allowed values, if they are few
 	typ   reflect.Type
 	index []int // for reflect.Value.FieldByIndex
 }

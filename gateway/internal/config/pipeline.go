@@ -158,8 +158,8 @@ func validateSelectors[T any, S interface {
 type Retry struct {
 	Selector `config:",squash"`
 	Backoff  time.Duration `config:"backoff"` // after the first failed delivery
-	Factor   float64       `config:"factor"`  // for each further failure; 0 means 1
-	Max      time.Duration `config:"max"`     // 0 means the broker's limit
+	Factor   float64       `config:"factor"`  // multiplies the wait after each further failure; 0 means 1
+	Max      time.Duration `config:"max"`     // the longest wait; 0 means the broker's limit
 	Jitter   float64       `config:"jitter"`  // the fraction of a wait that may be subtracted at random
 }
 

@@ -39,7 +39,7 @@ type Endpoint struct {
 	Host              string
 	Plain             bool
 	User, Password    string // for SASL PLAIN
-	Policy, Key, Sign string // for tokens; Sign is a token
+	Policy, Key, Sign string // for tokens; Sign is a complete token
 	Entity            string // the entity to which the policy belongs, or "" if unknown
 }
 

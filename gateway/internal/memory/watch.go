@@ -64,7 +64,7 @@ type Watch struct {
 type system struct {
 	file    read
 	heap    func() heap
-	collect func(done func()) // starts a collection, and calls done at its end
+	collect func(done func()) // starts a collection, and calls done at its end, perhaps after it has returned
 	now     func() time.Time
 }
 

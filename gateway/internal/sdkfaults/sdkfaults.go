@@ -98,8 +98,8 @@ type Case struct {
 	Name       string `json:"name"`
 	Step       Step   `json:"step"`
 	Connection string `json:"connection"`
-	ReceiveMS  int64  `json:"receiveMS"` // for a message
-	SettleMS   int64  `json:"settleMS"`  // for its settlement
+	ReceiveMS  int64  `json:"receiveMS"` // to wait for a message
+	SettleMS   int64  `json:"settleMS"`  // to wait for its settlement
 }
 
 // Want passes all cases to program in JSON, and compares the reports with the column of its SDK.

@@ -7,12 +7,10 @@ import (
 )
 
 const (
-	// LargeFrame is the size, in bytes, from which a transfer frame is taken before all of it has
-	// arrived: the rest is then read into its final memory. Smaller frames are cheaper to take
-	// whole.
+	// From LargeFrame bytes, a transfer frame is taken in parts, so that the rest is read into its
+	// final memory. Smaller frames are cheaper to take whole.
 	LargeFrame = 8 << 10
-	// LeastBegun is the number of bytes that must have arrived. They include the size of the
-	// message.
+	// LeastBegun bytes must have arrived: they show the size of the message.
 	LeastBegun = 1 << 10
 )
 

@@ -66,7 +66,7 @@ type output struct {
 
 type scratch struct {
 	transfer wire.Transfer
-	tag      Tag // the delivery-tag of transfer
+	tag      Tag
 	dispose  wire.Disposition
 	flow     wire.Flow
 }
@@ -332,7 +332,6 @@ func (c *Conn) abandon() {
 	}
 }
 
-// Abandon ends the connection because its transport has failed.
 func (c *Conn) Abandon() {
 	if c.state != stateDone {
 		c.state = stateDone
@@ -350,12 +349,10 @@ func (c *Conn) Closing() bool { return c.state == stateClosing }
 // grants memory.
 func (c *Conn) Waiting() bool { return c.state == stateAuth || c.stalled }
 
-// Reserved returns how many bytes Handler.Reserve has granted for messages that have not arrived
-// completely.
+// Reserved returns the bytes that Handler.Reserve has granted for incomplete messages.
 func (c *Conn) Reserved() int64 { return c.reserved }
 
-// Done reports whether the connection has ended. The caller then sends the remaining output and
-// closes the transport.
+// Done reports whether to send the remaining output and close the transport.
 func (c *Conn) Done() bool { return c.state == stateDone }
 
 // Err returns the error with which either side closed the connection, or nil.
@@ -403,8 +400,7 @@ func (c *Conn) Heard(now time.Time) {
 	}
 }
 
-// Flush encodes pending dispositions, credit and session windows, and the rest of deliveries that
-// were sent in part.
+// Flush encodes pending dispositions, credit and windows, and the rest of cut-off deliveries.
 func (c *Conn) Flush() {
 	if len(c.resting) > 0 {
 		c.sayRests()
@@ -418,8 +414,7 @@ func (c *Conn) Flush() {
 	c.dirty = c.dirty[:0]
 }
 
-// Links returns the links that are attached on both sides. The caller may detach them during the
-// iteration.
+// Links returns the attached links. The caller may detach them during the iteration.
 func (c *Conn) Links() iter.Seq[*Link] {
 	return func(yield func(*Link) bool) {
 		for _, s := range c.sessions {
@@ -437,7 +432,6 @@ func (c *Conn) Sessions() int { return len(c.sessions) }
 // Attachments returns the number of links, including those that are being attached or detached.
 func (c *Conn) Attachments() int { return c.links }
 
-// Unsettled returns the number of unsettled deliveries to the peer.
 func (c *Conn) Unsettled() int { return c.unsettled }
 
 // reference holds bytes that are sent between Conn.out[:at] and Conn.out[at:].

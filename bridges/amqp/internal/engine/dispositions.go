@@ -28,8 +28,7 @@ func (s *Session) Settle(id uint32, state wire.DeliveryState) {
 	s.say(wire.RoleSender, id, true, state)
 }
 
-// Reopen lets the peer change the outcome of a delivery before the handler has answered the
-// previous outcome.
+// Reopen lets the peer replace an outcome that the handler has not answered.
 func (s *Session) Reopen(id uint32) {
 	if d, ok := s.unsettled[id]; ok {
 		d.disposed = false

@@ -12,11 +12,9 @@ type Admission interface {
 	// message or Conn.Reserved no longer counts them. begun is true if messages have arrived in
 	// part, so that this message cannot wait.
 	Reserve(l *Link, n int64, begun bool) Verdict
-	// Crowded returns the error for a message of n bytes or more that is dropped for lack of
-	// memory.
+	// Crowded returns the error for a message of at least n bytes that finds no memory.
 	Crowded(l *Link, n int64) *wire.Error
-	// TooSlow returns the error for detaching a link whose message stopped arriving after size
-	// bytes.
+	// TooSlow returns the error for a link whose message stopped arriving after size bytes.
 	TooSlow(l *Link, size int64) *wire.Error
 	// TooLarge returns the error for a message of at least size bytes, which is dropped.
 	TooLarge(l *Link, size int64) *wire.Error
@@ -26,16 +24,14 @@ type Admission interface {
 // arguments are valid until the method returns, unless a comment says otherwise.
 type Handler interface {
 	Admission
-	// Authenticate must call Conn.Authenticated, at once or later. Until then the engine takes no
-	// bytes.
+	// Authenticate must call Conn.Authenticated, at once or later; no bytes are taken before.
 	Authenticate(init *wire.SASLInit)
 	// Faulted reports that the connection closes because of err. It returns the error for the peer.
 	Faulted(err *wire.Error) *wire.Error
 	Opened(o *wire.Open)
 	// Attached must call Link.Accept or Link.Refuse, at once or later.
 	Attached(l *Link)
-	// Refused reports that the engine drops a message, which begins with head, and rejects it with
-	// why.
+	// Refused reports that the engine rejects a message, which begins with head, with why.
 	Refused(l *Link, head []byte, why *wire.Error)
 	// Received takes over a message with its payload. For each message the handler must call
 	// Link.Replenish and, if the message is not settled, Link.Settle.
@@ -43,13 +39,11 @@ type Handler interface {
 	// Disposed reports the peer's outcome for a delivery. Unless the peer has settled the delivery,
 	// the handler must call Session.Settle, or Session.Acknowledge if the outcome is not final yet.
 	Disposed(l *Link, d Disposal)
-	// Missed reports that a message or an outcome in a transaction does not reach the handler, so
-	// the transaction is incomplete. It may be called several times for the same operation.
+	// Missed reports that an operation of a transaction was dropped, perhaps repeatedly.
 	Missed(state wire.TransactionalState)
 	// Lapsed returns why a delivery that Conn.Lapse has removed cannot be settled any more.
 	Lapsed(l *Link) *wire.Error
-	// Flowed reports that the peer changed the credit of a link on which the engine sends, or
-	// requested a drain.
+	// Flowed reports a change of credit, or a drain, on a link on which the engine sends.
 	Flowed(l *Link)
 	// Detached reports that a link, its session or its connection has ended. A peer that detached
 	// waits for the answer, which Link.AnswerLater can delay.
@@ -78,7 +72,6 @@ type Message struct {
 // Tag is the delivery-tag of a delivery that the engine sends.
 type Tag [16]byte
 
-// Disposal is the peer's outcome for a delivery that the engine has sent.
 type Disposal struct {
 	ID      uint32 // delivery-id
 	Tag     Tag
@@ -93,14 +86,14 @@ func fault(condition value.Symbol, text string) *wire.Error {
 // Options configure a connection. Only Begins, Leeway and ByReference may be zero.
 type Options struct {
 	ContainerID    string
-	Mechanisms     []value.Symbol // SASL mechanisms in the order in which they are offered
-	Properties     value.Map      // of our open
-	MaxFrameSize   uint32         // bytes, in both directions
-	MaxSessions    int            // at most 65536
-	MaxHandles     int            // links of one session
-	MaxLinks       int            // links of the connection
-	IncomingWindow uint32         // transfer frames that the peer may send on a session before it gets a new window
-	IdleTimeout    time.Duration  // announced to the peer; the connection closes after twice this time of silence
+	Mechanisms     []value.Symbol
+	Properties     value.Map     // of our open
+	MaxFrameSize   uint32        // bytes, in both directions
+	MaxSessions    int           // at most 65536
+	MaxHandles     int           // links of one session
+	MaxLinks       int           // links of the connection
+	IncomingWindow uint32        // transfer frames that the peer may send on a session before it gets a new window
+	IdleTimeout    time.Duration // announced to the peer; the connection closes after twice this time of silence
 	// Begins returns nil if a session may begin, or the error with which the connection closes.
 	Begins      func() *wire.Error
 	Leeway      time.Duration // how much earlier than due Tick may send a heartbeat, so that several are sent together

@@ -24,8 +24,7 @@ type partial struct {
 	Message
 }
 
-// keptHead is how many bytes of a refused message are kept: in a request, they contain the address
-// for the answer.
+// keptHead bytes of a refused message are kept: in a request, they contain the reply address.
 const keptHead = 2 << 10
 
 // A message that is too large is read to its end and then rejected: if the link were detached at
@@ -147,7 +146,6 @@ func (c *Conn) missed(state wire.DeliveryState) {
 	}
 }
 
-// refuse discards the message that is arriving, which is rejected at its end.
 func (l *Link) refuse(why *wire.Error) {
 	l.session.conn.missed(l.partial.State)
 	l.reserve(0)
@@ -235,8 +233,8 @@ func (l *Link) extend() {
 	l.refuse(c.handler.Crowded(l, wanted))
 }
 
-// append adds bytes of the payload. If it must grow the payload, it makes room for all bytes that
-// are reserved for the message: room for bytes that never arrive costs only address space.
+// append makes room for all bytes that are reserved for the message, because room for bytes that
+// never arrive costs only address space.
 func (p *partial) append(payload []byte, left int) {
 	if need := len(p.Payload) + len(payload) + left; need > cap(p.Payload) {
 		p.Payload = append(uncleared(max(need, int(p.granted))), p.Payload...)

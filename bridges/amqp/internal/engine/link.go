@@ -24,10 +24,10 @@ type Link struct {
 	Number int // counts the links of the connection from 1; never changed
 
 	session *Session
-	attach  *wire.Attach // the peer's attach
+	attach  *wire.Attach
 	handle  uint32
 	state   linkState
-	refused bool // the handler called Refuse
+	refused bool
 	answer  answer
 	dirty   bool // is in session.dirtyLinks
 
@@ -62,7 +62,6 @@ func (l *Link) Session() *Session { return l.session }
 
 func (l *Link) Refused() bool { return l.refused }
 
-// Credit returns how many more deliveries the sending side may send.
 func (l *Link) Credit() uint32 { return l.credit }
 
 // Draining reports whether the peer has requested a drain that Drained has not answered.
@@ -70,7 +69,6 @@ func (l *Link) Draining() bool { return l.draining }
 
 func (l *Link) Unsettled() int { return l.pending }
 
-// Open reports whether the link is attached on both sides.
 func (l *Link) Open() bool { return l.state == linkOpen }
 
 // attach carries out an attach of the peer, AMQP 1.0 §2.6.3.

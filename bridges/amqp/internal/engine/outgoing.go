@@ -9,8 +9,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// maxUnsaid is the number of bytes waiting for Take at which a delivery is cut off. largeRoom must
-// exceed it.
+// maxUnsaid is the number of untaken bytes at which a delivery is cut off; see largeRoom.
 const maxUnsaid = 128 << 10
 
 // Payload is an encoded message in consecutive parts. Copied may be changed after Send has
@@ -22,8 +21,8 @@ type Payload struct {
 
 func (p *Payload) size() int { return len(p.Copied) + len(p.Body) + len(p.Tail) }
 
-// rest is the unsent part of a delivery that was cut off, because the peer's session window was
-// full or too many bytes were waiting for Take.
+// rest is the unsent part of a delivery that was cut off: the peer's session window was full, or
+// too many bytes were waiting for Take.
 type rest struct {
 	link    *Link
 	payload Payload
@@ -88,7 +87,6 @@ func (c *Conn) sayRests() {
 	}
 }
 
-// Unsent returns how many bytes are missing of deliveries that were sent in part.
 func (c *Conn) Unsent() int {
 	n := 0
 	for _, s := range c.resting {
@@ -128,7 +126,6 @@ func (s *Session) sayTransfer(t *wire.Transfer, payload *Payload) {
 	}
 }
 
-// frameOverhead is approximate.
 const frameOverhead = 64
 
 // say moves up to n bytes of part to the output. It returns how many of the n bytes part lacked.
@@ -188,8 +185,7 @@ func (l *Link) flowed(f *wire.Flow) {
 const (
 	// smallRoom is the largest output buffer, in bytes, that an idle connection keeps.
 	smallRoom = 4 << 10
-	// largeRoom is the size of the buffer that a connection with more output uses. It holds
-	// maxUnsaid bytes and a frame.
+	// largeRoom is the size of other output buffers. It holds maxUnsaid bytes and a frame.
 	largeRoom = 256 << 10
 )
 
@@ -206,8 +202,7 @@ func (c *Conn) grow(n int) {
 	}
 }
 
-// Spare takes back memory that Take returned, once it is written, and returns memory for a later
-// Take.
+// Spare takes back written memory of Take, and returns memory for a later Take.
 func Spare(out []byte) []byte {
 	switch {
 	case cap(out) == largeRoom:

@@ -44,8 +44,7 @@ const (
 	DescFooter                Descriptor = 0x78
 )
 
-// descriptorSymbols are the symbolic forms of descriptors, which have the same meaning as the
-// numbers (AMQP 1.0 §1.5).
+// descriptorSymbols are the symbolic forms, which are equivalent to the numbers (AMQP 1.0 §1.5).
 var descriptorSymbols = map[string]Descriptor{
 	"amqp:open:list":                  DescOpen,
 	"amqp:begin:list":                 DescBegin,

@@ -284,7 +284,6 @@ func putOpt[T any](l *list, o value.Opt[T], appendTo func([]byte, T) []byte) {
 
 func (l *list) uint32(o value.Opt[uint32]) { putOpt(l, o, value.AppendUint32) }
 
-// flag appends a boolean field whose default is false.
 func (l *list) flag(v bool) {
 	if v {
 		put(l, true, value.AppendBool)

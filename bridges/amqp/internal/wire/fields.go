@@ -110,7 +110,6 @@ func (f *fields) text(name string) string { return field(f, name, readText).V }
 
 func (f *fields) symbol(name string) value.Symbol { return value.Symbol(field(f, name, readText).V) }
 
-// readText copies the string or symbol.
 func readText(b []byte) (string, []byte, error) {
 	v, rest, err := value.ReadText(b)
 	return string(v), rest, err
@@ -215,7 +214,6 @@ func (f *fields) described(name string) (inner fields, ok bool) {
 	return inner, true
 }
 
-// close ends the reading of a field that described opened, and keeps inner's first error.
 func (f *fields) close(inner *fields) {
 	if err := inner.done(); err != nil && f.err == nil {
 		f.err = err

@@ -143,7 +143,6 @@ const (
 	ProtocolSASL Protocol = 3
 )
 
-// ProtocolHeaderSize is the length in bytes of a protocol header.
 const ProtocolHeaderSize = 8
 
 // ParseProtocolHeader returns the layer that the first 8 bytes of b announce, in version 1.0.0. For

@@ -44,8 +44,7 @@ type Header struct {
 // MessageProperties are the immutable properties of a message, §3.2.4. An empty string means that
 // the property is absent, unless Empty says otherwise. An ID without a kind is absent, too.
 type MessageProperties struct {
-	// Empty has bit n set if field n of the list, counted from 0, is present and is an empty
-	// string.
+	// Bit n of Empty is set if field n of the list, counted from 0, is present and empty.
 	Empty              uint16
 	MessageID          ID
 	UserID             []byte // nil if absent

@@ -2,12 +2,10 @@ package wire
 
 import "github.com/crosstown-mq/crosstown/core/value"
 
-// Performative is the body of a frame: a pointer to one of the structs of this file.
-//
-// Fields are named as in the specification. A nil slice or map, and an empty string or symbol, are
-// absent fields. A map that is empty but not nil is sent as an empty map. Mandatory fields have
-// plain types, and decoding fails if one is missing. Fields whose default is not zero have optional
-// types.
+// Performative is the body of a frame: a pointer to one of the structs of this file, whose fields
+// are named as in the specification. A nil slice or map, and an empty string or symbol, are absent
+// fields. Decoding fails if a mandatory field, which has a plain type, is missing. Fields whose
+// default is not zero have optional types.
 type Performative interface{ performative() }
 
 func (*Open) performative()        {}
