@@ -19,7 +19,6 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/tracing"
 )
 
-// adminGrace bounds requests for metrics or profiles when the gateway stops.
 const adminGrace = time.Second
 
 // openAdmin returns nil if no admin listener is configured.
@@ -39,8 +38,7 @@ func openAdmin(ctx context.Context, c *config.Config, log *slog.Logger) (net.Lis
 
 const besideConnections = 64
 
-// besideAdmission is for a listener other than that for clients: a separate Admission, so that the
-// clients of one listener cannot exclude those of another.
+// besideAdmission is separate, so that the clients of one listener cannot exclude those of another.
 func besideAdmission(log *slog.Logger) *listen.Admission {
 	return listen.NewAdmission(listen.AdmissionOptions{Connections: besideConnections, Strangers: besideConnections, Logger: log})
 }
@@ -58,7 +56,6 @@ func adminHandler(metrics http.Handler) http.Handler {
 	return mux
 }
 
-// adminPages are empty while there is no store.
 type adminPages struct{ shown atomic.Pointer[http.Handler] }
 
 func (p *adminPages) show(h http.Handler) {

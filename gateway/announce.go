@@ -26,7 +26,6 @@ type announcement struct {
 	newKeys   []config.NewKey
 }
 
-// connections returns the connection strings without and with TLS, and the host:port of plain.
 func (a *announcement) connections() (plain, secure, address string) {
 	address, secured := endpoints(a.listeners)
 	policy := policyFor(a.c)
@@ -143,7 +142,7 @@ func endpoints(listeners []net.Listener) (plain, secure string) {
 	return plain, secure
 }
 
-// policyFor returns the part of a connection string for the first policy with a key and Manage, or
+// policyFor returns the connection string's part for the first policy with a key and Manage, or
 // else the first with a key. It shows only the public development key.
 func policyFor(c *config.Config) string {
 	keyed := slices.DeleteFunc(slices.Clone(c.AllPolicies()), func(p config.Policy) bool { return p.Certificate != "" })

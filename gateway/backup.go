@@ -85,8 +85,7 @@ type backupOptions struct {
 	rate  string
 }
 
-// asksGateway reports whether a flag, variable or context names a gateway, and no flag names a
-// store.
+// asksGateway reports whether a flag, variable or context names a gateway, and no flag a store.
 func (o *backupOptions) asksGateway(c *cobra.Command) bool {
 	if slices.ContainsFunc(storeFlags, c.Flags().Changed) {
 		return false

@@ -22,8 +22,7 @@ var unavailable = map[string]broker.Unavailable{
 	"": broker.Refuse, config.Refuse: broker.Refuse, config.Pass: broker.Pass, config.Park: broker.Park,
 }
 
-// newBroker returns the broker of a namespace. The plugins must have been launched, because their
-// kinds must be known.
+// newBroker requires that the plugins have been launched, because their kinds must be known.
 func (t *namespaceServer) newBroker(store core.Store, n core.Namespace, contents *config.Contents, live namespaces.Live, log *slog.Logger) (*broker.Broker, error) {
 	pipes := pipelineBuilder{c: t.c, plugins: t.plugins, traces: t.traces}
 	pipelines, err := pipes.pipelines(contents.Pipelines)
@@ -71,8 +70,7 @@ func (p *pipelineBuilder) pipelines(all []config.Pipeline) ([]broker.Pipeline, e
 	return lines, nil
 }
 
-// filters returns the plugins that rules may call: all except those that are known not to be
-// routers.
+// filters returns the plugins that rules may call: all but those known not to be routers.
 func (p *pipelineBuilder) filters() ([]broker.Stage, error) {
 	var all []broker.Stage
 	for i := range p.c.Plugins {
@@ -134,7 +132,6 @@ func selected(contents *config.Contents, bodies *payload.Chain) (s broker.Select
 	return s
 }
 
-// mismatch says what happens to messages that do not match their schema.
 var mismatch = map[string]core.VerdictAction{
 	"": core.VerdictRefuse, config.Refuse: core.VerdictRefuse, config.DeadLetter: core.VerdictDeadLetter, config.Count: core.VerdictPass,
 }

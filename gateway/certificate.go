@@ -19,9 +19,9 @@ import (
 
 type certificate struct {
 	config *tls.Config // for listeners; it makes TLS use current for each handshake
-	hosts  []string    // names of this gateway
-	ca     string      // file of the development CA; "" if a certificate is configured
-	issued *issued     // for hosts of namespaces; nil if a certificate is configured
+	hosts  []string
+	ca     string  // file of the development CA; "" if a certificate is configured
+	issued *issued // for hosts of namespaces; nil if a certificate is configured
 	own    atomic.Pointer[tls.Certificate]
 	// current has the authorities of clients' certificates. crypto/tls applies them to resumed
 	// sessions too.
@@ -56,8 +56,7 @@ func openCertificate(c *config.Config, listeners []net.Listener) (*certificate, 
 	return cert, nil
 }
 
-// trust sets the authorities for new clients' certificates. With nil, the gateway requests no
-// certificate.
+// trust sets the authorities for clients' certificates. With nil, the gateway requests none.
 func (c *certificate) trust(authorities *x509.CertPool) {
 	// Without ALPN, because a server that offers protocols rejects clients that name others. The
 	// first bytes show the protocol anyway.
@@ -100,12 +99,11 @@ func ports(listeners []net.Listener) []string {
 	return all
 }
 
-// maxIssued is the number of certificates at which all are dropped. They are created again when
-// needed.
+// maxIssued is the number of certificates at which all are dropped.
 const maxIssued = 1000
 
-// issued signs certificates for hosts of namespaces at the first handshake for a host, because
-// namespaces are created and deleted at run time.
+// issued signs certificates for hosts of namespaces at the first handshake, because namespaces are
+// created and deleted at run time.
 type issued struct {
 	ca *devca.Authority
 
@@ -114,7 +112,6 @@ type issued struct {
 	byHost     map[string]*tls.Certificate
 }
 
-// serve may be called with a nil i.
 func (i *issued) serve(namespaces answers) {
 	if i == nil {
 		return

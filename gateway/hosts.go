@@ -18,7 +18,7 @@ import (
 type hostNames struct {
 	own         []string // in lower case
 	namespaces  answers
-	certificate func() *x509.Certificate // the configured certificate; nil if none is configured
+	certificate func() *x509.Certificate // the configured certificate, or nil
 	private     bool                     // other machines and containers also use the gateway, by names of the local network
 }
 
@@ -26,7 +26,6 @@ type hostNames struct {
 // Kubernetes services and local networks.
 var privateDomains = []string{".internal", ".local", ".svc", ".test", ".lan", ".home.arpa"}
 
-// answers knows the hosts of namespaces.
 type answers interface{ Answers(host string) bool }
 
 func newHostNames(c *config.Config, cert *certificate, others answers, addresses ...string) *hostNames {
@@ -40,7 +39,6 @@ func newHostNames(c *config.Config, cert *certificate, others answers, addresses
 	return n
 }
 
-// check returns an error for a host, with or without a port, that is not a name of the gateway.
 func (n *hostNames) check(host string) error {
 	if n.has(host) {
 		return nil

@@ -20,7 +20,6 @@ type devEndpoint struct {
 	listener net.Listener
 }
 
-// openDevIdentity returns nil if the endpoint is not configured.
 func openDevIdentity(ctx context.Context, c *config.Config) (*devEndpoint, error) {
 	if !c.DevIdentity {
 		return nil, nil
@@ -64,13 +63,11 @@ func hangUp(ctx context.Context, ln net.Listener) error {
 	}
 }
 
-// environment returns the variables with which an SDK's managed identity uses the endpoint.
 func (d *devEndpoint) environment() string {
 	address, _ := endpoints(d.listeners())
 	return fmt.Sprintf("IDENTITY_ENDPOINT=http://%s%s IDENTITY_HEADER=%s", address, devidentity.AppServicePath, d.identity.Secret())
 }
 
-// newIssuers returns nil if no issuer is trusted.
 func newIssuers(c *config.Config, dev *devEndpoint, log *slog.Logger) (auth.Issuers, error) {
 	var all []issuer.Issuer
 	for _, i := range c.Issuers {

@@ -39,7 +39,6 @@ func partsOf(available int64) parts {
 	}
 }
 
-// newPools divides the memory as docs/limits.md says.
 func newPools(c *config.Config, collector *memory.Collector, log *slog.Logger) *pools {
 	available, limited := memory.Available(memorySetting(c))
 	if limited { // make the collector work harder before the container is killed
@@ -64,7 +63,6 @@ func memorySetting(c *config.Config) int64 {
 	return n
 }
 
-// holders describes for the log what the pools contain, and the three policies that use most.
 func (p *pools) holders() []slog.Attr {
 	var most []string
 	for _, h := range p.messages.Largest(3) {

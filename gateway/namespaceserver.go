@@ -24,8 +24,7 @@ import (
 	"github.com/crosstown-mq/crosstown/plugins/host"
 )
 
-// namespaceServer starts the broker of each namespace, and the other parts that work for one
-// namespace only.
+// namespaceServer starts the parts of the gateway that work for one namespace only.
 type namespaceServer struct {
 	c        *config.Config
 	store    core.Store
@@ -52,8 +51,7 @@ func (t *namespaceServer) directory(ctx context.Context, issuers auth.Issuers, h
 	})
 }
 
-// serve starts to serve a namespace: the gateway's own, a configured one or one of the registry.
-// When it returns, the configured entities exist, and the metrics include the namespace.
+// When serve returns, the configured entities exist, and the metrics include the namespace.
 func (t *namespaceServer) serve(ctx context.Context, n core.Namespace, live namespaces.Live) (namespaces.Served, error) {
 	log := t.log
 	if n.Name != t.c.Namespace {
@@ -166,9 +164,8 @@ func (t *namespaceServer) openBreakers() (n int) {
 	return n
 }
 
-// declare creates the configured entities that do not exist. Existing ones keep their settings,
-// because a client may have changed them on purpose, and the log says how they differ. If update is
-// true, declare changes them.
+// declare creates missing entities. Existing ones keep their settings, because a client may have
+// changed them on purpose, unless update is true. The log says how they differ.
 func declare(ctx context.Context, admin declaration.Admin, c *config.Contents, update bool, log *slog.Logger) error {
 	return declaration.Declare(ctx, admin, c, declaration.Options{
 		Identity: core.Identity{{Policy: "configuration", Rights: core.AllRights}}, Update: update,

@@ -33,8 +33,8 @@ type runningPush struct {
 	stopped    chan struct{}
 }
 
-// set replaces the pushes. One whose configuration is unchanged continues; one that has changed
-// starts again when its requests in flight have ended. Calls must not overlap.
+// A push whose configuration has changed starts again when its requests in flight have ended. Calls
+// must not overlap.
 func (p *pushes) set(configured []webhooks.PushOptions) {
 	type key struct{ namespace, name string }
 	before := map[key]*runningPush{}
@@ -89,9 +89,8 @@ func (p *pushes) list() (all []*webhooks.Push) {
 	return all
 }
 
-// unreached returns the kinds of external receivers that do not answer, or "". breakers counts the
-// circuit breakers that are not closed. The result contains no names, because /health needs no
-// token.
+// breakers counts the circuit breakers that are not closed. The result contains no names, because
+// /health needs no token.
 func unreached(remotes []admin.Remote, pushes []*webhooks.Push, breakers int) string {
 	away, failing := 0, 0
 	for _, r := range remotes {

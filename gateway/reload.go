@@ -21,10 +21,9 @@ type reloads struct {
 	level *slog.LevelVar
 }
 
-// reloader applies changes of the configuration to: the log level, policies, hosts and quotas of
-// namespaces, retries, rate limits, circuit breakers, dead letters, schemas, schedules, hooks and
-// pushes with their secrets, certificates, and entities that do not exist yet. It applies nothing
-// of a configuration with an error.
+// reloader applies changes of the log level, policies, hosts and quotas of namespaces, retries,
+// rate limits, circuit breakers, dead letters, schemas, schedules, hooks and pushes, certificates,
+// and entities that do not exist yet; nothing if the configuration has an error.
 type reloader struct {
 	reloads
 	began       *config.Config // as at the start of the gateway

@@ -71,8 +71,7 @@ func (r *remotes) options(m *config.Remote) (remote.Options, error) {
 	return o, err
 }
 
-// keyOf returns the policy with the most rights in a namespace of this gateway, and its key. The
-// namespace need not exist yet.
+// keyOf returns the policy with the most rights. The namespace need not exist yet.
 func (r *remotes) keyOf(ctx context.Context, namespace string) (policy, key string, err error) {
 	n, err := r.directory.Describe(ctx, namespace)
 	most := core.Right(0)
@@ -84,8 +83,7 @@ func (r *remotes) keyOf(ctx context.Context, namespace string) (policy, key stri
 	return policy, key, err
 }
 
-// trusting returns the TLS configuration for a server called name, whose certificate an authority
-// in file must have signed; "" means the system's authorities.
+// An authority in file must have signed the certificate of the server name; "" means the system's.
 func trusting(file, name string) (*tls.Config, error) {
 	t := &tls.Config{ServerName: name, MinVersion: tls.VersionTLS12}
 	if file == "" {
@@ -141,7 +139,6 @@ func (r *remotes) statesOf(namespace string) func() []remote.State {
 	}
 }
 
-// run runs the remotes as tasks of g. serve serves a connection of the AMQP bridge.
 func (r *remotes) run(g *rungroup.Group, t *namespaceServer, d *namespaces.Directory, serve func(context.Context, net.Conn) error) {
 	r.serve, r.directory = serve, d
 	for _, m := range r.all {

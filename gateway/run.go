@@ -28,7 +28,7 @@ const (
 	exitNothing   = 4 // there was no message to print, move or remove
 )
 
-// run carries out a command line, and returns the exit code. It ends soon after ctx ends.
+// run ends soon after ctx ends, and returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, environ []string) int {
 	understood := false // the command line was understood
 	root := rootCommand(environ)
@@ -123,7 +123,6 @@ variables (--log-level is CROSSTOWN_LOG_LEVEL), then from the file of --config.`
 	return root
 }
 
-// shortNames adds the usual aliases of shell commands, and makes delete and remove equal.
 func shortNames(c *cobra.Command) {
 	c.SuggestionsMinimumDistance = 2
 	switch c.Name() {
@@ -137,8 +136,8 @@ func shortNames(c *cobra.Command) {
 	}
 }
 
-// usageTemplate is cobra's template without parts that no command uses. crosstown's flags are those
-// of crosstown serve, and are listed only there, because they would hide the commands.
+// usageTemplate is cobra's without parts that no command uses. The flags of crosstown serve would
+// hide the commands.
 const usageTemplate = `Usage:{{if .Runnable}}
   {{.UseLine}}{{end}}{{if .HasAvailableSubCommands}}
   {{.CommandPath}} [command]{{end}}{{if .HasExample}}

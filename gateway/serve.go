@@ -57,9 +57,8 @@ func serveCommanded(c *cobra.Command, environ []string) error {
 	}, newLogger(c.ErrOrStderr(), settings.Log, again.level), again)
 }
 
-// serve runs a gateway until ctx ends. Then it accepts no more connections, finishes calls in
-// flight within the drain time, and stops brokers, store and plugins. It calls ready when
-// everything has started.
+// At the end of ctx, serve accepts no more connections, finishes calls in flight within the drain
+// time, and stops brokers, store and plugins. It calls ready when everything has started.
 //
 // If the store has lost its contents, everything behind the listeners stops in the same way, and
 // starts again with a new store. Clients then connect again.
@@ -164,8 +163,6 @@ func (g *server) guard(others answers, addresses ...string) func(http.Handler) h
 	return newHostNames(g.c, g.certificate, others, addresses...).guard
 }
 
-// serveFrom serves from a store until ctx ends or the store has lost its contents, and closes the
-// store.
 func (g *server) serveFrom(ctx context.Context, st *store) (err error) {
 	defer func() { err = errors.Join(err, st.Close()) }()
 	behind := rungroup.New(context.WithoutCancel(ctx))
@@ -215,7 +212,6 @@ type backend struct {
 	connected  *clients.Registry
 }
 
-// openBackend opens the namespaces of a store, and starts what they need as tasks of running.
 func (g *server) openBackend(ctx context.Context, st *store, running *rungroup.Group) (b *backend, err error) {
 	c, log := g.c, g.log
 	b = &backend{metrics: newMetrics(c, log), connected: &clients.Registry{Home: c.Namespace, Log: log}}
@@ -318,7 +314,7 @@ func (g *server) serveHTTPS(front *rungroup.Group, b *backend, st *store, taking
 	front.Go("https", func(ctx context.Context) error { return web.Serve(ctx, g.mux.HTTP()) })
 }
 
-// announce prints how to connect, but not again after the store was opened again.
+// announce prints nothing after the store was opened again.
 func (g *server) announce(ctx context.Context, st *store) error {
 	if !g.lostAt.IsZero() {
 		return nil

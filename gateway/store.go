@@ -52,7 +52,7 @@ func fileStore(c *config.Config, log *slog.Logger) (*store, error) {
 	return &store{Store: opened, file: opened}, nil
 }
 
-// lost returns a channel that closes when the store on Redis has lost its contents, or nil.
+// lost returns nil unless the store is on Redis.
 func (s *store) lost() <-chan struct{} {
 	if s.redis == nil {
 		return nil
@@ -60,7 +60,7 @@ func (s *store) lost() <-chan struct{} {
 	return s.redis.Lost()
 }
 
-// failed returns a channel that closes when a disk error has stopped the file store, or nil.
+// failed returns nil unless the store is in files.
 func (s *store) failed() <-chan struct{} {
 	if s.file == nil {
 		return nil
@@ -68,8 +68,6 @@ func (s *store) failed() <-chan struct{} {
 	return s.file.Failed()
 }
 
-// addHealth adds the file store's use of the disk to told or, for Redis, recent failures and when
-// it was found to have lost its contents.
 func (s *store) addHealth(told map[string]any, lostAt time.Time) map[string]any {
 	if s.file != nil {
 		u := s.file.Usage()

@@ -29,7 +29,6 @@ type testServer struct {
 	Version        string `json:"version"`
 }
 
-// testServerLife is how long the printed token is valid.
 const testServerLife = 7 * 24 * time.Hour
 
 func testServerCommand() *cobra.Command {

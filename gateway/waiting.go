@@ -16,14 +16,12 @@ import (
 )
 
 const (
-	storeRetry = 500 * time.Millisecond
-	// storeReminder is how often the log says that the gateway is still waiting.
+	storeRetry    = 500 * time.Millisecond
 	storeReminder = time.Minute
 )
 
-// awaitStore opens the store. While Redis is unavailable, it tries again for as long as the
-// configuration says, and answers HTTP requests on ln: /health says why. The store is nil if ctx
-// ends first.
+// While Redis is unavailable, awaitStore tries again for as long as the configuration says, and
+// /health on ln says why. The store is nil if ctx ends first.
 func awaitStore(ctx context.Context, c *config.Config, ln net.Listener, guard func(http.Handler) http.Handler, log *slog.Logger) (*store, error) {
 	startup := &startupServer{}
 	startup.tell("The gateway is opening its message store.")

@@ -40,8 +40,7 @@ func In(group string, commands ...*cobra.Command) []*cobra.Command {
 	return commands
 }
 
-// Commands returns the commands that neither serve nor open a store. environ has NAME=VALUE
-// entries, which set defaults.
+// environ has NAME=VALUE entries, which set defaults of flags.
 func Commands(environ []string) []*cobra.Command {
 	return slices.Concat(
 		In(Messages, messages.Send(environ), messages.Receive(environ), messages.Peek(environ), messages.Tail(environ),

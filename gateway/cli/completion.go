@@ -18,8 +18,8 @@ import (
 
 const completionTimeout = 1500 * time.Millisecond
 
-// flagValues contains the fixed values of flags, except those that the configuration declares. The
-// command's name precedes the flag's if the values depend on the command.
+// flagValues lacks flags that the configuration declares. The command's name precedes the flag's if
+// the values depend on the command.
 var flagValues = map[string][]string{
 	"bench --mode":   {"throughput", "latency", "lone", "sessions", "idle"},
 	"bench --settle": {"batch", "each", "first", "none"},
@@ -35,8 +35,8 @@ var flagValues = map[string][]string{
 	"--sync":         {"always", "interval", "never"},
 }
 
-// flagNames contains the flags whose value is a name that a gateway knows, with keys as in
-// flagValues.
+// flagNames contains the flags whose value is a name that a gateway knows. Its keys are like those
+// of flagValues.
 var flagNames = map[string]lister{
 	"move --to":                         destinationNames,
 	"resubmit --to":                     destinationNames,
@@ -54,7 +54,7 @@ var flagNames = map[string]lister{
 	"migrate --from":                    contextNames,
 }
 
-// argumentNames has the listers of arguments, by word in the usage line.
+// argumentNames is keyed by words in the usage line.
 var argumentNames = map[string]lister{
 	"ENTITY":       sourceNames,
 	"TOPIC":        topicNames,
@@ -62,7 +62,7 @@ var argumentNames = map[string]lister{
 	"POLICY":       policyNames,
 }
 
-// kindNames has the listers for NAME and ID, by parent command.
+// kindNames is for NAME and ID, by parent command.
 var kindNames = map[string]lister{
 	"queue":        queueNames,
 	"topic":        topicNames,
@@ -77,8 +77,6 @@ var kindNames = map[string]lister{
 	"connection":   connectionNames,
 }
 
-// Complete adds completions to c and its subcommands: for arguments by the words in the usage line,
-// for flags by name.
 func Complete(c *cobra.Command, environ []string) {
 	for _, below := range c.Commands() {
 		Complete(below, environ)
@@ -118,8 +116,7 @@ func Complete(c *cobra.Command, environ []string) {
 	})
 }
 
-// argument returns the lister of the argument with index at. file is true if the argument is a
-// file.
+// argument returns the lister of argument number at, or file if the argument is a file.
 func argument(c *cobra.Command, at int) (list lister, file bool) {
 	words := slices.DeleteFunc(strings.Fields(c.Use)[1:], func(w string) bool { return strings.HasPrefix(w, "-") })
 	if len(words) == 0 {

@@ -4,7 +4,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// examples has the arguments of examples of one line, by the command's path.
 var examples = map[string]string{
 	"crosstown serve":               "--config crosstown.yaml",
 	"crosstown test-server":         "--config queues.yaml",

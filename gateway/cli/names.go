@@ -92,8 +92,7 @@ func ruleNames(ctx context.Context, o *command.Flags, args []string, _ string) (
 	return all
 }
 
-// asked returns a lister of the names in the gateway's answer to ask. The lister returns no names
-// if there are fewer than least arguments.
+// asked returns a lister, which returns no names if there are fewer than least arguments.
 func asked[A, E any](least int, ask func(args []string) command.Inquiry, list func(answer *A) []E, name func(*E) string) lister {
 	return func(ctx context.Context, o *command.Flags, args []string, _ string) (all []string) {
 		if len(args) < least {

@@ -12,7 +12,6 @@ import (
 )
 
 const (
-	// lookPause is the pause between two peeks at an entity.
 	lookPause = 2 * time.Millisecond
 	// maxShown bounds the messages in the text of a failure, and maxText the characters of a body.
 	maxShown = 20
@@ -20,9 +19,8 @@ const (
 )
 
 // ExpectMessages waits until an entity contains exactly messages with these bodies, in this order,
-// in any state. The entity is a queue, topic/Subscriptions/name, or a sub-queue such as
-// orders/$DeadLetterQueue. The messages stay. If they do not appear within b.Patience, the test
-// fails.
+// in any state; they stay there. The entity is a queue, topic/Subscriptions/name, or a sub-queue
+// such as orders/$DeadLetterQueue. After b.Patience, the test fails.
 func (b *Bus) ExpectMessages(entity string, bodies ...string) {
 	b.tb.Helper()
 	b.expect(entity, fmt.Sprintf("messages %q", bodies), func(ds []core.Delivery) bool {
@@ -59,7 +57,6 @@ func (b *Bus) ExpectDeadLetters(entity string, reasons ...string) {
 	})
 }
 
-// expect waits until holds accepts the messages of an entity. wanted describes them in a failure.
 func (b *Bus) expect(entity, wanted string, holds func([]core.Delivery) bool) {
 	b.tb.Helper()
 	ctx, cancel := context.WithTimeout(b.tb.Context(), b.patience())

@@ -34,7 +34,6 @@ func About(method, path string) func(args []string) (Inquiry, error) {
 	return func(args []string) (Inquiry, error) { return Inquiry{Method: method, Path: path, Names: args}, nil }
 }
 
-// NewEncoder returns a JSON encoder that does not escape >.
 func NewEncoder(w io.Writer) *json.Encoder {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
@@ -93,8 +92,7 @@ func printJSON(w io.Writer, v any) error {
 	return nil
 }
 
-// Rows prints several values, as lines of JSON with --json, and otherwise as a table, of which
-// Flush prints the last rows.
+// Rows prints values as lines of JSON with --json, and otherwise as a table, which ends with Flush.
 type Rows struct {
 	table Table
 	lines *json.Encoder // nil for a table
@@ -115,11 +113,9 @@ func (r *Rows) Add(line any, cells ...any) error {
 	return nil
 }
 
-// Flush prints the last rows, and returns the first error of all rows.
 func (r *Rows) Flush() error { return r.table.Flush() }
 
-// Table prints rows with aligned columns. Flush prints the last rows, and returns the first error
-// of all rows.
+// Table prints rows with aligned columns. Flush prints the last rows, and returns the first error.
 type Table struct{ *tabwriter.Writer }
 
 func NewTable(w io.Writer, titles ...any) Table {

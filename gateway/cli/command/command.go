@@ -1,6 +1,4 @@
-// Package command contains what the client commands share: the flags that choose a namespace,
-// connections to it, inquiries about the gateway, refusals with remedies, and errors with special
-// exit codes.
+// Package command contains what the client commands share, such as flags, connections and errors.
 package command
 
 import (
@@ -10,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Group completes a command that has only subcommands.
 func Group(c *cobra.Command) *cobra.Command {
 	c.Args = Known
 	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }

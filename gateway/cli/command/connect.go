@@ -79,8 +79,7 @@ func (o *Flags) chosen() (*Target, error) {
 	return &Target{Text: held.ConnectionString, origin: fmt.Sprintf("context %s of %s", named, file.Path), CA: cmp.Or(o.CA, held.CA)}, nil
 }
 
-// Other returns the target of a flag for a second namespace: a connection string, or a context's
-// name.
+// Other returns the target of a connection string, or of a context's name.
 func (o *Flags) Other(named string) (*Target, error) {
 	second := &Flags{Environ: o.Environ, CA: o.CA, Data: o.Data}
 	if strings.Contains(named, "=") { // in every connection string, and in no name of a context
@@ -106,8 +105,7 @@ func (o *Flags) resolve(t *Target) (err error) {
 
 func (t *Target) IsLocal() bool { return listen.IsLoopback(net.JoinHostPort(t.TLS.ServerName, "0")) }
 
-// CheckConnection returns an error if a connection string or the authority file ca, which may be
-// "", is invalid.
+// CheckConnection checks a connection string, and the authority file ca unless it is "".
 func CheckConnection(connectionString, ca string) error {
 	return new(Flags).resolve(&Target{Text: connectionString, CA: ca})
 }
@@ -156,8 +154,7 @@ func (t *Target) Link(ctx context.Context, entity string) (*remote.Client, error
 	return remote.Connect(ctx, o)
 }
 
-// Management returns a client of the management API. The client calls foreign, which may be nil,
-// for properties that Crosstown lacks.
+// Management calls foreign, which may be nil, for properties that Crosstown lacks.
 func (t *Target) Management(foreign func(entity, property, value string)) *https.AdminClient {
 	return &https.AdminClient{
 		Origin:    t.URL(),
@@ -167,12 +164,11 @@ func (t *Target) Management(foreign func(entity, property, value string)) *https
 	}
 }
 
-// AnyIdentity is for calls of a management API, which ignores it, because the token identifies the
-// client.
+// AnyIdentity is for calls of a management API, which authenticates by the token.
 var AnyIdentity = core.Identity(nil)
 
-// TargetEntity returns the target and a command's entity: its first argument, or else the
-// EntityPath of the connection string. Without an entity it returns a UsageError.
+// TargetEntity takes the entity from args, or else from the EntityPath of the connection string.
+// Without either it returns a UsageError.
 func (o *Flags) TargetEntity(args []string) (t *Target, entity string, err error) {
 	if t, err = o.Target(); err != nil {
 		return nil, "", err

@@ -24,7 +24,7 @@ const (
 
 type Context struct {
 	ConnectionString string `json:"connectionString"`
-	CA               string `json:"ca,omitempty"` // PEM file of a trusted authority
+	CA               string `json:"ca,omitempty"` // PEM file
 }
 
 func (c Context) Endpoint() string {
@@ -44,8 +44,6 @@ type Contexts struct {
 	Named   map[string]Context `json:"contexts"`
 }
 
-// contextsPath returns the value of contextsVariable, else a file in the user's configuration
-// directory, else "".
 func contextsPath(environ []string) string {
 	if path := config.Variable(environ, contextsVariable); path != "" {
 		return path
@@ -74,7 +72,6 @@ func configDirectory(environ []string, system string) string {
 	return ""
 }
 
-// LoadContexts returns no contexts if the file is missing.
 func LoadContexts(environ []string) (*Contexts, error) {
 	f := &Contexts{Path: contextsPath(environ), Named: map[string]Context{}}
 	if f.Path == "" {

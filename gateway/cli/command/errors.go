@@ -9,7 +9,6 @@ type UsageError struct{ problem error }
 
 func (e UsageError) Error() string { return e.problem.Error() }
 
-// Unwrap returns the joined problems.
 func (e UsageError) Unwrap() error { return e.problem }
 
 func Usage(problems error) error {
@@ -21,8 +20,7 @@ func Usage(problems error) error {
 
 func Usagef(format string, args ...any) error { return UsageError{fmt.Errorf(format, args...)} }
 
-// A Nothing is the error of a command that found nothing, such as no message. It has a separate
-// exit code.
+// A Nothing means that a command found nothing, such as no message. It has a separate exit code.
 type Nothing struct{ text string }
 
 func (e Nothing) Error() string { return e.text }

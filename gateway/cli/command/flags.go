@@ -9,9 +9,9 @@ import (
 type Flags struct {
 	Environ          []string // NAME=VALUE entries
 	ConnectionString string   // "": not given
-	Context          string   // name
-	CA               string   // PEM file of a trusted authority
-	Data             string   // directory of the local gateway
+	Context          string
+	CA               string // PEM file of a trusted authority
+	Data             string // directory of the local gateway
 	Format
 }
 
@@ -20,7 +20,7 @@ func (o *Flags) Bind(c *cobra.Command, environ []string) {
 	o.Format.Bind(c)
 }
 
-// FlagsOf reads the flags of an incomplete command line, for its completion. c may lack some flags.
+// FlagsOf reads the flags of an incomplete command line. c may lack some flags.
 func FlagsOf(c *cobra.Command, environ []string) *Flags {
 	text := func(name string) string {
 		if f := c.Flags().Lookup(name); f != nil {
@@ -45,5 +45,4 @@ func (o *Flags) BindWhere(c *cobra.Command, environ []string) {
 	c.MarkFlagsMutuallyExclusive("connection-string", "context")
 }
 
-// Given reports whether one of the flags chooses a namespace.
 func (o *Flags) Given() bool { return o.ConnectionString != "" || o.Context != "" }

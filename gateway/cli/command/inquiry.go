@@ -24,7 +24,6 @@ const InquiryTimeout = 3 * time.Minute
 
 const signatureLife = 24 * time.Hour
 
-// Inquiry is a request to the gateway's own API.
 type Inquiry struct {
 	Method string
 	Path   string
@@ -49,8 +48,7 @@ type Refusal struct {
 
 func (e *Refusal) Error() string { return e.text }
 
-// Ask decodes the JSON answer into answer. If the gateway refuses the inquiry, the error is a
-// *Refusal.
+// If the gateway refuses the inquiry, the error is a *Refusal.
 func (o *Flags) Ask(ctx context.Context, q Inquiry, answer any) error {
 	ctx, cancel := context.WithTimeout(ctx, InquiryTimeout)
 	defer cancel()
@@ -66,8 +64,7 @@ func (o *Flags) Ask(ctx context.Context, q Inquiry, answer any) error {
 	return json.Unmarshal(text, answer)
 }
 
-// Request returns the answer, whose body the caller must close. If the gateway refuses the inquiry,
-// the error is a *Refusal.
+// The caller must close the answer's body. If the gateway refuses, the error is a *Refusal.
 func (o *Flags) Request(ctx context.Context, q Inquiry) (*http.Response, error) {
 	if slices.Contains(q.Names, "") {
 		return nil, Usagef("a name on the command line is empty: specify the name")
@@ -118,7 +115,6 @@ func (o *Flags) Request(ctx context.Context, q Inquiry) (*http.Response, error) 
 	return nil, why
 }
 
-// signature returns the connection string's signature, or signs resource with its key.
 func (t *Target) signature(resource string) string {
 	if t.Signature != "" {
 		return t.Signature
@@ -131,8 +127,7 @@ func IsMissing(err error) bool {
 	return ok && refused.Status == http.StatusNotFound
 }
 
-// PolicyHolder returns the queue or topic of an address, because only these have policies, or "" if
-// name is not an address.
+// PolicyHolder returns the queue or topic of an address, because only these have policies, or "".
 func PolicyHolder(name string) string {
 	address, err := core.ParseAddress(name)
 	if err != nil {

@@ -6,14 +6,13 @@ import (
 	"time"
 )
 
-// Progress prints progress once a second, and nothing in the first second.
+// Progress prints nothing in the first second.
 type Progress struct {
 	w    io.Writer
 	verb string
 	next time.Time
 }
 
-// NewProgress returns a Progress. verb describes the work, such as "sent".
 func NewProgress(w io.Writer, verb string) *Progress {
 	return &Progress{w: w, verb: verb, next: time.Now().Add(time.Second)}
 }

@@ -94,7 +94,6 @@ func (t *Target) reason(err error) error {
 	return err
 }
 
-// statusOf maps AMQP conditions to the HTTP status of the same meaning.
 var statusOf = map[amqp.ErrCond]int{amqp.ErrCondNotFound: http.StatusNotFound, amqp.ErrCondUnauthorizedAccess: http.StatusUnauthorized}
 
 func (t *Target) withRemedy(status int, text string) error {

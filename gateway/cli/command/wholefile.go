@@ -10,7 +10,6 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/durable"
 )
 
-// OpenInput opens standard input for - and "".
 func OpenInput(c *cobra.Command, name string) (io.ReadCloser, error) {
 	if name == "" || name == "-" {
 		return io.NopCloser(c.InOrStdin()), nil

@@ -18,11 +18,9 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
 
-// maxBytes bounds the messages in one request.
 const maxBytes = 4 << 20
 
-// Storer stores messages in a namespace: in a gateway through its own API, and elsewhere by sending
-// them like any client.
+// Storer stores messages in a gateway through its own API, and elsewhere by sending them.
 type Storer struct {
 	command.Flags
 	To      *command.Target
@@ -31,7 +29,6 @@ type Storer struct {
 	checked map[string]bool
 }
 
-// Permanent is the error for a message that the target will never accept.
 type Permanent struct{ text string }
 
 func (e *Permanent) Error() string { return e.text }

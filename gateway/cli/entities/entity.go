@@ -100,8 +100,6 @@ func Subscription(environ []string) *cobra.Command {
 	return subscription
 }
 
-// create returns the command that creates an entity. first has the flags for the rule of a new
-// subscription.
 func (k *kind) create(environ []string, short string, first *ruleOptions) *cobra.Command {
 	c := managing(environ, "create "+k.names, short, func(ctx context.Context, m *manager) error {
 		apply, err := k.given(m.command.Flags())
@@ -197,7 +195,6 @@ func (k *kind) list(environ []string, use, short string) *cobra.Command {
 	})
 }
 
-// held returns the entity of a command, or an error if it is of another kind.
 func (k *kind) held(ctx context.Context, m *manager) (e core.Entity, rt core.Runtime, err error) {
 	if err := k.check(ctx, m); err != nil {
 		return e, rt, err

@@ -80,7 +80,7 @@ func missing(err error, kind, name string) error {
 	return err
 }
 
-// counts has an entity's counts for --json. Counts that its kind lacks are nil.
+// Counts that the entity's kind lacks are nil.
 type counts struct {
 	Name               string `json:"name"`
 	Subscriptions      *int64 `json:"subscriptions,omitempty"`
@@ -183,8 +183,7 @@ func (m *manager) show(e *core.Entity, rt *core.Runtime) error {
 	})
 }
 
-// eachSetting yields settings by their names in the management API, without empty texts. Of the
-// policies, which contain keys, it yields only the number.
+// eachSetting skips empty texts. Of the policies, which contain keys, it yields only the number.
 func eachSetting(e *core.Entity) iter.Seq2[string, any] {
 	return func(yield func(string, any) bool) {
 		for i := range core.AllSettings {

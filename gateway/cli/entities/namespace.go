@@ -137,8 +137,7 @@ of the namespace; --host "" leaves only the hosts derived from the namespace's n
 	return c
 }
 
-// requestOf returns the request for the changed flags. given has the quotas in the flags, and
-// quotas those of the namespace.
+// given has the quotas in the flags, and quotas those of the namespace.
 func requestOf(c *cobra.Command, hosts []string, given, quotas api.Quotas) (request api.NamespaceRequest) {
 	f := c.Flags()
 	if f.Changed("host") {
@@ -204,8 +203,7 @@ func namespaceListCommand(environ []string) *cobra.Command {
 	return c
 }
 
-// aboutNamespace returns a command that prints the namespace in the answer. below, which may be
-// nil, converts the second argument to path segments.
+// below, which may be nil, converts the second argument to path segments.
 func aboutNamespace(environ []string, use, short, method string, below func(string) []string) *cobra.Command {
 	c := &cobra.Command{Use: use, Short: short, Args: cobra.ExactArgs(len(strings.Fields(use)) - 1)}
 	return command.Asking(c, environ, func(args []string) (command.Inquiry, error) {
@@ -217,7 +215,7 @@ func aboutNamespace(environ []string, use, short, method string, below func(stri
 	}, printNamespace)
 }
 
-// doneToNamespace returns a command that removes something; did is the verb in the past tense.
+// did is the verb in the past tense.
 func doneToNamespace(environ []string, use, short, long, method, did string) *cobra.Command {
 	var o command.Flags
 	var sure command.Confirmation

@@ -72,7 +72,7 @@ func (o *ruleOptions) bind(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.actionParameters, "action-parameter", nil, "value of @NAME in --action, `NAME=VALUE`; repeatable")
 }
 
-// rule returns the rule of the flags. Without flags, the rule matches all messages.
+// Without flags, the rule matches all messages.
 func (o *ruleOptions) rule() (*core.Rule, error) {
 	var errs []error
 	r := &core.Rule{Name: o.name, Filter: core.Filter{Kind: core.TrueFilter}, Action: o.action}
@@ -120,7 +120,6 @@ func correlationOf(flag string, texts []string) (f *core.Correlation, errs []err
 	return f, errs
 }
 
-// conditions yields the fields by their names in --correlation.
 func conditions(f *core.Correlation) iter.Seq2[string, **string] {
 	return func(yield func(string, **string) bool) {
 		for name, field := range f.Conditions() {

@@ -21,7 +21,6 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
 
-// maxShown bounds the messages that are printed for each kind of change.
 const maxShown = 3
 
 type trial struct {
@@ -30,8 +29,7 @@ type trial struct {
 	totals   []outcome // by subscription
 }
 
-// outcome is what would change for a subscription. Failing counts the messages for which a rule
-// fails that does not fail now.
+// Failing counts the messages for which a rule fails that does not fail now.
 type outcome struct {
 	Subscription string   `json:"subscription"`
 	Messages     int      `json:"messages"`

@@ -62,7 +62,6 @@ var scheduleFlags = []struct {
 	{"ttl", "time to live, a `duration` such as 1h", func(s *core.ScheduleSettings) *string { return &s.Message.TimeToLive }},
 }
 
-// putSchedule returns a command that changes a schedule. header is for creating one.
 func putSchedule(environ []string, use, short string, header http.Header) *cobra.Command {
 	var o command.Flags
 	var properties []string

@@ -53,7 +53,6 @@ func (o *deadLetters) bindAction(c *cobra.Command, environ []string) {
 	c.Flags().BoolVar(&o.dryRun, "dry-run", false, "list the messages, and change nothing")
 }
 
-// dead returns the queue or subscription (holder) and its dead-letter queue (source).
 func (o *deadLetters) dead(name string) (holder, source string, err error) {
 	address, err := core.ParseAddress(name)
 	if err != nil || address.Management {

@@ -50,7 +50,6 @@ explain. The command needs a policy with Manage.`,
 	return c
 }
 
-// maxFollowed bounds the entities through which a message is followed.
 const maxFollowed = 100
 
 func (o *explainOptions) run(c *cobra.Command, args []string) error {
@@ -81,8 +80,6 @@ func (o *explainOptions) run(c *cobra.Command, args []string) error {
 	return narrate(c.OutOrStdout(), accounts)
 }
 
-// follow returns the events of a message in the entity first, and in all entities to which the
-// message was forwarded.
 func (o *explainOptions) follow(ctx context.Context, first, id string) ([]api.Account, error) {
 	var accounts []api.Account
 	names := []string{first}

@@ -96,7 +96,7 @@ are given. The command needs Send, and Listen to find messages.`,
 
 const cancelledAtOnce = 250
 
-// cancel skips messages that have become active, and returns the number of cancelled ones.
+// cancel skips messages that have become active.
 func (b *browser) cancel(ctx context.Context, numbers []int64, p *command.Progress) (n int, err error) {
 	gone, err := inParts(numbers, cancelledAtOnce, func(some []int64) error {
 		err := b.link.CancelScheduled(ctx, b.entity, some)
@@ -188,7 +188,7 @@ The exit code is 4 if no message matches.`,
 	return c
 }
 
-// heldNumbers are sequence numbers by session id.
+// heldNumbers has sequence numbers by session id.
 type heldNumbers map[string][]int64
 
 func (h heldNumbers) all() (numbers []int64) {

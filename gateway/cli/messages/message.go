@@ -19,8 +19,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
 
-// printMessage prints a message as text or a line of JSON. received means that the message was
-// delivered: the delivery count then includes this delivery.
+// If received is true, the message was delivered, and the delivery count includes this delivery.
 func printMessage(out io.Writer, asJSON bool, entity string, a amqp.Arrival, received bool) error {
 	counts := fmt.Sprintf("  failed deliveries: %d", a.DeliveryCount)
 	if received {
@@ -48,7 +47,7 @@ func printReceived(out io.Writer, asJSON bool, ts []remote.Taken) error {
 	return nil
 }
 
-// textOf returns a message as text. The first line ends with counts.
+// The first line ends with counts.
 func textOf(a *amqp.Arrival, counts string, terminal bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "#%d  %s  %s", a.SequenceNumber, a.MessageID, stateWords[a.State])
@@ -93,12 +92,10 @@ func textOf(a *amqp.Arrival, counts string, terminal bool) string {
 	return b.String()
 }
 
-// dumped bounds the bytes that a terminal shows of a binary body.
 const dumped = 256
 
 func isControl(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' && r != '\r' }
 
-// contentOf returns the content of the data sections, or an AMQP value or sequence as text.
 func contentOf(a *amqp.Arrival) []byte {
 	if payload, ok := a.Body.Payload(); ok {
 		return payload

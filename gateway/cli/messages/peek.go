@@ -146,8 +146,7 @@ func (o *peekOptions) listDamaged(c *cobra.Command, args []string) error {
 	return rows.Flush()
 }
 
-// inSession returns a condition that a message belongs to the session of --session or, without the
-// flag, to the session of the first message.
+// inSession compares with --session or, without it, with the session of the first message.
 func (o *peekOptions) inSession() func(*amqp.Arrival) bool {
 	var key core.SessionKey
 	known := false

@@ -34,8 +34,6 @@ type purgeOptions struct {
 	dlq    bool
 }
 
-// Purge returns the command crosstown queue purge or crosstown subscription purge. names are the
-// names of the arguments.
 func Purge(environ []string, names, kind string) *cobra.Command {
 	var o purgeOptions
 	entity := "orders"
@@ -221,7 +219,6 @@ func purgeActive(c *cobra.Command, o *command.Flags, t *command.Target, name str
 	}
 }
 
-// empty receives and deletes messages until none arrives within wait.
 func empty(ctx context.Context, link *remote.Client, entity string, session sessionChoice, wait time.Duration, p *command.Progress) (int, error) {
 	receiver, err := openReceiver(ctx, link, entity, remote.ReceiverOptions{Delete: true}, session, wait)
 	if err != nil {

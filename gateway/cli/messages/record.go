@@ -144,7 +144,7 @@ type track struct {
 	empty     bool           // this pass has found no further messages
 }
 
-// recorder writes the messages of several entities in the order in which they arrived.
+// recorder keeps the order in which the messages of several entities arrived.
 type recorder struct {
 	peek     func(ctx context.Context, entity string, state *core.State, from int64, most int) ([]amqp.Arrival, error)
 	use      func(entity string, a amqp.Arrival) error // called with each message
@@ -158,8 +158,7 @@ type recorder struct {
 	progress *command.Progress
 }
 
-// watch connects, and records until ctx ends or everything is recorded. If an entity is a topic,
-// which has no messages, it returns an error with advice.
+// watch refuses a topic, which has no messages, with an error that contains advice.
 func (r *recorder) watch(ctx context.Context, t *command.Target, entities []string, advice string) error {
 	for _, entity := range entities {
 		name, _, _ := strings.Cut(entity, "/$")
@@ -203,7 +202,6 @@ func (r *recorder) run(ctx context.Context, entities []string) error {
 	}
 }
 
-// open adds a track for each partition that has messages.
 func (r *recorder) open(ctx context.Context, entity string) error {
 	r.discover(entity, 0)
 	for from := int64(0); from >= 0; { // negative after the last partition
@@ -218,7 +216,6 @@ func (r *recorder) open(ctx context.Context, entity string) error {
 	return nil
 }
 
-// pass records until every track is empty, or the requested number of messages is recorded.
 func (r *recorder) pass(ctx context.Context) (done bool, err error) {
 	for _, t := range r.tracks {
 		t.empty = false

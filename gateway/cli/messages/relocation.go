@@ -21,12 +21,11 @@ import (
 
 const askedToMove = 200
 
-// takeWait is how long to wait, at another broker, for the next chosen message. Those that have not
-// arrived then count as locked by other receivers.
+// takeWait is how long to wait, at another broker, for the next chosen message. Messages that have
+// not arrived then count as locked by others.
 const takeWait = 5 * time.Second
 
-// relocation moves or removes chosen messages of an entity. A gateway does this itself; at another
-// broker, the command receives, sends and completes.
+// relocation uses the gateway's own API. At another broker, it receives, sends and completes.
 type relocation struct {
 	flags       *command.Flags
 	target      *command.Target
@@ -43,7 +42,7 @@ type relocation struct {
 	twice   []int64 // sent to the target, but still in the source, because their locks had ended
 }
 
-// newRelocation returns a relocation that removes messages. done is the verb for the progress.
+// done is the verb for the progress.
 func newRelocation(c *cobra.Command, flags *command.Flags, b *browser, done string) *relocation {
 	return &relocation{flags: flags, target: b.target, link: b.link, from: b.entity, progress: command.NewProgress(c.ErrOrStderr(), done), notes: c.ErrOrStderr()}
 }
@@ -189,7 +188,6 @@ func (m *relocation) copied(t *remote.Taken) *core.Message {
 	return &x
 }
 
-// checkDuplicates refuses a target that might drop a message as a duplicate.
 func (m *relocation) checkDuplicates(ctx context.Context) error {
 	if m.newIDs || m.to == "" {
 		return nil

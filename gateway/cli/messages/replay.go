@@ -21,9 +21,8 @@ const (
 	mostTogether  = 500
 	bytesTogether = 4 << 20
 	sendPatience  = time.Minute
-	// longestPause is the longest pause of a slow replay that a duration can hold.
-	longestPause = 100 * 365 * 24 * time.Hour
-	mostRefusals = 10
+	longestPause  = 100 * 365 * 24 * time.Hour
+	mostRefusals  = 10
 )
 
 type replayOptions struct {
@@ -59,7 +58,6 @@ another entity. A message of a subscription or of a dead-letter queue needs --to
 	return c
 }
 
-// parseSpeed returns 0 for max.
 func parseSpeed(text string) (float64, error) {
 	if text == "max" {
 		return 0, nil
@@ -113,7 +111,7 @@ type link interface {
 }
 
 type replayer struct {
-	name      string            // name of the file
+	name      string
 	speed     float64           // 0: without pauses
 	moved     map[string]string // new destinations, by the folded name of the entity; "" for all other entities
 	otherwise string            // the entity of lines that name none
@@ -139,7 +137,7 @@ func newReplayer(c *cobra.Command, t *command.Target, name, verb string) *replay
 	}
 }
 
-// run sends all lines. When ctx ends, it waits for the answers to what it has sent.
+// When ctx ends, run waits for the answers to what it has sent.
 func (r *replayer) run(ctx context.Context, in io.Reader) (err error) {
 	defer func() {
 		err = errors.Join(err, r.flush(ctx))
@@ -194,7 +192,6 @@ func (r *replayer) destination(entity string) (string, error) {
 	return to, nil
 }
 
-// add waits until the message is due, and then gathers it for the next send.
 func (r *replayer) add(ctx context.Context, line int, entity string, stored *core.Stored) error {
 	if r.link == nil {
 		var err error
@@ -227,7 +224,7 @@ func (r *replayer) add(ctx context.Context, line int, entity string, stored *cor
 	return nil
 }
 
-// flush sends the gathered messages. The error names the lines that the gateway refused.
+// The error names the lines that the gateway refused.
 func (r *replayer) flush(ctx context.Context) error {
 	if len(r.ms) == 0 {
 		return nil

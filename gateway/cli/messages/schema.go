@@ -117,8 +117,7 @@ func (o *schemaCheck) recording(c *cobra.Command, name string) error {
 	return nil
 }
 
-// EachRecorded calls f for each message of a recording until f returns an error. The error names
-// the line.
+// An error names the line.
 func EachRecorded(in io.Reader, f func(line int, stored *core.Stored) error) error {
 	for line := range recordedLines(in) {
 		err := line.err

@@ -140,7 +140,7 @@ func whereOf(condition string) (func(*amqp.Arrival) (bool, error), error) {
 	}, nil
 }
 
-// BodyFields decodes a body that is JSON or an AMQP value, for conditions on its fields.
+// BodyFields decodes a body that is JSON or an AMQP value.
 func BodyFields(m *core.Message) (any, error) {
 	if m.Body.Kind == core.BodyValue {
 		return m.Body.Value()
@@ -148,7 +148,6 @@ func BodyFields(m *core.Message) (any, error) {
 	return builtin.Named(builtin.JSON).Decode(context.Background(), "application/json", m.Body.Bytes)
 }
 
-// propertyText returns a property's value as --property expects it.
 func propertyText(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -182,8 +181,8 @@ type browser struct {
 type chosen struct {
 	command.Flags
 	selection
-	// address, if not nil, returns the address of the messages and, as holder, the entity whose
-	// policies suffice to read them.
+	// address, if not nil, returns the address of the messages, and the entity whose policies
+	// suffice to read them (holder).
 	address func(entity string) (holder, address string, err error)
 }
 
@@ -193,8 +192,6 @@ func (o *chosen) bind(c *cobra.Command, environ []string) {
 	c.Args = cobra.MaximumNArgs(1)
 }
 
-// browsing returns a command's function, which connects to the entity in the arguments and calls
-// use.
 func (o *chosen) browsing(use func(c *cobra.Command, b *browser) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		if _, err := o.fits(); err != nil {
@@ -234,13 +231,12 @@ func (o *chosen) list(c *cobra.Command, b *browser, columns ...column) error {
 	return nil
 }
 
-// report prints what was done, and returns failed: why the rest was not done.
+// report returns failed: why the rest was not done.
 func (o *chosen) report(c *cobra.Command, failed error, done map[string]any, format string, args ...any) error {
 	return errors.Join(o.Tell(c, done, format, args...), failed)
 }
 
-// find calls use for each chosen message until an error. more is true if further messages may
-// match.
+// more is true if further messages may match.
 func (b *browser) find(ctx context.Context, o *selection, use func(*amqp.Arrival) error) (more bool, err error) {
 	fits, err := o.fits()
 	if err != nil {

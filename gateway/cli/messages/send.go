@@ -164,7 +164,7 @@ func (o *sendOptions) template(now time.Time) (*core.Message, error) {
 	return m, command.Usage(errors.Join(errs...))
 }
 
-// lifetime parses a time to live. AMQP counts it in ms, and regards 0 as not set.
+// AMQP counts a time to live in ms, and regards 0 as not set.
 func lifetime(text string) (time.Duration, error) {
 	d, err := config.ParseDuration(text)
 	switch {

@@ -43,7 +43,7 @@ func (s *sessionChoice) validate(dlq bool) error {
 	return nil
 }
 
-// openReceiver opens a receiver. wait bounds the wait for the next free session.
+// wait bounds the wait for the next free session.
 func openReceiver(ctx context.Context, link *remote.Client, entity string, o remote.ReceiverOptions, session sessionChoice, wait time.Duration) (*remote.Receiver, error) {
 	switch {
 	case session.named():
@@ -80,7 +80,6 @@ func isTopic(ctx context.Context, t *command.Target, entity string) bool {
 	return ok && e.Kind == core.Topic
 }
 
-// sessionHint returns a better error if the entity requires sessions and the command names none.
 func sessionHint(ctx context.Context, t *command.Target, entity string, session sessionChoice, err error) error {
 	if err == nil || command.IsNothing(err) || ctx.Err() != nil || session.named() || session.next || !hasSessions(ctx, t, entity) {
 		return t.Explain(err)

@@ -22,7 +22,6 @@ type diffOptions struct {
 	named bool
 }
 
-// Diff returns a command whose error is ErrDifferent if there are differences.
 func Diff(environ []string) *cobra.Command {
 	var o diffOptions
 	c := &cobra.Command{

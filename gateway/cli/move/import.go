@@ -13,7 +13,6 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/durable"
 )
 
-// bindTarget adds the flags for the target, with --to as another name of --connection-string.
 func bindTarget(o *command.Flags, c *cobra.Command, environ []string) {
 	c.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if name == "to" {
@@ -123,7 +122,6 @@ func (o *importOptions) tell(w io.Writer, r *declaration.Report) {
 	}
 }
 
-// untoldPolicies is a note for a source that is a namespace.
 const untoldPolicies = "the management API does not return the policies of the namespace itself: add the policies that clients use to the configuration of the gateway, under policies"
 
 // writeContents writes a file that only its owner may read, because it may contain keys.

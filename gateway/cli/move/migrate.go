@@ -32,8 +32,7 @@ const (
 	nextSessionWait = 2 * time.Second
 	lockedPause     = 500 * time.Millisecond
 	// A scheduled message that is due within soon is not moved: it could become active meanwhile.
-	soon = 30 * time.Second
-	// mostSessions bounds the sessions that are kept for messages that the target refuses.
+	soon         = 30 * time.Second
 	mostSessions = 1000
 )
 
@@ -164,7 +163,7 @@ func (o *migrateOptions) sameNamespace(ctx context.Context, a, b *command.Target
 	return names[0] == names[1], nil
 }
 
-// endpointOf returns host:port, with one name for this machine.
+// endpointOf uses one name for this machine.
 func endpointOf(t *command.Target) string {
 	_, port, _ := net.SplitHostPort(t.Host) // "" without a port
 	host := t.TLS.ServerName
@@ -174,7 +173,6 @@ func endpointOf(t *command.Target) string {
 	return net.JoinHostPort(core.FoldHost(host), port)
 }
 
-// entitiesOf returns the queues and subscriptions to move, and the subscriptions' topics.
 func entitiesOf(ctx context.Context, admin *https.AdminClient, names []string) (all []core.Entity, err error) {
 	list := func(l core.Listing) ([]core.Entity, error) {
 		found, _, err := admin.Entities(ctx, command.AnyIdentity, l, 0, 1<<30)
@@ -242,7 +240,6 @@ func (m *mover) note(format string, args ...any) {
 	_, _ = fmt.Fprintf(m.notes, format+"\n", args...)
 }
 
-// entity moves the messages of a queue or subscription.
 func (m *mover) entity(ctx context.Context, e *core.Entity) (n moved, err error) {
 	if e.Kind == core.Topic {
 		return n, m.topic(ctx, e)
@@ -287,8 +284,8 @@ func (m *mover) topic(ctx context.Context, e *core.Entity) error {
 	return err
 }
 
-// drain moves the active messages of from, an entity or its dead-letter queue, until only refused
-// messages remain. Messages that others have locked return when their locks end.
+// drain ends when only refused messages remain. Messages that others have locked return when their
+// locks end.
 func (m *mover) drain(ctx context.Context, e *core.Entity, from, to string) (n int, err error) {
 	refused := map[int64]bool{}
 	defer m.release()
@@ -371,8 +368,7 @@ func (m *mover) pass(ctx context.Context, e *core.Entity, from, to string, refus
 	}
 }
 
-// late moves messages that arrived after their sessions seemed empty, which happens on slow
-// connections.
+// late moves messages that arrived after their sessions seemed empty, as on slow connections.
 func (m *mover) late(ctx context.Context, from, to string, refused map[int64]bool) (n int, err error) {
 	var lost []*remote.Receiver
 	for _, r := range m.sessions {
@@ -389,7 +385,7 @@ func (m *mover) late(ctx context.Context, from, to string, refused map[int64]boo
 	return n, nil
 }
 
-// receive moves a link's messages until none arrives for while. n were moved, and stay remain.
+// n messages were moved, and stay remain.
 func (m *mover) receive(ctx context.Context, r *remote.Receiver, from, to string, refused map[int64]bool, while time.Duration) (n, stay int, err error) {
 	for ctx.Err() == nil {
 		taken, err := r.Take(ctx, 0, while)
@@ -433,7 +429,6 @@ func (m *mover) count(n int) {
 	m.progress.At(m.total)
 }
 
-// store returns the indices of the stored messages.
 func (m *mover) store(ctx context.Context, from, to string, all []amqp.Arrival, refused map[int64]bool) (stored []int, err error) {
 	ms := make([]*core.Message, len(all))
 	for i := range all {
@@ -446,8 +441,7 @@ func (m *mover) store(ctx context.Context, from, to string, all []amqp.Arrival, 
 	})
 }
 
-// prepared returns a message with the remaining time to live, and a key by which the target
-// recognizes a second copy.
+// prepared sets the remaining time to live, and a key by which the target recognizes a second copy.
 func (m *mover) prepared(from string, a *amqp.Arrival) *core.Message {
 	x := *a.Message
 	if x.TimeToLive > 0 && x.TimeToLive < core.Forever && !a.EnqueuedTime.IsZero() {
@@ -465,8 +459,7 @@ func (m *mover) prepared(from string, a *amqp.Arrival) *core.Message {
 	return &x
 }
 
-// scheduled moves a queue's scheduled messages. Those that are due soon stay, and the last of them
-// becomes active at due.
+// scheduled leaves messages that are due soon; the last of these becomes active at due.
 func (m *mover) scheduled(ctx context.Context, from, to string) (due time.Time, n int, err error) {
 	deferred := 0
 	refused := map[int64]bool{}

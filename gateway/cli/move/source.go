@@ -38,7 +38,6 @@ func (s *namespaceSource) bind(c *cobra.Command, environ []string) {
 	f.StringVar(&s.file, "parameters", "", "parameters `file` of the ARM template, in the format of az deployment group create; --parameter overrides its values")
 }
 
-// read notes what it does not take over.
 func (s *namespaceSource) read(ctx context.Context, o *command.Flags, args []string, defaults bool, notes *notes) (*config.Contents, string, error) {
 	if (len(args) > 0) == (s.from != "") {
 		return nil, "", command.Usagef("specify one source: a FILE, or --from CONNECTION-STRING for a live namespace")
@@ -103,8 +102,7 @@ func count(c *config.Contents) string {
 	return fmt.Sprintf("%s, %s, %s, %s", command.Plural(len(c.Queues), "queue"), command.Plural(len(c.Topics), "topic"), command.Plural(subscriptions, "subscription"), command.Plural(rules, "rule"))
 }
 
-// namespacePolicies notes the namespace's own policies, because a management API cannot read or
-// change them.
+// A management API cannot read or change a namespace's own policies.
 func namespacePolicies(all []config.Policy, notes *notes) {
 	for _, p := range all {
 		notes.add("policy %s (%s) of the namespace: give it to the gateway in its configuration, under policies, or with --policy %[1]s=KEY:%[2]s", p.Name, p.Rights)

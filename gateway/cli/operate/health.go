@@ -60,7 +60,6 @@ specify another gateway than that of this container.`,
 	return c
 }
 
-// askHealth returns an error if the gateway does not answer, or is unhealthy.
 func askHealth(ctx context.Context, listener string, out io.Writer) error {
 	host, port, err := net.SplitHostPort(listener)
 	if err != nil {

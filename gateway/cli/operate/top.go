@@ -33,7 +33,6 @@ type topView struct {
 	Entities    []topRow       `json:"entities"`
 }
 
-// topOrders compare rows by the values of --sort.
 var topOrders = map[string]func(a, b *topRow) int{
 	"in":        func(a, b *topRow) int { return cmp.Compare(b.In, a.In) },
 	"out":       func(a, b *topRow) int { return cmp.Compare(b.Out, a.Out) },
@@ -152,8 +151,8 @@ func (o *topOptions) look(ctx context.Context) (*topLook, time.Duration, error) 
 	return &l, time.Since(began), nil
 }
 
-// view computes rates. A message that came in and is gone counts as outgoing. A scheduled message
-// counts as incoming when it is sent, and again when it becomes active.
+// A message that came in and is gone counts as outgoing. A scheduled message counts as incoming
+// when it is sent, and again when it becomes active.
 func (o *topOptions) view(before, now *topLook) *topView {
 	v := &topView{At: now.list.At, Namespace: now.status.Namespace, Gateway: now.status.Gateway, Connections: now.connections, Entities: []topRow{}}
 	was := map[string]*api.Entity{}

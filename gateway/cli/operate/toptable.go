@@ -14,7 +14,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 )
 
-// print writes at most rows entities, or all if rows is 0.
+// rows of 0 means all.
 func (v *topView) print(out *bytes.Buffer, rows int) error {
 	fmt.Fprintf(out, "%s  namespace %s", v.At.UTC().Format(api.InstantLayout), v.Namespace)
 	if g := v.Gateway; g != nil {

@@ -76,7 +76,6 @@ func checkConfig(c *cobra.Command, file string, environ []string) error {
 	return command.Line(c.OutOrStdout(), "%s is valid", file)
 }
 
-// declared creates the entities in an empty store in memory, as a gateway does at its start.
 func declared(ctx context.Context, c *config.Config) (err error) {
 	all := []config.Contents{c.Contents}
 	for i := range c.Namespaces {

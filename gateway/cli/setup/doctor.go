@@ -23,8 +23,7 @@ const (
 	stepTimeout = 5 * time.Second
 	// skewAllowed is how far clocks may differ: tokens and schedules depend on them.
 	skewAllowed = 5 * time.Second
-	// renewSoon is the remaining life of a certificate from which the doctor warns.
-	renewSoon = 30 * 24 * time.Hour
+	renewSoon   = 30 * 24 * time.Hour
 )
 
 var errSick = errors.New("a check has failed: see above what to do")
@@ -83,7 +82,7 @@ type examination struct {
 	findings []finding
 }
 
-// note adds a finding, and reports whether the examination continues.
+// note reports whether the examination continues.
 func (x *examination) note(check, status, remedy, found string, args ...any) bool {
 	x.findings = append(x.findings, finding{check, status, fmt.Sprintf(found, args...), remedy})
 	return status != fail

@@ -67,7 +67,7 @@ a gateway. To revoke a token before it expires, change the key of its policy.`,
 	return c
 }
 
-// signer is a policy whose key signs a token. Unknown rights are 0.
+// Unknown rights are 0.
 type signer struct {
 	policy, key string
 	rights      core.Right
@@ -197,8 +197,7 @@ func (o *tokenOptions) entitySigner(c *cobra.Command, t *command.Target, entity 
 	return &signer{made.Name, made.PrimaryKey, rights}, err
 }
 
-// namespaceSigner returns a policy that fits: the connection string's, or another one of a
-// namespace that was created at run time, whose keys the gateway shows. Other brokers show none.
+// namespaceSigner also finds the keys of namespaces created at run time. Other brokers show none.
 func (o *tokenOptions) namespaceSigner(c *cobra.Command, t *command.Target, fits func(string, core.Right) bool) *signer {
 	for _, p := range o.ownPolicies(c.Context()) {
 		rights, err := core.ParseRights(p.Rights)
@@ -231,7 +230,7 @@ func (o *tokenOptions) ownPolicies(ctx context.Context) []api.Policy {
 	return n.Policies
 }
 
-// curlCommands returns shell commands with a token. rights is 0 if they are unknown.
+// rights is 0 if they are unknown.
 func (o *tokenOptions) curlCommands(t *command.Target, entity string, made *madeToken, rights core.Right) (all []string) {
 	if entity == "" {
 		return nil
@@ -255,7 +254,6 @@ func (o *tokenOptions) curlCommands(t *command.Target, entity string, made *made
 	return all
 }
 
-// authority returns the file of the authority that a client must trust, or "".
 func (o *tokenOptions) authority(t *command.Target) string {
 	if t.CA != "" || o.Data == "" || !t.IsLocal() {
 		return t.CA

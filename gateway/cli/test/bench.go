@@ -13,7 +13,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/bench"
 )
 
-// benchIdle is the time after which the gateway removes the queue of a killed run.
+// benchIdle is when the gateway removes the queue of a killed run.
 const benchIdle = 10 * time.Minute
 
 type benchNamespace struct {

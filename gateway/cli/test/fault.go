@@ -14,8 +14,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 )
 
-// inFaults returns an inquiry about a namespace's fault rules. "" is the connection string's
-// namespace.
+// The namespace "" is that of the connection string.
 func inFaults(method, namespace string, names ...string) command.Inquiry {
 	if namespace == "" {
 		return command.Inquiry{Method: method, Path: api.FaultsPath, Names: names}

@@ -36,7 +36,7 @@ import (
 
 type Options struct {
 	Directory *namespaces.Directory
-	Broker    *intercept.Front                 // for all namespaces
+	Broker    *intercept.Front
 	Served    func(namespaceID string) *Served // returns nil if the namespace is not served
 	Clients   *clients.Registry
 	History   *history.History
@@ -45,8 +45,8 @@ type Options struct {
 	Pushes    func() []*webhooks.Push
 	Hooks     func() []webhooks.Hook
 	Plugins   *host.Host
-	Stages    func() []broker.StageCounts // for all namespaces
-	Metrics   http.Handler                // for all namespaces
+	Stages    func() []broker.StageCounts
+	Metrics   http.Handler
 	Archive   func(context.Context) (Archive, error)
 	Logger    *slog.Logger
 }
@@ -81,13 +81,12 @@ type call struct {
 
 const maxBody = 64 << 10
 
-// read decodes a JSON body into request, which an empty body leaves unchanged. An error quotes
-// example.
+// An empty body leaves request unchanged. An error quotes example.
 func (c *call) read(request any, example string) error {
 	return c.readAtMost(maxBody, request, example)
 }
 
-// gather reads a body of at most most bytes, whose memory counts like that of messages in progress.
+// gather reads a body of up to most bytes, whose memory counts like that of messages in progress.
 func (c *call) gather(most int64) ([]byte, error) {
 	body, err := c.memory.Gather(c.Context(), fair.Arrival{Reader: c.Body, Size: c.ContentLength, Limit: most, Control: true})
 	switch code := core.CodeOf(err); {
@@ -99,7 +98,6 @@ func (c *call) gather(most int64) ([]byte, error) {
 	return nil, core.Refuse(core.InvalidArgument, "The body did not arrive completely. It may have at most %d bytes.", most)
 }
 
-// readAtMost is read for a body of at most most bytes.
 func (c *call) readAtMost(most int64, request any, example string) error {
 	body, err := c.gather(most)
 	if err != nil {
@@ -239,7 +237,7 @@ func (a *API) served(id core.Identity) (*Served, error) {
 	return nil, core.Refuse(core.NotFound, "This gateway does not serve the namespace '%s'.", id.Namespace()) // it was deleted meanwhile
 }
 
-// started makes the gateway serve the client's namespace. The client needs Manage.
+// started requires Manage.
 func (a *API) started(c *call) (*Served, error) {
 	if _, err := a.Broker.Namespace(c.Context(), c.id); err != nil {
 		return nil, err
@@ -247,7 +245,6 @@ func (a *API) started(c *call) (*Served, error) {
 	return a.served(c.id)
 }
 
-// reach makes the gateway serve the client's namespace.
 func (a *API) reach(c *call, address core.Address) (core.Entity, *Served, error) {
 	e, err := a.Broker.Resolve(c.Context(), c.id, address)
 	if err != nil {
@@ -257,8 +254,8 @@ func (a *API) reach(c *call, address core.Address) (core.Entity, *Served, error)
 	return e, n, err
 }
 
-// listened is reach for the queue or subscription in c.path, on which the client needs Listen. For
-// another path, the refusal says that it is isNot.
+// listened is reach for the queue or subscription in c.path, with Listen. The refusal of another
+// path says that it is isNot.
 func (a *API) listened(c *call, isNot, path string) (e core.Entity, n *Served, err error) {
 	address, err := core.ParseAddress(c.path)
 	if err != nil || c.path == "" || address.Sub != core.Main || address.Management {
@@ -308,5 +305,4 @@ func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	write(w, status, api.Error{Error: text, Tracking: tracking})
 }
 
-// textOf returns the error's text for clients, or else its code.
 func textOf(err error) string { return cmp.Or(core.TextOf(err), string(core.CodeOf(err))) }

@@ -10,8 +10,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 )
 
-// showMetrics shows operators all metrics, and clients with Manage on another namespace those of
-// that namespace.
+// showMetrics shows operators all metrics, and others those of their namespace.
 func (a *API) showMetrics(c *call) (any, error) {
 	if a.isOperator(c.id) {
 		return a.Metrics, nil
@@ -23,7 +22,7 @@ func (a *API) showMetrics(c *call) (any, error) {
 	return n.Metrics, nil
 }
 
-// count answers with an entity's counts, for autoscalers. Clients need Listen on the entity.
+// count requires Listen on the entity.
 func (a *API) count(c *call) (any, error) {
 	e, n, err := a.listened(c, "not a queue, topic or subscription", api.CountersPath)
 	if err != nil {
@@ -51,11 +50,11 @@ func (a *API) explain(c *call) (any, error) {
 	return api.AccountOf(c.id.Namespace(), &account), nil
 }
 
-// leastPurge is the minimum in all tiers of the number of messages that one call may remove. After
-// a call that removed fewer, at most newly arrived messages are left.
+// leastPurge messages may be removed by one call in every tier. After a call that removed fewer, at
+// most newly arrived messages are left.
 const leastPurge = 500
 
-// purge removes all messages that can be received. Clients need Listen on the entity.
+// purge requires Listen on the entity.
 func (a *API) purge(c *call) (any, error) {
 	later := time.Now().Add(core.KeyLife) // later than all enqueued times
 	total, last := 0, false

@@ -102,11 +102,9 @@ type mover struct {
 	answer  api.Moved
 }
 
-// maxForwards bounds the chain of forwarding entities that check follows.
 const maxForwards = 4
 
-// check refuses a target that is the source, or that might drop a message as a duplicate. It also
-// sets the reason for dead-lettering.
+// check refuses a target that is the source, or that might drop a message as a duplicate.
 func (m *mover) check(ctx context.Context) (err error) {
 	to, why := m.request.To, m.request.DeadLetter
 	switch {
@@ -177,8 +175,7 @@ func (m *mover) inSessions(ctx context.Context) error {
 	return nil
 }
 
-// sessions groups the numbers of active messages by session. ids has the order of the sessions'
-// first messages.
+// ids has the order of the sessions' first messages.
 func (m *mover) sessions(ctx context.Context) (ids []string, numbers map[core.SessionKey][]int64, err error) {
 	numbers = map[core.SessionKey][]int64{}
 	for left := slices.Compact(slices.Sorted(slices.Values(m.request.Numbers))); len(left) > 0; {
@@ -210,8 +207,7 @@ func (m *mover) sessions(ctx context.Context) (ids []string, numbers map[core.Se
 	return ids, numbers, nil
 }
 
-// all moves messages of s, or of an entity without sessions. It also moves messages that are
-// already locked if the client disconnects.
+// If the client disconnects, all still moves messages that are already locked.
 func (m *mover) all(ctx context.Context, numbers []int64, s core.Session) error {
 	for some := range slices.Chunk(numbers, movedAtOnce) {
 		if err := cmp.Or(ctx.Err(), m.some(context.WithoutCancel(ctx), some, s)); err != nil {

@@ -69,7 +69,6 @@ func (a *API) namespace(c *call, name string, operator bool) (answer any, err er
 	return answer, fixed(err, http.MethodGet)
 }
 
-// fixed adds the allowed methods to the refusal to change a configured namespace.
 func fixed(err error, methods string) error {
 	if core.CodeOf(err) == core.NotAllowed {
 		return &methodError{err, methods}
@@ -77,7 +76,7 @@ func fixed(err error, methods string) error {
 	return err
 }
 
-// put creates a namespace or, without If-None-Match: *, changes it.
+// Without If-None-Match: *, put may also change a namespace.
 func (a *API) put(c *call, name string) (any, error) {
 	var request api.NamespaceRequest
 	if err := c.read(&request, `{"hosts": ["a.example"], "policies": [{"name": "app", "rights": "Send,Listen"}], "quotas": {"maxEntities": 10}}`); err != nil {
@@ -199,8 +198,7 @@ func (a *API) describe(c *call, about *namespaces.About, whole bool) api.Namespa
 	return n
 }
 
-// byPolicy returns a connection string with the host of the request. If this is a namespace's host,
-// it returns "" or, for a host below .localhost, a connection string with localhost.
+// byPolicy returns "" if the request's host is a namespace's host, except below .localhost.
 func (a *API) byPolicy(r *http.Request, p *core.AccessRule) string {
 	if !a.Directory.Answers(r.Host) {
 		return connectionString(r, r.Host, p)
@@ -211,7 +209,6 @@ func (a *API) byPolicy(r *http.Request, p *core.AccessRule) string {
 	return ""
 }
 
-// byHost returns a connection string with host and the port of the request.
 func byHost(r *http.Request, p *core.AccessRule, host string) string {
 	if _, port, ok := splitHost(r.Host); ok {
 		host = net.JoinHostPort(host, port)

@@ -100,8 +100,7 @@ func (a *API) sessionsOf(c *call, e *core.Entity, all []core.SessionInfo) []api.
 	return told
 }
 
-// setState sets a session's state under the session's lock, like a receiver, or ends a receiver's
-// lock.
+// setState sets the state under the session's lock, like a receiver, or ends a receiver's lock.
 func (a *API) setState(c *call, e *core.Entity, n *Served) (any, error) {
 	var request api.SessionState
 	if err := c.readAtMost(maxDeposit, &request, `{"state":"aGVsbG8="}`); err != nil {

@@ -20,7 +20,6 @@ import (
 )
 
 const (
-	// probeAge is the maximum age of a measured latency.
 	probeAge  = 2 * time.Second
 	probeTime = 5 * time.Second
 )
@@ -31,7 +30,7 @@ type Process struct {
 	Store      core.Store
 	Memory     func() memory.Usage
 	Messages   *fair.Pool
-	Namespaces func() int // number of served namespaces
+	Namespaces func() int
 
 	probe storeProbe
 }
@@ -47,7 +46,6 @@ type storeProbe struct {
 	state api.Store
 }
 
-// status describes the client's namespace and, for operators, the gateway.
 func (a *API) status(c *call) (any, error) {
 	served, err := a.started(c)
 	if err != nil {
@@ -100,7 +98,6 @@ func (p *storeProbe) of(ctx context.Context, s core.Store) api.Store {
 	return p.state
 }
 
-// milliseconds is precise to the microsecond.
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 const reloadTimeout = 2 * time.Minute

@@ -104,11 +104,10 @@ func init() { // in a function, because some functions call each other
 	}
 }
 
-// text is a parameter of any type: call converts the argument like concat.
+// call converts arguments of type text like concat.
 type text string
 
-// call converts args to the parameters of f, and ignores surplus arguments. Integers in the result
-// become float64, as in JSON.
+// call ignores surplus arguments. Integers in the result become float64, as in JSON.
 func call(f any, args []any) (any, error) {
 	function := reflect.ValueOf(f)
 	t := function.Type()
@@ -158,7 +157,7 @@ func wrongArgument(i int, v any, want reflect.Type) error {
 	return fmt.Errorf("argument %d is %s: use %s", i+1, text, typeNames[want.Kind()])
 }
 
-// logic returns the function or if short is true, and the function and if it is false.
+// logic returns the template function "or" if short is true, and otherwise "and".
 func logic(short bool) func(args ...any) (any, error) {
 	return func(args ...any) (any, error) {
 		for i := range args {
@@ -179,7 +178,7 @@ func quotient(f func(a, b float64) float64) func(a, b float64) (float64, error) 
 	}
 }
 
-// order returns a function that compares two numbers or two texts; is interprets the result.
+// order compares two numbers or two texts; is interprets the result.
 func order(is func(n int) bool) func(a, b any) (any, error) {
 	return func(a, b any) (any, error) {
 		if _, ok := a.(string); ok {
@@ -189,7 +188,7 @@ func order(is func(n int) bool) func(a, b any) (any, error) {
 	}
 }
 
-// extreme returns min or max: a function of numbers or of one list.
+// extreme returns min or max, as a function of numbers or of one list.
 func extreme(of func(a, b float64) float64) func(first any, rest ...any) (float64, error) {
 	return func(first any, rest ...any) (float64, error) {
 		args, ok := first.([]any)

@@ -17,7 +17,6 @@ type parser struct {
 	in   *scope
 }
 
-// unevaluated says why only Azure could evaluate an expression.
 type unevaluated struct{ why string }
 
 func (u unevaluated) Error() string { return u.why }
@@ -121,7 +120,7 @@ func (p *parser) operand() (any, error) {
 	return p.call(word)
 }
 
-// quoted reads a text after its first quote. Two quotes stand for one.
+// Two quotes in a quoted text stand for one.
 func (p *parser) quoted() (string, error) {
 	var b strings.Builder
 	for p.at < len(p.text) {

@@ -9,14 +9,13 @@ import (
 	"strings"
 )
 
-// ofAzure are functions that only Azure can evaluate. So are those whose names begin with list.
+// Only Azure can evaluate these functions, and those whose names begin with list.
 var ofAzure = []string{
 	"deployer", "deployment", "environment", "getsecret", "guid", "managementgroup", "managementgroupresourceid", "newguid",
 	"pickzones", "providers", "references", "resourcegroup", "subscription", "tenant",
 	"uniquestring", "utcnow",
 }
 
-// function returns an unevaluated error for a function that only Azure can evaluate.
 func (s *scope) function(name string, args []any) (v any, err error) {
 	if f := s.special(name); f != nil {
 		v, err = call(f, args)
@@ -40,7 +39,6 @@ func (s *scope) function(name string, args []any) (v any, err error) {
 	return v, s.spend(v, nil)
 }
 
-// special returns a function whose result depends on the scope, or nil.
 func (s *scope) special(name string) any {
 	switch name {
 	case "parameters":
@@ -77,14 +75,14 @@ func (s *scope) copyIndex(args ...any) (any, error) {
 	return float64(i) + offset, nil
 }
 
-// lambda is an expression with parameters: lambda('x', …).
+// a lambda expression, such as lambda('x', …)
 type lambda struct {
 	names []string
 	text  string
 	in    *scope
 }
 
-// lambda reads a lambda after its opening parenthesis.
+// lambda begins after the opening parenthesis.
 func (p *parser) lambda() (any, error) {
 	l, from := lambda{in: p.in}, p.at
 	for p.takes('\'') {
@@ -135,7 +133,6 @@ func (l lambda) each(list []any, take func(v, made any)) error {
 	return nil
 }
 
-// own returns the function NAMESPACE.NAME that the template declares, or nil.
 func (s *scope) own(name string) any {
 	namespace, name, _ := strings.Cut(name, ".")
 	for _, v := range s.functions {

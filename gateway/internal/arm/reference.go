@@ -16,8 +16,7 @@ func (identifier) unknown() error {
 	return unknownf("the id of a resource can only be determined by Azure")
 }
 
-// resourceID implements resourceId: its last arguments are a type and the names for the type's
-// parts.
+// resourceID takes a type and the names for the type's parts from its last arguments.
 func resourceID(args ...any) identifier {
 	for i, a := range args {
 		typ, _ := a.(string)
@@ -38,14 +37,14 @@ func resourceID(args ...any) identifier {
 	return identifier{}
 }
 
-// pending is a resource, or a part of one, that is not evaluated yet. Only the member that an
-// expression selects is evaluated, because others may contain expressions without a value.
+// pending is a resource, or a part of one, of which only the selected member will be evaluated,
+// because others may contain expressions without a value.
 type pending struct {
 	v  any
 	in *scope
 }
 
-// memberOf is member for v that may be pending: it then evaluates the member.
+// memberOf also evaluates the member of a pending.
 func memberOf(v any, name string) (any, error) {
 	later, ok := v.(pending)
 	if !ok {
@@ -66,9 +65,8 @@ func memberOf(v any, name string) (any, error) {
 	return pending{m, later.in}, nil
 }
 
-// reference implements reference(resource, version, 'Full') for a resource of the same deployment,
-// given by symbolic name or id: it returns the properties, or all members. Properties that only
-// Azure knows have no value.
+// reference implements reference(resource, version, 'Full') for a resource of the same deployment.
+// Properties that only Azure knows have no value.
 func (s *scope) reference(args ...any) (any, error) {
 	if len(args) == 0 {
 		return nil, unknownf("reference() can only be evaluated by Azure")

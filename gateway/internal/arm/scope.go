@@ -10,13 +10,12 @@ import (
 	"strings"
 )
 
-// scope is what an expression can refer to.
 type scope struct {
 	shared      *shared
 	around      *scope         // scope of the enclosing deployment, or nil
 	deployed    any            // the template's resources: a list, or an object by symbolic name
 	parameters  map[string]any // the template's parameters, with type and defaultValue
-	definitions map[string]any // the template's types
+	definitions map[string]any
 	given       map[string]any // values of parameters, by lower-cased name
 	variables   map[string]any
 	functions   []any          // functions that the template declares
@@ -52,7 +51,6 @@ func (s *scope) declared(name string) (any, bool) {
 	return declared, err == nil
 }
 
-// giveOf sets a parameter to the value in a parameters file.
 func (s *scope) giveOf(name string, of any) {
 	if _, ok := s.declared(name); !ok {
 		return
@@ -100,7 +98,6 @@ func (s *scope) typeOf(declared any) any {
 
 var errTooMuch = errors.New("the template's result is too large: reduce its loops, or import parts of it")
 
-// spend counts the work of a call and the size of its result.
 func (s *scope) spend(v any, err error) error {
 	if s.shared.work += callWork; err == nil {
 		s.shared.work += weight(v, maxWork-s.shared.work)
@@ -174,7 +171,6 @@ func (s *scope) variable(name string) (any, error) {
 	})
 }
 
-// enter returns an error if a parameter or variable refers to itself.
 func (s *scope) enter(what string, evaluate func() (any, error)) (any, error) {
 	key := strings.ToLower(fmt.Sprint(s.nested, " ", what))
 	if s.shared.open[key] {
@@ -185,7 +181,6 @@ func (s *scope) enter(what string, evaluate func() (any, error)) (any, error) {
 	return evaluate()
 }
 
-// loopOfVariable returns the loop that makes the variable a list, or nil.
 func (s *scope) loopOfVariable(name string) map[string]any {
 	loops, _ := s.variables["copy"].([]any)
 	for _, v := range loops {
@@ -197,7 +192,6 @@ func (s *scope) loopOfVariable(name string) map[string]any {
 	return nil
 }
 
-// loopsOf returns the loops that make members of object lists.
 func loopsOf(object map[string]any) (all []map[string]any) {
 	list, _ := object["copy"].([]any)
 	for _, v := range list {
@@ -210,7 +204,7 @@ func loopsOf(object map[string]any) (all []map[string]any) {
 	return all
 }
 
-// repeat evaluates the member of of loop in each round, and returns the list of the results.
+// repeat evaluates the loop's member named of in each round, and lists the results.
 func (s *scope) repeat(loop map[string]any, of string) (any, error) {
 	name, count, err := s.loop(loop)
 	if err != nil {
@@ -240,7 +234,6 @@ func (s *scope) loop(loop map[string]any) (name string, count int, err error) {
 	return name, n, nil
 }
 
-// within returns the scope of round i of a loop.
 func (s *scope) within(loop string, i int) *scope {
 	inner := *s
 	inner.loops = maps.Clone(s.loops)
@@ -292,8 +285,8 @@ func (s *scope) resolve(v any) (any, error) {
 	return v, nil
 }
 
-// settled evaluates the expressions in v. If one cannot be evaluated, settled reports it, and
-// leaves it out; in a list, nil takes its place.
+// settled reports an expression that cannot be evaluated, and leaves it out; in a list, nil takes
+// its place.
 func (s *scope) settled(v any, place string) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -314,7 +307,6 @@ func (s *scope) settled(v any, place string) any {
 	return v
 }
 
-// settledMembers is settled for the members for which reads returns true.
 func (s *scope) settledMembers(v map[string]any, place string, reads func(name string) bool) map[string]any {
 	all := map[string]any{}
 	for i, loop := range loopsOf(v) {

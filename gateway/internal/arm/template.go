@@ -26,7 +26,6 @@ type Problem struct{ Path, Text string }
 
 const (
 	maxCopies = 10_000
-	// maxNested bounds the nesting of deployments, and of types.
 	maxNested = 20
 	// maxDepth bounds the nesting of expressions, including those of variables and parameters in them.
 	maxDepth = 1000
@@ -119,8 +118,7 @@ func (s *scope) each(v any, place string, types, names []string) {
 	}
 }
 
-// fullType returns the segments of a type. A relative type continues around, the type of the
-// enclosing resource.
+// A relative type continues around, the type of the enclosing resource.
 func fullType(typ string, around []string) (all []string, relative bool) {
 	all = strings.Split(typ, "/")
 	if len(around) > 0 && !strings.Contains(all[0], ".") {
@@ -132,7 +130,6 @@ func fullType(typ string, around []string) (all []string, relative bool) {
 	return all, false
 }
 
-// kindOf returns the types below the namespace's, joined and in lower case.
 func kindOf(types []string) string { return strings.ToLower(strings.Join(types[1:], "/")) }
 
 func (r *Resource) Kind() string { return kindOf(r.Types) }
@@ -193,8 +190,7 @@ func (s *scope) resource(r map[string]any, place string, types, names []string) 
 	s.resources(r["resources"], place+".", types, names)
 }
 
-// concernsBus reports whether r is of Service Bus, or a deployment that may contain such resources,
-// like a linked template.
+// concernsBus accepts Service Bus resources, and deployments that may contain them.
 func concernsBus(r map[string]any) bool {
 	typ, _ := r["type"].(string)
 	if !strings.EqualFold(typ, deployments) {
@@ -283,8 +279,7 @@ func (s *scope) mark(text string) (any, error) {
 	return "\x00" + strconv.Itoa(len(s.shared.unknown)-1) + "\x00", nil
 }
 
-// known reports whether a name has no mark (see unknownText). If it has one, known reports the
-// problem.
+// known reports why a name has a mark (see unknownText).
 func (s *scope) known(name string, written any, place string) bool {
 	_, rest, ok := strings.Cut(name, "\x00")
 	if !ok {
@@ -325,8 +320,7 @@ func (s *scope) inside(properties, template map[string]any) *scope {
 	return &inner
 }
 
-// arguments returns the parameters of a nested deployment. Null means the default. A parameter
-// without a value is an error only where it is used.
+// Null means the default. A parameter without a value is an error only where it is used.
 func (s *scope) arguments(v any) map[string]any {
 	all := map[string]any{}
 	parameters, _ := v.(map[string]any)

@@ -14,7 +14,6 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
 
-// listPage is the number of entities, rules or namespaces in one request.
 const listPage = 500
 
 type Writer struct {
@@ -77,8 +76,8 @@ func (b *Writer) namespaces(ctx context.Context) error {
 	}
 }
 
-// catalogue writes a namespace's entities, each topic before its subscriptions. It returns all but
-// the subscriptions, and adds the subscriptions' names to known, by ID.
+// catalogue writes each topic before its subscriptions. It returns all but the subscriptions, and
+// adds the subscriptions' names to known, by ID.
 func (b *Writer) catalogue(ctx context.Context, namespace string, known map[string]string) (sources []*core.Entity, err error) {
 	for _, kind := range []core.Kind{core.Queue, core.Topic, core.Schedule} {
 		for skip := 0; ; skip += listPage {

@@ -11,8 +11,8 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
 
-// Restore stores a backup, and returns the number of created entities. It calls progress with the
-// number of restored messages. After an error, it deletes the entities that it created.
+// Restore calls progress with the number of restored messages. After an error, it deletes the
+// entities that it created.
 func Restore(ctx context.Context, st core.Store, in *Reader, progress func(messages int)) (entities int, err error) {
 	target, ok := st.(core.Backups)
 	if !ok {

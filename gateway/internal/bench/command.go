@@ -20,8 +20,7 @@ type Namespace interface {
 	MakeQueues(ctx context.Context, names []string, sessions bool) (remove func(context.Context) error, err error)
 }
 
-// Command returns crosstown bench. dialers open connections for URL schemes other than AMQP's. If n
-// is nil, the command requires --url.
+// dialers are for URL schemes other than AMQP's. If n is nil, the command requires --url.
 func Command(dialers map[string]Dialer, n Namespace) *cobra.Command {
 	o := Defaults()
 	o.Dialers = dialers
@@ -141,7 +140,6 @@ func (p *processes) String() string { return "" }
 
 func (p *processes) Type() string { return "NAME=PID" }
 
-// named is a flag for the id of a process with this name.
 type named struct {
 	to   *[]Process
 	name string

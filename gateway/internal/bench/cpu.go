@@ -33,8 +33,7 @@ func measure(pid int) (usage, error) {
 	return usage{own + children, pages * int64(os.Getpagesize())}, nil
 }
 
-// parseStat returns the fields 16, 17 (the CPU time of children) and 24 (pages) of /proc/PID/stat,
-// see proc(5).
+// parseStat reads the fields 16, 17 and 24 of /proc/PID/stat, see proc(5).
 func parseStat(stat string) (children time.Duration, resident int64, err error) {
 	// The second field is the command in parentheses, which may contain anything.
 	end := strings.LastIndexByte(stat, ')')
@@ -101,7 +100,7 @@ func (a *account) now() []usage {
 	return all
 }
 
-// charges returns the usage between two measurements, without processes that ended in between.
+// charges leaves out processes that ended between the two measurements.
 func (a *account) charges(from, to []usage, messages int64) []Charge {
 	var charges []Charge
 	for i, p := range a.processes {

@@ -5,12 +5,10 @@ import (
 	"time"
 )
 
-// subBits is the resolution: each power of two has 1<<subBits buckets, so a bucket is at most 1/64
-// = 1.6 % wide.
+// subBits sets 64 buckets for each power of two, so a bucket is at most 1.6 % wide.
 const subBits = 6
 
-// histogram counts durations in log-linear buckets, from a nanosecond on. It is not safe for
-// concurrent use.
+// histogram has log-linear buckets. It is not safe for concurrent use.
 type histogram struct {
 	buckets [(64 - subBits) << subBits]int64
 	count   int64
@@ -50,8 +48,7 @@ func (h *histogram) merge(other *histogram) {
 	h.max = max(h.max, other.max)
 }
 
-// quantile returns the duration that the fraction q of the durations does not exceed, rounded up to
-// the upper bound of its bucket, or 0 if nothing was counted.
+// quantile rounds up to the upper bound of the bucket, and returns 0 if nothing was counted.
 func (h *histogram) quantile(q float64) time.Duration {
 	rank := int64(q * float64(h.count))
 	if float64(rank) < q*float64(h.count) {

@@ -7,7 +7,6 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
-// wait keeps the connections open for the duration of the run, with credit at each receiver.
 func (r *run) wait(ctx context.Context, l *links) error {
 	for _, c := range l.receivers {
 		if err := c.link.IssueCredit(r.o.Credit); err != nil {

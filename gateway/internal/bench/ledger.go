@@ -2,8 +2,7 @@ package bench
 
 import "sync"
 
-// ledger records which messages of each sender the broker has acknowledged, and which have arrived.
-// It needs two bits for each message.
+// ledger needs two bits for each message: acknowledged, arrived.
 type ledger struct {
 	pages []page // by sender
 }
@@ -72,8 +71,7 @@ func (b *bitmap) set(n uint64) bool {
 	return true
 }
 
-// order checks whether each sender's numbers rise at one receiver. Only the receiver's goroutine
-// uses it.
+// Only the receiver's goroutine uses its order.
 type order struct {
 	next    []uint64 // by sender: the highest number so far, plus one
 	strayed int64

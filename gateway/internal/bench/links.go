@@ -4,7 +4,6 @@ import "context"
 
 type Dialer func(ctx context.Context, url string) (Connection, error)
 
-// Connection is a connection to the broker, in any protocol.
 type Connection interface {
 	OpenSender(ctx context.Context, entity string) (SenderLink, error)
 	OpenReceiver(ctx context.Context, entity string, o ReceiveOptions) (ReceiverLink, error)
@@ -17,8 +16,7 @@ type ReceiveOptions struct {
 }
 
 type SenderLink interface {
-	// Send may be given payload again when it has returned. wait returns when the broker has stored
-	// the message.
+	// Send does not keep payload. wait returns when the broker has stored the message.
 	Send(ctx context.Context, payload []byte) (wait func(context.Context) error, err error)
 }
 
@@ -34,7 +32,6 @@ type Delivery interface {
 	Release(ctx context.Context) error
 }
 
-// sessionConnection is a connection of a protocol with message sessions.
 type sessionConnection interface {
 	// acceptSession locks the next free session with messages. release ends the lock.
 	acceptSession(ctx context.Context, entity string, o ReceiveOptions) (link ReceiverLink, release func(context.Context) error, err error)

@@ -26,24 +26,21 @@ const (
 	SettleNone  Settle = "none"  // messages arrive settled: receive and delete
 )
 
-// Options describe a run. Start with those of Defaults.
 type Options struct {
 	// URLs are amqp(s)://[user:password@]host[:port], or ws(s)://… for the gateway's own protocol.
 	// The connections are spread over them. Either URLs or ConnectionString, of Service Bus, is
 	// set.
 	URLs             []string
 	ConnectionString string
-	// Entity is the queue's address. The queue should be empty: if Verify is set, a message of
-	// another sender ends the run.
+	// The queue Entity should be empty: with Verify, a message of another sender ends the run.
 	Entity string
-	// Queues, if more than 1, is the number of queues over which the links are spread: Entity-0,
-	// Entity-1 and so on.
+	// Queues, if more than 1, is the number of queues: Entity-0, Entity-1 and so on.
 	Queues int
-	// Dialers open connections for URLs with other schemes.
+	// Dialers are for URLs with other schemes.
 	Dialers map[string]Dialer
 	// MessagePack replaces JSON in the gateway's own protocol.
 	MessagePack bool
-	// Roots are the authorities to trust for TLS; nil means those of the system.
+	// nil means the system's authorities.
 	Roots *x509.CertPool
 
 	Mode Mode
@@ -52,7 +49,7 @@ type Options struct {
 	// sessions.
 	Messages int64
 	Duration time.Duration
-	// Rate is the number of messages per second of all senders together, in mode latency.
+	// Rate is messages per second of all senders together, in mode latency.
 	Rate float64
 	Size int // bytes of a payload
 
@@ -63,13 +60,10 @@ type Options struct {
 	Credit      int // link credit per receiver
 	Settle      Settle
 
-	// FillThenDrain opens the receivers only when the last message is stored.
 	FillThenDrain bool
-	// Verify detects messages that were lost, duplicated or delivered out of order.
-	Verify bool
+	Verify        bool
 	// Patience ends the run if no message arrives for this time.
-	Patience time.Duration
-	// Processes are those whose CPU time and memory are measured.
+	Patience  time.Duration
 	Processes []Process
 }
 

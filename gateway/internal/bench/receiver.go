@@ -20,8 +20,7 @@ type receiver struct {
 
 var errForeign = errors.New("the entity contains messages that this command did not send: use another entity, or --verify=false to consume them")
 
-// receive runs until an error or the end of done. Before it returns, it settles the messages that
-// it has received.
+// receive ends at an error or the end of done, after settling what it has received.
 func (r *receiver) receive(ctx, done context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

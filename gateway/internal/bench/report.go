@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// Report is the result of a run. Durations in JSON are in microseconds, rates in messages per
-// second.
+// Durations in JSON are in microseconds, rates in messages per second.
 type Report struct {
 	Run       string  `json:"run"`
 	Address   string  `json:"address"`
@@ -27,8 +26,7 @@ type Report struct {
 	Acknowledged int64 `json:"acknowledged"`
 	Received     int64 `json:"received"` // first deliveries of this run's messages
 	Settled      int64 `json:"settled"`
-	// Stale counts messages of earlier runs, which this run receives and settles. Only Stale counts
-	// them.
+	// Only Stale counts messages of earlier runs, which this run settles.
 	Stale int64 `json:"stale"`
 
 	Verified   bool  `json:"verified"`
@@ -47,10 +45,9 @@ type Report struct {
 	SendLatency Percentiles `json:"sendLatency"`
 	EndToEnd    Percentiles `json:"endToEnd"`
 
-	// Sessions has the times to accept a session, receive and settle its message, and release it.
+	// Sessions are the times to accept a session, receive and settle its message, and release it.
 	Sessions Percentiles `json:"sessions"`
 
-	// Phases are those of a mode with several, such as fill and drain.
 	Phases    []Phase  `json:"phases,omitempty"`
 	Processes []Charge `json:"processes"`
 }
@@ -70,14 +67,13 @@ type Percentiles struct {
 	Max  float64 `json:"max"`
 }
 
-// Charge is what one process, with its ended children, has used while the run sent and received.
+// Charge includes ended children of the process.
 type Charge struct {
 	Name             string  `json:"name"`
 	PID              int     `json:"pid"`
 	CPUSeconds       float64 `json:"cpuSeconds"`
 	MicrosPerMessage float64 `json:"cpuMicrosPerMessage"`
-	// ResidentBytes is the memory of the process at the end, GrownBytes its growth since before the
-	// run connected.
+	// ResidentBytes is the memory at the end, GrownBytes its growth since before the run connected.
 	ResidentBytes int64 `json:"residentBytes"`
 	GrownBytes    int64 `json:"grownBytes"`
 }

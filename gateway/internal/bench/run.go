@@ -47,9 +47,8 @@ func (r *run) arrivedAt(now time.Duration) {
 	r.lastArrival.Store(int64(now))
 }
 
-// Run runs a load. o must be valid: see Options.Validate. progress, if not nil, gets a line each
-// second. After an error, the report covers the time before it. Lost or duplicated messages are not
-// an error: see Report.Check.
+// o must be valid: see Options.Validate. progress, if not nil, gets a line each second. Lost or
+// duplicated messages are not an error: see Report.Check.
 func Run(ctx context.Context, o Options, progress io.Writer) (Report, error) {
 	r, err := newRun(o)
 	if err != nil {
@@ -127,7 +126,7 @@ func (l *links) close() {
 	}
 }
 
-// connect opens the connections and links, but with FillThenDrain not those of receivers.
+// With FillThenDrain, connect does not open the links of receivers.
 func (r *run) connect(ctx context.Context) (*links, error) {
 	l := &links{}
 	for i := range r.o.Connections {
@@ -179,8 +178,7 @@ func withCause(ctx context.Context, err error) error {
 	return err
 }
 
-// execute sends and receives until every acknowledged message has arrived, or none arrives for
-// Options.Patience.
+// execute ends when every acknowledged message has arrived, or none arrives for o.Patience.
 func (r *run) execute(ctx context.Context, l *links) error {
 	messages, duration := r.o.limits()
 	r.sendFor = duration
@@ -261,7 +259,6 @@ func (r *run) send(ctx context.Context, cancel context.CancelCauseFunc, l *links
 	l.sendTime = r.elapsed()
 }
 
-// announce tells the sender of a message, in mode Lone, that the message has arrived.
 func (r *run) announce(m Delivery) {
 	if r.arrived == nil {
 		return
@@ -286,7 +283,6 @@ func (r *run) endPhase(name string, messages int64) {
 
 const poll = 20 * time.Millisecond
 
-// awaitBalance returns when all acknowledged messages have arrived, or when lost or ctx ends.
 func (r *run) awaitBalance(ctx context.Context, lost <-chan struct{}) {
 	every := time.NewTicker(poll)
 	defer every.Stop()

@@ -9,8 +9,7 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
-// sender sends its part of the messages on one link, while a second goroutine waits for the
-// outcomes.
+// A second goroutine waits for the outcomes of a sender's messages.
 type sender struct {
 	run    *run
 	id     uint32
@@ -86,7 +85,6 @@ func (s *sender) post(ctx context.Context, flights chan<- flight) error {
 	return nil
 }
 
-// sendOne sends each message to a new session in mode Sessions.
 func (s *sender) sendOne(ctx context.Context, number uint64, payload []byte) (wait func(context.Context) error, err error) {
 	if link, ok := s.link.(sessionLink); ok && s.run.o.Mode == Sessions {
 		return link.sendToSession(ctx, fmt.Sprintf("%d-%d", s.id, number), payload)
@@ -106,7 +104,7 @@ func (s *sender) settle(ctx context.Context, f flight) error {
 	return nil
 }
 
-// pace says when messages are due. With the zero value, they are due at once.
+// With the zero value, messages are due at once.
 type pace struct {
 	interval time.Duration
 	at       time.Duration // when the next message is due

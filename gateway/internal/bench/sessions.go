@@ -8,8 +8,7 @@ import (
 	"sync/atomic"
 )
 
-// acceptSessions sends one message to each session. Then each receiver accepts the next session,
-// settles its message and releases the session, until none is left.
+// acceptSessions sends one message to each session, and then empties the sessions one by one.
 func (r *run) acceptSessions(ctx context.Context, l *links) error {
 	messages, _ := r.o.limits()
 	r.share(l, messages)

@@ -22,7 +22,7 @@ type target struct {
 
 	user, password string // for SASL PLAIN; "" without it
 
-	pack bool // over a WebSocket, use MessagePack instead of JSON
+	pack bool
 
 	claims bool   // send a token on each connection
 	policy string // a shared access policy and its key, or a token
@@ -30,7 +30,6 @@ type target struct {
 	token  string
 }
 
-// targets returns at least one broker.
 func (o *Options) targets() ([]target, error) {
 	if o.ConnectionString != "" {
 		t := target{entity: o.Entity, roots: o.Roots}

@@ -18,7 +18,7 @@ import (
 
 type wsConn struct {
 	ws      *websocket.Conn
-	kind    int // text or binary
+	kind    int
 	encode  func(any) ([]byte, error)
 	decode  func([]byte, any) error
 	writing sync.Mutex
@@ -31,7 +31,6 @@ type wsConn struct {
 	ended   error // why the connection ended, or nil
 }
 
-// wsFrame has the members of frames, in both directions, that this package uses.
 type wsFrame struct {
 	Op          string         `json:"op" msgpack:"op"`
 	ID          int64          `json:"id,omitempty" msgpack:"id,omitempty"`

@@ -1,6 +1,5 @@
-// Package config is the gateway's configuration, from flags, environment variables named
-// CROSSTOWN_…, and one YAML file, in this order of precedence. Loading is strict: it reports all
-// problems at once, each with its origin and remedy.
+// Package config loads flags, environment variables named CROSSTOWN_…, and one YAML file, in this
+// order of precedence. It reports all problems at once, each with its origin and remedy.
 package config
 
 import (
@@ -52,21 +51,18 @@ type Config struct {
 
 	newKeys []NewKey `config:"-"` // generated, and not stored yet
 
-	// Skipped has a line for each setting of the emulator's file that is not supported.
 	Skipped []string `config:"-"`
-	// Assumed counts settings that the emulator's file omits, and that get the emulator's defaults.
-	Assumed int `config:"-"`
+	Assumed int      `config:"-"`
 }
 
 type TLS struct {
 	Cert string `config:"cert" usage:"PEM file with the gateway's certificate chain (default: a certificate of the development CA)"`
 	Key  string `config:"key" usage:"PEM file with the private key of the certificate"`
-	// ClientCA lets clients prove a policy by a certificate, which is optional.
+	// With ClientCA, a client may prove a policy by a certificate.
 	ClientCA string   `config:"client-ca" usage:"PEM file with the certificates of the CAs that sign clients' certificates; policies can then name a certificate instead of a key"`
 	Hosts    []string `config:"hosts" usage:"additional host name or IP address of this gateway: the development certificate includes it, and clients that connect to it may use the development key; repeatable"`
 }
 
-// Authorities returns the CA certificates in ClientCA, or nil.
 func (t *TLS) Authorities() (*x509.CertPool, error) {
 	if t.ClientCA == "" {
 		return nil, nil
@@ -110,8 +106,8 @@ type WebSocket struct {
 	MaxFrame       int `config:"max-frame" range:"1048576 to 1073741824"` // bytes of a client's frame
 }
 
-// Policy is a shared access policy. A key may be in a file or an environment variable instead. For
-// a policy without a key, the gateway generates and stores one.
+// A key of a Policy may be in a file or an environment variable instead. For a policy without a
+// key, the gateway generates and stores one.
 type Policy struct {
 	Name             string     `config:"name"`
 	Key              string     `config:"key"`
@@ -130,11 +126,9 @@ const (
 	DevKey    = "SAS_KEY_VALUE"
 )
 
-// DefaultNamespace is the namespace of the official emulator.
 const DefaultNamespace = "sbemulatorns"
 
-// defaultListen has the ports of plain AMQP and of the emulator's management, then those of AMQP
-// with TLS and of HTTPS.
+// The ports are those of AMQP, of the emulator's management, of AMQP with TLS, and of HTTPS.
 var defaultListen = []string{"127.0.0.1:5672", "127.0.0.1:5300", "127.0.0.1:5671", "127.0.0.1:8443"}
 
 // Default leaves out the data directory, which depends on the environment. Zero AMQP limits mean
@@ -171,7 +165,7 @@ func (c *Config) HasConsole() bool {
 	return c.Console == "on"
 }
 
-// MayBePlain reports whether a client at remote, host:port, may connect without TLS.
+// remote is host:port.
 func (c *Config) MayBePlain(remote string) bool {
 	return c.RequireTLS == "off" || c.RequireTLS == "auto" && listen.IsLoopback(remote)
 }
@@ -185,13 +179,12 @@ func (c *Config) AllPolicies() []Policy {
 	return append([]Policy{{Name: DevPolicy, Key: DevKey, Rights: core.AllRights}}, c.Policies...)
 }
 
-// LacksDevKey reports whether the development policy is not in force, because other policies are
-// configured and other machines can reach a listener.
+// LacksDevKey returns true if other policies are configured and other machines can reach a
+// listener.
 func (c *Config) LacksDevKey() bool {
 	return len(c.Policies) > 0 && !c.DevKeyAnywhere && slices.ContainsFunc(c.Listen, func(address string) bool { return !listen.IsLoopback(address) })
 }
 
-// Assumption says which defaults replace settings that the emulator's file omits, or returns "".
 func (c *Config) Assumption() string {
 	if c.Assumed == 0 {
 		return ""

@@ -16,8 +16,8 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/spelling"
 )
 
-// decode sets v to given, the value of the setting at path. It reports unknown names, and values
-// that do not fit, which leave v unchanged. ok is true if all values fit.
+// decode reports unknown names, and values that do not fit, which leave v unchanged. ok is true if
+// all values fit.
 func decode(r *report, given any, v reflect.Value, path string) (ok bool) {
 	if given == nil {
 		return true
@@ -86,8 +86,8 @@ func decodeStructure(r *report, given map[string]any, v reflect.Value, path stri
 	return ok
 }
 
-// convert converts YAML's types, or the text of a flag or variable, to the type of a setting.
-// Errors say what the setting accepts.
+// convert accepts YAML's types, or the text of a flag or variable. Errors say what the setting
+// accepts.
 func convert(to reflect.Type, v any) (any, error) {
 	text, isText := v.(string)
 	switch to {
@@ -147,7 +147,6 @@ func convert(to reflect.Type, v any) (any, error) {
 	return v, nil
 }
 
-// about puts text before err. It returns nil if err is nil.
 func about(text string, err error) error {
 	if err == nil {
 		return nil
@@ -234,10 +233,9 @@ func settings(t reflect.Type) []setting {
 	return all
 }
 
-// knownFields caches the result of fields, because each command binds flags of several structures.
 var knownFields sync.Map
 
-// fields includes those of embedded structures.
+// with those of embedded structures
 func fields(t reflect.Type) []reflect.StructField {
 	if known, ok := knownFields.Load(t); ok {
 		return known.([]reflect.StructField)

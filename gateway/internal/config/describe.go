@@ -16,8 +16,7 @@ type Described struct {
 	Rules []core.Rule // of a subscription
 }
 
-// Describe returns the configuration that would create these entities, each topic before its
-// subscriptions. If defaults is false, it leaves out default values.
+// all must have each topic before its subscriptions. defaults includes default values.
 func Describe(all []Described, defaults bool) *Contents {
 	c := &Contents{}
 	for i := range all {
@@ -116,7 +115,6 @@ func encode(n *yaml.Node) ([]byte, error) {
 	return b.Bytes(), e.Close()
 }
 
-// written returns nil if the setting is not set.
 func written(v reflect.Value) *yaml.Node {
 	switch x := v.Interface().(type) {
 	case time.Duration:
@@ -159,7 +157,6 @@ func written(v reflect.Value) *yaml.Node {
 	return scalar(v.Interface())
 }
 
-// asWritten removes keys that come from files or variables.
 func (p Policy) asWritten() Policy {
 	if p.KeyFile != "" || p.KeyEnv != "" {
 		p.Key = ""
@@ -176,7 +173,6 @@ func scalar(v any) *yaml.Node {
 	return n
 }
 
-// FormatDuration formats a duration for ParseDuration, without parts that are zero.
 func FormatDuration(d time.Duration) string {
 	if d == core.Forever {
 		return "forever"
@@ -191,7 +187,6 @@ func FormatDuration(d time.Duration) string {
 	return text
 }
 
-// Line returns a rule as in a configuration file, on one line.
 func (r *Rule) Line() (string, error) {
 	n := printer{}.structure(reflect.ValueOf(*r), "", true)
 	if len(n.Content) == 0 {

@@ -17,8 +17,7 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/spelling"
 )
 
-// emulator converts the official emulator's Config.json to the values of a configuration file. It
-// reports what it skips because this version does not support it.
+// emulator converts the official emulator's Config.json to the values of a configuration file.
 type emulator struct {
 	path    string
 	r       *report
@@ -34,9 +33,8 @@ var emulatorDefaults = map[string]any{
 	"max-delivery-count": 3, "default-message-time-to-live": "PT1H", "lock-duration": "PT1M", "duplicate-detection-history-time-window": "PT20S",
 }
 
-// addEmulator adds the queues and topics of the emulator's file to values, if values name such a
-// file, and its namespace unless values name one. It returns a line for each thing that it skipped,
-// and the number of settings with the emulator's defaults.
+// addEmulator adds the entities of the emulator's file to values, and its namespace unless values
+// name one.
 func addEmulator(values map[string]any, r *report) (skipped []string, assumed int) {
 	path, ok := values["emulator-config"].(string)
 	if !ok || path == "" {
@@ -62,8 +60,7 @@ func addEmulator(values map[string]any, r *report) (skipped []string, assumed in
 	return e.skipped, e.assumed
 }
 
-// parseJSON allows a byte order mark, comments and trailing commas, like .NET. For invalid JSON it
-// reports a problem and returns nil.
+// parseJSON allows a byte order mark, comments and trailing commas, like .NET.
 func parseJSON(path string, data []byte, r *report) any {
 	data = jsonc.ToJSON(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")))
 	var root any
@@ -92,7 +89,6 @@ func (e *emulator) namespace(ns any, i int) {
 	e.add("topics", e.list(ns, "Topics", at), at+".Topics", e.topic)
 }
 
-// add converts given, a list in the file, and appends the results to the list name.
 func (e *emulator) add(name string, given []any, at string, convert func(v any, at, path string) map[string]any) {
 	list, ok := e.values[name].([]any)
 	if !ok && e.values[name] != nil {
@@ -103,7 +99,7 @@ func (e *emulator) add(name string, given []any, at string, convert func(v any, 
 	}
 }
 
-// convert converts the elements of a list, whose indices begin with n, and records their origins.
+// The indices of the elements in path begin with n.
 func (e *emulator) convert(given []any, at, path string, n int, convert func(v any, at, path string) map[string]any) []any {
 	var list []any
 	for i, v := range given {
@@ -114,7 +110,6 @@ func (e *emulator) convert(given []any, at, path string, n int, convert func(v a
 	return list
 }
 
-// entity converts an object with Name and Properties.
 func (e *emulator) entity(v any, at, path, what string, settingsType reflect.Type) map[string]any {
 	name, properties := member(v, "Name"), member(v, "Properties")
 	entry := map[string]any{"name": name}
@@ -157,7 +152,7 @@ func (e *emulator) topic(t any, at, path string) map[string]any {
 	return entry
 }
 
-// rule converts a rule. FilterType, in its Properties, says which filter applies.
+// FilterType, in the rule's Properties, says which filter applies.
 func (e *emulator) rule(v any, at, path string) map[string]any {
 	name, properties := member(v, "Name"), member(v, "Properties")
 	entry := map[string]any{"name": name}
@@ -212,7 +207,6 @@ func sameWord(v any, word string) bool {
 	return ok && strings.EqualFold(text, word)
 }
 
-// list returns nil for a missing member. It reports a member that is not a list.
 func (e *emulator) list(v any, name, at string) []any {
 	switch list := member(v, name).(type) {
 	case []any:
@@ -258,9 +252,8 @@ const (
 	containerPort         = "5300"
 )
 
-// addContainer adds the defaults of the official emulator's container if the setting emulator is
-// on, without changing values that are set. file is the emulator's configuration, which need not
-// exist.
+// addContainer sets defaults of the official emulator's container if the setting emulator is on.
+// file is the emulator's configuration, which need not exist.
 func addContainer(values map[string]any, environ []string, file string, r *report) {
 	if wanted, err := convertBool(values["emulator"]); err != nil || wanted != true {
 		return // decode reports the wrong type

@@ -7,14 +7,13 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Queue is created at start-up, unless it exists.
 type Queue struct {
 	Name          string `config:"name"`
 	QueueSettings `config:",squash"`
 }
 
-// QueueSettings without a usage text have no flag, because the official Go SDK cannot send them.
-// They are stored and shown, but have no effect.
+// Settings without a usage text have no flag, because the official Go SDK cannot send them. They
+// are stored and shown, but have no effect.
 type QueueSettings struct {
 	LockDuration                        *time.Duration `config:"lock-duration" usage:"how long a message or a session stays locked for its receiver, 1s to 24h (default at creation 1m)"`
 	MaxSizeInMegabytes                  *int64         `config:"max-size-in-megabytes" usage:"maximum size of the queue in MiB, including its dead letters (default at creation 1024)"`
@@ -43,14 +42,12 @@ func (q *QueueSettings) Apply(s *core.Settings) {
 	addAccessRules(s, q.Policies)
 }
 
-// Topic is created at start-up with its subscriptions, unless they exist.
 type Topic struct {
 	Name          string `config:"name"`
 	TopicSettings `config:",squash"`
 	Subscriptions []Subscription `config:"subscriptions"`
 }
 
-// TopicSettings without a usage text have no flag: see QueueSettings.
 type TopicSettings struct {
 	MaxSizeInMegabytes                  *int64         `config:"max-size-in-megabytes" usage:"maximum size of the topic in MiB, including its subscriptions (default at creation 1024)"`
 	MaxMessageSizeInKilobytes           *int64         `config:"max-message-size-in-kilobytes" usage:"maximum size of a message in KiB: 256, or 1024 to 102400 (default at creation 256)"`
@@ -128,7 +125,6 @@ func each[T EntitySettings](given *T, visit func(name string, alone *T)) {
 	}
 }
 
-// addAccessRules replaces the access rules in s by those of policies, if there are any.
 func addAccessRules(s *core.Settings, policies []Policy) {
 	if len(policies) > 0 {
 		s.AuthorizationRules = nil
@@ -142,7 +138,6 @@ func (p Policy) Rule() core.AccessRule {
 	return core.AccessRule{Name: p.Name, PrimaryKey: p.Key, SecondaryKey: p.SecondaryKey, Certificate: p.Certificate, Rights: p.Rights}
 }
 
-// names are case-insensitive.
 type names map[string]bool
 
 // add reports whether name is new.

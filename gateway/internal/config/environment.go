@@ -14,8 +14,8 @@ const envPrefix = "CROSSTOWN_"
 // otherVariables have our prefix, but are not settings. BINARY is for tests.
 var otherVariables = []string{envPrefix + "BINARY", envPrefix + "CONNECTION_STRING", envPrefix + "CONTEXT", envPrefix + "CONTEXTS", fileVariable, policyVariable}
 
-// serviceLink matches variables that Kubernetes and Docker set for containers if a service is
-// called crosstown or crosstown-something.
+// serviceLink matches variables that Kubernetes and Docker set for a service called crosstown or
+// crosstown-….
 var serviceLink = regexp.MustCompile(`_SERVICE_(HOST|PORT)|_PORT(_\d+_(TCP|UDP|SCTP).*)?$|_NAME$|_ENV_`)
 
 // envLayer reports unknown variables with our prefix, except those that serviceLink matches.
@@ -48,7 +48,6 @@ func envLayer(environ []string, all []setting, r *report) layer {
 	return l
 }
 
-// Data returns CROSSTOWN_DATA, or else a directory in the home directory, or "".
 func Data(environ []string) string {
 	if dir := Variable(environ, envPrefix+"DATA"); dir != "" {
 		return dir
@@ -65,7 +64,7 @@ func Data(environ []string) string {
 	return ""
 }
 
-// Variable returns the last value in environ, whose entries are NAME=VALUE.
+// The last of several entries counts.
 func Variable(environ []string, name string) string {
 	for _, entry := range slices.Backward(environ) {
 		if value, ok := strings.CutPrefix(entry, name+"="); ok {

@@ -8,8 +8,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/faults"
 )
 
-// FaultRules gives rules without a name one that is the same on every gateway with this
-// configuration.
+// FaultRules gives the same name to an unnamed rule on every gateway.
 func (h *Contents) FaultRules() []faults.Rule {
 	rules := slices.Clone(h.Faults)
 	for i := range rules {

@@ -35,8 +35,7 @@ func (l layer) set(path string, value any, source string) {
 	l.origins[path] = origin{source: source}
 }
 
-// readFile reads a YAML file. by is the flag or variable that names the file, for a problem with
-// opening it.
+// by is the flag or variable that names the file.
 func readFile(path string, by origin, r *report) layer {
 	l := newLayer()
 	data, err := os.ReadFile(path)
@@ -72,7 +71,6 @@ func readFile(path string, by origin, r *report) layer {
 
 var yamlLine = regexp.MustCompile(`line (\d+)`)
 
-// syntaxOrigin takes the line from the parser's message.
 func syntaxOrigin(path string, err error) origin {
 	at := origin{source: path}
 	if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {

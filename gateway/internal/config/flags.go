@@ -20,8 +20,7 @@ const (
 	policyVariable = envPrefix + "POLICY"
 )
 
-// raw keeps the text of a flag, which is decoded together with all other sources, so that all
-// problems are reported at once.
+// raw keeps the text of a flag, so that all problems are reported together.
 type raw struct {
 	values   []string
 	typ      string

@@ -17,8 +17,7 @@ type Identity struct {
 	DevIdentityListen string   `config:"dev-identity-listen" usage:"address of the token endpoint for development, host:port"`
 }
 
-// Issuer is a trusted issuer of JSON web tokens. A token with one of the claims in Owner, Sender or
-// Receiver, written as name=value, has the role's rights.
+// A token with a claim in Owner, Sender or Receiver, written as name=value, has the role's rights.
 type Issuer struct {
 	Issuer    string         `config:"issuer"`
 	JWKS      string         `config:"jwks"` // file with the issuer's keys; "" gets them from the issuer

@@ -22,8 +22,8 @@ type NewKey struct {
 	File   string
 }
 
-// completeKeys sets the keys of all policies, also from files and variables. A policy without a key
-// gets the key that was generated for it, or a new one, which KeepKeys stores.
+// A policy without a key gets the key that was generated for it, or a new one, which KeepKeys
+// stores.
 func (h *Contents) completeKeys(prefix, namespace string, c *Config, environ []string, r *report) {
 	complete := func(path, dir string, policies []Policy) {
 		for i := range policies {
@@ -41,7 +41,7 @@ func (h *Contents) completeKeys(prefix, namespace string, c *Config, environ []s
 	}
 }
 
-// fileName returns a file name that cannot lead to another directory.
+// The result of fileName cannot lead to another directory.
 func fileName(name string) string {
 	name = url.PathEscape(name)
 	if strings.Trim(name, ".") == "" {
@@ -50,7 +50,6 @@ func fileName(name string) string {
 	return name
 }
 
-// complete sets the keys of a policy. A generated key is stored in file.
 func (p *Policy) complete(path, file string, c *Config, environ []string, r *report) {
 	p.Key = readKey(path+".key", p.Key, p.KeyFile, p.KeyEnv, environ, r)
 	p.SecondaryKey = readKey(path+".secondary-key", p.SecondaryKey, p.SecondaryKeyFile, p.SecondaryKeyEnv, environ, r)
@@ -70,7 +69,6 @@ func (p *Policy) complete(path, file string, c *Config, environ []string, r *rep
 	}
 }
 
-// RandomKey returns 32 random bytes in base64.
 func RandomKey() string {
 	key := make([]byte, 32)
 	_, _ = rand.Read(key) // rand.Read never fails
@@ -102,8 +100,7 @@ func readKey(path, written, file, variable string, environ []string, r *report) 
 	return written
 }
 
-// KeepKeys stores the generated keys, and returns them. It fails if another gateway has stored a
-// key for the same policy meanwhile.
+// KeepKeys fails if another gateway has stored a key for the same policy meanwhile.
 func (c *Config) KeepKeys() ([]NewKey, error) {
 	for _, k := range c.newKeys {
 		if err := durable.MkdirAll(filepath.Dir(k.File)); err != nil {

@@ -66,8 +66,7 @@ func load(flags *pflag.FlagSet, environ []string) (*Config, *report) {
 	return c, r
 }
 
-// Decode reads an entity's settings from flags that BindSettings has added. An error is of type
-// Problems.
+// An error is of type Problems.
 func Decode[T EntitySettings](flags *pflag.FlagSet) (*T, error) {
 	l := flagLayer(flags, settings(reflect.TypeFor[T]()))
 	r, given := &report{origins: l.origins}, new(T)
@@ -76,7 +75,6 @@ func Decode[T EntitySettings](flags *pflag.FlagSet) (*T, error) {
 	return given, r.err()
 }
 
-// merge copies over into values. It merges maps, and replaces all else.
 func merge(values, over map[string]any) {
 	for name, v := range over {
 		m, ok := v.(map[string]any)
@@ -109,8 +107,7 @@ func addPolicies(values map[string]any, entries []any, source string, r *report)
 	}
 }
 
-// policiesOf converts NAME=KEY:RIGHTS to values as in a file. NAME=@FILE:RIGHTS reads the key from
-// a file; for NAME:RIGHTS the gateway generates one.
+// policiesOf accepts NAME=KEY:RIGHTS, NAME=@FILE:RIGHTS and, to generate a key, NAME:RIGHTS.
 func policiesOf(texts []string, source string, r *report) []any {
 	var all []any
 	for _, text := range texts {
@@ -136,8 +133,7 @@ func policiesOf(texts []string, source string, r *report) []any {
 	return all
 }
 
-// NeedRestart returns the settings that differ from those of a running gateway, and that a gateway
-// reads only at its start.
+// NeedRestart returns the different settings that a gateway reads only at its start.
 func (c *Config) NeedRestart(running *Config) []string {
 	return differences(reflect.ValueOf(*running.fixed()), reflect.ValueOf(*c.fixed()), "")
 }

@@ -35,8 +35,7 @@ type Contents struct {
 	VirtualTime bool `config:"virtual-time" usage:"for tests, with the store memory: allow the time of the gateway's own namespace to be frozen and moved: see crosstown clock"`
 }
 
-// Namespace is another namespace than the gateway's own. Its clients are recognized by the host
-// that they call, or by their policy.
+// The clients of another Namespace are recognized by the host that they call, or by their policy.
 type Namespace struct {
 	Name     string               `config:"name"`
 	Hosts    []string             `config:"hosts"`
@@ -84,7 +83,6 @@ func (c *Config) ContentsOf(name string) *Contents {
 	return &Contents{Partitions: c.Partitions}
 }
 
-// eachContents calls visit for each namespace. prefix begins the paths of its settings.
 func (c *Config) eachContents(visit func(prefix, namespace string, h *Contents)) {
 	visit("", c.Namespace, &c.Contents)
 	for i := range c.Namespaces {
@@ -121,8 +119,7 @@ func (c *Config) validateNamespaces(r *report) {
 	}
 }
 
-// validateAccess checks that namespace i has a policy, and that none of its keys opens an earlier
-// namespace.
+// validateAccess checks that none of namespace i's keys opens an earlier namespace.
 func (c *Config) validateAccess(i int, r *report) {
 	n, path := &c.Namespaces[i], elementPath("namespaces", i)
 	if len(n.Policies) == 0 {
@@ -153,7 +150,6 @@ func (h *Contents) validateSchedules(path string, r *report) {
 	}
 }
 
-// prefix begins the paths of the namespace's settings.
 func (h *Contents) validate(prefix, namespace string, c *Config, r *report) {
 	if h.VirtualTime && c.Store != "memory" {
 		r.add(prefix+"virtual-time", "virtual time is not allowed for a configured namespace with the store %s: use the store memory, or create a namespace with crosstown namespace create NAME --virtual-time", c.Store)

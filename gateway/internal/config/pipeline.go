@@ -100,8 +100,8 @@ func (c *Config) UnavailableAt(s *Stage) string {
 	return s.Unavailable
 }
 
-// History selects queues and topics that record the events of their messages. Subscriptions follow
-// their topic. If several entries match, the first applies.
+// History selects queues and topics (with their subscriptions) that record the events of messages.
+// The first matching entry applies.
 type History struct {
 	Selector `config:",squash"`
 	Keep     time.Duration `config:"keep"` // 0 means DefaultHistory
@@ -113,7 +113,6 @@ const (
 	DefaultEvents  = 100_000
 )
 
-// minEvents is the smallest useful number of events.
 const minEvents = 100
 
 func (p *History) validate(path string, r *report) {
@@ -134,8 +133,7 @@ type Selector struct {
 
 func (s *Selector) pattern() string { return s.Entity }
 
-// validateSelectors checks the settings of one kind. what names the kinds of entities that have the
-// setting; "" if validate checks the pattern.
+// what names the kinds of entities that have the setting; "" if validate checks the pattern.
 func validateSelectors[T any, S interface {
 	*T
 	pattern() string
@@ -153,8 +151,7 @@ func validateSelectors[T any, S interface {
 	}
 }
 
-// Retry says how long abandoned messages in queues and subscriptions wait for their next delivery.
-// If several entries match, the first applies.
+// Retry says how long abandoned messages wait. The first matching entry applies.
 type Retry struct {
 	Selector `config:",squash"`
 	Backoff  time.Duration `config:"backoff"` // after the first failed delivery
@@ -180,8 +177,8 @@ func (p *Retry) validate(path string, r *report) {
 	}
 }
 
-// RateLimit limits the messages per time that the receivers of a queue or subscription get at all
-// gateways. If several entries match, the first applies.
+// RateLimit is for the receivers of an entity at all gateways together. The first matching entry
+// applies.
 type RateLimit struct {
 	Selector `config:",squash"`
 	Rate     string `config:"rate"`  // see core.ParseRate
@@ -206,7 +203,7 @@ func (p *RateLimit) validate(path string, r *report) {
 	}
 }
 
-// DeadLetters says how long dead letters are kept. If several entries match, the first applies.
+// DeadLetters says how long dead letters are kept. The first matching entry applies.
 type DeadLetters struct {
 	Selector `config:",squash"`
 	Keep     time.Duration `config:"keep"` // from the time of dead-lettering
@@ -218,8 +215,8 @@ func (p *DeadLetters) validate(path string, r *report) {
 	}
 }
 
-// CircuitBreaker says when deliveries of queues and subscriptions pause because their receivers
-// fail. If several entries match, the first applies. Limits returns the defaults.
+// CircuitBreaker pauses deliveries because receivers fail. The first matching entry applies. For
+// the defaults, see Limits.
 type CircuitBreaker struct {
 	Selector    `config:",squash"`
 	Failures    string        `config:"failures"` // a percentage of the last Of results
@@ -228,8 +225,8 @@ type CircuitBreaker struct {
 	Pause       time.Duration `config:"pause" range:"100ms to 1h"`
 }
 
-// Limits returns the settings with their defaults, and how many failures among the results make
-// deliveries pause. It returns no error if the settings were validated.
+// Limits fills in defaults, and returns how many failures among Of results make deliveries pause.
+// It returns no error if the settings were validated.
 func (p *CircuitBreaker) Limits() (c CircuitBreaker, failures int, err error) {
 	c = CircuitBreaker{p.Selector, cmp.Or(p.Failures, "50%"), cmp.Or(p.Of, 20), cmp.Or(p.Consecutive, 5), cmp.Or(p.Pause, 5*time.Second)}
 	number, isShare := strings.CutSuffix(c.Failures, "%")

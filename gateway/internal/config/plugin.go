@@ -12,12 +12,10 @@ import (
 	"github.com/crosstown-mq/crosstown/plugins/host"
 )
 
-// Plugin is a program that the gateway runs.
 type Plugin struct {
 	host.Options `config:",squash"`
 	MaxMemory    int `config:"max-memory-megabytes" range:"1 to 1048576"`
-	// Unavailable says what happens to messages for which the plugin gives no answer, in rules and
-	// in stages that do not say so themselves.
+	// Unavailable says what happens to messages for which the plugin gives no answer.
 	Unavailable string `config:"unavailable"`
 }
 

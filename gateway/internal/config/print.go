@@ -21,8 +21,7 @@ var builtIn = map[string]any{
 	"metrics.max-entities": 500, "metrics.max-namespaces": 100, "metrics.refresh": "15s",
 }
 
-// Check loads a configuration file, or the emulator's, with its certificates, to report everything
-// that would prevent a start.
+// Check also reads the certificates, to report everything that would prevent a start.
 func Check(path string, environ []string) (*Config, error) {
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	Bind(flags)
@@ -50,8 +49,7 @@ func Check(path string, environ []string) (*Config, error) {
 	return c, r.err()
 }
 
-// Print returns the configuration as a file. A comment gives the source of each setting. Secrets
-// are masked. An error is of type Problems.
+// A comment gives the source of each setting. Secrets are masked. An error is of type Problems.
 func Print(flags *pflag.FlagSet, environ []string) ([]byte, error) {
 	c, r := load(flags, environ)
 	if err := r.err(); err != nil {
@@ -87,7 +85,6 @@ func (p printer) policies(c *Config) *yaml.Node {
 	return list
 }
 
-// structure leaves out unset settings in a list.
 func (p printer) structure(v reflect.Value, path string, inList bool) *yaml.Node {
 	m := &yaml.Node{Kind: yaml.MappingNode}
 	if policy, ok := v.Interface().(Policy); ok {
@@ -127,7 +124,6 @@ func (p printer) structure(v reflect.Value, path string, inList bool) *yaml.Node
 	return m
 }
 
-// leaf returns nil if the setting is not set.
 func (p printer) leaf(v reflect.Value, name, path string, inList bool) *yaml.Node {
 	if p.r == nil {
 		return written(v)
@@ -162,7 +158,6 @@ func (p printer) leaf(v reflect.Value, name, path string, inList bool) *yaml.Nod
 	return n
 }
 
-// source returns "" if the setting has its default.
 func (p printer) source(path string) string {
 	at, given := p.r.origins[path]
 	if !given {

@@ -66,11 +66,11 @@ func (p origin) String() string {
 	return strings.Join(parts, ": ")
 }
 
-// origins are by path, such as "log.level" or "queues[2].name".
+// such as "log.level" or "queues[2].name", by path
 type origins map[string]origin
 
-// find returns the origin of the setting at path. If only a structure or list around the setting
-// has an origin, find returns this one, with the rest of the path.
+// If only a structure or list around the setting has an origin, find returns that origin with the
+// rest of path.
 func (ps origins) find(path string) origin {
 	for prefix := path; prefix != ""; prefix = parent(prefix) {
 		if p, ok := ps[prefix]; ok {
@@ -83,7 +83,6 @@ func (ps origins) find(path string) origin {
 	return origin{source: "configuration", path: path}
 }
 
-// overlay adds the origins of a layer that overrides earlier ones.
 func (ps origins) overlay(over origins) {
 	for path := range over {
 		for held := range ps {

@@ -85,7 +85,6 @@ func (m *Remote) TakesBatches() bool {
 	return m.ConnectionString != "" || m.Policy != "" || m.Namespace != ""
 }
 
-// prefix begins the paths of the settings of the namespace self.
 func (h *Contents) validateRemotes(prefix, self string, r *report) {
 	for i := range h.Remotes {
 		m, path := &h.Remotes[i], elementPath(prefix+"remotes", i)

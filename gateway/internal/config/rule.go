@@ -27,13 +27,12 @@ type Rule struct {
 	ActionParameters map[string]any `config:"action-parameters"`
 }
 
-// A message must have all values of a Correlation.
 type Correlation struct {
 	core.Correlation `config:",squash"`
 	Values           map[string]any `config:"properties"`
 }
 
-// Rule converts r to a rule of the broker. Errors name the invalid part.
+// Errors name the invalid part.
 func (r *Rule) Rule() (core.Rule, error) {
 	rule := core.Rule{Name: r.Name, Action: r.Action}
 	var err error
@@ -68,8 +67,7 @@ func (r *Rule) Rule() (core.Rule, error) {
 	return rule, err
 }
 
-// call returns an SQL condition: the plugin must accept the message. The parameters have the names
-// that numbered gives them.
+// call returns an SQL condition, with parameters named by numbered.
 func call(plugin string, parameters map[string]any) string {
 	b := strings.Builder{}
 	b.WriteString("plugin('" + strings.ReplaceAll(plugin, "'", "''") + "'")
@@ -150,7 +148,6 @@ func typedValue(written map[string]any) (any, error) {
 	return v, nil
 }
 
-// writtenProperties is the inverse of properties.
 func writtenProperties(p core.Properties) map[string]any {
 	if p.IsEmpty() {
 		return nil

@@ -6,8 +6,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/schema"
 )
 
-// Schema checks messages to queues and topics against JSON Schemas. If several entries match an
-// entity, the first applies.
+// Messages are checked against JSON Schemas. The first matching Schema applies.
 type Schema struct {
 	Selector   `config:",squash"`
 	OnMismatch string          `config:"on-mismatch"`
@@ -17,7 +16,6 @@ type Schema struct {
 	Set *schema.Set `config:"-"` // the contents of the files
 }
 
-// SchemaVersion applies to the messages that match When.
 type SchemaVersion struct {
 	File string `config:"file"`
 	When string `config:"when"` // an SQL filter; "" matches all messages

@@ -104,8 +104,8 @@ func (c *Config) dropMadeKeys() {
 	})
 }
 
-// template converts an ARM template to the form of the emulator's file, which has the same
-// properties: objects with Name, Properties, Subscriptions and Rules.
+// template converts an ARM template to the form of the emulator's file, whose objects have the same
+// properties.
 type template struct {
 	e        *emulator
 	chosen   string // the namespace; "" for the only one
@@ -191,7 +191,6 @@ func readsOfTemplate(kind, property string) bool {
 	return kind == "topics/subscriptions/rules"
 }
 
-// keyless sets the key of each policy that has none, and returns these policies.
 func (h *Contents) keyless(key string) (all []*Policy) {
 	for _, list := range h.allPolicies() {
 		for i := range list {
@@ -245,8 +244,7 @@ func (t *template) choose(found []arm.Resource) {
 // Only such resources have names.
 func (t *template) isBus(r *arm.Resource) bool { return len(r.Names) > 0 }
 
-// add accepts resources in any order. An enclosing resource may also be missing, because it exists
-// already.
+// Resources come in any order. An enclosing resource is missing if it exists already.
 func (t *template) add(r *arm.Resource) {
 	if !t.isBus(r) {
 		t.others = append(t.others, strings.Join(r.Types, "/"))
@@ -300,7 +298,7 @@ func (t *template) add(r *arm.Resource) {
 	}
 }
 
-// named returns the object called name in list, and its path. It adds the object if necessary.
+// named adds the object if necessary.
 func (t *template) named(list *[]any, at, name string) (o map[string]any, path string) {
 	key := at + "/" + core.FoldName(name)
 	i, ok := t.index[key]

@@ -20,8 +20,7 @@ const (
 
 const tracesPath = "/v1/traces"
 
-// inherit uses OpenTelemetry's variables for settings that are not set. An endpoint in these
-// variables enables traces.
+// An endpoint in OpenTelemetry's own variables enables traces.
 func (t *Traces) inherit(environ []string, r *report) {
 	off := strings.EqualFold(Variable(environ, "OTEL_SDK_DISABLED"), "true") || Variable(environ, "OTEL_TRACES_EXPORTER") == "none"
 	if _, given := r.origins["traces.endpoint"]; !given && !off {

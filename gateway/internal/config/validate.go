@@ -112,8 +112,7 @@ func (c *Config) validateAdmin(r *report) {
 	}
 }
 
-// validateStore checks the keyword or the scheme; the store checks the rest. It does not repeat a
-// text with an @, which may contain a password.
+// validateStore does not repeat a text with an @, which may contain a password.
 func (c *Config) validateStore(r *report) {
 	const remedy = "use auto, file, memory, or a URL that begins with redis://, rediss://, redis+sentinel://, rediss+sentinel:// or unix://"
 	switch scheme, _, isURL := strings.Cut(c.Store, "://"); {

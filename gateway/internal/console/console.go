@@ -79,8 +79,7 @@ func (c *Console) preloads() string {
 // importMap is the only inline script: module names cannot be mapped otherwise.
 var importMap = regexp.MustCompile(`(?s)<script type="importmap">(.*?)</script>`)
 
-// policy allows the page to load only what this gateway serves, and to run only scripts in files
-// and the import map.
+// policy allows only what this gateway serves, and only scripts in files and the import map.
 func policy(page string) string {
 	var inline string
 	if m := importMap.FindStringSubmatch(page); m != nil {

@@ -13,9 +13,8 @@ import (
 
 type Options struct {
 	Identity core.Identity
-	// Update changes existing entities that differ.
-	Update bool
-	// DryRun changes nothing. The reports describe what Declare would do.
+	Update   bool
+	// With DryRun, the reports describe what Declare would do.
 	DryRun bool
 	Report func(Report)
 }
@@ -143,8 +142,8 @@ func (d *declaration) forwardsToMissing(ctx context.Context, s *core.Settings) b
 	return false
 }
 
-// completeKeys gives keys to the policies of s that have none: those of the policy with the same
-// name in held, or else random ones. It returns the names of the policies with random keys.
+// completeKeys sets missing keys in s, from the policy with the same name in held, or at random. It
+// returns the names of policies with random keys.
 func completeKeys(s *core.Settings, held []core.AccessRule) (made []string) {
 	for i := range s.AuthorizationRules {
 		r := &s.AuthorizationRules[i]
@@ -217,7 +216,7 @@ func (d *declaration) finish(ctx context.Context, w *wanted, held *core.Entity) 
 
 const pageSize = 1000
 
-// Described returns the entities and rules of a namespace, each topic before its subscriptions.
+// Described returns each topic before its subscriptions.
 func Described(ctx context.Context, admin Admin, id core.Identity) (all []config.Described, err error) {
 	queues, err := list(ctx, admin, id, core.Listing{Kind: core.Queue})
 	if err != nil {

@@ -59,7 +59,6 @@ func (d *declaration) compare(ctx context.Context, w *wanted, held *core.Entity)
 	return all, nil
 }
 
-// shownSetting formats the value of s in q as a configuration file has it.
 func shownSetting(s *core.Setting, q *core.Settings) string {
 	switch v := s.Of(q).(type) {
 	case *time.Duration:

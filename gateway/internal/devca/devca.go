@@ -43,8 +43,7 @@ type Options struct {
 	Hosts []string
 	// Ports add names HOST:PORT, because go-amqp verifies a certificate against both host and port.
 	Ports []string
-	// Now is time.Now by default.
-	Now func() time.Time
+	Now   func() time.Time
 }
 
 type Authority struct {
@@ -58,8 +57,7 @@ type Authority struct {
 
 func Path(dir string) string { return filepath.Join(dir, caFile) }
 
-// Open reads the files in dir, creates missing ones, and replaces those out of date. Concurrent
-// processes get the same authority.
+// Open replaces files that are out of date. Concurrent processes get the same authority.
 func Open(dir string, o Options) (*Authority, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -75,7 +73,7 @@ func Open(dir string, o Options) (*Authority, error) {
 	return &Authority{PEM: ca.certificatePEM(), Path: Path(dir), Certificate: server.tls(), ca: ca, o: o}, nil
 }
 
-// Issue creates a certificate for host and, with the ports, for HOST:PORT, without storing it.
+// Issue also names HOST:PORT with each of the ports. It does not store the certificate.
 func (a *Authority) Issue(host string) (*tls.Certificate, error) {
 	server, err := issue(a.ca, Options{Hosts: []string{host}, Ports: a.o.Ports, Now: a.o.Now})
 	if err != nil {
@@ -85,8 +83,7 @@ func (a *Authority) Issue(host string) (*tls.Certificate, error) {
 	return &certificate, nil
 }
 
-// CA returns the PEM certificate of the authority in dir, and creates the authority if there is
-// none.
+// CA returns the authority's certificate in PEM, and creates the authority if there is none.
 func CA(dir string) ([]byte, error) {
 	ca, err := openCA(dir, time.Now())
 	if err != nil {
@@ -170,7 +167,6 @@ func issue(ca pair, o Options) (pair, error) {
 	}, &ca)
 }
 
-// subjects returns names and addresses in a fixed order.
 func subjects(o Options) (names []string, addresses []net.IP) {
 	hosts := slices.Compact(slices.Sorted(slices.Values(o.Hosts)))
 	ports := slices.Compact(slices.Sorted(slices.Values(o.Ports)))
@@ -194,7 +190,6 @@ func serves(cert, ca *x509.Certificate, names []string, addresses []net.IP, now 
 		slices.EqualFunc(cert.IPAddresses, addresses, net.IP.Equal)
 }
 
-// sign creates a key and its certificate, self-signed if ca is nil.
 func sign(template *x509.Certificate, ca *pair) (pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -1,7 +1,6 @@
-// Package history stores how many messages arrived and left, for the charts of the console: for
-// entities that this gateway uses, for its namespaces and for the gateway. The history is in memory
-// and bounded. It delays no message: it reads existing counters, and lets the store count what has
-// changed.
+// Package history counts messages that arrived and left, for the charts of the console: for
+// entities that this gateway uses, for its namespaces and for the gateway. It delays no message: it
+// reads existing counters, and lets the store count what has changed.
 package history
 
 import (
@@ -23,10 +22,8 @@ const (
 	// change without use, and otherwise every quietInterval.
 	followTime    = time.Hour
 	quietInterval = 10 * time.Minute
-	// keepTime is how long an unused entity keeps its history, even if there are MaxSeries
-	// histories.
-	keepTime = 10 * time.Minute
-	// countTime bounds one count of a namespace.
+	// keepTime is how long an unused entity keeps its history, even at MaxSeries histories.
+	keepTime  = 10 * time.Minute
 	countTime = 5 * time.Second
 	// MaxSeries bounds the entities and namespaces with a history. All their samples take 29 MB.
 	MaxSeries = 500
@@ -54,7 +51,7 @@ type space struct {
 	series map[string]*series // by the entity's folded name; "" for the namespace
 }
 
-// New returns a History without namespaces. Run calls measure every Interval.
+// Run calls measure every Interval.
 func New(measure func(context.Context) Vitals) *History {
 	return &History{measure: measure, spaces: map[string]*space{}}
 }
@@ -107,7 +104,6 @@ func (h *History) readOne(ctx context.Context, x *space, now time.Time) {
 	}
 }
 
-// due returns the entities that may have changed since their last count.
 func (h *History) due(x *space, now time.Time) (names []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -204,8 +200,8 @@ func (h *History) count(ctx context.Context, x *space, names []string, now time.
 	}
 }
 
-// Of returns the samples of an entity or, for "", of the namespace, the oldest first. For an entity
-// without history, a history begins.
+// Of returns samples of an entity or, for "", of the namespace, the oldest first. It begins a
+// missing history.
 func (h *History) Of(ctx context.Context, namespace, entity string) []Sample {
 	now := time.Now()
 	x, s := h.look(namespace, entity, now)
@@ -237,15 +233,15 @@ func (h *History) look(namespace, entity string, now time.Time) (*space, *series
 	return x, s
 }
 
-// Vitals returns the gateway's vitals, the oldest first.
+// The oldest come first.
 func (h *History) Vitals() []Vitals {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.vitals.all(time.Now())
 }
 
-// Rates returns how many messages per second have recently entered the queues and topics of all
-// namespaces, and left the queues.
+// Rates counts, for all namespaces, messages that recently entered queues and topics, and left
+// queues.
 func (h *History) Rates() (in, out float64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -13,9 +13,8 @@ const (
 	coarse        = time.Minute
 )
 
-// Sample contains how many messages an entity held at a time, and how many it had received and
-// delivered since its history began. Between two samples that are further apart than Interval (or a
-// minute, when older than an hour), nothing changed.
+// Sample has what an entity held, and what it had received and delivered since its history began.
+// Between two samples with a longer interval than usual, nothing changed.
 type Sample struct {
 	At                            uint32 // Unix seconds
 	In, Out                       int64
@@ -47,9 +46,8 @@ type series struct {
 	samples                     kept[Sample]
 }
 
-// take adds a sample, and returns how many messages have come and left since the previous count: a
-// message that came and is gone has left. A scheduled message comes when it is scheduled, and again
-// when it becomes active.
+// take adds a sample, and returns how many messages have come and left since the previous count. A
+// scheduled message comes when it is scheduled, and again when it becomes active.
 func (s *series) take(c *broker.Count, now time.Time) (came, left int64) {
 	switch {
 	case s.counted.IsZero():
@@ -66,8 +64,8 @@ func (s *series) take(c *broker.Count, now time.Time) (came, left int64) {
 	return came, left
 }
 
-// begin adds a sample for the time before the gateway's first messages. If the entity never had
-// other messages, it was empty then.
+// begin adds a sample for the time before the gateway's first messages: an entity that never had
+// other messages was empty then.
 func (s *series) begin(c *broker.Count, first int64, now time.Time) (came, left int64) {
 	if first == c.Enqueued {
 		left = max(first-c.Active-c.Scheduled, 0)
@@ -91,7 +89,6 @@ func (s *series) enter(next Sample, now time.Time) {
 	s.samples.keep(next)
 }
 
-// all returns the samples until now.
 func (s *series) all(now time.Time) []Sample {
 	all := s.samples.all(now)
 	if at := seconds(now); len(all) > 0 && at > s.last.At+uint32(Interval.Seconds()) {

@@ -51,7 +51,6 @@ type Rule struct {
 }
 
 type Options struct {
-	// Now is time.Now by default.
 	Now    func() time.Time
 	Logger *slog.Logger
 }
@@ -109,7 +108,6 @@ func (s *Set) Verify(ctx context.Context, token string) (core.Grant, error) {
 	return by.grant(payload, s.now())
 }
 
-// grant evaluates the claims of a token whose signature is valid.
 func (t *trusted) grant(payload []byte, now time.Time) (core.Grant, error) {
 	var claims jwt.Claims
 	var all map[string]any

@@ -28,21 +28,19 @@ const (
 	// is checked. Beyond it, the gateway closes connections that have sent more than an equal
 	// share.
 	strangersBytes = 16 << 20
-	// rememberedFor is how long a network is remembered after one of its clients has proven an
-	// identity.
+	// rememberedFor is how long the network of a client with a proven identity is kept.
 	rememberedFor = 24 * time.Hour
 	maxRemembered = 4096
-	// newFor is how long a new connection counts as having reached the last stage, because its
-	// first bytes and a handshake take a moment.
+	// A connection counts for newFor as having reached the last stage, because its first bytes and
+	// a handshake take a moment.
 	newFor = time.Second
 )
 
 type AdmissionOptions struct {
-	// Connections bounds the open connections. The default is the limit of open files, less a
-	// reserve for the store and files.
+	// The default of Connections is the limit of open files, less a reserve for the store and
+	// files.
 	Connections int
-	// Strangers bounds the open connections of strangers. The default is a quarter of Connections,
-	// at most 1024.
+	// The default of Strangers is a quarter of Connections, at most 1024.
 	Strangers int
 	Logger    *slog.Logger
 }
@@ -105,8 +103,7 @@ func NewAdmission(o AdmissionOptions) *Admission {
 	return &Admission{o: o, share: strangersBytes / int64(o.Strangers), networks: map[netip.Prefix]*network{}, proven: map[netip.Addr]time.Time{}}
 }
 
-// connectionsFor leaves an eighth of the descriptors, within bounds, for listeners, the store,
-// files and plugins.
+// connectionsFor leaves an eighth of the descriptors, within bounds, for other uses.
 func connectionsFor(descriptors int) int {
 	return max(descriptors/2, descriptors-min(max(descriptors/8, 64), 4096))
 }
@@ -130,8 +127,8 @@ func (a *Admission) State() AdmissionState {
 	return s
 }
 
-// Enter admits a stranger's connection, and may close another one for it. If every connection has a
-// proven identity, Enter closes nc and returns nil.
+// Enter may close another stranger's connection for nc. If all clients have a proven identity,
+// Enter closes nc and returns nil.
 func (a *Admission) Enter(nc net.Conn) *Conn {
 	c := &Conn{Conn: nc, admission: a, peer: addressOf(nc)}
 	c.since = time.Now()
@@ -197,7 +194,7 @@ func (a *Admission) goesBefore(c, d *Conn, spared bool, now time.Time) bool {
 	return false
 }
 
-// fills reports whether c's address has more than half of all strangers' connections. Without this
+// fills reports whether c's address has more than half of the strangers' connections. Without this
 // rule, a flood of new connections would displace a client whose handshake takes a second. The
 // caller holds a.mu.
 func (a *Admission) fills(c *Conn) bool { return c.networks[2].strangers > a.o.Strangers/2 }
@@ -248,7 +245,7 @@ func (a *Admission) leave(c *Conn) {
 	}
 }
 
-// remember records that a client at c's address has proven an identity. The caller holds a.mu.
+// remember must be called with a.mu held.
 func (a *Admission) remember(c *Conn) {
 	now := time.Now()
 	if _, known := a.proven[c.peer]; !known && len(a.proven) >= maxRemembered {
@@ -308,8 +305,7 @@ type Conn struct {
 	counted bool          // c is counted in admission.open; guarded by admission.mu
 }
 
-// Proven records that the client has proven an identity: its connection is never closed to make
-// room.
+// After Proven, the connection is never closed to make room.
 func (c *Conn) Proven() {
 	known := c.proven.Swap(true)
 	c.Answered()
@@ -368,8 +364,8 @@ func (c *Conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// hold counts n bytes of a client without a proven identity, or of a header with an unchecked
-// token. It reports whether this connection has sent too many.
+// hold counts n bytes of a stranger, or of a header with an unchecked token. It reports whether
+// this connection has sent too many.
 func (c *Conn) hold(n int) bool {
 	mine := c.bytes.Add(int64(n))
 	all := c.admission.bytes.Add(int64(n))
@@ -411,8 +407,7 @@ func addressOf(nc net.Conn) netip.Addr {
 	return bridges.Network(at.AddrPort().Addr())
 }
 
-// Guard is only for servers that do not authenticate clients: their connections always count as
-// strangers'.
+// Guard is for servers that do not authenticate clients: these always count as strangers.
 func (a *Admission) Guard(ln net.Listener) net.Listener { return guarded{ln, a} }
 
 type guarded struct {

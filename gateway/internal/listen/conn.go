@@ -17,9 +17,8 @@ type rewound struct {
 	request  *header
 }
 
-// maxHeaderLines bounds the lines before the body of an HTTP request. net/http bounds only the
-// bytes, and needs about a hundred more for each line, so short lines would take twenty times their
-// size.
+// maxHeaderLines bounds the lines of an HTTP request's header. net/http bounds only the bytes, and
+// needs about a hundred more for each line.
 const maxHeaderLines = 1000
 
 var (
@@ -108,8 +107,8 @@ func socketOf(c net.Conn) (syscall.RawConn, error) {
 	return nil, errors.ErrUnsupported
 }
 
-// CloseWrite ends the sending half. net/http calls it before it drops a peer that is still sending,
-// so that the peer receives the answer.
+// net/http calls CloseWrite before it drops a peer that is still sending, so that the peer receives
+// the answer.
 func (c *rewound) CloseWrite() error { return closeWrite(c.Conn) }
 
 func closeWrite(c net.Conn) error {

@@ -7,7 +7,6 @@ import (
 	"syscall"
 )
 
-// Descriptors returns how many files and connections this process may have open.
 func Descriptors() int {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

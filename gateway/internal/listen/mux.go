@@ -26,21 +26,19 @@ type Options struct {
 	// Plain reports whether a client at remote, host:port, may connect without TLS. nil allows all.
 	// The Mux refuses AMQP clients, and the server refuses HTTP clients.
 	Plain func(remote string) bool
-	// Timeout bounds the time until a peer's first bytes, after the TLS handshake if there is one;
-	// default 10 s.
+	// Timeout bounds a TLS handshake and the peer's first bytes; default 10 s.
 	Timeout time.Duration
 	// Admission is a new one by default.
 	Admission *Admission
 	Logger    *slog.Logger
 }
 
-// maxEnding bounds the goroutines of connections that were closed to make room. With more, the Mux
-// accepts no connection: on busy processors, thousands of connections that wait in the kernel would
-// otherwise become goroutines at once, with 16 KiB of stack each.
+// maxEnding bounds the goroutines of connections that were closed to make room: on busy processors,
+// thousands of waiting connections would otherwise become goroutines at once, with 16 KiB of stack
+// each.
 const maxEnding = 64
 
-// Mux detects the protocol of each connection by the first bytes, and passes the connection to the
-// protocol's virtual listener.
+// Mux passes each connection to the virtual listener of the protocol that its first bytes show.
 type Mux struct {
 	opts      Options
 	listeners []net.Listener
@@ -84,16 +82,14 @@ func New(listeners []net.Listener, o Options) *Mux {
 	}
 }
 
-// AMQP returns a listener for AMQP. After it is closed, another may replace it; until then,
-// connections wait.
+// After the listener is closed, another may replace it; until then, connections wait.
 func (m *Mux) AMQP() net.Listener { return m.amqp.listen() }
 
-// HTTP returns a listener for HTTP and unknown protocols.
+// HTTP also gets connections of unknown protocols.
 func (m *Mux) HTTP() net.Listener { return m.http.listen() }
 
-// Serve accepts connections until ctx ends. It then closes the listeners, drops connections whose
-// protocol is not known yet, and waits for its goroutines. Servers must close their virtual
-// listeners. If a listener fails, Serve returns an error.
+// At the end of ctx, Serve closes the listeners, drops connections of unknown protocol, and waits
+// for its goroutines. Servers must close their virtual listeners.
 func (m *Mux) Serve(ctx context.Context) error {
 	accepting := rungroup.New(ctx)
 	ctx = accepting.Context()
@@ -113,8 +109,7 @@ func (m *Mux) Serve(ctx context.Context) error {
 	return err
 }
 
-// accept continues after a temporary error, such as a lack of file descriptors, with a short wait,
-// like net/http.
+// accept continues after a temporary error, such as a lack of file descriptors, like net/http.
 func (m *Mux) accept(ctx context.Context, ln net.Listener, deciding *errgroup.Group) error {
 	for {
 		conn, err := ln.Accept()
@@ -253,8 +248,7 @@ const recordHandshake = 0x16
 // amqpHeader begins every AMQP protocol header (AMQP 1.0 §2.2). No HTTP method begins with it.
 const amqpHeader = "AMQP"
 
-// sniff reads just enough to detect the protocol. All but TLS and AMQP goes to HTTP, whose server
-// answers unknown protocols.
+// sniff reads just enough to detect the protocol. All but TLS and AMQP goes to HTTP.
 func sniff(r io.Reader) (protocol, []byte, error) {
 	head := make([]byte, 0, len(amqpHeader))
 	for {

@@ -9,8 +9,7 @@ import (
 	"syscall"
 )
 
-// Open listens on all addresses (host:port). If any fails, it listens on none, and the error names
-// each failed address.
+// If any address fails, Open listens on none, and the error names each failed address.
 func Open(ctx context.Context, addresses []string) ([]net.Listener, error) {
 	var (
 		config    net.ListenConfig

@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// virtual passes connections of a Mux to its listeners without a queue: each connection waits until
-// a listener accepts it.
+// virtual has no queue: each connection waits until a listener accepts it.
 type virtual struct {
 	addr  net.Addr
 	conns chan net.Conn

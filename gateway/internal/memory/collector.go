@@ -12,7 +12,6 @@ import (
 )
 
 const (
-	// checkInterval is how often Run checks whether the gateway is idle.
 	checkInterval = 5 * time.Second
 	// quiet is the number of bytes that an idle gateway allocates at most between two checks.
 	quiet = 4 << 20
@@ -23,10 +22,8 @@ const (
 	liveShare = 4
 )
 
-// Collector makes the runtime collect garbage and return memory earlier. The runtime itself
-// collects when as much was allocated as is in use, or after two minutes, and keeps memory for
-// further growth. That is too late if a few messages are most of the memory, or if all clients have
-// disconnected.
+// Collector makes the runtime collect garbage and return memory earlier than it would by itself,
+// which is too late if a few messages are most of the memory, or if all clients have disconnected.
 type Collector struct {
 	released atomic.Int64 // bytes of large messages since the last collection
 	runtime  runner
@@ -46,8 +43,8 @@ func NewCollector() *Collector {
 	return &Collector{runtime: runner{usage: readUsage, collect: runtime.GC, giveBack: debug.FreeOSMemory}}
 }
 
-// Released records that a large message of n bytes is garbage. It collects much such garbage at
-// once, so that the next message finds free memory.
+// Released records n bytes of garbage. It collects much garbage at once, so that the next message
+// finds free memory.
 func (c *Collector) Released(n int64) {
 	n = c.released.Add(n)
 	if n < worthwhile || uint64(n) < c.runtime.usage().live/liveShare || !c.released.CompareAndSwap(n, 0) {

@@ -52,7 +52,6 @@ func machineMemory(file read) int64 {
 	return unknown
 }
 
-// field returns the first number after a word at the start of a line, or 0.
 func field(file read, name, word string) int64 {
 	text, _ := file(name)
 	for line := range strings.Lines(string(text)) {

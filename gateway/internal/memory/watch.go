@@ -19,16 +19,14 @@ const (
 	// Tight begins.
 	measureInterval, busyInterval = 250 * time.Millisecond, 50 * time.Millisecond
 	limitInterval                 = 10 * time.Second
-	// collectInterval is the minimum time between collections that find the live memory of the
-	// heap.
+	// collectInterval is the minimum time between collections that find the live memory.
 	collectInterval = 500 * time.Millisecond
 	// The pause after a collection is collectPart times as long as the collection.
 	collectPart = 10
 	// overrun is the percentage of Go's memory limit at which memory is full, even if part is
 	// garbage: the runtime bounds the time for collections, so clients can allocate faster than it
 	// collects.
-	overrun = 103
-	// evictInterval is the time between connections that a Watch closes at level Full.
+	overrun       = 103
 	evictInterval = 100 * time.Millisecond
 )
 
@@ -196,16 +194,14 @@ const (
 	most = 400
 )
 
-// Pace sets, now and after each garbage collection, how much may be allocated before the next one,
-// unless GOGC is set.
+// Pace sets, after each garbage collection, how much may be allocated before the next one.
 func Pace() {
 	if os.Getenv("GOGC") == "" {
 		pace(usual)
 	}
 }
 
-// pace sets the percentage that may be allocated between collections; was is the present one. It
-// runs again after the next collection.
+// pace sets the percentage, which was was, and runs again after the next collection.
 func pace(was int) {
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(live)

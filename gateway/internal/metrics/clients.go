@@ -98,8 +98,6 @@ func (m *Metrics) Streams(open func() int) {
 	m.register(&c, func(s scrape) { streams(s, float64(open())) })
 }
 
-// KeyTries exports how often the gateway tried a key because a client's host did not identify its
-// namespace.
 func (m *Metrics) KeyTries(tries func() uint64) {
 	var c collector
 	tried := c.counter("key_tries_total", "Namespaces whose keys were compared to find the namespace of a client that sends no host name.")

@@ -32,7 +32,7 @@ type Counter struct {
 	Damaged    int64  `json:"damaged"` // in all its queues, and not in the other counts
 	core.Applied
 	// Sessions counts the sessions with messages or state, up to 1000; SessionsHeld those that
-	// receivers hold, SessionsWaiting the free ones with messages. All are nil if the entity has no
+	// receivers hold, SessionsWaiting the free ones with messages. nil means an entity without
 	// sessions.
 	Sessions        *int   `json:"sessions,omitempty"`
 	SessionsHeld    *int64 `json:"sessionsHeld,omitempty"`
@@ -63,8 +63,7 @@ func NewCounters(source Counted) *Counters {
 	return &Counters{source: source, kept: map[string]count{}}
 }
 
-// Read returns the counts of an entity, or NotFound. Concurrent calls for one entity share an
-// answer, even if the first caller gives up.
+// Concurrent calls of Read for one entity share an answer, even if the first caller gives up.
 func (c *Counters) Read(ctx context.Context, e core.Entity) (Counter, error) {
 	key := core.FoldName(e.Name)
 	answer := c.asking.DoChan(key, func() (any, error) { return c.find(context.WithoutCancel(ctx), key, e), nil })

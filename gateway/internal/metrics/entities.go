@@ -13,14 +13,11 @@ import (
 )
 
 const (
-	// others is the label of all entities without separate series. No entity's name begins with an
-	// underscore.
+	// others labels all entities without separate series. Entities' names begin with no underscore.
 	others       = "_other"
 	countTimeout = 5 * time.Second
 )
 
-// entities exports the counts of a namespace's entities, and of the messages that this gateway has
-// passed through them.
 type entities struct {
 	source    Source
 	allowance *allowance
@@ -103,7 +100,6 @@ func (c *entities) collect(s scrape) {
 	}
 }
 
-// keepUp counts unless the last count is recent.
 func (c *entities) keepUp(ctx context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -162,7 +158,6 @@ func (c *entities) end() {
 	clear(c.own)
 }
 
-// queues are the label's values for an entity's queue and sub-queues.
 var queues = [core.SubQueues]string{"main", "deadletter", "transfer", "transfer_deadletter"}
 
 func (d *entityMetrics) holding(s scrape, h *broker.Holding, now time.Time) {

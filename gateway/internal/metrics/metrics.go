@@ -26,11 +26,10 @@ const (
 type Options struct {
 	Version string
 	// MaxEntities bounds the entities with separate time series, once for the gateway's own
-	// namespace and once for all others; default 500. The entity "_other" has the sum of all other
-	// counts at this gateway.
+	// namespace and once for all others; default 500. "_other" has the sum of the rest.
 	MaxEntities int
-	// MaxNamespaces bounds the other namespaces that operators see; default 100. The namespace
-	// "_other" has the sum of all other counts at this gateway.
+	// MaxNamespaces bounds the other namespaces that operators see; default 100. "_other" has the
+	// sum of the rest.
 	MaxNamespaces int
 	// Refresh bounds the age of the store's counts; default 15 s.
 	Refresh time.Duration
@@ -38,8 +37,8 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Metrics collects the metrics of one gateway. Call each method that takes a source once while the
-// gateway starts, and Namespace for each served namespace.
+// Call each method that takes a source once while the gateway starts, and Namespace for each served
+// namespace.
 type Metrics struct {
 	o        Options
 	registry *prometheus.Registry // for all but namespaces
@@ -83,7 +82,6 @@ func (m *Metrics) handler(g prometheus.Gatherer) http.Handler {
 
 type scrape = chan<- prometheus.Metric
 
-// metric adds a value to a scrape. labels are the values of the metric's labels.
 type metric func(s scrape, v float64, labels ...string)
 
 type collector struct {

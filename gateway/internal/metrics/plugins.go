@@ -33,7 +33,6 @@ func truth(is bool) float64 {
 	return 0
 }
 
-// newStages counts per namespace, added up over entities.
 func newStages(namespace string, counts func() []broker.StageCounts) *collector {
 	c := inNamespace(namespace)
 	messages := c.counter("stage_messages_total", "Decisions of the stages of pipelines, by result.", "stage", "plugin", "result")

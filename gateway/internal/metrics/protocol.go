@@ -21,8 +21,7 @@ var codeIndex = func() map[core.Code]int {
 	return index
 }()
 
-// operations is the number of operations with metrics. Managing entities has none, because it is
-// rare.
+// Operations that manage entities have no metrics, because they are rare.
 const operations = intercept.Commit + 1
 
 // protocol counts the requests of one bridge. A group of sent messages is one request, as are each

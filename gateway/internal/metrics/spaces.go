@@ -31,7 +31,6 @@ type space struct {
 	entities *entities
 }
 
-// spaces are the served namespaces, in the order in which serving them began.
 type spaces struct {
 	own, others allowance // of entities with separate series
 
@@ -103,7 +102,6 @@ func (m *Metrics) Namespace(name string, source Source, states func() []remote.S
 	}
 }
 
-// split separates the namespaces with separate metrics from those that only the sum contains.
 func (m *Metrics) split() (shown, rest []*space) {
 	m.spaces.mu.Lock()
 	defer m.spaces.mu.Unlock()
@@ -134,7 +132,6 @@ func (m *Metrics) gather() ([]*dto.MetricFamily, error) {
 	return all.Gather()
 }
 
-// countAll counts the namespaces without a recent count, with one common time limit.
 func countAll(of []*space) {
 	ctx, cancel := context.WithTimeout(context.Background(), countTimeout)
 	defer cancel()

@@ -91,7 +91,7 @@ func (s *store) WithTime(f func(now time.Time) time.Time) core.Store {
 	return &timed
 }
 
-// done counts a failure only if the store was busy or broken.
+// A failure counts only if the store was busy or broken.
 func (s *store) done(c storeCall, began time.Time, err *error) {
 	s.seconds[c].Observe(time.Since(began).Seconds())
 	if *err == nil {
@@ -215,7 +215,6 @@ func (p *partition) SetSessionState(ctx context.Context, l core.SessionLock, sta
 	return p.Operations.SetSessionState(ctx, l, state)
 }
 
-// Flushes exports how many calls share exchanges with Redis.
 func (m *Metrics) Flushes(tell func() []redis.Flushes) {
 	var c collector
 	sizes := c.describe("redis_flush_items", "Messages or locks of several calls that were sent to Redis together.", "call")

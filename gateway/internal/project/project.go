@@ -45,8 +45,7 @@ func Published(version string) bool {
 	return releases.MatchString(version) && !pseudo.MatchString(version)
 }
 
-// Source returns the first directory with Crosstown's source among near and, for each, its parents,
-// or "".
+// Source looks in the directories near and their parents.
 func Source(near ...string) string {
 	for _, dir := range near {
 		for dir != "" {

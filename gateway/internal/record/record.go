@@ -259,7 +259,6 @@ func messageOf(x *core.Stored, path string) *Message {
 	return r
 }
 
-// BodyText returns UTF-8 as it is, and other bodies in base64, with "base64" as encoding.
 func BodyText(body []byte) (text, encoding string) {
 	if utf8.Valid(body) {
 		return string(body), ""

@@ -114,7 +114,6 @@ func (r *Reader) check(end *End) error {
 	return io.EOF
 }
 
-// Line returns the number of the last line.
 func (r *Reader) Line() int { return r.lines }
 
 func (r *Reader) Messages() int { return r.messages }

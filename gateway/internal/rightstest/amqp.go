@@ -168,7 +168,6 @@ func withRule(prefix string) func(*testing.T, *try) map[string]any {
 	}
 }
 
-// acceptsSession accepts a session, and sends the requests that only its holder may send.
 func acceptsSession(_ *testing.T, y *try, p *peer) answer {
 	id := "a" + y.id
 	r, err := p.session.NewReceiver(p.ctx, "sessions", &amqp.ReceiverOptions{

@@ -38,8 +38,7 @@ func writeConfig(t *testing.T) (path string, issuer jose.Signer) {
 	return path, issuer
 }
 
-// config has the same entities in both namespaces. Every key begins with "key-of-", so that a test
-// notices a key that the client must not see.
+// Every key begins with "key-of-", so that a test notices a key that the client must not see.
 const config = `
 namespace: home
 issuers:
@@ -220,7 +219,6 @@ func credentials(t *testing.T, g *Gateway) []credential {
 
 const devPolicy, devKey = "RootManageSharedAccessKey", "SAS_KEY_VALUE"
 
-// webToken creates a JSON web token with default claims, which claims and then pairs override.
 func (g *Gateway) webToken(t *testing.T, by jose.Signer, claims map[string]any, pairs ...any) string {
 	t.Helper()
 	every := map[string]any{"iss": "partner", "aud": "crosstown", "sub": "tester", "exp": time.Now().Add(time.Hour).Unix()}

@@ -9,7 +9,6 @@ import (
 	"testing"
 )
 
-// client keeps enough connections for all concurrent operations.
 var client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: sideBySide}}
 
 type httpAnswer struct {
@@ -18,7 +17,7 @@ type httpAnswer struct {
 	body   string
 }
 
-// request sends METHOD PATH to base, and reads the answer, or the beginning of a stream.
+// request reads the answer, or the beginning of a stream.
 func (g *Gateway) request(t *testing.T, base, host, token, call, body string, header ...string) (httpAnswer, error) {
 	t.Helper()
 	method, path, _ := strings.Cut(call, " ")
@@ -201,7 +200,6 @@ func (o *httpOperation) url(y *try) string {
 	return strings.ToLower(strings.Trim(path, "/"))
 }
 
-// prepare does what the owner must do first, and returns the request.
 func (o *httpOperation) prepare(t *testing.T, y *try) (call, body string, header []string) {
 	t.Helper()
 	call = y.fill(o.call)
@@ -256,8 +254,7 @@ func overHTTP(t *testing.T, g *Gateway, c *credential, p pool) {
 	}
 }
 
-// basicOperations are tried with a policy's name and key, which suffice only for what monitors
-// read.
+// A policy's name and key suffice only for what monitors read.
 var basicOperations = []httpOperation{
 	{needs: "Manage", call: "GET /$crosstown/metrics", ok: []int{200, 503}},
 	{needs: "Listen orders", call: "GET /$crosstown/counters/orders", ok: []int{200}},

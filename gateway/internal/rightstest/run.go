@@ -35,8 +35,7 @@ type Gateway struct {
 	wrong   int
 }
 
-// Args writes a configuration. It returns the arguments for a gateway, and the signer of the issuer
-// that the gateway trusts.
+// Args returns the arguments for a gateway, and the signer of the issuer that the gateway trusts.
 func Args(t *testing.T) (args []string, issuer jose.Signer) {
 	t.Helper()
 	path, issuer := writeConfig(t)
@@ -50,7 +49,7 @@ var (
 	identityLine = regexp.MustCompile(`identity +IDENTITY_ENDPOINT=(\S+) IDENTITY_HEADER=(\S+)`)
 )
 
-// New returns the gateway at address. lines is what the gateway printed at its start.
+// lines is what the gateway printed at its start.
 func New(t *testing.T, address, lines string, issuer jose.Signer) *Gateway {
 	t.Helper()
 	admin, identity := adminLine.FindStringSubmatch(lines), identityLine.FindStringSubmatch(lines)
@@ -79,7 +78,7 @@ func (y *try) fill(text string) string {
 	return strings.NewReplacer("{n}", y.id, "{cell}", y.id).Replace(text)
 }
 
-// Run tries every nth operation of the matrix, and returns how many it tried.
+// Run tries every nth operation, and returns how many it tried.
 func Run(t *testing.T, g *Gateway, nth int) int {
 	t.Helper()
 	g.owners = map[string]*owner{home: newOwner(g, homeHost, "all", "key-of-all"), other: newOwner(g, otherHost, "others", "key-of-others")}
@@ -109,8 +108,7 @@ func Run(t *testing.T, g *Gateway, nth int) int {
 	return int(g.cells.Load())
 }
 
-// sideBySide bounds the concurrent tries of one transport. Most of them wait, because the gateway
-// delays clients with unknown credentials.
+// Most of the concurrent tries wait, because the gateway delays clients with unknown credentials.
 const sideBySide = 25
 
 type pool struct {
@@ -226,8 +224,7 @@ type owner struct {
 	prepared  map[string]string // for refused operations, by purpose
 }
 
-// prepare returns what an operation needs. All operations that the model refuses share it, because
-// they do not change it.
+// All operations that the model refuses share what they need, because they do not change it.
 func (o *owner) prepare(may bool, what string, prepare func() string) string {
 	if may {
 		return prepare()
@@ -275,7 +272,6 @@ func (o *owner) must(t *testing.T, request map[string]any) *reply {
 	return &reply{}
 }
 
-// lock returns NUMBER/TOKEN of a locked message.
 func (o *owner) lock(t *testing.T, may bool, into, from string) string {
 	t.Helper()
 	return o.prepare(may, "lock "+from, func() string { return o.lockOne(t, into, from) })

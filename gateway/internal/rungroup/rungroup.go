@@ -1,5 +1,4 @@
-// Package rungroup runs tasks that end together. The first failure or panic cancels the others, and
-// Wait returns when all have ended.
+// Package rungroup runs tasks that end together: the first failure or panic cancels the others.
 package rungroup
 
 import (
@@ -19,8 +18,7 @@ type Group struct {
 	errs []error // in the order of the failures
 }
 
-// New returns a group whose tasks receive a context that ends with ctx, with the first failure (its
-// cause), or with Stop.
+// The tasks' context ends with ctx, with the first failure (its cause), or with Stop.
 func New(ctx context.Context) *Group {
 	g := &Group{}
 	g.ctx, g.cancel = context.WithCancelCause(ctx)
@@ -41,8 +39,7 @@ func (g *Group) Go(name string, task func(context.Context) error) {
 // Stop ends the tasks' context without a failure. It does not wait.
 func (g *Group) Stop() { g.cancel(context.Canceled) }
 
-// Wait waits for all tasks and returns their failures, the first one first. A task that returns the
-// context's error after the context has ended has not failed.
+// A task that returns the context's error after the context has ended has not failed.
 func (g *Group) Wait() error {
 	g.tasks.Wait()
 	g.Stop()

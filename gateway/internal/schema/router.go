@@ -16,8 +16,7 @@ type Version struct {
 	When string // SQL filter; "" matches always
 }
 
-// Set contains the versions of a schema, in the order in which they are tried. It is safe for
-// concurrent use.
+// Set is safe for concurrent use.
 type Set struct{ versions []version }
 
 type version struct {
@@ -25,8 +24,8 @@ type version struct {
 	idle chan *judge
 }
 
-// New reads and compiles schemas, which may refer to each other and to the files in refs. The error
-// names everything that is invalid, with the files and, for patterns, the lines.
+// The schemas may refer to each other and to the files in refs. The error names everything that is
+// invalid, with the files and, for patterns, the lines.
 func New(versions []Version, refs []string) (*Set, error) {
 	var fs files
 	var errs []error
@@ -81,7 +80,6 @@ func (s *Set) Judge(m *core.Message, decode func(*core.Message) (any, error)) (s
 	return "body: no version of the schema applies to this message", nil
 }
 
-// Router checks the messages for an entity against a Set, as a stage of a pipeline.
 type Router struct {
 	Set    *Set
 	Action core.VerdictAction // for invalid messages; VerdictPass counts them

@@ -121,7 +121,6 @@ func (fs files) compile(f *file) (chan *judge, error) {
 	return idle, nil
 }
 
-// explain adds to err the file that cannot be compiled, and the line of an invalid pattern in it.
 func (fs files) explain(f *file, err error, bad string) error {
 	e, ok := errors.AsType[*jsonschema.SchemaValidationError](err)
 	if !ok {
@@ -140,8 +139,8 @@ func (fs files) explain(f *file, err error, bad string) error {
 	return fmt.Errorf("%s: %s", f.name, why)
 }
 
-// judge is a compiled copy of a schema. One goroutine uses it at a time, because the validator does
-// not report which validation it works for.
+// One goroutine uses a judge at a time, because the validator does not report which validation it
+// works for.
 type judge struct {
 	schema *jsonschema.Schema
 	left   int // work that may still be done
@@ -149,8 +148,7 @@ type judge struct {
 
 type outOfWork struct{}
 
-// watch makes the validator count each value of a subschema as work: it replaces the subschema's
-// format by one that counts, and then checks the format.
+// watch replaces the subschema's format by one that counts each value as work.
 func (j *judge) watch(c *jsonschema.CompilerContext, _ map[string]any) (jsonschema.SchemaExt, error) {
 	s := c.Enqueue(nil) // the subschema that is being compiled
 	f := jsonschema.Format{Validate: func(any) error { return nil }}
@@ -194,7 +192,7 @@ func weigh(v any) int {
 	return n
 }
 
-// check returns why a decoded body is invalid, or "". It names paths and rules, never values.
+// check names paths and rules, never values.
 func (j *judge) check(body any) (why string) {
 	defer func() {
 		switch r := recover().(type) {
@@ -216,8 +214,7 @@ func (j *judge) check(body any) (why string) {
 	return ""
 }
 
-// problems joins up to maxProblems of an error's innermost causes, the shortest paths first. The
-// order by length puts /items/9 before /items/10.
+// problems sorts paths by length, so that /items/9 comes before /items/10.
 func problems(err error) string {
 	var all []string
 	if e, ok := errors.AsType[*jsonschema.ValidationError](err); ok {

@@ -59,15 +59,13 @@ const (
 	listenPolicy, listenKey = "listen-only", "key of listen-only"
 )
 
-// Scene has a queue for 256 KB messages, a disabled queue, and connection strings without TLS that
-// must not work.
+// The connection strings of a Scene must not work.
 type Scene struct {
 	Host, Queue, Disabled                      string
 	WrongKey, Expired, ListenOnly, Unreachable string
 	Token                                      string // for HTTP
 }
 
-// NewScene creates the queues, and deletes them after the test.
 func NewScene(t *testing.T, manager *admin.Client, host, queue, disabled string) Scene {
 	t.Helper()
 	create := func(name string, properties *admin.QueueProperties) {
@@ -101,7 +99,7 @@ func NewScene(t *testing.T, manager *admin.Client, host, queue, disabled string)
 	}
 }
 
-// Variables returns the environment of a program in another language, which writes to report.
+// Variables returns the environment of a program, which writes to report.
 func (s Scene) Variables(report string) []string {
 	return []string{
 		"STORY_QUEUE=" + s.Queue, "STORY_DISABLED=" + s.Disabled, "STORY_WRONG_KEY=" + s.WrongKey, "STORY_EXPIRED=" + s.Expired,
@@ -151,7 +149,6 @@ func table(sdk string, report map[string]Shown) string {
 	return b.String()
 }
 
-// Page returns the path of a page of docs, in a folder above the test's.
 func Page(t *testing.T, name string) string {
 	t.Helper()
 	dir, err := os.Getwd()

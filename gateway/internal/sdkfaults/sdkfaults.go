@@ -162,7 +162,6 @@ var turn sync.Mutex // guards the page
 
 const begin = "| what happens | Go |"
 
-// compare compares a column of the table with the reports, or updates it.
 func compare(t *testing.T, sdk string, column []string) {
 	t.Helper()
 	turn.Lock()

@@ -10,8 +10,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// system is the messaging system in OpenTelemetry's conventions. The gateway uses the name of the
-// system whose protocol it implements.
+// In OpenTelemetry's conventions, system names the system whose protocol the gateway implements.
 const system = "servicebus"
 
 // Attributes have the names of OpenTelemetry's conventions for messaging, if these have one.

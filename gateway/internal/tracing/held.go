@@ -8,11 +8,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// maxHeld bounds the deliveries whose spans are remembered until settlement. Beyond it, the oldest
-// are forgotten, and their settlements have no span.
+// Beyond maxHeld, the oldest deliveries are forgotten: their settlements have no span.
 const maxHeld = 20_000
 
-// held remembers the spans of messages that this gateway has delivered and that are locked.
 type held struct {
 	mu    sync.Mutex
 	spans map[core.LockToken]trace.SpanContext

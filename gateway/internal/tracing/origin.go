@@ -12,9 +12,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// Names under which a message carries its trace. The properties belong to the application or its
-// SDK, and the gateway never changes them. The annotation is the gateway's, for later spans of the
-// message.
+// The application or its SDK owns the properties, which the gateway never changes. The annotation
+// is the gateway's, for later spans of the message.
 const (
 	propertyTraceParent  = "traceparent"
 	propertyDiagnosticID = "Diagnostic-Id" // from SDKs, in the same form or an older one that is ignored
@@ -25,8 +24,8 @@ const (
 // annotationSize bounds the size of the annotation, with the head of its map.
 const annotationSize = 96
 
-// origin returns the span from which a message comes, or an invalid one: the span in the gateway's
-// annotation, unless the application names another trace; then the application's span.
+// origin returns the span in the gateway's annotation or, if the application names another trace,
+// the application's. If there is none, the span is invalid.
 func origin(m *core.Message) trace.SpanContext {
 	if m.Properties.IsEmpty() && m.Annotations.IsEmpty() {
 		return trace.SpanContext{}
@@ -76,10 +75,9 @@ func text(raw []byte) string {
 	return ""
 }
 
-// w3c reads and writes traces in messages and requests, as W3C Trace Context.
 var w3c propagation.TraceContext
 
-// parse ignores a malformed tracestate. If the traceparent is malformed, the result is not valid.
+// If traceparent is malformed, the result is not valid; a malformed tracestate is ignored.
 func parse(parent, state string) trace.SpanContext {
 	if parent == "" {
 		return trace.SpanContext{}
@@ -97,9 +95,8 @@ func write(c trace.SpanContext) string {
 // usualLimit is the size limit of messages in most entities, in bytes.
 const usualLimit = 256 << 10
 
-// note stores the span c in m, an admitted message, as the parent of m's later spans, unless m
-// belongs to another trace. It does not let m exceed limit, in bytes, because m would then be
-// refused at its next admission.
+// note stores the span c in m as the parent of m's later spans, unless m belongs to another trace
+// or would exceed limit, in bytes: it would then be refused at its next admission.
 func note(m *core.Message, c trace.SpanContext, limit int64) {
 	own := origin(m)
 	if own.IsValid() && own.TraceID() != c.TraceID() {
@@ -114,8 +111,7 @@ func note(m *core.Message, c trace.SpanContext, limit int64) {
 	}
 }
 
-// Requests returns a function that adds the span of an HTTP request to the request's context, or
-// nil if traces are off.
+// Requests returns nil if traces are off.
 func (t *Tracing) Requests() func(*http.Request) context.Context {
 	if t == nil {
 		return nil

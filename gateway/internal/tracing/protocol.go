@@ -16,8 +16,6 @@ type protocol struct {
 	name string
 }
 
-// Protocol returns an interceptor that traces the messages sent, delivered and settled through the
-// bridge of a protocol, or none if traces are off.
 func (t *Tracing) Protocol(name string) []intercept.Interceptor {
 	if t == nil {
 		return nil
@@ -135,8 +133,8 @@ func (p *protocol) settle(ctx context.Context, c *intercept.Call) {
 	}
 }
 
-// leave begins the spans of settlements, as children of the deliveries' spans. It returns nil if it
-// knows no delivery.
+// Spans of settlements are children of the deliveries' spans. leave returns nil if it knows no
+// delivery.
 func (p *protocol) leave(ctx context.Context, c *intercept.Call, more ...attribute.KeyValue) (t *trail, spans []trace.Span) {
 	for i := range c.Settlements {
 		token, outcome := c.Settlements[i].Token, c.Settlements[i].Outcome
@@ -165,8 +163,8 @@ func disposition(o core.Outcome) string {
 	return o.String()
 }
 
-// transaction contains the spans of a transaction. A span begins when its operation is added, and
-// ends with the commit. A rolled back transaction has no spans.
+// A span begins when its operation is added, and ends with the commit. A rolled back transaction
+// has no spans.
 type transaction struct {
 	trail
 	spans   []trace.Span

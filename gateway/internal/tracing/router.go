@@ -57,7 +57,6 @@ func (r *router) Route(ctx context.Context, at core.Stage, ms []*core.Message) (
 	return verdicts, err
 }
 
-// below returns the present span of a message, the parent of the spans of calls.
 func (r *router) below(t *trail, m *core.Message) trace.SpanContext {
 	if t == nil {
 		return origin(m)
@@ -68,9 +67,8 @@ func (r *router) below(t *trail, m *core.Message) trace.SpanContext {
 	return trace.SpanContext{}
 }
 
-// remote traces messages that are forwarded to a core.Remote. The span of each attempt is a child
-// of the message's origin, and travels with the message, so that a gateway at the other end
-// continues the trace.
+// The span of each attempt is a child of the message's origin, and travels with the message, so
+// that a gateway at the other end continues the trace.
 type remote struct {
 	core.Remote
 	t    *Tracing

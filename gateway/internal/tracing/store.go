@@ -45,7 +45,7 @@ func (s *store) WithTime(f func(now time.Time) time.Time) core.Store {
 	return s.t.Store(s.Store.WithTime(f))
 }
 
-// call contains the spans of one call to the store, which several traced operations may share.
+// Several traced operations may share a call.
 type call struct {
 	spans []trace.Span
 	at    []int // index of each span's answer
@@ -166,8 +166,7 @@ func (p *partition) Commit(ctx context.Context, w core.Work) ([]int64, error) {
 	return numbers, err
 }
 
-// tell stores a message's span in the publication's copies, which the broker made before the
-// message had the span. A nil span belongs to no trace.
+// The broker makes the copies before the message has the span. A nil span belongs to no trace.
 func tell(p *core.Publication, s trace.Span) {
 	if s == nil {
 		return
@@ -271,15 +270,14 @@ func (s *store) Namespaces(ctx context.Context, after string, top int) ([]core.N
 	return all, err
 }
 
-// destinations remembers the entities that the store has returned, because partitions have only
-// their IDs.
+// destinations remembers entities that the store has returned, because partitions have only IDs.
 type destinations struct {
 	mu         sync.RWMutex
 	byID       map[string]destination
 	namespaces map[string]string // names by ID; a missing name is replaced by the ID
 }
 
-// maxDestinations bounds the remembered entities. At the limit, all are forgotten.
+// maxDestinations is the number of entities at which all are forgotten.
 const maxDestinations = 20_000
 
 func (p *destinations) meet(n *core.Namespace) {

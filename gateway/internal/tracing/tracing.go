@@ -1,6 +1,6 @@
 // Package tracing creates OpenTelemetry spans for the events of messages: by an interceptor of
 // calls, wrappers of core.Store, core.Router and core.Remote, and an exporter, for which no caller
-// waits. If traces are off, there are no interceptor and no wrappers.
+// waits.
 package tracing
 
 import (
@@ -33,9 +33,8 @@ const (
 	retries    = 15 * time.Second
 )
 
-// Options determine where spans are sent. OpenTelemetry's environment variables determine the
-// headers, certificates, time-outs, compression, the queue and its batches, and further attributes
-// of the resource.
+// OpenTelemetry's environment variables determine headers, certificates, time-outs, compression,
+// the queue and its batches, and further attributes of the resource.
 type Options struct {
 	Endpoint string  // URL of a collector; "" turns traces off
 	Protocol string  // HTTP or GRPC
@@ -56,7 +55,8 @@ type Tracing struct {
 	held     *held
 }
 
-// New returns nil if traces are off. It does not wait for the collector. The caller must call Stop.
+// New returns nil if traces are off, and does not wait for the collector. The caller must call
+// Stop.
 func New(ctx context.Context, o Options) (*Tracing, error) {
 	if o.Endpoint == "" && o.Exporter == nil {
 		return nil, nil
@@ -89,7 +89,6 @@ func New(ctx context.Context, o Options) (*Tracing, error) {
 	return t, nil
 }
 
-// dial returns an exporter that connects to a collector later.
 func dial(ctx context.Context, o *Options) (sdk.SpanExporter, error) {
 	if o.Protocol == GRPC {
 		return otlptracegrpc.New(ctx, otlptracegrpc.WithEndpointURL(o.Endpoint),
@@ -112,7 +111,6 @@ func (t *Tracing) Stop(ctx context.Context) error {
 
 func (t *Tracing) chosen() bool { return t.sample >= 1 || t.sample > 0 && rand.Float64() < t.sample }
 
-// start begins a span as a child of parent or, if parent is invalid, as a root.
 func (t *Tracing) start(parent trace.SpanContext, name string, o ...trace.SpanStartOption) trace.Span {
 	_, s := t.tracer.Start(trace.ContextWithSpanContext(context.Background(), parent), name, o...)
 	return s

@@ -9,7 +9,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// trail contains the spans of one call. The call's context carries it to the store.
+// The context of a call carries its trail to the store.
 type trail struct {
 	destination
 	limit    int64 // maximum size of a message in bytes
@@ -53,7 +53,6 @@ func (t *Tracing) depart(ctx context.Context, p *destination, protocol string, g
 	return t.start(parent, "send "+p.name, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attrs...), trace.WithLinks(links...))
 }
 
-// departure returns the parent or links of a group's span, and whether to sample the span.
 func (t *Tracing) departure(ctx context.Context, group []*core.Message) (parent trace.SpanContext, links []trace.Link, sampled bool) {
 	several := false
 	for _, m := range group {

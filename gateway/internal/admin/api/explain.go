@@ -107,7 +107,6 @@ func (e *Event) until() string {
 	return e.Until.UTC().Format(InstantLayout)
 }
 
-// happened describes the event without the client and the sub-queue.
 func (e *Event) happened() string {
 	switch e.Event {
 	case core.EventAccepted:

@@ -12,7 +12,6 @@ import (
 // holds the messages' sessions meanwhile, like a receiver.
 const MessagesPath = "/$crosstown/messages/"
 
-// MaxMoved is the largest number of messages in one request.
 const MaxMoved = 1000
 
 type MoveRequest struct {
@@ -139,8 +138,7 @@ type Holder struct {
 	Policies   []string `json:"policies,omitempty"`
 }
 
-// SessionState sets or clears the state of a session, or ends its lock. The state cannot be changed
-// while a receiver holds the session.
+// SessionState sets or clears a session's state, which no receiver may hold, or ends its lock.
 type SessionState struct {
 	State  *[]byte `json:"state,omitempty"` // in base64
 	Clear  bool    `json:"clear,omitempty"`

@@ -13,16 +13,15 @@ const (
 	Rotate = "rotate"
 )
 
-// NamespaceRequest sets properties of a namespace. Omitted ones keep their values. A new namespace
-// has, by default, no further hosts, one policy with random keys, and no quotas.
+// In a NamespaceRequest, omitted properties keep their values. A new namespace has, by default, no
+// further hosts, one policy with random keys, and no quotas.
 type NamespaceRequest struct {
 	Hosts    *[]string `json:"hosts,omitempty"`
 	Policies *[]Policy `json:"policies,omitempty"`
 	Quotas   *Quotas   `json:"quotas,omitempty"`
-	// VirtualTime lets clients move the namespace's time: see ClockRequest. It cannot be changed
-	// later.
+	// VirtualTime lets clients move the namespace's time. It cannot be changed later.
 	VirtualTime *bool `json:"virtualTime,omitempty"`
-	// AllowFaults lets clients make operations fail: see Fault. It cannot be changed later.
+	// AllowFaults lets clients make operations fail. It cannot be changed later.
 	AllowFaults *bool `json:"allowFaults,omitempty"`
 }
 
@@ -32,13 +31,13 @@ type Policy struct {
 	Rights       string `json:"rights"` // such as "Send,Listen"
 	PrimaryKey   string `json:"primaryKey,omitempty"`
 	SecondaryKey string `json:"secondaryKey,omitempty"`
-	// ConnectionString works with any host of the gateway, because its policy name selects the
+	// ConnectionString works with any host of the gateway, because the policy selects the
 	// namespace. HostConnectionString has the namespace's own host.
 	ConnectionString     string `json:"connectionString,omitempty"`
 	HostConnectionString string `json:"hostConnectionString,omitempty"`
 }
 
-// Quotas limit a namespace. Zero means no limit.
+// Zero means no limit.
 type Quotas struct {
 	MaxEntities      int   `json:"maxEntities"`
 	MaxConnections   int   `json:"maxConnections"`
@@ -64,21 +63,18 @@ type Namespace struct {
 	AllowFaults bool       `json:"allowFaults,omitempty"`
 	Policies    []Policy   `json:"policies,omitempty"`
 
-	// Entities counts queues and topics, Megabytes is the sum of their sizes. A list has them only
-	// on request.
+	// A list has Entities (queues and topics) and Megabytes (their sizes) only on request.
 	Entities  *int   `json:"entities,omitempty"`
 	Megabytes *int64 `json:"megabytes,omitempty"`
 }
 
-// NamespaceList is a page of namespaces, without their policies.
 type NamespaceList struct {
 	Namespaces []Namespace `json:"namespaces"`
 	// Next is the parameter "after" for the next page; "" on the last page.
 	Next string `json:"next,omitempty"`
 }
 
-// ClockPath, or ClockOf below the path of a namespace, has the namespace's clock. GET shows it, PUT
-// moves it.
+// ClockPath, or ClockOf below a namespace's path, has its clock: GET shows it, PUT moves it.
 const (
 	ClockPath = "/$crosstown/clock"
 	ClockOf   = "clock"

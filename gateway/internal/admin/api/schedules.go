@@ -8,7 +8,6 @@ import "github.com/crosstown-mq/crosstown/core"
 // that differ from the defaults. With If-None-Match: *, PUT only creates.
 const SchedulesPath = "/$crosstown/schedules"
 
-// ScheduleList is a page of schedules, sorted by name.
 type ScheduleList struct {
 	Schedules []core.ScheduleState `json:"schedules"`
 }

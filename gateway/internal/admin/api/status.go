@@ -13,10 +13,9 @@ import (
 // StatusPath needs Manage on the namespace.
 const StatusPath = "/$crosstown/status"
 
-// Status is the state of a namespace at this gateway.
 type Status struct {
 	Namespace   string    `json:"namespace"`
-	Now         time.Time `json:"now"` // the namespace's time
+	Now         time.Time `json:"now"`
 	VirtualTime bool      `json:"virtualTime,omitempty"`
 	Frozen      bool      `json:"frozen,omitempty"`
 	AllowFaults bool      `json:"allowFaults,omitempty"`
@@ -43,7 +42,7 @@ type Store struct {
 	Error     string  `json:"error,omitempty"` // why the store accepts no messages, or ""
 }
 
-// Memory is in bytes.
+// in bytes
 type Memory struct {
 	InUse         int64 `json:"inUse"` // by the process
 	Limit         int64 `json:"limit"` // of the process
@@ -51,8 +50,7 @@ type Memory struct {
 	MessagesLimit int64 `json:"messagesLimit"` // for messages in progress
 }
 
-// PushesPath has the webhooks that the gateway sends, HooksPath the URLs at which it accepts
-// webhooks.
+// PushesPath has the webhooks that the gateway sends, HooksPath those that it accepts.
 const (
 	PushesPath = "/$crosstown/pushes"
 	HooksPath  = "/$crosstown/hooks"
@@ -64,7 +62,7 @@ type Hook struct {
 	Path      string   `json:"path"` // of the URL, without a secret
 	Entity    string   `json:"entity"`
 	Verify    string   `json:"verify"`
-	Headers   []string `json:"headers,omitempty"` // headers that become application properties
+	Headers   []string `json:"headers,omitempty"`
 }
 
 type Push struct {
@@ -72,7 +70,7 @@ type Push struct {
 	webhooks.PushState
 }
 
-// Remote is a remote that Namespace uses. Messages of the entities in Waiting wait for it.
+// Messages of the entities in Waiting wait for the remote.
 type Remote struct {
 	Namespace string `json:"namespace"`
 	remote.State
@@ -80,8 +78,7 @@ type Remote struct {
 }
 
 // ConnectionsPath has the connections to this gateway: operators see all, clients with Manage those
-// of their namespace. GET lists them. DELETE closes the one whose id follows, and returns its
-// description.
+// of their namespace. DELETE closes the one whose id follows.
 const ConnectionsPath = "/$crosstown/connections"
 
 // ConnectionList is sorted by protocol, and then by age, the oldest first.

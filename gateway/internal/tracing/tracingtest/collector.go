@@ -19,7 +19,6 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Collector accepts spans by OTLP over gRPC and over HTTP.
 type Collector struct {
 	GRPC, HTTP string // its URLs
 
@@ -28,7 +27,6 @@ type Collector struct {
 	spans []Span
 }
 
-// NewCollector starts a collector that stops at the end of the test.
 func NewCollector(t testing.TB) *Collector {
 	t.Helper()
 	c := &Collector{}
