@@ -52,7 +52,7 @@ func fileStore(c *config.Config, log *slog.Logger) (*store, error) {
 	return &store{Store: opened, file: opened}, nil
 }
 
-// lost returns nil unless the store is on Redis.
+// lost returns a channel that closes when the store on Redis has lost its contents, or nil.
 func (s *store) lost() <-chan struct{} {
 	if s.redis == nil {
 		return nil
@@ -60,7 +60,7 @@ func (s *store) lost() <-chan struct{} {
 	return s.redis.Lost()
 }
 
-// failed returns nil unless the store is in files.
+// failed returns a channel that closes when a disk error has stopped the file store, or nil.
 func (s *store) failed() <-chan struct{} {
 	if s.file == nil {
 		return nil

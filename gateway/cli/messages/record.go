@@ -148,7 +148,7 @@ type track struct {
 type recorder struct {
 	peek     func(ctx context.Context, entity string, state *core.State, from int64, most int) ([]amqp.Arrival, error)
 	use      func(entity string, a amqp.Arrival) error // called with each message
-	idle     func() error                              // called with each message
+	idle     func() error                              // called before each look
 	began    func() error                              // called after the first pass, if others follow
 	tracks   []*track
 	count    int

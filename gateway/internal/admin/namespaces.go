@@ -198,7 +198,8 @@ func (a *API) describe(c *call, about *namespaces.About, whole bool) api.Namespa
 	return n
 }
 
-// byPolicy returns "" if the request's host is a namespace's host, except below .localhost.
+// byPolicy returns a connection string with the request's host, or "" if that host is a namespace's
+// host that is not below .localhost.
 func (a *API) byPolicy(r *http.Request, p *core.AccessRule) string {
 	if !a.Directory.Answers(r.Host) {
 		return connectionString(r, r.Host, p)

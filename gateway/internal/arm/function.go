@@ -75,7 +75,7 @@ func (s *scope) copyIndex(args ...any) (any, error) {
 	return float64(i) + offset, nil
 }
 
-// a lambda expression, such as lambda('x', …)
+// lambda is an expression with parameters, such as lambda('x', …).
 type lambda struct {
 	names []string
 	text  string

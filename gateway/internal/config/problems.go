@@ -66,7 +66,7 @@ func (p origin) String() string {
 	return strings.Join(parts, ": ")
 }
 
-// such as "log.level" or "queues[2].name", by path
+// origins are by path, such as "log.level" or "queues[2].name".
 type origins map[string]origin
 
 // If only a structure or list around the setting has an origin, find returns that origin with the

@@ -194,14 +194,15 @@ const (
 	most = 400
 )
 
-// Pace sets, after each garbage collection, how much may be allocated before the next one.
+// Pace sets, after each garbage collection, how much may be allocated before the next one,
+// unless GOGC is set.
 func Pace() {
 	if os.Getenv("GOGC") == "" {
 		pace(usual)
 	}
 }
 
-// pace sets the percentage, which was was, and runs again after the next collection.
+// pace runs again after each collection; was is the percentage it set last.
 func pace(was int) {
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(live)

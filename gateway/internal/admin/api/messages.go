@@ -138,7 +138,7 @@ type Holder struct {
 	Policies   []string `json:"policies,omitempty"`
 }
 
-// SessionState sets or clears a session's state, which no receiver may hold, or ends its lock.
+// SessionState sets or clears the state of a session that no receiver holds, or ends its lock.
 type SessionState struct {
 	State  *[]byte `json:"state,omitempty"` // in base64
 	Clear  bool    `json:"clear,omitempty"`

@@ -42,7 +42,7 @@ type Store struct {
 	Error     string  `json:"error,omitempty"` // why the store accepts no messages, or ""
 }
 
-// in bytes
+// Memory is in bytes.
 type Memory struct {
 	InUse         int64 `json:"inUse"` // by the process
 	Limit         int64 `json:"limit"` // of the process
