@@ -233,7 +233,7 @@ func (h *History) look(namespace, entity string, now time.Time) (*space, *series
 	return x, s
 }
 
-// The oldest come first.
+// Vitals returns the oldest sample first.
 func (h *History) Vitals() []Vitals {
 	h.mu.Lock()
 	defer h.mu.Unlock()

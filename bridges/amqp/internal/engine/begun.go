@@ -10,7 +10,7 @@ const (
 	// From LargeFrame bytes, a transfer frame is taken in parts, so that the rest is read into its
 	// final memory. Smaller frames are cheaper to take whole.
 	LargeFrame = 8 << 10
-	// LeastBegun bytes must have arrived: they show the size of the message.
+	// A frame is taken in parts once LeastBegun bytes have arrived: they show the message's size.
 	LeastBegun = 1 << 10
 )
 
