@@ -74,8 +74,6 @@ func (t *txn) append(group []*core.Message, spare sparing) ([]int64, error) {
 	return numbers, nil
 }
 
-// allKnown reports whether the group stores nothing: each message is dropped, or is known from an
-// earlier Append.
 func (t *txn) allKnown(group []*core.Message, spare sparing) bool {
 	for i, m := range group {
 		if !spare.drops(i) && !t.isKnown(m) {
@@ -85,7 +83,6 @@ func (t *txn) allKnown(group []*core.Message, spare sparing) bool {
 	return true
 }
 
-// due returns when m becomes available if m is scheduled, and whether that is later than now.
 func (t *txn) due(m *core.Message) (due int64, later bool) {
 	if m.ScheduledEnqueueTime.IsZero() {
 		return 0, false
@@ -94,15 +91,14 @@ func (t *txn) due(m *core.Message) (due int64, later bool) {
 	return due, due > t.now
 }
 
-// enqueue makes m available in q now and returns its sequence number. origin is m's number in the
-// entity to which it was first sent, or 0 if that entity is this one.
+// enqueue stores m as available. origin is the sequence number in the entity to which m was first
+// sent, or 0 if that entity is this one.
 func (t *txn) enqueue(q *queue, m *core.Message, sessionful bool, origin int64) int64 {
 	number := t.admit(q, t.newEntry(m), sessionful, origin)
 	t.noteArrival(core.EventAccepted, q, m, number, origin, 0)
 	return number
 }
 
-// newEntry returns an entry without a number for a message from outside.
 func (t *txn) newEntry(m *core.Message) *entry {
 	e := &entry{noted: t.History.Max > 0}
 	if x := t.effects; x != nil {
@@ -123,7 +119,6 @@ func (e *entry) setMessage(m *core.Message) {
 	}
 }
 
-// admit appends e to q as an available message and returns its sequence number.
 func (t *txn) admit(q *queue, e *entry, sessionful bool, origin int64) int64 {
 	number := t.number(q.last + 1)
 	e.enqueued, e.origin, e.sessionful = t.now, cmp.Or(e.origin, origin, number), sessionful
@@ -138,11 +133,11 @@ func (t *txn) admit(q *queue, e *entry, sessionful bool, origin int64) int64 {
 func (t *txn) schedule(m *core.Message, due int64) int64 {
 	number := t.waitForTime(m, scheduled, due)
 	t.noteArrival(core.EventScheduled, t.queue, m, number, 0, due)
-	t.wakeReceivers(t.queue) // a waiting receiver must learn that it must ask again at due
+	t.wakeReceivers(t.queue) // a waiting receiver must learn the new due time
 	return number
 }
 
-// waitForTime stores m in a state that ends at the given instant, and returns m's sequence number.
+// waitForTime stores m in a state that ends at until.
 func (t *txn) waitForTime(m *core.Message, state MessageState, until int64) int64 {
 	e, number := t.newEntry(m), t.number(t.queue.last+1)
 	e.enqueued, e.origin, e.sessionful = t.now, cmp.Or(e.origin, number), t.Sessions
@@ -151,8 +146,8 @@ func (t *txn) waitForTime(m *core.Message, state MessageState, until int64) int6
 	return number
 }
 
-// reserve stores messages for a transaction that must commit before the given instant, and returns
-// their sequence numbers.
+// reserve stores messages invisibly for a transaction. The store removes them if the transaction
+// has not committed at until.
 func (t *txn) reserve(ms []*core.Message, until int64) []int64 {
 	numbers := make([]int64, len(ms))
 	for i, m := range ms {
@@ -161,8 +156,6 @@ func (t *txn) reserve(ms []*core.Message, until int64) []int64 {
 	return numbers
 }
 
-// scheduleReserved turns a reserved message into a scheduled one, or removes it if it is a
-// duplicate.
 func (t *txn) scheduleReserved(e *entry) {
 	if t.isDuplicate(e.message, false) {
 		t.queue.remove(e)
@@ -174,5 +167,5 @@ func (t *txn) scheduleReserved(e *entry) {
 	if t.effects != nil {
 		t.queue.keepInMemory(e)
 	}
-	t.wakeReceivers(t.queue) // a waiting receiver must learn that it must ask again at e.until
+	t.wakeReceivers(t.queue) // a waiting receiver must learn the new due time
 }

@@ -42,7 +42,6 @@ func (p *handle) Peek(ctx context.Context, r core.PeekRequest) ([]core.Delivery,
 	return deliveries, nil
 }
 
-// chosen yields the messages that r asks for, and returns an upper bound of their number.
 func (q *queue) chosen(r *core.PeekRequest) (iter.Seq[*entry], int) {
 	switch {
 	case r.Session != "":
@@ -70,7 +69,7 @@ func inState(entries iter.Seq[*entry], state core.State) iter.Seq[*entry] {
 }
 
 // delivery returns e as a delivery without a lock. If only the journal has the message,
-// txn.complete reads it after the call has left the partition.
+// txn.complete reads it after the call has unlocked the partition.
 func (t *txn) delivery(e *entry) core.Delivery {
 	if j := t.Store.journal; j != nil {
 		t.newest = max(t.newest, e.ref.Position)
@@ -101,7 +100,6 @@ func (t *txn) delivery(e *entry) core.Delivery {
 	return d
 }
 
-// due returns when a scheduled message becomes due, or the zero time for other messages.
 func (e *entry) due() time.Time {
 	if e.state != scheduled {
 		return time.Time{}
@@ -135,7 +133,7 @@ func (p *handle) Cancel(ctx context.Context, numbers []int64) error {
 	entries := t.allInState(numbers, scheduled, reserved)
 	t.cancel(entries)
 	t.leave()
-	if err := t.wait(ctx); err != nil { // wait also if there are no such messages: an earlier call may just have cancelled them
+	if err := t.wait(ctx); err != nil { // wait even if there are no such messages: an earlier call may just have cancelled them
 		return err
 	}
 	if entries == nil {
@@ -153,7 +151,6 @@ func (t *txn) cancel(entries []*entry) {
 	}
 }
 
-// stats counts the messages by state, the messages ever stored, and the sessions.
 func (p *handle) stats() (core.Stats, error) {
 	t, ok := p.enter()
 	if !ok {
@@ -183,7 +180,6 @@ func (p *handle) stats() (core.Stats, error) {
 	}, p.stopped()
 }
 
-// StatsOf counts the contents of partitions.
 func (s *Store) StatsOf(_ context.Context, ps []core.Partition) []core.Counted {
 	counted := make([]core.Counted, len(ps))
 	for i := range ps {

@@ -11,19 +11,18 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// catalogue implements core.Catalogue. A caller that holds its mutex may lock a partition's mutex,
-// but not the other way round. So the partitions learn about a change of subscriptions in the same
-// step.
+// catalogue implements core.Catalogue. The lock order is: the catalogue's mu, then a partition's
+// mu. So a change of subscriptions changes the partitions in the same step.
 type catalogue struct {
 	mu         sync.RWMutex
-	spaces     map[string]*space       // by the namespace's ID
+	spaces     map[string]*space       // by namespace ID
 	sealed     seenIDs                 // IDs of deleted namespaces
 	partitions map[string][]*partition // by the ID of the queue or topic
-	topics     map[string]*topic       // by the topic's ID
-	rules      map[string]*ruleBook    // by the subscription's ID
+	topics     map[string]*topic       // by topic ID
+	rules      map[string]*ruleBook    // by subscription ID
 	ledger     ledger
 	changes    hooks[struct{}, func(namespace, name string)] // has its own mutex
-	remembered remembered                                    // what all partitions remember; needs no mutex
+	remembered remembered                                    // memory used by the ids and events that all partitions remember; needs no mutex
 }
 
 type entityKey struct{ namespace, folded string }
@@ -35,13 +34,11 @@ type space struct {
 	queues    sortedNames
 	topics    sortedNames
 	schedules sortedNames
-	megabytes int64 // total MaxSizeInMegabytes of its queues and topics
+	megabytes int64 // total MaxSizeInMegabytes of queues and topics
 }
 
 func (x *space) tops() int { return len(x.queues) + len(x.topics) }
 
-// sortedNames are folded names in order. The cost of a page of a list depends only on the length of
-// the page.
 type sortedNames []string
 
 func (n *sortedNames) add(name string) {
@@ -56,14 +53,12 @@ func (n *sortedNames) remove(name string) {
 	}
 }
 
-// page leaves out the first skip names, and returns at most top.
 func (n sortedNames) page(skip, top int) []string {
 	n = n[min(max(skip, 0), len(n)):]
 	return n[:min(max(top, 0), len(n))]
 }
 
-// names returns the list of the entities of kind k, or nil for subscriptions, which their topics
-// list.
+// names returns nil for subscriptions: topic.subscriptions lists them.
 func (x *space) names(k core.Kind) *sortedNames {
 	switch k {
 	case core.Queue:
@@ -139,8 +134,8 @@ func (c *catalogue) CreateEntity(ctx context.Context, e core.Entity, q core.Name
 	return cloneEntity(described(e)), nil
 }
 
-// create does the work of CreateEntity. It returns the changed entities, for the watchers, and the
-// journal's position after the change; so do the other methods that change the catalogue.
+// create implements CreateEntity. Like all methods here that change the catalogue, it returns the
+// changed entities, for the watchers, and the journal's position after the change.
 func (c *catalogue) create(e core.Entity, q core.NamespaceQuotas) ([]entityKey, Position, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -170,8 +165,8 @@ func (c *catalogue) create(e core.Entity, q core.NamespaceQuotas) ([]entityKey, 
 	return c.enter(described(e), version), end, nil
 }
 
-// enter stores a new or changed entity. version is the topic's version with this subscription. c.mu
-// is held.
+// enter stores a new or changed entity. For a subscription, version is the new version of its
+// topic. c.mu is held.
 func (c *catalogue) enter(e core.Entity, version int64) (changed []entityKey) {
 	key := keyOf(e.Namespace, e.Name)
 	_, known := c.find(key)
@@ -233,7 +228,6 @@ func (c *catalogue) list(namespace string, names []string) []core.Entity {
 	return entities
 }
 
-// exceeds reports whether e exceeds the quota, if the other entities have others megabytes.
 func exceeds(others int64, e *core.Entity, q core.NamespaceQuotas) bool {
 	return q.MaxSizeMegabytes > 0 && others+e.Megabytes() > q.MaxSizeMegabytes
 }
@@ -247,8 +241,8 @@ func (c *catalogue) UpdateEntity(ctx context.Context, e core.Entity, q core.Name
 	return cloneEntity(e), nil
 }
 
-// update replaces an entity and, if change is given and the entity has rules, changes one of its
-// rules.
+// update replaces an entity. If change is not nil and the entity has rules, update also changes one
+// rule.
 func (c *catalogue) update(e *core.Entity, q core.NamespaceQuotas, change *core.RuleChange) (changed []entityKey, version int64, end Position, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -307,8 +301,8 @@ func (c *catalogue) versionWithout(e *core.Entity) int64 {
 	return 0
 }
 
-// leave removes the entity with that key and, if it is a topic, its subscriptions. If it is a
-// subscription, version becomes its topic's version.
+// leave removes an entity and, with a topic, its subscriptions. For a subscription, version becomes
+// the version of its topic.
 func (c *catalogue) leave(key entityKey, version int64) []entityKey {
 	e, ok := c.find(key)
 	if !ok {
@@ -342,7 +336,7 @@ func (c *catalogue) leave(key entityKey, version int64) []entityKey {
 	return changed
 }
 
-// TouchEntities does not change the entities' revisions, and ignores unknown names.
+// TouchEntities does not change revisions, and ignores unknown names.
 func (c *catalogue) TouchEntities(ctx context.Context, namespace string, accessed map[string]time.Time) error {
 	return c.ledger.wait(ctx, c.touch(namespace, accessed))
 }
@@ -370,15 +364,14 @@ func (c *catalogue) WatchEntities(changed func(namespace, name string)) (stop fu
 	return c.changes.add(struct{}{}, changed)
 }
 
-// done tells the watchers about a change, and waits until the change is durable. If err is set,
-// done waits for the changes that may have caused err.
+// done tells the watchers about a change, and waits until the change is durable. If err is not nil,
+// done first waits until the changes that may have caused err are durable.
 func (c *catalogue) done(ctx context.Context, changed []entityKey, end Position, err error) error {
 	c.tell(changed)
 	return cmp.Or(c.ledger.wait(ctx, end), err)
 }
 
-// tell tells the watchers about changed entities. c.mu is not held, so that watchers can call the
-// catalogue.
+// tell calls the watchers without c.mu, so that they can call the catalogue.
 func (c *catalogue) tell(changed []entityKey) {
 	for _, f := range c.changes.of(struct{}{}) {
 		for _, key := range changed {
@@ -396,7 +389,6 @@ func (c *catalogue) partition(r core.Ref) *partition {
 	return nil
 }
 
-// cloneEntity copies e deeply, so that the caller and the catalogue share nothing.
 func cloneEntity(e core.Entity) core.Entity {
 	e.Settings.AuthorizationRules = slices.Clone(e.Settings.AuthorizationRules)
 	e.Rules = slices.Clone(e.Rules)

@@ -50,7 +50,7 @@ func (t *txn) commit(w core.Work) ([]int64, error) {
 	if w.Check {
 		return nil, nil
 	}
-	// Nothing after this call may be refused. The call itself stores nothing if it refuses.
+	// Nothing may be refused after appendWork, which stores nothing if it returns an error.
 	numbers, err := t.appendWork(&w)
 	if err != nil {
 		return nil, err
@@ -72,7 +72,6 @@ func (t *txn) commit(w core.Work) ([]int64, error) {
 	return numbers, nil
 }
 
-// stateful returns the sessions whose states are to be set. It fails if one of their locks is lost.
 func (t *txn) stateful(states []core.SessionState) ([]*session, error) {
 	all := make([]*session, len(states))
 	for i := range states {
@@ -124,24 +123,22 @@ func (t *txn) reserveWork(w *core.Work) ([]int64, error) {
 	return t.reserve(ms, w.Reserve.UnixMilli()), nil
 }
 
-// sparing says which messages of a group are not stored themselves; nil: all are stored.
+// sparing says for each message of a group whether it is stored. nil means that all are.
 type sparing []remains
 
 type remains uint8
 
 const (
 	whole    remains = iota
-	replaced         // only its id is remembered, and its effect stores other messages
+	replaced         // only its id is remembered, and its effect stores other messages instead
 	dropped          // only its id is remembered
 )
 
-// has reports whether message i itself is not stored, because s spares it.
 func (s sparing) has(i int) bool { return s != nil && s[i] != whole }
 
-// drops reports whether neither message i nor anything instead of it is stored.
 func (s sparing) drops(i int) bool { return s != nil && s[i] == dropped }
 
-// noted stands for the number of a message that is not stored itself.
+// noted replaces the sequence number of a message that is not stored.
 const noted = -1
 
 func spared(w *core.Work, n int) sparing {
@@ -162,7 +159,7 @@ func spared(w *core.Work, n int) sparing {
 	return s
 }
 
-// takeEffect carries out effects, except those of duplicates, whose numbers are 0.
+// takeEffect skips the effects of duplicates, whose numbers are 0.
 func (t *txn) takeEffect(effects []core.Effect, numbers []int64) {
 	for i := range effects {
 		x := &effects[i]
@@ -181,7 +178,6 @@ func (t *txn) takeEffect(effects []core.Effect, numbers []int64) {
 	}
 }
 
-// checkSettlements returns the reason why a settlement is refused, or nil.
 func (t *txn) checkSettlements(settlements []core.Settlement) error {
 	given := make(map[core.LockToken]bool, len(settlements))
 	for i := range settlements {

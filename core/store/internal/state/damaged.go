@@ -10,20 +10,19 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// ErrDamaged is the error for a record that is missing, or that differs from what was written. A
-// record that a Journal cannot read for another reason may be readable later.
+// ErrDamaged is the error for a record that is missing, or that differs from what was written.
+// After any other error of Journal.Read, the record may be readable later.
 var ErrDamaged = errors.New("the message is damaged")
 
-// found is the result of reading a message's record.
 type found struct {
 	number int64
 	ref    Ref
 	err    error
 }
 
-// putAside stops the delivery of damaged messages without counting a failed delivery. It runs after
-// the call that read them has left the partition. It wakes receivers, because they may have got
-// fewer messages than they asked for.
+// putAside marks messages as broken without counting a failed delivery. It runs after the call that
+// read them has unlocked the partition. It wakes receivers, which may have got fewer messages than
+// they requested.
 func (t *txn) putAside(damaged []found) {
 	n, _, ok := t.enterOnce(nil)
 	if !ok {
@@ -47,7 +46,7 @@ func (t *txn) putAside(damaged []found) {
 	}
 }
 
-// giveBack unlocks deliveries that do not reach a receiver, without counting failed deliveries.
+// giveBack unlocks deliveries that did not reach a receiver, without counting failed deliveries.
 func (t *txn) giveBack(ds []core.Delivery) {
 	n, _, ok := t.enterOnce(nil)
 	if !ok {
@@ -62,10 +61,9 @@ func (t *txn) giveBack(ds []core.Delivery) {
 	n.leave()
 }
 
-// Damaged returns the number of messages that are not delivered because they are damaged.
 func (s *Store) Damaged() int64 { return s.remembered.damaged.Load() }
 
-// PeekDamaged reads each damaged message again to find out what is damaged.
+// PeekDamaged reads each damaged message again, to return the reason.
 func (p *handle) PeekDamaged(_ context.Context, from int64, limit int) ([]core.DamagedMessage, error) {
 	t, ok := p.enter()
 	if !ok {
@@ -105,10 +103,10 @@ func (s *Store) address(of core.Ref) string {
 	return id
 }
 
-// RemoveDamaged reads all messages and removes the damaged ones. A message that was put aside, but
-// can now be read, becomes available again. RemoveDamaged calls done for each message that it
-// changes: with a nil err if it made the message available, otherwise with the damage. It must be
-// called after Start, before any other call.
+// RemoveDamaged reads all messages and removes the damaged ones. A message that was put aside but
+// can now be read becomes available. For each message that it changes, RemoveDamaged calls done:
+// with nil if the message became available, otherwise with the damage. It must be called after
+// Start and before any other call.
 func (s *Store) RemoveDamaged(done func(entity string, sequenceNumber int64, err error)) error {
 	return s.whileOpening(func(t *txn, q *queue) error {
 		var damaged []int64
@@ -144,8 +142,8 @@ func (s *Store) RemoveDamaged(done func(entity string, sequenceNumber int64, err
 	})
 }
 
-// Records calls found for each record of a message, with large set for a separate record of a large
-// body. It must be called after Load, before any other call.
+// Records calls found for the record of each message and, with large set, for each separate record
+// of a large body. It must be called after Start and before any other call.
 func (s *Store) Records(found func(r Ref, large bool)) {
 	_ = s.whileOpening(func(_ *txn, q *queue) error { // visit never fails
 		for e := range q.log.from(0) {
@@ -158,8 +156,8 @@ func (s *Store) Records(found func(r Ref, large bool)) {
 	})
 }
 
-// loadScheduled reads scheduled messages into memory, because only the messages contain what is
-// needed when they become due. It keeps reserved messages in memory, and puts damaged ones aside.
+// loadScheduled reads scheduled messages into memory, because becoming due needs data that only the
+// message has. It keeps reserved messages in memory too, and puts damaged ones aside.
 func (s *Store) loadScheduled(t *txn, q *queue) error {
 	for _, x := range slices.Clone(q.schedules.items) {
 		e := x.of
@@ -179,7 +177,6 @@ func (s *Store) loadScheduled(t *txn, q *queue) error {
 	return nil
 }
 
-// whileOpening calls visit for each queue of a replayed store, before any other call.
 func (s *Store) whileOpening(visit func(t *txn, q *queue) error) error {
 	for _, p := range s.allPartitions() {
 		t := txn{partition: p, handle: &handle{Store: s, Ref: core.Ref{Entity: p.entityID, Index: p.index}}, now: s.millis()}

@@ -12,15 +12,14 @@ import (
 
 var _ core.Backups = (*Store)(nil)
 
-// NamespaceIDs returns the IDs of the namespaces that have entities, in order.
 func (s *Store) NamespaceIDs(context.Context) ([]string, error) {
 	s.catalogue.mu.RLock()
 	defer s.catalogue.mu.RUnlock()
 	return slices.Sorted(maps.Keys(s.spaces)), s.stopped()
 }
 
-// Export passes the contents of a partition to take. It holds the partition's mutex throughout, so
-// that nothing changes, and no record of a message is moved or removed.
+// Export passes the contents of a partition to take. It holds the partition's mutex throughout:
+// nothing changes, and the journal moves or removes no record.
 func (s *Store) Export(ctx context.Context, r core.Ref, take func(*core.Stored) error) error {
 	r.Subscription, r.Sub = "", core.Main
 	p := s.lockPartition(r)
@@ -84,7 +83,7 @@ func (t *txn) export(ctx context.Context, home *entityState, take func(*core.Sto
 		of   *seenIDs
 	}{{core.StoredSeen, &home.seen}, {core.StoredMove, &home.moves}} {
 		var at int64
-		given := make(map[string]bool) // the ids of one instant: an id that was forgotten and seen again occurs twice
+		given := make(map[string]bool) // the ids of one instant, because an id that was forgotten and seen again is listed twice
 		for _, id := range ids.of.order {
 			if id.at != at {
 				at = id.at
@@ -102,7 +101,6 @@ func (t *txn) export(ctx context.Context, home *entityState, take func(*core.Sto
 	return nil
 }
 
-// exported returns e as a delivery with its message.
 func (t *txn) exported(e *entry) (core.Delivery, error) {
 	m := e.message
 	if m == nil {
@@ -126,13 +124,13 @@ func (t *txn) exported(e *entry) (core.Delivery, error) {
 }
 
 const (
-	// Import stores its things in batches of importMost, or of about importBytes.
+	// Import stores batches of importMost records, or of about importBytes.
 	importMost  = 500
 	importBytes = 1 << 20
 )
 
-// Import fills a partition in steps. It sweeps only when everything is stored: earlier, the
-// messages that a sweep moves could get numbers that are still to be imported.
+// Import stores the records in batches, and sweeps only at the end: an earlier sweep could give the
+// messages that it moves numbers that are still to be imported.
 func (s *Store) Import(ctx context.Context, r core.Ref, things iter.Seq2[*core.Stored, error]) error {
 	r.Subscription, r.Sub = "", core.Main
 	err := s.checkEmpty(r)
@@ -168,7 +166,7 @@ func (s *Store) Import(ctx context.Context, r core.Ref, things iter.Seq2[*core.S
 	return nil
 }
 
-// checkEmpty returns an error for a partition that was ever used.
+// checkEmpty returns an error if the partition was ever used.
 func (s *Store) checkEmpty(r core.Ref) error {
 	p := s.lockPartition(r)
 	if p == nil {

@@ -6,18 +6,18 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// history is what an entityState remembers of its messages' events.
 type history struct {
 	events  []core.Event
-	written []int64 // when each event was written, in ascending order
+	written []int64 // times in ascending order
 	trimmed int64   // number of older events that were dropped
 	weight  int64   // of all events
 }
 
-// leastEvents is the number of events that a history may keep whatever the size of all histories.
+// leastEvents is the number of events that each history may keep, even if all histories together
+// exceed Options.Remember.
 const leastEvents = 100
 
-// eventWeight is the memory that an event needs without its texts.
+// eventWeight estimates the bytes that an event needs without its strings.
 const eventWeight = 300
 
 func weightOfEvent(e *core.Event) int64 {
@@ -25,7 +25,6 @@ func weightOfEvent(e *core.Event) int64 {
 		len(e.Entity)+len(e.Rule)+len(e.Plugin)+len(e.Gateway))
 }
 
-// remember adds an event to the history of home, and trims that history.
 func (t *txn) remember(home *entityState, e core.Event) {
 	h, now := &home.history, t.now
 	if n := len(h.written); n > 0 {
@@ -42,7 +41,7 @@ func (t *txn) remember(home *entityState, e core.Event) {
 	t.trimHistory(home, now)
 }
 
-// trimHistory drops the oldest events beyond the policy's bounds and beyond Options.Remember.
+// trimHistory drops the oldest events beyond the policy's bounds or Options.Remember.
 func (t *txn) trimHistory(home *entityState, now int64) {
 	h := &home.history
 	gone := max(0, len(h.events)-t.History.Max)
@@ -69,7 +68,6 @@ func (b *entityState) addEvent(e core.Event, written int64) {
 	b.partition.remembered.events.Add(weight)
 }
 
-// dropEvents drops the oldest events; gone is their number.
 func (b *entityState) dropEvents(gone int) {
 	h, weight := &b.history, int64(0)
 	for i := range gone {
@@ -82,14 +80,12 @@ func (b *entityState) dropEvents(gone int) {
 	h.events, h.written = h.events[gone:], h.written[gone:]
 }
 
-// note records an event of e, which is in q.
 func (t *txn) note(kind core.EventKind, q *queue, e *entry) {
 	if t.History.Max > 0 {
 		t.write(q, core.Event{Kind: kind, Number: t.number(e.n)})
 	}
 }
 
-// noteFailure records an event of e with the number of e's failed deliveries.
 func (t *txn) noteFailure(kind core.EventKind, q *queue, e *entry) {
 	switch {
 	case t.History.Max <= 0:
@@ -100,14 +96,14 @@ func (t *txn) noteFailure(kind core.EventKind, q *queue, e *entry) {
 	}
 }
 
-// noteMove records an event after which e's message has the number other.
+// noteMove records an event that gives e's message the sequence number other.
 func (t *txn) noteMove(kind core.EventKind, q *queue, e *entry, other int64, reason string) {
 	if t.History.Max > 0 {
 		t.write(q, core.Event{Kind: kind, Number: t.number(e.n), Other: other, MessageID: e.messageID(), Reason: reason})
 	}
 }
 
-// noteArrival records that q has stored m, or has refused it as a duplicate.
+// noteArrival records that q has stored m, or has refused m as a duplicate.
 func (t *txn) noteArrival(kind core.EventKind, q *queue, m *core.Message, number, origin, until int64) {
 	if t.History.Max > 0 {
 		t.write(q, core.Event{Kind: kind, Number: number, Other: origin, MessageID: m.MessageID, Until: instant(until)})

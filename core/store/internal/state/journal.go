@@ -9,29 +9,26 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Journal stores the changes of calls, so that a Store can be rebuilt. A Store without a Journal
-// keeps everything in memory and makes none of these calls.
-// A Call gets its messages before its caller locks the partition, gets its effects while the
-// partition is locked, and appends them before the partition is unlocked. So the frames of a
-// partition are in the order of its changes.
+// Journal stores the changes that calls make, so that a Store can be rebuilt. A Store without a
+// Journal keeps everything in memory.
+// A Call prepares its messages before the partition is locked. It collects its effects and appends
+// them while the partition is locked. So the frames of a partition are in the order of its changes.
 type Journal interface {
-	// Begin returns an empty call.
 	Begin() Call
 	// End returns the position after the last frame that was appended.
 	End() Position
-	// Wait waits until everything before a position is as durable as the journal promises.
+	// Wait waits until everything before p is as durable as the journal promises.
 	Wait(ctx context.Context, p Position) error
-	// Read returns the message of record r. body is the record of a large body, or zero if r
-	// contains the body. The error wraps ErrDamaged if the data differ from what was written.
+	// Read returns the message of record r. body is the separate record of a large body, or zero.
+	// The error wraps ErrDamaged if the data differ from what was written.
 	Read(r, body Ref) (*core.Message, error)
-	// PutAside tells the journal that a message is no longer delivered because its record is
-	// damaged.
+	// PutAside tells the journal that a message is not delivered because its record is damaged.
 	PutAside(entity string, sequenceNumber int64, err error)
-	// Pin prevents the removal of records until unpin is called, even if their last entry is
-	// removed in the meantime. It never waits.
+	// Pin prevents the removal of records until unpin is called, even of records whose messages are
+	// removed meanwhile. It never waits.
 	Pin() (unpin func())
 	// Resident asks whether a message of that size may stay in memory in addition to its record.
-	// Evicted tells the journal that such a message has left the memory.
+	// The store calls Evicted when such a message leaves the memory.
 	Resident(bytes int) bool
 	Evicted(bytes int)
 	// Err returns the reason why the journal has stopped storing, or nil.
@@ -40,36 +37,36 @@ type Journal interface {
 
 // Call collects what one call adds to a Journal. The journal stores all of it, or nothing.
 type Call interface {
-	// Messages prepares messages. Copies prepares messages that may have the same body, which is
-	// stored once. Room prepares an effect with that number of bytes of text.
+	// Messages prepares messages. Copies prepares messages that may have the same body, and stores
+	// that body once. Room prepares an effect with that number of bytes of text.
 	Messages(ctx context.Context, ms []*core.Message) error
 	Copies(ctx context.Context, ms []*core.Message) error
 	Room(bytes int)
-	// Reserve reserves space for what was prepared. After Reserve, Append can fail only if the
-	// journal itself fails. If Reserve fails, the call has no effect.
+	// Reserve reserves space for everything that was prepared. If it fails, the call has no effect.
+	// After it, Append fails only if the journal itself fails.
 	Reserve(ctx context.Context) error
 	// Record adds a prepared message. Messages must be added in the order of their preparation, but
-	// some may be left out. It returns the index of the record in the frame, and the place of the
-	// body if it has a separate record.
+	// some may be left out. record is the index of the message's record in the frame, and body
+	// identifies the separate record of a large body.
 	Record(m *core.Message) (record int32, body Ref)
 
-	// At sets the time of the call. virtual is true if the time is that of a view: see
-	// core.Store.WithTime.
+	// At sets the time of the call. virtual is true if now is the time of a view with its own clock
+	// (see core.Store.WithTime).
 	At(now int64, virtual bool)
 	Sink
-	// IsLarge reports whether the effects so far are enough for a frame.
+	// IsLarge reports whether the collected effects are enough for one frame.
 	IsLarge() bool
-	// Append ends the frame, and returns the position after it. It never waits. The call may
-	// continue with another frame.
+	// Append ends the frame, and returns the position after it. It never waits. More effects then
+	// start another frame.
 	Append() Position
-	// Ref returns the place of a record of the appended frame.
+	// Ref identifies a record of the appended frame by its index.
 	Ref(record int32) Ref
-	// Release returns the space that Reserve reserved. It returns true if the call is empty and can
-	// be used again.
+	// Release returns unused space that Reserve reserved. again is true if the call is empty and
+	// can be reused.
 	Release() (again bool)
 }
 
-// Position is a place in a Journal. Later positions are larger.
+// Position is an offset in a Journal, and increases.
 type Position uint64
 
 // Ref identifies a record of a Journal. Only the journal knows its meaning; the store compares Refs
@@ -79,7 +76,7 @@ type Ref struct {
 	Length uint32
 }
 
-// begin prepares a call that adds messages. It returns nil without a journal.
+// begin prepares a call that adds messages. Without a journal it returns nil.
 func (s *Store) begin(ctx context.Context, prepare func(x *effects) error) (*effects, error) {
 	if s.journal == nil {
 		return nil, nil
@@ -99,14 +96,14 @@ func (s *Store) begin(ctx context.Context, prepare func(x *effects) error) (*eff
 	return x, nil
 }
 
-// publications prepares the records of publications: those of the message if it is scheduled, and
-// those of its copies.
+// publications prepares the records of the copies and, for each scheduled message, of the message
+// itself.
 func (x *effects) publications(ctx context.Context, group []core.Publication) error {
 	for i := range group {
 		g := &group[i]
 		ms := make([]*core.Message, 0, len(g.Copies)+1)
 		if !g.Message.ScheduledEnqueueTime.IsZero() && g.Source.IsZero() {
-			ms = append(ms, g.Message) // the call's instant will decide which are stored: the message or its copies
+			ms = append(ms, g.Message) // the time of the call decides later what is stored: the message or its copies
 		}
 		for k := range g.Copies {
 			ms = append(ms, g.Copies[k].Message)
@@ -139,18 +136,18 @@ func (x *effects) work(ctx context.Context, w *core.Work) error {
 	return err
 }
 
-// wait waits until everything is durable that the journal had when the call left its partition.
+// wait waits until everything is durable that the journal had when the call unlocked the partition.
 func (t *txn) wait(ctx context.Context) error { return t.Store.wait(ctx, t.end) }
 
-// absent is a delivered message that only the journal has.
+// absent is a delivered message that is not in memory.
 type absent struct {
 	ref  Ref
 	more *extra
 	due  time.Time // see entry.due
 }
 
-// complete waits until the messages of deliveries are durable, and reads those that are not in
-// memory. It leaves out damaged messages. If it fails, it unlocks all others.
+// complete waits until the messages of ds are durable, and reads those that are not in memory. It
+// leaves out damaged messages. If it fails, it unlocks all others.
 func (t *txn) complete(ctx context.Context, ds []core.Delivery) ([]core.Delivery, error) {
 	j := t.Store.journal
 	if j == nil || len(ds) == 0 {
@@ -193,7 +190,6 @@ func (t *txn) unpin() {
 	}
 }
 
-// read reads a message and applies its later changes.
 func (s *Store) read(r Ref, more *extra) (*core.Message, error) {
 	if more == nil {
 		return s.journal.Read(r, Ref{})

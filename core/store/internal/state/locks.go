@@ -31,7 +31,7 @@ func (p *handle) Lock(ctx context.Context, r core.LockRequest) ([]core.Delivery,
 	return t.lockMost(ctx, r.Most, x)
 }
 
-// enterUnder calls enterSession if the request depends on sessions, and otherwise enter.
+// enterUnder calls enterSession if r needs a session's lock, and otherwise enter.
 func (p *handle) enterUnder(r *core.LockRequest) (t txn, x *session, ok bool, err error) {
 	if !p.Sessions || r.Session == nil && r.Numbers == nil && !r.Deferred {
 		t, ok = p.enter()
@@ -41,8 +41,8 @@ func (p *handle) enterUnder(r *core.LockRequest) (t txn, x *session, ok bool, er
 	return t, x, err == nil, err
 }
 
-// lockMost locks available messages of session x, or of no session if x is nil, within the limits
-// of most. It ends the call.
+// lockMost locks available messages of session x (of no session if x is nil) within the limits
+// most. It ends the call.
 func (t *txn) lockMost(ctx context.Context, most core.Most, x *session) ([]core.Delivery, time.Time, error) {
 	oldest, available := t.queue.oldest, int(t.queue.counts[fresh]+t.queue.counts[again])
 	if x != nil {
@@ -65,7 +65,6 @@ func (t *txn) lockMost(ctx context.Context, most core.Most, x *session) ([]core.
 	return t.deliver(ctx, deliveries, next)
 }
 
-// deliver ends a call that has locked messages, and returns them with the next due time.
 func (t *txn) deliver(ctx context.Context, ds []core.Delivery, next int64) ([]core.Delivery, time.Time, error) {
 	t.leave()
 	ds, err := t.complete(ctx, ds)
@@ -75,8 +74,8 @@ func (t *txn) deliver(ctx context.Context, ds []core.Delivery, next int64) ([]co
 	return ds, instant(next), nil
 }
 
-// oldest returns the available message to deliver next: the lowest number among those delivered
-// before, otherwise the lowest number. There must be an available message.
+// oldest returns the available message to deliver next: messages delivered before come first, then
+// the lowest number. At least one message must be available.
 func (q *queue) oldest() *entry {
 	if q.counts[again] > 0 {
 		return q.again.items[0].of
@@ -95,7 +94,6 @@ func (q *queue) oldest() *entry {
 
 func (t *txn) lockEnd() int64 { return t.now + t.LockDuration.Milliseconds() }
 
-// lock locks e until the given instant, in the state as, and returns its delivery.
 func (t *txn) lock(e *entry, as MessageState, nonce uint64, until int64) core.Delivery {
 	e.nonce, e.until, e.byBroker = nonce, until, t.BrokerLocks
 	t.queue.move(e, as)
@@ -135,8 +133,8 @@ func (p *handle) Renew(ctx context.Context, tokens []core.LockToken) []core.Rene
 	return answers
 }
 
-// holder returns the entry that token locks, or nil if that lock has ended, even if no sweep has
-// noticed it yet.
+// holder returns the entry that token locks. It returns nil if that lock has ended, even if no
+// sweep has noticed it.
 func (t *txn) holder(token core.LockToken) *entry {
 	e := t.queue.log.get(token.Number())
 	if e == nil || !e.state.IsLocked() || e.delayed || e.ends() <= t.now || token != core.NewLockToken(t.Ref.Index, e.n, e.nonce) {
@@ -145,9 +143,8 @@ func (t *txn) holder(token core.LockToken) *entry {
 	return e
 }
 
-// lockDeferred locks deferred messages of session x, or of no session if x is nil: all, or none. It
-// ends the call. A requested message whose time to live has ended expires, even if the others
-// cannot be locked.
+// lockDeferred locks deferred messages of session x (of no session if x is nil): all, or none. It
+// ends the call. It expires requested messages whose time to live has ended, even if it locks none.
 func (t *txn) lockDeferred(ctx context.Context, numbers []int64, x *session) ([]core.Delivery, time.Time, error) {
 	for _, number := range numbers {
 		if e := t.inState(number, deferred); e != nil && e.session == x && t.queue.hasExpired(e, t.now) {
@@ -171,7 +168,8 @@ func (t *txn) lockDeferred(ctx context.Context, numbers []int64, x *session) ([]
 	return deliveries, time.Time{}, err
 }
 
-// lockUnder locks e until the lock of session x ends or, if x is nil, with a lock of its own.
+// lockUnder locks e until the lock of session x ends or, if x is nil, for the lock duration of the
+// entity.
 func (t *txn) lockUnder(e *entry, as MessageState, x *session) core.Delivery {
 	if x != nil {
 		return t.lock(e, as, x.Nonce, x.Until)
@@ -179,8 +177,8 @@ func (t *txn) lockUnder(e *entry, as MessageState, x *session) core.Delivery {
 	return t.lock(e, as, core.NewNonce(), t.lockEnd())
 }
 
-// lockNumbers locks those of the numbered messages that are available and belong to session x, or
-// to no session if x is nil. It ends the call.
+// lockNumbers locks the requested messages that are available and belong to session x (to no
+// session if x is nil). It ends the call.
 func (t *txn) lockNumbers(ctx context.Context, numbers []int64, x *session) ([]core.Delivery, time.Time, error) {
 	var deliveries []core.Delivery
 	for _, number := range numbers {
@@ -195,8 +193,8 @@ func (t *txn) lockNumbers(ctx context.Context, numbers []int64, x *session) ([]c
 	return t.deliver(ctx, deliveries, 0)
 }
 
-// allInState returns the entries of sequence numbers. It returns nil if a number is given twice, is
-// missing, or is that of a message in none of the states as.
+// allInState returns the entries of sequence numbers. It returns nil if a number is repeated, does
+// not exist, or is that of a message in a state other than as.
 func (t *txn) allInState(numbers []int64, as ...MessageState) []*entry {
 	entries := make([]*entry, len(numbers))
 	given := make(map[int64]bool, len(numbers))
@@ -210,7 +208,6 @@ func (t *txn) allInState(numbers []int64, as ...MessageState) []*entry {
 	return entries
 }
 
-// inState returns the entry of a sequence number if it exists in one of the given states, else nil.
 func (t *txn) inState(number int64, as ...MessageState) *entry {
 	index, n := core.SplitSequenceNumber(number)
 	if index != t.Ref.Index {
@@ -226,11 +223,11 @@ func missing(what string, r core.Ref, numbers []int64) error {
 	return fmt.Errorf("find the %s messages %v of %v: %w", what, numbers, r, core.MessageNotFound)
 }
 
-// EndLinks ends the locks that cannot outlive the process that held the store before: those of
+// EndLinks ends the locks that cannot outlive the process that last used the store: those of
 // sessions and their messages, and the broker's own. It counts no failed deliveries. Receivers keep
-// their other locks, because tokens outlive connections. Free sessions wait in the order of their
+// all other locks, because lock tokens outlive connections. Free sessions are ordered by their
 // first available messages, because the journal does not record since when they wait. EndLinks must
-// be called after Start, before any other call.
+// be called after Start and before any other call.
 func (s *Store) EndLinks() {
 	_ = s.whileOpening(func(t *txn, q *queue) error { // visit never fails
 		// Without bounds, nothing is dropped here. The next call with the entity's policy trims the
@@ -245,7 +242,7 @@ func (s *Store) EndLinks() {
 func (t *txn) endLinks(q *queue) {
 	var ended []*entry
 	for _, x := range q.locks.items {
-		// Versions that did not record byBroker had such locks only in transfer queues.
+		// Versions that did not record byBroker had locks of the broker only in transfer queues.
 		if e := x.of; !e.delayed && (e.session != nil || e.byBroker || q.ref.Sub == core.Transfer) {
 			ended = append(ended, e)
 		}
@@ -258,7 +255,7 @@ func (t *txn) endLinks(q *queue) {
 		if e.state == lockedDeferred {
 			q.move(e, deferred)
 		} else {
-			q.move(e, again) // the next sweep finds messages that have expired in the meantime
+			q.move(e, again) // the next sweep finds messages that have expired
 		}
 		if x := t.effects; x != nil && x.IsLarge() {
 			x.append()

@@ -7,36 +7,36 @@ import (
 	"slices"
 )
 
-// log keeps the messages of a queue in the order of their numbers. A message that a row can
-// represent may be stored as a row; all others are entries.
+// log keeps the messages of a queue in the order of their numbers, each as an entry or, if it is
+// plain enough, as a compact row.
 type log struct {
-	chunks []*chunk // by number; none but the last is empty
+	chunks []*chunk // ordered by number; only the last may be empty
 	spare  *chunk   // empty, for reuse
-	live   int      // messages
+	live   int      // number of messages
 }
 
 const chunkSize = 128
 
-// few is the number of messages up to which a chunk allocates no more memory than it needs.
+// few is the largest number of entries for which a chunk allocates no spare capacity.
 const few = 8
 
 // busy is the number of chunks at the end of a log that never shrink: after a backlog, they are
 // filled and emptied all the time.
 const busy = 2
 
-// chunk holds the messages whose numbers divided by chunkSize give id.
+// chunk holds the messages with number / chunkSize == id.
 type chunk struct {
 	id      int64
 	entries []*entry // by number
 	rows    []row    // by number
 
-	earliest int64 // no row expires before this; 0: none expires
-	stale    bool  // the row that expired at the time earliest may be gone
+	earliest int64 // no row expires before this; 0: no row expires
+	stale    bool  // the row that expired at earliest may be removed
 	place    int   // the index in queue.rowExpiries
 }
 
-// row is an available message that was never delivered and whose contents only the journal has. It
-// has no pointers, so the garbage collector does not scan the rows of a backlog.
+// row is an available message that was never delivered and whose contents are only in the journal.
+// It has no pointers, so the garbage collector does not scan the rows of a backlog.
 type row struct {
 	position Position
 	origin   int64
@@ -60,7 +60,6 @@ func (e *entry) toRow() row {
 	}
 }
 
-// entryOf overwrites e with the entry that r represents.
 func (c *chunk) entryOf(r *row, e *entry) {
 	*e = entry{
 		n: c.id*chunkSize + int64(r.index), ref: Ref{r.position, r.length}, origin: r.origin, enqueued: r.enqueued,
@@ -68,14 +67,15 @@ func (c *chunk) entryOf(r *row, e *entry) {
 	}
 }
 
-// append adds e, whose number is higher than all others.
+// append adds e, whose number must be higher than all others.
 func (l *log) append(e *entry) {
 	c := l.last(e.n)
 	c.entries = append(c.entries, e)
 	l.live++
 }
 
-// last returns the chunk for n, which must be higher than all numbers in the log.
+// last returns the chunk for n, which must be higher than all numbers in the log. It adds a chunk
+// if needed.
 func (l *log) last(n int64) *chunk {
 	id := n / chunkSize
 	var last *chunk
@@ -90,7 +90,7 @@ func (l *log) last(n int64) *chunk {
 	if c == nil {
 		c = new(chunk)
 	}
-	if last != nil { // the new messages are probably like those in the last chunk
+	if last != nil { // expect as many entries as in the last chunk
 		if len(last.entries) == chunkSize {
 			c.entries = slices.Grow(c.entries, chunkSize)
 		}
@@ -108,7 +108,7 @@ func (l *log) last(n int64) *chunk {
 
 func (c *chunk) isEmpty() bool { return len(c.entries) == 0 && len(c.rows) == 0 }
 
-// get returns the entry of number n, or nil if there is none or only a row.
+// get returns nil if message n does not exist or is stored as a row.
 func (l *log) get(n int64) *entry {
 	if i := l.search(n); l.isChunk(i, n) {
 		c := l.chunks[i]
@@ -119,8 +119,8 @@ func (l *log) get(n int64) *entry {
 	return nil
 }
 
-// view returns the message of number n, or nil. The caller must not change it, because it may be a
-// temporary entry made from a row.
+// view returns message n, or nil. The caller must not change it, because it may be a temporary
+// entry made from a row.
 func (l *log) view(n int64) *entry {
 	for e := range l.from(n) {
 		if e.n == n {
@@ -145,8 +145,8 @@ func (l *log) highest() (n int64) {
 }
 
 // from yields the messages from number n on. No message may be appended or removed during the
-// iteration. An entry made from a row is valid until the next one is requested. It must not be
-// changed; promote puts it in the place of its row.
+// iteration. An entry made from a row is valid only until the next one is yielded, and must not be
+// changed; promote replaces the row by an entry.
 func (l *log) from(n int64) iter.Seq[*entry] {
 	return func(yield func(*entry) bool) {
 		var view *entry
@@ -174,8 +174,8 @@ func (l *log) from(n int64) iter.Seq[*entry] {
 	}
 }
 
-// aside yields the messages from number n on that are in one of the given states, none of which a
-// row can have.
+// aside yields the messages from number n on that are in one of the given states. These must be
+// states that rows cannot have.
 func (l *log) aside(n int64, states ...MessageState) iter.Seq[*entry] {
 	return func(yield func(*entry) bool) {
 		for _, c := range l.chunks[l.search(n):] {
@@ -189,7 +189,7 @@ func (l *log) aside(n int64, states ...MessageState) iter.Seq[*entry] {
 	}
 }
 
-// remove removes the entry of number n, which must exist.
+// remove removes the entry n, which must exist.
 func (l *log) remove(n int64) {
 	i := l.search(n)
 	c := l.chunks[i]
@@ -213,11 +213,11 @@ func (l *log) drop(i int) {
 		l.chunks = slices.Delete(l.chunks, i, i+1)
 	}
 	if cap(l.chunks) > 4*len(l.chunks)+few {
-		l.chunks = slices.Clone(l.chunks) // frees the memory that a backlog needed
+		l.chunks = slices.Clone(l.chunks) // frees the memory of a backlog
 	}
 }
 
-// promote puts e in the place of the row from which e was made.
+// promote replaces the row from which e was made by e.
 func (l *log) promote(e *entry) (c *chunk) {
 	c = l.chunks[l.search(e.n)]
 	k, _ := c.searchRow(e.n)
@@ -245,7 +245,7 @@ func (l *log) demote(e *entry) *chunk {
 	return c
 }
 
-// appendRow adds a row for e, whose number is higher than all others.
+// appendRow adds a row for e, whose number must be higher than all others.
 func (l *log) appendRow(e *entry) *chunk {
 	c := l.last(e.n)
 	c.rows = append(c.rows, e.toRow())
@@ -260,7 +260,7 @@ func (c *chunk) removeEntry(i int) {
 	}
 }
 
-// shrink frees memory that removed entries used, if at most few entries are left.
+// shrink frees unused capacity if at most few entries are left.
 func (c *chunk) shrink() {
 	if n := len(c.entries); n <= few && cap(c.entries) > 2*n+few {
 		c.entries = slices.Clone(c.entries)
@@ -271,7 +271,7 @@ func (c *chunk) removeRow(k int) {
 	if c.rows[k].expires != 0 && c.rows[k].expires == c.earliest {
 		c.stale = true
 	}
-	if k == 0 { // the usual case: receivers take the oldest message
+	if k == 0 { // the usual case, because receivers take the oldest message
 		c.rows = c.rows[1:]
 	} else {
 		c.rows = slices.Delete(c.rows, k, k+1)
@@ -284,7 +284,7 @@ func (c *chunk) removeRow(k int) {
 	}
 }
 
-// soonest returns the index of the row that expires first, or -1 if none expires.
+// soonest returns the index of the row that expires first, or -1.
 func (c *chunk) soonest() int {
 	first := -1
 	for k := range c.rows {
@@ -300,30 +300,28 @@ func (l *log) search(n int64) int {
 	if len(l.chunks) == 0 || id <= l.chunks[0].id {
 		return 0
 	}
-	if i := id - l.chunks[0].id; i < int64(len(l.chunks)) && l.chunks[i].id == id { // usually no chunk between is missing
+	if i := id - l.chunks[0].id; i < int64(len(l.chunks)) && l.chunks[i].id == id { // usually no chunk is missing
 		return int(i)
 	}
 	i, _ := slices.BinarySearchFunc(l.chunks, id, func(c *chunk, id int64) int { return cmp.Compare(c.id, id) })
 	return i
 }
 
-// isChunk reports whether the chunk at an index is the one for n.
 func (l *log) isChunk(i int, n int64) bool {
 	return i < len(l.chunks) && l.chunks[i].id == n/chunkSize
 }
 
-// searchEntry returns the index of the entry of number n, or of the first with a higher number.
+// searchEntry returns the index of entry n, or of the first with a higher number.
 func (c *chunk) searchEntry(n int64) (i int, ok bool) {
 	if len(c.entries) == 0 || n < c.entries[0].n {
 		return 0, false
 	}
-	if k := n - c.entries[0].n; k < int64(len(c.entries)) && c.entries[k].n == n { // usually no number between is missing
+	if k := n - c.entries[0].n; k < int64(len(c.entries)) && c.entries[k].n == n { // usually no number is missing
 		return int(k), true
 	}
 	return slices.BinarySearchFunc(c.entries, n, func(e *entry, n int64) int { return cmp.Compare(e.n, n) })
 }
 
-// searchRow does the same as searchEntry for rows.
 func (c *chunk) searchRow(n int64) (k int, ok bool) {
 	index := n - c.id*chunkSize
 	if len(c.rows) == 0 || index <= int64(c.rows[0].index) {
@@ -346,7 +344,6 @@ func (q *queue) demote(e *entry) {
 	}
 }
 
-// promote puts e in the place of the row from which e was made.
 func (q *queue) promote(e *entry) {
 	c := q.log.promote(e)
 	if q.mayExpire(e) {
@@ -358,8 +355,7 @@ func (q *queue) promote(e *entry) {
 	}
 }
 
-// entry returns the entry of number n, or nil. If the message is stored as a row, entry replaces
-// the row by an entry.
+// entry returns message n as an entry, or nil. It replaces a row by an entry.
 func (q *queue) entry(n int64) *entry {
 	if e := q.log.get(n); e != nil {
 		return e
@@ -371,7 +367,7 @@ func (q *queue) entry(n int64) *entry {
 	return e
 }
 
-// insertRow adds e as a row, for which e.isPlain must be true. It does not retain e.
+// insertRow adds e as a row. e.isPlain must be true. insertRow does not retain e.
 func (q *queue) insertRow(e *entry) {
 	q.last = e.n
 	c := q.log.appendRow(e)
@@ -382,7 +378,7 @@ func (q *queue) insertRow(e *entry) {
 	}
 }
 
-// rowExpires makes sure that rowExpiries knows that a row of c expires at the given instant.
+// rowExpires updates q.rowExpiries for a row of c that expires at the given time.
 func (q *queue) rowExpires(c *chunk, at int64) {
 	if c.earliest != 0 {
 		if at >= c.earliest {
@@ -394,8 +390,8 @@ func (q *queue) rowExpires(c *chunk, at int64) {
 	q.rowExpiries.add(c, at, c.id, &c.place)
 }
 
-// firstRow returns the chunk with the row that expires first, or nil if none expires at the instant
-// until or earlier. That row expires at the chunk's earliest.
+// firstRow returns the chunk with the row that expires first, or nil if no row expires at until or
+// earlier. That row expires at chunk.earliest.
 func (q *queue) firstRow(until int64) *chunk {
 	for c := q.rowExpiries.due(until); c != nil; c = q.rowExpiries.due(until) {
 		if !c.stale {
@@ -414,8 +410,8 @@ func (q *queue) anyExpired(now int64) bool {
 	return q.expiries.due(now) != nil || q.firstRow(now) != nil
 }
 
-// firstExpired returns the available message whose time to live ended first, or nil. If several
-// ended at the same instant, it returns the one with the lowest number.
+// firstExpired returns the available message whose time to live ended first, or nil. Of several at
+// the same time, it returns the one with the lowest number.
 func (q *queue) firstExpired(now int64) *entry {
 	e := q.expiries.due(now)
 	c := q.firstRow(now)

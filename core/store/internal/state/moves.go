@@ -10,10 +10,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// noTransit is the Transit of all messages from producers.
 var noTransit core.Transit
 
-// transit returns m's Transit, or noTransit. The caller must not change it.
+// transit never returns nil. The caller must not change the result.
 func transit(m *core.Message) *core.Transit {
 	if m.Transit == nil {
 		return &noTransit
@@ -21,8 +20,8 @@ func transit(m *core.Message) *core.Transit {
 	return m.Transit
 }
 
-// kept returns m without the key of its move. If the array of the body is much larger than the
-// body, it copies the body.
+// kept returns m without the key of its move. It copies the body if the body's array is much larger
+// than the body.
 func kept(m *core.Message) *core.Message {
 	body := m.Body.Bytes
 	spare := cap(body)-len(body) > max(len(body)/8, 4096)
@@ -42,7 +41,7 @@ func kept(m *core.Message) *core.Message {
 }
 
 // isRepeated reports whether m comes from a move that has already ended here. If not, it records
-// that the move has now ended.
+// the move's key.
 func (t *txn) isRepeated(m *core.Message) bool {
 	key := transit(m).Key
 	if key == "" {
@@ -63,13 +62,12 @@ func (b *entityState) move(key string, at int64) {
 	b.remember(&b.moves, key, at)
 }
 
-// isKnown does the same as isRepeated, but records nothing.
+// isKnown reports the same as isRepeated, but records nothing.
 func (t *txn) isKnown(m *core.Message) bool {
 	return t.home.moves.knows(transit(m).Key, t.now-core.KeyLife.Milliseconds())
 }
 
-// forgetMoves drops the keys of moves that ended more than core.KeyLife ago; if there are too many
-// for one call, it drops the oldest.
+// forgetMoves drops keys older than core.KeyLife, at most as many as one call may drop.
 func (t *txn) forgetMoves() {
 	until := t.now - core.KeyLife.Milliseconds()
 	if !t.home.moves.isDue(until) {
@@ -106,14 +104,14 @@ func (b *entityState) forgetMove(key string) {
 	}
 }
 
-// Relocate appends in steps of up to relocateStep messages or about relocateBytes.
+// Relocate processes steps of up to relocateStep messages, or about relocateBytes.
 const (
 	relocateStep  = 200
 	relocateBytes = 1 << 20
 )
 
-// Relocate appends again the records for which from returns true, so that the journal can remove
-// them from their old places. It does not delay other calls for long.
+// Relocate appends the records for which from returns true again, so that the journal can remove
+// the old records. Its steps are short, so that other calls need not wait long.
 func (s *Store) Relocate(ctx context.Context, from func(Ref) bool) error {
 	for _, p := range s.allPartitions() {
 		p.mu.Lock()
@@ -130,7 +128,7 @@ func (s *Store) Relocate(ctx context.Context, from func(Ref) bool) error {
 	return nil
 }
 
-// stray is a message whose record must be appended again.
+// stray is a message whose record must be appended to the journal again.
 type stray struct {
 	n       int64
 	ref     Ref
@@ -148,10 +146,10 @@ func (s *Store) relocate(ctx context.Context, p *partition, home *entityState, s
 		var ms []*core.Message
 		for i := range strays {
 			x := &strays[i]
-			m, err := s.journal.Read(x.ref, Ref{}) // the message as its record has it, without later changes
+			m, err := s.journal.Read(x.ref, Ref{}) // without later changes, which entries have
 			if err != nil {
-				// If the message was removed in the meantime, its segment may be gone. A damaged
-				// record stays in its place.
+				// If the message was removed meanwhile, its segment may be gone. A damaged record
+				// stays where it is.
 				if !errors.Is(err, ErrDamaged) && p.isAt(home, sub, x) {
 					return err
 				}
@@ -169,8 +167,8 @@ func (s *Store) relocate(ctx context.Context, p *partition, home *entityState, s
 	return nil
 }
 
-// strays returns messages, from the number first on, for whose records from returns true. next is
-// the number from which to continue, or -1 at the end.
+// strays returns messages, from number first on, for whose records from returns true. next is the
+// number at which to continue, or -1 at the end.
 func (p *partition) strays(home *entityState, sub core.SubQueue, first int64, from func(Ref) bool) (found []stray, next int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -191,15 +189,14 @@ func (p *partition) strays(home *entityState, sub core.SubQueue, first int64, fr
 	return found, -1
 }
 
-// isAt reports whether x still exists and has the same record.
 func (p *partition) isAt(home *entityState, sub core.SubQueue, x *stray) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.strayed(home, sub, x) != nil
 }
 
-// strayed returns the entry of x, which may be a temporary one made from a row, or nil if x is gone
-// or has another record. p.mu is held.
+// strayed returns the entry of x, or nil if x is gone or has another record. The entry may be a
+// temporary one, made from a row. p.mu is held.
 func (p *partition) strayed(home *entityState, sub core.SubQueue, x *stray) *entry {
 	q := home.queues[sub]
 	if q == nil || p.entity(home.ref.Subscription) != home {
@@ -211,7 +208,6 @@ func (p *partition) strayed(home *entityState, sub core.SubQueue, x *stray) *ent
 	return nil
 }
 
-// place stores the new records of found in their entries.
 func (p *partition) place(home *entityState, sub core.SubQueue, found []stray, x *effects) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// registry implements core.Namespaces, except for DeleteNamespace.
+// registry implements core.Namespaces except DeleteNamespace.
 type registry struct {
 	mu      sync.RWMutex
 	byName  map[string]core.Namespace // by folded name
@@ -111,8 +111,7 @@ func (r *registry) WatchNamespaces(changed func(name string)) (stop func()) {
 	return r.changes.add(struct{}{}, changed)
 }
 
-// tell tells the watchers about a changed namespace. r.mu is not held, so that watchers can call
-// the registry.
+// tell calls the watchers without r.mu, so that they can call the registry.
 func (r *registry) tell(name string) {
 	for _, f := range r.changes.of(struct{}{}) {
 		(*f)(core.FoldName(name))
@@ -124,16 +123,15 @@ func cloneNamespace(n core.Namespace) core.Namespace {
 	return n
 }
 
-// sealLife is how long the store refuses to create entities under the ID of a deleted namespace.
-// All callers that still use that namespace have ended by then.
+// sealLife is how long the store refuses to create entities under the ID of a deleted namespace. By
+// then, all calls that began before the deletion have ended.
 const sealLife = time.Hour
 
-// removalStep is the number of queues and topics of a deleted namespace that are removed in one
-// step.
+// removalStep is the number of queues and topics that one step of a removal removes.
 const removalStep = 100
 
-// DeleteNamespace removes a namespace from the registry. Its entities are removed in the background
-// and in steps, so that other calls need not wait long for the catalogue.
+// DeleteNamespace removes the namespace from the registry. It removes the entities in the
+// background, in steps, so that other calls need not wait long for the catalogue.
 func (s *Store) DeleteNamespace(ctx context.Context, name string) error {
 	id, end, ok := s.takeNamespace(name, s.millis())
 	if !ok {
@@ -147,9 +145,8 @@ func (s *Store) DeleteNamespace(ctx context.Context, name string) error {
 	return nil
 }
 
-// takeNamespace removes a namespace from the registry and, in the same step, makes the catalogue
-// refuse to create entities in it. It returns the namespace's ID; ok is false if the namespace does
-// not exist.
+// takeNamespace removes a namespace from the registry. In the same step, it makes the catalogue
+// refuse new entities in the namespace. ok is false if the namespace does not exist.
 func (s *Store) takeNamespace(name string, now int64) (id string, end Position, ok bool) {
 	s.registry.mu.Lock()
 	defer s.registry.mu.Unlock()
@@ -171,7 +168,6 @@ func (s *Store) takeNamespace(name string, now int64) (id string, end Position, 
 	return n.ID, end, true
 }
 
-// removeEntities starts the removal of a deleted namespace's entities.
 func (s *Store) removeEntities(namespace string) {
 	s.removals.Go(func() {
 		for {
@@ -184,7 +180,7 @@ func (s *Store) removeEntities(namespace string) {
 	})
 }
 
-// resumeRemovals continues the removals that the last process did not finish.
+// resumeRemovals continues the removals that were in progress when the last process ended.
 func (s *Store) resumeRemovals() {
 	s.catalogue.mu.RLock()
 	defer s.catalogue.mu.RUnlock()
@@ -195,8 +191,8 @@ func (s *Store) resumeRemovals() {
 	}
 }
 
-// removeSome removes up to limit queues and topics of a namespace. It returns the changed entities,
-// for the watchers, or nil if none was left.
+// removeSome removes up to limit queues and topics. It returns the changed entities, for the
+// watchers, or nil if none was left.
 func (c *catalogue) removeSome(namespace string, limit int) (changed []entityKey) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -204,7 +200,7 @@ func (c *catalogue) removeSome(namespace string, limit int) (changed []entityKey
 	var effects []Effect
 	for folded, e := range c.space(namespace).entities {
 		if e.Kind == core.Subscription {
-			continue // it is removed with its topic
+			continue // removed with its topic
 		}
 		keys, effects = append(keys, entityKey{namespace, folded}), append(effects, Effect{Kind: EffectNoEntity, Text: namespace, Folded: folded})
 		if len(keys) == limit {

@@ -9,28 +9,28 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// partition is one partition of a queue, or of a topic with its subscriptions. A call changes all
-// of it in one step.
+// partition is one partition of a queue, or of a topic with its subscriptions. Each call is one
+// step under mu.
 type partition struct {
 	mu            sync.Mutex
-	own           *entityState            // state of the queue or topic itself; nil when it is deleted
-	subscriptions map[string]*entityState // of a topic, by the subscription's ID
+	own           *entityState            // of the queue or topic; nil after its deletion
+	subscriptions map[string]*entityState // of a topic, by subscription ID
 	version       int64                   // of the topic's subscriptions
 	bytes         int64                   // in all queues
-	wakes         []wake                  // doorbells that the call in flight must ring
+	wakes         []wake                  // doorbells that the current call must ring
 	entityID      string                  // of the queue or topic
 	index         uint16
 	journal       Journal // nil: none
 	remembered    *remembered
-	effects       *effects // of the call in flight; nil without a journal
-	pieces        *pieces  // set while the journal is replayed on a snapshot
-	cleared       int      // number of times the partition was cleared; a snapshot in progress compares it
+	effects       *effects // of the current call; nil without a journal
+	pieces        *pieces  // set while the journal is replayed after a snapshot was loaded
+	cleared       int      // number of times the partition was cleared: a snapshot in progress starts again when it changes
 }
 
-// entityState is the part of a queue, topic or subscription that one partition holds.
+// entityState is the state of a queue, topic or subscription in one partition.
 type entityState struct {
 	partition *partition
-	ref       core.Ref               // names its main queue
+	ref       core.Ref               // of the main queue
 	queues    [core.SubQueues]*queue // created when first used
 	seen      seenIDs                // message ids that duplicate detection remembers
 	moves     seenIDs                // keys of moves that ended here
@@ -44,8 +44,8 @@ func newPartition(r core.Ref, j Journal, m *remembered) *partition {
 	return p
 }
 
-// entity returns the state of the subscription with that ID or, for "", of the queue or topic; nil
-// if it no longer exists.
+// entity returns the state of a subscription by its ID or, for "", of the queue or topic. It
+// returns nil if the entity was deleted.
 func (p *partition) entity(subscription string) *entityState {
 	if subscription == "" {
 		return p.own
@@ -98,7 +98,6 @@ func (p *partition) unsubscribe(r core.Ref, version int64) {
 	}
 }
 
-// drop removes all contents, and makes later calls fail.
 func (p *partition) drop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -111,7 +110,8 @@ func (p *partition) drop() {
 	p.own, p.subscriptions = nil, nil
 }
 
-// evict tells the journal that messages of a deleted entity no longer use memory.
+// evict reports to the journal and to remembered that the entity's messages, ids and events no
+// longer use memory.
 func (b *entityState) evict() {
 	b.forgetAll()
 	for _, q := range b.queues {
@@ -121,7 +121,6 @@ func (b *entityState) evict() {
 	}
 }
 
-// handle is a partition with its caller's policy, and implements core.Operations.
 type handle struct {
 	*Store
 	core.Ref
@@ -133,26 +132,26 @@ func (s *Store) Partition(r core.Ref, p core.Policy) core.Partition {
 	return core.Partition{Ref: r, Policy: p, Operations: &handle{s, r, p}}
 }
 
-// txn is the exclusive access of one call to a partition, at one instant.
+// txn is one call's exclusive access to a partition, at one time.
 type txn struct {
 	*partition
 	*handle
-	home  *entityState // the entityState that Ref belongs to
-	queue *queue       // the queue that Ref names
+	home  *entityState // of the entity in handle.Ref
+	queue *queue       // of handle.Ref
 	now   int64
 
-	end    Position // of the journal when the call unlocked the partition
-	newest Position // of the newest record among the messages that the call delivers
+	end    Position // the journal's end when the call unlocked the partition
+	newest Position // the newest record among the delivered messages
 	absent []absent // the delivered messages that are not in memory, in order
-	pinned func()   // unpins: lets the journal again remove the records of absent
+	pinned func()   // undoes Journal.Pin for the records of absent
 }
 
-// enter locks the partition, begins a call and does everything that is due. It does so in steps,
-// and lets others use the partition between two steps. The caller must end the call with leave. If
-// the partition does not exist, ok is false.
+// enter locks the partition, begins a call and does everything that is due, in steps between which
+// it unlocks the partition. The caller must end the call with leave. If the partition does not
+// exist, ok is false.
 func (p *handle) enter() (t txn, ok bool) { return p.enterWith(nil) }
 
-// enterWith does the same as enter for a call whose messages Store.begin has prepared.
+// enterWith is enter for a call whose messages Store.begin has prepared.
 func (p *handle) enterWith(x *effects) (t txn, ok bool) {
 	for {
 		t, done, ok := p.enterOnce(x)
@@ -164,8 +163,8 @@ func (p *handle) enterWith(x *effects) (t txn, ok bool) {
 	}
 }
 
-// enterOnce does the same as enterWith, but does only one step of what is due; done reports whether
-// no more is due. It is for calls whose answers do not depend on what is due.
+// enterOnce is enterWith with only one step of what is due, for calls whose answers do not depend
+// on what is due. done reports whether nothing more is due.
 func (p *handle) enterOnce(x *effects) (t txn, done, ok bool) {
 	shard := p.lockPartition(p.Ref)
 	if shard == nil {
@@ -178,7 +177,7 @@ func (p *handle) enterOnce(x *effects) (t txn, done, ok bool) {
 	p.beginAt(shard, x, now)
 	home := shard.entity(p.Subscription)
 	t = txn{partition: shard, handle: p, home: home, queue: home.queue(p.Sub), now: now}
-	// Sweep the main queue first, so that the call sees the messages that this sweep dead-letters.
+	// The main queue comes first, because its sweep may add dead letters.
 	budget := sweepMost
 	done = (!p.Sub.IsDeadLetter() || t.sweep(home.queue(p.Sub-1), &budget)) && t.sweep(t.queue, &budget)
 	if window := p.DuplicateWindow.Milliseconds(); window > 0 {
@@ -187,8 +186,8 @@ func (p *handle) enterOnce(x *effects) (t txn, done, ok bool) {
 	return t, done, true
 }
 
-// beginAt begins a call on the locked partition p. x has the messages that the call has prepared,
-// or is nil.
+// beginAt begins a call on the locked partition p. x has the messages that Store.begin has
+// prepared, or is nil.
 func (s *Store) beginAt(p *partition, x *effects, now int64) {
 	if x == nil && s.journal != nil {
 		x = s.newEffects()
@@ -198,7 +197,7 @@ func (s *Store) beginAt(p *partition, x *effects, now int64) {
 	}
 }
 
-// pause lets others use the partition between two steps of a call.
+// pause unlocks the partition between two steps of a call.
 func (t *txn) pause() {
 	if x := t.effects; x != nil {
 		x.append()
@@ -207,7 +206,8 @@ func (t *txn) pause() {
 	t.unlockAndRing()
 }
 
-// lockPartition locks and returns the partition of r, or returns nil if it does not exist.
+// lockPartition locks and returns the partition of r. It returns nil if the partition does not
+// exist.
 func (s *Store) lockPartition(r core.Ref) *partition {
 	p := s.partition(r)
 	if p == nil {
@@ -221,7 +221,6 @@ func (s *Store) lockPartition(r core.Ref) *partition {
 	return p
 }
 
-// endEffects appends the call's effects to the journal, and sets t.end.
 func (t *txn) endEffects() {
 	if x := t.effects; x != nil {
 		t.end = x.append()
@@ -230,14 +229,13 @@ func (t *txn) endEffects() {
 	}
 }
 
-// wake is a request to ring the doorbells of a queue (call the functions that Watch has
-// registered): for a session, or for any receiver.
+// wake is a request to ring the doorbells of a queue, that is, to call the functions that Watch has
+// registered.
 type wake struct {
 	queue   *queue
-	session *session // nil: for any receiver
+	session *session // nil: any receiver may find messages
 }
 
-// wakeReceivers rings the doorbells because any receiver may find new messages or sessions.
 func (t *txn) wakeReceivers(q *queue) {
 	if !q.woken {
 		q.woken = true
@@ -245,7 +243,6 @@ func (t *txn) wakeReceivers(q *queue) {
 	}
 }
 
-// wakeHolder rings the doorbells because the holder of session x may find new messages.
 func (t *txn) wakeHolder(q *queue, x *session) {
 	if !x.woken {
 		x.woken = true
@@ -253,7 +250,6 @@ func (t *txn) wakeHolder(q *queue, x *session) {
 	}
 }
 
-// leave ends the call, and rings the doorbells that the call has requested.
 func (t *txn) leave() {
 	t.endEffects()
 	t.unlockAndRing()
@@ -286,13 +282,12 @@ func (t *txn) unlockAndRing() {
 
 func (t *txn) number(n int64) int64 { return core.SequenceNumber(t.Ref.Index, n) }
 
-// hooks are functions, each registered for a key. The zero hooks are empty.
 type hooks[K comparable, F any] struct {
 	mu    sync.RWMutex
-	byKey map[K][]*F // a slice is replaced, never changed: callers iterate over it without the mutex
+	byKey map[K][]*F // by copy-on-write: callers iterate over a slice without the mutex
 }
 
-// add registers f for key until stop is called. stop may be called more than once.
+// add registers f for key until stop is called. stop may be called repeatedly.
 func (h *hooks[K, F]) add(key K, f F) (stop func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

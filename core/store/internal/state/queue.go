@@ -9,88 +9,83 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// MessageState is the state of a stored message.
 type MessageState uint8
 
 const (
-	fresh          MessageState = iota // available, never delivered
-	again                              // available, delivered before
-	locked                             // under lock
-	deferred                           // deferred by its receiver, which must ask for it by number
-	lockedDeferred                     // a deferred message under a lock
-	scheduled                          // waiting for its due time
-	reserved                           // invisible until its transaction schedules it
-	broken                             // not delivered, because its record is damaged
+	fresh MessageState = iota // available, never delivered
+	again                     // available, delivered before
+	locked
+	deferred       // receivers must request it by number
+	lockedDeferred // deferred, and locked
+	scheduled      // waiting for its due time
+	reserved       // invisible until its transaction commits
+	broken         // not delivered, because its record is damaged
 	MessageStates
 )
 
 func (s MessageState) isAvailable() bool { return s == fresh || s == again }
 
-// IsTimed reports whether entry.until is meaningful in this state.
+// IsTimed reports whether entry.until has a meaning in this state.
 func (s MessageState) IsTimed() bool { return s.IsLocked() || s == scheduled || s == reserved }
 
-// IsLocked reports whether a message is under lock.
 func (s MessageState) IsLocked() bool { return s == locked || s == lockedDeferred }
 
-// entry is a stored message with its broker properties.
 type entry struct {
 	n          int64
-	message    *core.Message // nil if only the journal has it. A message is replaced, never changed
+	message    *core.Message // nil if it is only in the journal; replaced, never changed
 	ref        Ref           // the message's record in the journal
 	more       *extra        // usually nil
 	origin     int64         // EnqueuedSequenceNumber
-	life       time.Duration // the time to live, which begins when the message becomes available; 0: it does not expire
+	life       time.Duration // the time to live of a message that is not yet available; 0: never expires
 	enqueued   int64
 	expires    int64  // 0: never
 	size       int    // sizeOf(message)
-	record     int32  // the index of the record in the frame being built, plus 1
+	record     int32  // index of the record in the frame being built, plus 1; 0: none
 	failures   uint32 // number of failed deliveries and deferrals
 	state      MessageState
-	delayed    bool     // its lock is a delay after a delivery: no receiver holds it
-	byBroker   bool     // the broker itself holds the lock: see core.Policy.BrokerLocks
-	sessionful bool     // the queue has sessions, and the message belongs to the one of its SessionKey
+	delayed    bool     // the lock only delays the message: no receiver holds it
+	byBroker   bool     // the broker holds the lock: see core.Policy.BrokerLocks
+	sessionful bool     // the message belongs to the session of its SessionKey
 	noted      bool     // a history was kept when the message was stored
-	moved      bool     // another entity received it first, as number origin
-	isRow      bool     // a temporary entry: the log has the row
-	resident   bool     // the journal counts it as a message that stays in memory
+	moved      bool     // another entity received the message first, with the number origin
+	isRow      bool     // temporary: the log has a row, not this entry
+	resident   bool     // counted by Journal.Resident
 	session    *session // nil before a scheduled message becomes due
 	until      int64    // when the lock, the reservation or the schedule ends
-	nonce      uint64   // of the lock
+	nonce      uint64
 
-	place        int // the index in the heap of its state
-	expiryPlace  int // the index in queue.expiries
-	sessionPlace int // the index in session.locked or session.aside
+	place        int // index in the heap of its state
+	expiryPlace  int // index in queue.expiries
+	sessionPlace int // index in session.locked or session.aside
 }
 
-// queue is one sub-queue: main, dead letters or transfers.
 type queue struct {
 	home     *entityState
 	ref      core.Ref
-	last     int64 // the highest number used
+	last     int64 // highest number used
 	cursor   int64 // all messages up to this number have been delivered
 	log      log
 	counts   [MessageStates]int64
 	bytes    int64
-	resident int  // bytes of messages that are in memory as well as in the journal
-	woken    bool // the call in flight already rings the doorbells for any receiver
+	resident int  // bytes of messages in memory that the journal also has
+	woken    bool // the current call already rings the doorbells for any receiver
 
-	again     timerHeap[*entry] // entries without a session that were delivered before, by number
-	locks     timerHeap[*entry] // locked entries, by the end of the lock
-	schedules timerHeap[*entry] // scheduled entries by due time, reserved ones by the end of the reservation
+	again     timerHeap[*entry] // delivered before and without a session, by number
+	locks     timerHeap[*entry] // by the end of the lock
+	schedules timerHeap[*entry] // scheduled by due time, reserved by the end of the reservation
 	expiries  timerHeap[*entry] // available entries with a time to live, by its end
 
-	rowExpiries timerHeap[*chunk] // chunks with rows that have a time to live, by chunk.earliest
+	rowExpiries timerHeap[*chunk] // chunks with rows that expire, by chunk.earliest
 
 	sessions map[core.SessionKey]*session // those that have messages or state, or are locked
-	keys     btree.Set[core.SessionKey]   // the keys of sessions, in order
+	keys     btree.Set[core.SessionKey]   // of sessions
 	waiting  timerHeap[*session]          // free sessions with available messages, in the order in which they began to wait
-	turns    int64                        // the highest turn used
+	turns    int64                        // the highest session.turn used
 	held     timerHeap[*session]          // locked sessions, by the end of the lock
 }
 
 func (q *queue) effects() *effects { return q.home.partition.effects }
 
-// append adds e under the next number.
 func (q *queue) append(e *entry) {
 	e.n = q.last + 1
 	q.insert(e)
@@ -99,7 +94,7 @@ func (q *queue) append(e *entry) {
 	}
 }
 
-// insert adds e, whose number is higher than all others.
+// insert adds e, whose number must be higher than all others.
 func (q *queue) insert(e *entry) {
 	q.last = e.n
 	q.log.append(e)
@@ -117,7 +112,6 @@ func (q *queue) remove(e *entry) {
 	q.release(e)
 }
 
-// evict tells the journal that the messages of a deleted queue no longer use memory.
 func (q *queue) evict() {
 	q.home.partition.remembered.damaged.Add(-q.counts[broken])
 	if j := q.home.partition.journal; j != nil {
@@ -125,9 +119,9 @@ func (q *queue) evict() {
 	}
 }
 
-// keepInMemory keeps e's message in memory, if the journal allows it. Otherwise only the journal
-// has the message, and a row replaces e if it can. The messages of reserved entries always stay in
-// memory, because their transactions need them.
+// keepInMemory keeps e's message in memory if the journal allows it; otherwise, the message is only
+// in the journal, and a row replaces e if possible. Reserved messages always stay in memory,
+// because their transactions need them.
 func (q *queue) keepInMemory(e *entry) {
 	switch {
 	case e.resident:
@@ -147,7 +141,6 @@ func (q *queue) keepInMemory(e *entry) {
 	}
 }
 
-// release undoes keepInMemory.
 func (q *queue) release(e *entry) {
 	if e.resident {
 		q.home.partition.journal.Evicted(weightOf(e))
@@ -156,7 +149,7 @@ func (q *queue) release(e *entry) {
 	}
 }
 
-// skip uses up the next number for a message that is stored elsewhere.
+// skip uses up the next number for a message that is not stored in q.
 func (q *queue) skip() int64 {
 	q.last++
 	if x := q.effects(); x != nil {
@@ -165,22 +158,22 @@ func (q *queue) skip() int64 {
 	return q.last
 }
 
-// move changes e's state, and ends its delay. Other changes of e must be made before, because move
-// records e in the journal.
+// move changes e's state, and ends its delay. The caller must make all other changes of e before,
+// because move records e in the journal.
 func (q *queue) move(e *entry, to MessageState) {
 	q.quit(e)
 	e.state, e.delayed = to, false
 	q.rejoin(e)
 }
 
-// delay replaces e's lock by one that no receiver holds.
+// delay replaces e's lock by a lock that no receiver holds.
 func (q *queue) delay(e *entry, nonce uint64, until int64) {
 	q.quit(e)
 	e.nonce, e.until, e.delayed = nonce, until, true
 	q.rejoin(e)
 }
 
-// rejoin does the same as join, and records the new state of e.
+// rejoin is join, and records the new state in the journal.
 func (q *queue) rejoin(e *entry) {
 	q.join(e)
 	if x := q.effects(); x != nil {
@@ -188,7 +181,6 @@ func (q *queue) rejoin(e *entry) {
 	}
 }
 
-// countDelivery counts a failed delivery of e, except in a queue of dead letters.
 func (q *queue) countDelivery(e *entry) {
 	if !q.ref.Sub.IsDeadLetter() {
 		e.failures++
@@ -223,7 +215,6 @@ func (q *queue) grow(by int) {
 	q.home.partition.bytes += int64(by)
 }
 
-// join adds e to the heaps and counts of its state.
 func (q *queue) join(e *entry) {
 	q.counts[e.state]++
 	if e.state == broken {
@@ -249,7 +240,7 @@ func (q *queue) join(e *entry) {
 	}
 }
 
-// quit undoes join.
+// quit undoes join. It needs e's old state and expiry.
 func (q *queue) quit(e *entry) {
 	q.counts[e.state]--
 	if e.state == broken {
@@ -273,20 +264,19 @@ func (q *queue) quit(e *entry) {
 	}
 }
 
-// expires reports whether messages expire in this queue: only in a main queue.
+// expires reports whether messages expire in q, which they do only in main queues.
 func (q *queue) expires() bool { return q.ref.Sub == core.Main }
 
-// mayExpire reports whether e, in its state, expires when its time to live ends.
+// mayExpire reports whether e in its present state expires when its time to live ends.
 func (q *queue) mayExpire(e *entry) bool {
 	return q.expires() && e.expires != 0 && e.state.isAvailable()
 }
 
-// hasExpired reports whether e's time to live has ended, whatever its state.
 func (q *queue) hasExpired(e *entry, now int64) bool {
 	return q.expires() && e.expires != 0 && e.expires <= now
 }
 
-// next returns the next instant at which something in the queue becomes due, or 0.
+// next returns when the next thing in the queue becomes due, or 0.
 func (q *queue) next() int64 {
 	var next int64
 	for _, a := range [...]*timerHeap[*entry]{&q.locks, &q.schedules, &q.expiries} {
@@ -303,24 +293,24 @@ func (q *queue) next() int64 {
 	return next
 }
 
-// These constants estimate the memory that a thing needs beside the bytes that Message.Size counts,
-// as rounded by the runtime. TestSizesMatchTheKeptMemory compares sums of them with the heap.
+// These estimates of memory, in bytes, exclude what Message.Size counts, and include the runtime's
+// rounding. TestSizesMatchTheKeptMemory compares their sums with the heap.
 const (
-	// entryWeight is for an entry, its message, and their places in the log and in one heap.
+	// an entry, its message, and their places in the log and in one heap
 	entryWeight = 570
-	// expiryWeight is for a place in the heap of expiries.
+	// a place in the heap of expiries
 	expiryWeight = 40
-	// memberWeight is for a place in a heap of a session.
+	// a place in a heap of a session
 	memberWeight = 40
-	// sessionWeight is for a session and its places in the queue.
+	// a session and its places in the queue
 	sessionWeight = 320
-	// transitWeight is for a message's Transit.
+	// a message's Transit
 	transitWeight = 64
-	// seenIDWeight is for a message id that duplicate detection remembers.
+	// a message id that duplicate detection remembers
 	seenIDWeight = 90
 )
 
-// weightOf returns the memory that an entry needs. It does not depend on the entry's state.
+// weightOf returns the memory that an entry uses. It does not depend on the entry's state.
 func weightOf(e *entry) int {
 	weight := entryWeight + e.size
 	if e.expires != 0 {
@@ -332,7 +322,7 @@ func weightOf(e *entry) int {
 	return weight
 }
 
-// sizeOf returns the part of weightOf that depends on the message.
+// sizeOf returns the part of weightOf that depends on the message's contents.
 func sizeOf(m *core.Message) int {
 	size := m.Size()
 	if m.Transit != nil {
@@ -341,5 +331,5 @@ func sizeOf(m *core.Message) int {
 	return size
 }
 
-// weight returns the memory that a session needs without its messages.
+// weight returns the memory that a session uses without its messages.
 func (s *session) weight() int { return sessionWeight + len(s.Key) + len(s.State) }

@@ -8,17 +8,16 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Replay repeats the effects that a journal has stored, on an empty Store that was never used:
-// first the pieces of a snapshot, then the frames in the order in which they were appended.
-// Store.Start ends it.
+// Replay repeats the effects that a journal has stored, on an empty Store: first the pieces of a
+// snapshot, then the frames in the order in which they were appended. Store.Start ends it.
 type Replay struct {
 	store   *Store
-	at      Position // of the frame or piece that is being replayed
+	at      Position // of the frame or piece
 	records []Ref    // of the frame
-	piece   bool     // a piece is being replayed, for which isOld is always false
+	piece   bool     // a piece is being replayed: isOld returns false
 	err     error
 
-	ref   core.Ref // the last lookup, and its results:
+	ref   core.Ref // the last lookup; the next fields are its results
 	p     *partition
 	home  *entityState
 	queue *queue
@@ -26,22 +25,21 @@ type Replay struct {
 
 var _ Sink = (*Replay)(nil)
 
-// Replay begins a replay. It is continued by Replay.Piece and Replay.Frame.
+// Replay begins a replay. Call Replay.Piece and Replay.Frame to continue it.
 func (s *Store) Replay() *Replay { return &Replay{store: s} }
 
-// Frame begins a frame. records are the places of its records.
+// Frame begins a frame with these records.
 func (r *Replay) Frame(at Position, records []Ref) {
 	r.at, r.records, r.piece, r.p = at, records, false, nil
 }
 
-// Happened sets the time of the frame's call.
+// Happened records the time of the frame's call.
 func (r *Replay) Happened(now int64) { r.store.latest = max(r.store.latest, now) }
 
-// Err returns the reason why the store cannot be rebuilt, or nil.
 func (r *Replay) Err() error { return r.err }
 
-// Start ends the replay. It reads the messages that must be in memory, and continues removals that
-// were in progress.
+// Start ends the replay. It reads the messages that must be in memory, and continues removals of
+// namespaces.
 func (s *Store) Start() error {
 	for _, p := range s.allPartitions() {
 		p.pieces = nil
@@ -53,13 +51,13 @@ func (s *Store) Start() error {
 	return nil
 }
 
-// Latest returns the time of the last replayed call on the store itself, not on a view with its own
-// time, or the zero time.
+// Latest returns the time of the last replayed call on the store itself, not on a view (WithTime),
+// or the zero time.
 func (s *Store) Latest() time.Time { return instant(s.latest) }
 
 var errNoRecord = errors.New("a message refers to a record that is not in the same frame of the log")
 
-// Do repeats an effect, unless its object was deleted later, or the loaded snapshot contains the
+// Do repeats an effect, unless its object was deleted later or the loaded snapshot contains the
 // effect.
 func (r *Replay) Do(x *Effect) {
 	if x.Kind >= EffectEntity {
@@ -107,7 +105,6 @@ func (r *Replay) Do(x *Effect) {
 	}
 }
 
-// remember repeats an effect on remembered ids, keys or events, or one that clears the partition.
 func (r *Replay) remember(h *entityState, x *Effect) {
 	switch x.Kind {
 	case EffectSeen:
@@ -124,12 +121,12 @@ func (r *Replay) remember(h *entityState, x *Effect) {
 	case EffectClear:
 		t := txn{partition: r.p, handle: &handle{Store: r.store}}
 		t.clearAll()
-		for _, w := range t.wakes { // no receiver waits yet
+		for _, w := range t.wakes { // no receiver waits during a replay
 			w.queue.woken = false
 		}
 		clear(t.wakes)
 		t.wakes = t.wakes[:0]
-		r.p = nil // the entity now has other queues
+		r.p = nil // the cached queue is no longer the entity's
 	}
 }
 
@@ -147,8 +144,8 @@ func (r *Replay) in(at core.Ref) *queue {
 	return r.queue
 }
 
-// isOld reports whether the loaded snapshot already contains the current frame's effect on message
-// n or, if n is 0, on something other than a message or a session.
+// isOld reports whether the loaded snapshot contains the current frame's effect on message n. For n
+// = 0 it asks for effects on other things than messages and sessions.
 func (r *Replay) isOld(n int64) bool {
 	return !r.piece && r.p.pieces != nil && r.p.pieces.isOld(r.queue, n, r.at)
 }
@@ -165,7 +162,6 @@ func (r *Replay) entry(q *queue, n int64) *entry {
 	return e
 }
 
-// record returns the place of record i of the frame.
 func (r *Replay) record(i int32) (ref Ref) {
 	if i < 0 || int(i) >= len(r.records) {
 		r.err = errNoRecord
@@ -227,8 +223,8 @@ func (q *queue) replaySession(x *Session) {
 	}
 }
 
-// HasCatalogue reports whether the loaded snapshot already contains the current frame's effects on
-// the catalogue.
+// HasCatalogue reports whether the loaded snapshot contains the current frame's effects on the
+// catalogue.
 func (r *Replay) HasCatalogue() bool { return r.at < r.store.catalogued }
 
 func (r *Replay) catalogue(x *Effect) {

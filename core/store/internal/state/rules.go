@@ -13,7 +13,7 @@ type ruleBook struct {
 	byName map[string]core.Rule // by folded name
 }
 
-// described returns e in the catalogue's form: without its rules, which are kept in ruleBooks.
+// described returns e without its rules, which ruleBooks keep.
 func described(e core.Entity) core.Entity {
 	e.Rules = nil
 	return e
@@ -26,7 +26,7 @@ func cloneRule(r core.Rule) core.Rule {
 	return r
 }
 
-// setRules stores the rules of a new subscription. c.mu is held.
+// c.mu is held.
 func (c *catalogue) setRules(id string, rules []core.Rule) {
 	if c.rules == nil {
 		c.rules = make(map[string]*ruleBook)
@@ -49,7 +49,7 @@ func (b *ruleBook) change(c core.RuleChange) {
 	b.byName[name] = c.Rule
 }
 
-// page returns rules in the order of their names. A nil b has no rules.
+// page returns rules ordered by name. b may be nil.
 func (b *ruleBook) page(skip, top int) []core.Rule {
 	if b == nil {
 		return nil
@@ -89,5 +89,4 @@ func (c *catalogue) Rule(_ context.Context, e core.Entity, name string) (core.Ru
 	return core.Rule{}, fmt.Errorf("read rule %s of %s: %w", name, &e, core.NotFound)
 }
 
-// allRules is a value of top that includes all rules of a subscription.
 const allRules = math.MaxInt

@@ -9,12 +9,12 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// seenIDs has message ids, or keys of moves, with the instants when they were last seen.
+// seenIDs has the ids of messages, or the keys of moves, with the times when they were last seen.
 type seenIDs struct {
-	known  map[string]int64 // when each key was last seen
-	order  []seenID         // the keys by that instant, and outdated pairs: of forgotten keys, and of keys that were seen again
-	most   int              // the largest length of known since its map was allocated
-	weight int64            // of the keys in known
+	known  map[string]int64 // the time when each key was last seen
+	order  []seenID         // keys by time, including outdated pairs: of forgotten keys, and old ones of keys that were seen again
+	most   int              // the largest length of known since it was allocated
+	weight int64            // bytes of the keys in known
 }
 
 type seenID struct {
@@ -23,16 +23,17 @@ type seenID struct {
 }
 
 const (
-	// tolerated is how many outdated pairs order may always have before tidy removes them.
+	// tolerated is the number of outdated pairs in order that tidy never removes.
 	tolerated = 64
-	// One call forgets about this many keys, so that others need not wait long for the partition.
+	// forgetMost is about the number of keys that one call forgets, so that other calls need not
+	// wait long.
 	forgetMost = 10_000
 )
 
 func weightOfKey(key string) int64 { return seenIDWeight + int64(len(key)) }
 
 // isDuplicate reports whether a message with m's id was accepted within the window. If not, it
-// remembers the id. A duplicate is noted in the history unless spared is true.
+// remembers the id. If so, it notes the duplicate in the history unless spared is true.
 func (t *txn) isDuplicate(m *core.Message, spared bool) bool {
 	key, since := t.duplicateKey(m)
 	if key == "" {
@@ -48,8 +49,7 @@ func (t *txn) isDuplicate(m *core.Message, spared bool) bool {
 	return true
 }
 
-// duplicateKey returns m's key for duplicate detection, or "" if m has none, and when the window
-// began.
+// duplicateKey returns m's key for duplicate detection, or "", and the beginning of the window.
 func (t *txn) duplicateKey(m *core.Message) (key string, since int64) {
 	window := t.DuplicateWindow.Milliseconds()
 	if window <= 0 || m.MessageID.IsZero() {
@@ -62,7 +62,7 @@ func (t *txn) duplicateKey(m *core.Message) (key string, since int64) {
 	return key, t.now - window
 }
 
-// see remembers a message id. Its weight counts towards the size of the entity.
+// see remembers a message id, which counts towards the size of the entity.
 func (b *entityState) see(key string, at int64) {
 	if x := b.partition.effects; x != nil {
 		x.do(Effect{Kind: EffectSeen, Of: b.ref, Text: key, At: at})
@@ -70,15 +70,14 @@ func (b *entityState) see(key string, at int64) {
 	b.queue(core.Main).grow(int(b.remember(&b.seen, key, at)))
 }
 
-// remember remembers a key, and returns the weight that it adds.
 func (b *entityState) remember(s *seenIDs, key string, at int64) (weight int64) {
 	weight = s.remember(key, at)
 	b.partition.remembered.ids.Add(weight)
 	return weight
 }
 
-// forgetIDs drops the message ids last seen no later than at until; if they are too many for one
-// call, it drops only the oldest of them.
+// forgetIDs drops the message ids last seen at until or before, oldest first, at most as many as
+// one call may drop.
 func (b *entityState) forgetIDs(until int64) {
 	if !b.seen.isDue(until) {
 		return
@@ -96,7 +95,6 @@ func (b *entityState) forgetSeen(until int64) {
 	}
 }
 
-// forget drops the keys last seen no later than at until, and returns their weight.
 func (b *entityState) forget(s *seenIDs, until int64) (weight int64) {
 	weight = s.forget(until)
 	b.partition.remembered.ids.Add(-weight)
@@ -105,7 +103,7 @@ func (b *entityState) forget(s *seenIDs, until int64) (weight int64) {
 
 func (s *seenIDs) isDue(until int64) bool { return len(s.order) > 0 && s.order[0].at <= until }
 
-// behind returns the part of order with instants later than at.
+// behind returns the part of order that is later than at.
 func (s *seenIDs) behind(at int64) []seenID {
 	i, _ := slices.BinarySearchFunc(s.order, at, func(x seenID, at int64) int {
 		if x.at <= at {
@@ -116,7 +114,7 @@ func (s *seenIDs) behind(at int64) []seenID {
 	return s.order[i:]
 }
 
-// some returns the instant until, or an earlier one if one call cannot forget the keys up to until.
+// some returns until, or an earlier time if the keys up to until are too many for one call.
 func (s *seenIDs) some(until int64) int64 {
 	if len(s.order) > forgetMost {
 		until = min(until, s.order[forgetMost].at)
@@ -124,7 +122,7 @@ func (s *seenIDs) some(until int64) int64 {
 	return until
 }
 
-// forget drops the keys last seen no later than at until, and returns their weight.
+// forget drops the keys last seen at until or before, and returns their weight.
 func (s *seenIDs) forget(until int64) (weight int64) {
 	gone := 0
 	for gone < len(s.order) && s.order[gone].at <= until {
@@ -139,7 +137,7 @@ func (s *seenIDs) forget(until int64) (weight int64) {
 	}
 	clear(s.order[:gone])
 	s.order = s.order[gone:]
-	if len(s.known) < s.most/4 { // frees the memory of a peak
+	if len(s.known) < s.most/4 { // frees the memory of a peak: a map never shrinks
 		known := make(map[string]int64, len(s.known))
 		maps.Copy(known, s.known)
 		s.known, s.order, s.most = known, slices.Clone(s.order), len(known)
@@ -156,7 +154,6 @@ func (s *seenIDs) drop(key string) (weight int64) {
 	return weight
 }
 
-// tidy removes outdated pairs from order once most of its pairs are outdated.
 func (s *seenIDs) tidy() {
 	if len(s.order) > 2*len(s.known)+tolerated {
 		s.order = slices.DeleteFunc(s.order, func(x seenID) bool { return s.known[x.key] != x.at })
@@ -168,7 +165,7 @@ func (s *seenIDs) knows(key string, since int64) bool {
 	return known && at > since
 }
 
-// remember records that key was seen, and returns the weight that it adds.
+// remember records that key was seen, and returns the weight that this adds.
 func (s *seenIDs) remember(key string, at int64) (weight int64) {
 	old, known := s.known[key]
 	if known && old >= at {
@@ -177,11 +174,11 @@ func (s *seenIDs) remember(key string, at int64) (weight int64) {
 	if s.known == nil {
 		s.known = make(map[string]int64)
 	}
-	key = strings.Clone(key) // a copy: key may be a part of a message, which it would keep in memory
+	key = strings.Clone(key) // a substring would keep the whole message in memory
 	s.known[key] = at
 	if n := len(s.order); n == 0 || s.order[n-1].at <= at {
 		s.order = append(s.order, seenID{key, at})
-	} else { // only in a replay on a snapshot that has later keys
+	} else { // only in a replay, if the snapshot has later keys
 		s.order = slices.Insert(s.order, n-len(s.behind(at)), seenID{key, at})
 	}
 	s.most = max(s.most, len(s.known))
@@ -193,20 +190,20 @@ func (s *seenIDs) remember(key string, at int64) (weight int64) {
 	return weight
 }
 
-// remembered counts the bytes that a Store uses for ids of duplicate detection and keys of moves,
-// and those for histories. Options.Remember limits each sum.
+// remembered counts the bytes that a Store uses for ids and keys, and for events in histories.
+// Options.Remember limits each of the two sums.
 type remembered struct {
-	most   int64 // 0: no limit
+	most   int64 // Options.Remember; 0: no limit
 	ids    atomic.Int64
 	events atomic.Int64
 
-	damaged atomic.Int64 // messages that were put aside
+	damaged atomic.Int64 // number of messages that were put aside
 }
 
-// refusesID reports whether an entity that already uses own bytes of ids may not add another one.
-// While at most three quarters of the limit are used, any entity may; above that, only an entity
-// that uses fewer bytes than are free, so that one sender's ids do not stop others. Keys of moves
-// may exceed the limit by a quarter, so that forwarding continues.
+// refusesID reports whether an entity that uses own bytes for ids may not add another id. Up to
+// three quarters of the limit, every entity may add ids. Above, an entity may only if it uses fewer
+// bytes than are free, so that one sender's ids do not stop others. Keys of moves may exceed the
+// limit by a quarter, so that forwarding continues.
 func (r *remembered) refusesID(own int64, ofMove bool) bool {
 	if r.most <= 0 {
 		return false
@@ -218,8 +215,8 @@ func (r *remembered) refusesID(own int64, ofMove bool) bool {
 	return left <= 0 || left < r.most/4 && own >= left
 }
 
-// remembersTooMuch refuses a message if there is no memory left for its id or the key of its move.
-// Older ids must not be forgotten early, because then messages could be delivered twice.
+// remembersTooMuch refuses m if no memory is left for its id or the key of its move. Dropping older
+// ids early instead could deliver messages twice.
 func (t *txn) remembersTooMuch(m *core.Message) error {
 	if !t.remembered.refusesID(t.home.seen.weight+t.home.moves.weight, transit(m).Key != "") || !t.isNew(m) {
 		return nil
@@ -229,7 +226,7 @@ func (t *txn) remembersTooMuch(m *core.Message) error {
 		t.remembered.most))
 }
 
-// isNew reports whether m has an id or a key that must be remembered, and is not yet remembered.
+// isNew reports whether m has an id or key that must be remembered and is not yet.
 func (t *txn) isNew(m *core.Message) bool {
 	if key := transit(m).Key; key != "" {
 		return !t.isKnown(m)
@@ -238,7 +235,6 @@ func (t *txn) isNew(m *core.Message) bool {
 	return key != "" && !t.home.seen.knows(key, since)
 }
 
-// forgetAll drops the ids, keys and history of an entity that is deleted or cleared.
 func (b *entityState) forgetAll() {
 	r := b.partition.remembered
 	r.ids.Add(-b.seen.weight - b.moves.weight)

@@ -34,7 +34,7 @@ func (p *handle) AcceptSession(_ context.Context, r core.SessionRequest) (l core
 	return l, ok, next, nil
 }
 
-// ok is false if no session waits.
+// acceptSession returns false if no session waits.
 func (t *txn) acceptSession(r *core.SessionRequest) (l core.SessionLock, ok bool, err error) {
 	id := r.ID
 	x := t.queue.sessions[core.KeyOfSession(id)]
@@ -44,10 +44,10 @@ func (t *txn) acceptSession(r *core.SessionRequest) (l core.SessionLock, ok bool
 		if x = t.queue.waiting.due(math.MaxInt64); x == nil {
 			return l, false, nil
 		}
-		id = x.ready.due(math.MaxInt64).sessionID() // spelled (in upper and lower case) as in the session's oldest available message
+		id = x.ready.due(math.MaxInt64).sessionID() // in the spelling (upper and lower case) of the session's oldest available message
 	case !r.TakeOver.IsZero() && !held:
 		return l, false, core.SessionLockLost
-	case !r.TakeOver.IsZero(): // the session's messages stay locked
+	case !r.TakeOver.IsZero(): // the messages of the session stay locked
 		if l := t.lockOf(x, id); l.Token() != r.TakeOver {
 			return core.SessionLock{}, false, core.SessionLocked
 		}
@@ -65,14 +65,12 @@ func (t *txn) acceptSession(r *core.SessionRequest) (l core.SessionLock, ok bool
 	return t.lockOf(x, id), true, nil
 }
 
-// lockOf returns the lock of x as its holder knows it.
 func (t *txn) lockOf(x *session, id string) core.SessionLock {
 	return core.SessionLock{ID: id, Index: t.Ref.Index, Nonce: x.Nonce, Mode: x.Mode, TakeOvers: x.Passed, Until: instant(x.Until)}
 }
 
-// enterSession does the same as enter, for a call of a session's holder. It returns
-// SessionLockLost, and no txn, if the lock l is lost or nil. room is what Store.begin has reserved
-// for the call, or nil.
+// enterSession is enter for the holder of a session's lock. If l is lost or nil, it returns
+// SessionLockLost and begins no call. room is the result of Store.begin, or nil.
 func (p *handle) enterSession(l *core.SessionLock, room *effects) (t txn, x *session, err error) {
 	t, ok := p.enterWith(room)
 	if ok {
@@ -88,7 +86,7 @@ func (p *handle) sessionLockLost() error {
 	return fmt.Errorf("check the lock of a session of %v: %w", p.Ref, cmp.Or(p.stopped(), error(core.SessionLockLost)))
 }
 
-// holds returns the session that l locks, or nil if that lock is lost.
+// holds returns the session that l locks, or nil if l is lost.
 func (t *txn) holds(l *core.SessionLock) *session {
 	if l == nil {
 		return nil
@@ -100,7 +98,7 @@ func (t *txn) holds(l *core.SessionLock) *session {
 	return x
 }
 
-// held returns the session of l if any receiver holds it, and otherwise nil.
+// held returns the session of l if any receiver holds it, otherwise nil.
 func (t *txn) held(l *core.SessionLock) *session {
 	x := t.queue.sessions[l.Key()]
 	if x == nil || !x.isHeld() || x.ends() <= t.now || l.Index != t.Ref.Index {
@@ -145,13 +143,12 @@ func (p *handle) ReleaseSession(_ context.Context, l core.SessionLock) error {
 	return p.stopped()
 }
 
-// letGo ends the lock of a session, and wakes receivers for which the session now waits.
+// letGo ends the lock of x, and wakes receivers that can now accept x.
 func (t *txn) letGo(q *queue, x *session) {
 	q.letGo(x)
 	t.wakeSession(q, x)
 }
 
-// wakeSession wakes the receivers that can now receive messages of x.
 func (t *txn) wakeSession(q *queue, x *session) {
 	switch {
 	case x.isHeld():
@@ -161,7 +158,7 @@ func (t *txn) wakeSession(q *queue, x *session) {
 	}
 }
 
-// firstOf returns up to limit messages of a session, from the number from on.
+// firstOf returns up to limit messages of a session whose numbers are at least from.
 func (q *queue) firstOf(key core.SessionKey, from int64, limit int) (first []*entry) {
 	keep := func() {
 		slices.SortFunc(first, func(x, y *entry) int { return cmp.Compare(x.n, y.n) })
@@ -221,7 +218,7 @@ func (p *handle) ListSessions(_ context.Context, since time.Time, after core.Ses
 }
 
 // listSlice appends the ids of sessions whose keys are greater than after, until ids has top
-// elements. more is true if it stops earlier, so that other calls need not wait long.
+// elements. It returns more = true if it stops earlier, so that other calls need not wait long.
 func (p *handle) listSlice(ids []string, since time.Time, after core.SessionKey, top int) (_ []string, last core.SessionKey, more bool) {
 	t, ok := p.enter()
 	if !ok {
@@ -282,31 +279,32 @@ func (p *handle) DescribeSessions(_ context.Context, ids []string, content bool)
 	return all, p.stopped()
 }
 
-// session is one session of a queue. It exists as long as it has messages or state, or a receiver
-// holds it.
+// session exists as long as it has messages or state, or a receiver holds it.
 type session struct {
 	Session
-	messages int               // number of messages, without scheduled ones
-	ready    timerHeap[*entry] // available entries, by number
-	locked   timerHeap[*entry] // locked entries that are not delayed, by number
-	aside    timerHeap[*entry] // deferred entries that are not locked, and delayed entries, by number
-	pauses   int               // number of entries in aside whose delay stops delivery of the session
-	turn     int64             // orders the sessions in queue.waiting; 0: the session is not in it
-	woken    bool              // the call in flight already rings the doorbells for the session's holder
+	messages int               // without scheduled messages
+	ready    timerHeap[*entry] // available, by number
+	locked   timerHeap[*entry] // locked and not delayed, by number
+	aside    timerHeap[*entry] // deferred and not locked, or delayed, by number
+	pauses   int               // number of delayed entries that stop delivery of the session
+	turn     int64             // order in queue.waiting; 0: not waiting
+	woken    bool              // the current call already rings the doorbells for the session's holder
 
-	waitingPlace int // the index in queue.waiting
-	heldPlace    int // the index in queue.held
+	waitingPlace int // index in queue.waiting
+	heldPlace    int // index in queue.held
 }
 
 func (s *session) isHeld() bool { return s.Until != 0 }
 
-// ends returns when the lock can go to another receiver: SessionGrace later than its holder knows.
+// ends returns when another receiver can get the lock: SessionGrace after the end that the holder
+// knows.
 func (s *session) ends() int64 { return s.Until + core.SessionGrace.Milliseconds() }
 
-// pauses reports whether e is delayed and, as the next message of its session, stops all others.
+// pauses reports whether e is delayed and stops the delivery of all messages of its session.
 func (e *entry) pauses() bool { return e.delayed && e.state == locked }
 
-// ends returns when e's lock ends: in a session, SessionGrace later than the receiver knows.
+// ends returns when e's lock ends. In a session, that is SessionGrace after the end that the
+// receiver knows.
 func (e *entry) ends() int64 {
 	if e.sessionful && !e.delayed {
 		return e.until + core.SessionGrace.Milliseconds()
@@ -314,8 +312,8 @@ func (e *entry) ends() int64 {
 	return e.until
 }
 
-// id returns the session's id in the spelling of the receiver that set the state or, without a
-// state, of the oldest message.
+// id returns the session's id as spelled by the receiver that set the state or, without a state, by
+// the sender of the oldest message.
 func (s *session) id() string {
 	if s.State != nil {
 		return s.Stater
@@ -329,7 +327,7 @@ func (s *session) id() string {
 	return oldest.sessionID()
 }
 
-// session returns the session with that key. It creates the session if needed.
+// session returns the session with that key, and creates it if needed.
 func (q *queue) session(key core.SessionKey) *session {
 	s := q.sessions[key]
 	if s == nil {
@@ -350,8 +348,8 @@ func (q *queue) enrol(e *entry) {
 	s.messages++
 	switch {
 	case e.state.isAvailable():
-		// Numbers are enough here: messages of a session that were delivered before have lower
-		// numbers than the others.
+		// In a session, messages that were delivered before always have lower numbers than the
+		// others, so ordering by number is enough.
 		s.ready.add(e, e.n, e.n, &e.place)
 	case e.state.IsLocked() && !e.delayed:
 		s.locked.add(e, e.n, e.n, &e.sessionPlace)
@@ -364,7 +362,6 @@ func (q *queue) enrol(e *entry) {
 	q.review(s)
 }
 
-// strike undoes enrol.
 func (q *queue) strike(e *entry) {
 	s := e.session
 	e.session = nil
@@ -383,8 +380,8 @@ func (q *queue) strike(e *entry) {
 	q.review(s)
 }
 
-// hold locks s, or extends its lock, for the holder of nonce until the given instant. The locks of
-// the session's messages then also end at this instant.
+// hold gives s's lock to the holder of nonce until the given time, or extends it. The locks of the
+// session's messages then end at the same time.
 func (q *queue) hold(s *session, nonce uint64, until int64) {
 	if s.isHeld() {
 		q.held.remove(s.heldPlace)
@@ -401,7 +398,7 @@ func (q *queue) hold(s *session, nonce uint64, until int64) {
 	q.review(s)
 }
 
-// letGo ends s's lock. The caller must end the locks of its messages.
+// letGo ends s's lock. The caller must end the locks of the session's messages.
 func (q *queue) letGo(s *session) {
 	q.held.remove(s.heldPlace)
 	s.Nonce, s.Until, s.Passed = 0, 0, 0
@@ -409,7 +406,8 @@ func (q *queue) letGo(s *session) {
 	q.review(s)
 }
 
-// keep sets s's state, or removes it if state is nil. id is the receiver's spelling of the session.
+// keep sets s's state, or removes it if state is nil. id is the receiver's spelling of the session
+// id.
 func (q *queue) keep(s *session, state []byte, now int64, id string) {
 	q.grow(-s.weight())
 	s.State, s.Stated, s.Stater = state, now, id
@@ -418,15 +416,14 @@ func (q *queue) keep(s *session, state []byte, now int64, id string) {
 	q.review(s)
 }
 
-// noteSession records in the journal everything about s except its messages.
 func (q *queue) noteSession(s *session) {
 	if x := q.effects(); x != nil {
 		x.Do(x.sessionOf(q, s))
 	}
 }
 
-// review must follow any change of s. If s now needs a receiver, s waits behind the sessions that
-// wait already. If nothing is left of s, s is removed.
+// review must be called after every change of s. It puts s at the end of the waiting sessions if s
+// now needs a receiver, and removes s if nothing is left of it.
 func (q *queue) review(s *session) {
 	waits := len(s.ready.items) > 0 && !s.isHeld() && s.pauses == 0
 	switch {
@@ -448,7 +445,6 @@ func (q *queue) review(s *session) {
 	}
 }
 
-// lineUp orders the waiting sessions by the numbers of their first available messages.
 func (q *queue) lineUp() {
 	line := make([]*session, 0, len(q.waiting.items))
 	for _, x := range q.waiting.items {

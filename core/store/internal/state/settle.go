@@ -25,7 +25,7 @@ func (p *handle) Settle(ctx context.Context, settlements []core.Settlement) []er
 	err := t.wait(ctx)
 	stopped := p.stopped()
 	for i := range errs {
-		if errs[i] != nil && stopped != nil { // a restart may find these locks still held, because the journal has failed
+		if errs[i] != nil && stopped != nil { // the journal has failed, so these locks may still be held after a restart
 			errs[i] = fmt.Errorf("settle a message of %v: %w", p.Ref, stopped)
 		} else if err != nil {
 			errs[i] = fmt.Errorf("settle a message of %v: %w", p.Ref, err)
@@ -76,8 +76,7 @@ func (t *txn) settle(s *core.Settlement) error {
 	return nil
 }
 
-// activate makes a message available by its number, or changes the instant at which a scheduled
-// message becomes due.
+// activate makes a message available by its number, or changes the due time of a scheduled message.
 func (t *txn) activate(s *core.Settlement) error {
 	q, at := t.queue, millisOf(s.At)
 	e := t.inState(s.Token.SequenceNumber(), locked, lockedDeferred, deferred, scheduled)
@@ -90,7 +89,7 @@ func (t *txn) activate(s *core.Settlement) error {
 		if t.History.Max > 0 {
 			t.write(q, core.Event{Kind: core.EventScheduled, Number: t.number(e.n), Until: instant(at)})
 		}
-		t.wakeReceivers(q) // a waiting receiver must learn that it must ask again at the new instant
+		t.wakeReceivers(q) // a waiting receiver must learn the new due time
 	case e.state == scheduled:
 		t.becomeDue(q, e)
 	case e.sessionful && e.state.IsLocked() && !e.delayed:
@@ -109,7 +108,7 @@ func (t *txn) activate(s *core.Settlement) error {
 	return nil
 }
 
-// settleable returns the entry whose lock s ends, or the reason why s is refused.
+// settleable returns the entry whose lock s ends, or the error with which s is refused.
 func (t *txn) settleable(s *core.Settlement) (*entry, error) {
 	under := s.Session
 	if t.Sessions && under != nil && t.holds(under) == nil {
@@ -122,7 +121,7 @@ func (t *txn) settleable(s *core.Settlement) (*entry, error) {
 	return e, t.allows(s)
 }
 
-// allows returns the reason why s is refused although its lock is held, or nil.
+// allows returns the error with which s is refused although its lock is held, or nil.
 func (t *txn) allows(s *core.Settlement) error {
 	switch {
 	case s.Outcome > core.Release:
@@ -134,7 +133,7 @@ func (t *txn) allows(s *core.Settlement) error {
 }
 
 // delay replaces e's lock by a lock that no receiver holds. If nonce is not 0, the delivery counts
-// as failed when the new lock ends.
+// as failed when that lock ends.
 func (t *txn) delay(q *queue, e *entry, b core.Backoff, nonce uint64) {
 	failures := int(e.failures)
 	if q.ref.Sub.IsDeadLetter() { // failed deliveries of dead letters are not counted
@@ -144,14 +143,14 @@ func (t *txn) delay(q *queue, e *entry, b core.Backoff, nonce uint64) {
 	if t.History.Max > 0 {
 		t.write(q, core.Event{Kind: core.EventPostponed, Number: t.number(e.n), Until: instant(e.until)})
 	}
-	t.wakeReceivers(q) // waiting receivers must learn that they must ask again when the delay ends
+	t.wakeReceivers(q) // waiting receivers must learn when the delay ends
 	if e.session != nil {
 		t.wakeHolder(q, e.session)
 	}
 }
 
 // lost returns the error for a lock that has ended. In an entity with sessions, under is the
-// session's lock if it is still held, and otherwise nil.
+// session's lock, or nil if that lock has ended too.
 func lost(p core.Policy, under *core.SessionLock) error {
 	if p.Sessions && under == nil {
 		return core.SessionLockLost
@@ -160,9 +159,9 @@ func lost(p core.Policy, under *core.SessionLock) error {
 }
 
 // unlock ends the lock of e. failure says how the delivery failed, or is "" if it did not. Except
-// for dead letters, a failed delivery is counted, and at the maximum the message becomes a dead
-// letter. A deferred message stays deferred, and expires only when a receiver asks for it. Any
-// other message becomes available, or expires if its time to live has ended.
+// in dead-letter queues, a failed delivery is counted, and at MaxDeliveryCount the message becomes
+// a dead letter. A deferred message stays deferred, and expires only when a receiver requests it.
+// Any other message becomes available, or expires if its time to live has ended.
 func (t *txn) unlock(q *queue, e *entry, failure core.EventKind) {
 	if failure != "" {
 		q.countDelivery(e)
@@ -180,7 +179,6 @@ func (t *txn) unlock(q *queue, e *entry, failure core.EventKind) {
 	t.makeAvailable(q, e)
 }
 
-// makeAvailable makes e available at its old position, or expires e if its time to live has ended.
 func (t *txn) makeAvailable(q *queue, e *entry) {
 	if q.hasExpired(e, t.now) {
 		t.expire(q, e)
@@ -190,8 +188,6 @@ func (t *txn) makeAvailable(q *queue, e *entry) {
 	t.announce(q, e)
 }
 
-// hasFailed reports whether a message with this number of failed deliveries must become a dead
-// letter.
 func (t *txn) hasFailed(q *queue, failures uint32) bool {
 	return !q.ref.Sub.IsDeadLetter() && t.MaxDeliveryCount > 0 && int(failures) >= t.MaxDeliveryCount
 }
@@ -205,8 +201,8 @@ func (t *txn) expire(q *queue, e *entry) {
 	}
 }
 
-// deadLetter moves e to the queue's dead letters, where e belongs to no session. reason is set if
-// the broker dead-letters e, and "" if a receiver does.
+// deadLetter moves e to the dead-letter queue, where it belongs to no session. reason is "" if a
+// receiver dead-letters e, not the broker.
 func (t *txn) deadLetter(q *queue, e *entry, over core.Properties, reason string) {
 	q.override(e, over)
 	q.remove(e)
@@ -219,7 +215,7 @@ func (t *txn) deadLetter(q *queue, e *entry, over core.Properties, reason string
 	t.wakeReceivers(dead)
 }
 
-// successor returns a copy of e for another queue, with the same message but no broker properties.
+// successor returns a new entry for the same message without e's broker properties.
 func (e *entry) successor() *entry {
 	return &entry{message: e.message, ref: e.ref, more: e.more, size: e.size, record: e.record, noted: e.noted}
 }

@@ -8,31 +8,29 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Effect is a change of the store's state. It has the new state and not the request, so that a
-// replay needs no clock, no policy and no random number.
+// Effect is a change of the store's state. It has the new state, not the request, so that a replay
+// needs no clock, policy or random number.
 type Effect struct {
 	Kind EffectKind
-	// Of is the sub-queue or, if Kind concerns a whole entity, its main queue. It is zero for the
-	// catalogue and the namespaces.
+	// Of is the sub-queue or, if Kind concerns a whole entity, its main queue. It is zero for
+	// effects on the catalogue or the namespaces.
 	Of     core.Ref
-	Number int64 // the number of a message or event, or the version of a topic
-	At     int64 // an instant
-	Record int32 // the index of a record in the frame
+	Number int64 // of a message or event; or the version of a topic
+	At     int64 // time, in milliseconds since 1970
+	Record int32 // index of a record in the frame
 	Text   string
-	Folded string // the folded name of an entity in the namespace Text
+	Folded string // folded name of an entity in the namespace Text
 	Object any    // *Put, *Change, *Session, *core.Event, *core.Entity, *[]core.Rule, *core.RuleChange or *core.Namespace
 }
 
-// EffectKind is a kind of effect. Journals store these numbers; lower numbers are the journal's
-// own.
+// EffectKind is stored by journals. Lower numbers are the journal's own.
 type EffectKind byte
 
-// The kinds.
 const (
 	EffectPut        EffectKind = 5 + iota // a new message, with a higher number than all others
 	EffectChange                           // a message's new Change
 	EffectRemove                           // a message was removed
-	EffectPlace                            // a message has moved to another record, which is in the frame
+	EffectPlace                            // a message has another record, which is in the frame
 	EffectLast                             // the highest number used
 	EffectSession                          // a session's new data
 	EffectSeen                             // a message id was seen at At
@@ -48,39 +46,39 @@ const (
 	EffectRules                            // all rules of a subscription
 	EffectRule                             // one changed rule of a subscription
 	EffectSeal                             // a namespace was deleted at At
-	EffectUnseal                           // namespaces deleted at At or before are forgotten
+	EffectUnseal                           // deletions of namespaces at At or before are forgotten
 	EffectNamespace                        // a new or changed namespace
 	EffectNoNamespace
 	// The next new kind is 28: 27 is the journal's.
 )
 
-// Sink takes effects: a Call of a Journal stores them, a Snapshot consists of them, and a Replay
+// Sink takes effects. The Call of a Journal stores them, a Snapshot consists of them, and a Replay
 // repeats them. Do must not retain e.Object.
 type Sink interface {
 	Do(e *Effect)
 }
 
-// Put is a new message of a queue. Instants are in milliseconds; 0 means none.
+// Put is a new message of a queue. Times are in milliseconds since 1970; 0 means none.
 type Put struct {
 	Number, Origin, Enqueued, Expires int64
 	Change
-	Sessionful bool // it belongs to the session with the id Session
+	Sessionful bool // the message belongs to the session with the id Session
 	Session    string
-	ID         core.ID // only if a history was kept when the message was stored
-	InFrame    bool    // true: the record is number Record of the frame; false: it is at Ref
+	ID         core.ID // set only if a history was kept when the message was stored
+	InFrame    bool    // the record is number Record of the frame; otherwise, it is at Ref
 	Record     int32
 	Ref        Ref
-	Body       Ref   // the record of a large body; zero: the message's record has the body
-	Died       int64 // when it was dead-lettered
+	Body       Ref   // the record of a large body; zero: the body is in the message's record
+	Died       int64 // when the message was dead-lettered
 }
 
 // Change has the data of a message that can change.
 type Change struct {
 	State    MessageState
 	Delayed  bool
-	ByBroker bool // the broker itself holds the lock
+	ByBroker bool // the broker holds the lock
 	Failures uint32
-	Until    int64 // when a state with IsTimed ends
+	Until    int64 // when State ends, if State.IsTimed
 	Nonce    uint64
 	Size     int
 	Overlay  core.Properties // properties that replace or extend those of the record
@@ -89,16 +87,15 @@ type Change struct {
 // Session has everything about a session except its messages.
 type Session struct {
 	Key    core.SessionKey
-	Until  int64  // when the lock ends for its holder; 0: no receiver holds it
-	Nonce  uint64 // of the lock
+	Until  int64 // when the lock ends, as its holder knows; 0: no receiver holds it
+	Nonce  uint64
 	Mode   core.SessionMode
 	Passed uint32 // number of times that the lock was taken over
 	State  []byte // nil: none
-	Stated int64  // when the state was set
-	Stater string // the session's id in the spelling of the receiver that set the state
+	Stated int64  // when State was set
+	Stater string // the session's id as spelled by the receiver that set State
 }
 
-// set fills m from e, which is new or goes into a snapshot.
 func (m *Put) set(e *entry) {
 	*m = Put{
 		Number: e.n, Origin: e.origin, Enqueued: e.enqueued, Expires: e.expires,
@@ -126,16 +123,15 @@ func (c *Change) set(e *entry) {
 	}
 }
 
-// effects collects the effects of one call on a partition, or on the catalogue, until they become a
-// frame.
+// effects collects the effects of one call on a partition or on the catalogue, for a frame.
 type effects struct {
 	Call
 	puts []put // messages whose records will be in the frame
 	under
-	spare *sync.Pool // of the store
+	spare *sync.Pool // Store.spare
 }
 
-// under has the effect that is being added, so that effects cause no allocations.
+// under has the effect that is being added. Reusing it saves allocations.
 type under struct {
 	effect  Effect
 	message Put
@@ -154,13 +150,12 @@ func (u *under) sessionOf(q *queue, s *session) *Effect {
 	return &u.effect
 }
 
-// put is an entry with a new record.
 type put struct {
 	e *entry
 	q *queue
 }
 
-// keepPuts is the largest capacity of puts that is kept for reuse.
+// keepPuts is the largest capacity of puts that is reused.
 const keepPuts = 1 << 12
 
 func (s *Store) newEffects() *effects {
@@ -178,8 +173,7 @@ func (x *effects) release() {
 	}
 }
 
-// append appends the effects to the journal, and stores the places of the new records in their
-// entries.
+// append appends the effects to the journal, and sets the Refs of the entries with new records.
 func (x *effects) append() Position {
 	end := x.Append()
 	for _, p := range x.puts {
@@ -211,11 +205,11 @@ func (x *effects) state(q *queue, e *entry) {
 	x.do(Effect{Kind: EffectChange, Of: q.ref, Number: e.n, Object: &x.message.Change})
 }
 
-// ledger is a journal that may be nil: then its methods do nothing.
+// ledger is a journal that may be nil. Without a journal, its methods do nothing.
 type ledger struct{ journal Journal }
 
-// end returns the position after everything noted so far. The answer to a call that changed nothing
-// waits for this position if the answer depends on earlier changes.
+// end returns the journal's end. A call that changed nothing waits for it if its answer depends on
+// earlier changes.
 func (l *ledger) end() Position {
 	if l.journal == nil {
 		return 0
@@ -230,13 +224,12 @@ func (l *ledger) wait(ctx context.Context, p Position) error {
 	return l.journal.Wait(ctx, p)
 }
 
-// waitAll waits until everything noted so far is durable.
 func (l *ledger) waitAll(ctx context.Context) error { return l.wait(ctx, l.end()) }
 
 // stopped returns the reason why the journal has stopped storing, or nil. Calls that do not wait
-// for the journal fail with this error: those that lock or renew, because locks need not be
-// durable, those that only read, and refusals. Otherwise they could answer with what is in memory
-// but was not stored.
+// for the journal must return this error, because their answers could depend on changes that were
+// not stored. These are calls that lock or renew (locks need not be durable), calls that only read,
+// and refusals.
 func (l *ledger) stopped() error {
 	if l.journal == nil {
 		return nil
@@ -244,8 +237,8 @@ func (l *ledger) stopped() error {
 	return l.journal.Err()
 }
 
-// note appends a frame about the catalogue or the registry, and returns the position after it. The
-// mutex of the catalogue or registry is held.
+// note appends a frame about the catalogue or the registry, whose mutex is held, and returns the
+// position after the frame.
 func (l *ledger) note(effects ...Effect) Position {
 	if l.journal == nil {
 		return 0
@@ -258,7 +251,6 @@ func (l *ledger) note(effects ...Effect) Position {
 	return x.Append()
 }
 
-// millisOf is the inverse of instant.
 func millisOf(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -266,16 +258,15 @@ func millisOf(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// extra has data that few entries need.
 type extra struct {
 	overlay core.Properties // properties that replace or extend those of the record
 	body    Ref             // the record of a large body
-	session string          // the SessionID of a message that is not in memory
-	id      core.ID         // the MessageID, if the message is not in memory, and a history was kept when it was stored
-	died    int64           // when it became a dead letter; 0: never, or not known
+	session string          // the SessionID, if the message is not in memory
+	id      core.ID         // the MessageID, if the message is not in memory and a history was kept when it was stored
+	died    int64           // when it became a dead letter; 0: never, or unknown
 }
 
-// change replaces e's extra by a changed copy, because deliveries in flight and earlier entries may
+// change replaces e.more by a changed copy, because deliveries in progress and earlier entries may
 // share the old one.
 func (e *entry) change(how func(*extra)) {
 	var more extra
@@ -286,8 +277,6 @@ func (e *entry) change(how func(*extra)) {
 	e.more = &more
 }
 
-// died returns when e became a dead letter, or 0 if e is not a dead letter or the time is not
-// known.
 func (e *entry) died() int64 {
 	if e.more == nil {
 		return 0
@@ -312,8 +301,8 @@ func (e *entry) sessionKey() core.SessionKey {
 	return core.KeyOfSession(e.sessionID())
 }
 
-// messageID returns the message's id. It returns zero if the message is not in memory and no
-// history was kept when it was stored.
+// messageID returns zero if the message is not in memory and no history was kept when it was
+// stored.
 func (e *entry) messageID() core.ID {
 	switch {
 	case e.message != nil:

@@ -11,32 +11,30 @@ import (
 )
 
 // A snapshot consists of pieces, which contain effects: first the catalogue, then the pieces of
-// each partition. The partition's mutex is held only while one piece is written, so calls continue
-// between pieces. Each piece has the journal's position at its moment; the effects of earlier
-// frames on its contents are in it already: see pieces.isOld.
-// The first piece of an entity has the numbers of its queues. The others contain messages of one
-// sub-queue, from a number up to that of the next piece, or remembered ids and keys, sessions, or
-// events. Only for messages does the replay compare positions piece by piece. Everything else may
+// each partition. A writer holds the partition's mutex only for one piece at a time, so calls
+// continue between pieces. Each piece has the journal's position at its time, and contains the
+// effects of all earlier frames (see pieces.isOld).
+// The first piece of an entity has the numbers of its queues. Each of the others contains messages
+// of one sub-queue (from Piece.From up to that of the next piece), or ids and keys, or sessions, or
+// events. Only for messages does the replay compare positions piece by piece. All other effects may
 // be repeated from the first piece on: an effect has all data of a session, events have serial
-// numbers, and ids may be remembered and forgotten again. If a partition is cleared while its
-// pieces are written, they are written again from the beginning.
+// numbers, and ids may be remembered and forgotten twice. If a partition is cleared while its
+// pieces are written, they are all written again.
 
-// pieceSize is the largest number of messages, sessions or events in a piece, and about the largest
-// number of ids. A piece with many bytes ends earlier.
+// pieceSize is the largest number of messages, sessions or events, and about the largest number of
+// ids, in a piece. A piece with many bytes ends earlier.
 const pieceSize = 1000
 
-// Piece describes the contents of a piece of a snapshot.
 type Piece struct {
 	Kind PieceKind
-	Now  int64    // for the catalogue: when the piece was written
-	Of   core.Ref // the main queue of the entity; for messages, their queue
+	Now  int64    // of the catalogue: when the piece was written
+	Of   core.Ref // the entity's main queue; for messages, their queue
 	From int64    // for messages: the lowest number that belongs to the piece
 }
 
-// PieceKind is a kind of piece. Journals store these numbers.
+// PieceKind is stored by journals.
 type PieceKind byte
 
-// The kinds.
 const (
 	PieceCatalogue PieceKind = iota
 	PieceHome
@@ -46,8 +44,8 @@ const (
 	PieceIDs
 )
 
-// Snapshot stores pieces. The effects of a piece come between Begin and End. The mutex of what the
-// piece describes is held during all calls except End.
+// Snapshot stores pieces. The effects of a piece come between Begin and End. During all calls
+// except End, the mutex of what the piece describes is held.
 type Snapshot interface {
 	Begin(p Piece)
 	Sink
@@ -75,8 +73,8 @@ func (s *Store) allPartitions() (all []*partition) {
 	return all
 }
 
-// homes returns the states of the queue or topic and of its subscriptions, or nothing if it was
-// deleted.
+// homes returns the states of the queue or topic and of its subscriptions. It returns nil after a
+// deletion.
 func (p *partition) homes() []*entityState {
 	if p.own == nil {
 		return nil
@@ -102,7 +100,6 @@ func (o *snapshotWriter) do(e Effect) {
 
 func (o *snapshotWriter) isFull(n int) bool { return n >= pieceSize || o.IsLarge() }
 
-// catalogue writes the catalogue and the registry in one piece.
 func (o *snapshotWriter) catalogue() {
 	s := o.store
 	s.registry.mu.RLock()
@@ -140,7 +137,7 @@ func (o *snapshotWriter) catalogue() {
 	o.err = o.End()
 }
 
-// partition writes the pieces of p. again is true if p was cleared in the meantime.
+// partition writes the pieces of p. again is true if p was cleared meanwhile.
 func (o *snapshotWriter) partition(p *partition) (again bool) {
 	p.mu.Lock()
 	cleared, homes := p.cleared, p.homes()
@@ -160,8 +157,8 @@ func (o *snapshotWriter) partition(p *partition) (again bool) {
 	return p.cleared != cleared && o.err == nil
 }
 
-// pieces writes pieces until effects returns false. It holds the partition's mutex only during each
-// piece.
+// pieces writes pieces until effects returns false. It holds the partition's mutex only while it
+// writes one piece.
 func (o *snapshotWriter) pieces(home *entityState, piece Piece, effects func(*Piece) (more bool)) {
 	for more := true; more && o.err == nil; {
 		home.partition.mu.Lock()
@@ -189,12 +186,11 @@ func (o *snapshotWriter) numbers(home *entityState) (keys [core.SubQueues][]core
 	return keys
 }
 
-// ids writes remembered ids. The next piece continues at an instant, so a piece has all ids of its
-// last instant.
+// ids writes remembered ids. Pieces continue by time, so a piece contains all ids of its last time.
 func (o *snapshotWriter) ids(home *entityState, s *seenIDs, k EffectKind) {
 	after := int64(math.MinInt64)
 	o.pieces(home, Piece{Kind: PieceIDs, Of: home.ref}, func(*Piece) bool {
-		written := make(map[string]bool) // a key that was forgotten and seen again is twice in the order
+		written := make(map[string]bool) // a key that was forgotten and seen again is listed twice
 		for i, id := range s.behind(after) {
 			if id.at != after && i > 0 && o.isFull(i) {
 				return true
@@ -260,25 +256,25 @@ func (o *snapshotWriter) events(home *entityState) {
 	})
 }
 
-// pieces describes the pieces from which a partition was loaded.
 type pieces struct {
-	homes map[string]*homePieces // by the subscription's ID
+	homes map[string]*homePieces // by subscription ID
 }
 
 type homePieces struct {
 	gone  bool                   // the entity was deleted before its first piece was written
 	at    Position               // of the first piece
-	spans [core.SubQueues][]span // by number
+	spans [core.SubQueues][]span // ordered by number
 }
 
-// span is a range of messages, up to the next span, that were written at a position.
+// span is a range of messages, up to the next span, that were written when the journal was at a
+// position.
 type span struct {
 	from int64
 	at   Position
 }
 
-// isOld reports whether the pieces already contain the effect of a frame at that position on
-// message n of a queue or, if n is 0, on what the entity's first piece describes.
+// isOld reports whether the pieces contain the effect of a frame at that position on message n. For
+// n = 0 it compares with the entity's first piece.
 func (p *pieces) isOld(q *queue, n int64, at Position) bool {
 	if q == nil {
 		return false
@@ -299,8 +295,8 @@ func (p *pieces) isOld(q *queue, n int64, at Position) bool {
 	return false
 }
 
-// Piece begins a piece that was written at a position. It returns false if the piece is not needed:
-// the entity was created after the catalogue was written, so the frames have all of it.
+// Piece begins a piece that was written at a position. It returns false if the piece is not needed,
+// because the entity was created after the catalogue was written: then the frames have all of it.
 func (r *Replay) Piece(at Position, piece *Piece) bool {
 	r.Frame(at, nil)
 	r.piece = true
@@ -324,7 +320,7 @@ func (r *Replay) Piece(at Position, piece *Piece) bool {
 	case PieceHome:
 		r.home.reset()
 		*home = homePieces{at: at}
-		r.p = nil // the entity now has other queues
+		r.p = nil // the cached queue is no longer the entity's
 	case PieceMessages:
 		sub := piece.Of.Sub
 		if sub >= core.SubQueues {
@@ -337,7 +333,7 @@ func (r *Replay) Piece(at Position, piece *Piece) bool {
 }
 
 // expectPieces marks an entity of the loaded catalogue as deleted before its first piece was
-// written. That piece, if it comes, removes the mark.
+// written. The replay of that piece removes the mark.
 func (r *Replay) expectPieces(e *core.Entity) {
 	for _, p := range r.store.partitions[cmp.Or(e.TopicID, e.ID)] {
 		if p.pieces == nil {
@@ -347,8 +343,8 @@ func (r *Replay) expectPieces(e *core.Entity) {
 	}
 }
 
-// reset discards what earlier pieces of the same entity have loaded, because the partition was
-// cleared while they were written.
+// reset discards what earlier pieces of the entity have loaded, because the partition was cleared
+// while they were written.
 func (b *entityState) reset() {
 	b.partition.bytes -= b.bytes()
 	for _, q := range b.queues {

@@ -1,10 +1,11 @@
 // Package state is the state machine of the stores in memory and in files, and the readable
 // specification for every other engine: storetest compares their answers with its answers.
-// Each partition has one mutex; a topic's partition shares it with that of its subscriptions. A
+// Each partition has one mutex; a topic's partition shares it with those of its subscriptions. A
 // call holds the mutex for one step, which begins with a sweep. So nothing waits for a timer, and a
-// publication is one step whatever the number of its copies. All instants are whole milliseconds
-// since the Unix epoch. Without a Journal, nothing survives the process. With one, a Sink gets
-// every change of the store's contents, and after a restart a Replay repeats the changes, starting
+// publication is one step whatever the number of its copies. All times are whole milliseconds since
+// the Unix epoch. Without a Journal, nothing survives the process. With one, a Sink gets every
+// change of the contents, and after a restart a Replay repeats the changes, starting from a
+// Snapshot (see package file).
 // from a Snapshot: see package file.
 package state
 
@@ -16,43 +17,42 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Options configure a Store.
 type Options struct {
 	// Clock returns the time. nil means time.Now.
 	Clock func() time.Time
 	// Journal stores the changes. nil means that a restart loses them.
 	Journal Journal
-	// Lenient, after the repair of a damaged journal, skips effects on objects that do not exist.
+	// Lenient makes a replay skip effects on objects that do not exist, after a damaged journal was
+	// repaired.
 	Lenient bool
-	// Remember limits, in bytes, the message ids of duplicate detection together with the keys of
-	// moves, and separately the histories. Beyond the limit, messages with new ids are refused as
-	// Busy, and a history that grows drops its oldest events. 0 means no limit.
+	// Remember limits the bytes of the message ids and keys of moves, and separately those of the
+	// histories. Beyond the limit, messages with new ids are refused as Busy, and a growing history
+	// drops its oldest events. 0 means no limit.
 	Remember int64
 }
 
-// Store is a core.Store, or a view of one with its own time: see WithTime.
+// Store is a core.Store, or a view of one with its own time (see WithTime).
 type Store struct {
 	*contents
 	clock   func() time.Time
-	virtual bool // this is a view with its own time
+	virtual bool // a view with its own time
 }
 
-// contents is what a store shares with its views.
+// contents is shared by a store and its views.
 type contents struct {
 	catalogue
 	registry
 	ledger
-	latest     int64    // when the last replayed call happened
-	lenient    bool     // see Options.Lenient
-	catalogued Position // the loaded snapshot has the catalogue's frames before this position
+	latest     int64 // time of the last replayed call
+	lenient    bool
+	catalogued Position // journal position up to which the loaded snapshot contains the catalogue
 	doorbells  hooks[core.Ref, func(core.SessionKey)]
-	removals   sync.WaitGroup // running removals of the contents of deleted namespaces
-	spare      sync.Pool      // of effects
+	removals   sync.WaitGroup // of the contents of deleted namespaces
+	spare      sync.Pool
 }
 
 var _ core.Store = (*Store)(nil)
 
-// New creates an empty Store.
 func New(o Options) *Store {
 	if o.Clock == nil {
 		o.Clock = time.Now
@@ -63,23 +63,20 @@ func New(o Options) *Store {
 	return s
 }
 
-// WithTime returns a view of the store that shows f(now) as the time.
+// WithTime returns a view of the store that uses f(now) as the time.
 func (s *Store) WithTime(f func(now time.Time) time.Time) core.Store { return s.View(f) }
 
-// View does the same as WithTime, and returns the view's own type.
+// View is WithTime with the view's own type.
 func (s *Store) View(f func(now time.Time) time.Time) *Store {
 	return &Store{contents: s.contents, clock: func() time.Time { return f(s.clock()) }, virtual: true}
 }
 
-// Now returns the time by the store's clock in whole milliseconds, UTC.
 func (s *Store) Now() time.Time { return instant(s.millis()) }
 
 func (s *Store) millis() int64 { return s.clock().UnixMilli() }
 
-// Probe returns nil: memory is always available.
 func (s *Store) Probe(context.Context) error { return nil }
 
-// About describes the engine.
 func (s *Store) About(context.Context) core.About {
 	return core.About{
 		Engine:   "memory",
@@ -88,19 +85,18 @@ func (s *Store) About(context.Context) core.About {
 	}
 }
 
-// Close waits until the contents of deleted namespaces are removed. It does not wait for calls,
-// because the contents end with the process.
+// Close waits until the contents of deleted namespaces are removed. It does not wait for other
+// calls, because the contents end with the process.
 func (s *Store) Close() error {
 	s.removals.Wait()
 	return nil
 }
 
-// Watch never hands over messages: only on a server does this save a round trip.
+// Watch never hands over messages with a wake-up: this saves a round trip only with a server.
 func (p *handle) Watch(w core.Watcher) (stop func()) {
 	return p.doorbells.add(p.Ref, w.Wake)
 }
 
-// instant returns the time for a number of milliseconds, or the zero time for 0.
 func instant(millis int64) time.Time {
 	if millis == 0 {
 		return time.Time{}

@@ -11,7 +11,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// sweepMost is the largest number of messages or sessions that a sweep handles in one step.
+// sweepMost is the largest number of messages or sessions that one step of a sweep processes.
 const sweepMost = 500
 
 func (p *handle) Sweep(_ context.Context) (time.Time, error) {
@@ -24,8 +24,8 @@ func (p *handle) Sweep(_ context.Context) (time.Time, error) {
 }
 
 // sweep does what is due in q: it ends expired locks, then activates scheduled messages, then
-// expires messages, each in the order of their times; at one instant, in the order of numbers. It
-// returns false if the budget is used up first.
+// expires messages, each ordered by time and then by number. It returns false if the budget is used
+// up first.
 // Calls on the dead-letter queue also sweep the main queue, with the Policy of the dead-letter
 // queue. So sweep must not use a field of t.Policy that differs between the two queues.
 func (t *txn) sweep(q *queue, budget *int) (done bool) {
@@ -59,7 +59,6 @@ func (t *txn) sweep(q *queue, budget *int) (done bool) {
 	return true
 }
 
-// becomeDue makes a scheduled message available under a new number.
 func (t *txn) becomeDue(q *queue, e *entry) {
 	q.remove(e)
 	due := e.successor()
@@ -70,9 +69,8 @@ func (t *txn) becomeDue(q *queue, e *entry) {
 	t.noteMove(core.EventActivated, q, e, t.admit(q, due, e.sessionful, 0), "")
 }
 
-// endSessions ends the session locks that end at the earliest instant: first the locks of the
-// sessions' messages by number, then the sessions' own by key. It returns false if the budget is
-// used up first.
+// endSessions ends the session locks that end first: first the locks of the sessions' messages by
+// number, then the session locks by key. It returns false if the budget is used up before.
 func (t *txn) endSessions(q *queue, budget *int) (done bool) {
 	ending := q.held.ties()
 	var all []*entry
@@ -98,7 +96,7 @@ func (t *txn) endSessions(q *queue, budget *int) (done bool) {
 	return true
 }
 
-// endLock ends a lock or a delay whose time is over.
+// endLock ends a lock or delay whose time is over.
 func (t *txn) endLock(q *queue, e *entry) {
 	failure, paused := core.EventLockExpired, e.session
 	switch {
@@ -116,8 +114,8 @@ func (t *txn) endLock(q *queue, e *entry) {
 	}
 }
 
-// spend takes one from a sweep's budget. It returns false if the budget is used up, or the effects
-// so far are enough for a frame.
+// spend takes one from a sweep's budget. It returns false if the budget is used up, or if the
+// collected effects are enough for a frame.
 func (t *txn) spend(budget *int) bool {
 	if *budget == 0 || t.effects != nil && t.effects.IsLarge() {
 		return false
@@ -126,7 +124,6 @@ func (t *txn) spend(budget *int) bool {
 	return true
 }
 
-// announce wakes the receivers that can receive e, which has become available.
 func (t *txn) announce(q *queue, e *entry) {
 	switch s := e.session; {
 	case s == nil || !s.isHeld() && s.pauses == 0:
@@ -136,7 +133,7 @@ func (t *txn) announce(q *queue, e *entry) {
 	}
 }
 
-// purgeStep is the number of messages that Purge removes in one step, so that other calls need not
+// purgeStep is the number of messages that one step of Purge removes, so that other calls need not
 // wait long.
 const purgeStep = 1000
 
@@ -153,7 +150,7 @@ func (p *handle) Purge(ctx context.Context, limit int) (removed int, err error) 
 }
 
 // purge is one step of Purge. It removes messages up to the number last or, if last is 0, up to the
-// highest number used. It also returns this number.
+// highest number used, which it also returns.
 func (p *handle) purge(limit int, last int64) (removed int, _ int64, err error) {
 	t, ok := p.enter()
 	if !ok {
@@ -205,7 +202,7 @@ func (t *txn) clearAll() {
 	t.cleared++
 }
 
-// clear replaces the queues of b by empty ones that continue their numbers.
+// clear replaces the queues of b by empty ones that continue their numbering.
 func (t *txn) clear(b *entityState) {
 	b.forgetAll()
 	for sub, old := range b.queues {

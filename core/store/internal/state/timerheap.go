@@ -2,23 +2,22 @@ package state
 
 import "slices"
 
-// timerHeap orders things by an instant or number, then by their own numbers. It is a binary heap
-// that knows the index of each thing, so that any thing can be removed.
+// timerHeap orders things by at, then by n. It is a binary heap that stores each thing's index in
+// *place, so that any thing can be removed.
 type timerHeap[T any] struct {
 	items []timer[T]
 }
 
-// roomy is the number of unused items that a heap keeps allocated, so that a heap that fills and
-// empties all the time does not allocate.
+// roomy is the unused capacity that a heap keeps, so that a heap that is filled and emptied all the
+// time does not allocate.
 const roomy = 1024
 
 type timer[T any] struct {
 	at, n int64
 	of    T
-	place *int // where of keeps its index in items
+	place *int // where the heap stores the index of the item
 }
 
-// first returns the earliest instant. ok is false if the heap is empty.
 func (a *timerHeap[T]) first() (at int64, ok bool) {
 	if len(a.items) == 0 {
 		return 0, false
@@ -26,7 +25,6 @@ func (a *timerHeap[T]) first() (at int64, ok bool) {
 	return a.items[0].at, true
 }
 
-// due returns the first thing if its instant is not later than now, and otherwise the zero value.
 func (a *timerHeap[T]) due(now int64) (first T) {
 	if at, ok := a.first(); ok && at <= now {
 		first = a.items[0].of
@@ -44,7 +42,7 @@ func (a *timerHeap[T]) ties() (all []T) {
 	return all
 }
 
-// add adds the thing of, due at the instant at. *place is its index until it is removed.
+// add adds an item. *place is its index until it is removed.
 func (a *timerHeap[T]) add(of T, at, n int64, place *int) {
 	a.items = append(a.items, timer[T]{})
 	a.up(len(a.items)-1, timer[T]{at, n, of, place})
@@ -71,7 +69,7 @@ func (x *timer[T]) before(y *timer[T]) bool {
 	return x.at < y.at || x.at == y.at && x.n < y.n
 }
 
-// up moves x from the free index i towards the root, to its place.
+// up moves x from the free index i towards the root.
 func (a *timerHeap[T]) up(i int, x timer[T]) {
 	for i > 0 {
 		parent := (i - 1) / 2
@@ -84,7 +82,7 @@ func (a *timerHeap[T]) up(i int, x timer[T]) {
 	a.set(i, x)
 }
 
-// down moves x from the free index i away from the root, to its place.
+// down moves x from the free index i away from the root.
 func (a *timerHeap[T]) down(i int, x timer[T]) {
 	for {
 		child := 2*i + 1
