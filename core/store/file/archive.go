@@ -17,34 +17,33 @@ import (
 )
 
 const (
-	// linksDir is a folder in the store's directory, so that it is on the same file system. The log
-	// ignores it.
+	// linksDir is in the store's directory, because hard links must be on the same file system. The
+	// log ignores it.
 	linksDir = "backup"
-	// archiveHead is the first file of an archive.
+	// archiveHead is the name of the first file in an archive.
 	archiveHead = "crosstown-archive.json"
 )
 
-// ArchiveHead describes an archive: a tar file with the ArchiveHead as JSON, and then a store's
-// files at one moment.
+// ArchiveHead is the first file of an archive, as JSON. An archive is a tar file; the other files
+// are the store's files at one time.
 type ArchiveHead struct {
 	Made  time.Time     `json:"made"`
-	By    string        `json:"by"` // the version of Crosstown
+	By    string        `json:"by"` // version of Crosstown
 	Files []ArchiveFile `json:"files"`
 }
 
-// ArchiveFile is a file of an archive.
 type ArchiveFile struct {
 	Name string `json:"name"`
-	Size int64  `json:"size"` // bytes
+	Size int64  `json:"size"` // in bytes
 }
 
-// Archive is a store at one moment, while calls continue. Close removes it.
+// Archive has the files of a store at one time, while calls continue. The caller must Close it.
 type Archive struct {
 	of   *Store
 	head ArchiveHead
 }
 
-// Archive makes hard links to all of the store's files. While another archive exists, it returns
+// Archive makes hard links to all files of the store. While another Archive is open, it returns
 // core.Conflict.
 func (s *Store) Archive(ctx context.Context, by string) (*Archive, error) {
 	if !s.archiving.CompareAndSwap(false, true) {
@@ -84,7 +83,6 @@ func (a *Archive) stat(name string) (ArchiveFile, error) {
 	return ArchiveFile{name, size}, errors.Join(err, f.Close())
 }
 
-// Write writes the archive as a tar file.
 func (a *Archive) Write(w io.Writer) error {
 	head, err := json.Marshal(a.head)
 	if err != nil {
@@ -116,18 +114,17 @@ func (a *Archive) Write(w io.Writer) error {
 	return out.Close()
 }
 
-// Close removes the hard links.
 func (a *Archive) Close() {
 	a.of.removeLinks()
 	a.of.archiving.Store(false)
 }
 
-// removeLinks removes the hard links of an archive, also those that a killed process has left.
+// removeLinks also removes the links that a killed process has left.
 func (s *Store) removeLinks() {
 	dir := filepath.Join(s.dir, linksDir)
 	names, err := s.o.fs.ReadDir(dir)
 	if err != nil {
-		return // nothing to remove
+		return // the directory does not exist
 	}
 	for _, name := range names {
 		err = errors.Join(err, s.o.fs.Remove(filepath.Join(dir, name)))
@@ -137,16 +134,14 @@ func (s *Store) removeLinks() {
 	}
 }
 
-// ErrCut is the error for an archive that is incomplete or damaged.
 var ErrCut = errors.New("the backup is truncated or damaged and cannot be restored")
 
-// IsArchive reports whether a file that begins with these bytes is an archive.
 func IsArchive(begins []byte) bool {
 	return strings.HasPrefix(string(begins), archiveHead)
 }
 
-// ReadArchive reads an archive to its end, and passes its files to take. It returns ErrCut if the
-// archive is incomplete.
+// ReadArchive reads an archive to its end, and passes each file to take. It returns ErrCut if the
+// archive is incomplete or damaged.
 func ReadArchive(r io.Reader, take func(name string, in io.Reader) error) (*ArchiveHead, error) {
 	in, head := tar.NewReader(r), &ArchiveHead{}
 	h, err := in.Next()
@@ -175,8 +170,8 @@ func ReadArchive(r io.Reader, take func(name string, in io.Reader) error) (*Arch
 	return nil, err
 }
 
-// Restore unpacks an archive into the directory of a store, which must be empty or missing. The
-// directory appears in one step, after the whole archive was read and checked.
+// Restore unpacks an archive into dir, which must be empty or missing. dir gets its contents in one
+// step, after the whole archive was read and checked.
 func Restore(dir string, r io.Reader) (_ *ArchiveHead, err error) {
 	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
 		return nil, fmt.Errorf("%s is not empty: move its contents away, or restore into another data directory", dir)
@@ -185,7 +180,7 @@ func Restore(dir string, r io.Reader) (_ *ArchiveHead, err error) {
 	if err := errors.Join(os.RemoveAll(temp), durable.MkdirAll(temp)); err != nil {
 		return nil, err
 	}
-	defer func() { _ = os.RemoveAll(temp) }() // after the rename, this does nothing
+	defer func() { _ = os.RemoveAll(temp) }() // does nothing after the rename
 	head, err := ReadArchive(r, func(name string, in io.Reader) error {
 		return durable.Create(filepath.Join(temp, name), 0o600, func(w io.Writer) error {
 			_, err := io.Copy(w, in)

@@ -6,29 +6,29 @@ import (
 	"time"
 )
 
-// clock is the store's clock. It starts with the wall clock's time, advances with elapsed time, and
-// is slowly adjusted to the wall clock. So a step of the wall clock neither ends locks nor stops
-// time. Only if the wall clock is more than maxSlew ahead (the machine slept, or its clock was
-// set), the store's clock follows at once.
+// clock starts with the wall clock's time, advances with elapsed time, and is adjusted to the wall
+// clock slowly. So a step of the wall clock neither ends locks nor stops time. Only if the wall
+// clock is more than maxSlew ahead (the machine slept, or the clock was set) does it follow at
+// once.
 type clock struct {
 	start  time.Time // with its monotonic reading
 	offset atomic.Int64
 	log    *slog.Logger
 	wall   func() time.Time
-	behind bool // the log already says that the wall clock is far behind
+	behind bool // adjust has already logged that the wall clock is far behind
 }
 
 const (
-	// maxSlew is the largest difference to the wall clock that is adjusted slowly.
+	// maxSlew is the largest difference that is adjusted slowly.
 	maxSlew = 24 * time.Hour
-	// slewForward and slewBack are the largest adjustments in one adjustEvery.
+	// slewForward and slewBack are the largest adjustments per adjustEvery.
 	slewForward = time.Second
 	slewBack    = 500 * time.Millisecond
 	adjustEvery = time.Second
 )
 
-// newClock returns a clock that does not show a time before latest, the last time in the store's
-// files. If latest is too far ahead of the wall clock to be right, it is ignored.
+// newClock returns a clock that starts no earlier than latest, the last time in the store's files.
+// It ignores latest if that is more than maxSlew ahead of the wall clock.
 func newClock(wall func() time.Time, latest time.Time, log *slog.Logger) *clock {
 	c := &clock{start: time.Now(), wall: wall, log: log}
 	now := wall()
@@ -44,7 +44,6 @@ func newClock(wall func() time.Time, latest time.Time, log *slog.Logger) *clock 
 	return c
 }
 
-// Now returns the time that the clock shows.
 func (c *clock) Now() time.Time {
 	return c.start.Round(0).Add(time.Since(c.start) + time.Duration(c.offset.Load()))
 }

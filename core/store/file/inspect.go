@@ -11,12 +11,10 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/internal/state"
 )
 
-// Inspection describes the files in a store's directory, and says whether they are intact.
 type Inspection = wal.Inspection
 
-// Inspect reads a directory without changing it. While a gateway uses the directory, the file that
-// it is writing may seem incomplete. If contents is true, Inspect also checks the contents of all
-// messages and snapshots.
+// Inspect reads a directory without changing it. A file to which a gateway is writing may seem
+// incomplete. If contents is true, Inspect also checks the contents of all messages and snapshots.
 func Inspect(dir string, contents bool) (*Inspection, error) {
 	found, err := wal.Inspect(fsys.OS{}, dir, contents)
 	if err == nil && contents && found.Closed && len(found.Snapshots) > 0 {
@@ -25,12 +23,12 @@ func Inspect(dir string, contents bool) (*Inspection, error) {
 	return found, err
 }
 
-// inspectNamed finds segments to which messages refer but which are missing or cut. It is called
-// only for a store that was closed cleanly, because then the snapshot has all messages.
+// inspectNamed finds segments to which messages refer but which are missing or truncated. The store
+// must have been closed cleanly, because only then does the snapshot have all messages.
 func inspectNamed(dir string, found *wal.Inspection) error {
 	newest := slices.MaxFunc(found.Snapshots, func(a, b wal.SnapshotReport) int { return cmp.Compare(a.ID, b.ID) })
 	if newest.Damage != "" {
-		return nil // wal.Inspect has reported it
+		return nil // wal.Inspect has already reported it
 	}
 	in, err := wal.OpenSnapshot(fsys.OS{}, dir, wal.SnapshotInfo{ID: newest.ID, Size: newest.Size})
 	if err != nil {
@@ -38,7 +36,7 @@ func inspectNamed(dir string, found *wal.Inspection) error {
 	}
 	mem := state.New(state.Options{})
 	err = journal.Load(mem, in)
-	named := make(map[uint32]bool) // by segment; true: a large body is in it
+	named := make(map[uint32]bool) // key: segment; value: it contains a large body
 	if err == nil {
 		mem.Records(func(r state.Ref, large bool) { named[wal.Position(r.Position).Segment()] = large })
 	}
@@ -55,18 +53,17 @@ func inspectNamed(dir string, found *wal.Inspection) error {
 	return err
 }
 
-// Usage says how much disk space and memory a store uses.
 type Usage struct {
-	Segments  int   // number of segments of the log and of large bodies
-	Bytes     int64 // total of the log, large bodies and snapshots
+	Segments  int   // of the log and of large bodies
+	Bytes     int64 // of the log, large bodies and snapshots
 	Unsynced  int64 // about how many acknowledged bytes a power failure would lose
-	Resident  int64 // bytes of messages that are in memory as well as in the log
+	Resident  int64 // bytes of messages in memory that the log also has
 	Snapshots int
-	Free      int64 // free space of the file system
+	Free      int64 // in the file system
 	Failed    bool  // a disk error has stopped the store
 }
 
-// Usage returns the sizes that the store knows, without reading files.
+// Usage reads no files.
 func (s *Store) Usage() Usage {
 	u := Usage{Resident: s.journal.InMemory(), Failed: s.log.Err() != nil}
 	u.Free, _ = s.log.Space()

@@ -6,8 +6,7 @@ import (
 )
 
 const (
-	checkEvery = time.Second
-	// compactBelow is the percentage of live records below which a segment is compacted.
+	checkEvery   = time.Second
 	compactBelow = 30
 )
 

@@ -18,7 +18,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/internal/state"
 )
 
-// Sync says when acknowledged data survive a power failure.
 type Sync string
 
 // The modes, and when acknowledged data survive a power failure. They always survive the end of the
@@ -29,22 +28,20 @@ const (
 	SyncNever    Sync = "never"    // when the operating system has written them
 )
 
-// Options configure a Store. The zero value of a field stands for its default.
+// Options configure a Store. A zero field means its default.
 type Options struct {
 	Sync     Sync          // default: SyncInterval
 	Interval time.Duration // default: 100 ms
-	// Memory is the maximum number of bytes of messages that stay in memory; the others are read
-	// from the log. The default is 128 MiB; with a negative value, no messages stay in memory.
+	// Memory is the largest number of bytes of messages that stay in memory; others are read from
+	// the log. The default is 128 MiB. With a negative value, no messages stay in memory.
 	Memory int64
-	// Remember is the maximum number of bytes for message ids of duplicate detection, and
-	// separately for histories: see state.Options. The default is 128 MiB; a negative value means
-	// no limit.
+	// Remember limits the bytes of message ids and, separately, of histories (see state.Options).
+	// The default is 128 MiB. A negative value means no limit.
 	Remember int64
-	// SnapshotAfter is the number of bytes that the log must grow between two snapshots. The
-	// default is 64 MiB.
+	// SnapshotAfter is how many bytes the log must grow between two snapshots. The default is 64
+	// MiB.
 	SnapshotAfter int64
-	// Repair makes the store start with the intact part of damaged data, instead of refusing to
-	// start.
+	// Repair makes Open keep the intact part of damaged data, instead of failing.
 	Repair bool
 	// Clock returns the time. nil means the machine's clock with slow adjustments.
 	Clock  func() time.Time
@@ -59,7 +56,6 @@ type Options struct {
 // ErrDamaged is the error for a message that is missing, or that differs from what was written.
 var ErrDamaged = state.ErrDamaged
 
-// Store is a core.Store in the files of a directory.
 type Store struct {
 	*state.Store
 	journal *journal.Journal
@@ -76,13 +72,13 @@ type Store struct {
 	archiving    atomic.Bool
 	snapshotting sync.Mutex
 	lastAt       int64 // journal.Appended at the last snapshot
-	lastSize     int64 // size of the last snapshot
+	lastSize     int64 // of the last snapshot
 }
 
-// Opening says what the store found when it was opened.
+// Opening says what Open found.
 type Opening struct {
 	Took     time.Duration
-	Replayed int // number of frames after the snapshot
+	Replayed int // frames after the snapshot
 }
 
 var _ core.Store = (*Store)(nil)
@@ -136,7 +132,7 @@ func repairHint(err error) error {
 	return err
 }
 
-// replay restores the state from the newest sound snapshot and the log after it.
+// replay loads the newest sound snapshot, and repeats the log after it.
 func (s *Store) replay() error {
 	now := s.o.Clock
 	var own *replayClock
@@ -187,7 +183,8 @@ func (s *Store) replay() error {
 	})
 }
 
-// replayClock gets its clock when the replay has ended: it begins at the last time replayed.
+// replayClock gets its clock when the replay has ended, because that clock begins at the last
+// replayed time.
 type replayClock struct{ *clock }
 
 func (s *Store) newMemory(clock func() time.Time) *state.Store {
@@ -207,37 +204,31 @@ func (s *Store) adjust(c *clock) {
 	}
 }
 
-// WithTime returns a view of the store that shows f(now) as the time.
+// WithTime returns a view of the store that uses f(now) as the time.
 func (s *Store) WithTime(f func(now time.Time) time.Time) core.Store {
 	return &view{Store: s.View(f), of: s}
 }
 
-// view is a view of a store with its own time. state.Store serves its calls.
 type view struct {
 	*state.Store
 	of *Store
 }
 
-// Probe implements core.Store.
 func (v *view) Probe(ctx context.Context) error { return v.of.Probe(ctx) }
 
-// About implements core.Store.
 func (v *view) About(ctx context.Context) core.About { return v.of.About(ctx) }
 
-// Opened returns what the store found when it was opened.
 func (s *Store) Opened() Opening { return s.opened }
 
-// Dir returns the store's directory.
 func (s *Store) Dir() string { return s.dir }
 
-// Failed returns a channel that is closed when a disk error stops the store. From then on, the store
-// acknowledges and delivers nothing. The directory can safely be opened again.
+// Failed returns a channel that is closed when a disk error stops the store. From then on, the
+// store acknowledges and delivers nothing. The directory can safely be opened again.
 func (s *Store) Failed() <-chan struct{} { return s.log.Failed() }
 
-// Err returns the reason why the store has stopped, or nil.
 func (s *Store) Err() error { return s.log.Err() }
 
-// Probe returns nil if an append would succeed now, and otherwise the reason why not.
+// Probe returns the error with which an append would fail now, or nil.
 func (s *Store) Probe(context.Context) error {
 	if err := s.log.Err(); err != nil {
 		return err
@@ -245,7 +236,6 @@ func (s *Store) Probe(context.Context) error {
 	return s.log.Full()
 }
 
-// About describes the engine.
 func (s *Store) About(context.Context) core.About {
 	about := core.About{Engine: "file", Detail: s.dir, Durable: true}
 	switch s.o.Sync {
@@ -274,10 +264,10 @@ func (s *Store) About(context.Context) core.About {
 	return about
 }
 
-// lowSpace is the free space, beyond the reserve, below which the store warns.
+// lowSpace is the free space, beyond the reserve, below which About warns.
 const lowSpace = 1 << 30
 
-// Close waits for calls in flight, writes a snapshot and unlocks the directory.
+// Close waits for calls in progress, writes a snapshot and unlocks the directory.
 func (s *Store) Close() error {
 	s.once.Do(func() {
 		close(s.stop)

@@ -12,12 +12,10 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/durable"
 )
 
-// OS is the operating system's file system.
 type OS struct{}
 
 var _ FS = OS{}
 
-// Open opens a file.
 func (OS) Open(name string, flag int) (File, error) {
 	f, err := os.OpenFile(name, flag, 0o600)
 	if err != nil {
@@ -26,7 +24,6 @@ func (OS) Open(name string, flag int) (File, error) {
 	return osFile{f}, nil
 }
 
-// ReadDir lists the names in a directory.
 func (OS) ReadDir(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -39,25 +36,19 @@ func (OS) ReadDir(dir string) ([]string, error) {
 	return names, nil
 }
 
-// MkdirAll makes a directory and its parents.
 func (OS) MkdirAll(dir string) error { return durable.MkdirAll(dir) }
 
-// Rename gives a file another name.
 func (OS) Rename(from, to string) error { return os.Rename(from, to) }
 
-// Remove removes a file.
 func (OS) Remove(name string) error { return os.Remove(name) }
 
-// Link gives a file a second name.
 func (OS) Link(from, to string) error { return os.Link(from, to) }
 
-// SyncDir makes the names in a directory durable.
 func (OS) SyncDir(dir string) error { return durable.SyncDir(dir) }
 
-// Free returns the number of free bytes of the file system of a directory.
 func (OS) Free(dir string) (int64, error) { return free(dir) }
 
-// Lock locks a file and its directory. The lock of the directory remains if the file is removed.
+// Lock locks the file and its directory. The lock on the directory remains if the file is removed.
 func (OS) Lock(name, text string) (io.Closer, error) {
 	if info, err := os.Lstat(name); err == nil && info.Mode()&os.ModeSymlink != 0 {
 		return nil, fmt.Errorf("the lock file %s is a symbolic link, but must be a file: remove the link if no process uses the directory", name)
@@ -93,11 +84,11 @@ func withHolder(err error, name string) error {
 	return err
 }
 
-// heldLock has the locked file and its directory, each nil if it is not locked.
+// heldLock has the locked file and the locked directory, each nil if it is not locked.
 type heldLock struct{ file, dir *os.File }
 
-// Close unlocks the files before it closes them. Otherwise a program that this process is just
-// starting, and that shares the open files until it runs, would keep the lock.
+// Close unlocks the files before it closes them. Otherwise, a program that this process is just
+// starting would keep the lock, because it shares the open files until it runs.
 func (l heldLock) Close() error {
 	var errs []error
 	for _, f := range [...]*os.File{l.file, l.dir} {

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// syncData makes content and length durable, but not the file's times. So a sync after a write
+// syncData makes content and length durable, but not the file's times. So the sync of a write
 // within the file's length needs no commit of the file system's journal.
 func syncData(f *os.File) error {
 	for {
@@ -43,7 +43,7 @@ func writev(f *os.File, parts [][]byte, off int64) (n int, err error) {
 			k -= len(parts[0])
 			parts = parts[1:]
 		}
-		if k > 0 { // the rest of a part that was not written completely
+		if k > 0 { // the rest of a part that was written in part
 			m, err := f.WriteAt(parts[0][k:], off+int64(n))
 			if n += m; err != nil {
 				return n, err
@@ -55,5 +55,5 @@ func writev(f *os.File, parts [][]byte, off int64) (n int, err error) {
 }
 
 func reserve(f *os.File, off, n int64) {
-	_ = unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, off, n) // if this fails, the write itself finds space, or fails
+	_ = unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, off, n) // if this fails, the later write allocates space, or fails
 }

@@ -4,8 +4,7 @@ package fsys
 
 import "os"
 
-// syncData makes content and length durable: with F_FULLFSYNC on macOS, FlushFileBuffers on
-// Windows.
+// syncData uses F_FULLFSYNC on macOS, and FlushFileBuffers on Windows.
 func syncData(f *os.File) error { return f.Sync() }
 
 func writev(f *os.File, parts [][]byte, off int64) (n int, err error) {

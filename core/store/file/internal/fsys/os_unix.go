@@ -17,7 +17,7 @@ func lock(f *os.File) error {
 	return flock(f)
 }
 
-// lockDir locks a directory. It returns nil if the file system can only lock files.
+// lockDir returns nil if the file system can lock only files.
 func lockDir(dir string) (*os.File, error) {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -60,10 +60,9 @@ func free(dir string) (int64, error) {
 	return int64(stat.Bavail) * int64(stat.Bsize), nil
 }
 
-// Full reports whether an error means that the disk, or a quota, is full.
+// Full reports whether err means that the disk, or a quota, is full.
 func Full(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
-// ReadOnly reports whether an error means that the file system is read-only.
 func ReadOnly(err error) bool { return errors.Is(err, syscall.EROFS) }

@@ -21,7 +21,7 @@ var (
 const (
 	lockExclusive       = 2
 	lockFailImmediately = 1
-	// The locked byte is after the text, because Windows allows no read of a locked range.
+	// The locked byte is after the text, because Windows does not allow reading a locked range.
 	lockedByte = 1 << 20
 )
 
@@ -40,10 +40,10 @@ func lock(f *os.File) error {
 	}
 }
 
-// lockDir does nothing, because an open file cannot be removed.
+// lockDir does nothing, because Windows does not remove an open file.
 func lockDir(string) (*os.File, error) { return nil, nil }
 
-// unlock does nothing: other programs do not inherit the file, and closing it releases the lock.
+// unlock does nothing: other programs do not inherit the file, and closing it ends the lock.
 func unlock(*os.File) error { return nil }
 
 func free(dir string) (int64, error) {
@@ -59,10 +59,8 @@ func free(dir string) (int64, error) {
 	return left, nil
 }
 
-// Full reports whether an error means that the disk is full.
 func Full(err error) bool {
 	return errors.Is(err, errDiskFull) || errors.Is(err, errHandleFull) || errors.Is(err, syscall.ENOSPC)
 }
 
-// ReadOnly reports whether an error means that the file system is read-only.
 func ReadOnly(err error) bool { return errors.Is(err, errWriteLocked) }

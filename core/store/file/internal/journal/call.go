@@ -8,49 +8,46 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/internal/state"
 )
 
-// LargeBody is the size from which on a body has a separate record.
+// LargeBody is the size in bytes from which on a body has a separate record.
 const LargeBody = 1 << 20
 
-// call is what one call adds to the log.
 type call struct {
 	encoder
 	j           *Journal
 	prepared    []prepared
-	cursor      int          // next index in prepared to look at
-	records     []wal.Record // the records of prepared
+	cursor      int          // next index in prepared
+	records     []wal.Record // of prepared
 	heads       []byte       // encoded messages without bodies; the log refers to parts of it
-	estimate    int          // bytes needed for effects
-	used        []wal.Record // the records of the frame
-	bodies      []uint32     // the segments of large bodies
+	estimate    int          // upper bound of the bytes for effects
+	used        []wal.Record // records in the frame
+	bodies      []uint32     // segments of large bodies
 	reservation wal.Reservation
 }
 
 // prepared is a message that was encoded before the partition was locked.
 type prepared struct {
 	m      *core.Message
-	leader int       // index of the first message in prepared that has the same body
+	leader int       // index in call.prepared of the first message with the same body
 	group  int       // of a leader: number of messages with its body
-	used   int       // of a leader: the index of its record in call.used; -1 before the record is there
+	used   int       // of a leader: index in call.used; -1 before its record is there
 	body   state.Ref // the record of a large body; zero: the body is in the message's record
 }
 
 const (
-	// putEstimate is an upper bound for the size of a state.Put without its texts.
+	// putEstimate is an upper bound for the size of a state.Put without its strings.
 	putEstimate = 128
 	// fewBytes is less than most heads need.
 	fewBytes = 64
-	// keepBuffer is the maximum size of a call's buffer for effects that is kept for reuse, and
-	// keepPrepared the maximum number of prepared messages.
+	// keepBuffer is the largest buffer for effects, in bytes, that is kept for reuse.
+	// keepPrepared is the largest number of prepared messages for which memory is kept.
 	keepBuffer   = 256 << 10
 	keepPrepared = 1 << 12
 )
 
-// Begin implements state.Journal.
 func (j *Journal) Begin() state.Call {
 	return &call{j: j, encoder: encoder{named: j.moved}}
 }
 
-// Messages prepares the records of messages.
 func (x *call) Messages(ctx context.Context, ms []*core.Message) error {
 	for i := range ms {
 		if err := x.Copies(ctx, ms[i:i+1]); err != nil {
@@ -60,7 +57,7 @@ func (x *call) Messages(ctx context.Context, ms []*core.Message) error {
 	return nil
 }
 
-// Copies prepares the records of messages that may share a body, which is then written once.
+// Copies prepares records of messages that may share a body, which is then written once.
 func (x *call) Copies(ctx context.Context, ms []*core.Message) error {
 	leader := len(x.prepared)
 	var shared state.Ref // the record of a large body
@@ -81,7 +78,7 @@ func (x *call) Copies(ctx context.Context, ms []*core.Message) error {
 			body = nil
 		}
 		if cap(x.heads)-len(x.heads) < fewBytes && len(x.heads) > 0 {
-			x.heads = make([]byte, 0, min(2*cap(x.heads), 64<<10)) // the log still refers to the old heads
+			x.heads = make([]byte, 0, min(2*cap(x.heads), 64<<10)) // a new buffer, because the log still refers to the old one
 		}
 		from := len(x.heads)
 		if k > 0 && len(body) > 0 && sameBytes(body, ms[0].Body.Bytes) {
@@ -103,7 +100,7 @@ func (x *call) Copies(ctx context.Context, ms []*core.Message) error {
 
 func sameBytes(a, b []byte) bool { return len(a) == len(b) && len(a) > 0 && &a[0] == &b[0] }
 
-// writeBody writes a large body to its own record, before the frame is written.
+// writeBody writes a large body to a separate record, before the frame is written.
 func (x *call) writeBody(ctx context.Context, body []byte) (state.Ref, error) {
 	x.j.bodies.RLock()
 	defer x.j.bodies.RUnlock()
@@ -123,17 +120,14 @@ func (x *call) writeBody(ctx context.Context, body []byte) (state.Ref, error) {
 	return memRef(r.Ref), nil
 }
 
-// Room reserves space for an effect with n bytes of text.
 func (x *call) Room(bytes int) { x.estimate += putEstimate + bytes }
 
-// Reserve reserves space for the prepared records.
 func (x *call) Reserve(ctx context.Context) (err error) {
 	x.reservation, err = x.j.log.Reserve(ctx, wal.FrameSize(x.estimate, x.records))
 	return refusal(err)
 }
 
-// Record adds the record of a message to the frame, with the records of all messages that share its
-// body.
+// Record adds the record of m to the frame, with the records of all messages that share m's body.
 func (x *call) Record(m *core.Message) (record int32, body state.Ref) {
 	for range x.prepared {
 		if x.cursor >= len(x.prepared) {
@@ -155,7 +149,7 @@ func (x *call) Record(m *core.Message) (record int32, body state.Ref) {
 
 func (x *call) At(now int64, virtual bool) { x.now, x.virtual = now, virtual }
 
-// Append appends the frame, unless it is empty.
+// Append does nothing if the frame is empty.
 func (x *call) Append() state.Position {
 	if !x.begun {
 		return x.j.End()
@@ -173,7 +167,6 @@ func (x *call) Append() state.Position {
 
 func (x *call) Ref(record int32) state.Ref { return memRef(x.used[record].Ref) }
 
-// Release gives back the reserved space.
 func (x *call) Release() (again bool) {
 	x.reservation.Release()
 	if len(x.bodies) > 0 {

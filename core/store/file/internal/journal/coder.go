@@ -10,12 +10,12 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/internal/state"
 )
 
-// coder encodes or decodes fields, so that each format is written down only once. Encoding does not
-// change the values. After an error, it decodes zeros.
+// coder encodes or decodes fields, so that each format is written only once. Encoding does not
+// change the values. After an error, decoding gives zeros.
 type coder struct {
-	buf     []byte // the encoded bytes
+	buf     []byte
 	decodes bool
-	rest    []byte // the bytes that are still to be decoded
+	rest    []byte // not yet decoded
 	err     error
 }
 
@@ -31,7 +31,7 @@ func (c *coder) fail() {
 	c.rest = nil
 }
 
-// take decodes n bytes. The result shares memory with the input and is never nil.
+// take decodes n bytes. The result shares memory with the input, and is never nil.
 func (c *coder) take(n uint64) []byte {
 	if n > uint64(len(c.rest)) {
 		c.fail()
@@ -132,7 +132,7 @@ func (c *coder) time(v *time.Time) {
 	}
 }
 
-// instant codes a time, with 0 for the zero time.
+// instant codes a time, and the zero time as 0.
 func (c *coder) instant(v *time.Time) {
 	millis := int64(0)
 	if !v.IsZero() {
@@ -150,7 +150,6 @@ func (c *coder) properties(v *core.Properties) {
 	}
 }
 
-// object codes an entity, a rule, rules or a namespace as JSON.
 func (c *coder) object(v any) {
 	if c.decodes {
 		if b := []byte(nil); c.err == nil {

@@ -8,10 +8,10 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/internal/state"
 )
 
-// A frame begins with its subject: a partition, or the catalogue. Each effect is its kind and its
-// fields. In a partition, effects are about the sub-queue of the last effectSelect, or before the
-// first one about the main queue of the queue or topic. A piece of a snapshot consists of effects,
-// too.
+// A frame begins with its subject: a partition, or the catalogue. The effects follow, each with its
+// kind and its fields. In a partition, effects concern the sub-queue of the last effectSelect.
+// Before the first effectSelect, they concern the main queue of the queue or topic. A piece of a
+// snapshot also consists of effects.
 // Files contain these numbers and those of state.EffectKind, so they must not change.
 const (
 	aboutPartition state.EffectKind = 1 + iota // fields: entity, index, time of the call
@@ -19,24 +19,23 @@ const (
 	aboutPiece   // see snapshot.go
 	effectSelect // fields: subscription, sub-queue
 
-	aboutPartitionVirtual state.EffectKind = 27 // like aboutPartition, with the time of a view: see core.Store.WithTime
+	aboutPartitionVirtual state.EffectKind = 27 // like aboutPartition, but with the time of a view (see core.Store.WithTime)
 )
 
-// The flags of a put and of a change.
+// Flags of a put or change.
 const (
-	flagState      = 1<<3 - 1 // three bits for the message's state
+	flagState      = 1<<3 - 1 // bits of the message's state
 	flagDelayed    = 1 << 3
 	flagSessionful = 1 << 4
 	flagOverlay    = 1 << 5
-	flagBody       = 1 << 6 // the body has a record of its own
+	flagBody       = 1 << 6 // the body has a separate record
 	flagInFrame    = 1 << 7 // the record is in this frame
 	flagID         = 1 << 8 // the message's id follows, for the history
 	flagByBroker   = 1 << 9
-	flagDied       = 1 << 10 // the time when it became a dead letter follows
+	flagDied       = 1 << 10 // the time when the message became a dead letter follows
 	flagsEnd       = 1 << 11
 )
 
-// effect codes an effect without its kind.
 func (c *coder) effect(e *state.Effect) {
 	switch e.Kind {
 	case state.EffectPut:
@@ -138,7 +137,6 @@ func (c *coder) change(n *int64, m *state.Change) {
 	}
 }
 
-// flagsOf returns the flags that a put and a change can have.
 func flagsOf(m *state.Change) uint64 {
 	flags := uint64(m.State)
 	if m.Delayed {
@@ -153,7 +151,6 @@ func flagsOf(m *state.Change) uint64 {
 	return flags
 }
 
-// changing codes the fields that depend on a message's state.
 func (c *coder) changing(flags uint64, m *state.Change) {
 	if c.decodes {
 		m.State, m.Delayed, m.ByBroker = state.MessageState(flags&flagState), flags&flagDelayed != 0, flags&flagByBroker != 0
@@ -170,7 +167,7 @@ func (c *coder) changing(flags uint64, m *state.Change) {
 	}
 }
 
-// overlay codes properties. It copies decoded ones, because they outlive the input.
+// overlay clones decoded properties, because they outlive the input.
 func (c *coder) overlay(v *core.Properties) {
 	if c.properties(v); c.decodes {
 		*v = core.RawProperties(slices.Clone(v.Encoded()))
@@ -212,7 +209,7 @@ const largeEffects = 1 << 20
 
 type encoder struct {
 	coder
-	now          int64 // the time of the call
+	now          int64 // of the call
 	virtual      bool  // now is the time of a view
 	begun        bool  // buf has the subject
 	subscription string
@@ -220,10 +217,8 @@ type encoder struct {
 	named        func(state.Ref) // called for each record of an earlier frame to which an effect refers
 }
 
-// IsLarge reports whether the frame should end.
 func (x *encoder) IsLarge() bool { return len(x.buf) > largeEffects }
 
-// Do implements state.Sink.
 func (x *encoder) Do(e *state.Effect) {
 	if !x.begun {
 		x.about(e)

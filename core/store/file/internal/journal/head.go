@@ -9,13 +9,14 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// A head is an encoded message without the bytes of its body. It has the format's version, the kind
-// of the body, the place of the body (0: in this record; otherwise how many bytes earlier its
-// record begins, and the record's length), the set of the fields that follow, and these fields in
-// the order of their bits. Numbers are varints, times are in milliseconds.
+// A head is an encoded message without the bytes of its body. It has: the format's version; the
+// kind of the body; where the body is (0: in this record; otherwise how many bytes before this
+// record the record with the body begins, and that record's length); the set of the fields that
+// follow; and these fields in the order of their bits. Numbers are varints, times are in
+// milliseconds.
 const headVersion = 1
 
-// The fields in the order of their bits. New ones must follow these.
+// Fields in the order of their bits. Add new ones at the end.
 const (
 	fieldMessageID = 1 << iota
 	fieldCorrelationID
@@ -32,7 +33,7 @@ const (
 	fieldGroupSequence
 	fieldCreationTime
 	fieldAbsoluteExpiryTime
-	fieldTimeToLive // nanoseconds
+	fieldTimeToLive // in nanoseconds
 	fieldScheduledTime
 	fieldDurable
 	fieldFirstAcquirer
@@ -42,12 +43,12 @@ const (
 	fieldDeliveryAnnotations
 	fieldProperties
 	fieldFooter
-	fieldTransit      // without the Key
+	fieldTransit      // without Transit.Key
 	fieldWasScheduled // has no value
 	fieldsEnd
 )
 
-// texts returns pointers to the text fields of a message, in the order of their bits.
+// texts returns the text fields of m in the order of their bits.
 func texts(m *core.Message) [9]*string {
 	return [...]*string{
 		&m.To, &m.Subject, &m.ReplyTo, &m.ContentType, &m.ContentEncoding,
@@ -55,7 +56,7 @@ func texts(m *core.Message) [9]*string {
 	}
 }
 
-// appendHead encodes m without its body. If behind is 0, the body is in m's own record; otherwise
+// appendHead encodes m without its body. If behind is 0, the body is in m's own record. Otherwise
 // it is in the record that begins behind bytes earlier and has that length.
 func appendHead(dst []byte, m *core.Message, behind, length uint64) []byte {
 	c := coder{buf: dst}
@@ -63,7 +64,8 @@ func appendHead(dst []byte, m *core.Message, behind, length uint64) []byte {
 	return c.buf
 }
 
-// decodeHead decodes a message, which shares memory with head. Its body is as in appendHead.
+// decodeHead decodes a message, which shares memory with head. It returns behind and length as
+// given to appendHead.
 func decodeHead(head []byte) (m *core.Message, behind, length uint64, err error) {
 	c := coder{decodes: true, rest: head}
 	m = new(core.Message)
@@ -157,7 +159,7 @@ func (c *coder) head(m *core.Message, behind, length *uint64) {
 	}
 }
 
-// option codes an optional value that is set.
+// option codes an optional value that is present.
 func option[T any](c *coder, o *value.Opt[T], code func(*coder, *T)) {
 	if code(c, &o.V); c.decodes {
 		o.Set = true

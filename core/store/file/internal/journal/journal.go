@@ -13,35 +13,32 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/internal/state"
 )
 
-// Journal stores the changes of a store in a log. It implements state.Journal.
 type Journal struct {
 	log      *wal.Log
 	o        Options
 	resident atomic.Int64 // bytes of messages that stay in memory
-	appended atomic.Int64 // bytes since the store was opened
+	appended atomic.Int64 // see Appended
 
-	pins sync.RWMutex // read-locked while records are read that perhaps no entry refers to any more
+	pins sync.RWMutex // read-locked while records are read to which perhaps no entry refers any more
 	scan atomic.Pointer[scan]
 
 	bodies  sync.RWMutex        // read-locked while a large body is written
 	mu      sync.Mutex          // guards pending
-	pending map[uint32]struct{} // segments with large bodies whose frames are not appended yet
+	pending map[uint32]struct{} // segments with large bodies whose frames are not yet appended
 }
 
-// Options configure a Journal.
 type Options struct {
-	Memory  int64 // maximum number of bytes of messages that stay in memory
+	Memory  int64 // largest number of bytes of messages that stay in memory
 	Compact int64 // percentage of live records below which a segment is compacted
 	Logger  *slog.Logger
 }
 
-// New makes the journal of a log.
 func New(log *wal.Log, o Options) *Journal {
 	return &Journal{log: log, o: o}
 }
 
 // Replay repeats the frames of the log from a position on, and returns their number. Appended
-// counts their bytes, too.
+// includes their bytes.
 func (j *Journal) Replay(from wal.Position, to *state.Replay) (frames int, err error) {
 	err = j.log.Replay(from, func(f wal.Frame) error {
 		frames++
@@ -54,21 +51,19 @@ func (j *Journal) Replay(from wal.Position, to *state.Replay) (frames int, err e
 	return frames, err
 }
 
-// Appended returns how many bytes the log has grown since the store was opened.
+// Appended returns how many bytes the log has grown since the snapshot from which the store was
+// opened.
 func (j *Journal) Appended() int64 { return j.appended.Load() }
 
-// InMemory returns the number of bytes of messages that are in memory as well as in the log.
+// InMemory returns the number of bytes of messages in memory that the log also has.
 func (j *Journal) InMemory() int64 { return j.resident.Load() }
 
-// End implements state.Journal.
 func (j *Journal) End() state.Position { return state.Position(j.log.End()) }
 
-// Wait implements state.Journal.
 func (j *Journal) Wait(ctx context.Context, p state.Position) error {
 	return refusal(j.log.Wait(ctx, wal.Position(p)))
 }
 
-// Err implements state.Journal.
 func (j *Journal) Err() error {
 	err := j.log.Err()
 	if err == nil && j.log.Closed() {
@@ -77,7 +72,6 @@ func (j *Journal) Err() error {
 	return refusal(err)
 }
 
-// Read implements state.Journal.
 func (j *Journal) Read(r, large state.Ref) (*core.Message, error) {
 	head, body, err := j.read(r)
 	if err != nil {
@@ -100,7 +94,7 @@ func (j *Journal) Read(r, large state.Ref) (*core.Message, error) {
 	return m, nil
 }
 
-// read returns the head and the body of a record, which must not be changed.
+// read returns the head and the body of a record. The caller must not change them.
 func (j *Journal) read(r state.Ref) (head, body []byte, err error) {
 	head, body, err = j.log.Read(walRef(r))
 	if _, ok := errors.AsType[*wal.DamageError](err); ok || errors.Is(err, wal.ErrGone) {
@@ -109,12 +103,10 @@ func (j *Journal) read(r state.Ref) (head, body []byte, err error) {
 	return head, body, refusal(err)
 }
 
-// PutAside implements state.Journal.
 func (j *Journal) PutAside(entity string, sequenceNumber int64, err error) {
 	j.o.Logger.Error("a message is damaged: receivers do not get it", "entity", entity, "seq", sequenceNumber, "err", err)
 }
 
-// Pin implements state.Journal.
 func (j *Journal) Pin() (unpin func()) {
 	j.pins.RLock()
 	return j.pins.RUnlock
@@ -127,7 +119,6 @@ func (j *Journal) moved(r state.Ref) {
 	}
 }
 
-// Resident implements state.Journal.
 func (j *Journal) Resident(bytes int) bool {
 	if j.resident.Add(int64(bytes)) <= j.o.Memory {
 		return true
@@ -136,7 +127,6 @@ func (j *Journal) Resident(bytes int) bool {
 	return false
 }
 
-// Evicted implements state.Journal.
 func (j *Journal) Evicted(bytes int) { j.resident.Add(-int64(bytes)) }
 
 func walRef(r state.Ref) wal.Ref {

@@ -20,11 +20,10 @@ func apply(to *state.Replay, f wal.Frame) error {
 	return d.apply()
 }
 
-// decoder repeats what an encoder has encoded.
 type decoder struct {
 	coder
 	to *state.Replay
-	at core.Ref // the queue of the last effectSelect
+	at core.Ref // of the last effectSelect
 
 	under state.Effect // the effect that is being repeated
 	put   state.Put

@@ -12,16 +12,18 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/internal/state"
 )
 
-// compactBytes is the maximum number of bytes that are appended again after one snapshot.
+// compactBytes is the largest number of bytes that are appended again after one snapshot.
 const compactBytes = 256 << 20
 
-// reserve is the free disk space, in bytes, for control records, in addition to a snapshot's.
+// reserve is the disk space, in bytes, that is kept free for control records, in addition to the
+// space for a snapshot.
 const reserve = 64 << 20
 
-// scan counts live bytes, to which entries refer, by segment, while a snapshot is written.
+// scan counts by segment, while a snapshot is written, the bytes of records to which entries refer
+// ("live" bytes).
 type scan struct {
 	mu   sync.Mutex
-	live map[uint32]int64 // live bytes by segment
+	live map[uint32]int64 // by segment
 }
 
 func (s *scan) found(r state.Ref) { s.add(walRef(r).Segment(), walRef(r).Footprint()) }
@@ -32,7 +34,7 @@ func (s *scan) add(segment uint32, bytes int64) {
 	s.live[segment] += bytes
 }
 
-// run adds up consecutive records, most of which are in the same segment.
+// run adds up consecutive records of one segment, so that scan.mu is locked only once for them.
 type run struct {
 	*scan
 	segment uint32
@@ -54,9 +56,9 @@ func (r *run) end() {
 }
 
 // Snapshot writes a snapshot, removes segments that are no longer needed, and compacts others. It
-// returns the snapshot's size, or 0 if none was written.
+// returns the snapshot's size, or 0 if it wrote none.
 func (j *Journal) Snapshot(ctx context.Context, store *state.Store) (size int64, err error) {
-	j.bodies.Lock() // so that each large body in segments is either pending or has its frame in the log
+	j.bodies.Lock() // each large body in segments is now either pending or has its frame in the log
 	segments := j.log.Segments()
 	j.bodies.Unlock()
 	sc := &scan{live: make(map[uint32]int64)}
@@ -87,12 +89,12 @@ func (j *Journal) removeSegments(segments []wal.SegmentInfo, sc *scan) error {
 		}
 	}
 	j.mu.Unlock()
-	// Deliveries in flight hold pins for reading, and may still read records that no entry needs:
-	// wait until they end before removing segments. A waiting Lock, unlike TryLock, would block new
-	// deliveries, which hold a partition's mutex.
+	// Deliveries in progress hold j.pins for reading. They may still read records that no entry
+	// needs, so wait until they end. A waiting Lock, unlike TryLock, would block new deliveries,
+	// which hold a partition's mutex.
 	for i := 0; !j.pins.TryLock(); i++ {
 		if i == 1000 {
-			return nil // the next snapshot will remove them
+			return nil // the next snapshot will remove the segments
 		}
 		time.Sleep(time.Millisecond)
 	}
@@ -105,7 +107,7 @@ func (j *Journal) removeSegments(segments []wal.SegmentInfo, sc *scan) error {
 	return nil
 }
 
-// compact appends again the live records of segments in which few records are live.
+// compact appends the live records of segments with few live records again.
 func (j *Journal) compact(ctx context.Context, store *state.Store, segments []wal.SegmentInfo, sc *scan, from wal.Position) error {
 	sparse := make(map[uint32]bool)
 	var sum int64

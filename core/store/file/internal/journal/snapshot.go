@@ -15,8 +15,8 @@ import (
 )
 
 // Write writes a snapshot of a store for Load. Equal contents give equal bytes, except for
-// positions. A piece begins with its length and the result of end at that moment; its effects
-// follow. named is called for each record to which the snapshot refers.
+// positions. Each piece begins with its length and the result of end at that time; its effects
+// follow. Write calls named for each record to which the snapshot refers.
 func Write(w io.Writer, store *state.Store, end func() state.Position, named func(state.Ref)) error {
 	return store.Snapshot(&pieces{encoder{named: named}, w, end})
 }
@@ -27,7 +27,6 @@ type pieces struct {
 	end func() state.Position
 }
 
-// Begin implements state.Snapshot.
 func (x *pieces) Begin(p state.Piece) {
 	x.kind(aboutPiece)
 	at := x.end()
@@ -51,7 +50,6 @@ func (c *coder) piece(at *state.Position, p *state.Piece) {
 	}
 }
 
-// End writes the piece.
 func (x *pieces) End() error {
 	_, err := x.w.Write(binary.AppendUvarint(nil, uint64(len(x.buf))))
 	if err == nil {
@@ -61,11 +59,10 @@ func (x *pieces) End() error {
 	return err
 }
 
-// maxPiece is the maximum length of a piece.
 const maxPiece = 1 << 30
 
-// Load fills an empty store from a snapshot, and closes the reader. After an error the store cannot
-// be used.
+// Load fills an empty store from a snapshot, and closes r. After an error, the store must not be
+// used.
 func Load(store *state.Store, r io.ReadCloser) error {
 	return errors.Join(load(store.Replay(), bufio.NewReaderSize(r, 1<<16)), r.Close())
 }

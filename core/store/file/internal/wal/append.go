@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// batch is what the writer writes next. A written batch keeps its records for Read for a while.
+// batch has the frames that the writer writes next. A written batch keeps its records for a while,
+// for Read.
 type batch struct {
 	end     Position
 	frames  []frame
@@ -17,7 +18,7 @@ type batch struct {
 	bytes   int
 }
 
-// frame is a frame of a batch, with its ranges in the batch's effects and records.
+// frame is a frame of a batch, with its ranges in batch.effects and batch.records.
 type frame struct {
 	at                 Position
 	kind               kind
@@ -28,9 +29,9 @@ type frame struct {
 // Append adds a frame to the end of the log. It returns where the frame begins and ends, and sets
 // each record's Ref. It never waits and never uses the disk, so the caller may hold a mutex. The
 // order of the calls is the order of the log. Append copies the effects, but not the contents of
-// the records, which must no longer change.
-// The frame must not be larger than Options.MaxFrame: Reserve refuses such a frame. After the log
-// has failed or was closed, Append stores nothing, and Wait returns the reason.
+// the records, which must not change any more.
+// The frame must not be larger than Options.MaxFrame, which Reserve checks. After the log has
+// failed or was closed, Append stores nothing, and Wait returns the reason.
 func (l *Log) Append(effects []byte, records []Record) (at, end Position) {
 	size := FrameSize(len(effects), records)
 	if size > l.o.MaxFrame {
@@ -73,11 +74,11 @@ func (l *Log) Append(effects []byte, records []Record) (at, end Position) {
 	return at, end
 }
 
-// unledDelay is how long the writer waits, except under Sync Always, before it writes a frame for
-// which no caller waits.
+// unledDelay is how long the writer waits, unless Sync is Always, before it writes a frame that no
+// caller of Wait waits for.
 const unledDelay = 2 * time.Millisecond
 
-// roll ends the segment before the next frame, and begins another. l.mu is held.
+// roll seals the segment and begins a new one. l.mu is held.
 func (l *Log) roll(b *batch) {
 	l.mark(b, kindSeal)
 	l.ids++
@@ -98,15 +99,15 @@ func (l *Log) mark(b *batch, k kind) {
 	l.end.Store(uint64(l.next))
 }
 
-// Reservation is reserved space for frames. The caller must Release it after Append.
+// Reservation is reserved space for frames. The caller must call Release after Append.
 type Reservation struct {
 	l *Log
 	n int64
 }
 
 // Reserve reserves space for a frame of n bytes (FrameSize) that adds messages. It waits for memory
-// while too many bytes are not written yet, but not for disk space. Frames that receive and settle
-// need no reservation: they may use the disk space that is kept free. The error is a *FullError,
+// while too many bytes are unwritten, but not for disk space. Frames that receive and settle need
+// no reservation: they may use the disk space that is kept free. The error is a *FullError,
 // ErrTooLarge, ErrClosed, a *FailedError, or the context's.
 func (l *Log) Reserve(ctx context.Context, n int) (Reservation, error) {
 	if n > l.o.MaxFrame {
@@ -144,8 +145,8 @@ func (l *Log) Reserve(ctx context.Context, n int) (Reservation, error) {
 	}
 }
 
-// takeRoom takes n bytes of the backlog if they are free. A frame larger than the whole backlog
-// gets all of it.
+// takeRoom takes n bytes of Options.Backlog if they are free. A frame larger than Backlog gets all
+// of it.
 func (l *Log) takeRoom(n int64) bool {
 	for {
 		used := l.backlog.Load()
@@ -163,7 +164,7 @@ func (l *Log) giveRoom(n int64) {
 	l.room.freed()
 }
 
-// Release gives the reserved space back. It may be called more than once.
+// Release may be called repeatedly.
 func (r *Reservation) Release() {
 	if r.l != nil {
 		r.l.giveRoom(r.n)
@@ -171,7 +172,7 @@ func (r *Reservation) Release() {
 	}
 }
 
-// stopped returns the reason why nothing can be appended any more, or nil.
+// stopped returns the reason why the log accepts no more frames, or nil.
 func (l *Log) stopped() error {
 	if err := l.Err(); err != nil {
 		return err
@@ -191,8 +192,8 @@ type room struct {
 	ch      chan struct{}
 }
 
-// wait returns a channel that is closed when space in the backlog becomes free. After the
-// wait, the caller must call leave.
+// wait returns a channel that is closed when a part of the backlog becomes free. The caller must
+// call leave afterwards.
 func (r *room) wait() <-chan struct{} {
 	r.waiting.Add(1)
 	r.mu.Lock()
@@ -221,12 +222,12 @@ func (r *room) freed() {
 const spaceInterval = 100 * time.Millisecond
 
 type space struct {
-	full atomic.Pointer[error] // the error of the last write, if the disk was full
-	due  atomic.Int64          // when to ask the file system again, in ns since the Unix epoch
-	left atomic.Int64          // the free bytes, minus those taken since
+	full atomic.Pointer[error] // error of the last write, if the disk was full
+	due  atomic.Int64          // when to ask the file system next, in ns since the Unix epoch
+	left atomic.Int64          // free bytes at the last answer, minus the bytes taken since
 }
 
-// takeSpace takes n bytes of the disk space that is not kept free. It fails if the disk is full.
+// takeSpace takes n bytes of the disk space beyond Options.Keep. It fails if the disk is full.
 func (l *Log) takeSpace(n int64) error {
 	s := &l.space
 	now := time.Now().UnixNano()
@@ -252,7 +253,7 @@ func (l *Log) lookForSpace() {
 	l.space.left.Store(left - l.backlog.Load())
 }
 
-// Full returns the error with which Reserve would refuse any message for lack of disk space, or
+// Full returns the error with which Reserve would refuse any message now for lack of disk space, or
 // nil.
 func (l *Log) Full() error {
 	if err := l.takeSpace(0); err != nil {
@@ -261,11 +262,11 @@ func (l *Log) Full() error {
 	return nil
 }
 
-// Space returns the free bytes of the disk, and how many of them are kept free: see SetKeep.
+// Space returns the free bytes of the disk, and how many of them are kept free (see SetKeep).
 func (l *Log) Space() (left, keep int64) {
 	_ = l.takeSpace(0) // may ask the file system
 	return max(l.space.left.Load(), 0), l.keep.Load()
 }
 
-// SetKeep sets how many bytes of the disk are kept free for control records and snapshots.
+// SetKeep sets how many bytes of the disk stay free for control records and snapshots.
 func (l *Log) SetKeep(bytes int64) { l.keep.Store(bytes) }

@@ -9,11 +9,11 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/file/internal/fsys"
 )
 
-// WriteBody writes a record with a large body to its own segment and syncs this segment, so that
-// frames and their syncs do not wait for it. Then the caller may append a frame that refers to the
-// Ref. When nothing refers to the segment, the caller must Remove it, also after a restart that has
-// lost the frame (Segments lists it). The error is a *FullError, ErrTooLarge, or a disk error,
-// which concerns only this record.
+// WriteBody writes a record with a large body to a new segment and syncs this segment, so that
+// frames and their syncs need not wait for it. Then the caller may append a frame that refers to
+// rec.Ref. When nothing refers to the segment any more, the caller must Remove it, even if a
+// restart has lost the frame (Segments lists it). The error is a *FullError, ErrTooLarge, or a disk
+// error that concerns only this record.
 func (l *Log) WriteBody(ctx context.Context, rec *Record) error {
 	size := segmentHeaderSize + rec.size()
 	if size > maxSegment {

@@ -6,24 +6,23 @@ import (
 )
 
 var (
-	// ErrClosed means that the log was closed.
 	ErrClosed = errors.New("the log is closed")
 	// ErrTooLarge means that a frame or record is larger than the log allows.
 	ErrTooLarge = errors.New("the operation does not fit into a frame of the log")
 	// ErrGone means that a record's segment was removed.
 	ErrGone = errors.New("the segment of the log was already removed")
-	// ErrInUse means that a segment cannot be removed, because it is still being written, or a
-	// snapshot that is kept needs it.
+	// ErrInUse means that a segment cannot be removed, because it is still written, or a kept
+	// snapshot needs it.
 	ErrInUse = errors.New("a backup or another operation still uses the segment of the log")
 )
 
-// FullError means that the disk has no space for more messages. Reserve succeeds again when the
-// disk has space.
+// FullError means that the disk has no space for more messages. Reserve succeeds again as soon as
+// it has.
 type FullError struct {
 	Dir  string
-	Free int64 // free bytes of the file system
-	Keep int64 // bytes that are kept free for control records and a snapshot
-	// Cause is why the last write has failed, such as a user's quota, or nil if it has not failed.
+	Free int64 // of the file system
+	Keep int64 // bytes that stay free for control records and a snapshot
+	// Cause is the error of the last write (such as a user's quota), or nil if it succeeded.
 	Cause error
 }
 
@@ -38,11 +37,11 @@ func (e *FullError) Error() string {
 
 func (e *FullError) Unwrap() error { return e.Cause }
 
-// DamageError means that synced data are not what was written.
+// DamageError means that synced data differ from what was written.
 type DamageError struct {
 	File   string // path of the segment or snapshot
 	From   uint32 // first damaged byte
-	To     uint32 // end of the damage; 0: not known
+	To     uint32 // end of the damage; 0: unknown
 	Reason string
 }
 
@@ -54,7 +53,7 @@ func (e *DamageError) Error() string {
 	return fmt.Sprintf("%s is damaged from byte %d to %s: %s", e.File, e.From, to, e.Reason)
 }
 
-// VersionError means that a file has a format that this version does not read.
+// VersionError means that a file has a format that this version cannot read.
 type VersionError struct {
 	File    string
 	Version uint32
@@ -65,7 +64,6 @@ func (e *VersionError) Error() string {
 		"start the version that wrote it, or give the store another directory", e.File, e.Version, formatVersion)
 }
 
-// Err returns the *FailedError with which the log has stopped, or nil.
 func (l *Log) Err() error {
 	if e := l.failure.Load(); e != nil {
 		return e
@@ -85,8 +83,8 @@ func (l *Log) fail(cause error) {
 	})
 }
 
-// FailedError means that a disk error has stopped the log. Nothing may be acknowledged, because it
-// is not known what is durable.
+// FailedError means that a disk error has stopped the log. Nothing may be acknowledged any more,
+// because it is unknown what is durable.
 type FailedError struct{ Cause error }
 
 func (e *FailedError) Error() string {

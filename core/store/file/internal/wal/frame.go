@@ -22,7 +22,7 @@ func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 
 func update(crc uint32, b []byte) uint32 { return crc32.Update(crc, castagnoli, b) }
 
-// updateFew does the same as update for a few bytes, which then need not be on the heap.
+// updateFew is update for a few bytes, and keeps them off the heap.
 func updateFew(crc uint32, b []byte) uint32 {
 	crc = ^crc
 	for _, v := range b {
@@ -40,8 +40,8 @@ const (
 	kindGap
 )
 
-// Record is a message, or other data to which effects refer, in the log's form. The log does not
-// copy Head and Body, so they must no longer change.
+// Record is data to which effects refer, such as a message. The log does not copy Head and Body, so
+// they must not change any more.
 type Record struct {
 	Head []byte // small; what the store needs beside the body
 	Body []byte
@@ -49,8 +49,7 @@ type Record struct {
 	crc  uint32
 }
 
-// NewRecord makes a record and computes its checksum, which callers should not do while they hold a
-// mutex.
+// NewRecord computes the record's checksum, so callers should hold no mutex.
 func NewRecord(head, body []byte) Record {
 	r := Record{Head: head, Body: body}
 	var h [recordHeaderSize]byte
@@ -73,8 +72,7 @@ func (r *Record) putHeader(h []byte) {
 
 func (r *Record) size() int { return recordHeaderSize + align(len(r.Head)+len(r.Body)) }
 
-// recordLengths reads the lengths of head and body from a record's header. The caller must check
-// them, because they come from the disk.
+// recordLengths decodes lengths that come from the disk: the caller must check them.
 func recordLengths(h []byte) (head, body uint64) {
 	return uint64(le.Uint32(h[4:])), uint64(le.Uint32(h[8:]))
 }
@@ -92,7 +90,6 @@ func decodeRecord(b []byte) (head, body []byte, ok bool) {
 	return rest[:h:h], rest[h:], true
 }
 
-// FrameSize returns the size of a frame in the log.
 func FrameSize(effects int, records []Record) int {
 	return frameHeaderSize + align(effects) + recordsSize(records)
 }
@@ -108,7 +105,7 @@ type header struct {
 	kind       kind
 	effects    uint32 // length in bytes
 	effectsCRC uint32
-	records    uint32 // length in bytes with headers and padding
+	records    uint32 // length in bytes, with headers and padding
 	count      uint32
 	synced     Position
 }
@@ -135,7 +132,7 @@ func headerCRC(b []byte, at Position) uint32 {
 	return updateFew(checksum(b[4:frameHeaderSize]), place[:])
 }
 
-// decodeHeader decodes the frame header at a position. ok is false if it is not valid.
+// decodeHeader decodes the header of a frame at that position. ok is false if it is not valid.
 func decodeHeader(b []byte, at Position) (h header, ok bool) {
 	k := kind(b[4])
 	if k < kindEffects || k > kindGap || b[5]|b[6]|b[7] != 0 || headerCRC(b, at) != le.Uint32(b) {
@@ -159,34 +156,30 @@ func decodeHeader(b []byte, at Position) (h header, ok bool) {
 	return h, ok
 }
 
-// Position is a place in the log: the id of a segment, and an offset in it. Later positions are
-// larger. 0 is before the first frame.
+// Position is the id of a segment, and an offset in it. It increases. 0 is before the first frame.
 type Position uint64
 
-// At returns the position of an offset in a segment.
 func At(segment, offset uint32) Position { return Position(segment)<<32 | Position(offset) }
 
-// Segment returns the id of the segment.
 func (p Position) Segment() uint32 { return uint32(p >> 32) }
 
-// Offset returns the offset in the segment.
 func (p Position) Offset() uint32 { return uint32(p) }
 
 // String returns the segment's id in hexadecimal, as in its file name, and the offset.
 func (p Position) String() string { return fmt.Sprintf("%08x:%d", p.Segment(), p.Offset()) }
 
-// sound reports whether p, read from the disk, is 0 or can be the end of a frame.
+// sound reports whether p, which comes from the disk, is 0 or can be the end of a frame.
 func (p Position) sound() bool {
 	return p == 0 || p.Segment() != 0 && p.Offset()%8 == 0 && p.Offset() >= segmentHeaderSize && p.Offset() <= maxSegment
 }
 
-// Ref is the place and length of a record, for Read.
+// Ref is the position and length of a record, for Read.
 type Ref struct {
 	Position
-	Length uint32 // total of head and body
+	Length uint32 // of head and body
 }
 
-// Footprint returns how many bytes of its segment the record takes.
+// Footprint returns how many bytes the record occupies in its segment.
 func (r Ref) Footprint() int64 { return recordHeaderSize + int64(align(int(r.Length))) }
 
 func align(n int) int { return (n + 7) &^ 7 }

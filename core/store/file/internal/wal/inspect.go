@@ -13,16 +13,14 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/file/internal/fsys"
 )
 
-// Inspection describes the files in a directory.
 type Inspection struct {
 	Segments  []SegmentReport  `json:"segments"`
 	Snapshots []SnapshotReport `json:"snapshots"`
-	Others    []string         `json:"others,omitempty"` // names of files that are neither segments nor snapshots
+	Others    []string         `json:"others,omitempty"` // files that are neither segments nor snapshots
 	Synced    Position         `json:"synced"`           // the last position that a sound header, frame or snapshot says is synced
 	Closed    bool             `json:"closed"`           // the log was closed cleanly
 }
 
-// SegmentReport describes a segment.
 type SegmentReport struct {
 	File    string    `json:"file"`
 	ID      uint32    `json:"id"`
@@ -36,25 +34,23 @@ type SegmentReport struct {
 	Gaps    int       `json:"gaps,omitempty"`
 	Sealed  bool      `json:"sealed"`
 	End     uint32    `json:"end"`            // offset after the last sound frame
-	Torn    string    `json:"torn,omitempty"` // why the bytes from End on, which Open will cut, are unsound; they are not known to be synced
+	Torn    string    `json:"torn,omitempty"` // why the bytes from End on are unsound; they are not known to be synced, and Open will cut them
 	Damage  []string  `json:"damage,omitempty"`
 
 	unsound []unsound
 }
 
-// unsound is an unsound part of a file. It is damage if it was synced.
+// unsound is an unsound part of a file. It is damage if it was synced, otherwise torn.
 type unsound struct {
 	off    uint32
 	reason string
 }
 
-// MissingSegment returns the report of a segment that does not exist.
 func MissingSegment(dir string, id uint32, body bool) SegmentReport {
 	s := &segment{segmentHeader: segmentHeader{id: id, body: body}}
 	return SegmentReport{File: filepath.Join(dir, s.name()), ID: id, Body: body, Damage: []string{"the file is missing"}}
 }
 
-// SnapshotReport describes a snapshot.
 type SnapshotReport struct {
 	File   string    `json:"file"`
 	ID     uint32    `json:"id"`
@@ -71,9 +67,9 @@ func (i *Inspection) Damaged() bool {
 		slices.ContainsFunc(i.Snapshots, func(s SnapshotReport) bool { return s.Damage != "" })
 }
 
-// Inspect reads a directory without changing it. It does not lock the directory either, so a file
-// that another process is writing may seem incomplete. If records is true, it also checks the
-// contents of all records and snapshots.
+// Inspect reads a directory without changing or locking it, so a file to which another process
+// writes may seem incomplete. If records is true, it also checks the contents of all records and
+// snapshots.
 func Inspect(fs fsys.FS, dir string, records bool) (*Inspection, error) {
 	names, err := fs.ReadDir(dir)
 	if err != nil {
@@ -126,7 +122,7 @@ func (x *Inspection) segment(fs fsys.FS, r *SegmentReport, records bool) error {
 		return err
 	}
 	b := make([]byte, segmentHeaderSize)
-	_, _ = file.ReadAt(b, 0) // what cannot be read is not sound
+	_, _ = file.ReadAt(b, 0) // an unreadable header is not sound
 	h, version, ok := decodeSegmentHeader(b)
 	if version != 0 && version != formatVersion {
 		return &VersionError{r.File, version}
@@ -150,7 +146,7 @@ func (x *Inspection) segment(fs fsys.FS, r *SegmentReport, records bool) error {
 	return nil
 }
 
-// judge sorts unsound parts into damage, if they were synced, and torn data.
+// judge classifies unsound parts: as damage if they were synced, otherwise as torn.
 func (r *SegmentReport) judge(synced Position) {
 	for _, u := range r.unsound {
 		if At(r.ID, u.off) < synced {
@@ -161,7 +157,7 @@ func (r *SegmentReport) judge(synced Position) {
 	}
 }
 
-// frames reads all frames of a segment, also those after damage.
+// frames reads all frames of a segment, including those after damage.
 func (x *Inspection) frames(sc *scanner, r *SegmentReport) {
 	for {
 		ok, err := sc.next()
@@ -203,7 +199,6 @@ func (x *Inspection) frames(sc *scanner, r *SegmentReport) {
 	}
 }
 
-// body checks the record of a body segment.
 func (r *SegmentReport) body(file fsys.File, records bool) {
 	r.Sealed, r.End, r.Records = true, uint32(min(r.Size, maxSegment)), 1
 	n := r.Size - segmentHeaderSize
@@ -233,7 +228,7 @@ func (x *Inspection) snapshot(fs fsys.FS, r *SnapshotReport, dir string, content
 		return err
 	}
 	b := make([]byte, snapshotHeaderSize)
-	_, _ = file.ReadAt(b, 0) // what cannot be read is not sound
+	_, _ = file.ReadAt(b, 0) // an unreadable header is not sound
 	if r.Size, err = file.Size(); err != nil {
 		return errors.Join(err, file.Close())
 	}

@@ -19,9 +19,9 @@ func (l *Log) Seal(ctx context.Context) (Position, error) {
 }
 
 // HardLinkTo makes hard links, in another directory of the same file system, to all files that are
-// needed to open the log as it is now: the sealed segments (it seals the one that is being
-// written), the large bodies and the snapshots. It creates the directory. The links take no space.
-// The log continues meanwhile, but Remove and WriteSnapshot wait.
+// needed to open the log as it is now: the sealed segments (after it has called Seal), the large
+// bodies and the snapshots. It creates the directory. The log continues meanwhile, but Remove and
+// WriteSnapshot wait.
 func (l *Log) HardLinkTo(ctx context.Context, dir string) error {
 	l.snapshots.linking.Lock()
 	defer l.snapshots.linking.Unlock()

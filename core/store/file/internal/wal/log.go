@@ -13,7 +13,7 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
-// Sync says for what Wait waits.
+// Sync says what Wait waits for.
 type Sync int
 
 const (
@@ -24,31 +24,29 @@ const (
 	// Always: Wait returns when the frame is synced. Frames that are appended during a sync share
 	// the next sync.
 	Always
-	// Never: Wait returns when the frame is written to the file. The log only syncs complete
-	// segments, snapshots and large bodies, and everything at Close.
+	// Never: Wait returns when the frame is written to the file. The log syncs only complete
+	// segments, snapshots and large bodies, and everything in Close.
 	Never
 )
 
-// String returns the mode's name.
 func (s Sync) String() string { return [...]string{"interval", "always", "never"}[s] }
 
-// Options configure a Log. The zero value of a field stands for its default.
+// Options configure a Log. A zero field means its default.
 type Options struct {
 	Sync     Sync
 	Interval time.Duration // default: 100 ms
 
-	SegmentSize int // size at which a new segment begins; default: 64 MiB
-	MaxFrame    int // largest frame; default: 256 MiB. One larger than SegmentSize gets its own segment
+	SegmentSize int // at which a new segment begins; default: 64 MiB
+	MaxFrame    int // default: 256 MiB; a frame larger than SegmentSize gets its own segment
 	LargeBody   int // size above which a body needs WriteBody; default: 1 MiB
-	Backlog     int // bytes that may be reserved or appended but not written; default: 64 MiB
+	Backlog     int // largest number of bytes that are reserved or appended but not written; default: 64 MiB
 	Recent      int // bytes of memory for the records written last, for Read; default: 32 MiB
 
 	// Keep is the disk space in bytes that Reserve keeps free for control records (default: 64
 	// MiB). SetKeep changes it, because it should grow with the snapshots.
 	Keep int64
 
-	// Repair replaces damage by gaps, instead of refusing to open the log. Open then reads all of
-	// it.
+	// Repair makes Open read the whole log and replace damage by gap frames, instead of failing.
 	Repair bool
 
 	Logger *slog.Logger // default: no log
@@ -66,8 +64,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Log is an open log. It is safe for concurrent use, except Replay, which must be called before the
-// first Append.
+// Log is an open log. It is safe for concurrent use, except for Replay, which must be called before
+// the first Append.
 type Log struct {
 	fs   fsys.FS
 	dir  string
@@ -94,22 +92,21 @@ type Log struct {
 	outage
 }
 
-// appended has what was appended, also what is not written yet.
+// appended has what was appended, including what is not yet written.
 type appended struct {
-	ids     uint32   // highest id of a segment so far
+	ids     uint32   // highest id of a segment
 	next    Position // where the next frame begins
 	gather  *batch   // the last of batches, which the writer will write next
 	batches []*batch // by position: those kept for Read, then the one being written, then gather
 	recent  int      // bytes of memory of the written batches
-	spare   []*batch // batches for reuse
+	spare   []*batch // for reuse
 }
 
-// progress says how far the log has been written.
 type progress struct {
 	opened  Position      // end of the log when it was opened
-	end     atomic.Uint64 // after the last appended frame
-	written atomic.Uint64 // everything before is in the files
-	synced  atomic.Uint64 // everything before is durable
+	end     atomic.Uint64 // position after the last appended frame
+	written atomic.Uint64 // everything before this position is in the files
+	synced  atomic.Uint64 // everything before this position is durable
 	backlog atomic.Int64  // bytes that were reserved or appended, but not written
 }
 
@@ -121,9 +118,8 @@ type signals struct {
 	unled      *time.Timer // wakes the writer if nothing else does
 }
 
-// ending says how far Close has come.
 type ending struct {
-	closed  atomic.Bool   // set under mu; what is appended later is lost
+	closed  atomic.Bool   // set under mu; frames that are appended later are lost
 	closing chan struct{} // closed when Close begins
 	ended   chan struct{} // closed when nothing more will be written
 	tasks   sync.WaitGroup
@@ -135,11 +131,10 @@ type outage struct {
 	failing sync.Once
 }
 
-// End returns the position after the last appended frame.
 func (l *Log) End() Position { return Position(l.end.Load()) }
 
-// Durable returns the position up to which everything is as durable as Options.Sync promises, so
-// that Wait returns at once.
+// Durable returns the position up to which everything is as durable as Options.Sync promises. For
+// this position, Wait returns at once.
 func (l *Log) Durable() Position {
 	if l.o.Sync == Always {
 		return l.Synced()
@@ -150,10 +145,10 @@ func (l *Log) Durable() Position {
 // Synced returns the position up to which everything survives a power failure.
 func (l *Log) Synced() Position { return Position(l.synced.Load()) }
 
-// Closed reports whether Close was called. Frames that are appended after Close are not stored.
+// Closed reports whether Close was called. The log does not store frames that are appended later.
 func (l *Log) Closed() bool { return l.closed.Load() }
 
-// start starts the log's goroutines. Everything up to end is synced.
+// start starts the log's goroutines. Everything up to end must be synced.
 func (l *Log) start(end Position) {
 	l.wake = wake.New()
 	l.wakeSyncer = wake.New()
@@ -180,7 +175,7 @@ func (l *Log) start(end Position) {
 }
 
 // Close writes and syncs the appended frames, marks the log as closed cleanly, and unlocks the
-// directory. If the disk is full, it fails instead of waiting for space.
+// directory. It fails if the disk is full.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	again := l.closed.Swap(true)
@@ -198,7 +193,7 @@ func (l *Log) Close() error {
 	return errors.Join(err, l.lock.Close())
 }
 
-// markClosed writes and syncs what is left, and then a frame that says that the log was closed.
+// markClosed writes and syncs all frames, and then a frame of kindClose.
 func (l *Log) markClosed() error {
 	l.w.turn.Lock()
 	defer l.w.turn.Unlock()

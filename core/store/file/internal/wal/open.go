@@ -11,10 +11,10 @@ import (
 )
 
 // Open opens the log in a directory, which it creates if needed, and locks the directory. It
-// removes the incomplete end that a power failure may leave. It writes and syncs again what may not
-// be durable. The error contains the remedy if another process uses the directory (it wraps a
-// *fsys.LockedError), or if the directory cannot be locked, belongs to another user or cannot be
-// written. It may also be a *VersionError or a *DamageError, for which there is Options.Repair.
+// removes the incomplete end that a power failure may leave, and writes and syncs again what may
+// not be durable. The error contains the remedy if the directory cannot be locked or written,
+// belongs to another user, or is in use by another process (*fsys.LockedError). It may also be a
+// *VersionError or a *DamageError, for which there is Options.Repair.
 func Open(fs fsys.FS, dir string, o Options) (*Log, error) {
 	l := &Log{fs: fs, dir: dir, o: o.withDefaults()}
 	l.failed = make(chan struct{})
@@ -38,8 +38,8 @@ func Open(fs fsys.FS, dir string, o Options) (*Log, error) {
 	return l, nil
 }
 
-// probe creates and removes a file. Without it, a directory that cannot be written might stop the
-// log only hours later, when it needs a new file.
+// probe creates and removes a file. Otherwise, a directory that cannot be written would stop the
+// log only when it needs a new file, perhaps hours later.
 func (l *Log) probe() error {
 	name := l.path("probe" + suffixTemp)
 	f, err := l.fs.Open(name, os.O_RDWR|os.O_CREATE)

@@ -85,7 +85,7 @@ const openFiles = 256
 type segments struct {
 	mu    sync.RWMutex
 	byID  map[uint32]*segment
-	files []*segment // open files of segments to which nothing is written any more, in the order in which they were opened
+	files []*segment // open files of sealed segments, in the order in which they were opened
 }
 
 func (x *segments) add(s *segment) {
@@ -134,7 +134,7 @@ func (x *segments) open(l *Log, s *segment) error {
 	return nil
 }
 
-// checkBody refuses the file of another body.
+// checkBody returns an error if file is not the file of the body segment s.
 func (l *Log) checkBody(s *segment, file fsys.File) error {
 	if !s.body {
 		return nil
@@ -149,7 +149,7 @@ func (l *Log) checkBody(s *segment, file fsys.File) error {
 	return nil
 }
 
-// idle allows a sealed segment's file to be closed, because nothing is written to it any more.
+// idle allows the file of a sealed segment to be closed, because nothing is written to it any more.
 func (x *segments) idle(s *segment) {
 	x.mu.RLock()
 	sealed := s.sealed
@@ -159,7 +159,7 @@ func (x *segments) idle(s *segment) {
 	}
 }
 
-// keep adds a segment's file to those that are open for Read, and closes the oldest if there are
+// keep adds a segment's file to those that stay open for Read, and closes the oldest if there are
 // too many.
 func (x *segments) keep(s *segment) {
 	x.mu.Lock()
@@ -179,7 +179,7 @@ func (x *segments) keep(s *segment) {
 	}
 }
 
-// close closes the segment's file. The next Read opens it again.
+// close closes the segment's file. The next Read opens it.
 func (s *segment) close() {
 	s.use.Lock()
 	defer s.use.Unlock()
@@ -189,7 +189,7 @@ func (s *segment) close() {
 	}
 }
 
-// remove removes a segment when its last reader has ended.
+// remove waits for the readers of the segment.
 func (x *segments) remove(s *segment) {
 	x.mu.Lock()
 	delete(x.byID, s.id)
@@ -207,12 +207,11 @@ func (x *segments) close() {
 	}
 }
 
-// SegmentInfo describes a segment.
 type SegmentInfo struct {
 	ID     uint32
-	Body   bool  // it has one large body, not frames
-	Sealed bool  // nothing is added to it any more
-	Size   int64 // in bytes; of the segment that is being written, what is written so far
+	Body   bool  // contains one large body, not frames
+	Sealed bool  // nothing is added any more
+	Size   int64 // in bytes; of the segment that is being written, the bytes written so far
 }
 
 // Segments returns the segments in the order of their ids.
@@ -233,8 +232,8 @@ func (l *Log) Segments() []SegmentInfo {
 
 // Remove removes a segment: a body segment at any time, a log segment only if it is sealed and
 // Replay of all kept snapshots begins after it. Otherwise it returns ErrInUse. It waits for the
-// segment's readers. The caller must be sure that nothing in the segment is needed, and that the
-// frames that make it superfluous are durable.
+// segment's readers. The caller must ensure that nothing needs the segment, and that the frames
+// that make it unnecessary are durable.
 func (l *Log) Remove(id uint32) error {
 	s := l.segments.get(id)
 	if s == nil {
@@ -256,18 +255,17 @@ func (l *Log) Remove(id uint32) error {
 	return err
 }
 
-// window reads a file forwards through a buffer.
 type window struct {
 	file fsys.File
 	size int64
 	buf  []byte
-	off  int64 // the offset in the file of buf
+	off  int64 // of buf in the file
 }
 
 const windowSize = 256 << 10
 
 // bytes returns n bytes at an offset, valid until the next call. ok is false if the file ends
-// before them.
+// before off + n.
 func (w *window) bytes(off int64, n int) (b []byte, ok bool, err error) {
 	if off+int64(n) > w.size {
 		return nil, false, nil

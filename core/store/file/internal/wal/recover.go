@@ -14,11 +14,11 @@ import (
 
 type recovery struct {
 	*Log
-	logs   []*segment // sorted by id; a segment with an unsound header has its own id as prev
+	logs   []*segment // by id; a segment with an unsound header has its own id as prev
 	synced Position   // the last position that a sound header, frame or snapshot says is synced
 	first  int        // index in logs of the first segment that find has read
 	last   int        // index in logs of the segment in which the log ends; -1: none
-	end    Position   // after the last frame
+	end    Position   // position after the last frame
 	kind   kind       // kind of the last frame that find has read; 0: none
 	lost   bool       // there are frames after end
 }
@@ -35,7 +35,6 @@ func (l *Log) recover() (end Position, err error) {
 	return r.end, r.settle()
 }
 
-// list reads the names and headers of the files in the directory.
 func (r *recovery) list() error {
 	names, err := r.fs.ReadDir(r.dir)
 	if err != nil {
@@ -73,7 +72,7 @@ func (r *recovery) list() error {
 	return nil
 }
 
-// readHeader reads a file's first bytes, with zeros after its end, and its length.
+// readHeader returns a file's first bytes, with zeros after its end, and its length.
 func (r *recovery) readHeader(name string) (b [segmentHeaderSize]byte, size int64, err error) {
 	file, err := r.openFile(name)
 	if err != nil {
@@ -91,7 +90,7 @@ func (r *recovery) readHeader(name string) (b [segmentHeaderSize]byte, size int6
 	return b, size, nil
 }
 
-// belongs returns an error if log, the log's id in a file's header, is not that of other files.
+// belongs returns an error if log, the id in a file's header, differs from that of other files.
 func (r *recovery) belongs(name string, log uint64) error {
 	if r.id != 0 && r.id != log {
 		return fmt.Errorf("%s and another file of the directory belong to different stores: move the files of the wrong store out of the directory", r.path(name))
@@ -152,11 +151,11 @@ func (r *recovery) listSnapshot(name string, id uint32) error {
 }
 
 // find finds the end of the sound frames. It begins at the position known to be synced or, with
-// Repair, at the beginning of the log. It may find that the log was synced further.
+// Repair, at the beginning of the log. Frames that it reads may move r.synced forward.
 func (r *recovery) find() error {
 	off := uint32(segmentHeaderSize)
 	next := 0               // index of the segment to read next, from off on
-	mended := [2]int{-2, 0} // where a gap was put last
+	mended := [2]int{-2, 0} // r.last and r.end at the last call of mend
 	if r.synced != 0 && !r.o.Repair {
 		i := slices.IndexFunc(r.logs, func(s *segment) bool { return s.id == r.synced.Segment() })
 		if i < 0 || r.logs[i].prev == r.logs[i].id {
@@ -166,7 +165,7 @@ func (r *recovery) find() error {
 		r.first, r.last, r.end = i, i, r.synced
 	}
 	for {
-		// r.end is the end of what was read; next begins there.
+		// All frames up to r.end were read; segment next begins at r.end.
 		reason := "the next segment is missing, or its header is damaged"
 		if next == r.last || r.follows(next) {
 			var err error
@@ -193,8 +192,8 @@ func (r *recovery) find() error {
 		if !r.o.Repair {
 			return damage
 		}
-		// If r.evidence has just found that the log was synced beyond r.end, the next round reads
-		// on from r.end, without checking the records before r.synced.
+		// If r.evidence has just found that the log was synced beyond r.end, the next round
+		// continues at r.end, and does not check the records before r.synced.
 		if before > r.end || r.last < 0 {
 			if place := [2]int{r.last, int(r.end)}; place != mended {
 				mended = place
@@ -213,7 +212,7 @@ func (r *recovery) find() error {
 	}
 }
 
-// follows reports whether a segment begins where the log has ended so far.
+// follows reports whether segment i begins where the log has ended so far.
 func (r *recovery) follows(i int) bool {
 	if i >= len(r.logs) {
 		return false
@@ -227,8 +226,8 @@ func (r *recovery) follows(i int) bool {
 	return s.prev == r.logs[r.last].id && s.prevEnd == r.end.Offset()
 }
 
-// read reads the frames of a segment from off on, and sets the end to that of the last sound frame.
-// If the segment does not end there cleanly, reason says why.
+// read reads the frames of segment i from off on, and moves r.end after the last sound frame.
+// reason says why the segment does not end there cleanly, or is "" if it does.
 func (r *recovery) read(i int, off uint32) (reason string, err error) {
 	s := r.logs[i]
 	file, err := r.openFile(s.name())
@@ -245,7 +244,7 @@ func (r *recovery) read(i int, off uint32) (reason string, err error) {
 	}
 	r.last = i
 	for {
-		// Do not check records that are known to be synced: Log.Read will check them.
+		// Records that are known to be synced are not checked here: Log.Read checks them.
 		sc.records = At(s.id, sc.off) >= r.synced
 		ok, err := sc.next()
 		if err != nil {
@@ -271,7 +270,7 @@ func (r *recovery) evidence() error {
 		if err != nil {
 			return err
 		}
-		off := uint32(segmentHeaderSize) - frameHeaderSize // resync begins at the header after this
+		off := uint32(segmentHeaderSize) - frameHeaderSize // resync begins at the header after off
 		if i == r.last {
 			off = r.end.Offset()
 		}
@@ -297,7 +296,7 @@ func (r *recovery) evidence() error {
 	return nil
 }
 
-// mend replaces unsound bytes at the end by a gap, so that the log continues after them.
+// mend replaces unsound bytes at the end by a gap frame, so that the log continues after them.
 func (r *recovery) mend() error {
 	off := r.end.Offset()
 	if r.last >= 0 {
@@ -309,7 +308,7 @@ func (r *recovery) mend() error {
 		sc, err := newScanner(file, s.id, off, false)
 		found := false
 		if err == nil {
-			found, _ = sc.resync() // what cannot be read has nothing sound
+			found, _ = sc.resync() // what cannot be read contains no sound frame
 		}
 		if err := file.Close(); err != nil {
 			return err
@@ -342,9 +341,9 @@ func (r *recovery) mend() error {
 const copySize = 1 << 20
 
 // rewrite writes a segment, with the header of s, to a temporary file, syncs this file, and gives
-// it the segment's name. If to is not 0, a gap frame replaces the bytes between the offsets gap and
+// it the segment's name. If to is not 0, a gap frame replaces the bytes from offset gap to offset
 // to. With Repair the old file is kept as *.damaged, and zeros replace what cannot be read. Without
-// a gap, the new file ends at s.end if that is known.
+// a gap frame, the new file ends at s.end if that is known.
 func (r *recovery) rewrite(s *segment, gap, to uint32) (err error) {
 	name := r.path(s.name())
 	temp, err := r.fs.Open(name+suffixTemp, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
@@ -418,9 +417,9 @@ func (r *recovery) copy(temp fsys.File, s *segment, gap, to uint32) error {
 	return temp.Truncate(max(size, int64(to)))
 }
 
-// settle syncs the files, and makes the log end where find has found its end.
+// settle syncs the files, and truncates the log at the end that find has found.
 func (r *recovery) settle() error {
-	ends := make(map[uint32]uint32) // ends of segments, as the next segments say
+	ends := make(map[uint32]uint32) // offset of each segment's end, from the header of the next segment
 	for i, s := range r.logs {
 		if i > r.last {
 			break
@@ -461,8 +460,8 @@ func (r *recovery) settle() error {
 	}
 	s := r.logs[r.last]
 	r.w.active, r.w.off, r.w.filled = s, s.end, s.end
-	// Write to the file only after a clean close or a rewrite: otherwise a backup may have a hard
-	// link to it.
+	// Continue to write to the file only after a clean close or a rewrite: otherwise, a backup may
+	// have a hard link to it.
 	if (closed || again) && r.kind != kindSeal && !r.o.Repair && int(s.end) < r.o.SegmentSize {
 		file, err := r.fs.Open(r.path(s.name()), os.O_RDWR)
 		if err != nil {
@@ -487,7 +486,7 @@ func (r *recovery) size(s *segment) error {
 	return errors.Join(err, file.Close())
 }
 
-// discard removes the segments after the end, and snapshots beyond keptSnapshots.
+// discard removes the segments after the end, and all snapshots except the newest keptSnapshots.
 func (r *recovery) discard() error {
 	names := []string{}
 	for _, s := range r.logs[r.last+1:] {

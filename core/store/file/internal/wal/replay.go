@@ -2,7 +2,6 @@ package wal
 
 import "fmt"
 
-// Frame is a frame that Replay has read.
 type Frame struct {
 	At, End Position
 	Effects []byte // valid until apply returns
@@ -10,9 +9,9 @@ type Frame struct {
 }
 
 // Replay calls apply for each frame from a position on, in order, up to the end that the log had
-// when it was opened. The position is 0 or a snapshot's From. Replay checks all checksums except
-// those of records, which Read checks. It must be called before the first Append. The error is that
-// of apply, or a *DamageError if a frame is damaged or a segment is missing.
+// when it was opened. from is 0 or SnapshotInfo.From. Replay checks all checksums except those of
+// records, which Read checks. It must be called before the first Append. The error is that of
+// apply, or a *DamageError if a frame is damaged or a segment is missing.
 func (l *Log) Replay(from Position, apply func(Frame) error) error {
 	var last *segment
 	for _, s := range l.segments.list() {

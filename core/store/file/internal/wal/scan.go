@@ -9,10 +9,10 @@ import (
 type scanner struct {
 	window
 	id      uint32
-	off     uint32 // where the next frame begins or, after next has returned false, what is not a frame
+	off     uint32 // where the next frame begins or, after next has returned false, the offset of what is not a frame
 	records bool   // also check the contents of records
 
-	// Of the frame that next has found:
+	// The frame that next has found:
 	at      Position
 	header  header
 	effects []byte
@@ -30,7 +30,7 @@ func newScanner(file fsys.File, id, off uint32, records bool) (*scanner, error) 
 	return &scanner{window: window{file: file, size: min(size, maxSegment)}, id: id, off: off, records: records}, nil
 }
 
-// next moves to the next frame. It returns false if no sound frame follows, with the error if a
+// next moves to the next frame. It returns false if no sound frame follows. err is set only if a
 // read has failed.
 func (s *scanner) next() (bool, error) {
 	h, err := s.frame()
@@ -118,7 +118,7 @@ func (s *scanner) content(h header) error {
 	return nil
 }
 
-// resync moves the scanner to the next sound header, at least the length of a gap away.
+// resync moves to the next sound header, at least the length of a gap frame away.
 func (s *scanner) resync() (bool, error) {
 	for off := int64(s.off) + frameHeaderSize; off+frameHeaderSize <= s.size; off += 8 {
 		b, ok, err := s.bytes(off, frameHeaderSize)

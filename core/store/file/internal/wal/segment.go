@@ -12,7 +12,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/file/internal/fsys"
 )
 
-// maxSegment is the maximum size of a segment, because offsets have 32 bits.
+// maxSegment is the maximum size of a segment: offsets have 32 bits.
 const maxSegment = 1<<32 - 1<<20
 
 const (
@@ -34,7 +34,7 @@ type segmentHeader struct {
 	prevEnd uint32
 	log     uint64
 	synced  Position
-	made    int64 // in ms since the Unix epoch
+	made    int64 // ms since the Unix epoch
 }
 
 func (h *segmentHeader) put(b []byte) {
@@ -54,8 +54,8 @@ func (h *segmentHeader) put(b []byte) {
 	le.PutUint32(b[60:], checksum(b[:60]))
 }
 
-// decodeSegmentHeader decodes a segment's header. version is the header's version if the checksum
-// is right, and otherwise 0. ok is true for a valid header of this version.
+// decodeSegmentHeader returns version 0 if the checksum is wrong. ok is true only for a valid
+// header of this version.
 func decodeSegmentHeader(b []byte) (h segmentHeader, version uint32, ok bool) {
 	if len(b) < segmentHeaderSize || le.Uint32(b[60:]) != checksum(b[:60]) {
 		return h, 0, false
@@ -85,7 +85,7 @@ type segment struct {
 	file fsys.File // nil until it is needed
 	gone bool
 
-	end    uint32 // after the last frame, if sealed
+	end    uint32 // offset after the last frame, if sealed
 	sealed bool
 	kept   bool // the file is in segments.files
 }
@@ -97,7 +97,7 @@ func (s *segment) name() string {
 	return fileName(s.id, suffixLog)
 }
 
-// syncSegment makes a segment's file durable, unless the segment was removed.
+// syncSegment does nothing if the segment was removed.
 func (l *Log) syncSegment(s *segment) error {
 	s.use.RLock()
 	defer s.use.RUnlock()
@@ -107,7 +107,7 @@ func (l *Log) syncSegment(s *segment) error {
 	case s.file != nil:
 		return s.file.Sync()
 	}
-	file, err := l.fs.Open(l.path(s.name()), os.O_RDWR) // it was closed when it was sealed
+	file, err := l.fs.Open(l.path(s.name()), os.O_RDWR) // the file was closed when the segment was sealed
 	if err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (l *Log) syncSegment(s *segment) error {
 
 func fileName(id uint32, suffix string) string { return fmt.Sprintf("%08x%s", id, suffix) }
 
-// parseName is the inverse of fileName. ok is false for other names.
+// parseName is the inverse of fileName. ok is false for names of other files.
 func parseName(name string) (id uint32, suffix string, ok bool) {
 	base, _, found := strings.Cut(name, ".")
 	if !found || len(base) != 8 {

@@ -23,7 +23,6 @@ const (
 	keptSnapshots      = 2
 )
 
-// SnapshotInfo describes a snapshot.
 type SnapshotInfo struct {
 	ID   uint32
 	From Position // where Replay begins
@@ -36,10 +35,10 @@ type snapshots struct {
 	writing sync.Mutex   // held while a snapshot is written
 	linking sync.RWMutex // locked while hard links to segments and snapshots are made
 	mu      sync.Mutex
-	list    []SnapshotInfo // the newest first
+	list    []SnapshotInfo // newest first
 }
 
-// floor returns the position from which on a kept snapshot needs the log.
+// floor returns the lowest position that a kept snapshot needs. ok is false without a snapshot.
 func (s *snapshots) floor() (from Position, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,10 +57,10 @@ func (l *Log) Snapshots() []SnapshotInfo {
 	return slices.Clone(l.snapshots.list)
 }
 
-// WriteSnapshot stores what write writes as the newest snapshot. from is where its Replay begins.
-// Everything that was appended before write returned is synced before the snapshot becomes valid,
-// so a snapshot is never ahead of the log. The two newest snapshots are kept. If write or the disk
-// fails, the snapshot is removed.
+// WriteSnapshot stores what write writes as the newest snapshot. from is where Replay begins after
+// it was loaded. Everything that was appended before write returned is synced before the snapshot
+// becomes valid, so a snapshot is never ahead of the log. The two newest snapshots are kept. If
+// write or the disk fails, the incomplete snapshot is removed.
 func (l *Log) WriteSnapshot(ctx context.Context, from Position, write func(io.Writer) error) (SnapshotInfo, error) {
 	l.snapshots.writing.Lock()
 	defer l.snapshots.writing.Unlock()
@@ -136,7 +135,7 @@ func (l *Log) writeSnapshot(ctx context.Context, from Position, write func(io.Wr
 	return info, l.fs.SyncDir(l.dir)
 }
 
-// syncTo syncs everything up to a position, whatever Options.Sync is.
+// syncTo syncs everything up to pos, whatever Options.Sync is.
 func (l *Log) syncTo(ctx context.Context, pos Position) error {
 	if err := l.Wait(ctx, pos); err != nil {
 		return err
@@ -173,7 +172,6 @@ func decodeSnapshotHeader(b []byte) (s SnapshotInfo, log uint64, version uint32,
 	return s, le.Uint64(b[40:]), version, version == formatVersion && s.From <= s.End && s.From.sound() && s.End.sound()
 }
 
-// snapshotWriter divides its input into blocks.
 type snapshotWriter struct {
 	file   fsys.File
 	id     uint32
@@ -245,13 +243,13 @@ func trailerCRC(id, blocks uint32, total uint64) uint32 {
 }
 
 // OpenSnapshot opens a snapshot for reading. The reader checks each block before it returns any
-// byte of it, and returns io.EOF only after an intact trailer. Before io.EOF, the caller must not
+// byte of it, and returns io.EOF only after an intact trailer. Until io.EOF, the caller must not
 // use what it has read. Other errors are *DamageError; the older snapshot may be intact.
 func (l *Log) OpenSnapshot(s SnapshotInfo) (io.ReadCloser, error) {
 	return OpenSnapshot(l.fs, l.dir, s)
 }
 
-// OpenSnapshot does the same as Log.OpenSnapshot in a directory. s needs only the ID and the Size.
+// OpenSnapshot is Log.OpenSnapshot without a Log. It uses only s.ID and s.Size.
 func OpenSnapshot(fs fsys.FS, dir string, s SnapshotInfo) (io.ReadCloser, error) {
 	name := filepath.Join(dir, fileName(s.ID, suffixSnapshot))
 	file, err := fs.Open(name, os.O_RDONLY)
@@ -269,7 +267,7 @@ type snapshotReader struct {
 	id     uint32
 	in     *bufio.Reader
 	off    int64
-	block  []byte // the unread rest of the block
+	block  []byte // unread rest of the block
 	buf    []byte
 	blocks uint32
 	total  uint64

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Wait waits until everything up to pos, an end that Append or End has returned, is as durable as
-// Options.Sync promises. The error is a *FailedError, ErrClosed, or the context's.
+// Wait waits until everything up to pos (a result of Append or End) is as durable as Options.Sync
+// promises. The error is a *FailedError, ErrClosed, or the context's.
 func (l *Log) Wait(ctx context.Context, pos Position) error {
 	if err := l.Err(); err != nil {
 		return err
@@ -21,7 +21,7 @@ func (l *Log) Wait(ctx context.Context, pos Position) error {
 	if l.o.Sync != Always { // a sync would take too long for a caller whose context may end
 		l.lead()
 	}
-	if pos <= l.Durable() { // perhaps pos became durable after the first check, before w was added
+	if pos <= l.Durable() { // perhaps pos became durable before w was added
 		l.waits.remove(w)
 		return l.Err()
 	}
@@ -52,7 +52,7 @@ type waits struct {
 
 type waiter struct {
 	pos  Position
-	done chan struct{} // gets one value when pos is reached
+	done chan struct{} // gets one value when pos is durable
 }
 
 func (w *waits) add(pos Position) *waiter {
@@ -69,7 +69,7 @@ func (w *waits) add(pos Position) *waiter {
 	return x
 }
 
-// remove removes a waiter from the list, and discards its signal.
+// remove also discards a signal that x may already have.
 func (w *waits) remove(x *waiter) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -104,7 +104,7 @@ func (w *waits) signal(pos Position) {
 	w.list = left
 }
 
-// dirty is what the next sync must sync.
+// dirty has what the next sync must sync.
 type dirty struct {
 	mu       sync.Mutex
 	segments []*segment // by position
@@ -140,7 +140,7 @@ func (l *Log) sync() error {
 	if err := l.Err(); err != nil {
 		return err
 	}
-	// Segments become dirty before l.written moves, so these cover everything up to it.
+	// Segments become dirty before l.written moves, so these segments have everything up to upto.
 	upto := l.written.Load()
 	segments, dir := l.dirty.take()
 	var err error
@@ -163,8 +163,8 @@ func (l *Log) sync() error {
 	return nil
 }
 
-// syncInBackground is the goroutine that syncs: with Sync Interval, some time after the first
-// write; with Sync Never, when a segment is sealed.
+// syncInBackground syncs some time after the first write (with Sync Interval), or when a segment is
+// sealed (with Sync Never).
 func (l *Log) syncInBackground() {
 	timer := time.NewTimer(l.o.Interval)
 	timer.Stop()

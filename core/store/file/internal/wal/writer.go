@@ -15,39 +15,39 @@ const (
 	writeSize = 256 << 10
 	// directSize is the length from which on a record is written without being copied.
 	directSize = 16 << 10
-	// roomSize is how much space the writer lets the file system reserve at once, which is less
-	// work than to do it page by page.
+	// roomSize is how many bytes the file system is asked to reserve at once, which costs less than
+	// page by page.
 	roomSize = 8 << 20
-	// fillSize is how far ahead the writer fills a segment with zeros under Sync Always: a sync
+	// fillSize is how far ahead the writer fills a segment with zeros under Sync Always. A sync
 	// within the file's length takes half the time and CPU of a sync that extends the file.
 	fillSize = 512 << 10
-	// fullRetry is how often the writer tries again while the disk is full.
+	// fullRetry is how often the writer retries while the disk is full.
 	fullRetry = 100 * time.Millisecond
 )
 
 type writer struct {
-	turn   sync.Mutex // held while a batch is written; guards what follows
+	turn   sync.Mutex // held while a batch is written; guards the other fields
 	l      *Log
-	batch  *batch   // a batch of which the disk had no space for all frames
+	batch  *batch   // set while not all of its frames are written, because the disk is full
 	done   int      // number of written frames of batch
 	active *segment // the segment that is being written; nil before the first one
-	off    uint32   // length of what is written in active; 0: not even the header
+	off    uint32   // bytes of frames and header in active
 	filled uint32   // length of the file
 	room   int64    // offset up to which the file system has reserved space
 	out    output
 }
 
-// output is what one call writes: small parts are copied to a buffer, large ones are not.
+// output is what one call writes. Small parts are copied to buf, large ones are not copied.
 type output struct {
 	buf   []byte
-	from  int // parts already has buf up to here
+	from  int // parts already has buf up to this offset
 	parts [][]byte
-	size  uint32 // total of parts
+	size  uint32 // of parts
 }
 
 func (o *output) len() uint32 { return o.size + uint32(len(o.buf)-o.from) }
 
-// refer adds what is new in buf, and then b, to the parts.
+// refer adds the new bytes in buf, and then b, to parts.
 func (o *output) refer(b []byte) {
 	for _, part := range [...][]byte{o.buf[o.from:len(o.buf):len(o.buf)], b} {
 		if len(part) > 0 {
@@ -65,7 +65,7 @@ func (o *output) clear() {
 	o.buf, o.from, o.parts, o.size = o.buf[:0], 0, o.parts[:0], 0
 }
 
-// writeBatches is the goroutine that writes what no caller of Wait writes.
+// writeBatches writes what no caller of Wait writes.
 func (l *Log) writeBatches() {
 	for {
 		select {
@@ -84,15 +84,15 @@ func (l *Log) writeBatches() {
 	}
 }
 
-// lead writes what was gathered, if nothing else is being written. So a lone caller of Wait saves
-// two switches of goroutines. If the disk is full, it leaves the rest to writeBatches.
+// lead writes the gathered frames, unless the writer is busy: this saves a lone caller of Wait two
+// switches of goroutines. If the disk is full, writeBatches writes the rest.
 func (l *Log) lead() {
 	if !l.w.turn.TryLock() {
 		return
 	}
 	l.writeBatch(false)
 	l.w.turn.Unlock()
-	// Frames that other calls have added in the meantime are left to writeBatches.
+	// writeBatches writes the frames that other calls have added meanwhile.
 	l.mu.Lock()
 	more := len(l.gather.frames) > 0
 	l.mu.Unlock()
@@ -101,8 +101,8 @@ func (l *Log) lead() {
 	}
 }
 
-// writeBatch writes what was gathered, and syncs it if Options.Sync demands it. It returns false if
-// there was nothing to write, if the log has failed, or if the disk is full and wait is false.
+// writeBatch writes the gathered frames, and syncs them if Options.Sync is Always. It returns false
+// if there was nothing to write, if the log has failed, or if the disk is full and wait is false.
 // l.w.turn is held.
 func (l *Log) writeBatch(wait bool) bool {
 	b := l.w.batch
@@ -150,17 +150,17 @@ func (l *Log) newBatch() *batch {
 	return &batch{}
 }
 
-// keepBatch is the maximum size, in bytes, of the buffers of a batch that is kept for reuse.
+// keepBatch is the largest size, in bytes, of the buffers of a batch that is kept for reuse.
 const keepBatch = 256 << 10
 
-// memory returns the memory of the batch. A small record takes much more memory than space in the
-// file.
+// memory returns the bytes that the batch occupies. A small record occupies much more memory than
+// space in the file.
 func (b *batch) memory() int {
 	return b.bytes + cap(b.effects) + cap(b.records)*int(unsafe.Sizeof(Record{})) + cap(b.frames)*int(unsafe.Sizeof(frame{}))
 }
 
-// retire keeps a written batch for Read, and drops the oldest kept batches while they take
-// more memory than Options.Recent.
+// retire keeps a written batch for Read, and drops the oldest kept batches while they occupy more
+// memory than Options.Recent.
 func (l *Log) retire(b *batch) {
 	size := b.bytes
 	l.mu.Lock()
@@ -181,9 +181,9 @@ func (l *Log) retire(b *batch) {
 	l.giveRoom(int64(size))
 }
 
-// write writes the batch. If the disk is full and wait is true, it tries again until there is
-// space, and returns an error if the log is closed meanwhile. If the disk is full and wait is
-// false, it returns false at once.
+// write writes the batch. If the disk is full and wait is true, it retries until there is space,
+// and fails if the log is closed meanwhile. If the disk is full and wait is false, it returns false
+// at once.
 func (w *writer) write(wait bool) (bool, error) {
 	for w.done < len(w.batch.frames) {
 		done, err := w.frames(w.batch, w.done)
@@ -192,7 +192,7 @@ func (w *writer) write(wait bool) (bool, error) {
 			w.l.space.full.Store(nil)
 			continue
 		}
-		if w.active != nil && !w.active.sealed { // cuts the file after its last complete frame
+		if w.active != nil && !w.active.sealed { // truncate the file after its last complete frame
 			if short := w.active.file.Truncate(int64(w.off)); short == nil {
 				w.filled, w.room = w.off, int64(w.off)
 			}
@@ -216,8 +216,8 @@ func (w *writer) write(wait bool) (bool, error) {
 	return true, nil
 }
 
-// frames writes the frames of a batch from index i on. It returns the index of the first frame that
-// is not written completely, and sets w.off to where that frame must begin.
+// frames writes the frames of a batch from index i on. done is the index of the first frame that is
+// not written completely, and w.off is then where that frame must begin.
 func (w *writer) frames(b *batch, i int) (done int, err error) {
 	done = i
 	o := &w.out
@@ -293,7 +293,7 @@ func (w *writer) header(f *frame, effects []byte, records []Record) {
 }
 
 // put writes the output to the active segment. With Sync Always, it also writes zeros after a small
-// output that ends beyond the earlier zeros: see fillSize.
+// output that ends beyond the earlier zeros (see fillSize).
 func (w *writer) put(off uint32) error {
 	end := off + w.out.size
 	if int64(end) > w.room {

@@ -1,8 +1,7 @@
 // Package faultfs is a file system in memory for tests of power failures and failing disks. It
-// knows which changes were synced. Crash returns the file system that a restart would find, with a
-// random choice among the changes that were not synced: each page of 4 KiB is as one of the last
-// writes left it, a file has one of the lengths since its last sync, and a directory has some of
-// its changes.
+// knows which changes were synced. Crash returns the file system that a restart would find, with
+// random unsynced changes: each page of 4 KiB has the contents after one of its last writes, each
+// file one of its lengths since its last sync, and each directory some of its changes.
 package faultfs
 
 import (
@@ -22,10 +21,8 @@ import (
 
 const pageSize = 4096
 
-// Kind is the kind of an operation.
 type Kind string
 
-// The operations that change something or make it durable, and Read.
 const (
 	Create   Kind = "create"
 	Mkdir    Kind = "mkdir"
@@ -39,22 +36,21 @@ const (
 	Read     Kind = "read"
 )
 
-// Op is an operation that is going to run.
+// Op is an operation that is about to run.
 type Op struct {
 	Kind Kind
-	Name string // the path
-	Off  int64  // the offset of a Write or Read, or the length for a Truncate
-	Len  int    // for Write and Read, the number of bytes
+	Name string // path
+	Off  int64  // of a Write or Read; the length for a Truncate
+	Len  int    // number of bytes of a Write or Read
 }
 
-// Fault makes an operation fail.
+// Fault makes an operation fail with Err.
 type Fault struct {
 	Err error
-	// Done is the number of bytes that a Write still writes before it fails.
+	// Done is the number of bytes that a Write writes before it fails.
 	Done int
 }
 
-// FS is a file system, made by New.
 type FS struct {
 	// Before is called before each operation, without a lock, so it may call Crash. If it returns a
 	// Fault, the operation fails. It must be set before the file system is used.
@@ -63,9 +59,9 @@ type FS struct {
 	mu       sync.Mutex
 	names    map[string]*inode
 	synced   map[string]*inode // the durable names
-	changes  []change          // changes of names since the last SyncDir
-	locks    map[string]string // by path: the text of the holder
-	capacity int64             // 0: no limit
+	changes  []change          // of names since the last SyncDir
+	locks    map[string]string // text of the lock's holder, by path
+	capacity int64             // in bytes; 0: no limit
 	open     int
 }
 
@@ -73,35 +69,33 @@ var _ fsys.FS = (*FS)(nil)
 
 type change struct {
 	dir  string
-	set  string // the new name, or ""
+	set  string // new name, or ""
 	to   *inode
-	drop string // the removed name, or ""
+	drop string // removed name, or ""
 }
 
-// New creates an empty file system.
 func New() *FS {
 	return &FS{names: make(map[string]*inode), synced: make(map[string]*inode), locks: make(map[string]string)}
 }
 
-// inode is a file or a directory, guarded by the mutex of its file system.
+// inode is a file or a directory. FS.mu guards it.
 type inode struct {
 	isDir  bool
-	data   []byte // what a Read returns
+	data   []byte // what Read returns
 	synced []byte // what is durable
-	// pages has the latest versions of each page that was changed since the last sync.
+	// pages has the latest versions of each page that changed since the last sync.
 	pages   map[int][][]byte
-	lengths []int // the latest lengths since the last sync
+	lengths []int // latest lengths since the last sync
 }
 
-// SetCapacity limits the total size of all files. A write beyond the limit is cut, with ENOSPC. 0
-// means no limit.
+// SetCapacity limits the total size of all files; 0 means no limit. A write beyond the limit is
+// cut, with ENOSPC.
 func (f *FS) SetCapacity(bytes int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.capacity = bytes
 }
 
-// Used returns the total size of all files.
 func (f *FS) Used() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -119,16 +113,15 @@ func (f *FS) used() (n int64) {
 	return n
 }
 
-// OpenFiles returns the number of open files.
 func (f *FS) OpenFiles() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.open
 }
 
-// Crash returns the file system, chosen at random, that a restart after a power failure could find
-// now. f does not change. keep is the probability that an unsynced page, length or name is kept: 0
-// keeps only what is synced, 1 keeps everything.
+// Crash returns a file system, chosen at random, that a restart after a power failure could find
+// now. f does not change. keep is the probability that each unsynced page, length or name survives:
+// with 0 only what is synced does, with 1 everything.
 func (f *FS) Crash(r *rand.Rand, keep float64) *FS {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -158,8 +151,8 @@ func (f *FS) Crash(r *rand.Rand, keep float64) *FS {
 	return after
 }
 
-// Restart returns the file system that a restart of the process finds. Nothing is lost, but what
-// was not synced is still not synced. Data that a failed sync has lost can still be read.
+// Restart returns the file system that a restart of the process finds: nothing is lost, but
+// unsynced changes stay unsynced. Data that a failed sync has lost can still be read.
 func (f *FS) Restart() *FS {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -222,7 +215,7 @@ func (i *inode) crash(r *rand.Rand, keep float64) []byte {
 	return data
 }
 
-// changed adds the current version of the pages in a range, and of the length.
+// changed records the current version of the pages in a range, and of the length.
 func (i *inode) changed(from, to int) {
 	if i.pages == nil {
 		i.pages = make(map[int][][]byte)
@@ -239,10 +232,9 @@ func (i *inode) changed(from, to int) {
 	}
 }
 
-// versions is the number of versions of a page, or of a length, that are kept.
+// versions is the number of versions of a page or length that are kept.
 const versions = 8
 
-// latest returns list without its first and oldest element if it has more than versions elements.
 func latest[T any](list []T) []T {
 	if len(list) > versions {
 		list = slices.Delete(list, 0, 1)
@@ -264,8 +256,8 @@ func (i *inode) resize(n int) {
 	i.data = grown
 }
 
-// settle makes the last versions of all pages durable or, after a failed sync, those of a random
-// half. No later sync writes the others, although they can still be read.
+// settle makes the latest versions of all pages durable or, after a failed sync, of a random half.
+// No later sync writes the other half, although it can still be read.
 func (i *inode) settle(all bool) {
 	if all || rand.IntN(2) == 0 {
 		i.synced = append(i.synced[:min(len(i.synced), len(i.data))], make([]byte, max(0, len(i.data)-len(i.synced)))...)
@@ -289,7 +281,6 @@ func failed(op Op, fault *Fault) error {
 	return &os.PathError{Op: string(op.Kind), Path: op.Name, Err: fault.Err}
 }
 
-// Open opens a file.
 func (f *FS) Open(name string, flag int) (fsys.File, error) {
 	f.mu.Lock()
 	_, exists := f.names[name]
@@ -324,7 +315,6 @@ func (f *FS) change(c change) {
 	f.changes = append(f.changes, c)
 }
 
-// ReadDir returns the names in a directory, sorted.
 func (f *FS) ReadDir(dir string) ([]string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -341,13 +331,12 @@ func (f *FS) ReadDir(dir string) ([]string, error) {
 	return names, nil
 }
 
-// hasDir reports whether a directory exists, as the root always does.
+// hasDir reports whether a directory exists. The root always does.
 func (f *FS) hasDir(dir string) bool {
 	i := f.names[dir]
 	return dir == filepath.Dir(dir) || i != nil && i.isDir
 }
 
-// MkdirAll makes a directory and its parents.
 func (f *FS) MkdirAll(dir string) error { return durable.MakeAll(dir, f.mkdirAll, f.SyncDir) }
 
 func (f *FS) mkdirAll(dir string) error {
@@ -370,7 +359,7 @@ func (f *FS) mkdirAll(dir string) error {
 	return nil
 }
 
-// rename carries out op, which renames, removes or links the file from.
+// rename runs op, which renames, removes or links the file from.
 func (f *FS) rename(op Op, from string, c change) error {
 	if fault := f.before(op); fault != nil {
 		return failed(op, fault)
@@ -392,22 +381,18 @@ func (f *FS) rename(op Op, from string, c change) error {
 	return nil
 }
 
-// Rename gives a file another name.
 func (f *FS) Rename(from, to string) error {
 	return f.rename(Op{Kind: Rename, Name: to}, from, change{set: to, drop: from})
 }
 
-// Remove removes a name.
 func (f *FS) Remove(name string) error {
 	return f.rename(Op{Kind: Remove, Name: name}, name, change{drop: name})
 }
 
-// Link gives a file a second name.
 func (f *FS) Link(from, to string) error {
 	return f.rename(Op{Kind: Link, Name: to}, from, change{set: to})
 }
 
-// SyncDir makes the names in a directory durable.
 func (f *FS) SyncDir(dir string) error {
 	op := Op{Kind: SyncDir, Name: dir}
 	if fault := f.before(op); fault != nil {
@@ -424,7 +409,6 @@ func (f *FS) SyncDir(dir string) error {
 	return nil
 }
 
-// Lock locks the file.
 func (f *FS) Lock(name, text string) (io.Closer, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -447,7 +431,6 @@ func (u unlock) Close() error {
 	return nil
 }
 
-// Free returns the free part of the capacity.
 func (f *FS) Free(string) (int64, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -457,7 +440,7 @@ func (f *FS) Free(string) (int64, error) {
 	return max(f.capacity-f.used(), 0), nil
 }
 
-// Flip flips the bits of mask in a byte of a file, also in the durable data.
+// Flip flips the bits of mask in a byte of a file, in the durable data too.
 func (f *FS) Flip(name string, off int, mask byte) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -540,7 +523,7 @@ func (f *file) WriteAt(b []byte, off int64) (int, error) {
 	return n, err
 }
 
-// WritevAt writes the buffers one by one, so that a Fault can come between them.
+// WritevAt writes each buffer separately, so that a Fault can occur between them.
 func (f *file) WritevAt(parts [][]byte, off int64) (n int, err error) {
 	for _, b := range parts {
 		k, err := f.WriteAt(b, off+int64(n))
@@ -570,9 +553,9 @@ func (f *file) Truncate(size int64) error {
 	return nil
 }
 
-// Sync makes the content durable. If it fails, a random half of the pages become durable, and the
-// rest never does, although it can still be read. A kernel that marks pages as clean after a failed
-// write behaves like this.
+// Sync, if it fails, makes a random half of the pages durable. The other half never becomes
+// durable, although it can still be read: so behaves a kernel that marks pages as clean after a
+// failed write.
 func (f *file) Sync() error {
 	op := Op{Kind: Sync, Name: f.name}
 	fault := f.fs.before(op)
@@ -605,8 +588,6 @@ func (f *file) Close() error {
 	return nil
 }
 
-// ErrIO is the error of a broken disk.
 var ErrIO = errors.New("input/output error")
 
-// ErrFull is the error of a full disk.
 var ErrFull error = syscall.ENOSPC
