@@ -19,15 +19,14 @@ import (
 
 // stored is a message, encoded for the scripts that store it.
 type stored struct {
-	record []byte // nil if the message is not stored: only its id and key are noted
-	id     string // for duplicate detection; "" for none
-	key    string // Transit.Key, which makes a repeated move take effect once; "" for none
-	due    any    // ms, "" if it is not scheduled
-	ttl    any    // ms, "" if it does not expire
-	sid    string // the sessionName; "" for none
+	record []byte // nil: only id and key are noted, the message is not stored
+	id     string // for duplicate detection; "": none
+	key    string // Transit.Key, which makes a repeated move take effect once; "": none
+	due    any    // ms; "": not scheduled
+	ttl    any    // ms; "": does not expire
+	sid    string // sessionName; "": none
 }
 
-// size estimates how many bytes of Redis' memory the message takes.
 func (m *stored) size() int {
 	size := len(m.record) + 32
 	if m.id != "" {
@@ -49,16 +48,15 @@ func (m *stored) isPlain() bool {
 	return m.id == "" && m.key == "" && m.due == "" && m.ttl == "" && m.sid == ""
 }
 
-// sending is the part of an Append that goes into one flush.
 type sending struct {
 	messages []stored
 	bytes    int
-	numbers  []int64 // the answer: for each message its number, or 0 if it was dropped as a duplicate
+	numbers  []int64 // one for each message; 0: dropped as a duplicate
 	err      error
 }
 
-// If the answer to a group is lost, Append makes the following groups of the call fail, too:
-// otherwise they might overtake it.
+// Append makes the later groups of a call fail too if the answer to a group is lost: otherwise they
+// could overtake this group.
 func (p *handle) Append(ctx context.Context, groups [][]*core.Message) []core.Appended {
 	answers := make([]core.Appended, len(groups))
 	if err := p.server.Enter(ctx); err != nil {
@@ -71,7 +69,7 @@ func (p *handle) Append(ctx context.Context, groups [][]*core.Message) []core.Ap
 	now := p.Now()
 	budget := p.sizeBudget(ctx, sh)
 	var batch sending
-	var members []int // indexes of the groups that the next flush sends
+	var members []int // indexes in groups of those that the next flush sends
 	flush := func() {
 		if len(members) > 0 {
 			p.send(ctx, sh, groups, answers, batch, members)
@@ -117,7 +115,7 @@ func failAll(answers []core.Appended, err error) []core.Appended {
 	return answers
 }
 
-// prepare encodes a group. Messages in spare are not stored: only their ids and keys are noted.
+// prepare encodes a group. For a message in spare, only its id and key are noted; it is not stored.
 func (sh *shard) prepare(group []*core.Message, spare map[*core.Message]bool, now time.Time) (messages []stored, size int, err error) {
 	messages = make([]stored, len(group))
 	for i, m := range group {
@@ -138,7 +136,7 @@ func (sh *shard) prepare(group []*core.Message, spare map[*core.Message]bool, no
 	return messages, size, nil
 }
 
-// timed returns what is stored with m, except its record: id, key, due time and time to live.
+// timed returns everything of m except the record.
 func (sh *shard) timed(m *core.Message, now time.Time) stored {
 	st := sh.noted(m)
 	if due := m.ScheduledEnqueueTime; !due.IsZero() && due.UnixMilli() > now.UnixMilli() {
@@ -150,7 +148,6 @@ func (sh *shard) timed(m *core.Message, now time.Time) stored {
 	return st
 }
 
-// noted returns the id and the key of m, for a message that is not stored itself.
 func (sh *shard) noted(m *core.Message) stored {
 	return stored{id: sh.duplicateKey(m), key: keyOf(m), due: "", ttl: ""}
 }
@@ -175,7 +172,7 @@ func (sh *shard) duplicateKey(m *core.Message) string {
 	return key
 }
 
-// send submits a batch of groups, whose indexes in groups are members, and fills in their answers.
+// send submits a batch, and fills in the answers of the groups with the indexes members.
 func (s *Store) send(ctx context.Context, sh *shard, groups [][]*core.Message, answers []core.Appended, batch sending, members []int) {
 	w := &batch
 	err := sh.appends.Submit(ctx, w, len(w.messages), w.bytes)
@@ -214,7 +211,7 @@ func (s *Store) flushAppends(sh *shard, calls []*batching.Call[*sending]) {
 		r := s.receipt(sh)
 		defer r.end()
 		hand := s.reserve(sh, s.millis(), 0)
-		if hand != nil { // this flush has reserved the receivers' credit, so a concurrent flush could hand over nothing
+		if hand != nil { // hand has reserved the receivers' credit, so a concurrent flush could hand over nothing
 			sh.appends.SetAlone(true)
 			defer sh.appends.SetAlone(false)
 		}
@@ -244,15 +241,15 @@ func (s *Store) flushAppends(sh *shard, calls []*batching.Call[*sending]) {
 	}
 }
 
-// One script stores, hands over and locks up to this many small messages. If there are more,
-// passing them through Lua costs more than a second script.
+// A script stores, hands over and locks up to this many small messages. Passing more through Lua
+// costs more than a second script.
 const (
 	maxScripted      = 8
 	maxScriptedBytes = 16 << 10
 )
 
-// appendPlain stores messages with native commands, so that their bodies do not pass through Lua. A
-// sweep comes first: messages that were due earlier become available before these.
+// appendPlain stores messages with native commands, so that their bodies do not pass through Lua.
+// It sweeps first, because messages that are due must become available before these.
 func (s *Store) appendPlain(ctx context.Context, sh *shard, r *receipt, messages []stored, hand *handOver) ([]int64, error) {
 	now := s.millis()
 	if sh.Sub.IsDeadLetter() {
@@ -266,15 +263,15 @@ func (s *Store) appendPlain(ctx context.Context, sh *shard, r *receipt, messages
 	case hand == nil:
 	case err != nil && locked == nil:
 		hand.fail(err)
-	default: // an error of the replicas alone does not matter: the receiver's settlement waits for them, too
+	default: // an error of the replicas alone does not matter: the receiver's settlement also waits for them
 		reply, err := locked.Slice()
 		hand.finish(ctx, reply, err, numbers, messages)
 	}
 	return numbers, err
 }
 
-// addEntries sends, in one exchange, the sweep, the messages, and either the lock call of hand or,
-// without a hand, the message that wakes other gateways.
+// addEntries sends, in one exchange, the sweep, the messages, and the lock call of hand. Without a
+// hand, it rings the doorbell for other gateways instead.
 func (s *Store) addEntries(ctx context.Context, sh *shard, now int64, r *receipt, messages []stored, hand *handOver) (numbers []int64, locked *redis.Cmd, err error) {
 	sweepKeys, sweepArgs := append(slices.Clip(sh.state), r.key), append(sh.stateArgs(now), 0, r.id)
 	opened := s.recents.opened.Load()
@@ -304,8 +301,8 @@ func (s *Store) addEntries(ctx context.Context, sh *shard, now int64, r *receipt
 	if swept.Err() != nil {
 		s.server.Log.Debug("cannot sweep a partition before sending to it", "entity", sh.Entity, "partition", sh.Index, "err", swept.Err())
 	}
-	if conn.IsNil(added[0].Err()) { // the stream is gone: the entity has been deleted
-		_, _ = s.server.Do(ctx, "UNLINK", sh.keys.Head) // HINCRBY has created this key again; no later entity uses it, because IDs are unique
+	if conn.IsNil(added[0].Err()) { // the stream does not exist: the entity was deleted
+		_, _ = s.server.Do(ctx, "UNLINK", sh.keys.Head) // HINCRBY has created this key again; no other entity uses it, because IDs are unique
 		return nil, nil, core.NotFound
 	}
 	if numbers, err = numbersOf(added[:len(messages)]); err != nil {
@@ -323,8 +320,8 @@ func (s *Store) addEntries(ctx context.Context, sh *shard, now int64, r *receipt
 	return numbers, locked, nil
 }
 
-// numbersOf reads the numbers of stored messages from the answers to XADD. Only the answer to its
-// own XADD proves that a message is stored.
+// numbersOf returns the positions of stored messages. Only the answer to its own XADD proves that a
+// message is stored.
 func numbersOf(added []*redis.Cmd) ([]int64, error) {
 	numbers := make([]int64, len(added))
 	for i, c := range added {
@@ -342,8 +339,8 @@ func numbersOf(added []*redis.Cmd) ([]int64, error) {
 	return numbers, nil
 }
 
-// scriptNumbers reads the numbers that a script returns, one for each message. The number is 0 if
-// the script did not store the message, because its id or key was known.
+// scriptNumbers returns the positions that a script has returned, one for each message; 0 if the
+// script did not store the message, because its id or key was known.
 func scriptNumbers(reply []any, messages int) ([]int64, error) {
 	if len(reply) != messages {
 		return nil, fmt.Errorf("the script returned %d sequence numbers for %d messages: %w", len(reply), messages, conn.ErrUnanswered)
@@ -360,7 +357,7 @@ func scriptNumbers(reply []any, messages int) ([]int64, error) {
 }
 
 // ringDoorbell wakes the gateways that wait for messages of the partition. If it fails, they find
-// the messages by their next poll, within a second.
+// the messages when they poll, within a second.
 func (s *Store) ringDoorbell(ctx context.Context, sh *shard) {
 	if _, err := s.server.Eval(ctx, script.Doorbell, []any{sh.keys.Head, sh.keys.Doorbell}); err != nil {
 		s.server.Log.Debug("cannot publish a wake-up to other gateways", "entity", sh.Entity, "partition", sh.Index, "err", err)
@@ -377,8 +374,8 @@ func (sh *shard) appendArgs(messages []stored) []any {
 	return args
 }
 
-// appendScripted stores messages of any kind with one script. If hand is set, the script also locks
-// messages for its receiver.
+// appendScripted stores messages of any kind with one script. If hand is not nil, the script also
+// locks messages for hand's receiver.
 func (s *Store) appendScripted(ctx context.Context, sh *shard, r *receipt, messages []stored, hand *handOver) (numbers []int64, err error) {
 	now, sc, args := s.millis(), script.Append, sh.appendArgs(messages)
 	if hand != nil {
@@ -386,8 +383,8 @@ func (s *Store) appendScripted(ctx context.Context, sh *shard, r *receipt, messa
 	}
 	reply, code, err := s.transitionUnder(ctx, sh, now, r, sc, []any{sh.keys.Seen, sh.keys.Moved}, args...)
 	switch {
-	// An error with a reply: the messages are stored, but too few replicas have confirmed them. If
-	// hand is set, messages are also locked, and must be handed over below.
+	// An error with a reply: the messages are stored, but too few replicas have confirmed them.
+	// Messages that were locked for hand must still be handed over below.
 	case err != nil && (reply == nil || hand == nil):
 		hand.fail(err)
 		return nil, err
@@ -396,7 +393,7 @@ func (s *Store) appendScripted(ctx context.Context, sh *shard, r *receipt, messa
 		return nil, code
 	}
 	switch {
-	case len(reply) == 2 && reply[0] == "after": // an earlier attempt by appendPlain has stored them, but its answer was lost
+	case len(reply) == 2 && reply[0] == "after": // appendPlain has stored them before, but its answer was lost
 		last, _ := reply[1].(int64)
 		for range messages {
 			last++

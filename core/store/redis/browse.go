@@ -23,9 +23,9 @@ func (p *handle) operate(ctx context.Context, what string, f func(ctx context.Co
 	return p.server.Call(ctx, what+" in "+sh.keys.Prefix, func(ctx context.Context) error { return f(ctx, sh) })
 }
 
-// lockNumbers locks messages by number. If r.Deferred is set, it locks deferred messages, all or
-// none; otherwise those of the messages that are available. Deferred messages past their time to
-// live expire even if the call fails.
+// lockNumbers locks messages by number: with r.Deferred, all of the deferred messages or none;
+// otherwise, those that are available. Deferred messages whose time to live has ended expire even
+// if the call fails.
 func (p *handle) lockNumbers(ctx context.Context, r core.LockRequest) (ds []core.Delivery, err error) {
 	what, sc := "lock messages by number", script.LockNumbers
 	if r.Deferred {
@@ -67,8 +67,8 @@ func (p *handle) lockNumbers(ctx context.Context, r core.LockRequest) (ds []core
 }
 
 // readLocked reads the messages that the script of lockNumbers has locked. reply is the script's
-// answer without its first element, 'ok'. own has the requested positions. It is used only if
-// deferred is set; otherwise the answer has the positions of the locked messages.
+// answer without its first element, 'ok'. If deferred is set, own has the positions of the
+// messages. Otherwise own is ignored, because reply has the positions.
 func (s *Store) readLocked(ctx context.Context, sh *shard, l lease, own []int64, reply []any, deferred bool) ([]core.Delivery, error) {
 	if len(reply) != 4 {
 		return nil, server.ErrReply
@@ -125,7 +125,7 @@ func (sh *shard) leaseUnder(now int64, session *core.SessionLock) (l lease, proo
 }
 
 // positions returns the positions (sequence numbers without the partition) of numbers, each once.
-// void is 1 if a number is repeated or belongs to another partition, else 0.
+// void is 1 if a number is repeated or belongs to another partition, otherwise 0.
 func (sh *shard) positions(numbers []int64) (own []int64, void int) {
 	given := make(map[int64]bool, len(numbers))
 	for _, number := range numbers {
@@ -147,7 +147,7 @@ func (p *handle) Cancel(ctx context.Context, numbers []int64) error {
 		for i, n := range own {
 			args[i] = n
 		}
-		if void == 1 { // nothing to cancel, but every operation carries out what is due
+		if void == 1 { // nothing to cancel, but every operation does what is due
 			sc, args = script.Sweep, []any{0}
 		}
 		_, code, err := p.transition(ctx, sh, p.millis(), sc, nil, args...)
@@ -179,7 +179,6 @@ func (p *handle) Sweep(ctx context.Context) (next time.Time, err error) {
 	return next, err
 }
 
-// stats counts messages by state, messages ever stored, and sessions.
 func (p *handle) stats(ctx context.Context) (stats core.Stats, err error) {
 	err = p.operate(ctx, "count", func(ctx context.Context, sh *shard) error {
 		reply, _, err := p.transition(ctx, sh, p.millis(), script.Stats, nil)
@@ -202,9 +201,9 @@ func (p *handle) stats(ctx context.Context) (stats core.Stats, err error) {
 	return stats, err
 }
 
-// Peek reads the locks and delivery counts of messages a moment after the messages themselves.
-// Messages of a session, and deferred or scheduled messages, have lists of their own. These are
-// read in steps, between which Redis serves other clients.
+// Peek reads the locks and delivery counts of messages shortly after the messages. Messages of a
+// session, deferred messages and scheduled messages have separate lists. Peek reads these in steps,
+// so that other clients of Redis need not wait long.
 func (p *handle) Peek(ctx context.Context, r core.PeekRequest) (ds []core.Delivery, err error) {
 	err = p.operate(ctx, "peek", func(ctx context.Context, sh *shard) error {
 		if r.Session != "" && !sh.Sessions {
@@ -251,8 +250,8 @@ func (sh *shard) page() int {
 	return int(max(1, min(maxRead, maxReadBytes/max(1, sh.average.Load()))))
 }
 
-// peekPage reads up to limit entries of the stream from position from on. It returns the messages
-// in wanted states, and the last position read, or 0 if there are no more entries.
+// peekPage reads up to limit entries of the stream from a position on. It returns the messages in
+// wanted states, and the last position that it has read, or 0 at the end of the stream.
 func (s *Store) peekPage(ctx context.Context, sh *shard, from int64, limit int, wanted func(core.State) bool) (ds []core.Delivery, last int64, err error) {
 	reply, err := s.server.Do(ctx, "XRANGE", sh.keys.Stream, keyspace.EntryID(from), "+", "COUNT", limit)
 	raw, _ := reply.([]any)
@@ -267,8 +266,8 @@ func (s *Store) peekPage(ctx context.Context, sh *shard, from int64, limit int, 
 	return ds, entries[len(entries)-1].N, err
 }
 
-// numbersIn returns, in order, the positions of all messages in the state Deferred or Scheduled, at
-// or after from.
+// numbersIn returns, in order, the positions from from on of all messages that are Deferred or
+// Scheduled.
 func (s *Store) numbersIn(ctx context.Context, sh *shard, state core.State, from int64) ([]int64, error) {
 	suffix := map[core.State]string{core.Deferred: "f", core.Scheduled: "q"}[state]
 	var numbers []int64
@@ -282,9 +281,9 @@ func (s *Store) numbersIn(ctx context.Context, sh *shard, state core.State, from
 			return nil, server.ErrReply
 		}
 		members, _ := reply[1].([]any)
-		for i := 0; i < len(members); i += 2 { // each member is followed by its score
+		for i := 0; i < len(members); i += 2 { // a member, then its score
 			member, _ := members[i].(string)
-			if n, err := strconv.ParseInt(member, 10, 64); err == nil && n >= from { // the other members are messages reserved for transactions
+			if n, err := strconv.ParseInt(member, 10, 64); err == nil && n >= from { // other members are messages reserved for transactions
 				numbers = append(numbers, n)
 			}
 		}
@@ -307,7 +306,7 @@ func (s *Store) peekNumbers(ctx context.Context, sh *shard, numbers []int64, wan
 	return s.peeked(ctx, sh, entries, wanted)
 }
 
-// peeked turns entries into deliveries, and leaves out those that are in other states than wanted.
+// peeked turns entries into deliveries, without those that are not in a wanted state.
 func (s *Store) peeked(ctx context.Context, sh *shard, entries []record.Entry, wanted func(core.State) bool) ([]core.Delivery, error) {
 	states, err := s.messageStates(ctx, sh.keys.Prefix, entries)
 	if err == nil {
@@ -339,13 +338,13 @@ func (s *Store) peeked(ctx context.Context, sh *shard, entries []record.Entry, w
 type messageState struct {
 	record.SideData
 	state     core.State
-	due       time.Time // zero if it is not scheduled
-	until     time.Time // end of its lock; zero if it is not locked
-	reserved  bool      // for a transaction, so not visible yet
+	due       time.Time // zero: not scheduled
+	until     time.Time // end of the lock; zero: not locked
+	reserved  bool      // for a transaction, so not yet visible
 	inSession bool
 }
 
-// messageStates reads the states of entries, except their locks. prefix is the key prefix of their
+// messageStates reads the states of entries without their locks. prefix is the key prefix of their
 // queue, or of an export's copy of it.
 func (s *Store) messageStates(ctx context.Context, prefix string, entries []record.Entry) ([]messageState, error) {
 	var plain, pad, reserved []any
@@ -385,7 +384,7 @@ func (s *Store) messageStates(ctx context.Context, prefix string, entries []reco
 // maxLocksSearched is the largest number of a queue's locks that Peek searches.
 const maxLocksSearched = 20_000
 
-// deadlines fills in until, the ends of locks.
+// deadlines sets until, the ends of locks.
 func (s *Store) deadlines(ctx context.Context, sh *shard, entries []record.Entry, out []messageState) error {
 	args := make([]any, 0, 1+len(entries))
 	args = append(args, maxLocksSearched)

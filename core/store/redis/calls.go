@@ -10,8 +10,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
-// transition runs a script on a partition's state. It repeats the script until everything that is
-// due at now has been carried out. If the script refuses, code says why.
+// transition runs a script on a partition's state, repeatedly until everything that is due at now
+// is done. code is not "" if the script refuses.
 func (s *Store) transition(ctx context.Context, sh *shard, now int64, sc *script.Script, keys []any, args ...any) (reply []any, code core.Code, err error) {
 	var r *receipt
 	switch {
@@ -24,10 +24,10 @@ func (s *Store) transition(ctx context.Context, sh *shard, now int64, sc *script
 	return s.transitionUnder(ctx, sh, now, r, sc, keys, args...)
 }
 
-// transitionUnder runs a transition with the receipt r (nil: the call is not sent again).
+// transitionUnder is transition with the receipt r. If r is nil, a lost call is not sent again.
 func (s *Store) transitionUnder(ctx context.Context, sh *shard, now int64, r *receipt, sc *script.Script, keys []any, args ...any) (reply []any, code core.Code, err error) {
 	if sh.Sub.IsDeadLetter() {
-		// Messages of the main queue that are due may become dead letters.
+		// Due messages of the main queue may become dead letters.
 		if _, _, err := s.runUntilSwept(ctx, s.queueOf(sh), now, nil, script.Sweep, nil, 0); err != nil {
 			return nil, "", err
 		}

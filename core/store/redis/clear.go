@@ -23,14 +23,14 @@ func (p *handle) Clear(ctx context.Context) error {
 				return err
 			}
 			err = p.clearWith(ctx, own, subscriptions)
-			if core.CodeOf(err) != core.Conflict { // else subscriptions were created or deleted meanwhile: try again
+			if core.CodeOf(err) != core.Conflict { // Conflict: subscriptions were created or deleted meanwhile
 				return err
 			}
 		}
 	})
 }
 
-// clearWith clears a partition. It fails with Conflict unless the topic has exactly these
+// clearWith clears a partition. It returns Conflict unless the topic has exactly these
 // subscriptions.
 func (s *Store) clearWith(ctx context.Context, own core.Ref, subscriptions []string) error {
 	branches := []core.Ref{own}

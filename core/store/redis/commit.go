@@ -15,8 +15,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
-// Commit runs one script. If the answer is lost, Commit returns Busy although the work may have
-// been done.
+// Commit runs one script. If the answer is lost, Commit returns Busy, although the script may have
+// run.
 func (p *handle) Commit(ctx context.Context, w core.Work) (numbers []int64, err error) {
 	err = p.operate(ctx, "commit", func(ctx context.Context, sh *shard) error {
 		numbers, err = p.commit(ctx, sh, &w)
@@ -147,7 +147,7 @@ func reservedNumbers(ms []core.Reserved) []int64 {
 }
 
 // reserve turns messages and publications into reservations of a transaction, which end at until.
-// Their ids are not noted: duplicate detection checks them when the transaction commits.
+// It drops their ids, because duplicate detection checks them when the transaction commits.
 func reserve(messages []stored, publications []publication, until time.Time) {
 	at := strconv.FormatInt(until.UnixMilli(), 10) + "r"
 	for i := range messages {
@@ -181,8 +181,8 @@ func encodeOutgoing(w *core.Work, now time.Time) (args []any, size int, err erro
 	return args, size, err
 }
 
-// notedOnly returns the messages of the work that are not stored, because an effect replaces them,
-// but whose ids are noted.
+// notedOnly returns the messages of which only the ids are noted, because an effect stores other
+// messages instead.
 func notedOnly(w *core.Work) map[*core.Message]bool {
 	var spare map[*core.Message]bool
 	for i := range w.Effects {
@@ -202,8 +202,8 @@ func notedOnly(w *core.Work) map[*core.Message]bool {
 	return spare
 }
 
-// arriving returns the messages and publications that senders store, not those that move here from
-// the topic's own queue.
+// arriving returns the messages and publications of senders, without those that come from the
+// topic's own queue.
 func arriving(w *core.Work, messages []stored, publications []publication) []stored {
 	replaced := map[int]bool{}
 	for i := range w.Effects {

@@ -17,15 +17,15 @@ import (
 const (
 	// countSuffixes are the keys of each queue and sub-queue that lua/counts.lua reads.
 	countSuffixes = "mhlfqL"
-	// queueCountSuffixes are the keys that lua/counts.lua reads only of the main queue.
+	// queueCountSuffixes are the keys that lua/counts.lua reads of the main queue only.
 	queueCountSuffixes = "xtb"
 	countedAtOnce      = 16
 )
 
-// errDue reports that something is due, so the queue must be swept before it is counted.
+// errDue means that something is due, so the queue must be swept before it is counted.
 var errDue = errors.New("something is due")
 
-// countGroup is one queue, and the partitions of a StatsOf call that are this queue or its
+// countGroup is one queue, with the partitions of a StatsOf call that are this queue or its
 // sub-queues.
 type countGroup struct {
 	queue core.Ref
@@ -33,14 +33,13 @@ type countGroup struct {
 	err   error
 }
 
-// PeekDamaged returns nothing: only the file store puts damaged messages aside.
+// PeekDamaged returns nothing: only the file store sets damaged messages aside.
 func (p *handle) PeekDamaged(context.Context, int64, int) ([]core.DamagedMessage, error) {
 	return nil, nil
 }
 
-// StatsOf counts the messages of many partitions. It sends one script for each queue with its
-// sub-queues, all in one pipeline; in a cluster, the client splits the pipeline by node. A queue in
-// which something is due is swept and then counted separately.
+// StatsOf sends one script for each queue with its sub-queues, all in one pipeline. If something
+// is due in a queue, StatsOf sweeps and counts that queue separately.
 func (s *Store) StatsOf(ctx context.Context, ps []core.Partition) []core.Counted {
 	counted := make([]core.Counted, len(ps))
 	groups := groupByQueue(ps)
@@ -90,7 +89,7 @@ func groupByQueue(ps []core.Partition) (groups []*countGroup) {
 	return groups
 }
 
-// count runs lua/counts.lua for each group, and fills in counted or the group's error.
+// count runs lua/counts.lua for each group, and sets counted or the group's err.
 func (s *Store) count(ctx context.Context, groups []*countGroup, ps []core.Partition, counted []core.Counted) {
 	now := s.millis()
 	keys := make([][]any, len(groups))
@@ -132,8 +131,7 @@ func (g *countGroup) read(reply *redis.Cmd, ps []core.Partition, counted []core.
 	return nil
 }
 
-// measureCounted adds the sizes in bytes of the queues to their counts. An empty sub-queue has the
-// size zero.
+// measureCounted adds the sizes of the queues in bytes. The size of an empty sub-queue is 0.
 func (s *Store) measureCounted(ctx context.Context, groups []*countGroup, ps []core.Partition, counted []core.Counted) {
 	var asked []place
 	var places []int

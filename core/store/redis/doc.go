@@ -2,9 +2,9 @@
 // Cluster.
 //
 // Each partition of an entity is a set of keys under one hash tag, so each change of its state is
-// one atomic step: a script, or for plain sends a MULTI of native commands. Scripts handle numbers
-// and tokens. Bodies do not pass through Lua, except where a message is scheduled, expires, is
-// checked for duplicates, belongs to a session, is published, or moves to another queue.
+// one atomic step: a script, or for plain sends a MULTI of native commands. Scripts process numbers
+// and tokens. Bodies do not pass through Lua, unless a message is scheduled, expires, is checked
+// for duplicates, belongs to a session, is published, or moves to another queue.
 //
 // This package has the operations on partitions. Below it:
 //
@@ -21,13 +21,15 @@
 //   - internal/record encodes messages,
 //   - internal/keyspace names the keys.
 //
-// A file here is one operation, or the part of a partition's state that several operations share.
+// Each file of this package has one operation, or a part of a partition's state that several
+// operations share.
 //
 // A topic's partition and those of its subscriptions share a hash tag, so a publication with all
-// its copies is one script. A body that several copies share is stored once (lua/shared_bodies.lua).
+// its copies is one script. A body that several copies share is stored once
+// (lua/shared_bodies.lua).
 //
-// Delivery is at least once. A call whose answer was lost is sent again for up to
-// Options.Patience, and takes effect once (receipt.go). If the server stays away for longer, the
-// caller gets Busy although the messages may have been stored: only duplicate detection closes
-// that gap.
+// Delivery is at least once. A call whose answer was lost is sent again for up to Options.Patience,
+// and takes effect once (receipt.go). If the server stays away for longer, the caller gets Busy
+// although the messages may have been stored. If the caller sends them again, only duplicate
+// detection prevents a second copy.
 package redis

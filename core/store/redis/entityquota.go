@@ -10,38 +10,38 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
-// quota estimates how many bytes a partition takes: the last measurement, plus what this gateway
-// has stored since. Other gateways store, too, so the closer the estimate is to the limit, the
-// sooner it is measured again.
+// quota estimates the bytes of a partition: the last measurement, plus what this gateway has stored
+// since. Other gateways store messages too, so the closer the estimate is to the limit, the sooner
+// the partition is measured again.
 type quota struct {
 	mu        sync.Mutex
 	measured  int64
-	at        time.Time     // of the last measurement; zero if there was none
+	at        time.Time     // of the last measurement; zero: none
 	pause     time.Duration // the shortest time until the next measurement
 	since     int64         // bytes stored since at, including pending
 	pending   int64         // bytes of messages that are being sent
-	measuring *measurement  // the measurement in progress, or nil
+	measuring *measurement  // in progress, or nil
 }
 
 type measurement struct {
 	done chan struct{}
-	// Set before done closes, read only after.
-	gaveUp bool // the context of the call that measures ended before Redis answered
+	// Set before done is closed, read only afterwards.
+	gaveUp bool // the context of the measuring call ended before Redis answered
 	err    error
 }
 
-// While a partition is more than half full, a measurement is valid for quotaFresh.
+// quotaFresh is how long a measurement is valid while the partition is more than half full.
 const quotaFresh = time.Second
 
-// sizeBudget is the quota of a partition, as one call uses it.
+// sizeBudget is one call's use of a quota.
 type sizeBudget struct {
 	quota   *quota
 	max     int64 // 0: no limit
 	failure error
 }
 
-// sizeBudget begins a call that stores messages. It measures first if the estimate cannot tell
-// whether they fit.
+// sizeBudget begins a call that stores messages. It measures the partition if the estimate cannot
+// tell whether they fit.
 func (s *Store) sizeBudget(ctx context.Context, sh *shard) sizeBudget {
 	r := sizeBudget{quota: &sh.quota, max: sh.MaxBytes}
 	if r.max <= 0 {
@@ -65,8 +65,8 @@ func (s *Store) sizeBudget(ctx context.Context, sh *shard) sizeBudget {
 }
 
 // refresh measures if the estimate is stale for a limit of max bytes. One call measures, without
-// holding the mutex, and concurrent calls wait for its result. So if Redis does not answer, all of
-// them wait equally long.
+// holding mu. Concurrent calls wait for its result, so they all wait equally long if Redis does not
+// answer.
 func (q *quota) refresh(ctx context.Context, max int64, measure func() (measured, error)) error {
 	for {
 		q.mu.Lock()
@@ -105,8 +105,8 @@ func (q *quota) stale(max int64) bool {
 
 func (q *quota) recent() bool { return time.Since(q.at) < q.pause }
 
-// A measurement that takes longer than muchWork is repeated so rarely that Redis spends at most one
-// part in measureShare of its time on it.
+// A measurement that takes longer than muchWork is repeated so rarely that Redis spends at most
+// 1/measureShare of its time on it.
 const (
 	muchWork     = 2 * time.Millisecond
 	measureShare = 100
@@ -119,7 +119,7 @@ func (q *quota) note(m measured) {
 	}
 }
 
-// finish measures, stores the result, and wakes the calls that wait for it.
+// finish measures, stores the result, and wakes the waiting calls.
 func (q *quota) finish(ctx context.Context, m *measurement, measure func() (measured, error)) error {
 	found, err := measure()
 	q.mu.Lock()
@@ -154,7 +154,7 @@ func (r sizeBudget) take(size int) error {
 	return nil
 }
 
-// give takes back what take has added to the estimate for a group that was then not sent.
+// give undoes take for a group that was not sent.
 func (r sizeBudget) give(size int) {
 	if r.max <= 0 {
 		return
@@ -165,14 +165,14 @@ func (r sizeBudget) give(size int) {
 	r.quota.pending -= int64(size)
 }
 
-// stored records that size bytes of pending are stored now.
+// stored records that size bytes of pending are stored.
 func (q *quota) stored(size int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.pending = max(0, q.pending-int64(size))
 }
 
-// lately returns the estimate; ok reports whether it is too soon to measure again.
+// lately returns the estimate. ok reports whether it is too early to measure again.
 func (q *quota) lately() (bytes int64, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -26,18 +26,18 @@ var _ core.Backups = (*Store)(nil)
 // cannot remove them. Each step extends it, so no step may take longer.
 const copyLife = 10 * time.Minute
 
-// errIdle ends an export or import whose caller paused for so long that the temporary keys may have
-// expired.
+// errIdle ends an export or import whose caller has paused for so long that the temporary keys may
+// have expired.
 var errIdle = core.Refuse(core.Timeout, "the export or import was cancelled, because nothing was read or written for %v: start it again", copyLife-time.Minute)
 
 // copyPage is the number of members of a key that one command reads.
 const copyPage = 500
 
-// exportSuffixes are the keys of a queue that an export copies, besides stateSuffixes: stream,
-// head, delivery counts, changed properties, deferred, scheduled, names of sessions.
+// exportSuffixes are the keys of a queue that an export copies in addition to stateSuffixes:
+// stream, head, delivery counts, changed properties, deferred, scheduled, names of sessions.
 const exportSuffixes = "mhdpfqn"
 
-// twin derives the names of temporary keys from those of a partition's keys, in the same slot.
+// twin names temporary keys in the slot of a partition's keys.
 type twin struct {
 	tag string
 	id  string
@@ -47,9 +47,8 @@ func (s *Store) twin(r core.Ref) twin { return twin{s.server.Names.Tag(r), "~" +
 
 func (a twin) of(key string) string { return a.tag + a.id + strings.TrimPrefix(key, a.tag) }
 
-// homes returns the partition r and, if r belongs to a topic, the partitions with the same index of
-// the topic's subscriptions. ids has the ids of these subscriptions, as arguments for the scripts
-// of export and import.
+// homes returns the partition r and, of a topic, the partitions of its subscriptions with the same
+// index. ids has the IDs of these subscriptions, as arguments for the scripts of export and import.
 func (s *Store) homes(ctx context.Context, r core.Ref) (homes []core.Ref, ids []any, err error) {
 	homes = []core.Ref{{Entity: r.Entity, Index: r.Index}}
 	own, err := s.server.RDB.SMembers(ctx, s.server.Names.Subscriptions(r)).Result()
@@ -61,7 +60,7 @@ func (s *Store) homes(ctx context.Context, r core.Ref) (homes []core.Ref, ids []
 	return homes, ids, err
 }
 
-// NamespaceIDs lists the namespaces with entities. It finds them by the keys of their catalogues.
+// NamespaceIDs finds namespaces by the keys of their catalogues.
 func (s *Store) NamespaceIDs(ctx context.Context) (ids []string, err error) {
 	if err := s.server.Enter(ctx); err != nil {
 		return nil, fmt.Errorf("list namespaces: %w", err)
@@ -110,7 +109,7 @@ type export struct {
 	beat  time.Time
 }
 
-// copy copies all keys with one script, so that they show the partition at one moment.
+// copy copies all keys with one script, so that they show the partition at one time.
 func (x *export) copy(ctx context.Context, r core.Ref) error {
 	names := x.store.server.Names
 	for {
@@ -143,7 +142,7 @@ func (x *export) copy(ctx context.Context, r core.Ref) error {
 			return err
 		}
 		x.beat = time.Now()
-		if code := codeOf(raw); code != core.Conflict { // else subscriptions were created or deleted meanwhile: try again
+		if code := codeOf(raw); code != core.Conflict { // Conflict: subscriptions were created or deleted meanwhile
 			return errorOf(code)
 		}
 	}
@@ -179,7 +178,7 @@ func (s *Store) unlink(ctx context.Context, keys []string) {
 	}
 }
 
-// extend postpones the expiry of the copies while they are being read.
+// extend postpones the expiry of the copies while they are read.
 func (x *export) extend(ctx context.Context) error {
 	switch idle := time.Since(x.beat); {
 	case idle < copyLife/4:
@@ -320,11 +319,11 @@ func (x *export) messages(ctx context.Context, r core.Ref, prefix string, at cor
 				return err
 			}
 		}
-		from, limit = entries[len(entries)-1].N+1, sh.page() // the page size follows from the sizes of the messages read so far
+		from, limit = entries[len(entries)-1].N+1, sh.page() // the size of the next page follows from the sizes of the messages read so far
 	}
 }
 
-// page converts entries to exported messages, except those that are reserved for a transaction.
+// page leaves out entries that are reserved for a transaction.
 func (x *export) page(ctx context.Context, sh *shard, prefix string, entries []record.Entry) ([]core.Stored, error) {
 	states, err := x.store.messageStates(ctx, prefix, entries)
 	if err != nil {
@@ -358,7 +357,7 @@ func (x *export) page(ctx context.Context, sh *shard, prefix string, entries []r
 
 var globs = strings.NewReplacer("*", "\\*", "?", "\\?", "[", "\\[", "]", "\\]", "\\", "\\\\")
 
-// catalogues finds the keys of all namespaces' entities.
+// catalogues returns the keys of all namespaces' entities.
 func (s *Store) catalogues(ctx context.Context) (keys []string, err error) {
 	pattern := globs.Replace(string(s.server.Names)) + "{ct:*}e"
 	var mu sync.Mutex

@@ -16,8 +16,8 @@ import (
 )
 
 // handOver lets a call that stores messages also lock some of them for a receiver of this gateway.
-// The receiver then needs no wake-up and no lock call of its own, and the messages need not be read
-// back. lock.lua locks for the receiver only while no other gateway waits for the queue's messages;
+// The receiver then needs no wake-up and no lock call, and this gateway need not read the messages.
+// lock.lua locks for the receiver only while no other gateway waits for messages of the queue;
 // otherwise it wakes all gateways.
 type handOver struct {
 	store   *Store
@@ -25,11 +25,11 @@ type handOver struct {
 	watcher core.Watcher
 	lease   lease
 	bytes   int64 // the receiver's credit in bytes
-	args    []any // of lock.lua, after those of the state
+	args    []any // of lock.lua, after the arguments of the state
 }
 
-// reserve begins a hand-over if a receiver of this gateway has credit; otherwise it returns nil.
-// The lock call also returns the records of the messages, if it locks at most inline messages.
+// reserve begins a hand-over, or returns nil if no receiver of this gateway has credit. The lock
+// call also returns the records of the messages, if it locks at most inline messages.
 func (s *Store) reserve(sh *shard, now int64, inline int) *handOver {
 	if sh.Sessions {
 		return nil
@@ -54,7 +54,7 @@ func (h *handOver) command(ctx context.Context, now int64) *redis.Cmd {
 	return redis.NewCmd(ctx, script.Lock.With(h.shard.features).Command(h.shard.state, append(h.shard.stateArgs(now), h.args...)...)...)
 }
 
-// fail ends the hand-over of a call that has failed. If err says that the lock call may have run,
+// fail ends the hand-over of a call that has failed. If the lock call may have run in spite of err,
 // its locks are ended later. h may be nil.
 func (h *handOver) fail(err error) {
 	if h == nil {
@@ -63,11 +63,11 @@ func (h *handOver) fail(err error) {
 	if conn.MayHaveRun(err) {
 		h.shard.lostLocks.add(h.lease)
 	}
-	h.watcher.HandOver(nil, time.Time{}, true, nil) // without a delivery, the receiver makes its own lock call
+	h.watcher.HandOver(nil, time.Time{}, true, nil) // without a delivery, the receiver calls Lock itself
 }
 
-// finish hands over the messages that were locked. reply and err are the answer of lock.lua.
-// numbers are the positions of messages, in rising order; a message that was not stored has 0.
+// finish hands over the locked messages. reply and err are the answer of lock.lua. numbers has the
+// positions of messages in ascending order, and 0 for each message that was not stored.
 func (h *handOver) finish(ctx context.Context, reply []any, err error, numbers []int64, messages []stored) {
 	word := ""
 	if len(reply) > 0 {
@@ -95,7 +95,7 @@ func (h *handOver) finish(ctx context.Context, reply []any, err error, numbers [
 	h.watcher.HandOver(fitting, out.next, out.rest || len(fitting) < len(ds), err)
 }
 
-// deliver reads the claimed messages, except those that this call itself has stored.
+// deliver reads the claimed messages, except those that this call has stored.
 func (h *handOver) deliver(ctx context.Context, claims []claim, numbers []int64, messages []stored) ([]core.Delivery, error) {
 	own := make([]record.Entry, 0, len(messages))
 	for i, n := range numbers {
@@ -110,7 +110,7 @@ func (h *handOver) deliver(ctx context.Context, claims []claim, numbers []int64,
 	return h.store.deliverEntries(ctx, h.shard, h.lease, claims, entries, core.Active)
 }
 
-// entries returns the entries of claims in their order: from own if possible, else from Redis.
+// entries returns the entries of claims in their order: from own if possible, otherwise from Redis.
 func (h *handOver) entries(ctx context.Context, claims []claim, own []record.Entry) ([]record.Entry, error) {
 	var found []record.Entry
 	var ours, others []claim
@@ -122,7 +122,7 @@ func (h *handOver) entries(ctx context.Context, claims []claim, own []record.Ent
 			others = append(others, c)
 		}
 	}
-	h.store.recents.take(h.shard, ours) // this call has these records itself
+	h.store.recents.take(h.shard, ours) // this call already has these records
 	if len(others) == 0 {
 		return found, nil
 	}

@@ -21,17 +21,15 @@ const (
 	historyPage    = 1000
 )
 
-// eventKinds maps the letters that scripts write to kinds of events.
 var eventKinds = map[string]core.EventKind{
 	"a": core.EventAccepted, "s": core.EventScheduled, "d": core.EventDuplicate, "v": core.EventActivated, "p": core.EventPublished,
 	"c": core.EventCompleted, "b": core.EventAbandoned, "t": core.EventPostponed, "w": core.EventReturned, "u": core.EventReleased,
 	"f": core.EventDeferred, "l": core.EventLockExpired, "m": core.EventDeadLettered, "x": core.EventExpired, "k": core.EventCancelled,
 }
 
-// reasons maps letters of scripts to reasons for dead-lettering.
 var reasons = map[string]string{"m": core.ReasonMaxDeliveryCount, "x": core.ReasonExpired}
 
-// annotation is an event that the broker has added, as it is encoded.
+// annotation is the stored form of an event that the broker has added.
 type annotation struct {
 	Time   int64 // ms
 	Kind   string
@@ -41,7 +39,7 @@ type annotation struct {
 	IDKind uint8
 	ID     string
 	Count  uint32
-	Until  int64 // ms; 0 if there is none
+	Until  int64 // ms; 0: none
 	Reason string
 	Policy string
 	Peer   string
@@ -101,7 +99,7 @@ func (p *handle) Annotate(ctx context.Context, events []core.Event) error {
 	})
 }
 
-// Recollect reads the whole history in pages, between which Redis serves other clients.
+// Recollect reads the whole history in pages, so that other clients of Redis need not wait long.
 func (p *handle) Recollect(ctx context.Context, subject core.Subject) (events []core.Event, err error) {
 	if p.History.Max <= 0 {
 		return nil, nil
@@ -170,7 +168,7 @@ func (sh *shard) parseEvent(raw any) (id string, e core.Event, err error) {
 	return id, e, err
 }
 
-// parseFact reads the field e of an entry: see lua/history.lua.
+// parseFact reads the field e of an entry (see lua/history.lua).
 func (sh *shard) parseFact(id, text string) (e core.Event, err error) {
 	words := strings.SplitN(text, " ", 7)
 	if len(words) != 7 {

@@ -17,17 +17,17 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
 
-// fillSuffixes are the keys of a queue, besides stream and head, that an import fills or requires
-// to be empty.
+// fillSuffixes are the keys of a queue, in addition to stream and head, that an import fills or
+// requires to be empty.
 const fillSuffixes = keyspace.MessageDataSuffixes + keyspace.SessionSuffixes
 
 const (
-	// An import writes when it has collected importMost things or about importBytes.
+	// An import writes after importMost records, or about importBytes.
 	importMost  = 500
 	importBytes = 1 << 20
 )
 
-// Import writes temporary keys beside those of the partition, and then renames all of them with one
+// Import writes temporary keys in the slot of the partition, and then renames all of them with one
 // script. If it fails, nothing has changed.
 func (s *Store) Import(ctx context.Context, r core.Ref, things iter.Seq2[*core.Stored, error]) error {
 	r.Subscription, r.Sub = "", core.Main
@@ -64,8 +64,8 @@ type intake struct {
 	cmds  []*redis.Cmd
 	size  int
 	beat  time.Time          // time of the last flush
-	lasts map[core.Ref]int64 // the highest position in each queue
-	keys  map[string]bool    // temporary keys so far; true if written since the last flush
+	lasts map[core.Ref]int64 // highest position in each queue
+	keys  map[string]bool    // temporary keys; true: written since the last flush
 }
 
 // begin finds the partition's subscriptions, and checks that all keys are empty.
@@ -117,7 +117,7 @@ func (x *intake) remove(ctx context.Context) {
 	x.store.unlink(ctx, slices.Collect(maps.Keys(x.keys)))
 }
 
-// do adds a command that writes the temporary twin of key.
+// do adds a command on the temporary key for key.
 func (x *intake) do(ctx context.Context, command, key string, args ...any) {
 	key = x.twin.of(key)
 	x.keys[key] = true
@@ -174,10 +174,10 @@ func (x *intake) add(ctx context.Context, r core.Ref, t *core.Stored) error {
 	return x.flush(ctx)
 }
 
-// message adds the commands that write a message. The position up to which the queue has been
-// delivered is set behind the last message. Available messages are stored as messages to deliver
-// again: lock.lua finds these by number, while undelivered messages must not have wide gaps between
-// their numbers.
+// message adds the commands that write a message. Available messages are stored as messages that
+// were delivered before, and the queue's delivered position is set behind the last message.
+// lock.lua finds messages that were delivered before by number; it searches for undelivered
+// messages, so there must be no wide gaps between the numbers of those.
 func (x *intake) message(ctx context.Context, home core.Ref, prefix string, t *core.Stored) error {
 	_, n := core.SplitSequenceNumber(t.SequenceNumber)
 	x.lasts[home] = max(x.lasts[home], n)

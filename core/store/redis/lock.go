@@ -25,7 +25,7 @@ import (
 const (
 	maxLock       = 1000     // messages that one script call locks
 	maxInline     = 8        // messages whose records the script returns, to save a round trip
-	maxInlineBody = 16 << 10 // the largest average record that the script returns: Lua is slow with large strings
+	maxInlineBody = 16 << 10 // largest average record that the script returns: Lua is slow with large strings
 	maxRead       = 200      // entries read by one XRANGE
 	maxReadBytes  = 4 << 20  // approximate bytes read by one XRANGE
 	leastBlock    = 16       // locks in a block (see lua/settle_plain.lua): a smaller block costs more than it saves
@@ -38,14 +38,13 @@ type claim struct {
 	record.SideData
 }
 
-// lease is what all claims of one call have in common.
 type lease struct {
 	nonce uint64
 	until int64  // ms; in a session, the end of the session's lock
-	call  string // in a session: the score that identifies this call in the sorted set of locks, because all calls share the nonce
+	call  string // in a session, the score that identifies this call in the sorted set of locks, because all calls share the nonce
 }
 
-// leaseIn returns the lease of a call in a session. The script's answer sets when it ends.
+// leaseIn returns the lease of a call in a session. The script's answer sets until.
 func leaseIn(session *core.SessionLock) lease {
 	score := 1<<53 + core.NewNonce()>>12<<1 // later than any deadline; even, so that a float64 holds it exactly
 	return lease{nonce: session.Nonce, call: strconv.FormatUint(score, 10)}
@@ -59,7 +58,7 @@ func (sh *shard) lease(now int64) lease {
 	return l
 }
 
-// score returns what the sorted set of locks has as the score of this call's locks.
+// score returns the score of this call's locks in the sorted set of locks.
 func (l lease) score() any {
 	if l.call != "" {
 		return l.call
@@ -67,14 +66,14 @@ func (l lease) score() any {
 	return l.until
 }
 
-// secret returns the nonce as the locks store it.
+// secret returns the nonce in the form in which locks store it.
 func secret(nonce uint64) string {
 	var b [8]byte
 	binary.BigEndian.PutUint64(b[:], nonce)
 	return string(b[:])
 }
 
-// Once Lock has begun, it ignores the end of ctx: otherwise a message could stay locked without a
+// Lock ignores the end of ctx once it has begun: otherwise a message could stay locked without a
 // receiver.
 func (p *handle) Lock(ctx context.Context, r core.LockRequest) (ds []core.Delivery, next time.Time, err error) {
 	if r.Deferred || r.Numbers != nil {
@@ -100,9 +99,8 @@ func (p *handle) Lock(ctx context.Context, r core.LockRequest) (ds []core.Delive
 	return ds, next, err
 }
 
-// lockMost locks available messages within the limits of r. Their sizes are known only when they
-// have been read, so it then unlocks those beyond the limits, before another call can lock later
-// messages.
+// lockMost locks available messages within the limits of r. It knows their sizes only after it has
+// read them, and then unlocks those beyond the limits, before another call can lock later messages.
 func (s *Store) lockMost(sh *shard, r *core.LockRequest) (ds []core.Delivery, next time.Time, err error) {
 	room := cmp.Or(r.Bytes, math.MaxInt64)
 	for {
@@ -126,9 +124,9 @@ func (s *Store) lockMost(sh *shard, r *core.LockRequest) (ds []core.Delivery, ne
 	}
 }
 
-// fit returns the first messages of ds that fit into room, and subtracts their sizes from room. The
-// first message of a call (before is false) always fits. fit unlocks the others. If that fails, it
-// returns them, too, because otherwise later messages would be delivered before them.
+// fit returns the first messages of ds that fit into room, and subtracts their sizes from room. If
+// before is false, the first message always fits. fit unlocks the others. If that fails, it returns
+// all, because otherwise later messages would be delivered before these.
 func (s *Store) fit(sh *shard, ds []core.Delivery, room *int64, before bool) []core.Delivery {
 	for i := range ds {
 		size := int64(ds[i].Size())
@@ -160,7 +158,7 @@ func (s *Store) unlock(sh *shard, ds []core.Delivery) bool {
 }
 
 // refuseLock returns the error of a lock call outside of sessions on a queue with sessions, or
-// NotFound if the entity is gone.
+// NotFound if the entity does not exist.
 func (s *Store) refuseLock(ctx context.Context, sh *shard) error {
 	bounded, cancel := s.server.Bounded(ctx)
 	defer cancel()
@@ -233,7 +231,7 @@ func (s *Store) claim(sh *shard, under *core.SessionLock, limit int) (locked, er
 	return out, err
 }
 
-// blocksFrom returns the smallest number of locks that are kept as one block; 0 means no blocks.
+// blocksFrom returns the smallest number of locks that are stored as one block; 0 means no blocks.
 // Only settle_plain.lua gains from blocks, and older gateways on the same store may not know them.
 func (s *Store) blocksFrom(sh *shard) int {
 	if sh.features != 0 || s.server.Stamp.Mark.Load() < server.FormatWithBlocks {
@@ -249,7 +247,7 @@ func (sh *shard) inline() int {
 	return maxInline
 }
 
-// parseLock reads lock.lua's answer after 'ok'.
+// parseLock reads lock.lua's answer without its first element, 'ok'.
 func parseLock(reply []any) (claims []claim, entries []any, out locked, err error) {
 	if len(reply) != 7 {
 		return nil, nil, out, server.ErrReply
@@ -289,7 +287,7 @@ func parseLock(reply []any) (claims []claim, entries []any, out locked, err erro
 	return claims, entries, locked{next: server.Instant(next), rest: rest == 1}, nil
 }
 
-// deliver returns the deliveries of claims, in their order. It reads those entries that the script
+// deliver returns the deliveries of claims, in their order. It reads the entries that the script
 // has not returned. If it fails, the caller adds the lease to lostLocks.
 func (s *Store) deliver(ctx context.Context, sh *shard, l lease, claims []claim, returned []any, state core.State) ([]core.Delivery, error) {
 	if len(claims) == 0 {
@@ -307,8 +305,8 @@ func (s *Store) deliver(ctx context.Context, sh *shard, l lease, claims []claim,
 	return s.deliverEntries(ctx, sh, l, claims, entries, state)
 }
 
-// deliverEntries turns entries into deliveries, in the order of claims. A claim without an entry is
-// left out: its lock has already ended, and another receiver has completed the message.
+// deliverEntries turns entries into deliveries, in the order of claims. It skips a claim without an
+// entry: its lock has ended, and another receiver has completed the message.
 func (s *Store) deliverEntries(ctx context.Context, sh *shard, l lease, claims []claim, entries []record.Entry, state core.State) ([]core.Delivery, error) {
 	ds := make([]core.Delivery, 0, len(claims))
 	var missing []missingBody

@@ -9,10 +9,10 @@ import (
 )
 
 // lostLocks are the leases of lock calls whose answers, or whose messages, could not be read. Such
-// a call may have locked messages, or a session, without any receiver knowing it. If these locks
-// expired, each would count as a failed delivery, so a message might be dead-lettered undelivered;
-// in a session, later messages would be delivered first. So this gateway's next lock call on the
-// partition ends them first. Without such a call, endLostLocks does so within a second.
+// a call may have locked messages or a session for no receiver. If these locks expired, each would
+// count as a failed delivery, so a message might be dead-lettered undelivered; in a session, later
+// messages would be delivered first. So this gateway's next lock call on the partition ends them
+// first. Without such a call, endLostLocks ends them within a second.
 type lostLocks struct {
 	mu     sync.Mutex
 	leases []lease

@@ -12,9 +12,9 @@ import (
 // markBytes is the length of the part of a nonce that identifies a gateway.
 const markBytes = 3
 
-// markOf returns the first bytes of the nonces of two kinds of locks of a gateway: on sessions, and
-// those that its broker takes for its own work. By these bytes, other gateways can end the locks
-// when the gateway has ended. Nonces of version 8fcb296 have no mark.
+// markOf returns the first bytes of the nonces of a gateway's locks on sessions, and of the locks
+// that its broker takes for itself. By these bytes, other gateways can end the locks after the
+// gateway has ended. Nonces of version 8fcb296 have no mark.
 func markOf(gateway string) string {
 	sum := sha1.Sum([]byte(gateway))
 	return string(sum[:markBytes])
@@ -26,8 +26,8 @@ func marked(mark string) uint64 {
 	return binary.BigEndian.Uint64(b)
 }
 
-// endLocks ends the locks that ended gateways held in a partition, and reports whether there were
-// any such gateways.
+// endLocks ends the locks of ended gateways in a partition. It returns false if there were no such
+// gateways.
 func (p *handle) endLocks(ctx context.Context, sh *shard) (bool, error) {
 	ids, done := p.server.Peers.Ended(sh.keys.Doorbell)
 	if len(ids) == 0 {
@@ -44,7 +44,7 @@ func (p *handle) endLocks(ctx context.Context, sh *shard) (bool, error) {
 	return true, nil
 }
 
-// Watch also notifies w once when it has begun to listen, because earlier notifications may have
+// Watch also wakes w when it has begun to listen, because earlier messages on the channel may have
 // been missed.
 func (p *handle) Watch(w core.Watcher) (stop func()) {
 	return p.doorbells.Add(p.Ref, func(ctx context.Context) error {

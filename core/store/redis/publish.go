@@ -19,24 +19,22 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
 
-// publication is a core.Publication as it is stored.
 type publication struct {
 	stored        // what is stored in the topic's own queue; record is nil unless the message is scheduled or, with the id alone, a history needs it
-	noted  bool   // not stored: only its id and key are noted
-	source string // if it moves from the topic's own queue: the lock of its source there; "" if a sender sent it
-	body   []byte // the body that several copies share; nil if each copy has its own
+	noted  bool   // only its id and key are noted
+	source string // the lock of a message in the topic's own queue from which this comes; "": a sender sent it
+	body   []byte // the body that several copies share; nil: each copy has its own
 	copies []copied
 }
 
-// copied is a copy for one subscription, encoded for topic_publish.lua.
+// copied is the copy for one subscription, encoded for topic_publish.lua.
 type copied struct {
 	to     place
 	record []byte
-	ttl    any // ms, "" if it does not expire
+	ttl    any // ms; "": does not expire
 	sid    string
 }
 
-// publishing is the part of a Publish that goes into one flush.
 type publishing struct {
 	version int64
 	groups  [][]publication
@@ -47,8 +45,8 @@ type publishing struct {
 }
 
 // Publish runs one script for each group, which blocks the server for some microseconds per copy.
-// If the answer to a group is lost, or its version is too old, the following groups of the call
-// fail, too.
+// If the answer to a group is lost, or its version is too old, the later groups of the call also
+// fail.
 func (p *handle) Publish(ctx context.Context, version int64, groups [][]core.Publication) []core.Appended {
 	answers := make([]core.Appended, len(groups))
 	if err := p.server.Enter(ctx); err != nil {
@@ -61,7 +59,7 @@ func (p *handle) Publish(ctx context.Context, version int64, groups [][]core.Pub
 	now := p.Now()
 	budget := p.sizeBudget(ctx, sh)
 	batch := publishing{version: version}
-	var members []int // indexes of the groups that the next flush sends
+	var members []int // indexes in groups of those that the next flush sends
 	flush := func() {
 		if len(members) > 0 {
 			p.sendPublications(ctx, sh, answers, batch, members)
@@ -103,8 +101,8 @@ func (p *handle) Publish(ctx context.Context, version int64, groups [][]core.Pub
 	return answers
 }
 
-// fromSenders returns those publications that senders store, not those that move from the topic's
-// own queue.
+// fromSenders returns the publications of senders, without those that come from the topic's own
+// queue.
 func fromSenders(group []publication) []stored {
 	var all []stored
 	for i := range group {
@@ -115,7 +113,7 @@ func fromSenders(group []publication) []stored {
 	return all
 }
 
-// noLock stands for a lock of another partition. No lock in Redis has this value.
+// noLock replaces a lock of another partition. No lock in Redis has this value.
 const noLock = "elsewhere"
 
 type encoder struct {
@@ -216,8 +214,8 @@ func (e *encoder) record(m *core.Message, bodiless bool) (encoded []byte, err er
 	return encoded, nil
 }
 
-// sendPublications submits a batch of groups, whose indexes in answers are members, and fills in
-// their answers.
+// sendPublications submits a batch, and fills in the answers of the groups with the indexes
+// members.
 func (s *Store) sendPublications(ctx context.Context, sh *shard, answers []core.Appended, batch publishing, members []int) {
 	w := &batch
 	err := sh.publishes.Submit(ctx, w, w.items, w.bytes)
@@ -278,7 +276,7 @@ func (s *Store) publish(ctx context.Context, sh *shard, b *publishArgs) (reply [
 	if len(hands) == 0 {
 		return s.transitionUnder(ctx, sh, now, r, script.TopicPublish, b.allKeys(), b.allArgs()...)
 	}
-	sh.publishes.SetAlone(true) // this flush has reserved the receivers' credit, so a concurrent flush could hand over nothing
+	sh.publishes.SetAlone(true) // hands have reserved the receivers' credit, so a concurrent flush could hand over nothing
 	defer sh.publishes.SetAlone(false)
 	keys, args := r.arguments(slices.Concat(sh.state, b.allKeys()), append(sh.stateArgs(now), b.allArgs()...))
 	published := script.TopicPublish.With(sh.features).Command(keys, args...)
@@ -304,7 +302,7 @@ func (s *Store) publish(ctx context.Context, sh *shard, b *publishArgs) (reply [
 	case len(reply) > 0 && reply[0] == "ok":
 		return reply[1:], "", nil
 	}
-	// The answer was lost, or more is due than one call sweeps, so that nothing was stored. Without
+	// The answer was lost, or nothing was stored because more is due than one call sweeps. Without
 	// the lock calls, the script must wake all gateways.
 	for _, t := range b.order {
 		t.quiet = false
@@ -312,8 +310,8 @@ func (s *Store) publish(ctx context.Context, sh *shard, b *publishArgs) (reply [
 	return s.transitionUnder(ctx, sh, now, r, script.TopicPublish, b.allKeys(), b.allArgs()...)
 }
 
-// maxHandOvers is the number of subscriptions whose copies one exchange locks. It is bounded
-// because the exchange blocks the server.
+// maxHandOvers is the number of subscriptions whose copies one exchange locks. The exchange blocks
+// the server.
 const maxHandOvers = 16
 
 // reserveTargets begins to hand over copies to receivers of this gateway. The lock calls of the
@@ -383,7 +381,7 @@ type publishTarget struct {
 	at                int // index among the targets, from 1
 	to                place
 	expires, sessions bool
-	quiet             bool // the script does not wake gateways that wait for this queue: a lock call in the same exchange does
+	quiet             bool // the script need not wake gateways that wait for this queue: a lock call in the same exchange does
 }
 
 func newPublishArgs(names keyspace.Names, sh *shard) *publishArgs {
@@ -453,7 +451,7 @@ func (b *publishArgs) allKeys() []any {
 const targetKeys = len(keyspace.TargetSuffixes)
 
 // keysOf returns all keys of a target that topic_publish.lua may need: those for every target, then
-// those for expiry and for sessions. It makes them once per subscription.
+// those for expiry and for sessions.
 func (sh *shard) keysOf(names keyspace.Names, r core.Ref) []any {
 	if keys, ok := sh.targets.Load(r); ok {
 		return keys.([]any)

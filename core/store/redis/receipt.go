@@ -17,13 +17,13 @@ import (
 // the result of the first execution.
 type receipt struct {
 	shard *shard
-	key   string // where Redis keeps the answer, one per call in flight; "" if the call needs none
+	key   string // where Redis keeps the answer, one key per call in progress; "": the call needs none
 	id    string
 	until time.Time // the call is not sent again after this time
-	lost  error     // an error that says that the answer was lost
+	lost  error     // set after the answer was lost
 }
 
-// receiptKeys are the keys of a shard that are free for further receipts.
+// receiptKeys are the keys that a shard has for receipts.
 type receiptKeys struct {
 	mu   sync.Mutex
 	free []string
@@ -49,7 +49,7 @@ func (s *Store) repeatable(sh *shard) *receipt {
 	return &receipt{shard: sh, until: time.Now().Add(s.server.Endpoint.Patience.Wait)}
 }
 
-// end frees the key. If the answer was lost, the call may still run, so its key is not used again.
+// end frees the key. If the answer was lost, the call may still run, so its key is not reused.
 func (r *receipt) end() {
 	if r.key == "" || r.lost != nil {
 		return
@@ -75,7 +75,7 @@ func (r *receipt) again(ctx context.Context, err error) (again bool, outcome err
 	return time.Now().Before(r.until) && wake.After(ctx, conn.PatiencePause), r.lost
 }
 
-// arguments adds the receipt's own key and arguments.
+// arguments adds the receipt's key and arguments.
 func (r *receipt) arguments(keys, args []any) ([]any, []any) {
 	if r == nil || r.key == "" {
 		return keys, args

@@ -13,17 +13,16 @@ import (
 const recentBytes = 16 << 20
 
 // recents are records of messages that this gateway has stored and has a receiver for, so that it
-// need not read them back when it locks them. An entry of a stream never changes, so a record is
-// valid as long as its server keeps its data. A server that has lost entries may reuse their
-// numbers; it has then also closed its connections, so each new connection empties the recents. In
-// a cluster, a replica with an open connection may become the master, so there the recents stay
-// empty.
+// need not read them when it locks them. An entry of a stream never changes, so a record is valid
+// as long as its server keeps its data. A server that has lost entries may reuse their numbers, but
+// it has also closed its connections, so each new connection empties the recents. In a cluster, a
+// replica with an open connection may become the master, so there the recents stay empty.
 type recents struct {
 	opened atomic.Uint64
 
 	mu      sync.Mutex
-	records map[recent]string // nil if recents are not used
-	order   []recent          // oldest first, including records removed since
+	records map[recent]string // nil: recents are not used
+	order   []recent          // oldest first; may have records that were removed
 	bytes   int
 }
 
@@ -41,7 +40,7 @@ func (r *recents) reset(used bool) {
 	}
 }
 
-// connected empties the recents, because a connection has been opened.
+// connected empties the recents, because a connection was opened.
 func (r *recents) connected() {
 	r.opened.Add(1)
 	r.mu.Lock()
@@ -77,7 +76,7 @@ func (r *recents) add(sh *shard, opened uint64, numbers []int64, messages []stor
 	}
 }
 
-// take removes and returns the kept entries of claims. others are the claims without a kept entry.
+// take removes and returns the kept entries of claims. others are the claims without one.
 func (r *recents) take(sh *shard, claims []claim) (entries []record.Entry, others []claim) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -104,7 +103,7 @@ func (r *recents) drop(key recent) {
 	delete(r.records, key)
 }
 
-// entriesOf returns the entries of claims, in their order, from the recents or else from Redis.
+// entriesOf returns the entries of claims, in their order, from the recents or from Redis.
 func (s *Store) entriesOf(ctx context.Context, sh *shard, claims []claim) ([]record.Entry, error) {
 	recent, others := s.recents.take(sh, claims)
 	if len(others) == 0 {

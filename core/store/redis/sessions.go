@@ -17,8 +17,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
-// sessionName returns the name of a session in scripts: its core.SessionKey and, if the id differs
-// from it, a zero byte and the id.
+// sessionName returns a session's name for scripts: its core.SessionKey and, if the id differs from
+// it, a zero byte and the id.
 func sessionName(id string) string {
 	key := string(core.KeyOfSession(id))
 	if key == id {
@@ -41,8 +41,8 @@ func sessionOf(m *core.Message) string {
 	return sessionName(m.SessionID)
 }
 
-// Once AcceptSession has begun, it ignores the end of ctx, so that no session stays locked without
-// a receiver.
+// AcceptSession ignores the end of ctx once it has begun, so that no session stays locked without a
+// receiver.
 func (p *handle) AcceptSession(ctx context.Context, r core.SessionRequest) (l core.SessionLock, ok bool, next time.Time, err error) {
 	what, takesOver := "accept session", !r.Next && !r.TakeOver.IsZero()
 	if takesOver {
@@ -103,7 +103,7 @@ func (p *handle) AcceptSession(ctx context.Context, r core.SessionRequest) (l co
 	return l, ok, next, err
 }
 
-// proofOf returns the lock's value in the hash named holders (lua/sessions.lua).
+// proofOf returns the lock's value in the hash holders (lua/sessions.lua).
 func proofOf(l *core.SessionLock) string {
 	if l.Mode == core.Exclusive {
 		return secret(l.Nonce)
@@ -155,8 +155,8 @@ func (p *handle) ReleaseSession(ctx context.Context, l core.SessionLock) error {
 	})
 }
 
-// numbersOf returns, in order, positions of a session's messages at or after from: those of all
-// scheduled messages, and of up to limit available, locked and deferred messages each.
+// numbersOf returns, in order, positions from from on of a session's messages: all scheduled ones,
+// and up to limit of those that are available, locked and deferred each.
 func (s *Store) numbersOf(ctx context.Context, sh *shard, key core.SessionKey, from int64, limit int) ([]int64, error) {
 	due, err := s.numbersIn(ctx, sh, core.Scheduled, from)
 	if err != nil {
@@ -198,7 +198,7 @@ func (s *Store) numbersOf(ctx context.Context, sh *shard, key core.SessionKey, f
 	return slices.Compact(numbers), nil
 }
 
-// claimInSession does what claim does, for the messages of a session.
+// claimInSession is claim for the messages of a session.
 func (s *Store) claimInSession(ctx context.Context, sh *shard, l *core.SessionLock, limit int) (locked, error) {
 	under := leaseIn(l)
 	reply, err := s.inSession(ctx, sh, s.millis(), *l, script.SessionLockMessages, nil, proofOf(l), string(l.Key()), limit, sh.inline(), under.call)
@@ -222,7 +222,7 @@ func (s *Store) claimInSession(ctx context.Context, sh *shard, l *core.SessionLo
 	return out, err
 }
 
-// flushHeld answers renewals of messages in sessions. They are locked as long as their session.
+// flushHeld answers renewals of messages in sessions, which stay locked as long as their session.
 func (s *Store) flushHeld(ctx context.Context, sh *shard, calls []*batching.Call[*renewing]) {
 	var args []any
 	var all []*core.Renewal
@@ -332,7 +332,7 @@ func (s *Store) activePage(ctx context.Context, sh *shard, after core.SessionKey
 }
 
 // statefulPage reads the next sessions with state, and returns those whose state was set after
-// since. The caller reads page by page, so a session whose state is set meanwhile may be missed.
+// since. Paging may miss a session whose state is set meanwhile.
 func (s *Store) statefulPage(ctx context.Context, sh *shard, after core.SessionKey, since time.Time) (page []string, last core.SessionKey, err error) {
 	from := "-"
 	if after != "" {

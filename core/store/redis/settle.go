@@ -15,7 +15,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
-// settling is the part of a Settle that goes into one flush.
 type settling struct {
 	settlements []core.Settlement
 	errs        []error
@@ -115,8 +114,8 @@ func (s *Store) flushSettles(sh *shard, calls []*batching.Call[*settling]) {
 	}
 }
 
-// sortByBlock sorts completions by block for settle_plain.lua. It leaves other outcomes in order,
-// because the numbers of dead letters follow it. It does nothing for queues with other features:
+// sortByBlock sorts completions by block for settle_plain.lua. Other outcomes stay in order,
+// because the numbers of dead letters follow it. It does nothing for queues with features:
 // settle.lua takes the locks in the order of the calls, which histories show.
 func (sh *shard) sortByBlock(all []settlingItem) {
 	if sh.features != 0 || slices.ContainsFunc(all, func(x settlingItem) bool { return x.Outcome != core.Complete }) {
@@ -128,7 +127,6 @@ func (sh *shard) sortByBlock(all []settlingItem) {
 	})
 }
 
-// settlingItem is a settlement and where its error goes.
 type settlingItem struct {
 	*core.Settlement
 	err *error
@@ -142,11 +140,11 @@ func (sh *shard) within(st *core.Settlement) *core.SessionLock {
 }
 
 // settleArgs returns the arguments of settle.lua: runs of locks with the same outcome, each run
-// preceded by its length.
+// after its length.
 func (sh *shard) settleArgs(n int, settlement func(int) *core.Settlement) []any {
 	args := make([]any, 0, 8+n)
 	var under *core.SessionLock
-	count := -1 // index in args of the length of the current run, or -1 if a new one must begin
+	count := -1 // index in args of the current run's length; -1: begin a new run
 	var last *core.Settlement
 	for i := range n {
 		st := settlement(i)
@@ -176,7 +174,7 @@ func (sh *shard) settleArgs(n int, settlement func(int) *core.Settlement) []any 
 const blockSize = 128
 
 // blockArgs returns the arguments of settle_plain.lua for the sorted settlements, or nil if that
-// script cannot carry them out.
+// script does not support them.
 func (sh *shard) blockArgs(all []settlingItem) []any {
 	if sh.features != 0 {
 		return nil
@@ -206,7 +204,7 @@ func (sh *shard) blockArgs(all []settlingItem) []any {
 	return args
 }
 
-// follows reports whether the settlement st can be in the same run as the settlement last.
+// follows reports whether st can be in the same run as last.
 func (sh *shard) follows(last, st *core.Settlement) bool {
 	return st.Outcome == last.Outcome &&
 		(st.Outcome == core.Complete || st.Properties.IsEmpty() && last.Properties.IsEmpty() && st.Backoff == last.Backoff)
@@ -220,8 +218,8 @@ func (sh *shard) proofHere(l *core.SessionLock) string {
 	return proofOf(l)
 }
 
-// settleSome calls a script that ends locks or activates messages. It returns the items that the
-// script left because it had run for too long.
+// settleSome calls a script that ends locks or activates messages. rest are the items that the
+// script has left because it had run for too long.
 func (s *Store) settleSome(ctx context.Context, sh *shard, sc *script.Script, args []any, all []settlingItem) (rest []settlingItem) {
 	reply, _, err := s.transition(ctx, sh, s.millis(), sc, nil, args...)
 	if err != nil {
@@ -250,7 +248,7 @@ func (s *Store) settleSome(ctx context.Context, sh *shard, sc *script.Script, ar
 	return rest
 }
 
-// lost returns the refusal for a lost lock. st is the settlement that was refused, or nil.
+// lost returns the refusal for a lost lock. st is the refused settlement, or nil.
 func (sh *shard) lost(st *core.Settlement) error {
 	if sh.Sessions && (st == nil || st.Session == nil) {
 		return core.SessionLockLost
@@ -276,7 +274,6 @@ func overrideFor(st *core.Settlement) any {
 	return record.OverrideOf(st.Properties)
 }
 
-// renewing is the part of a Renew that goes into one flush.
 type renewing struct {
 	tokens   []core.LockToken
 	renewals []core.Renewal // the answer
@@ -309,7 +306,6 @@ func repeatRenewal(renewals []core.Renewal, err error, n int) []core.Renewal {
 	return renewals
 }
 
-// flushRenews extends the locks of several calls with one script.
 func (s *Store) flushRenews(sh *shard, calls []*batching.Call[*renewing]) {
 	ctx, cancel := s.server.Bounded(context.Background())
 	defer cancel()

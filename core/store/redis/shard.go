@@ -12,25 +12,22 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
 
-// place is a partition, and the policy with which it is used.
 type place struct {
 	core.Ref
 	core.Policy
 }
 
-// handle gives access to a place. It implements core.Operations.
 type handle struct {
 	*Store
 	place
 }
 
-// Partition returns a partition to work with.
 func (s *Store) Partition(r core.Ref, p core.Policy) core.Partition {
 	return core.Partition{Ref: r, Policy: p, Operations: &handle{s, place{r, p}}}
 }
 
-// shard is what this gateway keeps about a partition in use: its keys, the calls that wait to share
-// a round trip, and an estimate of its size. All of it can be dropped and made again.
+// shard is what this gateway keeps for a partition in use: its keys, the calls that wait to share a
+// round trip, and an estimate of its size. It can be dropped and made again.
 type shard struct {
 	place
 	keys      keyspace.Set
@@ -47,7 +44,7 @@ type shard struct {
 	targets   sync.Map // keys of subscriptions that get copies, by core.Ref
 	// average is the moving average of a record's size in bytes.
 	average     atomic.Int64
-	ratesDiffer atomic.Bool // the warning about it was logged
+	ratesDiffer atomic.Bool // the warning about this was logged
 	mark        string      // identifies this gateway's locks: see markOf
 
 	users int // guarded by shards.mu
@@ -56,7 +53,7 @@ type shard struct {
 type shards struct {
 	mu    sync.Mutex
 	all   map[place]*shard
-	limit int // with more shards than this, unused ones are dropped
+	limit int // number of shards from which on unused ones are dropped
 }
 
 const idleShards = 1024
@@ -90,7 +87,7 @@ func (m *shards) known(p place) *shard {
 	return m.all[p]
 }
 
-// newShard returns a shard with its keys, which no other goroutine knows yet.
+// newShard returns a new shard that s.shards does not contain.
 func (s *Store) newShard(p place, sessions bool) *shard {
 	sh := &shard{place: p, keys: s.server.Names.Keys(p.Ref), mark: markOf(s.server.ID)}
 	sh.state, sh.expired = sh.keys.State, "drop"
@@ -113,7 +110,7 @@ func (s *Store) newShard(p place, sessions bool) *shard {
 	return sh
 }
 
-// trim drops unused shards if there are too many. A flush in flight is a use of its shard.
+// trim drops unused shards if there are too many. A flush in progress uses its shard.
 func (m *shards) trim() {
 	if len(m.all) < max(m.limit, idleShards) {
 		return
@@ -126,8 +123,8 @@ func (m *shards) trim() {
 	m.limit = 2 * len(m.all)
 }
 
-// queueOf returns the queue whose dead letters the shard holds. Whether that queue has sessions is
-// not in the policy of its dead letters, so the script finds out.
+// queueOf returns the queue to which the dead letters of sh belong. Their policy does not say
+// whether that queue has sessions, so the script finds out.
 func (s *Store) queueOf(sh *shard) *shard {
 	p := sh.place
 	p.Sub -= core.DeadLetter - core.Main

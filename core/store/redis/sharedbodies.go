@@ -11,18 +11,17 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
-// sharedBody is the smallest body, in bytes, that the copies of a publication share. Smaller bodies
-// are cheaper to store with each copy.
+// sharedBody is the size, in bytes, from which on the copies of a publication share the body.
+// Smaller bodies are cheaper to store with each copy.
 const sharedBody = 512
 
-// missingBody is a delivery whose shared body must still be read.
 type missingBody struct {
 	at          int   // index of a delivery
-	publication int64 // number, in the topic's own queue, of the publication whose body the delivery shares
+	publication int64 // number of the publication in the topic's own queue
 }
 
-// attachBodies reads the missing bodies. It leaves out deliveries whose bodies are gone: their
-// locks have ended, and other receivers have completed the messages.
+// attachBodies reads the missing bodies. It leaves out deliveries whose bodies no longer exist:
+// their locks have ended, and other receivers have completed the messages.
 func (s *Store) attachBodies(ctx context.Context, sh *shard, ds []core.Delivery, missing []missingBody) ([]core.Delivery, error) {
 	if len(missing) == 0 {
 		return ds, nil

@@ -14,7 +14,7 @@ import (
 
 type measured struct {
 	bytes int64
-	work  time.Duration // approximate time that Redis worked on the measurement
+	work  time.Duration // approximate time that Redis spent on the measurement
 }
 
 const (
@@ -28,7 +28,7 @@ const (
 	forgetMost  = 5000
 )
 
-// sizes returns how many bytes queues and topics take. Where measuring again would cost Redis too
+// sizes returns how many bytes queues and topics occupy. Where measuring now would cost Redis too
 // much, it returns the last measurement plus what was added since.
 func (s *Store) sizes(ctx context.Context, ps []place) (sizes []int64, errs []error) {
 	sizes, errs = make([]int64, len(ps)), make([]error, len(ps))
@@ -57,8 +57,8 @@ func (s *Store) sizes(ctx context.Context, ps []place) (sizes []int64, errs []er
 	return sizes, errs
 }
 
-// measuring collects the commands of a measurement. of has, for each command, the index of the
-// place that it measures.
+// measuring collects the commands of a measurement. of[i] is the index of the place that the
+// command asked[i] measures.
 type measuring struct {
 	*Store
 	found []measured
@@ -81,8 +81,7 @@ func (m *measuring) usage(of int, key string, samples ...any) {
 	m.ask(of, command...)
 }
 
-// answer sends the collected commands, and returns the answers. of has, for each answer, the index
-// of the place that its command measures.
+// answer sends the collected commands. of[i] is the index of the place that replies[i] measures.
 func (m *measuring) answer(ctx context.Context) (replies []*redis.Cmd, of []int) {
 	asked, of := m.asked, m.of
 	m.asked, m.of = nil, nil
@@ -96,9 +95,9 @@ func (m *measuring) answer(ctx context.Context) (replies []*redis.Cmd, of []int)
 	return replies, of
 }
 
-// measure asks Redis for the memory of queues with everything kept about their messages and
-// sessions: of a main queue with its sub-queues, and of a topic's own queue with those of its
-// subscriptions. Streams are measured as a whole, because their first nodes say little about the
+// measure asks Redis for the memory of queues with everything stored for their messages and
+// sessions. A main queue includes its sub-queues, and a topic's own queue the queues of its
+// subscriptions. Streams are measured completely, because their first nodes say little about the
 // others. An empty stream counts as 0 bytes.
 func (s *Store) measure(ctx context.Context, ps []place) ([]measured, []error) {
 	m := &measuring{Store: s, found: make([]measured, len(ps)), errs: make([]error, len(ps))}
@@ -183,7 +182,7 @@ func (s *Store) measure(ctx context.Context, ps []place) ([]measured, []error) {
 }
 
 // holds reports whether a key is not empty, by the answer to the command that reads its length. It
-// adds the work of measuring the key to the work of the place with index of.
+// adds the work of measuring the key to that of the place with index of.
 func (m *measuring) holds(of int, length *redis.Cmd) bool {
 	n, _ := length.Int64()
 	m.found[of].work += time.Duration(n) * workPerEntry
@@ -197,8 +196,8 @@ func (m *measuring) add(replies []*redis.Cmd, of []int) {
 	}
 }
 
-// forgetIDs drops the ids that duplicate detection no longer needs. Scripts drop them when a
-// message arrives, so when no more arrive, they would be counted for ever.
+// forgetIDs drops the ids that duplicate detection no longer needs. Scripts drop them only when a
+// message arrives, so without new messages they would be counted for ever.
 func (m *measuring) forgetIDs(ctx context.Context, ps []place) {
 	due := make([]bool, len(ps))
 	for i, p := range ps {

@@ -28,26 +28,26 @@ type Options struct {
 	// Clock returns the time. nil means the machine's clock, corrected by the server's clock.
 	Clock func() time.Time
 	// Prefix is the start of all keys and channels, so that several installations can share a
-	// Redis. It must contain no braces.
+	// Redis. It must not contain braces.
 	Prefix string
 	// Logger may be nil.
 	Logger *slog.Logger
 	// Patience is how long calls wait for an unavailable server, because it may restart or a
-	// replica may be promoted. The default is 2 s; a negative value means that calls do not wait.
+	// replica may be promoted. The default is 2 s. With a negative value, calls do not wait.
 	Patience time.Duration
 
 	// Tests set these.
-	reads      int // the highest format that the store reads; 0 means server.Format
-	leastBlock int // minimum number of locks in a block (lua/settle_plain.lua); 0 means the constant leastBlock
+	reads      int // the highest format that the store reads; 0: server.Format
+	leastBlock int // minimum number of locks in a block (lua/settle_plain.lua); 0: the constant leastBlock
 }
 
-// Store is a core.Store on Redis, or a view of such a store in which time runs differently.
+// Store is a core.Store on Redis, or a view of one with its own time (see WithTime).
 type Store struct {
 	*connection
 	time func(now time.Time) time.Time // nil unless this is a view
 }
 
-// connection is what a store and its views have in common.
+// connection is shared by a store and its views.
 type connection struct {
 	server server.Server
 	*catalogue.Catalogue
@@ -84,7 +84,6 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// connect returns a store that has not sent anything yet.
 func connect(url string, o Options) (*Store, error) {
 	t, err := conn.ParseURL(url)
 	if err != nil {
@@ -115,9 +114,9 @@ func (s *Store) connect() {
 }
 
 // connected prepares a new connection. Its server may have restarted without the latest messages
-// and without any scripts. The scripts for sweeps are loaded first: appendPlain pipelines a sweep
-// and the messages, and a server that did not know the sweep would store the messages without it,
-// and without the receipt.
+// and without any scripts. The scripts for sweeps are loaded now: appendPlain pipelines a sweep and
+// the messages, and a server that did not know the sweep would store the messages without it, and
+// without the receipt.
 func (s *Store) connected(ctx context.Context, c *redis.Conn) error {
 	s.recents.connected()
 	sources, shas := script.Sweep.Variants()
@@ -127,14 +126,13 @@ func (s *Store) connected(ctx context.Context, c *redis.Conn) error {
 			err = c.ScriptLoad(ctx, sources[i]).Err()
 		}
 	}
-	// A Sentinel has no SCRIPT command, and an ACL of the server may forbid the command.
+	// A Sentinel has no SCRIPT command, and an ACL of the server may forbid it.
 	if redis.HasErrorPrefix(err, "unknown command") || redis.HasErrorPrefix(err, "NOPERM") {
 		return nil
 	}
 	return err
 }
 
-// reach checks the server and reads its clock.
 func (s *Store) reach(ctx context.Context) error {
 	bounded, cancel := s.server.Bounded(ctx)
 	defer cancel()
@@ -190,8 +188,8 @@ func (s *Store) begin(ctx context.Context) error {
 	return nil
 }
 
-// Close refuses further calls, waits for those in flight and disconnects. It is safe to call more
-// than once.
+// Close refuses new calls, waits for those in progress and disconnects. It may be called
+// repeatedly.
 func (s *Store) Close() error {
 	if s.server.Close() {
 		return nil
@@ -202,7 +200,6 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Now returns the time by the store's clock, in UTC.
 func (s *Store) Now() time.Time {
 	now := s.server.Now()
 	if s.time != nil {
@@ -211,7 +208,7 @@ func (s *Store) Now() time.Time {
 	return now
 }
 
-// WithTime returns a view of the store that shows f(now) as the time.
+// WithTime returns a view of the store that uses f(now) as the time. The view has separate shards.
 func (s *Store) WithTime(f func(now time.Time) time.Time) core.Store {
 	return &Store{connection: s.connection, time: f}
 }
@@ -234,8 +231,7 @@ func (s *Store) Probe(ctx context.Context) error {
 	})
 }
 
-// About describes the engine, with a warning for each way in which it can lose acknowledged
-// messages.
+// About warns about each way in which the engine can lose acknowledged messages.
 func (s *Store) About(ctx context.Context) core.About {
 	a := core.About{Engine: "redis", Detail: s.server.Endpoint.Safe, Durable: true, Skew: s.server.Clock.Skew()}
 	switch {
@@ -285,15 +281,12 @@ func (s *Store) describe(a *core.About, addr string, facts map[string]string) {
 // later with the same settings. cause is the reason.
 func Away(err error) (cause string, away bool) { return conn.IsAway(err) }
 
-// Failure is a reason why Redis was unavailable, with a count.
 type Failure = conn.Failure
 
-// Failures returns all failures of exchanges with Redis, by cause.
 func (s *Store) Failures() []Failure { return s.server.Failures.All() }
 
 const recentFailure = time.Minute
 
-// RecentFailures returns the failures of the last minute.
 func (s *Store) RecentFailures() []Failure {
 	return slices.DeleteFunc(s.Failures(), func(f Failure) bool { return time.Since(f.Last) > recentFailure })
 }

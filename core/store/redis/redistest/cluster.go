@@ -19,16 +19,15 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/redisserver"
 )
 
-// masters is the number of masters of a Cluster, and slots the number of slots that they share.
 const (
 	masters = 3
 	slots   = 16384
 )
 
-// Cluster is three masters, each with replicas or without, on loopback.
+// Cluster is three masters, with or without replicas, on loopback.
 type Cluster struct {
 	dir   string
-	nodes []*node // the masters, then a replica of each in the same order, then another of each
+	nodes []*node // masters, then a replica of each in the same order, then another replica of each
 }
 
 type node struct {
@@ -45,8 +44,7 @@ func SharedCluster(tb testing.TB) *Cluster {
 	return launchCluster(tb, 0)
 }
 
-// StartCluster runs a cluster until the test ends, with replicas of each master. If a master fails,
-// only its own slots fail.
+// StartCluster runs a cluster until the test ends. If a master fails, only its slots fail.
 func StartCluster(tb testing.TB, replicas int) *Cluster {
 	tb.Helper()
 	c := launchCluster(tb, replicas)
@@ -157,7 +155,6 @@ func (n *node) run(ctx context.Context, more ...string) error {
 	return n.process.WaitReady(ctx, n.client)
 }
 
-// awaitReplicas waits until that number of replicas has the node's writes.
 func (n *node) awaitReplicas(ctx context.Context, replicas int) error {
 	return eventually(ctx, func() bool { return n.hasReplicas(ctx, replicas) })
 }
@@ -197,7 +194,6 @@ func (n *node) stop() {
 	_ = n.client.Close() // the node has ended
 }
 
-// URL returns the cluster's URL.
 func (c *Cluster) URL() string {
 	addrs := make([]string, len(c.nodes))
 	for i, n := range c.nodes {
@@ -214,5 +210,5 @@ func (c *Cluster) Stop() {
 	for _, n := range c.nodes {
 		n.stop()
 	}
-	_ = os.RemoveAll(c.dir) // a directory left in the temporary one does no harm
+	_ = os.RemoveAll(c.dir) // a remaining temporary directory does no harm
 }

@@ -31,7 +31,6 @@ func (c *Cluster) replicate(ctx context.Context) error {
 	return nil
 }
 
-// waitReplicated waits until a replica has all of its master's data.
 func (c *Cluster) waitReplicated(ctx context.Context, replica int) error {
 	return eventually(ctx, func() bool {
 		m, err := c.nodes[replica%masters].replication(ctx)
@@ -43,7 +42,6 @@ func (c *Cluster) waitReplicated(ctx context.Context, replica int) error {
 	})
 }
 
-// replication returns the node's answer to INFO replication.
 func (n *node) replication(ctx context.Context) (map[string]string, error) {
 	text, err := n.client.Info(ctx, "replication").Result()
 	facts := make(map[string]string)
@@ -81,8 +79,8 @@ func (c *Cluster) slot(tb testing.TB, key string) int {
 	return int(slot)
 }
 
-// KillMaster ends a master as a crash would, when its replica has all acknowledged writes. The
-// caller must not write meanwhile. The replica is not promoted before AwaitPromotion.
+// KillMaster kills a master when its replica has all acknowledged writes. The caller must not write
+// meanwhile. The replica is not promoted before AwaitPromotion.
 func (c *Cluster) KillMaster(tb testing.TB, master int) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), startTimeout)
@@ -94,7 +92,7 @@ func (c *Cluster) KillMaster(tb testing.TB, master int) {
 	c.nodes[master].process.Kill()
 }
 
-// AwaitPromotion lets the replica of a killed master be promoted, and waits until all nodes know
+// AwaitPromotion allows the promotion of a killed master's replica, and waits until all nodes know
 // the new master.
 func (c *Cluster) AwaitPromotion(tb testing.TB, master int) {
 	tb.Helper()
@@ -112,7 +110,7 @@ func (c *Cluster) AwaitPromotion(tb testing.TB, master int) {
 	}
 }
 
-// holdReplica sets whether ("yes") or not ("no") the replica of a master is kept from replacing it.
+// holdReplica prevents ("yes") or allows ("no") the promotion of a master's replica.
 func (c *Cluster) holdReplica(ctx context.Context, tb testing.TB, master int, hold string) {
 	tb.Helper()
 	if err := c.nodes[masters+master].client.ConfigSet(ctx, "cluster-replica-no-failover", hold).Err(); err != nil {
@@ -135,7 +133,6 @@ func (n *node) knows(ctx context.Context, master *node) bool {
 	return false
 }
 
-// Move is the move of a slot from one master to another.
 type Move struct {
 	cluster  *Cluster
 	slot     int
@@ -153,7 +150,6 @@ func (c *Cluster) BeginMove(tb testing.TB, key string) *Move {
 	return m
 }
 
-// BeginReturn begins to move the slot back.
 func (m *Move) BeginReturn(tb testing.TB) *Move {
 	tb.Helper()
 	back := &Move{cluster: m.cluster, slot: m.slot, from: m.to, to: m.from}
@@ -172,7 +168,7 @@ func (m *Move) MoveAll(tb testing.TB) {
 	m.Finish(tb)
 }
 
-// set sends CLUSTER SETSLOT to n: the slot is in the state what, with respect to the node other.
+// set sends CLUSTER SETSLOT to n: the slot gets the state what with respect to the node other.
 func (m *Move) set(tb testing.TB, n *node, what string, other *node) {
 	tb.Helper()
 	id, err := other.client.ClusterMyID(tb.Context()).Result()
@@ -184,7 +180,7 @@ func (m *Move) set(tb testing.TB, n *node, what string, other *node) {
 	}
 }
 
-// Keys returns the slot's keys that are on its old node, and those that are on its new node.
+// Keys returns the slot's keys on its old node, and those on its new node.
 func (m *Move) Keys(tb testing.TB) (from, to []string) {
 	tb.Helper()
 	from, err := m.from.client.ClusterGetKeysInSlot(tb.Context(), m.slot, 1000).Result()
@@ -197,7 +193,6 @@ func (m *Move) Keys(tb testing.TB) (from, to []string) {
 	return from, to
 }
 
-// MoveKey moves a key.
 func (m *Move) MoveKey(tb testing.TB, key string) {
 	tb.Helper()
 	host, port, _ := strings.Cut(m.to.addr, ":")
@@ -206,7 +201,7 @@ func (m *Move) MoveKey(tb testing.TB, key string) {
 	}
 }
 
-// Finish makes the new node the slot's owner. No key may be left on the old one.
+// Finish makes the new node the slot's owner. No key may be left on the old node.
 func (m *Move) Finish(tb testing.TB) {
 	tb.Helper()
 	if left, _ := m.Keys(tb); len(left) > 0 {
@@ -223,8 +218,8 @@ func (m *Move) Finish(tb testing.TB) {
 }
 
 // settle waits until all masters know each other's configuration epochs. A node that takes a slot
-// sets its epoch to the highest that it knows. If another node's is higher, an earlier message of
-// the slot's old owner takes the slot back, and then no node has it.
+// sets its epoch to the highest that it knows. If another node's epoch is higher, an earlier
+// message of the slot's old owner takes the slot back, and then no node has it.
 func (c *Cluster) settle(tb testing.TB) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), startTimeout)
@@ -246,7 +241,7 @@ func (c *Cluster) settle(tb testing.TB) {
 }
 
 // epochs returns, by id, the configuration epochs of masters with slots in CLUSTER NODES. While
-// masters still have equal epochs, a random entry makes the map differ from every other one.
+// masters have equal epochs, a random entry makes the map differ from every other one.
 func epochs(nodes string) map[string]string {
 	of, by := make(map[string]string), make(map[string]string)
 	for line := range strings.Lines(nodes) {
@@ -278,7 +273,7 @@ func (c *Cluster) LoseMaster(tb testing.TB, pick int) *Loss {
 	defer cancel()
 	l := &Loss{cluster: c}
 	err := eventually(ctx, func() bool {
-		following := make(map[string][]*node) // by master's port
+		following := make(map[string][]*node) // by the master's port
 		var all []*node
 		for _, n := range c.nodes {
 			facts, err := n.replication(ctx)
@@ -312,7 +307,7 @@ func (c *Cluster) LoseMaster(tb testing.TB, pick int) *Loss {
 	return l
 }
 
-// Loss is a master that has ended, with its replicas, one of which takes its place.
+// Loss is a lost master with its replicas, one of which is promoted.
 type Loss struct {
 	cluster *Cluster
 	lost    *node

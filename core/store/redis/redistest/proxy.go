@@ -22,14 +22,13 @@ type Proxy struct {
 	serial int
 }
 
-// Request contains the bytes that the proxy received with one read.
+// Request has the bytes that the proxy received with one read.
 type Request struct {
 	Connection int // number of the connection, from 1
 	First      bool
 	Bytes      []byte
 }
 
-// Proxied runs a proxy before a server until the test ends.
 func Proxied(tb testing.TB, s *Server) *Proxy {
 	tb.Helper()
 	u, err := url.Parse(s.URL())
@@ -45,11 +44,10 @@ func Proxied(tb testing.TB, s *Server) *Proxy {
 	return p
 }
 
-// URL returns the proxy's URL.
 func (p *Proxy) URL() string { return "redis://" + p.listener.Addr().String() }
 
-// Meddle makes the proxy call f with each request before it forwards the request. f may wait. After
-// Meddle(nil), it calls nothing. If f returns an error, the proxy resets the connection instead.
+// Meddle makes the proxy call f before it forwards each request. f may wait. If f returns an error,
+// the proxy resets the connection instead. Meddle(nil) ends this.
 func (p *Proxy) Meddle(f func(Request) error) {
 	if f == nil {
 		p.meddle.Store(nil)
@@ -58,7 +56,6 @@ func (p *Proxy) Meddle(f func(Request) error) {
 	p.meddle.Store(&f)
 }
 
-// Break resets all connections.
 func (p *Proxy) Break() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

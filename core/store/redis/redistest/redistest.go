@@ -17,10 +17,9 @@ import (
 )
 
 // startTimeout bounds starts, restarts and the forming of a cluster. It is long enough for a slow
-// machine, and ends only what hangs.
+// machine.
 const startTimeout = 5 * time.Minute
 
-// Options configure a server.
 type Options struct {
 	// AOF is the sync policy of the append-only file: "always", "everysec" or "no". With "" there
 	// is no such file.
@@ -47,7 +46,7 @@ var found = sync.OnceValue(func() string {
 // Installed reports whether tests with a server run. They do in CI, or if a server is on the PATH.
 func Installed() bool { return found() != "" || os.Getenv("CI") != "" }
 
-// program returns the server to run. If there is no server, it fails the test in CI and skips it
+// program returns the server to run. Without a server, it fails the test in CI and skips it
 // elsewhere. It skips short runs.
 func program(tb testing.TB) string {
 	tb.Helper()
@@ -64,7 +63,6 @@ func program(tb testing.TB) string {
 	return found()
 }
 
-// Start runs a server until the test ends.
 func Start(tb testing.TB, o Options) *Server {
 	tb.Helper()
 	s := launch(tb, o)
@@ -73,7 +71,7 @@ func Start(tb testing.TB, o Options) *Server {
 }
 
 // Shared runs a server for all tests of a package. TestMain must stop it. Call Shared only once,
-// such as through sync.OnceValue: the first caller's test starts the server.
+// for example through sync.OnceValue.
 func Shared(tb testing.TB, o Options) *Server {
 	tb.Helper()
 	return launch(tb, o)
@@ -113,7 +111,6 @@ func (s *Server) start() error {
 	return p.WaitReady(ctx, s.client)
 }
 
-// URL returns the server's URL.
 func (s *Server) URL() string {
 	return (&url.URL{Scheme: "unix", Path: filepath.Join(s.dir, "s")}).String()
 }
@@ -144,5 +141,5 @@ func (s *Server) Restart(tb testing.TB) {
 func (s *Server) Stop() {
 	s.Kill()
 	_ = s.client.Close()    // the server has ended
-	_ = os.RemoveAll(s.dir) // a directory left in the temporary one does no harm
+	_ = os.RemoveAll(s.dir) // a remaining temporary directory does no harm
 }

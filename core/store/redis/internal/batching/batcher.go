@@ -12,16 +12,15 @@ import (
 )
 
 const (
-	maxConcurrentFlushes = 2         // exchanges in flight at once
-	MaxBatch             = 200       // items, such as messages, in an exchange with Redis, unless one call has more
+	maxConcurrentFlushes = 2         // exchanges in progress
+	MaxBatch             = 200       // items, such as messages, in an exchange, unless one call has more
 	MaxBatchBytes        = 256 << 10 // bytes in an exchange, unless one call has more
-	maxWaiting           = 64 << 20  // bytes of waiting calls; further calls are refused as Busy
+	maxWaiting           = 64 << 20  // bytes of waiting calls, beyond which calls are refused as Busy
 )
 
-// Batcher lets calls of one kind on one partition share exchanges. An exchange is a flush of the
-// calls that wait. The first call flushes immediately. Calls that are submitted while two flushes
-// are in flight wait, in order, and share the next flush. There is no timer: a single call does not
-// wait.
+// Batcher lets calls of one kind on one partition share exchanges with Redis (flushes). A call
+// flushes immediately, unless two flushes are in progress: then it waits, and shares the next
+// flush, in order. There is no timer, so a single call does not wait.
 type Batcher[T any] struct {
 	server  *server.Server
 	flushed *Counter
@@ -31,7 +30,7 @@ type Batcher[T any] struct {
 	waiting  []*Call[T]
 	bytes    int // of the waiting calls
 	flushing int
-	alone    bool // no flush begins while another one is in flight
+	alone    bool // a flush begins only when no other is in progress
 }
 
 // Call is one call, as a flush gets it. The flush writes the answer into Work.
@@ -46,9 +45,9 @@ func (b *Batcher[T]) Start(s *server.Server, flushed *Counter, flush func([]*Cal
 	b.server, b.flushed, b.flush = s, flushed, flush
 }
 
-// Submit adds work and waits for the flush that carries it out. If ctx ends first, the flush
-// continues, and the caller must not read work any more. If ctx leaves enough time, the caller
-// itself runs the flush, and stays until its end.
+// Submit adds work and waits for the flush that processes it. If ctx ends first, the flush
+// continues, and the caller must not read work any more. If ctx leaves enough time, the flush may
+// run in the caller's goroutine.
 func (b *Batcher[T]) Submit(ctx context.Context, work T, items, bytes int) error {
 	t := &Call[T]{Work: work, items: items, bytes: bytes, done: make(chan struct{})}
 	departs, ok := b.queue(t)
@@ -73,7 +72,7 @@ func outlasts(ctx context.Context, d time.Duration) bool {
 	return ok && time.Until(deadline) > d || ctx.Done() == nil
 }
 
-// queue adds a call to the waiting ones; ok is false if there are too many. If departs is true, the
+// queue adds a call to those that wait. ok is false if too many wait. If departs is true, the
 // caller must start a flush.
 func (b *Batcher[T]) queue(t *Call[T]) (departs, ok bool) {
 	b.mu.Lock()
@@ -89,14 +88,14 @@ func (b *Batcher[T]) queue(t *Call[T]) (departs, ok bool) {
 	return departs, true
 }
 
-// SetAlone sets whether the next flush must wait for the end of those in flight.
+// SetAlone sets whether the next flush must wait until no flush is in progress.
 func (b *Batcher[T]) SetAlone(alone bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.alone = alone
 }
 
-// pendingCallOverhead is how many bytes a waiting call counts for, in addition to its own bytes.
+// pendingCallOverhead is added to the bytes of each waiting call.
 const pendingCallOverhead = 256
 
 func (b *Batcher[T]) flushAll() {
@@ -105,8 +104,8 @@ func (b *Batcher[T]) flushAll() {
 	}
 }
 
-// flushOnce runs one flush in the caller's goroutine, which saves two goroutine switches. If calls
-// still wait afterwards, it starts flushAll.
+// flushOnce runs one flush in the caller's goroutine, which saves two switches of goroutines. If
+// calls still wait afterwards, it starts flushAll.
 func (b *Batcher[T]) flushOnce() {
 	batch := b.nextBatch()
 	if batch == nil {

@@ -2,20 +2,17 @@ package batching
 
 import "sync/atomic"
 
-// flushBounds are the upper bounds of the histogram's counts. A single call may have more items
-// than MaxBatch.
+// flushBounds are upper bounds. A single call may have more items than MaxBatch.
 var flushBounds = [...]int{1, 2, 5, 10, 20, 50, 100, MaxBatch}
 
-// Histogram says how many items (messages, publications or locks) calls of one kind sent in each
-// exchange with Redis.
+// Histogram says how many items (messages, publications or locks) each exchange with Redis had.
 type Histogram struct {
 	Operation string   // append, publish, settle or renew
 	Bounds    []int    // upper bounds of all Counts but the last
-	Counts    []uint64 // exchanges by bound; the last count is that of larger exchanges
+	Counts    []uint64 // number of exchanges by bound; the last has those above all bounds
 	Items     uint64   // of all exchanges
 }
 
-// Counter collects a histogram.
 type Counter struct {
 	counts [len(flushBounds) + 1]atomic.Uint64
 	items  atomic.Uint64
@@ -30,7 +27,6 @@ func (f *Counter) count(items int) {
 	f.items.Add(uint64(items))
 }
 
-// Histogram returns the counts, under the name of an operation.
 func (f *Counter) Histogram(operation string) Histogram {
 	h := Histogram{Operation: operation, Bounds: flushBounds[:], Items: f.items.Load()}
 	for at := range f.counts {

@@ -1,5 +1,5 @@
-// Package catalogue keeps namespaces, entities and rules in Redis, and tells watchers when they
-// change.
+// Package catalogue keeps namespaces, entities and rules in Redis, and tells watchers about
+// changes.
 package catalogue
 
 import (
@@ -20,8 +20,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
-// Catalogue stores namespaces, entities and rules. It implements core.Namespaces and
-// core.Catalogue.
+// Catalogue implements core.Namespaces and core.Catalogue.
 type Catalogue struct {
 	server  *server.Server
 	changes changes
@@ -43,14 +42,14 @@ func Run(ctx context.Context, c *Catalogue) {
 	remover.Wait()
 }
 
-// revisionPrefix returns the start of the value of an entity or a namespace. Scripts compare this
-// revision and ID without reading the rest.
+// revisionPrefix returns the start of the value of an entity or a namespace. Scripts compare it
+// without decoding the rest.
 func revisionPrefix(revision int64, id string) string {
 	return strconv.FormatInt(revision, 10) + ":" + id + ":"
 }
 
-// catalogueValue returns the stored value of an entity: the revisionPrefix, then JSON. The entity's
-// rules have a key of their own.
+// catalogueValue returns the stored value of an entity: the revisionPrefix, then JSON. The rules
+// are in a separate key.
 func catalogueValue(e *core.Entity) (string, error) {
 	described := *e
 	described.Rules = nil
@@ -69,8 +68,8 @@ func withoutRevision(value string) ([]byte, error) {
 	return []byte(parts[2]), nil
 }
 
-// parseCatalogue decodes the stored value of an entity. accessed is the time of its last use, which
-// is stored separately.
+// parseCatalogue decodes the stored value of an entity. accessed is the time of its last use, from
+// a separate key.
 func parseCatalogue(value string, accessed any) (core.Entity, error) {
 	var e core.Entity
 	text, err := withoutRevision(value)
@@ -92,8 +91,7 @@ func (s *Catalogue) withCatalogue(ctx context.Context, what, namespace, name str
 	})
 }
 
-// change runs a script that changes entities or namespaces, and publishes the names of those that
-// have changed.
+// change runs a script that changes entities or namespaces, and publishes the changed names.
 func (s *Catalogue) change(ctx context.Context, sc *script.Script, keys []any, namespace string, names []string, args ...any) ([]any, error) {
 	all := append([]any{s.server.Names.Changes(), s.changes.payload(namespace, names...), names[0]}, args...)
 	raw, err := s.server.Eval(ctx, sc, keys, all...)
@@ -111,8 +109,8 @@ func (s *Catalogue) change(ctx context.Context, sc *script.Script, keys []any, n
 	return reply[1:], nil
 }
 
-// changedNames returns the folded names to report to watchers when e changes: its own and, for a
-// subscription, its topic's.
+// changedNames returns the folded names to report to watchers: e's and, for a subscription, its
+// topic's.
 func changedNames(e *core.Entity) []string {
 	names := []string{core.FoldName(e.Name)}
 	if topic := topicOf(e); topic != "" {
@@ -192,8 +190,8 @@ func (s *Catalogue) CreateEntity(ctx context.Context, e core.Entity, q core.Name
 }
 
 // fence stores the version of a topic's subscriptions in each of its partitions, unless version is
-// 0. From then on the partitions refuse publications for an older version. If fence fails, or this
-// gateway crashes, the next call of Topic repeats it.
+// 0. Then the partitions refuse publications for an older version. If fence fails, or this gateway
+// crashes, the next call of Topic repeats it.
 func (s *Catalogue) fence(ctx context.Context, k keyspace.Catalogue, topicID string, partitions int, version any) error {
 	v, _ := version.(int64)
 	if v == 0 {
@@ -212,7 +210,7 @@ func (s *Catalogue) fence(ctx context.Context, k keyspace.Catalogue, topicID str
 }
 
 // makePartitions creates the empty streams of an entity. Sends add only to existing streams, so a
-// late send cannot bring back a deleted entity.
+// late send cannot recreate a deleted entity.
 func (s *Catalogue) makePartitions(ctx context.Context, e *core.Entity) error {
 	const group = "made"
 	var cmds []*redis.Cmd
@@ -229,7 +227,7 @@ func (s *Catalogue) makePartitions(ctx context.Context, e *core.Entity) error {
 }
 
 // unlinkPartitions removes all messages of an entity, partition by partition. topicStays is true if
-// the entity is a subscription whose topic is not being deleted as well.
+// the entity is a subscription whose topic is not being deleted.
 func (s *Catalogue) unlinkPartitions(ctx context.Context, e *core.Entity, topicStays bool) {
 	for i := range e.Partitions {
 		if err := s.unlinkPartition(ctx, e, e.Ref(uint16(i), core.Main), topicStays); err != nil {
@@ -240,7 +238,7 @@ func (s *Catalogue) unlinkPartitions(ctx context.Context, e *core.Entity, topicS
 
 func (s *Catalogue) unlinkPartition(ctx context.Context, e *core.Entity, r core.Ref, topicStays bool) error {
 	if e.Kind == core.Subscription && topicStays {
-		// Remove the streams first: scripts do not change a queue without a stream any more.
+		// Remove the streams first: scripts do not change a queue without a stream.
 		var streams []string
 		for sub := range core.SubQueues {
 			streams = append(streams, s.server.Names.Stream(e.Ref(r.Index, sub)))
@@ -258,7 +256,6 @@ func (s *Catalogue) unlinkPartition(ctx context.Context, e *core.Entity, r core.
 	return s.server.RDB.Unlink(ctx, s.server.Names.All(r)...).Err()
 }
 
-// Entity returns the entity with that name, or NotFound.
 func (s *Catalogue) Entity(ctx context.Context, namespace, name string) (e core.Entity, err error) {
 	err = s.withCatalogue(ctx, "entity", namespace, name, func(ctx context.Context, k keyspace.Catalogue, folded string) error {
 		pipe := s.server.RDB.Pipeline()
@@ -276,7 +273,6 @@ func (s *Catalogue) Entity(ctx context.Context, namespace, name string) (e core.
 	return e, err
 }
 
-// Topic returns a topic with its subscriptions, or NotFound.
 func (s *Catalogue) Topic(ctx context.Context, namespace, name string) (view core.TopicView, err error) {
 	err = s.withCatalogue(ctx, "topic", namespace, name, func(ctx context.Context, k keyspace.Catalogue, folded string) error {
 		raw, err := s.server.Eval(ctx, script.TopicGet, k.All(), folded)
@@ -309,7 +305,7 @@ func (s *Catalogue) Topic(ctx context.Context, namespace, name string) (view cor
 	return view, nil
 }
 
-// parseAll decodes entities. Values of deleted entities are nil, and left out.
+// parseAll decodes entities. It skips nil values, which are those of deleted entities.
 func parseAll(values, accessed []any) (es []core.Entity, err error) {
 	if len(values) != len(accessed) {
 		return nil, server.ErrReply
@@ -333,7 +329,6 @@ func nameMember(kind core.Kind, folded string) string {
 	return strconv.Itoa(int(kind)) + ":" + folded
 }
 
-// Entities implements core.Catalogue.
 func (s *Catalogue) Entities(ctx context.Context, namespace string, l core.Listing, skip, top int) (es []core.Entity, err error) {
 	skip = max(skip, 0)
 	if top <= 0 {
@@ -372,8 +367,8 @@ func (s *Catalogue) UpdateEntity(ctx context.Context, e core.Entity, q core.Name
 	return e, err
 }
 
-// update replaces an entity and changes its rules. The argument rules has the pairs that
-// lua/entity_update.lua takes. For a subscription it also returns the new version of the topic.
+// update replaces an entity and changes its rules. rules has the pairs that lua/entity_update.lua
+// takes. For a subscription, update also returns the new version of the topic.
 func (s *Catalogue) update(ctx context.Context, what string, e core.Entity, q core.NamespaceQuotas, rules ...any) (core.Entity, int64, error) {
 	var version int64
 	err := s.withCatalogue(ctx, what, e.Namespace, e.Name, func(ctx context.Context, k keyspace.Catalogue, folded string) error {
@@ -407,12 +402,11 @@ func (s *Catalogue) update(ctx context.Context, what string, e core.Entity, q co
 	return e, version, nil
 }
 
-// DeleteEntity implements core.Catalogue.
 func (s *Catalogue) DeleteEntity(ctx context.Context, namespace, name string) error {
 	return s.withCatalogue(ctx, "delete entity", namespace, name, func(ctx context.Context, k keyspace.Catalogue, folded string) error {
 		for {
 			err := s.deleteOnce(ctx, namespace, k, folded)
-			if core.CodeOf(err) != core.Conflict { // else the entity has changed since it was read: try again
+			if core.CodeOf(err) != core.Conflict { // Conflict: the entity has changed since it was read
 				return err
 			}
 		}
@@ -461,14 +455,13 @@ func (s *Catalogue) deleteOnce(ctx context.Context, namespace string, k keyspace
 			s.server.Log.Warn("cannot remove the rules of a deleted subscription: they may stay in Redis and use memory", "entity", gone.ID, "err", err)
 		}
 	}
-	if e.Kind == core.Topic { // now, because subscriptions used the topic's shared keys until they were gone
+	if e.Kind == core.Topic { // only now, because the subscriptions used the topic's shared keys
 		s.unlinkPartitions(ctx, &e, false)
 	}
 	return nil
 }
 
-// TouchEntities does not change the entities' revisions, and ignores unknown names and earlier
-// times.
+// TouchEntities does not change revisions, and ignores unknown names and earlier times.
 func (s *Catalogue) TouchEntities(ctx context.Context, namespace string, accessed map[string]time.Time) error {
 	if len(accessed) == 0 {
 		return nil
@@ -483,8 +476,8 @@ func (s *Catalogue) TouchEntities(ctx context.Context, namespace string, accesse
 	})
 }
 
-// releaseSharedBodies removes a deleted subscription's claim to message bodies that it shares with
-// other subscriptions of the topic.
+// releaseSharedBodies ends a deleted subscription's references to message bodies that it shares
+// with other subscriptions of the topic.
 func (s *Catalogue) releaseSharedBodies(ctx context.Context, r core.Ref) error {
 	for r.Sub = range core.SubQueues {
 		keys := []any{s.server.Names.Prefix(r) + keyspace.SharedSuffix, s.server.Names.Bodies(r), s.server.Names.Refs(r)}

@@ -19,13 +19,13 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
-// changes calls watchers when entities and namespaces have changed. In a change of a namespace, the
-// field namespace is empty, and name is the namespace.
+// changes calls watchers when entities or namespaces have changed. A change of a namespace has an
+// empty namespace, and the namespace's name as name.
 type changes struct {
 	server         *server.Server
-	origin         string        // identifies the changes that this store publishes itself
-	pubsub         *redis.PubSub // owned by run after open
-	uncertainUntil atomic.Int64  // Unix nanoseconds; until then, own changes are treated like those of others
+	origin         string        // identifies the changes that this store publishes
+	pubsub         *redis.PubSub // used only by run after open
+	uncertainUntil atomic.Int64  // Unix nanoseconds; until then, isOwn returns false
 
 	mu                sync.Mutex
 	watchers          map[*func(namespace, name string)]struct{}
@@ -34,8 +34,8 @@ type changes struct {
 
 const (
 	resubscribeDelay = 250 * time.Millisecond
-	// uncertainFor is how long a change whose answer was lost may still happen and be published.
-	// After this time without a message, the connection counts as broken.
+	// uncertainFor is how long a change whose answer was lost may still happen and be published. It
+	// is longer than MaxSilence, after which a silent Pub/Sub connection counts as broken.
 	uncertainFor = 2 * server.MaxSilence
 )
 
@@ -45,18 +45,16 @@ func (c *changes) open(ctx context.Context, s *server.Server) error {
 	c.origin = strconv.FormatUint(rand.Uint64(), 36)
 	c.pubsub = s.RDB.Subscribe(ctx, s.Names.Changes())
 	if _, err := c.pubsub.Receive(ctx); err != nil {
-		_ = c.pubsub.Close() // the error of Receive is returned
+		_ = c.pubsub.Close() // Receive's error is returned
 		return fmt.Errorf("cannot subscribe to changes of entities: %w", err)
 	}
 	return nil
 }
 
-// WatchEntities implements core.Catalogue.
 func (s *Catalogue) WatchEntities(changed func(namespace, name string)) (stop func()) {
 	return addTo(&s.changes.mu, s.changes.watchers, changed)
 }
 
-// WatchNamespaces implements core.Namespaces.
 func (s *Catalogue) WatchNamespaces(changed func(name string)) (stop func()) {
 	return addTo(&s.changes.mu, s.changes.namespaceWatchers, changed)
 }
@@ -74,8 +72,8 @@ func addTo[F any](mu *sync.Mutex, watchers map[*F]struct{}, changed F) (stop fun
 	}
 }
 
-// notify calls the watchers of an entity or, if namespace is empty, those of namespaces. If name is
-// empty, too, it calls both. Watchers do not block.
+// notify calls the watchers of an entity or, if namespace is empty, those of namespaces. If both
+// are empty, it calls all. Watchers do not block.
 func (c *changes) notify(namespace, name string) {
 	var watchers []*func(string, string)
 	var registrars []*func(string)
@@ -104,8 +102,7 @@ func (c *changes) notifyUncertain(namespace string, names []string) {
 	}
 }
 
-// isOwn reports whether this store published the change, and has therefore already called its
-// watchers.
+// isOwn reports whether this store published the change, and so has already called its watchers.
 func (c *changes) isOwn(origin string) bool {
 	return origin == c.origin && time.Now().UnixNano() > c.uncertainUntil.Load()
 }
@@ -123,8 +120,8 @@ func (c *changes) run(ctx context.Context) {
 	}
 }
 
-// payload returns the message that is published when entities of a namespace, or namespaces, have
-// changed.
+// payload returns the message that reports changes of entities in a namespace or, if namespace is
+// empty, of namespaces.
 func (c *changes) payload(namespace string, names ...string) string {
 	return c.origin + "\x00" + namespace + "\x00" + strings.Join(names, "\x00")
 }

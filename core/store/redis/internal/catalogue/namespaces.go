@@ -45,7 +45,6 @@ func (s *Catalogue) changeRegistry(ctx context.Context, sc *script.Script, keys 
 	return nil
 }
 
-// CreateNamespace stores a new namespace.
 func (s *Catalogue) CreateNamespace(ctx context.Context, n core.Namespace) (core.Namespace, error) {
 	n.Revision = 1
 	err := s.withRegistry(ctx, "create namespace", n.Name, func(ctx context.Context, k keyspace.Registry, folded string) error {
@@ -61,7 +60,6 @@ func (s *Catalogue) CreateNamespace(ctx context.Context, n core.Namespace) (core
 	return n, nil
 }
 
-// Namespace returns the namespace with that name, or NotFound.
 func (s *Catalogue) Namespace(ctx context.Context, name string) (n core.Namespace, err error) {
 	err = s.withRegistry(ctx, "namespace", name, func(ctx context.Context, k keyspace.Registry, folded string) error {
 		value, err := s.server.RDB.HGet(ctx, k.Namespaces, folded).Result()
@@ -77,7 +75,6 @@ func (s *Catalogue) Namespace(ctx context.Context, name string) (n core.Namespac
 	return n, err
 }
 
-// Namespaces implements core.Namespaces.
 func (s *Catalogue) Namespaces(ctx context.Context, after string, top int) (ns []core.Namespace, err error) {
 	from := "-"
 	if after != "" {
@@ -135,8 +132,7 @@ func (s *Catalogue) UpdateNamespace(ctx context.Context, n core.Namespace) (core
 	return n, nil
 }
 
-// DeleteNamespace removes a namespace. Afterwards the remover of this gateway, or of another one,
-// removes its entities.
+// DeleteNamespace removes a namespace. Afterwards, the remover of any gateway removes its entities.
 func (s *Catalogue) DeleteNamespace(ctx context.Context, name string) error {
 	err := s.withRegistry(ctx, "delete namespace", name, func(ctx context.Context, k keyspace.Registry, folded string) error {
 		return s.changeRegistry(ctx, script.NamespaceDelete, []any{k.Namespaces, k.Names, k.Remains}, folded, s.server.Millis())

@@ -18,29 +18,26 @@ import (
 
 const (
 	// removalInterval is how often a gateway looks for deleted namespaces that no gateway is
-	// removing any more, because the one that began has crashed.
+	// removing, because the one that began has crashed.
 	removalInterval = 15 * time.Second
-	// removalLease is how long a gateway reserves a deleted namespace for itself. Each page of
-	// removed entities extends the lease.
+	// removalLease is how long a gateway leases a deleted namespace. Each page of removed entities
+	// extends the lease.
 	removalLease = time.Minute
 	removalPage  = 100
-	// sealLife is how long the ID of a deleted namespace stays marked as deleted: long enough for
-	// calls that were creating an entity in it to end.
+	// sealLife is how long the ID of a deleted namespace stays marked as deleted. By then, calls
+	// that were creating an entity in it have ended.
 	sealLife = time.Hour
 )
 
-// remover removes the entities of deleted namespaces. Every gateway has a remover. A key of the
-// registry lists the deleted namespaces that still have entities, with the ends of the removers'
-// leases.
+// remover removes the entities of deleted namespaces. Every gateway has one. A key of the registry
+// lists the deleted namespaces that still have entities, with the ends of their leases.
 type remover struct {
 	server *server.Server
-	woken  wake.Signal // set when there may be something to remove; holds at most one
+	woken  wake.Signal // set when there may be something to remove
 }
 
 func (r *remover) init(s *server.Server) { r.server, r.woken = s, wake.New() }
 
-// run removes what is left of deleted namespaces, at once and then every removalInterval until ctx
-// ends.
 func (r *remover) run(ctx context.Context) {
 	ticker := time.NewTicker(removalInterval)
 	defer ticker.Stop()
@@ -57,7 +54,7 @@ func (r *remover) run(ctx context.Context) {
 	}
 }
 
-// removeAll removes the entities of deleted namespaces, but not of those leased by another gateway.
+// removeAll removes the entities of all deleted namespaces that no other gateway has leased.
 func (r *remover) removeAll(ctx context.Context) error {
 	for {
 		id, err := r.claimRemoval(ctx)
@@ -93,10 +90,8 @@ func (r *remover) claimRemoval(ctx context.Context) (string, error) {
 }
 
 // remove removes all entities of a deleted namespace, prevents new ones, and then removes the
-// namespace from the list. It calls no watchers: they were called when the namespace was deleted.
-//
-// An entity stays in the catalogue until its keys are gone, so that another gateway can finish the
-// work.
+// namespace from the list. It calls no watchers, because the deletion has called them. An entity
+// stays in the catalogue until its keys are removed, so that another gateway can continue.
 func (r *remover) remove(ctx context.Context, namespace string) error {
 	s := r.server
 	k, remains := s.Names.Catalogue(namespace), s.Names.Registry().Remains
@@ -125,7 +120,7 @@ func (r *remover) remove(ctx context.Context, namespace string) error {
 	return s.RDB.ZRem(ctx, remains, namespace).Err()
 }
 
-// removePage removes entities, given as members of the sorted set of names.
+// removePage removes entities by their members of the sorted set of names.
 func (r *remover) removePage(ctx context.Context, k *keyspace.Catalogue, members []string) error {
 	s := r.server
 	names := make([]string, len(members))
@@ -158,7 +153,7 @@ func (r *remover) removePage(ctx context.Context, k *keyspace.Catalogue, members
 }
 
 // unlink removes all keys of an entity, including those that it shares with its topic, which is
-// being deleted as well.
+// deleted too.
 func (r *remover) unlink(ctx context.Context, e *core.Entity) error {
 	pipe := r.server.RDB.Pipeline()
 	for i := range e.Partitions {

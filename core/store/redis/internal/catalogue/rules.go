@@ -33,7 +33,6 @@ func parseRules(subscription string, members []string) ([]core.Rule, error) {
 	return rules, nil
 }
 
-// ChangeRule implements core.Catalogue.
 func (s *Catalogue) ChangeRule(ctx context.Context, e core.Entity, c core.RuleChange) (core.Entity, int64, error) {
 	member := ""
 	if !c.Remove {
@@ -45,14 +44,13 @@ func (s *Catalogue) ChangeRule(ctx context.Context, e core.Entity, c core.RuleCh
 	return s.update(ctx, "change a rule of", e, core.NamespaceQuotas{}, core.FoldName(c.Rule.Name), member)
 }
 
-// Rules implements core.Catalogue.
 func (s *Catalogue) Rules(ctx context.Context, e core.Entity, skip, top int) (rules []core.Rule, err error) {
 	skip = max(skip, 0)
 	if top <= 0 {
 		return nil, nil
 	}
 	last := int64(-1)
-	if end := int64(skip) + int64(top) - 1; end >= 0 { // negative: skip + top overflows, and no subscription has that many rules
+	if end := int64(skip) + int64(top) - 1; end >= 0 { // negative: skip + top overflows, and no subscription has so many rules
 		last = end
 	}
 	err = s.withCatalogue(ctx, "rules of", e.Namespace, e.Name, func(ctx context.Context, k keyspace.Catalogue, _ string) error {
@@ -65,7 +63,6 @@ func (s *Catalogue) Rules(ctx context.Context, e core.Entity, skip, top int) (ru
 	return rules, err
 }
 
-// Rule returns the subscription's rule with that name, or NotFound.
 func (s *Catalogue) Rule(ctx context.Context, e core.Entity, name string) (r core.Rule, err error) {
 	err = s.withCatalogue(ctx, "rule "+name+" of", e.Namespace, e.Name, func(ctx context.Context, k keyspace.Catalogue, _ string) error {
 		folded := core.FoldName(name)
@@ -85,9 +82,9 @@ func (s *Catalogue) Rule(ctx context.Context, e core.Entity, name string) (r cor
 	return r, err
 }
 
-// readRules fills in the rules of subscriptions. They may be newer than the version that the caller
-// has read. That does no harm: partitions refuse publications for the older version once the change
-// of rules has been answered.
+// readRules sets the rules of subscriptions. They may be newer than the version that the caller has
+// read. This is harmless: when a change of rules has been answered, partitions refuse publications
+// for the older version.
 func (s *Catalogue) readRules(ctx context.Context, k *keyspace.Catalogue, subscriptions []core.Entity) error {
 	replies := s.server.Piped(ctx, len(subscriptions), func(i int) []any { return []any{"ZRANGE", k.RulesOf(&subscriptions[i]), 0, -1} })
 	for i, reply := range replies {

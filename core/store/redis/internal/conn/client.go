@@ -1,5 +1,5 @@
-// Package conn exchanges commands with Redis: URLs, connections, pauses of the server, the wait for
-// replicas, and what the errors mean.
+// Package conn exchanges commands with Redis. It handles URLs, connections, short outages of the
+// server, the wait for replicas, and the meaning of errors.
 package conn
 
 import (
@@ -16,16 +16,15 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Client exchanges commands with the servers of an endpoint.
 type Client struct {
 	Endpoint    endpoint
 	RDB         redis.UniversalClient
-	Cluster     *redis.ClusterClient // the same client as RDB, if that is a cluster
+	Cluster     *redis.ClusterClient // the same client as RDB, or nil without a cluster
 	Log         *slog.Logger
 	Probe       func(n int) string // names a key for test writes; different n reach different slots of a cluster
 	Look        func() error       // returns an error if the server may now hold another store, or none: then no call is sent
 	Replication replication
-	Background  sync.WaitGroup  // tracks probes of replicas, and the store's own tasks
+	Background  sync.WaitGroup  // probes of replicas, and tasks of the store
 	Running     context.Context // ends at Stop
 	Stop        context.CancelFunc
 }
@@ -41,7 +40,6 @@ func init() { redis.SetLogger(noLog{}) }
 // CallTimeout bounds one exchange with Redis, even if its caller waits longer.
 const CallTimeout = 10 * time.Second
 
-// Bounded returns the context of one exchange with Redis.
 func (s *Client) Bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, CallTimeout)
 }
@@ -64,7 +62,7 @@ func (s *Client) ProbeKey(ctx context.Context, node *redis.Client) (string, erro
 	return "", fmt.Errorf("the Redis master %s owns no hash slot in which the gateway can make a test write: %w", node.Options().Addr, core.Busy)
 }
 
-// EachMaster calls f for every master, or for the single server.
+// EachMaster calls f for every master that owns slots, or for the single server.
 func (s *Client) EachMaster(ctx context.Context, f func(ctx context.Context, node *redis.Client) error) error {
 	if s.Cluster != nil {
 		return s.Cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
@@ -95,7 +93,6 @@ func ownsSlots(ctx context.Context, node *redis.Client) (bool, error) {
 	return false, nil
 }
 
-// NodeOf returns the master that owns a key or channel.
 func (s *Client) NodeOf(ctx context.Context, channel string) (*redis.Client, error) {
 	if s.Cluster != nil {
 		return s.Cluster.MasterForKey(ctx, channel)
@@ -112,7 +109,7 @@ func (s *Client) Do(ctx context.Context, args ...any) (any, error) {
 	return s.Ask(ctx, 0, args...)
 }
 
-// Ask sends one command, without retries, in the mode how.
+// Ask is Do with a mode.
 func (s *Client) Ask(ctx context.Context, how ExchangeMode, args ...any) (any, error) {
 	c := redis.NewCmd(ctx, args...)
 	err := s.Exchange(ctx, how, c)

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// dialer dials as go-redis does. If an operation on a connection has timed out, Close resets it.
-// Otherwise the kernel would go on sending unacknowledged data, and a server that was cut off would
-// later get old writes.
+// dialer dials as go-redis does, but Close resets a connection on which an operation has timed out.
+// Otherwise the kernel would continue to send unacknowledged data, and a server that was
+// unreachable would get old writes later.
 func dialer(config *tls.Config) func(ctx context.Context, network, addr string) (net.Conn, error) {
 	plain := net.Dialer{Timeout: dialTimeout, KeepAlive: 5 * time.Minute}
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -33,14 +33,13 @@ func dialer(config *tls.Config) func(ctx context.Context, network, addr string) 
 		ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 		defer cancel()
 		if err := secure.HandshakeContext(ctx); err != nil {
-			_ = c.Close() // the error of the handshake is returned
+			_ = c.Close() // the handshake's error is returned
 			return nil, err
 		}
 		return secure, nil
 	}
 }
 
-// resetting resets the connection on Close if one of its deadlines has passed.
 type resetting struct{ *net.TCPConn }
 
 func (c *resetting) Read(b []byte) (int, error) {

@@ -18,23 +18,24 @@ const (
 	socketTimeout = 5 * time.Second
 )
 
-// endpoint is the server, cluster or Sentinel that a URL names. Exactly one of the options is set.
+// endpoint is the server, cluster or Sentinel of a URL. Exactly one of Single, cluster and Sentinel
+// is set.
 type endpoint struct {
-	Safe     string // the URL without credentials
+	Safe     string // URL without credentials
 	Single   *redis.Options
 	cluster  *redis.ClusterOptions
 	Sentinel *redis.FailoverOptions
 	Wait     time.Duration // Options.Patience
-	Patience patience      // retries on the connections of this endpoint
-	Replicas int           // how many must confirm each write, or 0
-	fsync    bool          // master and replicas must also have synced the write to disk
+	Patience patience      // of this endpoint's connections
+	Replicas int           // number that must confirm each write, or 0
+	fsync    bool          // the master and the replicas must also have synced each write to disk
 }
 
 // ParseURL parses a URL in one of the forms that redis.Open lists.
 func ParseURL(raw string) (endpoint, error) {
 	u, err := url.Parse(normal(raw))
 	if err != nil {
-		// Do not wrap err: it repeats the URL with its credentials.
+		// Do not wrap err: it contains the URL with its credentials.
 		return endpoint{}, fmt.Errorf("the Redis URL is malformed: write it like redis://user:password@host:6379/0")
 	}
 	t := endpoint{Safe: safeURL(u)}
@@ -66,7 +67,6 @@ func ParseURL(raw string) (endpoint, error) {
 	return t, nil
 }
 
-// takeReplicas removes the parameters replicas and fsync from the URL, and stores their values.
 func (t *endpoint) takeReplicas(u *url.URL) (err error) {
 	q := u.Query()
 	if text := q.Get("replicas"); q.Has("replicas") {
@@ -115,8 +115,8 @@ func normal(raw string) string {
 	return scheme + "://" + authority[:at] + hosts[0] + path + "?" + query
 }
 
-// safeURL returns the URL without user and password, and without parameters except the further
-// hosts.
+// safeURL returns the URL without credentials and without parameters, except for the addr
+// parameters.
 func safeURL(u *url.URL) string {
 	c := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
 	if more := u.Query()["addr"]; len(more) > 0 {
@@ -166,12 +166,12 @@ func parseSentinel(u *url.URL) (*redis.FailoverOptions, error) {
 	return o, nil
 }
 
-// protocol is RESP2: with RESP3, go-redis would look for push notifications before every reply, and
-// the store needs none.
+// protocol is RESP2: with RESP3, go-redis looks for push notifications before every reply, and the
+// store needs none.
 const protocol = 2
 
-// tune sets the options on which the store relies, even if the URL sets others: go-redis must not
-// resend commands, and contexts bound every exchange.
+// tune sets the options on which the store relies, whatever the URL sets: go-redis must not resend
+// commands, and contexts bound every exchange.
 func (t *endpoint) tune() {
 	quiet := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	switch {
@@ -189,13 +189,12 @@ func (t *endpoint) tune() {
 		o.DisableRoutingPolicies = true                                     // saves the COMMAND call; no command goes to several nodes
 	default:
 		o := t.Sentinel
-		o.MaxRetries, o.ContextTimeoutEnabled = -1, true // for Sentinel, go-redis has no maintenance notifications to switch off
+		o.MaxRetries, o.ContextTimeoutEnabled = -1, true // for Sentinel, go-redis has no maintenance notifications
 		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.DialerRetries = dialTimeout, socketTimeout, socketTimeout, 1
 		o.Protocol, o.Dialer = protocol, dialer(o.TLSConfig)
 	}
 }
 
-// AsCluster replaces the endpoint of one server by that of its cluster.
 func (t *endpoint) AsCluster() {
 	o := t.Single
 	t.cluster = &redis.ClusterOptions{
@@ -206,8 +205,8 @@ func (t *endpoint) AsCluster() {
 	t.tune()
 }
 
-// Connect returns a client, which calls opened for each new connection. If the endpoint is a
-// cluster, both results are the same client.
+// Connect returns a client that calls opened for each new connection. For a cluster, both results
+// are the same client; otherwise the second is nil.
 func (t *endpoint) Connect(opened func(context.Context, *redis.Conn) error) (redis.UniversalClient, *redis.ClusterClient) {
 	t.Patience = patience{Wait: t.Wait, absences: new(absences)}
 	var c redis.UniversalClient

@@ -14,14 +14,13 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// failure is a reason why Redis is unavailable.
 type failure struct {
-	cause  string // identifies it in metrics and health checks
-	word   string // how the server's answer begins
-	within string // or what another part of the answer contains; mostly ""
-	text   string // what clients are told
+	cause  string // in metrics and health checks
+	word   string // the beginning of the server's answer
+	within string // if not "": another part of the answer
+	text   string // for clients
 	passes bool   // the failure ends by itself, usually within seconds
-	remedy string // what operators can do
+	remedy string // for operators
 }
 
 // Clients get these texts, which do not tell them the cause.
@@ -36,7 +35,6 @@ var tooFewConfirm = failure{
 	cause: "not-replicated", passes: true, text: textBusy, remedy: "too few replicas confirm writes: check INFO replication and start or repair them, or set a smaller number in --store",
 }
 
-// knownFailures are recognised by the answers of servers.
 var knownFailures = []failure{
 	{cause: "refused", word: "EXECABORT", remedy: "see its log"},
 	{cause: "out-of-memory", word: "OOM", remedy: "its maxmemory is used up: raise maxmemory, or receive messages"},
@@ -86,17 +84,16 @@ func CauseOf(err error) *failure {
 	return nil
 }
 
-// Failure is a reason why Redis was unavailable, and how often.
+// Failure counts how often Redis was unavailable for one reason.
 type Failure struct {
 	Cause  string    `json:"cause"`  // one of a few words
-	Reason string    `json:"reason"` // the last answer of Redis
+	Reason string    `json:"reason"` // last answer of Redis
 	Remedy string    `json:"remedy"`
 	Last   time.Time `json:"last"`
-	Count  uint64    `json:"count"` // number of failed operations
+	Count  uint64    `json:"count"` // failed operations
 }
 
 const (
-	// minLogInterval is the shortest time between two log lines about the same cause.
 	minLogInterval = time.Minute
 )
 
@@ -108,11 +105,11 @@ type Failures struct {
 type loggedFailure struct {
 	Failure
 	loggedAt time.Time
-	unlogged int // failures since loggedAt, which are not in the log
+	unlogged int // failures since loggedAt
 }
 
 // Note counts the failure of an operation, and logs it unless the same cause was logged recently.
-// Cancelled operations do not count.
+// It ignores cancelled operations.
 func (f *Failures) Note(log *slog.Logger, of *failure, what string, err error) {
 	if errors.Is(err, context.Canceled) {
 		return
@@ -151,9 +148,9 @@ func (f *Failures) All() []Failure {
 	return all
 }
 
-// Refusal returns the error for clients. After "server busy", their SDKs wait for ten seconds. A
-// failure that ends within seconds therefore gets the condition of a time-out, after which SDKs try
-// again immediately.
+// Refusal returns the error for clients. After "server busy", SDKs wait for ten seconds. A failure
+// that ends within seconds therefore gets the condition of a time-out, after which SDKs retry
+// immediately.
 func (f *failure) Refusal() error {
 	r := &core.Refusal{Code: core.Busy, Text: f.text}
 	if f.passes {
@@ -163,7 +160,7 @@ func (f *failure) Refusal() error {
 }
 
 // IsAway reports whether Open failed because the server cannot serve now, but may do so later with
-// the same settings. cause identifies the failure.
+// the same settings. cause is the failure's.
 func IsAway(err error) (cause string, away bool) {
 	f := CauseOf(err)
 	if f == nil {

@@ -16,27 +16,26 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
-// PatiencePause is the time between two attempts.
 const PatiencePause = 25 * time.Millisecond
 
-// patience repeats commands for which the server was not available: those that have certainly not
-// run, and reads whose answers were lost.
+// patience repeats commands that have certainly not run because the server was unavailable, and
+// reads whose answers were lost.
 type patience struct {
 	Wait     time.Duration        // Options.Patience
-	cluster  *redis.ClusterClient // nil if the endpoint is not a cluster
+	cluster  *redis.ClusterClient // nil without a cluster
 	absences *absences
 }
 
-// absences records since when servers have been unavailable. In a cluster there is a time for each
-// hash tag, because other slots may still be served.
+// absences records since when servers have been unavailable: in a cluster for each hash tag,
+// because other slots may still be served.
 type absences struct {
-	count atomic.Int64 // number of members of since
+	count atomic.Int64 // len(since)
 	mu    sync.Mutex
 	since map[string]time.Time // by hash tag; "" for a single server
 }
 
-// maxAbsences is the maximum number of absences that are recorded, because a tag that is never used
-// again never ends its absence.
+// maxAbsences limits the recorded absences, because that of a tag that is never used again never
+// ends.
 const maxAbsences = 1024
 
 // of returns since when the tag has been unavailable, or now if it was available until now.
@@ -61,8 +60,7 @@ func (a *absences) end(tag string) {
 	a.count.Store(int64(len(a.since)))
 }
 
-// tag returns the hash tag of a command's first key, which stands for the servers that can run it;
-// "" if there is only one server.
+// tag returns the hash tag of a command's first key, or "" if there is only one server.
 func (p patience) tag(c redis.Cmder) string {
 	if p.cluster == nil || c == nil {
 		return ""
@@ -76,9 +74,9 @@ func (p patience) tag(c redis.Cmder) string {
 
 var _ redis.Hook = patience{}
 
-// DialHook retries while a server refuses connections, because it may be restarting. By itself,
-// go-redis dials only once a second after a few failures. go-redis does not call this hook for the
-// nodes of a cluster: there, a master that restarts is available again only after two seconds.
+// DialHook retries while a server refuses connections, because it may be restarting. Without it,
+// go-redis would dial only once a second after a few failures. go-redis does not call this hook for
+// the nodes of a cluster: there, a restarted master is available again only after two seconds.
 func (p patience) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, address string) (c net.Conn, err error) {
 		err = p.retry(ctx, nil, func() error {
@@ -98,7 +96,7 @@ func (p patience) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// ProcessPipelineHook retries a pipeline, always as a whole.
+// ProcessPipelineHook always retries the whole pipeline.
 func (p patience) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cs []redis.Cmder) error {
 		first := cs[0]
@@ -125,8 +123,8 @@ func (p patience) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 }
 
 // failAll sets the error of each command of a pipeline that failed as a whole. If a new connection
-// cannot be set up, for instance because of a wrong password, go-redis returns an error for the
-// pipeline only: without failAll its commands would seem to have succeeded with zero values.
+// cannot be set up, for example because of a wrong password, go-redis returns an error only for the
+// pipeline, and its commands would seem to have succeeded with zero values.
 func failAll(cs []redis.Cmder, err error) error {
 	if err == nil || slices.ContainsFunc(cs, func(c redis.Cmder) bool { return c.Err() != nil }) {
 		return err // the server has answered some commands, and each has its own error
@@ -137,8 +135,8 @@ func failAll(cs []redis.Cmder, err error) error {
 	return err
 }
 
-// noteAway reads a cluster's map again if a node could not be reached, because a replica may have
-// taken its place. By itself, go-redis does so only every ten seconds, or when a node redirects it.
+// noteAway reads a cluster's slot map again if a node could not be reached, because a replica may
+// have replaced it. go-redis itself reads it only every ten seconds, or when a node redirects it.
 func (p patience) noteAway(ctx context.Context, err error) error {
 	if p.cluster != nil && err != nil && IsUnreachable(err) {
 		p.cluster.ReloadState(ctx) // runs in the background, and is rate-limited
@@ -146,8 +144,8 @@ func (p patience) noteAway(ctx context.Context, err error) error {
 	return err
 }
 
-// retry repeats do while it fails with an error that passes. It does not retry once the server has
-// been unavailable for p.Wait, so that calls fail at once while it stays away.
+// retry repeats do while it fails with an error for which passes returns true. It stops when the
+// server has been unavailable for p.Wait; later calls then fail at once.
 func (p patience) retry(ctx context.Context, c redis.Cmder, do func() error, passes func(error) bool) error {
 	began := time.Now()
 	err := do()
@@ -167,14 +165,14 @@ func (p patience) retry(ctx context.Context, c redis.Cmder, do func() error, pas
 		}
 		again := do()
 		if again != nil && hasEnded(ctx) {
-			return err // err is more useful to the caller than the error of ctx
+			return err // more useful to the caller than ctx's error
 		}
 		err = again
 	}
 }
 
-// hasEnded reports whether ctx has ended, or its deadline has passed. A timer of the connection
-// with the same deadline may end the call slightly earlier than ctx ends.
+// hasEnded reports whether ctx has ended, or its deadline has passed: a timer of the connection
+// with the same deadline may end the call slightly before ctx ends.
 func hasEnded(ctx context.Context) bool {
 	at, has := ctx.Deadline()
 	return ctx.Err() != nil || has && !time.Now().Before(at)
@@ -189,7 +187,6 @@ func passes(err error) bool {
 // IsLost reports whether the connection broke after the command may have run.
 func IsLost(err error) bool { return IsUnreachable(err) && MayHaveRun(err) }
 
-// areReads reports whether all commands only read.
 func areReads(cs ...redis.Cmder) bool {
 	for _, c := range cs {
 		switch c.Name() {

@@ -14,16 +14,17 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
-// replicaTimeout is how long a call waits for replicas; it waits for their disks as long again. It
-// must be well below the 3 s that a forwarder waits.
+// replicaTimeout is how long a call waits for replicas, and then for their disks. It must be well
+// below the 3 s that a forwarder waits.
 const replicaTimeout = time.Second
 
-// markAndWait queues the write of marker, then a wait until replicas have it, and therefore
-// everything that the master wrote before. WAIT alone waits for the connection's own last write;
-// since Redis 7.2 a script that finds everything already done writes nothing, so its answer would
-// not wait for the replicas. With fsync, a wait for the disks follows. WAITAOF alone is not enough:
-// a replica that gets the writes together with the request for its position answers before it syncs
-// them, and again only a second later.
+// markAndWait queues the write of marker, then a wait until replicas have it, and so everything
+// that the master wrote before. WAIT without this write would wait for the connection's own last
+// write. Since Redis 7.2, a script that finds everything already done writes nothing, so its answer
+// would not wait for the replicas.
+// With fsync, a wait for the disks follows. WAITAOF alone is not enough: a replica that gets the
+// writes together with the request for its position answers before it syncs them, and again only a
+// second later.
 func (t *endpoint) markAndWait(ctx context.Context, pipe redis.Pipeliner, marker string) (marked, waited *redis.Cmd) {
 	marked = pipe.Do(ctx, "SET", marker, "", "EX", 60)
 	waited = pipe.Do(ctx, "WAIT", t.Replicas, replicaTimeout.Milliseconds())
@@ -33,7 +34,6 @@ func (t *endpoint) markAndWait(ctx context.Context, pipe redis.Pipeliner, marker
 	return marked, waited
 }
 
-// nameOf returns a master's name for errors.
 func (t *endpoint) nameOf(node *redis.Client) string {
 	if t.cluster != nil {
 		return node.Options().Addr
@@ -41,20 +41,17 @@ func (t *endpoint) nameOf(node *redis.Client) string {
 	return t.Safe
 }
 
-// replication records which masters have too few replicas.
 type replication struct {
 	mu      sync.Mutex
 	lagging map[*redis.Client]*lag
 }
 
-// lag says since when a master has had too few replicas.
 type lag struct {
 	since   time.Time
 	ended   chan struct{}
 	refusal NotReplicated
 }
 
-// Refusal returns an error while a master has too few replicas.
 func (r *replication) Refusal(node *redis.Client) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -152,7 +149,7 @@ func (s *Client) isMaster(ctx context.Context, node *redis.Client) bool {
 	return err != nil || slices.Contains(masters, node)
 }
 
-// lagOf describes how far a master's replicas are behind, in words.
+// lagOf describes, for people, how far a master's replicas are behind.
 func lagOf(ctx context.Context, node *redis.Client) (string, error) {
 	info, err := node.Info(ctx, "replication").Result()
 	if err != nil {
@@ -186,8 +183,8 @@ func lagOf(ctx context.Context, node *redis.Client) (string, error) {
 	return "its replicas are " + strings.Join(told, ", "), nil
 }
 
-// CheckReplicas returns an error if a master cannot fulfil the parameters replicas and fsync of the
-// URL.
+// CheckReplicas returns an error if a master cannot satisfy the URL's parameters replicas and
+// fsync.
 func (s *Client) CheckReplicas(ctx context.Context) error {
 	t := &s.Endpoint
 	if t.Replicas == 0 {
@@ -239,7 +236,7 @@ func (s *Client) Warnings(ctx context.Context, node *redis.Client, facts map[str
 	return all
 }
 
-// priorities returns the replica-priority of each replica, as a Sentinel reports it, by address.
+// priorities returns the replica-priority of each replica by address, from a Sentinel.
 func (t *endpoint) priorities(ctx context.Context) map[string]string {
 	if t.Sentinel == nil {
 		return nil

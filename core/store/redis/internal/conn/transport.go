@@ -14,7 +14,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
 
-// ExchangeMode says how commands are sent.
 type ExchangeMode uint8
 
 const (
@@ -22,14 +21,14 @@ const (
 	Replicated                             // the answer waits for replicas, if the URL requires any
 )
 
-// resends bounds how often a command is sent again at once because another node, or the whole
-// script, is needed.
+// resends bounds how often a command is sent again because another node, or the whole script, is
+// needed.
 const resends = 3
 
 // Exchange sends commands together and returns the first error. Each command keeps its own answer.
 // A script call that gets NOSCRIPT is sent again with the whole script, without the other commands,
 // because they have run. If too few replicas confirm the commands, Exchange returns a
-// NotReplicated, but the commands still have their answers.
+// NotReplicated, and the commands still have their answers.
 func (s *Client) Exchange(ctx context.Context, how ExchangeMode, cmds ...*redis.Cmd) error {
 	if err := s.Look(); err != nil {
 		return failCommands(cmds, err)
@@ -58,14 +57,14 @@ func (s *Client) Exchange(ctx context.Context, how ExchangeMode, cmds ...*redis.
 				return firstError(cmds)
 			}
 			if s.Cluster != nil && slices.ContainsFunc(rest, isMoved) {
-				_, _ = s.Masters(ctx) // refreshes the cluster's map; if that fails, the next attempt is redirected again
+				_, _ = s.Masters(ctx) // refreshes the slot map; if that fails, the next attempt is redirected again
 			}
 			wholeScripts(rest)
 		}
 	}, passes)
 }
 
-// pipe sends commands by means of go-redis, without waiting for replicas.
+// pipe sends commands with go-redis, and does not wait for replicas.
 func (s *Client) pipe(ctx context.Context, how ExchangeMode, cmds []*redis.Cmd) error {
 	var pipe redis.Pipeliner
 	switch {
@@ -80,19 +79,20 @@ func (s *Client) pipe(ctx context.Context, how ExchangeMode, cmds []*redis.Cmd) 
 		return cmds[0].Err()
 	}
 	for _, c := range cmds {
-		_ = pipe.Process(ctx, c) // queues only: the error comes from Exec
+		_ = pipe.Process(ctx, c) // only queues: the error comes from Exec
 	}
 	_, err := pipe.Exec(ctx)
 	return err
 }
 
-// once is a command that go-redis does not repeat. In a cluster, MaxRetries alone is not enough.
+// once is a command that go-redis does not repeat. In a cluster, MaxRetries alone does not prevent
+// this.
 type once struct{ *redis.Cmd }
 
 func (once) NoRetry() bool { return true }
 
-// wholeScripts returns the calls whose scripts the server does not know, with the whole script
-// instead of its SHA.
+// wholeScripts returns the calls whose scripts the server does not know, and replaces the SHA by
+// the whole script.
 func wholeScripts(cmds []*redis.Cmd) (unknown []*redis.Cmd) {
 	for _, c := range cmds {
 		if c.Err() == nil || !redis.HasErrorPrefix(c.Err(), "NOSCRIPT") {
@@ -163,16 +163,16 @@ func firstKey(c redis.Cmder) string {
 	return key
 }
 
-// nodeBatch is the part of an exchange that one master gets.
+// nodeBatch is the part of an exchange for one master.
 type nodeBatch struct {
 	node   *redis.Client
 	asking bool
 	cmds   []*redis.Cmd
 }
 
-// sendReplicated sends commands, once, to the masters of their keys. At each master, a wait for its
-// replicas follows. A transaction goes to one master as a whole, even while the cluster's map
-// changes. It returns an error if a master was not reached, or has too few replicas.
+// sendReplicated sends commands, once, to the masters of their keys, and waits for the replicas of
+// each master. A transaction goes to one master as a whole, even while the slot map changes. The
+// error says that a master was not reached, or has too few replicas.
 func (s *Client) sendReplicated(ctx context.Context, how ExchangeMode, cmds []*redis.Cmd) error {
 	var batches []nodeBatch
 	var node *redis.Client
@@ -211,8 +211,8 @@ func failCommands(cmds []*redis.Cmd, err error) error {
 	return err
 }
 
-// nodeFor returns the master of a command's first key. If the command was redirected because the
-// key's slot is moving, it returns the master that will own the slot, and asking is true.
+// nodeFor returns the master of a command's first key. asking is true if the key's slot is moving
+// and the command was redirected: then node is the slot's next master.
 func (s *Client) nodeFor(ctx context.Context, c *redis.Cmd) (node *redis.Client, asking bool, err error) {
 	if addr, ask := redis.IsAskError(c.Err()); ask {
 		masters, err := s.Masters(ctx)
@@ -229,7 +229,7 @@ func (s *Client) nodeFor(ctx context.Context, c *redis.Cmd) (node *redis.Client,
 	return node, false, err
 }
 
-// Masters reads a cluster's map and returns its masters.
+// Masters reads a cluster's slot map and returns its masters.
 func (s *Client) Masters(ctx context.Context) (all []*redis.Client, err error) {
 	var mu sync.Mutex
 	err = s.Cluster.ForEachMaster(ctx, func(_ context.Context, each *redis.Client) error {
@@ -262,7 +262,7 @@ func (s *Client) sendBatch(ctx context.Context, how ExchangeMode, b *nodeBatch) 
 		if b.asking && how&InTransaction == 0 {
 			add("ASKING")
 		}
-		_ = pipe.Process(ctx, c) // queues only: the error comes from Exec
+		_ = pipe.Process(ctx, c) // only queues: the error comes from Exec
 	}
 	if how&InTransaction != 0 {
 		done = redis.NewRawCmd(ctx, "EXEC")
@@ -303,7 +303,7 @@ func isAnswer(err error) bool {
 
 // confirmed returns the number of replicas that have the writes, from the answer to WAIT or
 // WAITAOF. The answer to WAITAOF begins with the number of local syncs: if that is 0, the master
-// itself has not synced, and confirmed returns 0.
+// has not synced, and confirmed returns 0.
 func confirmed(waited *redis.Cmd) int {
 	switch got := waited.Val().(type) {
 	case int64:
@@ -317,11 +317,10 @@ func confirmed(waited *redis.Cmd) int {
 	return 0
 }
 
-// readTransaction gives each command its part of the answer to EXEC.
 func readTransaction(exec *redis.RawCmd, cmds []*redis.Cmd) {
 	fail := func(err error) {
 		for _, c := range cmds {
-			if c.Err() == nil { // else the command was refused when it was queued
+			if c.Err() == nil { // otherwise the command was refused when it was queued
 				c.SetErr(err)
 			}
 		}
@@ -353,16 +352,14 @@ func readTransaction(exec *redis.RawCmd, cmds []*redis.Cmd) {
 	}
 }
 
-// rawReply parses a whole reply of RESP2 into what go-redis would return. go-redis itself loses its
+// rawReply parses a whole RESP2 reply into what go-redis would return. go-redis itself loses its
 // position in the stream if an array contains an error.
 type rawReply struct{ rest []byte }
 
-// refused is an error reply of a server.
 type refused string
 
 func (e refused) Error() string { return string(e) }
 
-// RedisError implements redis.Error.
 func (refused) RedisError() {}
 
 var _ redis.Error = refused("")

@@ -15,8 +15,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// IsUnreachable reports whether err comes from the connection, and not from the server. The command
-// may then have run.
+// IsUnreachable reports whether err comes from the connection, not from the server. The command may
+// then have run.
 func IsUnreachable(err error) bool {
 	if e, ok := errors.AsType[net.Error](err); ok {
 		if _, bare := e.(syscall.Errno); !bare { // a bare Errno comes from a file or a process, not from a connection
@@ -34,8 +34,7 @@ func IsUnreachable(err error) bool {
 		strings.HasPrefix(text, "redis: connection pool") || strings.HasPrefix(text, "cluster is down")
 }
 
-// refusing are the beginnings of replies of servers that have not run the command, because they
-// cannot do so now, or refuse the connection.
+// refusing are the beginnings of replies of servers that have not run the command.
 var refusing = []string{
 	"TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY", "MOVED", "ASK", "BUSY", "OOM", "MISCONF",
 	"NOREPLICAS", "EXECABORT", "max number of clients", "NOAUTH", "WRONGPASS",
@@ -72,9 +71,9 @@ func DidNotRun(err error) bool {
 	return slices.ContainsFunc(refusing, func(prefix string) bool { return redis.HasErrorPrefix(err, prefix) })
 }
 
-// NotReplicated is the error of a call that too few replicas have confirmed. Unless the call was
-// refused before it was sent, its effect is uncertain: it must not be sent again, neither to
-// another partition nor as another move.
+// NotReplicated is the error of a call that too few replicas have confirmed. Unless refused is
+// true, its effect is uncertain: it must not be sent again, neither to another partition nor as
+// another move.
 type NotReplicated struct {
 	node      string
 	want, got int
@@ -95,7 +94,7 @@ func (e *NotReplicated) Error() string {
 
 func IsNil(err error) bool { return errors.Is(err, redis.Nil) }
 
-// Failed returns the first error among a pipeline's commands. A missing value is not an error.
+// Failed returns the first error of a pipeline's commands. A missing value is not an error.
 func Failed(cs []redis.Cmder, err error) error {
 	for _, c := range cs {
 		if e := c.Err(); e != nil && !IsNil(e) {

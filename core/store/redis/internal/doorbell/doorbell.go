@@ -17,34 +17,32 @@ import (
 
 // Bells wake this gateway when messages become available in the partitions for which it waits. A
 // Lock that finds fewer messages than it requested arms the doorbell of its partition, a flag in
-// Redis. The next call that makes messages available disarms it and publishes on its channel, once.
-// A busy partition therefore publishes nothing, and an idle partition costs nothing.
+// Redis. The next call that makes messages available disarms it and publishes once on its channel.
+// So a busy partition publishes nothing, and an idle partition costs nothing.
 //
 // There is one Pub/Sub connection for each master, because a message on a sharded channel reaches
-// only the node of its slot. If a message was not published, because a connection was lost or a
-// gateway crashed, a poll every second finds the messages of the partition.
+// only the node of its slot. If nothing was published, because a connection was lost or a gateway
+// crashed, a poll every second finds the messages of the partition.
 type Bells struct {
 	server *server.Server
-	woken  wake.Signal // the set of watched partitions has changed; holds at most one
+	woken  wake.Signal // the set of watched partitions has changed
 
 	mu       sync.Mutex
 	watchers map[string]*watched // by channel
 
-	listeners map[*redis.Client]*listener // owned by run
+	listeners map[*redis.Client]*listener // used only by run
 }
 
-// watched is a partition that this gateway waits for.
 type watched struct {
 	ref      core.Ref
 	endLocks func(ctx context.Context) error
-	watchers []core.Watcher // never changed in place, but replaced, so it can be read without the lock
+	watchers []core.Watcher // copy-on-write, so it can be read without mu
 }
 
-// listener is a Pub/Sub connection for the doorbells of one master.
 type listener struct {
 	pubsub   *redis.PubSub
 	channels map[string]struct{}
-	broken   chan struct{} // closes when the connection breaks
+	broken   chan struct{} // closed when the connection breaks
 }
 
 const pollInterval = time.Second
@@ -58,8 +56,8 @@ func (b *Bells) Init(s *server.Server) {
 type watcher struct{ core.Watcher }
 
 // Add wakes w when messages of a partition may have become available, and once when the Bells begin
-// to listen, because they may have missed earlier messages on the channel. endLocks ends locks that
-// ended gateways held in the partition.
+// to listen, because they may have missed messages on the channel. endLocks ends locks in the
+// partition that belong to gateways that have ended.
 func (b *Bells) Add(ref core.Ref, endLocks func(ctx context.Context) error, w core.Watcher) (remove func()) {
 	channel, own := b.server.Names.Doorbell(ref), &watcher{w}
 	b.mu.Lock()
@@ -104,7 +102,7 @@ func (b *Bells) WatchersOf(channel string) []core.Watcher {
 	return nil
 }
 
-// Run connects the listeners again when they break, and polls, until ctx ends.
+// Run connects broken listeners again, and polls, until ctx ends.
 func (b *Bells) Run(ctx context.Context) {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
@@ -130,7 +128,7 @@ func (b *Bells) all() map[string]*watched {
 	return maps.Clone(b.watchers)
 }
 
-// EndLocks ends the locks that ended gateways held in any watched partition.
+// EndLocks ends the locks of gateways that have ended, in all watched partitions.
 func (b *Bells) EndLocks(ctx context.Context) (err error) {
 	for _, w := range b.all() {
 		if failed := w.endLocks(ctx); failed != nil {
@@ -204,7 +202,7 @@ func (b *Bells) subscribe(ctx context.Context, node *redis.Client, ln *listener,
 	}
 }
 
-// listenTo wakes watchers when their channel has been subscribed, and then for each message on it.
+// listenTo wakes watchers when their channel has been subscribed, and for each message on it.
 func (b *Bells) listenTo(ctx context.Context, ln *listener) {
 	defer close(ln.broken)
 	server.Listen(ctx, ln.pubsub, func(message any) {
@@ -214,9 +212,9 @@ func (b *Bells) listenTo(ctx context.Context, ln *listener) {
 			case m.Kind == "ssubscribe":
 				b.wakeWatchers(m.Channel, "")
 			case b.server.Cluster != nil && b.IsWatched(m.Channel):
-				// The slot has moved to another node, and could come back before the next poll.
-				// Close this listener: the poll then makes a new one.
-				_ = ln.pubsub.Close() // it is not needed any more
+				// The slot has moved to another node, and could return before the next poll. Close
+				// this listener: the poll makes a new one.
+				_ = ln.pubsub.Close() // not needed any more
 			}
 		case *redis.Message:
 			b.wakeWatchers(m.Channel, core.SessionKey(m.Payload))
@@ -234,19 +232,17 @@ func (ln *listener) isBroken() bool {
 }
 
 func (b *Bells) drop(node *redis.Client) {
-	_ = b.listeners[node].pubsub.Close() // it is broken, or not needed any more
+	_ = b.listeners[node].pubsub.Close() // broken, or not needed any more
 	delete(b.listeners, node)
 }
 
-// pollBatch is the number of partitions that one exchange polls.
 const pollBatch = 500
 
-// poll wakes the watchers of partitions whose doorbell is not armed. It also wakes those whose
-// doorbell is armed although there are new messages: the sender crashed before it could publish.
-// Messages in sessions need no such check, because the scripts that store them also publish.
-// Watchers of dead letters are woken when something is due in the main queue and another gateway
-// has sent to that queue or locked its messages, because locking dead letters sweeps the main
-// queue.
+// poll wakes the watchers of partitions whose doorbell is not armed, and of those whose doorbell is
+// armed although there are new messages: the sender crashed before it could publish. Messages in
+// sessions need no such check, because the scripts that store them also publish. Locking dead
+// letters sweeps the main queue. So poll also wakes watchers of dead letters when something is due
+// in the main queue and another gateway has sent to that queue or locked its messages.
 func (b *Bells) poll(ctx context.Context) {
 	bounded, cancel := b.server.Bounded(ctx)
 	defer cancel()

@@ -10,7 +10,7 @@ import (
 // StateKeys is the number of keys that lua/state.lua takes.
 const StateKeys = 16
 
-// Set holds the names of a partition's keys. The hash tag in braces puts them into one slot of a
+// Set has the names of a partition's keys. The hash tag in braces puts them into one slot of a
 // cluster, together with those of a topic's subscriptions. A queue and its dead letters share the
 // tag, so one script can move a message between them.
 type Set struct {
@@ -21,43 +21,42 @@ type Set struct {
 	Seen     string // shared by the queue and its dead letters
 	Moved    string // shared by the queue and its dead letters
 	State    []any  // KEYS[1..16] of lua/state.lua
-	Shared   []any  // the keys of lua/shared_bodies.lua; nil unless the queue belongs to a subscription
-	Sessions []any  // the keys of lua/sessions.lua
-	History  string // the key of lua/history.lua, shared by all sub-queues
+	Shared   []any  // keys of lua/shared_bodies.lua; nil unless the queue belongs to a subscription
+	Sessions []any  // keys of lua/sessions.lua
+	History  string // key of lua/history.lua, shared by all sub-queues
 }
 
 // keySuffixes are the ends of KEYS[1..12] of lua/state.lua, one letter each.
 const keySuffixes = "mhlrdpfqgxyw"
 
-// The ends of other keys, one letter each. bodiesSuffix, refsSuffix and subscriptionsSuffix are
-// shared by a topic's subscriptions, and follow the hash tag directly.
+// Ends of other keys, one letter each. bodiesSuffix, refsSuffix and subscriptionsSuffix follow the
+// hash tag directly, because a topic's subscriptions share these keys.
 const (
-	TargetSuffixes      = "mhw" + SharedSuffix // of each queue that gets copies of publications: stream, head, doorbell, shared bodies
+	TargetSuffixes      = "mhw" + SharedSuffix // stream, head, doorbell and shared bodies of each queue that gets copies of publications
 	streamSuffix        = "m"
 	LocksSuffix         = "l"
 	BlocksSuffix        = "L"
 	ExpirySuffix        = "x"
-	SessionSuffixes     = "nobtjiavP"   // the keys of lua/sessions.lua, in order
+	SessionSuffixes     = "nobtjiavP"   // keys of lua/sessions.lua, in order
 	ArrivalSuffixes     = "nobjvPl"     // the SessionSuffixes, and the locks, that a script needs to store messages in sessions
-	SessionOfSuffix     = "n"           // among the SessionSuffixes: the session of each message
-	HoldersSuffix       = "j"           // among the SessionSuffixes: the holders of sessions
+	SessionOfSuffix     = "n"           // one of SessionSuffixes: the session of each message
+	HoldersSuffix       = "j"           // one of SessionSuffixes: the holders of sessions
 	StateSuffixes       = "ces"         // states of sessions
-	MessageDataSuffixes = "lLrdpfqgxyz" // the data of a queue's messages besides stream and head, without sessions
+	MessageDataSuffixes = "lLrdpfqgxyz" // the data of a queue's messages without stream, head and sessions
 	SharedSuffix        = "z"           // of a subscription: its messages with shared bodies
-	MovedSuffix         = "k"           // of the Transit.Keys of messages that were moved here
+	MovedSuffix         = "k"           // Transit.Keys of messages that were moved here
 	SeenSuffix          = "u"
 	bodiesSuffix        = "B"
 	refsSuffix          = "R"
 	subscriptionsSuffix = "S"
 	historySuffix       = "H"
 	RateSuffix          = "T"
-	ReceiptSuffix       = "A" // of receipts; a gateway's mark and a number follow
+	ReceiptSuffix       = "A" // receipts; a gateway's mark and a number follow
 )
 
 // Names is the prefix of all keys and channels of a store.
 type Names string
 
-// Tag returns the hash tag of a partition.
 func (p Names) Tag(r core.Ref) string {
 	return string(p) + "{" + r.Entity + ":" + strconv.Itoa(int(r.Index)) + "}"
 }
@@ -71,19 +70,16 @@ func (p Names) Base(r core.Ref) string {
 	return p.Tag(r) + r.Subscription + ":"
 }
 
-// subPrefixes follow the result of Base, for each sub-queue.
+// subPrefixes follow the result of Base.
 var subPrefixes = [core.SubQueues]string{core.DeadLetter: "$", core.Transfer: ">", core.TransferDeadLetter: ">$"}
 
-// Prefix returns the start of all keys of a queue or sub-queue.
 func (p Names) Prefix(r core.Ref) string { return p.Base(r) + subPrefixes[r.Sub] }
 
 // Doorbell returns the channel on which a queue wakes the gateways that wait for its messages.
 func (p Names) Doorbell(r core.Ref) string { return p.Prefix(r) + "w" }
 
-// Head returns the key of a queue's counters.
 func (p Names) Head(r core.Ref) string { return p.Prefix(r) + "h" }
 
-// Stream returns the key of a queue's messages.
 func (p Names) Stream(r core.Ref) string { return p.Prefix(r) + "m" }
 
 // History returns the key of the history of a queue and its sub-queues.
@@ -92,13 +88,12 @@ func (p Names) History(r core.Ref) string { return p.Base(r) + historySuffix }
 // Bodies returns the key of the message bodies that the subscriptions of a topic's partition share.
 func (p Names) Bodies(r core.Ref) string { return p.Tag(r) + bodiesSuffix }
 
-// Refs returns the key of the counts of references to these bodies.
+// Refs returns the key of the reference counts of the Bodies.
 func (p Names) Refs(r core.Ref) string { return p.Tag(r) + refsSuffix }
 
 // Subscriptions returns the key of the set of IDs of a topic's subscriptions.
 func (p Names) Subscriptions(r core.Ref) string { return p.Tag(r) + subscriptionsSuffix }
 
-// Keys returns the names of the keys of a queue or sub-queue.
 func (p Names) Keys(r core.Ref) Set {
 	dead := r
 	dead.Sub = r.Sub.DeadLetters()
@@ -148,14 +143,13 @@ func (p Names) Changes() string { return string(p) + "ct:changes" }
 // Probe returns the key of test writes; different n reach different slots of a cluster.
 func (p Names) Probe(n int) string { return string(p) + "{ct:probe:" + strconv.Itoa(n) + "}" }
 
-// Catalogue holds the names of the keys of a namespace's entities. The key Seal exists for a while
-// after the namespace has been deleted.
+// Catalogue has the keys of a namespace's entities. The key Seal exists for an hour after the
+// namespace was deleted.
 type Catalogue struct {
 	Entities, Names, Accessed, Versions, Fences, Seal string
 	rules                                             string // start of the keys of subscriptions' rules
 }
 
-// Catalogue returns the names of the keys of a namespace's entities.
 func (p Names) Catalogue(namespace string) Catalogue {
 	prefix := string(p) + "{ct:" + namespace + "}"
 	return Catalogue{prefix + "e", prefix + "i", prefix + "a", prefix + "v", prefix + "f", prefix + "d", prefix + "r:"}
@@ -165,8 +159,8 @@ func (p Names) Catalogue(namespace string) Catalogue {
 // that rules are ordered by name and a page is found by rank.
 func (k *Catalogue) RulesOf(e *core.Entity) string { return k.rules + e.ID }
 
-// Registry holds the names of the keys of all namespaces. Unlike all other keys, their hash tag has
-// no colon.
+// Registry has the keys of all namespaces. Unlike the hash tags of all other keys, theirs has no
+// colon.
 type Registry struct{ Namespaces, Names, Remains, Format, Stamp, Gateways string }
 
 func (p Names) Registry() Registry {
@@ -179,11 +173,10 @@ func (k *Catalogue) All() []any {
 	return []any{k.Entities, k.Names, k.Accessed, k.Versions, k.Fences}
 }
 
-// Member returns the member, in the sorted set of locks, of a message that is locked with this
-// nonce.
+// Member returns the member in the sorted set of locks for a message locked with this nonce.
 func Member(n int64, nonce string) string { return Padded(n) + nonce }
 
-// Padded returns a number in 15 digits, enough for 2^48, so that strings sort like the numbers.
+// Padded returns n in 15 digits, enough for 2^48, so that strings sort like numbers.
 func Padded(n int64) string {
 	var b [15]byte
 	for i := len(b) - 1; i >= 0; i-- {
@@ -193,6 +186,6 @@ func Padded(n int64) string {
 	return string(b[:])
 }
 
-// EntryID returns the ID of a message's stream entry. n is the message's position, which is its
-// sequence number without the partition.
+// EntryID returns the ID of a message's stream entry. n is the message's position: its sequence
+// number without the partition.
 func EntryID(n int64) string { return "0-" + strconv.FormatInt(n, 10) }

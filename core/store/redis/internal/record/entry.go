@@ -14,12 +14,12 @@ type Entry struct {
 	N         int64
 	Record    string
 	Body      string // the shared body, if the script has read it
-	enqueued  int64  // enqueued time (ms) if it differs from the record's, else 0
-	Origin    int64  // the message's position before it moved; 0 if it has not moved
+	enqueued  int64  // enqueued time (ms) if it differs from the record's, otherwise 0
+	Origin    int64  // position before the message moved; 0: not moved
 	Count     uint32
 	overrides string
-	reason    string // why the broker dead-lettered it: m (too many deliveries), x (expired), or "" if the broker did not
-	Died      int64  // when it was dead-lettered, ms; 0 if it was not, or the time is not known
+	reason    string // why the broker dead-lettered it: m (too many deliveries) or x (expired); "": the broker did not
+	Died      int64  // when it was dead-lettered, ms; 0: it was not, or the time is unknown
 }
 
 var ErrEntry = errors.New("redis: a stream entry has an unexpected form")
@@ -95,15 +95,13 @@ func parseCount(text string) (uint32, error) {
 	return uint32(n), err
 }
 
-// SideData is the part of a message's data that is stored beside its stream entry, because it
-// changes.
+// SideData is the part of a message's data that changes, and so is not in its stream entry.
 type SideData struct {
 	Count     uint32
 	overrides string
 }
 
-// ParseSideData parses a delivery count and overridden properties. Each is nil if the message has
-// none.
+// ParseSideData parses a delivery count and overridden properties. Either may be nil.
 func ParseSideData(count, overrides any) (a SideData, err error) {
 	if text, ok := count.(string); ok {
 		a.Count, err = parseCount(text)
@@ -113,7 +111,7 @@ func ParseSideData(count, overrides any) (a SideData, err error) {
 }
 
 // Message decodes the message of an entry, and its enqueued time in ms. bodiless is true if the
-// caller must still read its shared body.
+// caller must still read the shared body.
 func (e *Entry) Message(a SideData) (m *core.Message, enqueued int64, bodiless bool, err error) {
 	m, enqueued, bodiless, err = decodeRecord(e.Record)
 	if err != nil {
@@ -151,8 +149,8 @@ func deadLetterProperties(reason, description string) core.Properties {
 	return properties
 }
 
-// mergeOverrides merges properties into m: those that settlements set before m was dead-lettered,
-// those that dead-lettering set (when), and those set after it.
+// mergeOverrides merges properties into m: first those that settlements set before m was
+// dead-lettered, then those set by dead-lettering (when), then those set after it.
 func mergeOverrides(m *core.Message, before string, when core.Properties, after string) error {
 	if err := override(m, before); err != nil {
 		return err
@@ -175,8 +173,8 @@ func override(m *core.Message, maps string) error {
 	return nil
 }
 
-// OverrideOf encodes properties, preceded by their length, so that results can be concatenated. It
-// returns nil if there are no properties.
+// OverrideOf encodes properties after their length, so that results can be concatenated. It returns
+// nil if there are no properties.
 func OverrideOf(p core.Properties) []byte {
 	if p.IsEmpty() {
 		return nil

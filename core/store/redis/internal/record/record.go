@@ -17,13 +17,13 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// A record is a run of msgpack values: the version, the enqueued time (ms) and a bit set of fields;
-// then these fields in the order below; last the kind and the bytes of the body.
+// A record is a sequence of msgpack values: the version, the enqueued time (ms), a bit set of
+// fields, these fields in the order below, and the kind and the bytes of the body.
 const recordVersion = 1
 
-// The fields of a record, in order; each is a bit of the bit set. New fields are added at the end.
+// Fields of a record, in order; each is a bit of the bit set. Add new fields at the end.
 const (
-	fieldMessageID = 1 << iota // kind, then the value
+	fieldMessageID = 1 << iota // kind, then value
 	fieldCorrelationID
 	fieldUserID
 	fieldTo
@@ -56,7 +56,6 @@ const (
 	fieldsEnd
 )
 
-// recorder encodes records into buffers that are used again.
 type recorder struct {
 	buf bytes.Buffer
 	enc *msgpack.Encoder
@@ -69,7 +68,7 @@ var recorders = sync.Pool{New: func() any {
 	return r
 }}
 
-// maxKept is the largest buffer that is kept to be used again.
+// maxKept is the largest buffer that is kept for reuse.
 const maxKept = 64 << 10
 
 // Encode encodes a message. enqueued is its enqueued time in ms.
@@ -95,7 +94,7 @@ func record(m *core.Message, enqueued int64, fields uint64) ([]byte, error) {
 	var record strings.Builder // unlike make, it does not clear its memory first
 	record.Grow(len(head) + len(body))
 	record.Write(head)
-	record.Write(body) // the only time that the body is copied
+	record.Write(body) // the only copy of the body
 	if r.buf.Cap() <= maxKept {
 		recorders.Put(r)
 	}
@@ -105,7 +104,6 @@ func record(m *core.Message, enqueued int64, fields uint64) ([]byte, error) {
 	return View(record.String()), nil
 }
 
-// message encodes everything but the bytes of the body.
 func (r *recorder) message(m *core.Message, enqueued int64, fields uint64) {
 	r.uint(recordVersion)
 	r.int(enqueued)
@@ -238,7 +236,7 @@ func (r *recorder) time(t time.Time) {
 }
 
 // reader decodes records. The strings and bytes that it returns share the record's memory, which
-// the body keeps in use anyway.
+// the body retains anyway.
 type reader struct {
 	src    strings.Reader
 	dec    *msgpack.Decoder
@@ -250,8 +248,8 @@ var readers = sync.Pool{New: func() any { return &reader{dec: msgpack.NewDecoder
 
 var errRecord = errors.New("the record is not a valid message")
 
-// decodeRecord is the reverse of Encode and EncodeBodiless. The message shares the record's memory.
-// bodiless is true if its body is stored elsewhere.
+// decodeRecord is the inverse of Encode and EncodeBodiless. The message shares the record's memory.
+// bodiless is true if the body is stored elsewhere.
 func decodeRecord(record string) (m *core.Message, enqueued int64, bodiless bool, err error) {
 	r := readers.Get().(*reader)
 	r.src.Reset(record)
@@ -386,8 +384,7 @@ func (r *reader) id() core.ID {
 	return core.RawID(kind, r.string())
 }
 
-// span reads a length and skips that many bytes, which it returns. ok is false for nil, and after
-// an error.
+// span reads a length and returns that many bytes. ok is false for nil, and after an error.
 func (r *reader) span() (s string, ok bool) {
 	if r.err != nil {
 		return "", false

@@ -1,5 +1,4 @@
-// Package script contains the store's Lua scripts, and says which keys and arguments each of them
-// takes.
+// Package script contains the store's Lua scripts, and the numbers of their keys and arguments.
 package script
 
 import (
@@ -16,9 +15,9 @@ import (
 //go:embed lua/*.lua
 var lua embed.FS
 
-// Script is a script of lua/. It takes at least the given number of keys, fixed arguments, and
-// repeat further arguments for each item (0 if there are no items). A test compares these numbers
-// with the header of the file.
+// Script is a script of lua/. It takes at least keys keys, fixed arguments, and repeat more
+// arguments for each item (0 if there are no items). A test compares these numbers with the header
+// of the file.
 type Script struct {
 	Name        string
 	text        func() (source, sha string) // assembles the text at its first use
@@ -27,17 +26,17 @@ type Script struct {
 	repeat      int
 	Awaited     bool // its answers wait for replicas
 	Receipted   bool // its calls can be sent again, because Redis keeps their answers (lua/receipt.lua)
-	Repeatable  bool // its calls can be sent again, because running twice does no harm
+	Repeatable  bool // its calls can be sent again, because running twice has no further effect
 
-	before   string                   // a file placed before lua/state.lua
-	plain    string                   // a file placed before lua/state.lua if the partition has no Features
+	before   string                   // file placed before lua/state.lua
+	plain    string                   // file placed before lua/state.lua if the partition has no Features
 	preludes []string                 // files placed before the script
-	parts    []string                 // scripts placed before it as functions, which get their ARGV as parameters
+	parts    []string                 // scripts placed before it as functions, whose parameters are their ARGV
 	variants [AllFeatures + 1]*Script // by Features, whose preludes they add; only for scripts on a partition's state
 }
 
-// Features say which preludes a partition's scripts need besides lua/state.lua. Plain queues have
-// none, and their scripts are therefore smaller.
+// Features say which preludes a partition's scripts need in addition to lua/state.lua. Plain queues
+// have none, so their scripts are smaller.
 type Features uint8
 
 const (
@@ -47,7 +46,7 @@ const (
 	AllFeatures  = SharedBodies | Sessions | History
 )
 
-// How many keys each prelude takes.
+// Number of keys of each prelude.
 const (
 	sharedKeys  = 4
 	sessionKeys = len(keyspace.SessionSuffixes)
@@ -113,21 +112,21 @@ var (
 	NamespaceClaimRemoval = newScript("ns_claim_removal", 1, 2)
 )
 
-// awaited are the scripts whose answers wait for replicas, even if they refuse: a call that is
-// repeated because its answer was lost must not be told "already done" about data that only the
-// master has. Some commands outside of scripts wait, too: those that create, fill and fence
-// partitions, those that report whether an entity exists, and the look-up of a Transit.Key. Locks,
-// renewals, session locks, sweeps, touches, annotations and reads do not wait: a failover can only
-// make their locks end early or late.
+// awaited are the scripts whose answers wait for replicas, even refusals: a call that is repeated
+// because its answer was lost must not get "already done" about data that only the master has. Some
+// commands outside of scripts wait too: those that create, fill and fence partitions, those that
+// report whether an entity exists, and the look-up of a Transit.Key. Locks, renewals, session
+// locks, sweeps, touches, annotations and reads do not wait: a failover only makes locks end early
+// or late.
 var awaited = []string{
 	"append", "append_lock", "topic_publish", "commit", "settle", "cancel", "activate", "purge", "clear", "session_state_set", "partition_fill",
 	"entity_create", "entity_update", "entity_delete", "topic_set_version", "topic_clear_fence", "ns_create", "ns_update", "ns_delete",
 }
 
 // A call whose answer was lost, because the server restarted or failed over, is sent again.
-// receipted scripts keep their answer under a receipt (lua/receipt.lua): if the call has run
-// before, they only return the kept answer. unrepeatable scripts are not sent again: what they did
-// is undone, or stays unknown. All others do nothing the second time.
+// receipted scripts keep their answer in a receipt (lua/receipt.lua), and return it if the call has
+// run before. unrepeatable scripts are not sent again: what they did is undone, or stays unknown.
+// All other scripts have no effect the second time.
 var (
 	receipted = []string{
 		"append", "append_lock", "topic_publish", "commit", "settle", "renew", "cancel", "activate",
@@ -138,8 +137,8 @@ var (
 
 const stateArgs = 4
 
-// stateScript loads a script on a partition's state. keys, fixed and repeat count only what it
-// takes besides the keys and arguments of lua/state.lua.
+// stateScript loads a script on a partition's state. keys, fixed and repeat do not include the keys
+// and arguments of lua/state.lua.
 func stateScript(name string, keys, fixed, repeat int) *Script {
 	return (&Script{Name: name, keys: keyspace.StateKeys + keys, fixed: stateArgs + fixed, repeat: repeat}).onState()
 }
@@ -189,7 +188,7 @@ func (s *Script) load() *Script {
 // sources maps the SHA of each assembled script to its text.
 var sources sync.Map
 
-// SourceOf returns the whole script for an EVALSHA command that contains only its SHA.
+// SourceOf returns the whole script for its SHA.
 func SourceOf(sha any) (source any, known bool) { return sources.Load(sha) }
 
 func (s *Script) assemble() (source, sha string) {
@@ -220,7 +219,7 @@ func (s *Script) assemble() (source, sha string) {
 func luaFile(name string) string {
 	text, err := lua.ReadFile("lua/" + name + ".lua")
 	if err != nil {
-		panic(err) // the files are part of the binary
+		panic(err) // the files are embedded
 	}
 	return string(text)
 }
@@ -233,7 +232,6 @@ func (s *Script) With(f Features) *Script {
 	return s
 }
 
-// Command returns the EVALSHA command that calls the script.
 func (s *Script) Command(keys []any, args ...any) []any {
 	_, sha := s.text()
 	c := make([]any, 0, 3+len(keys)+len(args))
@@ -241,7 +239,7 @@ func (s *Script) Command(keys []any, args ...any) []any {
 	return append(append(c, keys...), args...)
 }
 
-// Variants returns the text and the SHA of each variant of a script on a partition's state.
+// Variants returns the text and the SHA of each variant of the script.
 func (s *Script) Variants() (sources, shas []string) {
 	for _, v := range s.variants {
 		source, sha := v.text()
@@ -250,7 +248,6 @@ func (s *Script) Variants() (sources, shas []string) {
 	return sources, shas
 }
 
-// Fits reports whether the script can take this number of keys and arguments.
 func (s *Script) Fits(keys, args int) bool {
 	if s.Receipted {
 		keys, args = keys-1, args-2

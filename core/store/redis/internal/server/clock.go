@@ -12,17 +12,17 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Clock estimates the server's clock, which all gateways use, or returns the clock given in
-// Options. The estimate is never ahead of the server's clock, so that nothing becomes due early,
-// and lags behind it by at most the error of the readings. Between readings it advances with this
-// machine's monotonic clock, so that setting the machine's time has no effect.
+// Clock estimates the server's clock, which all gateways use, or returns the time of Given. The
+// estimate is never ahead of the server's clock, so that nothing becomes due early, and lags behind
+// it by at most the error of the readings. Between readings it advances with this machine's
+// monotonic clock, so that setting the machine's time has no effect.
 type Clock struct {
 	Given func() time.Time
 	last  atomic.Pointer[reading]
 }
 
-// reading says that the server's clock was between earliest and latest at the local time of this
-// machine. In a cluster, this holds for all masters' clocks.
+// reading says that the server's clock was between earliest and latest when this machine's clock
+// was at local. In a cluster, this holds for the clocks of all masters.
 type reading struct{ local, earliest, latest time.Time }
 
 const (
@@ -32,19 +32,19 @@ const (
 	clockTimeout = time.Second
 	// FirstReadings is how often the server's clock is read before the store is used.
 	FirstReadings = 3
-	// drift bounds how much two clocks can differ in measuring an interval, to 1/drift of the
-	// interval. NTP slews clocks by less.
+	// drift is the inverse of the largest relative difference of two clocks' speeds. NTP slews
+	// clocks by less.
 	drift = 2000
 )
 
-// at returns the bounds of the server's clock at a later time of this machine.
+// at returns the bounds of the server's clock at a later local time.
 func (r *reading) at(local time.Time) reading {
 	age := local.Sub(r.local)
 	return reading{local, r.earliest.Add(age - age/drift), r.latest.Add(age + age/drift)}
 }
 
-// jump returns by how much the server's clock was set since an earlier reading, or by how much the
-// clock of another server differs. It returns 0 if the readings agree within their errors.
+// jump returns by how much the server's clock was set since before, or by how much the clock of
+// another server differs. It returns 0 if the readings agree within their errors.
 func (r reading) jump(before *reading) time.Duration {
 	if before == nil {
 		return 0
@@ -53,8 +53,7 @@ func (r reading) jump(before *reading) time.Duration {
 	return max(0, r.earliest.Sub(old.latest)) + min(0, r.latest.Sub(old.earliest))
 }
 
-// narrowed returns r with tighter bounds, where an earlier reading allows it. After a jump it
-// returns r itself.
+// narrowed returns r with tighter bounds, if those of before permit. After a jump it returns r.
 func (r reading) narrowed(before *reading) reading {
 	if before == nil || r.jump(before) != 0 {
 		return r
@@ -76,7 +75,7 @@ func (c *Clock) now() time.Time {
 	return c.server()
 }
 
-// server returns the time of the server's clock, even if Options give another clock.
+// server returns the time of the server's clock, even if Given is set.
 func (c *Clock) server() time.Time {
 	r := c.last.Load()
 	age := time.Since(r.local)
@@ -90,13 +89,11 @@ func (c *Clock) Skew() time.Duration {
 	return middle.Sub(r.local.Round(0)) // Round drops the monotonic reading, so this compares wall clocks
 }
 
-// Now returns the time by the store's clock, in UTC.
 func (s *Server) Now() time.Time { return s.Clock.now().UTC() }
 
-// Millis returns Now in ms, as scripts take it.
 func (s *Server) Millis() int64 { return s.Now().UnixMilli() }
 
-// Instant returns the time for a number of milliseconds, or the zero time for 0.
+// Instant returns the zero time for 0.
 func Instant(millis int64) time.Time {
 	if millis == 0 {
 		return time.Time{}
@@ -106,9 +103,8 @@ func Instant(millis int64) time.Time {
 
 var errNoMaster = errors.New("the Redis cluster has no master")
 
-// ReadClock reads the server's clock. The server reads it at some time between the request and its
-// answer, so the bounds of a slow answer are wide. In a cluster, masters that do not answer are
-// ignored.
+// ReadClock reads the server's clock. The server reads it between the request and its answer, so a
+// slow answer gives wide bounds. In a cluster, masters that do not answer are ignored.
 func (s *Server) ReadClock(ctx context.Context) error {
 	var mu sync.Mutex
 	var all *reading

@@ -12,8 +12,8 @@ import (
 var errClosed = core.Refuse(core.Busy, "The message store is closed. Try again on another gateway.")
 
 // WrapError counts and logs a failed exchange with Redis, and returns the error for the caller:
-// Busy if a retry may succeed, perhaps after an operator has acted, and otherwise err itself. If
-// the server has lost its data, the error is never NotFound. what names the operation.
+// Busy if a retry may succeed, perhaps after an operator has acted, and otherwise err. If the
+// server has lost its data, the error is never NotFound. what names the operation.
 func (s *Server) WrapError(what string, err error) error {
 	if err == nil {
 		return nil

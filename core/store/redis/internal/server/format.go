@@ -13,7 +13,7 @@ const Format = FormatWithSchedules
 
 const (
 	oldest              = 3 // written by version 8fcb296; all later versions can read it
-	FormatWithBlocks    = 4 // locks may be kept in blocks: see blocks in lua/state.lua
+	FormatWithBlocks    = 4 // locks may be in blocks: see blocks in lua/state.lua
 	FormatWithSchedules = 5 // entities may be schedules
 )
 

@@ -16,15 +16,15 @@ type Peers struct {
 type peer struct {
 	registered string
 	since      time.Time
-	done       map[string]bool // the doorbell channels of partitions in which this gateway has ended the peer's locks
+	done       map[string]bool // doorbell channels of partitions in which this gateway has ended the peer's locks
 }
 
 // forgetAfter is how long a gateway stays in Peers after its last registration. By then, all other
 // gateways have ended its locks.
 const forgetAfter = time.Minute
 
-// Note records the registrations that were read at the time now. It returns the ids of the gateways
-// that are present, and of those whose registrations can be removed.
+// Note records the registrations that were read at now. there has the ids of the gateways that are
+// present, forgotten those of the gateways whose registrations can be removed.
 func (p *Peers) Note(registered map[string]string, now time.Time) (there, forgotten []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -50,8 +50,8 @@ func (p *Peers) Note(registered map[string]string, now time.Time) (there, forgot
 	return there, forgotten
 }
 
-// Ended returns the ids of ended gateways whose locks in a partition have not been ended yet. The
-// caller calls done after it has ended them.
+// Ended returns the ids of ended gateways whose locks in a partition this gateway has not yet
+// ended. The caller calls done after it has ended them.
 func (p *Peers) Ended(channel string) (ids []string, done func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -18,16 +18,16 @@ const (
 	// gatewayLife is how long a gateway counts as present after it has registered.
 	gatewayLife = 10 * time.Second
 	// Agreement is how long all present gateways must have been able to read a newer format before
-	// it is written. By then, calls of an older version have ended.
+	// it is written. By then, calls of older versions have ended.
 	Agreement = 10 * time.Second
 	// LookLife is how long the gateway trusts a check that the server still holds this store in a
 	// known format.
 	LookLife = 5 * time.Second
 )
 
-// Register tells other gateways that this one runs, and which formats it reads. It returns the
-// highest format that each present gateway reads, and removes the registrations of gateways that
-// have ended.
+// Register tells other gateways that this one runs, and which formats it reads. It returns, by
+// gateway, the highest format that each present gateway reads, and removes the registrations of
+// ended gateways.
 func (s *Server) Register(ctx context.Context) (there map[string]int, err error) {
 	key, now := s.Names.Registry().Gateways, s.Clock.server().UnixMilli()
 	pipe := s.RDB.Pipeline()
@@ -48,18 +48,18 @@ func (s *Server) Register(ctx context.Context) (there map[string]int, err error)
 	return there, err
 }
 
-// unregister removes this gateway's registration. If it fails, others notice the end of the gateway
-// after gatewayLife.
+// unregister removes this gateway's registration. If it fails, other gateways notice the end of
+// this one after gatewayLife.
 func (s *Server) unregister() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	_ = s.RDB.HDel(ctx, s.Names.Registry().Gateways, s.ID).Err()
 }
 
-// RaiseFormat raises the store's format to the one that this gateway reads, after all gateways have
-// been able to read it for the duration Agreement. A gateway that does not register, such as one of
-// version 8fcb296, prevents this: then more gateways subscribe to changes than are registered. The
-// format is also added to the stamp, so that gateways that cannot read it soon stop.
+// RaiseFormat raises the store's format to s.Reads, after all gateways have been able to read it
+// for the duration Agreement. A gateway that does not register, such as one of version 8fcb296,
+// prevents this: then more gateways subscribe to changes than are registered. The format is also
+// added to the stamp, so that gateways that cannot read it soon stop.
 func (s *Server) RaiseFormat(ctx context.Context, there map[string]int, now time.Time) error {
 	if int64(s.Reads) <= s.Stamp.Mark.Load() {
 		return nil
@@ -123,7 +123,7 @@ func (s *Server) KeepPresent(ctx context.Context) {
 		bounded, cancel := context.WithTimeout(ctx, clockTimeout)
 		tell("cannot read the store's clock; using the last reading", s.ReadClock(bounded))
 		cancel()
-		_ = s.Intact() // the error is not needed: after a loss, Intact closes Stamp.Lost
+		_ = s.Intact() // on a loss, Intact closes Stamp.Lost
 		bounded, cancel = s.Bounded(ctx)
 		there, err := s.Register(bounded)
 		if err == nil {
@@ -138,8 +138,9 @@ func (s *Server) KeepPresent(ctx context.Context) {
 	}
 }
 
-// IsKnown returns an error if the server may hold the data of another store by now: if the last
-// successful check of the store is older than LookLife, and a new check fails.
+// IsKnown returns an error if the server may now hold the data of another store: if the last
+// successful check is older than LookLife, and a new check fails. Before the first check it returns
+// nil.
 func (s *Server) IsKnown() error {
 	last := s.Stamp.Seen.Load()
 	if last == nil || time.Since(*last) < LookLife {

@@ -10,7 +10,6 @@ import (
 
 var ErrReply = errors.New("redis: a script's answer has an unexpected form")
 
-// First returns the first element of a reply, or nil if it is empty.
 func First(reply []any) any {
 	if len(reply) == 0 {
 		return nil
@@ -18,7 +17,6 @@ func First(reply []any) any {
 	return reply[0]
 }
 
-// ScoreMillis parses the score of a member of a sorted set.
 func ScoreMillis(score any) (int64, bool) {
 	text, _ := score.(string)
 	f, err := strconv.ParseFloat(text, 64)

@@ -17,7 +17,6 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
-// Server is the Redis server, or cluster, of the store, as this gateway knows it.
 type Server struct {
 	conn.Client
 	ID       string // identifies this gateway among those that use the store
@@ -30,7 +29,7 @@ type Server struct {
 	EndLocks func(ctx context.Context) error // ends the locks of gateways that have ended
 	Turns    Turns
 
-	agreedSince time.Time // since when all gateways can read this gateway's format; only KeepPresent uses it
+	agreedSince time.Time // since when all gateways can read this gateway's format; used only by KeepPresent
 
 	gate   sync.RWMutex
 	closed bool // guarded by gate
@@ -70,7 +69,7 @@ func (s *Server) Call(ctx context.Context, what string, f func(ctx context.Conte
 	return s.WrapError(what, err)
 }
 
-// Close refuses further calls, and waits for those in flight. It reports whether it was called
+// Close refuses new calls, and waits for those in progress. already is true if it was called
 // before.
 func (s *Server) Close() (already bool) {
 	s.gate.Lock()
@@ -83,7 +82,7 @@ func (s *Server) Close() (already bool) {
 	return already
 }
 
-// Eval runs a script once and returns its reply, even if the error is a NotReplicated.
+// Eval runs a script once. It returns the reply even if the error is a NotReplicated.
 func (s *Server) Eval(ctx context.Context, sc *script.Script, keys []any, args ...any) (any, error) {
 	if !sc.Fits(len(keys), len(args)) {
 		return nil, fmt.Errorf("the gateway called the script %s with a wrong number of keys (%d) or arguments (%d): %w", sc.Name, len(keys), len(args), core.Internal)
@@ -95,7 +94,7 @@ func (s *Server) Eval(ctx context.Context, sc *script.Script, keys []any, args .
 	return s.Ask(ctx, how, sc.Command(keys, args...)...)
 }
 
-// Lists sends commands together, all of which reply with lists.
+// Lists sends commands together, all of which must reply with lists.
 func (s *Server) Lists(ctx context.Context, commands ...*redis.Cmd) ([][]any, error) {
 	if err := s.Exchange(ctx, 0, commands...); err != nil {
 		return nil, err
@@ -112,7 +111,7 @@ func (s *Server) Lists(ctx context.Context, commands ...*redis.Cmd) ([][]any, er
 
 const maxPiped = 2000
 
-// Piped sends n read-only commands, maxPiped in each exchange. Each command keeps its own error.
+// Piped sends n read-only commands, maxPiped in each exchange. Each command keeps its error.
 func (s *Server) Piped(ctx context.Context, n int, command func(i int) []any) []*redis.Cmd {
 	replies := make([]*redis.Cmd, 0, n)
 	for from := 0; from < n; from += maxPiped {
@@ -140,7 +139,7 @@ func Listen(ctx context.Context, pubsub *redis.PubSub, heard func(message any)) 
 	defer stop()
 	pinging.Go(func() {
 		for wake.After(ctx, pingEvery) {
-			_ = pubsub.Ping(ctx) // if the connection is broken, reading fails, too
+			_ = pubsub.Ping(ctx) // if the connection is broken, reading fails too
 		}
 	})
 	for {

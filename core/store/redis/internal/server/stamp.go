@@ -15,16 +15,16 @@ import (
 )
 
 // storeStamp identifies a store's data. Without it, the gateway would not notice that another
-// server, or the same one after it has lost everything, answers: because of an empty volume, an
+// server answers, or the same one after it has lost everything: because of an empty volume, an
 // emptied database, or a failover to an empty replica. Opening a store on an empty server creates a
 // stamp.
 type storeStamp struct {
 	Text string // without the format, which may follow after a slash
 	once sync.Once
-	Lost chan struct{}             // closes when the server has another stamp, or none
+	Lost chan struct{}             // closed when the server has another stamp, or none
 	away atomic.Bool               // with replicas, set instead of closing Lost: another node may have the data
 	Mark atomic.Int64              // the format that gateways write
-	Seen atomic.Pointer[time.Time] // when the request was sent that was the last to get an answer with the right stamp and format
+	Seen atomic.Pointer[time.Time] // when the last request was sent to which the answer had the right stamp and format
 }
 
 // ErrLost is returned after the server has lost its data.
@@ -45,7 +45,7 @@ func (s *Server) ReadStamp(ctx context.Context) error {
 	return s.Intact()
 }
 
-// lost returns an error if an earlier check has found that the server has lost its data.
+// lost returns an error if a check has found that the server has lost its data.
 func (s *Server) lost() error {
 	if s.Stamp.away.Load() {
 		return fmt.Errorf("redis at %s is empty or contains another store; with replicas=%d the gateway does not create a new store automatically: promote a node that has the data, or restart the gateway to create a new store: %w",
