@@ -12,7 +12,7 @@ if not sweep() then
   return {'more'}
 end
 
--- findLocks finds the locks of the messages, by number in 15 digits. It looks at all locks, in steps.
+-- findLocks finds the locks of the messages, by number in 15 digits, in one scan of all locks.
 local function findLocks()
   local found, inBlock = {}, {}
   for i = 5, #ARGV, 2 do
@@ -41,7 +41,7 @@ local function findLocks()
 end
 
 -- lockOf returns the lock, or the delay, of message n.
-local locked -- by findLocks, once for all messages
+local locked -- set by findLocks, once for all messages
 local function lockOf(n)
   for _, member in ipairs({pad(n), pad(n) .. 'r'}) do
     if call('ZSCORE', locks, member) then return member end
@@ -50,7 +50,7 @@ local function lockOf(n)
   return locked[pad(n)]
 end
 
--- activate makes message n available, unless it is given another time.
+-- activate makes message n, which is not scheduled, available. at must be 0.
 local function activate(n, at)
   local lockEnd = call('ZSCORE', deferred, n)
   local lock = lockEnd ~= '0' and lockOf(n)
@@ -63,26 +63,25 @@ local function activate(n, at)
   end
   if lockEnd then
     call('ZREM', deferred, n)
-    if sid then session.lock(n, sid) end -- the message leaves the deferred messages of its session
+    if sid then session.lock(n, sid) end -- the session's deferred messages no longer include n
   end
   if history then history.add('u', n) end
   act('release', n)
 end
 
--- reschedule changes when scheduled message n becomes due.
 local function reschedule(n, at)
   call('ZADD', scheduled, at, pad(n))
   noteDeadline(at)
   if history then history.add('s', n, {['until'] = at}) end
   local name = session and call('HGET', sessionNames, n)
   if name then session.noteScheduled(n, name) end
-  ready = true -- a waiting receiver must learn when to look again
+  ready = true -- a waiting receiver must learn the new due time
 end
 
 local reply = {'ok'}
 for i = 5, #ARGV, 2 do
   local n, at, refusal = ARGV[i], ARGV[i + 1], nil
-  if budget <= 0 then -- bodies have been moved
+  if budget <= 0 then -- moving bodies has used up the budget
     refusal = 'again'
   elseif not call('ZSCORE', scheduled, pad(n)) then
     refusal = activate(n, at)

@@ -21,8 +21,8 @@ if not sweep() then
   return {'more'}
 end
 
--- lookUp returns which ids or keys of the messages have been known for less than life, and a
--- function that notes a new one.
+-- lookUp returns which ids or keys of the messages were seen within life, and a function that notes
+-- a new one.
 local function lookUp(key, first, life)
   local known, fresh, ids = {}, {}, {}
   for i = first, #ARGV, 6 do
@@ -76,7 +76,7 @@ for i = 7, #ARGV, 6 do
       noteDeadline(when)
       placeholders[#placeholders + 1] = last
       placeholders[#placeholders + 1] = last
-      ready = true -- a waiting receiver must learn when to look again
+      ready = true -- a waiting receiver must learn the new due time
       if sid ~= '' then session.noteScheduled(last, sid) end
     else
       if ttl ~= '' and canExpire then

@@ -10,7 +10,7 @@
 --         again
 local args = {ARGV[1], ARGV[2], ARGV[3], ARGV[4]}
 for i = 12, #ARGV do args[i - 7] = ARGV[i] end
-quiet = true -- lock says whether a doorbell must ring
+quiet = true -- lock.lua decides whether a doorbell must ring
 local appended = append(args)
 quiet = false
 if appended[1] ~= 'ok' then

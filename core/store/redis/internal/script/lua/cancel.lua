@@ -22,7 +22,7 @@ for i, due in ipairs(ask('ZMSCORE', scheduled, members)) do
   end
 end
 many('ZREM', scheduled, members)
-many('XDEL', stream, ids) -- the numbers stay holes until the cursor passes them
+many('XDEL', stream, ids) -- the cursor passes these numbers later
 if history then
   for i = 5, #ARGV do
     if not reserved[i - 4] then history.add('k', ARGV[i]) end

@@ -25,8 +25,8 @@ for i = 2, rest - 1, 4 do
   local stream, head = KEYS[i], KEYS[i + 1]
   local last = call('HGET', head, 's')
   if last and call('XLEN', stream) > 0 then
-    -- A new stream replaces this one and continues its numbers: emptying this one would take time for
-    -- each message.
+    -- A new stream replaces this one and continues its numbers: removing each message would take
+    -- longer.
     call('UNLINK', stream)
     call('XADD', stream, '0-' .. last, 'd', '')
     call('XDEL', stream, '0-' .. last)

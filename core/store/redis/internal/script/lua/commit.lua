@@ -34,7 +34,7 @@ if not sweep() then
   return {'more'}
 end
 budget = math.huge -- the rest must be one step
-sweep = function() return true end -- what the commit itself makes due waits for the next call
+sweep = function() return true end -- what the commit makes due waits for the next call
 
 local at = 14
 local function section(length)
@@ -47,8 +47,8 @@ local settles, cancels = section(tonumber(ARGV[8])), section(tonumber(ARGV[9]))
 local appends, publishes = section(tonumber(ARGV[10])), section(tonumber(ARGV[11]))
 local states, reserved = section(tonumber(ARGV[12])), section(tonumber(ARGV[13]))
 
--- refuse returns why the work must not be done. topic_publish checks its part itself, before it
--- changes anything.
+-- refuse returns why the work must not be done. topic_publish checks its part before it changes
+-- anything.
 local function refuse()
   local given = {}
   local run = 5
@@ -95,7 +95,7 @@ elseif #appends > 4 then
   reply = append(appends)
 end
 
--- schedule schedules a reserved message, unless duplicate detection knows it.
+-- schedule schedules a reserved message, or removes it if duplicate detection knows its id.
 local function schedule(n, due, id, window)
   call('ZREM', scheduled, pad(n) .. 'r')
   local seen, record = KEYS[taken + 1], history and (call('XRANGE', stream, '0-' .. n, '0-' .. n)[1] or {'', {'', ''}})[2][2]
@@ -111,19 +111,19 @@ local function schedule(n, due, id, window)
   if history then history.add('s', n, {['until'] = due, record = record}) end
   local sid = session and call('HGET', sessionNames, n)
   if sid then session.noteScheduled(n, sid) end
-  ready = true -- a waiting receiver must learn when to look again
+  ready = true -- a waiting receiver must learn the new due time
 end
 for i = 6, #reserved, 3 do schedule(reserved[i], reserved[i + 1], reserved[i + 2], tonumber(reserved[5])) end
 if #settles > 4 then settle(settles) end
 if #cancels > 4 then cancel(cancels) end
-local first = #KEYS - 2 -- index of the key states
+local first = #KEYS - 2 -- of the key states
 for i = 5, #states, 4 do
   setState(KEYS[first], KEYS[first + 1], KEYS[first + 2], states[i + 1], states[i + 2], states[i + 3])
 end
 local last
 for i = at, #ARGV, 3 do
   local message = 1 + tonumber(ARGV[i])
-  if message > 1 and reply[message] == 0 then -- its message was known already
+  if message > 1 and reply[message] == 0 then -- its message was known
   elseif ARGV[i + 1] == 'd' then
     local entry = call('XADD', dead, 'NOMKSTREAM', '0-*', 'd', ARGV[i + 2])
     if entry then

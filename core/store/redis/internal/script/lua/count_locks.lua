@@ -1,7 +1,7 @@
 -- count_locks.lua: a function that counts locks. The loader puts it before scripts that need it.
-local ones = {[0] = 0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4} -- how many of four bits are set
+local ones = {[0] = 0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4} -- number of bits set in four bits
 
--- countLocks returns the number of locks in locks and blocks, which are those of state.lua.
+-- countLocks counts the locks in locks and blocks of state.lua.
 local function countLocks(locks, blocks)
   local count = redis.call('ZCARD', locks)
   for _, bits in ipairs(redis.call('HVALS', blocks)) do

@@ -1,14 +1,14 @@
 -- entity_sizes.lua: functions for the sizes of a namespace's queues and topics. The loader puts it before the
 -- scripts that create and update entities. It has no keys of its own.
 
--- sizeOf returns the size in MB of the entity in a catalogue value, as core.Entity computes it.
+-- sizeOf returns the size in MB of a catalogue value, as core.Entity computes it.
 local function sizeOf(value)
   local settings = cjson.decode(string.match(value, '^%d+:[^:]*:(.*)$')).Settings
   local size = settings.MaxSizeInMegabytes or 0
   return settings.EnablePartitioning and size * 16 or size
 end
 
--- sizes returns the total size in MB of all queues and topics, except the one whose name is but.
+-- sizes returns the total size in MB of all queues and topics, except the one named but.
 local function sizes(entities, names, but)
   local sum, from = 0, '[0:'
   repeat

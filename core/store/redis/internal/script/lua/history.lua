@@ -12,8 +12,8 @@ taken = taken + 1
 local keepFor, keepMost = string.match(ARGV[4], ' (%d+) (%d+)$')
 local begun = {}
 
--- idOf reads the message's id from a record (package record), nil if it has none. It does not read the
--- rest of the record: cmsgpack does not know bytes.
+-- idOf returns the message's id in a record (package record), or nil. It reads only the start,
+-- because cmsgpack cannot read bytes.
 local function idOf(record)
   local at, _, _, fields = cmsgpack.unpack_limit(record, 3)
   if fields % 2 == 0 then return nil end
@@ -24,7 +24,7 @@ end
 -- write adds an entry to a history, and drops entries beyond the bounds.
 local function write(key, ...)
   local entry = redis.pcall('XADD', key, 'MAXLEN', '~', keepMost, ARGV[1] .. '-*', ...)
-  if type(entry) == 'table' then -- the last event is of a clock that is ahead
+  if type(entry) == 'table' then -- the last event is from a clock that is ahead
     local last = call('XREVRANGE', key, '+', '-', 'COUNT', 1)[1]
     call('XADD', key, 'MAXLEN', '~', keepMost, string.match(last[1], '^%d+') .. '-*', ...)
   end
@@ -37,7 +37,6 @@ end
 history = {
   write = function(name, value) write(events, name, value) end,
 
-  -- add writes an event of message n, with further data.
   add = function(kind, n, also)
     also = also or {}
     local id = also.record and idOf(also.record)

@@ -23,7 +23,7 @@ if not sweep() then
   return {'more'}
 end
 
--- w of head names the gateway that waits, or is * if several wait.
+-- Field w of head names the gateway that waits; * means several gateways.
 local waits = call('HGET', head, 'w')
 if hand and waits ~= ARGV[9] then
   ready = true
@@ -48,7 +48,6 @@ local function claim(first, last)
   end
 end
 
--- lockClaimed locks the numbers.
 local function lockClaimed()
   local members, whole = {}, {}
   local function add(n, secret)

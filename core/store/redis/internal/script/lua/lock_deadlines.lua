@@ -23,7 +23,7 @@ for i = 1, #found, 2 do
       if its and math.floor(string.byte(bits, math.floor(j / 8) + 1) / 2 ^ (j % 8)) % 2 == 1 then reply[its] = deadline end
     end
   elseif at then
-    if tonumber(deadline) > 9007199254740991 then -- until the lock of its session ends
+    if tonumber(deadline) > 9007199254740991 then -- the lock ends with that of its session
       local name = redis.call('HGET', KEYS[2], n)
       deadline = name and redis.call('ZSCORE', KEYS[3], (string.gsub(name, '%z.*$', ''))) or ''
     end

@@ -19,8 +19,8 @@ local upto = tonumber(ARGV[6]) or top
 local length = call('XLEN', stream)
 if length == 0 then return {'ok', 0, upto, 0} end
 if length <= max and upto >= top and not shared and not history and call('EXISTS', locks, deferred, scheduled) == 0 then
-  -- The partition contains nothing else, so all keys are unlinked, and Redis frees them in the
-  -- background. The new stream continues the numbers.
+  -- The partition contains nothing else: unlink all keys, and Redis frees them in the background.
+  -- The new stream continues the numbers.
   call('UNLINK', stream, again, counts, overrides, holes, expiry, overdue)
   if top > 0 then
     call('XADD', stream, format('0-%d', top), 'd', '')

@@ -14,7 +14,8 @@ whole = math.min(math.max(whole, now), now + burst * every)
 local granted = math.min(max, math.floor((now + burst * every - whole) / every))
 whole = whole + granted * every
 local text = string.format('%.0f', whole) .. mark
--- The key outlives the burst by a day, because the caller's clock may stand still while Redis' clock runs.
+-- The key outlives the burst by a day, because the caller's clock may stand still while Redis'
+-- clock runs.
 redis.call('SET', KEYS[1], text, 'PX', string.format('%.0f', math.ceil((whole - now) / 1000) + 86400000))
 local other = last ~= '' and string.match(last, ' .*$') ~= mark
 return {granted, math.ceil((whole - (burst - 1) * every) / 1000), other and 1 or 0}

@@ -23,7 +23,7 @@ for i, member in ipairs(members) do
     reply[#reply + 1] = i
   end
 end
-if call('EXISTS', blocks) == 1 then unlock(renewed) end -- a block has one deadline
+if call('EXISTS', blocks) == 1 then unlock(renewed) end -- a block has only one deadline
 many('ZADD', locks, extended)
 if #extended > 0 then noteDeadline(ARGV[5]) end
 wake()

@@ -3,13 +3,13 @@
 -- the id differs from it, a zero byte and the id. Keys contain no zero byte: core.KeyOfSession
 -- ensures that.
 
--- keyOf returns the session's key, which its name begins with.
+-- keyOf returns the session's key, with which its name begins.
 local function keyOf(name)
   local zero = string.find(name, '\0', 1, true)
   return zero and sub(name, 1, zero - 1) or name
 end
 
--- queueUp puts free sessions behind those that wait; a session that waits already keeps its turn.
+-- queueUp puts free sessions at the end of freeSessions; those that already wait keep their turns.
 local function queueUp(freeSessions, sids)
   local turn = tonumber(call('ZRANGE', freeSessions, -1, -1, 'WITHSCORES')[2] or 0)
   for _, sid in ipairs(sids) do
@@ -17,8 +17,8 @@ local function queueUp(freeSessions, sids)
   end
 end
 
--- isPaused reports whether a message that is delayed pauses a session. k is as for addAvailable. An
--- earlier version that shares the store does not remove messages from paused when their delays end.
+-- isPaused reports whether a delayed message pauses a session. k is as for addAvailable. Earlier
+-- versions on the same store do not remove messages from paused when their delays end.
 local function isPaused(k, sid)
   for _, member in ipairs(call('ZRANGEBYLEX', k.paused, '[' .. sid .. '\0', '(' .. sid .. '\1')) do
     local n = sub(member, -15)
@@ -28,14 +28,14 @@ local function isPaused(k, sid)
   return false
 end
 
--- wakeHolder wakes the holder of a session, if the holder waits. k is as for addAvailable.
+-- wakeHolder wakes the holder of a session if it waits. k is as for addAvailable.
 local function wakeHolder(k, sid)
   if call('SREM', k.waiting, sid) == 1 then call('SPUBLISH', k.bell, sid) end
 end
 
--- addAvailable makes messages, lowest number first, available in their sessions. k holds the keys
+-- addAvailable makes messages available in their sessions, lowest number first. k has the keys
 -- available, freeSessions, holders, waiting and paused of sessions.lua, locks of state.lua, and the
--- doorbell. It wakes waiting holders, and returns true if it has made a session acceptable.
+-- doorbell. It wakes waiting holders, and returns true if a session can now be accepted.
 local function addAvailable(k, numbers, names)
   local members, known, order, free = {}, {}, {}, {}
   for i, n in ipairs(numbers) do
@@ -50,7 +50,7 @@ local function addAvailable(k, numbers, names)
   many('ZADD', k.available, members)
   local pauses = call('EXISTS', k.paused) == 1
   for _, sid in ipairs(order) do
-    if pauses and isPaused(k, sid) then -- it is offered, or its holder woken, when the pause ends
+    if pauses and isPaused(k, sid) then -- when the pause ends, the session is offered, or its holder woken
     elseif call('HEXISTS', k.holders, sid) == 1 then
       wakeHolder(k, sid)
     else

@@ -22,8 +22,7 @@ local function isBefore(a, b)
   return #a < #b
 end
 
--- heads contains the first member of each list that follows the session after: at 0 of stateful, then
--- of the other lists.
+-- heads has the first member after the session after: heads[0] of stateful, heads[i] of lists[i].
 local lists, heads = {available, held, idleDeferred, paused}, {}
 local function sessionAt(i) return heads[i] and (i == 0 and heads[i] or sub(heads[i], 1, -17)) end
 local function advance(i)
@@ -33,8 +32,8 @@ end
 for i = 0, #lists do advance(i) end
 
 for _ = 1, tonumber(ARGV[6]) do
-  -- The first session that has messages or state, and the member of its oldest message, false if it
-  -- was found by its state.
+  -- lowest is the first session that has messages or state, oldest the member of its oldest
+  -- message; false if the session was found by its state.
   local lowest, oldest
   for i = 0, #lists do
     local sid = sessionAt(i)

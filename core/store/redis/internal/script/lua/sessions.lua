@@ -25,7 +25,7 @@ local arrivals = {
   available = available, freeSessions = freeSessions, holders = holders, waiting = waiting, paused = paused, locks = locks, bell = bell,
 }
 
--- sessionOf returns the session of message n, false if it has none.
+-- sessionOf returns the session of message n, or nil.
 local function sessionOf(n)
   local name = call('HGET', sessionNames, n)
   return name and keyOf(name)
@@ -33,15 +33,13 @@ end
 
 local function sessionMember(sid, n) return sid .. '\0' .. pad(n) end
 
--- sessionMembers returns up to max members of a session in available, held or idleDeferred.
 local function sessionMembers(key, sid, max)
   return call('ZRANGEBYLEX', key, '[' .. sid .. '\0', '(' .. sid .. '\1', 'LIMIT', 0, max)
 end
 
--- sessionNumber reads the n of a member of available, held or idleDeferred.
 local function sessionNumber(member) return format('%d', tonumber(sub(member, -15))) end
 
--- offerSession lets a free session be accepted, if it has messages and is not paused.
+-- offerSession makes a free session acceptable if it has messages and is not paused.
 local function offerSession(sid)
   if sessionMembers(available, sid, 1)[1] and not isPaused(arrivals, sid) then
     queueUp(freeSessions, {sid})
@@ -51,7 +49,7 @@ local function offerSession(sid)
   end
 end
 
--- endSessionLock ends the lock of a session without locked messages.
+-- The session must have no locked messages.
 local function endSessionLock(sid)
   call('HDEL', holders, sid)
   call('ZREM', sessionLocks, sid)
@@ -60,7 +58,7 @@ local function endSessionLock(sid)
 end
 
 -- endLocks ends the locks of messages in sessions and applies an action to each message. It returns
--- false if the budget ends first.
+-- false if the budget is used up first.
 local function endLocks(members, what)
   for _, member in ipairs(members) do
     if budget <= 0 then return false end
@@ -75,23 +73,21 @@ local function endLocks(members, what)
 end
 
 session = {
-  -- nextEnd returns when the next lock of a session is over, nil if there is none.
+  -- nextEnd returns when the next lock of a session ends, or nil.
   nextEnd = function()
     local first = call('ZRANGE', sessionLocks, 0, 0, 'WITHSCORES')[2]
     return first and tonumber(first) + grace
   end,
 
-  -- count returns how many sessions are locked, and how many are free and have messages.
   count = function() return {call('ZCARD', sessionLocks), call('ZCARD', freeSessions)} end,
 
-  -- isAvailable reports whether message n is available in its session, nil if it has no session.
+  -- isAvailable returns 'yes' or 'no', or nil if message n has no session.
   isAvailable = function(n)
     local sid = sessionOf(n)
     if not sid then return nil end
     return call('ZSCORE', available, sessionMember(sid, n)) and 'yes' or 'no'
   end,
 
-  -- remove removes message n from its session.
   remove = function(n)
     local sid = sessionOf(n)
     if not sid then return end
@@ -104,7 +100,7 @@ session = {
     if pausing then wakeHolder(arrivals, sid) end
   end,
 
-  -- complete does the same as remove, for many locked messages.
+  -- complete is remove for many locked messages.
   complete = function(numbers)
     local members = {}
     for i, name in ipairs(ask('HMGET', sessionNames, numbers)) do
@@ -114,7 +110,6 @@ session = {
     many('ZREM', held, members)
   end,
 
-  -- defer moves message n to the deferred messages of its session.
   defer = function(n)
     local sid = sessionOf(n)
     if not sid then return end
@@ -122,8 +117,8 @@ session = {
     call('ZADD', idleDeferred, 0, sessionMember(sid, n))
   end,
 
-  -- delay moves message n, which is delayed, to the messages that pause their sessions, unless n was
-  -- deferred. The holder must learn when to look again.
+  -- delay adds the delayed message n to paused, or to idleDeferred if n was deferred. The holder
+  -- must learn when the delay ends.
   delay = function(n)
     local sid = sessionOf(n)
     if not sid then return end
@@ -132,13 +127,13 @@ session = {
     wakeHolder(arrivals, sid)
   end,
 
-  -- lock moves message n, which was deferred or available, to the locked messages of its session.
+  -- lock adds message n, which was deferred or available, to held.
   lock = function(n, sid)
     call('ZREM', idleDeferred, sessionMember(sid, n))
     call('ZADD', held, 0, sessionMember(sid, n))
   end,
 
-  -- release makes message n available again in its session; it returns false if it has none.
+  -- release returns false if message n has no session.
   release = function(n)
     local sid = sessionOf(n)
     if not sid then return false end
@@ -148,7 +143,6 @@ session = {
     return true
   end,
 
-  -- add adds new messages to their sessions.
   add = function(numbers, names)
     local sessions = {}
     for i, n in ipairs(numbers) do
@@ -159,15 +153,14 @@ session = {
     if addAvailable(arrivals, numbers, names) then ready = true end
   end,
 
-  -- noteScheduled notes the session of a scheduled message. A waiting receiver must learn when to
-  -- look again.
+  -- noteScheduled notes the session of a scheduled message. A waiting receiver must learn the new
+  -- due time.
   noteScheduled = function(n, name)
     call('HSET', sessionNames, n, name)
     wakeHolder(arrivals, keyOf(name))
   end,
 
-  -- rename makes scheduled message n available under a new number; it returns false if it has no
-  -- session.
+  -- rename makes scheduled message n available as fresh. It returns false if n has no session.
   rename = function(n, fresh)
     local name = call('HGET', sessionNames, n)
     if not name then return false end
@@ -178,8 +171,8 @@ session = {
     return true
   end,
 
-  -- sweep ends the expired locks of sessions. It ends locks with the same deadline together, and the
-  -- locks of their messages in the order of number. It returns false if the budget ends first.
+  -- sweep ends the expired locks of sessions: all with the same deadline together, and the locks of
+  -- their messages ordered by number. It returns false if the budget is used up first.
   sweep = function()
     while true do
       local first = call('ZRANGE', sessionLocks, 0, 0, 'WITHSCORES')
@@ -197,11 +190,9 @@ session = {
   end,
 }
 
--- holds reports whether a proof is that of a session's current lock.
 local function holds(sid, proof) return call('HGET', holders, sid) == proof end
 
--- setState sets the state of a named session, or removes it if given is 0. The keys are those of
--- session_state_set.lua.
+-- setState removes the state if given is 0. The keys are those of session_state_set.lua.
 local function setState(states, changed, stateful, name, given, state)
   local sid = keyOf(name)
   if given == '1' then

@@ -17,13 +17,13 @@ if not sweep() then
 end
 
 local reply, ids, completed, ended, adrift = {'ok'}, {}, {}, {}, false
-local index = 0 -- of the last lock before a run
+local index = 0 -- number of locks before the current run
 local function refuse(i, code)
   reply[#reply + 1] = index + i
   reply[#reply + 1] = code
 end
 
--- endLock ends lock i of a run by an outcome other than complete.
+-- endLock ends lock i of a run with an outcome other than complete.
 local function endLock(i, member, outcome, text)
   if outcome == 'dead-letter' and not countsDeliveries then return refuse(i, 'not_allowed') end
   if outcome == 'unknown' then return refuse(i, 'invalid_argument') end
@@ -60,7 +60,7 @@ while at < #ARGV do
       local member = ARGV[first + i - 1]
       if not standing[i] or ended[member] then
         refuse(i, adrift and 'session_lock_lost' or 'lock_lost')
-      elseif budget <= 0 then -- bodies have been moved
+      elseif budget <= 0 then -- moving bodies has used up the budget
         refuse(i, 'again')
       elseif outcome == 'complete' then
         ended[member] = true
@@ -76,7 +76,7 @@ while at < #ARGV do
   at = last + 1
 end
 
--- Completed messages are removed together, with the same few commands for any number of them.
+-- All completed messages are removed with the same few commands.
 if #ids > 0 then
   unlock(completed)
   many('XDEL', stream, ids)

@@ -19,7 +19,7 @@ if ARGV[5] == 'blocks' then
     end
   end
 
-  -- A single lock is removed at once, which saves a command. It may also be in a block.
+  -- A single lock is removed immediately, which saves a command. It may also be in a block.
   local lone = locked and #ARGV == 9 and call('ZREM', KEYS[3], format('%015d', sub(ARGV[9], 3)) .. sub(ARGV[6], 16, 23)) == 1
   if locked and not lone then
     local kept, ended, singles, band = {}, {}, {}, bit.band -- blocks with the bits that stay; blocks that end; other locks
@@ -67,7 +67,7 @@ if ARGV[5] == 'blocks' then
     end
     return {'ok'}
   end
-  -- settle.lua takes the locks one by one.
+  -- Pass the locks one by one to settle.lua.
   local members = {}
   for i = 1, #names do addMembers(members, i) end
   for i = #ARGV, 5, -1 do ARGV[i] = nil end

@@ -9,7 +9,7 @@
 local shares, deadShares, bodies, refs = unpack(KEYS, taken + 1, taken + 4)
 taken = taken + 4
 
--- release counts down the uses of bodies by messages of this queue.
+-- release decrements the uses of bodies by messages of this queue.
 local function release(publications)
   for _, p in ipairs(publications) do
     local own, other = p, 'd' .. p
@@ -22,7 +22,6 @@ local function release(publications)
 end
 
 shared = {
-  -- drop releases the body of message n.
   drop = function(n)
     local p = call('HGET', shares, n)
     if not p then return end
@@ -30,7 +29,6 @@ shared = {
     release({p})
   end,
 
-  -- move passes the body of message n on to dead letter m.
   move = function(n, m)
     local p = call('HGET', shares, n)
     if not p then return end
@@ -40,7 +38,7 @@ shared = {
     release({p})
   end,
 
-  -- attach adds shared bodies to entries to be returned, as field b.
+  -- attach adds shared bodies as field b to entries that the script returns.
   attach = function(entries)
     if #entries == 0 or call('EXISTS', shares) == 0 then return end
     local numbers, sharing, publications = {}, {}, {}
@@ -60,7 +58,7 @@ shared = {
     end
   end,
 
-  -- complete does the same as drop, for many messages.
+  -- complete is drop for many messages.
   complete = function(numbers)
     if call('EXISTS', shares) == 0 then return end
     local publications = {}

@@ -50,14 +50,13 @@ local call, format, sub = redis.call, string.format, string.sub
 
 local neverDelivered = 2 ^ 52 -- numbers are smaller
 
-local taken = 16 -- how many KEYS have a name so far
+local taken = 16 -- number of KEYS that have names
 local shared, session, history -- functions of shared_bodies.lua, sessions.lua and history.lua, if loaded
 
-local ready, deadLettered = false, false -- a message became available, a dead letter
-local quiet = false -- the doorbells do not ring yet
+local ready, deadLettered = false, false -- a message, or a dead letter, became available
+local quiet = false -- the doorbells do not ring
 local budget = 500 -- how much one call may sweep; moving a body costs more
 
--- many calls a variadic command with its items, 1000 at a time.
 local function many(command, key, items)
   for i = 1, #items, 1000 do
     call(command, key, unpack(items, i, math.min(i + 999, #items)))
@@ -76,10 +75,9 @@ end
 
 local function pad(n) return format('%015d', n) end
 
--- number reads the n of a member of locks, scheduled or expiry.
+-- number returns the n of a member of locks, scheduled or expiry.
 local function number(member) return format('%d', tonumber(sub(member, 1, 15))) end
 
--- wake rings the doorbells for what this call made available.
 local function wake()
   if quiet then return end
   if ready and call('HDEL', head, 'w') == 1 then call('SPUBLISH', bell, '') end

@@ -12,14 +12,15 @@ local function noteDeadline(at)
   call('HSET', head, 'd', format('%.0f', at))
 end
 
--- blockOf returns the block that a lock may belong to, and the byte and the bit for it.
+-- blockOf returns the block to which a lock may belong, and the byte and the bit for the lock.
 local function blockOf(member)
   local n = tonumber(sub(member, 1, 15))
   local at = n % 128
   return pad(n - at) .. sub(member, 16) .. '*', math.floor(at / 8) + 1, 2 ^ (at % 8)
 end
 
--- bitsOf returns the bits of the block that holds a lock, or nil, and where the lock's own bit is.
+-- bitsOf returns the bits of the block that contains a lock, or nil, and the position of the lock's
+-- bit.
 local function bitsOf(member)
   if #member ~= 23 then return nil end
   local block, byte, bit = blockOf(member)
@@ -36,7 +37,7 @@ local function areLocked(members)
   return found
 end
 
--- unlock removes existing locks.
+-- The locks must exist.
 local function unlock(members)
   many('ZREM', locks, members)
   if call('EXISTS', blocks) == 0 then return end
@@ -54,7 +55,7 @@ local function unlock(members)
   end
 end
 
--- singles returns the locks that a member of locks stands for, each as a member of its own.
+-- singles returns the single locks of a member of locks, which may be a block.
 local function singles(member)
   if #member < 24 then return {member} end
   local all, bits, start = {}, call('HGET', blocks, member) or '', tonumber(sub(member, 1, 15))
@@ -68,16 +69,16 @@ local function singles(member)
   return all
 end
 
--- actions are what can happen to a message when it is due or its lock ends. They are created when the
--- first is needed: most calls need none, and creating them costs as much as several commands.
+-- actions are applied to messages that are due or whose locks end. They are created when the first
+-- is needed: most calls need none, and creating them costs as much as several commands.
 local actions
 local function makeActions()
-  -- The function has its own names for these: each name of state.lua in a function makes it more
-  -- expensive to create the function, and most calls do not need this one.
+  -- The function copies these names of state.lua: each name that it uses from outside makes it more
+  -- expensive to create, and most calls do not need it.
   local stream, head, locks, again, counts, overrides, deferred, scheduled, holes, expiry, overdue, _, dead, deadHead =
     unpack(KEYS, 1, 14)
   local call, format, sub, now = redis.call, string.format, string.sub, tonumber(ARGV[1])
-  -- remove removes message n and everything kept about it, except its lock.
+  -- remove removes message n and all data about it except its lock.
   local function remove(n)
     call('XDEL', stream, '0-' .. n)
     call('HDEL', counts, n)
@@ -89,8 +90,7 @@ local function makeActions()
     if session then session.remove(n) end
   end
 
-  -- deadLetter moves message n to the dead-letter queue. reason is m (too many deliveries), x
-  -- (expired) or nil (the receiver has given one).
+  -- reason is m (too many deliveries), x (expired) or nil (the receiver has given one).
   local function deadLetter(n, reason)
     local entry = call('XRANGE', stream, '0-' .. n, '0-' .. n)[1]
     if entry then
@@ -133,7 +133,7 @@ local function makeActions()
     return at and tonumber(at) <= now
   end
 
-  -- release makes message n available after its lock; a deferred message stays deferred.
+  -- release makes message n available after its lock. A deferred message stays deferred.
   local function release(n)
     if call('ZSCORE', deferred, n) then
       call('ZADD', deferred, 0, n)
@@ -147,7 +147,7 @@ local function makeActions()
   end
 
   -- fail releases message n after a failed delivery. how is a if the message was abandoned, f if it
-  -- was deferred, and otherwise the member of locks that has expired.
+  -- was deferred, and otherwise the expired member of locks.
   local function fail(n, how)
     if #how == 16 then -- it was released with a delay
       if history then history.add('u', n) end
@@ -165,9 +165,9 @@ local function makeActions()
     end
   end
 
-  -- delay does the same as fail or release, but only after a delay; how is settle.lua's outcome. Until
-  -- the delay ends, the message stays in locks without a nonce. Waiting receivers must learn when to
-  -- look again. After the last delivery there is no delay.
+  -- delay is fail or release after a delay. how is settle.lua's outcome. Until the delay ends, the
+  -- message stays in locks without a nonce. Waiting receivers must learn when the delay ends. After
+  -- the last delivery there is no delay.
   local function delay(n, how)
     local failures = tonumber(call('HGET', counts, n) or 0)
     local outcome, first, factor, most = string.match(how, '^delay (%S+) (%S+) (%S+) (%S+)$')
@@ -182,8 +182,8 @@ local function makeActions()
     ready = true
   end
 
-  -- activate appends a scheduled message again, under a new number. It removes a reserved message
-  -- instead, because the message's transaction has ended.
+  -- activate appends a scheduled message under a new number. It removes a reserved message, because
+  -- the message's transaction has ended.
   local function activate(n, member)
     if #member > 15 then return remove(n) end
     local entry = call('XRANGE', stream, '0-' .. n, '0-' .. n)[1]
@@ -222,7 +222,7 @@ local function makeActions()
     return isNew or call('ZSCORE', again, n)
   end
 
-  -- expireDue ends expired message n if it is available, and otherwise notes it in overdue.
+  -- expireDue ends the expired message n if it is available, and otherwise notes it in overdue.
   local function expireDue(n)
     if not isAvailable(n) then
       call('SADD', overdue, n)
@@ -238,14 +238,13 @@ local function makeActions()
   }
 end
 
--- act applies an action to message n.
 local function act(what, n, how)
   actions = actions or makeActions()
   return actions[what](n, how)
 end
 
--- runDue removes what is due from a zset, in the order of time and number, and applies an action to
--- it. It returns false if the budget ends first.
+-- runDue removes what is due from a zset, ordered by time and number, and applies an action to it.
+-- It returns false if the budget is used up first.
 local function runDue(key, what)
   repeat
     local due = call('ZRANGEBYSCORE', key, '-inf', ARGV[1], 'LIMIT', 0, 100)
@@ -259,8 +258,8 @@ local function runDue(key, what)
   return true
 end
 
--- endExpired ends the locks that are over, in the order of deadline and number. It returns false if
--- the budget ends first. It expands one block's numbers at a time, however many locks end together.
+-- endExpired ends the expired locks, ordered by deadline and number. It returns false if the budget
+-- is used up first. It expands only one block's numbers at a time, even if many locks end together.
 local function endExpired()
   if call('EXISTS', blocks) == 0 then return runDue(locks, 'fail') end
   while true do
@@ -275,7 +274,7 @@ local function endExpired()
         due[#due + 1] = number(lock)
         lockOf[due[#due]] = lock
       end
-      if #these == 0 then call('ZREM', locks, member) end -- its bits are gone
+      if #these == 0 then call('ZREM', locks, member) end -- the block has no more bits
     end
     table.sort(due, function(a, b) return tonumber(a) < tonumber(b) end)
     for _, n in ipairs(due) do
@@ -287,11 +286,10 @@ local function endExpired()
   end
 end
 
--- never is later than any time.
 local never = 9007199254740991
 
--- sweep does what is due: it ends expired locks, activates scheduled messages and ends expired
--- ones. It returns false if some are left; the caller then returns 'more'.
+-- sweep ends expired locks, activates scheduled messages and ends expired messages. It returns
+-- false if more is due; the caller then returns 'more'.
 local function sweep()
   due = tonumber(call('HGET', head, 'd') or 0)
   if due > now then return true end
@@ -301,14 +299,14 @@ local function sweep()
   due = session and session.nextEnd() or never
   for _, key in ipairs({locks, scheduled, canExpire and expiry or locks}) do
     local first = call('ZRANGE', key, 0, 0, 'WITHSCORES')[2]
-    due = math.min(due, tonumber(first or never)) -- a lock in a session has no deadline of its own
+    due = math.min(due, tonumber(first or never)) -- a lock in a session has no deadline
   end
   if call('EXISTS', stream) == 1 then call('HSET', head, 'd', format('%.0f', due)) end
   return true
 end
 
--- nextDue returns when a sweep will find something, 0 if nothing is known. Of the messages that expire,
--- only available ones count; emptied says that there are none.
+-- nextDue returns when a sweep will find something, or 0. Of the messages that expire, only
+-- available ones count; emptied says that there are none.
 local function nextDue(emptied)
   if due == never then return 0 end
   local next = session and session.nextEnd() or never
@@ -317,8 +315,8 @@ local function nextDue(emptied)
     next = math.min(next, tonumber(first[2] or next))
   end
   if not emptied then
-    -- If none of the first hundred is available, the time of the last is early enough to look
-    -- again.
+    -- If none of the first hundred is available, the next look at the last one's time is early
+    -- enough.
     local first = call('ZRANGE', expiry, 0, 99, 'WITHSCORES')
     for i = 1, #first, 2 do
       if act('isAvailable', number(first[i])) or i == 199 then

@@ -1,7 +1,7 @@
 -- sweep_idle.lua: answer a sweep that would find nothing. The loader puts it before state.lua,
 -- for sweep_only.lua. Most calls end here, which saves creating the functions of state.lua.
 
--- keepReceipt keeps the number after which the commands behind this script store their messages.
+-- keepReceipt keeps the last number before the commands after this script store their messages.
 local function keepReceipt(last)
   if ARGV[6] then redis.call('SET', KEYS[#KEYS], ARGV[6] .. cmsgpack.pack({'ok', 'after', tonumber(last or 0)}), 'PX', 10000) end
 end

@@ -29,7 +29,6 @@ if not sweep() then
   return {'more'}
 end
 
--- first is where the keys of each target begin.
 local window, keyLife, targets, records = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
 local first, at, firstRecord = {}, taken + 5, 8 + targets
 for i = 1, targets do
@@ -38,7 +37,7 @@ for i = 1, targets do
   at = at + 4 + (string.find(kind, 'e', 1, true) and 1 or 0) + (string.find(kind, 's', 1, true) and 7 or 0) + (history and 1 or 0)
 end
 
--- isKnown reports whether an id or a key is known for less than life, and notes it otherwise.
+-- isKnown reports whether an id or a key was seen within life, and otherwise notes it.
 local cleared = {}
 local function isKnown(key, id, life)
   if id == '' or life <= 0 then return false end
@@ -56,7 +55,7 @@ local state = call('HMGET', head, 's', 'v')
 local last, version, given = tonumber(state[1] or 0), tonumber(state[2] or 0), false
 local touched, order, arrived, soonest = {}, {}, {}, {} -- by target: last number, messages in sessions, first expiry
 
--- copy stores one copy and returns the kind of its target, nil if the target no longer exists.
+-- copy stores one copy. It returns the kind of its target, or nil if the target no longer exists.
 local function copy(n, from, body)
   local target, record, ttl, sid = tonumber(ARGV[from]), ARGV[firstRecord + ARGV[from + 1]], ARGV[from + 2], ARGV[from + 3]
   local base = first[target]
@@ -85,7 +84,7 @@ local function copy(n, from, body)
   return kind
 end
 
--- publish stores the publication whose arguments begin at p and returns its number.
+-- publish stores the publication whose arguments begin at p, and returns its number.
 local function publish(p)
   local id, key, due, ttl, source, body = ARGV[p], ARGV[p + 1], ARGV[p + 2], ARGV[p + 3], ARGV[p + 4], ARGV[p + 5]
   local n
@@ -119,7 +118,7 @@ local function publish(p)
     local when = reserved and sub(due, 1, -2) or due
     call('ZADD', scheduled, when, pad(n) .. (reserved and 'r' or ''))
     noteDeadline(when)
-    ready = true -- a waiting forwarder must learn when to look again
+    ready = true -- a waiting forwarder must learn the new due time
     return tonumber(n)
   end
   local living, deadLetters = 0, 0
