@@ -5,24 +5,25 @@ import (
 	"net"
 )
 
-// How much memory things take besides their bytes. A test compares them with the heap of a gateway.
+// Memory of things in bytes, without their payloads. A test compares these with the heap of a
+// gateway.
 const (
-	Message         = 2 << 10  // a message that has been read and not stored yet: decoded, and in the form of its store
-	Copy            = 1 << 10  // a copy for a subscription that is not stored yet, besides the message's metadata
-	Delivery        = 192      // a delivery that its client has not settled
-	Link            = 1536     // an AMQP link with what the broker opens for it
-	Session         = 384      // an AMQP session
-	SessionReceiver = 20 << 10 // what a link or feed takes in addition while it waits for a session of messages, or has one
-	Call            = 16 << 10 // a call of the broker in progress: the stack of its goroutine
+	Message         = 2 << 10  // decoded, not stored yet, and in the form of its store
+	Copy            = 1 << 10  // of a message for a subscription, not stored yet; the message's metadata is not included
+	Delivery        = 192      // not settled by its client
+	Link            = 1536     // AMQP, with what the broker opens for it
+	Session         = 384      // AMQP
+	SessionReceiver = 20 << 10 // added to a link or feed that waits for a session of messages, or has one
+	Call            = 16 << 10 // the stack of a goroutine that calls the broker
 
-	Requests = 22 << 10 // what HTTP adds to a connection that serves a request; an idle connection keeps half of it
+	Requests = 22 << 10 // added to an HTTP connection by a request; an idle connection keeps half of it
 
-	connection = 12 << 10 // a connection of any protocol with its buffers
-	ofTLS      = 18 << 10 // what TLS adds
+	connection = 12 << 10 // of any protocol, with buffers
+	ofTLS      = 18 << 10
 )
 
-// Connection returns the memory that c takes, in bytes. If c has a method NetConn, but none named
-// ConnectionState, it is the memory of the connection that NetConn returns.
+// Connection returns the memory of c in bytes. It looks through NetConn methods for a connection
+// with ConnectionState (TLS).
 func Connection(c net.Conn) int64 {
 	switch c := c.(type) {
 	case interface{ ConnectionState() tls.ConnectionState }:

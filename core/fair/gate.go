@@ -7,13 +7,13 @@ import (
 )
 
 // Intercept implements intercept.Interceptor. While memory is short, it refuses operations that
-// take memory, but none that give memory back. p is the pool of messages in progress.
+// need memory, but none that free memory. p is the pool of messages in progress.
 func (p *Pool) Intercept(ctx context.Context, c *intercept.Call) {
 	refused := false
 	switch level := p.gauge.Level(); c.Op {
 	case intercept.Send, intercept.Schedule:
 		refused = level >= Tight && p.Refuses(Of(c.ID))
-	case intercept.Create: // the memory that an entity takes is not given back soon
+	case intercept.Create: // an entity's memory is not freed soon
 		refused = level >= Tight
 	case intercept.Peek:
 		refused = level >= Full

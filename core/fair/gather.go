@@ -12,11 +12,11 @@ const (
 	// firstGrant is the number of bytes that a message of unknown size takes first.
 	firstGrant = 64 << 10
 	// maxLeap is the largest ratio of a new buffer to the bytes that have arrived. The buffers have
-	// 64 KiB, 1 MiB, 18 MiB and 300 MiB, so little garbage is left.
+	// 64 KiB, 1 MiB, 18 MiB and 300 MiB, so copying leaves little garbage.
 	maxLeap = 17
 )
 
-// The errors of Gather, besides those of the reader, of Await and of Inspect.
+// Gather also returns the errors of the reader, of Await and of Inspect.
 var (
 	ErrTooLarge = errors.New("the message is larger than the limit for messages")
 	ErrTooSlow  = errors.New("the rest of the message did not arrive in time")
@@ -26,10 +26,10 @@ var (
 type Arrival struct {
 	Reader   io.Reader
 	Deadline func(time.Time) error // sets when a Read must have ended; nil: a Read does not block
-	Size     int64                 // number of bytes that the sender has declared; negative: none
+	Size     int64                 // bytes that the sender has declared; negative: none
 	Limit    int64                 // maximum number of bytes
 	Buffer   []byte                // used if the message fits into it; may be nil
-	Control  bool                  // the message may give memory back: up to 64 KiB of it are read even at Tight and Full
+	Control  bool                  // the message may free memory: up to 64 KiB of it are read even at Tight and Full
 
 	// Inspect, if not nil, gets the first 64 KiB of a larger message, and returns a limit that
 	// replaces Limit.
@@ -39,14 +39,14 @@ type Arrival struct {
 type gathering struct {
 	*Arrival
 	share   *Waiter
-	taken   int64 // bytes taken from the budget
+	taken   int64 // from the pool
 	message []byte
 	pace    Pace
 }
 
-// Gather reads a message up to the end of its reader. It takes memory from the budget for the bytes
+// Gather reads a message up to the end of its reader. It takes memory from the pool for the bytes
 // that it returns, and none if it fails. It waits for memory only once, before it reads most of the
-// message. The message must arrive at the speed that Pace demands.
+// message. The message must arrive at the speed that Pace requires.
 func (s *Waiter) Gather(ctx context.Context, a Arrival) ([]byte, error) {
 	g := gathering{Arrival: &a, share: s}
 	err := g.begin(ctx)
@@ -93,7 +93,7 @@ func (g *gathering) more(ctx context.Context) error {
 		g.message = g.message[:len(g.message)+n]
 		return err
 	}
-	var next [1]byte // for a byte beyond the buffer, if there is one
+	var next [1]byte // for a byte beyond the buffer
 	n, err := g.read(next[:])
 	if n == 0 {
 		return err
@@ -147,7 +147,7 @@ func (g *gathering) extend(ctx context.Context, have int64) error {
 	if g.Size > have {
 		size = g.Size
 	}
-	if have <= firstGrant { // this little may be held during a wait
+	if have <= firstGrant { // so few bytes may be held during a wait
 		if err := g.share.Await(ctx, size-have); err != nil {
 			return err
 		}

@@ -8,12 +8,11 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Level says how much of its memory the process uses. At every level, calls in flight continue, and
-// so do calls that free memory: settlements, renewals, deletions and detaches. Receivers always get
-// a few deliveries, so that clients can empty a full store.
+// Level says how much of its memory the process uses. At every level, calls in progress continue,
+// and so do calls that free memory: settlements, renewals, deletions and detaches. Receivers always
+// get a few deliveries, so that clients can empty a full store.
 type Level int32
 
-// The levels.
 const (
 	Normal Level = iota
 	Raised       // more than half is used; nothing is refused
@@ -27,18 +26,17 @@ func (l Level) String() string { return [...]string{"normal", "raised", "tight",
 // Gauge has the Level of the process. It is safe for concurrent use. A nil Gauge stays at Normal.
 type Gauge struct {
 	level atomic.Int32
-	room  atomic.Int64 // as given to SetRoom; 0: not limited
+	room  atomic.Int64 // as given to SetRoom; 0: no limit
 
-	forgot time.Time // when flows were last reduced; only for the goroutine that calls Set
+	forgot time.Time // when flows were last reduced; used only by the goroutine that calls Set
 
 	mu    sync.Mutex
 	pools []*Pool
 }
 
-// Every forgetInterval, Set reduces all flows by one forgetPart-th.
+// Every forgetInterval, Set reduces all flows by 1/forgetPart.
 const forgetInterval, forgetPart = 250 * time.Millisecond, 32
 
-// Level returns the level.
 func (g *Gauge) Level() Level {
 	if g == nil {
 		return Normal
@@ -77,8 +75,8 @@ func (g *Gauge) Set(to Level) {
 }
 
 // SetRoom sets how many bytes the process may still use before Full begins, as last measured. Work
-// in progress may not be in the measurement yet: so new work is refused, as at Full, if it and the
-// work in progress would exceed n.
+// in progress may not be in the measurement yet. So new work is refused, as at Full, if it and the
+// work in progress together exceed n.
 func (g *Gauge) SetRoom(n int64) { g.room.Store(max(n, 1)) }
 
 func (g *Gauge) lacks(n int64) bool {
@@ -89,12 +87,10 @@ func (g *Gauge) lacks(n int64) bool {
 	return room > 0 && n > room
 }
 
-// Refusal returns the error for work that the level refuses.
 func (g *Gauge) Refusal() error {
 	return core.Refuse(core.Busy, "The gateway's memory is almost full. Try again later.")
 }
 
-// Refusing returns the names of the pools that have refused a client since the given time.
 func (g *Gauge) Refusing(since time.Time) (names []string) {
 	g.mu.Lock()
 	pools := g.pools

@@ -3,20 +3,17 @@ package fair
 import "time"
 
 // A message that has begun may pause for at most Grace, and must arrive at MinRate on average. So a
-// large message gets the time that it needs, and a stalled one takes memory for no longer than
-// Grace.
+// large message gets the time that it needs, and a stalled one occupies memory for at most Grace.
 const (
 	Grace   = 20 * time.Second
-	MinRate = 16 << 10 // bytes a second
+	MinRate = 16 << 10 // bytes per second
 )
 
-// Pace says by when more of a message must arrive.
+// Pace determines by when more of a message must arrive.
 type Pace struct{ due time.Time }
 
-// Begin returns the Pace of a message that begins at now.
 func Begin(now time.Time) Pace { return Pace{now.Add(Grace)} }
 
-// Went records that n more bytes have arrived at now.
 func (p *Pace) Went(n int, now time.Time) {
 	p.due = p.due.Add(time.Duration(n) * time.Second / MinRate)
 	if latest := now.Add(Grace); p.due.After(latest) {
@@ -24,8 +21,7 @@ func (p *Pace) Went(n int, now time.Time) {
 	}
 }
 
-// Paused records that, until now, the gateway has read nothing: the client was not too slow.
+// Paused records that the gateway has read nothing until now: the client was not too slow.
 func (p *Pace) Paused(now time.Time) { p.due = now.Add(Grace) }
 
-// Due returns by when more must arrive.
 func (p *Pace) Due() time.Time { return p.due }

@@ -6,30 +6,30 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// The places that open streams take in their Pool.
+// Units of a Pool that an open stream takes.
 const (
 	// FeedPlaces is for a feed over WebSocket.
 	FeedPlaces = 1
-	// EventStreamPlaces is for a stream of server-sent events, which has a goroutine and may ask
+	// EventStreamPlaces is for a stream of server-sent events, which has a goroutine and may query
 	// the store twice a second.
 	EventStreamPlaces = 25
 )
 
-// NewStreams returns a pool of limit places, or 50000 if limit is 0, for feeds and event streams.
+// NewStreams returns a pool of limit units, or 50000 if limit is 0, for feeds and event streams.
 func NewStreams(limit int, gauge *Gauge) *Pool {
 	p := NewPlaces(cmp.Or(limit, 50_000), "feeds and event streams", gauge)
 	p.shuts = Full
 	return p
 }
 
-// NewPlaces returns a pool of limit places. what names, in the plural, the things that take places.
+// NewPlaces returns a pool of limit units. what names, in the plural, the things that take them.
 func NewPlaces(limit int, what string, gauge *Gauge) *Pool {
 	p := New(int64(limit), nil, gauge)
 	p.places = what
 	return p.Named(what, Full+1)
 }
 
-// Open takes n places for a stream or feed until closed is called.
+// Open takes n units for a stream or feed until closed is called.
 func (p *Pool) Open(w Who, n int64) (closed func(), err error) {
 	s := p.Share(nil)
 	s.Join(w)

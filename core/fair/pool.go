@@ -1,10 +1,10 @@
 // Package fair divides a gateway's limited resources among its clients: bytes of memory for
 // messages in progress, connections, streams. Each resource is a Pool, of which every connection,
 // stream or request has a Share. A Share counts all the memory of a decoded request, not only its
-// bytes: see cost.go.
-// Up to three quarters of a pool, each client can take what it needs. Above that, a policy can take
-// more only if it then holds no more than the free part. From fifteen sixteenths on, this also
-// applies to a namespace. So a new client always gets memory. All clients without a proven identity
+// bytes (see cost.go).
+// Up to three quarters of a pool, each client can take what it needs. Above, a policy can take more
+// only if it then holds no more than the free part; from fifteen sixteenths on, this also applies
+// to a namespace. So a new client always gets memory. All clients without a proven identity
 // together hold at most a quarter. One connection can hold at most as many bytes as remain free.
 // The memory that the process really uses determines a Level.
 package fair
@@ -22,12 +22,12 @@ import (
 
 const (
 	// Patience is how long a bridge waits for memory, without reading, before it refuses a message.
-	// The time-outs of clients are longer.
+	// Time-outs of clients are longer.
 	Patience = 10 * time.Second
 	// floor is the number of bytes that each connection may hold, whatever others of its policy
 	// hold, so that small messages need not wait for large ones.
 	floor = 64 << 10
-	// large is the smallest number of bytes for whose release the pool calls released.
+	// A release of at least large bytes makes the pool call released.
 	large = 8 << 20
 	// Pending is the maximum number of bytes of messages, for all receivers of a connection, that
 	// are requested from the store or not yet read by the client. One receiver has at most maxAsked
@@ -37,18 +37,17 @@ const (
 	maxTight = 256 << 10
 	// minAsked is the number of bytes that must be free before a receiver requests any.
 	minAsked = 32 << 10
-	// Default is the default limit of a pool of bytes.
-	Default = 1 << 30
+	Default  = 1 << 30
 )
 
-// Who identifies who holds a part of a Pool: a policy of a namespace. The zero Who is all clients
-// without a proven identity.
+// Who identifies the holder of a part of a Pool: a policy of a namespace. The zero Who stands for
+// all clients without a proven identity.
 type Who struct {
-	Namespace string // the namespace's ID
-	Policy    string // the policy's name and, for an entity's policy, the entity's name
+	Namespace string // namespace ID
+	Policy    string // policy name and, for an entity's policy, the entity's name
 }
 
-// Of returns the holder for an identity: the policy of its first grant.
+// Of returns the policy of the first grant of id.
 func Of(id core.Identity) Who {
 	if len(id) == 0 {
 		return Who{}
@@ -64,9 +63,9 @@ func Of(id core.Identity) Who {
 // Pool is a limited resource. It is safe for concurrent use.
 type Pool struct {
 	limit    int64
-	places   string // the plural of what takes a unit; "": a unit is a byte
+	places   string // plural name of what takes a unit; "": a unit is a byte
 	name     string
-	shuts    Level         // the level at which Take begins to fail
+	shuts    Level         // level from which on Take may fail
 	released func(n int64) // may be nil
 	gauge    *Gauge        // may be nil
 
@@ -75,21 +74,19 @@ type Pool struct {
 	refused int64
 	latest  time.Time // when a client was last refused
 	groups  map[Who]*group
-	evicted map[*Share]func() // by share: closes its holder
+	evicted map[*Share]func() // each function closes the holder of a share
 	waiting []*Share          // in the order in which they began to wait
 }
 
-// group is what a namespace or a policy holds.
 type group struct {
 	held   int64
-	flow   int64 // taken recently for new work
+	flow   int64 // units recently taken for new work
 	shares int
 }
 
-// New returns a pool of limit bytes, or of Default if limit is not positive. The pool calls
-// released, if it is not nil, when a share gives back many bytes at once, because the memory of a
-// large message is then garbage. The goroutine that gives them back waits for the call. gauge may
-// be nil.
+// New returns a pool of limit bytes, or of Default if limit is not positive. If released is not
+// nil, the pool calls it when a share gives back many bytes at once, because the memory of a large
+// message is then garbage. The goroutine that gives them back waits for the call. gauge may be nil.
 func New(limit int64, released func(n int64), gauge *Gauge) *Pool {
 	if limit <= 0 {
 		limit = Default
@@ -99,21 +96,19 @@ func New(limit int64, released func(n int64), gauge *Gauge) *Pool {
 	return p
 }
 
-// Stats describe the state of a Pool.
 type Stats struct {
-	Limit, Held int64 // bytes or places
-	Refused     int64 // number of refused messages and requests
-	Waiting     int   // number of waiting connections
+	Limit, Held int64 // bytes or other units
+	Refused     int64 // messages and requests
+	Waiting     int   // connections
 }
 
-// Stats returns the state of the pool.
 func (p *Pool) Stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return Stats{Limit: p.limit, Held: p.held, Refused: p.refused, Waiting: len(p.waiting)}
 }
 
-// Named sets the name that a pool of bytes has in refusals, and the level at which Take begins to
+// Named sets the name that a pool of bytes has in refusals, and the level from which on Take may
 // fail (by default Full).
 func (p *Pool) Named(name string, shuts Level) *Pool {
 	p.name, p.shuts = name, shuts
@@ -122,10 +117,9 @@ func (p *Pool) Named(name string, shuts Level) *Pool {
 
 func (p *Pool) noteRefusal() { p.refused, p.latest = p.refused+1, time.Now() }
 
-// Gauge returns the gauge of the pool, which may be nil.
+// Gauge may return nil.
 func (p *Pool) Gauge() *Gauge { return p.gauge }
 
-// Exhausted reports whether nothing is free.
 func (p *Pool) Exhausted() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -137,7 +131,7 @@ type Share struct {
 	pool *Pool
 	wake func()
 
-	// All guarded by pool.mu:
+	// Guarded by pool.mu:
 	who       Who
 	namespace *group
 	policy    *group
@@ -146,8 +140,8 @@ type Share struct {
 }
 
 // Share returns the share of a client without a proven identity. The caller must close it. The pool
-// calls wake when a Take of the number that was given to Wait may succeed. It may call wake from
-// any goroutine; wake must not block.
+// calls wake when a Take of the number given to Wait may succeed. It may call wake from any
+// goroutine; wake must not block.
 func (p *Pool) Share(wake func()) *Share {
 	s := &Share{pool: p, wake: wake}
 	p.mu.Lock()
@@ -181,7 +175,6 @@ func (p *Pool) group(w Who) *group {
 	return g
 }
 
-// forget removes from g a share that holds held bytes or places.
 func (p *Pool) forget(w Who, g *group, held int64) {
 	g.held -= held
 	g.shares--
@@ -194,7 +187,7 @@ func (p *Pool) dropIdle(w Who, g *group) {
 	}
 }
 
-// Join records who holds the share. It is called when the client has proven its identity.
+// Join sets the holder of the share, when the client has proven its identity.
 func (s *Share) Join(w Who) {
 	s.pool.mu.Lock()
 	defer s.pool.mu.Unlock()
@@ -236,7 +229,7 @@ func (s *Share) Available(n int64) int64 {
 }
 
 // Credit returns how many more bytes one of a connection's receivers may request from the store.
-// used is the number of bytes that the receiver has requested, or has received and not sent yet.
+// used is the number of bytes that this receiver has requested, or has received and not yet sent.
 // Until half of the receiver's part is free, Credit returns 0, so that the receiver does not
 // request messages one by one. waits is true if the share now waits for memory.
 func (s *Share) Credit(used, receivers int) (bytes int, waits bool) {
@@ -257,11 +250,11 @@ func (s *Share) Credit(used, receivers int) (bytes int, waits bool) {
 	return int(min(int64(part-used), free)), free == 0
 }
 
-// Take takes n bytes or places for new work, and reports whether that was possible. Depending on
-// the Level, it fails for policies or namespaces that have just taken much, or for all.
+// Take takes n units for new work, and reports whether that was possible. Depending on the Level,
+// it fails for policies or namespaces that have just taken much, or for all.
 func (s *Share) Take(n int64) bool { return s.take(n, true) }
 
-// take does the same as Take. If begins is false, it ignores the Level.
+// take is Take, but ignores the Level if begins is false.
 func (s *Share) take(n int64, begins bool) bool {
 	p := s.pool
 	p.mu.Lock()
@@ -278,13 +271,13 @@ func (s *Share) take(n int64, begins bool) bool {
 	return true
 }
 
-// At Tight, the flow of a policy, with what it takes now, may be at most one flowPart-th of the
-// pool. At Full, the flow of a whole namespace may be one littlePart-th, so that it can work
-// although others have filled the memory.
+// At Tight, the flow of a policy, with what it now takes, may be at most 1/flowPart of the pool. At
+// Full, the flow of a whole namespace may be at most 1/littlePart, so that it can work although
+// others have filled the memory.
 const flowPart, littlePart = 16, 64
 
-// refuses reports whether the Level refuses new work that takes n: all such work, or that of a
-// policy or namespace with too large a flow. A nil group has no flow. p.mu is held.
+// refuses reports whether the Level refuses new work that takes n. A nil group has no flow. p.mu is
+// held.
 func (p *Pool) refuses(policy, namespace *group, n int64) bool {
 	may := func(g *group, part int64) bool { return g == nil || g.flow+n <= p.limit/part }
 	switch l := p.gauge.Level(); {
@@ -305,25 +298,24 @@ func (p *Pool) forgetFlow() {
 	}
 }
 
-// Refuses reports whether the Level refuses requests of w that take memory.
+// Refuses reports whether the Level refuses requests of w that need memory.
 func (p *Pool) Refuses(w Who) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.refuses(p.groups[w], p.groups[w.ofNamespace()], 0)
 }
 
-// IsRefused reports whether the Level refuses new work of the share's holder that takes n.
+// IsRefused reports whether the Level refuses the share's holder new work that takes n.
 func (s *Share) IsRefused(n int64) bool {
 	s.pool.mu.Lock()
 	defer s.pool.mu.Unlock()
 	return s.pool.refuses(s.policy, s.namespace, n)
 }
 
-// Fits reports whether an empty share could take n if nothing else was taken. Otherwise waiting is
-// useless.
+// Fits reports whether an empty share could take n of an empty pool. Otherwise waiting is useless.
 func (s *Share) Fits(n int64) bool { return n <= s.pool.limit-n }
 
-// Evictable allows the pool to call evict, which closes the share's holder, when memory is full.
+// Evictable lets the pool call evict, which must close the share's holder, when memory is full.
 // evict must not block.
 func (s *Share) Evictable(evict func()) {
 	s.pool.mu.Lock()
@@ -334,8 +326,8 @@ func (s *Share) Evictable(evict func()) {
 	s.pool.evicted[s] = evict
 }
 
-// Evict closes the holder of one evictable share with more than floor bytes: the largest share of
-// the policy that holds most. It returns false if there is none.
+// Evict closes the holder of one evictable share with more than floor bytes: of the policy that
+// holds most, the largest share. It returns false if there is none.
 func (p *Pool) Evict() bool {
 	p.mu.Lock()
 	var most *Share
@@ -354,7 +346,6 @@ func (p *Pool) Evict() bool {
 	return true
 }
 
-// Holding is what a policy holds of a Pool.
 type Holding struct {
 	Who  Who
 	Held int64
@@ -399,8 +390,8 @@ func (s *Share) stopWaiting() {
 	}
 }
 
-// Add takes n whatever the limit, because the data are already in memory, or gives -n back if n is
-// negative.
+// Add takes n whatever the limit, because the data are already in memory. If n is negative, it
+// gives -n back.
 func (s *Share) Add(n int64) {
 	if n == 0 {
 		return
@@ -428,8 +419,8 @@ func (s *Share) add(n int64) {
 	s.pool.held += n
 }
 
-// due returns the wake functions of waiters whose Take may now succeed. If others are faster, a
-// waiter must wait again.
+// due returns the wake functions of waiters whose Take may now succeed. A waiter must wait again if
+// others are faster.
 func (p *Pool) due() (wakes []func()) {
 	if len(p.waiting) == 0 {
 		return nil
@@ -447,8 +438,7 @@ func (p *Pool) due() (wakes []func()) {
 	return wakes
 }
 
-// Release gives back everything that the share has taken. No other goroutine may use the share
-// during the call.
+// Release gives back everything. No other goroutine may use the share during the call.
 func (s *Share) Release() {
 	s.pool.mu.Lock()
 	held := s.held
@@ -456,7 +446,6 @@ func (s *Share) Release() {
 	s.Add(-held)
 }
 
-// Close releases the share, which must then no longer be used.
 func (s *Share) Close() {
 	s.Release()
 	s.pool.mu.Lock()
@@ -488,7 +477,7 @@ type Waiter struct {
 	woken wake.Signal
 }
 
-// Waiter returns a Waiter. Each of its wake-ups also calls the function also, unless it is nil.
+// Waiter returns a Waiter whose wake-ups also call the function also, unless it is nil.
 func (p *Pool) Waiter(also func()) *Waiter {
 	woken := wake.New()
 	return &Waiter{woken: woken, Share: p.Share(func() {
@@ -499,16 +488,17 @@ func (p *Pool) Waiter(also func()) *Waiter {
 	})}
 }
 
-// Woken returns a channel with a value when the share may take what Wait was given, or soon after.
+// Woken returns a channel that gets a value when the share may take what Wait was given, or soon
+// after.
 func (s *Waiter) Woken() <-chan struct{} { return s.woken }
 
 // AfterRefusal is how long, after a refusal for lack of memory, the client waits for the answer, or
-// its connection is not read. Otherwise, a few clients that repeat refused requests at once would
-// occupy the processors.
+// its connection is not read. Otherwise, a few clients that immediately repeat refused requests
+// would occupy the processors.
 const AfterRefusal = 100 * time.Millisecond
 
-// Await takes n bytes, for which it waits up to Patience. The error is that of ctx, or that of
-// Refuse, but no earlier than after AfterRefusal.
+// Await takes n bytes, and waits for them up to Patience. The error is ctx's, or that of Refuse,
+// but no earlier than after AfterRefusal.
 func (s *Waiter) Await(ctx context.Context, n int64) error {
 	if s.Take(n) {
 		return nil
@@ -534,7 +524,7 @@ func (s *Waiter) Await(ctx context.Context, n int64) error {
 	}
 }
 
-// AwaitRoom waits until n bytes may be taken, without taking them and without a time limit. It is
+// AwaitRoom waits until n bytes could be taken, without taking them and without a time limit. It is
 // for data that a client sends only on request. It returns false if ctx ends.
 func (s *Waiter) AwaitRoom(ctx context.Context, n int64) bool {
 	for ctx.Err() == nil && s.Available(n) == 0 && s.Fits(n) {

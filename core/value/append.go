@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// The Append functions append a value of the type in their name, in its smallest encoding. They
-// take Go's types, whose names differ from AMQP's: see Kind.
+// Each Append function appends a value of the type in its name, in the smallest encoding. The names
+// are those of Go's types, which differ from AMQP's (see Kind).
 
 func AppendNull(dst []byte) []byte { return append(dst, codeNull) }
 
@@ -106,7 +106,7 @@ func AppendDescriptor(dst []byte, descriptor uint64) []byte {
 	return AppendUint64(append(dst, codeDescribed), descriptor)
 }
 
-// appendSize appends a constructor for variable-width data, which is wide if n needs it, and n.
+// appendSize appends a constructor, which is wide if n needs it, and n.
 func appendSize(dst []byte, code byte, n int) []byte {
 	if n <= math.MaxUint8 {
 		return append(dst, code, byte(n))
@@ -115,8 +115,8 @@ func appendSize(dst []byte, code byte, n int) []byte {
 }
 
 // Append appends the smallest encoding of v, which must be of a type of this package. Only numbers
-// in arrays have their full width, because Service Bus sends them so and clients expect it. Append
-// refuses values that Decode refuses with the default depth. If there is an error, it returns dst.
+// in arrays have their full width, as from Service Bus, because clients expect it. Append refuses
+// values that Decode refuses with the default depth. After an error, it returns dst.
 func Append(dst []byte, v any) ([]byte, error) {
 	out, err := appendValue(dst, v, 0)
 	if err != nil {

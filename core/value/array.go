@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// elemCodes has the constructor of array elements of each kind.
+// elemCodes has the constructors of array elements.
 var elemCodes = [...]byte{
 	KindNull: codeNull, KindBool: codeBool,
 	KindUint8: codeUbyte, KindUint16: codeUshort, KindUint32: codeUint, KindUint64: codeUlong,
@@ -66,7 +66,7 @@ func textLen(v any) int {
 	return 0
 }
 
-// appendElem appends v without its constructor, in the form that the array's constructor code says.
+// appendElem appends v without its constructor, in the form of the constructor code.
 func appendElem(dst []byte, code byte, v any, depth int) ([]byte, error) {
 	switch v := v.(type) {
 	case bool:
@@ -103,10 +103,10 @@ func appendElem(dst []byte, code byte, v any, depth int) ([]byte, error) {
 // openSize is the length of a compound's constructor, size and count in their 8-bit form.
 const openSize = 3
 
-// OpenList starts a list at the end of dst. The caller appends elements, and calls CloseList.
+// OpenList starts a list at the end of dst. The caller appends elements, and then calls CloseList
+// with mark.
 func OpenList(dst []byte) (out []byte, mark int) { return open(dst, codeList8) }
 
-// CloseList ends the list of n elements that was opened at mark.
 func CloseList(dst []byte, mark, n int) []byte {
 	if n == 0 {
 		return append(dst[:mark], codeList0)
@@ -121,8 +121,8 @@ func OpenMap(dst []byte) (out []byte, mark int) { return open(dst, codeMap8) }
 // CloseMap ends the map of n entries that was opened at mark.
 func CloseMap(dst []byte, mark, n int) []byte { return closeCompound(dst, mark, 2*n) }
 
-// AppendMapRaw appends a map with values that are already encoded. Keys, which must differ, are
-// written as strings or, if symbols is true, as symbols.
+// AppendMapRaw appends a map of encoded values. Keys, which must differ, are written as strings or,
+// if symbols is true, as symbols.
 func AppendMapRaw(dst []byte, entries iter.Seq2[[]byte, []byte], symbols bool) []byte {
 	dst, mark := OpenMap(dst)
 	n := 0
@@ -144,7 +144,7 @@ func open(dst []byte, code byte) ([]byte, int) {
 
 // closeCompound sets the size and count of the compound at mark, and makes it wide if needed.
 func closeCompound(dst []byte, mark, count int) []byte {
-	size := len(dst) - mark - openSize + 1 // includes the count
+	size := len(dst) - mark - openSize + 1 // with the count
 	if size <= math.MaxUint8 && count <= math.MaxUint8 {
 		dst[mark+1], dst[mark+2] = byte(size), byte(count)
 		return dst
@@ -156,7 +156,7 @@ func closeCompound(dst []byte, mark, count int) []byte {
 	return dst
 }
 
-// widen converts the value at start, which is the end of dst, from its 8-bit to its 32-bit form.
+// widen converts the value at start, which is the last in dst, from its 8-bit to its 32-bit form.
 func widen(dst []byte, start int) []byte {
 	size := int(dst[start+1])
 	if dst[start] < codeList8 {

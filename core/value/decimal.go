@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// decimalForm has the parameters of a decimal interchange format of IEEE 754-2008.
+// decimalForm is a decimal interchange format of IEEE 754-2008.
 type decimalForm struct {
 	exponentBits uint
 	bias         int
-	precision    int // digits
+	precision    int // in digits
 }
 
 var (
@@ -21,28 +21,28 @@ var (
 	form128 = decimalForm{14, 6176, 34}
 )
 
-// String returns the decimal with all its digits: 12.50, -3, 1E+40.
+// String returns all digits, as in 12.50, -3, 1E+40.
 func (d Decimal32) String() string { return form32.read(d[:]).String() }
 
-// String returns the decimal with all its digits: 12.50, -3, 1E+40.
+// String returns all digits, as in 12.50, -3, 1E+40.
 func (d Decimal64) String() string { return form64.read(d[:]).String() }
 
-// String returns the decimal with all its digits: 12.50, -3, 1E+40.
+// String returns all digits, as in 12.50, -3, 1E+40.
 func (d Decimal128) String() string { return form128.read(d[:]).String() }
 
-// Float64 returns the double nearest to the decimal.
+// Float64 returns the nearest double.
 func (d Decimal32) Float64() float64 { return form32.read(d[:]).float64() }
 
-// Float64 returns the double nearest to the decimal.
+// Float64 returns the nearest double.
 func (d Decimal64) Float64() float64 { return form64.read(d[:]).float64() }
 
-// Float64 returns the double nearest to the decimal. It is infinite outside the range of doubles.
+// Float64 returns the nearest double, which is infinite outside the range of doubles.
 func (d Decimal128) Float64() float64 { return form128.read(d[:]).float64() }
 
 // decimal is ± coefficient × 10^exponent.
 type decimal struct {
 	negative    bool
-	special     string   // "NaN" or "Infinity", without coefficient and exponent
+	special     string   // "NaN" or "Infinity": then coefficient and exponent are not set
 	coefficient *big.Int // not negative
 	exponent    int
 	precision   int // number of digits of the format
@@ -60,7 +60,7 @@ func (form decimalForm) read(b []byte) decimal {
 	coefficientBits := total - 1 - form.exponentBits
 	exponent := field(coefficientBits, form.exponentBits)
 	d.coefficient = field(0, coefficientBits)
-	if field(total-3, 2).Int64() == 3 { // these two bits mean a large coefficient, or no number
+	if field(total-3, 2).Int64() == 3 { // a large coefficient, or not a number
 		if field(total-5, 4).Int64() == 15 {
 			d.special = "Infinity"
 			if bits.Bit(int(total-6)) == 1 {
@@ -82,7 +82,7 @@ func (form decimalForm) read(b []byte) decimal {
 	return d
 }
 
-// mendExponent corrects the exponent of a decimal that .NET wrote. Its AMQP library writes bits 9
+// mendExponent corrects the exponent of a decimal from .NET. The AMQP library of .NET writes bits 9
 // to 13 of the exponent to the place of bits 7 to 11, and leaves out bits 7 and 8, which are zero
 // in all exponents of .NET's decimals. By the standard, the result is a number of about 10^-4600,
 // which no other program writes.
@@ -112,7 +112,7 @@ func (d decimal) float64() float64 {
 	case "Infinity":
 		return math.Copysign(math.Inf(1), d.sign())
 	}
-	f, _ := strconv.ParseFloat(d.coefficient.String()+"e"+strconv.Itoa(d.exponent), 64) // ParseFloat returns an error only with an infinity
+	f, _ := strconv.ParseFloat(d.coefficient.String()+"e"+strconv.Itoa(d.exponent), 64) // an error comes only with an infinity
 	return math.Copysign(f, d.sign())
 }
 
@@ -123,7 +123,6 @@ func (d decimal) sign() float64 {
 	return 1
 }
 
-// placePoint returns digits × 10^e as text.
 func placePoint(digits string, e, precision int) string {
 	switch {
 	case e == 0:
@@ -139,7 +138,7 @@ func placePoint(digits string, e, precision int) string {
 }
 
 // ParseDecimal128 parses a number in the form of JSON (RFC 8259 §6) exactly. ok is false if s is
-// not a number, or needs more than 34 digits or an exponent out of range. Zeros at the end count as
+// not a number, or needs more than 34 digits or an exponent out of range. Final zeros count as
 // digits, but are dropped if there are too many digits.
 func ParseDecimal128(s string) (d Decimal128, ok bool) {
 	digits, e, negative, ok := splitNumber(s)
@@ -167,7 +166,6 @@ func ParseDecimal128(s string) (d Decimal128, ok bool) {
 	return d, true
 }
 
-// splitNumber splits a number into digits × 10^e.
 func splitNumber(s string) (digits string, e int, negative, ok bool) {
 	s, negative = strings.CutPrefix(s, "-")
 	mantissa := s
@@ -189,8 +187,7 @@ func splitNumber(s string) (digits string, e int, negative, ok bool) {
 	return digits, e - len(fraction), negative, true
 }
 
-// Int returns the number in v, which may have any integer type. ok is false for other types, and
-// for numbers of more than 63 bits.
+// Int converts any integer type. ok is false for other types, and for numbers of more than 63 bits.
 func Int(v any) (n int64, ok bool) {
 	switch v := v.(type) {
 	case int8:
@@ -213,8 +210,8 @@ func Int(v any) (n int64, ok bool) {
 	return 0, false
 }
 
-// Float returns the number in v, which may have any floating-point or integer type. ok is false for
-// other types, and for integers that a double may not represent exactly.
+// Float converts any floating-point or integer type. ok is false for other types, and for integers
+// that a double may not represent exactly.
 func Float(v any) (f float64, ok bool) {
 	switch v := v.(type) {
 	case float32:

@@ -6,8 +6,8 @@ import (
 	"math"
 )
 
-// Decode returns the first value in b, and the bytes after it. It accepts exactly what Skip
-// accepts. The value shares no memory with b.
+// Decode returns the first value in b, and the bytes after it. It accepts what Skip accepts. The
+// value shares no memory with b.
 func Decode(b []byte, lim Limits) (v any, rest []byte, err error) {
 	rest, err = Skip(b, lim)
 	if err != nil {
@@ -17,7 +17,7 @@ func Decode(b []byte, lim Limits) (v any, rest []byte, err error) {
 	return v, rest, nil
 }
 
-// build returns the first value in b, which Skip has accepted, and the bytes after it.
+// build is Decode for bytes that Skip has accepted.
 func build(b []byte) (v any, rest []byte) {
 	code := b[0]
 	if code == codeDescribed {
@@ -29,7 +29,7 @@ func build(b []byte) (v any, rest []byte) {
 	return buildData(code, b[1:])
 }
 
-// buildData does the same as build for data whose constructor code was cut off.
+// buildData is build for data after the constructor code.
 func buildData(code byte, b []byte) (v any, rest []byte) {
 	data, rest := content(code, b), b[dataExtent(code, b):]
 	switch kinds[code] {
@@ -132,25 +132,23 @@ func buildArray(code byte, data []byte) Array {
 
 // Error says where bytes are not a valid encoding, or not one of the requested type.
 type Error struct {
-	Offset int // bytes from the start of the input
+	Offset int // in bytes, from the start of the input
 	Msg    string
 }
 
-// Error returns the message with its offset.
 func (e *Error) Error() string { return fmt.Sprintf("value at byte %d: %s", e.Offset, e.Msg) }
 
 func fail(offset int, format string, args ...any) error {
 	return &Error{Offset: offset, Msg: fmt.Sprintf(format, args...)}
 }
 
-// Limits limit the values that Decode and Skip accept. A field that is zero or negative stands for
-// its default.
+// Limits limit the values that Decode and Skip accept. A field that is not positive means its
+// default.
 type Limits struct {
 	Depth    int // of nested lists, maps, arrays and descriptors; the outermost has depth 1
 	Elements int // total of all lists, maps (keys and values) and arrays
 }
 
-// DefaultLimits are the defaults of the fields of Limits.
 var DefaultLimits = Limits{Depth: 32, Elements: 65536}
 
 func (l Limits) orDefault() Limits {

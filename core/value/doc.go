@@ -1,9 +1,9 @@
-// Package value is the vocabulary of typed values that travel with a message (properties, annotations, bodies of kind
-// value) and their one encoding, the type system of AMQP 1.0 Part 1.
+// Package value has the typed values that travel with a message (properties, annotations, bodies of
+// kind value), and their only encoding: the type system of AMQP 1.0 Part 1.
 //
-// Values are kept encoded until they are read. A store record, the AMQP bridge and the HTTP bridge therefore
-// share this codec: Skip validates bytes that came from a peer without allocating, MapEntries walks an encoded map
-// without decoding its values, Decode builds Go values, and Append encodes them again.
+// Values stay encoded until they are read. Store records, the AMQP bridge and the HTTP bridge
+// therefore share this codec: Skip validates a peer's bytes without allocating, MapEntries walks an
+// encoded map without decoding its values, Decode builds Go values, and Append encodes them.
 //
 // The Go types of AMQP values:
 //
@@ -17,5 +17,5 @@
 //	decimal128    Decimal128       array      Array
 //	char          Char             described  Described
 //
-// No function panics on any input, and none allocates more than in proportion to the length of its input.
+// No function panics on any input, or allocates more than in proportion to the length of its input.
 package value

@@ -10,7 +10,7 @@ import (
 // compound keys. Without them, keys can be compared as a few bytes.
 func isKey(k Kind) bool { return k >= KindNull && k <= KindSymbol }
 
-// key is a map key in a form that is equal for equal values, whatever the width of their encoding.
+// key is equal for equal map keys, whatever the width of their encoding.
 type key struct {
 	kind Kind
 	num  uint64 // numbers (sign-extended) and booleans
@@ -67,7 +67,7 @@ func signed(data []byte) int64 {
 	}
 }
 
-// fewKeys is the number of keys up to which hasDuplicateKeys compares all pairs of keys.
+// fewKeys is the largest number of keys that hasDuplicateKeys compares pairwise.
 const fewKeys = 32
 
 // hasDuplicateKeys reports whether two of the n keys in a map's valid entries are equal.
@@ -102,7 +102,7 @@ func hasDuplicateAmongMany(entries []byte, n int) bool {
 	return len(seen) < n
 }
 
-// afterEntry returns what follows the first key and value in b, which must be valid.
+// afterEntry skips the first key and value in b, which must be valid.
 func afterEntry(b []byte) []byte {
 	n, _ := extent(b)
 	b = b[n:]

@@ -47,7 +47,6 @@ var kindNames = [...]string{
 	KindList: "list", KindMap: "map", KindArray: "array", KindDescribed: "described",
 }
 
-// String returns the AMQP name of the type.
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {
 		return kindNames[k]
@@ -55,7 +54,7 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind(%d)", uint8(k))
 }
 
-// KindOf returns the type of the first value in b, or KindInvalid for an unknown constructor.
+// KindOf returns the type of the first value in b.
 func KindOf(b []byte) Kind {
 	if len(b) == 0 {
 		return KindInvalid
@@ -110,7 +109,7 @@ const (
 	codeArray32    = 0xf0
 )
 
-// wide is the bit that makes the size in sized data (constructors 0xa0 to 0xff) 32 bits wide.
+// wide is the bit of the constructors 0xa0 to 0xff that makes the size 32 bits wide.
 const wide = 0x10
 
 var kinds = [256]Kind{

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// The Read functions return the first value in b, which must have the type in their name, and the
-// bytes after it. They allocate only if they fail. Slices share the memory of b.
+// Each Read function returns the first value in b, which must have the type in the function's name,
+// and the bytes after it. It allocates only if it fails. Slices share the memory of b.
 
 func ReadBool(b []byte) (v bool, rest []byte, err error) {
 	code, data, rest, err := read(b, KindBool)
@@ -88,7 +88,6 @@ func ReadString(b []byte) (v, rest []byte, err error) { return readText(b, KindS
 
 func ReadSymbol(b []byte) (v, rest []byte, err error) { return readText(b, KindSymbol) }
 
-// ReadText reads a string or a symbol.
 func ReadText(b []byte) (v, rest []byte, err error) {
 	if KindOf(b) == KindSymbol {
 		return readText(b, KindSymbol)

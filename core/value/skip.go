@@ -21,8 +21,8 @@ func Skip(b []byte, lim Limits) (rest []byte, err error) {
 // walker validates one value. It uses offsets in b, because errors contain them.
 type walker struct {
 	b        []byte
-	depth    int // maximum depth
-	elements int // number of elements that are still allowed
+	depth    int // the maximum
+	elements int // number that is still allowed
 }
 
 // value validates the value at i, which must not go beyond end, and returns the offset after it.
@@ -45,7 +45,7 @@ func (w *walker) value(i, end, depth int) (int, error) {
 	return w.value(i, end, depth)
 }
 
-// data validates a value whose constructor code was at w.b[at] and whose data begin at w.b[i].
+// data validates a value with its constructor code at w.b[at] and its data at w.b[i].
 func (w *walker) data(code byte, at, i, end, depth int) (int, error) {
 	kind := kinds[code]
 	if kind == KindInvalid || kind == KindDescribed {
@@ -184,7 +184,7 @@ func (w *walker) array(at, i, stop, depth, n int) error {
 }
 
 // Extent returns the length of the first value in b without reading its contents. If b ends within
-// the value, the length exceeds that of b. ok is false if b is too short to tell that length.
+// the value, the length exceeds len(b). ok is false if b is too short to tell the length.
 func Extent(b []byte) (int, bool) {
 	i := 0
 	for pending := 1; pending > 0; pending-- {
@@ -206,14 +206,15 @@ func Extent(b []byte) (int, bool) {
 	return i, true
 }
 
-// extent does the same as Extent, but returns false if b ends within the value.
+// extent is Extent, but returns false if b ends within the value.
 func extent(b []byte) (int, bool) {
 	n, ok := Extent(b)
 	return n, ok && n <= len(b)
 }
 
-// dataExtent returns the length of the data at the start of b that follow the constructor code; -1
-// if the code is unknown, or if b ends within the size. The length may exceed len(b).
+// dataExtent returns the length of the data, with their size, at the start of b, which follow the
+// constructor code. It returns -1 if the code is unknown, or if b ends within the size. The length
+// may exceed len(b).
 func dataExtent(code byte, b []byte) int {
 	switch {
 	case kinds[code] == KindInvalid:
@@ -233,13 +234,13 @@ func dataExtent(code byte, b []byte) int {
 	}
 }
 
-// payload returns the data, without the size, of the first value in b, which is not described. The
-// data of a compound begin with the count. Skip or extent must have accepted b.
+// payload returns the data, without the size, of the first value in b. The data of a compound begin
+// with the count. Skip or extent must have accepted b, and the value must not be described.
 func payload(b []byte) []byte {
 	return content(b[0], b[1:])
 }
 
-// content does the same as payload for data whose constructor code was cut off.
+// content is payload for data after the constructor code.
 func content(code byte, b []byte) []byte {
 	n := dataExtent(code, b)
 	switch {

@@ -88,9 +88,9 @@ func timeOfTicks(ticks int64) time.Time {
 
 // AppendJSON appends the JSON form of a value. Null, booleans, numbers, strings, lists, arrays and
 // maps have their JSON equivalents; decimals all their digits. Timestamps become RFC 3339 with
-// milliseconds, binary becomes base64. Other values that have a text, and floats and decimals that
-// are not numbers, become strings. Keys of maps become text. A described value without a known text
-// is {"descriptor": …, "value": …}.
+// milliseconds, binary becomes base64. Other values with a text, and floats and decimals that are
+// not numbers, become strings. Keys of maps become text. A described value without a known text is
+// {"descriptor": …, "value": …}.
 func AppendJSON(dst []byte, v any) []byte {
 	switch v := v.(type) {
 	case nil:
@@ -130,7 +130,7 @@ func AppendJSON(dst []byte, v any) []byte {
 	case Symbol, Char, UUID, Timestamp, []byte:
 		return AppendStringJSON(dst, Text(v), false)
 	default:
-		return append(dst, "null"...) // of a Go type that this package does not have
+		return append(dst, "null"...) // a Go type that this package does not have
 	}
 }
 
@@ -164,8 +164,8 @@ func appendDecimalJSON(dst []byte, s string) []byte {
 	return append(dst, s...)
 }
 
-// AppendFloatText appends a float in a form that a reader recognises as a float. One that is not a
-// number is quoted: "NaN", "Infinity", "-Infinity".
+// AppendFloatText appends a float in a form that readers recognise as a float. A float that is not
+// a number is quoted: "NaN", "Infinity", "-Infinity".
 func AppendFloatText(dst []byte, f float64, bits int) []byte {
 	mark := len(dst)
 	dst = strconv.AppendFloat(dst, f, 'g', -1, bits)
@@ -185,7 +185,7 @@ func AppendFloatText(dst []byte, f float64, bits int) []byte {
 // it.
 func AppendStringJSON[T string | []byte](dst []byte, s T, ascii bool) []byte {
 	dst = append(dst, '"')
-	plain := 0 // the index up to which s is in dst
+	plain := 0 // s[:plain] is in dst
 	for i := 0; i < len(s); {
 		c := s[i]
 		if c >= ' ' && c < 0x7f && c != '"' && c != '\\' {

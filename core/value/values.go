@@ -9,16 +9,13 @@ import (
 	"time"
 )
 
-// Decimal32 is an IEEE 754-2008 decimal32 in network byte order. It is only transported, not used
-// in computations.
+// Decimal32 is an IEEE 754-2008 decimal32 in network byte order, for transport only.
 type Decimal32 [4]byte
 
-// Decimal64 is an IEEE 754-2008 decimal64 in network byte order. It is only transported, not used
-// in computations.
+// Decimal64 is an IEEE 754-2008 decimal64 in network byte order, for transport only.
 type Decimal64 [8]byte
 
-// Decimal128 is an IEEE 754-2008 decimal128 in network byte order. It is only transported, not used
-// in computations.
+// Decimal128 is an IEEE 754-2008 decimal128 in network byte order, for transport only.
 type Decimal128 [16]byte
 
 // Char is one Unicode code point. Surrogates are allowed, because a .NET char may be half of a
@@ -28,23 +25,20 @@ type Char rune
 // Symbol is a symbolic name. AMQP requires ASCII, but this package accepts any valid UTF-8.
 type Symbol string
 
-// Timestamp is a moment in milliseconds since the Unix epoch.
+// Timestamp is in milliseconds since the Unix epoch.
 type Timestamp int64
 
 // TimestampOf returns t in whole milliseconds, rounded down.
 func TimestampOf(t time.Time) Timestamp { return Timestamp(t.UnixMilli()) }
 
-// Time returns the moment in UTC.
 func (t Timestamp) Time() time.Time { return time.UnixMilli(int64(t)).UTC() }
 
-// List is a sequence of values of any types.
 type List []any
 
-// Map is a sequence of entries with distinct keys. The order is kept, and comparisons include it
-// (AMQP 1.0 §1.6.23). Keys may have any type except list, map, array and described.
+// Map is a sequence of entries with distinct keys. Comparisons include the order (AMQP 1.0
+// §1.6.23). Keys may have any type except list, map, array and described.
 type Map []Entry
 
-// Entry is one key and its value.
 type Entry struct{ Key, Value any }
 
 // Get returns the value of the entry whose key is the string or symbol name.
@@ -67,12 +61,12 @@ func (m Map) Get(name string) (any, bool) {
 // Array is a sequence of values of one type. If Descriptor is not nil, it applies to every element,
 // and Values contains the values without it.
 type Array struct {
-	Elem       Kind // type of the elements; KindInvalid means that of Values[0]
+	Elem       Kind // type of the elements; KindInvalid: that of Values[0]
 	Descriptor any
 	Values     []any
 }
 
-// ArrayOf returns an array of the values vs, with the element type that belongs to T even when vs is empty.
+// ArrayOf returns an array of vs, with the element type that belongs to T even if vs is empty.
 func ArrayOf[T any](vs []T) Array {
 	a := Array{Elem: KindOfValue(any(*new(T))), Values: make([]any, len(vs))}
 	for i, v := range vs {
@@ -81,7 +75,7 @@ func ArrayOf[T any](vs []T) Array {
 	return a
 }
 
-// elem returns the type of the elements, KindInvalid if it is unknown.
+// elem returns KindInvalid if the type of the elements is unknown.
 func (a Array) elem() Kind {
 	if a.Elem == KindInvalid && len(a.Values) > 0 {
 		return KindOfValue(a.Values[0])
@@ -150,16 +144,13 @@ func KindOfValue(v any) Kind {
 	return KindInvalid
 }
 
-// Opt is a scalar that may be absent.
 type Opt[T any] struct {
 	V   T
 	Set bool
 }
 
-// Some returns a present Opt.
 func Some[T any](v T) Opt[T] { return Opt[T]{V: v, Set: true} }
 
-// Or returns the value, or def when it is absent.
 func (o Opt[T]) Or(def T) T {
 	if o.Set {
 		return o.V
@@ -167,10 +158,10 @@ func (o Opt[T]) Or(def T) T {
 	return def
 }
 
-// UUID is a universally unique identifier in the byte order of RFC 9562, which the AMQP type uuid uses, too.
+// UUID is in the byte order of RFC 9562, which is also that of the AMQP type uuid.
 type UUID [16]byte
 
-// String returns the UUID as 8-4-4-4-12 lower-case hexadecimal digits.
+// String returns 8-4-4-4-12 lower-case hexadecimal digits.
 func (u UUID) String() string {
 	var t [36]byte
 	hex.Encode(t[0:8], u[0:4])
@@ -182,7 +173,7 @@ func (u UUID) String() string {
 	return string(t[:])
 }
 
-// ParseUUID reads the form that String writes, in either case of letters.
+// ParseUUID parses the form that String returns, in either case of letters.
 func ParseUUID(s string) (UUID, error) {
 	var u UUID
 	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
