@@ -5,7 +5,7 @@ package plugins
 // Contract is the version of plugins/proto/v1.
 const Contract = 1
 
-// The environment variable from which a program learns that a gateway started it.
+// The environment variable that tells a program that a gateway has started it.
 const (
 	CookieKey   = "CROSSTOWN_PLUGIN"
 	CookieValue = "9f2c62a6-contract"

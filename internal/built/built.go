@@ -1,8 +1,7 @@
 // Package built provides the programs that tests run.
 //
-// go test repeats a cached result while the files that the test has read are the same. Therefore
-// this package reads a program's sources, or the program, so that a change makes the tests run
-// again.
+// go test repeats a cached result while the files that the test has read are unchanged. So this
+// package reads a program's sources, or the program, so that a change makes the tests run again.
 package built
 
 import (
@@ -18,7 +17,7 @@ import (
 // module.
 const module = "github.com/crosstown-mq/crosstown"
 
-// variable names the environment variable with the path of the gateway that make test has built.
+// variable is the environment variable with the path of the gateway that make test has built.
 const variable = "CROSSTOWN_BINARY"
 
 // Gateway returns the path of the gateway in CROSSTOWN_BINARY. Without the variable, or with flags
@@ -37,7 +36,6 @@ func Gateway(dir string, flags ...string) (string, error) {
 	return program, nil
 }
 
-// Program builds a main package in dir and returns the program's path.
 func Program(dir, pkg string) (string, error) {
 	return build(filepath.Join(dir, filepath.Base(pkg)), pkg, nil)
 }
@@ -57,7 +55,7 @@ func build(program, pkg string, flags []string) (string, error) {
 	c := exec.Command("go", append(append([]string{"build", "-o", program}, flags...), pkg)...)
 	c.Dir = root
 	if len(flags) == 0 {
-		c.Env = append(os.Environ(), "CGO_ENABLED=0") // like make build, so that both use the same build cache
+		c.Env = append(os.Environ(), "CGO_ENABLED=0") // as in make build, so that both use the same build cache
 	}
 	if out, err := c.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build %s: %w\n%s", pkg, err, out)

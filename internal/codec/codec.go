@@ -1,5 +1,5 @@
-// Package codec reads and writes JSON and MessagePack value by value, without I/O. Reader and
-// Writer hide the encoding, so that code above them serves both.
+// Package codec reads and writes JSON and MessagePack value by value, without I/O. The interfaces
+// Reader and Writer are the same for both encodings.
 package codec
 
 import (
@@ -7,7 +7,6 @@ import (
 	"iter"
 )
 
-// Encoding is a way to encode values.
 type Encoding uint8
 
 const (
@@ -22,10 +21,10 @@ type Kind uint8
 const (
 	Null Kind = iota + 1
 	Bool
-	Int     // a signed 64-bit integer
-	Uint    // an unsigned 64-bit integer that does not fit Int
-	Huge    // an integer that fits neither
-	Float   // a number with a fraction or an exponent
+	Int     // 64 bits, signed
+	Uint    // 64 bits, unsigned, too large for Int
+	Huge    // an integer too large for Int and Uint
+	Float   // with a fraction or an exponent
 	Float32 // a Float in single precision
 	Text
 	Binary
@@ -45,21 +44,21 @@ func (k Kind) String() string {
 
 // Error says why data is not well-formed.
 type Error struct {
-	At   int // bytes from the start of the data
+	At   int // in bytes from the start of the data
 	Text string
 }
 
 func (e *Error) Error() string { return fmt.Sprintf("%s at byte %d", e.Text, e.At) }
 
-// Errors that both encodings have.
+// Errors of both encodings.
 const (
 	CutShort = "the payload ends in the middle of a value"
 	LeftOver = "there is data after the value"
 	NotUTF8  = "a string is not UTF-8"
 )
 
-// Reader reads and checks an encoded value, from its start. A method that returns a value may only
-// be called if Kind has returned the kind of that value. After an error nothing more can be read:
+// Reader reads and checks an encoded value, from its start. A method that returns a value may be
+// called only if Kind has returned the kind of that value. After an error nothing more can be read:
 // Kind returns zero, More returns false, and other methods must not be called.
 type Reader interface {
 	Encoding() Encoding
@@ -84,30 +83,29 @@ type Reader interface {
 	// Instant returns milliseconds since the Unix epoch. ok is false if an int64 cannot hold them.
 	Instant() (ms int64, ok bool)
 	Extension() (kind int8, data []byte)
-	// Open enters a list or a map, and returns the number of elements or members, or 0 if that is
-	// not known. The next call must be More.
+	// Open enters a list or a map, and returns the number of elements or members, or 0 if it is
+	// unknown. The next call must be More.
 	Open() int
 	// More reports whether the innermost open list or map has another element or member. If not,
 	// the list or map has ended.
 	More() bool
-	// Key reads the name of a member. In MessagePack, a key that is not a text is read as a value
-	// instead.
+	// Key reads the name of a member. In MessagePack, a key that is not a text is instead read as a
+	// value.
 	Key() []byte
 	// Only reports, after the first Key of a map, whether the map has no other key.
 	Only() bool
 	// Skip skips the next value, and returns its encoding.
 	Skip() []byte
-	// Err returns the error, an *Error, or nil.
+	// Err returns an *Error, or nil.
 	Err() error
 	// End checks that no data follow. It returns the error, or nil.
 	End() error
-	// Fail makes text the error, unless there is an earlier one.
+	// Fail sets the error, unless there is already one.
 	Fail(text string)
 	// Reset starts again with other data. checked is true if a Reader has already checked them.
 	Reset(data []byte, checked bool)
 }
 
-// Options say what a Reader accepts.
 type Options struct {
 	Depth int // largest nesting of lists and maps, at most MaxDepth
 
@@ -117,7 +115,6 @@ type Options struct {
 	Frame bool
 }
 
-// MaxDepth is the largest Options.Depth.
 const MaxDepth = 512
 
 // NewReader returns a reader of data. JSON must be UTF-8.
@@ -139,13 +136,13 @@ type Writer interface {
 	Uint(v uint64)
 	// Float writes a finite number.
 	Float(v float64)
-	// Float32 writes a finite number, in single precision if the encoding has single precision.
+	// Float32 writes a finite number, in single precision if the encoding has it.
 	Float32(v float32)
 	Text(v string)
 	TextBytes(v []byte)
 	// Binary writes bytes: base64 in JSON.
 	Binary(v []byte)
-	// BinaryParts writes bytes in several parts, of size bytes in all.
+	// BinaryParts writes bytes in several parts, which have size bytes together.
 	BinaryParts(size int, parts iter.Seq[[]byte])
 	// Instant writes milliseconds since the Unix epoch. In JSON they become RFC 3339 or, beyond the
 	// years 0 to 9999, a number.
@@ -158,7 +155,7 @@ type Writer interface {
 	KeyBytes(name []byte)
 	CloseMap()
 	OpenList()
-	// CloseList ends a list, which has n elements.
+	// CloseList ends a list of n elements.
 	CloseList(n int)
 	// Len returns the length of the slice that Bytes returns.
 	Len() int
@@ -166,7 +163,6 @@ type Writer interface {
 	Bytes() []byte
 }
 
-// WriteList writes a list. write writes each item.
 func WriteList[T any](w Writer, items []T, write func(Writer, T)) {
 	w.OpenList()
 	for _, item := range items {

@@ -31,7 +31,7 @@ type jsonReader struct {
 
 	number    Kind // of the number that ends at numberEnd
 	numberAt  int
-	numberEnd int // 0 if no number was read
+	numberEnd int // 0: no number was read
 }
 
 func (r *jsonReader) Encoding() Encoding { return JSON }
@@ -164,7 +164,6 @@ func digits(data []byte, i int) int {
 	return i
 }
 
-// takeNumber returns the number that Kind has found, and skips it.
 func (r *jsonReader) takeNumber() []byte {
 	raw := r.data[r.pos:r.numberEnd]
 	r.pos = r.numberEnd
@@ -227,7 +226,7 @@ func (r *jsonReader) Float() (float64, bool) {
 
 func (r *jsonReader) Text() []byte { return r.decoded(r.quoted()) }
 
-// decoded returns a string that quoted has found, with its escapes replaced.
+// decoded replaces the escapes in a string that quoted has returned.
 func (r *jsonReader) decoded(text []byte, escaped bool) []byte {
 	if !escaped {
 		return text
@@ -278,7 +277,7 @@ func (r *jsonReader) More() bool {
 }
 
 // another skips the comma before the next element or member, and reports whether there is one.
-// first is true if none has been read.
+// first is true if none was read.
 func (r *jsonReader) another(closing byte, first bool) bool {
 	switch c := r.next(); {
 	case c == closing:
@@ -296,7 +295,7 @@ func (r *jsonReader) another(closing byte, first bool) bool {
 
 func (r *jsonReader) Key() []byte { return r.decoded(r.key()) }
 
-// key reads the name of a member and the colon after it. It returns what quoted returns.
+// key reads the name of a member and the colon. It returns what quoted returns.
 func (r *jsonReader) key() (text []byte, escaped bool) {
 	if r.next() != '"' {
 		r.Fail("there is no key")
@@ -354,8 +353,8 @@ func (r *jsonReader) skip() {
 	}
 }
 
-// quoted reads a string, and returns the text between its quotes. escaped is true if the text
-// contains escapes.
+// quoted returns the text between the quotes of a string. escaped is true if the text contains
+// escapes.
 func (r *jsonReader) quoted() (text []byte, escaped bool) {
 	start := r.pos + 1
 	for i := plainText(r.data, start); i < len(r.data); i = plainText(r.data, i+1) {
@@ -387,8 +386,8 @@ func (r *jsonReader) quoted() (text []byte, escaped bool) {
 	return nil, false
 }
 
-// plainText returns the position of the first byte from i on that is special in a string: a quote,
-// a backslash or a control character. It looks at eight bytes at a time.
+// plainText returns the position of the first byte from i on that is a quote, a backslash or a
+// control character. It compares eight bytes at a time.
 func plainText(data []byte, i int) int {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	for ; i+8 <= len(data); i += 8 {

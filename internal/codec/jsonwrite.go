@@ -11,7 +11,7 @@ import (
 
 type jsonWriter struct {
 	dst   []byte
-	start int // the length of dst before the first value
+	start int // length of dst before the first value
 }
 
 // value writes a comma if the next value or key is not the first.

@@ -145,7 +145,7 @@ func (r *packReader) look() {
 	c := r.data[r.pos]
 	f := &formats[c]
 	s := f.shape
-	if c < packNil && s.size < len(r.data)-r.pos { // the first byte says everything
+	if c < packNil && s.size < len(r.data)-r.pos { // the first byte contains size and kind
 		r.head, r.headAt = s, r.pos
 		return
 	}
@@ -176,7 +176,6 @@ func (r *packReader) look() {
 	}
 }
 
-// extended reads the type of an extension.
 func (r *packReader) extended(s shape) shape {
 	s.head++
 	if at := r.pos + int(s.head) - 1; at < len(r.data) && int8(r.data[at]) == timestampType {
@@ -189,7 +188,6 @@ func (r *packReader) extended(s shape) shape {
 	return s
 }
 
-// uintAt returns the number in width bytes.
 func uintAt(data []byte, i, width int) (n uint64, ok bool) {
 	if i+width > len(data) {
 		return 0, false

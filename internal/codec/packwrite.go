@@ -138,7 +138,6 @@ func (w *PackWriter) Instant(ms int64) {
 	w.Extension(timestampType, data[:n])
 }
 
-// Extension writes a value of an extension type.
 func (w *PackWriter) Extension(kind int8, data []byte) {
 	if n := len(data); n > 0 && n <= 16 && n&(n-1) == 0 {
 		w.dst = append(w.dst, packFixExt1+byte(bits.TrailingZeros(uint(n))))
@@ -183,8 +182,8 @@ func (w *PackWriter) OpenList() {
 
 func (w *PackWriter) CloseList(n int) { w.close(n, packFixList, packList16) }
 
-// close writes the number of elements or members into the head. The head has one byte; if it needs
-// more, close moves the content.
+// close writes the number of elements or members into the head. If the head needs more than one
+// byte, close moves the content.
 func (w *PackWriter) close(n int, short, wide byte) {
 	last := len(w.open) - 1
 	mark := w.open[last].mark

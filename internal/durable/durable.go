@@ -18,7 +18,7 @@ func MkdirAll(dir string) error {
 	return MakeAll(dir, func(dir string) error { return os.MkdirAll(dir, 0o700) }, SyncDir)
 }
 
-// MakeAll does the same as MkdirAll with the functions of a file system.
+// MakeAll is MkdirAll with the functions of another file system.
 func MakeAll(dir string, mkdirAll, syncDir func(string) error) error {
 	if err := mkdirAll(dir); err != nil {
 		return err
@@ -56,8 +56,7 @@ func Content(data []byte) func(io.Writer) error {
 	}
 }
 
-// publish writes a file under another name first, so that its own name never has an incomplete
-// file.
+// publish first writes a temporary file, so that path never has an incomplete file.
 func publish(path string, mode os.FileMode, write func(io.Writer) error, name func(from, to string) error) error {
 	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // mode 0600
 	if err != nil {

@@ -7,8 +7,7 @@ import (
 	"os"
 )
 
-// SyncDir makes changes of the names in a directory durable: created, renamed and removed files and
-// directories.
+// SyncDir makes the creation, renaming and removal of files and directories in dir durable.
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

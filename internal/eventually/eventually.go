@@ -22,8 +22,8 @@ func True(t testing.TB, what string, holds func() bool) {
 	}
 }
 
-// Within waits for a condition, and reports whether it becomes true within bound. Unlike True, it
-// does not fail the test: the caller decides what to do.
+// Within reports whether a condition becomes true within bound. Unlike True, it does not fail the
+// test: the caller decides what to do.
 func Within(bound time.Duration, holds func() bool) bool {
 	next := 100 * time.Microsecond
 	for end := time.Now().Add(bound); !holds(); next = min(2*next, pause) {

@@ -2,8 +2,8 @@
 // listens on it.
 //
 // The ports are below those that operating systems assign to outgoing connections and to listeners
-// on port 0. They are in blocks. A process claims a block by listening on its first port until the
-// process ends, so two test processes never use the same port, even while no server listens on it.
+// on port 0. A process claims a block of ports by listening on its first port until the process
+// ends, so two test processes never use the same port, even while no server listens on it.
 package freeport
 
 import (
@@ -13,8 +13,8 @@ import (
 	"sync"
 )
 
-// The blocks have the ports from first to first+blocks*size-1. Take also checks the ports that are
-// higher by bus, because the bus of a Redis Cluster uses them.
+// The blocks have the ports from first to first+blocks*size-1. Take also checks port+bus, which the
+// bus of a Redis Cluster uses.
 const (
 	first  = 12000
 	blocks = 100
@@ -24,7 +24,7 @@ const (
 
 var errNone = errors.New("freeport: every block of ports is claimed; end other test processes")
 
-// claimed contains the blocks of this process. Only the last one has ports left.
+// claimed contains the blocks of this process. Only the last block has unused ports.
 var claimed struct {
 	sync.Mutex
 	listeners []net.Listener // other processes see the claims by these

@@ -17,15 +17,14 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// Process is a running server. It ends with this process, if not before.
+// Process is a running server. It ends with this process at the latest.
 type Process struct {
 	cmd    *exec.Cmd
 	tail   tail
 	exited chan struct{}
-	err    error // set before exited closes
+	err    error // set before exited is closed
 }
 
-// Start runs the program in dir.
 func Start(program, dir string, args ...string) (*Process, error) {
 	p := &Process{cmd: exec.Command(program, args...), exited: make(chan struct{})}
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = dir, &p.tail, &p.tail
@@ -49,10 +48,8 @@ func Start(program, dir string, args ...string) (*Process, error) {
 	return p, nil
 }
 
-// Signal sends a signal.
 func (p *Process) Signal(sig os.Signal) error { return p.cmd.Process.Signal(sig) }
 
-// Kill ends the process immediately, and waits until it has ended.
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill() // it may have ended
 	<-p.exited
@@ -99,7 +96,7 @@ func Serve(ctx context.Context) (url string, stop func(), err error) {
 	}
 	stop = func() {
 		p.Kill()
-		_ = os.RemoveAll(dir) // if this fails, it leaves files in the directory for temporary ones
+		_ = os.RemoveAll(dir) // if this fails, files stay in the directory for temporary files
 	}
 	client := Client("unix", socket)
 	defer func() { _ = client.Close() }() // only for WaitReady
@@ -110,7 +107,6 @@ func Serve(ctx context.Context) (url string, stop func(), err error) {
 	return "unix://" + socket, stop, nil
 }
 
-// Client returns a client for commands about a single server.
 func Client(network, addr string) *redis.Client {
 	return redis.NewClient(&redis.Options{
 		Network: network, Addr: addr, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true, PoolSize: 2,
@@ -118,7 +114,6 @@ func Client(network, addr string) *redis.Client {
 	})
 }
 
-// tail keeps the end of a server's output.
 type tail struct {
 	mu  sync.Mutex
 	buf []byte

@@ -9,8 +9,8 @@ import (
 // maxCompared is the number of compared bytes of a name.
 const maxCompared = 64
 
-// Nearest returns the known names with a similar spelling, beginning with the most similar. It
-// ignores letter case, hyphens and underscores.
+// Nearest returns the known names with a similar spelling, the most similar first. It ignores
+// letter case, hyphens and underscores.
 func Nearest(name string, known []string) []string {
 	type candidate struct {
 		name     string
@@ -36,8 +36,7 @@ func Fold(name string) string {
 	return strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(name))
 }
 
-// Hyphenated returns a name in lower case with hyphens between words: lock-duration for
-// LockDuration.
+// Hyphenated returns lock-duration for LockDuration.
 func Hyphenated(name string) string {
 	b := make([]byte, 0, len(name)+4)
 	for i := range len(name) {
@@ -54,8 +53,7 @@ func Hyphenated(name string) string {
 
 func start(name string) string { return name[:min(len(name), maxCompared)] }
 
-// distance returns the Levenshtein distance: how many bytes to insert, remove or replace between a
-// and b.
+// distance returns the Levenshtein distance in bytes.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

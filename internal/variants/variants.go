@@ -1,8 +1,8 @@
 // Package variants chooses the engine and the transport of a test ("story").
 //
-// All engines pass one conformance suite, and every transport carries the same protocol. Therefore
-// each story runs on one engine with one transport (a place), which the hash of its name selects.
-// Together, the stories cover all places.
+// All engines pass one conformance suite, and every transport carries the same protocol. So each
+// story runs with only one combination (a place, such as "redis/tls"), which the hash of its name
+// selects. Together, the stories cover all places.
 package variants
 
 import (
@@ -15,15 +15,15 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/redistest"
 )
 
-// variable determines in which of its places (see Each) a story runs: one if it is unset, all if it
-// is "1", and one on Redis, if the story has such a place, if it is "redis".
+// variable determines in which of its places a story runs: in one if it is unset, in all if it is
+// "1", and in one on Redis, if the story has such a place, if it is "redis".
 const variable = "E2E_ALL"
 
-// All reports whether every story (see Each) runs in all of its places.
+// All reports whether every story runs in all of its places.
 func All() bool { return os.Getenv(variable) == "1" }
 
-// Each runs a story as a subtest for each of its places. The first word of a place, such as
-// "redis/tls", is its engine. Without a Redis, the story runs in its first place that needs none.
+// Each runs a story as a subtest for each of its chosen places, such as "redis/tls". Without a
+// Redis, the story runs in its first place that needs none.
 func Each(t *testing.T, story func(t *testing.T, place string), places ...string) {
 	t.Helper()
 	for _, place := range chosen(t.Name(), os.Getenv(variable), places) {

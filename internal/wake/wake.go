@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Signal is what a goroutine receives from. It holds at most one signal.
+// Signal holds at most one signal.
 type Signal chan struct{}
 
 // New returns a signal that is not set.

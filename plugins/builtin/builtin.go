@@ -13,12 +13,11 @@ const (
 	CloudEvents = "cloudevents"
 )
 
-// Names returns the names of the serializers.
 func Names() []string {
 	return []string{JSON, MessagePack, CBOR, AMQP, Text, CloudEvents}
 }
 
-// Named returns the serializer with this name, or nil if there is none.
+// Named returns the serializer with this name, or nil.
 func Named(name string) core.Serializer {
 	switch name {
 	case JSON:

@@ -14,7 +14,6 @@ import (
 
 const typeCBOR = "application/cbor"
 
-// cborFormat is CBOR, RFC 8949.
 type cborFormat struct{}
 
 var cborTypes = []string{typeCBOR, "application/*+cbor"}
@@ -169,8 +168,7 @@ func appendInside(dst []byte, l value.List, m value.Map, depth int) (_ []byte, e
 	return dst, nil
 }
 
-// appendCBORDecimal appends a decimal as a decimal fraction. A decimal that is not a number becomes
-// a float.
+// appendCBORDecimal appends a decimal as a decimal fraction. NaN and infinities become floats.
 func appendCBORDecimal(dst []byte, s string) ([]byte, error) {
 	if f, err := strconv.ParseFloat(s, 32); err == nil && (math.IsNaN(f) || math.IsInf(f, 0)) {
 		return appendCBOR(dst, float32(f), 0)

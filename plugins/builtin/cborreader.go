@@ -12,7 +12,7 @@ import (
 	"github.com/x448/float16"
 )
 
-// cborReader decodes one value. After an error, which err keeps, further results are not used.
+// cborReader decodes one value. After an error, which err keeps, further results must not be used.
 type cborReader struct {
 	b        []byte
 	at       int
@@ -55,7 +55,6 @@ func (r *cborReader) bytes(n uint64) []byte {
 	return b
 }
 
-// uint reads a big-endian number of width bytes.
 func (r *cborReader) uint(width uint64) (n uint64) {
 	for _, c := range r.bytes(width) {
 		n = n<<8 | uint64(c)
@@ -63,7 +62,6 @@ func (r *cborReader) uint(width uint64) (n uint64) {
 	return n
 }
 
-// text returns the next n bytes, which must be UTF-8.
 func (r *cborReader) text(n uint64) []byte {
 	b := r.bytes(n)
 	if !utf8.Valid(b) {
@@ -72,7 +70,7 @@ func (r *cborReader) text(n uint64) []byte {
 	return b
 }
 
-// value reads a value. ok is false if it is a break, which ends a value of unknown length.
+// value returns false for a break, which ends a value of unknown length.
 func (r *cborReader) value() (v any, ok bool) {
 	c := byte(r.uint(1))
 	if c == 0xff {
@@ -91,7 +89,6 @@ func (r *cborReader) definite() any {
 	return v
 }
 
-// forever stands for an unknown length.
 const forever = 1<<64 - 1
 
 // argument reads the number that belongs to a first byte, or is part of it.
@@ -184,7 +181,8 @@ func (r *cborReader) chunks(major byte) any {
 	return nil
 }
 
-// room returns how many of n elements to allocate at first, because each takes at least one byte.
+// room returns for how many of n elements to allocate at first. Each element takes at least one
+// byte.
 func (r *cborReader) room(n uint64) int {
 	if n == forever {
 		return 0
@@ -257,7 +255,6 @@ func (r *cborReader) simple(info byte, n uint64) any {
 	return r.fail("a simple value is unknown")
 }
 
-// tagged reads a value with a tag, and converts it accordingly.
 func (r *cborReader) tagged(tag uint64) any {
 	r.enter()
 	defer r.leave()
@@ -289,7 +286,6 @@ func (r *cborReader) tagged(tag uint64) any {
 	return value.Described{Descriptor: tag, Value: v}
 }
 
-// instant converts a time to whole milliseconds.
 func (r *cborReader) instant(v any) any {
 	const most = math.MaxInt64/1000 - 1
 	switch v := v.(type) {
@@ -311,7 +307,6 @@ func (r *cborReader) instant(v any) any {
 	return r.fail("a time is malformed")
 }
 
-// decimal converts [exponent, mantissa].
 func (r *cborReader) decimal(v any) any {
 	l, _ := v.(value.List)
 	if len(l) != 2 {

@@ -91,8 +91,8 @@ func (cloudEvents) Encode(_ context.Context, _ string, v any) (payload []byte, p
 
 var errNoEvent = fmt.Errorf("not a CloudEvent: the payload is not a map with specversion, id, source and type")
 
-// checkEvent checks that the required attributes are present, and the names and types of all:
-// CloudEvents 1.0, "Context Attributes" and "Type System".
+// checkEvent checks that the required attributes are present, and the names and types of all
+// attributes: CloudEvents 1.0, "Context Attributes" and "Type System".
 func checkEvent(event value.Map) error {
 	for _, name := range [...]string{"specversion", "id", "source", "type"} {
 		if text, ok := event.Get(name); !ok || text == "" || !isText(text) {

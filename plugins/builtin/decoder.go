@@ -11,7 +11,7 @@ import (
 )
 
 // decoder decodes a payload in JSON or MessagePack. After an error, which the Reader keeps, further
-// results are not used.
+// results must not be used.
 type decoder struct {
 	codec.Reader
 	json     bool
@@ -74,7 +74,6 @@ func (d *decoder) value() any {
 	return nil
 }
 
-// number reads a number that is not a 64-bit integer.
 func (d *decoder) number(k codec.Kind) any {
 	if !d.json {
 		f, _ := d.Float()
@@ -91,7 +90,7 @@ func (d *decoder) number(k codec.Kind) any {
 const few, many = 4, 256
 
 func roomFor(n int) int {
-	if n == 0 { // the number is not known
+	if n == 0 { // unknown
 		n = few
 	}
 	return min(n, many)

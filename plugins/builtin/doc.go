@@ -2,10 +2,9 @@
 // AMQP 1.0 value encoding, plain text and CloudEvents in their structured JSON form. They follow
 // the contract of core.Serializer.
 //
-// No payload makes them panic or allocate out of proportion: 16 MiB, 32 levels
-// of nesting and 2^20 values are the most they read. Keys of one map must be
-// distinct, texts UTF-8, and nothing may follow the value. Numbers keep their
-// value exactly or are refused.
+// No payload makes them panic or allocate out of proportion: they read at most 16 MiB, 32 levels of
+// nesting and 2^20 values. Keys of one map must be distinct, texts UTF-8, and nothing may follow
+// the value. Numbers keep their value exactly or are refused.
 //
 // How each format writes the types of core/value, and reads them back:
 //
@@ -26,7 +25,7 @@
 //
 // AMQP keeps every type. An integer is read as a long, as a ulong if it exceeds a long, or as a
 // decimal128 if it exceeds 64 bits. A number that a double cannot hold exactly is also read as a
-// decimal128. Values that are described as .NET's TimeSpan, Uri or DateTimeOffset are written as
+// decimal128. Described values of .NET's types TimeSpan, Uri and DateTimeOffset are written as
 // their text. Other described values are written as a map with "descriptor" and "value", except
 // that tags in CBOR and extensions in MessagePack keep their number.
 package builtin

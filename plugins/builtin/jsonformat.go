@@ -13,7 +13,6 @@ import (
 
 const typeJSON = "application/json"
 
-// jsonFormat is JSON, RFC 8259.
 type jsonFormat struct{}
 
 var jsonTypes = []string{typeJSON, "application/*+json", "text/json"}
@@ -89,7 +88,6 @@ func checkMapJSON(m value.Map, left int) error {
 	return nil
 }
 
-// decimalDigits is the number of digits of a decimal128.
 const decimalDigits = 34
 
 // exactNumber returns a number as the first of long, ulong, double and decimal128 that holds all
@@ -116,8 +114,9 @@ func exactNumber(s string, isInteger bool) (any, bool) {
 // mostDigits is the largest number of digits of a double's exact decimal expansion.
 const mostDigits = 767
 
-// exactDouble reads a decimal number if s was written from a double: s has the digits of the double's
-// shortest text, or those of its exact decimal expansion, rounded to the number of digits in s.
+// exactDouble returns false unless s was written from a double: s must have the digits of the
+// double's shortest text, or those of its exact decimal expansion, rounded to the number of digits
+// in s.
 func exactDouble(s string) (float64, bool) {
 	f, err := strconv.ParseFloat(s, 64)
 	if err != nil {

@@ -7,14 +7,12 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// Limits of a payload.
 const (
 	maxSize     = 16 << 20 // bytes
 	maxDepth    = 32       // levels of lists, maps and tags
 	maxElements = 1 << 20  // elements of all lists, and keys and values of all maps
 )
 
-// malformed says what is wrong with a payload, and where.
 type malformed struct {
 	format string
 	at     int // bytes from the start of the payload
@@ -25,7 +23,7 @@ func (m *malformed) Error() string {
 	return fmt.Sprintf("not %s: %s at byte %d", m.format, m.text, m.at)
 }
 
-// Errors that occur in every format.
+// Errors of all formats.
 const (
 	tooDeep    = "values are nested deeper than 32"
 	tooMany    = "there are more than 1048576 values"
@@ -40,13 +38,12 @@ const (
 	badNumber  = "a number is malformed"
 )
 
-// fewKeys is the number of keys up to which keys are compared pairwise.
+// fewKeys is the largest number of keys that are compared pairwise.
 const fewKeys = 12
 
 // binaryKey replaces []byte, which is not comparable.
 type binaryKey string
 
-// keyOf returns a key in a comparable form.
 func keyOf(key any) any {
 	if b, ok := key.([]byte); ok {
 		return binaryKey(b)
@@ -84,7 +81,7 @@ func isKey(v any) bool {
 
 // simplified returns a value without types that only AMQP has. Symbols and chars become strings,
 // and arrays lists. Described values of .NET become texts, and others maps with their descriptor.
-// Values inside are not changed.
+// simplified does not change values inside v.
 func simplified(v any) (any, error) {
 	switch v := v.(type) {
 	case nil, bool, string, []byte, uint64, int64, float32, float64, value.List, value.Map,

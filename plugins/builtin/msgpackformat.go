@@ -11,7 +11,6 @@ import (
 
 const typeMessagePack = "application/msgpack"
 
-// msgpackFormat is MessagePack.
 type msgpackFormat struct{}
 
 var msgpackTypes = []string{typeMessagePack, "application/x-msgpack", "application/vnd.msgpack", "application/*+msgpack"}
@@ -30,8 +29,7 @@ func (msgpackFormat) Encode(_ context.Context, contentType string, v any) (paylo
 	return w.Bytes(), contentType, nil
 }
 
-// extensionPrefix and the number of the type form the descriptor of an extension, whose value is
-// binary.
+// A descriptor of extensionPrefix and a type number stands for an extension, whose value is binary.
 const extensionPrefix = "msgpack:"
 
 func writeMessagePack(w *codec.PackWriter, v any, depth int) error {
@@ -95,7 +93,6 @@ func writeInside(w *codec.PackWriter, l value.List, m value.Map, depth int) erro
 	return nil
 }
 
-// extensionOf returns the extension for a described value; ok is false if there is none.
 func extensionOf(d value.Described) (kind int8, data []byte, ok bool) {
 	descriptor, ok := d.Descriptor.(value.Symbol)
 	if !ok {

@@ -77,7 +77,7 @@ func checkCharset(contentType string) error {
 // amqpFormat is the encoding of AMQP 1.0 Part 1: one value.
 type amqpFormat struct{}
 
-// amqpTypes has a name of Crosstown's own, because none is registered for AMQP values.
+// No name is registered for AMQP values.
 var amqpTypes = []string{"application/x-amqp-value"}
 
 func (amqpFormat) ContentTypes() []string { return amqpTypes }

@@ -9,7 +9,7 @@ import (
 	pb "github.com/crosstown-mq/crosstown/plugins/proto/v1"
 )
 
-// acquire returns the current instance. If an instance is starting, it waits.
+// acquire returns the current instance. If none is ready yet, it waits.
 func (p *supervised) acquire(ctx context.Context) (*instance, error) {
 	for {
 		if i := p.current.Load(); i != nil {
@@ -32,14 +32,13 @@ func (p *supervised) acquire(ctx context.Context) (*instance, error) {
 	}
 }
 
-// answer is a plugin's response, and the instance that gave it.
 type answer struct {
 	*pb.Response
 	from *instance
 }
 
-// ask sends the current instance a question, which build encodes and which concerns that number of
-// messages. An error is Busy or Timeout or, if ctx has ended, context.Cause(ctx).
+// ask sends the current instance a request about that number of messages, encoded by build. An
+// error is Busy or Timeout or, if ctx has ended, context.Cause(ctx).
 func (p *supervised) ask(ctx context.Context, messages int, build func(*instance) (*pb.Request, error)) (answer, error) {
 	within, cancel := context.WithTimeout(ctx, p.opts.CallTimeout)
 	defer cancel()
@@ -54,7 +53,7 @@ func (p *supervised) ask(ctx context.Context, messages int, build func(*instance
 		}
 		r.TimeoutMs = uint32(p.opts.CallTimeout.Milliseconds())
 		a, err := i.session.ask(within, r, messages)
-		if errors.Is(err, errNotTaken) { // another instance has replaced this one, or will: try that one
+		if errors.Is(err, errNotTaken) { // another instance has replaced this one, or will
 			p.current.CompareAndSwap(i, nil)
 			continue
 		}
@@ -66,7 +65,7 @@ func (p *supervised) ask(ctx context.Context, messages int, build func(*instance
 	}
 }
 
-// garbage ends the instance whose answer was invalid.
+// garbage ends the instance that sent the invalid answer a.
 func (p *supervised) garbage(a answer, err error) error {
 	err = fmt.Errorf("the plugin sent an invalid answer: %w", err)
 	a.from.session.fail(err)

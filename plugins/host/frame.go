@@ -8,9 +8,9 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Callers themselves encode requests and decode responses, so that several processors do this work.
-// The code in this file only joins encoded requests to frames, and splits frames into encoded
-// responses. The field numbers are those of the contract.
+// Callers encode requests and decode responses, so that several processors do this work. This file
+// only joins encoded requests to frames, and splits frames into encoded responses. The field
+// numbers are those of the contract.
 const (
 	fieldPiece = 1 // in Requests and Responses
 	fieldID    = 1 // in Request and Response
@@ -65,8 +65,7 @@ func (f *gotFrame) parse(b []byte) error {
 	return nil
 }
 
-// idOf returns the id in an encoded response. If there are several, it returns the last, as
-// protobuf does.
+// idOf returns the id in an encoded response. Of several, it returns the last, as protobuf does.
 func idOf(b []byte) (id uint64, ok bool) {
 	for len(b) > 0 {
 		number, typ, n := protowire.ConsumeTag(b)
@@ -86,10 +85,9 @@ func idOf(b []byte) (id uint64, ok bool) {
 	return id, true
 }
 
-// codec makes gRPC send and receive frames as they are.
+// codec makes gRPC send and receive frames unchanged.
 type codec struct{}
 
-// Marshal returns the bytes of a sentFrame.
 func (codec) Marshal(v any) (mem.BufferSlice, error) {
 	f, ok := v.(sentFrame)
 	if !ok {
@@ -98,7 +96,7 @@ func (codec) Marshal(v any) (mem.BufferSlice, error) {
 	return mem.BufferSlice{mem.SliceBuffer(f)}, nil
 }
 
-// Unmarshal sets a gotFrame, whose pieces share no memory with data.
+// Unmarshal copies: the pieces of the gotFrame share no memory with data.
 func (codec) Unmarshal(data mem.BufferSlice, v any) error {
 	f, ok := v.(*gotFrame)
 	if !ok {
@@ -107,5 +105,4 @@ func (codec) Unmarshal(data mem.BufferSlice, v any) error {
 	return f.parse(data.Materialize())
 }
 
-// Name returns the encoding that gRPC announces.
 func (codec) Name() string { return "proto" }

@@ -52,8 +52,8 @@ func (h *Host) Launched(ctx context.Context) error {
 	return nil
 }
 
-// Router returns a plugin as a router, or NotFound. Whether the plugin is a router is checked by
-// its first call.
+// Router returns a plugin as a router, or NotFound. The first call checks whether the plugin is a
+// router.
 func (h *Host) Router(name string) (*Router, error) {
 	p, err := h.plugin(name)
 	if err != nil {
@@ -71,7 +71,6 @@ func (h *Host) Serializer(name string) (*Serializer, error) {
 	return &Serializer{p}, nil
 }
 
-// States describes the plugins, sorted by name.
 func (h *Host) States() []State {
 	out := []State{}
 	for _, name := range slices.Sorted(maps.Keys(h.plugins)) {
@@ -80,7 +79,7 @@ func (h *Host) States() []State {
 	return out
 }
 
-// Reload replaces the process of a plugin. The host launches and tries a new process, and then
+// Reload replaces the process of a plugin. The host launches and tests a new process, and then
 // sends all new calls to it. The old process ends when it has answered its pending calls. If the
 // new process does not work, the old one continues, and the error says why. sha256 is the checksum
 // of the new program, or "" for the configured one. The error is NotFound if there is no such
@@ -121,8 +120,8 @@ func orNone(names []string) string {
 	return fmt.Sprint(names)
 }
 
-// Check launches a plugin, tries it, and ends it again. It returns the plugin's description, or why
-// the plugin is unusable.
+// Check launches a plugin, tests it, and ends it. It returns the plugin's description, or why the
+// plugin is unusable.
 func Check(ctx context.Context, o Options, log *slog.Logger) (*Description, error) {
 	i, err := launch(ctx, o.withDefaults(), cmp.Or(log, slog.New(slog.DiscardHandler)))
 	if err != nil {
@@ -150,42 +149,41 @@ func Attach(ctx context.Context, o Options, conn *grpc.ClientConn) (h *Host, clo
 
 // Options configure one plugin. Zero fields have the defaults given here.
 type Options struct {
-	Name string   `config:"name"` // the plugin's name in the gateway
+	Name string   `config:"name"` // in the gateway
 	Path string   `config:"path"` // of the program, or a name that is looked up in PATH
 	Args []string `config:"args"`
-	// SHA256 is the checksum, in hexadecimal, that the program's file must have. "" allows any
-	// file.
+	// SHA256 is the required checksum of the program's file, in hexadecimal. "" allows any file.
 	SHA256 string `config:"sha256"`
 	// Env is the program's whole environment, except for the variables of the handshake:
-	// NAME=VALUE, or NAME for the gateway's own value.
+	// NAME=VALUE, or NAME for the gateway's value.
 	Env []string `config:"env"`
-	Dir string   `config:"dir"` // the program's working directory; "" for the gateway's
+	Dir string   `config:"dir"` // the program's working directory; "": the gateway's
 
 	CallTimeout  time.Duration `config:"call-timeout" range:"1ms to 1h"`  // for an answer, including the wait for an instance; default 2s
 	StartTimeout time.Duration `config:"start-timeout" range:"1ms to 1h"` // from the launch to the first answer; default 10s
-	DrainTimeout time.Duration `config:"drain-timeout" range:"1ms to 1h"` // for calls in flight when the process is replaced or stopped; default 5s
+	DrainTimeout time.Duration `config:"drain-timeout" range:"1ms to 1h"` // for pending calls when the process is replaced or stopped; default 5s
 
-	Queue int `config:"queue" range:"1 to 1048576"` // messages that may wait or be in flight; further calls are refused as Busy; default 10000
+	Queue int `config:"queue" range:"1 to 1048576"` // messages that may wait or be in progress; further calls are refused as Busy; default 10000
 	Batch int `config:"batch" range:"1 to 10000"`   // messages in one frame; default 200
 
 	BackoffMin time.Duration `config:"backoff-min" range:"1ms to 1h"` // the pause before a restart, doubled by each failure; default 100ms
 	BackoffMax time.Duration `config:"backoff-max" range:"1ms to 1h"` // the longest pause before a restart; default 10s
-	// Failures is the number of consecutive failures, by the loss of a process or a failed launch,
-	// that turn the plugin off; default 5.
+	// Failures is the number of consecutive failures (lost processes and failed launches) that turn
+	// the plugin off; default 5.
 	Failures int `config:"failures" range:"1 to 1000"`
 	// Off is how long the plugin stays off before it is launched again; default 30s.
 	Off time.Duration `config:"off" range:"1ms to 1h"`
 	// HealthInterval is the time between health checks; default 5s.
 	HealthInterval time.Duration `config:"health-interval" range:"1ms to 1h"`
-	// Memory is how many bytes of memory the process may use, and Files how many files it may open.
-	// A process that exceeds one of them is replaced, as by Reload. 0 means no limit. Both are
-	// checked together with the plugin's health, on Linux only.
+	// Memory is the largest memory of the process in bytes, and Files the largest number of its
+	// open files; 0 means no limit. A process that exceeds one is replaced, as by Reload. Both are
+	// checked with the plugin's health, on Linux only.
 	Memory int64 `config:"-"`
 	Files  int   `config:"max-open-files" range:"1 to 1073741824"`
 }
 
 const (
-	maxFrames     = 4        // frames of one stream in flight
+	maxFrames     = 4        // frames of one stream in progress
 	maxFrameBytes = 1 << 20  // bytes of a frame with more than one request
 	maxQueueBytes = 64 << 20 // bytes of all waiting requests; one request may be larger
 	missLimit     = 3        // consecutive unanswered calls after which a process counts as hung

@@ -25,7 +25,7 @@ import (
 	pb "github.com/crosstown-mq/crosstown/plugins/proto/v1"
 )
 
-// unusable is an error that a further launch cannot remove, only another program or configuration.
+// unusable is an error that another launch of the same program and configuration cannot remove.
 type unusable struct{ error }
 
 func (u unusable) Unwrap() error { return u.error }
@@ -43,7 +43,7 @@ type instance struct {
 	closing     sync.Once
 }
 
-// launch starts the program, connects to it, and tries it. A failure leaves nothing behind.
+// launch starts the program, connects to it, and tests it. A failure leaves nothing behind.
 func launch(ctx context.Context, o Options, log *slog.Logger) (_ *instance, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.StartTimeout, fmt.Errorf("the plugin was not ready within %v", o.StartTimeout))
 	defer cancel()
@@ -90,7 +90,7 @@ func launch(ctx context.Context, o Options, log *slog.Logger) (_ *instance, err 
 	return i, nil
 }
 
-// window is how many bytes may be in flight on a stream.
+// window is how many bytes may be in progress on a stream.
 const window = 1 << 20
 
 func (i *instance) connect(ctx context.Context) error {
@@ -133,7 +133,6 @@ func gatewayVersion() string {
 	return ""
 }
 
-// check returns an error unless the plugin is healthy and its stream answers.
 func (i *instance) check(ctx context.Context) error {
 	health, err := grpc_health_v1.NewHealthClient(i.conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: plugin.GRPCServiceName})
 	if err != nil {
@@ -151,7 +150,6 @@ func (i *instance) check(ctx context.Context) error {
 	return nil
 }
 
-// usable returns an error if the gateway cannot use a plugin with this description.
 func usable(d *pb.Description) error {
 	switch {
 	case !slices.Contains(d.Contracts, plugins.Contract):
@@ -198,7 +196,6 @@ func isUnusable(err error) bool {
 	return ok
 }
 
-// program returns the path of the program, after checking its checksum.
 func program(o Options) (string, error) {
 	path, err := exec.LookPath(o.Path)
 	if err != nil {
@@ -219,8 +216,7 @@ func program(o Options) (string, error) {
 	return path, nil
 }
 
-// environment replaces each NAME in env by NAME=VALUE, with the value from the gateway's
-// environment.
+// environment replaces each NAME in env by NAME=VALUE with the gateway's value.
 func environment(env []string) []string {
 	out := make([]string, 0, len(env))
 	for _, e := range env {
@@ -258,7 +254,7 @@ func (i *instance) retire(ctx context.Context) {
 	i.close(killGrace)
 }
 
-// connection lets go-plugin return its gRPC connection.
+// connection makes go-plugin return its gRPC connection.
 type connection struct{ plugin.NetRPCUnsupportedPlugin }
 
 // GRPCServer fails, because package host does not serve plugins.

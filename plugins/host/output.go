@@ -12,16 +12,16 @@ import (
 	"time"
 )
 
-// Limits of what a plugin may write to the log.
+// Limits of a plugin's output.
 const (
 	maxLine     = 4 << 10 // bytes; the rest of a line is dropped
 	linesBurst  = 200     // lines at once
-	linesSecond = 50      // lines a second after such a burst
-	bytesSecond = 8 << 20 // bytes a second that are read; a plugin that writes more has to wait
+	linesSecond = 50      // lines per second after such a burst
+	bytesSecond = 8 << 20 // bytes per second that are read; a plugin that writes more has to wait
 	tailLines   = 5       // lines that are kept for the error of a failed launch
 )
 
-// output writes a plugin's output to the log, with the plugin's name. It drops, but counts, lines
+// output writes a plugin's output to the log, with the plugin's name. It drops and counts lines
 // beyond the limits. Several streams may share one output.
 type output struct {
 	log *slog.Logger
@@ -29,7 +29,7 @@ type output struct {
 	mu     sync.Mutex
 	tokens float64
 	filled time.Time // when tokens was last updated
-	left   int       // lines dropped since the last one that was logged
+	left   int       // lines dropped since the last logged one
 	tail   []string
 }
 
@@ -37,7 +37,6 @@ func newOutput(log *slog.Logger) *output {
 	return &output{log: log, tokens: linesBurst, filled: time.Now()}
 }
 
-// follow logs the lines of r until it ends.
 func (o *output) follow(r io.Reader) {
 	w := o.stream()
 	buf := make([]byte, 64<<10)
@@ -63,8 +62,8 @@ func (o *output) stream() *lineWriter { return &lineWriter{out: o} }
 
 type lineWriter struct {
 	out  *output
-	part []byte // the beginning of the current line, at most maxLine bytes
-	skip bool   // the rest of the current line is dropped, because the line is too long
+	part []byte // beginning of the current line, at most maxLine bytes
+	skip bool   // drop the rest of the current line, because the line is too long
 }
 
 // Write logs the lines that b completes.
@@ -115,7 +114,6 @@ func (o *output) line(b []byte) {
 	o.log.LogAttrs(context.Background(), level, text, attrs...)
 }
 
-// last returns the last lines as one text.
 func (o *output) last() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -145,7 +143,7 @@ func parseLine(b []byte) (slog.Level, string, []slog.Attr) {
 	}
 	level := slog.LevelInfo
 	if named := take("level", "@level", "severity"); named != "" {
-		_ = level.UnmarshalText([]byte(named)) // an unknown level counts as information
+		_ = level.UnmarshalText([]byte(named)) // an unknown level counts as Info
 	}
 	take("time", "@timestamp", "timestamp")
 	if len(fields) == 0 {

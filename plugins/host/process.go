@@ -26,16 +26,16 @@ type process struct {
 	toHandshake *io.PipeWriter // for the first line of the output
 	handshake   *io.PipeReader
 
-	exited chan struct{} // closes when the process has ended and its output is read
-	err    error         // how the process ended; read it and the next two fields only after exited has closed
+	exited chan struct{} // closed when the process has ended and its output is read
+	err    error         // how the process ended; read err, ended and failed only after exited is closed
 	ended  string
-	failed bool // the process itself ended with a status other than 0
+	failed bool // the process ended by itself with a status other than 0
 
 	mu     sync.Mutex
 	cmd    *exec.Cmd // set by prepare
-	pid    int       // 0 until the process has started
+	pid    int       // 0: not started
 	killed bool      // the process must not be started any more
-	said   string    // the first line of the output
+	said   string    // first line of the output
 }
 
 func newProcess(out *output) *process {
@@ -83,7 +83,8 @@ func (p *process) Start(context.Context) error {
 		p.err = cmd.Wait()
 		p.ended, p.failed = cmd.ProcessState.String(), cmd.ProcessState.ExitCode() > 0
 		p.signal(killSignal) // kill processes that it has left behind
-		// Close the pipes within a second, because a daemon that has left the group may keep them open.
+		// Close the pipes within a second, because a daemon that has left the group may keep them
+		// open.
 		timer := time.AfterFunc(time.Second, func() { closeFiles(ours[:]...) })
 		read.Wait()
 		timer.Stop()
@@ -111,7 +112,7 @@ func (p *process) signal(s syscall.Signal) {
 	}
 }
 
-// followStdout passes on the first line, for the handshake, and logs the others.
+// followStdout passes the first line to handshake, and logs the others.
 func (p *process) followStdout(r io.Reader) {
 	b := bufio.NewReaderSize(r, maxHandshake)
 	line, err := b.ReadSlice('\n')
@@ -142,11 +143,11 @@ func (p *process) Kill(context.Context) error {
 	p.killed = true
 	p.mu.Unlock()
 	p.signal(killSignal)
-	_ = p.handshake.Close() // nobody reads it any more
+	_ = p.handshake.Close() // not read any more
 	return nil
 }
 
-// stop asks the process to end, and kills it if it has not ended after grace.
+// stop terminates the process, and kills it if it has not ended after grace.
 func (p *process) stop(grace time.Duration) {
 	if !p.started() {
 		return
@@ -163,7 +164,6 @@ func (p *process) stop(grace time.Duration) {
 // Stdout returns a reader of the first line only.
 func (p *process) Stdout() io.ReadCloser { return p.handshake }
 
-// Stderr returns an empty reader.
 func (p *process) Stderr() io.ReadCloser { return io.NopCloser(strings.NewReader("")) }
 
 func (p *process) Name() string {
@@ -172,7 +172,7 @@ func (p *process) Name() string {
 	return p.cmd.Path
 }
 
-// ID returns the process id, or "" if the process has not started.
+// ID returns "" if the process has not started.
 func (p *process) ID() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

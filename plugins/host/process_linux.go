@@ -13,8 +13,8 @@ const (
 	killSignal = syscall.SIGKILL
 )
 
-// isolate puts a process into a group of its own, so that Ctrl-C in the gateway's terminal does not
-// reach it, and makes the kernel kill it when the gateway ends.
+// isolate puts a process into a new process group, so that Ctrl-C in the gateway's terminal does
+// not reach it, and makes the kernel kill it when the gateway ends.
 func isolate(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
@@ -23,7 +23,7 @@ func signalGroup(pid int, s syscall.Signal) {
 	_ = syscall.Kill(-pid, s) // the processes may have ended
 }
 
-// openFiles returns how many files a process has open, or 0 if that is not known.
+// openFiles returns 0 if the number is unknown.
 func openFiles(pid string) int {
 	open, err := os.ReadDir("/proc/" + pid + "/fd")
 	if err != nil {
@@ -32,7 +32,7 @@ func openFiles(pid string) int {
 	return len(open)
 }
 
-// occupied returns how many bytes of memory a process uses, or 0 if that is not known.
+// occupied returns how many bytes of memory a process uses, or 0 if that is unknown.
 func occupied(pid string) int64 {
 	b, err := os.ReadFile("/proc/" + pid + "/statm")
 	fields := bytes.Fields(b)

@@ -11,7 +11,6 @@ import (
 	pb "github.com/crosstown-mq/crosstown/plugins/proto/v1"
 )
 
-// Router is a plugin as a core.Router.
 type Router struct{ p *supervised }
 
 // Limits of one verdict.
@@ -135,7 +134,7 @@ func propertiesFor(p core.Properties) ([]*pb.Property, error) {
 	return out, nil
 }
 
-// verdictsOf checks and converts the verdicts of an answer. They come from another program.
+// verdictsOf checks the verdicts, because they come from another program.
 func verdictsOf(a *pb.Routed, messages int) ([]core.Verdict, error) {
 	if len(a.GetVerdicts()) != messages {
 		return nil, fmt.Errorf("the plugin returned %d verdicts for %d messages, but must return one for each", len(a.GetVerdicts()), messages)

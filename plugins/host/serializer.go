@@ -11,10 +11,9 @@ import (
 	pb "github.com/crosstown-mq/crosstown/plugins/proto/v1"
 )
 
-// Serializer is a plugin as a core.Serializer.
 type Serializer struct{ p *supervised }
 
-// ContentTypes returns the types in the plugin's description, or nil before the first launch.
+// ContentTypes returns nil before the first launch.
 func (s *Serializer) ContentTypes() []string {
 	if d := s.p.description(); d != nil {
 		return d.ContentTypes
@@ -22,7 +21,6 @@ func (s *Serializer) ContentTypes() []string {
 	return nil
 }
 
-// Decode asks the plugin for the value of a payload.
 func (s *Serializer) Decode(ctx context.Context, contentType string, payload []byte) (any, error) {
 	a, err := s.ask(ctx, &pb.Request{Question: &pb.Request_Decode{
 		Decode: &pb.Decode{ContentType: typed.Text(contentType), Payload: payload},
@@ -41,7 +39,6 @@ func (s *Serializer) Decode(ctx context.Context, contentType string, payload []b
 	return v, nil
 }
 
-// Encode asks the plugin for the payload of a value.
 func (s *Serializer) Encode(ctx context.Context, contentType string, v any) (payload []byte, produced string, err error) {
 	made, err := typed.From(v)
 	if err != nil {

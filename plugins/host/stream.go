@@ -17,12 +17,11 @@ import (
 
 // Reasons why a session does not answer a call.
 var (
-	errNotTaken = errors.New("the plugin accepts no more calls") // another process may be asked
+	errNotTaken = errors.New("the plugin accepts no more calls") // another process may accept the call
 	errFull     = errors.New("too many calls wait for the plugin")
 	errHung     = errors.New("the plugin stopped answering")
 )
 
-// stream is the host's side of a gRPC stream of frames.
 type stream interface {
 	SendMsg(any) error
 	RecvMsg(any) error
@@ -34,25 +33,24 @@ type stream interface {
 type session struct {
 	stream stream
 	opts   Options
-	wakes  wake.Signal   // wakes the writer; holds at most one
-	done   chan struct{} // closes when the session has ended
+	wakes  wake.Signal   // for the writer
+	done   chan struct{} // closed when the session has ended
 
 	mu       sync.Mutex
 	err      error // why the session ended, or nil
 	queue    []*call
-	pending  map[uint64]*call // calls in flight by id
+	pending  map[uint64]*call // sent calls, by id
 	lastID   uint64
-	frames   int           // frames in flight of which no call is answered yet
-	messages int           // messages of all calls that wait or are in flight
-	bytes    int           // bytes of all calls that wait
+	frames   int           // sent frames of which no call is answered yet
+	messages int           // of all calls that wait or were sent
+	bytes    int           // of all calls that wait
 	draining bool          // no more calls are accepted
 	drained  bool          // draining, and no call is left, so the writer closes the stream
-	idle     chan struct{} // closes when no call is left, while draining
-	misses   int           // calls that ran out of time since the last answer
+	idle     chan struct{} // closed when no call is left, while draining
+	misses   int           // calls that timed out since the last answer
 	answered time.Time     // time of the last answer
 }
 
-// call is one encoded request, and where its encoded response goes.
 type call struct {
 	question []byte
 	messages int
@@ -62,7 +60,7 @@ type call struct {
 	answer   chan []byte
 }
 
-// frame is what calls that were sent together have in common. When one of them is answered, another
+// frame is shared by the calls that were sent in one frame. When one of them is answered, another
 // frame may be sent, so that slow calls do not delay others.
 type frame struct{ answered bool }
 
@@ -78,8 +76,8 @@ func newSession(s stream, o Options) *session {
 	return n
 }
 
-// ask sends a request, which has no id yet, about a number of messages, and waits for the response
-// until ctx ends.
+// ask sends a request about a number of messages, and waits for the response until ctx ends. It
+// sets the request's id.
 func (s *session) ask(ctx context.Context, r *pb.Request, messages int) (*pb.Response, error) {
 	question, err := proto.Marshal(r)
 	if err != nil {
@@ -135,8 +133,8 @@ func (s *session) await(ctx context.Context, c *call) ([]byte, error) {
 	}
 }
 
-// abandon gives up a call. It returns false if the call was answered in the meantime. late is true
-// if the call ran out of time.
+// abandon gives up a call. late is true if the call timed out. It returns false if the call was
+// answered meanwhile, or the session has ended.
 func (s *session) abandon(c *call, late bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -162,7 +160,7 @@ func (s *session) abandon(c *call, late bool) bool {
 	return true
 }
 
-// leave removes a call from the counts. The caller holds s.mu.
+// leave removes a call from the counts. s.mu is held.
 func (s *session) leave(c *call) {
 	s.messages -= c.messages
 	if c.frame != nil && !c.frame.answered {
@@ -176,7 +174,7 @@ func (s *session) leave(c *call) {
 	}
 }
 
-// write sends frames of waiting calls, as long as fewer than maxFrames are in flight.
+// write sends frames of waiting calls, as long as fewer than maxFrames are in progress.
 func (s *session) write() {
 	for {
 		out, last := s.next()
@@ -200,8 +198,8 @@ func (s *session) write() {
 	}
 }
 
-// next returns a frame of waiting calls, if one may be sent now. last is true if no more will
-// follow.
+// next returns a frame of waiting calls, or nil if none may be sent now. last is true if no more
+// frames will follow.
 func (s *session) next() (out sentFrame, last bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -309,14 +307,14 @@ func (s *session) cause() error {
 	return s.err
 }
 
-// waiting returns the number of messages of calls that wait or are in flight.
+// waiting returns the number of messages of calls that wait or were sent.
 func (s *session) waiting() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.messages
 }
 
-// lately reports whether an answer has come within the last d.
+// lately reports whether an answer has arrived within the last d.
 func (s *session) lately(d time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -23,17 +23,17 @@ type supervised struct {
 	retired sync.WaitGroup // instances that are being drained
 	counts  counters
 
-	current atomic.Pointer[instance] // nil while there is none
+	current atomic.Pointer[instance] // nil: none
 
 	mu       sync.Mutex
 	state    State
-	changed  chan struct{} // closes when the state changes, and is replaced
-	launched chan struct{} // closes after the first launch, successful or not
+	changed  chan struct{} // closed when the state changes, and replaced
+	launched chan struct{} // closed after the first launch, successful or not
 }
 
 // reload is a request for a new process. done gets the result.
 type reload struct {
-	sum  string // checksum of the new program; "" for the configured one
+	sum  string // checksum of the new program; "": the configured one
 	done chan error
 }
 
@@ -47,7 +47,7 @@ func newSupervised(o Options, log *slog.Logger) *supervised {
 	return p
 }
 
-// run keeps an instance running until ctx ends, and then lets its calls finish.
+// run keeps an instance running until ctx ends, and then waits until its calls end.
 func (p *supervised) run(ctx context.Context) {
 	defer p.retired.Wait()
 	var (
@@ -145,7 +145,7 @@ func (p *supervised) check(ctx context.Context, i *instance) error {
 	return err
 }
 
-// discard ends an instance that no longer answers, and returns an error that says why.
+// discard ends an instance that does not answer any more, and returns an error that says why.
 func (p *supervised) discard(i *instance, err error) error {
 	p.current.CompareAndSwap(i, nil)
 	i.session.fail(err)
@@ -153,7 +153,7 @@ func (p *supervised) discard(i *instance, err error) error {
 	select {
 	case <-i.process.exited:
 		ended = true
-	case <-time.After(50 * time.Millisecond): // a process's end may be noticed later than that of its stream
+	case <-time.After(50 * time.Millisecond): // the end of a process may be noticed later than that of its stream
 	}
 	i.close(0)
 	if ended || i.process.failed { // failed: the process ended by itself, which a busy machine may notice late
@@ -162,8 +162,8 @@ func (p *supervised) discard(i *instance, err error) error {
 	return err
 }
 
-// replace launches a new instance, and retires the old one, if there is one. If the new one does
-// not work, the old one continues.
+// replace launches a new instance, and retires old unless that is nil. If the new one does not
+// work, old continues.
 func (p *supervised) replace(ctx context.Context, old *instance, r reload) *instance {
 	before := p.opts.SHA256
 	if r.sum != "" {
@@ -196,8 +196,8 @@ func (p *supervised) begin(i *instance, after time.Duration) {
 	p.log.Info("plugin ready", "version", d.Version, "pid", d.PID, "after", after.Round(time.Millisecond))
 }
 
-// rest waits before the next launch, for longer after more failures. If Reload is called in the
-// meantime, and its instance works, rest returns that instance.
+// rest waits before the next launch, for longer after more failures. If Reload is called meanwhile,
+// and its instance works, rest returns that instance.
 func (p *supervised) rest(ctx context.Context, failures int, err error) *instance {
 	pause, condition := min(p.opts.BackoffMin<<min(failures-1, 20), p.opts.BackoffMax), Restarting
 	if failures >= p.opts.Failures || isUnusable(err) {
@@ -246,7 +246,7 @@ func (p *supervised) snapshot() State {
 	return s
 }
 
-// description returns the description by the present or the last process, or nil before the first
+// description returns the description of the present or last process, or nil before the first
 // launch.
 func (p *supervised) description() *Description {
 	p.mu.Lock()
@@ -254,18 +254,16 @@ func (p *supervised) description() *Description {
 	return p.state.Description
 }
 
-// Condition is the present activity of a plugin.
 type Condition string
 
 const (
-	Starting   Condition = "starting"   // it is being launched for the first time
-	Ready      Condition = "ready"      // it answers
-	Restarting Condition = "restarting" // it was lost or not launched, and is launched again soon
-	Off        Condition = "off"        // it failed too often, and is launched again later
-	Stopped    Condition = "stopped"    // it ended with the gateway
+	Starting   Condition = "starting"   // being launched for the first time
+	Ready      Condition = "ready"      // answers
+	Restarting Condition = "restarting" // lost or not launched, will be launched soon
+	Off        Condition = "off"        // failed too often, will be launched later
+	Stopped    Condition = "stopped"    // ended with the gateway
 )
 
-// State describes a plugin at one time.
 type State struct {
 	Name         string    `json:"name"`
 	Path         string    `json:"path"`
@@ -273,12 +271,12 @@ type State struct {
 	Since        time.Time `json:"since"`             // when the condition began
 	Problem      string    `json:"problem,omitempty"` // the last error
 	Calls        Calls     `json:"calls"`
-	Launches     int       `json:"launches"` // successful launches
-	Failures     int       `json:"failures"` // consecutive failures
+	Launches     int       `json:"launches"` // successful ones
+	Failures     int       `json:"failures"` // consecutive ones
 	*Description `json:"plugin,omitempty"`
 }
 
-// Description is what a plugin's present or last process said about itself.
+// Description is what a plugin's present or last process says about itself.
 type Description struct {
 	Name         string   `json:"name"`
 	Version      string   `json:"version,omitempty"`
@@ -286,16 +284,16 @@ type Description struct {
 	PID          string   `json:"pid"`
 	Router       bool     `json:"router"`
 	NeedsBody    bool     `json:"needsBody"`
-	ContentTypes []string `json:"contentTypes,omitempty"` // if it is a serializer
+	ContentTypes []string `json:"contentTypes,omitempty"` // of a serializer
 }
 
 // Calls counts calls since the start of the gateway.
 type Calls struct {
 	Answered int64 `json:"answered"`
-	Messages int64 `json:"messages"` // messages in answered calls
+	Messages int64 `json:"messages"` // in answered calls
 	Late     int64 `json:"late"`     // calls that were not answered in time
 	Failed   int64 `json:"failed"`   // calls that were refused, lost with a process, or answered with a failure
-	Waiting  int   `json:"waiting"`  // messages of calls that wait or are in flight now
+	Waiting  int   `json:"waiting"`  // messages of calls that wait or were sent
 }
 
 type counters struct{ answered, messages, late, failed atomic.Int64 }

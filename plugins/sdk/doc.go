@@ -14,7 +14,7 @@
 // A serializer reads and writes payloads of the content types that it names, with Plugin.Decode and
 // Plugin.Encode. One plugin may be a router and a serializer.
 //
-// The gateway starts the program, sends it many requests at once, and restarts it when it ends or
-// does not answer in time. All functions but Serve are called concurrently. Text that the program
-// logs with log/slog or log, or prints, goes to the gateway's log.
+// The gateway starts the program, sends it many requests concurrently, and restarts it when it ends
+// or does not answer in time. All functions but Serve are called concurrently. Text that the
+// program prints, or logs with log/slog or log, goes to the gateway's log.
 package sdk

@@ -15,7 +15,7 @@ type Stage string
 const (
 	Ingress Stage = "ingress" // the message was sent to the entity
 	Filter  Stage = "filter"  // whether the subscription gets a copy: Accept or Drop
-	ByTo    Stage = "to"      // where the message goes that names its destination in To
+	ByTo    Stage = "to"      // where a message with a destination in To goes
 )
 
 // Message is a message as its sender sent it. The plugin may change the map Properties, but not
@@ -191,10 +191,9 @@ func ParseDecimal128(s string) (d Decimal128, ok bool) { return value.ParseDecim
 // ParseUUID parses 8-4-4-4-12 hexadecimal digits.
 func ParseUUID(s string) (UUID, error) { return value.ParseUUID(s) }
 
-// Int returns v, of any integer type, as an int64. ok is false for other types, and if an int64
-// cannot hold v.
+// Int converts any integer type. ok is false for other types, and if an int64 cannot hold v.
 func Int(v any) (n int64, ok bool) { return value.Int(v) }
 
-// Float returns v, of any floating-point or integer type, as a float64. ok is false for other
-// types, and for integers that a double may not hold exactly.
+// Float converts any floating-point or integer type. ok is false for other types, and for integers
+// that a double may not hold exactly.
 func Float(v any) (f float64, ok bool) { return value.Float(v) }

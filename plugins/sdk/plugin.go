@@ -16,7 +16,7 @@ type Plugin struct {
 
 	// OnSend judges one message. It may change the message's Properties, which becomes part of the
 	// verdict. An error or a panic means that the message cannot be judged now; the gateway's
-	// configuration says what happens then.
+	// configuration says what then happens.
 	OnSend func(ctx context.Context, m *Message) (Verdict, error)
 	// NeedsBody requests messages with their bodies, which takes more time.
 	NeedsBody bool
@@ -50,7 +50,7 @@ func (p *Plugin) validate() error {
 	return nil
 }
 
-// Verdict says what happens to a message. Accept, Drop, DeadLetter, Refuse, To and Also make one.
+// Verdict says what happens to a message. Use Accept, Drop, DeadLetter, Refuse, To or Also.
 type Verdict struct {
 	action      pb.Verdict_Action
 	reason      string
@@ -62,8 +62,8 @@ type Verdict struct {
 // Accept lets a message pass.
 var Accept = Verdict{}
 
-// Drop discards a message, which its sender regards as accepted. For a subscription's filter, it
-// means that the subscription gets no copy.
+// Drop discards a message, whose sender gets no error. For a subscription's filter, it means that
+// the subscription gets no copy.
 func Drop(reason string) Verdict { return Verdict{action: pb.Verdict_DROP, reason: reason} }
 
 // DeadLetter puts a message into the entity's dead-letter queue, with a reason and its description.

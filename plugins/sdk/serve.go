@@ -47,7 +47,6 @@ func Serve(p Plugin) {
 	os.Exit(0)
 }
 
-// registration registers the plugin with go-plugin.
 type registration struct {
 	plugin.NetRPCUnsupportedPlugin
 	p Plugin

@@ -18,17 +18,15 @@ import (
 	pb "github.com/crosstown-mq/crosstown/plugins/proto/v1"
 )
 
-// maxFrames bounds the frames of a stream that are handled at a time. The gateway sends fewer.
+// maxFrames bounds the frames of a stream that are processed at one time. The gateway sends fewer.
 const maxFrames = 64
 
-// worker implements the contract for a plugin.
 type worker struct {
 	pb.UnimplementedPluginServer
 	p Plugin
 }
 
-// Register adds a plugin to a gRPC server, for programs that have one of their own. Others call
-// Serve.
+// Register adds a plugin to a gRPC server, for programs that already have one. Others call Serve.
 func Register(s grpc.ServiceRegistrar, p Plugin) error {
 	if err := p.validate(); err != nil {
 		return err
@@ -51,7 +49,6 @@ func (w *worker) Describe(context.Context, *pb.DescribeRequest) (*pb.Description
 // patience is how long the requests of a frame wait for an earlier one.
 const patience = 2 * time.Millisecond
 
-// Work answers the requests of a stream, frame by frame.
 func (w *worker) Work(stream grpc.BidiStreamingServer[pb.Requests, pb.Responses]) error {
 	var (
 		frames  sync.WaitGroup
@@ -79,8 +76,8 @@ func (w *worker) Work(stream grpc.BidiStreamingServer[pb.Requests, pb.Responses]
 	}
 }
 
-// respondAll answers requests one by one. If one of them takes long, respondAll sends the answers
-// so far, and another goroutine goes on with the rest.
+// respondAll answers requests one by one. If one takes long, respondAll sends the answers so far,
+// and another goroutine continues with the rest.
 func (w *worker) respondAll(ctx context.Context, requests []*pb.Request, send func([]*pb.Response)) {
 	if len(requests) == 1 {
 		send([]*pb.Response{w.respond(ctx, requests[0])})
@@ -119,7 +116,7 @@ func (w *worker) respondAll(ctx context.Context, requests []*pb.Request, send fu
 	send(out)
 }
 
-// respond answers one request. A panic becomes a failure.
+// respond turns a panic into a failure.
 func (w *worker) respond(ctx context.Context, r *pb.Request) (out *pb.Response) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -187,7 +184,7 @@ func kindOf(err error) pb.Failure_Kind {
 	return pb.Failure_INVALID
 }
 
-// route is what the messages of one request have in common.
+// route is shared by the messages of one request.
 type route struct {
 	stage      Stage
 	entity     string
@@ -212,7 +209,7 @@ func (w *worker) route(ctx context.Context, id uint64, q *pb.Route) *pb.Response
 	return &pb.Response{Id: id, Answer: &pb.Response_Routed{Routed: &pb.Routed{Verdicts: verdicts}}}
 }
 
-// fillVerdicts makes the plugin judge messages, up to Concurrency of them at a time.
+// fillVerdicts makes the plugin judge messages, up to Concurrency at one time.
 func (w *worker) fillVerdicts(ctx context.Context, r *route, ms []*pb.Message, verdicts []*pb.Verdict) error {
 	if w.p.Concurrency <= 1 || len(ms) == 1 {
 		for i, m := range ms {

@@ -296,5 +296,5 @@ func init() {
 	}
 }
 
-// Text replaces invalid UTF-8 in s, because a single invalid byte would end the stream.
+// Text replaces invalid UTF-8 in s, because one invalid byte would end the stream.
 func Text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
