@@ -77,7 +77,7 @@ var activateStories = []story{
 			want = append(want, code)
 		}
 		for _, i := range []int{200, 0, 1, 2, 3, 127, 128} {
-			add(ds[i].SequenceNumber, s.clock.Now().Add(time.Hour), core.MessageNotFound) // a time needs a scheduled message
+			add(ds[i].SequenceNumber, s.clock.Now().Add(time.Hour), core.MessageNotFound) // only a scheduled message may get a time
 			add(ds[i].SequenceNumber, time.Time{}, "")
 			add(ds[i].SequenceNumber, time.Time{}, core.MessageNotFound)
 		}

@@ -145,7 +145,7 @@ func unlimited(p core.Partition) core.Partition {
 	return p
 }
 
-// wantUnknown checks the answers of a partition that does not exist.
+// The partition must not exist.
 func (s *fixture) wantUnknown(p core.Partition, token core.LockToken) {
 	s.Helper()
 	answers := p.In(s.store).Append(s.Context(), [][]*core.Message{{text("a")}, {text("b")}})
@@ -260,7 +260,7 @@ func fullMessages(s *fixture) []*core.Message {
 		m.MessageID, m.CorrelationID, m.Body = ids[i], ids[len(ids)-1-i], bodies[i]
 		messages[i] = &m
 	}
-	// A field that is set to zero must not be taken for a missing one.
+	// A field that is set to zero must stay set.
 	messages[4].GroupSequence, messages[4].Priority, messages[4].Durable = value.Some(uint32(0)), value.Some(uint8(0)), value.Some(false)
 	messages[4].FirstAcquirer = value.Some(false)
 	messages[5].GroupSequence, messages[5].Priority = value.Opt[uint32]{}, value.Opt[uint8]{}

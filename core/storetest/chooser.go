@@ -7,7 +7,6 @@ type chooser interface {
 	pick(n int) int
 }
 
-// dice chooses at random, for a number of steps.
 type dice struct {
 	*rand.Rand
 	steps int

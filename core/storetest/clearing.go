@@ -55,7 +55,7 @@ var clearStories = []story{
 		s.send(text("expires", ttl(time.Minute), id("x")), text("fresh", from("key")))
 		dead := s.lockOneAt(s.dead())
 
-		s.clear(s.dead()) // clears the whole partition, because Clear ignores the sub-queue of the Ref
+		s.clear(s.dead()) // clears the whole partition, because Clear ignores Ref.Sub
 		for what, d := range map[string]core.Delivery{"locked": ds[1], "deferred, and locked": held, "abandoned": ds[2]} {
 			s.wantCode("complete what was "+what, s.trySettle(s.main, d.LockToken, core.Complete, core.Properties{}), core.LockLost)
 			_, err := s.tryRenew(s.main, d.LockToken)

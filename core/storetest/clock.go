@@ -5,25 +5,22 @@ import (
 	"time"
 )
 
-// Clock stands still until it is advanced. It is safe for concurrent use.
+// Clock stands still until Advance. It is safe for concurrent use.
 type Clock struct {
 	mu  sync.Mutex
 	now time.Time
 }
 
-// NewClock returns a Clock that shows a fixed whole millisecond.
 func NewClock() *Clock {
 	return &Clock{now: time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)}
 }
 
-// Now returns the time that the clock shows.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.now
 }
 
-// Advance moves the clock forward.
 func (c *Clock) Advance(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -132,7 +132,7 @@ func (p *player) reserve(pl *subject) {
 	}
 }
 
-// someReserved picks messages that were reserved, but none whose number is in cancels.
+// someReserved picks reserved messages, but none whose number is in cancels.
 func (p *player) someReserved(pl *subject, cancels []int64) []core.Reserved {
 	var some []core.Reserved
 	for range p.pick(3) {
@@ -147,7 +147,6 @@ func (p *player) someReserved(pl *subject, cancels []int64) []core.Reserved {
 	return some
 }
 
-// leaving returns n messages for another sub-queue.
 func (p *player) leaving(n int, destination string) []*core.Message {
 	var ms []*core.Message
 	for range n {

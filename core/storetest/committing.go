@@ -57,7 +57,6 @@ func settlement(d core.Delivery, o core.Outcome) core.Settlement {
 	return core.Settlement{Token: d.LockToken, Outcome: o}
 }
 
-// destined sets the destination of a message for the transfer queue.
 func destined(to string) func(*core.Message) {
 	return func(m *core.Message) { m.Transit = &core.Transit{Destination: to} }
 }
@@ -224,7 +223,6 @@ func commitState(s *fixture) {
 	want(s, "state that was taken away", state(), "")
 }
 
-// reserve reserves messages in the main queue for the duration d.
 func (s *fixture) reserve(d time.Duration, ms ...*core.Message) []core.Reserved {
 	s.Helper()
 	var all []core.Reserved
@@ -334,7 +332,6 @@ func commitCheck(s *fixture) {
 	s.refuseCommit(s.main, core.Work{Check: true, Settlements: []core.Settlement{settlement(ds[1], core.Complete), settlement(ds[1], core.Complete)}}, core.LockLost)
 }
 
-// effects returns an effect of the first message of a Work.
 func effects(instead bool, transfers, dead []*core.Message) []core.Effect {
 	return []core.Effect{{Instead: instead, Transfers: transfers, DeadLetters: dead}}
 }

@@ -19,8 +19,8 @@ func (d *differences) add(field string, same bool, got, want any) {
 	}
 }
 
-// diffDelivery returns the differences between two deliveries, or "". Of lock tokens, it compares
-// the sequence numbers, and whether they are zero.
+// diffDelivery returns "" if the deliveries are equal. Of lock tokens, it compares only the
+// sequence numbers, and whether they are zero.
 func diffDelivery(got, want core.Delivery) string {
 	var d differences
 	diffMessage(&d, got.Message, want.Message)

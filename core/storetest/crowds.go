@@ -63,7 +63,6 @@ func (s *fixture) wantOneWinner(what string, results []error, losers core.Code) 
 	want(s, "winners of "+what, winners, 1)
 }
 
-// crowd sends and receives in several goroutines.
 type crowd struct {
 	*fixture
 	work sync.WaitGroup
@@ -108,7 +107,7 @@ func (c *crowd) send(sender, groups, size int) {
 	}
 }
 
-// receive completes messages until all are completed. At first it abandons or releases some.
+// receive abandons or releases some messages at first.
 func (c *crowd) receive(receiver int) {
 	timeout := time.After(time.Minute)
 	for {
@@ -157,7 +156,7 @@ func (c *crowd) record(ds []core.Delivery, settlements []core.Settlement, errs [
 	}
 }
 
-// wantAll checks that n different messages, with the numbers 1 to n, were completed once each.
+// wantAll checks that n messages, with the numbers 1 to n, were completed once each.
 func (c *crowd) wantAll(n int) {
 	c.Helper()
 	want(c.fixture, "messages completed", len(c.completed), n)

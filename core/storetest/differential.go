@@ -14,25 +14,24 @@ import (
 // Differential runs random operations, chosen by the seed, on one partition of a queue, or of a
 // topic with its subscriptions, with or without sessions, in both stores, and compares every
 // answer. a is the model. Both stores use the clock. restart, if not nil, is called at random
-// times: it restarts b's process, but keeps its data. If b has a method Check, it is called after
-// each step, and must return an error if b's data contradict each other.
+// times, and must restart b's process but keep its data. If b has a method Check, it is called
+// after each step, and must return an error if b's data contradict each other.
 // Answers must be equal except for nonces, versions of subscriptions and Stats.Bytes; errors are
-// equal if their Codes are. The next due time may be earlier than the model's, which only wakes a
-// caller too early, but neither later nor in the past. The engine's doorbell must wake all callers
-// that the model's wakes.
+// equal if their Codes are. The engine's next due time may be earlier than the model's, which only
+// wakes a caller too early, but neither later nor in the past. The engine's doorbell must wake all
+// callers that the model's wakes.
 func Differential(t testing.TB, seed uint64, steps int, a, b core.Store, clock *Clock, restart func()) {
 	t.Helper()
 	play(t, fmt.Sprintf("seed %d", seed), fmt.Sprintf("seed-%d", seed), &dice{rand.New(rand.NewPCG(seed, 0)), steps}, a, b, clock, restart)
 }
 
-// Play does the same as Differential with operations from bytes, for fuzzing.
+// Play is Differential with operations from bytes, for fuzzing.
 func Play(t testing.TB, data []byte, a, b core.Store, clock *Clock) {
 	t.Helper()
 	s := script(data)
 	play(t, fmt.Sprintf("script %x", data), fmt.Sprintf("play-%d", plays.Add(1)), &s, a, b, clock, nil)
 }
 
-// player runs operations on two stores.
 type player struct {
 	testing.TB
 	chooser
@@ -42,7 +41,7 @@ type player struct {
 	restart func()
 
 	entity   core.Entity
-	subjects []*subject // the first is the queue or topic itself
+	subjects []*subject // the first is the queue or topic
 	versions []pair[int64]
 	ears     []*ear
 	created  int // number of subscriptions
@@ -51,10 +50,10 @@ type player struct {
 	story    []string // what has happened
 }
 
-// pair has one thing in the form of each store.
+// pair has one value in the form of each store.
 type pair[T any] struct{ a, b T }
 
-// plays counts the plays, so that each one has an entity with another name.
+// plays makes the names of the entities unique.
 var plays atomic.Int64
 
 func play(t testing.TB, title, entity string, c chooser, a, b core.Store, clock *Clock, restart func()) {
@@ -95,7 +94,6 @@ func play(t testing.TB, title, entity string, c chooser, a, b core.Store, clock 
 	p.finish()
 }
 
-// tell adds a line to the story.
 func (p *player) tell(format string, args ...any) {
 	p.story = append(p.story, fmt.Sprintf(format, args...))
 }
@@ -112,8 +110,8 @@ func (p *player) fail(format string, args ...any) {
 	p.Fatalf("%s: %s\nthe story, from its policy (%s), at its end:%s", p.title, fmt.Sprintf(format, args...), p.story[0], b.String())
 }
 
-// finish, in half of all runs, moves the remaining messages to the other store. Then it lets all of
-// them become due, compares them, and deletes the entity.
+// finish moves, in half of all runs, the remaining messages to the other store. Then it waits until
+// all of them are due, compares them, and deletes the entity.
 func (p *player) finish() {
 	p.Helper()
 	if p.pick(2) == 1 {
@@ -153,7 +151,6 @@ func (p *player) everywhere(act func(at core.Partition)) {
 	}
 }
 
-// empty locks all available messages of a subject.
 func (p *player) empty(pl *subject) {
 	p.Helper()
 	if pl.Sessions {
@@ -173,7 +170,7 @@ func (p *player) sameCode(what string, a, b error) {
 	}
 }
 
-// sameNext checks the engine's next due time.
+// sameNext allows an engine's due time that is earlier than the model's, but not in the past.
 func (p *player) sameNext(model, engine time.Time) {
 	p.Helper()
 	now := p.clock.Now()
@@ -197,7 +194,6 @@ func (p *player) sameDeliveries(a, b []core.Delivery) {
 	}
 }
 
-// brief lists deliveries by number, payload and delivery count.
 func brief(ds []core.Delivery) string {
 	var b strings.Builder
 	for _, d := range ds {

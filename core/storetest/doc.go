@@ -2,5 +2,5 @@
 // runs random operations on two stores and compares every answer, and which callers the doorbells
 // wake, so that an engine cannot deviate from the model. Play does the same with operations from
 // bytes, for fuzzing. The stores under test must use the Clock, with which the tests set the time.
-// A file contains the tests of one behaviour.
+// Each file has the tests of one behaviour.
 package storetest

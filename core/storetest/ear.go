@@ -12,13 +12,12 @@ import (
 // to lock. The model's doorbell rings during the call.
 type ear struct {
 	ref    core.Ref
-	waits  map[core.SessionKey]bool // for which sessions the doorbell is armed; "" for callers that wait for any message
-	model  map[core.SessionKey]bool // sessions for which the model's doorbell has rung since the engine's doorbell was armed
+	waits  map[core.SessionKey]bool // sessions for which the doorbell is armed; "": for callers that wait for any message
+	model  map[core.SessionKey]bool // sessions for which the model's doorbell has rung since the engine's was armed
 	engine chan core.SessionKey
 	stop   []func()
 }
 
-// listen begins to listen to a subject's doorbells.
 func (p *player) listen(pl *subject) {
 	for _, q := range []core.SubQueue{core.Main, core.DeadLetter} {
 		e := &ear{ref: pl.at(q).Ref, waits: make(map[core.SessionKey]bool), model: make(map[core.SessionKey]bool)}
@@ -50,7 +49,7 @@ func (p *player) arm(r core.Ref, session core.SessionKey) {
 	}
 }
 
-// leave notes that the former holder of a session no longer waits.
+// leave notes that the former holder of a session does not wait any more.
 func (p *player) leave(r core.Ref, session core.SessionKey) {
 	for _, e := range p.ears {
 		if e.ref == r {
@@ -59,8 +58,8 @@ func (p *player) leave(r core.Ref, session core.SessionKey) {
 	}
 }
 
-// excuse allows the engine not to ring for the last operation, because the messages were locked, or
-// because nothing becomes due earlier than the engine has announced.
+// excuse permits the engine not to ring for the last operation, because the messages were locked,
+// or because nothing becomes due earlier than the engine has announced.
 func (p *player) excuse(r core.Ref) {
 	for _, e := range p.ears {
 		if e.ref == r {

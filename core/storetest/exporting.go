@@ -35,7 +35,7 @@ func (s *fixture) export(r core.Ref) (all []core.Stored) {
 	return all
 }
 
-// stream yields things, and at the end an error if there is one.
+// stream yields things and, unless end is nil, at last end.
 func stream(things []core.Stored, end error) iter.Seq2[*core.Stored, error] {
 	return func(yield func(*core.Stored, error) bool) {
 		for i := range things {
@@ -80,7 +80,7 @@ func diffStored(got, want *core.Stored) string {
 }
 
 // moveTo exports the fixture's partition, imports it into a new entity, and makes the fixture use
-// that entity. The partition has the same index, so that sequence numbers stay the same.
+// that entity. The partition's index, and so the sequence numbers, stay the same.
 func (s *fixture) moveTo(name, id string) {
 	s.Helper()
 	things := s.export(s.main.Ref)
@@ -95,7 +95,6 @@ func (s *fixture) moveTo(name, id string) {
 // order.
 const copyPrefix = "c"
 
-// renamed returns things with the IDs of copied subscriptions.
 func renamed(things []core.Stored) []core.Stored {
 	things = slices.Clone(things)
 	for i := range things {

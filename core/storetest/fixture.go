@@ -11,13 +11,13 @@ import (
 )
 
 // fixture is a store with one entity, of which the test uses one partition. Its methods are the
-// steps of a test; a step takes one line of the test.
+// steps of a test.
 type fixture struct {
 	*testing.T
 	store  core.Store
 	clock  *Clock
 	entity core.Entity
-	main   core.Partition // tests change its policy as they need
+	main   core.Partition // tests change its policy
 }
 
 // The partition is not the first, so that sequence numbers and tokens contain its index.
@@ -25,7 +25,7 @@ const (
 	fixturePartitions = 3
 	fixtureIndex      = 2
 	lockDuration      = 30 * time.Second
-	sessionEnd        = lockDuration + core.SessionGrace // when the lock of a session is over
+	sessionEnd        = lockDuration + core.SessionGrace // after this time, the lock of a session has ended
 	maxDeliveries     = 3
 )
 
@@ -62,7 +62,7 @@ func (s *fixture) create(e core.Entity) core.Entity {
 
 func (s *fixture) dead() core.Partition { return sub(s.main, core.DeadLetter) }
 
-// sub returns a sub-queue of p, which must be a main queue.
+// p must be a main queue.
 func sub(p core.Partition, to core.SubQueue) core.Partition {
 	p.Sub, p.Sessions = to, false
 	return p
@@ -91,7 +91,6 @@ func (s *fixture) after(d time.Duration) func(*core.Message) {
 	return func(m *core.Message) { m.ScheduledEnqueueTime = s.clock.Now().Add(d) }
 }
 
-// properties returns text properties of alternating keys and values.
 func properties(t testing.TB, keysAndValues ...string) core.Properties {
 	t.Helper()
 	var pairs []core.Property
@@ -140,7 +139,6 @@ func (s *fixture) lock(limit int) []core.Delivery {
 	return s.lockAt(s.main, limit)
 }
 
-// lockOneAt locks one message of p. There must be one.
 func (s *fixture) lockOneAt(p core.Partition) core.Delivery {
 	s.Helper()
 	ds := s.lockAt(p, 1)
@@ -164,7 +162,6 @@ func (s *fixture) trySettle(p core.Partition, token core.LockToken, o core.Outco
 	return errs[0]
 }
 
-// settle settles the lock of a message in the main queue, which must succeed.
 func (s *fixture) settle(d core.Delivery, o core.Outcome, over ...core.Properties) {
 	s.Helper()
 	s.settleAt(s.main, d, o, over...)
@@ -236,7 +233,6 @@ func (s *fixture) wantBodies(what string, ds []core.Delivery, want ...string) {
 	}
 }
 
-// wantPurge purges at most limit messages, and compares their number.
 func (s *fixture) wantPurge(p core.Partition, limit, removed int) {
 	s.Helper()
 	n, err := p.In(s.store).Purge(s.Context(), limit)
@@ -244,7 +240,7 @@ func (s *fixture) wantPurge(p core.Partition, limit, removed int) {
 	want(s, "purged", n, removed)
 }
 
-// stats returns the store's counts, which must be the same for one as for several partitions.
+// stats compares the counts of one partition with those in a call for several.
 func (s *fixture) stats(p core.Partition) core.Stats {
 	s.Helper()
 	others := []core.Partition{p}
@@ -276,7 +272,6 @@ func (s *fixture) wantStats(what string, p core.Partition, want core.Stats) {
 	}
 }
 
-// wantSessionCounts compares the numbers of locked and of waiting sessions.
 func (s *fixture) wantSessionCounts(what string, p core.Partition, held, waiting int64) {
 	s.Helper()
 	got := s.stats(p)
@@ -285,7 +280,7 @@ func (s *fixture) wantSessionCounts(what string, p core.Partition, held, waiting
 	}
 }
 
-// wantEnqueued compares how many messages the partition ever stored.
+// wantEnqueued compares how many messages the partition has ever stored.
 func (s *fixture) wantEnqueued(what string, p core.Partition, want int64) {
 	s.Helper()
 	if got := s.stats(p); got.Enqueued != want {

@@ -16,13 +16,12 @@ import (
 //go:embed testdata/kept.txt
 var keptText string
 
-// keptTopic is the topic that Keep creates, keptOf its subscription.
 const (
 	keptTopic = "kept-topic"
 	keptOf    = "kept-subscription"
 )
 
-// Keep fills an empty store with a few of each Kind, and a topic.
+// Keep fills an empty store with a few things of each Kind, and a topic.
 func Keep(tb testing.TB, store core.Store, clock *Clock) {
 	tb.Helper()
 	stocks.Store(0)
@@ -46,7 +45,6 @@ func Keep(tb testing.TB, store core.Store, clock *Clock) {
 	}
 }
 
-// WantKept checks that a store has what Keep has stored.
 func WantKept(tb testing.TB, store core.Store) {
 	tb.Helper()
 	got, want := strings.Split(kept(tb, store), "\n"), strings.Split(keptText, "\n")

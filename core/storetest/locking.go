@@ -184,7 +184,6 @@ var lockStories = []story{
 	}},
 }
 
-// lockBytes locks messages of many sizes with small and large limits of bytes.
 func lockBytes(s *fixture, lock func(core.Most) ([]core.Delivery, time.Time, error), with ...func(*core.Message)) {
 	const messages, most = 60, 50
 	sent, locked := int64(0), int64(0)

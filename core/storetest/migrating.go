@@ -9,8 +9,8 @@ import (
 )
 
 // migrate compares the exports of both stores, deletes the entity in both, and continues with new
-// entities into which each store imports the other's export. Everything that is due is done first,
-// because an export does not sweep.
+// entities into which each store imports the other's export. It sweeps first, because an export
+// does not sweep.
 func (p *player) migrate() {
 	p.Helper()
 	p.everywhere(p.sweep)
@@ -90,8 +90,8 @@ func (p *player) export(store core.Store) (all []core.Stored) {
 	return all
 }
 
-// known omits ids that an engine may have forgotten, and sorts the others, because ids of one
-// instant have no order.
+// known omits ids that an engine may have forgotten, and sorts the others, because ids of the same
+// time have no order.
 func (p *player) known(all []core.Stored) []core.Stored {
 	now := p.clock.Now()
 	var things, ids []core.Stored

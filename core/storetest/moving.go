@@ -202,7 +202,6 @@ var moveStories = []story{
 	}},
 }
 
-// relockFirst lets the locks end, and locks the first message again.
 func (s *fixture) relockFirst() core.Delivery {
 	s.Helper()
 	s.clock.Advance(lockDuration)

@@ -33,7 +33,7 @@ var pauseStories = []story{
 		s.clock.Advance(2*lockDuration - time.Millisecond)
 		s.release(s.acceptNext("y"))
 		s.clock.Advance(time.Millisecond)
-		s.release(s.acceptNext("y")) // which has waited longer
+		s.release(s.acceptNext("y")) // y has waited longer
 		l = s.acceptNext("x")
 		ds := s.lockIn(l, 9)
 		s.wantBodies("then", ds, "a", "b", "d")

@@ -13,8 +13,8 @@ import (
 type press struct {
 	*fixture
 	entity  core.Entity
-	topic   core.Partition // tests change its policy as they need
-	version int64          // the version of the subscriptions that look has read last
+	topic   core.Partition // tests change its policy
+	version int64          // of the subscriptions, as look has last read it
 }
 
 // onTopic turns a test of a topic with the subscriptions a, b and c into one of a fixture.
@@ -72,7 +72,6 @@ func (p *press) at(name string) core.Partition {
 	}
 }
 
-// to returns a publication with one copy for each of the subscriptions.
 func (p *press) to(m *core.Message, names ...string) core.Publication {
 	x := core.Publication{Message: m}
 	for _, name := range names {
@@ -91,7 +90,6 @@ func (p *press) tryPublish(group ...core.Publication) core.Appended {
 	return a[0]
 }
 
-// publish publishes one group, which must succeed, and returns its numbers.
 func (p *press) publish(group ...core.Publication) []int64 {
 	p.Helper()
 	a := p.tryPublish(group...)
@@ -101,7 +99,6 @@ func (p *press) publish(group ...core.Publication) []int64 {
 	return a.Numbers
 }
 
-// wantCopies compares the messages of the subscriptions.
 func (p *press) wantCopies(what string, wanted map[string]string) {
 	p.Helper()
 	for _, name := range []string{"a", "b", "c"} {
@@ -603,7 +600,7 @@ var duePublishStories = []story{
 		const kept = 100_000
 		a, b := p.at("a"), p.at("b")
 		size := func(at core.Partition) int64 { return p.stats(at).Bytes }
-		p.publish(p.to(text(string(make([]byte, kept))), "a", "b")) // they share the body
+		p.publish(p.to(text(string(make([]byte, kept))), "a", "b")) // the copies share the body
 		p.settleAt(a, p.lockOneAt(a), core.DeadLetterOutcome)
 		p.settleAt(b, p.lockOneAt(b), core.DeadLetterOutcome)
 		p.sendTo(sub(a, core.Transfer), text(string(make([]byte, kept))))

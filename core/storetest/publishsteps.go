@@ -8,7 +8,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// subscribe creates a subscription and a subject for it.
 func (p *player) subscribe() {
 	p.Helper()
 	p.created++
@@ -23,8 +22,8 @@ func (p *player) subscribe() {
 	p.look()
 }
 
-// change creates, updates or deletes a subscription. The queue of a deleted one stays in the test
-// for a while.
+// change creates, updates or deletes a subscription. The queue of a deleted subscription stays in
+// the test for a while.
 func (p *player) change() {
 	p.Helper()
 	if len(p.subjects) < 4 && p.pick(2) == 0 || len(p.subjects) == 1 {
@@ -54,7 +53,6 @@ func (p *player) change() {
 	}
 }
 
-// look reads the version of the subscriptions.
 func (p *player) look() {
 	p.Helper()
 	a, errA := p.a.Topic(p.Context(), p.entity.Namespace, p.entity.Name)
@@ -97,7 +95,6 @@ func (p *player) issue() pair[[][]core.Publication] {
 	return groups
 }
 
-// publication returns a message with copies for some of the subscriptions.
 func (p *player) publication() core.Publication {
 	x := core.Publication{Message: p.message()}
 	enter(x.Message, p.session())
@@ -154,7 +151,6 @@ func (p *player) publish(groups pair[[][]core.Publication]) {
 	}
 }
 
-// announce adds sources and copies to the descriptions of publications.
 func announce(group []core.Publication, lines []string) []string {
 	for i, x := range group {
 		if !x.Source.IsZero() {

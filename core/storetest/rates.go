@@ -34,7 +34,6 @@ var rateStories = []story{
 	}},
 }
 
-// wantGrant takes n from a rate, and returns when more is allowed.
 func (s *fixture) wantGrant(what string, r core.Rate, n, granted int) (again time.Time) {
 	s.Helper()
 	got, again, err := s.main.In(s.store).Take(s.Context(), r, n)

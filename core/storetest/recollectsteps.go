@@ -6,7 +6,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// recollect compares the events of a message.
 func (p *player) recollect(at core.Partition, s core.Subject) {
 	p.Helper()
 	a, errA := at.In(p.a).Recollect(p.Context(), s)
@@ -23,7 +22,6 @@ func (p *player) recollect(at core.Partition, s core.Subject) {
 	}
 }
 
-// annotate adds an event of the broker.
 func (p *player) annotate(at core.Partition) {
 	p.Helper()
 	e := core.Event{

@@ -9,7 +9,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// remember sets the bounds of the partition's history.
 func (s *fixture) remember(b core.HistoryBounds) { s.main.History = b }
 
 // aDay are bounds that no test reaches.

@@ -13,7 +13,7 @@ type story struct {
 	tell func(*fixture)
 }
 
-// RunView does the same as Run with views of stores, whose clock differs from the stores' own.
+// RunView is Run with views of stores, whose clock differs from the stores' clock.
 func RunView(t *testing.T, open func(t *testing.T, clock *Clock) core.Store) {
 	t.Helper()
 	Run(t, func(t *testing.T, clock *Clock) core.Store {
@@ -21,7 +21,7 @@ func RunView(t *testing.T, open func(t *testing.T, clock *Clock) core.Store) {
 	})
 }
 
-// Run runs every test as a parallel subtest. open makes an empty store that uses the clock, and
+// Run runs every test as a parallel subtest. open returns an empty store that uses the clock, and
 // closes it when its test ends.
 func Run(t *testing.T, open func(t *testing.T, clock *Clock) core.Store) {
 	t.Helper()

@@ -27,8 +27,8 @@ var sessionCrowdStories = []story{
 	})},
 }
 
-// sessionCrowd sends to sessions, and locks them, in several goroutines. Each sender has its own
-// sessions, to which it sends numbers in order.
+// sessionCrowd sends to sessions, and locks them, in several goroutines. Each sender sends numbers,
+// in order, to sessions that no other sender uses.
 type sessionCrowd struct {
 	*fixture
 	work sync.WaitGroup
@@ -36,7 +36,7 @@ type sessionCrowd struct {
 	mu       sync.Mutex
 	expected int
 	held     map[string]bool
-	got      map[string]int // by session: number of completed messages
+	got      map[string]int // number of completed messages by session
 }
 
 const crowdSessions = 5 // per sender
@@ -112,7 +112,7 @@ func (c *sessionCrowd) completeAll(ds []core.Delivery) bool {
 	return true
 }
 
-// holds notes that a receiver has locked a session, as only one may, or has released it.
+// holds notes that a receiver has locked or released a session. Only one receiver may lock it.
 func (c *sessionCrowd) holds(session string, held bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,7 +16,6 @@ func enter(m *core.Message, session string) {
 	m.SessionID, m.EmptyText = session, m.EmptyText|core.FieldSessionID // the bit has no meaning unless the id is empty
 }
 
-// withSessions turns a test of a partition with sessions into one of a fixture.
 func withSessions(tell func(*fixture)) func(*fixture) {
 	return func(s *fixture) {
 		s.main.Sessions = true
@@ -40,7 +39,7 @@ func (s *fixture) accept(session string) core.SessionLock {
 	return l
 }
 
-// acceptNext locks the next session, which must be the wanted one, or none for "".
+// acceptNext locks the next session, which must be wanted, or none if wanted is "".
 func (s *fixture) acceptNext(wanted string) core.SessionLock {
 	s.Helper()
 	l, ok, _, err := s.main.In(s.store).AcceptSession(s.Context(), core.SessionRequest{Next: true})
@@ -65,7 +64,6 @@ func (s *fixture) lockIn(l core.SessionLock, limit int) []core.Delivery {
 	return ds
 }
 
-// lockOneIn locks one message of a session. There must be one.
 func (s *fixture) lockOneIn(l core.SessionLock) core.Delivery {
 	s.Helper()
 	ds := s.lockIn(l, 1)
@@ -638,7 +636,7 @@ var sessionStories = []story{
 	})},
 }
 
-// wantUnknownSessions checks the answers of session calls on a partition that does not exist.
+// The partition must not exist.
 func (s *fixture) wantUnknownSessions(token core.LockToken) {
 	s.Helper()
 	_, _, _, err := s.main.In(s.store).AcceptSession(s.Context(), core.SessionRequest{ID: "x"})

@@ -166,7 +166,7 @@ func (p *player) setState(pl *subject, l pair[core.SessionLock], state []byte) {
 	p.lost(pl, l, a)
 }
 
-// describeSessions compares the descriptions of listed sessions, and of another one.
+// describeSessions compares the descriptions of listed sessions, and of one that is not listed.
 func (p *player) describeSessions(pl *subject) {
 	p.Helper()
 	ids, err := pl.Partition.In(p.a).ListSessions(p.Context(), time.Time{}, "", 100)

@@ -100,7 +100,6 @@ func (p *player) feed(pl *subject) {
 	}
 }
 
-// groups returns groups of messages to append.
 func (p *player) groups(pl *subject) [][]*core.Message {
 	groups := make([][]*core.Message, 1+p.pick(6)/3)
 	for i := range groups {
@@ -179,7 +178,6 @@ type settlementPair struct {
 	backoff core.Backoff
 }
 
-// told returns the settlement for the model and the one for the engine.
 func (s *settlementPair) told() (a, b core.Settlement) {
 	a = core.Settlement{Token: s.token.a, Outcome: s.outcome, Properties: s.over, Backoff: s.backoff}
 	b = a
@@ -198,8 +196,8 @@ func (p *player) someTokens(at core.Partition) []pair[core.LockToken] {
 	return tokens
 }
 
-// tokenAt picks the token for index i of a list. Except at index 0 it is sometimes one of another
-// partition: an engine may answer a list of only such tokens without a sweep.
+// tokenAt picks the token for index i of a list. Except at index 0, it sometimes picks one of
+// another partition: an engine may answer a list of only such tokens without a sweep.
 func (p *player) tokenAt(at core.Partition, i int) pair[core.LockToken] {
 	token := p.token(at)
 	if i > 0 && p.pick(16) == 0 {
@@ -243,7 +241,6 @@ func (p *player) someNumbers(at core.Partition, likely []int64) []int64 {
 	return chosen
 }
 
-// saw remembers the highest number.
 func (p *player) saw(at core.Partition, sequenceNumber int64) {
 	_, n := core.SplitSequenceNumber(sequenceNumber)
 	notes := p.of(at.Ref)
@@ -266,8 +263,7 @@ func (p *player) append(at core.Partition, groups [][]*core.Message) {
 	p.sameAppended("append", at, groups, a, b)
 }
 
-// clear clears the partition. Everything that is due is done first, because the next number depends
-// on it.
+// clear clears the partition after a sweep, because the next number depends on what was due.
 func (p *player) clear() {
 	p.Helper()
 	p.everywhere(p.sweep)
@@ -285,7 +281,6 @@ func (p *player) forget(at core.Partition, keys []string) {
 	p.sameCode("forget", a, b)
 }
 
-// describe returns, for the story, what matters about messages.
 func describe(group []*core.Message, now time.Time) []string {
 	lines := make([]string, len(group))
 	for i, m := range group {
@@ -429,7 +424,7 @@ func (p *player) underLock(pl *subject, at core.Partition) *pair[core.SessionLoc
 	return &l
 }
 
-// each returns a session's lock in the form of each store, and a name for the story. l may be nil.
+// each returns a session's lock in the form of each store, and a text for the story. l may be nil.
 func each(l *pair[core.SessionLock]) (a, b *core.SessionLock, session string) {
 	if l == nil {
 		return nil, nil, ""
@@ -550,7 +545,6 @@ func (p *player) advance(d time.Duration) {
 	p.tell("%v pass", d)
 }
 
-// name returns the name of a sub-queue in the story.
 func name(at core.Partition) string {
 	if at.Subscription == "" {
 		return at.Sub.Suffix()

@@ -10,22 +10,20 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Kind is a kind of data that a store keeps for a client, and whose memory the entity's size must
-// include.
+// Kind is a kind of data that a store keeps for a client, and that the entity's size must include.
 type Kind struct {
 	Name     string
 	sessions bool
-	slow     bool // one of it takes several calls
+	slow     bool // storing one takes several calls
 	bodiless bool // bodies do not stay
 	window   time.Duration
 	sub      core.SubQueue // the destination of the messages
 	make     func(i int, m *core.Message)
-	then     func(*Stock) // called when they are stored
+	then     func(*Stock) // called after they are stored
 }
 
 const stockTime = time.Hour // the lifetime of everything in a Stock that ends by itself
 
-// Kinds returns all kinds.
 func Kinds() []Kind {
 	plain := func(int, *core.Message) {}
 	return []Kind{
@@ -93,7 +91,7 @@ func mustProperties(keysAndValues ...any) core.Properties {
 	}
 	p, err := core.NewProperties(pairs...)
 	if err != nil {
-		panic(err) // the tests' own properties are valid
+		panic(err) // the tests' properties are valid
 	}
 	return p
 }
@@ -112,7 +110,6 @@ type Stock struct {
 
 var stocks atomic.Int64
 
-// NewStock makes a Stock.
 func NewStock(tb testing.TB, store core.Store, clock *Clock, k Kind) *Stock {
 	tb.Helper()
 	name := fmt.Sprintf("stock%d", stocks.Add(1))
@@ -158,7 +155,6 @@ func (s *Stock) Fill(n, size int) {
 	}
 }
 
-// Size returns the size that the store reports for the entity.
 func (s *Stock) Size() int64 {
 	s.Helper()
 	stats, err := Stats(s.Context(), s.store, s.main)
@@ -166,7 +162,7 @@ func (s *Stock) Size() int64 {
 	return stats.Bytes
 }
 
-// Empty lets time pass until everything has ended that ends by itself, and removes the rest.
+// Empty waits until everything has ended that ends by itself, and removes the rest.
 func (s *Stock) Empty() {
 	s.Helper()
 	s.clock.Advance(2 * stockTime)
@@ -207,7 +203,6 @@ func (s *Stock) lock(p core.Partition, then func([]core.Delivery)) {
 	}
 }
 
-// settle locks all available messages, and then settles them.
 func (s *Stock) settle(o core.Outcome, over core.Properties) {
 	var all []core.Delivery
 	s.lock(s.main, func(ds []core.Delivery) { all = append(all, ds...) })
@@ -233,7 +228,6 @@ func (s *Stock) end(p core.Partition, ds []core.Delivery, o core.Outcome, over c
 	}
 }
 
-// inSessions locks each session that has messages, and calls then with the lock.
 func (s *Stock) inSessions(then func(core.SessionLock)) {
 	for {
 		l, ok, _, err := s.main.In(s.store).AcceptSession(s.Context(), core.SessionRequest{Next: true, Mode: core.SessionMode(0)})

@@ -31,7 +31,6 @@ func (pl *subject) at(q core.SubQueue) core.Partition {
 	return sub(pl.Partition, q)
 }
 
-// newSubject makes a subject with a random policy.
 func (p *player) newSubject(r core.Ref) *subject {
 	pl := &subject{Partition: core.Partition{
 		Ref: r,
@@ -59,7 +58,7 @@ func (p *player) subjectOf(r core.Ref) *subject {
 	return &subject{} // the subscription has no subject any more
 }
 
-// somewhere picks a sub-queue of a subject: most often the main queue.
+// somewhere picks a sub-queue of a subject, most often the main queue.
 func (p *player) somewhere(pl *subject) core.Partition {
 	return pl.at(oneOf(p,
 		core.Main, core.Main, core.Main, core.Main, core.Main, core.Main, core.Main, core.Main, core.Main, core.Main, core.Main,

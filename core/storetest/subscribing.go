@@ -251,8 +251,8 @@ var subscriptionStories = []story{
 			want(p.fixture, "number", d.SequenceNumber, number(int64(i+1)))
 			want(p.fixture, "number in the topic", d.EnqueuedSequenceNumber, number(int64(i+1)))
 		}
-		// A subscription has got what was published since its creation: the last of the messages
-		// that the first subscription has got.
+		// A subscription has the messages that were published since its creation: the last of those
+		// that the first subscription has.
 		for i := range changes {
 			if i%3 == 2 {
 				continue
@@ -282,7 +282,6 @@ func everyRule(s *fixture) []core.Rule {
 	}
 }
 
-// publishAll publishes n messages to all subscriptions, one by one.
 func (p *press) publishAll(n int, conflicts *atomic.Int64) {
 	for range n {
 		m := text("x")
@@ -317,7 +316,7 @@ func names(es []core.Entity) string {
 	return fmt.Sprint(list)
 }
 
-// wantSubscription does the same as wantEntity, and compares the rules.
+// wantSubscription is wantEntity, and compares the rules.
 func (s *fixture) wantSubscription(what string, got, want core.Entity) {
 	s.Helper()
 	if len(got.Rules) != len(want.Rules) {

@@ -7,10 +7,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// masses is more messages than a sweep handles in one step.
+// masses is more messages than one step of a sweep processes.
 const masses = 1300
 
-// sendMany sends masses messages, and returns their numbers.
 func (s *fixture) sendMany(change ...func(*core.Message)) (numbers []int64) {
 	s.Helper()
 	for i := 0; i < masses; i += 100 {
@@ -38,7 +37,6 @@ func (s *fixture) lockAll(p core.Partition) (all []core.Delivery) {
 	}
 }
 
-// wantInOrder compares messages with those that sendMany has sent.
 func (s *fixture) wantInOrder(what string, ds []core.Delivery) {
 	s.Helper()
 	want(s, what, len(ds), masses)

@@ -1,5 +1,5 @@
 // Package linear checks that a partition of a store is linearizable: the answers to concurrent
-// clients must be possible answers to calls that run one after the other, each at a moment between
+// clients must be possible answers to calls that run one after the other, each at a time between
 // its beginning and its answer. Clients make random calls while the store fails repeatedly, and
 // porcupine compares their history with a sequential partition.
 package linear
@@ -26,22 +26,21 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
 
-// Subject is a store to check.
 type Subject struct {
 	// Stores return the store as each of several gateways now sees it. A failure may replace it.
 	Stores []func() core.Store
-	// Break makes the store fail while answers are in flight. It returns a function that repairs
+	// Break makes the store fail while calls are in progress. It returns a function that repairs
 	// the store, or nil if the store recovers by itself. Without Break the store does not fail.
 	Break func(random *rand.Rand) (repair func())
-	// FailOver, if Break is nil, replaces the server by its replica. It first cuts the replica off,
-	// and calls unreplicated, whose calls the replica does not get. No client calls during
+	// FailOver, if Break is nil, replaces the server by its replica. It first disconnects the
+	// replica, and calls unreplicated, whose calls the replica does not get. No client calls during
 	// FailOver.
 	FailOver func(unreplicated func())
 	// Rounds is the number of histories; 0 means defaultRounds.
 	Rounds int
 	// EndsLinks means that the repair of the store ends the locks of sessions.
 	EndsLinks bool
-	// Ready waits until all stores answer after a failure. nil: they answer at once.
+	// Ready waits until all stores answer after a failure. nil: they answer immediately.
 	Ready func(tb testing.TB)
 	// Seed is the seed of the first history; 0 means a new one.
 	Seed uint64
@@ -53,7 +52,7 @@ const (
 	defaultRounds  = 10
 )
 
-// The size of a history. Short histories are checked at once, long ones may take very long.
+// The size of a history. Short histories are checked quickly, long ones may take very long.
 const (
 	clientCount  = 4
 	faultCount   = 3
@@ -61,10 +60,9 @@ const (
 	checkTimeout = 5 * time.Second // most checks take milliseconds, but one in a hundred would take minutes
 )
 
-// forever is the end of a call whose outcome is not known.
+// forever is the end of a call whose outcome is unknown.
 const forever = math.MaxInt64
 
-// player makes histories of a store.
 type player struct {
 	*testing.T
 	Subject
@@ -72,12 +70,11 @@ type player struct {
 	entities int
 }
 
-// Queue checks a partition without sessions.
 func Queue(t *testing.T, s Subject) {
 	play(t, s, func(p *player) bool { return p.history(false).playQueue() })
 }
 
-// Clearing checks Clear. The store does not fail, because clients could then not tell whether a
+// Clearing checks Clear. The store does not fail, because clients could then not know whether a
 // message was never stored, or was cleared before they saw it.
 func Clearing(t *testing.T, s Subject) {
 	s.Break = nil
@@ -113,14 +110,14 @@ func play(t *testing.T, s Subject, round func(p *player) (conclusive bool)) {
 	}
 }
 
-// history has the calls that clients have made on one partition, through several stores, with their
-// answers, while the store failed repeatedly.
+// history has the calls of clients on one partition, through several stores, with their answers,
+// while the store failed repeatedly.
 type history struct {
 	*player
 	p      core.Partition
 	began  time.Time
 	clears bool                                  // clients also clear the partition
-	first  []string                              // the session of the first message; nil: it has no session
+	first  []string                              // the session of the first message; nil: none
 	lose   func(s core.Store, random *rand.Rand) // makes a call as the client nobody, which waits for no replica
 	faults atomic.Int64
 	bodies atomic.Int64
@@ -166,7 +163,7 @@ type call struct {
 // now returns the time of the history's clock in ns.
 func (h *history) now() int64 { return time.Since(h.began).Nanoseconds() }
 
-// nobody is a client whose calls are lost with a server, so that they must have no effect.
+// nobody is a client whose calls are lost with a server, so they must have no effect.
 const nobody = -1
 
 // note adds a call that began at from and ends now.
@@ -183,10 +180,9 @@ func (h *history) note(client int, from int64, s step, a answer) {
 	h.calls = append(h.calls, c)
 }
 
-// fake returns a nonce for a lock that may have been taken, and that no client knows.
+// fake returns a nonce for a lock that may exist, but that no client knows.
 func (h *history) fake() uint64 { return h.fakes.Add(1) }
 
-// answerOf returns what an error says about its call.
 func answerOf(err error) answer {
 	if err == nil {
 		return done
@@ -195,7 +191,7 @@ func answerOf(err error) answer {
 	case core.LockLost, core.SessionLockLost, core.SessionLocked:
 		return refused
 	}
-	time.Sleep(20 * time.Millisecond) // so that few calls are in flight when connections break
+	time.Sleep(20 * time.Millisecond) // so that few calls are in progress when connections break
 	if failed, ok := errors.AsType[*net.OpError](err); ok && failed.Op == "dial" {
 		return unheard
 	}
@@ -209,7 +205,7 @@ func (h *history) play(call func(client int, s core.Store, random *rand.Rand), f
 	h.awake()
 	h.append(0, h.Stores[0](), 1, h.first)
 	for _, s := range h.Stores {
-		h.look(s(), 1) // a store that has seen no message yet would lock only one
+		h.look(s(), 1) // a store that has seen no message would lock only one
 	}
 	var clients sync.WaitGroup
 	ended := make(chan struct{})
@@ -254,7 +250,6 @@ func (h *history) play(call func(client int, s core.Store, random *rand.Rand), f
 	return h.check()
 }
 
-// awake waits until the stores answer.
 func (h *history) awake() {
 	h.Helper()
 	if h.Ready != nil {
@@ -262,7 +257,7 @@ func (h *history) awake() {
 	}
 }
 
-// quiet waits until that number of further calls has been answered.
+// quiet waits until that number of additional calls has been answered.
 func (h *history) quiet(calls int64) {
 	until := h.known.Load() + calls
 	h.enough.Store(until)
@@ -271,9 +266,8 @@ func (h *history) quiet(calls int64) {
 	}
 }
 
-// fail breaks the store and repairs it.
 func (h *history) fail(random *rand.Rand) {
-	h.enough.Add(quietCalls) // so that some calls are in flight
+	h.enough.Add(quietCalls) // so that some calls are in progress
 	from := h.now()
 	repair := h.Break(random)
 	h.mu.Lock()
@@ -305,7 +299,6 @@ func (h *history) failOver(random *rand.Rand) {
 	h.awake()
 }
 
-// check compares the history with a sequential partition.
 func (h *history) check() (conclusive bool) {
 	h.Helper()
 	told, open := h.told()
@@ -329,13 +322,13 @@ func (h *history) check() (conclusive bool) {
 func (h *history) told() (told []porcupine.Operation, open int) {
 	seen, left := h.sightings()
 	for _, c := range h.calls {
-		// Only answers in flight when connections break can be lost: later calls find a broken
+		// Only answers in progress when connections break can be lost: later calls find a broken
 		// connection, or a server that is down.
 		lost := slices.ContainsFunc(h.breaks, c.overlaps)
 		switch s := c.step.(type) {
 		case appending:
 			if c.answer == unknown {
-				// The call was carried out before its messages were seen, or never.
+				// The call was executed before its messages were seen, or never.
 				s.first, c.to = seen.firstOf(s)
 				if lost = s.first != 0; lost {
 					c.step, c.answer = s, done
@@ -377,14 +370,13 @@ func (h *history) told() (told []porcupine.Operation, open int) {
 	return told, open
 }
 
-// sightings has the times at which messages were seen.
 type sightings []sighting
 
 // sighting is a message that a call has returned or settled.
 type sighting struct {
 	span
 	delivered
-	nonce uint64 // the nonce of its lock
+	nonce uint64 // of the message's lock
 }
 
 // sightings returns the sightings of all messages, and what the final reads have found.
@@ -419,10 +411,10 @@ func (h *history) sightings() (seen sightings, left *leftovers) {
 	return seen, left
 }
 
-// without reports whether a settlement with an unknown outcome was certainly not carried out. It
-// could only have been carried out before the connection broke. So if the message was seen later,
-// it was not completed; and if its lock was seen later, it was not settled at all, except in a
-// session, where a message always gets the session's lock.
+// without reports whether a settlement with an unknown outcome was certainly not executed. It could
+// have been executed only before the connection broke. So if the message was seen later, it was not
+// completed. If its lock was seen later, it was not settled at all, except in a session, where a
+// message always gets the session's lock.
 func (h *history) without(s settling, seen sightings, broken int64) bool {
 	return slices.ContainsFunc(seen, func(o sighting) bool {
 		return o.n == s.n && o.from > broken && (s.outcome == core.Complete || o.nonce == s.nonce && !h.p.Sessions)
@@ -441,7 +433,6 @@ func (ss sightings) firstOf(a appending) (first, at int64) {
 	return first, at
 }
 
-// deliveredOf returns the parts of deliveries that a history has.
 func deliveredOf(ds []core.Delivery) []delivered {
 	var got []delivered
 	for _, d := range ds {
@@ -451,8 +442,7 @@ func deliveredOf(ds []core.Delivery) []delivered {
 	return got
 }
 
-// append stores a group of count messages. sessions has the session of each message; nil: they have
-// none.
+// append stores a group of count messages. sessions has the session of each message; nil: none.
 func (h *history) append(client int, s core.Store, count int, sessions []string) {
 	a := appending{sessions: sessions}
 	var group []*core.Message
@@ -532,7 +522,7 @@ func (h *history) look(s core.Store, limit int) []delivered {
 	return deliveredOf(ds)
 }
 
-// bag has locks or tokens of all clients, so that one can use what another has got.
+// bag shares locks or tokens among the clients.
 type bag[T any] struct {
 	mu    sync.Mutex
 	items []T
@@ -595,7 +585,6 @@ func (h *history) playQueue() (conclusive bool) {
 	})
 }
 
-// lock locks messages, and returns their tokens.
 func (h *history) lock(client int, s core.Store, limit int) []core.LockToken {
 	l := locking{limit: limit, nonce: h.fake()}
 	from := h.now()

@@ -14,7 +14,7 @@ import (
 // sequential is a partition whose calls run one after the other. It has no clock, so no lock ends
 // by itself.
 type sequential struct {
-	last     int64     // the highest number used
+	last     int64     // highest number used
 	messages []item    // by number
 	sessions []chamber // by id: sessions that were ever accepted
 	line     []string  // free sessions with available messages, in the order in which they began to wait
@@ -25,13 +25,13 @@ type item struct {
 	body    string
 	session string
 	count   uint32
-	nonce   uint64 // of its lock; 0: it is available
+	nonce   uint64 // of its lock; 0: available
 }
 
-// chamber is what a partition knows of a session besides its messages.
+// chamber is the state of a session without its messages.
 type chamber struct {
 	id    string
-	nonce uint64 // of its lock; 0: it is free
+	nonce uint64 // of its lock; 0: free
 	state string // "": none
 }
 
@@ -39,10 +39,10 @@ type chamber struct {
 type answer uint8
 
 const (
-	done    answer = iota // the call was carried out
-	refused               // the call was not carried out, because something that it needs was missing
+	done    answer = iota // the call was executed
+	refused               // the call was not executed, because something that it needs was missing
 	unsure                // done or refused
-	unknown               // done or refused; the server may even carry out the call after the client has got the answer
+	unknown               // done or refused; the server may even execute the call after the client has got the answer
 	unheard               // the call did not reach the server
 )
 
@@ -50,16 +50,15 @@ func (a answer) String() string {
 	return [...]string{"done", "refused", "unsure", "unknown", "unheard"}[a]
 }
 
-// fits reports whether the answer is possible. could is true if the call can be carried out.
+// fits reports whether the answer is possible. could is true if the call can be executed.
 func (a answer) fits(could bool) bool { return a >= unsure || could == (a == done) }
 
-// step is a call with its answer. apply carries out the call in the model. It returns false if the
+// step is a call with its answer. apply executes the call in the model. It returns false if the
 // answer is not possible.
 type step interface {
 	apply(s *sequential) bool
 }
 
-// sequentially makes the model with which histories are compared.
 var sequentially = porcupine.Model{
 	Init: func() any { return sequential{} },
 	Step: func(state, input, _ any) (bool, any) {
@@ -116,7 +115,6 @@ func (s *sequential) take(limit int, nonce uint64, from func(*item) bool) []deli
 	return got
 }
 
-// queueUp updates the line after a step.
 func (s *sequential) queueUp() {
 	waits := func(id string) bool {
 		held := slices.ContainsFunc(s.sessions, func(c chamber) bool { return c.id == id && c.nonce != 0 })
@@ -130,7 +128,7 @@ func (s *sequential) queueUp() {
 	}
 }
 
-// session returns the chamber of a session, which it makes if needed.
+// session returns the chamber of a session, which it adds if needed.
 func (s *sequential) session(id string) *chamber {
 	i, ok := slices.BinarySearchFunc(s.sessions, id, func(c chamber, id string) int { return strings.Compare(c.id, id) })
 	if !ok {
@@ -139,7 +137,6 @@ func (s *sequential) session(id string) *chamber {
 	return &s.sessions[i]
 }
 
-// delivered is what a client sees of a message.
 type delivered struct {
 	n     int64
 	body  string
@@ -156,7 +153,7 @@ type leftovers struct {
 // first number.
 type appending struct {
 	bodies   []string
-	sessions []string // for each message; nil: they have none
+	sessions []string // for each message; nil: none
 	first    int64
 }
 
@@ -297,7 +294,6 @@ func (a accepting) apply(s *sequential) bool {
 	return true
 }
 
-// inSession has the fields of calls under a session's lock.
 type inSession struct {
 	id     string
 	nonce  uint64

@@ -10,7 +10,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Sessions checks a partition with sessions.
 func Sessions(t *testing.T, s Subject) {
 	play(t, s, func(p *player) bool {
 		h := &sessionHistory{history: p.history(true)}
@@ -33,7 +32,7 @@ func (h *sessionHistory) anySession(random *rand.Rand) string {
 	return linearSessions[random.IntN(len(linearSessions))]
 }
 
-// anySpelling returns id as it is, or in upper case.
+// anySpelling returns id unchanged or in upper case.
 func anySpelling(id string) string {
 	if rand.IntN(2) == 0 {
 		return strings.ToUpper(id)
@@ -41,7 +40,7 @@ func anySpelling(id string) string {
 	return id
 }
 
-// finish finds out which sessions are locked, and what is in the others.
+// finish finds out which sessions are locked, and what the others contain.
 func (h *sessionHistory) finish(s core.Store) {
 	h.count(0, s)
 	h.list(0, s)
@@ -91,7 +90,6 @@ func (h *sessionHistory) call(client int, s core.Store, random *rand.Rand) {
 	}
 }
 
-// loseCall makes a call as the client nobody: it accepts, uses or releases a session.
 func (h *sessionHistory) loseCall(s core.Store, random *rand.Rand) {
 	l, ok := h.locks.pick(random, true)
 	switch choice := random.IntN(3); {
@@ -104,7 +102,6 @@ func (h *sessionHistory) loseCall(s core.Store, random *rand.Rand) {
 	}
 }
 
-// accept locks a session, and reports whether it has succeeded.
 func (h *sessionHistory) accept(client int, s core.Store, a accepting) bool {
 	var l core.SessionLock
 	var err error
@@ -141,7 +138,6 @@ func (h *sessionHistory) take(client int, s core.Store, l core.SessionLock, limi
 	h.note(client, from, taking{under(l, a), limit, deliveredOf(ds)}, a)
 }
 
-// under returns the fields that all calls under a session's lock have.
 func under(l core.SessionLock, a answer) inSession {
 	return inSession{strings.ToLower(l.ID), l.Nonce, a}
 }
