@@ -15,7 +15,6 @@ import (
 	"github.com/crosstown-mq/crosstown/examples/internal/local"
 )
 
-// The entities of the chain.
 const (
 	intake     = "intake"
 	orders     = "orders"
@@ -23,12 +22,10 @@ const (
 	fulfilment = "fulfilment"
 )
 
-// regions lists the regions with their warehouses.
 var regions = []struct{ name, warehouse string }{{"eu", "Dublin"}, {"us", "Reno"}}
 
 func main() { local.Main("autoforward-chain", run) }
 
-// run runs the example, and prints events to out.
 func run(ctx context.Context, binary string, out io.Writer) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
@@ -90,7 +87,6 @@ func build(ctx context.Context, manager *admin.Client) error {
 
 type order struct{ id, region string }
 
-// place is the shop.
 func place(ctx context.Context, client *azservicebus.Client, placed []order, out io.Writer) error {
 	sender, err := client.NewSender(intake, nil)
 	if err != nil {
@@ -106,7 +102,6 @@ func place(ctx context.Context, client *azservicebus.Client, placed []order, out
 	return sender.Close(ctx)
 }
 
-// pack is the packer, who receives n orders at the end of the chain.
 func pack(ctx context.Context, client *azservicebus.Client, n int, out io.Writer) error {
 	receiver, err := client.NewReceiverForQueue(fulfilment, nil)
 	if err != nil {
@@ -129,7 +124,6 @@ func pack(ctx context.Context, client *azservicebus.Client, n int, out io.Writer
 	return receiver.Close(ctx)
 }
 
-// count prints how many messages remain in each entity.
 func count(ctx context.Context, manager *admin.Client, out io.Writer) error {
 	for pages := manager.NewListSubscriptionsRuntimePropertiesPager(orders, nil); pages.More(); {
 		page, err := pages.NextPage(ctx)

@@ -27,7 +27,7 @@ func main() {
 	local.Main("browser-chat", func(ctx context.Context, binary string, out io.Writer) error { return run(ctx, binary, *port, out) })
 }
 
-// run serves the page until ctx ends, and prints its address to out. Port 0 means any free port.
+// run serves the page until ctx ends, and prints its address. Port 0 means any free port.
 func run(ctx context.Context, binary string, port int, out io.Writer) (err error) {
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {

@@ -21,14 +21,13 @@ import (
 	"github.com/crosstown-mq/crosstown/examples/internal/local"
 )
 
-// queue is the example's own queue, which it creates and finally removes.
+// queue is created by the example, and finally removed.
 var queue = fmt.Sprintf("demo-%08x", rand.Uint32())
 
 var running = flag.Bool("running", false, "use the gateway that runs on this machine with its defaults, if there is one")
 
 func main() { local.Main("https-to-amqp", run) }
 
-// run runs the example, and prints events to out.
 func run(ctx context.Context, binary string, out io.Writer) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
@@ -54,7 +53,6 @@ func gateway(ctx context.Context, binary string, out io.Writer) (*local.Gateway,
 	return local.Start(ctx, binary)
 }
 
-// tell runs the example with a gateway, and prints events to out.
 func tell(ctx context.Context, g *local.Gateway, out io.Writer) (err error) {
 	_, _ = fmt.Fprintf(out, "The gateway keeps messages in: %s\nOne connection string for both protocols:\n  %s\n", g.Store, g.Connection)
 	rest, err := newREST(g.Connection, g.TLS)

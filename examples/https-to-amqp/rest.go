@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// rest speaks the REST protocol with only net/http.
+// rest implements the REST protocol with only net/http.
 type rest struct {
 	client *http.Client
 	base   string // https://host:port/queue
@@ -41,7 +41,6 @@ func newREST(connection string, config *tls.Config) (*rest, error) {
 	return r, nil
 }
 
-// signature returns a shared access signature for the queue.
 func (r *rest) signature() string {
 	resource := url.QueryEscape(r.base)
 	expires := fmt.Sprint(time.Now().Add(time.Hour).Unix())
@@ -73,13 +72,12 @@ func (r *rest) do(ctx context.Context, method, target, body string, headers view
 	return resp, string(answer), err
 }
 
-// post sends a message: the body, and everything else as headers.
+// post sends m: the body, and everything else as headers.
 func (r *rest) post(ctx context.Context, m view) error {
 	_, _, err := r.do(ctx, http.MethodPost, r.base+"/messages", m[0].value, m[1:], http.StatusCreated)
 	return err
 }
 
-// receive locks a message and completes it.
 func (r *rest) receive(ctx context.Context) (view, error) {
 	resp, body, err := r.do(ctx, http.MethodPost, r.base+"/messages/head?timeout=30", "", nil, http.StatusCreated)
 	if err != nil {

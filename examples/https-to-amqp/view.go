@@ -30,7 +30,6 @@ func viewOfSent(m *azservicebus.Message) view {
 	return append(v, properties(m.ApplicationProperties)...)
 }
 
-// properties returns each value with its type.
 func properties(all map[string]any) (v view) {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		value := all[name]
@@ -52,7 +51,6 @@ func text(s *string) string {
 // columnWidth bounds the left column, so that long values do not move the right one.
 const columnWidth = 62
 
-// sideBySide prints two views next to each other.
 func sideBySide(out io.Writer, leftTitle string, left view, rightTitle string, right view) {
 	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	_, _ = fmt.Fprintf(table, "\n%s\t│\t%s\n%s\t┼\t%s\n", leftTitle, rightTitle, strings.Repeat("─", columnWidth), strings.Repeat("─", columnWidth))
@@ -63,7 +61,7 @@ func sideBySide(out io.Writer, leftTitle string, left view, rightTitle string, r
 	_ = table.Flush()
 }
 
-// lines returns the fields, with several lines for long values.
+// lines splits long values into several lines.
 func (v view) lines() (all []string) {
 	for _, f := range v {
 		line := fmt.Sprintf("%s: %s", f.name, f.value)

@@ -17,7 +17,6 @@ type link struct {
 	tasks sync.WaitGroup
 }
 
-// lay opens a link to an address.
 func lay(to string) (*link, error) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -38,7 +37,6 @@ func (l *link) serve() {
 	}
 }
 
-// carry forwards bytes both ways until one side, or the link, ends.
 func (l *link) carry(near net.Conn) {
 	defer func() { _ = near.Close() }()
 	far, err := net.Dial("tcp", l.to)
@@ -63,7 +61,7 @@ func (l *link) carry(near net.Conn) {
 	delete(l.conns, far)
 }
 
-// hold records connections to cut. It reports false while the link is down.
+// hold records connections to cut. It returns false while the link is down.
 func (l *link) hold(conns ...net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,14 +82,12 @@ func (l *link) cut() {
 	clear(l.conns)
 }
 
-// restore allows connections again.
 func (l *link) restore() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.down = false
 }
 
-// remove ends the link.
 func (l *link) remove() error {
 	err := l.ln.Close()
 	l.cut()

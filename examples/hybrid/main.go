@@ -23,8 +23,7 @@ const (
 	prices = "prices" // set at headquarters, shown at the branch
 )
 
-// configuration is the branch's configuration, with a place for the connection string of
-// headquarters.
+// configuration is that of the branch. %s is the connection string of headquarters.
 const configuration = `remotes:
   - name: hq
     connection-string: %s
@@ -36,7 +35,6 @@ queues:
 
 func main() { local.Main("hybrid", run) }
 
-// run runs the example, and prints events to out.
 func run(ctx context.Context, binary string, out io.Writer) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
@@ -126,7 +124,6 @@ func open(ctx context.Context, binary string, hq *local.Gateway, line *link) (*l
 	return local.Start(ctx, binary, "--config", file)
 }
 
-// site is a place with a gateway.
 type site struct {
 	name   string
 	client *azservicebus.Client

@@ -39,8 +39,8 @@ func main() {
 	local.Main("request-reply-browser", func(ctx context.Context, binary string, out io.Writer) error { return run(ctx, binary, *port, out) })
 }
 
-// run serves the page and answers questions until ctx ends, and prints the page's address to out.
-// Port 0 means any free port.
+// run serves the page and answers questions until ctx ends, and prints the page's address. Port 0
+// means any free port.
 func run(ctx context.Context, binary string, port int, out io.Writer) (err error) {
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {
@@ -90,7 +90,6 @@ func createQueues(ctx context.Context, g *local.Gateway) error {
 	return err
 }
 
-// serve serves the page until ctx ends.
 func serve(ctx context.Context, ln net.Listener, gateway string) error {
 	files, err := fs.Sub(page, "page")
 	if err != nil {

@@ -69,7 +69,6 @@ var numerals = []struct {
 	{1, "I"},
 }
 
-// roman returns a number in Roman numerals.
 func roman(number string) string {
 	n, err := strconv.Atoi(strings.TrimSpace(number))
 	if err != nil || n < 1 || n > 3999 {

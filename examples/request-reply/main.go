@@ -25,7 +25,6 @@ const (
 
 func main() { local.Main("request-reply", run) }
 
-// run runs the example, and prints events to out.
 func run(ctx context.Context, binary string, out io.Writer) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
@@ -92,7 +91,6 @@ func work(ctx context.Context, client *azservicebus.Client) error {
 	}
 }
 
-// replyTo returns the answer to a request, addressed to its sender.
 func replyTo(request *azservicebus.ReceivedMessage) *azservicebus.Message {
 	return &azservicebus.Message{
 		Body:          []byte(strings.ToUpper(string(request.Body))),
@@ -101,7 +99,7 @@ func replyTo(request *azservicebus.ReceivedMessage) *azservicebus.Message {
 	}
 }
 
-// plain sends one question and waits for its answer in its own reply queue.
+// plain sends one question and waits for its answer in a reply queue that no other client uses.
 func plain(ctx context.Context, client *azservicebus.Client, out io.Writer) error {
 	sender, err := client.NewSender(requests, nil)
 	if err != nil {
@@ -138,7 +136,7 @@ func multiplexed(ctx context.Context, client *azservicebus.Client, out io.Writer
 }
 
 // ask sends questions and returns the answers in order. The session with the client's name contains
-// only its answers.
+// only this client's answers.
 func ask(ctx context.Context, client *azservicebus.Client, name string, questions []string) (answers string, err error) {
 	mine, err := client.AcceptSessionForQueue(ctx, sharedReplies, name, nil)
 	if err != nil {

@@ -10,19 +10,16 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 )
 
-// Entities that the program uses.
 const (
 	Orders    = "orders"    // with a session for each customer
 	Reminders = "reminders" // scheduled messages
 )
 
-// ErrHopeless means that an order can never be charged.
 var ErrHopeless = errors.New("the order can never be charged")
 
 // Charger charges an order. If it returns an error other than ErrHopeless, the program tries again.
 type Charger func(ctx context.Context, customer, order string) error
 
-// Place sends a customer's order, and a reminder for later.
 func Place(ctx context.Context, c *azservicebus.Client, customer, order string, remindAt time.Time) error {
 	if err := send(ctx, c, Orders, &azservicebus.Message{Body: []byte(order), SessionID: &customer}); err != nil {
 		return err
@@ -57,7 +54,6 @@ func ChargeCustomer(ctx context.Context, c *azservicebus.Client, customer string
 	return r.Close(ctx)
 }
 
-// settle settles a delivery after charging.
 func settle(ctx context.Context, r *azservicebus.SessionReceiver, m *azservicebus.ReceivedMessage, failure error) error {
 	switch {
 	case failure == nil:

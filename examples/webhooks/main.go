@@ -44,7 +44,6 @@ pushes:
 
 func main() { local.Main("webhooks", run) }
 
-// run runs the example, and prints events to out.
 func run(ctx context.Context, binary string, out io.Writer) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()

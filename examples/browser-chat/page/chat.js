@@ -25,17 +25,17 @@ async function join(name, where) {
     event.preventDefault();
     const text = say.elements.text.value;
     say.reset();
-    // The topic drops what comes twice: after a broken connection the client may send it again.
+    // The topic drops messages that the client sends again after a broken connection.
     const message = { text, broker: { MessageId: crypto.randomUUID(), Label: where }, properties: { from: name } };
     await bus.send(topic, message, { retry: true }).catch((e) => show("not sent", `${text} (${e.message})`, true));
   });
 
-  const seen = new Set(); // a message comes again if its completion got lost with a connection
+  const seen = new Set(); // a message is delivered again if its completion was lost with a connection
   for await (const message of bus.receive(subscription)) {
     const id = message.broker.MessageId;
     if (!seen.has(id)) show(message.properties.from, message.text, message.properties.from === name);
     seen.add(id);
-    message.complete().catch(() => {}); // then it comes again
+    message.complete().catch(() => {}); // if this fails, the message is delivered again
   }
 }
 

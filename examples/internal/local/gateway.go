@@ -24,7 +24,6 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/built"
 )
 
-// Gateway is a running gateway.
 type Gateway struct {
 	Connection string // with TLS
 	Address    string // http://localhost:PORT for pages, without TLS
@@ -36,7 +35,7 @@ type Gateway struct {
 	command *exec.Cmd // nil for a gateway that already runs
 }
 
-// A gateway with its defaults, as make run starts it.
+// Defaults of a gateway that make run starts.
 const (
 	DefaultAddress = "localhost:5672"
 	devPolicy      = "RootManageSharedAccessKey"
@@ -55,8 +54,8 @@ func DefaultCA() string {
 	return filepath.Join(dir, "ca.pem")
 }
 
-// Running returns a gateway that already runs, by its address and its development CA. It returns an
-// error if no gateway answers there, or if that does not accept the development key.
+// Running returns a gateway that already runs. It returns an error if no gateway answers at
+// address, or if it does not accept the development key.
 func Running(ctx context.Context, address, ca string) (*Gateway, error) {
 	g := &Gateway{
 		Connection: fmt.Sprintf("Endpoint=sb://%s;SharedAccessKeyName=%s;SharedAccessKey=%s", address, devPolicy, devKey),
@@ -81,7 +80,7 @@ func Running(ctx context.Context, address, ca string) (*Gateway, error) {
 	return g, nil
 }
 
-// Start runs a gateway with the default store and further flags, and waits until it is ready.
+// Start runs a gateway with the default store and additional flags, and waits until it is ready.
 // Without the path of a binary it builds one.
 func Start(ctx context.Context, binary string, flags ...string) (g *Gateway, err error) {
 	dir, err := os.MkdirTemp("", "crosstown-example-")
@@ -136,8 +135,8 @@ func (g *Gateway) launch() error {
 	return errors.Join(errors.New("the gateway did not become ready"), g.command.Wait())
 }
 
-// trust reads the development CA. A gateway with a certificate of a known authority does not need
-// this.
+// trust reads the development CA. For a gateway with a certificate of a known CA, this is not
+// necessary.
 func (g *Gateway) trust(file string) error {
 	pem, err := os.ReadFile(file)
 	if err != nil {
@@ -149,7 +148,8 @@ func (g *Gateway) trust(file string) error {
 	return nil
 }
 
-// Stop ends the gateway cleanly and removes its data. It leaves a gateway that was already running.
+// Stop ends the gateway cleanly and removes its data. It does not end a gateway that was already
+// running.
 func (g *Gateway) Stop() error {
 	if g.command == nil {
 		return nil
@@ -161,12 +161,10 @@ func (g *Gateway) Stop() error {
 	return errors.Join(err, os.RemoveAll(g.dir))
 }
 
-// Client returns a client of the SDK.
 func (g *Gateway) Client() (*azservicebus.Client, error) {
 	return azservicebus.NewClientFromConnectionString(g.Connection, &azservicebus.ClientOptions{TLSConfig: g.TLS})
 }
 
-// Admin returns a management client of the SDK.
 func (g *Gateway) Admin() (*admin.Client, error) {
 	return admin.NewClientFromConnectionString(g.Connection, &admin.ClientOptions{
 		ClientOptions: azcore.ClientOptions{Transport: &http.Client{Transport: &http.Transport{TLSClientConfig: g.TLS}}},

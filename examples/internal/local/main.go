@@ -10,9 +10,9 @@ import (
 	"syscall"
 )
 
-// Main is the program of an example: it parses the command line with the flag -gateway, and calls
-// run. binary is for Start. At SIGINT or SIGTERM, run's context ends, and the program exits with 0
-// when run returns. A second signal ends it at once.
+// Main is the main function of an example: it parses the command line with the flag -gateway, and
+// calls run. binary is for Start. At SIGINT or SIGTERM, run's context ends, and the program exits
+// with 0 when run returns. A second signal ends it immediately.
 func Main(name string, run func(ctx context.Context, binary string, out io.Writer) error) {
 	gateway := flag.String("gateway", "", "crosstown `binary` to start (default: build one)")
 	flag.Parse()

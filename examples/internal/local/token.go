@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Sign returns a shared access signature for an entity and all below it, with the policy's rights,
-// which is valid for life. A server issues it to a page and keeps the key.
+// Sign returns a shared access signature, valid for life, for an entity and all below it, with the
+// policy's rights. A server issues it to a page and keeps the key.
 func Sign(entity, policy, key string, life time.Duration) string {
 	sr := url.QueryEscape("sb://localhost/" + entity)
 	se := strconv.FormatInt(time.Now().Add(life).Unix(), 10)

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// browserVariable names an environment variable. If it is set, or in CI, tests fail if Chromium or
-// its driver is missing; otherwise these tests are skipped.
+// browserVariable is an environment variable. If it is set, or in CI, tests fail if Chromium or its
+// driver is missing; otherwise they are skipped.
 const browserVariable = "E2E_BROWSER"
 
 const patience = 3 * time.Minute
@@ -106,7 +106,7 @@ type Lines struct{ first chan string }
 func (l *Lines) Write(line []byte) (int, error) {
 	select {
 	case l.first <- string(line):
-	default: // only the first one is needed
+	default: // only the first line is needed
 	}
 	return len(line), nil
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/crosstown-mq/crosstown/plugins/sdk"
 )
 
-// Limits for reading a payload.
 const (
 	maxDepth  = 32
 	maxValues = 1 << 20
@@ -26,14 +25,13 @@ var (
 	errUTF8   = errors.New("a string is not UTF-8")
 )
 
-// reader reads values by their schemas. Records and maps become maps. Those of records have the
+// reader reads values by their schemas. Records and maps become maps; those of records have the
 // order of the fields.
 type reader struct {
 	*avro.Reader
-	values int // still allowed
+	values int // number that may still be read
 }
 
-// read reads a payload that is one value.
 func read(payload []byte, s avro.Schema) (any, error) {
 	r := &reader{avro.NewReader(nil, 0).Reset(payload), maxValues}
 	v, err := r.value(s, maxDepth)
@@ -181,7 +179,7 @@ func (r *reader) text() (string, error) {
 
 func isLogical(l avro.LogicalSchema, t avro.LogicalType) bool { return l != nil && l.Type() == t }
 
-// instantOf returns a long, or the timestamp that it represents.
+// instantOf returns n, or the timestamp that n represents.
 func instantOf(n int64, l avro.LogicalSchema) any {
 	switch {
 	case isLogical(l, avro.TimestampMillis):
@@ -192,7 +190,7 @@ func instantOf(n int64, l avro.LogicalSchema) any {
 	return n
 }
 
-// bytesOf returns a binary, or the decimal that it represents.
+// bytesOf returns b, or the decimal that b represents.
 func bytesOf(b []byte, l avro.LogicalSchema) (any, error) {
 	d, ok := l.(*avro.DecimalLogicalSchema)
 	if !ok {

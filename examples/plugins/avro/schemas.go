@@ -15,7 +15,6 @@ import (
 	"github.com/hamba/avro/v2"
 )
 
-// schemas contains the schemas of the plugin, by name and by fingerprint.
 type schemas struct {
 	byName        map[string]avro.Schema
 	byFingerprint map[uint64]avro.Schema
@@ -59,7 +58,7 @@ var singleObject = []byte{0xc3, 0x01}
 
 const singleObjectHeader = 10
 
-// decode reads single-object encoding, or one value of the schema in the content type:
+// decode reads single-object encoding, or one value of the schema in the content type, such as
 // application/avro; schema=shop.Order.
 func (s *schemas) decode(_ context.Context, contentType string, payload []byte) (any, error) {
 	if bytes.HasPrefix(payload, singleObject) && len(payload) >= singleObjectHeader {

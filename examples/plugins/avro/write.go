@@ -12,7 +12,7 @@ import (
 )
 
 // write appends a value by its schema. It uses the default of a missing field, and refuses an
-// unknown one.
+// unknown field.
 func write(dst []byte, v any, s avro.Schema) ([]byte, error) {
 	w := avro.NewWriter(nil, 512)
 	if err := put(w, v, s, maxDepth); err != nil {
@@ -266,5 +266,4 @@ func binaryOf(v any, l avro.LogicalSchema, size int) ([]byte, error) {
 	return n.FillBytes(make([]byte, size)), nil
 }
 
-// shown returns the beginning of a value's text.
 func shown(v any) string { return fmt.Sprintf("%.60s", fmt.Sprint(v)) }

@@ -8,7 +8,7 @@ import (
 	"github.com/crosstown-mq/crosstown/plugins/sdk"
 )
 
-// regions contains the queues of countries. Orders of other countries go to elsewhere.
+// regions has queues by country. Orders of other countries go to elsewhere.
 var regions = map[string]string{
 	"at": "orders-eu", "de": "orders-eu", "es": "orders-eu", "fr": "orders-eu", "it": "orders-eu", "nl": "orders-eu", "pl": "orders-eu",
 	"ca": "orders-na", "mx": "orders-na", "us": "orders-na",

@@ -1,5 +1,5 @@
-// What a plugin in JavaScript needs to speak with a Crosstown gateway: plain gRPC,
-// by the contract in plugin.proto (crosstown plugin proto > plugin.proto).
+// What a plugin in JavaScript needs for a Crosstown gateway: plain gRPC, by the contract in
+// plugin.proto (crosstown plugin proto > plugin.proto).
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import path from 'node:path';
@@ -41,7 +41,8 @@ export function serve(plugin) {
         for (const request of requests) {
           respond(plugin, request).then((response) => {
             open--;
-            // What is ready at the same time leaves together; nobody waits for the slow.
+            // Send together what is ready at the same time, so that slow requests do not delay
+            // others.
             if (responses.push(response) === 1) setImmediate(flush);
             if (ended && open === 0) setImmediate(() => stream.end());
           });
@@ -58,14 +59,14 @@ export function serve(plugin) {
   const socket = path.join(process.env.PLUGIN_UNIX_SOCKET_DIR, 'plugin.sock');
   server.bindAsync(`unix:${socket}`, grpc.ServerCredentials.createInsecure(), (problem) => {
     if (problem) throw problem;
-    console.log(`1|1|unix|${socket}|grpc`); // where the gateway finds it
+    console.log(`1|1|unix|${socket}|grpc`); // tells the gateway where to connect
   });
   process.on('SIGTERM', () => process.exit(0));
 }
 
 /** respond answers one request: with a verdict per message, or why there is none. */
 async function respond(plugin, { id, question, route }) {
-  if (!question) return { id }; // the gateway sees whether the stream works
+  if (!question) return { id }; // the gateway tests the stream
   if (question !== 'route') return { id, failure: { kind: 'UNSUPPORTED', text: `${plugin.name} only routes` } };
   try {
     const verdicts = [];

@@ -2,7 +2,7 @@
 // Node-router is a Crosstown plugin in JavaScript: it sends heavy parcels elsewhere.
 import { serve } from './crosstown.js';
 
-const heaviest = 30; // kilograms that a parcel may weigh
+const heaviest = 30; // largest weight of a parcel in kilograms
 
 serve({
   name: 'node-router',
@@ -12,7 +12,7 @@ serve({
     if (typeof weight !== 'number') {
       return { action: 'DEAD_LETTER', reason: 'NoWeight', description: 'The property weight, a number, says how a parcel goes.' };
     }
-    if (weight <= heaviest) return {}; // it passes as it is
+    if (weight <= heaviest) return {}; // accept it unchanged
     return { routes: ['freight'], set: { 'handled-by': 'node-router', pallets: Math.ceil(weight / 500) } };
   },
 });

@@ -18,7 +18,6 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 )
 
-// types contains the message types of the plugin.
 type types struct{ files *protoregistry.Files }
 
 // loadTypes reads the descriptor sets in a directory: .binpb files, which protoc writes with
@@ -51,7 +50,6 @@ func loadTypes(dir string) (*types, error) {
 	return &types{files}, nil
 }
 
-// maxDepth bounds the nesting of messages.
 const maxDepth = 30
 
 // decode reads a message of the type in the content type: application/protobuf;

@@ -203,5 +203,4 @@ func compareKeys(a, b any) int {
 	return cmp.Compare(x, y)
 }
 
-// shown returns the beginning of a value's text.
 func shown(v any) string { return fmt.Sprintf("%.60s", fmt.Sprint(v)) }

@@ -25,7 +25,6 @@ func main() {
 	sdk.Serve(plugin(t))
 }
 
-// plugin routes by the current table.
 func plugin(t *table) sdk.Plugin {
 	return sdk.Plugin{
 		Name: "to-router", Version: "1.0.0",

@@ -7,8 +7,8 @@ const bus = new Crosstown(gateway, { getToken: async () => (await pass()).tokens
 bus.on("open", () => { state.textContent = "connected"; });
 bus.on("close", ({ retryIn, error }) => { state.textContent = retryIn === null ? `It is over: ${error.text}` : "connecting again …"; });
 
-const me = crypto.randomUUID(); // the session of this page's answers
-const waiting = new Map(); // who waits for the answer, by the question's id
+const me = crypto.randomUUID(); // session of this page's answers
+const waiting = new Map(); // what resolves each answer, by the question's id
 
 /** Asks, and resolves to the answer. */
 async function ask(question) {
@@ -23,7 +23,7 @@ async function listen() {
   for await (const message of bus.receive("answers", { session: me, reaccept: true })) {
     waiting.get(message.broker.CorrelationId)?.(message.text);
     waiting.delete(message.broker.CorrelationId);
-    message.complete().catch(() => {}); // then it comes again, and nobody waits for it
+    message.complete().catch(() => {}); // if this fails, the message is delivered again, and ignored
   }
 }
 

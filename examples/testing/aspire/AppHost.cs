@@ -5,7 +5,7 @@ var builder = DistributedApplication.CreateBuilder(args);
 var bus = builder.AddContainer("messaging", "crosstown")
     .WithBindMount("../orders.yaml", "/crosstown.yaml", isReadOnly: true)
     .WithEnvironment("CROSSTOWN_CONFIG", "/crosstown.yaml")
-    .WithEnvironment("CROSSTOWN_STORE", "memory") // without: in files, of a volume at /data
+    .WithEnvironment("CROSSTOWN_STORE", "memory") // without this: in files, in a volume at /data
     .WithEnvironment("CROSSTOWN_VIRTUAL_TIME", "true")
     .WithEnvironment("CROSSTOWN_ALLOW_FAULTS", "true")
     .WithEndpoint(targetPort: 5672, scheme: "tcp", name: "amqp")

@@ -34,7 +34,7 @@ public sealed class CrosstownServer : IDisposable
 
     public void Dispose()
     {
-        process.StandardInput.Close(); // then it ends
+        process.StandardInput.Close(); // this ends the process
         process.WaitForExit();
     }
 }

@@ -30,7 +30,7 @@ public final class CrosstownServer implements BeforeAllCallback, AutoCloseable, 
             throw new IllegalStateException(program + " test-server has ended with code " + process.waitFor() + ": standard error says why");
         }
         is = BinaryData.fromString(line).toObject(Map.class);
-        context.getStore(ExtensionContext.Namespace.GLOBAL).put(this, this); // which closes it in the end
+        context.getStore(ExtensionContext.Namespace.GLOBAL).put(this, this); // this calls close() at the end
     }
 
     public String connectionString() {
@@ -70,7 +70,7 @@ public final class CrosstownServer implements BeforeAllCallback, AutoCloseable, 
 
     @Override
     public void close() throws Exception {
-        process.getOutputStream().close(); // then it ends
+        process.getOutputStream().close(); // this ends the process
         process.waitFor();
     }
 }

@@ -10,7 +10,7 @@ import org.testcontainers.utility.MountableFile;
  * The variable CROSSTOWN_IMAGE names the image, "crosstown" by default: docker build -t crosstown .
  */
 public final class CrosstownContainer extends GenericContainer<CrosstownContainer> {
-    private static final int PORT = 5672; // which speaks AMQP and HTTP
+    private static final int PORT = 5672; // for AMQP and HTTP
 
     public CrosstownContainer(Path entities) {
         super(System.getenv().getOrDefault("CROSSTOWN_IMAGE", "crosstown"));
