@@ -19,22 +19,20 @@ import (
 const (
 	// linksDir is in the store's directory, because hard links must be on the same file system. The
 	// log ignores it.
-	linksDir = "backup"
-	// archiveHead is the name of the first file in an archive.
+	linksDir    = "backup"
 	archiveHead = "crosstown-archive.json"
 )
 
-// ArchiveHead is the first file of an archive, as JSON. An archive is a tar file; the other files
-// are the store's files at one time.
+// An archive is a tar file of an ArchiveHead, as JSON, and the store's files at one time.
 type ArchiveHead struct {
 	Made  time.Time     `json:"made"`
-	By    string        `json:"by"` // version of Crosstown
+	By    string        `json:"by"`
 	Files []ArchiveFile `json:"files"`
 }
 
 type ArchiveFile struct {
 	Name string `json:"name"`
-	Size int64  `json:"size"` // in bytes
+	Size int64  `json:"size"`
 }
 
 // Archive has the files of a store at one time, while calls continue. The caller must Close it.
@@ -119,12 +117,11 @@ func (a *Archive) Close() {
 	a.of.archiving.Store(false)
 }
 
-// removeLinks also removes the links that a killed process has left.
 func (s *Store) removeLinks() {
 	dir := filepath.Join(s.dir, linksDir)
 	names, err := s.o.fs.ReadDir(dir)
 	if err != nil {
-		return // the directory does not exist
+		return
 	}
 	for _, name := range names {
 		err = errors.Join(err, s.o.fs.Remove(filepath.Join(dir, name)))
@@ -140,8 +137,7 @@ func IsArchive(begins []byte) bool {
 	return strings.HasPrefix(string(begins), archiveHead)
 }
 
-// ReadArchive reads an archive to its end, and passes each file to take. It returns ErrCut if the
-// archive is incomplete or damaged.
+// ReadArchive returns ErrCut if the archive is incomplete or damaged.
 func ReadArchive(r io.Reader, take func(name string, in io.Reader) error) (*ArchiveHead, error) {
 	in, head := tar.NewReader(r), &ArchiveHead{}
 	h, err := in.Next()

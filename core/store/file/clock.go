@@ -11,15 +11,14 @@ import (
 // clock is more than maxSlew ahead (the machine slept, or the clock was set) does it follow at
 // once.
 type clock struct {
-	start  time.Time // with its monotonic reading
+	start  time.Time
 	offset atomic.Int64
 	log    *slog.Logger
 	wall   func() time.Time
-	behind bool // adjust has already logged that the wall clock is far behind
+	behind bool // adjust has already logged this
 }
 
 const (
-	// maxSlew is the largest difference that is adjusted slowly.
 	maxSlew = 24 * time.Hour
 	// slewForward and slewBack are the largest adjustments per adjustEvery.
 	slewForward = time.Second

@@ -23,8 +23,7 @@ func Inspect(dir string, contents bool) (*Inspection, error) {
 	return found, err
 }
 
-// inspectNamed finds segments to which messages refer but which are missing or truncated. The store
-// must have been closed cleanly, because only then does the snapshot have all messages.
+// The store must have been closed cleanly, because only then does the snapshot have all messages.
 func inspectNamed(dir string, found *wal.Inspection) error {
 	newest := slices.MaxFunc(found.Snapshots, func(a, b wal.SnapshotReport) int { return cmp.Compare(a.ID, b.ID) })
 	if newest.Damage != "" {
@@ -54,16 +53,15 @@ func inspectNamed(dir string, found *wal.Inspection) error {
 }
 
 type Usage struct {
-	Segments  int   // of the log and of large bodies
-	Bytes     int64 // of the log, large bodies and snapshots
+	Segments  int
+	Bytes     int64
 	Unsynced  int64 // about how many acknowledged bytes a power failure would lose
 	Resident  int64 // bytes of messages in memory that the log also has
 	Snapshots int
-	Free      int64 // in the file system
-	Failed    bool  // a disk error has stopped the store
+	Free      int64
+	Failed    bool
 }
 
-// Usage reads no files.
 func (s *Store) Usage() Usage {
 	u := Usage{Resident: s.journal.InMemory(), Failed: s.log.Err() != nil}
 	u.Free, _ = s.log.Space()

@@ -44,7 +44,6 @@ func (s *Store) pause() {
 	}
 }
 
-// Snapshot writes a snapshot, removes segments that are no longer needed, and compacts others.
 func (s *Store) Snapshot(ctx context.Context) error {
 	s.snapshotting.Lock()
 	defer s.snapshotting.Unlock()

@@ -72,13 +72,13 @@ type Store struct {
 	archiving    atomic.Bool
 	snapshotting sync.Mutex
 	lastAt       int64 // journal.Appended at the last snapshot
-	lastSize     int64 // of the last snapshot
+	lastSize     int64
 }
 
 // Opening says what Open found.
 type Opening struct {
 	Took     time.Duration
-	Replayed int // frames after the snapshot
+	Replayed int
 }
 
 var _ core.Store = (*Store)(nil)
@@ -124,7 +124,6 @@ func Open(dir string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// repairHint adds to an error how the store can be started in spite of damage.
 func repairHint(err error) error {
 	if damage, ok := errors.AsType[*wal.DamageError](err); ok {
 		return fmt.Errorf("%w: restore a backup, or start the gateway once with --repair, which drops the damaged records and keeps a copy of %s", err, filepath.Base(damage.File))
@@ -132,7 +131,6 @@ func repairHint(err error) error {
 	return err
 }
 
-// replay loads the newest sound snapshot, and repeats the log after it.
 func (s *Store) replay() error {
 	now := s.o.Clock
 	var own *replayClock
@@ -204,7 +202,6 @@ func (s *Store) adjust(c *clock) {
 	}
 }
 
-// WithTime returns a view of the store that uses f(now) as the time.
 func (s *Store) WithTime(f func(now time.Time) time.Time) core.Store {
 	return &view{Store: s.View(f), of: s}
 }
@@ -228,7 +225,6 @@ func (s *Store) Failed() <-chan struct{} { return s.log.Failed() }
 
 func (s *Store) Err() error { return s.log.Err() }
 
-// Probe returns the error with which an append would fail now, or nil.
 func (s *Store) Probe(context.Context) error {
 	if err := s.log.Err(); err != nil {
 		return err
@@ -264,7 +260,6 @@ func (s *Store) About(context.Context) core.About {
 	return about
 }
 
-// lowSpace is the free space, beyond the reserve, below which About warns.
 const lowSpace = 1 << 30
 
 // Close waits for calls in progress, writes a snapshot and unlocks the directory.

@@ -91,8 +91,7 @@ func (t *txn) due(m *core.Message) (due int64, later bool) {
 	return due, due > t.now
 }
 
-// enqueue stores m as available. origin is the sequence number in the entity to which m was first
-// sent, or 0 if that entity is this one.
+// origin is the sequence number in the entity to which m was first sent, or 0 if that is this one.
 func (t *txn) enqueue(q *queue, m *core.Message, sessionful bool, origin int64) int64 {
 	number := t.admit(q, t.newEntry(m), sessionful, origin)
 	t.noteArrival(core.EventAccepted, q, m, number, origin, 0)
@@ -137,7 +136,6 @@ func (t *txn) schedule(m *core.Message, due int64) int64 {
 	return number
 }
 
-// waitForTime stores m in a state that ends at until.
 func (t *txn) waitForTime(m *core.Message, state MessageState, until int64) int64 {
 	e, number := t.newEntry(m), t.number(t.queue.last+1)
 	e.enqueued, e.origin, e.sessionful = t.now, cmp.Or(e.origin, number), t.Sessions
@@ -146,8 +144,7 @@ func (t *txn) waitForTime(m *core.Message, state MessageState, until int64) int6
 	return number
 }
 
-// reserve stores messages invisibly for a transaction. The store removes them if the transaction
-// has not committed at until.
+// The store removes the messages if their transaction has not committed at until.
 func (t *txn) reserve(ms []*core.Message, until int64) []int64 {
 	numbers := make([]int64, len(ms))
 	for i, m := range ms {

@@ -68,8 +68,7 @@ func inState(entries iter.Seq[*entry], state core.State) iter.Seq[*entry] {
 	}
 }
 
-// delivery returns e as a delivery without a lock. If only the journal has the message,
-// txn.complete reads it after the call has unlocked the partition.
+// If only the journal has the message, txn.complete reads it after the partition is unlocked.
 func (t *txn) delivery(e *entry) core.Delivery {
 	if j := t.Store.journal; j != nil {
 		t.newest = max(t.newest, e.ref.Position)

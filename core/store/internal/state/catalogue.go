@@ -11,18 +11,18 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// catalogue implements core.Catalogue. The lock order is: the catalogue's mu, then a partition's
-// mu. So a change of subscriptions changes the partitions in the same step.
+// The lock order is: the catalogue's mu, then a partition's mu. So a change of subscriptions
+// changes the partitions in the same step.
 type catalogue struct {
 	mu         sync.RWMutex
-	spaces     map[string]*space       // by namespace ID
-	sealed     seenIDs                 // IDs of deleted namespaces
+	spaces     map[string]*space
+	sealed     seenIDs
 	partitions map[string][]*partition // by the ID of the queue or topic
-	topics     map[string]*topic       // by topic ID
-	rules      map[string]*ruleBook    // by subscription ID
+	topics     map[string]*topic
+	rules      map[string]*ruleBook
 	ledger     ledger
 	changes    hooks[struct{}, func(namespace, name string)] // has its own mutex
-	remembered remembered                                    // memory used by the ids and events that all partitions remember; needs no mutex
+	remembered remembered                                    // needs no mutex
 }
 
 type entityKey struct{ namespace, folded string }
@@ -30,11 +30,11 @@ type entityKey struct{ namespace, folded string }
 func keyOf(namespace, name string) entityKey { return entityKey{namespace, core.FoldName(name)} }
 
 type space struct {
-	entities  map[string]core.Entity // by folded name
+	entities  map[string]core.Entity
 	queues    sortedNames
 	topics    sortedNames
 	schedules sortedNames
-	megabytes int64 // total MaxSizeInMegabytes of queues and topics
+	megabytes int64
 }
 
 func (x *space) tops() int { return len(x.queues) + len(x.topics) }
@@ -134,8 +134,8 @@ func (c *catalogue) CreateEntity(ctx context.Context, e core.Entity, q core.Name
 	return cloneEntity(described(e)), nil
 }
 
-// create implements CreateEntity. Like all methods here that change the catalogue, it returns the
-// changed entities, for the watchers, and the journal's position after the change.
+// Like all methods here that change the catalogue, create returns the changed entities, for the
+// watchers, and the journal's position after the change.
 func (c *catalogue) create(e core.Entity, q core.NamespaceQuotas) ([]entityKey, Position, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -165,8 +165,7 @@ func (c *catalogue) create(e core.Entity, q core.NamespaceQuotas) ([]entityKey, 
 	return c.enter(described(e), version), end, nil
 }
 
-// enter stores a new or changed entity. For a subscription, version is the new version of its
-// topic. c.mu is held.
+// For a subscription, version is the new version of its topic. c.mu is held.
 func (c *catalogue) enter(e core.Entity, version int64) (changed []entityKey) {
 	key := keyOf(e.Namespace, e.Name)
 	_, known := c.find(key)
@@ -241,8 +240,7 @@ func (c *catalogue) UpdateEntity(ctx context.Context, e core.Entity, q core.Name
 	return cloneEntity(e), nil
 }
 
-// update replaces an entity. If change is not nil and the entity has rules, update also changes one
-// rule.
+// If change is not nil and the entity has rules, update also changes one rule.
 func (c *catalogue) update(e *core.Entity, q core.NamespaceQuotas, change *core.RuleChange) (changed []entityKey, version int64, end Position, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -301,8 +299,7 @@ func (c *catalogue) versionWithout(e *core.Entity) int64 {
 	return 0
 }
 
-// leave removes an entity and, with a topic, its subscriptions. For a subscription, version becomes
-// the version of its topic.
+// leave also removes a topic's subscriptions. For a subscription, version becomes its topic's.
 func (c *catalogue) leave(key entityKey, version int64) []entityKey {
 	e, ok := c.find(key)
 	if !ok {
@@ -364,8 +361,7 @@ func (c *catalogue) WatchEntities(changed func(namespace, name string)) (stop fu
 	return c.changes.add(struct{}{}, changed)
 }
 
-// done tells the watchers about a change, and waits until the change is durable. If err is not nil,
-// done first waits until the changes that may have caused err are durable.
+// If err is not nil, done first waits until the changes that may have caused err are durable.
 func (c *catalogue) done(ctx context.Context, changed []entityKey, end Position, err error) error {
 	c.tell(changed)
 	return cmp.Or(c.ledger.wait(ctx, end), err)

@@ -123,14 +123,14 @@ func (t *txn) reserveWork(w *core.Work) ([]int64, error) {
 	return t.reserve(ms, w.Reserve.UnixMilli()), nil
 }
 
-// sparing says for each message of a group whether it is stored. nil means that all are.
+// nil means that all messages of a group are stored.
 type sparing []remains
 
 type remains uint8
 
 const (
 	whole    remains = iota
-	replaced         // only its id is remembered, and its effect stores other messages instead
+	replaced         // only its id is remembered; its effect stores other messages
 	dropped          // only its id is remembered
 )
 
@@ -138,7 +138,6 @@ func (s sparing) has(i int) bool { return s != nil && s[i] != whole }
 
 func (s sparing) drops(i int) bool { return s != nil && s[i] == dropped }
 
-// noted replaces the sequence number of a message that is not stored.
 const noted = -1
 
 func spared(w *core.Work, n int) sparing {

@@ -20,9 +20,8 @@ type found struct {
 	err    error
 }
 
-// putAside marks messages as broken without counting a failed delivery. It runs after the call that
-// read them has unlocked the partition. It wakes receivers, which may have got fewer messages than
-// they requested.
+// putAside counts no failed delivery. It runs after the call that read the messages has unlocked
+// the partition. It wakes receivers, which may have got fewer messages than they requested.
 func (t *txn) putAside(damaged []found) {
 	n, _, ok := t.enterOnce(nil)
 	if !ok {
@@ -46,7 +45,7 @@ func (t *txn) putAside(damaged []found) {
 	}
 }
 
-// giveBack unlocks deliveries that did not reach a receiver, without counting failed deliveries.
+// giveBack counts no failed deliveries.
 func (t *txn) giveBack(ds []core.Delivery) {
 	n, _, ok := t.enterOnce(nil)
 	if !ok {
@@ -142,8 +141,8 @@ func (s *Store) RemoveDamaged(done func(entity string, sequenceNumber int64, err
 	})
 }
 
-// Records calls found for the record of each message and, with large set, for each separate record
-// of a large body. It must be called after Start and before any other call.
+// Records reports separate records of large bodies with large set. It must be called after Start
+// and before any other call.
 func (s *Store) Records(found func(r Ref, large bool)) {
 	_ = s.whileOpening(func(_ *txn, q *queue) error { // visit never fails
 		for e := range q.log.from(0) {
@@ -157,7 +156,7 @@ func (s *Store) Records(found func(r Ref, large bool)) {
 }
 
 // loadScheduled reads scheduled messages into memory, because becoming due needs data that only the
-// message has. It keeps reserved messages in memory too, and puts damaged ones aside.
+// message has.
 func (s *Store) loadScheduled(t *txn, q *queue) error {
 	for _, x := range slices.Clone(q.schedules.items) {
 		e := x.of

@@ -18,8 +18,8 @@ func (s *Store) NamespaceIDs(context.Context) ([]string, error) {
 	return slices.Sorted(maps.Keys(s.spaces)), s.stopped()
 }
 
-// Export passes the contents of a partition to take. It holds the partition's mutex throughout:
-// nothing changes, and the journal moves or removes no record.
+// Export holds the partition's mutex throughout: nothing changes, and the journal moves or removes
+// no record.
 func (s *Store) Export(ctx context.Context, r core.Ref, take func(*core.Stored) error) error {
 	r.Subscription, r.Sub = "", core.Main
 	p := s.lockPartition(r)
@@ -124,13 +124,12 @@ func (t *txn) exported(e *entry) (core.Delivery, error) {
 }
 
 const (
-	// Import stores batches of importMost records, or of about importBytes.
 	importMost  = 500
 	importBytes = 1 << 20
 )
 
-// Import stores the records in batches, and sweeps only at the end: an earlier sweep could give the
-// messages that it moves numbers that are still to be imported.
+// Import sweeps only at the end: an earlier sweep could give the messages that it moves numbers
+// that are still to be imported.
 func (s *Store) Import(ctx context.Context, r core.Ref, things iter.Seq2[*core.Stored, error]) error {
 	r.Subscription, r.Sub = "", core.Main
 	err := s.checkEmpty(r)
@@ -166,7 +165,6 @@ func (s *Store) Import(ctx context.Context, r core.Ref, things iter.Seq2[*core.S
 	return nil
 }
 
-// checkEmpty returns an error if the partition was ever used.
 func (s *Store) checkEmpty(r core.Ref) error {
 	p := s.lockPartition(r)
 	if p == nil {

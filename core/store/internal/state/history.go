@@ -8,16 +8,15 @@ import (
 
 type history struct {
 	events  []core.Event
-	written []int64 // times in ascending order
-	trimmed int64   // number of older events that were dropped
-	weight  int64   // of all events
+	written []int64 // ascending
+	trimmed int64
+	weight  int64
 }
 
-// leastEvents is the number of events that each history may keep, even if all histories together
-// exceed Options.Remember.
+// leastEvents are kept in each history, even if all histories together exceed Options.Remember.
 const leastEvents = 100
 
-// eventWeight estimates the bytes that an event needs without its strings.
+// eventWeight estimates the bytes of an event without its strings.
 const eventWeight = 300
 
 func weightOfEvent(e *core.Event) int64 {
@@ -41,7 +40,6 @@ func (t *txn) remember(home *entityState, e core.Event) {
 	t.trimHistory(home, now)
 }
 
-// trimHistory drops the oldest events beyond the policy's bounds or Options.Remember.
 func (t *txn) trimHistory(home *entityState, now int64) {
 	h := &home.history
 	gone := max(0, len(h.events)-t.History.Max)
@@ -96,14 +94,13 @@ func (t *txn) noteFailure(kind core.EventKind, q *queue, e *entry) {
 	}
 }
 
-// noteMove records an event that gives e's message the sequence number other.
 func (t *txn) noteMove(kind core.EventKind, q *queue, e *entry, other int64, reason string) {
 	if t.History.Max > 0 {
 		t.write(q, core.Event{Kind: kind, Number: t.number(e.n), Other: other, MessageID: e.messageID(), Reason: reason})
 	}
 }
 
-// noteArrival records that q has stored m, or has refused m as a duplicate.
+// m is stored, or refused as a duplicate.
 func (t *txn) noteArrival(kind core.EventKind, q *queue, m *core.Message, number, origin, until int64) {
 	if t.History.Max > 0 {
 		t.write(q, core.Event{Kind: kind, Number: number, Other: origin, MessageID: m.MessageID, Until: instant(until)})

@@ -15,14 +15,11 @@ import (
 // them while the partition is locked. So the frames of a partition are in the order of its changes.
 type Journal interface {
 	Begin() Call
-	// End returns the position after the last frame that was appended.
 	End() Position
-	// Wait waits until everything before p is as durable as the journal promises.
 	Wait(ctx context.Context, p Position) error
 	// Read returns the message of record r. body is the separate record of a large body, or zero.
 	// The error wraps ErrDamaged if the data differ from what was written.
 	Read(r, body Ref) (*core.Message, error)
-	// PutAside tells the journal that a message is not delivered because its record is damaged.
 	PutAside(entity string, sequenceNumber int64, err error)
 	// Pin prevents the removal of records until unpin is called, even of records whose messages are
 	// removed meanwhile. It never waits.
@@ -31,7 +28,6 @@ type Journal interface {
 	// The store calls Evicted when such a message leaves the memory.
 	Resident(bytes int) bool
 	Evicted(bytes int)
-	// Err returns the reason why the journal has stopped storing, or nil.
 	Err() error
 }
 
@@ -59,14 +55,12 @@ type Call interface {
 	// Append ends the frame, and returns the position after it. It never waits. More effects then
 	// start another frame.
 	Append() Position
-	// Ref identifies a record of the appended frame by its index.
 	Ref(record int32) Ref
 	// Release returns unused space that Reserve reserved. again is true if the call is empty and
 	// can be reused.
 	Release() (again bool)
 }
 
-// Position is an offset in a Journal, and increases.
 type Position uint64
 
 // Ref identifies a record of a Journal. Only the journal knows its meaning; the store compares Refs
@@ -76,7 +70,7 @@ type Ref struct {
 	Length uint32
 }
 
-// begin prepares a call that adds messages. Without a journal it returns nil.
+// Without a journal, begin returns nil.
 func (s *Store) begin(ctx context.Context, prepare func(x *effects) error) (*effects, error) {
 	if s.journal == nil {
 		return nil, nil
@@ -96,14 +90,12 @@ func (s *Store) begin(ctx context.Context, prepare func(x *effects) error) (*eff
 	return x, nil
 }
 
-// publications prepares the records of the copies and, for each scheduled message, of the message
-// itself.
 func (x *effects) publications(ctx context.Context, group []core.Publication) error {
 	for i := range group {
 		g := &group[i]
 		ms := make([]*core.Message, 0, len(g.Copies)+1)
 		if !g.Message.ScheduledEnqueueTime.IsZero() && g.Source.IsZero() {
-			ms = append(ms, g.Message) // the time of the call decides later what is stored: the message or its copies
+			ms = append(ms, g.Message) // the time of the call decides later which are stored
 		}
 		for k := range g.Copies {
 			ms = append(ms, g.Copies[k].Message)
@@ -136,10 +128,8 @@ func (x *effects) work(ctx context.Context, w *core.Work) error {
 	return err
 }
 
-// wait waits until everything is durable that the journal had when the call unlocked the partition.
 func (t *txn) wait(ctx context.Context) error { return t.Store.wait(ctx, t.end) }
 
-// absent is a delivered message that is not in memory.
 type absent struct {
 	ref  Ref
 	more *extra

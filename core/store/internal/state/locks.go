@@ -31,7 +31,6 @@ func (p *handle) Lock(ctx context.Context, r core.LockRequest) ([]core.Delivery,
 	return t.lockMost(ctx, r.Most, x)
 }
 
-// enterUnder calls enterSession if r needs a session's lock, and otherwise enter.
 func (p *handle) enterUnder(r *core.LockRequest) (t txn, x *session, ok bool, err error) {
 	if !p.Sessions || r.Session == nil && r.Numbers == nil && !r.Deferred {
 		t, ok = p.enter()
@@ -41,8 +40,7 @@ func (p *handle) enterUnder(r *core.LockRequest) (t txn, x *session, ok bool, er
 	return t, x, err == nil, err
 }
 
-// lockMost locks available messages of session x (of no session if x is nil) within the limits
-// most. It ends the call.
+// If x is nil, lockMost locks messages of no session. It ends the call.
 func (t *txn) lockMost(ctx context.Context, most core.Most, x *session) ([]core.Delivery, time.Time, error) {
 	oldest, available := t.queue.oldest, int(t.queue.counts[fresh]+t.queue.counts[again])
 	if x != nil {
@@ -74,8 +72,7 @@ func (t *txn) deliver(ctx context.Context, ds []core.Delivery, next int64) ([]co
 	return ds, instant(next), nil
 }
 
-// oldest returns the available message to deliver next: messages delivered before come first, then
-// the lowest number. At least one message must be available.
+// Messages that were delivered before come first, then the lowest number. There must be one.
 func (q *queue) oldest() *entry {
 	if q.counts[again] > 0 {
 		return q.again.items[0].of
@@ -133,8 +130,7 @@ func (p *handle) Renew(ctx context.Context, tokens []core.LockToken) []core.Rene
 	return answers
 }
 
-// holder returns the entry that token locks. It returns nil if that lock has ended, even if no
-// sweep has noticed it.
+// holder returns nil if the lock has ended, even if no sweep has noticed it.
 func (t *txn) holder(token core.LockToken) *entry {
 	e := t.queue.log.get(token.Number())
 	if e == nil || !e.state.IsLocked() || e.delayed || e.ends() <= t.now || token != core.NewLockToken(t.Ref.Index, e.n, e.nonce) {
@@ -143,8 +139,8 @@ func (t *txn) holder(token core.LockToken) *entry {
 	return e
 }
 
-// lockDeferred locks deferred messages of session x (of no session if x is nil): all, or none. It
-// ends the call. It expires requested messages whose time to live has ended, even if it locks none.
+// lockDeferred locks all messages or none, and ends the call. It expires requested messages whose
+// time to live has ended, even if it locks none. If x is nil, the messages must be in no session.
 func (t *txn) lockDeferred(ctx context.Context, numbers []int64, x *session) ([]core.Delivery, time.Time, error) {
 	for _, number := range numbers {
 		if e := t.inState(number, deferred); e != nil && e.session == x && t.queue.hasExpired(e, t.now) {
@@ -161,15 +157,13 @@ func (t *txn) lockDeferred(ctx context.Context, numbers []int64, x *session) ([]
 		deliveries[i] = t.lockUnder(e, lockedDeferred, x)
 	}
 	deliveries, _, err := t.deliver(ctx, deliveries, 0)
-	if err == nil && len(deliveries) < len(entries) { // some messages were damaged
+	if err == nil && len(deliveries) < len(entries) {
 		t.giveBack(deliveries)
 		return nil, time.Time{}, missing("deferred", t.Ref, numbers)
 	}
 	return deliveries, time.Time{}, err
 }
 
-// lockUnder locks e until the lock of session x ends or, if x is nil, for the lock duration of the
-// entity.
 func (t *txn) lockUnder(e *entry, as MessageState, x *session) core.Delivery {
 	if x != nil {
 		return t.lock(e, as, x.Nonce, x.Until)
@@ -177,8 +171,8 @@ func (t *txn) lockUnder(e *entry, as MessageState, x *session) core.Delivery {
 	return t.lock(e, as, core.NewNonce(), t.lockEnd())
 }
 
-// lockNumbers locks the requested messages that are available and belong to session x (to no
-// session if x is nil). It ends the call.
+// lockNumbers skips messages that are not available, or belong to another session. It ends the
+// call.
 func (t *txn) lockNumbers(ctx context.Context, numbers []int64, x *session) ([]core.Delivery, time.Time, error) {
 	var deliveries []core.Delivery
 	for _, number := range numbers {
@@ -193,8 +187,7 @@ func (t *txn) lockNumbers(ctx context.Context, numbers []int64, x *session) ([]c
 	return t.deliver(ctx, deliveries, 0)
 }
 
-// allInState returns the entries of sequence numbers. It returns nil if a number is repeated, does
-// not exist, or is that of a message in a state other than as.
+// allInState returns nil if a number is repeated, or its message is not in one of the states as.
 func (t *txn) allInState(numbers []int64, as ...MessageState) []*entry {
 	entries := make([]*entry, len(numbers))
 	given := make(map[int64]bool, len(numbers))

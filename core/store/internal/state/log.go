@@ -7,12 +7,11 @@ import (
 	"slices"
 )
 
-// log keeps the messages of a queue in the order of their numbers, each as an entry or, if it is
-// plain enough, as a compact row.
+// log keeps the messages of a queue ordered by number, each as an entry or as a compact row.
 type log struct {
 	chunks []*chunk // ordered by number; only the last may be empty
-	spare  *chunk   // empty, for reuse
-	live   int      // number of messages
+	spare  *chunk   // for reuse
+	live   int
 }
 
 const chunkSize = 128
@@ -24,15 +23,14 @@ const few = 8
 // filled and emptied all the time.
 const busy = 2
 
-// chunk holds the messages with number / chunkSize == id.
 type chunk struct {
 	id      int64
-	entries []*entry // by number
-	rows    []row    // by number
+	entries []*entry
+	rows    []row
 
 	earliest int64 // no row expires before this; 0: no row expires
 	stale    bool  // the row that expired at earliest may be removed
-	place    int   // the index in queue.rowExpiries
+	place    int
 }
 
 // row is an available message that was never delivered and whose contents are only in the journal.
@@ -74,8 +72,7 @@ func (l *log) append(e *entry) {
 	l.live++
 }
 
-// last returns the chunk for n, which must be higher than all numbers in the log. It adds a chunk
-// if needed.
+// n must be higher than all numbers in the log.
 func (l *log) last(n int64) *chunk {
 	id := n / chunkSize
 	var last *chunk
@@ -90,7 +87,7 @@ func (l *log) last(n int64) *chunk {
 	if c == nil {
 		c = new(chunk)
 	}
-	if last != nil { // expect as many entries as in the last chunk
+	if last != nil {
 		if len(last.entries) == chunkSize {
 			c.entries = slices.Grow(c.entries, chunkSize)
 		}
@@ -119,8 +116,7 @@ func (l *log) get(n int64) *entry {
 	return nil
 }
 
-// view returns message n, or nil. The caller must not change it, because it may be a temporary
-// entry made from a row.
+// The caller must not change the result, because it may be a temporary entry made from a row.
 func (l *log) view(n int64) *entry {
 	for e := range l.from(n) {
 		if e.n == n {
@@ -174,8 +170,7 @@ func (l *log) from(n int64) iter.Seq[*entry] {
 	}
 }
 
-// aside yields the messages from number n on that are in one of the given states. These must be
-// states that rows cannot have.
+// The states must be states that rows cannot have.
 func (l *log) aside(n int64, states ...MessageState) iter.Seq[*entry] {
 	return func(yield func(*entry) bool) {
 		for _, c := range l.chunks[l.search(n):] {
@@ -217,7 +212,6 @@ func (l *log) drop(i int) {
 	}
 }
 
-// promote replaces the row from which e was made by e.
 func (l *log) promote(e *entry) (c *chunk) {
 	c = l.chunks[l.search(e.n)]
 	k, _ := c.searchRow(e.n)
@@ -228,7 +222,7 @@ func (l *log) promote(e *entry) (c *chunk) {
 	return c
 }
 
-// demote replaces e by a row. It returns the changed chunk, or nil if e is not in the log.
+// demote returns nil if e is not in the log.
 func (l *log) demote(e *entry) *chunk {
 	at := l.search(e.n)
 	if !l.isChunk(at, e.n) {
@@ -260,7 +254,6 @@ func (c *chunk) removeEntry(i int) {
 	}
 }
 
-// shrink frees unused capacity if at most few entries are left.
 func (c *chunk) shrink() {
 	if n := len(c.entries); n <= few && cap(c.entries) > 2*n+few {
 		c.entries = slices.Clone(c.entries)
@@ -284,7 +277,6 @@ func (c *chunk) removeRow(k int) {
 	}
 }
 
-// soonest returns the index of the row that expires first, or -1.
 func (c *chunk) soonest() int {
 	first := -1
 	for k := range c.rows {
@@ -311,7 +303,6 @@ func (l *log) isChunk(i int, n int64) bool {
 	return i < len(l.chunks) && l.chunks[i].id == n/chunkSize
 }
 
-// searchEntry returns the index of entry n, or of the first with a higher number.
 func (c *chunk) searchEntry(n int64) (i int, ok bool) {
 	if len(c.entries) == 0 || n < c.entries[0].n {
 		return 0, false
@@ -355,7 +346,7 @@ func (q *queue) promote(e *entry) {
 	}
 }
 
-// entry returns message n as an entry, or nil. It replaces a row by an entry.
+// entry replaces a row by an entry.
 func (q *queue) entry(n int64) *entry {
 	if e := q.log.get(n); e != nil {
 		return e
@@ -378,7 +369,6 @@ func (q *queue) insertRow(e *entry) {
 	}
 }
 
-// rowExpires updates q.rowExpiries for a row of c that expires at the given time.
 func (q *queue) rowExpires(c *chunk, at int64) {
 	if c.earliest != 0 {
 		if at >= c.earliest {
@@ -390,8 +380,7 @@ func (q *queue) rowExpires(c *chunk, at int64) {
 	q.rowExpiries.add(c, at, c.id, &c.place)
 }
 
-// firstRow returns the chunk with the row that expires first, or nil if no row expires at until or
-// earlier. That row expires at chunk.earliest.
+// firstRow returns nil if no row expires until then. The row expires at the chunk's earliest.
 func (q *queue) firstRow(until int64) *chunk {
 	for c := q.rowExpiries.due(until); c != nil; c = q.rowExpiries.due(until) {
 		if !c.stale {
@@ -410,8 +399,7 @@ func (q *queue) anyExpired(now int64) bool {
 	return q.expiries.due(now) != nil || q.firstRow(now) != nil
 }
 
-// firstExpired returns the available message whose time to live ended first, or nil. Of several at
-// the same time, it returns the one with the lowest number.
+// Of several messages at the same time, firstExpired returns the one with the lowest number.
 func (q *queue) firstExpired(now int64) *entry {
 	e := q.expiries.due(now)
 	c := q.firstRow(now)

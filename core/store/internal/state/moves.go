@@ -20,8 +20,7 @@ func transit(m *core.Message) *core.Transit {
 	return m.Transit
 }
 
-// kept returns m without the key of its move. It copies the body if the body's array is much larger
-// than the body.
+// kept copies the body if the body's array is much larger than the body.
 func kept(m *core.Message) *core.Message {
 	body := m.Body.Bytes
 	spare := cap(body)-len(body) > max(len(body)/8, 4096)
@@ -40,8 +39,7 @@ func kept(m *core.Message) *core.Message {
 	return &own
 }
 
-// isRepeated reports whether m comes from a move that has already ended here. If not, it records
-// the move's key.
+// isRepeated reports whether m's move has already ended here. If not, it records the move's key.
 func (t *txn) isRepeated(m *core.Message) bool {
 	key := transit(m).Key
 	if key == "" {
@@ -62,12 +60,10 @@ func (b *entityState) move(key string, at int64) {
 	b.remember(&b.moves, key, at)
 }
 
-// isKnown reports the same as isRepeated, but records nothing.
 func (t *txn) isKnown(m *core.Message) bool {
 	return t.home.moves.knows(transit(m).Key, t.now-core.KeyLife.Milliseconds())
 }
 
-// forgetMoves drops keys older than core.KeyLife, at most as many as one call may drop.
 func (t *txn) forgetMoves() {
 	until := t.now - core.KeyLife.Milliseconds()
 	if !t.home.moves.isDue(until) {
@@ -104,14 +100,13 @@ func (b *entityState) forgetMove(key string) {
 	}
 }
 
-// Relocate processes steps of up to relocateStep messages, or about relocateBytes.
 const (
 	relocateStep  = 200
 	relocateBytes = 1 << 20
 )
 
-// Relocate appends the records for which from returns true again, so that the journal can remove
-// the old records. Its steps are short, so that other calls need not wait long.
+// Relocate appends records again, so that the journal can remove the old ones. Its steps are short,
+// so that other calls need not wait long.
 func (s *Store) Relocate(ctx context.Context, from func(Ref) bool) error {
 	for _, p := range s.allPartitions() {
 		p.mu.Lock()
@@ -128,7 +123,6 @@ func (s *Store) Relocate(ctx context.Context, from func(Ref) bool) error {
 	return nil
 }
 
-// stray is a message whose record must be appended to the journal again.
 type stray struct {
 	n       int64
 	ref     Ref
@@ -167,8 +161,7 @@ func (s *Store) relocate(ctx context.Context, p *partition, home *entityState, s
 	return nil
 }
 
-// strays returns messages, from number first on, for whose records from returns true. next is the
-// number at which to continue, or -1 at the end.
+// next is the number at which to continue, or -1 at the end.
 func (p *partition) strays(home *entityState, sub core.SubQueue, first int64, from func(Ref) bool) (found []stray, next int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -195,8 +188,8 @@ func (p *partition) isAt(home *entityState, sub core.SubQueue, x *stray) bool {
 	return p.strayed(home, sub, x) != nil
 }
 
-// strayed returns the entry of x, or nil if x is gone or has another record. The entry may be a
-// temporary one, made from a row. p.mu is held.
+// strayed returns nil if x is gone or has another record. The entry may be a temporary one, made
+// from a row. p.mu is held.
 func (p *partition) strayed(home *entityState, sub core.SubQueue, x *stray) *entry {
 	q := home.queues[sub]
 	if q == nil || p.entity(home.ref.Subscription) != home {

@@ -14,7 +14,7 @@ import (
 // registry implements core.Namespaces except DeleteNamespace.
 type registry struct {
 	mu      sync.RWMutex
-	byName  map[string]core.Namespace // by folded name
+	byName  map[string]core.Namespace
 	ledger  ledger
 	changes hooks[struct{}, func(name string)]
 }
@@ -123,15 +123,14 @@ func cloneNamespace(n core.Namespace) core.Namespace {
 	return n
 }
 
-// sealLife is how long the store refuses to create entities under the ID of a deleted namespace. By
-// then, all calls that began before the deletion have ended.
+// sealLife is how long an ID stays refused after its namespace was deleted. By then, all calls that
+// began before the deletion have ended.
 const sealLife = time.Hour
 
-// removalStep is the number of queues and topics that one step of a removal removes.
 const removalStep = 100
 
-// DeleteNamespace removes the namespace from the registry. It removes the entities in the
-// background, in steps, so that other calls need not wait long for the catalogue.
+// DeleteNamespace removes the entities in the background, in steps, so that other calls need not
+// wait long for the catalogue.
 func (s *Store) DeleteNamespace(ctx context.Context, name string) error {
 	id, end, ok := s.takeNamespace(name, s.millis())
 	if !ok {
@@ -145,8 +144,7 @@ func (s *Store) DeleteNamespace(ctx context.Context, name string) error {
 	return nil
 }
 
-// takeNamespace removes a namespace from the registry. In the same step, it makes the catalogue
-// refuse new entities in the namespace. ok is false if the namespace does not exist.
+// In the same step, takeNamespace makes the catalogue refuse new entities in the namespace.
 func (s *Store) takeNamespace(name string, now int64) (id string, end Position, ok bool) {
 	s.registry.mu.Lock()
 	defer s.registry.mu.Unlock()
@@ -180,7 +178,6 @@ func (s *Store) removeEntities(namespace string) {
 	})
 }
 
-// resumeRemovals continues the removals that were in progress when the last process ended.
 func (s *Store) resumeRemovals() {
 	s.catalogue.mu.RLock()
 	defer s.catalogue.mu.RUnlock()
@@ -191,8 +188,7 @@ func (s *Store) resumeRemovals() {
 	}
 }
 
-// removeSome removes up to limit queues and topics. It returns the changed entities, for the
-// watchers, or nil if none was left.
+// removeSome returns the changed entities, for the watchers, or nil if none was left.
 func (c *catalogue) removeSome(namespace string, limit int) (changed []entityKey) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -200,7 +196,7 @@ func (c *catalogue) removeSome(namespace string, limit int) (changed []entityKey
 	var effects []Effect
 	for folded, e := range c.space(namespace).entities {
 		if e.Kind == core.Subscription {
-			continue // removed with its topic
+			continue
 		}
 		keys, effects = append(keys, entityKey{namespace, folded}), append(effects, Effect{Kind: EffectNoEntity, Text: namespace, Folded: folded})
 		if len(keys) == limit {

@@ -10,30 +10,30 @@ import (
 )
 
 // partition is one partition of a queue, or of a topic with its subscriptions. Each call is one
-// step under mu.
+// step.
 type partition struct {
 	mu            sync.Mutex
 	own           *entityState            // of the queue or topic; nil after its deletion
-	subscriptions map[string]*entityState // of a topic, by subscription ID
-	version       int64                   // of the topic's subscriptions
-	bytes         int64                   // in all queues
-	wakes         []wake                  // doorbells that the current call must ring
-	entityID      string                  // of the queue or topic
+	subscriptions map[string]*entityState // by subscription ID
+	version       int64
+	bytes         int64
+	wakes         []wake
+	entityID      string
 	index         uint16
-	journal       Journal // nil: none
+	journal       Journal
 	remembered    *remembered
 	effects       *effects // of the current call; nil without a journal
 	pieces        *pieces  // set while the journal is replayed after a snapshot was loaded
-	cleared       int      // number of times the partition was cleared: a snapshot in progress starts again when it changes
+	cleared       int      // a snapshot in progress starts again when it changes
 }
 
 // entityState is the state of a queue, topic or subscription in one partition.
 type entityState struct {
 	partition *partition
-	ref       core.Ref               // of the main queue
+	ref       core.Ref
 	queues    [core.SubQueues]*queue // created when first used
-	seen      seenIDs                // message ids that duplicate detection remembers
-	moves     seenIDs                // keys of moves that ended here
+	seen      seenIDs
+	moves     seenIDs
 	history   history
 	whole     int64 // the state of core.Rate.Take
 }
@@ -44,8 +44,7 @@ func newPartition(r core.Ref, j Journal, m *remembered) *partition {
 	return p
 }
 
-// entity returns the state of a subscription by its ID or, for "", of the queue or topic. It
-// returns nil if the entity was deleted.
+// For "", entity returns the queue or topic. It returns nil after a deletion.
 func (p *partition) entity(subscription string) *entityState {
 	if subscription == "" {
 		return p.own
@@ -110,8 +109,6 @@ func (p *partition) drop() {
 	p.own, p.subscriptions = nil, nil
 }
 
-// evict reports to the journal and to remembered that the entity's messages, ids and events no
-// longer use memory.
 func (b *entityState) evict() {
 	b.forgetAll()
 	for _, q := range b.queues {
@@ -127,31 +124,27 @@ type handle struct {
 	core.Policy
 }
 
-// Partition returns a partition to work with.
 func (s *Store) Partition(r core.Ref, p core.Policy) core.Partition {
 	return core.Partition{Ref: r, Policy: p, Operations: &handle{s, r, p}}
 }
 
-// txn is one call's exclusive access to a partition, at one time.
 type txn struct {
 	*partition
 	*handle
-	home  *entityState // of the entity in handle.Ref
-	queue *queue       // of handle.Ref
+	home  *entityState
+	queue *queue
 	now   int64
 
-	end    Position // the journal's end when the call unlocked the partition
-	newest Position // the newest record among the delivered messages
-	absent []absent // the delivered messages that are not in memory, in order
+	end    Position // when the call unlocked the partition
+	newest Position // of the delivered messages
+	absent []absent // delivered messages that are not in memory, in order
 	pinned func()   // undoes Journal.Pin for the records of absent
 }
 
-// enter locks the partition, begins a call and does everything that is due, in steps between which
-// it unlocks the partition. The caller must end the call with leave. If the partition does not
-// exist, ok is false.
+// enter locks the partition, and does everything that is due in steps, between which it unlocks the
+// partition. The caller must end the call with leave. ok is false if the partition does not exist.
 func (p *handle) enter() (t txn, ok bool) { return p.enterWith(nil) }
 
-// enterWith is enter for a call whose messages Store.begin has prepared.
 func (p *handle) enterWith(x *effects) (t txn, ok bool) {
 	for {
 		t, done, ok := p.enterOnce(x)
@@ -163,8 +156,7 @@ func (p *handle) enterWith(x *effects) (t txn, ok bool) {
 	}
 }
 
-// enterOnce is enterWith with only one step of what is due, for calls whose answers do not depend
-// on what is due. done reports whether nothing more is due.
+// enterOnce does only one step of what is due, for calls whose answers do not depend on the rest.
 func (p *handle) enterOnce(x *effects) (t txn, done, ok bool) {
 	shard := p.lockPartition(p.Ref)
 	if shard == nil {
@@ -186,8 +178,7 @@ func (p *handle) enterOnce(x *effects) (t txn, done, ok bool) {
 	return t, done, true
 }
 
-// beginAt begins a call on the locked partition p. x has the messages that Store.begin has
-// prepared, or is nil.
+// x has the messages that Store.begin has prepared, or is nil. p is locked.
 func (s *Store) beginAt(p *partition, x *effects, now int64) {
 	if x == nil && s.journal != nil {
 		x = s.newEffects()
@@ -197,7 +188,6 @@ func (s *Store) beginAt(p *partition, x *effects, now int64) {
 	}
 }
 
-// pause unlocks the partition between two steps of a call.
 func (t *txn) pause() {
 	if x := t.effects; x != nil {
 		x.append()
@@ -206,8 +196,7 @@ func (t *txn) pause() {
 	t.unlockAndRing()
 }
 
-// lockPartition locks and returns the partition of r. It returns nil if the partition does not
-// exist.
+// lockPartition returns nil if the partition does not exist.
 func (s *Store) lockPartition(r core.Ref) *partition {
 	p := s.partition(r)
 	if p == nil {
@@ -229,8 +218,7 @@ func (t *txn) endEffects() {
 	}
 }
 
-// wake is a request to ring the doorbells of a queue, that is, to call the functions that Watch has
-// registered.
+// wake is a request to call the functions that Watch has registered for a queue.
 type wake struct {
 	queue   *queue
 	session *session // nil: any receiver may find messages
@@ -287,7 +275,6 @@ type hooks[K comparable, F any] struct {
 	byKey map[K][]*F // by copy-on-write: callers iterate over a slice without the mutex
 }
 
-// add registers f for key until stop is called. stop may be called repeatedly.
 func (h *hooks[K, F]) add(key K, f F) (stop func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

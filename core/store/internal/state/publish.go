@@ -76,9 +76,8 @@ func (t *txn) outdated(version int64) error {
 		t.Ref, version, t.version, core.Conflict)
 }
 
-// sources returns the entries of the scheduled messages, in the topic's own queue, that the
-// publications come from; nil for a publication by a sender. ok is false if a lock is lost, or
-// given twice.
+// sources returns the entries of scheduled messages from which the publications come; nil for a
+// publication by a sender. ok is false if a lock is lost, or given twice.
 func (t *txn) sources(group []core.Publication) (entries []*entry, ok bool) {
 	entries = make([]*entry, len(group))
 	for i := range group {
@@ -93,7 +92,6 @@ func (t *txn) sources(group []core.Publication) (entries []*entry, ok bool) {
 	return entries, true
 }
 
-// needsRoom reports whether the group adds a sender's message that was not stored before.
 func (t *txn) needsRoom(group []core.Publication, spare sparing) bool {
 	for i := range group {
 		if x := &group[i]; x.Source.IsZero() && !spare.drops(i) && !t.isKnown(x.Message) {
@@ -103,8 +101,7 @@ func (t *txn) needsRoom(group []core.Publication, spare sparing) bool {
 	return false
 }
 
-// publishOne stores the copies of x, or schedules x, and returns its number. If spared is true, it
-// only remembers x's message id.
+// If spared is true, publishOne only remembers x's message id.
 func (t *txn) publishOne(x *core.Publication, source *entry, spared bool) int64 {
 	number := int64(0)
 	switch due, later := t.due(x.Message); {

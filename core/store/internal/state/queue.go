@@ -12,20 +12,19 @@ import (
 type MessageState uint8
 
 const (
-	fresh MessageState = iota // available, never delivered
-	again                     // available, delivered before
+	fresh MessageState = iota
+	again
 	locked
-	deferred       // receivers must request it by number
-	lockedDeferred // deferred, and locked
-	scheduled      // waiting for its due time
-	reserved       // invisible until its transaction commits
-	broken         // not delivered, because its record is damaged
+	deferred // receivers must request it by number
+	lockedDeferred
+	scheduled
+	reserved // invisible until its transaction commits
+	broken   // not delivered, because its record is damaged
 	MessageStates
 )
 
 func (s MessageState) isAvailable() bool { return s == fresh || s == again }
 
-// IsTimed reports whether entry.until has a meaning in this state.
 func (s MessageState) IsTimed() bool { return s.IsLocked() || s == scheduled || s == reserved }
 
 func (s MessageState) IsLocked() bool { return s == locked || s == lockedDeferred }
@@ -33,15 +32,15 @@ func (s MessageState) IsLocked() bool { return s == locked || s == lockedDeferre
 type entry struct {
 	n          int64
 	message    *core.Message // nil if it is only in the journal; replaced, never changed
-	ref        Ref           // the message's record in the journal
-	more       *extra        // usually nil
-	origin     int64         // EnqueuedSequenceNumber
+	ref        Ref
+	more       *extra
+	origin     int64
 	life       time.Duration // the time to live of a message that is not yet available; 0: never expires
 	enqueued   int64
-	expires    int64  // 0: never
-	size       int    // sizeOf(message)
-	record     int32  // index of the record in the frame being built, plus 1; 0: none
-	failures   uint32 // number of failed deliveries and deferrals
+	expires    int64 // 0: never
+	size       int
+	record     int32 // index of the record in the frame being built, plus 1; 0: none
+	failures   uint32
 	state      MessageState
 	delayed    bool     // the lock only delays the message: no receiver holds it
 	byBroker   bool     // the broker holds the lock: see core.Policy.BrokerLocks
@@ -51,18 +50,18 @@ type entry struct {
 	isRow      bool     // temporary: the log has a row, not this entry
 	resident   bool     // counted by Journal.Resident
 	session    *session // nil before a scheduled message becomes due
-	until      int64    // when the lock, the reservation or the schedule ends
+	until      int64
 	nonce      uint64
 
-	place        int // index in the heap of its state
-	expiryPlace  int // index in queue.expiries
-	sessionPlace int // index in session.locked or session.aside
+	place        int
+	expiryPlace  int
+	sessionPlace int
 }
 
 type queue struct {
 	home     *entityState
 	ref      core.Ref
-	last     int64 // highest number used
+	last     int64
 	cursor   int64 // all messages up to this number have been delivered
 	log      log
 	counts   [MessageStates]int64
@@ -70,7 +69,7 @@ type queue struct {
 	resident int  // bytes of messages in memory that the journal also has
 	woken    bool // the current call already rings the doorbells for any receiver
 
-	again     timerHeap[*entry] // delivered before and without a session, by number
+	again     timerHeap[*entry] // without a session, by number
 	locks     timerHeap[*entry] // by the end of the lock
 	schedules timerHeap[*entry] // scheduled by due time, reserved by the end of the reservation
 	expiries  timerHeap[*entry] // available entries with a time to live, by its end
@@ -78,10 +77,10 @@ type queue struct {
 	rowExpiries timerHeap[*chunk] // chunks with rows that expire, by chunk.earliest
 
 	sessions map[core.SessionKey]*session // those that have messages or state, or are locked
-	keys     btree.Set[core.SessionKey]   // of sessions
-	waiting  timerHeap[*session]          // free sessions with available messages, in the order in which they began to wait
-	turns    int64                        // the highest session.turn used
-	held     timerHeap[*session]          // locked sessions, by the end of the lock
+	keys     btree.Set[core.SessionKey]
+	waiting  timerHeap[*session] // free sessions with available messages, in the order in which they began to wait
+	turns    int64
+	held     timerHeap[*session] // locked sessions, by the end of the lock
 }
 
 func (q *queue) effects() *effects { return q.home.partition.effects }
@@ -94,7 +93,6 @@ func (q *queue) append(e *entry) {
 	}
 }
 
-// insert adds e, whose number must be higher than all others.
 func (q *queue) insert(e *entry) {
 	q.last = e.n
 	q.log.append(e)
@@ -119,9 +117,8 @@ func (q *queue) evict() {
 	}
 }
 
-// keepInMemory keeps e's message in memory if the journal allows it; otherwise, the message is only
-// in the journal, and a row replaces e if possible. Reserved messages always stay in memory,
-// because their transactions need them.
+// keepInMemory drops e's message from memory if the journal does not allow it, and replaces e by a
+// row if possible. Reserved messages stay in memory, because their transactions need them.
 func (q *queue) keepInMemory(e *entry) {
 	switch {
 	case e.resident:
@@ -149,7 +146,6 @@ func (q *queue) release(e *entry) {
 	}
 }
 
-// skip uses up the next number for a message that is not stored in q.
 func (q *queue) skip() int64 {
 	q.last++
 	if x := q.effects(); x != nil {
@@ -158,22 +154,19 @@ func (q *queue) skip() int64 {
 	return q.last
 }
 
-// move changes e's state, and ends its delay. The caller must make all other changes of e before,
-// because move records e in the journal.
+// The caller must make all other changes of e before, because move records e in the journal.
 func (q *queue) move(e *entry, to MessageState) {
 	q.quit(e)
 	e.state, e.delayed = to, false
 	q.rejoin(e)
 }
 
-// delay replaces e's lock by a lock that no receiver holds.
 func (q *queue) delay(e *entry, nonce uint64, until int64) {
 	q.quit(e)
 	e.nonce, e.until, e.delayed = nonce, until, true
 	q.rejoin(e)
 }
 
-// rejoin is join, and records the new state in the journal.
 func (q *queue) rejoin(e *entry) {
 	q.join(e)
 	if x := q.effects(); x != nil {
@@ -267,7 +260,6 @@ func (q *queue) quit(e *entry) {
 // expires reports whether messages expire in q, which they do only in main queues.
 func (q *queue) expires() bool { return q.ref.Sub == core.Main }
 
-// mayExpire reports whether e in its present state expires when its time to live ends.
 func (q *queue) mayExpire(e *entry) bool {
 	return q.expires() && e.expires != 0 && e.state.isAvailable()
 }
@@ -276,7 +268,6 @@ func (q *queue) hasExpired(e *entry, now int64) bool {
 	return q.expires() && e.expires != 0 && e.expires <= now
 }
 
-// next returns when the next thing in the queue becomes due, or 0.
 func (q *queue) next() int64 {
 	var next int64
 	for _, a := range [...]*timerHeap[*entry]{&q.locks, &q.schedules, &q.expiries} {
@@ -296,21 +287,15 @@ func (q *queue) next() int64 {
 // These estimates of memory, in bytes, exclude what Message.Size counts, and include the runtime's
 // rounding. TestSizesMatchTheKeptMemory compares their sums with the heap.
 const (
-	// an entry, its message, and their places in the log and in one heap
-	entryWeight = 570
-	// a place in the heap of expiries
-	expiryWeight = 40
-	// a place in a heap of a session
-	memberWeight = 40
-	// a session and its places in the queue
-	sessionWeight = 320
-	// a message's Transit
+	entryWeight   = 570 // an entry, its message, and their places in the log and in one heap
+	expiryWeight  = 40  // a place in the heap of expiries
+	memberWeight  = 40  // a place in a heap of a session
+	sessionWeight = 320 // a session and its places in the queue
 	transitWeight = 64
-	// a message id that duplicate detection remembers
-	seenIDWeight = 90
+	seenIDWeight  = 90 // an id of duplicate detection
 )
 
-// weightOf returns the memory that an entry uses. It does not depend on the entry's state.
+// weightOf does not depend on the entry's state.
 func weightOf(e *entry) int {
 	weight := entryWeight + e.size
 	if e.expires != 0 {
@@ -322,7 +307,6 @@ func weightOf(e *entry) int {
 	return weight
 }
 
-// sizeOf returns the part of weightOf that depends on the message's contents.
 func sizeOf(m *core.Message) int {
 	size := m.Size()
 	if m.Transit != nil {
@@ -331,5 +315,4 @@ func sizeOf(m *core.Message) int {
 	return size
 }
 
-// weight returns the memory that a session uses without its messages.
 func (s *session) weight() int { return sessionWeight + len(s.Key) + len(s.State) }

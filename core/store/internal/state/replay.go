@@ -12,9 +12,9 @@ import (
 // snapshot, then the frames in the order in which they were appended. Store.Start ends it.
 type Replay struct {
 	store   *Store
-	at      Position // of the frame or piece
-	records []Ref    // of the frame
-	piece   bool     // a piece is being replayed: isOld returns false
+	at      Position
+	records []Ref
+	piece   bool // a piece is being replayed: isOld returns false
 	err     error
 
 	ref   core.Ref // the last lookup; the next fields are its results
@@ -25,21 +25,17 @@ type Replay struct {
 
 var _ Sink = (*Replay)(nil)
 
-// Replay begins a replay. Call Replay.Piece and Replay.Frame to continue it.
 func (s *Store) Replay() *Replay { return &Replay{store: s} }
 
-// Frame begins a frame with these records.
 func (r *Replay) Frame(at Position, records []Ref) {
 	r.at, r.records, r.piece, r.p = at, records, false, nil
 }
 
-// Happened records the time of the frame's call.
 func (r *Replay) Happened(now int64) { r.store.latest = max(r.store.latest, now) }
 
 func (r *Replay) Err() error { return r.err }
 
-// Start ends the replay. It reads the messages that must be in memory, and continues removals of
-// namespaces.
+// Start ends the replay. It reads the messages that must be in memory, and continues removals.
 func (s *Store) Start() error {
 	for _, p := range s.allPartitions() {
 		p.pieces = nil
@@ -51,14 +47,12 @@ func (s *Store) Start() error {
 	return nil
 }
 
-// Latest returns the time of the last replayed call on the store itself, not on a view (WithTime),
-// or the zero time.
+// Latest is the time of the last replayed call on the store itself, not on a view.
 func (s *Store) Latest() time.Time { return instant(s.latest) }
 
 var errNoRecord = errors.New("a message refers to a record that is not in the same frame of the log")
 
-// Do repeats an effect, unless its object was deleted later or the loaded snapshot contains the
-// effect.
+// Do skips an effect whose object was deleted later, or that the loaded snapshot contains.
 func (r *Replay) Do(x *Effect) {
 	if x.Kind >= EffectEntity {
 		r.catalogue(x)
@@ -130,7 +124,7 @@ func (r *Replay) remember(h *entityState, x *Effect) {
 	}
 }
 
-// in returns a queue, or nil if its entity was deleted later.
+// in returns nil if the queue's entity was deleted later.
 func (r *Replay) in(at core.Ref) *queue {
 	if r.p == nil || r.ref != at {
 		r.ref, r.home, r.queue = at, nil, nil
@@ -144,13 +138,13 @@ func (r *Replay) in(at core.Ref) *queue {
 	return r.queue
 }
 
-// isOld reports whether the loaded snapshot contains the current frame's effect on message n. For n
-// = 0 it asks for effects on other things than messages and sessions.
+// isOld reports whether the loaded snapshot contains the current frame's effect on message n or,
+// for n = 0, on something other than a message or session.
 func (r *Replay) isOld(n int64) bool {
 	return !r.piece && r.p.pieces != nil && r.p.pieces.isOld(r.queue, n, r.at)
 }
 
-// entry returns a message, or nil if the effect on it must be skipped.
+// entry returns nil if the effect on the message must be skipped.
 func (r *Replay) entry(q *queue, n int64) *entry {
 	if r.isOld(n) {
 		return nil
@@ -223,8 +217,7 @@ func (q *queue) replaySession(x *Session) {
 	}
 }
 
-// HasCatalogue reports whether the loaded snapshot contains the current frame's effects on the
-// catalogue.
+// HasCatalogue reports whether the loaded snapshot has the frame's effects on the catalogue.
 func (r *Replay) HasCatalogue() bool { return r.at < r.store.catalogued }
 
 func (r *Replay) catalogue(x *Effect) {

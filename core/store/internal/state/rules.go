@@ -10,10 +10,9 @@ import (
 
 type ruleBook struct {
 	names  sortedNames
-	byName map[string]core.Rule // by folded name
+	byName map[string]core.Rule
 }
 
-// described returns e without its rules, which ruleBooks keep.
 func described(e core.Entity) core.Entity {
 	e.Rules = nil
 	return e
@@ -49,7 +48,7 @@ func (b *ruleBook) change(c core.RuleChange) {
 	b.byName[name] = c.Rule
 }
 
-// page returns rules ordered by name. b may be nil.
+// b may be nil.
 func (b *ruleBook) page(skip, top int) []core.Rule {
 	if b == nil {
 		return nil

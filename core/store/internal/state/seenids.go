@@ -9,12 +9,12 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// seenIDs has the ids of messages, or the keys of moves, with the times when they were last seen.
+// seenIDs has message ids, or keys of moves.
 type seenIDs struct {
-	known  map[string]int64 // the time when each key was last seen
+	known  map[string]int64 // when each key was last seen
 	order  []seenID         // keys by time, including outdated pairs: of forgotten keys, and old ones of keys that were seen again
 	most   int              // the largest length of known since it was allocated
-	weight int64            // bytes of the keys in known
+	weight int64
 }
 
 type seenID struct {
@@ -25,15 +25,14 @@ type seenID struct {
 const (
 	// tolerated is the number of outdated pairs in order that tidy never removes.
 	tolerated = 64
-	// forgetMost is about the number of keys that one call forgets, so that other calls need not
-	// wait long.
+	// forgetMost is small enough that other calls need not wait long.
 	forgetMost = 10_000
 )
 
 func weightOfKey(key string) int64 { return seenIDWeight + int64(len(key)) }
 
-// isDuplicate reports whether a message with m's id was accepted within the window. If not, it
-// remembers the id. If so, it notes the duplicate in the history unless spared is true.
+// isDuplicate remembers m's id if it is new. Otherwise, it notes the duplicate in the history
+// unless spared is true.
 func (t *txn) isDuplicate(m *core.Message, spared bool) bool {
 	key, since := t.duplicateKey(m)
 	if key == "" {
@@ -49,7 +48,6 @@ func (t *txn) isDuplicate(m *core.Message, spared bool) bool {
 	return true
 }
 
-// duplicateKey returns m's key for duplicate detection, or "", and the beginning of the window.
 func (t *txn) duplicateKey(m *core.Message) (key string, since int64) {
 	window := t.DuplicateWindow.Milliseconds()
 	if window <= 0 || m.MessageID.IsZero() {
@@ -62,7 +60,6 @@ func (t *txn) duplicateKey(m *core.Message) (key string, since int64) {
 	return key, t.now - window
 }
 
-// see remembers a message id, which counts towards the size of the entity.
 func (b *entityState) see(key string, at int64) {
 	if x := b.partition.effects; x != nil {
 		x.do(Effect{Kind: EffectSeen, Of: b.ref, Text: key, At: at})
@@ -76,8 +73,7 @@ func (b *entityState) remember(s *seenIDs, key string, at int64) (weight int64) 
 	return weight
 }
 
-// forgetIDs drops the message ids last seen at until or before, oldest first, at most as many as
-// one call may drop.
+// forgetIDs drops the ids last seen at until or before, but at most as many as one call may drop.
 func (b *entityState) forgetIDs(until int64) {
 	if !b.seen.isDue(until) {
 		return
@@ -103,7 +99,6 @@ func (b *entityState) forget(s *seenIDs, until int64) (weight int64) {
 
 func (s *seenIDs) isDue(until int64) bool { return len(s.order) > 0 && s.order[0].at <= until }
 
-// behind returns the part of order that is later than at.
 func (s *seenIDs) behind(at int64) []seenID {
 	i, _ := slices.BinarySearchFunc(s.order, at, func(x seenID, at int64) int {
 		if x.at <= at {
@@ -122,7 +117,6 @@ func (s *seenIDs) some(until int64) int64 {
 	return until
 }
 
-// forget drops the keys last seen at until or before, and returns their weight.
 func (s *seenIDs) forget(until int64) (weight int64) {
 	gone := 0
 	for gone < len(s.order) && s.order[gone].at <= until {
@@ -165,7 +159,6 @@ func (s *seenIDs) knows(key string, since int64) bool {
 	return known && at > since
 }
 
-// remember records that key was seen, and returns the weight that this adds.
 func (s *seenIDs) remember(key string, at int64) (weight int64) {
 	old, known := s.known[key]
 	if known && old >= at {
@@ -193,11 +186,11 @@ func (s *seenIDs) remember(key string, at int64) (weight int64) {
 // remembered counts the bytes that a Store uses for ids and keys, and for events in histories.
 // Options.Remember limits each of the two sums.
 type remembered struct {
-	most   int64 // Options.Remember; 0: no limit
+	most   int64 // 0: no limit
 	ids    atomic.Int64
 	events atomic.Int64
 
-	damaged atomic.Int64 // number of messages that were put aside
+	damaged atomic.Int64
 }
 
 // refusesID reports whether an entity that uses own bytes for ids may not add another id. Up to
@@ -226,7 +219,6 @@ func (t *txn) remembersTooMuch(m *core.Message) error {
 		t.remembered.most))
 }
 
-// isNew reports whether m has an id or key that must be remembered and is not yet.
 func (t *txn) isNew(m *core.Message) bool {
 	if key := transit(m).Key; key != "" {
 		return !t.isKnown(m)

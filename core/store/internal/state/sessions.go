@@ -69,8 +69,8 @@ func (t *txn) lockOf(x *session, id string) core.SessionLock {
 	return core.SessionLock{ID: id, Index: t.Ref.Index, Nonce: x.Nonce, Mode: x.Mode, TakeOvers: x.Passed, Until: instant(x.Until)}
 }
 
-// enterSession is enter for the holder of a session's lock. If l is lost or nil, it returns
-// SessionLockLost and begins no call. room is the result of Store.begin, or nil.
+// If l is lost or nil, enterSession returns SessionLockLost and begins no call. room is the result
+// of Store.begin, or nil.
 func (p *handle) enterSession(l *core.SessionLock, room *effects) (t txn, x *session, err error) {
 	t, ok := p.enterWith(room)
 	if ok {
@@ -86,7 +86,6 @@ func (p *handle) sessionLockLost() error {
 	return fmt.Errorf("check the lock of a session of %v: %w", p.Ref, cmp.Or(p.stopped(), error(core.SessionLockLost)))
 }
 
-// holds returns the session that l locks, or nil if l is lost.
 func (t *txn) holds(l *core.SessionLock) *session {
 	if l == nil {
 		return nil
@@ -143,7 +142,6 @@ func (p *handle) ReleaseSession(_ context.Context, l core.SessionLock) error {
 	return p.stopped()
 }
 
-// letGo ends the lock of x, and wakes receivers that can now accept x.
 func (t *txn) letGo(q *queue, x *session) {
 	q.letGo(x)
 	t.wakeSession(q, x)
@@ -158,7 +156,6 @@ func (t *txn) wakeSession(q *queue, x *session) {
 	}
 }
 
-// firstOf returns up to limit messages of a session whose numbers are at least from.
 func (q *queue) firstOf(key core.SessionKey, from int64, limit int) (first []*entry) {
 	keep := func() {
 		slices.SortFunc(first, func(x, y *entry) int { return cmp.Compare(x.n, y.n) })
@@ -217,8 +214,8 @@ func (p *handle) ListSessions(_ context.Context, since time.Time, after core.Ses
 	return ids, p.stopped()
 }
 
-// listSlice appends the ids of sessions whose keys are greater than after, until ids has top
-// elements. It returns more = true if it stops earlier, so that other calls need not wait long.
+// more is true if listSlice stops before ids has top elements, so that other calls need not wait
+// long.
 func (p *handle) listSlice(ids []string, since time.Time, after core.SessionKey, top int) (_ []string, last core.SessionKey, more bool) {
 	t, ok := p.enter()
 	if !ok {
@@ -290,8 +287,8 @@ type session struct {
 	turn     int64             // order in queue.waiting; 0: not waiting
 	woken    bool              // the current call already rings the doorbells for the session's holder
 
-	waitingPlace int // index in queue.waiting
-	heldPlace    int // index in queue.held
+	waitingPlace int
+	heldPlace    int
 }
 
 func (s *session) isHeld() bool { return s.Until != 0 }
@@ -303,8 +300,7 @@ func (s *session) ends() int64 { return s.Until + core.SessionGrace.Milliseconds
 // pauses reports whether e is delayed and stops the delivery of all messages of its session.
 func (e *entry) pauses() bool { return e.delayed && e.state == locked }
 
-// ends returns when e's lock ends. In a session, that is SessionGrace after the end that the
-// receiver knows.
+// In a session, a lock ends SessionGrace after the end that the receiver knows.
 func (e *entry) ends() int64 {
 	if e.sessionful && !e.delayed {
 		return e.until + core.SessionGrace.Milliseconds()
@@ -312,8 +308,8 @@ func (e *entry) ends() int64 {
 	return e.until
 }
 
-// id returns the session's id as spelled by the receiver that set the state or, without a state, by
-// the sender of the oldest message.
+// id is spelled as by the receiver that set the state or, without a state, as in the oldest
+// message.
 func (s *session) id() string {
 	if s.State != nil {
 		return s.Stater
@@ -327,7 +323,6 @@ func (s *session) id() string {
 	return oldest.sessionID()
 }
 
-// session returns the session with that key, and creates it if needed.
 func (q *queue) session(key core.SessionKey) *session {
 	s := q.sessions[key]
 	if s == nil {
@@ -380,8 +375,7 @@ func (q *queue) strike(e *entry) {
 	q.review(s)
 }
 
-// hold gives s's lock to the holder of nonce until the given time, or extends it. The locks of the
-// session's messages then end at the same time.
+// The locks of the session's messages then end at until too.
 func (q *queue) hold(s *session, nonce uint64, until int64) {
 	if s.isHeld() {
 		q.held.remove(s.heldPlace)
@@ -406,8 +400,7 @@ func (q *queue) letGo(s *session) {
 	q.review(s)
 }
 
-// keep sets s's state, or removes it if state is nil. id is the receiver's spelling of the session
-// id.
+// If state is nil, keep removes the state. id is the receiver's spelling of the session id.
 func (q *queue) keep(s *session, state []byte, now int64, id string) {
 	q.grow(-s.weight())
 	s.State, s.Stated, s.Stater = state, now, id

@@ -76,7 +76,6 @@ func (t *txn) settle(s *core.Settlement) error {
 	return nil
 }
 
-// activate makes a message available by its number, or changes the due time of a scheduled message.
 func (t *txn) activate(s *core.Settlement) error {
 	q, at := t.queue, millisOf(s.At)
 	e := t.inState(s.Token.SequenceNumber(), locked, lockedDeferred, deferred, scheduled)
@@ -108,7 +107,6 @@ func (t *txn) activate(s *core.Settlement) error {
 	return nil
 }
 
-// settleable returns the entry whose lock s ends, or the error with which s is refused.
 func (t *txn) settleable(s *core.Settlement) (*entry, error) {
 	under := s.Session
 	if t.Sessions && under != nil && t.holds(under) == nil {
@@ -121,7 +119,6 @@ func (t *txn) settleable(s *core.Settlement) (*entry, error) {
 	return e, t.allows(s)
 }
 
-// allows returns the error with which s is refused although its lock is held, or nil.
 func (t *txn) allows(s *core.Settlement) error {
 	switch {
 	case s.Outcome > core.Release:
@@ -132,8 +129,7 @@ func (t *txn) allows(s *core.Settlement) error {
 	return nil
 }
 
-// delay replaces e's lock by a lock that no receiver holds. If nonce is not 0, the delivery counts
-// as failed when that lock ends.
+// If nonce is not 0, the delivery counts as failed when the delay ends.
 func (t *txn) delay(q *queue, e *entry, b core.Backoff, nonce uint64) {
 	failures := int(e.failures)
 	if q.ref.Sub.IsDeadLetter() { // failed deliveries of dead letters are not counted
@@ -149,8 +145,7 @@ func (t *txn) delay(q *queue, e *entry, b core.Backoff, nonce uint64) {
 	}
 }
 
-// lost returns the error for a lock that has ended. In an entity with sessions, under is the
-// session's lock, or nil if that lock has ended too.
+// In an entity with sessions, under is the session's lock, or nil if that lock has ended too.
 func lost(p core.Policy, under *core.SessionLock) error {
 	if p.Sessions && under == nil {
 		return core.SessionLockLost
@@ -201,8 +196,7 @@ func (t *txn) expire(q *queue, e *entry) {
 	}
 }
 
-// deadLetter moves e to the dead-letter queue, where it belongs to no session. reason is "" if a
-// receiver dead-letters e, not the broker.
+// reason is "" if a receiver dead-letters e, not the broker. The dead letter belongs to no session.
 func (t *txn) deadLetter(q *queue, e *entry, over core.Properties, reason string) {
 	q.override(e, over)
 	q.remove(e)
@@ -215,7 +209,7 @@ func (t *txn) deadLetter(q *queue, e *entry, over core.Properties, reason string
 	t.wakeReceivers(dead)
 }
 
-// successor returns a new entry for the same message without e's broker properties.
+// successor has no broker properties.
 func (e *entry) successor() *entry {
 	return &entry{message: e.message, ref: e.ref, more: e.more, size: e.size, record: e.record, noted: e.noted}
 }

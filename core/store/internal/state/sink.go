@@ -16,10 +16,10 @@ type Effect struct {
 	// effects on the catalogue or the namespaces.
 	Of     core.Ref
 	Number int64 // of a message or event; or the version of a topic
-	At     int64 // time, in milliseconds since 1970
-	Record int32 // index of a record in the frame
+	At     int64 // milliseconds since 1970
+	Record int32
 	Text   string
-	Folded string // folded name of an entity in the namespace Text
+	Folded string // of an entity in the namespace Text
 	Object any    // *Put, *Change, *Session, *core.Event, *core.Entity, *[]core.Rule, *core.RuleChange or *core.Namespace
 }
 
@@ -27,27 +27,27 @@ type Effect struct {
 type EffectKind byte
 
 const (
-	EffectPut        EffectKind = 5 + iota // a new message, with a higher number than all others
-	EffectChange                           // a message's new Change
-	EffectRemove                           // a message was removed
-	EffectPlace                            // a message has another record, which is in the frame
-	EffectLast                             // the highest number used
-	EffectSession                          // a session's new data
-	EffectSeen                             // a message id was seen at At
-	EffectSeenUntil                        // message ids seen at At or before are forgotten
-	EffectMoved                            // a move with this key ended at At
-	EffectMovedUntil                       // keys of moves that ended at At or before are forgotten
-	EffectForget                           // the key of a move is forgotten
-	EffectEvent                            // an event with its serial number, written at At
-	EffectTrim                             // the serial number of the oldest event in the history
-	EffectClear                            // the partition was emptied
-	EffectEntity                           // a new or changed entity; for a subscription, with its topic's new version
-	EffectNoEntity                         // an entity was deleted
-	EffectRules                            // all rules of a subscription
-	EffectRule                             // one changed rule of a subscription
-	EffectSeal                             // a namespace was deleted at At
-	EffectUnseal                           // deletions of namespaces at At or before are forgotten
-	EffectNamespace                        // a new or changed namespace
+	EffectPut EffectKind = 5 + iota // a new message, with a higher number than all others
+	EffectChange
+	EffectRemove
+	EffectPlace // a message has another record, which is in the frame
+	EffectLast  // the highest number used
+	EffectSession
+	EffectSeen       // a message id was seen at At
+	EffectSeenUntil  // message ids seen at At or before are forgotten
+	EffectMoved      // a move with this key ended at At
+	EffectMovedUntil // keys of moves that ended at At or before are forgotten
+	EffectForget     // the key of a move is forgotten
+	EffectEvent      // an event with its serial number, written at At
+	EffectTrim       // the serial number of the oldest event
+	EffectClear
+	EffectEntity // a new or changed entity; for a subscription, with its topic's new version
+	EffectNoEntity
+	EffectRules
+	EffectRule
+	EffectSeal      // a namespace was deleted at At
+	EffectUnseal    // deletions of namespaces at At or before are forgotten
+	EffectNamespace // a new or changed namespace
 	EffectNoNamespace
 	// The next new kind is 28: 27 is the journal's.
 )
@@ -62,21 +62,20 @@ type Sink interface {
 type Put struct {
 	Number, Origin, Enqueued, Expires int64
 	Change
-	Sessionful bool // the message belongs to the session with the id Session
+	Sessionful bool
 	Session    string
 	ID         core.ID // set only if a history was kept when the message was stored
 	InFrame    bool    // the record is number Record of the frame; otherwise, it is at Ref
 	Record     int32
 	Ref        Ref
-	Body       Ref   // the record of a large body; zero: the body is in the message's record
-	Died       int64 // when the message was dead-lettered
+	Body       Ref // the record of a large body; zero: the body is in the message's record
+	Died       int64
 }
 
-// Change has the data of a message that can change.
 type Change struct {
 	State    MessageState
 	Delayed  bool
-	ByBroker bool // the broker holds the lock
+	ByBroker bool
 	Failures uint32
 	Until    int64 // when State ends, if State.IsTimed
 	Nonce    uint64
@@ -84,7 +83,6 @@ type Change struct {
 	Overlay  core.Properties // properties that replace or extend those of the record
 }
 
-// Session has everything about a session except its messages.
 type Session struct {
 	Key    core.SessionKey
 	Until  int64 // when the lock ends, as its holder knows; 0: no receiver holds it
@@ -92,7 +90,7 @@ type Session struct {
 	Mode   core.SessionMode
 	Passed uint32 // number of times that the lock was taken over
 	State  []byte // nil: none
-	Stated int64  // when State was set
+	Stated int64
 	Stater string // the session's id as spelled by the receiver that set State
 }
 
@@ -123,12 +121,11 @@ func (c *Change) set(e *entry) {
 	}
 }
 
-// effects collects the effects of one call on a partition or on the catalogue, for a frame.
 type effects struct {
 	Call
-	puts []put // messages whose records will be in the frame
+	puts []put
 	under
-	spare *sync.Pool // Store.spare
+	spare *sync.Pool
 }
 
 // under has the effect that is being added. Reusing it saves allocations.
@@ -155,7 +152,6 @@ type put struct {
 	q *queue
 }
 
-// keepPuts is the largest capacity of puts that is reused.
 const keepPuts = 1 << 12
 
 func (s *Store) newEffects() *effects {
@@ -173,7 +169,6 @@ func (x *effects) release() {
 	}
 }
 
-// append appends the effects to the journal, and sets the Refs of the entries with new records.
 func (x *effects) append() Position {
 	end := x.Append()
 	for _, p := range x.puts {
@@ -205,7 +200,7 @@ func (x *effects) state(q *queue, e *entry) {
 	x.do(Effect{Kind: EffectChange, Of: q.ref, Number: e.n, Object: &x.message.Change})
 }
 
-// ledger is a journal that may be nil. Without a journal, its methods do nothing.
+// ledger is a journal that may be nil: then its methods do nothing.
 type ledger struct{ journal Journal }
 
 // end returns the journal's end. A call that changed nothing waits for it if its answer depends on
@@ -237,8 +232,7 @@ func (l *ledger) stopped() error {
 	return l.journal.Err()
 }
 
-// note appends a frame about the catalogue or the registry, whose mutex is held, and returns the
-// position after the frame.
+// The mutex of the catalogue or registry is held.
 func (l *ledger) note(effects ...Effect) Position {
 	if l.journal == nil {
 		return 0
@@ -260,7 +254,7 @@ func millisOf(t time.Time) int64 {
 
 type extra struct {
 	overlay core.Properties // properties that replace or extend those of the record
-	body    Ref             // the record of a large body
+	body    Ref             // of a large body
 	session string          // the SessionID, if the message is not in memory
 	id      core.ID         // the MessageID, if the message is not in memory and a history was kept when it was stored
 	died    int64           // when it became a dead letter; 0: never, or unknown

@@ -21,8 +21,8 @@ import (
 // numbers, and ids may be remembered and forgotten twice. If a partition is cleared while its
 // pieces are written, they are all written again.
 
-// pieceSize is the largest number of messages, sessions or events, and about the largest number of
-// ids, in a piece. A piece with many bytes ends earlier.
+// pieceSize limits messages, sessions, events and, approximately, ids. A piece with many bytes ends
+// earlier.
 const pieceSize = 1000
 
 type Piece struct {
@@ -73,8 +73,6 @@ func (s *Store) allPartitions() (all []*partition) {
 	return all
 }
 
-// homes returns the states of the queue or topic and of its subscriptions. It returns nil after a
-// deletion.
 func (p *partition) homes() []*entityState {
 	if p.own == nil {
 		return nil
@@ -137,7 +135,7 @@ func (o *snapshotWriter) catalogue() {
 	o.err = o.End()
 }
 
-// partition writes the pieces of p. again is true if p was cleared meanwhile.
+// again is true if p was cleared meanwhile.
 func (o *snapshotWriter) partition(p *partition) (again bool) {
 	p.mu.Lock()
 	cleared, homes := p.cleared, p.homes()
@@ -157,8 +155,7 @@ func (o *snapshotWriter) partition(p *partition) (again bool) {
 	return p.cleared != cleared && o.err == nil
 }
 
-// pieces writes pieces until effects returns false. It holds the partition's mutex only while it
-// writes one piece.
+// pieces holds the partition's mutex only while it writes one piece.
 func (o *snapshotWriter) pieces(home *entityState, piece Piece, effects func(*Piece) (more bool)) {
 	for more := true; more && o.err == nil; {
 		home.partition.mu.Lock()
@@ -169,7 +166,6 @@ func (o *snapshotWriter) pieces(home *entityState, piece Piece, effects func(*Pi
 	}
 }
 
-// numbers writes the highest number of each queue, and returns the keys of each queue's sessions.
 func (o *snapshotWriter) numbers(home *entityState) (keys [core.SubQueues][]core.SessionKey) {
 	o.pieces(home, Piece{Kind: PieceHome, Of: home.ref}, func(*Piece) bool {
 		for sub, q := range home.queues {
@@ -186,7 +182,6 @@ func (o *snapshotWriter) numbers(home *entityState) (keys [core.SubQueues][]core
 	return keys
 }
 
-// ids writes remembered ids. Pieces continue by time, so a piece contains all ids of its last time.
 func (o *snapshotWriter) ids(home *entityState, s *seenIDs, k EffectKind) {
 	after := int64(math.MinInt64)
 	o.pieces(home, Piece{Kind: PieceIDs, Of: home.ref}, func(*Piece) bool {
@@ -257,24 +252,22 @@ func (o *snapshotWriter) events(home *entityState) {
 }
 
 type pieces struct {
-	homes map[string]*homePieces // by subscription ID
+	homes map[string]*homePieces
 }
 
 type homePieces struct {
-	gone  bool                   // the entity was deleted before its first piece was written
-	at    Position               // of the first piece
-	spans [core.SubQueues][]span // ordered by number
+	gone  bool // the entity was deleted before its first piece was written
+	at    Position
+	spans [core.SubQueues][]span
 }
 
-// span is a range of messages, up to the next span, that were written when the journal was at a
-// position.
 type span struct {
 	from int64
 	at   Position
 }
 
-// isOld reports whether the pieces contain the effect of a frame at that position on message n. For
-// n = 0 it compares with the entity's first piece.
+// isOld reports whether the pieces contain the effect of a frame at that position on message n or,
+// for n = 0, on what the entity's first piece describes.
 func (p *pieces) isOld(q *queue, n int64, at Position) bool {
 	if q == nil {
 		return false
@@ -295,8 +288,8 @@ func (p *pieces) isOld(q *queue, n int64, at Position) bool {
 	return false
 }
 
-// Piece begins a piece that was written at a position. It returns false if the piece is not needed,
-// because the entity was created after the catalogue was written: then the frames have all of it.
+// Piece returns false if the entity was created after the catalogue was written: then the frames
+// have all of it.
 func (r *Replay) Piece(at Position, piece *Piece) bool {
 	r.Frame(at, nil)
 	r.piece = true

@@ -18,12 +18,9 @@ import (
 )
 
 type Options struct {
-	// Clock returns the time. nil means time.Now.
-	Clock func() time.Time
-	// Journal stores the changes. nil means that a restart loses them.
-	Journal Journal
-	// Lenient makes a replay skip effects on objects that do not exist, after a damaged journal was
-	// repaired.
+	Clock   func() time.Time // nil means time.Now
+	Journal Journal          // nil means that a restart loses the changes
+	// Lenient makes a replay skip effects on missing objects, after a damaged journal was repaired.
 	Lenient bool
 	// Remember limits the bytes of the message ids and keys of moves, and separately those of the
 	// histories. Beyond the limit, messages with new ids are refused as Busy, and a growing history
@@ -35,19 +32,18 @@ type Options struct {
 type Store struct {
 	*contents
 	clock   func() time.Time
-	virtual bool // a view with its own time
+	virtual bool
 }
 
-// contents is shared by a store and its views.
 type contents struct {
 	catalogue
 	registry
 	ledger
-	latest     int64 // time of the last replayed call
+	latest     int64 // of the last replayed call
 	lenient    bool
 	catalogued Position // journal position up to which the loaded snapshot contains the catalogue
 	doorbells  hooks[core.Ref, func(core.SessionKey)]
-	removals   sync.WaitGroup // of the contents of deleted namespaces
+	removals   sync.WaitGroup
 	spare      sync.Pool
 }
 
@@ -63,10 +59,8 @@ func New(o Options) *Store {
 	return s
 }
 
-// WithTime returns a view of the store that uses f(now) as the time.
 func (s *Store) WithTime(f func(now time.Time) time.Time) core.Store { return s.View(f) }
 
-// View is WithTime with the view's own type.
 func (s *Store) View(f func(now time.Time) time.Time) *Store {
 	return &Store{contents: s.contents, clock: func() time.Time { return f(s.clock()) }, virtual: true}
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// sweepMost is the largest number of messages or sessions that one step of a sweep processes.
 const sweepMost = 500
 
 func (p *handle) Sweep(_ context.Context) (time.Time, error) {
@@ -70,7 +69,7 @@ func (t *txn) becomeDue(q *queue, e *entry) {
 }
 
 // endSessions ends the session locks that end first: first the locks of the sessions' messages by
-// number, then the session locks by key. It returns false if the budget is used up before.
+// number, then the session locks by key. It returns false if the budget is used up.
 func (t *txn) endSessions(q *queue, budget *int) (done bool) {
 	ending := q.held.ties()
 	var all []*entry
@@ -96,7 +95,6 @@ func (t *txn) endSessions(q *queue, budget *int) (done bool) {
 	return true
 }
 
-// endLock ends a lock or delay whose time is over.
 func (t *txn) endLock(q *queue, e *entry) {
 	failure, paused := core.EventLockExpired, e.session
 	switch {
@@ -114,8 +112,7 @@ func (t *txn) endLock(q *queue, e *entry) {
 	}
 }
 
-// spend takes one from a sweep's budget. It returns false if the budget is used up, or if the
-// collected effects are enough for a frame.
+// spend returns false if the budget is used up, or the collected effects are enough for a frame.
 func (t *txn) spend(budget *int) bool {
 	if *budget == 0 || t.effects != nil && t.effects.IsLarge() {
 		return false
@@ -133,8 +130,7 @@ func (t *txn) announce(q *queue, e *entry) {
 	}
 }
 
-// purgeStep is the number of messages that one step of Purge removes, so that other calls need not
-// wait long.
+// purgeStep is small enough that other calls need not wait long.
 const purgeStep = 1000
 
 func (p *handle) Purge(ctx context.Context, limit int) (removed int, err error) {
@@ -149,8 +145,7 @@ func (p *handle) Purge(ctx context.Context, limit int) (removed int, err error) 
 	return removed, p.waitAll(ctx)
 }
 
-// purge is one step of Purge. It removes messages up to the number last or, if last is 0, up to the
-// highest number used, which it also returns.
+// If last is 0, purge uses and returns the highest number used.
 func (p *handle) purge(limit int, last int64) (removed int, _ int64, err error) {
 	t, ok := p.enter()
 	if !ok {
@@ -202,7 +197,6 @@ func (t *txn) clearAll() {
 	t.cleared++
 }
 
-// clear replaces the queues of b by empty ones that continue their numbering.
 func (t *txn) clear(b *entityState) {
 	b.forgetAll()
 	for sub, old := range b.queues {

@@ -2,20 +2,18 @@ package state
 
 import "slices"
 
-// timerHeap orders things by at, then by n. It is a binary heap that stores each thing's index in
-// *place, so that any thing can be removed.
+// timerHeap orders things by at, then by n. It knows the index of each, so that any can be removed.
 type timerHeap[T any] struct {
 	items []timer[T]
 }
 
-// roomy is the unused capacity that a heap keeps, so that a heap that is filled and emptied all the
-// time does not allocate.
+// roomy keeps a heap that is filled and emptied all the time from allocating.
 const roomy = 1024
 
 type timer[T any] struct {
 	at, n int64
 	of    T
-	place *int // where the heap stores the index of the item
+	place *int
 }
 
 func (a *timerHeap[T]) first() (at int64, ok bool) {
@@ -42,7 +40,6 @@ func (a *timerHeap[T]) ties() (all []T) {
 	return all
 }
 
-// add adds an item. *place is its index until it is removed.
 func (a *timerHeap[T]) add(of T, at, n int64, place *int) {
 	a.items = append(a.items, timer[T]{})
 	a.up(len(a.items)-1, timer[T]{at, n, of, place})
@@ -69,7 +66,6 @@ func (x *timer[T]) before(y *timer[T]) bool {
 	return x.at < y.at || x.at == y.at && x.n < y.n
 }
 
-// up moves x from the free index i towards the root.
 func (a *timerHeap[T]) up(i int, x timer[T]) {
 	for i > 0 {
 		parent := (i - 1) / 2
@@ -82,7 +78,6 @@ func (a *timerHeap[T]) up(i int, x timer[T]) {
 	a.set(i, x)
 }
 
-// down moves x from the free index i away from the root.
 func (a *timerHeap[T]) down(i int, x timer[T]) {
 	for {
 		child := 2*i + 1

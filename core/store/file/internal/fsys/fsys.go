@@ -19,9 +19,7 @@ type FS interface {
 	// Rename replaces a file that has the new name.
 	Rename(from, to string) error
 	Remove(name string) error
-	// Link makes a hard link.
 	Link(from, to string) error
-	// SyncDir makes the creation, renaming and removal of files in a directory durable.
 	SyncDir(dir string) error
 	// Lock locks a file exclusively, creates it if needed, and writes text into it. The lock ends
 	// when the result is closed, or with the process. The error is a *LockedError if another
@@ -36,7 +34,6 @@ type File interface {
 	io.ReaderAt
 	io.WriterAt
 	io.Closer
-	// WritevAt writes the buffers one after the other.
 	WritevAt(parts [][]byte, off int64) (int, error)
 	// Reserve asks the file system for space for n bytes from off on, if that makes later writes
 	// cheaper. It may do nothing. The file's length does not change.
@@ -51,7 +48,6 @@ type File interface {
 // ErrNoLocks is the error of Lock in a file system without locks.
 var ErrNoLocks = errors.New("the file system does not support file locks")
 
-// LockedError is the error of Lock if another process has the lock.
 type LockedError struct {
 	Name string
 	Text string // what that process has written into the file
@@ -61,7 +57,6 @@ func (e *LockedError) Error() string {
 	return fmt.Sprintf("%s is locked by process %s", e.Name, e.Text)
 }
 
-// OwnerError is the error of Lock for a file that belongs to another user.
 type OwnerError struct {
 	Name        string
 	Owner, Self int

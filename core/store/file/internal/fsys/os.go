@@ -48,7 +48,7 @@ func (OS) SyncDir(dir string) error { return durable.SyncDir(dir) }
 
 func (OS) Free(dir string) (int64, error) { return free(dir) }
 
-// Lock locks the file and its directory. The lock on the directory remains if the file is removed.
+// The lock on the directory remains if the file is removed.
 func (OS) Lock(name, text string) (io.Closer, error) {
 	if info, err := os.Lstat(name); err == nil && info.Mode()&os.ModeSymlink != 0 {
 		return nil, fmt.Errorf("the lock file %s is a symbolic link, but must be a file: remove the link if no process uses the directory", name)
@@ -73,7 +73,6 @@ func (OS) Lock(name, text string) (io.Closer, error) {
 	return l, nil
 }
 
-// withHolder sets the Text of a LockedError to what the holder has written into the file.
 func withHolder(err error, name string) error {
 	if locked, ok := errors.AsType[*LockedError](err); ok {
 		text, err := os.ReadFile(name)
@@ -84,7 +83,6 @@ func withHolder(err error, name string) error {
 	return err
 }
 
-// heldLock has the locked file and the locked directory, each nil if it is not locked.
 type heldLock struct{ file, dir *os.File }
 
 // Close unlocks the files before it closes them. Otherwise, a program that this process is just

@@ -23,7 +23,6 @@ func syncData(f *os.File) error {
 	}
 }
 
-// mostParts is the maximum number of buffers in one system call.
 const mostParts = 1024
 
 func writev(f *os.File, parts [][]byte, off int64) (n int, err error) {
@@ -43,7 +42,7 @@ func writev(f *os.File, parts [][]byte, off int64) (n int, err error) {
 			k -= len(parts[0])
 			parts = parts[1:]
 		}
-		if k > 0 { // the rest of a part that was written in part
+		if k > 0 {
 			m, err := f.WriteAt(parts[0][k:], off+int64(n))
 			if n += m; err != nil {
 				return n, err

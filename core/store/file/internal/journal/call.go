@@ -15,31 +15,28 @@ type call struct {
 	encoder
 	j           *Journal
 	prepared    []prepared
-	cursor      int          // next index in prepared
-	records     []wal.Record // of prepared
-	heads       []byte       // encoded messages without bodies; the log refers to parts of it
-	estimate    int          // upper bound of the bytes for effects
-	used        []wal.Record // records in the frame
-	bodies      []uint32     // segments of large bodies
+	cursor      int
+	records     []wal.Record
+	heads       []byte // encoded messages without bodies; the log refers to parts of it
+	estimate    int
+	used        []wal.Record
+	bodies      []uint32
 	reservation wal.Reservation
 }
 
-// prepared is a message that was encoded before the partition was locked.
 type prepared struct {
 	m      *core.Message
-	leader int       // index in call.prepared of the first message with the same body
+	leader int       // index of the first message with the same body
 	group  int       // of a leader: number of messages with its body
 	used   int       // of a leader: index in call.used; -1 before its record is there
 	body   state.Ref // the record of a large body; zero: the body is in the message's record
 }
 
 const (
-	// putEstimate is an upper bound for the size of a state.Put without its strings.
+	// putEstimate is an upper bound for a state.Put without its strings.
 	putEstimate = 128
 	// fewBytes is less than most heads need.
-	fewBytes = 64
-	// keepBuffer is the largest buffer for effects, in bytes, that is kept for reuse.
-	// keepPrepared is the largest number of prepared messages for which memory is kept.
+	fewBytes     = 64
 	keepBuffer   = 256 << 10
 	keepPrepared = 1 << 12
 )
@@ -57,11 +54,11 @@ func (x *call) Messages(ctx context.Context, ms []*core.Message) error {
 	return nil
 }
 
-// Copies prepares records of messages that may share a body, which is then written once.
+// The messages may share a body, which is then written once.
 func (x *call) Copies(ctx context.Context, ms []*core.Message) error {
 	leader := len(x.prepared)
-	var shared state.Ref // the record of a large body
-	var behind int64     // bytes from the leader's record to the next record
+	var shared state.Ref
+	var behind int64 // bytes from the leader's record to the next record
 	for k, m := range ms {
 		p := prepared{m: m, leader: leader, used: -1}
 		body := m.Body.Bytes
@@ -100,7 +97,6 @@ func (x *call) Copies(ctx context.Context, ms []*core.Message) error {
 
 func sameBytes(a, b []byte) bool { return len(a) == len(b) && len(a) > 0 && &a[0] == &b[0] }
 
-// writeBody writes a large body to a separate record, before the frame is written.
 func (x *call) writeBody(ctx context.Context, body []byte) (state.Ref, error) {
 	x.j.bodies.RLock()
 	defer x.j.bodies.RUnlock()
@@ -127,7 +123,7 @@ func (x *call) Reserve(ctx context.Context) (err error) {
 	return refusal(err)
 }
 
-// Record adds the record of m to the frame, with the records of all messages that share m's body.
+// Record also adds the records of all messages that share m's body.
 func (x *call) Record(m *core.Message) (record int32, body state.Ref) {
 	for range x.prepared {
 		if x.cursor >= len(x.prepared) {
@@ -149,7 +145,6 @@ func (x *call) Record(m *core.Message) (record int32, body state.Ref) {
 
 func (x *call) At(now int64, virtual bool) { x.now, x.virtual = now, virtual }
 
-// Append does nothing if the frame is empty.
 func (x *call) Append() state.Position {
 	if !x.begun {
 		return x.j.End()

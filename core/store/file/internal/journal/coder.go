@@ -15,7 +15,7 @@ import (
 type coder struct {
 	buf     []byte
 	decodes bool
-	rest    []byte // not yet decoded
+	rest    []byte
 	err     error
 }
 
@@ -46,7 +46,6 @@ type integer interface {
 	~int | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64
 }
 
-// unsigned codes a number that is not negative.
 func unsigned[T integer](c *coder, v *T) {
 	if !c.decodes {
 		c.buf = binary.AppendUvarint(c.buf, uint64(*v))
@@ -132,7 +131,6 @@ func (c *coder) time(v *time.Time) {
 	}
 }
 
-// instant codes a time, and the zero time as 0.
 func (c *coder) instant(v *time.Time) {
 	millis := int64(0)
 	if !v.IsZero() {

@@ -22,9 +22,8 @@ const (
 	aboutPartitionVirtual state.EffectKind = 27 // like aboutPartition, but with the time of a view (see core.Store.WithTime)
 )
 
-// Flags of a put or change.
 const (
-	flagState      = 1<<3 - 1 // bits of the message's state
+	flagState      = 1<<3 - 1
 	flagDelayed    = 1 << 3
 	flagSessionful = 1 << 4
 	flagOverlay    = 1 << 5
@@ -204,14 +203,14 @@ func (c *coder) event(e *core.Event) {
 	}
 }
 
-// largeEffects is the number of bytes of effects after which a frame should end.
+// A frame should end after largeEffects bytes of effects.
 const largeEffects = 1 << 20
 
 type encoder struct {
 	coder
-	now          int64 // of the call
-	virtual      bool  // now is the time of a view
-	begun        bool  // buf has the subject
+	now          int64
+	virtual      bool
+	begun        bool
 	subscription string
 	sub          core.SubQueue
 	named        func(state.Ref) // called for each record of an earlier frame to which an effect refers
@@ -225,10 +224,10 @@ func (x *encoder) Do(e *state.Effect) {
 	}
 	sub := e.Of.Sub
 	switch {
-	case e.Kind >= state.EffectEntity: // an effect on the catalogue
+	case e.Kind >= state.EffectEntity:
 		sub = x.sub
 	case e.Kind >= state.EffectSeen && e.Kind <= state.EffectTrim && x.subscription == e.Of.Subscription:
-		sub = x.sub // an effect on a whole entity
+		sub = x.sub
 	}
 	if x.subscription != e.Of.Subscription || x.sub != sub {
 		x.subscription, x.sub = e.Of.Subscription, sub

@@ -48,7 +48,6 @@ const (
 	fieldsEnd
 )
 
-// texts returns the text fields of m in the order of their bits.
 func texts(m *core.Message) [9]*string {
 	return [...]*string{
 		&m.To, &m.Subject, &m.ReplyTo, &m.ContentType, &m.ContentEncoding,
@@ -56,16 +55,15 @@ func texts(m *core.Message) [9]*string {
 	}
 }
 
-// appendHead encodes m without its body. If behind is 0, the body is in m's own record. Otherwise
-// it is in the record that begins behind bytes earlier and has that length.
+// If behind is 0, the body is in m's own record. Otherwise it is in the record that begins behind
+// bytes earlier and has that length.
 func appendHead(dst []byte, m *core.Message, behind, length uint64) []byte {
 	c := coder{buf: dst}
 	c.head(m, &behind, &length)
 	return c.buf
 }
 
-// decodeHead decodes a message, which shares memory with head. It returns behind and length as
-// given to appendHead.
+// The message shares memory with head. behind and length are as for appendHead.
 func decodeHead(head []byte) (m *core.Message, behind, length uint64, err error) {
 	c := coder{decodes: true, rest: head}
 	m = new(core.Message)
@@ -159,7 +157,6 @@ func (c *coder) head(m *core.Message, behind, length *uint64) {
 	}
 }
 
-// option codes an optional value that is present.
 func option[T any](c *coder, o *value.Opt[T], code func(*coder, *T)) {
 	if code(c, &o.V); c.decodes {
 		o.Set = true
@@ -196,7 +193,6 @@ func fieldsOf(m *core.Message) (fields uint64) {
 	return fields
 }
 
-// refusal converts an error of the log to an error for clients.
 func refusal(err error) error {
 	var full *wal.FullError
 	var failed *wal.FailedError

@@ -16,8 +16,8 @@ import (
 type Journal struct {
 	log      *wal.Log
 	o        Options
-	resident atomic.Int64 // bytes of messages that stay in memory
-	appended atomic.Int64 // see Appended
+	resident atomic.Int64
+	appended atomic.Int64
 
 	pins sync.RWMutex // read-locked while records are read to which perhaps no entry refers any more
 	scan atomic.Pointer[scan]
@@ -28,7 +28,7 @@ type Journal struct {
 }
 
 type Options struct {
-	Memory  int64 // largest number of bytes of messages that stay in memory
+	Memory  int64 // bytes of messages that stay in memory
 	Compact int64 // percentage of live records below which a segment is compacted
 	Logger  *slog.Logger
 }
@@ -37,8 +37,7 @@ func New(log *wal.Log, o Options) *Journal {
 	return &Journal{log: log, o: o}
 }
 
-// Replay repeats the frames of the log from a position on, and returns their number. Appended
-// includes their bytes.
+// Replay returns the number of frames. Appended includes their bytes.
 func (j *Journal) Replay(from wal.Position, to *state.Replay) (frames int, err error) {
 	err = j.log.Replay(from, func(f wal.Frame) error {
 		frames++
@@ -51,11 +50,9 @@ func (j *Journal) Replay(from wal.Position, to *state.Replay) (frames int, err e
 	return frames, err
 }
 
-// Appended returns how many bytes the log has grown since the snapshot from which the store was
-// opened.
+// Appended returns by how many bytes the log has grown since the loaded snapshot.
 func (j *Journal) Appended() int64 { return j.appended.Load() }
 
-// InMemory returns the number of bytes of messages in memory that the log also has.
 func (j *Journal) InMemory() int64 { return j.resident.Load() }
 
 func (j *Journal) End() state.Position { return state.Position(j.log.End()) }
@@ -94,7 +91,7 @@ func (j *Journal) Read(r, large state.Ref) (*core.Message, error) {
 	return m, nil
 }
 
-// read returns the head and the body of a record. The caller must not change them.
+// The caller must not change the result.
 func (j *Journal) read(r state.Ref) (head, body []byte, err error) {
 	head, body, err = j.log.Read(walRef(r))
 	if _, ok := errors.AsType[*wal.DamageError](err); ok || errors.Is(err, wal.ErrGone) {
@@ -112,7 +109,6 @@ func (j *Journal) Pin() (unpin func()) {
 	return j.pins.RUnlock
 }
 
-// moved records that a new entry refers to a record of an earlier frame.
 func (j *Journal) moved(r state.Ref) {
 	if s := j.scan.Load(); s != nil {
 		s.found(r)

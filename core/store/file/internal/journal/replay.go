@@ -25,7 +25,7 @@ type decoder struct {
 	to *state.Replay
 	at core.Ref // of the last effectSelect
 
-	under state.Effect // the effect that is being repeated
+	under state.Effect
 	put   state.Put
 }
 

@@ -12,18 +12,16 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/internal/state"
 )
 
-// compactBytes is the largest number of bytes that are appended again after one snapshot.
+// compactBytes limits the bytes that are appended again after one snapshot.
 const compactBytes = 256 << 20
 
-// reserve is the disk space, in bytes, that is kept free for control records, in addition to the
-// space for a snapshot.
+// reserve is free disk space for control records, in addition to the space for a snapshot.
 const reserve = 64 << 20
 
-// scan counts by segment, while a snapshot is written, the bytes of records to which entries refer
-// ("live" bytes).
+// scan counts bytes to which entries refer (live bytes), while a snapshot is written.
 type scan struct {
 	mu   sync.Mutex
-	live map[uint32]int64 // by segment
+	live map[uint32]int64
 }
 
 func (s *scan) found(r state.Ref) { s.add(walRef(r).Segment(), walRef(r).Footprint()) }
@@ -55,8 +53,8 @@ func (r *run) end() {
 	}
 }
 
-// Snapshot writes a snapshot, removes segments that are no longer needed, and compacts others. It
-// returns the snapshot's size, or 0 if it wrote none.
+// Snapshot also removes segments that are no longer needed, and compacts others. size is 0 if it
+// wrote no snapshot.
 func (j *Journal) Snapshot(ctx context.Context, store *state.Store) (size int64, err error) {
 	j.bodies.Lock() // each large body in segments is now either pending or has its frame in the log
 	segments := j.log.Segments()
@@ -78,7 +76,6 @@ func (j *Journal) Snapshot(ctx context.Context, store *state.Store) (size int64,
 	return info.Size, errors.Join(j.removeSegments(segments, sc), j.compact(ctx, store, segments, sc, from))
 }
 
-// removeSegments removes segments without live records that no snapshot of the log needs.
 func (j *Journal) removeSegments(segments []wal.SegmentInfo, sc *scan) error {
 	var dead []uint32
 	j.mu.Lock()
@@ -107,7 +104,6 @@ func (j *Journal) removeSegments(segments []wal.SegmentInfo, sc *scan) error {
 	return nil
 }
 
-// compact appends the live records of segments with few live records again.
 func (j *Journal) compact(ctx context.Context, store *state.Store, segments []wal.SegmentInfo, sc *scan, from wal.Position) error {
 	sparse := make(map[uint32]bool)
 	var sum int64

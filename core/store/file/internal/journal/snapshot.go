@@ -14,9 +14,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/internal/state"
 )
 
-// Write writes a snapshot of a store for Load. Equal contents give equal bytes, except for
-// positions. Each piece begins with its length and the result of end at that time; its effects
-// follow. Write calls named for each record to which the snapshot refers.
+// Equal contents give equal bytes, except for positions. Each piece begins with its length and the
+// result of end at that time; its effects follow. Write calls named for each record to which the
+// snapshot refers.
 func Write(w io.Writer, store *state.Store, end func() state.Position, named func(state.Ref)) error {
 	return store.Snapshot(&pieces{encoder{named: named}, w, end})
 }
@@ -61,8 +61,7 @@ func (x *pieces) End() error {
 
 const maxPiece = 1 << 30
 
-// Load fills an empty store from a snapshot, and closes r. After an error, the store must not be
-// used.
+// Load closes r. After an error, the store must not be used.
 func Load(store *state.Store, r io.ReadCloser) error {
 	return errors.Join(load(store.Replay(), bufio.NewReaderSize(r, 1<<16)), r.Close())
 }

@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// batch has the frames that the writer writes next. A written batch keeps its records for a while,
-// for Read.
+// A written batch keeps its records for a while, for Read.
 type batch struct {
 	end     Position
 	frames  []frame
@@ -18,7 +17,6 @@ type batch struct {
 	bytes   int
 }
 
-// frame is a frame of a batch, with its ranges in batch.effects and batch.records.
 type frame struct {
 	at                 Position
 	kind               kind
@@ -74,18 +72,17 @@ func (l *Log) Append(effects []byte, records []Record) (at, end Position) {
 	return at, end
 }
 
-// unledDelay is how long the writer waits, unless Sync is Always, before it writes a frame that no
-// caller of Wait waits for.
+// unledDelay is how long a frame waits that no caller of Wait waits for, unless Sync is Always.
 const unledDelay = 2 * time.Millisecond
 
-// roll seals the segment and begins a new one. l.mu is held.
+// l.mu is held.
 func (l *Log) roll(b *batch) {
 	l.mark(b, kindSeal)
 	l.ids++
 	l.next = At(l.ids, segmentHeaderSize)
 }
 
-// mark adds a frame without contents. l.mu is held.
+// l.mu is held.
 func (l *Log) mark(b *batch, k kind) {
 	b.frames = append(b.frames, frame{
 		at: l.next, kind: k,
@@ -99,7 +96,7 @@ func (l *Log) mark(b *batch, k kind) {
 	l.end.Store(uint64(l.next))
 }
 
-// Reservation is reserved space for frames. The caller must call Release after Append.
+// The caller must call Release after Append.
 type Reservation struct {
 	l *Log
 	n int64
@@ -145,8 +142,7 @@ func (l *Log) Reserve(ctx context.Context, n int) (Reservation, error) {
 	}
 }
 
-// takeRoom takes n bytes of Options.Backlog if they are free. A frame larger than Backlog gets all
-// of it.
+// A frame larger than Options.Backlog gets all of it.
 func (l *Log) takeRoom(n int64) bool {
 	for {
 		used := l.backlog.Load()
@@ -164,7 +160,6 @@ func (l *Log) giveRoom(n int64) {
 	l.room.freed()
 }
 
-// Release may be called repeatedly.
 func (r *Reservation) Release() {
 	if r.l != nil {
 		r.l.giveRoom(r.n)
@@ -172,7 +167,6 @@ func (r *Reservation) Release() {
 	}
 }
 
-// stopped returns the reason why the log accepts no more frames, or nil.
 func (l *Log) stopped() error {
 	if err := l.Err(); err != nil {
 		return err
@@ -185,15 +179,14 @@ func (l *Log) stopped() error {
 	}
 }
 
-// room makes calls of Reserve wait for the writer.
 type room struct {
 	waiting atomic.Int32
 	mu      sync.Mutex
 	ch      chan struct{}
 }
 
-// wait returns a channel that is closed when a part of the backlog becomes free. The caller must
-// call leave afterwards.
+// wait returns a channel that is closed when space becomes free. The caller must call leave
+// afterwards.
 func (r *room) wait() <-chan struct{} {
 	r.waiting.Add(1)
 	r.mu.Lock()
@@ -218,16 +211,14 @@ func (r *room) freed() {
 	}
 }
 
-// spaceInterval is how often takeSpace asks the file system for its free space.
 const spaceInterval = 100 * time.Millisecond
 
 type space struct {
 	full atomic.Pointer[error] // error of the last write, if the disk was full
-	due  atomic.Int64          // when to ask the file system next, in ns since the Unix epoch
-	left atomic.Int64          // free bytes at the last answer, minus the bytes taken since
+	due  atomic.Int64          // in ns since the Unix epoch
+	left atomic.Int64          // free bytes at the last answer, minus those taken since
 }
 
-// takeSpace takes n bytes of the disk space beyond Options.Keep. It fails if the disk is full.
 func (l *Log) takeSpace(n int64) error {
 	s := &l.space
 	now := time.Now().UnixNano()
@@ -253,8 +244,7 @@ func (l *Log) lookForSpace() {
 	l.space.left.Store(left - l.backlog.Load())
 }
 
-// Full returns the error with which Reserve would refuse any message now for lack of disk space, or
-// nil.
+// Full returns the error with which Reserve would refuse any message now, or nil.
 func (l *Log) Full() error {
 	if err := l.takeSpace(0); err != nil {
 		return err
@@ -262,11 +252,9 @@ func (l *Log) Full() error {
 	return nil
 }
 
-// Space returns the free bytes of the disk, and how many of them are kept free (see SetKeep).
 func (l *Log) Space() (left, keep int64) {
 	_ = l.takeSpace(0) // may ask the file system
 	return max(l.space.left.Load(), 0), l.keep.Load()
 }
 
-// SetKeep sets how many bytes of the disk stay free for control records and snapshots.
 func (l *Log) SetKeep(bytes int64) { l.keep.Store(bytes) }

@@ -6,23 +6,19 @@ import (
 )
 
 var (
-	ErrClosed = errors.New("the log is closed")
-	// ErrTooLarge means that a frame or record is larger than the log allows.
+	ErrClosed   = errors.New("the log is closed")
 	ErrTooLarge = errors.New("the operation does not fit into a frame of the log")
-	// ErrGone means that a record's segment was removed.
-	ErrGone = errors.New("the segment of the log was already removed")
-	// ErrInUse means that a segment cannot be removed, because it is still written, or a kept
-	// snapshot needs it.
+	ErrGone     = errors.New("the segment of the log was already removed")
+	// A segment is in use while it is written, or a kept snapshot needs it.
 	ErrInUse = errors.New("a backup or another operation still uses the segment of the log")
 )
 
-// FullError means that the disk has no space for more messages. Reserve succeeds again as soon as
-// it has.
+// FullError means that the disk has no space for more messages.
 type FullError struct {
 	Dir  string
-	Free int64 // of the file system
-	Keep int64 // bytes that stay free for control records and a snapshot
-	// Cause is the error of the last write (such as a user's quota), or nil if it succeeded.
+	Free int64
+	Keep int64
+	// Cause is the error of the last write (such as a user's quota), or nil.
 	Cause error
 }
 
@@ -39,9 +35,9 @@ func (e *FullError) Unwrap() error { return e.Cause }
 
 // DamageError means that synced data differ from what was written.
 type DamageError struct {
-	File   string // path of the segment or snapshot
-	From   uint32 // first damaged byte
-	To     uint32 // end of the damage; 0: unknown
+	File   string
+	From   uint32
+	To     uint32 // 0: unknown
 	Reason string
 }
 
@@ -53,7 +49,6 @@ func (e *DamageError) Error() string {
 	return fmt.Sprintf("%s is damaged from byte %d to %s: %s", e.File, e.From, to, e.Reason)
 }
 
-// VersionError means that a file has a format that this version cannot read.
 type VersionError struct {
 	File    string
 	Version uint32

@@ -77,7 +77,6 @@ func recordLengths(h []byte) (head, body uint64) {
 	return uint64(le.Uint32(h[4:])), uint64(le.Uint32(h[8:]))
 }
 
-// decodeRecord checks a record with its header, and returns its parts.
 func decodeRecord(b []byte) (head, body []byte, ok bool) {
 	if len(b) < recordHeaderSize {
 		return nil, nil, false
@@ -103,9 +102,9 @@ func recordsSize(records []Record) (n int) {
 
 type header struct {
 	kind       kind
-	effects    uint32 // length in bytes
+	effects    uint32 // with padding
 	effectsCRC uint32
-	records    uint32 // length in bytes, with headers and padding
+	records    uint32 // with headers and padding
 	count      uint32
 	synced     Position
 }
@@ -165,7 +164,7 @@ func (p Position) Segment() uint32 { return uint32(p >> 32) }
 
 func (p Position) Offset() uint32 { return uint32(p) }
 
-// String returns the segment's id in hexadecimal, as in its file name, and the offset.
+// String returns the segment's id as in its file name, and the offset.
 func (p Position) String() string { return fmt.Sprintf("%08x:%d", p.Segment(), p.Offset()) }
 
 // sound reports whether p, which comes from the disk, is 0 or can be the end of a frame.
@@ -173,13 +172,11 @@ func (p Position) sound() bool {
 	return p == 0 || p.Segment() != 0 && p.Offset()%8 == 0 && p.Offset() >= segmentHeaderSize && p.Offset() <= maxSegment
 }
 
-// Ref is the position and length of a record, for Read.
 type Ref struct {
 	Position
 	Length uint32 // of head and body
 }
 
-// Footprint returns how many bytes the record occupies in its segment.
 func (r Ref) Footprint() int64 { return recordHeaderSize + int64(align(int(r.Length))) }
 
 func align(n int) int { return (n + 7) &^ 7 }

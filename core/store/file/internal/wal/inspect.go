@@ -16,9 +16,9 @@ import (
 type Inspection struct {
 	Segments  []SegmentReport  `json:"segments"`
 	Snapshots []SnapshotReport `json:"snapshots"`
-	Others    []string         `json:"others,omitempty"` // files that are neither segments nor snapshots
-	Synced    Position         `json:"synced"`           // the last position that a sound header, frame or snapshot says is synced
-	Closed    bool             `json:"closed"`           // the log was closed cleanly
+	Others    []string         `json:"others,omitempty"`
+	Synced    Position         `json:"synced"` // last position that is known to be synced
+	Closed    bool             `json:"closed"`
 }
 
 type SegmentReport struct {
@@ -33,8 +33,8 @@ type SegmentReport struct {
 	Records int       `json:"records"`
 	Gaps    int       `json:"gaps,omitempty"`
 	Sealed  bool      `json:"sealed"`
-	End     uint32    `json:"end"`            // offset after the last sound frame
-	Torn    string    `json:"torn,omitempty"` // why the bytes from End on are unsound; they are not known to be synced, and Open will cut them
+	End     uint32    `json:"end"`
+	Torn    string    `json:"torn,omitempty"` // why the bytes from End on are unsound; Open will cut them
 	Damage  []string  `json:"damage,omitempty"`
 
 	unsound []unsound
@@ -61,7 +61,6 @@ type SnapshotReport struct {
 	Damage string    `json:"damage,omitempty"`
 }
 
-// Damaged reports whether synced data are unsound.
 func (i *Inspection) Damaged() bool {
 	return slices.ContainsFunc(i.Segments, func(s SegmentReport) bool { return len(s.Damage) > 0 }) ||
 		slices.ContainsFunc(i.Snapshots, func(s SnapshotReport) bool { return s.Damage != "" })
@@ -146,7 +145,6 @@ func (x *Inspection) segment(fs fsys.FS, r *SegmentReport, records bool) error {
 	return nil
 }
 
-// judge classifies unsound parts: as damage if they were synced, otherwise as torn.
 func (r *SegmentReport) judge(synced Position) {
 	for _, u := range r.unsound {
 		if At(r.ID, u.off) < synced {
@@ -157,7 +155,7 @@ func (r *SegmentReport) judge(synced Position) {
 	}
 }
 
-// frames reads all frames of a segment, including those after damage.
+// frames also reads frames after damage.
 func (x *Inspection) frames(sc *scanner, r *SegmentReport) {
 	for {
 		ok, err := sc.next()

@@ -5,8 +5,7 @@ import (
 	"path/filepath"
 )
 
-// Seal ends the segment that is being written, so that all frames so far are in sealed segments. It
-// waits until they are synced, and returns the position after them.
+// After Seal, all frames so far are synced, and in sealed segments. end is the position after them.
 func (l *Log) Seal(ctx context.Context) (Position, error) {
 	l.mu.Lock()
 	if l.next.Offset() > segmentHeaderSize && !l.closed.Load() {

@@ -13,7 +13,6 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
-// Sync says what Wait waits for.
 type Sync int
 
 const (
@@ -31,16 +30,15 @@ const (
 
 func (s Sync) String() string { return [...]string{"interval", "always", "never"}[s] }
 
-// Options configure a Log. A zero field means its default.
 type Options struct {
 	Sync     Sync
 	Interval time.Duration // default: 100 ms
 
 	SegmentSize int // at which a new segment begins; default: 64 MiB
 	MaxFrame    int // default: 256 MiB; a frame larger than SegmentSize gets its own segment
-	LargeBody   int // size above which a body needs WriteBody; default: 1 MiB
-	Backlog     int // largest number of bytes that are reserved or appended but not written; default: 64 MiB
-	Recent      int // bytes of memory for the records written last, for Read; default: 32 MiB
+	LargeBody   int // a larger body needs WriteBody; default: 1 MiB
+	Backlog     int // bytes that may be reserved or appended but not written; default: 64 MiB
+	Recent      int // bytes of the last records in memory, for Read; default: 32 MiB
 
 	// Keep is the disk space in bytes that Reserve keeps free for control records (default: 64
 	// MiB). SetKeep changes it, because it should grow with the snapshots.
@@ -92,21 +90,20 @@ type Log struct {
 	outage
 }
 
-// appended has what was appended, including what is not yet written.
 type appended struct {
 	ids     uint32   // highest id of a segment
-	next    Position // where the next frame begins
-	gather  *batch   // the last of batches, which the writer will write next
+	next    Position // of the next frame
+	gather  *batch   // the last of batches, which will be written next
 	batches []*batch // by position: those kept for Read, then the one being written, then gather
 	recent  int      // bytes of memory of the written batches
-	spare   []*batch // for reuse
+	spare   []*batch
 }
 
 type progress struct {
-	opened  Position      // end of the log when it was opened
-	end     atomic.Uint64 // position after the last appended frame
-	written atomic.Uint64 // everything before this position is in the files
-	synced  atomic.Uint64 // everything before this position is durable
+	opened  Position
+	end     atomic.Uint64 // after the last appended frame
+	written atomic.Uint64 // everything before is in the files
+	synced  atomic.Uint64 // everything before is durable
 	backlog atomic.Int64  // bytes that were reserved or appended, but not written
 }
 
@@ -119,8 +116,8 @@ type signals struct {
 }
 
 type ending struct {
-	closed  atomic.Bool   // set under mu; frames that are appended later are lost
-	closing chan struct{} // closed when Close begins
+	closed  atomic.Bool // set under mu; frames that are appended later are lost
+	closing chan struct{}
 	ended   chan struct{} // closed when nothing more will be written
 	tasks   sync.WaitGroup
 }
@@ -133,8 +130,7 @@ type outage struct {
 
 func (l *Log) End() Position { return Position(l.end.Load()) }
 
-// Durable returns the position up to which everything is as durable as Options.Sync promises. For
-// this position, Wait returns at once.
+// For a position up to Durable, Wait returns immediately.
 func (l *Log) Durable() Position {
 	if l.o.Sync == Always {
 		return l.Synced()
@@ -142,13 +138,12 @@ func (l *Log) Durable() Position {
 	return Position(l.written.Load())
 }
 
-// Synced returns the position up to which everything survives a power failure.
 func (l *Log) Synced() Position { return Position(l.synced.Load()) }
 
 // Closed reports whether Close was called. The log does not store frames that are appended later.
 func (l *Log) Closed() bool { return l.closed.Load() }
 
-// start starts the log's goroutines. Everything up to end must be synced.
+// Everything up to end must be synced.
 func (l *Log) start(end Position) {
 	l.wake = wake.New()
 	l.wakeSyncer = wake.New()
@@ -174,8 +169,7 @@ func (l *Log) start(end Position) {
 	}
 }
 
-// Close writes and syncs the appended frames, marks the log as closed cleanly, and unlocks the
-// directory. It fails if the disk is full.
+// Close fails if the disk is full.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	again := l.closed.Swap(true)
@@ -193,7 +187,6 @@ func (l *Log) Close() error {
 	return errors.Join(err, l.lock.Close())
 }
 
-// markClosed writes and syncs all frames, and then a frame of kindClose.
 func (l *Log) markClosed() error {
 	l.w.turn.Lock()
 	defer l.w.turn.Unlock()

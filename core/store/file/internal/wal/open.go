@@ -52,7 +52,6 @@ func (l *Log) probe() error {
 	return errors.Join(f.Close(), l.fs.Remove(name))
 }
 
-// explain adds the remedy to an error about a directory.
 func explain(dir string, err error) error {
 	var locked *fsys.LockedError
 	var owner *fsys.OwnerError

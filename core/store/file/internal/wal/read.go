@@ -79,13 +79,12 @@ func (l *Log) readAt(s *segment, b []byte, off int64) error {
 	return err
 }
 
-// openFiles is the number of files of sealed segments that stay open for Read.
 const openFiles = 256
 
 type segments struct {
 	mu    sync.RWMutex
 	byID  map[uint32]*segment
-	files []*segment // open files of sealed segments, in the order in which they were opened
+	files []*segment // in the order in which they were opened
 }
 
 func (x *segments) add(s *segment) {
@@ -134,7 +133,6 @@ func (x *segments) open(l *Log, s *segment) error {
 	return nil
 }
 
-// checkBody returns an error if file is not the file of the body segment s.
 func (l *Log) checkBody(s *segment, file fsys.File) error {
 	if !s.body {
 		return nil
@@ -149,7 +147,7 @@ func (l *Log) checkBody(s *segment, file fsys.File) error {
 	return nil
 }
 
-// idle allows the file of a sealed segment to be closed, because nothing is written to it any more.
+// A sealed segment's file can be closed, because nothing is written to it any more.
 func (x *segments) idle(s *segment) {
 	x.mu.RLock()
 	sealed := s.sealed
@@ -159,8 +157,6 @@ func (x *segments) idle(s *segment) {
 	}
 }
 
-// keep adds a segment's file to those that stay open for Read, and closes the oldest if there are
-// too many.
 func (x *segments) keep(s *segment) {
 	x.mu.Lock()
 	var old *segment
@@ -179,7 +175,6 @@ func (x *segments) keep(s *segment) {
 	}
 }
 
-// close closes the segment's file. The next Read opens it.
 func (s *segment) close() {
 	s.use.Lock()
 	defer s.use.Unlock()
@@ -209,12 +204,11 @@ func (x *segments) close() {
 
 type SegmentInfo struct {
 	ID     uint32
-	Body   bool  // contains one large body, not frames
+	Body   bool
 	Sealed bool  // nothing is added any more
 	Size   int64 // in bytes; of the segment that is being written, the bytes written so far
 }
 
-// Segments returns the segments in the order of their ids.
 func (l *Log) Segments() []SegmentInfo {
 	list := l.segments.list()
 	infos := make([]SegmentInfo, len(list))
@@ -259,13 +253,12 @@ type window struct {
 	file fsys.File
 	size int64
 	buf  []byte
-	off  int64 // of buf in the file
+	off  int64
 }
 
 const windowSize = 256 << 10
 
-// bytes returns n bytes at an offset, valid until the next call. ok is false if the file ends
-// before off + n.
+// The result is valid until the next call. ok is false if the file ends earlier.
 func (w *window) bytes(off int64, n int) (b []byte, ok bool, err error) {
 	if off+int64(n) > w.size {
 		return nil, false, nil

@@ -15,15 +15,14 @@ import (
 type recovery struct {
 	*Log
 	logs   []*segment // by id; a segment with an unsound header has its own id as prev
-	synced Position   // the last position that a sound header, frame or snapshot says is synced
+	synced Position   // last position that is known to be synced
 	first  int        // index in logs of the first segment that find has read
-	last   int        // index in logs of the segment in which the log ends; -1: none
-	end    Position   // position after the last frame
-	kind   kind       // kind of the last frame that find has read; 0: none
+	last   int        // index in logs; -1: none
+	end    Position   // after the last frame
+	kind   kind       // of the last frame that find has read; 0: none
 	lost   bool       // there are frames after end
 }
 
-// recover finds the end of the log, and makes everything before it durable.
 func (l *Log) recover() (end Position, err error) {
 	r := &recovery{Log: l, last: -1}
 	if err := r.list(); err != nil {
@@ -72,7 +71,7 @@ func (r *recovery) list() error {
 	return nil
 }
 
-// readHeader returns a file's first bytes, with zeros after its end, and its length.
+// After the file's end, b has zeros.
 func (r *recovery) readHeader(name string) (b [segmentHeaderSize]byte, size int64, err error) {
 	file, err := r.openFile(name)
 	if err != nil {
@@ -90,7 +89,7 @@ func (r *recovery) readHeader(name string) (b [segmentHeaderSize]byte, size int6
 	return b, size, nil
 }
 
-// belongs returns an error if log, the id in a file's header, differs from that of other files.
+// log is the id in the file's header. All files must have the same.
 func (r *recovery) belongs(name string, log uint64) error {
 	if r.id != 0 && r.id != log {
 		return fmt.Errorf("%s and another file of the directory belong to different stores: move the files of the wrong store out of the directory", r.path(name))
@@ -154,7 +153,7 @@ func (r *recovery) listSnapshot(name string, id uint32) error {
 // Repair, at the beginning of the log. Frames that it reads may move r.synced forward.
 func (r *recovery) find() error {
 	off := uint32(segmentHeaderSize)
-	next := 0               // index of the segment to read next, from off on
+	next := 0               // index of the segment to read next
 	mended := [2]int{-2, 0} // r.last and r.end at the last call of mend
 	if r.synced != 0 && !r.o.Repair {
 		i := slices.IndexFunc(r.logs, func(s *segment) bool { return s.id == r.synced.Segment() })
@@ -212,7 +211,6 @@ func (r *recovery) find() error {
 	}
 }
 
-// follows reports whether segment i begins where the log has ended so far.
 func (r *recovery) follows(i int) bool {
 	if i >= len(r.logs) {
 		return false
@@ -261,7 +259,7 @@ func (r *recovery) read(i int, off uint32) (reason string, err error) {
 	return sc.reason, nil
 }
 
-// evidence looks for sound frames after the end, because they say how far the log was synced.
+// Sound frames after the end say how far the log was synced.
 func (r *recovery) evidence() error {
 	r.lost = false
 	for i := max(r.last, 0); i < len(r.logs); i++ {
@@ -417,9 +415,8 @@ func (r *recovery) copy(temp fsys.File, s *segment, gap, to uint32) error {
 	return temp.Truncate(max(size, int64(to)))
 }
 
-// settle syncs the files, and truncates the log at the end that find has found.
 func (r *recovery) settle() error {
-	ends := make(map[uint32]uint32) // offset of each segment's end, from the header of the next segment
+	ends := make(map[uint32]uint32) // from the header of the next segment
 	for i, s := range r.logs {
 		if i > r.last {
 			break
@@ -486,7 +483,6 @@ func (r *recovery) size(s *segment) error {
 	return errors.Join(err, file.Close())
 }
 
-// discard removes the segments after the end, and all snapshots except the newest keptSnapshots.
 func (r *recovery) discard() error {
 	names := []string{}
 	for _, s := range r.logs[r.last+1:] {

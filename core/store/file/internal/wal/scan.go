@@ -9,10 +9,9 @@ import (
 type scanner struct {
 	window
 	id      uint32
-	off     uint32 // where the next frame begins or, after next has returned false, the offset of what is not a frame
-	records bool   // also check the contents of records
+	off     uint32 // of the next frame or, after next has returned false, of what is not a frame
+	records bool   // also check records
 
-	// The frame that next has found:
 	at      Position
 	header  header
 	effects []byte
@@ -43,7 +42,7 @@ func (s *scanner) next() (bool, error) {
 	return true, nil
 }
 
-// frame reads the frame at off. It sets reason if the frame is not sound.
+// frame sets reason if the frame is not sound.
 func (s *scanner) frame() (h header, err error) {
 	s.at = At(s.id, s.off)
 	b, ok, err := s.bytes(int64(s.off), frameHeaderSize)

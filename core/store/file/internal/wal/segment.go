@@ -12,8 +12,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/file/internal/fsys"
 )
 
-// maxSegment is the maximum size of a segment: offsets have 32 bits.
-const maxSegment = 1<<32 - 1<<20
+const maxSegment = 1<<32 - 1<<20 // offsets have 32 bits
 
 const (
 	magicLog  = "xtownlog"
@@ -30,7 +29,7 @@ const (
 type segmentHeader struct {
 	body    bool
 	id      uint32
-	prev    uint32 // id of the previous log segment; 0: none
+	prev    uint32 // of the previous log segment; 0: none
 	prevEnd uint32
 	log     uint64
 	synced  Position
@@ -82,12 +81,12 @@ type segment struct {
 
 	// use is read-locked while the file is used, and locked to open, close or remove the file.
 	use  sync.RWMutex
-	file fsys.File // nil until it is needed
+	file fsys.File
 	gone bool
 
 	end    uint32 // offset after the last frame, if sealed
 	sealed bool
-	kept   bool // the file is in segments.files
+	kept   bool
 }
 
 func (s *segment) name() string {
@@ -116,7 +115,7 @@ func (l *Log) syncSegment(s *segment) error {
 
 func fileName(id uint32, suffix string) string { return fmt.Sprintf("%08x%s", id, suffix) }
 
-// parseName is the inverse of fileName. ok is false for names of other files.
+// ok is false for names of other files.
 func parseName(name string) (id uint32, suffix string, ok bool) {
 	base, _, found := strings.Cut(name, ".")
 	if !found || len(base) != 8 {

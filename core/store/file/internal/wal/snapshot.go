@@ -25,7 +25,7 @@ const (
 
 type SnapshotInfo struct {
 	ID   uint32
-	From Position // where Replay begins
+	From Position
 	End  Position // end of the log when the snapshot was written
 	Made time.Time
 	Size int64
@@ -38,7 +38,7 @@ type snapshots struct {
 	list    []SnapshotInfo // newest first
 }
 
-// floor returns the lowest position that a kept snapshot needs. ok is false without a snapshot.
+// ok is false without a snapshot.
 func (s *snapshots) floor() (from Position, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,7 +50,6 @@ func (s *snapshots) floor() (from Position, ok bool) {
 	return from, len(s.list) > 0
 }
 
-// Snapshots returns the kept snapshots with intact headers and trailers, the newest first.
 func (l *Log) Snapshots() []SnapshotInfo {
 	l.snapshots.mu.Lock()
 	defer l.snapshots.mu.Unlock()
@@ -249,7 +248,6 @@ func (l *Log) OpenSnapshot(s SnapshotInfo) (io.ReadCloser, error) {
 	return OpenSnapshot(l.fs, l.dir, s)
 }
 
-// OpenSnapshot is Log.OpenSnapshot without a Log. It uses only s.ID and s.Size.
 func OpenSnapshot(fs fsys.FS, dir string, s SnapshotInfo) (io.ReadCloser, error) {
 	name := filepath.Join(dir, fileName(s.ID, suffixSnapshot))
 	file, err := fs.Open(name, os.O_RDONLY)
@@ -267,7 +265,7 @@ type snapshotReader struct {
 	id     uint32
 	in     *bufio.Reader
 	off    int64
-	block  []byte // unread rest of the block
+	block  []byte
 	buf    []byte
 	blocks uint32
 	total  uint64

@@ -88,7 +88,6 @@ func (w *waits) release(x *waiter) {
 	w.spare = append(w.spare, x)
 }
 
-// signal wakes the waiters up to pos.
 func (w *waits) signal(pos Position) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -104,10 +103,9 @@ func (w *waits) signal(pos Position) {
 	w.list = left
 }
 
-// dirty has what the next sync must sync.
 type dirty struct {
 	mu       sync.Mutex
-	segments []*segment // by position
+	segments []*segment
 	dir      bool
 }
 
@@ -133,7 +131,6 @@ func (d *dirty) take() (segments []*segment, dir bool) {
 	return segments, dir
 }
 
-// sync makes everything that is written durable. If it fails, the log has failed.
 func (l *Log) sync() error {
 	l.syncing.Lock()
 	defer l.syncing.Unlock()

@@ -11,43 +11,38 @@ import (
 )
 
 const (
-	// writeSize is the number of bytes of small frames that one call writes.
-	writeSize = 256 << 10
-	// directSize is the length from which on a record is written without being copied.
-	directSize = 16 << 10
-	// roomSize is how many bytes the file system is asked to reserve at once, which costs less than
-	// page by page.
+	writeSize  = 256 << 10 // bytes of small frames that one call writes
+	directSize = 16 << 10  // longer records are not copied
+	// Reserving roomSize at once costs less than page by page.
 	roomSize = 8 << 20
 	// fillSize is how far ahead the writer fills a segment with zeros under Sync Always. A sync
 	// within the file's length takes half the time and CPU of a sync that extends the file.
-	fillSize = 512 << 10
-	// fullRetry is how often the writer retries while the disk is full.
+	fillSize  = 512 << 10
 	fullRetry = 100 * time.Millisecond
 )
 
 type writer struct {
 	turn   sync.Mutex // held while a batch is written; guards the other fields
 	l      *Log
-	batch  *batch   // set while not all of its frames are written, because the disk is full
-	done   int      // number of written frames of batch
-	active *segment // the segment that is being written; nil before the first one
-	off    uint32   // bytes of frames and header in active
-	filled uint32   // length of the file
-	room   int64    // offset up to which the file system has reserved space
+	batch  *batch // set while the disk is full, and not all frames are written
+	done   int    // number of written frames of batch
+	active *segment
+	off    uint32 // bytes in active
+	filled uint32 // of the file
+	room   int64  // offset up to which space is reserved
 	out    output
 }
 
 // output is what one call writes. Small parts are copied to buf, large ones are not copied.
 type output struct {
 	buf   []byte
-	from  int // parts already has buf up to this offset
+	from  int // offset up to which buf is in parts
 	parts [][]byte
-	size  uint32 // of parts
+	size  uint32
 }
 
 func (o *output) len() uint32 { return o.size + uint32(len(o.buf)-o.from) }
 
-// refer adds the new bytes in buf, and then b, to parts.
 func (o *output) refer(b []byte) {
 	for _, part := range [...][]byte{o.buf[o.from:len(o.buf):len(o.buf)], b} {
 		if len(part) > 0 {
@@ -140,7 +135,7 @@ func (l *Log) writeBatch(wait bool) bool {
 	return true
 }
 
-// newBatch returns an empty batch. l.mu is held.
+// l.mu is held.
 func (l *Log) newBatch() *batch {
 	if n := len(l.spare); n > 0 {
 		b := l.spare[n-1]
@@ -150,17 +145,15 @@ func (l *Log) newBatch() *batch {
 	return &batch{}
 }
 
-// keepBatch is the largest size, in bytes, of the buffers of a batch that is kept for reuse.
+// keepBatch bounds the buffers of a batch that is kept for reuse, in bytes.
 const keepBatch = 256 << 10
 
-// memory returns the bytes that the batch occupies. A small record occupies much more memory than
-// space in the file.
+// A small record occupies much more memory than space in the file.
 func (b *batch) memory() int {
 	return b.bytes + cap(b.effects) + cap(b.records)*int(unsafe.Sizeof(Record{})) + cap(b.frames)*int(unsafe.Sizeof(frame{}))
 }
 
-// retire keeps a written batch for Read, and drops the oldest kept batches while they occupy more
-// memory than Options.Recent.
+// retire keeps a written batch for Read, and drops the oldest beyond Options.Recent.
 func (l *Log) retire(b *batch) {
 	size := b.bytes
 	l.mu.Lock()
@@ -181,9 +174,8 @@ func (l *Log) retire(b *batch) {
 	l.giveRoom(int64(size))
 }
 
-// write writes the batch. If the disk is full and wait is true, it retries until there is space,
-// and fails if the log is closed meanwhile. If the disk is full and wait is false, it returns false
-// at once.
+// If the disk is full and wait is true, write retries until there is space, and fails if the log is
+// closed meanwhile. If wait is false, it returns false immediately.
 func (w *writer) write(wait bool) (bool, error) {
 	for w.done < len(w.batch.frames) {
 		done, err := w.frames(w.batch, w.done)
@@ -216,15 +208,14 @@ func (w *writer) write(wait bool) (bool, error) {
 	return true, nil
 }
 
-// frames writes the frames of a batch from index i on. done is the index of the first frame that is
-// not written completely, and w.off is then where that frame must begin.
+// done is the index of the first frame that is not written completely. w.off is where it must
+// begin.
 func (w *writer) frames(b *batch, i int) (done int, err error) {
 	done = i
 	o := &w.out
 	o.clear()
 	defer o.clear()
-	base := w.off // where the output begins in the active segment
-	// flush writes the output, which has the frames up to n.
+	base := w.off // in the active segment
 	flush := func(n int) error {
 		o.refer(nil)
 		if o.size > 0 {
@@ -292,8 +283,8 @@ func (w *writer) header(f *frame, effects []byte, records []Record) {
 	h.put(w.out.buf[len(w.out.buf)-frameHeaderSize:], f.at)
 }
 
-// put writes the output to the active segment. With Sync Always, it also writes zeros after a small
-// output that ends beyond the earlier zeros (see fillSize).
+// With Sync Always, put also writes zeros after a small output that ends beyond the earlier zeros
+// (see fillSize).
 func (w *writer) put(off uint32) error {
 	end := off + w.out.size
 	if int64(end) > w.room {
@@ -318,8 +309,7 @@ func (w *writer) put(off uint32) error {
 
 var zeros [fillSize]byte
 
-// begin makes a segment the active one, and adds its header to the output. It may be called again
-// for the same segment until the header is written.
+// begin may be called again for the same segment until its header is written.
 func (w *writer) begin(id uint32) error {
 	if w.active == nil || w.active.id != id {
 		s := &segment{segmentHeader: segmentHeader{id: id, log: w.l.id, synced: w.l.Synced(), made: time.Now().UnixMilli()}}
@@ -351,7 +341,6 @@ func (w *writer) seal() error {
 	return nil
 }
 
-// trim removes zeros and reserved space after the frames of the active segment.
 func (w *writer) trim() error {
 	if w.active == nil || w.filled == w.off && w.room <= int64(w.off) {
 		return nil

@@ -36,19 +36,16 @@ const (
 	Read     Kind = "read"
 )
 
-// Op is an operation that is about to run.
 type Op struct {
 	Kind Kind
-	Name string // path
-	Off  int64  // of a Write or Read; the length for a Truncate
-	Len  int    // number of bytes of a Write or Read
+	Name string
+	Off  int64 // of a Write or Read; the length for a Truncate
+	Len  int   // of a Write or Read
 }
 
-// Fault makes an operation fail with Err.
 type Fault struct {
-	Err error
-	// Done is the number of bytes that a Write writes before it fails.
-	Done int
+	Err  error
+	Done int // bytes that a Write writes before it fails
 }
 
 type FS struct {
@@ -58,7 +55,7 @@ type FS struct {
 
 	mu       sync.Mutex
 	names    map[string]*inode
-	synced   map[string]*inode // the durable names
+	synced   map[string]*inode
 	changes  []change          // of names since the last SyncDir
 	locks    map[string]string // text of the lock's holder, by path
 	capacity int64             // in bytes; 0: no limit
@@ -69,9 +66,9 @@ var _ fsys.FS = (*FS)(nil)
 
 type change struct {
 	dir  string
-	set  string // new name, or ""
+	set  string
 	to   *inode
-	drop string // removed name, or ""
+	drop string
 }
 
 func New() *FS {
@@ -81,11 +78,11 @@ func New() *FS {
 // inode is a file or a directory. FS.mu guards it.
 type inode struct {
 	isDir  bool
-	data   []byte // what Read returns
-	synced []byte // what is durable
+	data   []byte
+	synced []byte
 	// pages has the latest versions of each page that changed since the last sync.
 	pages   map[int][][]byte
-	lengths []int // latest lengths since the last sync
+	lengths []int
 }
 
 // SetCapacity limits the total size of all files; 0 means no limit. A write beyond the limit is
@@ -151,8 +148,8 @@ func (f *FS) Crash(r *rand.Rand, keep float64) *FS {
 	return after
 }
 
-// Restart returns the file system that a restart of the process finds: nothing is lost, but
-// unsynced changes stay unsynced. Data that a failed sync has lost can still be read.
+// Restart loses nothing, but unsynced changes stay unsynced. Data that a failed sync has lost can
+// still be read.
 func (f *FS) Restart() *FS {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -215,7 +212,6 @@ func (i *inode) crash(r *rand.Rand, keep float64) []byte {
 	return data
 }
 
-// changed records the current version of the pages in a range, and of the length.
 func (i *inode) changed(from, to int) {
 	if i.pages == nil {
 		i.pages = make(map[int][][]byte)
@@ -232,7 +228,6 @@ func (i *inode) changed(from, to int) {
 	}
 }
 
-// versions is the number of versions of a page or length that are kept.
 const versions = 8
 
 func latest[T any](list []T) []T {
@@ -256,8 +251,8 @@ func (i *inode) resize(n int) {
 	i.data = grown
 }
 
-// settle makes the latest versions of all pages durable or, after a failed sync, of a random half.
-// No later sync writes the other half, although it can still be read.
+// After a failed sync (all is false), a random half of the pages becomes durable. No later sync
+// writes the other half, although it can still be read.
 func (i *inode) settle(all bool) {
 	if all || rand.IntN(2) == 0 {
 		i.synced = append(i.synced[:min(len(i.synced), len(i.data))], make([]byte, max(0, len(i.data)-len(i.synced)))...)
@@ -331,7 +326,6 @@ func (f *FS) ReadDir(dir string) ([]string, error) {
 	return names, nil
 }
 
-// hasDir reports whether a directory exists. The root always does.
 func (f *FS) hasDir(dir string) bool {
 	i := f.names[dir]
 	return dir == filepath.Dir(dir) || i != nil && i.isDir
@@ -359,7 +353,6 @@ func (f *FS) mkdirAll(dir string) error {
 	return nil
 }
 
-// rename runs op, which renames, removes or links the file from.
 func (f *FS) rename(op Op, from string, c change) error {
 	if fault := f.before(op); fault != nil {
 		return failed(op, fault)
@@ -440,7 +433,6 @@ func (f *FS) Free(string) (int64, error) {
 	return max(f.capacity-f.used(), 0), nil
 }
 
-// Flip flips the bits of mask in a byte of a file, in the durable data too.
 func (f *FS) Flip(name string, off int, mask byte) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -490,7 +482,6 @@ func (f *file) ReadAt(b []byte, off int64) (int, error) {
 	return n, nil
 }
 
-// WriteAt writes as many bytes as the capacity and a Fault allow.
 func (f *file) WriteAt(b []byte, off int64) (int, error) {
 	op := Op{Write, f.name, off, len(b)}
 	fault := f.fs.before(op)
