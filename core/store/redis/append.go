@@ -19,9 +19,9 @@ import (
 
 // stored is a message, encoded for the scripts that store it.
 type stored struct {
-	record []byte // nil: only id and key are noted, the message is not stored
+	record []byte // nil: the message is not stored, only id and key are noted
 	id     string // for duplicate detection; "": none
-	key    string // Transit.Key, which makes a repeated move take effect once; "": none
+	key    string // Transit.Key; "": none
 	due    any    // ms; "": not scheduled
 	ttl    any    // ms; "": does not expire
 	sid    string // sessionName; "": none
@@ -51,12 +51,12 @@ func (m *stored) isPlain() bool {
 type sending struct {
 	messages []stored
 	bytes    int
-	numbers  []int64 // one for each message; 0: dropped as a duplicate
+	numbers  []int64 // 0: dropped as a duplicate
 	err      error
 }
 
-// Append makes the later groups of a call fail too if the answer to a group is lost: otherwise they
-// could overtake this group.
+// If the answer to a group is lost, Append fails the later groups too: they could overtake this
+// one.
 func (p *handle) Append(ctx context.Context, groups [][]*core.Message) []core.Appended {
 	answers := make([]core.Appended, len(groups))
 	if err := p.server.Enter(ctx); err != nil {
@@ -115,7 +115,6 @@ func failAll(answers []core.Appended, err error) []core.Appended {
 	return answers
 }
 
-// prepare encodes a group. For a message in spare, only its id and key are noted; it is not stored.
 func (sh *shard) prepare(group []*core.Message, spare map[*core.Message]bool, now time.Time) (messages []stored, size int, err error) {
 	messages = make([]stored, len(group))
 	for i, m := range group {
@@ -136,7 +135,6 @@ func (sh *shard) prepare(group []*core.Message, spare map[*core.Message]bool, no
 	return messages, size, nil
 }
 
-// timed returns everything of m except the record.
 func (sh *shard) timed(m *core.Message, now time.Time) stored {
 	st := sh.noted(m)
 	if due := m.ScheduledEnqueueTime; !due.IsZero() && due.UnixMilli() > now.UnixMilli() {
@@ -159,8 +157,7 @@ func keyOf(m *core.Message) string {
 	return m.Transit.Key
 }
 
-// duplicateKey returns m's member of the sorted set of known ids, or "" if the entity does not
-// detect duplicates.
+// duplicateKey returns "" if the entity does not detect duplicates, or m has no id.
 func (sh *shard) duplicateKey(m *core.Message) string {
 	if sh.DuplicateWindow.Milliseconds() <= 0 || m.MessageID.IsZero() {
 		return ""
@@ -172,7 +169,7 @@ func (sh *shard) duplicateKey(m *core.Message) string {
 	return key
 }
 
-// send submits a batch, and fills in the answers of the groups with the indexes members.
+// members are the indexes in groups of the groups in batch.
 func (s *Store) send(ctx context.Context, sh *shard, groups [][]*core.Message, answers []core.Appended, batch sending, members []int) {
 	w := &batch
 	err := sh.appends.Submit(ctx, w, len(w.messages), w.bytes)
@@ -211,7 +208,7 @@ func (s *Store) flushAppends(sh *shard, calls []*batching.Call[*sending]) {
 		r := s.receipt(sh)
 		defer r.end()
 		hand := s.reserve(sh, s.millis(), 0)
-		if hand != nil { // hand has reserved the receivers' credit, so a concurrent flush could hand over nothing
+		if hand != nil { // a concurrent flush could hand over nothing, because hand has reserved the receivers' credit
 			sh.appends.SetAlone(true)
 			defer sh.appends.SetAlone(false)
 		}
@@ -241,15 +238,14 @@ func (s *Store) flushAppends(sh *shard, calls []*batching.Call[*sending]) {
 	}
 }
 
-// A script stores, hands over and locks up to this many small messages. Passing more through Lua
-// costs more than a second script.
+// Passing more messages through Lua than these costs more than a second script.
 const (
 	maxScripted      = 8
 	maxScriptedBytes = 16 << 10
 )
 
-// appendPlain stores messages with native commands, so that their bodies do not pass through Lua.
-// It sweeps first, because messages that are due must become available before these.
+// appendPlain uses native commands, so that bodies do not pass through Lua. It sweeps first,
+// because messages that are due must become available before these.
 func (s *Store) appendPlain(ctx context.Context, sh *shard, r *receipt, messages []stored, hand *handOver) ([]int64, error) {
 	now := s.millis()
 	if sh.Sub.IsDeadLetter() {
@@ -270,8 +266,7 @@ func (s *Store) appendPlain(ctx context.Context, sh *shard, r *receipt, messages
 	return numbers, err
 }
 
-// addEntries sends, in one exchange, the sweep, the messages, and the lock call of hand. Without a
-// hand, it rings the doorbell for other gateways instead.
+// Without a hand, addEntries rings the doorbell for other gateways instead of locking.
 func (s *Store) addEntries(ctx context.Context, sh *shard, now int64, r *receipt, messages []stored, hand *handOver) (numbers []int64, locked *redis.Cmd, err error) {
 	sweepKeys, sweepArgs := append(slices.Clip(sh.state), r.key), append(sh.stateArgs(now), 0, r.id)
 	opened := s.recents.opened.Load()
@@ -301,7 +296,7 @@ func (s *Store) addEntries(ctx context.Context, sh *shard, now int64, r *receipt
 	if swept.Err() != nil {
 		s.server.Log.Debug("cannot sweep a partition before sending to it", "entity", sh.Entity, "partition", sh.Index, "err", swept.Err())
 	}
-	if conn.IsNil(added[0].Err()) { // the stream does not exist: the entity was deleted
+	if conn.IsNil(added[0].Err()) { // the entity was deleted
 		_, _ = s.server.Do(ctx, "UNLINK", sh.keys.Head) // HINCRBY has created this key again; no other entity uses it, because IDs are unique
 		return nil, nil, core.NotFound
 	}
@@ -320,8 +315,7 @@ func (s *Store) addEntries(ctx context.Context, sh *shard, now int64, r *receipt
 	return numbers, locked, nil
 }
 
-// numbersOf returns the positions of stored messages. Only the answer to its own XADD proves that a
-// message is stored.
+// Only the answer to its own XADD proves that a message is stored.
 func numbersOf(added []*redis.Cmd) ([]int64, error) {
 	numbers := make([]int64, len(added))
 	for i, c := range added {
@@ -339,8 +333,7 @@ func numbersOf(added []*redis.Cmd) ([]int64, error) {
 	return numbers, nil
 }
 
-// scriptNumbers returns the positions that a script has returned, one for each message; 0 if the
-// script did not store the message, because its id or key was known.
+// A number is 0 if the script did not store the message, because its id or key was known.
 func scriptNumbers(reply []any, messages int) ([]int64, error) {
 	if len(reply) != messages {
 		return nil, fmt.Errorf("the script returned %d sequence numbers for %d messages: %w", len(reply), messages, conn.ErrUnanswered)
@@ -356,8 +349,7 @@ func scriptNumbers(reply []any, messages int) ([]int64, error) {
 	return numbers, nil
 }
 
-// ringDoorbell wakes the gateways that wait for messages of the partition. If it fails, they find
-// the messages when they poll, within a second.
+// If ringDoorbell fails, gateways find the messages when they poll, within a second.
 func (s *Store) ringDoorbell(ctx context.Context, sh *shard) {
 	if _, err := s.server.Eval(ctx, script.Doorbell, []any{sh.keys.Head, sh.keys.Doorbell}); err != nil {
 		s.server.Log.Debug("cannot publish a wake-up to other gateways", "entity", sh.Entity, "partition", sh.Index, "err", err)
@@ -374,8 +366,6 @@ func (sh *shard) appendArgs(messages []stored) []any {
 	return args
 }
 
-// appendScripted stores messages of any kind with one script. If hand is not nil, the script also
-// locks messages for hand's receiver.
 func (s *Store) appendScripted(ctx context.Context, sh *shard, r *receipt, messages []stored, hand *handOver) (numbers []int64, err error) {
 	now, sc, args := s.millis(), script.Append, sh.appendArgs(messages)
 	if hand != nil {

@@ -23,9 +23,8 @@ func (p *handle) operate(ctx context.Context, what string, f func(ctx context.Co
 	return p.server.Call(ctx, what+" in "+sh.keys.Prefix, func(ctx context.Context) error { return f(ctx, sh) })
 }
 
-// lockNumbers locks messages by number: with r.Deferred, all of the deferred messages or none;
-// otherwise, those that are available. Deferred messages whose time to live has ended expire even
-// if the call fails.
+// With r.Deferred, lockNumbers locks all of the messages or none; otherwise, those that are
+// available. Deferred messages whose time to live has ended expire even if the call fails.
 func (p *handle) lockNumbers(ctx context.Context, r core.LockRequest) (ds []core.Delivery, err error) {
 	what, sc := "lock messages by number", script.LockNumbers
 	if r.Deferred {
@@ -66,9 +65,8 @@ func (p *handle) lockNumbers(ctx context.Context, r core.LockRequest) (ds []core
 	return ds, err
 }
 
-// readLocked reads the messages that the script of lockNumbers has locked. reply is the script's
-// answer without its first element, 'ok'. If deferred is set, own has the positions of the
-// messages. Otherwise own is ignored, because reply has the positions.
+// reply is the script's answer without its first element, 'ok'. own has the positions of the
+// messages if deferred is set; otherwise reply has them.
 func (s *Store) readLocked(ctx context.Context, sh *shard, l lease, own []int64, reply []any, deferred bool) ([]core.Delivery, error) {
 	if len(reply) != 4 {
 		return nil, server.ErrReply
@@ -111,8 +109,7 @@ func parseNumbers(reply any) (numbers []int64, err error) {
 	return numbers, nil
 }
 
-// leaseUnder returns the lease of a lock call. If the queue has sessions, it also returns the proof
-// and the key of session; ok is false if session is nil or belongs to another partition.
+// ok is false if the queue has sessions, and session is nil or belongs to another partition.
 func (sh *shard) leaseUnder(now int64, session *core.SessionLock) (l lease, proof, key string, ok bool) {
 	if !sh.Sessions {
 		l = sh.lease(now)
@@ -124,8 +121,8 @@ func (sh *shard) leaseUnder(now int64, session *core.SessionLock) (l lease, proo
 	return leaseIn(session), proofOf(session), string(session.Key()), true
 }
 
-// positions returns the positions (sequence numbers without the partition) of numbers, each once.
-// void is 1 if a number is repeated or belongs to another partition, otherwise 0.
+// positions returns sequence numbers without the partition, each once. void is 1 if a number is
+// repeated or belongs to another partition, otherwise 0.
 func (sh *shard) positions(numbers []int64) (own []int64, void int) {
 	given := make(map[int64]bool, len(numbers))
 	for _, number := range numbers {
@@ -201,9 +198,9 @@ func (p *handle) stats(ctx context.Context) (stats core.Stats, err error) {
 	return stats, err
 }
 
-// Peek reads the locks and delivery counts of messages shortly after the messages. Messages of a
-// session, deferred messages and scheduled messages have separate lists. Peek reads these in steps,
-// so that other clients of Redis need not wait long.
+// Peek reads locks and delivery counts shortly after the messages. Messages of a session, deferred
+// messages and scheduled messages have separate lists, which Peek reads in steps, so that other
+// clients of Redis need not wait long.
 func (p *handle) Peek(ctx context.Context, r core.PeekRequest) (ds []core.Delivery, err error) {
 	err = p.operate(ctx, "peek", func(ctx context.Context, sh *shard) error {
 		if r.Session != "" && !sh.Sessions {
@@ -250,8 +247,7 @@ func (sh *shard) page() int {
 	return int(max(1, min(maxRead, maxReadBytes/max(1, sh.average.Load()))))
 }
 
-// peekPage reads up to limit entries of the stream from a position on. It returns the messages in
-// wanted states, and the last position that it has read, or 0 at the end of the stream.
+// last is the last position that peekPage has read, or 0 at the end of the stream.
 func (s *Store) peekPage(ctx context.Context, sh *shard, from int64, limit int, wanted func(core.State) bool) (ds []core.Delivery, last int64, err error) {
 	reply, err := s.server.Do(ctx, "XRANGE", sh.keys.Stream, keyspace.EntryID(from), "+", "COUNT", limit)
 	raw, _ := reply.([]any)
@@ -266,8 +262,6 @@ func (s *Store) peekPage(ctx context.Context, sh *shard, from int64, limit int, 
 	return ds, entries[len(entries)-1].N, err
 }
 
-// numbersIn returns, in order, the positions from from on of all messages that are Deferred or
-// Scheduled.
 func (s *Store) numbersIn(ctx context.Context, sh *shard, state core.State, from int64) ([]int64, error) {
 	suffix := map[core.State]string{core.Deferred: "f", core.Scheduled: "q"}[state]
 	var numbers []int64
@@ -306,7 +300,6 @@ func (s *Store) peekNumbers(ctx context.Context, sh *shard, numbers []int64, wan
 	return s.peeked(ctx, sh, entries, wanted)
 }
 
-// peeked turns entries into deliveries, without those that are not in a wanted state.
 func (s *Store) peeked(ctx context.Context, sh *shard, entries []record.Entry, wanted func(core.State) bool) ([]core.Delivery, error) {
 	states, err := s.messageStates(ctx, sh.keys.Prefix, entries)
 	if err == nil {
@@ -340,12 +333,11 @@ type messageState struct {
 	state     core.State
 	due       time.Time // zero: not scheduled
 	until     time.Time // end of the lock; zero: not locked
-	reserved  bool      // for a transaction, so not yet visible
+	reserved  bool      // for a transaction
 	inSession bool
 }
 
-// messageStates reads the states of entries without their locks. prefix is the key prefix of their
-// queue, or of an export's copy of it.
+// prefix is that of the entries' queue, or of an export's copy of it.
 func (s *Store) messageStates(ctx context.Context, prefix string, entries []record.Entry) ([]messageState, error) {
 	var plain, pad, reserved []any
 	for i := range entries {
@@ -381,10 +373,8 @@ func (s *Store) messageStates(ctx context.Context, prefix string, entries []reco
 	return states, nil
 }
 
-// maxLocksSearched is the largest number of a queue's locks that Peek searches.
 const maxLocksSearched = 20_000
 
-// deadlines sets until, the ends of locks.
 func (s *Store) deadlines(ctx context.Context, sh *shard, entries []record.Entry, out []messageState) error {
 	args := make([]any, 0, 1+len(entries))
 	args = append(args, maxLocksSearched)

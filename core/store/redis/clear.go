@@ -30,8 +30,7 @@ func (p *handle) Clear(ctx context.Context) error {
 	})
 }
 
-// clearWith clears a partition. It returns Conflict unless the topic has exactly these
-// subscriptions.
+// clearWith returns Conflict unless the topic has exactly these subscriptions.
 func (s *Store) clearWith(ctx context.Context, own core.Ref, subscriptions []string) error {
 	branches := []core.Ref{own}
 	args := []any{(1 + len(subscriptions)) * int(core.SubQueues)}

@@ -15,8 +15,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
-// Commit runs one script. If the answer is lost, Commit returns Busy, although the script may have
-// run.
+// If the answer is lost, Commit returns Busy, although the script may have run.
 func (p *handle) Commit(ctx context.Context, w core.Work) (numbers []int64, err error) {
 	err = p.operate(ctx, "commit", func(ctx context.Context, sh *shard) error {
 		numbers, err = p.commit(ctx, sh, &w)
@@ -45,7 +44,7 @@ func (s *Store) commit(ctx context.Context, sh *shard, w *core.Work) (numbers []
 		return nil, err
 	}
 	arriving := arriving(w, messages, publications)
-	var full error // the refusal if the entity is full
+	var full error
 	if !w.Check && (w.Grows() || len(arriving) > 0) {
 		size += e.size + outgoingSize
 		budget := s.sizeBudget(ctx, sh)
@@ -146,8 +145,7 @@ func reservedNumbers(ms []core.Reserved) []int64 {
 	return numbers
 }
 
-// reserve turns messages and publications into reservations of a transaction, which end at until.
-// It drops their ids, because duplicate detection checks them when the transaction commits.
+// reserve drops the ids, because duplicate detection checks them when the transaction commits.
 func reserve(messages []stored, publications []publication, until time.Time) {
 	at := strconv.FormatInt(until.UnixMilli(), 10) + "r"
 	for i := range messages {
@@ -159,8 +157,6 @@ func reserve(messages []stored, publications []publication, until time.Time) {
 	}
 }
 
-// encodeOutgoing returns commit.lua's arguments for transfers and dead letters, and the size of
-// their records.
 func encodeOutgoing(w *core.Work, now time.Time) (args []any, size int, err error) {
 	add := func(of int, where string, ms []*core.Message) error {
 		for _, m := range ms {
@@ -181,8 +177,7 @@ func encodeOutgoing(w *core.Work, now time.Time) (args []any, size int, err erro
 	return args, size, err
 }
 
-// notedOnly returns the messages of which only the ids are noted, because an effect stores other
-// messages instead.
+// notedOnly returns the messages that are not stored, because an effect replaces them.
 func notedOnly(w *core.Work) map[*core.Message]bool {
 	var spare map[*core.Message]bool
 	for i := range w.Effects {
@@ -202,8 +197,7 @@ func notedOnly(w *core.Work) map[*core.Message]bool {
 	return spare
 }
 
-// arriving returns the messages and publications of senders, without those that come from the
-// topic's own queue.
+// arriving leaves out messages that come from the topic's own queue.
 func arriving(w *core.Work, messages []stored, publications []publication) []stored {
 	replaced := map[int]bool{}
 	for i := range w.Effects {

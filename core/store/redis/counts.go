@@ -15,25 +15,20 @@ import (
 )
 
 const (
-	// countSuffixes are the keys of each queue and sub-queue that lua/counts.lua reads.
-	countSuffixes = "mhlfqL"
-	// queueCountSuffixes are the keys that lua/counts.lua reads of the main queue only.
-	queueCountSuffixes = "xtb"
+	countSuffixes      = "mhlfqL" // of each queue and sub-queue, for lua/counts.lua
+	queueCountSuffixes = "xtb"    // of the main queue only
 	countedAtOnce      = 16
 )
 
 // errDue means that something is due, so the queue must be swept before it is counted.
 var errDue = errors.New("something is due")
 
-// countGroup is one queue, with the partitions of a StatsOf call that are this queue or its
-// sub-queues.
 type countGroup struct {
 	queue core.Ref
-	at    []int // indexes of these partitions in the arguments of StatsOf
+	at    []int // indexes in the arguments of StatsOf of the queue and its sub-queues
 	err   error
 }
 
-// PeekDamaged returns nothing: only the file store sets damaged messages aside.
 func (p *handle) PeekDamaged(context.Context, int64, int) ([]core.DamagedMessage, error) {
 	return nil, nil
 }
@@ -89,7 +84,6 @@ func groupByQueue(ps []core.Partition) (groups []*countGroup) {
 	return groups
 }
 
-// count runs lua/counts.lua for each group, and sets counted or the group's err.
 func (s *Store) count(ctx context.Context, groups []*countGroup, ps []core.Partition, counted []core.Counted) {
 	now := s.millis()
 	keys := make([][]any, len(groups))
@@ -131,7 +125,6 @@ func (g *countGroup) read(reply *redis.Cmd, ps []core.Partition, counted []core.
 	return nil
 }
 
-// measureCounted adds the sizes of the queues in bytes. The size of an empty sub-queue is 0.
 func (s *Store) measureCounted(ctx context.Context, groups []*countGroup, ps []core.Partition, counted []core.Counted) {
 	var asked []place
 	var places []int

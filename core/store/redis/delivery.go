@@ -9,8 +9,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
-// delivery returns e as a delivery without a lock. bodiless is true if the caller must still read
-// the body, which several copies share.
+// bodiless is true if the caller must still read the body, which several copies share.
 func (sh *shard) delivery(e *record.Entry, a record.SideData, state core.State) (d core.Delivery, bodiless bool, err error) {
 	m, enqueued, bodiless, err := e.Message(a)
 	if err != nil {

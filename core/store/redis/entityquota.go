@@ -16,32 +16,29 @@ import (
 type quota struct {
 	mu        sync.Mutex
 	measured  int64
-	at        time.Time     // of the last measurement; zero: none
-	pause     time.Duration // the shortest time until the next measurement
-	since     int64         // bytes stored since at, including pending
-	pending   int64         // bytes of messages that are being sent
-	measuring *measurement  // in progress, or nil
+	at        time.Time // of the last measurement; zero: none
+	pause     time.Duration
+	since     int64 // bytes stored since at, including pending
+	pending   int64
+	measuring *measurement // nil: none in progress
 }
 
 type measurement struct {
-	done chan struct{}
-	// Set before done is closed, read only afterwards.
-	gaveUp bool // the context of the measuring call ended before Redis answered
+	done   chan struct{}
+	gaveUp bool // set before done is closed: the context of the measuring call ended before Redis answered
 	err    error
 }
 
 // quotaFresh is how long a measurement is valid while the partition is more than half full.
 const quotaFresh = time.Second
 
-// sizeBudget is one call's use of a quota.
 type sizeBudget struct {
 	quota   *quota
 	max     int64 // 0: no limit
 	failure error
 }
 
-// sizeBudget begins a call that stores messages. It measures the partition if the estimate cannot
-// tell whether they fit.
+// sizeBudget measures the partition if the estimate cannot tell whether messages fit.
 func (s *Store) sizeBudget(ctx context.Context, sh *shard) sizeBudget {
 	r := sizeBudget{quota: &sh.quota, max: sh.MaxBytes}
 	if r.max <= 0 {
@@ -64,9 +61,8 @@ func (s *Store) sizeBudget(ctx context.Context, sh *shard) sizeBudget {
 	return r
 }
 
-// refresh measures if the estimate is stale for a limit of max bytes. One call measures, without
-// holding mu. Concurrent calls wait for its result, so they all wait equally long if Redis does not
-// answer.
+// One call measures, without holding mu. Concurrent calls wait for its result, so they all wait
+// equally long if Redis does not answer.
 func (q *quota) refresh(ctx context.Context, max int64, measure func() (measured, error)) error {
 	for {
 		q.mu.Lock()
@@ -119,7 +115,6 @@ func (q *quota) note(m measured) {
 	}
 }
 
-// finish measures, stores the result, and wakes the waiting calls.
 func (q *quota) finish(ctx context.Context, m *measurement, measure func() (measured, error)) error {
 	found, err := measure()
 	q.mu.Lock()
@@ -133,7 +128,6 @@ func (q *quota) finish(ctx context.Context, m *measurement, measure func() (meas
 	return err
 }
 
-// take adds a group's bytes to the estimate. It refuses the group if the partition is already full.
 func (r sizeBudget) take(size int) error {
 	if r.max <= 0 {
 		return nil
@@ -154,7 +148,6 @@ func (r sizeBudget) take(size int) error {
 	return nil
 }
 
-// give undoes take for a group that was not sent.
 func (r sizeBudget) give(size int) {
 	if r.max <= 0 {
 		return
@@ -165,14 +158,13 @@ func (r sizeBudget) give(size int) {
 	r.quota.pending -= int64(size)
 }
 
-// stored records that size bytes of pending are stored.
 func (q *quota) stored(size int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.pending = max(0, q.pending-int64(size))
 }
 
-// lately returns the estimate. ok reports whether it is too early to measure again.
+// ok reports whether it is too early to measure again.
 func (q *quota) lately() (bytes int64, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -22,19 +22,17 @@ import (
 
 var _ core.Backups = (*Store)(nil)
 
-// copyLife is the time to live of the temporary keys of an export or import, in case the gateway
-// cannot remove them. Each step extends it, so no step may take longer.
+// Temporary keys expire after copyLife, in case the gateway cannot remove them. Each step of an
+// export or import extends this, so no step may take longer.
 const copyLife = 10 * time.Minute
 
-// errIdle ends an export or import whose caller has paused for so long that the temporary keys may
-// have expired.
+// errIdle ends an export or import after a pause in which the temporary keys may have expired.
 var errIdle = core.Refuse(core.Timeout, "the export or import was cancelled, because nothing was read or written for %v: start it again", copyLife-time.Minute)
 
-// copyPage is the number of members of a key that one command reads.
 const copyPage = 500
 
-// exportSuffixes are the keys of a queue that an export copies in addition to stateSuffixes:
-// stream, head, delivery counts, changed properties, deferred, scheduled, names of sessions.
+// exportSuffixes are copied in addition to stateSuffixes: stream, head, delivery counts, changed
+// properties, deferred, scheduled, names of sessions.
 const exportSuffixes = "mhdpfqn"
 
 // twin names temporary keys in the slot of a partition's keys.
@@ -47,8 +45,8 @@ func (s *Store) twin(r core.Ref) twin { return twin{s.server.Names.Tag(r), "~" +
 
 func (a twin) of(key string) string { return a.tag + a.id + strings.TrimPrefix(key, a.tag) }
 
-// homes returns the partition r and, of a topic, the partitions of its subscriptions with the same
-// index. ids has the IDs of these subscriptions, as arguments for the scripts of export and import.
+// homes returns r and the partitions of a topic's subscriptions with the same index. ids are the
+// subscriptions' IDs, as arguments for scripts.
 func (s *Store) homes(ctx context.Context, r core.Ref) (homes []core.Ref, ids []any, err error) {
 	homes = []core.Ref{{Entity: r.Entity, Index: r.Index}}
 	own, err := s.server.RDB.SMembers(ctx, s.server.Names.Subscriptions(r)).Result()
@@ -60,7 +58,6 @@ func (s *Store) homes(ctx context.Context, r core.Ref) (homes []core.Ref, ids []
 	return homes, ids, err
 }
 
-// NamespaceIDs finds namespaces by the keys of their catalogues.
 func (s *Store) NamespaceIDs(ctx context.Context) (ids []string, err error) {
 	if err := s.server.Enter(ctx); err != nil {
 		return nil, fmt.Errorf("list namespaces: %w", err)
@@ -74,7 +71,6 @@ func (s *Store) NamespaceIDs(ctx context.Context) (ids []string, err error) {
 	return ids, s.server.WrapError("list namespaces", err)
 }
 
-// Export copies the keys of a partition in one step, and reads the copies.
 func (s *Store) Export(ctx context.Context, r core.Ref, take func(*core.Stored) error) error {
 	r.Subscription, r.Sub = "", core.Main
 	if err := s.server.Enter(ctx); err != nil {
@@ -164,7 +160,7 @@ func errorOf(c core.Code) error {
 	return c
 }
 
-// remove removes the copies. If that fails, they expire after copyLife.
+// If remove fails, the copies expire after copyLife.
 func (x *export) remove(ctx context.Context) { x.store.unlink(ctx, x.keys) }
 
 func (s *Store) unlink(ctx context.Context, keys []string) {
@@ -178,7 +174,6 @@ func (s *Store) unlink(ctx context.Context, keys []string) {
 	}
 }
 
-// extend postpones the expiry of the copies while they are read.
 func (x *export) extend(ctx context.Context) error {
 	switch idle := time.Since(x.beat); {
 	case idle < copyLife/4:
@@ -272,8 +267,8 @@ func (x *export) states(ctx context.Context, prefix string, at core.Stored) erro
 	}
 }
 
-// ids exports the members of the sorted set at key: message ids known to duplicate detection, or
-// Transit.Keys of messages that were moved here.
+// The sorted set has ids known to duplicate detection, or Transit.Keys of messages that were moved
+// here.
 func (x *export) ids(ctx context.Context, key string, at core.Stored) error {
 	for from := int64(0); ; from += copyPage {
 		if err := x.extend(ctx); err != nil {
@@ -319,7 +314,7 @@ func (x *export) messages(ctx context.Context, r core.Ref, prefix string, at cor
 				return err
 			}
 		}
-		from, limit = entries[len(entries)-1].N+1, sh.page() // the size of the next page follows from the sizes of the messages read so far
+		from, limit = entries[len(entries)-1].N+1, sh.page() // the page size follows from the sizes read so far
 	}
 }
 
@@ -357,7 +352,6 @@ func (x *export) page(ctx context.Context, sh *shard, prefix string, entries []r
 
 var globs = strings.NewReplacer("*", "\\*", "?", "\\?", "[", "\\[", "]", "\\]", "\\", "\\\\")
 
-// catalogues returns the keys of all namespaces' entities.
 func (s *Store) catalogues(ctx context.Context) (keys []string, err error) {
 	pattern := globs.Replace(string(s.server.Names)) + "{ct:*}e"
 	var mu sync.Mutex

@@ -15,21 +15,21 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
 
-// handOver lets a call that stores messages also lock some of them for a receiver of this gateway.
-// The receiver then needs no wake-up and no lock call, and this gateway need not read the messages.
-// lock.lua locks for the receiver only while no other gateway waits for messages of the queue;
-// otherwise it wakes all gateways.
+// handOver lets a call that stores messages also lock some for a receiver of this gateway. The
+// receiver then needs no wake-up and no lock call, and the gateway need not read the messages.
+// lock.lua locks for it only while no other gateway waits for messages of the queue; otherwise it
+// wakes all gateways.
 type handOver struct {
 	store   *Store
 	shard   *shard
 	watcher core.Watcher
 	lease   lease
-	bytes   int64 // the receiver's credit in bytes
+	bytes   int64
 	args    []any // of lock.lua, after the arguments of the state
 }
 
-// reserve begins a hand-over, or returns nil if no receiver of this gateway has credit. The lock
-// call also returns the records of the messages, if it locks at most inline messages.
+// reserve returns nil if no receiver of this gateway has credit. The lock call also returns the
+// records of the messages, if it locks at most inline messages.
 func (s *Store) reserve(sh *shard, now int64, inline int) *handOver {
 	if sh.Sessions {
 		return nil
@@ -49,13 +49,12 @@ func (s *Store) reserve(sh *shard, now int64, inline int) *handOver {
 	return nil
 }
 
-// command returns the lock call, which must be sent after the commands that store messages.
+// The command must be sent after the commands that store messages.
 func (h *handOver) command(ctx context.Context, now int64) *redis.Cmd {
 	return redis.NewCmd(ctx, script.Lock.With(h.shard.features).Command(h.shard.state, append(h.shard.stateArgs(now), h.args...)...)...)
 }
 
-// fail ends the hand-over of a call that has failed. If the lock call may have run in spite of err,
-// its locks are ended later. h may be nil.
+// If the lock call may have run in spite of err, its locks are ended later. h may be nil.
 func (h *handOver) fail(err error) {
 	if h == nil {
 		return
@@ -66,8 +65,8 @@ func (h *handOver) fail(err error) {
 	h.watcher.HandOver(nil, time.Time{}, true, nil) // without a delivery, the receiver calls Lock itself
 }
 
-// finish hands over the locked messages. reply and err are the answer of lock.lua. numbers has the
-// positions of messages in ascending order, and 0 for each message that was not stored.
+// numbers is ascending, with 0 for each message that was not stored. reply and err are the answer
+// of lock.lua.
 func (h *handOver) finish(ctx context.Context, reply []any, err error, numbers []int64, messages []stored) {
 	word := ""
 	if len(reply) > 0 {
@@ -95,7 +94,6 @@ func (h *handOver) finish(ctx context.Context, reply []any, err error, numbers [
 	h.watcher.HandOver(fitting, out.next, out.rest || len(fitting) < len(ds), err)
 }
 
-// deliver reads the claimed messages, except those that this call has stored.
 func (h *handOver) deliver(ctx context.Context, claims []claim, numbers []int64, messages []stored) ([]core.Delivery, error) {
 	own := make([]record.Entry, 0, len(messages))
 	for i, n := range numbers {
@@ -110,7 +108,6 @@ func (h *handOver) deliver(ctx context.Context, claims []claim, numbers []int64,
 	return h.store.deliverEntries(ctx, h.shard, h.lease, claims, entries, core.Active)
 }
 
-// entries returns the entries of claims in their order: from own if possible, otherwise from Redis.
 func (h *handOver) entries(ctx context.Context, claims []claim, own []record.Entry) ([]record.Entry, error) {
 	var found []record.Entry
 	var ours, others []claim
@@ -122,7 +119,7 @@ func (h *handOver) entries(ctx context.Context, claims []claim, own []record.Ent
 			others = append(others, c)
 		}
 	}
-	h.store.recents.take(h.shard, ours) // this call already has these records
+	h.store.recents.take(h.shard, ours)
 	if len(others) == 0 {
 		return found, nil
 	}

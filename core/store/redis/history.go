@@ -29,7 +29,6 @@ var eventKinds = map[string]core.EventKind{
 
 var reasons = map[string]string{"m": core.ReasonMaxDeliveryCount, "x": core.ReasonExpired}
 
-// annotation is the stored form of an event that the broker has added.
 type annotation struct {
 	Time   int64 // ms
 	Kind   string
@@ -99,7 +98,7 @@ func (p *handle) Annotate(ctx context.Context, events []core.Event) error {
 	})
 }
 
-// Recollect reads the whole history in pages, so that other clients of Redis need not wait long.
+// Recollect reads the history in pages, so that other clients of Redis need not wait long.
 func (p *handle) Recollect(ctx context.Context, subject core.Subject) (events []core.Event, err error) {
 	if p.History.Max <= 0 {
 		return nil, nil
@@ -168,7 +167,6 @@ func (sh *shard) parseEvent(raw any) (id string, e core.Event, err error) {
 	return id, e, err
 }
 
-// parseFact reads the field e of an entry (see lua/history.lua).
 func (sh *shard) parseFact(id, text string) (e core.Event, err error) {
 	words := strings.SplitN(text, " ", 7)
 	if len(words) != 7 {

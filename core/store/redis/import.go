@@ -17,18 +17,16 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
 
-// fillSuffixes are the keys of a queue, in addition to stream and head, that an import fills or
-// requires to be empty.
+// fillSuffixes must be empty before an import, in addition to stream and head.
 const fillSuffixes = keyspace.MessageDataSuffixes + keyspace.SessionSuffixes
 
 const (
-	// An import writes after importMost records, or about importBytes.
 	importMost  = 500
 	importBytes = 1 << 20
 )
 
-// Import writes temporary keys in the slot of the partition, and then renames all of them with one
-// script. If it fails, nothing has changed.
+// Import writes temporary keys, and then renames all of them with one script. If it fails, nothing
+// has changed.
 func (s *Store) Import(ctx context.Context, r core.Ref, things iter.Seq2[*core.Stored, error]) error {
 	r.Subscription, r.Sub = "", core.Main
 	if err := s.server.Enter(ctx); err != nil {
@@ -68,7 +66,6 @@ type intake struct {
 	keys  map[string]bool    // temporary keys; true: written since the last flush
 }
 
-// begin finds the partition's subscriptions, and checks that all keys are empty.
 func (x *intake) begin(ctx context.Context, r core.Ref) (err error) {
 	if x.homes, x.ids, err = x.store.homes(ctx, r); err != nil {
 		return err
@@ -76,8 +73,7 @@ func (x *intake) begin(ctx context.Context, r core.Ref) (err error) {
 	return x.fill(ctx, r, 0)
 }
 
-// fill renames the temporary keys if do is 1. If do is 0, it only checks that the keys of the
-// partition are empty.
+// If do is 0, fill only checks that the keys of the partition are empty.
 func (x *intake) fill(ctx context.Context, r core.Ref, do int) error {
 	names := x.store.server.Names
 	keys := []any{names.Stream(r), names.Subscriptions(r)}
@@ -117,7 +113,7 @@ func (x *intake) remove(ctx context.Context) {
 	x.store.unlink(ctx, slices.Collect(maps.Keys(x.keys)))
 }
 
-// do adds a command on the temporary key for key.
+// do adds a command on the temporary twin of key.
 func (x *intake) do(ctx context.Context, command, key string, args ...any) {
 	key = x.twin.of(key)
 	x.keys[key] = true
@@ -174,10 +170,9 @@ func (x *intake) add(ctx context.Context, r core.Ref, t *core.Stored) error {
 	return x.flush(ctx)
 }
 
-// message adds the commands that write a message. Available messages are stored as messages that
-// were delivered before, and the queue's delivered position is set behind the last message.
-// lock.lua finds messages that were delivered before by number; it searches for undelivered
-// messages, so there must be no wide gaps between the numbers of those.
+// Available messages are stored as messages that were delivered before, and the cursor is set
+// behind the last message. lock.lua finds messages that were delivered before by number; it scans
+// for undelivered messages, whose numbers must have no wide gaps.
 func (x *intake) message(ctx context.Context, home core.Ref, prefix string, t *core.Stored) error {
 	_, n := core.SplitSequenceNumber(t.SequenceNumber)
 	x.lasts[home] = max(x.lasts[home], n)

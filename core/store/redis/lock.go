@@ -32,7 +32,6 @@ const (
 	muchGarbage   = 32 << 20 // if more bytes than this were read but not delivered, the garbage collector runs at once
 )
 
-// claim is a locked message that has not been read yet.
 type claim struct {
 	n int64
 	record.SideData
@@ -40,11 +39,11 @@ type claim struct {
 
 type lease struct {
 	nonce uint64
-	until int64  // ms; in a session, the end of the session's lock
-	call  string // in a session, the score that identifies this call in the sorted set of locks, because all calls share the nonce
+	until int64  // ms; in a session, the end of its lock
+	call  string // in a session, the score of this call's locks, because all calls share the nonce
 }
 
-// leaseIn returns the lease of a call in a session. The script's answer sets until.
+// The script's answer sets until.
 func leaseIn(session *core.SessionLock) lease {
 	score := 1<<53 + core.NewNonce()>>12<<1 // later than any deadline; even, so that a float64 holds it exactly
 	return lease{nonce: session.Nonce, call: strconv.FormatUint(score, 10)}
@@ -58,7 +57,6 @@ func (sh *shard) lease(now int64) lease {
 	return l
 }
 
-// score returns the score of this call's locks in the sorted set of locks.
 func (l lease) score() any {
 	if l.call != "" {
 		return l.call
@@ -66,14 +64,13 @@ func (l lease) score() any {
 	return l.until
 }
 
-// secret returns the nonce in the form in which locks store it.
 func secret(nonce uint64) string {
 	var b [8]byte
 	binary.BigEndian.PutUint64(b[:], nonce)
 	return string(b[:])
 }
 
-// Lock ignores the end of ctx once it has begun: otherwise a message could stay locked without a
+// Once begun, Lock ignores the end of ctx: otherwise a message could stay locked without a
 // receiver.
 func (p *handle) Lock(ctx context.Context, r core.LockRequest) (ds []core.Delivery, next time.Time, err error) {
 	if r.Deferred || r.Numbers != nil {
@@ -99,8 +96,8 @@ func (p *handle) Lock(ctx context.Context, r core.LockRequest) (ds []core.Delive
 	return ds, next, err
 }
 
-// lockMost locks available messages within the limits of r. It knows their sizes only after it has
-// read them, and then unlocks those beyond the limits, before another call can lock later messages.
+// lockMost knows the sizes of messages only after it has read them. Then it unlocks those beyond
+// the limits of r, before another call can lock later messages.
 func (s *Store) lockMost(sh *shard, r *core.LockRequest) (ds []core.Delivery, next time.Time, err error) {
 	room := cmp.Or(r.Bytes, math.MaxInt64)
 	for {
@@ -124,9 +121,9 @@ func (s *Store) lockMost(sh *shard, r *core.LockRequest) (ds []core.Delivery, ne
 	}
 }
 
-// fit returns the first messages of ds that fit into room, and subtracts their sizes from room. If
-// before is false, the first message always fits. fit unlocks the others. If that fails, it returns
-// all, because otherwise later messages would be delivered before these.
+// fit unlocks messages that do not fit into room. If that fails, it returns all, because otherwise
+// later messages would be delivered before these. If before is false, the first message always
+// fits.
 func (s *Store) fit(sh *shard, ds []core.Delivery, room *int64, before bool) []core.Delivery {
 	for i := range ds {
 		size := int64(ds[i].Size())
@@ -157,8 +154,6 @@ func (s *Store) unlock(sh *shard, ds []core.Delivery) bool {
 	})
 }
 
-// refuseLock returns the error of a lock call outside of sessions on a queue with sessions, or
-// NotFound if the entity does not exist.
 func (s *Store) refuseLock(ctx context.Context, sh *shard) error {
 	bounded, cancel := s.server.Bounded(ctx)
 	defer cancel()
@@ -176,7 +171,7 @@ func (s *Store) refuseLock(ctx context.Context, sh *shard) error {
 	return core.Refuse(core.NotAllowed, "The entity requires sessions: accept a session and receive from it.")
 }
 
-// weigh adds the size of a record to the moving average, which is 0 before the first.
+// The average is 0 before the first record.
 func (sh *shard) weigh(size int64) {
 	if average := sh.average.Load(); average > 0 {
 		size = (7*average + size + 7) / 8
@@ -184,7 +179,7 @@ func (sh *shard) weigh(size int64) {
 	sh.average.Store(size)
 }
 
-// affordable returns how many messages of average size fit into bytes, or 1 if no size is known.
+// affordable returns 1 if no size is known.
 func (sh *shard) affordable(bytes int64) int {
 	average := sh.average.Load()
 	if average == 0 {
@@ -196,11 +191,10 @@ func (sh *shard) affordable(bytes int64) int {
 type locked struct {
 	deliveries []core.Delivery
 	next       time.Time
-	rest       bool // more messages may be available: call again
+	rest       bool // more messages may be available
 }
 
-// claim locks up to limit available messages. If the queue has sessions, under is the lock of the
-// messages' session.
+// If the queue has sessions, under is the lock of the messages' session.
 func (s *Store) claim(sh *shard, under *core.SessionLock, limit int) (locked, error) {
 	ctx, cancel := s.server.Bounded(context.Background())
 	defer cancel()
@@ -231,8 +225,7 @@ func (s *Store) claim(sh *shard, under *core.SessionLock, limit int) (locked, er
 	return out, err
 }
 
-// blocksFrom returns the smallest number of locks that are stored as one block; 0 means no blocks.
-// Only settle_plain.lua gains from blocks, and older gateways on the same store may not know them.
+// 0 means no blocks. Only settle_plain.lua gains from them, and older gateways may not know them.
 func (s *Store) blocksFrom(sh *shard) int {
 	if sh.features != 0 || s.server.Stamp.Mark.Load() < server.FormatWithBlocks {
 		return 0
@@ -247,7 +240,7 @@ func (sh *shard) inline() int {
 	return maxInline
 }
 
-// parseLock reads lock.lua's answer without its first element, 'ok'.
+// reply is lock.lua's answer without its first element, 'ok'.
 func parseLock(reply []any) (claims []claim, entries []any, out locked, err error) {
 	if len(reply) != 7 {
 		return nil, nil, out, server.ErrReply
@@ -287,8 +280,8 @@ func parseLock(reply []any) (claims []claim, entries []any, out locked, err erro
 	return claims, entries, locked{next: server.Instant(next), rest: rest == 1}, nil
 }
 
-// deliver returns the deliveries of claims, in their order. It reads the entries that the script
-// has not returned. If it fails, the caller adds the lease to lostLocks.
+// deliver reads the entries that the script has not returned. If it fails, the caller adds the
+// lease to lostLocks.
 func (s *Store) deliver(ctx context.Context, sh *shard, l lease, claims []claim, returned []any, state core.State) ([]core.Delivery, error) {
 	if len(claims) == 0 {
 		return nil, nil
@@ -297,7 +290,7 @@ func (s *Store) deliver(ctx context.Context, sh *shard, l lease, claims []claim,
 	if len(returned) == 0 {
 		entries, err = s.entriesOf(ctx, sh, claims)
 	} else {
-		s.recents.take(sh, claims) // the script has returned these records
+		s.recents.take(sh, claims)
 	}
 	if err != nil {
 		return nil, s.server.WrapError("read messages", err)
@@ -305,8 +298,8 @@ func (s *Store) deliver(ctx context.Context, sh *shard, l lease, claims []claim,
 	return s.deliverEntries(ctx, sh, l, claims, entries, state)
 }
 
-// deliverEntries turns entries into deliveries, in the order of claims. It skips a claim without an
-// entry: its lock has ended, and another receiver has completed the message.
+// A claim without an entry is skipped: its lock has ended, and another receiver has completed the
+// message.
 func (s *Store) deliverEntries(ctx context.Context, sh *shard, l lease, claims []claim, entries []record.Entry, state core.State) ([]core.Delivery, error) {
 	ds := make([]core.Delivery, 0, len(claims))
 	var missing []missingBody
@@ -340,7 +333,7 @@ func (s *Store) deliverEntries(ctx context.Context, sh *shard, l lease, claims [
 	return ds, nil
 }
 
-// read reads the entries of claims with one XRANGE for each run of consecutive numbers.
+// read sends one XRANGE for each run of consecutive numbers.
 func (s *Store) read(ctx context.Context, sh *shard, claims []claim) ([]record.Entry, error) {
 	limit := max(1, min(maxRead, maxReadBytes/max(1, sh.average.Load())))
 	type span struct{ first, last int64 }

@@ -24,7 +24,6 @@ func (l *lostLocks) add(each lease) {
 	l.leases = append(l.leases, each)
 }
 
-// next returns a lease whose locks must be ended, and drops expired leases.
 func (l *lostLocks) next(now int64) (each lease, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -48,8 +47,7 @@ func (l *lostLocks) undone(each lease) {
 	}
 }
 
-// endLostLocks ends the lost locks in all partitions. It takes at most a second, because its caller
-// must then register the gateway in time.
+// endLostLocks takes at most a second, because its caller must then register the gateway in time.
 func (s *Store) endLostLocks(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

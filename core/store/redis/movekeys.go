@@ -27,7 +27,7 @@ func (p *handle) Forget(ctx context.Context, keys []string) error {
 	})
 }
 
-// knowsAll reports whether earlier attempts of the same moves have stored the whole group.
+// The keys are known if earlier attempts of the same moves have stored the group.
 func (s *Store) knowsAll(ctx context.Context, sh *shard, group []stored) (bool, error) {
 	args := []any{"ZMSCORE", sh.keys.Moved}
 	for i := range group {

@@ -9,12 +9,10 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
 
-// markBytes is the length of the part of a nonce that identifies a gateway.
-const markBytes = 3
+const markBytes = 3 // of a nonce, which identify a gateway
 
-// markOf returns the first bytes of the nonces of a gateway's locks on sessions, and of the locks
-// that its broker takes for itself. By these bytes, other gateways can end the locks after the
-// gateway has ended. Nonces of version 8fcb296 have no mark.
+// By the first bytes of nonces, other gateways can end the locks on sessions, and those of the
+// broker, after their gateway has ended. Nonces of version 8fcb296 have no mark.
 func markOf(gateway string) string {
 	sum := sha1.Sum([]byte(gateway))
 	return string(sum[:markBytes])
@@ -26,8 +24,7 @@ func marked(mark string) uint64 {
 	return binary.BigEndian.Uint64(b)
 }
 
-// endLocks ends the locks of ended gateways in a partition. It returns false if there were no such
-// gateways.
+// endLocks returns false if no gateway has ended whose locks may be left.
 func (p *handle) endLocks(ctx context.Context, sh *shard) (bool, error) {
 	ids, done := p.server.Peers.Ended(sh.keys.Doorbell)
 	if len(ids) == 0 {

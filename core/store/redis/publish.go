@@ -20,14 +20,13 @@ import (
 )
 
 type publication struct {
-	stored        // what is stored in the topic's own queue; record is nil unless the message is scheduled or, with the id alone, a history needs it
+	stored        // record is nil unless the message is scheduled or, with the id alone, a history needs it
 	noted  bool   // only its id and key are noted
-	source string // the lock of a message in the topic's own queue from which this comes; "": a sender sent it
-	body   []byte // the body that several copies share; nil: each copy has its own
+	source string // lock of the message in the topic's own queue from which this comes; "": none
+	body   []byte // nil: each copy has its own body
 	copies []copied
 }
 
-// copied is the copy for one subscription, encoded for topic_publish.lua.
 type copied struct {
 	to     place
 	record []byte
@@ -101,8 +100,7 @@ func (p *handle) Publish(ctx context.Context, version int64, groups [][]core.Pub
 	return answers
 }
 
-// fromSenders returns the publications of senders, without those that come from the topic's own
-// queue.
+// Publications from the topic's own queue are left out.
 func fromSenders(group []publication) []stored {
 	var all []stored
 	for i := range group {
@@ -121,7 +119,7 @@ type encoder struct {
 	now       time.Time
 	records   map[recordOf][]byte // equal copies share a record
 	items     int                 // publications and copies
-	size      int                 // bytes
+	size      int
 	needsRoom bool
 	reserve   bool // store publications as reserved for a transaction, without copies
 }
@@ -214,8 +212,7 @@ func (e *encoder) record(m *core.Message, bodiless bool) (encoded []byte, err er
 	return encoded, nil
 }
 
-// sendPublications submits a batch, and fills in the answers of the groups with the indexes
-// members.
+// members are the indexes in answers of the groups in batch.
 func (s *Store) sendPublications(ctx context.Context, sh *shard, answers []core.Appended, batch publishing, members []int) {
 	w := &batch
 	err := sh.publishes.Submit(ctx, w, w.items, w.bytes)
@@ -265,8 +262,7 @@ func (s *Store) flushPublishes(sh *shard, calls []*batching.Call[*publishing]) {
 	}
 }
 
-// publish runs topic_publish.lua. In the same exchange, it locks copies for receivers of this
-// gateway.
+// In the same exchange, publish locks copies for receivers of this gateway.
 func (s *Store) publish(ctx context.Context, sh *shard, b *publishArgs) (reply []any, code core.Code, err error) {
 	now := s.millis()
 	hands, done := s.reserveTargets(b, now)
@@ -276,7 +272,7 @@ func (s *Store) publish(ctx context.Context, sh *shard, b *publishArgs) (reply [
 	if len(hands) == 0 {
 		return s.transitionUnder(ctx, sh, now, r, script.TopicPublish, b.allKeys(), b.allArgs()...)
 	}
-	sh.publishes.SetAlone(true) // hands have reserved the receivers' credit, so a concurrent flush could hand over nothing
+	sh.publishes.SetAlone(true) // a concurrent flush could hand over nothing, because hands have reserved the receivers' credit
 	defer sh.publishes.SetAlone(false)
 	keys, args := r.arguments(slices.Concat(sh.state, b.allKeys()), append(sh.stateArgs(now), b.allArgs()...))
 	published := script.TopicPublish.With(sh.features).Command(keys, args...)
@@ -310,12 +306,10 @@ func (s *Store) publish(ctx context.Context, sh *shard, b *publishArgs) (reply [
 	return s.transitionUnder(ctx, sh, now, r, script.TopicPublish, b.allKeys(), b.allArgs()...)
 }
 
-// maxHandOvers is the number of subscriptions whose copies one exchange locks. The exchange blocks
-// the server.
-const maxHandOvers = 16
+const maxHandOvers = 16 // of subscriptions, because the exchange blocks the server
 
-// reserveTargets begins to hand over copies to receivers of this gateway. The lock calls of the
-// hand-overs wake other gateways, so topic_publish.lua need not. The caller calls done afterwards.
+// The lock calls of hands wake other gateways, so topic_publish.lua need not. The caller calls done
+// afterwards.
 func (s *Store) reserveTargets(b *publishArgs, now int64) (hands []*handOver, done func()) {
 	var ends []func()
 	for _, t := range b.order {
@@ -352,8 +346,7 @@ func (sh *shard) published(reply []any, groups [][]publication) ([]core.Appended
 	return answers, nil
 }
 
-// sequenceNumbers converts the positions that a script returns to sequence numbers. 0, for a
-// message that was not stored, stays 0.
+// 0, for a message that was not stored, stays 0.
 func (sh *shard) sequenceNumbers(positions []any, messages int) ([]int64, error) {
 	numbers, err := scriptNumbers(positions, messages)
 	for i, n := range numbers {
@@ -364,7 +357,6 @@ func (sh *shard) sequenceNumbers(positions []any, messages int) ([]int64, error)
 	return numbers, err
 }
 
-// publishArgs builds the keys and arguments of topic_publish.lua.
 type publishArgs struct {
 	names   keyspace.Names
 	sh      *shard
@@ -375,13 +367,12 @@ type publishArgs struct {
 	groups  []any
 }
 
-// publishTarget is the queue of a subscription that gets copies. The script needs some of its keys
-// only if copies expire or belong to sessions.
+// The script needs some keys of a target only if copies expire or belong to sessions.
 type publishTarget struct {
 	at                int // index among the targets, from 1
 	to                place
 	expires, sessions bool
-	quiet             bool // the script need not wake gateways that wait for this queue: a lock call in the same exchange does
+	quiet             bool // a lock call in the same exchange wakes gateways that wait for this queue
 }
 
 func newPublishArgs(names keyspace.Names, sh *shard) *publishArgs {
@@ -450,8 +441,7 @@ func (b *publishArgs) allKeys() []any {
 
 const targetKeys = len(keyspace.TargetSuffixes)
 
-// keysOf returns all keys of a target that topic_publish.lua may need: those for every target, then
-// those for expiry and for sessions.
+// keysOf returns the keys for every target, then those for expiry and for sessions.
 func (sh *shard) keysOf(names keyspace.Names, r core.Ref) []any {
 	if keys, ok := sh.targets.Load(r); ok {
 		return keys.([]any)

@@ -8,7 +8,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
-// Purge removes messages in steps that do not block the server for long.
 func (p *handle) Purge(ctx context.Context, limit int) (removed int, err error) {
 	err = p.operate(context.WithoutCancel(ctx), "purge", func(_ context.Context, sh *shard) error {
 		if sh.Sessions {

@@ -17,13 +17,12 @@ import (
 // the result of the first execution.
 type receipt struct {
 	shard *shard
-	key   string // where Redis keeps the answer, one key per call in progress; "": the call needs none
+	key   string // one key per call in progress; "": the call needs none
 	id    string
-	until time.Time // the call is not sent again after this time
-	lost  error     // set after the answer was lost
+	until time.Time
+	lost  error // set after the answer was lost
 }
 
-// receiptKeys are the keys that a shard has for receipts.
 type receiptKeys struct {
 	mu   sync.Mutex
 	free []string
@@ -44,12 +43,12 @@ func (s *Store) receipt(sh *shard) *receipt {
 	return r
 }
 
-// repeatable returns a receipt for a call that may run twice, so Redis need not keep its answer.
+// Redis need not keep the answer of a call that may run twice.
 func (s *Store) repeatable(sh *shard) *receipt {
 	return &receipt{shard: sh, until: time.Now().Add(s.server.Endpoint.Patience.Wait)}
 }
 
-// end frees the key. If the answer was lost, the call may still run, so its key is not reused.
+// If the answer was lost, the call may still run, so its key is not reused.
 func (r *receipt) end() {
 	if r.key == "" || r.lost != nil {
 		return
@@ -60,9 +59,8 @@ func (r *receipt) end() {
 	k.free = append(k.free, r.key)
 }
 
-// again waits briefly, and reports whether to send the call again. If not, outcome is the call's
-// error. A lost answer stays unknown even if a repetition was refused, because the first attempt
-// may have run.
+// If the call is not sent again, outcome is its error. A lost answer stays unknown even if a
+// repetition was refused, because the first attempt may have run.
 func (r *receipt) again(ctx context.Context, err error) (again bool, outcome error) {
 	switch {
 	case err == nil || r == nil:
@@ -75,7 +73,6 @@ func (r *receipt) again(ctx context.Context, err error) (again bool, outcome err
 	return time.Now().Before(r.until) && wake.After(ctx, conn.PatiencePause), r.lost
 }
 
-// arguments adds the receipt's key and arguments.
 func (r *receipt) arguments(keys, args []any) ([]any, []any) {
 	if r == nil || r.key == "" {
 		return keys, args

@@ -12,11 +12,11 @@ import (
 
 const recentBytes = 16 << 20
 
-// recents are records of messages that this gateway has stored and has a receiver for, so that it
-// need not read them when it locks them. An entry of a stream never changes, so a record is valid
-// as long as its server keeps its data. A server that has lost entries may reuse their numbers, but
-// it has also closed its connections, so each new connection empties the recents. In a cluster, a
-// replica with an open connection may become the master, so there the recents stay empty.
+// recents are records that this gateway has stored for its receivers, so that it need not read
+// them. An entry of a stream never changes, so a record is valid as long as its server keeps its
+// data. A server that has lost entries may reuse their numbers, but it has also closed its
+// connections, so each new connection empties the recents. In a cluster, a replica with an open
+// connection may become the master, so there the recents stay empty.
 type recents struct {
 	opened atomic.Uint64
 
@@ -40,7 +40,6 @@ func (r *recents) reset(used bool) {
 	}
 }
 
-// connected empties the recents, because a connection was opened.
 func (r *recents) connected() {
 	r.opened.Add(1)
 	r.mu.Lock()
@@ -49,8 +48,7 @@ func (r *recents) connected() {
 	r.order, r.bytes = nil, 0
 }
 
-// add keeps the records of messages stored under numbers. opened is the value of r.opened before
-// they were stored.
+// opened is the value of r.opened before the messages were stored.
 func (r *recents) add(sh *shard, opened uint64, numbers []int64, messages []stored) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -76,7 +74,7 @@ func (r *recents) add(sh *shard, opened uint64, numbers []int64, messages []stor
 	}
 }
 
-// take removes and returns the kept entries of claims. others are the claims without one.
+// others are the claims without a kept entry.
 func (r *recents) take(sh *shard, claims []claim) (entries []record.Entry, others []claim) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -95,7 +93,7 @@ func (r *recents) take(sh *shard, claims []claim) (entries []record.Entry, other
 	return entries, others
 }
 
-// asString converts bytes to a string without a copy. The bytes must not change any more.
+// The bytes must not change any more.
 func asString(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 func (r *recents) drop(key recent) {
@@ -103,7 +101,6 @@ func (r *recents) drop(key recent) {
 	delete(r.records, key)
 }
 
-// entriesOf returns the entries of claims, in their order, from the recents or from Redis.
 func (s *Store) entriesOf(ctx context.Context, sh *shard, claims []claim) ([]record.Entry, error) {
 	recent, others := s.recents.take(sh, claims)
 	if len(others) == 0 {
@@ -116,7 +113,7 @@ func (s *Store) entriesOf(ctx context.Context, sh *shard, claims []claim) ([]rec
 	return inOrder(claims, recent, read), nil
 }
 
-// inOrder merges two lists of entries in the order of claims. A claim may have no entry.
+// A claim may have no entry.
 func inOrder(claims []claim, some, others []record.Entry) []record.Entry {
 	if len(some) == 0 {
 		return others

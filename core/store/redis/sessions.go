@@ -17,8 +17,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
-// sessionName returns a session's name for scripts: its core.SessionKey and, if the id differs from
-// it, a zero byte and the id.
+// The name is the core.SessionKey and, if the id differs from it, a zero byte and the id.
 func sessionName(id string) string {
 	key := string(core.KeyOfSession(id))
 	if key == id {
@@ -41,7 +40,7 @@ func sessionOf(m *core.Message) string {
 	return sessionName(m.SessionID)
 }
 
-// AcceptSession ignores the end of ctx once it has begun, so that no session stays locked without a
+// Once begun, AcceptSession ignores the end of ctx, so that no session stays locked without a
 // receiver.
 func (p *handle) AcceptSession(ctx context.Context, r core.SessionRequest) (l core.SessionLock, ok bool, next time.Time, err error) {
 	what, takesOver := "accept session", !r.Next && !r.TakeOver.IsZero()
@@ -103,7 +102,6 @@ func (p *handle) AcceptSession(ctx context.Context, r core.SessionRequest) (l co
 	return l, ok, next, err
 }
 
-// proofOf returns the lock's value in the hash holders (lua/sessions.lua).
 func proofOf(l *core.SessionLock) string {
 	if l.Mode == core.Exclusive {
 		return secret(l.Nonce)
@@ -111,7 +109,6 @@ func proofOf(l *core.SessionLock) string {
 	return secret(l.Nonce) + strconv.FormatUint(uint64(l.TakeOvers), 10)
 }
 
-// transitionInSessions runs a script that needs a queue with sessions.
 func (s *Store) transitionInSessions(ctx context.Context, sh *shard, now int64, sc *script.Script, keys []any, args ...any) ([]any, core.Code, error) {
 	if !sh.Sessions {
 		return nil, "", core.Refuse(core.NotAllowed, "The entity does not support sessions: create an entity with RequiresSession.")
@@ -119,7 +116,6 @@ func (s *Store) transitionInSessions(ctx context.Context, sh *shard, now int64, 
 	return s.transition(ctx, sh, now, sc, keys, args...)
 }
 
-// inSession runs a script that needs the session lock l.
 func (s *Store) inSession(ctx context.Context, sh *shard, now int64, l core.SessionLock, sc *script.Script, keys []any, args ...any) ([]any, error) {
 	if l.Index != sh.Index {
 		return nil, cmp.Or(s.sweep(ctx, sh), error(core.SessionLockLost))
@@ -155,8 +151,8 @@ func (p *handle) ReleaseSession(ctx context.Context, l core.SessionLock) error {
 	})
 }
 
-// numbersOf returns, in order, positions from from on of a session's messages: all scheduled ones,
-// and up to limit of those that are available, locked and deferred each.
+// numbersOf returns positions in order: all scheduled messages from from on, and up to limit
+// available, locked and deferred messages each.
 func (s *Store) numbersOf(ctx context.Context, sh *shard, key core.SessionKey, from int64, limit int) ([]int64, error) {
 	due, err := s.numbersIn(ctx, sh, core.Scheduled, from)
 	if err != nil {
@@ -198,7 +194,6 @@ func (s *Store) numbersOf(ctx context.Context, sh *shard, key core.SessionKey, f
 	return slices.Compact(numbers), nil
 }
 
-// claimInSession is claim for the messages of a session.
 func (s *Store) claimInSession(ctx context.Context, sh *shard, l *core.SessionLock, limit int) (locked, error) {
 	under := leaseIn(l)
 	reply, err := s.inSession(ctx, sh, s.millis(), *l, script.SessionLockMessages, nil, proofOf(l), string(l.Key()), limit, sh.inline(), under.call)
@@ -222,7 +217,7 @@ func (s *Store) claimInSession(ctx context.Context, sh *shard, l *core.SessionLo
 	return out, err
 }
 
-// flushHeld answers renewals of messages in sessions, which stay locked as long as their session.
+// Messages in sessions stay locked as long as their session.
 func (s *Store) flushHeld(ctx context.Context, sh *shard, calls []*batching.Call[*renewing]) {
 	var args []any
 	var all []*core.Renewal
@@ -279,8 +274,7 @@ func (p *handle) SetSessionState(ctx context.Context, l core.SessionLock, state 
 // stateKey returns a key of lua/session_state_set.lua: 0 is states, 1 changed, 2 stateful.
 func (sh *shard) stateKey(i int) string { return sh.keys.Prefix + keyspace.StateSuffixes[i:i+1] }
 
-// listPage is the number of sessions that one exchange reads. This takes about a millisecond of the
-// server's time.
+// Reading listPage sessions takes about a millisecond of the server's time.
 const listPage = 100
 
 func (p *handle) ListSessions(ctx context.Context, since time.Time, after core.SessionKey, top int) (ids []string, err error) {
@@ -331,8 +325,7 @@ func (s *Store) activePage(ctx context.Context, sh *shard, after core.SessionKey
 	return page, core.KeyOfSession(page[len(page)-1]), nil
 }
 
-// statefulPage reads the next sessions with state, and returns those whose state was set after
-// since. Paging may miss a session whose state is set meanwhile.
+// Paging may miss a session whose state is set meanwhile.
 func (s *Store) statefulPage(ctx context.Context, sh *shard, after core.SessionKey, since time.Time) (page []string, last core.SessionKey, err error) {
 	from := "-"
 	if after != "" {

@@ -47,7 +47,6 @@ func (p *handle) Settle(ctx context.Context, settlements []core.Settlement) []er
 	return errs
 }
 
-// activate makes messages available by their numbers, or changes when scheduled ones become due.
 func (p *handle) activate(ctx context.Context, settlements []core.Settlement) []error {
 	errs := make([]error, len(settlements))
 	var all []settlingItem
@@ -114,9 +113,9 @@ func (s *Store) flushSettles(sh *shard, calls []*batching.Call[*settling]) {
 	}
 }
 
-// sortByBlock sorts completions by block for settle_plain.lua. Other outcomes stay in order,
-// because the numbers of dead letters follow it. It does nothing for queues with features:
-// settle.lua takes the locks in the order of the calls, which histories show.
+// Only completions are sorted: the numbers of dead letters follow the order of other outcomes.
+// Queues with features are not sorted: settle.lua takes the locks in the order of the calls, which
+// histories show.
 func (sh *shard) sortByBlock(all []settlingItem) {
 	if sh.features != 0 || slices.ContainsFunc(all, func(x settlingItem) bool { return x.Outcome != core.Complete }) {
 		return
@@ -139,12 +138,11 @@ func (sh *shard) within(st *core.Settlement) *core.SessionLock {
 	return st.Session
 }
 
-// settleArgs returns the arguments of settle.lua: runs of locks with the same outcome, each run
-// after its length.
+// settle.lua takes runs of locks with the same outcome, each after its length.
 func (sh *shard) settleArgs(n int, settlement func(int) *core.Settlement) []any {
 	args := make([]any, 0, 8+n)
 	var under *core.SessionLock
-	count := -1 // index in args of the current run's length; -1: begin a new run
+	count := -1 // -1: begin a new run
 	var last *core.Settlement
 	for i := range n {
 		st := settlement(i)
@@ -170,11 +168,9 @@ func (sh *shard) settleArgs(n int, settlement func(int) *core.Settlement) []any 
 	return args
 }
 
-// blockSize is the number of positions that one block of locks covers.
-const blockSize = 128
+const blockSize = 128 // positions
 
-// blockArgs returns the arguments of settle_plain.lua for the sorted settlements, or nil if that
-// script does not support them.
+// blockArgs returns nil if settle_plain.lua does not support the settlements.
 func (sh *shard) blockArgs(all []settlingItem) []any {
 	if sh.features != 0 {
 		return nil
@@ -182,7 +178,7 @@ func (sh *shard) blockArgs(all []settlingItem) []any {
 	args := append(make([]any, 0, 8+len(all)), "blocks")
 	var last core.LockToken
 	var bits, ids []byte
-	count := 0 // index in args of the number of messages in the current block
+	count := 0
 	for _, x := range all {
 		token := x.Token
 		if x.Outcome != core.Complete || token == last {
@@ -204,13 +200,12 @@ func (sh *shard) blockArgs(all []settlingItem) []any {
 	return args
 }
 
-// follows reports whether st can be in the same run as last.
 func (sh *shard) follows(last, st *core.Settlement) bool {
 	return st.Outcome == last.Outcome &&
 		(st.Outcome == core.Complete || st.Properties.IsEmpty() && last.Properties.IsEmpty() && st.Backoff == last.Backoff)
 }
 
-// proofHere returns the proof of a session lock, or "" if the lock belongs to another partition.
+// proofHere returns "" if the lock belongs to another partition.
 func (sh *shard) proofHere(l *core.SessionLock) string {
 	if l.Index != sh.Index {
 		return ""
@@ -218,8 +213,7 @@ func (sh *shard) proofHere(l *core.SessionLock) string {
 	return proofOf(l)
 }
 
-// settleSome calls a script that ends locks or activates messages. rest are the items that the
-// script has left because it had run for too long.
+// rest are the items that the script has left because it had run for too long.
 func (s *Store) settleSome(ctx context.Context, sh *shard, sc *script.Script, args []any, all []settlingItem) (rest []settlingItem) {
 	reply, _, err := s.transition(ctx, sh, s.millis(), sc, nil, args...)
 	if err != nil {
@@ -248,7 +242,7 @@ func (s *Store) settleSome(ctx context.Context, sh *shard, sc *script.Script, ar
 	return rest
 }
 
-// lost returns the refusal for a lost lock. st is the refused settlement, or nil.
+// st is the refused settlement, or nil.
 func (sh *shard) lost(st *core.Settlement) error {
 	if sh.Sessions && (st == nil || st.Session == nil) {
 		return core.SessionLockLost
@@ -276,7 +270,7 @@ func overrideFor(st *core.Settlement) any {
 
 type renewing struct {
 	tokens   []core.LockToken
-	renewals []core.Renewal // the answer
+	renewals []core.Renewal
 }
 
 func (p *handle) Renew(ctx context.Context, tokens []core.LockToken) []core.Renewal {

@@ -26,26 +26,24 @@ func (s *Store) Partition(r core.Ref, p core.Policy) core.Partition {
 	return core.Partition{Ref: r, Policy: p, Operations: &handle{s, place{r, p}}}
 }
 
-// shard is what this gateway keeps for a partition in use: its keys, the calls that wait to share a
-// round trip, and an estimate of its size. It can be dropped and made again.
+// shard is what this gateway keeps for a partition in use. It can be dropped and made again.
 type shard struct {
 	place
-	keys      keyspace.Set
-	features  script.Features
-	state     []any // the first keys of each of its scripts
-	expired   any   // ARGV[4] of lua/state.lua
-	appends   batching.Batcher[*sending]
-	publishes batching.Batcher[*publishing]
-	settles   batching.Batcher[*settling]
-	renews    batching.Batcher[*renewing]
-	lostLocks lostLocks
-	quota     quota
-	receipts  receiptKeys
-	targets   sync.Map // keys of subscriptions that get copies, by core.Ref
-	// average is the moving average of a record's size in bytes.
-	average     atomic.Int64
-	ratesDiffer atomic.Bool // the warning about this was logged
-	mark        string      // identifies this gateway's locks: see markOf
+	keys        keyspace.Set
+	features    script.Features
+	state       []any // the first keys of each of its scripts
+	expired     any   // ARGV[4] of lua/state.lua
+	appends     batching.Batcher[*sending]
+	publishes   batching.Batcher[*publishing]
+	settles     batching.Batcher[*settling]
+	renews      batching.Batcher[*renewing]
+	lostLocks   lostLocks
+	quota       quota
+	receipts    receiptKeys
+	targets     sync.Map     // keys of a subscription, by core.Ref
+	average     atomic.Int64 // of a record's size in bytes
+	ratesDiffer atomic.Bool  // a warning was logged
+	mark        string       // identifies this gateway's locks: see markOf
 
 	users int // guarded by shards.mu
 }
@@ -53,12 +51,12 @@ type shard struct {
 type shards struct {
 	mu    sync.Mutex
 	all   map[place]*shard
-	limit int // number of shards from which on unused ones are dropped
+	limit int // from which on unused shards are dropped
 }
 
 const idleShards = 1024
 
-// shard returns the shard of p. The caller calls done after use.
+// The caller calls done after use.
 func (s *Store) shard(p place) (sh *shard, done func()) {
 	s.shards.mu.Lock()
 	defer s.shards.mu.Unlock()
@@ -80,14 +78,12 @@ func (s *Store) shard(p place) (sh *shard, done func()) {
 	}
 }
 
-// known returns the shard of p, or nil if it is not in use.
 func (m *shards) known(p place) *shard {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.all[p]
 }
 
-// newShard returns a new shard that s.shards does not contain.
 func (s *Store) newShard(p place, sessions bool) *shard {
 	sh := &shard{place: p, keys: s.server.Names.Keys(p.Ref), mark: markOf(s.server.ID)}
 	sh.state, sh.expired = sh.keys.State, "drop"
@@ -110,7 +106,7 @@ func (s *Store) newShard(p place, sessions bool) *shard {
 	return sh
 }
 
-// trim drops unused shards if there are too many. A flush in progress uses its shard.
+// A flush in progress uses its shard.
 func (m *shards) trim() {
 	if len(m.all) < max(m.limit, idleShards) {
 		return
@@ -123,8 +119,8 @@ func (m *shards) trim() {
 	m.limit = 2 * len(m.all)
 }
 
-// queueOf returns the queue to which the dead letters of sh belong. Their policy does not say
-// whether that queue has sessions, so the script finds out.
+// The policy of dead letters does not say whether their queue has sessions, so the script finds
+// out.
 func (s *Store) queueOf(sh *shard) *shard {
 	p := sh.place
 	p.Sub -= core.DeadLetter - core.Main

@@ -11,17 +11,16 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
-// sharedBody is the size, in bytes, from which on the copies of a publication share the body.
 // Smaller bodies are cheaper to store with each copy.
 const sharedBody = 512
 
 type missingBody struct {
-	at          int   // index of a delivery
-	publication int64 // number of the publication in the topic's own queue
+	at          int   // of a delivery
+	publication int64 // its number in the topic's own queue
 }
 
-// attachBodies reads the missing bodies. It leaves out deliveries whose bodies no longer exist:
-// their locks have ended, and other receivers have completed the messages.
+// attachBodies leaves out deliveries whose bodies no longer exist: their locks have ended, and
+// other receivers have completed the messages.
 func (s *Store) attachBodies(ctx context.Context, sh *shard, ds []core.Delivery, missing []missingBody) ([]core.Delivery, error) {
 	if len(missing) == 0 {
 		return ds, nil

@@ -14,22 +14,19 @@ import (
 
 type measured struct {
 	bytes int64
-	work  time.Duration // approximate time that Redis spent on the measurement
+	work  time.Duration // approximate time that Redis needed
 }
 
 const (
 	workPerCommand = time.Microsecond
 	workPerEntry   = 100 * time.Nanosecond
-	// seenSamples is the number of ids that are read to estimate their length.
-	seenSamples = 100
-	// forgetCalls bounds the calls of duplicates_trim.lua in one measurement; each drops up to
-	// forgetMost ids.
-	forgetCalls = 20
-	forgetMost  = 5000
+	seenSamples    = 100 // ids that are read to estimate their length
+	forgetCalls    = 20  // of duplicates_trim.lua in one measurement
+	forgetMost     = 5000
 )
 
-// sizes returns how many bytes queues and topics occupy. Where measuring now would cost Redis too
-// much, it returns the last measurement plus what was added since.
+// Where measuring now would cost Redis too much, sizes returns the last measurement plus what was
+// added since.
 func (s *Store) sizes(ctx context.Context, ps []place) (sizes []int64, errs []error) {
 	sizes, errs = make([]int64, len(ps)), make([]error, len(ps))
 	var asked []place
@@ -57,8 +54,7 @@ func (s *Store) sizes(ctx context.Context, ps []place) (sizes []int64, errs []er
 	return sizes, errs
 }
 
-// measuring collects the commands of a measurement. of[i] is the index of the place that the
-// command asked[i] measures.
+// of[i] is the index of the place that the command asked[i] measures.
 type measuring struct {
 	*Store
 	found []measured
@@ -71,8 +67,7 @@ func (m *measuring) ask(of int, command ...any) {
 	m.of, m.asked = append(m.of, of), append(m.asked, command)
 }
 
-// usage asks for the memory of a key. samples is the number of values that Redis samples in keys
-// with several values; 0 means all.
+// samples is the number of values that Redis samples; 0 means all.
 func (m *measuring) usage(of int, key string, samples ...any) {
 	command := []any{"MEMORY", "USAGE", key}
 	if len(samples) > 0 {
@@ -81,7 +76,7 @@ func (m *measuring) usage(of int, key string, samples ...any) {
 	m.ask(of, command...)
 }
 
-// answer sends the collected commands. of[i] is the index of the place that replies[i] measures.
+// of[i] is the index of the place that replies[i] measures.
 func (m *measuring) answer(ctx context.Context) (replies []*redis.Cmd, of []int) {
 	asked, of := m.asked, m.of
 	m.asked, m.of = nil, nil
@@ -95,15 +90,14 @@ func (m *measuring) answer(ctx context.Context) (replies []*redis.Cmd, of []int)
 	return replies, of
 }
 
-// measure asks Redis for the memory of queues with everything stored for their messages and
-// sessions. A main queue includes its sub-queues, and a topic's own queue the queues of its
-// subscriptions. Streams are measured completely, because their first nodes say little about the
-// others. An empty stream counts as 0 bytes.
+// The memory of a main queue includes its sub-queues, and that of a topic's own queue the queues of
+// its subscriptions. Streams are measured completely, because their first nodes say little about
+// the others. An empty stream counts as 0 bytes.
 func (s *Store) measure(ctx context.Context, ps []place) ([]measured, []error) {
 	m := &measuring{Store: s, found: make([]measured, len(ps)), errs: make([]error, len(ps))}
 	m.forgetIDs(ctx, ps)
 	var queues []core.Ref
-	var owners []int // for each of queues, the index in ps of the place that counts its memory
+	var owners []int // indexes in ps
 	add := func(of int, r core.Ref) {
 		queues, owners = append(queues, r), append(owners, of)
 		if r.Sub == core.Main {
@@ -181,8 +175,7 @@ func (s *Store) measure(ctx context.Context, ps []place) ([]measured, []error) {
 	return m.found, m.errs
 }
 
-// holds reports whether a key is not empty, by the answer to the command that reads its length. It
-// adds the work of measuring the key to that of the place with index of.
+// holds also adds the work of measuring the key to that of the place with index of.
 func (m *measuring) holds(of int, length *redis.Cmd) bool {
 	n, _ := length.Int64()
 	m.found[of].work += time.Duration(n) * workPerEntry
@@ -196,8 +189,8 @@ func (m *measuring) add(replies []*redis.Cmd, of []int) {
 	}
 }
 
-// forgetIDs drops the ids that duplicate detection no longer needs. Scripts drop them only when a
-// message arrives, so without new messages they would be counted for ever.
+// Scripts drop ids only when a message arrives, so without new messages they would be counted for
+// ever.
 func (m *measuring) forgetIDs(ctx context.Context, ps []place) {
 	due := make([]bool, len(ps))
 	for i, p := range ps {

@@ -38,7 +38,7 @@ type Options struct {
 
 	// Tests set these.
 	reads      int // the highest format that the store reads; 0: server.Format
-	leastBlock int // minimum number of locks in a block (lua/settle_plain.lua); 0: the constant leastBlock
+	leastBlock int // 0: the constant leastBlock
 }
 
 // Store is a core.Store on Redis, or a view of one with its own time (see WithTime).
@@ -51,7 +51,7 @@ type Store struct {
 type connection struct {
 	server server.Server
 	*catalogue.Catalogue
-	least     int // minimum number of locks in a block (lua/settle_plain.lua)
+	least     int // minimum number of locks in a block
 	shards    shards
 	recents   recents
 	flushed   struct{ appends, publishes, settles, renews batching.Counter }
@@ -78,7 +78,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	if err := s.begin(ctx); err != nil {
 		s.server.Stop()
 		s.server.Background.Wait()
-		_ = s.server.RDB.Close() // the error of begin is returned
+		_ = s.server.RDB.Close()
 		return nil, fmt.Errorf("cannot open store at %s: %w", s.server.Endpoint.Safe, err)
 	}
 	return s, nil
@@ -113,10 +113,9 @@ func (s *Store) connect() {
 	s.recents.reset(s.server.Cluster == nil)
 }
 
-// connected prepares a new connection. Its server may have restarted without the latest messages
-// and without any scripts. The scripts for sweeps are loaded now: appendPlain pipelines a sweep and
-// the messages, and a server that did not know the sweep would store the messages without it, and
-// without the receipt.
+// The server may have restarted without the latest messages and without any scripts. The scripts
+// for sweeps are loaded now: appendPlain pipelines a sweep and the messages, and a server that did
+// not know the sweep would store the messages without it, and without the receipt.
 func (s *Store) connected(ctx context.Context, c *redis.Conn) error {
 	s.recents.connected()
 	sources, shas := script.Sweep.Variants()
@@ -296,10 +295,8 @@ func (s *Store) RecentFailures() []Failure {
 // channel stays open, and calls return Busy until the data are available again.
 func (s *Store) Lost() <-chan struct{} { return s.server.Stamp.Lost }
 
-// Flushes counts how many items share an exchange with Redis.
 type Flushes = batching.Histogram
 
-// Flushes returns a histogram for each kind of call.
 func (s *Store) Flushes() []Flushes {
 	f := &s.flushed
 	return []Flushes{f.appends.Histogram("append"), f.publishes.Histogram("publish"), f.settles.Histogram("settle"), f.renews.Histogram("renew")}

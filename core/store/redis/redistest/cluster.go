@@ -24,7 +24,6 @@ const (
 	slots   = 16384
 )
 
-// Cluster is three masters, with or without replicas, on loopback.
 type Cluster struct {
 	dir   string
 	nodes []*node // masters, then a replica of each in the same order, then another replica of each
@@ -121,7 +120,7 @@ func startNode(ctx context.Context, binary, dir string, args ...string) (*node, 
 	return n, nil
 }
 
-// start runs the server with an empty disk. more are arguments for this run only.
+// more are arguments for this run only.
 func (n *node) start(ctx context.Context, more ...string) error {
 	if err := errors.Join(os.RemoveAll(n.dir), os.Mkdir(n.dir, 0o700)); err != nil {
 		return err
@@ -129,7 +128,6 @@ func (n *node) start(ctx context.Context, more ...string) error {
 	return n.run(ctx, more...)
 }
 
-// restart ends the server, calls down, and starts the server again with its data.
 func (n *node) restart(tb testing.TB, down func()) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), startTimeout)
@@ -142,7 +140,6 @@ func (n *node) restart(tb testing.TB, down func()) {
 	}
 }
 
-// run starts the server with the data on its disk.
 func (n *node) run(ctx context.Context, more ...string) error {
 	_, port, err := net.SplitHostPort(n.addr)
 	if err != nil {
@@ -159,8 +156,7 @@ func (n *node) awaitReplicas(ctx context.Context, replicas int) error {
 	return eventually(ctx, func() bool { return n.hasReplicas(ctx, replicas) })
 }
 
-// hasReplicas reports whether that number of replicas has the node's writes, or gets them within
-// two seconds.
+// The replicas may need two seconds to get the node's writes.
 func (n *node) hasReplicas(ctx context.Context, replicas int) bool {
 	pipe := n.client.Pipeline()
 	pipe.Publish(ctx, "written", "") // makes WAIT wait for earlier writes of all connections
@@ -170,7 +166,6 @@ func (n *node) hasReplicas(ctx context.Context, replicas int) bool {
 	return err == nil && got >= replicas
 }
 
-// waitFormed waits until the node sees the whole cluster.
 func (n *node) waitFormed(ctx context.Context, known int) error {
 	for {
 		info, err := n.client.ClusterInfo(ctx).Result()
@@ -191,7 +186,7 @@ func (n *node) stop() {
 	if n.process != nil {
 		n.process.Kill()
 	}
-	_ = n.client.Close() // the node has ended
+	_ = n.client.Close()
 }
 
 func (c *Cluster) URL() string {
@@ -202,13 +197,11 @@ func (c *Cluster) URL() string {
 	return "redis://" + strings.Join(addrs, ",") + "/?cluster=true"
 }
 
-// NodeURL returns the URL of one node, as if it were a single server.
 func (c *Cluster) NodeURL(i int) string { return "redis://" + c.nodes[i].addr }
 
-// Stop ends the cluster and removes its data.
 func (c *Cluster) Stop() {
 	for _, n := range c.nodes {
 		n.stop()
 	}
-	_ = os.RemoveAll(c.dir) // a remaining temporary directory does no harm
+	_ = os.RemoveAll(c.dir)
 }

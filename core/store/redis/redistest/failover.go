@@ -12,7 +12,6 @@ import (
 	"time"
 )
 
-// replicate makes the other nodes replicas of the masters, and waits until they are up to date.
 func (c *Cluster) replicate(ctx context.Context) error {
 	for i, n := range c.nodes[masters:] {
 		id, err := c.nodes[i%masters].client.ClusterMyID(ctx).Result()
@@ -92,8 +91,6 @@ func (c *Cluster) KillMaster(tb testing.TB, master int) {
 	c.nodes[master].process.Kill()
 }
 
-// AwaitPromotion allows the promotion of a killed master's replica, and waits until all nodes know
-// the new master.
 func (c *Cluster) AwaitPromotion(tb testing.TB, master int) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), startTimeout)
@@ -118,7 +115,6 @@ func (c *Cluster) holdReplica(ctx context.Context, tb testing.TB, master int, ho
 	}
 }
 
-// knows reports whether the node knows another node as a master with slots.
 func (n *node) knows(ctx context.Context, master *node) bool {
 	text, err := n.client.ClusterNodes(ctx).Result()
 	if err != nil {
@@ -158,7 +154,6 @@ func (m *Move) BeginReturn(tb testing.TB) *Move {
 	return back
 }
 
-// MoveAll moves all keys, and makes the new node the slot's owner.
 func (m *Move) MoveAll(tb testing.TB) {
 	tb.Helper()
 	from, _ := m.Keys(tb)
@@ -180,7 +175,6 @@ func (m *Move) set(tb testing.TB, n *node, what string, other *node) {
 	}
 }
 
-// Keys returns the slot's keys on its old node, and those on its new node.
 func (m *Move) Keys(tb testing.TB) (from, to []string) {
 	tb.Helper()
 	from, err := m.from.client.ClusterGetKeysInSlot(tb.Context(), m.slot, 1000).Result()
@@ -240,8 +234,7 @@ func (c *Cluster) settle(tb testing.TB) {
 	}
 }
 
-// epochs returns, by id, the configuration epochs of masters with slots in CLUSTER NODES. While
-// masters have equal epochs, a random entry makes the map differ from every other one.
+// While masters have equal epochs, a random entry makes the map differ from every other one.
 func epochs(nodes string) map[string]string {
 	of, by := make(map[string]string), make(map[string]string)
 	for line := range strings.Lines(nodes) {
@@ -265,8 +258,8 @@ func (m *Move) At(tb testing.TB, args ...any) string {
 	return fmt.Sprint(answer)
 }
 
-// LoseMaster ends a master and removes its disk, when its replicas have all of its writes. The
-// caller must call Repair.
+// LoseMaster waits until the replicas have all writes, and removes the master's disk. The caller
+// must call Repair.
 func (c *Cluster) LoseMaster(tb testing.TB, pick int) *Loss {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
@@ -307,7 +300,6 @@ func (c *Cluster) LoseMaster(tb testing.TB, pick int) *Loss {
 	return l
 }
 
-// Loss is a lost master with its replicas, one of which is promoted.
 type Loss struct {
 	cluster *Cluster
 	lost    *node
@@ -315,7 +307,7 @@ type Loss struct {
 	id      string
 }
 
-// Repair starts the master with an empty disk, as a replica of its successor, and waits until the
+// The master becomes a replica of its successor, with an empty disk. Repair waits until the
 // successor has as many replicas as the lost master had.
 func (l *Loss) Repair(tb testing.TB) {
 	tb.Helper()

@@ -10,9 +10,8 @@ import (
 	"testing"
 )
 
-// Proxy forwards connections between a store and a server.
 type Proxy struct {
-	target   string // the server's socket
+	target   string
 	listener net.Listener
 	meddle   atomic.Pointer[func(Request) error]
 	passing  sync.WaitGroup
@@ -22,7 +21,6 @@ type Proxy struct {
 	serial int
 }
 
-// Request has the bytes that the proxy received with one read.
 type Request struct {
 	Connection int // number of the connection, from 1
 	First      bool
@@ -135,7 +133,6 @@ func (p *Proxy) close() {
 	p.passing.Wait()
 }
 
-// reset closes a connection so that its peer gets an error.
 func reset(c net.Conn) {
 	if tcp, ok := c.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)

@@ -16,17 +16,13 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/redisserver"
 )
 
-// startTimeout bounds starts, restarts and the forming of a cluster. It is long enough for a slow
-// machine.
-const startTimeout = 5 * time.Minute
+const startTimeout = 5 * time.Minute // for starts and the forming of a cluster, on a slow machine
 
 type Options struct {
-	// AOF is the sync policy of the append-only file: "always", "everysec" or "no". With "" there
-	// is no such file.
+	// AOF is always, everysec or no. With "" there is no append-only file.
 	AOF string
 }
 
-// Server is a redis-server on a unix socket.
 type Server struct {
 	program string
 	dir     string
@@ -37,7 +33,6 @@ type Server struct {
 	process *redisserver.Process // nil while the server is down
 }
 
-// found returns the server on the PATH, or "".
 var found = sync.OnceValue(func() string {
 	path, _ := redisserver.Find()
 	return path
@@ -128,7 +123,6 @@ func (s *Server) Kill() {
 	}
 }
 
-// Restart starts a killed server with the data on its disk.
 func (s *Server) Restart(tb testing.TB) {
 	tb.Helper()
 	s.Kill()
@@ -137,9 +131,8 @@ func (s *Server) Restart(tb testing.TB) {
 	}
 }
 
-// Stop ends the server and removes its data.
 func (s *Server) Stop() {
 	s.Kill()
-	_ = s.client.Close()    // the server has ended
-	_ = os.RemoveAll(s.dir) // a remaining temporary directory does no harm
+	_ = s.client.Close()
+	_ = os.RemoveAll(s.dir)
 }

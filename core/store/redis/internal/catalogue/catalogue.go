@@ -20,21 +20,19 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
-// Catalogue implements core.Namespaces and core.Catalogue.
 type Catalogue struct {
 	server  *server.Server
 	changes changes
 	remover remover
 }
 
-// Open returns a catalogue that already listens to changes, so that it misses none.
+// The catalogue already listens to changes, so that it misses none.
 func Open(ctx context.Context, s *server.Server) (*Catalogue, error) {
 	c := &Catalogue{server: s}
 	c.remover.init(s)
 	return c, c.changes.open(ctx, s)
 }
 
-// Run listens to changes and removes deleted namespaces, until ctx ends.
 func Run(ctx context.Context, c *Catalogue) {
 	var remover sync.WaitGroup
 	remover.Go(func() { c.remover.run(ctx) })
@@ -42,14 +40,13 @@ func Run(ctx context.Context, c *Catalogue) {
 	remover.Wait()
 }
 
-// revisionPrefix returns the start of the value of an entity or a namespace. Scripts compare it
-// without decoding the rest.
+// Scripts compare the revisionPrefix without decoding the rest of the value.
 func revisionPrefix(revision int64, id string) string {
 	return strconv.FormatInt(revision, 10) + ":" + id + ":"
 }
 
-// catalogueValue returns the stored value of an entity: the revisionPrefix, then JSON. The rules
-// are in a separate key.
+// The value of an entity is its revisionPrefix, then JSON without the rules, which have a separate
+// key.
 func catalogueValue(e *core.Entity) (string, error) {
 	described := *e
 	described.Rules = nil
@@ -68,8 +65,7 @@ func withoutRevision(value string) ([]byte, error) {
 	return []byte(parts[2]), nil
 }
 
-// parseCatalogue decodes the stored value of an entity. accessed is the time of its last use, from
-// a separate key.
+// accessed is the time of the entity's last use, from a separate key.
 func parseCatalogue(value string, accessed any) (core.Entity, error) {
 	var e core.Entity
 	text, err := withoutRevision(value)
@@ -91,7 +87,6 @@ func (s *Catalogue) withCatalogue(ctx context.Context, what, namespace, name str
 	})
 }
 
-// change runs a script that changes entities or namespaces, and publishes the changed names.
 func (s *Catalogue) change(ctx context.Context, sc *script.Script, keys []any, namespace string, names []string, args ...any) ([]any, error) {
 	all := append([]any{s.server.Names.Changes(), s.changes.payload(namespace, names...), names[0]}, args...)
 	raw, err := s.server.Eval(ctx, sc, keys, all...)
@@ -109,8 +104,7 @@ func (s *Catalogue) change(ctx context.Context, sc *script.Script, keys []any, n
 	return reply[1:], nil
 }
 
-// changedNames returns the folded names to report to watchers: e's and, for a subscription, its
-// topic's.
+// changedNames returns e's folded name and, for a subscription, its topic's.
 func changedNames(e *core.Entity) []string {
 	names := []string{core.FoldName(e.Name)}
 	if topic := topicOf(e); topic != "" {
@@ -136,8 +130,7 @@ func (s *Catalogue) notifyAll(namespace string, names []string) {
 // errNoSchedules refuses to create a schedule while a gateway of an older version might read it.
 var errNoSchedules = core.Refuse(core.Busy, "A gateway of an older version, which does not support schedules, uses this Redis or did so a moment ago: update all gateways, wait 20 seconds, and try again.")
 
-// CreateEntity creates the partitions first, because clients can send to an entity as soon as it is
-// stored.
+// The partitions come first, because clients can send to an entity as soon as it is stored.
 func (s *Catalogue) CreateEntity(ctx context.Context, e core.Entity, q core.NamespaceQuotas) (core.Entity, error) {
 	e.Revision = 1
 	err := s.withCatalogue(ctx, "create entity", e.Namespace, e.Name, func(ctx context.Context, k keyspace.Catalogue, folded string) error {
@@ -189,9 +182,8 @@ func (s *Catalogue) CreateEntity(ctx context.Context, e core.Entity, q core.Name
 	return e, nil
 }
 
-// fence stores the version of a topic's subscriptions in each of its partitions, unless version is
-// 0. Then the partitions refuse publications for an older version. If fence fails, or this gateway
-// crashes, the next call of Topic repeats it.
+// After fence, the partitions refuse publications for an older version of the subscriptions. If
+// fence fails, or this gateway crashes, the next call of Topic repeats it.
 func (s *Catalogue) fence(ctx context.Context, k keyspace.Catalogue, topicID string, partitions int, version any) error {
 	v, _ := version.(int64)
 	if v == 0 {
@@ -209,8 +201,7 @@ func (s *Catalogue) fence(ctx context.Context, k keyspace.Catalogue, topicID str
 	return err
 }
 
-// makePartitions creates the empty streams of an entity. Sends add only to existing streams, so a
-// late send cannot recreate a deleted entity.
+// Sends add only to existing streams, so a late send cannot recreate a deleted entity.
 func (s *Catalogue) makePartitions(ctx context.Context, e *core.Entity) error {
 	const group = "made"
 	var cmds []*redis.Cmd
@@ -226,8 +217,7 @@ func (s *Catalogue) makePartitions(ctx context.Context, e *core.Entity) error {
 	return s.server.Exchange(ctx, conn.Replicated, cmds...)
 }
 
-// unlinkPartitions removes all messages of an entity, partition by partition. topicStays is true if
-// the entity is a subscription whose topic is not being deleted.
+// topicStays is true if e is a subscription whose topic is not being deleted.
 func (s *Catalogue) unlinkPartitions(ctx context.Context, e *core.Entity, topicStays bool) {
 	for i := range e.Partitions {
 		if err := s.unlinkPartition(ctx, e, e.Ref(uint16(i), core.Main), topicStays); err != nil {
@@ -305,7 +295,6 @@ func (s *Catalogue) Topic(ctx context.Context, namespace, name string) (view cor
 	return view, nil
 }
 
-// parseAll decodes entities. It skips nil values, which are those of deleted entities.
 func parseAll(values, accessed []any) (es []core.Entity, err error) {
 	if len(values) != len(accessed) {
 		return nil, server.ErrReply
@@ -324,7 +313,6 @@ func parseAll(values, accessed []any) (es []core.Entity, err error) {
 	return es, nil
 }
 
-// nameMember returns an entity's member in the sorted set of names: its kind, then its folded name.
 func nameMember(kind core.Kind, folded string) string {
 	return strconv.Itoa(int(kind)) + ":" + folded
 }
@@ -361,14 +349,13 @@ func (s *Catalogue) Entities(ctx context.Context, namespace string, l core.Listi
 	return es, err
 }
 
-// UpdateEntity replaces an entity if its ID and revision are still those of e.
 func (s *Catalogue) UpdateEntity(ctx context.Context, e core.Entity, q core.NamespaceQuotas) (core.Entity, error) {
 	e, _, err := s.update(ctx, "update entity", e, q)
 	return e, err
 }
 
-// update replaces an entity and changes its rules. rules has the pairs that lua/entity_update.lua
-// takes. For a subscription, update also returns the new version of the topic.
+// rules has the pairs that lua/entity_update.lua takes. For a subscription, the int64 is the new
+// version of the topic.
 func (s *Catalogue) update(ctx context.Context, what string, e core.Entity, q core.NamespaceQuotas, rules ...any) (core.Entity, int64, error) {
 	var version int64
 	err := s.withCatalogue(ctx, what, e.Namespace, e.Name, func(ctx context.Context, k keyspace.Catalogue, folded string) error {
@@ -436,7 +423,7 @@ func (s *Catalogue) deleteOnce(ctx context.Context, namespace string, k keyspace
 		return err
 	}
 	values := reply[1:]
-	for i := 2; i+1 < len(values); i += 2 { // the entity's own two values come first; those of a topic's subscriptions follow
+	for i := 2; i+1 < len(values); i += 2 { // the entity's own two values come first
 		subscription, _ := values[i].(string)
 		names = append(names, subscription)
 	}
@@ -476,8 +463,6 @@ func (s *Catalogue) TouchEntities(ctx context.Context, namespace string, accesse
 	})
 }
 
-// releaseSharedBodies ends a deleted subscription's references to message bodies that it shares
-// with other subscriptions of the topic.
 func (s *Catalogue) releaseSharedBodies(ctx context.Context, r core.Ref) error {
 	for r.Sub = range core.SubQueues {
 		keys := []any{s.server.Names.Prefix(r) + keyspace.SharedSuffix, s.server.Names.Bodies(r), s.server.Names.Refs(r)}

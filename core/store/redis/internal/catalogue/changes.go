@@ -19,8 +19,7 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
-// changes calls watchers when entities or namespaces have changed. A change of a namespace has an
-// empty namespace, and the namespace's name as name.
+// A change of a namespace has an empty namespace, and the namespace's name as name.
 type changes struct {
 	server         *server.Server
 	origin         string        // identifies the changes that this store publishes
@@ -59,7 +58,7 @@ func (s *Catalogue) WatchNamespaces(changed func(name string)) (stop func()) {
 	return addTo(&s.changes.mu, s.changes.namespaceWatchers, changed)
 }
 
-// addTo adds a watcher, and returns a function that removes it. mu guards watchers.
+// mu guards watchers.
 func addTo[F any](mu *sync.Mutex, watchers map[*F]struct{}, changed F) (stop func()) {
 	mu.Lock()
 	defer mu.Unlock()
@@ -72,8 +71,8 @@ func addTo[F any](mu *sync.Mutex, watchers map[*F]struct{}, changed F) (stop fun
 	}
 }
 
-// notify calls the watchers of an entity or, if namespace is empty, those of namespaces. If both
-// are empty, it calls all. Watchers do not block.
+// An empty namespace means the watchers of namespaces; if name is empty too, all watchers. Watchers
+// do not block.
 func (c *changes) notify(namespace, name string) {
 	var watchers []*func(string, string)
 	var registrars []*func(string)
@@ -93,8 +92,7 @@ func (c *changes) notify(namespace, name string) {
 	}
 }
 
-// notifyUncertain reports a change whose answer was lost: it may have happened, or may still
-// happen.
+// The answer to the change was lost: it may have happened, or may still happen.
 func (c *changes) notifyUncertain(namespace string, names []string) {
 	c.uncertainUntil.Store(time.Now().Add(uncertainFor).UnixNano())
 	for _, name := range names {
@@ -102,7 +100,7 @@ func (c *changes) notifyUncertain(namespace string, names []string) {
 	}
 }
 
-// isOwn reports whether this store published the change, and so has already called its watchers.
+// The store has already called its watchers for a change that it published.
 func (c *changes) isOwn(origin string) bool {
 	return origin == c.origin && time.Now().UnixNano() > c.uncertainUntil.Load()
 }
@@ -120,8 +118,6 @@ func (c *changes) run(ctx context.Context) {
 	}
 }
 
-// payload returns the message that reports changes of entities in a namespace or, if namespace is
-// empty, of namespaces.
 func (c *changes) payload(namespace string, names ...string) string {
 	return c.origin + "\x00" + namespace + "\x00" + strings.Join(names, "\x00")
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
 
-// registryValue returns the stored value of a namespace: the revisionPrefix, then JSON.
 func registryValue(n *core.Namespace) (string, error) {
 	text, err := json.Marshal(n)
 	if err != nil {
@@ -115,7 +114,6 @@ func (s *Catalogue) Namespaces(ctx context.Context, after string, top int) (ns [
 	return ns, err
 }
 
-// UpdateNamespace replaces a namespace if its ID and revision are still those of n.
 func (s *Catalogue) UpdateNamespace(ctx context.Context, n core.Namespace) (core.Namespace, error) {
 	err := s.withRegistry(ctx, "update namespace", n.Name, func(ctx context.Context, k keyspace.Registry, folded string) error {
 		old := revisionPrefix(n.Revision, n.ID)
@@ -132,7 +130,6 @@ func (s *Catalogue) UpdateNamespace(ctx context.Context, n core.Namespace) (core
 	return n, nil
 }
 
-// DeleteNamespace removes a namespace. Afterwards, the remover of any gateway removes its entities.
 func (s *Catalogue) DeleteNamespace(ctx context.Context, name string) error {
 	err := s.withRegistry(ctx, "delete namespace", name, func(ctx context.Context, k keyspace.Registry, folded string) error {
 		return s.changeRegistry(ctx, script.NamespaceDelete, []any{k.Namespaces, k.Names, k.Remains}, folded, s.server.Millis())

@@ -17,20 +17,17 @@ import (
 )
 
 const (
-	// removalInterval is how often a gateway looks for deleted namespaces that no gateway is
-	// removing, because the one that began has crashed.
+	// removalInterval is how often a gateway looks for removals whose gateway has crashed.
 	removalInterval = 15 * time.Second
-	// removalLease is how long a gateway leases a deleted namespace. Each page of removed entities
-	// extends the lease.
+	// Each page of removed entities extends the lease.
 	removalLease = time.Minute
 	removalPage  = 100
-	// sealLife is how long the ID of a deleted namespace stays marked as deleted. By then, calls
-	// that were creating an entity in it have ended.
+	// When a seal ends, calls that were creating an entity in the namespace have ended.
 	sealLife = time.Hour
 )
 
-// remover removes the entities of deleted namespaces. Every gateway has one. A key of the registry
-// lists the deleted namespaces that still have entities, with the ends of their leases.
+// Every gateway has a remover. A key of the registry lists the deleted namespaces that still have
+// entities, with the ends of their leases.
 type remover struct {
 	server *server.Server
 	woken  wake.Signal // set when there may be something to remove
@@ -54,7 +51,6 @@ func (r *remover) run(ctx context.Context) {
 	}
 }
 
-// removeAll removes the entities of all deleted namespaces that no other gateway has leased.
 func (r *remover) removeAll(ctx context.Context) error {
 	for {
 		id, err := r.claimRemoval(ctx)
@@ -68,7 +64,6 @@ func (r *remover) removeAll(ctx context.Context) error {
 	}
 }
 
-// claimRemoval leases a deleted namespace and returns its ID, or "" if there is none.
 func (r *remover) claimRemoval(ctx context.Context) (string, error) {
 	s := r.server
 	bounded, cancel := s.Bounded(ctx)
@@ -89,9 +84,8 @@ func (r *remover) claimRemoval(ctx context.Context) (string, error) {
 	return id, nil
 }
 
-// remove removes all entities of a deleted namespace, prevents new ones, and then removes the
-// namespace from the list. It calls no watchers, because the deletion has called them. An entity
-// stays in the catalogue until its keys are removed, so that another gateway can continue.
+// remove calls no watchers, because the deletion has called them. An entity stays in the catalogue
+// until its keys are removed, so that another gateway can continue.
 func (r *remover) remove(ctx context.Context, namespace string) error {
 	s := r.server
 	k, remains := s.Names.Catalogue(namespace), s.Names.Registry().Remains
@@ -120,7 +114,6 @@ func (r *remover) remove(ctx context.Context, namespace string) error {
 	return s.RDB.ZRem(ctx, remains, namespace).Err()
 }
 
-// removePage removes entities by their members of the sorted set of names.
 func (r *remover) removePage(ctx context.Context, k *keyspace.Catalogue, members []string) error {
 	s := r.server
 	names := make([]string, len(members))
@@ -152,8 +145,7 @@ func (r *remover) removePage(ctx context.Context, k *keyspace.Catalogue, members
 	return err
 }
 
-// unlink removes all keys of an entity, including those that it shares with its topic, which is
-// deleted too.
+// unlink also removes the keys that e shares with its topic, which is deleted too.
 func (r *remover) unlink(ctx context.Context, e *core.Entity) error {
 	pipe := r.server.RDB.Pipeline()
 	for i := range e.Partitions {

@@ -12,8 +12,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 )
 
-// ruleMember returns a rule's member in the sorted set of rules: its folded name, a zero byte,
-// JSON.
+// A member of the sorted set of rules is the folded name, a zero byte, JSON.
 func ruleMember(r *core.Rule) (string, error) {
 	record, err := json.Marshal(r)
 	if err != nil {
@@ -50,7 +49,7 @@ func (s *Catalogue) Rules(ctx context.Context, e core.Entity, skip, top int) (ru
 		return nil, nil
 	}
 	last := int64(-1)
-	if end := int64(skip) + int64(top) - 1; end >= 0 { // negative: skip + top overflows, and no subscription has so many rules
+	if end := int64(skip) + int64(top) - 1; end >= 0 { // negative: overflow, and no subscription has so many rules
 		last = end
 	}
 	err = s.withCatalogue(ctx, "rules of", e.Namespace, e.Name, func(ctx context.Context, k keyspace.Catalogue, _ string) error {
@@ -82,9 +81,8 @@ func (s *Catalogue) Rule(ctx context.Context, e core.Entity, name string) (r cor
 	return r, err
 }
 
-// readRules sets the rules of subscriptions. They may be newer than the version that the caller has
-// read. This is harmless: when a change of rules has been answered, partitions refuse publications
-// for the older version.
+// The rules may be newer than the version that the caller has read. This is harmless: when a change
+// of rules has been answered, partitions refuse publications for the older version.
 func (s *Catalogue) readRules(ctx context.Context, k *keyspace.Catalogue, subscriptions []core.Entity) error {
 	replies := s.server.Piped(ctx, len(subscriptions), func(i int) []any { return []any{"ZRANGE", k.RulesOf(&subscriptions[i]), 0, -1} })
 	for i, reply := range replies {

@@ -19,32 +19,29 @@ import (
 type Client struct {
 	Endpoint    endpoint
 	RDB         redis.UniversalClient
-	Cluster     *redis.ClusterClient // the same client as RDB, or nil without a cluster
+	Cluster     *redis.ClusterClient // nil without a cluster, otherwise RDB
 	Log         *slog.Logger
 	Probe       func(n int) string // names a key for test writes; different n reach different slots of a cluster
 	Look        func() error       // returns an error if the server may now hold another store, or none: then no call is sent
 	Replication replication
-	Background  sync.WaitGroup  // probes of replicas, and tasks of the store
-	Running     context.Context // ends at Stop
+	Background  sync.WaitGroup // probes of replicas, and tasks of the store
+	Running     context.Context
 	Stop        context.CancelFunc
 }
 
-// noLog drops what go-redis would print to standard error. Each failure is also an error, which is
-// logged where it is handled.
+// go-redis would print failures to standard error, but each is also an error that is logged.
 type noLog struct{}
 
 func (noLog) Printf(context.Context, string, ...any) {}
 
 func init() { redis.SetLogger(noLog{}) }
 
-// CallTimeout bounds one exchange with Redis, even if its caller waits longer.
-const CallTimeout = 10 * time.Second
+const CallTimeout = 10 * time.Second // of one exchange with Redis, even if its caller waits longer
 
 func (s *Client) Bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, CallTimeout)
 }
 
-// ProbeKey returns a key for test writes that the node owns.
 func (s *Client) ProbeKey(ctx context.Context, node *redis.Client) (string, error) {
 	if s.Cluster == nil {
 		return s.Probe(0), nil
@@ -62,7 +59,7 @@ func (s *Client) ProbeKey(ctx context.Context, node *redis.Client) (string, erro
 	return "", fmt.Errorf("the Redis master %s owns no hash slot in which the gateway can make a test write: %w", node.Options().Addr, core.Busy)
 }
 
-// EachMaster calls f for every master that owns slots, or for the single server.
+// f is not called for masters without slots.
 func (s *Client) EachMaster(ctx context.Context, f func(ctx context.Context, node *redis.Client) error) error {
 	if s.Cluster != nil {
 		return s.Cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
@@ -104,12 +101,11 @@ func (s *Client) NodeOf(ctx context.Context, channel string) (*redis.Client, err
 	return node, nil
 }
 
-// Do sends one command, once. If the answer is lost, the command may have run.
+// If the answer is lost, the command may have run.
 func (s *Client) Do(ctx context.Context, args ...any) (any, error) {
 	return s.Ask(ctx, 0, args...)
 }
 
-// Ask is Do with a mode.
 func (s *Client) Ask(ctx context.Context, how ExchangeMode, args ...any) (any, error) {
 	c := redis.NewCmd(ctx, args...)
 	err := s.Exchange(ctx, how, c)

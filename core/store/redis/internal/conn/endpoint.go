@@ -18,20 +18,19 @@ const (
 	socketTimeout = 5 * time.Second
 )
 
-// endpoint is the server, cluster or Sentinel of a URL. Exactly one of Single, cluster and Sentinel
-// is set.
+// Exactly one of Single, cluster and Sentinel is set.
 type endpoint struct {
 	Safe     string // URL without credentials
 	Single   *redis.Options
 	cluster  *redis.ClusterOptions
 	Sentinel *redis.FailoverOptions
-	Wait     time.Duration // Options.Patience
-	Patience patience      // of this endpoint's connections
-	Replicas int           // number that must confirm each write, or 0
-	fsync    bool          // the master and the replicas must also have synced each write to disk
+	Wait     time.Duration
+	Patience patience
+	Replicas int  // 0: no replica must confirm a write
+	fsync    bool // the master and the replicas must also have synced each write to disk
 }
 
-// ParseURL parses a URL in one of the forms that redis.Open lists.
+// The forms of URLs are those that redis.Open lists.
 func ParseURL(raw string) (endpoint, error) {
 	u, err := url.Parse(normal(raw))
 	if err != nil {
@@ -115,8 +114,7 @@ func normal(raw string) string {
 	return scheme + "://" + authority[:at] + hosts[0] + path + "?" + query
 }
 
-// safeURL returns the URL without credentials and without parameters, except for the addr
-// parameters.
+// safeURL returns the URL without credentials and parameters, except for addr.
 func safeURL(u *url.URL) string {
 	c := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
 	if more := u.Query()["addr"]; len(more) > 0 {
@@ -170,8 +168,7 @@ func parseSentinel(u *url.URL) (*redis.FailoverOptions, error) {
 // store needs none.
 const protocol = 2
 
-// tune sets the options on which the store relies, whatever the URL sets: go-redis must not resend
-// commands, and contexts bound every exchange.
+// tune overrides the URL: go-redis must not resend commands, and contexts bound every exchange.
 func (t *endpoint) tune() {
 	quiet := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	switch {
@@ -205,8 +202,7 @@ func (t *endpoint) AsCluster() {
 	t.tune()
 }
 
-// Connect returns a client that calls opened for each new connection. For a cluster, both results
-// are the same client; otherwise the second is nil.
+// The client calls opened for each new connection. The second result is nil without a cluster.
 func (t *endpoint) Connect(opened func(context.Context, *redis.Conn) error) (redis.UniversalClient, *redis.ClusterClient) {
 	t.Patience = patience{Wait: t.Wait, absences: new(absences)}
 	var c redis.UniversalClient

@@ -18,9 +18,9 @@ type failure struct {
 	cause  string // in metrics and health checks
 	word   string // the beginning of the server's answer
 	within string // if not "": another part of the answer
-	text   string // for clients
-	passes bool   // the failure ends by itself, usually within seconds
-	remedy string // for operators
+	text   string
+	passes bool // it ends by itself, usually within seconds
+	remedy string
 }
 
 // Clients get these texts, which do not tell them the cause.
@@ -64,7 +64,7 @@ func init() {
 	}
 }
 
-// CauseOf returns the failure that err reports, or nil if no retry can help.
+// CauseOf returns nil if no retry can help.
 func CauseOf(err error) *failure {
 	if _, few := errors.AsType[*NotReplicated](err); few {
 		return &tooFewConfirm
@@ -84,13 +84,12 @@ func CauseOf(err error) *failure {
 	return nil
 }
 
-// Failure counts how often Redis was unavailable for one reason.
 type Failure struct {
-	Cause  string    `json:"cause"`  // one of a few words
-	Reason string    `json:"reason"` // last answer of Redis
+	Cause  string    `json:"cause"`
+	Reason string    `json:"reason"`
 	Remedy string    `json:"remedy"`
 	Last   time.Time `json:"last"`
-	Count  uint64    `json:"count"` // failed operations
+	Count  uint64    `json:"count"`
 }
 
 const (
@@ -108,8 +107,7 @@ type loggedFailure struct {
 	unlogged int // failures since loggedAt
 }
 
-// Note counts the failure of an operation, and logs it unless the same cause was logged recently.
-// It ignores cancelled operations.
+// Note logs the same cause only once in a while, and ignores cancelled operations.
 func (f *Failures) Note(log *slog.Logger, of *failure, what string, err error) {
 	if errors.Is(err, context.Canceled) {
 		return
@@ -148,9 +146,8 @@ func (f *Failures) All() []Failure {
 	return all
 }
 
-// Refusal returns the error for clients. After "server busy", SDKs wait for ten seconds. A failure
-// that ends within seconds therefore gets the condition of a time-out, after which SDKs retry
-// immediately.
+// After "server busy", SDKs wait for ten seconds. A failure that ends within seconds therefore gets
+// the condition of a time-out, after which SDKs retry immediately.
 func (f *failure) Refusal() error {
 	r := &core.Refusal{Code: core.Busy, Text: f.text}
 	if f.passes {
@@ -159,8 +156,7 @@ func (f *failure) Refusal() error {
 	return r
 }
 
-// IsAway reports whether Open failed because the server cannot serve now, but may do so later with
-// the same settings. cause is the failure's.
+// away is true if Open may succeed later with the same settings.
 func IsAway(err error) (cause string, away bool) {
 	f := CauseOf(err)
 	if f == nil {

@@ -21,24 +21,21 @@ const PatiencePause = 25 * time.Millisecond
 // patience repeats commands that have certainly not run because the server was unavailable, and
 // reads whose answers were lost.
 type patience struct {
-	Wait     time.Duration        // Options.Patience
+	Wait     time.Duration
 	cluster  *redis.ClusterClient // nil without a cluster
 	absences *absences
 }
 
-// absences records since when servers have been unavailable: in a cluster for each hash tag,
-// because other slots may still be served.
+// absences are recorded by hash tag in a cluster, because other slots may still be served.
 type absences struct {
 	count atomic.Int64 // len(since)
 	mu    sync.Mutex
-	since map[string]time.Time // by hash tag; "" for a single server
+	since map[string]time.Time // "" for a single server
 }
 
-// maxAbsences limits the recorded absences, because that of a tag that is never used again never
-// ends.
+// The absence of a tag that is never used again never ends.
 const maxAbsences = 1024
 
-// of returns since when the tag has been unavailable, or now if it was available until now.
 func (a *absences) of(tag string, now time.Time) time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -60,7 +57,7 @@ func (a *absences) end(tag string) {
 	a.count.Store(int64(len(a.since)))
 }
 
-// tag returns the hash tag of a command's first key, or "" if there is only one server.
+// tag returns "" if there is only one server.
 func (p patience) tag(c redis.Cmder) string {
 	if p.cluster == nil || c == nil {
 		return ""
@@ -122,12 +119,11 @@ func (p patience) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 	}
 }
 
-// failAll sets the error of each command of a pipeline that failed as a whole. If a new connection
-// cannot be set up, for example because of a wrong password, go-redis returns an error only for the
-// pipeline, and its commands would seem to have succeeded with zero values.
+// If a new connection cannot be set up, for example because of a wrong password, go-redis returns
+// an error only for the pipeline: its commands would seem to have succeeded with zero values.
 func failAll(cs []redis.Cmder, err error) error {
 	if err == nil || slices.ContainsFunc(cs, func(c redis.Cmder) bool { return c.Err() != nil }) {
-		return err // the server has answered some commands, and each has its own error
+		return err // the server has answered some commands
 	}
 	for _, c := range cs {
 		c.SetErr(err)
@@ -135,8 +131,8 @@ func failAll(cs []redis.Cmder, err error) error {
 	return err
 }
 
-// noteAway reads a cluster's slot map again if a node could not be reached, because a replica may
-// have replaced it. go-redis itself reads it only every ten seconds, or when a node redirects it.
+// A replica may have replaced a node that could not be reached. go-redis itself reads the slot map
+// only every ten seconds, or when a node redirects it.
 func (p patience) noteAway(ctx context.Context, err error) error {
 	if p.cluster != nil && err != nil && IsUnreachable(err) {
 		p.cluster.ReloadState(ctx) // runs in the background, and is rate-limited
@@ -144,8 +140,7 @@ func (p patience) noteAway(ctx context.Context, err error) error {
 	return err
 }
 
-// retry repeats do while it fails with an error for which passes returns true. It stops when the
-// server has been unavailable for p.Wait; later calls then fail at once.
+// retry stops when the server has been unavailable for p.Wait, so later calls fail immediately.
 func (p patience) retry(ctx context.Context, c redis.Cmder, do func() error, passes func(error) bool) error {
 	began := time.Now()
 	err := do()
@@ -171,8 +166,7 @@ func (p patience) retry(ctx context.Context, c redis.Cmder, do func() error, pas
 	}
 }
 
-// hasEnded reports whether ctx has ended, or its deadline has passed: a timer of the connection
-// with the same deadline may end the call slightly before ctx ends.
+// A timer of the connection with the same deadline may end the call slightly before ctx ends.
 func hasEnded(ctx context.Context) bool {
 	at, has := ctx.Deadline()
 	return ctx.Err() != nil || has && !time.Now().Before(at)
@@ -184,7 +178,6 @@ func passes(err error) bool {
 	return f != nil && f.passes && DidNotRun(err) && f.cause != unreachable.cause && f.cause != tooFewConfirm.cause
 }
 
-// IsLost reports whether the connection broke after the command may have run.
 func IsLost(err error) bool { return IsUnreachable(err) && MayHaveRun(err) }
 
 func areReads(cs ...redis.Cmder) bool {

@@ -14,8 +14,8 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
-// replicaTimeout is how long a call waits for replicas, and then for their disks. It must be well
-// below the 3 s that a forwarder waits.
+// A call waits replicaTimeout for replicas, and again for their disks. This must be well below the
+// 3 s that a forwarder waits.
 const replicaTimeout = time.Second
 
 // markAndWait queues the write of marker, then a wait until replicas have it, and so everything
@@ -62,8 +62,7 @@ func (r *replication) Refusal(node *redis.Client) error {
 	return nil
 }
 
-// admit refuses a call that must wait for replicas while the master has too few of them. If they
-// have been missing for less than patience, it first waits for them.
+// If replicas have been missing for less than patience, admit first waits for them.
 func (r *replication) admit(ctx context.Context, node *redis.Client, patience time.Duration) error {
 	r.mu.Lock()
 	lag := r.lagging[node]
@@ -83,8 +82,7 @@ func (r *replication) admit(ctx context.Context, node *redis.Client, patience ti
 
 const probeInterval = 100 * time.Millisecond
 
-// note records that a master has too few replicas, and probes it in the background until it has
-// enough.
+// note also probes the master in the background until it has enough replicas.
 func (r *replication) note(s *Client, node *redis.Client) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -98,7 +96,6 @@ func (r *replication) note(s *Client, node *redis.Client) {
 	s.Background.Go(func() { r.await(s, node) })
 }
 
-// await probes a master until it has enough replicas, or is no longer a master.
 func (r *replication) await(s *Client, node *redis.Client) {
 	for first := true; ; first = false {
 		ctx, cancel := s.Bounded(s.Running)
@@ -140,7 +137,7 @@ func (s *Client) ProbeReplicas(ctx context.Context, node *redis.Client) error {
 	return nil
 }
 
-// isMaster reports whether a node is still one of the cluster's masters. A single server always is.
+// A single server always is a master.
 func (s *Client) isMaster(ctx context.Context, node *redis.Client) bool {
 	if s.Cluster == nil {
 		return true
@@ -149,7 +146,6 @@ func (s *Client) isMaster(ctx context.Context, node *redis.Client) bool {
 	return err != nil || slices.Contains(masters, node)
 }
 
-// lagOf describes, for people, how far a master's replicas are behind.
 func lagOf(ctx context.Context, node *redis.Client) (string, error) {
 	info, err := node.Info(ctx, "replication").Result()
 	if err != nil {
@@ -183,8 +179,6 @@ func lagOf(ctx context.Context, node *redis.Client) (string, error) {
 	return "its replicas are " + strings.Join(told, ", "), nil
 }
 
-// CheckReplicas returns an error if a master cannot satisfy the URL's parameters replicas and
-// fsync.
 func (s *Client) CheckReplicas(ctx context.Context) error {
 	t := &s.Endpoint
 	if t.Replicas == 0 {
@@ -215,7 +209,6 @@ func (s *Client) CheckReplicas(ctx context.Context) error {
 	})
 }
 
-// Warnings describes how acknowledged writes can still be lost although replicas confirm them.
 func (s *Client) Warnings(ctx context.Context, node *redis.Client, facts map[string]string) (all []string) {
 	t := &s.Endpoint
 	if t.Replicas == 0 {
@@ -236,7 +229,6 @@ func (s *Client) Warnings(ctx context.Context, node *redis.Client, facts map[str
 	return all
 }
 
-// priorities returns the replica-priority of each replica by address, from a Sentinel.
 func (t *endpoint) priorities(ctx context.Context) map[string]string {
 	if t.Sentinel == nil {
 		return nil
@@ -245,7 +237,7 @@ func (t *endpoint) priorities(ctx context.Context) map[string]string {
 	for _, addr := range o.SentinelAddrs {
 		c := redis.NewSentinelClient(&redis.Options{Addr: addr, Username: o.SentinelUsername, Password: o.SentinelPassword, TLSConfig: o.TLSConfig, MaxRetries: -1, DialTimeout: dialTimeout, Protocol: protocol})
 		replicas, err := c.Replicas(ctx, o.MasterName).Result()
-		_ = c.Close() // the connection is not used again
+		_ = c.Close()
 		if err != nil {
 			continue
 		}
@@ -258,7 +250,6 @@ func (t *endpoint) priorities(ctx context.Context) map[string]string {
 	return nil
 }
 
-// checkSync refuses fsync=1 if the server has no WAITAOF, or syncs only every second.
 func (s *Client) checkSync(ctx context.Context, node *redis.Client, name string, facts map[string]string) error {
 	if IsOlder(facts, 7, 2) {
 		return fmt.Errorf("redis at %s has version %s, but fsync=1 requires version 7.2 or newer: leave out fsync, or update Redis", name, facts["redis_version"])

@@ -21,14 +21,12 @@ const (
 	Replicated                             // the answer waits for replicas, if the URL requires any
 )
 
-// resends bounds how often a command is sent again because another node, or the whole script, is
-// needed.
+// A command is sent again because another node, or the whole script, is needed.
 const resends = 3
 
-// Exchange sends commands together and returns the first error. Each command keeps its own answer.
-// A script call that gets NOSCRIPT is sent again with the whole script, without the other commands,
-// because they have run. If too few replicas confirm the commands, Exchange returns a
-// NotReplicated, and the commands still have their answers.
+// Each command keeps its own answer. A script call that gets NOSCRIPT is sent again with the whole
+// script, without the other commands, because they have run. If too few replicas confirm the
+// commands, Exchange returns a NotReplicated, and the commands still have their answers.
 func (s *Client) Exchange(ctx context.Context, how ExchangeMode, cmds ...*redis.Cmd) error {
 	if err := s.Look(); err != nil {
 		return failCommands(cmds, err)
@@ -64,7 +62,6 @@ func (s *Client) Exchange(ctx context.Context, how ExchangeMode, cmds ...*redis.
 	}, passes)
 }
 
-// pipe sends commands with go-redis, and does not wait for replicas.
 func (s *Client) pipe(ctx context.Context, how ExchangeMode, cmds []*redis.Cmd) error {
 	var pipe redis.Pipeliner
 	switch {
@@ -85,14 +82,12 @@ func (s *Client) pipe(ctx context.Context, how ExchangeMode, cmds []*redis.Cmd) 
 	return err
 }
 
-// once is a command that go-redis does not repeat. In a cluster, MaxRetries alone does not prevent
-// this.
+// In a cluster, MaxRetries alone does not keep go-redis from repeating a command.
 type once struct{ *redis.Cmd }
 
 func (once) NoRetry() bool { return true }
 
-// wholeScripts returns the calls whose scripts the server does not know, and replaces the SHA by
-// the whole script.
+// wholeScripts replaces the SHA by the whole script in calls whose scripts the server did not know.
 func wholeScripts(cmds []*redis.Cmd) (unknown []*redis.Cmd) {
 	for _, c := range cmds {
 		if c.Err() == nil || !redis.HasErrorPrefix(c.Err(), "NOSCRIPT") {
@@ -110,8 +105,8 @@ func wholeScripts(cmds []*redis.Cmd) (unknown []*redis.Cmd) {
 	return unknown
 }
 
-// unsent returns the commands that have not run and can be sent again, and the mode in which to
-// send them. An aborted transaction is sent again as a whole.
+// unsent returns the commands that have not run and can be sent again, and the mode for this. An
+// aborted transaction is sent again as a whole.
 func unsent(how ExchangeMode, cmds []*redis.Cmd) (rest []*redis.Cmd, again ExchangeMode) {
 	ran := slices.ContainsFunc(cmds, func(c *redis.Cmd) bool { return c.Err() == nil || IsNil(c.Err()) })
 	for _, c := range cmds {
@@ -130,7 +125,6 @@ func unsent(how ExchangeMode, cmds []*redis.Cmd) (rest []*redis.Cmd, again Excha
 	return rest, again
 }
 
-// isElsewhere reports whether a command must be sent to another node, or as a whole script.
 func isElsewhere(c *redis.Cmd) bool {
 	return isMoved(c) || redis.HasErrorPrefix(c.Err(), "ASK") || redis.HasErrorPrefix(c.Err(), "NOSCRIPT")
 }
@@ -146,7 +140,6 @@ func firstError(cmds []*redis.Cmd) error {
 	return nil
 }
 
-// firstKey returns the key that decides to which node a command is sent.
 func firstKey(c redis.Cmder) string {
 	at := 1
 	args := c.Args()
@@ -163,16 +156,14 @@ func firstKey(c redis.Cmder) string {
 	return key
 }
 
-// nodeBatch is the part of an exchange for one master.
 type nodeBatch struct {
 	node   *redis.Client
 	asking bool
 	cmds   []*redis.Cmd
 }
 
-// sendReplicated sends commands, once, to the masters of their keys, and waits for the replicas of
-// each master. A transaction goes to one master as a whole, even while the slot map changes. The
-// error says that a master was not reached, or has too few replicas.
+// A transaction goes to one master as a whole, even while the slot map changes. The error says that
+// a master was not reached, or has too few replicas.
 func (s *Client) sendReplicated(ctx context.Context, how ExchangeMode, cmds []*redis.Cmd) error {
 	var batches []nodeBatch
 	var node *redis.Client
@@ -211,8 +202,8 @@ func failCommands(cmds []*redis.Cmd, err error) error {
 	return err
 }
 
-// nodeFor returns the master of a command's first key. asking is true if the key's slot is moving
-// and the command was redirected: then node is the slot's next master.
+// asking is true if the key's slot is moving and c was redirected: then node is the slot's next
+// master.
 func (s *Client) nodeFor(ctx context.Context, c *redis.Cmd) (node *redis.Client, asking bool, err error) {
 	if addr, ask := redis.IsAskError(c.Err()); ask {
 		masters, err := s.Masters(ctx)
@@ -229,7 +220,6 @@ func (s *Client) nodeFor(ctx context.Context, c *redis.Cmd) (node *redis.Client,
 	return node, false, err
 }
 
-// Masters reads a cluster's slot map and returns its masters.
 func (s *Client) Masters(ctx context.Context) (all []*redis.Client, err error) {
 	var mu sync.Mutex
 	err = s.Cluster.ForEachMaster(ctx, func(_ context.Context, each *redis.Client) error {
@@ -241,8 +231,7 @@ func (s *Client) Masters(ctx context.Context) (all []*redis.Client, err error) {
 	return all, err
 }
 
-// sendBatch sends the commands of one master, then the write and the waits of markAndWait, over the
-// same connection.
+// The waits of markAndWait use the same connection as the commands.
 func (s *Client) sendBatch(ctx context.Context, how ExchangeMode, b *nodeBatch) error {
 	marker, err := s.ProbeKey(ctx, b.node)
 	if err != nil {
@@ -295,15 +284,13 @@ func (s *Client) sendBatch(ctx context.Context, how ExchangeMode, b *nodeBatch) 
 	return few
 }
 
-// isAnswer reports whether a server has answered with err.
 func isAnswer(err error) bool {
 	_, ok := errors.AsType[redis.Error](err)
 	return ok
 }
 
-// confirmed returns the number of replicas that have the writes, from the answer to WAIT or
-// WAITAOF. The answer to WAITAOF begins with the number of local syncs: if that is 0, the master
-// has not synced, and confirmed returns 0.
+// The answer to WAITAOF begins with the number of local syncs: if that is 0, the master has not
+// synced.
 func confirmed(waited *redis.Cmd) int {
 	switch got := waited.Val().(type) {
 	case int64:
@@ -352,8 +339,7 @@ func readTransaction(exec *redis.RawCmd, cmds []*redis.Cmd) {
 	}
 }
 
-// rawReply parses a whole RESP2 reply into what go-redis would return. go-redis itself loses its
-// position in the stream if an array contains an error.
+// go-redis itself loses its position in the stream if an array contains an error.
 type rawReply struct{ rest []byte }
 
 type refused string

@@ -15,11 +15,10 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// IsUnreachable reports whether err comes from the connection, not from the server. The command may
-// then have run.
+// IsUnreachable reports whether err comes from the connection. The command may then have run.
 func IsUnreachable(err error) bool {
 	if e, ok := errors.AsType[net.Error](err); ok {
-		if _, bare := e.(syscall.Errno); !bare { // a bare Errno comes from a file or a process, not from a connection
+		if _, bare := e.(syscall.Errno); !bare { // a bare Errno comes from a file or a process
 			return true
 		}
 	}
@@ -40,8 +39,7 @@ var refusing = []string{
 	"NOREPLICAS", "EXECABORT", "max number of clients", "NOAUTH", "WRONGPASS",
 }
 
-// Certain marks err as core.NotDone if the server has not run the command. The command must have
-// been sent only once.
+// Certain must get only errors of commands that were sent once.
 func Certain(err error) error {
 	if DidNotRun(err) {
 		return core.CertainlyNotDone(err)
@@ -49,8 +47,7 @@ func Certain(err error) error {
 	return err
 }
 
-// MayHaveRun reports whether a failed call of a script may have changed something: its answer was
-// lost, or the script stopped early.
+// A lost answer, or a script that stopped early, may have changed something.
 func MayHaveRun(err error) bool {
 	return err != nil && !DidNotRun(err) && !redis.HasErrorPrefix(err, "NOSCRIPT")
 }
@@ -94,7 +91,7 @@ func (e *NotReplicated) Error() string {
 
 func IsNil(err error) bool { return errors.Is(err, redis.Nil) }
 
-// Failed returns the first error of a pipeline's commands. A missing value is not an error.
+// A missing value is not an error.
 func Failed(cs []redis.Cmder, err error) error {
 	for _, c := range cs {
 		if e := c.Err(); e != nil && !IsNil(e) {
@@ -107,8 +104,7 @@ func Failed(cs []redis.Cmder, err error) error {
 	return err
 }
 
-// Aborted returns err, unless err only says that a transaction was aborted: then it returns the
-// refusal of the command that caused this.
+// If err only says that a transaction was aborted, Aborted returns the refusal that caused this.
 func Aborted(cs []*redis.Cmd, err error) error {
 	for _, c := range cs {
 		if e := c.Err(); redis.HasErrorPrefix(err, "EXECABORT") && e != nil && !redis.HasErrorPrefix(e, "EXECABORT") {

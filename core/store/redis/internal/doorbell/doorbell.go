@@ -28,7 +28,7 @@ type Bells struct {
 	woken  wake.Signal // the set of watched partitions has changed
 
 	mu       sync.Mutex
-	watchers map[string]*watched // by channel
+	watchers map[string]*watched
 
 	listeners map[*redis.Client]*listener // used only by run
 }
@@ -52,12 +52,10 @@ func (b *Bells) Init(s *server.Server) {
 	b.watchers, b.listeners = make(map[string]*watched), make(map[*redis.Client]*listener)
 }
 
-// watcher distinguishes several calls of Add with the same core.Watcher.
 type watcher struct{ core.Watcher }
 
-// Add wakes w when messages of a partition may have become available, and once when the Bells begin
-// to listen, because they may have missed messages on the channel. endLocks ends locks in the
-// partition that belong to gateways that have ended.
+// w is woken once when the Bells begin to listen, because they may have missed messages on the
+// channel. endLocks ends locks in the partition that belong to gateways that have ended.
 func (b *Bells) Add(ref core.Ref, endLocks func(ctx context.Context) error, w core.Watcher) (remove func()) {
 	channel, own := b.server.Names.Doorbell(ref), &watcher{w}
 	b.mu.Lock()
@@ -86,7 +84,7 @@ func (b *Bells) IsWatched(channel string) bool {
 	return b.watchers[channel] != nil
 }
 
-// wakeWatchers wakes the watchers of a channel. They must not block.
+// Watchers must not block.
 func (b *Bells) wakeWatchers(channel string, session core.SessionKey) {
 	for _, w := range b.WatchersOf(channel) {
 		w.Wake(session)
@@ -102,7 +100,6 @@ func (b *Bells) WatchersOf(channel string) []core.Watcher {
 	return nil
 }
 
-// Run connects broken listeners again, and polls, until ctx ends.
 func (b *Bells) Run(ctx context.Context) {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
@@ -128,7 +125,6 @@ func (b *Bells) all() map[string]*watched {
 	return maps.Clone(b.watchers)
 }
 
-// EndLocks ends the locks of gateways that have ended, in all watched partitions.
 func (b *Bells) EndLocks(ctx context.Context) (err error) {
 	for _, w := range b.all() {
 		if failed := w.endLocks(ctx); failed != nil {
@@ -138,7 +134,6 @@ func (b *Bells) EndLocks(ctx context.Context) (err error) {
 	return err
 }
 
-// connect opens and closes listeners, so that each master with watched partitions has one.
 func (b *Bells) connect(ctx context.Context, listeners *sync.WaitGroup) {
 	wanted := make(map[*redis.Client]map[string]struct{})
 	for channel := range b.all() {
@@ -167,8 +162,8 @@ func (b *Bells) connect(ctx context.Context, listeners *sync.WaitGroup) {
 	}
 }
 
-// subscribe makes a listener listen to exactly these channels. It sends one command for each
-// channel, because all channels of a command must be in one slot.
+// subscribe sends one command for each channel, because all channels of a command must be in one
+// slot.
 func (b *Bells) subscribe(ctx context.Context, node *redis.Client, ln *listener, channels map[string]struct{}, listeners *sync.WaitGroup) {
 	bounded, cancel := b.server.Bounded(ctx)
 	defer cancel()
@@ -202,7 +197,7 @@ func (b *Bells) subscribe(ctx context.Context, node *redis.Client, ln *listener,
 	}
 }
 
-// listenTo wakes watchers when their channel has been subscribed, and for each message on it.
+// Watchers are also woken when their channel has been subscribed.
 func (b *Bells) listenTo(ctx context.Context, ln *listener) {
 	defer close(ln.broken)
 	server.Listen(ctx, ln.pubsub, func(message any) {
@@ -214,7 +209,7 @@ func (b *Bells) listenTo(ctx context.Context, ln *listener) {
 			case b.server.Cluster != nil && b.IsWatched(m.Channel):
 				// The slot has moved to another node, and could return before the next poll. Close
 				// this listener: the poll makes a new one.
-				_ = ln.pubsub.Close() // not needed any more
+				_ = ln.pubsub.Close()
 			}
 		case *redis.Message:
 			b.wakeWatchers(m.Channel, core.SessionKey(m.Payload))
@@ -232,17 +227,17 @@ func (ln *listener) isBroken() bool {
 }
 
 func (b *Bells) drop(node *redis.Client) {
-	_ = b.listeners[node].pubsub.Close() // broken, or not needed any more
+	_ = b.listeners[node].pubsub.Close()
 	delete(b.listeners, node)
 }
 
 const pollBatch = 500
 
-// poll wakes the watchers of partitions whose doorbell is not armed, and of those whose doorbell is
-// armed although there are new messages: the sender crashed before it could publish. Messages in
-// sessions need no such check, because the scripts that store them also publish. Locking dead
-// letters sweeps the main queue. So poll also wakes watchers of dead letters when something is due
-// in the main queue and another gateway has sent to that queue or locked its messages.
+// If a doorbell is armed although there are new messages, the sender crashed before it could
+// publish. Messages in sessions need no such check, because the scripts that store them also
+// publish. Locking dead letters sweeps the main queue. So poll also wakes watchers of dead letters
+// when something is due in the main queue and another gateway has sent to that queue or locked its
+// messages.
 func (b *Bells) poll(ctx context.Context) {
 	bounded, cancel := b.server.Bounded(ctx)
 	defer cancel()

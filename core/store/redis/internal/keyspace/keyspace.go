@@ -7,12 +7,11 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// StateKeys is the number of keys that lua/state.lua takes.
-const StateKeys = 16
+const StateKeys = 16 // of lua/state.lua
 
-// Set has the names of a partition's keys. The hash tag in braces puts them into one slot of a
-// cluster, together with those of a topic's subscriptions. A queue and its dead letters share the
-// tag, so one script can move a message between them.
+// The hash tag puts a partition's keys into one slot of a cluster, with those of a topic's
+// subscriptions. A queue and its dead letters share the tag, so one script can move a message
+// between them.
 type Set struct {
 	Prefix   string
 	Stream   string
@@ -32,18 +31,18 @@ const keySuffixes = "mhlrdpfqgxyw"
 // Ends of other keys, one letter each. bodiesSuffix, refsSuffix and subscriptionsSuffix follow the
 // hash tag directly, because a topic's subscriptions share these keys.
 const (
-	TargetSuffixes      = "mhw" + SharedSuffix // stream, head, doorbell and shared bodies of each queue that gets copies of publications
+	TargetSuffixes      = "mhw" + SharedSuffix // of each queue that gets copies of publications
 	streamSuffix        = "m"
 	LocksSuffix         = "l"
 	BlocksSuffix        = "L"
 	ExpirySuffix        = "x"
-	SessionSuffixes     = "nobtjiavP"   // keys of lua/sessions.lua, in order
-	ArrivalSuffixes     = "nobjvPl"     // the SessionSuffixes, and the locks, that a script needs to store messages in sessions
-	SessionOfSuffix     = "n"           // one of SessionSuffixes: the session of each message
-	HoldersSuffix       = "j"           // one of SessionSuffixes: the holders of sessions
-	StateSuffixes       = "ces"         // states of sessions
+	SessionSuffixes     = "nobtjiavP" // keys of lua/sessions.lua, in order
+	ArrivalSuffixes     = "nobjvPl"   // the SessionSuffixes, and the locks, that a script needs to store messages in sessions
+	SessionOfSuffix     = "n"         // one of SessionSuffixes: the session of each message
+	HoldersSuffix       = "j"         // one of SessionSuffixes: the holders of sessions
+	StateSuffixes       = "ces"
 	MessageDataSuffixes = "lLrdpfqgxyz" // the data of a queue's messages without stream, head and sessions
-	SharedSuffix        = "z"           // of a subscription: its messages with shared bodies
+	SharedSuffix        = "z"           // messages of a subscription with shared bodies
 	MovedSuffix         = "k"           // Transit.Keys of messages that were moved here
 	SeenSuffix          = "u"
 	bodiesSuffix        = "B"
@@ -51,7 +50,7 @@ const (
 	subscriptionsSuffix = "S"
 	historySuffix       = "H"
 	RateSuffix          = "T"
-	ReceiptSuffix       = "A" // receipts; a gateway's mark and a number follow
+	ReceiptSuffix       = "A" // a gateway's mark and a number follow
 )
 
 // Names is the prefix of all keys and channels of a store.
@@ -61,8 +60,7 @@ func (p Names) Tag(r core.Ref) string {
 	return string(p) + "{" + r.Entity + ":" + strconv.Itoa(int(r.Index)) + "}"
 }
 
-// Base returns the prefix that all keys of a queue, topic or subscription share, including those of
-// its sub-queues. It ignores r.Sub.
+// Base includes the keys of the sub-queues: it ignores r.Sub.
 func (p Names) Base(r core.Ref) string {
 	if r.Subscription == "" {
 		return p.Tag(r)
@@ -70,28 +68,23 @@ func (p Names) Base(r core.Ref) string {
 	return p.Tag(r) + r.Subscription + ":"
 }
 
-// subPrefixes follow the result of Base.
 var subPrefixes = [core.SubQueues]string{core.DeadLetter: "$", core.Transfer: ">", core.TransferDeadLetter: ">$"}
 
 func (p Names) Prefix(r core.Ref) string { return p.Base(r) + subPrefixes[r.Sub] }
 
-// Doorbell returns the channel on which a queue wakes the gateways that wait for its messages.
 func (p Names) Doorbell(r core.Ref) string { return p.Prefix(r) + "w" }
 
 func (p Names) Head(r core.Ref) string { return p.Prefix(r) + "h" }
 
 func (p Names) Stream(r core.Ref) string { return p.Prefix(r) + "m" }
 
-// History returns the key of the history of a queue and its sub-queues.
 func (p Names) History(r core.Ref) string { return p.Base(r) + historySuffix }
 
-// Bodies returns the key of the message bodies that the subscriptions of a topic's partition share.
+// Bodies is the key of the message bodies that the subscriptions of a topic's partition share.
 func (p Names) Bodies(r core.Ref) string { return p.Tag(r) + bodiesSuffix }
 
-// Refs returns the key of the reference counts of the Bodies.
 func (p Names) Refs(r core.Ref) string { return p.Tag(r) + refsSuffix }
 
-// Subscriptions returns the key of the set of IDs of a topic's subscriptions.
 func (p Names) Subscriptions(r core.Ref) string { return p.Tag(r) + subscriptionsSuffix }
 
 func (p Names) Keys(r core.Ref) Set {
@@ -111,7 +104,6 @@ func (p Names) Keys(r core.Ref) Set {
 	return k
 }
 
-// WithSuffixes returns a key for each letter of suffixes.
 func WithSuffixes(prefix, suffixes string) []any {
 	keys := make([]any, len(suffixes))
 	for i := range keys {
@@ -120,8 +112,7 @@ func WithSuffixes(prefix, suffixes string) []any {
 	return keys
 }
 
-// All returns every key that a partition with its sub-queues may have and, for a topic, the keys
-// that its subscriptions share.
+// All includes the keys that a topic's subscriptions share.
 func (p Names) All(r core.Ref) []string {
 	var keys []string
 	for r.Sub = range core.SubQueues {
@@ -137,17 +128,16 @@ func (p Names) All(r core.Ref) []string {
 	return keys
 }
 
-// Changes returns the channel on which gateways publish changes of the catalogue.
 func (p Names) Changes() string { return string(p) + "ct:changes" }
 
-// Probe returns the key of test writes; different n reach different slots of a cluster.
+// Different n reach different slots of a cluster.
 func (p Names) Probe(n int) string { return string(p) + "{ct:probe:" + strconv.Itoa(n) + "}" }
 
 // Catalogue has the keys of a namespace's entities. The key Seal exists for an hour after the
 // namespace was deleted.
 type Catalogue struct {
 	Entities, Names, Accessed, Versions, Fences, Seal string
-	rules                                             string // start of the keys of subscriptions' rules
+	rules                                             string
 }
 
 func (p Names) Catalogue(namespace string) Catalogue {
@@ -155,12 +145,11 @@ func (p Names) Catalogue(namespace string) Catalogue {
 	return Catalogue{prefix + "e", prefix + "i", prefix + "a", prefix + "v", prefix + "f", prefix + "d", prefix + "r:"}
 }
 
-// RulesOf returns the key of a subscription's rules: a sorted set in which all scores are 0, so
-// that rules are ordered by name and a page is found by rank.
+// All scores in the sorted set of rules are 0, so rules are ordered by name, and a page is found by
+// rank.
 func (k *Catalogue) RulesOf(e *core.Entity) string { return k.rules + e.ID }
 
-// Registry has the keys of all namespaces. Unlike the hash tags of all other keys, theirs has no
-// colon.
+// Unlike all other hash tags, that of the Registry has no colon.
 type Registry struct{ Namespaces, Names, Remains, Format, Stamp, Gateways string }
 
 func (p Names) Registry() Registry {
@@ -168,15 +157,14 @@ func (p Names) Registry() Registry {
 	return Registry{prefix + "n", prefix + "i", prefix + "r", prefix + "f", prefix + "s", prefix + "g"}
 }
 
-// All returns the keys in the order in which the scripts that change entities take them.
+// The scripts that change entities take the keys in this order.
 func (k *Catalogue) All() []any {
 	return []any{k.Entities, k.Names, k.Accessed, k.Versions, k.Fences}
 }
 
-// Member returns the member in the sorted set of locks for a message locked with this nonce.
 func Member(n int64, nonce string) string { return Padded(n) + nonce }
 
-// Padded returns n in 15 digits, enough for 2^48, so that strings sort like numbers.
+// n has 15 digits, enough for 2^48, so that strings sort like numbers.
 func Padded(n int64) string {
 	var b [15]byte
 	for i := len(b) - 1; i >= 0; i-- {
@@ -186,6 +174,5 @@ func Padded(n int64) string {
 	return string(b[:])
 }
 
-// EntryID returns the ID of a message's stream entry. n is the message's position: its sequence
-// number without the partition.
+// n is a message's position: its sequence number without the partition.
 func EntryID(n int64) string { return "0-" + strconv.FormatInt(n, 10) }

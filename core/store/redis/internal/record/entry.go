@@ -14,17 +14,16 @@ type Entry struct {
 	N         int64
 	Record    string
 	Body      string // the shared body, if the script has read it
-	enqueued  int64  // enqueued time (ms) if it differs from the record's, otherwise 0
-	Origin    int64  // position before the message moved; 0: not moved
+	enqueued  int64  // ms; 0: that of the record
+	Origin    int64  // 0: the message has not moved
 	Count     uint32
 	overrides string
-	reason    string // why the broker dead-lettered it: m (too many deliveries) or x (expired); "": the broker did not
-	Died      int64  // when it was dead-lettered, ms; 0: it was not, or the time is unknown
+	reason    string // m (too many deliveries) or x (expired); "": the broker did not dead-letter it
+	Died      int64  // ms; 0: it was not dead-lettered, or the time is unknown
 }
 
 var ErrEntry = errors.New("redis: a stream entry has an unexpected form")
 
-// ParseEntries parses the reply of XRANGE.
 func ParseEntries(raw []any) ([]Entry, error) {
 	entries := make([]Entry, len(raw))
 	for i := range raw {
@@ -101,7 +100,7 @@ type SideData struct {
 	overrides string
 }
 
-// ParseSideData parses a delivery count and overridden properties. Either may be nil.
+// Both may be nil.
 func ParseSideData(count, overrides any) (a SideData, err error) {
 	if text, ok := count.(string); ok {
 		a.Count, err = parseCount(text)
@@ -110,8 +109,7 @@ func ParseSideData(count, overrides any) (a SideData, err error) {
 	return a, err
 }
 
-// Message decodes the message of an entry, and its enqueued time in ms. bodiless is true if the
-// caller must still read the shared body.
+// enqueued is in ms. bodiless is true if the caller must still read the shared body.
 func (e *Entry) Message(a SideData) (m *core.Message, enqueued int64, bodiless bool, err error) {
 	m, enqueued, bodiless, err = decodeRecord(e.Record)
 	if err != nil {
@@ -126,7 +124,6 @@ func (e *Entry) Message(a SideData) (m *core.Message, enqueued int64, bodiless b
 	return m, enqueued, bodiless, mergeOverrides(m, e.overrides, brokerReason(e.reason, max(a.Count, e.Count)), a.overrides)
 }
 
-// brokerReason returns the properties that tell receivers why the broker dead-lettered a message.
 func brokerReason(reason string, count uint32) core.Properties {
 	var properties core.Properties
 	switch reason {
@@ -149,8 +146,7 @@ func deadLetterProperties(reason, description string) core.Properties {
 	return properties
 }
 
-// mergeOverrides merges properties into m: first those that settlements set before m was
-// dead-lettered, then those set by dead-lettering (when), then those set after it.
+// before was set by settlements before m was dead-lettered, when by dead-lettering, after later.
 func mergeOverrides(m *core.Message, before string, when core.Properties, after string) error {
 	if err := override(m, before); err != nil {
 		return err
@@ -159,7 +155,6 @@ func mergeOverrides(m *core.Message, before string, when core.Properties, after 
 	return override(m, after)
 }
 
-// override merges maps that OverrideOf has encoded, oldest first.
 func override(m *core.Message, maps string) error {
 	for maps != "" {
 		size, n := binary.Uvarint(View(maps[:min(len(maps), binary.MaxVarintLen64)]))
@@ -173,8 +168,7 @@ func override(m *core.Message, maps string) error {
 	return nil
 }
 
-// OverrideOf encodes properties after their length, so that results can be concatenated. It returns
-// nil if there are no properties.
+// Results can be concatenated, because each begins with its length.
 func OverrideOf(p core.Properties) []byte {
 	if p.IsEmpty() {
 		return nil

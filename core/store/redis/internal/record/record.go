@@ -68,15 +68,13 @@ var recorders = sync.Pool{New: func() any {
 	return r
 }}
 
-// maxKept is the largest buffer that is kept for reuse.
 const maxKept = 64 << 10
 
-// Encode encodes a message. enqueued is its enqueued time in ms.
+// enqueued is in ms.
 func Encode(m *core.Message, enqueued int64) ([]byte, error) {
 	return record(m, enqueued, fieldsOf(m))
 }
 
-// EncodeBodiless encodes a message whose body is stored elsewhere.
 func EncodeBodiless(m *core.Message, enqueued int64) ([]byte, error) {
 	return record(m, enqueued, fieldsOf(m)|fieldNoBody)
 }
@@ -235,8 +233,7 @@ func (r *recorder) time(t time.Time) {
 	}
 }
 
-// reader decodes records. The strings and bytes that it returns share the record's memory, which
-// the body retains anyway.
+// The strings and bytes that a reader returns share the record's memory.
 type reader struct {
 	src    strings.Reader
 	dec    *msgpack.Decoder
@@ -248,8 +245,7 @@ var readers = sync.Pool{New: func() any { return &reader{dec: msgpack.NewDecoder
 
 var errRecord = errors.New("the record is not a valid message")
 
-// decodeRecord is the inverse of Encode and EncodeBodiless. The message shares the record's memory.
-// bodiless is true if the body is stored elsewhere.
+// The message shares the record's memory. bodiless is true if the body is stored elsewhere.
 func decodeRecord(record string) (m *core.Message, enqueued int64, bodiless bool, err error) {
 	r := readers.Get().(*reader)
 	r.src.Reset(record)
@@ -384,7 +380,7 @@ func (r *reader) id() core.ID {
 	return core.RawID(kind, r.string())
 }
 
-// span reads a length and returns that many bytes. ok is false for nil, and after an error.
+// ok is false for nil, and after an error.
 func (r *reader) span() (s string, ok bool) {
 	if r.err != nil {
 		return "", false
@@ -424,5 +420,5 @@ func (r *reader) bytes() []byte {
 	return View(s)
 }
 
-// View returns the bytes of a string without copying them. They must not be changed.
+// The bytes must not be changed.
 func View(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }

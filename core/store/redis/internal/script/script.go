@@ -15,9 +15,8 @@ import (
 //go:embed lua/*.lua
 var lua embed.FS
 
-// Script is a script of lua/. It takes at least keys keys, fixed arguments, and repeat more
-// arguments for each item (0 if there are no items). A test compares these numbers with the header
-// of the file.
+// A call has at least keys keys, fixed arguments, and repeat more for each item. A test compares
+// these numbers with the header of the file in lua/.
 type Script struct {
 	Name        string
 	text        func() (source, sha string) // assembles the text at its first use
@@ -29,21 +28,20 @@ type Script struct {
 	Repeatable  bool // its calls can be sent again, because running twice has no further effect
 
 	before   string                   // file placed before lua/state.lua
-	plain    string                   // file placed before lua/state.lua if the partition has no Features
-	preludes []string                 // files placed before the script
+	plain    string                   // like before, if the partition has no Features
+	preludes []string                 // files
 	parts    []string                 // scripts placed before it as functions, whose parameters are their ARGV
-	variants [AllFeatures + 1]*Script // by Features, whose preludes they add; only for scripts on a partition's state
+	variants [AllFeatures + 1]*Script // by Features; only for scripts on a partition's state
 }
 
-// Features say which preludes a partition's scripts need in addition to lua/state.lua. Plain queues
-// have none, so their scripts are smaller.
+// Features are preludes beyond lua/state.lua. Plain queues have none, so their scripts are smaller.
 type Features uint8
 
 const (
-	SharedBodies Features = 1 << iota // lua/shared_bodies.lua
-	Sessions                          // lua/sessions.lua
-	History                           // lua/history.lua
-	AllFeatures  = SharedBodies | Sessions | History
+	SharedBodies Features = 1 << iota
+	Sessions
+	History
+	AllFeatures = SharedBodies | Sessions | History
 )
 
 // Number of keys of each prelude.
@@ -137,8 +135,7 @@ var (
 
 const stateArgs = 4
 
-// stateScript loads a script on a partition's state. keys, fixed and repeat do not include the keys
-// and arguments of lua/state.lua.
+// keys, fixed and repeat do not include those of lua/state.lua.
 func stateScript(name string, keys, fixed, repeat int) *Script {
 	return (&Script{Name: name, keys: keyspace.StateKeys + keys, fixed: stateArgs + fixed, repeat: repeat}).onState()
 }
@@ -185,10 +182,8 @@ func (s *Script) load() *Script {
 	return s
 }
 
-// sources maps the SHA of each assembled script to its text.
 var sources sync.Map
 
-// SourceOf returns the whole script for its SHA.
 func SourceOf(sha any) (source any, known bool) { return sources.Load(sha) }
 
 func (s *Script) assemble() (source, sha string) {
@@ -224,7 +219,6 @@ func luaFile(name string) string {
 	return string(text)
 }
 
-// With returns the variant of the script for partitions with these features.
 func (s *Script) With(f Features) *Script {
 	if v := s.variants[f]; v != nil {
 		return v
@@ -239,7 +233,6 @@ func (s *Script) Command(keys []any, args ...any) []any {
 	return append(append(c, keys...), args...)
 }
 
-// Variants returns the text and the SHA of each variant of the script.
 func (s *Script) Variants() (sources, shas []string) {
 	for _, v := range s.variants {
 		source, sha := v.text()

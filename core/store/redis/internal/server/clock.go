@@ -29,15 +29,13 @@ const (
 	ClockRefresh = time.Second
 	// clockTimeout bounds a reading: a slower one would be too imprecise, and a master that hangs
 	// must not prevent the gateway from registering.
-	clockTimeout = time.Second
-	// FirstReadings is how often the server's clock is read before the store is used.
+	clockTimeout  = time.Second
 	FirstReadings = 3
 	// drift is the inverse of the largest relative difference of two clocks' speeds. NTP slews
 	// clocks by less.
 	drift = 2000
 )
 
-// at returns the bounds of the server's clock at a later local time.
 func (r *reading) at(local time.Time) reading {
 	age := local.Sub(r.local)
 	return reading{local, r.earliest.Add(age - age/drift), r.latest.Add(age + age/drift)}
@@ -75,14 +73,13 @@ func (c *Clock) now() time.Time {
 	return c.server()
 }
 
-// server returns the time of the server's clock, even if Given is set.
+// server ignores Given.
 func (c *Clock) server() time.Time {
 	r := c.last.Load()
 	age := time.Since(r.local)
 	return r.earliest.Add(age - age/drift)
 }
 
-// Skew returns how far the server's clock was ahead of this machine's clock at the last reading.
 func (c *Clock) Skew() time.Duration {
 	r := c.last.Load()
 	middle := r.earliest.Add(r.latest.Sub(r.earliest) / 2)
@@ -103,8 +100,8 @@ func Instant(millis int64) time.Time {
 
 var errNoMaster = errors.New("the Redis cluster has no master")
 
-// ReadClock reads the server's clock. The server reads it between the request and its answer, so a
-// slow answer gives wide bounds. In a cluster, masters that do not answer are ignored.
+// The server reads its clock between the request and its answer, so a slow answer gives wide
+// bounds. In a cluster, masters that do not answer are ignored.
 func (s *Server) ReadClock(ctx context.Context) error {
 	var mu sync.Mutex
 	var all *reading

@@ -11,9 +11,8 @@ import (
 
 var errClosed = core.Refuse(core.Busy, "The message store is closed. Try again on another gateway.")
 
-// WrapError counts and logs a failed exchange with Redis, and returns the error for the caller:
-// Busy if a retry may succeed, perhaps after an operator has acted, and otherwise err. If the
-// server has lost its data, the error is never NotFound. what names the operation.
+// WrapError counts and logs err. It returns Busy if a retry may succeed, perhaps after an operator
+// has acted, and otherwise err. If the server has lost its data, the error is never NotFound.
 func (s *Server) WrapError(what string, err error) error {
 	if err == nil {
 		return nil
@@ -33,7 +32,6 @@ func (s *Server) WrapError(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// Ended returns the error of a call whose context has ended.
 func Ended(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", core.Refuse(core.Timeout, "The operation did not finish in time. It may have taken effect."), context.Cause(ctx))
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 )
 
-// Format is the highest format of stored data that this version reads. The registry of a store
-// records the format that gateways may write.
+// Format is the highest format that this version reads. A store records the format that gateways
+// may write.
 const Format = FormatWithSchedules
 
 const (
@@ -17,8 +17,7 @@ const (
 	FormatWithSchedules = 5 // entities may be schedules
 )
 
-// CheckFormat records the format of a new store, and refuses a store whose format this gateway
-// cannot read.
+// CheckFormat records the format of a new store.
 func (s *Server) CheckFormat(ctx context.Context) error {
 	key := s.Names.Registry().Format
 	given, err := s.RDB.Get(ctx, key).Int()

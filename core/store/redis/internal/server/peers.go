@@ -19,12 +19,10 @@ type peer struct {
 	done       map[string]bool // doorbell channels of partitions in which this gateway has ended the peer's locks
 }
 
-// forgetAfter is how long a gateway stays in Peers after its last registration. By then, all other
-// gateways have ended its locks.
+// By then, all other gateways have ended the gateway's locks.
 const forgetAfter = time.Minute
 
-// Note records the registrations that were read at now. there has the ids of the gateways that are
-// present, forgotten those of the gateways whose registrations can be removed.
+// Note returns the ids of present gateways, and of those whose registrations can be removed.
 func (p *Peers) Note(registered map[string]string, now time.Time) (there, forgotten []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -50,8 +48,7 @@ func (p *Peers) Note(registered map[string]string, now time.Time) (there, forgot
 	return there, forgotten
 }
 
-// Ended returns the ids of ended gateways whose locks in a partition this gateway has not yet
-// ended. The caller calls done after it has ended them.
+// The caller calls done after it has ended the locks of these gateways.
 func (p *Peers) Ended(channel string) (ids []string, done func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

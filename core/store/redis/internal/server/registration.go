@@ -15,19 +15,16 @@ import (
 )
 
 const (
-	// gatewayLife is how long a gateway counts as present after it has registered.
-	gatewayLife = 10 * time.Second
+	gatewayLife = 10 * time.Second // how long a gateway counts as present after it has registered
 	// Agreement is how long all present gateways must have been able to read a newer format before
 	// it is written. By then, calls of older versions have ended.
 	Agreement = 10 * time.Second
-	// LookLife is how long the gateway trusts a check that the server still holds this store in a
-	// known format.
+	// LookLife is how long the gateway trusts a check that the server still holds this store.
 	LookLife = 5 * time.Second
 )
 
-// Register tells other gateways that this one runs, and which formats it reads. It returns, by
-// gateway, the highest format that each present gateway reads, and removes the registrations of
-// ended gateways.
+// Register returns, by gateway, the highest format that each present gateway reads. It removes the
+// registrations of ended gateways.
 func (s *Server) Register(ctx context.Context) (there map[string]int, err error) {
 	key, now := s.Names.Registry().Gateways, s.Clock.server().UnixMilli()
 	pipe := s.RDB.Pipeline()
@@ -48,18 +45,17 @@ func (s *Server) Register(ctx context.Context) (there map[string]int, err error)
 	return there, err
 }
 
-// unregister removes this gateway's registration. If it fails, other gateways notice the end of
-// this one after gatewayLife.
+// If unregister fails, other gateways notice the end of this one after gatewayLife.
 func (s *Server) unregister() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	_ = s.RDB.HDel(ctx, s.Names.Registry().Gateways, s.ID).Err()
 }
 
-// RaiseFormat raises the store's format to s.Reads, after all gateways have been able to read it
-// for the duration Agreement. A gateway that does not register, such as one of version 8fcb296,
-// prevents this: then more gateways subscribe to changes than are registered. The format is also
-// added to the stamp, so that gateways that cannot read it soon stop.
+// RaiseFormat acts after all gateways have been able to read s.Reads for the duration Agreement. A
+// gateway that does not register, such as one of version 8fcb296, prevents this: then more gateways
+// subscribe to changes than are registered. The format is also added to the stamp, so that gateways
+// that cannot read it soon stop.
 func (s *Server) RaiseFormat(ctx context.Context, there map[string]int, now time.Time) error {
 	if int64(s.Reads) <= s.Stamp.Mark.Load() {
 		return nil
@@ -87,7 +83,6 @@ func (s *Server) RaiseFormat(ctx context.Context, there map[string]int, now time
 		redis.NewCmd(ctx, "SET", k.Stamp, fmt.Sprintf("%s/%d", s.Stamp.Text, s.Reads)))
 }
 
-// listening returns the number of gateways that subscribe to changes, at all nodes.
 func (s *Server) listening(ctx context.Context) (n int, err error) {
 	counts := make(chan int64)
 	count := func(ctx context.Context, node *redis.Client) error {
@@ -111,8 +106,7 @@ func (s *Server) listening(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// KeepPresent reads the server's clock each second until ctx ends. It also checks that the server
-// still holds its data, and registers the gateway.
+// KeepPresent reads the server's clock, checks its data, and registers the gateway, each second.
 func (s *Server) KeepPresent(ctx context.Context) {
 	tell := func(what string, err error) {
 		if err != nil && ctx.Err() == nil {
@@ -138,9 +132,8 @@ func (s *Server) KeepPresent(ctx context.Context) {
 	}
 }
 
-// IsKnown returns an error if the server may now hold the data of another store: if the last
-// successful check is older than LookLife, and a new check fails. Before the first check it returns
-// nil.
+// If the last check is older than LookLife, IsKnown checks whether the server still holds this
+// store.
 func (s *Server) IsKnown() error {
 	last := s.Stamp.Seen.Load()
 	if last == nil || time.Since(*last) < LookLife {

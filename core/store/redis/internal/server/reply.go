@@ -30,7 +30,7 @@ func Flag(set bool) int {
 	return 0
 }
 
-// Number runs a command whose answer is an integer. It returns 0 for nil.
+// Number returns 0 for nil.
 func (s *Server) Number(ctx context.Context, how conn.ExchangeMode, args ...any) (int64, error) {
 	reply, err := s.Ask(ctx, how, args...)
 	if err != nil && !conn.IsNil(err) {

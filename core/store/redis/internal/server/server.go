@@ -19,8 +19,8 @@ import (
 
 type Server struct {
 	conn.Client
-	ID       string // identifies this gateway among those that use the store
-	Reads    int    // the highest format that this gateway reads
+	ID       string
+	Reads    int // highest format
 	Names    keyspace.Names
 	Clock    Clock
 	Peers    Peers
@@ -29,14 +29,14 @@ type Server struct {
 	EndLocks func(ctx context.Context) error // ends the locks of gateways that have ended
 	Turns    Turns
 
-	agreedSince time.Time // since when all gateways can read this gateway's format; used only by KeepPresent
+	agreedSince time.Time // used only by KeepPresent
 
 	gate   sync.RWMutex
 	closed bool // guarded by gate
 	Calls  sync.WaitGroup
 }
 
-// Enter begins a call. The caller must end it with Calls.Done.
+// The caller must end the call with Calls.Done.
 func (s *Server) Enter(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return Ended(ctx)
@@ -53,8 +53,7 @@ func (s *Server) Enter(ctx context.Context) error {
 	return nil
 }
 
-// Call runs an operation, for whose end Close waits. It bounds the operation's time and wraps its
-// error. what names the operation.
+// Close waits for the end of a Call, whose time is bounded. what names the operation.
 func (s *Server) Call(ctx context.Context, what string, f func(ctx context.Context) error) error {
 	if err := s.Enter(ctx); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
@@ -69,8 +68,7 @@ func (s *Server) Call(ctx context.Context, what string, f func(ctx context.Conte
 	return s.WrapError(what, err)
 }
 
-// Close refuses new calls, and waits for those in progress. already is true if it was called
-// before.
+// Close waits for calls in progress. already is true if it was called before.
 func (s *Server) Close() (already bool) {
 	s.gate.Lock()
 	already = s.closed
@@ -82,7 +80,7 @@ func (s *Server) Close() (already bool) {
 	return already
 }
 
-// Eval runs a script once. It returns the reply even if the error is a NotReplicated.
+// The reply is returned even if the error is a NotReplicated.
 func (s *Server) Eval(ctx context.Context, sc *script.Script, keys []any, args ...any) (any, error) {
 	if !sc.Fits(len(keys), len(args)) {
 		return nil, fmt.Errorf("the gateway called the script %s with a wrong number of keys (%d) or arguments (%d): %w", sc.Name, len(keys), len(args), core.Internal)
@@ -94,7 +92,6 @@ func (s *Server) Eval(ctx context.Context, sc *script.Script, keys []any, args .
 	return s.Ask(ctx, how, sc.Command(keys, args...)...)
 }
 
-// Lists sends commands together, all of which must reply with lists.
 func (s *Server) Lists(ctx context.Context, commands ...*redis.Cmd) ([][]any, error) {
 	if err := s.Exchange(ctx, 0, commands...); err != nil {
 		return nil, err
@@ -111,7 +108,7 @@ func (s *Server) Lists(ctx context.Context, commands ...*redis.Cmd) ([][]any, er
 
 const maxPiped = 2000
 
-// Piped sends n read-only commands, maxPiped in each exchange. Each command keeps its error.
+// Piped sends maxPiped commands, which must only read, in each exchange. Each keeps its error.
 func (s *Server) Piped(ctx context.Context, n int, command func(i int) []any) []*redis.Cmd {
 	replies := make([]*redis.Cmd, 0, n)
 	for from := 0; from < n; from += maxPiped {
@@ -126,12 +123,12 @@ func (s *Server) Piped(ctx context.Context, n int, command func(i int) []any) []
 }
 
 const (
-	MaxSilence = 15 * time.Second // a Pub/Sub connection that has been silent for longer counts as broken
+	MaxSilence = 15 * time.Second // after this time, a silent Pub/Sub connection counts as broken
 	pingEvery  = 5 * time.Second
 )
 
-// Listen passes the messages of a Pub/Sub connection to heard until the connection fails. It sends
-// pings, so that a working connection is never silent.
+// Listen returns when the connection fails. It sends pings, so that a working connection is never
+// silent.
 func Listen(ctx context.Context, pubsub *redis.PubSub, heard func(message any)) {
 	var pinging sync.WaitGroup
 	defer pinging.Wait()

@@ -14,23 +14,20 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 )
 
-// storeStamp identifies a store's data. Without it, the gateway would not notice that another
-// server answers, or the same one after it has lost everything: because of an empty volume, an
-// emptied database, or a failover to an empty replica. Opening a store on an empty server creates a
-// stamp.
+// Without a stamp, the gateway would not notice that another server answers, or the same one after
+// it has lost everything: because of an empty volume, an emptied database, or a failover to an
+// empty replica. Opening a store on an empty server creates a stamp.
 type storeStamp struct {
 	Text string // without the format, which may follow after a slash
 	once sync.Once
 	Lost chan struct{}             // closed when the server has another stamp, or none
 	away atomic.Bool               // with replicas, set instead of closing Lost: another node may have the data
 	Mark atomic.Int64              // the format that gateways write
-	Seen atomic.Pointer[time.Time] // when the last request was sent to which the answer had the right stamp and format
+	Seen atomic.Pointer[time.Time] // when the last request with the right stamp and format in its answer was sent
 }
 
-// ErrLost is returned after the server has lost its data.
 var ErrLost = core.CertainlyNotDone(core.Refuse(core.Busy, "The message store has lost its data and is being set up again. Try again."))
 
-// ReadStamp reads the stamp, or creates it.
 func (s *Server) ReadStamp(ctx context.Context) error {
 	s.Stamp.Lost = make(chan struct{})
 	key := s.Names.Registry().Stamp
@@ -45,7 +42,6 @@ func (s *Server) ReadStamp(ctx context.Context) error {
 	return s.Intact()
 }
 
-// lost returns an error if a check has found that the server has lost its data.
 func (s *Server) lost() error {
 	if s.Stamp.away.Load() {
 		return fmt.Errorf("redis at %s is empty or contains another store; with replicas=%d the gateway does not create a new store automatically: promote a node that has the data, or restart the gateway to create a new store: %w",
@@ -59,8 +55,7 @@ func (s *Server) lost() error {
 	}
 }
 
-// Intact asks the server for its stamp. It returns an error if the server has lost its data, or
-// does not answer.
+// The error says that the server has lost its data, or does not answer.
 func (s *Server) Intact() error {
 	if err := s.lost(); err != nil && !s.Stamp.away.Load() {
 		return err

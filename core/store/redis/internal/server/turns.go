@@ -6,24 +6,21 @@ import (
 	"time"
 )
 
-// Turns serializes the large exchanges of a gateway. Redis runs one command at a time, so each
-// large exchange in its queue delays the small calls of all clients.
+// Redis runs one command at a time, so each large exchange in its queue delays the small calls of
+// all clients. Turns allows each gateway one large exchange at a time.
 type Turns chan struct{}
 
 func NewTurns() Turns { return make(Turns, 1) }
 
 const (
-	// maxTurn is the longest time for which an exchange, with the pause after it, makes others
-	// wait, so that an exchange without an answer does not block all others.
+	// After maxTurn, an exchange without an answer does not block others any more.
 	maxTurn = time.Second
-	// shortTurn is how long an exchange may take without a pause after it. The pause after a longer
-	// exchange is as long as the exchange, so that Redis is free for other clients half of the
-	// time.
+	// The pause after an exchange that is longer than shortTurn is as long as the exchange, so that
+	// Redis is free for other clients half of the time.
 	shortTurn = 8 * time.Millisecond
 )
 
-// Take waits for a turn. The caller must call done after its exchange. If ctx ends first, err is
-// ctx's.
+// The caller must call done after its exchange. If ctx ends first, err is ctx's.
 func (t Turns) Take(ctx context.Context) (done func(), err error) {
 	select {
 	case t <- struct{}{}:
