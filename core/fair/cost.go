@@ -5,15 +5,14 @@ import (
 	"net"
 )
 
-// Memory of things in bytes, without their payloads. A test compares these with the heap of a
-// gateway.
+// Bytes of memory without payloads. A test compares these with the heap of a gateway.
 const (
-	Message         = 2 << 10  // decoded, not stored yet, and in the form of its store
-	Copy            = 1 << 10  // of a message for a subscription, not stored yet; the message's metadata is not included
-	Delivery        = 192      // not settled by its client
-	Link            = 1536     // AMQP, with what the broker opens for it
-	Session         = 384      // AMQP
-	SessionReceiver = 20 << 10 // added to a link or feed that waits for a session of messages, or has one
+	Message         = 2 << 10 // decoded, and in the form of its store
+	Copy            = 1 << 10 // for a subscription; without the message's metadata
+	Delivery        = 192
+	Link            = 1536 // AMQP, with what the broker opens for it
+	Session         = 384
+	SessionReceiver = 20 << 10 // added to a link or feed by a session of messages, also while it waits for one
 	Call            = 16 << 10 // the stack of a goroutine that calls the broker
 
 	Requests = 22 << 10 // added to an HTTP connection by a request; an idle connection keeps half of it
@@ -22,8 +21,7 @@ const (
 	ofTLS      = 18 << 10
 )
 
-// Connection returns the memory of c in bytes. It looks through NetConn methods for a connection
-// with ConnectionState (TLS).
+// c may wrap a TLS connection: Connection calls its NetConn.
 func Connection(c net.Conn) int64 {
 	switch c := c.(type) {
 	case interface{ ConnectionState() tls.ConnectionState }:

@@ -6,8 +6,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/intercept"
 )
 
-// Intercept implements intercept.Interceptor. While memory is short, it refuses operations that
-// need memory, but none that free memory. p is the pool of messages in progress.
+// While memory is short, Intercept refuses operations that need memory, but none that free memory.
+// p is the pool of messages in progress.
 func (p *Pool) Intercept(ctx context.Context, c *intercept.Call) {
 	refused := false
 	switch level := p.gauge.Level(); c.Op {

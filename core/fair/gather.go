@@ -9,10 +9,8 @@ import (
 )
 
 const (
-	// firstGrant is the number of bytes that a message of unknown size takes first.
-	firstGrant = 64 << 10
-	// maxLeap is the largest ratio of a new buffer to the bytes that have arrived. The buffers have
-	// 64 KiB, 1 MiB, 18 MiB and 300 MiB, so copying leaves little garbage.
+	firstGrant = 64 << 10 // bytes that a message of unknown size takes first
+	// maxLeap makes buffers of 64 KiB, 1 MiB, 18 MiB and 300 MiB, so copying leaves little garbage.
 	maxLeap = 17
 )
 
@@ -22,31 +20,29 @@ var (
 	ErrTooSlow  = errors.New("the rest of the message did not arrive in time")
 )
 
-// Arrival is a message that is being read from a connection.
 type Arrival struct {
 	Reader   io.Reader
 	Deadline func(time.Time) error // sets when a Read must have ended; nil: a Read does not block
 	Size     int64                 // bytes that the sender has declared; negative: none
-	Limit    int64                 // maximum number of bytes
-	Buffer   []byte                // used if the message fits into it; may be nil
-	Control  bool                  // the message may free memory: up to 64 KiB of it are read even at Tight and Full
+	Limit    int64
+	Buffer   []byte // used if the message fits into it; may be nil
+	Control  bool   // the message may free memory: up to 64 KiB of it are read even at Tight and Full
 
-	// Inspect, if not nil, gets the first 64 KiB of a larger message, and returns a limit that
-	// replaces Limit.
+	// Inspect may be nil. It gets the first 64 KiB of a larger message, and returns a new Limit.
 	Inspect func(start []byte) (limit int64, err error)
 }
 
 type gathering struct {
 	*Arrival
 	share   *Waiter
-	taken   int64 // from the pool
+	taken   int64
 	message []byte
 	pace    Pace
 }
 
-// Gather reads a message up to the end of its reader. It takes memory from the pool for the bytes
-// that it returns, and none if it fails. It waits for memory only once, before it reads most of the
-// message. The message must arrive at the speed that Pace requires.
+// Gather takes memory from the pool for the bytes that it returns, and none if it fails. It waits
+// for memory only once, before it reads most of the message. The message must arrive at the speed
+// that Pace requires.
 func (s *Waiter) Gather(ctx context.Context, a Arrival) ([]byte, error) {
 	g := gathering{Arrival: &a, share: s}
 	err := g.begin(ctx)
@@ -86,7 +82,6 @@ func (g *gathering) begin(ctx context.Context) error {
 	return nil
 }
 
-// more reads some bytes. At the end of the message it returns io.EOF.
 func (g *gathering) more(ctx context.Context) error {
 	if len(g.message) < cap(g.message) {
 		n, err := g.read(g.message[len(g.message):cap(g.message)])

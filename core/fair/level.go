@@ -26,9 +26,9 @@ func (l Level) String() string { return [...]string{"normal", "raised", "tight",
 // Gauge has the Level of the process. It is safe for concurrent use. A nil Gauge stays at Normal.
 type Gauge struct {
 	level atomic.Int32
-	room  atomic.Int64 // as given to SetRoom; 0: no limit
+	room  atomic.Int64 // 0: no limit
 
-	forgot time.Time // when flows were last reduced; used only by the goroutine that calls Set
+	forgot time.Time // used only by the goroutine that calls Set
 
 	mu    sync.Mutex
 	pools []*Pool
@@ -44,8 +44,8 @@ func (g *Gauge) Level() Level {
 	return Level(g.level.Load())
 }
 
-// Set sets the level, and wakes waiters if it falls. It must be called regularly, because it also
-// reduces the flows of all policies, by half in about six seconds.
+// Set must be called regularly, because it also reduces the flows of all policies, by half in about
+// six seconds.
 func (g *Gauge) Set(to Level) {
 	was := Level(g.level.Swap(int32(to)))
 	now := time.Now()
@@ -74,9 +74,9 @@ func (g *Gauge) Set(to Level) {
 	}
 }
 
-// SetRoom sets how many bytes the process may still use before Full begins, as last measured. Work
-// in progress may not be in the measurement yet. So new work is refused, as at Full, if it and the
-// work in progress together exceed n.
+// The process may use n more bytes before Full begins, as last measured. Work in progress may not
+// be in the measurement yet. So new work is refused, as at Full, if it and the work in progress
+// together exceed n.
 func (g *Gauge) SetRoom(n int64) { g.room.Store(max(n, 1)) }
 
 func (g *Gauge) lacks(n int64) bool {

@@ -9,7 +9,6 @@ const (
 	MinRate = 16 << 10 // bytes per second
 )
 
-// Pace determines by when more of a message must arrive.
 type Pace struct{ due time.Time }
 
 func Begin(now time.Time) Pace { return Pace{now.Add(Grace)} }

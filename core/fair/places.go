@@ -6,16 +6,14 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Units of a Pool that an open stream takes.
 const (
-	// FeedPlaces is for a feed over WebSocket.
-	FeedPlaces = 1
+	FeedPlaces = 1 // units of a Pool for a feed over WebSocket
 	// EventStreamPlaces is for a stream of server-sent events, which has a goroutine and may query
 	// the store twice a second.
 	EventStreamPlaces = 25
 )
 
-// NewStreams returns a pool of limit units, or 50000 if limit is 0, for feeds and event streams.
+// The default limit is 50000.
 func NewStreams(limit int, gauge *Gauge) *Pool {
 	p := NewPlaces(cmp.Or(limit, 50_000), "feeds and event streams", gauge)
 	p.shuts = Full
@@ -29,7 +27,6 @@ func NewPlaces(limit int, what string, gauge *Gauge) *Pool {
 	return p.Named(what, Full+1)
 }
 
-// Open takes n units for a stream or feed until closed is called.
 func (p *Pool) Open(w Who, n int64) (closed func(), err error) {
 	s := p.Share(nil)
 	s.Join(w)

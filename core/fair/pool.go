@@ -24,30 +24,27 @@ const (
 	// Patience is how long a bridge waits for memory, without reading, before it refuses a message.
 	// Time-outs of clients are longer.
 	Patience = 10 * time.Second
-	// floor is the number of bytes that each connection may hold, whatever others of its policy
-	// hold, so that small messages need not wait for large ones.
+	// Each connection may hold floor bytes, whatever others of its policy hold, so that small
+	// messages need not wait for large ones.
 	floor = 64 << 10
-	// A release of at least large bytes makes the pool call released.
-	large = 8 << 20
-	// Pending is the maximum number of bytes of messages, for all receivers of a connection, that
-	// are requested from the store or not yet read by the client. One receiver has at most maxAsked
-	// of them, and from Tight on at most maxTight.
+	large = 8 << 20 // bytes from which on a release calls Pool.released
+	// Pending is the maximum number of bytes, for all receivers of a connection, that are requested
+	// from the store or not yet read by the client. One receiver has at most maxAsked of them, and
+	// from Tight on at most maxTight.
 	Pending  = 32 << 20
 	maxAsked = 8 << 20
 	maxTight = 256 << 10
-	// minAsked is the number of bytes that must be free before a receiver requests any.
+	// A receiver requests nothing until minAsked bytes are free.
 	minAsked = 32 << 10
 	Default  = 1 << 30
 )
 
-// Who identifies the holder of a part of a Pool: a policy of a namespace. The zero Who stands for
-// all clients without a proven identity.
+// Who is a policy of a namespace. The zero Who is all clients without a proven identity.
 type Who struct {
-	Namespace string // namespace ID
+	Namespace string
 	Policy    string // policy name and, for an entity's policy, the entity's name
 }
 
-// Of returns the policy of the first grant of id.
 func Of(id core.Identity) Who {
 	if len(id) == 0 {
 		return Who{}
@@ -63,30 +60,30 @@ func Of(id core.Identity) Who {
 // Pool is a limited resource. It is safe for concurrent use.
 type Pool struct {
 	limit    int64
-	places   string // plural name of what takes a unit; "": a unit is a byte
+	places   string // plural of what takes a unit; "": a unit is a byte
 	name     string
-	shuts    Level         // level from which on Take may fail
+	shuts    Level         // from this level on, Take may fail
 	released func(n int64) // may be nil
 	gauge    *Gauge        // may be nil
 
 	mu      sync.Mutex
 	held    int64
 	refused int64
-	latest  time.Time // when a client was last refused
+	latest  time.Time
 	groups  map[Who]*group
-	evicted map[*Share]func() // each function closes the holder of a share
+	evicted map[*Share]func() // the functions close the holders of shares
 	waiting []*Share          // in the order in which they began to wait
 }
 
 type group struct {
 	held   int64
-	flow   int64 // units recently taken for new work
+	flow   int64 // recently taken for new work
 	shares int
 }
 
-// New returns a pool of limit bytes, or of Default if limit is not positive. If released is not
-// nil, the pool calls it when a share gives back many bytes at once, because the memory of a large
-// message is then garbage. The goroutine that gives them back waits for the call. gauge may be nil.
+// The default limit is Default. If released is not nil, the pool calls it when a share gives back
+// many bytes at once, because the memory of a large message is then garbage. The goroutine that
+// gives them back waits for the call. gauge may be nil.
 func New(limit int64, released func(n int64), gauge *Gauge) *Pool {
 	if limit <= 0 {
 		limit = Default
@@ -97,9 +94,9 @@ func New(limit int64, released func(n int64), gauge *Gauge) *Pool {
 }
 
 type Stats struct {
-	Limit, Held int64 // bytes or other units
-	Refused     int64 // messages and requests
-	Waiting     int   // connections
+	Limit, Held int64
+	Refused     int64
+	Waiting     int
 }
 
 func (p *Pool) Stats() Stats {
@@ -108,8 +105,7 @@ func (p *Pool) Stats() Stats {
 	return Stats{Limit: p.limit, Held: p.held, Refused: p.refused, Waiting: len(p.waiting)}
 }
 
-// Named sets the name that a pool of bytes has in refusals, and the level from which on Take may
-// fail (by default Full).
+// From the level shuts on, Take may fail (by default, from Full on).
 func (p *Pool) Named(name string, shuts Level) *Pool {
 	p.name, p.shuts = name, shuts
 	return p
@@ -117,7 +113,6 @@ func (p *Pool) Named(name string, shuts Level) *Pool {
 
 func (p *Pool) noteRefusal() { p.refused, p.latest = p.refused+1, time.Now() }
 
-// Gauge may return nil.
 func (p *Pool) Gauge() *Gauge { return p.gauge }
 
 func (p *Pool) Exhausted() bool {
@@ -187,7 +182,6 @@ func (p *Pool) dropIdle(w Who, g *group) {
 	}
 }
 
-// Join sets the holder of the share, when the client has proven its identity.
 func (s *Share) Join(w Who) {
 	s.pool.mu.Lock()
 	defer s.pool.mu.Unlock()
@@ -197,7 +191,7 @@ func (s *Share) Join(w Who) {
 	}
 }
 
-// allows reports whether the share may take n more. held is what all shares of the pool hold.
+// held is what all shares of the pool hold.
 func (s *Share) allows(n, held int64) bool {
 	left := s.pool.limit - held
 	switch {
@@ -212,10 +206,9 @@ func (s *Share) allows(n, held int64) bool {
 	return part(s.policy, s.pool.limit/4) && part(s.namespace, s.pool.limit/16)
 }
 
-// isLittle reports whether the share, with n more, holds at most floor bytes.
 func (s *Share) isLittle(n int64) bool { return s.pool.places == "" && s.held+n <= floor }
 
-// Available returns about how much more the share may take, or 0 if it may not even take n.
+// Available is an estimate. It returns 0 if the share may not even take n.
 func (s *Share) Available(n int64) int64 {
 	p := s.pool
 	p.mu.Lock()
@@ -228,10 +221,10 @@ func (s *Share) Available(n int64) int64 {
 	return max(n, min((left-s.held)/2, own))
 }
 
-// Credit returns how many more bytes one of a connection's receivers may request from the store.
-// used is the number of bytes that this receiver has requested, or has received and not yet sent.
-// Until half of the receiver's part is free, Credit returns 0, so that the receiver does not
-// request messages one by one. waits is true if the share now waits for memory.
+// Credit returns how many more bytes one of a connection's receivers may request. used has been
+// requested, or received and not yet sent. Until half of the receiver's part is free, Credit
+// returns 0, so that the receiver does not request messages one by one. waits is true if the share
+// now waits for memory.
 func (s *Share) Credit(used, receivers int) (bytes int, waits bool) {
 	part := min(maxAsked, Pending/receivers)
 	switch s.pool.gauge.Level() {
@@ -250,11 +243,11 @@ func (s *Share) Credit(used, receivers int) (bytes int, waits bool) {
 	return int(min(int64(part-used), free)), free == 0
 }
 
-// Take takes n units for new work, and reports whether that was possible. Depending on the Level,
-// it fails for policies or namespaces that have just taken much, or for all.
+// Depending on the Level, Take fails for policies or namespaces that have just taken much, or for
+// all.
 func (s *Share) Take(n int64) bool { return s.take(n, true) }
 
-// take is Take, but ignores the Level if begins is false.
+// If begins is false, take ignores the Level.
 func (s *Share) take(n int64, begins bool) bool {
 	p := s.pool
 	p.mu.Lock()
@@ -276,8 +269,7 @@ func (s *Share) take(n int64, begins bool) bool {
 // others have filled the memory.
 const flowPart, littlePart = 16, 64
 
-// refuses reports whether the Level refuses new work that takes n. A nil group has no flow. p.mu is
-// held.
+// A nil group has no flow. p.mu is held.
 func (p *Pool) refuses(policy, namespace *group, n int64) bool {
 	may := func(g *group, part int64) bool { return g == nil || g.flow+n <= p.limit/part }
 	switch l := p.gauge.Level(); {
@@ -298,25 +290,23 @@ func (p *Pool) forgetFlow() {
 	}
 }
 
-// Refuses reports whether the Level refuses requests of w that need memory.
 func (p *Pool) Refuses(w Who) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.refuses(p.groups[w], p.groups[w.ofNamespace()], 0)
 }
 
-// IsRefused reports whether the Level refuses the share's holder new work that takes n.
 func (s *Share) IsRefused(n int64) bool {
 	s.pool.mu.Lock()
 	defer s.pool.mu.Unlock()
 	return s.pool.refuses(s.policy, s.namespace, n)
 }
 
-// Fits reports whether an empty share could take n of an empty pool. Otherwise waiting is useless.
+// If Fits returns false, waiting is useless: the share could not take n even if the pool was empty.
 func (s *Share) Fits(n int64) bool { return n <= s.pool.limit-n }
 
-// Evictable lets the pool call evict, which must close the share's holder, when memory is full.
-// evict must not block.
+// The pool may call evict, which must close the share's holder, when memory is full. evict must not
+// block.
 func (s *Share) Evictable(evict func()) {
 	s.pool.mu.Lock()
 	defer s.pool.mu.Unlock()
@@ -326,8 +316,7 @@ func (s *Share) Evictable(evict func()) {
 	s.pool.evicted[s] = evict
 }
 
-// Evict closes the holder of one evictable share with more than floor bytes: of the policy that
-// holds most, the largest share. It returns false if there is none.
+// Of the policy that holds most, Evict closes the holder of the largest share above floor bytes.
 func (p *Pool) Evict() bool {
 	p.mu.Lock()
 	var most *Share
@@ -351,7 +340,7 @@ type Holding struct {
 	Held int64
 }
 
-// Largest returns the n policies that hold most, the largest first.
+// The largest come first.
 func (p *Pool) Largest(n int) []Holding {
 	p.mu.Lock()
 	all := make([]Holding, 0, len(p.groups))
@@ -390,8 +379,7 @@ func (s *Share) stopWaiting() {
 	}
 }
 
-// Add takes n whatever the limit, because the data are already in memory. If n is negative, it
-// gives -n back.
+// Add takes n whatever the limit, because the data are already in memory. n may be negative.
 func (s *Share) Add(n int64) {
 	if n == 0 {
 		return
@@ -419,8 +407,7 @@ func (s *Share) add(n int64) {
 	s.pool.held += n
 }
 
-// due returns the wake functions of waiters whose Take may now succeed. A waiter must wait again if
-// others are faster.
+// A waiter must wait again if others are faster.
 func (p *Pool) due() (wakes []func()) {
 	if len(p.waiting) == 0 {
 		return nil
@@ -438,7 +425,7 @@ func (p *Pool) due() (wakes []func()) {
 	return wakes
 }
 
-// Release gives back everything. No other goroutine may use the share during the call.
+// No other goroutine may use the share during Release.
 func (s *Share) Release() {
 	s.pool.mu.Lock()
 	held := s.held
@@ -455,8 +442,7 @@ func (s *Share) Close() {
 	s.leave()
 }
 
-// Refuse counts a refusal of n bytes, and returns its error: QuotaExceeded if n can never fit,
-// otherwise Busy.
+// The error is QuotaExceeded if n can never fit, otherwise Busy.
 func (s *Share) Refuse(n int64) error {
 	p := s.pool
 	p.mu.Lock()
@@ -471,13 +457,12 @@ func (s *Share) Refuse(n int64) error {
 	return core.Refuse(core.Busy, "All of the gateway's %s is in use. Try again later.", p.name)
 }
 
-// Waiter is a Share for a goroutine that can block.
 type Waiter struct {
 	*Share
 	woken wake.Signal
 }
 
-// Waiter returns a Waiter whose wake-ups also call the function also, unless it is nil.
+// Each wake-up also calls the function also, unless it is nil.
 func (p *Pool) Waiter(also func()) *Waiter {
 	woken := wake.New()
 	return &Waiter{woken: woken, Share: p.Share(func() {
@@ -488,17 +473,16 @@ func (p *Pool) Waiter(also func()) *Waiter {
 	})}
 }
 
-// Woken returns a channel that gets a value when the share may take what Wait was given, or soon
-// after.
+// The channel gets a value when the share may take what Wait was given, or soon after.
 func (s *Waiter) Woken() <-chan struct{} { return s.woken }
 
-// AfterRefusal is how long, after a refusal for lack of memory, the client waits for the answer, or
-// its connection is not read. Otherwise, a few clients that immediately repeat refused requests
-// would occupy the processors.
+// After a refusal for lack of memory, the client waits for the answer, or its connection is not
+// read. Otherwise, a few clients that immediately repeat refused requests would occupy the
+// processors.
 const AfterRefusal = 100 * time.Millisecond
 
-// Await takes n bytes, and waits for them up to Patience. The error is ctx's, or that of Refuse,
-// but no earlier than after AfterRefusal.
+// Await waits up to Patience. The error is ctx's, or that of Refuse, but no earlier than after
+// AfterRefusal.
 func (s *Waiter) Await(ctx context.Context, n int64) error {
 	if s.Take(n) {
 		return nil
@@ -524,8 +508,8 @@ func (s *Waiter) Await(ctx context.Context, n int64) error {
 	}
 }
 
-// AwaitRoom waits until n bytes could be taken, without taking them and without a time limit. It is
-// for data that a client sends only on request. It returns false if ctx ends.
+// AwaitRoom takes nothing, and has no time limit: it is for data that a client sends only on
+// request. It returns false if ctx ends.
 func (s *Waiter) AwaitRoom(ctx context.Context, n int64) bool {
 	for ctx.Err() == nil && s.Available(n) == 0 && s.Fits(n) {
 		s.Wait(n)

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Each Append function appends a value of the type in its name, in the smallest encoding. The names
-// are those of Go's types, which differ from AMQP's (see Kind).
+// The names of the Append functions are those of Go's types, which differ from AMQP's (see Kind).
+// Each appends the smallest encoding.
 
 func AppendNull(dst []byte) []byte { return append(dst, codeNull) }
 
@@ -87,26 +87,24 @@ func AppendBinary(dst, v []byte) []byte {
 	return append(AppendBinaryHead(dst, len(v)), v...)
 }
 
-// AppendBinaryHead appends the start of a binary of n bytes, which the caller must append.
+// The caller must append the n bytes.
 func AppendBinaryHead(dst []byte, n int) []byte { return appendSize(dst, codeBinary8, n) }
 
-// AppendString appends a string, which must be valid UTF-8; only Append checks this.
+// v must be valid UTF-8; only Append checks this.
 func AppendString[T ~string | ~[]byte](dst []byte, v T) []byte {
 	return append(appendSize(dst, codeString8, len(v)), v...)
 }
 
-// AppendSymbol appends a symbol, which must be valid UTF-8; only Append checks this.
+// v must be valid UTF-8; only Append checks this.
 func AppendSymbol[T ~string | ~[]byte](dst []byte, v T) []byte {
 	return append(appendSize(dst, codeSymbol8, len(v)), v...)
 }
 
-// AppendDescriptor appends the start of a described value with a numeric descriptor. The caller
-// must append the value.
+// The caller must append the described value.
 func AppendDescriptor(dst []byte, descriptor uint64) []byte {
 	return AppendUint64(append(dst, codeDescribed), descriptor)
 }
 
-// appendSize appends a constructor, which is wide if n needs it, and n.
 func appendSize(dst []byte, code byte, n int) []byte {
 	if n <= math.MaxUint8 {
 		return append(dst, code, byte(n))

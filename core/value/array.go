@@ -8,7 +8,6 @@ import (
 	"slices"
 )
 
-// elemCodes has the constructors of array elements.
 var elemCodes = [...]byte{
 	KindNull: codeNull, KindBool: codeBool,
 	KindUint8: codeUbyte, KindUint16: codeUshort, KindUint32: codeUint, KindUint64: codeUlong,
@@ -66,7 +65,6 @@ func textLen(v any) int {
 	return 0
 }
 
-// appendElem appends v without its constructor, in the form of the constructor code.
 func appendElem(dst []byte, code byte, v any, depth int) ([]byte, error) {
 	switch v := v.(type) {
 	case bool:
@@ -103,8 +101,7 @@ func appendElem(dst []byte, code byte, v any, depth int) ([]byte, error) {
 // openSize is the length of a compound's constructor, size and count in their 8-bit form.
 const openSize = 3
 
-// OpenList starts a list at the end of dst. The caller appends elements, and then calls CloseList
-// with mark.
+// The caller appends elements, and then calls CloseList with mark.
 func OpenList(dst []byte) (out []byte, mark int) { return open(dst, codeList8) }
 
 func CloseList(dst []byte, mark, n int) []byte {
@@ -114,15 +111,13 @@ func CloseList(dst []byte, mark, n int) []byte {
 	return closeCompound(dst, mark, n)
 }
 
-// OpenMap starts a map at the end of dst. The caller appends keys, which must differ, each followed
-// by its value, and then calls CloseMap with mark.
+// The caller appends keys, which must differ, each followed by its value, and then calls CloseMap.
 func OpenMap(dst []byte) (out []byte, mark int) { return open(dst, codeMap8) }
 
-// CloseMap ends the map of n entries that was opened at mark.
+// n is the number of entries.
 func CloseMap(dst []byte, mark, n int) []byte { return closeCompound(dst, mark, 2*n) }
 
-// AppendMapRaw appends a map of encoded values. Keys, which must differ, are written as strings or,
-// if symbols is true, as symbols.
+// Keys must differ. They are written as strings or, if symbols is true, as symbols.
 func AppendMapRaw(dst []byte, entries iter.Seq2[[]byte, []byte], symbols bool) []byte {
 	dst, mark := OpenMap(dst)
 	n := 0
@@ -142,7 +137,6 @@ func open(dst []byte, code byte) ([]byte, int) {
 	return append(dst, code, 0, 0), len(dst)
 }
 
-// closeCompound sets the size and count of the compound at mark, and makes it wide if needed.
 func closeCompound(dst []byte, mark, count int) []byte {
 	size := len(dst) - mark - openSize + 1 // with the count
 	if size <= math.MaxUint8 && count <= math.MaxUint8 {
@@ -156,7 +150,7 @@ func closeCompound(dst []byte, mark, count int) []byte {
 	return dst
 }
 
-// widen converts the value at start, which is the last in dst, from its 8-bit to its 32-bit form.
+// The value at start, which is the last in dst, is in its 8-bit form.
 func widen(dst []byte, start int) []byte {
 	size := int(dst[start+1])
 	if dst[start] < codeList8 {

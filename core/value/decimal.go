@@ -24,16 +24,12 @@ var (
 // String returns all digits, as in 12.50, -3, 1E+40.
 func (d Decimal32) String() string { return form32.read(d[:]).String() }
 
-// String returns all digits, as in 12.50, -3, 1E+40.
 func (d Decimal64) String() string { return form64.read(d[:]).String() }
 
-// String returns all digits, as in 12.50, -3, 1E+40.
 func (d Decimal128) String() string { return form128.read(d[:]).String() }
 
-// Float64 returns the nearest double.
 func (d Decimal32) Float64() float64 { return form32.read(d[:]).float64() }
 
-// Float64 returns the nearest double.
 func (d Decimal64) Float64() float64 { return form64.read(d[:]).float64() }
 
 // Float64 returns the nearest double, which is infinite outside the range of doubles.
@@ -45,7 +41,7 @@ type decimal struct {
 	special     string   // "NaN" or "Infinity": then coefficient and exponent are not set
 	coefficient *big.Int // not negative
 	exponent    int
-	precision   int // number of digits of the format
+	precision   int // of the format, in digits
 }
 
 // read reads the binary integer encoding (AMQP 1.0 §1.6.13–15).

@@ -6,8 +6,7 @@ import (
 	"math"
 )
 
-// Decode returns the first value in b, and the bytes after it. It accepts what Skip accepts. The
-// value shares no memory with b.
+// Decode accepts what Skip accepts. The value shares no memory with b.
 func Decode(b []byte, lim Limits) (v any, rest []byte, err error) {
 	rest, err = Skip(b, lim)
 	if err != nil {
@@ -29,7 +28,6 @@ func build(b []byte) (v any, rest []byte) {
 	return buildData(code, b[1:])
 }
 
-// buildData is build for data after the constructor code.
 func buildData(code byte, b []byte) (v any, rest []byte) {
 	data, rest := content(code, b), b[dataExtent(code, b):]
 	switch kinds[code] {
@@ -83,8 +81,7 @@ func buildData(code byte, b []byte) (v any, rest []byte) {
 	return v, rest
 }
 
-// counted splits the data of a compound into its count and its elements. ok is false if the data
-// end within the count.
+// ok is false if the data end within the count.
 func counted(code byte, data []byte) (n uint64, elements []byte, ok bool) {
 	switch {
 	case code == codeList0:

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// isKey reports whether a map key may be of kind k. AMQP allows every type, but no client uses
-// compound keys. Without them, keys can be compared as a few bytes.
+// AMQP allows keys of every type, but no client uses compound keys. Without them, keys can be
+// compared as a few bytes.
 func isKey(k Kind) bool { return k >= KindNull && k <= KindSymbol }
 
 // key is equal for equal map keys, whatever the width of their encoding.
@@ -67,10 +67,8 @@ func signed(data []byte) int64 {
 	}
 }
 
-// fewKeys is the largest number of keys that hasDuplicateKeys compares pairwise.
 const fewKeys = 32
 
-// hasDuplicateKeys reports whether two of the n keys in a map's valid entries are equal.
 func hasDuplicateKeys(entries []byte, n int) bool {
 	if n > fewKeys {
 		return hasDuplicateAmongMany(entries, n)
@@ -102,7 +100,7 @@ func hasDuplicateAmongMany(entries []byte, n int) bool {
 	return len(seen) < n
 }
 
-// afterEntry skips the first key and value in b, which must be valid.
+// b must be valid.
 func afterEntry(b []byte) []byte {
 	n, _ := extent(b)
 	b = b[n:]

@@ -54,7 +54,6 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind(%d)", uint8(k))
 }
 
-// KindOf returns the type of the first value in b.
 func KindOf(b []byte) Kind {
 	if len(b) == 0 {
 		return KindInvalid
@@ -62,10 +61,9 @@ func KindOf(b []byte) Kind {
 	return kinds[b[0]]
 }
 
-// IsNull reports whether the first value in b is null.
 func IsNull(b []byte) bool { return len(b) > 0 && b[0] == codeNull }
 
-// The constructors of AMQP 1.0 §1.6.
+// AMQP 1.0 §1.6.
 const (
 	codeDescribed  = 0x00
 	codeNull       = 0x40

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Each Read function returns the first value in b, which must have the type in the function's name,
-// and the bytes after it. It allocates only if it fails. Slices share the memory of b.
+// The value must have the type in the function's name. Read functions allocate only if they fail.
+// Slices share the memory of b.
 
 func ReadBool(b []byte) (v bool, rest []byte, err error) {
 	code, data, rest, err := read(b, KindBool)
@@ -95,12 +95,10 @@ func ReadText(b []byte) (v, rest []byte, err error) {
 	return readText(b, KindString)
 }
 
-// ReadList reads the start of a list. It returns the number of elements, and their bytes, which it
-// does not validate.
+// The elements are not validated.
 func ReadList(b []byte) (n int, elements, rest []byte, err error) { return readCompound(b, KindList) }
 
-// ReadMap reads the start of a map. It returns the number of entries, and the bytes of their keys
-// and values, which it does not validate.
+// n is the number of entries, which are not validated.
 func ReadMap(b []byte) (n int, entries, rest []byte, err error) {
 	n, entries, rest, err = readCompound(b, KindMap)
 	if n%2 != 0 {
@@ -109,8 +107,7 @@ func ReadMap(b []byte) (n int, entries, rest []byte, err error) {
 	return n / 2, entries, rest, err
 }
 
-// ReadRaw returns the encoding of the first value in b, which may be described. It does not
-// validate the value's contents.
+// The value may be described. Its contents are not validated.
 func ReadRaw(b []byte) (raw, rest []byte, err error) {
 	n, ok := extent(b)
 	if !ok {
@@ -119,9 +116,9 @@ func ReadRaw(b []byte) (raw, rest []byte, err error) {
 	return b[:n:n], b[n:], nil
 }
 
-// MapEntries iterates over the encoded map at the start of b. It yields keys that are strings or
-// symbols, each with its encoded value, and skips other entries. If b is not valid, it stops
-// without an error: callers must first validate a client's bytes with Skip.
+// MapEntries yields keys that are strings or symbols, each with its encoded value, and skips other
+// entries. If b is not a valid map, it stops without an error: callers must first validate a
+// client's bytes with Skip.
 func MapEntries(b []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
 		n, entries, _, err := ReadMap(b)
@@ -148,7 +145,6 @@ func MapEntries(b []byte) iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// read splits off the first value in b, which must be of kind want.
 func read(b []byte, want Kind) (code byte, data, rest []byte, err error) {
 	if len(b) == 0 {
 		return 0, nil, nil, fail(0, "the data ends before a %s", want)

@@ -18,15 +18,14 @@ func Skip(b []byte, lim Limits) (rest []byte, err error) {
 	return b[i:], nil
 }
 
-// walker validates one value. It uses offsets in b, because errors contain them.
+// walker uses offsets in b, because errors contain them.
 type walker struct {
 	b        []byte
-	depth    int // the maximum
+	depth    int
 	elements int // number that is still allowed
 }
 
-// value validates the value at i, which must not go beyond end, and returns the offset after it.
-// depth is the number of compounds around it.
+// The value must end before end. depth is the number of compounds around it.
 func (w *walker) value(i, end, depth int) (int, error) {
 	if i >= end {
 		return 0, fail(i, "the data ends before a value")
@@ -45,7 +44,7 @@ func (w *walker) value(i, end, depth int) (int, error) {
 	return w.value(i, end, depth)
 }
 
-// data validates a value with its constructor code at w.b[at] and its data at w.b[i].
+// The constructor code is at w.b[at], the data begin at w.b[i].
 func (w *walker) data(code byte, at, i, end, depth int) (int, error) {
 	kind := kinds[code]
 	if kind == KindInvalid || kind == KindDescribed {
@@ -92,8 +91,6 @@ func (w *walker) fixed(code byte, at int, data []byte) error {
 	return nil
 }
 
-// sized reads the size before variable-width and compound data, and returns where the data start
-// and stop.
 func (w *walker) sized(code byte, at, i, end int) (start, stop int, err error) {
 	var size uint64
 	if code&wide == 0 { // codes 0xa_, 0xc_, 0xe_
@@ -113,7 +110,6 @@ func (w *walker) sized(code byte, at, i, end int) (start, stop int, err error) {
 	return i, i + int(size), nil
 }
 
-// compound validates the count and the elements, between i and stop, of a list, map or array.
 func (w *walker) compound(code byte, at, i, stop, depth int) error {
 	kind := kinds[code]
 	n, elements, ok := counted(code, w.b[i:stop])
@@ -155,7 +151,6 @@ func (w *walker) compound(code byte, at, i, stop, depth int) error {
 	return nil
 }
 
-// array validates an array's constructor of elements and its n elements.
 func (w *walker) array(at, i, stop, depth, n int) error {
 	if i < stop && w.b[i] == codeDescribed {
 		var err error
@@ -206,15 +201,13 @@ func Extent(b []byte) (int, bool) {
 	return i, true
 }
 
-// extent is Extent, but returns false if b ends within the value.
 func extent(b []byte) (int, bool) {
 	n, ok := Extent(b)
 	return n, ok && n <= len(b)
 }
 
-// dataExtent returns the length of the data, with their size, at the start of b, which follow the
-// constructor code. It returns -1 if the code is unknown, or if b ends within the size. The length
-// may exceed len(b).
+// The data at the start of b follow the constructor code. dataExtent includes their size, and may
+// exceed len(b). It is -1 if the code is unknown, or if b ends within the size.
 func dataExtent(code byte, b []byte) int {
 	switch {
 	case kinds[code] == KindInvalid:
@@ -234,13 +227,12 @@ func dataExtent(code byte, b []byte) int {
 	}
 }
 
-// payload returns the data, without the size, of the first value in b. The data of a compound begin
-// with the count. Skip or extent must have accepted b, and the value must not be described.
+// payload excludes the size. The data of a compound begin with the count. Skip or extent must have
+// accepted b, and the value must not be described.
 func payload(b []byte) []byte {
 	return content(b[0], b[1:])
 }
 
-// content is payload for data after the constructor code.
 func content(code byte, b []byte) []byte {
 	n := dataExtent(code, b)
 	switch {

@@ -59,8 +59,7 @@ func Text(v any) string {
 	return string(AppendJSON(nil, v))
 }
 
-// describedText returns the text form of described values that .NET clients send as properties:
-// TimeSpan, Uri and DateTimeOffset.
+// .NET clients send TimeSpan, Uri and DateTimeOffset as properties.
 func describedText(d Described) (string, bool) {
 	descriptor, ok := d.Descriptor.(Symbol)
 	if !ok {
@@ -80,7 +79,6 @@ func describedText(d Described) (string, bool) {
 	return "", false
 }
 
-// timeOfTicks converts .NET's ticks of 100 ns since the year 1.
 func timeOfTicks(ticks int64) time.Time {
 	const secondsToUnixEpoch = 62_135_596_800
 	return time.Unix(ticks/TicksPerSecond-secondsToUnixEpoch, ticks%TicksPerSecond*100).UTC()

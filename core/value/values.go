@@ -25,7 +25,6 @@ type Char rune
 // Symbol is a symbolic name. AMQP requires ASCII, but this package accepts any valid UTF-8.
 type Symbol string
 
-// Timestamp is in milliseconds since the Unix epoch.
 type Timestamp int64
 
 // TimestampOf returns t in whole milliseconds, rounded down.
@@ -41,7 +40,6 @@ type Map []Entry
 
 type Entry struct{ Key, Value any }
 
-// Get returns the value of the entry whose key is the string or symbol name.
 func (m Map) Get(name string) (any, bool) {
 	for _, e := range m {
 		switch k := e.Key.(type) {
@@ -83,7 +81,6 @@ func (a Array) elem() Kind {
 	return a.Elem
 }
 
-// Described is a value with a descriptor that defines its meaning.
 type Described struct{ Descriptor, Value any }
 
 // KindOfValue returns the AMQP type of the Go value v, or KindInvalid if v has none of the types of
