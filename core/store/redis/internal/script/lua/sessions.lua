@@ -25,7 +25,7 @@ local arrivals = {
   available = available, freeSessions = freeSessions, holders = holders, waiting = waiting, paused = paused, locks = locks, bell = bell,
 }
 
--- sessionOf returns the session of message n, or nil.
+-- sessionOf returns the session of message n, or false.
 local function sessionOf(n)
   local name = call('HGET', sessionNames, n)
   return name and keyOf(name)
