@@ -325,7 +325,6 @@ var browseStories = []story{
 	}},
 }
 
-// bellTimeout limits the wait for a ring that should come immediately.
 const bellTimeout = eventually.Bound
 
 // bell returns a function that arms p's doorbell, calls act, and waits until the doorbell rings.

@@ -16,7 +16,7 @@ func (s *fixture) clear(p core.Partition) {
 	s.wantCode("clear", p.In(s.store).Clear(s.Context()), "")
 }
 
-// wantCleared checks that p and its sub-queues are empty, and stay empty as time passes.
+// The contents must also stay empty as time passes.
 func (s *fixture) wantCleared(what string, p core.Partition) {
 	s.Helper()
 	for range 2 {

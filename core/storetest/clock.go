@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Clock stands still until Advance. It is safe for concurrent use.
+// Clock is safe for concurrent use.
 type Clock struct {
 	mu  sync.Mutex
 	now time.Time

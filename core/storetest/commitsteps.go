@@ -92,7 +92,6 @@ func (p *player) commit(pl *subject) {
 	}
 }
 
-// reserve reserves messages for a later commit.
 func (p *player) reserve(pl *subject) {
 	p.Helper()
 	a := core.Work{Reserve: p.clock.Now().Add(oneOf(p, 500*time.Millisecond, 2*time.Second, 10*time.Second))}
@@ -132,7 +131,6 @@ func (p *player) reserve(pl *subject) {
 	}
 }
 
-// someReserved picks reserved messages, but none whose number is in cancels.
 func (p *player) someReserved(pl *subject, cancels []int64) []core.Reserved {
 	var some []core.Reserved
 	for range p.pick(3) {
@@ -160,7 +158,7 @@ func (p *player) leaving(n int, destination string) []*core.Message {
 	return ms
 }
 
-// work returns a description of w. ms are the messages that stay.
+// ms are the messages that stay.
 func (p *player) work(w *core.Work, ms []*core.Message) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "by %d, only check %t, %d states", w.Version, w.Check, len(w.States))

@@ -19,8 +19,7 @@ func (d *differences) add(field string, same bool, got, want any) {
 	}
 }
 
-// diffDelivery returns "" if the deliveries are equal. Of lock tokens, it compares only the
-// sequence numbers, and whether they are zero.
+// Of lock tokens, diffDelivery compares only the sequence numbers, and whether they are zero.
 func diffDelivery(got, want core.Delivery) string {
 	var d differences
 	diffMessage(&d, got.Message, want.Message)
@@ -94,7 +93,6 @@ func (d *differences) octets(field string, g, w []byte) {
 	d.add(field, bytes.Equal(g, w), fmt.Sprintf("%q", g), fmt.Sprintf("%q", w))
 }
 
-// properties compares keys, types and values, in order.
 func (d *differences) properties(field string, g, w core.Properties) {
 	same := g.Len() == w.Len()
 	next, stop := iter.Pull2(w.All())

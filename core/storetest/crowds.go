@@ -156,7 +156,6 @@ func (c *crowd) record(ds []core.Delivery, settlements []core.Settlement, errs [
 	}
 }
 
-// wantAll checks that n messages, with the numbers 1 to n, were completed once each.
 func (c *crowd) wantAll(n int) {
 	c.Helper()
 	want(c.fixture, "messages completed", len(c.completed), n)

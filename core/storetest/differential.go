@@ -44,13 +44,12 @@ type player struct {
 	subjects []*subject // the first is the queue or topic
 	versions []pair[int64]
 	ears     []*ear
-	created  int // number of subscriptions
+	created  int
 	history  core.HistoryBounds
 	sent     int
-	story    []string // what has happened
+	story    []string
 }
 
-// pair has one value in the form of each store.
 type pair[T any] struct{ a, b T }
 
 // plays makes the names of the entities unique.
@@ -98,7 +97,6 @@ func (p *player) tell(format string, args ...any) {
 	p.story = append(p.story, fmt.Sprintf(format, args...))
 }
 
-// fail ends the test with the end of the story.
 func (p *player) fail(format string, args ...any) {
 	p.Helper()
 	const tail = 40
@@ -110,8 +108,7 @@ func (p *player) fail(format string, args ...any) {
 	p.Fatalf("%s: %s\nthe story, from its policy (%s), at its end:%s", p.title, fmt.Sprintf(format, args...), p.story[0], b.String())
 }
 
-// finish moves, in half of all runs, the remaining messages to the other store. Then it waits until
-// all of them are due, compares them, and deletes the entity.
+// In half of all runs, finish moves the remaining messages to the other store.
 func (p *player) finish() {
 	p.Helper()
 	if p.pick(2) == 1 {

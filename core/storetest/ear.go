@@ -12,7 +12,7 @@ import (
 // to lock. The model's doorbell rings during the call.
 type ear struct {
 	ref    core.Ref
-	waits  map[core.SessionKey]bool // sessions for which the doorbell is armed; "": for callers that wait for any message
+	waits  map[core.SessionKey]bool // "": for callers that wait for any message
 	model  map[core.SessionKey]bool // sessions for which the model's doorbell has rung since the engine's was armed
 	engine chan core.SessionKey
 	stop   []func()
@@ -27,7 +27,6 @@ func (p *player) listen(pl *subject) {
 	}
 }
 
-// attach begins to listen to the engine's doorbell, also after a restart.
 func (p *player) attach(e *ear) {
 	engine := make(chan core.SessionKey, 1000)
 	clear(e.waits)
@@ -49,7 +48,6 @@ func (p *player) arm(r core.Ref, session core.SessionKey) {
 	}
 }
 
-// leave notes that the former holder of a session does not wait any more.
 func (p *player) leave(r core.Ref, session core.SessionKey) {
 	for _, e := range p.ears {
 		if e.ref == r {
@@ -69,7 +67,6 @@ func (p *player) excuse(r core.Ref) {
 	}
 }
 
-// hear checks that the engine wakes all callers that the model wakes.
 func (p *player) hear() {
 	p.Helper()
 	for _, e := range p.ears {

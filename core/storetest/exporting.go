@@ -79,8 +79,7 @@ func diffStored(got, want *core.Stored) string {
 	return diffDelivery(got.Delivery, want.Delivery)
 }
 
-// moveTo exports the fixture's partition, imports it into a new entity, and makes the fixture use
-// that entity. The partition's index, and so the sequence numbers, stay the same.
+// The partition's index, and so the sequence numbers, stay the same.
 func (s *fixture) moveTo(name, id string) {
 	s.Helper()
 	things := s.export(s.main.Ref)
@@ -91,8 +90,7 @@ func (s *fixture) moveTo(name, id string) {
 	s.main.Entity = e.ID
 }
 
-// copyPrefix makes the IDs of copied subscriptions unique in the store, without changing their
-// order.
+// copyPrefix makes IDs unique without changing their order.
 const copyPrefix = "c"
 
 func renamed(things []core.Stored) []core.Stored {

@@ -10,8 +10,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// fixture is a store with one entity, of which the test uses one partition. Its methods are the
-// steps of a test.
+// The methods of fixture are the steps of a test, which uses one partition of one entity.
 type fixture struct {
 	*testing.T
 	store  core.Store
@@ -25,7 +24,7 @@ const (
 	fixturePartitions = 3
 	fixtureIndex      = 2
 	lockDuration      = 30 * time.Second
-	sessionEnd        = lockDuration + core.SessionGrace // after this time, the lock of a session has ended
+	sessionEnd        = lockDuration + core.SessionGrace // then, the lock of a session has ended
 	maxDeliveries     = 3
 )
 
@@ -262,7 +261,6 @@ func Stats(ctx context.Context, s core.Store, p core.Partition) (core.Stats, err
 	return c.Stats, c.Err
 }
 
-// wantStats compares the counts of messages by state.
 func (s *fixture) wantStats(what string, p core.Partition, want core.Stats) {
 	s.Helper()
 	got := s.stats(p)
@@ -280,7 +278,6 @@ func (s *fixture) wantSessionCounts(what string, p core.Partition, held, waiting
 	}
 }
 
-// wantEnqueued compares how many messages the partition has ever stored.
 func (s *fixture) wantEnqueued(what string, p core.Partition, want int64) {
 	s.Helper()
 	if got := s.stats(p); got.Enqueued != want {

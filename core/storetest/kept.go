@@ -21,7 +21,6 @@ const (
 	keptOf    = "kept-subscription"
 )
 
-// Keep fills an empty store with a few things of each Kind, and a topic.
 func Keep(tb testing.TB, store core.Store, clock *Clock) {
 	tb.Helper()
 	stocks.Store(0)
@@ -56,8 +55,6 @@ func WantKept(tb testing.TB, store core.Store) {
 	}
 }
 
-// kept describes what Keep has stored: entities, rules, counts, messages in every state, sessions
-// with their states and locks.
 func kept(tb testing.TB, store core.Store) string {
 	tb.Helper()
 	var b strings.Builder

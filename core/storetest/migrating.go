@@ -8,8 +8,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// migrate compares the exports of both stores, deletes the entity in both, and continues with new
-// entities into which each store imports the other's export. It sweeps first, because an export
+// Each store imports the other's export into a new entity. migrate sweeps first, because an export
 // does not sweep.
 func (p *player) migrate() {
 	p.Helper()
@@ -19,7 +18,7 @@ func (p *player) migrate() {
 			return false
 		}
 		_, err := p.a.Entity(p.Context(), pl.entity.Namespace, pl.entity.Name)
-		return err != nil // it was deleted
+		return err != nil
 	})
 	model, engine := p.export(p.a), p.export(p.b)
 	p.tell("migrate %d things", len(model))
@@ -90,8 +89,8 @@ func (p *player) export(store core.Store) (all []core.Stored) {
 	return all
 }
 
-// known omits ids that an engine may have forgotten, and sorts the others, because ids of the same
-// time have no order.
+// An engine may have forgotten old ids. The others are sorted, because ids of the same time have no
+// order.
 func (p *player) known(all []core.Stored) []core.Stored {
 	now := p.clock.Now()
 	var things, ids []core.Stored

@@ -38,8 +38,6 @@ func (s *fixture) wantNamespace(what string, got, want core.Namespace) {
 	}
 }
 
-// populate creates entities of all kinds in a namespace, with messages, and returns a partition of
-// each.
 func (s *fixture) populate(namespace, ids string) (ps []core.Partition) {
 	s.Helper()
 	queue := newEntity("Orders", ids+"q")

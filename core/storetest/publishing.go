@@ -9,12 +9,11 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// press is a fixture with a topic.
 type press struct {
 	*fixture
 	entity  core.Entity
 	topic   core.Partition // tests change its policy
-	version int64          // of the subscriptions, as look has last read it
+	version int64          // as look has last read it
 }
 
 // onTopic turns a test of a topic with the subscriptions a, b and c into one of a fixture.
@@ -40,7 +39,6 @@ func newTopic(name, id string) core.Entity {
 	return e
 }
 
-// newSubscription returns a subscription whose ID is its topic's ID and its name.
 func newSubscription(topic core.Entity, name string) core.Entity {
 	e := newEntity(core.SubscriptionPath(topic.Name, name), topic.ID+core.FoldName(name))
 	e.Kind, e.Settings, e.TopicID, e.Partitions = core.Subscription, core.DefaultSettings(core.Subscription), topic.ID, topic.Partitions
@@ -54,7 +52,6 @@ func newSchedule(name string) core.Entity {
 	return e
 }
 
-// look reads the topic's subscriptions, and sets p.version.
 func (p *press) look() core.TopicView {
 	p.Helper()
 	v, err := p.store.Topic(p.Context(), "ns", "news")

@@ -22,8 +22,7 @@ func (p *player) subscribe() {
 	p.look()
 }
 
-// change creates, updates or deletes a subscription. The queue of a deleted subscription stays in
-// the test for a while.
+// The queue of a deleted subscription stays in the test for a while.
 func (p *player) change() {
 	p.Helper()
 	if len(p.subjects) < 4 && p.pick(2) == 0 || len(p.subjects) == 1 {
@@ -66,13 +65,12 @@ func (p *player) look() {
 	}
 }
 
-// version returns the version that the last call of look has read, or sometimes an older one.
+// The version is sometimes an older one.
 func (p *player) version() pair[int64] {
 	last := len(p.versions) - 1
 	return p.versions[max(0, last-oneOf(p, 0, 0, 0, 0, 0, 0, 0, 1))]
 }
 
-// issue returns groups of publications in the form of each store.
 func (p *player) issue() pair[[][]core.Publication] {
 	var groups pair[[][]core.Publication]
 	for range 1 + p.pick(6)/3 {
@@ -163,7 +161,6 @@ func announce(group []core.Publication, lines []string) []string {
 	return lines
 }
 
-// sameAppended compares the results for groups of messages, and remembers their numbers.
 func (p *player) sameAppended(what string, at core.Partition, groups [][]*core.Message, a, b []core.Appended) {
 	p.Helper()
 	if len(a) != len(b) {

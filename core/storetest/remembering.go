@@ -23,9 +23,8 @@ func (s *fixture) recollect(p core.Partition, id string) []core.Event {
 	return events
 }
 
-// wantHistory compares the events of the messages with that id. A line has an event's kind,
-// sub-queue and number and, if they are set, the other number, the count, the time left until
-// Until, and the reason.
+// A line has an event's kind, sub-queue and number and, if they are set, the other number, the
+// count, the time left until Until, and the reason.
 func (s *fixture) wantHistory(p core.Partition, id string, want ...string) {
 	s.Helper()
 	var got []string

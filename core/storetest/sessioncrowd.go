@@ -27,8 +27,7 @@ var sessionCrowdStories = []story{
 	})},
 }
 
-// sessionCrowd sends to sessions, and locks them, in several goroutines. Each sender sends numbers,
-// in order, to sessions that no other sender uses.
+// Each sender sends numbers, in order, to sessions that no other sender uses.
 type sessionCrowd struct {
 	*fixture
 	work sync.WaitGroup
@@ -36,7 +35,7 @@ type sessionCrowd struct {
 	mu       sync.Mutex
 	expected int
 	held     map[string]bool
-	got      map[string]int // number of completed messages by session
+	got      map[string]int // messages completed by session
 }
 
 const crowdSessions = 5 // per sender
@@ -51,7 +50,6 @@ func (c *sessionCrowd) send(sender, each int) {
 	}
 }
 
-// hold accepts sessions and completes some of their messages until all messages are completed.
 func (c *sessionCrowd) hold() {
 	timeout := time.After(time.Minute)
 	for !c.done() {
@@ -91,8 +89,7 @@ func (c *sessionCrowd) receive(l core.SessionLock) {
 	}
 }
 
-// completeAll completes messages until it abandons one. That one and the rest are delivered again
-// when the session is released.
+// The abandoned message and the rest are delivered again when the session is released.
 func (c *sessionCrowd) completeAll(ds []core.Delivery) bool {
 	for _, d := range ds {
 		_, n := core.SplitSequenceNumber(d.SequenceNumber)
@@ -112,7 +109,7 @@ func (c *sessionCrowd) completeAll(ds []core.Delivery) bool {
 	return true
 }
 
-// holds notes that a receiver has locked or released a session. Only one receiver may lock it.
+// Only one receiver may lock a session.
 func (c *sessionCrowd) holds(session string, held bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -122,7 +119,6 @@ func (c *sessionCrowd) holds(session string, held bool) {
 	c.held[session] = held
 }
 
-// completed checks that d is the next message of its session.
 func (c *sessionCrowd) completed(d core.Delivery) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -135,7 +135,6 @@ func (s *fixture) wantDescribed(what string, content bool, ids []string, wanted 
 	}
 }
 
-// wantLost checks that the locks of a session and of one of its messages are lost.
 func (s *fixture) wantLost(what string, l core.SessionLock, token core.LockToken, deferred int64) {
 	s.Helper()
 	_, err := s.main.In(s.store).RenewSession(s.Context(), l)

@@ -50,14 +50,13 @@ func (p *player) sessionLock(pl *subject) pair[core.SessionLock] {
 	return pl.locks[len(pl.locks)-1-p.pick(min(len(pl.locks), 4))]
 }
 
-// lost forgets, in most cases, a lock that is no longer valid.
+// Most invalid locks are forgotten.
 func (p *player) lost(pl *subject, l pair[core.SessionLock], err error) {
 	if i := slices.Index(pl.locks, l); i >= 0 && err != nil && p.pick(4) > 0 {
 		pl.locks = slices.Delete(pl.locks, i, i+1)
 	}
 }
 
-// accepted compares session locks and remembers them.
 func (p *player) accepted(pl *subject, a, b core.SessionLock) {
 	p.Helper()
 	if a.ID != b.ID || a.Index != b.Index || a.Mode != b.Mode || a.TakeOvers != b.TakeOvers || !a.Until.Equal(b.Until) {
@@ -166,7 +165,6 @@ func (p *player) setState(pl *subject, l pair[core.SessionLock], state []byte) {
 	p.lost(pl, l, a)
 }
 
-// describeSessions compares the descriptions of listed sessions, and of one that is not listed.
 func (p *player) describeSessions(pl *subject) {
 	p.Helper()
 	ids, err := pl.Partition.In(p.a).ListSessions(p.Context(), time.Time{}, "", 100)

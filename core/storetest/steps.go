@@ -79,7 +79,6 @@ func (p *player) step() {
 	}
 }
 
-// feed appends messages to a subject or, for a subscription, publishes some in its topic.
 func (p *player) feed(pl *subject) {
 	p.Helper()
 	switch {
@@ -143,7 +142,7 @@ func (p *player) message() *core.Message {
 	return m
 }
 
-// settlements returns settlements of locks that were given out, most of which still hold.
+// Most of the locks still hold.
 func (p *player) settlements(at core.Partition) []settlementPair {
 	pairs := make([]settlementPair, 1+p.pick(4))
 	var under *pair[core.SessionLock]
@@ -169,7 +168,6 @@ func (p *player) settlements(at core.Partition) []settlementPair {
 	return pairs
 }
 
-// settlementPair is a settlement in the form of each store.
 type settlementPair struct {
 	under   *pair[core.SessionLock] // nil: no session is given
 	token   pair[core.LockToken]
@@ -196,8 +194,8 @@ func (p *player) someTokens(at core.Partition) []pair[core.LockToken] {
 	return tokens
 }
 
-// tokenAt picks the token for index i of a list. Except at index 0, it sometimes picks one of
-// another partition: an engine may answer a list of only such tokens without a sweep.
+// Except at index 0, the token is sometimes that of another partition: an engine may answer a list
+// of only such tokens without a sweep.
 func (p *player) tokenAt(at core.Partition, i int) pair[core.LockToken] {
 	token := p.token(at)
 	if i > 0 && p.pick(16) == 0 {
@@ -220,12 +218,11 @@ func elsewhere(t core.LockToken) core.LockToken {
 	return core.NewLockToken(t.Partition()+1, t.Number(), t.Nonce())
 }
 
-// position picks a message's number, or sometimes one that no message has had.
+// Sometimes no message has had the position.
 func (p *player) position(at core.Partition) int64 {
 	return max(0, p.of(at.Ref).top+1-int64(p.pick(20)))
 }
 
-// someNumbers picks sequence numbers, most of them from likely.
 func (p *player) someNumbers(at core.Partition, likely []int64) []int64 {
 	chosen := make([]int64, oneOf(p, 0, 1, 1, 1, 2, 2, 3))
 	for i := range chosen {
@@ -263,7 +260,7 @@ func (p *player) append(at core.Partition, groups [][]*core.Message) {
 	p.sameAppended("append", at, groups, a, b)
 }
 
-// clear clears the partition after a sweep, because the next number depends on what was due.
+// clear sweeps first, because the next number depends on what was due.
 func (p *player) clear() {
 	p.Helper()
 	p.everywhere(p.sweep)
@@ -315,8 +312,7 @@ func positions(sequenceNumbers []int64) []int64 {
 	return ns
 }
 
-// most returns the limits of a call that locks messages. With a limit of more than one byte,
-// engines may differ in the last message that fits.
+// With a limit of more than one byte, engines may differ in the last message that fits.
 func (p *player) most(messages int) core.Most {
 	return core.Most{Messages: 1 + p.pick(messages), Bytes: int64(oneOf(p, 0, 0, 0, 1))}
 }
@@ -348,7 +344,6 @@ func (p *player) purge(at core.Partition, limit int) {
 	p.stats(at)
 }
 
-// took compares locked deliveries, and remembers their tokens.
 func (p *player) took(at core.Partition, a, b []core.Delivery) {
 	p.Helper()
 	p.sameDeliveries(a, b)
@@ -407,7 +402,7 @@ func (p *player) renew(at core.Partition, pairs []pair[core.LockToken]) {
 	}
 }
 
-// spent forgets, in most cases, a token that is no longer valid.
+// Most invalid tokens are forgotten.
 func (p *player) spent(at core.Partition, token pair[core.LockToken]) {
 	notes := p.of(at.Ref)
 	if i := slices.Index(notes.tokens, token); i >= 0 && p.pick(4) > 0 {
@@ -415,7 +410,6 @@ func (p *player) spent(at core.Partition, token pair[core.LockToken]) {
 	}
 }
 
-// underLock picks the lock of a session if a call needs one.
 func (p *player) underLock(pl *subject, at core.Partition) *pair[core.SessionLock] {
 	if !at.Sessions || p.pick(16) == 0 {
 		return nil
@@ -424,7 +418,7 @@ func (p *player) underLock(pl *subject, at core.Partition) *pair[core.SessionLoc
 	return &l
 }
 
-// each returns a session's lock in the form of each store, and a text for the story. l may be nil.
+// l may be nil.
 func each(l *pair[core.SessionLock]) (a, b *core.SessionLock, session string) {
 	if l == nil {
 		return nil, nil, ""

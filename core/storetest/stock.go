@@ -17,9 +17,9 @@ type Kind struct {
 	slow     bool // storing one takes several calls
 	bodiless bool // bodies do not stay
 	window   time.Duration
-	sub      core.SubQueue // the destination of the messages
+	sub      core.SubQueue
 	make     func(i int, m *core.Message)
-	then     func(*Stock) // called after they are stored
+	then     func(*Stock) // called after the messages are stored
 }
 
 const stockTime = time.Hour // the lifetime of everything in a Stock that ends by itself
@@ -67,7 +67,6 @@ func Kinds() []Kind {
 	}
 }
 
-// ManyOf returns the number of messages of a size that a test needs to measure their memory.
 func (k *Kind) ManyOf(size int) int {
 	n := max(32, min(1000, 2<<20/size))
 	if k.slow {
@@ -76,7 +75,6 @@ func (k *Kind) ManyOf(size int) int {
 	return n
 }
 
-// Sizes returns the sizes of bodies with which to measure.
 func (k *Kind) Sizes() []int {
 	if k.bodiless {
 		return []int{100}
@@ -91,12 +89,11 @@ func mustProperties(keysAndValues ...any) core.Properties {
 	}
 	p, err := core.NewProperties(pairs...)
 	if err != nil {
-		panic(err) // the tests' properties are valid
+		panic(err)
 	}
 	return p
 }
 
-// Stock is an entity with one partition that can be filled with one Kind.
 type Stock struct {
 	testing.TB
 	store    core.Store
@@ -130,7 +127,6 @@ func (s *Stock) check(what string, err error) {
 	}
 }
 
-// Fill stores n things of the kind, with bodies of that size.
 func (s *Stock) Fill(n, size int) {
 	s.Helper()
 	s.size = size

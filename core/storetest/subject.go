@@ -6,8 +6,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// subject is a queue, topic or subscription on which a player runs operations, with what the player
-// remembers of it.
 type subject struct {
 	core.Partition // the main queue
 	entity         core.Entity
@@ -16,10 +14,9 @@ type subject struct {
 	reserved       []core.Reserved          // all that were given out
 }
 
-// notes are what a player remembers of a sub-queue.
 type notes struct {
 	tokens    []pair[core.LockToken] // all that were given out
-	top       int64                  // the highest number seen
+	top       int64                  // highest number seen
 	deferred  []int64                // sequence numbers that were ever deferred
 	scheduled []int64                // sequence numbers that were ever scheduled
 }
@@ -58,7 +55,6 @@ func (p *player) subjectOf(r core.Ref) *subject {
 	return &subject{} // the subscription has no subject any more
 }
 
-// somewhere picks a sub-queue of a subject, most often the main queue.
 func (p *player) somewhere(pl *subject) core.Partition {
 	return pl.at(oneOf(p,
 		core.Main, core.Main, core.Main, core.Main, core.Main, core.Main, core.Main, core.Main, core.Main, core.Main, core.Main,

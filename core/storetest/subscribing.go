@@ -316,7 +316,6 @@ func names(es []core.Entity) string {
 	return fmt.Sprint(list)
 }
 
-// wantSubscription is wantEntity, and compares the rules.
 func (s *fixture) wantSubscription(what string, got, want core.Entity) {
 	s.Helper()
 	if len(got.Rules) != len(want.Rules) {

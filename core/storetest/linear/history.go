@@ -46,7 +46,7 @@ type Subject struct {
 	Seed uint64
 }
 
-// RoundsVariable is an environment variable that replaces Subject.Rounds.
+// RoundsVariable replaces Subject.Rounds.
 const (
 	RoundsVariable = "LINEAR_ROUNDS"
 	defaultRounds  = 10
@@ -85,7 +85,6 @@ func Clearing(t *testing.T, s Subject) {
 	})
 }
 
-// play plays rounds until enough were conclusive.
 func play(t *testing.T, s Subject, round func(p *player) (conclusive bool)) {
 	t.Helper()
 	rounds := cmp.Or(s.Rounds, defaultRounds)
@@ -110,29 +109,26 @@ func play(t *testing.T, s Subject, round func(p *player) (conclusive bool)) {
 	}
 }
 
-// history has the calls of clients on one partition, through several stores, with their answers,
-// while the store failed repeatedly.
 type history struct {
 	*player
 	p      core.Partition
 	began  time.Time
-	clears bool                                  // clients also clear the partition
-	first  []string                              // the session of the first message; nil: none
+	clears bool
+	first  []string                              // nil: none
 	lose   func(s core.Store, random *rand.Rand) // makes a call as the client nobody, which waits for no replica
 	faults atomic.Int64
 	bodies atomic.Int64
 	fakes  atomic.Uint64 // for nonces of locks that no client knows
-	known  atomic.Int64  // number of calls whose outcome is known
-	enough atomic.Int64  // clients pause when known has reached this, until the next failure
-	active atomic.Int64  // number of clients that may be calling
-	stored atomic.Int64  // about how many messages are stored and not completed
+	known  atomic.Int64
+	enough atomic.Int64 // clients pause when known has reached this, until the next failure
+	active atomic.Int64 // clients that may be calling
+	stored atomic.Int64 // about how many messages are stored and not completed
 
 	mu     sync.Mutex
 	calls  []call
-	breaks []span // when connections broke
+	breaks []span
 }
 
-// history begins a history of a new partition, whose locks outlive the history.
 func (p *player) history(sessions bool) *history {
 	p.Helper()
 	p.entities++
@@ -148,7 +144,6 @@ func (p *player) history(sessions bool) *history {
 	return h
 }
 
-// span is a period of a history's clock.
 type span struct{ from, to int64 }
 
 func (s span) overlaps(t span) bool { return s.from <= t.to && t.from <= s.to }
@@ -160,13 +155,12 @@ type call struct {
 	answer answer
 }
 
-// now returns the time of the history's clock in ns.
 func (h *history) now() int64 { return time.Since(h.began).Nanoseconds() }
 
 // nobody is a client whose calls are lost with a server, so they must have no effect.
 const nobody = -1
 
-// note adds a call that began at from and ends now.
+// The call ends now.
 func (h *history) note(client int, from int64, s step, a answer) {
 	if client == nobody {
 		return
@@ -180,7 +174,7 @@ func (h *history) note(client int, from int64, s step, a answer) {
 	h.calls = append(h.calls, c)
 }
 
-// fake returns a nonce for a lock that may exist, but that no client knows.
+// The lock may exist, but no client knows it.
 func (h *history) fake() uint64 { return h.fakes.Add(1) }
 
 func answerOf(err error) answer {
@@ -198,8 +192,7 @@ func answerOf(err error) answer {
 	return unknown
 }
 
-// play makes clients call while the store fails, and checks the history. finish reads the final
-// contents. conclusive is false if the check takes too long.
+// finish reads the final contents. conclusive is false if the check takes too long.
 func (h *history) play(call func(client int, s core.Store, random *rand.Rand), finish func(s core.Store)) (conclusive bool) {
 	h.Logf("repeat with -seed=%d %s=1", h.dice, RoundsVariable)
 	h.awake()
@@ -257,7 +250,6 @@ func (h *history) awake() {
 	}
 }
 
-// quiet waits until that number of additional calls has been answered.
 func (h *history) quiet(calls int64) {
 	until := h.known.Load() + calls
 	h.enough.Store(until)
@@ -317,8 +309,7 @@ func (h *history) check() (conclusive bool) {
 	return true
 }
 
-// told returns the history, with every outcome that follows from what clients saw. open is the
-// number of calls whose outcome is still unknown.
+// open is the number of calls whose outcome is still unknown.
 func (h *history) told() (told []porcupine.Operation, open int) {
 	seen, left := h.sightings()
 	for _, c := range h.calls {
@@ -372,14 +363,12 @@ func (h *history) told() (told []porcupine.Operation, open int) {
 
 type sightings []sighting
 
-// sighting is a message that a call has returned or settled.
 type sighting struct {
 	span
 	delivered
-	nonce uint64 // of the message's lock
+	nonce uint64
 }
 
-// sightings returns the sightings of all messages, and what the final reads have found.
 func (h *history) sightings() (seen sightings, left *leftovers) {
 	for _, c := range h.calls {
 		var got []delivered
@@ -411,18 +400,16 @@ func (h *history) sightings() (seen sightings, left *leftovers) {
 	return seen, left
 }
 
-// without reports whether a settlement with an unknown outcome was certainly not executed. It could
-// have been executed only before the connection broke. So if the message was seen later, it was not
-// completed. If its lock was seen later, it was not settled at all, except in a session, where a
-// message always gets the session's lock.
+// A settlement could have been executed only before the connection broke. So if the message was
+// seen later, it was not completed. If its lock was seen later, it was not settled at all, except
+// in a session, where a message always gets the session's lock.
 func (h *history) without(s settling, seen sightings, broken int64) bool {
 	return slices.ContainsFunc(seen, func(o sighting) bool {
 		return o.n == s.n && o.from > broken && (s.outcome == core.Complete || o.nonce == s.nonce && !h.p.Sessions)
 	})
 }
 
-// firstOf returns the number of a group's first message, and when a message of the group was first
-// seen. first is 0 if none was seen.
+// at is when a message of the group was first seen. first is 0 if none was seen.
 func (ss sightings) firstOf(a appending) (first, at int64) {
 	at = forever
 	for _, s := range ss {
@@ -442,7 +429,7 @@ func deliveredOf(ds []core.Delivery) []delivered {
 	return got
 }
 
-// append stores a group of count messages. sessions has the session of each message; nil: none.
+// sessions has the session of each message; nil: none.
 func (h *history) append(client int, s core.Store, count int, sessions []string) {
 	a := appending{sessions: sessions}
 	var group []*core.Message
@@ -469,7 +456,7 @@ func (h *history) append(client int, s core.Store, count int, sessions []string)
 	h.note(client, from, a, what)
 }
 
-// settle ends a lock. It returns false if that may have failed.
+// settle returns false if it may have failed.
 func (h *history) settle(client int, s core.Store, token core.LockToken, o core.Outcome) bool {
 	from := h.now()
 	a := answerOf(h.p.In(s).Settle(h.Context(), []core.Settlement{{Token: token, Outcome: o}})[0])
@@ -480,7 +467,6 @@ func (h *history) settle(client int, s core.Store, token core.LockToken, o core.
 	return a < unsure
 }
 
-// renew renews a lock, to see whether it still holds.
 func (h *history) renew(client int, s core.Store, token core.LockToken) {
 	from := h.now()
 	if a := answerOf(h.p.In(s).Renew(h.Context(), []core.LockToken{token})[0].Err); a < unsure {
@@ -522,7 +508,6 @@ func (h *history) look(s core.Store, limit int) []delivered {
 	return deliveredOf(ds)
 }
 
-// bag shares locks or tokens among the clients.
 type bag[T any] struct {
 	mu    sync.Mutex
 	items []T
@@ -549,7 +534,7 @@ func (b *bag[T]) pick(random *rand.Rand, leave bool) (one T, ok bool) {
 	return one, true
 }
 
-// anyOutcome returns a random outcome that moves no message to another queue.
+// Outcomes that move messages to another queue are left out.
 func anyOutcome(random *rand.Rand) core.Outcome {
 	return [...]core.Outcome{core.Complete, core.Complete, core.Complete, core.Abandon, core.Release}[random.IntN(5)]
 }

@@ -11,12 +11,11 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// sequential is a partition whose calls run one after the other. It has no clock, so no lock ends
-// by itself.
+// The model has no clock, so no lock ends by itself.
 type sequential struct {
-	last     int64     // highest number used
-	messages []item    // by number
-	sessions []chamber // by id: sessions that were ever accepted
+	last     int64
+	messages []item
+	sessions []chamber // by id; ever accepted
 	line     []string  // free sessions with available messages, in the order in which they began to wait
 }
 
@@ -25,13 +24,12 @@ type item struct {
 	body    string
 	session string
 	count   uint32
-	nonce   uint64 // of its lock; 0: available
+	nonce   uint64 // 0: available
 }
 
-// chamber is the state of a session without its messages.
 type chamber struct {
 	id    string
-	nonce uint64 // of its lock; 0: free
+	nonce uint64 // 0: free
 	state string // "": none
 }
 
@@ -50,11 +48,10 @@ func (a answer) String() string {
 	return [...]string{"done", "refused", "unsure", "unknown", "unheard"}[a]
 }
 
-// fits reports whether the answer is possible. could is true if the call can be executed.
+// could is true if the call can be executed.
 func (a answer) fits(could bool) bool { return a >= unsure || could == (a == done) }
 
-// step is a call with its answer. apply executes the call in the model. It returns false if the
-// answer is not possible.
+// apply executes the call in the model. It returns false if the answer is not possible.
 type step interface {
 	apply(s *sequential) bool
 }
@@ -93,7 +90,7 @@ var sequentially = porcupine.Model{
 
 var seedOfHashes = maphash.MakeSeed()
 
-// locked returns the index of message n if its lock has that nonce, or -1.
+// The lock must have that nonce; otherwise, locked returns -1.
 func (s *sequential) locked(n int64, nonce uint64) int {
 	i, ok := slices.BinarySearchFunc(s.messages, n, func(m item, n int64) int { return int(m.n - n) })
 	if !ok || s.messages[i].nonce != nonce {
@@ -102,7 +99,6 @@ func (s *sequential) locked(n int64, nonce uint64) int {
 	return i
 }
 
-// take locks up to limit available messages for which from returns true.
 func (s *sequential) take(limit int, nonce uint64, from func(*item) bool) []delivered {
 	var got []delivered
 	for i := range s.messages {
@@ -128,7 +124,6 @@ func (s *sequential) queueUp() {
 	}
 }
 
-// session returns the chamber of a session, which it adds if needed.
 func (s *sequential) session(id string) *chamber {
 	i, ok := slices.BinarySearchFunc(s.sessions, id, func(c chamber, id string) int { return strings.Compare(c.id, id) })
 	if !ok {
@@ -143,14 +138,12 @@ type delivered struct {
 	count uint32
 }
 
-// leftovers is what the final reads have found. It shows locks that no client knows, which never
-// end.
+// leftovers has locks that no client knows, which never end.
 type leftovers struct {
 	sessions map[string]bool // sessions that could not be accepted
 }
 
-// appending appends a group of messages. If the answer was lost, sightings of the messages give the
-// first number.
+// If the answer was lost, sightings of the messages give first.
 type appending struct {
 	bodies   []string
 	sessions []string // for each message; nil: none
@@ -194,7 +187,7 @@ func (l locking) apply(s *sequential) bool {
 	return true
 }
 
-// undoing ends the locks of a call whose answer was lost.
+// The answer of the call was lost.
 type undoing struct{ nonce uint64 }
 
 func (u undoing) apply(s *sequential) bool {
@@ -230,7 +223,6 @@ func (t settling) apply(s *sequential) bool {
 	return true
 }
 
-// renewing renews a lock, to see whether it still holds.
 type renewing struct {
 	n      int64
 	nonce  uint64
@@ -259,7 +251,6 @@ func (c counting) apply(s *sequential) bool {
 	return c == counting{}
 }
 
-// peeking reads the numbers and bodies of all messages.
 type peeking struct{ got []delivered }
 
 func (p peeking) apply(s *sequential) bool {
@@ -300,7 +291,6 @@ type inSession struct {
 	answer answer
 }
 
-// holds reports whether the lock still holds, and whether the call's answer fits.
 func (c inSession) holds(s *sequential) (holds, fits bool) {
 	holds = s.session(c.id).nonce == c.nonce
 	return holds, c.answer.fits(holds)
@@ -321,7 +311,6 @@ func (t taking) apply(s *sequential) bool {
 	return t.answer == unknown || slices.Equal(got, t.got)
 }
 
-// releasing ends the locks of a session and its messages.
 type releasing struct{ inSession }
 
 func (r releasing) apply(s *sequential) bool {
@@ -338,8 +327,7 @@ func (r releasing) apply(s *sequential) bool {
 	return true
 }
 
-// reopening ends the locks of all sessions and their messages. The store also forgets how long
-// sessions have waited.
+// The store also forgets how long sessions have waited.
 type reopening struct{}
 
 func (reopening) apply(s *sequential) bool {
@@ -353,7 +341,6 @@ func (reopening) apply(s *sequential) bool {
 	return true
 }
 
-// extending renews a session's lock, to see whether it still holds.
 type extending struct{ inSession }
 
 func (e extending) apply(s *sequential) bool {

@@ -24,8 +24,7 @@ type sessionHistory struct {
 	tokens bag[core.LockToken]
 }
 
-// linearSessions are the ids of the sessions. There are many, because some stay locked when the
-// answer of AcceptSession is lost.
+// Some sessions stay locked when the answer of AcceptSession is lost, so there are many.
 var linearSessions = []string{"", "a", "b", "c", "d", "e", "f", "g"}
 
 func (h *sessionHistory) anySession(random *rand.Rand) string {
@@ -40,7 +39,6 @@ func anySpelling(id string) string {
 	return id
 }
 
-// finish finds out which sessions are locked, and what the others contain.
 func (h *sessionHistory) finish(s core.Store) {
 	h.count(0, s)
 	h.list(0, s)
@@ -142,7 +140,7 @@ func under(l core.SessionLock, a answer) inSession {
 	return inSession{strings.ToLower(l.ID), l.Nonce, a}
 }
 
-// release ends a session's lock and reports whether it is known to have ended.
+// release reports whether the lock is known to have ended.
 func (h *sessionHistory) release(client int, s core.Store, l core.SessionLock) bool {
 	from := h.now()
 	a := answerOf(h.p.In(s).ReleaseSession(h.Context(), l))
@@ -150,7 +148,6 @@ func (h *sessionHistory) release(client int, s core.Store, l core.SessionLock) b
 	return a < unsure
 }
 
-// keep renews a session's lock, or sets or reads its state.
 func (h *sessionHistory) keep(client int, s core.Store, l core.SessionLock, random *rand.Rand) {
 	from := h.now()
 	switch random.IntN(3) {
