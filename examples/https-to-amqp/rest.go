@@ -50,7 +50,6 @@ func (r *rest) signature() string {
 	return fmt.Sprintf("SharedAccessSignature sr=%s&sig=%s&se=%s&skn=%s", resource, signature, expires, r.policy)
 }
 
-// do sends a request, checks the status of the answer, and reads its body.
 func (r *rest) do(ctx context.Context, method, target, body string, headers view, want int) (*http.Response, string, error) {
 	req, err := http.NewRequestWithContext(ctx, method, target, strings.NewReader(body))
 	if err != nil {

@@ -108,7 +108,6 @@ func equip(ctx context.Context, hq *local.Gateway) error {
 	return err
 }
 
-// open starts the branch's gateway, which connects to headquarters through the link.
 func open(ctx context.Context, binary string, hq *local.Gateway, line *link) (*local.Gateway, error) {
 	dir, err := os.MkdirTemp("", "crosstown-example-")
 	if err != nil {

@@ -57,7 +57,6 @@ func run(ctx context.Context, binary string, out io.Writer) (err error) {
 	return errors.Join(err, <-worked)
 }
 
-// work answers requests, in capital letters, until ctx ends.
 func work(ctx context.Context, client *azservicebus.Client) error {
 	receiver, err := client.NewReceiverForQueue(requests, nil)
 	if err != nil {

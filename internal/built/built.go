@@ -13,15 +13,12 @@ import (
 	"strings"
 )
 
-// module is the gateway's module, whose go.sum covers its programs. A test may belong to another
-// module.
+// A test may belong to another module than the gateway, whose go.sum covers its programs.
 const module = "github.com/crosstown-mq/crosstown"
 
-// variable is the environment variable with the path of the gateway that make test has built.
 const variable = "CROSSTOWN_BINARY"
 
-// Gateway returns the path of the gateway in CROSSTOWN_BINARY. Without the variable, or with flags
-// for go build, it builds one in dir.
+// Without CROSSTOWN_BINARY, or with flags for go build, Gateway builds the program in dir.
 func Gateway(dir string, flags ...string) (string, error) {
 	program := os.Getenv(variable)
 	if program == "" || len(flags) > 0 {

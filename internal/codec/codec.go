@@ -34,7 +34,6 @@ const (
 	Map
 )
 
-// String returns the name of the kind for errors.
 func (k Kind) String() string {
 	return [...]string{
 		"nothing", "null", "a boolean", "an integer", "an integer", "an integer", "a number", "a number",
@@ -42,9 +41,8 @@ func (k Kind) String() string {
 	}[k]
 }
 
-// Error says why data is not well-formed.
 type Error struct {
-	At   int // in bytes from the start of the data
+	At   int // in bytes
 	Text string
 }
 
@@ -62,9 +60,7 @@ const (
 // Kind returns zero, More returns false, and other methods must not be called.
 type Reader interface {
 	Encoding() Encoding
-	// Kind returns the kind of the next value.
 	Kind() Kind
-	// Null skips a null.
 	Null()
 	Bool() bool
 	Int() int64
@@ -94,13 +90,11 @@ type Reader interface {
 	Key() []byte
 	// Only reports, after the first Key of a map, whether the map has no other key.
 	Only() bool
-	// Skip skips the next value, and returns its encoding.
+	// Skip returns the encoding of the value.
 	Skip() []byte
-	// Err returns an *Error, or nil.
 	Err() error
-	// End checks that no data follow. It returns the error, or nil.
 	End() error
-	// Fail sets the error, unless there is already one.
+	// Only the first error is kept.
 	Fail(text string)
 	// Reset starts again with other data. checked is true if a Reader has already checked them.
 	Reset(data []byte, checked bool)
@@ -127,7 +121,6 @@ func NewReader(e Encoding, data []byte, o Options) Reader {
 	return r
 }
 
-// Writer appends encoded values. The caller opens and closes maps and lists.
 type Writer interface {
 	Encoding() Encoding
 	Null()
@@ -150,16 +143,14 @@ type Writer interface {
 	// JSON writes a JSON text: unchanged in JSON, and as a string in MessagePack.
 	JSON(text []byte)
 	OpenMap()
-	// Key writes the name of a member. It returns the writer for the value, which must follow.
+	// The value must follow, with the returned writer.
 	Key(name string) Writer
 	KeyBytes(name []byte)
 	CloseMap()
 	OpenList()
 	// CloseList ends a list of n elements.
 	CloseList(n int)
-	// Len returns the length of the slice that Bytes returns.
 	Len() int
-	// Bytes returns the slice to which the writer has appended.
 	Bytes() []byte
 }
 
@@ -171,7 +162,6 @@ func WriteList[T any](w Writer, items []T, write func(Writer, T)) {
 	w.CloseList(len(items))
 }
 
-// NewWriter returns a writer that appends to dst.
 func NewWriter(e Encoding, dst []byte) Writer {
 	if e == JSON {
 		return &jsonWriter{dst: dst, start: len(dst)}

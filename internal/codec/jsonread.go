@@ -10,7 +10,6 @@ import (
 	"unicode/utf8"
 )
 
-// ValidJSON reports whether data is one JSON text with lists and maps nested at most depth deep.
 func ValidJSON(data []byte, depth int) bool {
 	if !utf8.Valid(data) {
 		return false
@@ -24,12 +23,12 @@ type jsonReader struct {
 	data  []byte
 	pos   int
 	o     Options
-	depth int                   // number of open lists and maps
+	depth int
 	maps  [MaxDepth / 64]uint64 // one bit for each open list or map, set for a map
-	first bool                  // nothing of the innermost open list or map was read yet
+	first bool                  // nothing of the innermost open list or map was read
 	err   *Error
 
-	number    Kind // of the number that ends at numberEnd
+	number    Kind
 	numberAt  int
 	numberEnd int // 0: no number was read
 }
@@ -60,7 +59,7 @@ func (r *jsonReader) End() error {
 	return r.Err()
 }
 
-// next skips white space. It returns the byte after it, or 0 at the end.
+// next returns the first byte that is not white space, or 0 at the end.
 func (r *jsonReader) next() byte {
 	for ; r.pos < len(r.data); r.pos++ {
 		switch c := r.data[r.pos]; c {
@@ -111,8 +110,7 @@ func (r *jsonReader) word(word string, k Kind) Kind {
 	return k
 }
 
-// shortInteger is the number of characters up to which every integer is an Int.
-const shortInteger = 18
+const shortInteger = 18 // characters, up to which every integer is an Int
 
 // scanNumber finds the end and the kind of a number, RFC 8259 §6.
 func (r *jsonReader) scanNumber() {
@@ -156,7 +154,6 @@ func (r *jsonReader) scanNumber() {
 	}
 }
 
-// digits returns the position of the first byte from i on that is not a digit.
 func digits(data []byte, i int) int {
 	for i < len(data) && data[i] >= '0' && data[i] <= '9' {
 		i++
@@ -226,7 +223,6 @@ func (r *jsonReader) Float() (float64, bool) {
 
 func (r *jsonReader) Text() []byte { return r.decoded(r.quoted()) }
 
-// decoded replaces the escapes in a string that quoted has returned.
 func (r *jsonReader) decoded(text []byte, escaped bool) []byte {
 	if !escaped {
 		return text
@@ -276,8 +272,7 @@ func (r *jsonReader) More() bool {
 	return more
 }
 
-// another skips the comma before the next element or member, and reports whether there is one.
-// first is true if none was read.
+// first is true if no element or member was read.
 func (r *jsonReader) another(closing byte, first bool) bool {
 	switch c := r.next(); {
 	case c == closing:
@@ -295,7 +290,6 @@ func (r *jsonReader) another(closing byte, first bool) bool {
 
 func (r *jsonReader) Key() []byte { return r.decoded(r.key()) }
 
-// key reads the name of a member and the colon. It returns what quoted returns.
 func (r *jsonReader) key() (text []byte, escaped bool) {
 	if r.next() != '"' {
 		r.Fail("there is no key")
@@ -353,8 +347,7 @@ func (r *jsonReader) skip() {
 	}
 }
 
-// quoted returns the text between the quotes of a string. escaped is true if the text contains
-// escapes.
+// escaped is true if the text contains escapes.
 func (r *jsonReader) quoted() (text []byte, escaped bool) {
 	start := r.pos + 1
 	for i := plainText(r.data, start); i < len(r.data); i = plainText(r.data, i+1) {
@@ -386,8 +379,7 @@ func (r *jsonReader) quoted() (text []byte, escaped bool) {
 	return nil, false
 }
 
-// plainText returns the position of the first byte from i on that is a quote, a backslash or a
-// control character. It compares eight bytes at a time.
+// plainText returns the position of the first quote, backslash or control character from i on.
 func plainText(data []byte, i int) int {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	for ; i+8 <= len(data); i += 8 {
@@ -404,7 +396,6 @@ func plainText(data []byte, i int) int {
 	return i
 }
 
-// escapes maps letters after a backslash to characters.
 var escapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
 func hex4(data []byte, i int) (r rune, ok bool) {
@@ -427,8 +418,7 @@ func hex4(data []byte, i int) (r rune, ok bool) {
 	return r, true
 }
 
-// unquote decodes the escapes in a string. whole is false if it has replaced half of a surrogate
-// pair by U+FFFD.
+// whole is false if unquote has replaced half of a surrogate pair by U+FFFD.
 func unquote(text []byte) (decoded []byte, whole bool) {
 	out := make([]byte, 0, len(text))
 	whole = true

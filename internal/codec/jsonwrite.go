@@ -11,10 +11,9 @@ import (
 
 type jsonWriter struct {
 	dst   []byte
-	start int // length of dst before the first value
+	start int
 }
 
-// value writes a comma if the next value or key is not the first.
 func (w *jsonWriter) value() {
 	if n := len(w.dst); n > w.start {
 		switch w.dst[n-1] {

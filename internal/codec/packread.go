@@ -43,7 +43,7 @@ type packReader struct {
 	data []byte
 	pos  int
 	o    Options
-	left []int // how many elements or members are left in each open list and map
+	left []int // elements or members of each open list and map
 	few  [4]int
 	err  *Error
 
@@ -134,7 +134,6 @@ func (r *packReader) Kind() Kind {
 	return r.head.kind
 }
 
-// look reads the head of the next value, and checks that the data are not too short for the value.
 func (r *packReader) look() {
 	if r.pos >= len(r.data) {
 		r.Fail(CutShort)

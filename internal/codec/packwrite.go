@@ -10,13 +10,11 @@ import (
 	"unicode/utf8"
 )
 
-// PackWriter writes MessagePack. Each value gets its shortest form.
 type PackWriter struct {
 	dst  []byte
 	open []opened
 }
 
-// opened is a map or list that is not closed.
 type opened struct{ mark, n int }
 
 func (w *PackWriter) Encoding() Encoding { return MessagePack }
@@ -169,10 +167,10 @@ func (w *PackWriter) CloseMap() {
 	w.close(w.open[len(w.open)-1].n, packFixMap, packMap16)
 }
 
-// Map begins a map of n members: keys and values of any kind. The caller does not close the map.
+// The keys may be of any kind. The caller does not close the map.
 func (w *PackWriter) Map(n int) { w.head(n, packFixMap, 16, packMap16, 2) }
 
-// List begins a list of n elements, which the caller does not close.
+// The caller does not close the list.
 func (w *PackWriter) List(n int) { w.head(n, packFixList, 16, packList16, 2) }
 
 func (w *PackWriter) OpenList() {
@@ -182,8 +180,7 @@ func (w *PackWriter) OpenList() {
 
 func (w *PackWriter) CloseList(n int) { w.close(n, packFixList, packList16) }
 
-// close writes the number of elements or members into the head. If the head needs more than one
-// byte, close moves the content.
+// If the head needs more than one byte, close moves the content.
 func (w *PackWriter) close(n int, short, wide byte) {
 	last := len(w.open) - 1
 	mark := w.open[last].mark

@@ -11,14 +11,13 @@ import (
 	"syscall"
 )
 
-// MkdirAll creates a directory and its parents, with the permissions 0700. It syncs every directory
-// above, even existing ones, because the process that created these may have ended before it synced
-// them. Otherwise, a power failure could remove a directory with all synced data in it.
+// MkdirAll syncs every directory above, even existing ones, because the process that created these
+// may have ended before it synced them. Otherwise, a power failure could remove a directory with
+// all synced data in it.
 func MkdirAll(dir string) error {
 	return MakeAll(dir, func(dir string) error { return os.MkdirAll(dir, 0o700) }, SyncDir)
 }
 
-// MakeAll is MkdirAll with the functions of another file system.
 func MakeAll(dir string, mkdirAll, syncDir func(string) error) error {
 	if err := mkdirAll(dir); err != nil {
 		return err
@@ -31,24 +30,21 @@ func MakeAll(dir string, mkdirAll, syncDir func(string) error) error {
 	return nil
 }
 
-// isRefused reports whether a directory cannot be synced: this user may not read it, or its file
-// system does not support that.
+// A directory cannot be synced if this user may not read it, or its file system does not support
+// it.
 func isRefused(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EINVAL)
 }
 
-// Create creates a file atomically with the output of write. If the file exists, it returns
-// fs.ErrExist.
+// If the file exists, Create returns fs.ErrExist.
 func Create(path string, mode os.FileMode, write func(io.Writer) error) error {
 	return publish(path, mode, write, os.Link)
 }
 
-// Replace atomically replaces the file at path by one with the output of write.
 func Replace(path string, mode os.FileMode, write func(io.Writer) error) error {
 	return publish(path, mode, write, os.Rename)
 }
 
-// Content returns a function for Create or Replace that writes data.
 func Content(data []byte) func(io.Writer) error {
 	return func(w io.Writer) error {
 		_, err := w.Write(data)

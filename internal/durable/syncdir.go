@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// SyncDir makes the creation, renaming and removal of files and directories in dir durable.
+// SyncDir makes creations, renamings and removals in dir durable.
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -10,7 +10,6 @@ const (
 	// Bound is the maximum wait for a condition. It ends a test whose condition never becomes true,
 	// and is longer than a busy machine needs.
 	Bound = 5 * time.Minute
-	// pause is the longest pause between two polls.
 	pause = 20 * time.Millisecond
 )
 
@@ -22,8 +21,7 @@ func True(t testing.TB, what string, holds func() bool) {
 	}
 }
 
-// Within reports whether a condition becomes true within bound. Unlike True, it does not fail the
-// test: the caller decides what to do.
+// Unlike True, Within does not fail the test: the caller decides what to do.
 func Within(bound time.Duration, holds func() bool) bool {
 	next := 100 * time.Microsecond
 	for end := time.Now().Add(bound); !holds(); next = min(2*next, pause) {

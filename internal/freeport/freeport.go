@@ -24,15 +24,14 @@ const (
 
 var errNone = errors.New("freeport: every block of ports is claimed; end other test processes")
 
-// claimed contains the blocks of this process. Only the last block has unused ports.
+// Only the last block has unused ports.
 var claimed struct {
 	sync.Mutex
 	listeners []net.Listener // other processes see the claims by these
 	next, end int
 }
 
-// Take returns a port of loopback on which no server listens. No other call returns the same port,
-// in this process or another.
+// No other call, in this process or another, returns the same port.
 func Take() (int, error) {
 	claimed.Lock()
 	defer claimed.Unlock()

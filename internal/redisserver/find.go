@@ -16,7 +16,6 @@ var names = []string{"redis-server", "valkey-server"}
 // oldest is the first major version with XADD 0-* and sharded Pub/Sub.
 const oldest = 7
 
-// Find returns a server of a sufficient version on the PATH.
 func Find() (path string, ok bool) {
 	for _, name := range names {
 		path, err := exec.LookPath(name)
@@ -32,10 +31,8 @@ func Find() (path string, ok bool) {
 
 var versionText = regexp.MustCompile(`v=(\d+)\.(\S+)`)
 
-// Check returns an error unless the program at path is a server of a sufficient version.
 func Check(path string) error { return CheckVersion(path, oldest, 0) }
 
-// CheckVersion returns an error unless the program at path is a server of that version or newer.
 func CheckVersion(path string, major, minor int) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()

@@ -5,7 +5,6 @@ import (
 	"syscall"
 )
 
-// dieWithParent makes the kernel end the child when this process ends for any reason.
 func dieWithParent(c *exec.Cmd) {
 	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM, Setpgid: true}
 }

@@ -78,8 +78,7 @@ func (p *Process) WaitReady(ctx context.Context, client *redis.Client) error {
 	}
 }
 
-// Serve runs a server with an append-only file in a temporary directory, and returns its URL. stop
-// ends it and removes the directory.
+// stop ends the server and removes its data.
 func Serve(ctx context.Context) (url string, stop func(), err error) {
 	program, ok := Find()
 	if !ok {
@@ -96,10 +95,10 @@ func Serve(ctx context.Context) (url string, stop func(), err error) {
 	}
 	stop = func() {
 		p.Kill()
-		_ = os.RemoveAll(dir) // if this fails, files stay in the directory for temporary files
+		_ = os.RemoveAll(dir)
 	}
 	client := Client("unix", socket)
-	defer func() { _ = client.Close() }() // only for WaitReady
+	defer func() { _ = client.Close() }()
 	if err := p.WaitReady(ctx, client); err != nil {
 		stop()
 		return "", nil, err

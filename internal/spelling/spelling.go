@@ -6,11 +6,9 @@ import (
 	"strings"
 )
 
-// maxCompared is the number of compared bytes of a name.
-const maxCompared = 64
+const maxCompared = 64 // bytes
 
-// Nearest returns the known names with a similar spelling, the most similar first. It ignores
-// letter case, hyphens and underscores.
+// Nearest ignores letter case, hyphens and underscores. The most similar names come first.
 func Nearest(name string, known []string) []string {
 	type candidate struct {
 		name     string

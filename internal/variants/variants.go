@@ -19,7 +19,6 @@ import (
 // "1", and in one on Redis, if the story has such a place, if it is "redis".
 const variable = "E2E_ALL"
 
-// All reports whether every story runs in all of its places.
 func All() bool { return os.Getenv(variable) == "1" }
 
 // Each runs a story as a subtest for each of its chosen places, such as "redis/tls". Without a

@@ -9,7 +9,6 @@ import (
 // Signal holds at most one signal.
 type Signal chan struct{}
 
-// New returns a signal that is not set.
 func New() Signal { return make(Signal, 1) }
 
 // Set wakes the goroutine that receives from s now, or the next one. It does not block.

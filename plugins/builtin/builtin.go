@@ -17,7 +17,6 @@ func Names() []string {
 	return []string{JSON, MessagePack, CBOR, AMQP, Text, CloudEvents}
 }
 
-// Named returns the serializer with this name, or nil.
 func Named(name string) core.Serializer {
 	switch name {
 	case JSON:

@@ -107,7 +107,6 @@ func appendCBOR(dst []byte, v any, depth int) ([]byte, error) {
 	return appendCBORDecimal(dst, value.Text(v))
 }
 
-// appendHead appends a value's first byte, and the number that belongs to it.
 func appendHead(dst []byte, major byte, n uint64) []byte {
 	major <<= 5
 	switch {
@@ -147,7 +146,6 @@ func appendCBORTime(dst []byte, t value.Timestamp) []byte {
 	return appendCBORInt(dst, int64(t)/1000) // 35,000 years from now, times lose their milliseconds
 }
 
-// appendInside appends the elements of a list, or the keys and values of a map.
 func appendInside(dst []byte, l value.List, m value.Map, depth int) (_ []byte, err error) {
 	if depth == 0 {
 		return nil, errDepth
@@ -168,7 +166,7 @@ func appendInside(dst []byte, l value.List, m value.Map, depth int) (_ []byte, e
 	return dst, nil
 }
 
-// appendCBORDecimal appends a decimal as a decimal fraction. NaN and infinities become floats.
+// NaN and infinities become floats.
 func appendCBORDecimal(dst []byte, s string) ([]byte, error) {
 	if f, err := strconv.ParseFloat(s, 32); err == nil && (math.IsNaN(f) || math.IsInf(f, 0)) {
 		return appendCBOR(dst, float32(f), 0)

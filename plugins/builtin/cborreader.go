@@ -12,12 +12,12 @@ import (
 	"github.com/x448/float16"
 )
 
-// cborReader decodes one value. After an error, which err keeps, further results must not be used.
+// After an error, which err keeps, results must not be used.
 type cborReader struct {
 	b        []byte
 	at       int
-	depth    int // how much deeper lists, maps and tags may be nested
-	elements int // how many more elements may be read
+	depth    int // levels that are still allowed
+	elements int // number that is still allowed
 	err      error
 }
 
@@ -29,7 +29,6 @@ func (r *cborReader) fail(text string) any {
 	return nil
 }
 
-// enter begins a list, map or tag; leave ends it.
 func (r *cborReader) enter() {
 	if r.depth--; r.depth < 0 {
 		r.fail(tooDeep)
@@ -44,7 +43,7 @@ func (r *cborReader) spend(n int) {
 	}
 }
 
-// bytes returns the next n bytes of the payload, without a copy.
+// The bytes are not copied.
 func (r *cborReader) bytes(n uint64) []byte {
 	if r.err != nil || n > uint64(len(r.b)-r.at) {
 		r.fail(cutShort)
@@ -80,7 +79,6 @@ func (r *cborReader) value() (v any, ok bool) {
 	return r.item(major, info, r.argument(info, major)), true
 }
 
-// definite reads a value that must not be a break.
 func (r *cborReader) definite() any {
 	v, ok := r.value()
 	if !ok {
@@ -91,7 +89,6 @@ func (r *cborReader) definite() any {
 
 const forever = 1<<64 - 1
 
-// argument reads the number that belongs to a first byte, or is part of it.
 func (r *cborReader) argument(info, major byte) uint64 {
 	switch {
 	case info < 24:
@@ -156,7 +153,7 @@ func (r *cborReader) decimal128(s string) any {
 	return d
 }
 
-// chunks reads a string of unknown length, which consists of strings of known length.
+// A string of unknown length consists of strings of known length.
 func (r *cborReader) chunks(major byte) any {
 	all := []byte{}
 	for r.err == nil {
@@ -181,8 +178,7 @@ func (r *cborReader) chunks(major byte) any {
 	return nil
 }
 
-// room returns for how many of n elements to allocate at first. Each element takes at least one
-// byte.
+// Each element takes at least one byte.
 func (r *cborReader) room(n uint64) int {
 	if n == forever {
 		return 0
@@ -190,7 +186,7 @@ func (r *cborReader) room(n uint64) int {
 	return int(min(n, uint64(len(r.b)-r.at), many))
 }
 
-// element reads one of n elements or keys. If n is unknown, ok is false at the final break.
+// If n is unknown, ok is false at the final break.
 func (r *cborReader) element(n uint64) (v any, ok bool) {
 	if v, ok = r.value(); !ok && n != forever {
 		r.fail(strayBreak)
@@ -213,7 +209,6 @@ func (r *cborReader) list(n uint64) any {
 	return l
 }
 
-// entries reads a map of n pairs.
 func (r *cborReader) entries(n uint64) any {
 	r.enter()
 	defer r.leave()

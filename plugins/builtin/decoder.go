@@ -10,18 +10,16 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// decoder decodes a payload in JSON or MessagePack. After an error, which the Reader keeps, further
-// results must not be used.
+// After an error, which the Reader keeps, results must not be used.
 type decoder struct {
 	codec.Reader
 	json     bool
-	elements int // how many more elements may be read
+	elements int // number that is still allowed
 }
 
-// readers are unused readers, by encoding.
 var readers [2]sync.Pool
 
-// decodeWith decodes a payload in the encoding e, which errors call format.
+// Errors call the encoding format.
 func decodeWith(e codec.Encoding, format string, payload []byte) (any, error) {
 	if len(payload) > maxSize {
 		return nil, &malformed{format, 0, tooLarge}
@@ -86,7 +84,7 @@ func (d *decoder) number(k codec.Kind) any {
 	return v
 }
 
-// few and many bound the number of elements that are allocated at first.
+// few and many bound the elements that are allocated at first.
 const few, many = 4, 256
 
 func roomFor(n int) int {

@@ -35,8 +35,8 @@ var (
 	errKeys  = errors.New("a map has two keys of different types that JSON writes as the same string")
 )
 
-// checkJSON refuses values that could not be decoded again: values with more than left levels of
-// nesting, and maps with two keys of the same text.
+// Values with more than left levels of nesting, and maps with two keys of the same text, could not
+// be decoded again.
 func checkJSON(v any, left int) error {
 	var inside []any
 	switch v := v.(type) {
@@ -111,7 +111,6 @@ func exactNumber(s string, isInteger bool) (any, bool) {
 	return d, ok
 }
 
-// mostDigits is the largest number of digits of a double's exact decimal expansion.
 const mostDigits = 767
 
 // exactDouble returns false unless s was written from a double: s must have the digits of the
@@ -139,8 +138,8 @@ func exactDouble(s string) (float64, bool) {
 	return f, d == digits && e == exponent
 }
 
-// significant splits a number into its digits, without zeros at both ends, and the power of ten of
-// the first digit. s must be a number that strconv accepts. Zero has no digits.
+// The digits have no zeros at both ends; exponent is the power of ten of the first. s must be a
+// number that strconv accepts. Zero has no digits.
 func significant(s string) (digits string, exponent int) {
 	mantissa := strings.TrimPrefix(s, "-")
 	if i := strings.IndexAny(mantissa, "eE"); i >= 0 {

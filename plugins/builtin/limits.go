@@ -15,7 +15,7 @@ const (
 
 type malformed struct {
 	format string
-	at     int // bytes from the start of the payload
+	at     int // in bytes
 	text   string
 }
 
@@ -38,7 +38,6 @@ const (
 	badNumber  = "a number is malformed"
 )
 
-// fewKeys is the largest number of keys that are compared pairwise.
 const fewKeys = 12
 
 // binaryKey replaces []byte, which is not comparable.
@@ -51,8 +50,7 @@ func keyOf(key any) any {
 	return key
 }
 
-// isDistinct reports whether all keys of a map are different. They must not be lists, maps, arrays
-// or described values.
+// The keys must not be lists, maps, arrays or described values.
 func isDistinct(m value.Map) bool {
 	if len(m) <= fewKeys {
 		for i := range m {
@@ -79,9 +77,9 @@ func isKey(v any) bool {
 	return true
 }
 
-// simplified returns a value without types that only AMQP has. Symbols and chars become strings,
-// and arrays lists. Described values of .NET become texts, and others maps with their descriptor.
-// simplified does not change values inside v.
+// simplified replaces types that only AMQP has: symbols and chars become strings, and arrays lists.
+// Described values of .NET become texts, and others maps with their descriptor. It does not change
+// values inside v.
 func simplified(v any) (any, error) {
 	switch v := v.(type) {
 	case nil, bool, string, []byte, uint64, int64, float32, float64, value.List, value.Map,

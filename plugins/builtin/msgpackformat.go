@@ -72,7 +72,6 @@ func writeMessagePack(w *codec.PackWriter, v any, depth int) error {
 	return nil
 }
 
-// writeInside writes the elements of a list, or the keys and values of a map.
 func writeInside(w *codec.PackWriter, l value.List, m value.Map, depth int) error {
 	if depth == 0 {
 		return errDepth

@@ -57,7 +57,6 @@ func (textFormat) Encode(_ context.Context, contentType string, v any) (payload 
 	return []byte(text), "text/plain; charset=utf-8", nil
 }
 
-// checkCharset refuses a charset other than UTF-8 and its subsets.
 func checkCharset(contentType string) error {
 	_, parameters, err := mime.ParseMediaType(contentType)
 	if contentType == "" {

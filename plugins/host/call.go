@@ -9,7 +9,7 @@ import (
 	pb "github.com/crosstown-mq/crosstown/plugins/proto/v1"
 )
 
-// acquire returns the current instance. If none is ready yet, it waits.
+// If no instance is ready yet, acquire waits.
 func (p *supervised) acquire(ctx context.Context) (*instance, error) {
 	for {
 		if i := p.current.Load(); i != nil {
@@ -37,8 +37,8 @@ type answer struct {
 	from *instance
 }
 
-// ask sends the current instance a request about that number of messages, encoded by build. An
-// error is Busy or Timeout or, if ctx has ended, context.Cause(ctx).
+// build encodes a request that concerns that number of messages. An error is Busy or Timeout or, if
+// ctx has ended, context.Cause(ctx).
 func (p *supervised) ask(ctx context.Context, messages int, build func(*instance) (*pb.Request, error)) (answer, error) {
 	within, cancel := context.WithTimeout(ctx, p.opts.CallTimeout)
 	defer cancel()
@@ -65,14 +65,13 @@ func (p *supervised) ask(ctx context.Context, messages int, build func(*instance
 	}
 }
 
-// garbage ends the instance that sent the invalid answer a.
 func (p *supervised) garbage(a answer, err error) error {
 	err = fmt.Errorf("the plugin sent an invalid answer: %w", err)
 	a.from.session.fail(err)
 	return p.refuse(context.Background(), err)
 }
 
-// refuse returns the error for the caller, and counts the call unless the caller's ctx has ended.
+// refuse counts the call unless the caller's ctx has ended.
 func (p *supervised) refuse(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:

@@ -16,7 +16,6 @@ const (
 	fieldID    = 1 // in Request and Response
 )
 
-// sentFrame is an encoded Requests.
 type sentFrame []byte
 
 func (f sentFrame) appendRequest(encoded []byte, id uint64) sentFrame {
@@ -32,7 +31,6 @@ type piece struct {
 	encoded []byte
 }
 
-// gotFrame is the content of a Responses.
 type gotFrame []piece
 
 var errFrame = errors.New("the plugin sent an invalid frame")
@@ -65,7 +63,7 @@ func (f *gotFrame) parse(b []byte) error {
 	return nil
 }
 
-// idOf returns the id in an encoded response. Of several, it returns the last, as protobuf does.
+// Of several ids, idOf returns the last, as protobuf does.
 func idOf(b []byte) (id uint64, ok bool) {
 	for len(b) > 0 {
 		number, typ, n := protowire.ConsumeTag(b)
@@ -85,7 +83,6 @@ func idOf(b []byte) (id uint64, ok bool) {
 	return id, true
 }
 
-// codec makes gRPC send and receive frames unchanged.
 type codec struct{}
 
 func (codec) Marshal(v any) (mem.BufferSlice, error) {

@@ -16,10 +16,9 @@ import (
 	"github.com/crosstown-mq/crosstown/plugins"
 )
 
-// Host runs plugins. New creates one.
 type Host struct{ plugins map[string]*supervised }
 
-// New returns a host of these plugins, whose names must be distinct. log may be nil.
+// The names must be distinct. log may be nil.
 func New(configured []Options, log *slog.Logger) *Host {
 	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	h := &Host{plugins: map[string]*supervised{}}
@@ -29,8 +28,8 @@ func New(configured []Options, log *slog.Logger) *Host {
 	return h
 }
 
-// Run launches the plugins, and keeps them running until ctx ends. Then it returns nil when all
-// plugins have ended; each first answers its pending calls, within its drain time.
+// Run returns nil when ctx has ended and all plugins have ended; each first answers its pending
+// calls, within its drain time.
 func (h *Host) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	for _, p := range h.plugins {
@@ -40,7 +39,7 @@ func (h *Host) Run(ctx context.Context) error {
 	return nil
 }
 
-// Launched waits until each plugin has been launched or has failed once, or until ctx ends.
+// A failed launch also counts.
 func (h *Host) Launched(ctx context.Context) error {
 	for _, p := range h.plugins {
 		select {
@@ -52,8 +51,7 @@ func (h *Host) Launched(ctx context.Context) error {
 	return nil
 }
 
-// Router returns a plugin as a router, or NotFound. The first call checks whether the plugin is a
-// router.
+// The first call checks whether the plugin is a router. The error is NotFound.
 func (h *Host) Router(name string) (*Router, error) {
 	p, err := h.plugin(name)
 	if err != nil {
@@ -62,7 +60,7 @@ func (h *Host) Router(name string) (*Router, error) {
 	return &Router{p}, nil
 }
 
-// Serializer returns a plugin as a serializer, or NotFound.
+// The error is NotFound.
 func (h *Host) Serializer(name string) (*Serializer, error) {
 	p, err := h.plugin(name)
 	if err != nil {
@@ -79,11 +77,10 @@ func (h *Host) States() []State {
 	return out
 }
 
-// Reload replaces the process of a plugin. The host launches and tests a new process, and then
-// sends all new calls to it. The old process ends when it has answered its pending calls. If the
-// new process does not work, the old one continues, and the error says why. sha256 is the checksum
-// of the new program, or "" for the configured one. The error is NotFound if there is no such
-// plugin.
+// Reload launches and tests a new process, and then sends all new calls to it. The old process ends
+// when it has answered its pending calls. If the new process does not work, the old one continues,
+// and the error says why. sha256 is the checksum of the new program, or "" for the configured one.
+// The error is NotFound if there is no such plugin.
 func (h *Host) Reload(ctx context.Context, name, sha256 string) error {
 	p, err := h.plugin(name)
 	if err != nil {
@@ -120,8 +117,7 @@ func orNone(names []string) string {
 	return fmt.Sprint(names)
 }
 
-// Check launches a plugin, tests it, and ends it. It returns the plugin's description, or why the
-// plugin is unusable.
+// Check launches a plugin, tests it, and ends it.
 func Check(ctx context.Context, o Options, log *slog.Logger) (*Description, error) {
 	i, err := launch(ctx, o.withDefaults(), cmp.Or(log, slog.New(slog.DiscardHandler)))
 	if err != nil {
@@ -131,9 +127,8 @@ func Check(ctx context.Context, o Options, log *slog.Logger) (*Description, erro
 	return describe(i.description, i.process.ID(), plugins.Contract), nil
 }
 
-// Attach returns, for tests, a host of one plugin, which serves at the other end of conn. If the
-// plugin has a process, the caller manages it. The host's Run must not be called. close ends the
-// stream.
+// Attach is for tests. The plugin serves at the other end of conn. The caller manages its process,
+// if it has one, and must not call the host's Run.
 func Attach(ctx context.Context, o Options, conn *grpc.ClientConn) (h *Host, close func(), err error) {
 	h = New([]Options{o}, nil)
 	p := h.plugins[o.Name]
@@ -166,18 +161,13 @@ type Options struct {
 	Queue int `config:"queue" range:"1 to 1048576"` // messages that may wait or be in progress; further calls are refused as Busy; default 10000
 	Batch int `config:"batch" range:"1 to 10000"`   // messages in one frame; default 200
 
-	BackoffMin time.Duration `config:"backoff-min" range:"1ms to 1h"` // the pause before a restart, doubled by each failure; default 100ms
-	BackoffMax time.Duration `config:"backoff-max" range:"1ms to 1h"` // the longest pause before a restart; default 10s
-	// Failures is the number of consecutive failures (lost processes and failed launches) that turn
-	// the plugin off; default 5.
-	Failures int `config:"failures" range:"1 to 1000"`
-	// Off is how long the plugin stays off before it is launched again; default 30s.
-	Off time.Duration `config:"off" range:"1ms to 1h"`
-	// HealthInterval is the time between health checks; default 5s.
-	HealthInterval time.Duration `config:"health-interval" range:"1ms to 1h"`
-	// Memory is the largest memory of the process in bytes, and Files the largest number of its
-	// open files; 0 means no limit. A process that exceeds one is replaced, as by Reload. Both are
-	// checked with the plugin's health, on Linux only.
+	BackoffMin     time.Duration `config:"backoff-min" range:"1ms to 1h"`     // the pause before a restart, doubled by each failure; default 100ms
+	BackoffMax     time.Duration `config:"backoff-max" range:"1ms to 1h"`     // the longest pause before a restart; default 10s
+	Failures       int           `config:"failures" range:"1 to 1000"`        // consecutive lost processes and failed launches that turn the plugin off; default 5
+	Off            time.Duration `config:"off" range:"1ms to 1h"`             // until a plugin that was turned off is launched again; default 30s
+	HealthInterval time.Duration `config:"health-interval" range:"1ms to 1h"` // between two checks; default 5s
+	// 0 means no limit. A process that exceeds one is replaced, as by Reload. Both are checked with
+	// the plugin's health, on Linux only.
 	Memory int64 `config:"-"`
 	Files  int   `config:"max-open-files" range:"1 to 1073741824"`
 }

@@ -30,7 +30,7 @@ type unusable struct{ error }
 
 func (u unusable) Unwrap() error { return u.error }
 
-// instance is a launched process that has answered each kind of request once.
+// An instance has answered each kind of request once.
 type instance struct {
 	opts        Options
 	client      *plugin.Client
@@ -39,11 +39,11 @@ type instance struct {
 	endStream   context.CancelFunc
 	session     *session
 	description *pb.Description
-	dir         string // contains its socket
+	dir         string // of its socket
 	closing     sync.Once
 }
 
-// launch starts the program, connects to it, and tests it. A failure leaves nothing behind.
+// A failure leaves nothing behind.
 func launch(ctx context.Context, o Options, log *slog.Logger) (_ *instance, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.StartTimeout, fmt.Errorf("the plugin was not ready within %v", o.StartTimeout))
 	defer cancel()
@@ -90,8 +90,7 @@ func launch(ctx context.Context, o Options, log *slog.Logger) (_ *instance, err 
 	return i, nil
 }
 
-// window is how many bytes may be in progress on a stream.
-const window = 1 << 20
+const window = 1 << 20 // bytes in progress on a stream
 
 func (i *instance) connect(ctx context.Context) error {
 	protocol, err := i.client.Client()
@@ -125,7 +124,6 @@ func (i *instance) greet(ctx context.Context) (err error) {
 	return i.check(ctx)
 }
 
-// gatewayVersion returns the version of the program that contains the host, or "".
 func gatewayVersion() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		return info.Main.Version
@@ -162,7 +160,7 @@ func usable(d *pb.Description) error {
 	return nil
 }
 
-// explain returns why a launch failed. For a fault of the plugin, it replaces go-plugin's error.
+// For a fault of the plugin, explain replaces go-plugin's error.
 func (i *instance) explain(ctx context.Context, err error, out *output) error {
 	if isUnusable(err) {
 		return err
@@ -216,7 +214,6 @@ func program(o Options) (string, error) {
 	return path, nil
 }
 
-// environment replaces each NAME in env by NAME=VALUE with the gateway's value.
 func environment(env []string) []string {
 	out := make([]string, 0, len(env))
 	for _, e := range env {
@@ -232,7 +229,6 @@ func environment(env []string) []string {
 	return out
 }
 
-// close ends the stream and the process, which it kills if it has not ended after grace.
 func (i *instance) close(grace time.Duration) {
 	i.closing.Do(func() {
 		if i.endStream != nil {
@@ -246,7 +242,6 @@ func (i *instance) close(grace time.Duration) {
 	})
 }
 
-// retire ends the instance when its calls are answered, or the drain time is over.
 func (i *instance) retire(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, i.opts.DrainTimeout)
 	defer cancel()
@@ -254,7 +249,6 @@ func (i *instance) retire(ctx context.Context) {
 	i.close(killGrace)
 }
 
-// connection makes go-plugin return its gRPC connection.
 type connection struct{ plugin.NetRPCUnsupportedPlugin }
 
 // GRPCServer fails, because package host does not serve plugins.

@@ -12,7 +12,6 @@ import (
 	"time"
 )
 
-// Limits of a plugin's output.
 const (
 	maxLine     = 4 << 10 // bytes; the rest of a line is dropped
 	linesBurst  = 200     // lines at once
@@ -21,15 +20,14 @@ const (
 	tailLines   = 5       // lines that are kept for the error of a failed launch
 )
 
-// output writes a plugin's output to the log, with the plugin's name. It drops and counts lines
-// beyond the limits. Several streams may share one output.
+// Several streams may share one output. Lines beyond the limits are counted and dropped.
 type output struct {
 	log *slog.Logger
 
 	mu     sync.Mutex
 	tokens float64
-	filled time.Time // when tokens was last updated
-	left   int       // lines dropped since the last logged one
+	filled time.Time
+	left   int // lines dropped since the last logged one
 	tail   []string
 }
 
@@ -57,16 +55,15 @@ func (o *output) follow(r io.Reader) {
 	}
 }
 
-// stream returns a writer for one source of lines. It is not safe for concurrent use.
+// A stream is for one source of lines, and not safe for concurrent use.
 func (o *output) stream() *lineWriter { return &lineWriter{out: o} }
 
 type lineWriter struct {
 	out  *output
-	part []byte // beginning of the current line, at most maxLine bytes
-	skip bool   // drop the rest of the current line, because the line is too long
+	part []byte
+	skip bool // the current line is too long
 }
 
-// Write logs the lines that b completes.
 func (w *lineWriter) Write(b []byte) (int, error) {
 	n := len(b)
 	for len(b) > 0 {
@@ -120,8 +117,7 @@ func (o *output) last() string {
 	return strings.Join(o.tail, " / ")
 }
 
-// parseLine reads a line of JSON as log/slog and other loggers write it. Any other text gets the
-// level Info.
+// Text that is not JSON of a logger gets the level Info.
 func parseLine(b []byte) (slog.Level, string, []slog.Attr) {
 	plain := strings.ToValidUTF8(string(b), "\uFFFD")
 	var fields map[string]any

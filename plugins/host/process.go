@@ -14,8 +14,7 @@ import (
 	"time"
 )
 
-// maxHandshake bounds, in bytes, the line in which a plugin says where it listens.
-const maxHandshake = 8 << 10
+const maxHandshake = 8 << 10 // bytes of the line in which a plugin says where it listens
 
 // process is a plugin's process with its children: a process group, which ends as a whole. It
 // implements go-plugin's runner. The plugin's output does not pass through go-plugin, because some
@@ -32,10 +31,10 @@ type process struct {
 	failed bool // the process ended by itself with a status other than 0
 
 	mu     sync.Mutex
-	cmd    *exec.Cmd // set by prepare
-	pid    int       // 0: not started
-	killed bool      // the process must not be started any more
-	said   string    // first line of the output
+	cmd    *exec.Cmd
+	pid    int    // 0: not started
+	killed bool   // the process must not be started any more
+	said   string // first line of the output
 }
 
 func newProcess(out *output) *process {
@@ -99,7 +98,6 @@ func (p *process) started() bool {
 	return p.pid != 0
 }
 
-// signal signals the process group, unless the process has ended.
 func (p *process) signal(s syscall.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -112,7 +110,7 @@ func (p *process) signal(s syscall.Signal) {
 	}
 }
 
-// followStdout passes the first line to handshake, and logs the others.
+// Only the first line is passed to handshake.
 func (p *process) followStdout(r io.Reader) {
 	b := bufio.NewReaderSize(r, maxHandshake)
 	line, err := b.ReadSlice('\n')
@@ -137,7 +135,6 @@ func (p *process) Wait(context.Context) error {
 	return p.err
 }
 
-// Kill kills the process group, and prevents a later start.
 func (p *process) Kill(context.Context) error {
 	p.mu.Lock()
 	p.killed = true
@@ -147,7 +144,6 @@ func (p *process) Kill(context.Context) error {
 	return nil
 }
 
-// stop terminates the process, and kills it if it has not ended after grace.
 func (p *process) stop(grace time.Duration) {
 	if !p.started() {
 		return

@@ -23,7 +23,7 @@ func signalGroup(pid int, s syscall.Signal) {
 	_ = syscall.Kill(-pid, s) // the processes may have ended
 }
 
-// openFiles returns 0 if the number is unknown.
+// 0 means unknown.
 func openFiles(pid string) int {
 	open, err := os.ReadDir("/proc/" + pid + "/fd")
 	if err != nil {
@@ -32,7 +32,7 @@ func openFiles(pid string) int {
 	return len(open)
 }
 
-// occupied returns how many bytes of memory a process uses, or 0 if that is unknown.
+// 0 means unknown.
 func occupied(pid string) int64 {
 	b, err := os.ReadFile("/proc/" + pid + "/statm")
 	fields := bytes.Fields(b)

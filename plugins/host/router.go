@@ -13,13 +13,12 @@ import (
 
 type Router struct{ p *supervised }
 
-// Limits of one verdict.
 const (
 	maxRoutes  = 100
 	maxChanges = 1000
 )
 
-// Route asks the plugin about each message. If it is not a router, the error is NotImplemented.
+// If the plugin is not a router, the error is NotImplemented.
 func (r *Router) Route(ctx context.Context, at core.Stage, ms []*core.Message) ([]core.Verdict, error) {
 	if len(ms) == 0 {
 		return nil, nil
@@ -193,7 +192,6 @@ func propertiesOf(ps []*pb.Property) (core.Properties, error) {
 	return set, err
 }
 
-// shorten cuts a text to the length that texts in a dead letter may have.
 func shorten(s string) string {
 	if utf8.RuneCountInString(s) <= core.MaxDeadLetterTextChars {
 		return s

@@ -57,8 +57,7 @@ func (s *Serializer) Encode(ctx context.Context, contentType string, v any) (pay
 	return encoded.Encoded.GetPayload(), cmp.Or(encoded.Encoded.GetContentType(), contentType), nil
 }
 
-// ask returns the plugin's answer, or its failure as an error. If the payload is invalid, the error
-// has no Code.
+// If the payload is invalid, the error has no Code.
 func (s *Serializer) ask(ctx context.Context, r *pb.Request) (answer, error) {
 	a, err := s.p.ask(ctx, 1, func(i *instance) (*pb.Request, error) {
 		if i.description.Serializer == nil {

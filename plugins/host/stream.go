@@ -28,8 +28,7 @@ type stream interface {
 	CloseSend() error
 }
 
-// session sends the requests of many callers over one stream. It ends with the stream, or when the
-// plugin answers a request that it did not get.
+// session ends with the stream, or when the plugin answers a request that it did not get.
 type session struct {
 	stream stream
 	opts   Options
@@ -37,18 +36,18 @@ type session struct {
 	done   chan struct{} // closed when the session has ended
 
 	mu       sync.Mutex
-	err      error // why the session ended, or nil
+	err      error
 	queue    []*call
-	pending  map[uint64]*call // sent calls, by id
+	pending  map[uint64]*call // sent
 	lastID   uint64
-	frames   int           // sent frames of which no call is answered yet
-	messages int           // of all calls that wait or were sent
-	bytes    int           // of all calls that wait
-	draining bool          // no more calls are accepted
+	frames   int // sent frames of which no call is answered yet
+	messages int // of all calls that wait or were sent
+	bytes    int // of all calls that wait
+	draining bool
 	drained  bool          // draining, and no call is left, so the writer closes the stream
 	idle     chan struct{} // closed when no call is left, while draining
 	misses   int           // calls that timed out since the last answer
-	answered time.Time     // time of the last answer
+	answered time.Time
 }
 
 type call struct {
@@ -60,12 +59,12 @@ type call struct {
 	answer   chan []byte
 }
 
-// frame is shared by the calls that were sent in one frame. When one of them is answered, another
-// frame may be sent, so that slow calls do not delay others.
+// When a call of a frame is answered, another frame may be sent, so that slow calls do not delay
+// others.
 type frame struct{ answered bool }
 
-// newSession starts a session. Its goroutines end when the methods of the stream return errors, as
-// they do when the stream's context ends.
+// The goroutines end when the methods of the stream return errors, as they do when its context
+// ends.
 func newSession(s stream, o Options) *session {
 	n := &session{
 		stream: s, opts: o, wakes: wake.New(), done: make(chan struct{}),
@@ -76,8 +75,7 @@ func newSession(s stream, o Options) *session {
 	return n
 }
 
-// ask sends a request about a number of messages, and waits for the response until ctx ends. It
-// sets the request's id.
+// ask sets the request's id.
 func (s *session) ask(ctx context.Context, r *pb.Request, messages int) (*pb.Response, error) {
 	question, err := proto.Marshal(r)
 	if err != nil {
@@ -133,8 +131,8 @@ func (s *session) await(ctx context.Context, c *call) ([]byte, error) {
 	}
 }
 
-// abandon gives up a call. late is true if the call timed out. It returns false if the call was
-// answered meanwhile, or the session has ended.
+// late is true if the call timed out. abandon returns false if the call was answered meanwhile, or
+// the session has ended.
 func (s *session) abandon(c *call, late bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,7 +158,7 @@ func (s *session) abandon(c *call, late bool) bool {
 	return true
 }
 
-// leave removes a call from the counts. s.mu is held.
+// s.mu is held.
 func (s *session) leave(c *call) {
 	s.messages -= c.messages
 	if c.frame != nil && !c.frame.answered {
@@ -174,7 +172,7 @@ func (s *session) leave(c *call) {
 	}
 }
 
-// write sends frames of waiting calls, as long as fewer than maxFrames are in progress.
+// At most maxFrames frames are in progress.
 func (s *session) write() {
 	for {
 		out, last := s.next()
@@ -198,8 +196,7 @@ func (s *session) write() {
 	}
 }
 
-// next returns a frame of waiting calls, or nil if none may be sent now. last is true if no more
-// frames will follow.
+// out is nil if no frame may be sent now. last is true if no more will follow.
 func (s *session) next() (out sentFrame, last bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -262,8 +259,6 @@ func (s *session) deliver(in gotFrame) error {
 	return nil
 }
 
-// drain accepts no more calls, waits until all are answered or ctx ends, and then closes the stream
-// for sending.
 func (s *session) drain(ctx context.Context) {
 	s.mu.Lock()
 	s.draining = true
@@ -285,7 +280,6 @@ func (s *session) drain(ctx context.Context) {
 	s.wakes.Set()
 }
 
-// fail ends the session. All calls get err.
 func (s *session) fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -307,14 +301,12 @@ func (s *session) cause() error {
 	return s.err
 }
 
-// waiting returns the number of messages of calls that wait or were sent.
 func (s *session) waiting() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.messages
 }
 
-// lately reports whether an answer has arrived within the last d.
 func (s *session) lately(d time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

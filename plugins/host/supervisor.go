@@ -14,7 +14,6 @@ import (
 	pb "github.com/crosstown-mq/crosstown/plugins/proto/v1"
 )
 
-// supervised is one plugin, which may have no process at present.
 type supervised struct {
 	opts    Options
 	log     *slog.Logger
@@ -23,7 +22,7 @@ type supervised struct {
 	retired sync.WaitGroup // instances that are being drained
 	counts  counters
 
-	current atomic.Pointer[instance] // nil: none
+	current atomic.Pointer[instance]
 
 	mu       sync.Mutex
 	state    State
@@ -31,9 +30,8 @@ type supervised struct {
 	launched chan struct{} // closed after the first launch, successful or not
 }
 
-// reload is a request for a new process. done gets the result.
 type reload struct {
-	sum  string // checksum of the new program; "": the configured one
+	sum  string // "": the configured program
 	done chan error
 }
 
@@ -47,7 +45,6 @@ func newSupervised(o Options, log *slog.Logger) *supervised {
 	return p
 }
 
-// run keeps an instance running until ctx ends, and then waits until its calls end.
 func (p *supervised) run(ctx context.Context) {
 	defer p.retired.Wait()
 	var (
@@ -87,8 +84,7 @@ func (p *supervised) firstDone() {
 	}
 }
 
-// watch waits until the instance is lost or ctx ends, and replaces it on request. It returns why
-// the last instance was lost.
+// The error says why the last instance was lost.
 func (p *supervised) watch(ctx context.Context, i *instance) error {
 	health := time.NewTicker(p.opts.HealthInterval)
 	defer health.Stop()
@@ -145,7 +141,6 @@ func (p *supervised) check(ctx context.Context, i *instance) error {
 	return err
 }
 
-// discard ends an instance that does not answer any more, and returns an error that says why.
 func (p *supervised) discard(i *instance, err error) error {
 	p.current.CompareAndSwap(i, nil)
 	i.session.fail(err)
@@ -162,8 +157,7 @@ func (p *supervised) discard(i *instance, err error) error {
 	return err
 }
 
-// replace launches a new instance, and retires old unless that is nil. If the new one does not
-// work, old continues.
+// If the new instance does not work, old continues. old may be nil.
 func (p *supervised) replace(ctx context.Context, old *instance, r reload) *instance {
 	before := p.opts.SHA256
 	if r.sum != "" {
@@ -196,8 +190,7 @@ func (p *supervised) begin(i *instance, after time.Duration) {
 	p.log.Info("plugin ready", "version", d.Version, "pid", d.PID, "after", after.Round(time.Millisecond))
 }
 
-// rest waits before the next launch, for longer after more failures. If Reload is called meanwhile,
-// and its instance works, rest returns that instance.
+// If Reload is called meanwhile, and its instance works, rest returns that instance.
 func (p *supervised) rest(ctx context.Context, failures int, err error) *instance {
 	pause, condition := min(p.opts.BackoffMin<<min(failures-1, 20), p.opts.BackoffMax), Restarting
 	if failures >= p.opts.Failures || isUnusable(err) {
@@ -246,8 +239,7 @@ func (p *supervised) snapshot() State {
 	return s
 }
 
-// description returns the description of the present or last process, or nil before the first
-// launch.
+// description is that of the present or last process, or nil before the first launch.
 func (p *supervised) description() *Description {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -268,15 +260,14 @@ type State struct {
 	Name         string    `json:"name"`
 	Path         string    `json:"path"`
 	Condition    Condition `json:"condition"`
-	Since        time.Time `json:"since"`             // when the condition began
-	Problem      string    `json:"problem,omitempty"` // the last error
+	Since        time.Time `json:"since"` // when the condition began
+	Problem      string    `json:"problem,omitempty"`
 	Calls        Calls     `json:"calls"`
 	Launches     int       `json:"launches"` // successful ones
 	Failures     int       `json:"failures"` // consecutive ones
 	*Description `json:"plugin,omitempty"`
 }
 
-// Description is what a plugin's present or last process says about itself.
 type Description struct {
 	Name         string   `json:"name"`
 	Version      string   `json:"version,omitempty"`
@@ -287,7 +278,6 @@ type Description struct {
 	ContentTypes []string `json:"contentTypes,omitempty"` // of a serializer
 }
 
-// Calls counts calls since the start of the gateway.
 type Calls struct {
 	Answered int64 `json:"answered"`
 	Messages int64 `json:"messages"` // in answered calls

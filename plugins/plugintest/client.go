@@ -111,7 +111,6 @@ func client(t testing.TB, h *host.Host, name string) *Client {
 	return &Client{Description: *h.States()[0].Description, router: r, serializer: s}
 }
 
-// Outcome is a verdict, and the message's properties after it.
 type Outcome struct {
 	Action      string // "pass", "drop", "dead-letter" or "refuse"
 	Reason      string
@@ -121,7 +120,6 @@ type Outcome struct {
 	Properties  map[string]any
 }
 
-// Judge returns a router's verdict on a message.
 func (c *Client) Judge(t testing.TB, m *sdk.Message) (Outcome, error) {
 	t.Helper()
 	outcomes, err := c.JudgeAll(t, m)
@@ -159,13 +157,11 @@ func (c *Client) JudgeAll(t testing.TB, ms ...*sdk.Message) ([]Outcome, error) {
 	return outcomes, nil
 }
 
-// Decode returns a serializer's value for a payload.
 func (c *Client) Decode(t testing.TB, contentType string, payload []byte) (any, error) {
 	t.Helper()
 	return c.serializer.Decode(t.Context(), contentType, payload)
 }
 
-// Encode returns a serializer's payload for a value.
 func (c *Client) Encode(t testing.TB, contentType string, v any) ([]byte, error) {
 	t.Helper()
 	payload, _, err := c.serializer.Encode(t.Context(), contentType, v)

@@ -55,7 +55,7 @@ type Message struct {
 // defaultPriority is the priority of messages without one, AMQP 1.0 §3.2.1.
 const defaultPriority = 4
 
-// messageOf returns a message, and the original values of its properties, in their order.
+// The values are the original ones of the properties, in order.
 func messageOf(r *route, m *pb.Message) (*Message, []any, error) {
 	came := make([]any, len(m.Properties))
 	properties := make(map[string]any, len(m.Properties))
@@ -110,7 +110,7 @@ func mapOf(ps []*pb.Property) (map[string]any, error) {
 	return m, nil
 }
 
-// changes adds to v how the properties in now differ from properties, whose values are in came.
+// The original values of properties are in came.
 func changes(v *pb.Verdict, properties []*pb.Property, came []any, now map[string]any) error {
 	kept := 0
 	for i, p := range properties {
@@ -152,7 +152,6 @@ func set(v *pb.Verdict, key string, to any) error {
 	return nil
 }
 
-// natural converts values of common Go types to types that messages can have.
 func natural(v any) any {
 	switch v := v.(type) {
 	case int:

@@ -18,7 +18,7 @@ import (
 	pb "github.com/crosstown-mq/crosstown/plugins/proto/v1"
 )
 
-// maxFrames bounds the frames of a stream that are processed at one time. The gateway sends fewer.
+// The gateway sends fewer frames at one time.
 const maxFrames = 64
 
 type worker struct {
@@ -76,8 +76,8 @@ func (w *worker) Work(stream grpc.BidiStreamingServer[pb.Requests, pb.Responses]
 	}
 }
 
-// respondAll answers requests one by one. If one takes long, respondAll sends the answers so far,
-// and another goroutine continues with the rest.
+// If a request takes long, respondAll sends the answers so far, and another goroutine continues
+// with the rest.
 func (w *worker) respondAll(ctx context.Context, requests []*pb.Request, send func([]*pb.Response)) {
 	if len(requests) == 1 {
 		send([]*pb.Response{w.respond(ctx, requests[0])})
@@ -184,7 +184,6 @@ func kindOf(err error) pb.Failure_Kind {
 	return pb.Failure_INVALID
 }
 
-// route is shared by the messages of one request.
 type route struct {
 	stage      Stage
 	entity     string
@@ -209,7 +208,6 @@ func (w *worker) route(ctx context.Context, id uint64, q *pb.Route) *pb.Response
 	return &pb.Response{Id: id, Answer: &pb.Response_Routed{Routed: &pb.Routed{Verdicts: verdicts}}}
 }
 
-// fillVerdicts makes the plugin judge messages, up to Concurrency at one time.
 func (w *worker) fillVerdicts(ctx context.Context, r *route, ms []*pb.Message, verdicts []*pb.Verdict) error {
 	if w.p.Concurrency <= 1 || len(ms) == 1 {
 		for i, m := range ms {

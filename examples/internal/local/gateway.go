@@ -54,8 +54,7 @@ func DefaultCA() string {
 	return filepath.Join(dir, "ca.pem")
 }
 
-// Running returns a gateway that already runs. It returns an error if no gateway answers at
-// address, or if it does not accept the development key.
+// The error says that no gateway answers at address, or does not accept the development key.
 func Running(ctx context.Context, address, ca string) (*Gateway, error) {
 	g := &Gateway{
 		Connection: fmt.Sprintf("Endpoint=sb://%s;SharedAccessKeyName=%s;SharedAccessKey=%s", address, devPolicy, devKey),
@@ -107,7 +106,6 @@ func Start(ctx context.Context, binary string, flags ...string) (g *Gateway, err
 	return g, nil
 }
 
-// launch starts the gateway, and reads from its first lines how to connect.
 func (g *Gateway) launch() error {
 	stdout, err := g.command.StdoutPipe()
 	if err != nil {
@@ -135,8 +133,7 @@ func (g *Gateway) launch() error {
 	return errors.Join(errors.New("the gateway did not become ready"), g.command.Wait())
 }
 
-// trust reads the development CA. For a gateway with a certificate of a known CA, this is not
-// necessary.
+// A certificate of a known CA does not need this.
 func (g *Gateway) trust(file string) error {
 	pem, err := os.ReadFile(file)
 	if err != nil {

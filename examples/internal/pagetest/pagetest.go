@@ -45,7 +45,6 @@ func Tell(t *testing.T, page string) {
 	}
 }
 
-// install copies the story and the browser's driver to dir, and returns the path of Chromium.
 func install(dir string) (chromium string, err error) {
 	for _, tool := range []string{"node", "npm", "chromium"} {
 		if chromium, err = exec.LookPath(tool); err != nil {
@@ -76,7 +75,6 @@ func install(dir string) (chromium string, err error) {
 	return chromium, nil
 }
 
-// Started runs an example's program until the test ends, and returns its first line.
 func Started(t *testing.T, run func(ctx context.Context, out *Lines) error) string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

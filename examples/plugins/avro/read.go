@@ -120,7 +120,6 @@ func (r *reader) record(s *avro.RecordSchema, depth int) (any, error) {
 	return m, nil
 }
 
-// blocks reads the elements of an array or a map, which are in blocks.
 func (r *reader) blocks(element func() error) error {
 	for {
 		n, _ := r.ReadBlockHeader()

@@ -76,7 +76,6 @@ func (s *schemas) decode(_ context.Context, contentType string, payload []byte) 
 	return read(payload, schema)
 }
 
-// encode writes single-object encoding, which contains the schema's fingerprint.
 func (s *schemas) encode(_ context.Context, contentType string, v any) ([]byte, error) {
 	schema, err := s.named(contentType)
 	if err != nil {
@@ -89,7 +88,7 @@ func (s *schemas) encode(_ context.Context, contentType string, v any) ([]byte, 
 	return write(append(slices.Clone(singleObject), fingerprint...), v, schema)
 }
 
-// named returns the schema in the content type, or the only one.
+// Without a schema in the content type, named returns the only one.
 func (s *schemas) named(contentType string) (avro.Schema, error) {
 	_, parameters, err := mime.ParseMediaType(contentType)
 	if err != nil {

@@ -146,7 +146,6 @@ func putMap(w *avro.Writer, v any, s *avro.MapSchema, depth int) error {
 	return nil
 }
 
-// putUnion writes the value as the first type that accepts it.
 func putUnion(w *avro.Writer, v any, s *avro.UnionSchema, depth int) error {
 	for i, t := range s.Types() {
 		branch := avro.NewWriter(nil, 64)

@@ -183,7 +183,6 @@ func textOf(v any) (string, bool) {
 	return "", false
 }
 
-// compareKeys orders the keys of a map, which have the same type.
 func compareKeys(a, b any) int {
 	switch a := a.(type) {
 	case string:

@@ -11,15 +11,13 @@ import (
 	pb "github.com/crosstown-mq/crosstown/plugins/proto/v1"
 )
 
-// maxDepth bounds the nesting of values, as in core/value.
 const maxDepth = 32
 
-// Error describes a value that does not fit its type.
 type Error string
 
 func (e Error) Error() string { return string(e) }
 
-// Of converts a value of the contract. It checks v, which comes from another program.
+// v comes from another program, so Of checks it.
 func Of(v *pb.Value) (any, error) { return of(v, 0) }
 
 func of(v *pb.Value, depth int) (any, error) {
@@ -161,7 +159,6 @@ func arrayOf(a *pb.Array, depth int) (any, error) {
 	return out, err
 }
 
-// From converts a value of core/value's types to one of the contract.
 func From(v any) (*pb.Value, error) { return from(v, 0) }
 
 func from(v any, depth int) (*pb.Value, error) {
@@ -275,7 +272,7 @@ func fromArray(a value.Array, depth int) (*pb.Value, error) {
 	return &pb.Value{Kind: &pb.Value_ArrayValue{ArrayValue: out}}, nil
 }
 
-// zeros has a value of each type, for arrays without elements. The values must not be changed.
+// zeros are for arrays without elements. They must not be changed.
 var zeros = map[value.Kind]*pb.Value{}
 
 func init() {
