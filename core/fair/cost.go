@@ -21,7 +21,7 @@ const (
 	ofTLS      = 18 << 10
 )
 
-// c may wrap a TLS connection: Connection calls its NetConn.
+// If c has a method NetConn, Connection looks for a TLS connection there too.
 func Connection(c net.Conn) int64 {
 	switch c := c.(type) {
 	case interface{ ConnectionState() tls.ConnectionState }:

@@ -142,7 +142,7 @@ func (g *gathering) extend(ctx context.Context, have int64) error {
 	if g.Size > have {
 		size = g.Size
 	}
-	if have <= firstGrant { // so few bytes may be held during a wait
+	if have <= firstGrant { // at most firstGrant bytes may be held during a wait
 		if err := g.share.Await(ctx, size-have); err != nil {
 			return err
 		}

@@ -316,7 +316,8 @@ func (s *Share) Evictable(evict func()) {
 	s.pool.evicted[s] = evict
 }
 
-// Of the policy that holds most, Evict closes the holder of the largest share above floor bytes.
+// Evict closes the holder of one share of more than floor bytes: the largest of the policy that
+// holds most.
 func (p *Pool) Evict() bool {
 	p.mu.Lock()
 	var most *Share
@@ -476,9 +477,9 @@ func (p *Pool) Waiter(also func()) *Waiter {
 // The channel gets a value when the share may take what Wait was given, or soon after.
 func (s *Waiter) Woken() <-chan struct{} { return s.woken }
 
-// After a refusal for lack of memory, the client waits for the answer, or its connection is not
-// read. Otherwise, a few clients that immediately repeat refused requests would occupy the
-// processors.
+// After a refusal for lack of memory, the client waits AfterRefusal for the answer, or its
+// connection is not read. Otherwise, a few clients that immediately repeat refused requests would
+// occupy the processors.
 const AfterRefusal = 100 * time.Millisecond
 
 // Await waits up to Patience. The error is ctx's, or that of Refuse, but no earlier than after

@@ -24,7 +24,7 @@ const (
 	fixturePartitions = 3
 	fixtureIndex      = 2
 	lockDuration      = 30 * time.Second
-	sessionEnd        = lockDuration + core.SessionGrace // then, the lock of a session has ended
+	sessionEnd        = lockDuration + core.SessionGrace // until the lock of a session has ended
 	maxDeliveries     = 3
 )
 

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// The value must have the type in the function's name. Read functions allocate only if they fail.
-// Slices share the memory of b.
+// Each Read function returns the first value in b, which must have the type in the function's name,
+// and the bytes after it. It allocates only if it fails. Slices share the memory of b.
 
 func ReadBool(b []byte) (v bool, rest []byte, err error) {
 	code, data, rest, err := read(b, KindBool)

@@ -143,7 +143,7 @@ type Writer interface {
 	// JSON writes a JSON text: unchanged in JSON, and as a string in MessagePack.
 	JSON(text []byte)
 	OpenMap()
-	// The value must follow, with the returned writer.
+	// Key returns the writer for the value, which must follow.
 	Key(name string) Writer
 	KeyBytes(name []byte)
 	CloseMap()

@@ -6,7 +6,8 @@ import "runtime"
 
 var places = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))
 
-// Decoding or storing Large messages takes about 0.1 ms.
+// Requests with Large or more messages are large. Decoding or storing Large messages takes about
+// 0.1 ms.
 const Large = 128
 
 // The zero Turn is not taken. Only one goroutine may use a Turn.

@@ -19,7 +19,7 @@ type decoder struct {
 
 var readers [2]sync.Pool
 
-// Errors call the encoding format.
+// format is the name of e in errors.
 func decodeWith(e codec.Encoding, format string, payload []byte) (any, error) {
 	if len(payload) > maxSize {
 		return nil, &malformed{format, 0, tooLarge}

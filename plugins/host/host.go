@@ -39,7 +39,7 @@ func (h *Host) Run(ctx context.Context) error {
 	return nil
 }
 
-// A failed launch also counts.
+// Launched waits for the first launch of each plugin. A failed launch also counts.
 func (h *Host) Launched(ctx context.Context) error {
 	for _, p := range h.plugins {
 		select {
@@ -51,7 +51,8 @@ func (h *Host) Launched(ctx context.Context) error {
 	return nil
 }
 
-// The first call checks whether the plugin is a router. The error is NotFound.
+// The first call of the Router checks whether the plugin is a router. The error is NotFound if
+// there is no such plugin.
 func (h *Host) Router(name string) (*Router, error) {
 	p, err := h.plugin(name)
 	if err != nil {
@@ -60,7 +61,7 @@ func (h *Host) Router(name string) (*Router, error) {
 	return &Router{p}, nil
 }
 
-// The error is NotFound.
+// The error is NotFound if there is no such plugin.
 func (h *Host) Serializer(name string) (*Serializer, error) {
 	p, err := h.plugin(name)
 	if err != nil {
@@ -166,8 +167,8 @@ type Options struct {
 	Failures       int           `config:"failures" range:"1 to 1000"`        // consecutive lost processes and failed launches that turn the plugin off; default 5
 	Off            time.Duration `config:"off" range:"1ms to 1h"`             // until a plugin that was turned off is launched again; default 30s
 	HealthInterval time.Duration `config:"health-interval" range:"1ms to 1h"` // between two checks; default 5s
-	// 0 means no limit. A process that exceeds one is replaced, as by Reload. Both are checked with
-	// the plugin's health, on Linux only.
+	// A process that exceeds Memory or Files is replaced, as by Reload. 0 means no limit. Both are
+	// checked with the plugin's health, on Linux only.
 	Memory int64 `config:"-"`
 	Files  int   `config:"max-open-files" range:"1 to 1073741824"`
 }

@@ -23,7 +23,7 @@ func signalGroup(pid int, s syscall.Signal) {
 	_ = syscall.Kill(-pid, s) // the processes may have ended
 }
 
-// 0 means unknown.
+// openFiles returns 0 if the number is unknown.
 func openFiles(pid string) int {
 	open, err := os.ReadDir("/proc/" + pid + "/fd")
 	if err != nil {
@@ -32,7 +32,7 @@ func openFiles(pid string) int {
 	return len(open)
 }
 
-// 0 means unknown.
+// occupied returns 0 if the number is unknown.
 func occupied(pid string) int64 {
 	b, err := os.ReadFile("/proc/" + pid + "/statm")
 	fields := bytes.Fields(b)

@@ -55,7 +55,7 @@ type Message struct {
 // defaultPriority is the priority of messages without one, AMQP 1.0 §3.2.1.
 const defaultPriority = 4
 
-// The values are the original ones of the properties, in order.
+// messageOf also returns the values of m.Properties, in order.
 func messageOf(r *route, m *pb.Message) (*Message, []any, error) {
 	came := make([]any, len(m.Properties))
 	properties := make(map[string]any, len(m.Properties))
@@ -110,7 +110,7 @@ func mapOf(ps []*pb.Property) (map[string]any, error) {
 	return m, nil
 }
 
-// The original values of properties are in came.
+// came has the original values of properties.
 func changes(v *pb.Verdict, properties []*pb.Property, came []any, now map[string]any) error {
 	kept := 0
 	for i, p := range properties {

@@ -18,7 +18,7 @@ import (
 	pb "github.com/crosstown-mq/crosstown/plugins/proto/v1"
 )
 
-// The gateway sends fewer frames at one time.
+// maxFrames limits the frames of a stream in progress. The gateway sends fewer.
 const maxFrames = 64
 
 type worker struct {

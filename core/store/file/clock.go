@@ -15,7 +15,7 @@ type clock struct {
 	offset atomic.Int64
 	log    *slog.Logger
 	wall   func() time.Time
-	behind bool // adjust has already logged this
+	behind bool // adjust has already logged that the machine's clock was set far back
 }
 
 const (

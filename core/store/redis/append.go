@@ -169,7 +169,7 @@ func (sh *shard) duplicateKey(m *core.Message) string {
 	return key
 }
 
-// members are the indexes in groups of the groups in batch.
+// members are the indexes of batch's groups in groups.
 func (s *Store) send(ctx context.Context, sh *shard, groups [][]*core.Message, answers []core.Appended, batch sending, members []int) {
 	w := &batch
 	err := sh.appends.Submit(ctx, w, len(w.messages), w.bytes)

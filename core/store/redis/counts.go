@@ -25,7 +25,7 @@ var errDue = errors.New("something is due")
 
 type countGroup struct {
 	queue core.Ref
-	at    []int // indexes in the arguments of StatsOf of the queue and its sub-queues
+	at    []int // indexes of the queue and its sub-queues in the arguments of StatsOf
 	err   error
 }
 

@@ -24,7 +24,7 @@ func marked(mark string) uint64 {
 	return binary.BigEndian.Uint64(b)
 }
 
-// endLocks returns false if no gateway has ended whose locks may be left.
+// endLocks ends the locks of ended gateways. It returns false if there are no such gateways.
 func (p *handle) endLocks(ctx context.Context, sh *shard) (bool, error) {
 	ids, done := p.server.Peers.Ended(sh.keys.Doorbell)
 	if len(ids) == 0 {

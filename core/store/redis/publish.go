@@ -212,7 +212,7 @@ func (e *encoder) record(m *core.Message, bodiless bool) (encoded []byte, err er
 	return encoded, nil
 }
 
-// members are the indexes in answers of the groups in batch.
+// members are the indexes of batch's groups in answers.
 func (s *Store) sendPublications(ctx context.Context, sh *shard, answers []core.Appended, batch publishing, members []int) {
 	w := &batch
 	err := sh.publishes.Submit(ctx, w, w.items, w.bytes)

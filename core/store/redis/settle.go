@@ -142,7 +142,7 @@ func (sh *shard) within(st *core.Settlement) *core.SessionLock {
 func (sh *shard) settleArgs(n int, settlement func(int) *core.Settlement) []any {
 	args := make([]any, 0, 8+n)
 	var under *core.SessionLock
-	count := -1 // -1: begin a new run
+	count := -1 // index in args of the length of the current run; -1: begin a new run
 	var last *core.Settlement
 	for i := range n {
 		st := settlement(i)

@@ -51,7 +51,7 @@ type shard struct {
 type shards struct {
 	mu    sync.Mutex
 	all   map[place]*shard
-	limit int // from which on unused shards are dropped
+	limit int // number of shards from which on unused shards are dropped
 }
 
 const idleShards = 1024

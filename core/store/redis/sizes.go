@@ -175,7 +175,7 @@ func (s *Store) measure(ctx context.Context, ps []place) ([]measured, []error) {
 	return m.found, m.errs
 }
 
-// holds also adds the work of measuring the key to that of the place with index of.
+// holds also adds the work of measuring the key to m.found[of].
 func (m *measuring) holds(of int, length *redis.Cmd) bool {
 	n, _ := length.Int64()
 	m.found[of].work += time.Duration(n) * workPerEntry

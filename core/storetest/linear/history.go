@@ -160,7 +160,7 @@ func (h *history) now() int64 { return time.Since(h.began).Nanoseconds() }
 // nobody is a client whose calls are lost with a server, so they must have no effect.
 const nobody = -1
 
-// The call ends now.
+// note adds a call that began at from and ends now.
 func (h *history) note(client int, from int64, s step, a answer) {
 	if client == nobody {
 		return

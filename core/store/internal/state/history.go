@@ -13,7 +13,7 @@ type history struct {
 	weight  int64
 }
 
-// leastEvents are kept in each history, even if all histories together exceed Options.Remember.
+// Each history keeps leastEvents, even if all histories together exceed Options.Remember.
 const leastEvents = 100
 
 // eventWeight estimates the bytes of an event without its strings.
@@ -100,7 +100,7 @@ func (t *txn) noteMove(kind core.EventKind, q *queue, e *entry, other int64, rea
 	}
 }
 
-// m is stored, or refused as a duplicate.
+// noteArrival records that m was stored, or was refused as a duplicate.
 func (t *txn) noteArrival(kind core.EventKind, q *queue, m *core.Message, number, origin, until int64) {
 	if t.History.Max > 0 {
 		t.write(q, core.Event{Kind: kind, Number: number, Other: origin, MessageID: m.MessageID, Until: instant(until)})

@@ -72,7 +72,7 @@ func (t *txn) deliver(ctx context.Context, ds []core.Delivery, next int64) ([]co
 	return ds, instant(next), nil
 }
 
-// Messages that were delivered before come first, then the lowest number. There must be one.
+// Messages that were delivered before come first, then the lowest number. One must be available.
 func (q *queue) oldest() *entry {
 	if q.counts[again] > 0 {
 		return q.again.items[0].of

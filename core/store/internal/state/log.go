@@ -29,7 +29,7 @@ type chunk struct {
 	rows    []row
 
 	earliest int64 // no row expires before this; 0: no row expires
-	stale    bool  // the row that expired at earliest may be removed
+	stale    bool  // the row that expires at earliest may have been removed
 	place    int
 }
 
@@ -380,7 +380,7 @@ func (q *queue) rowExpires(c *chunk, at int64) {
 	q.rowExpiries.add(c, at, c.id, &c.place)
 }
 
-// firstRow returns nil if no row expires until then. The row expires at the chunk's earliest.
+// firstRow returns nil if no row expires at until or before. Its row expires at chunk.earliest.
 func (q *queue) firstRow(until int64) *chunk {
 	for c := q.rowExpiries.due(until); c != nil; c = q.rowExpiries.due(until) {
 		if !c.stale {

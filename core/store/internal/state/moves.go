@@ -140,7 +140,7 @@ func (s *Store) relocate(ctx context.Context, p *partition, home *entityState, s
 		var ms []*core.Message
 		for i := range strays {
 			x := &strays[i]
-			m, err := s.journal.Read(x.ref, Ref{}) // without later changes, which entries have
+			m, err := s.journal.Read(x.ref, Ref{}) // without later changes, which only the entry has
 			if err != nil {
 				// If the message was removed meanwhile, its segment may be gone. A damaged record
 				// stays where it is.

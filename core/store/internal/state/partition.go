@@ -135,8 +135,8 @@ type txn struct {
 	queue *queue
 	now   int64
 
-	end    Position // when the call unlocked the partition
-	newest Position // of the delivered messages
+	end    Position // of the journal, when the call unlocked the partition
+	newest Position // of the records of the delivered messages
 	absent []absent // delivered messages that are not in memory, in order
 	pinned func()   // undoes Journal.Pin for the records of absent
 }

@@ -308,7 +308,7 @@ func (e *entry) ends() int64 {
 	return e.until
 }
 
-// id is spelled as by the receiver that set the state or, without a state, as in the oldest
+// id has the spelling of the receiver that set the state or, without a state, of the oldest
 // message.
 func (s *session) id() string {
 	if s.State != nil {

@@ -21,8 +21,8 @@ import (
 // numbers, and ids may be remembered and forgotten twice. If a partition is cleared while its
 // pieces are written, they are all written again.
 
-// pieceSize limits messages, sessions, events and, approximately, ids. A piece with many bytes ends
-// earlier.
+// pieceSize limits the messages, sessions and events, and approximately the ids, in a piece. A
+// piece with many bytes ends earlier.
 const pieceSize = 1000
 
 type Piece struct {

@@ -145,7 +145,7 @@ func (p *handle) Purge(ctx context.Context, limit int) (removed int, err error) 
 	return removed, p.waitAll(ctx)
 }
 
-// If last is 0, purge uses and returns the highest number used.
+// If last is 0, purge removes messages up to the highest number used, and returns that number.
 func (p *handle) purge(limit int, last int64) (removed int, _ int64, err error) {
 	t, ok := p.enter()
 	if !ok {

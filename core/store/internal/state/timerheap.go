@@ -7,7 +7,7 @@ type timerHeap[T any] struct {
 	items []timer[T]
 }
 
-// roomy keeps a heap that is filled and emptied all the time from allocating.
+// roomy is unused capacity that a heap keeps, so that it need not allocate when it is filled again.
 const roomy = 1024
 
 type timer[T any] struct {

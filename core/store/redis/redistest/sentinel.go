@@ -201,7 +201,7 @@ func (s *Sentinel) FailOver(tb testing.TB) {
 	}
 }
 
-// Restart restarts the first master with its data. down is called between.
+// Restart restarts the first master with its data, and calls down while the master is down.
 func (s *Sentinel) Restart(tb testing.TB, down func()) {
 	tb.Helper()
 	s.servers[0].restart(tb, down)

@@ -19,7 +19,7 @@ type Journal struct {
 	resident atomic.Int64
 	appended atomic.Int64
 
-	pins sync.RWMutex // read-locked while records are read to which perhaps no entry refers any more
+	pins sync.RWMutex // read-locked while deliveries read records, which may no longer have an entry
 	scan atomic.Pointer[scan]
 
 	bodies  sync.RWMutex        // read-locked while a large body is written
@@ -28,7 +28,7 @@ type Journal struct {
 }
 
 type Options struct {
-	Memory  int64 // bytes of messages that stay in memory
+	Memory  int64 // largest number of bytes of messages in memory
 	Compact int64 // percentage of live records below which a segment is compacted
 	Logger  *slog.Logger
 }

@@ -72,7 +72,7 @@ func (l *Log) Append(effects []byte, records []Record) (at, end Position) {
 	return at, end
 }
 
-// unledDelay is how long a frame waits that no caller of Wait waits for, unless Sync is Always.
+// Unless Sync is Always, a frame that no caller of Wait waits for is written after unledDelay.
 const unledDelay = 2 * time.Millisecond
 
 // l.mu is held.
@@ -215,7 +215,7 @@ const spaceInterval = 100 * time.Millisecond
 
 type space struct {
 	full atomic.Pointer[error] // error of the last write, if the disk was full
-	due  atomic.Int64          // in ns since the Unix epoch
+	due  atomic.Int64          // of the next question to the file system, in ns since the Unix epoch
 	left atomic.Int64          // free bytes at the last answer, minus those taken since
 }
 

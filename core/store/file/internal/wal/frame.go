@@ -102,9 +102,9 @@ func recordsSize(records []Record) (n int) {
 
 type header struct {
 	kind       kind
-	effects    uint32 // with padding
+	effects    uint32 // length in bytes
 	effectsCRC uint32
-	records    uint32 // with headers and padding
+	records    uint32 // length in bytes, with headers and padding
 	count      uint32
 	synced     Position
 }

@@ -17,7 +17,7 @@ type recovery struct {
 	logs   []*segment // by id; a segment with an unsound header has its own id as prev
 	synced Position   // last position that is known to be synced
 	first  int        // index in logs of the first segment that find has read
-	last   int        // index in logs; -1: none
+	last   int        // index in logs of the segment in which the log ends; -1: none
 	end    Position   // after the last frame
 	kind   kind       // of the last frame that find has read; 0: none
 	lost   bool       // there are frames after end
@@ -416,7 +416,7 @@ func (r *recovery) copy(temp fsys.File, s *segment, gap, to uint32) error {
 }
 
 func (r *recovery) settle() error {
-	ends := make(map[uint32]uint32) // from the header of the next segment
+	ends := make(map[uint32]uint32) // by segment id, from the header of the next segment
 	for i, s := range r.logs {
 		if i > r.last {
 			break

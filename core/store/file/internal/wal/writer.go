@@ -215,7 +215,7 @@ func (w *writer) frames(b *batch, i int) (done int, err error) {
 	o := &w.out
 	o.clear()
 	defer o.clear()
-	base := w.off // in the active segment
+	base := w.off // offset in the active segment
 	flush := func(n int) error {
 		o.refer(nil)
 		if o.size > 0 {

@@ -92,7 +92,7 @@ func (c *changes) notify(namespace, name string) {
 	}
 }
 
-// The answer to the change was lost: it may have happened, or may still happen.
+// The answer to the change was lost: the change may have happened, or may still happen.
 func (c *changes) notifyUncertain(namespace string, names []string) {
 	c.uncertainUntil.Store(time.Now().Add(uncertainFor).UnixNano())
 	for _, name := range names {
@@ -100,7 +100,8 @@ func (c *changes) notifyUncertain(namespace string, names []string) {
 	}
 }
 
-// The store has already called its watchers for a change that it published.
+// isOwn reports whether the store published the change itself, so that it has already called its
+// watchers.
 func (c *changes) isOwn(origin string) bool {
 	return origin == c.origin && time.Now().UnixNano() > c.uncertainUntil.Load()
 }

@@ -107,7 +107,7 @@ type loggedFailure struct {
 	unlogged int // failures since loggedAt
 }
 
-// Note logs the same cause only once in a while, and ignores cancelled operations.
+// Note does not log a cause again that was logged recently, and ignores cancelled operations.
 func (f *Failures) Note(log *slog.Logger, of *failure, what string, err error) {
 	if errors.Is(err, context.Canceled) {
 		return

@@ -26,14 +26,14 @@ type patience struct {
 	absences *absences
 }
 
-// absences are recorded by hash tag in a cluster, because other slots may still be served.
+// In a cluster, absences are recorded by hash tag, because other slots may still be served.
 type absences struct {
 	count atomic.Int64 // len(since)
 	mu    sync.Mutex
 	since map[string]time.Time // "" for a single server
 }
 
-// The absence of a tag that is never used again never ends.
+// maxAbsences limits len(since), because the absence of a tag that is never used again never ends.
 const maxAbsences = 1024
 
 func (a *absences) of(tag string, now time.Time) time.Time {

@@ -21,7 +21,8 @@ const (
 	Replicated                             // the answer waits for replicas, if the URL requires any
 )
 
-// A command is sent again because another node, or the whole script, is needed.
+// resends limits how often a command is sent again because it needs another node or the whole
+// script.
 const resends = 3
 
 // Each command keeps its own answer. A script call that gets NOSCRIPT is sent again with the whole

@@ -146,7 +146,8 @@ func deadLetterProperties(reason, description string) core.Properties {
 	return properties
 }
 
-// before was set by settlements before m was dead-lettered, when by dead-lettering, after later.
+// before was set by settlements before m was dead-lettered, when by dead-lettering, after by later
+// settlements.
 func mergeOverrides(m *core.Message, before string, when core.Properties, after string) error {
 	if err := override(m, before); err != nil {
 		return err

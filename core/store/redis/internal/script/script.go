@@ -15,8 +15,8 @@ import (
 //go:embed lua/*.lua
 var lua embed.FS
 
-// A call has at least keys keys, fixed arguments, and repeat more for each item. A test compares
-// these numbers with the header of the file in lua/.
+// keys is the smallest number of keys of a call, fixed the number of arguments apart from items,
+// and repeat that of an item. A test compares these numbers with the header of the file in lua/.
 type Script struct {
 	Name        string
 	text        func() (source, sha string) // assembles the text at its first use

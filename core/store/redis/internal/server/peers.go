@@ -19,7 +19,8 @@ type peer struct {
 	done       map[string]bool // doorbell channels of partitions in which this gateway has ended the peer's locks
 }
 
-// By then, all other gateways have ended the gateway's locks.
+// forgetAfter is how long the registration of an ended gateway is kept. By then, all other gateways
+// have ended its locks.
 const forgetAfter = time.Minute
 
 // Note returns the ids of present gateways, and of those whose registrations can be removed.
