@@ -13,7 +13,7 @@ type press struct {
 	*fixture
 	entity  core.Entity
 	topic   core.Partition // tests change its policy
-	version int64          // as look has last read it
+	version int64          // as look last read it
 }
 
 // onTopic turns a test of a topic with the subscriptions a, b and c into one of a fixture.

@@ -35,7 +35,7 @@ type sessionCrowd struct {
 	mu       sync.Mutex
 	expected int
 	held     map[string]bool
-	got      map[string]int // messages completed by session
+	got      map[string]int // number of completed messages by session
 }
 
 const crowdSessions = 5 // per sender

@@ -83,7 +83,7 @@ func run(ctx context.Context, binary string, out io.Writer) (err error) {
 	return nil
 }
 
-// in posts a request like GitHub, and again as GitHub does without an answer, and receives one
+// in posts a request twice, as GitHub does if its user asks for a redelivery, and receives one
 // message.
 func in(ctx context.Context, address string, client *azservicebus.Client, out io.Writer) error {
 	const body = `{"ref":"refs/heads/main"}`

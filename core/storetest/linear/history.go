@@ -46,7 +46,7 @@ type Subject struct {
 	Seed uint64
 }
 
-// RoundsVariable replaces Subject.Rounds.
+// RoundsVariable is an environment variable that replaces Subject.Rounds.
 const (
 	RoundsVariable = "LINEAR_ROUNDS"
 	defaultRounds  = 10
