@@ -463,7 +463,7 @@ type Waiter struct {
 	woken wake.Signal
 }
 
-// Each wake-up also calls the function also, unless it is nil.
+// Each wake-up of the Waiter calls also, unless also is nil.
 func (p *Pool) Waiter(also func()) *Waiter {
 	woken := wake.New()
 	return &Waiter{woken: woken, Share: p.Share(func() {

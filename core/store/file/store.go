@@ -20,11 +20,11 @@ import (
 
 type Sync string
 
-// The modes, and when acknowledged data survive a power failure. They always survive the end of the
-// process.
+// Each mode says from when on acknowledged data survive a power failure. They survive the end of the
+// process in all modes.
 const (
-	SyncInterval Sync = "interval" // after at most Options.Interval
-	SyncAlways   Sync = "always"   // from the acknowledgement on
+	SyncInterval Sync = "interval" // at most Options.Interval after the acknowledgement
+	SyncAlways   Sync = "always"   // the acknowledgement
 	SyncNever    Sync = "never"    // when the operating system has written them
 )
 

@@ -19,7 +19,7 @@ type Effect struct {
 	At     int64 // milliseconds since 1970
 	Record int32
 	Text   string
-	Folded string // of an entity in the namespace Text
+	Folded string // folded name of an entity in the namespace Text
 	Object any    // *Put, *Change, *Session, *core.Event, *core.Entity, *[]core.Rule, *core.RuleChange or *core.Namespace
 }
 
