@@ -9,17 +9,17 @@ import (
 // SubQueue distinguishes an entity's main queue from its sub-queues.
 type SubQueue uint8
 
-// The sub-queues. The transfer queue has messages that will be moved to other entities, and its
-// dead-letter queue those that could not be moved.
+// The transfer queue contains messages to be moved to other entities; its dead-letter queue, those
+// that could not be moved.
 const (
 	Main SubQueue = iota
 	DeadLetter
 	Transfer
 	TransferDeadLetter
-	SubQueues // the number of sub-queues
+	SubQueues
 )
 
-// Suffix returns what follows the entity's name in the sub-queue's address.
+// Suffix returns the part of the sub-queue's address after the entity's name.
 func (s SubQueue) Suffix() string {
 	return [...]string{"", "/$DeadLetterQueue", "/$Transfer", "/$Transfer/$DeadLetterQueue"}[s]
 }
@@ -27,21 +27,23 @@ func (s SubQueue) Suffix() string {
 // IsDeadLetter reports whether the sub-queue contains dead letters.
 func (s SubQueue) IsDeadLetter() bool { return s == DeadLetter || s == TransferDeadLetter }
 
-// DeadLetters returns the sub-queue that stores the dead letters of this sub-queue.
+// DeadLetters returns the sub-queue for the dead letters of s.
 func (s SubQueue) DeadLetters() SubQueue { return s | 1 }
 
 // Address is where a message is sent to or received from.
 type Address struct {
-	Entity     string // as the client wrote it, without slashes at its ends; a subscription in the form of SubscriptionPath
+	// in the client's spelling, without outer slashes; for a subscription, in the form of
+	// SubscriptionPath
+	Entity     string
 	Sub        SubQueue
 	Management bool // the entity's $management node
 
-	// Unread is a text from a client that is not a valid address. Entity is then "", and calls with
-	// the address return NotFound.
+	// Unread is the client's text if it is not a valid address; Entity is then "". Calls with such
+	// an address return NotFound.
 	Unread string
 }
 
-// At parses a client's text like ParseAddress, but never fails: see Address.Unread.
+// At is ParseAddress for callers that cannot handle an error: see Address.Unread.
 func At(spelled string) Address {
 	a, err := ParseAddress(spelled)
 	if err != nil {
@@ -59,9 +61,8 @@ func (a Address) String() string {
 	return s
 }
 
-// ParseAddress accepts every form that SDKs use: a path, a path with a leading slash and
-// percent-encoding, or a full URI. It ignores the case of reserved segments, and keeps the case of
-// the name.
+// ParseAddress accepts the forms that SDKs use: a path, a path with a leading slash and
+// percent-encoding, or a full URI. Reserved segments may have any case; the name keeps its case.
 func ParseAddress(s string) (Address, error) {
 	path := ResourcePath(s)
 	var a Address
@@ -78,8 +79,8 @@ func ParseAddress(s string) (Address, error) {
 		path = SubscriptionPath(topic, subscription)
 	}
 	a.Entity = path
-	// Refuse other forms of a path: another parser could find another entity in them, and rights
-	// would be checked on the wrong one.
+	// Refuse other forms of a path: another parser could read another entity from them, and a
+	// client could pass the check of its rights with the wrong entity.
 	if path == "" || strings.HasPrefix(path, "$") || strings.Contains(path, "/$") || ResourcePath(path) != path {
 		return Address{}, Refuse(NotFound, "The messaging entity '%s' could not be found.", s)
 	}
@@ -87,7 +88,7 @@ func ParseAddress(s string) (Address, error) {
 }
 
 // ResourcePath removes scheme, authority, query and outer slashes from a resource URI, and decodes
-// percent-encoding. A plain path stays the same.
+// percent-encoding.
 func ResourcePath(s string) string {
 	s, _, _ = strings.Cut(s, "?")
 	if _, rest, ok := strings.Cut(s, "://"); ok {
@@ -101,9 +102,8 @@ func ResourcePath(s string) string {
 	return strings.Trim(s, "/")
 }
 
-// SplitAuthority splits an absolute URI. prefix is scheme://authority, in lower case because their
-// case has no meaning (RFC 3986 §6.2.2.1). host is the authority without its port. For a path,
-// prefix and host are empty.
+// SplitAuthority splits an absolute URI. prefix is scheme://authority in lower case (RFC 3986
+// §6.2.2.1); host is the authority without its port. For a path, both are empty.
 func SplitAuthority(s string) (prefix, host, rest string) {
 	scheme, after, ok := strings.Cut(s, "://")
 	if !ok {
@@ -116,8 +116,8 @@ func SplitAuthority(s string) (prefix, host, rest string) {
 	return strings.ToLower(scheme + "://" + after[:end]), FoldHost(after[:end]), after[end:]
 }
 
-// FoldHost returns the form in which hosts are compared: in lower case, without port, brackets and
-// the final dot of a complete name.
+// FoldHost returns the form in which hosts are compared: lower case, without port, brackets and
+// final dot.
 func FoldHost(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -125,7 +125,8 @@ func FoldHost(host string) string {
 	return strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
 }
 
-// FoldName returns the form in which entity names are compared: names are case-insensitive.
+// FoldName returns the form in which entity names are compared, because case has no meaning in
+// them.
 func FoldName(name string) string { return strings.ToLower(name) }
 
 func cutSuffixFold(s, suffix string) (string, bool) {

@@ -7,12 +7,11 @@ import (
 )
 
 // maxSections is the maximum size, in bytes, of a body with several sections that Value decodes.
-// Decoding multiplies the size, and value.Limits only bounds each section.
+// value.Limits bounds only each section, and decoded values need several times the memory.
 const maxSections = 1 << 20
 
-// Payload returns the bytes of an opaque payload (several sections are joined), or nothing for a
-// message without a body. ok is false for AMQP values and sequences, and for bodies that are not
-// encoded as their kind says. The bytes must not be changed.
+// Payload returns the bytes of an opaque payload, with its sections joined; the caller must not
+// change them. ok is false for AMQP values and sequences, and for a damaged body.
 func (b Body) Payload() (payload []byte, ok bool) {
 	switch b.Kind {
 	case BodyData, BodyNone:
@@ -30,8 +29,8 @@ func (b Body) Payload() (payload []byte, ok bool) {
 	}
 }
 
-// Value decodes a body that is an AMQP value or sequence. One sequence becomes a list, several
-// become a list of lists. It fails if the body is too large.
+// Value decodes an AMQP value or sequence; several sequences become a list of lists. It fails if
+// the sections together are too large.
 func (b Body) Value() (any, error) {
 	var sections value.List
 	err := b.eachSection(func(section []byte) error {
@@ -54,7 +53,7 @@ func (b Body) Value() (any, error) {
 	}
 }
 
-// eachSection calls f with the encoded value of each section, without the section's descriptor.
+// eachSection calls f with each section's encoded value, without its descriptor.
 func (b Body) eachSection(f func(section []byte) error) error {
 	for rest := b.Bytes; len(rest) > 0; {
 		section, after, err := value.ReadRaw(rest)

@@ -12,36 +12,36 @@ type Broker interface {
 	// Resolve returns the entity at an address in the identity's namespace, or NotFound. It does
 	// not check rights.
 	Resolve(ctx context.Context, id Identity, address Address) (Entity, error)
-	// OpenSender needs Send. closed, if not nil, is called at most once, when the entity is deleted
+	// OpenSender needs Send. closed, if not nil, is called at most once: when the entity is deleted
 	// or no longer allows sending.
 	OpenSender(ctx context.Context, id Identity, address Address, closed func(error)) (Sender, error)
 	// OpenReceiver needs Listen.
 	OpenReceiver(ctx context.Context, id Identity, address Address, o ReceiverOptions) (Receiver, error)
-	// Settle needs Listen, and returns one error per settlement. The token is enough: another
-	// receiver, bridge or gateway may have taken the lock.
+	// Settle needs Listen, and returns one error per settlement. The token is enough: the lock may
+	// be of another receiver, bridge or gateway.
 	Settle(ctx context.Context, id Identity, address Address, settlements []Settlement) []error
 	// Renew needs Listen, and returns one result per token.
 	Renew(ctx context.Context, id Identity, address Address, tokens []LockToken) []Renewal
-	// Peek needs Listen. It returns up to max messages in the given state, or in any state if state
-	// is nil, beginning with the sequence number from.
+	// Peek needs Listen. It returns up to max messages from the sequence number from, in the given
+	// state; a nil state means any.
 	Peek(ctx context.Context, id Identity, address Address, state *State, from int64, max int) ([]Delivery, error)
 	// ReceiveDeferred needs Listen. It returns all the numbered messages or, if one is not
-	// deferred, MessageNotFound. With ReceiveAndDelete it also removes them.
+	// deferred, MessageNotFound. ReceiveAndDelete also removes them.
 	ReceiveDeferred(ctx context.Context, id Identity, address Address, numbers []int64, mode ReceiveMode) ([]Delivery, error)
 	// Cancel needs Send. It removes all the numbered scheduled messages or, if one is missing,
 	// returns MessageNotFound.
 	Cancel(ctx context.Context, id Identity, address Address, numbers []int64) error
-	// Purge needs Listen. It removes up to max available messages that were enqueued before the
-	// given time, oldest first, and returns their number. It skips locked messages.
+	// Purge needs Listen. It removes up to max available messages enqueued before the given time,
+	// oldest first, and returns their number. It skips locked messages.
 	Purge(ctx context.Context, id Identity, address Address, before time.Time, max int) (int, error)
 	// AcceptSession needs Listen. It locks a session and opens a receiver on it. With o.Next it
-	// waits for a free session until ctx ends, and then returns Timeout. If a session named by ID
-	// is locked, it returns SessionLocked. A takeover returns SessionLocked if o.TakeOver is not
-	// the lock's token, and SessionLockLost if the session is not locked.
+	// waits until ctx ends for a session that is not locked, and then returns Timeout. It returns
+	// SessionLocked if the session o.ID is locked. A takeover returns SessionLocked if o.TakeOver
+	// is not the lock's token, and SessionLockLost if the session is not locked.
 	AcceptSession(ctx context.Context, id Identity, address Address, o SessionOptions) (Session, error)
-	// ListSessions needs Listen. It lists session ids in order: it leaves out the first skip ids,
-	// and returns at most top. If since is zero, it lists sessions that have messages or state;
-	// otherwise, those whose state was set after since.
+	// ListSessions needs Listen. It skips the first skip session ids in order, and returns up to
+	// top. With a zero since, it lists sessions that have messages or state; otherwise, those whose
+	// state was set after since.
 	ListSessions(ctx context.Context, id Identity, address Address, since time.Time, skip, top int) ([]string, error)
 	// Health returns the store's description or, if sends do not work, the reason.
 	Health(ctx context.Context) (About, error)
@@ -49,13 +49,13 @@ type Broker interface {
 
 // Sender sends messages to one entity.
 type Sender interface {
-	// Send stores groups of messages in order, each group as a whole or not at all, and returns one
-	// result per group. The messages then belong to the broker. If the order of two calls matters,
-	// the second must begin after the first has returned.
+	// Send stores each group of messages as a whole or not at all, in order, and returns one result
+	// per group. The messages then belong to the broker. To keep the order of two calls, begin the
+	// second after the first has returned.
 	Send(ctx context.Context, groups [][]*Message) []Appended
 	// MaxMessageSize returns the entity's limit in bytes.
 	MaxMessageSize() int64
-	// Close ends the sender; it is safe to call more than once.
+	// Close may be called more than once.
 	Close()
 }
 
@@ -72,15 +72,15 @@ const (
 // ReceiverOptions configure a receiver.
 type ReceiverOptions struct {
 	Mode ReceiveMode
-	// Deliver is called with messages while the receiver has credit; calls never overlap. It must
-	// not block: the credit already bounds what the bridge must hold.
+	// Deliver gets messages while the receiver has credit; calls never overlap. It must not block:
+	// the credit bounds what the bridge must buffer.
 	Deliver func([]Delivery)
-	// Closed, if not nil, is called at most once, when the entity is deleted or
-	// no longer allows receiving.
+	// Closed, if not nil, is called at most once: when the entity is deleted or no longer allows
+	// receiving.
 	Closed func(error)
-	// Accept lists the content types that the receiver can read, in the form of HTTP's Accept (RFC
-	// 9110 §12.5.1); "" means any. Serializers, if there are any, transcode other bodies into the
-	// most preferred type that they can write.
+	// Accept lists the content types that the receiver can read, as HTTP's Accept (RFC 9110
+	// §12.5.1); "" means any. Serializers transcode other bodies into the most preferred of these
+	// types that they can write.
 	Accept string
 }
 
@@ -89,131 +89,126 @@ const AnyMessage = MaxMessageSizeKB << 10
 
 // Receiver receives messages from one entity under credit.
 type Receiver interface {
-	// AddCredit adds credit for n deliveries, and for bytes of messages (Message.Size). Either may
-	// be 0. A delivery uses both. A message is delivered while both are above zero, even if it is
-	// larger than the credit in bytes, which then falls below zero.
+	// AddCredit adds credit for n deliveries and for bytes of messages (Message.Size); either may
+	// be 0. A message is delivered while both are above zero, even if it is larger than the credit
+	// in bytes, which then falls below zero.
 	AddCredit(n int, bytes int64)
-	// Drain takes back the unused credit. It calls drained once, after the last delivery, with the
-	// number of deliveries for which credit was taken back.
+	// Drain withdraws the unused credit. After the last delivery it calls drained once, with the
+	// number of deliveries that were not used.
 	Drain(drained func(unspent int))
-	// Close ends the receiver. It waits for a call of Deliver in flight, so it must not be called
-	// from Deliver; after it has returned, Deliver is not called again. Messages that were locked
-	// for the receiver but not delivered are released. Locks of delivered messages remain. Close
-	// may be called more than once.
+	// Close waits for a call of Deliver in flight, so Deliver must not call it; afterwards Deliver
+	// is not called again. It releases messages locked for the receiver but not delivered;
+	// delivered messages stay locked. It may be called more than once.
 	Close()
 }
 
 // SessionOptions select a session, and configure its receiver.
 type SessionOptions struct {
-	ReceiverOptions        // Closed is also called, with SessionLockLost, if the lock ends before Close
-	ID              string // the session's
-	Next            bool   // accept the next free session, whatever its ID
-	// Sharing is NonExclusive if another receiver may take the session over.
+	ReceiverOptions // its Closed also gets SessionLockLost if the lock ends before Close
+	ID              string
+	Next            bool // accept any session that is not locked, and ignore ID
+	// Sharing is NonExclusive if another receiver may take over the session.
 	Sharing SessionMode
-	// TakeOver, if not zero, is the Token of the session's lock. The lock passes to this receiver,
-	// and its former holder's Closed is called.
+	// TakeOver, if not zero, is the token of the session's lock. The lock passes to this receiver,
+	// and Closed of its previous holder is called.
 	TakeOver LockToken
 }
 
-// Session is a Receiver for one session, which it keeps locked until Close. Once the lock has
-// ended, calls of the Session return SessionLockLost. Close also releases delivered messages that
-// were not settled, without counting failed deliveries.
+// Session is a Receiver that keeps one session locked until Close. After the lock has ended, its
+// calls return SessionLockLost. Close also releases delivered messages that were not settled,
+// without counting failed deliveries.
 type Session interface {
 	Receiver
 	ID() string
 	LockedUntil() time.Time
-	// CloseAfter begins a Close, but keeps the session locked until the channel settled is closed,
-	// so that settlements in flight succeed. It does not wait, so Deliver may call it. Close must
-	// follow. At this gateway, a call that accepts the session by its id waits for the release.
+	// CloseAfter begins a Close, but keeps the session locked until settled is closed, so that
+	// settlements in flight succeed. It does not wait, so Deliver may call it. The caller must
+	// still call Close. At this gateway, a call that accepts the session by its id waits for the
+	// release.
 	CloseAfter(settled <-chan struct{})
 	// Released returns a channel that is closed when the broker has released the session after
-	// Close or CloseAfter, or has given up. Then other receivers, at any gateway, may accept the
-	// session.
+	// Close or CloseAfter, or has given up. Receivers at any gateway may then accept the session.
 	Released() <-chan struct{}
-	// Lock returns the proof that the receiver has locked the session, for Settlement.Session and
-	// Transaction.SetSessionState; the proof's Token is also for SessionOptions.TakeOver. Until is
-	// not set.
+	// Lock returns the proof of the session's lock, without Until. Settlement.Session and
+	// Transaction.SetSessionState need it; its Token is also for SessionOptions.TakeOver.
 	Lock() SessionLock
-	// Renew extends the session's lock, and with it the locks of the session's messages.
+	// Renew extends the session's lock, and the locks of its messages.
 	Renew(ctx context.Context) (until time.Time, err error)
 	// State returns the session's state, or nil if there is none.
 	State(ctx context.Context) ([]byte, error)
 	// SetState sets the session's state; nil removes it.
 	SetState(ctx context.Context, state []byte) error
-	// ReceiveDeferred does the same as Broker.ReceiveDeferred, for messages of this session.
+	// ReceiveDeferred is Broker.ReceiveDeferred for messages of this session.
 	ReceiveDeferred(ctx context.Context, numbers []int64, mode ReceiveMode) ([]Delivery, error)
-	// Peek does the same as Broker.Peek, for messages of this session.
+	// Peek is Broker.Peek for messages of this session.
 	Peek(ctx context.Context, from int64, max int) ([]Delivery, error)
-	// Purge does the same as Broker.Purge, for messages of this session.
+	// Purge is Broker.Purge for messages of this session.
 	Purge(ctx context.Context, before time.Time, max int) (int, error)
 }
 
 // RuleAdmin manages the rules of subscriptions.
 type RuleAdmin interface {
-	// CreateRule adds a rule to a subscription, or returns AlreadyExists. When a call that changes
-	// rules has returned, all gateways apply the change to every message sent later.
+	// CreateRule adds a rule, or returns AlreadyExists. After a call that changes rules has
+	// returned, all gateways apply the change to every message sent later.
 	CreateRule(ctx context.Context, id Identity, subscription string, r Rule) (Rule, error)
 	// UpdateRule replaces the rule with r's name, or returns NotFound.
 	UpdateRule(ctx context.Context, id Identity, subscription string, r Rule) (Rule, error)
 	// DeleteRule removes a rule, or returns NotFound.
 	DeleteRule(ctx context.Context, id Identity, subscription, rule string) error
-	// Rules lists a subscription's rules in the order of their names: it leaves out the first skip
-	// rules, and returns at most top.
+	// Rules skips the first skip rules in the order of their names, and returns up to top.
 	Rules(ctx context.Context, id Identity, subscription string, skip, top int) ([]Rule, error)
-	// Rule returns the rule with that name, or NotFound.
+	// Rule returns the named rule, or NotFound.
 	Rule(ctx context.Context, id Identity, subscription, name string) (Rule, error)
-	// TestRules evaluates rules for m as if m were sent to the topic called name, but sends
-	// nothing. It evaluates trial or, if trial is nil, the rules of the topic's subscriptions; if
-	// name is a subscription, only its rules. The result has the rules that match, then those that
-	// fail, then the others, each group by subscription and rule, or in the order of trial. A rule
-	// of trial that does not compile has a Judgement with Err. If the topic would refuse the
-	// message, TestRules returns the refusal. m must not be used afterwards. The call needs Manage
-	// on the topic.
+	// TestRules needs Manage on the topic. It evaluates rules for m as if m were sent to the topic
+	// name, but sends nothing. It evaluates trial or, if trial is nil, the rules of the topic's
+	// subscriptions; if name is a subscription, only its rules. Matching rules come first, then
+	// failed ones, then the others; each group is sorted by subscription and rule, or in the order
+	// of trial. A rule of trial that does not compile has a Judgement with Err. If the topic would
+	// refuse the message, TestRules returns the refusal. m must not be used afterwards.
 	TestRules(ctx context.Context, id Identity, name string, m *Message, trial []Rule) ([]Judgement, error)
 }
 
 // Admin is the interface through which bridges manage entities. Calls need Manage on the entity;
-// Namespace, and lists of queues and topics, need Manage on the namespace. A subscription's name is
-// a path in the form of SubscriptionPath.
+// Namespace, Reset, and lists of queues and topics need it on the namespace. The name of a
+// subscription is its SubscriptionPath.
 type Admin interface {
 	RuleAdmin
-	// CreateEntity creates a queue, a topic or a subscription. A subscription gets the rule first
-	// or, if first is nil, a rule that matches all messages. For other kinds, first is ignored.
+	// CreateEntity creates a queue, a topic or a subscription. A subscription gets the rule first;
+	// if first is nil, it gets a rule that matches all messages. Other kinds ignore first.
 	CreateEntity(ctx context.Context, id Identity, kind Kind, name string, s Settings, first *Rule) (Entity, error)
 	Entity(ctx context.Context, id Identity, name string) (Entity, Runtime, error)
-	// Entities lists entities in the order of their names: it leaves out the first skip entities,
-	// and returns at most top.
+	// Entities skips the first skip entities in the order of their names, and returns up to top.
 	Entities(ctx context.Context, id Identity, l Listing, skip, top int) ([]Entity, []Runtime, error)
-	// UpdateEntity replaces the settings. Those that are fixed at creation must stay the same.
+	// UpdateEntity replaces the settings. Those that are fixed at creation must not change.
 	UpdateEntity(ctx context.Context, id Identity, name string, s Settings) (Entity, error)
-	// DeleteEntity deletes an entity; a topic with its subscriptions.
+	// DeleteEntity deletes an entity, and the subscriptions of a topic.
 	DeleteEntity(ctx context.Context, id Identity, name string) error
-	// Explain returns the events of a message in a queue, topic or subscription and its sub-queues.
-	// It returns NotAllowed for an entity without a history. The newest events at other gateways
-	// may still lack the client (Note.By).
+	// Explain returns the events of a message in an entity and its sub-queues, or NotAllowed for an
+	// entity without a history. The newest events from other gateways may not have the client yet
+	// (Note.By).
 	Explain(ctx context.Context, id Identity, entity string, s Subject) (Account, error)
 	Namespace(ctx context.Context, id Identity) (NamespaceInfo, error)
 	// Reset removes all messages of the namespace, in any state, and keeps its entities, settings
-	// and rules. Senders and receivers stay open, but sessions are lost. When Reset returns,
-	// messages sent earlier through this gateway no longer exist, unless clients have received
-	// them. Other gateways may still store or deliver messages that they had at that time. If Reset
-	// fails, some entities may be empty already: call it again.
+	// and rules. Senders and receivers stay open; sessions are lost. When it returns, messages sent
+	// earlier through this gateway are gone, unless clients have received them. Other gateways may
+	// still store or deliver messages that they held at that time. After an error, some entities
+	// may be empty: call Reset again.
 	Reset(ctx context.Context, id Identity) error
 }
 
-// Runtime has the current counts of an entity, summed over its partitions.
+// Runtime has the current counts of an entity, over all its partitions.
 type Runtime struct {
 	Active             int64 `json:"active"`   // available, locked and deferred messages
-	Locked             int64 `json:"locked"`   // the locked ones of Active
-	Deferred           int64 `json:"deferred"` // the deferred ones of Active
+	Locked             int64 `json:"locked"`   // included in Active
+	Deferred           int64 `json:"deferred"` // included in Active
 	Scheduled          int64 `json:"scheduled"`
 	DeadLetter         int64 `json:"deadLetter"`
 	Transfer           int64 `json:"transfer"` // messages to be moved to other entities
 	TransferDeadLetter int64 `json:"transferDeadLetter"`
 	Damaged            int64 `json:"damaged"` // in all sub-queues, and in no other count: see Operations
 	Bytes              int64 `json:"bytes"`
-	// Enqueued counts all messages that the entity has ever stored. A scheduled message counts
-	// again when it becomes active.
+	// Enqueued counts all messages ever stored, and a scheduled message again when it becomes
+	// active.
 	Enqueued     int64  `json:"enqueued"`
 	Availability string `json:"-"` // "Available", or "Limited" if a partition does not answer
 	// Consumers counts the open receivers and sessions of the main queue at this gateway.
@@ -234,8 +229,8 @@ func (r *Runtime) Messages() int64 {
 // NamespaceInfo describes the namespace.
 type NamespaceInfo struct {
 	Name           string
-	Tier           string // Limits.Tier
-	MessagingUnits int    // 0: the tier has none
+	Tier           string
+	MessagingUnits int // 0: the tier has none
 	CreatedAt      time.Time
 	ModifiedAt     time.Time
 }
@@ -243,18 +238,18 @@ type NamespaceInfo struct {
 type disconnectKey struct{}
 
 // WithDisconnect returns a context for calls from a client. disconnect ends the client's connection
-// after at most the given number of further bytes to the client; 0 ends it at once. It may be
-// called at any time, by any goroutine.
+// after at most the given number of further bytes to the client. Any goroutine may call it at any
+// time.
 func WithDisconnect(ctx context.Context, disconnect func(most int)) context.Context {
 	return context.WithValue(ctx, disconnectKey{}, disconnect)
 }
 
-// Disconnect breaks the connection that a call came from, like a network failure: the client gets
-// no error. It has no effect if ctx has no connection.
+// Disconnect breaks the client's connection, like a network failure: the client gets no error.
+// Without a connection in ctx it does nothing.
 func Disconnect(ctx context.Context) { DisconnectAfter(ctx, 0) }
 
-// DisconnectAfter breaks the connection after at most the given number of further bytes to the
-// client. A bridge that cannot count bytes breaks it at once.
+// DisconnectAfter breaks the client's connection after at most the given number of further bytes to
+// the client. A bridge that cannot count bytes breaks it at once.
 func DisconnectAfter(ctx context.Context, most int) {
 	if disconnect, ok := ctx.Value(disconnectKey{}).(func(int)); ok {
 		disconnect(most)

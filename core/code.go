@@ -9,16 +9,16 @@ import (
 // bridge maps every Code to a condition of its protocol.
 type Code string
 
-// Error makes a bare Code usable as an error and as the target of errors.Is.
+// Error makes a Code an error, and the target of errors.Is.
 func (c Code) Error() string { return string(c) }
 
-// All codes. Retriable reports after which of them the same request may succeed.
+// Retriable reports for which codes the same request may succeed later.
 const (
-	NotFound        Code = "not_found"         // the entity does not exist
-	AlreadyExists   Code = "already_exists"    // an entity of that name exists
-	Conflict        Code = "conflict"          // the entity has changed since the caller read it
-	EntityDisabled  Code = "entity_disabled"   // the entity's status forbids the operation
-	Unauthorized    Code = "unauthorized"      // no token, a bad token, or a missing claim
+	NotFound        Code = "not_found"
+	AlreadyExists   Code = "already_exists"
+	Conflict        Code = "conflict"        // the entity has changed since the caller read it
+	EntityDisabled  Code = "entity_disabled" // the entity's status forbids the operation
+	Unauthorized    Code = "unauthorized"
 	NotAllowed      Code = "not_allowed"       // the entity or the message does not allow the operation
 	InvalidArgument Code = "invalid_argument"  // a malformed or inconsistent argument
 	OutOfRange      Code = "out_of_range"      // an argument outside its limits
@@ -34,7 +34,7 @@ const (
 	Internal        Code = "internal"          // a fault of the gateway; its log has the cause
 )
 
-// Codes returns every Code, so that a test can check that a bridge maps all of them.
+// Codes lets a test check that a bridge maps every Code.
 func Codes() []Code {
 	return []Code{
 		NotFound, AlreadyExists, Conflict, EntityDisabled, Unauthorized, NotAllowed,
@@ -51,13 +51,12 @@ func (c Code) Retriable() bool { return c == Busy || c == Timeout || c == Intern
 type Refusal struct {
 	Code Code
 	Text string
-	// Topic is the name of the topic if a subscription does not exist, but its topic does.
+	// Topic is set if a subscription does not exist, but its topic does.
 	Topic string
-	// Condition is the error condition in AMQP; "" stands for the usual one of the Code.
+	// Condition is the AMQP error condition; "" means the usual one of the Code.
 	Condition string
 }
 
-// Refuse makes a Refusal.
 func Refuse(code Code, format string, args ...any) error {
 	return &Refusal{Code: code, Text: fmt.Sprintf(format, args...)}
 }
@@ -67,10 +66,9 @@ func (r *Refusal) Error() string { return r.Text }
 // Unwrap makes errors.Is(err, code) true.
 func (r *Refusal) Unwrap() error { return r.Code }
 
-// NotDone is the error of an operation that certainly had no effect, because the store has refused
-// it or was never reached. After other errors, in particular Busy, the operation may have had its
-// effect. If the store cannot detect repetitions, only an operation that failed with NotDone may be
-// repeated.
+// NotDone is the error of an operation that certainly had no effect, because the store refused it
+// or was never reached. After other errors, in particular Busy, it may have had its effect: if the
+// store cannot detect repetitions, only repeat an operation that failed with NotDone.
 type NotDone struct{ Err error }
 
 func (e NotDone) Error() string { return e.Err.Error() }
@@ -92,7 +90,7 @@ func IsNotDone(err error) bool {
 	return ok
 }
 
-// CodeOf returns the Code in err's chain. It returns Internal if err has none, and "" for nil.
+// CodeOf returns the Code in err's chain, Internal if there is none, and "" for a nil err.
 func CodeOf(err error) Code {
 	if err == nil {
 		return ""
@@ -103,7 +101,7 @@ func CodeOf(err error) Code {
 	return Internal
 }
 
-// TextOf returns the text of the Refusal in err's chain, or "" if there is none.
+// TextOf returns the text of the Refusal in err's chain, or "".
 func TextOf(err error) string {
 	if r, ok := errors.AsType[*Refusal](err); ok {
 		return r.Text

@@ -13,8 +13,7 @@ import (
 // maxTimeSpan is the SDKs' largest TimeSpan. It stands for Forever.
 const maxTimeSpan = "P10675199DT2H48M5.4775807S"
 
-// durationUnits are the units of an ISO 8601 duration in order. As in .NET, a year has 365 days and
-// a month 30.
+// As in .NET, a year has 365 days and a month 30.
 var durationUnits = [...]struct {
 	designator byte
 	afterT     bool
@@ -29,8 +28,7 @@ var durationUnits = [...]struct {
 	{'S', true, value.TicksPerSecond},
 }
 
-// ParseAnyDuration parses a duration in Go's notation, such as 90s, or in that of ISO 8601: see
-// ParseDuration.
+// ParseAnyDuration parses a duration in Go's notation, such as 90s, or in that of ISO 8601.
 func ParseAnyDuration(s string) (time.Duration, error) {
 	if d, err := time.ParseDuration(s); err == nil {
 		return d, nil
@@ -38,8 +36,8 @@ func ParseAnyDuration(s string) (time.Duration, error) {
 	return ParseDuration(s)
 }
 
-// ParseDuration parses an ISO 8601 duration such as PT1M, P14D or PT60M0S, with a resolution of 100
-// ns. Only the seconds may have a fraction. A duration too long for time.Duration becomes Forever.
+// ParseDuration parses an ISO 8601 duration such as PT1M, P14D or PT60M0S, to 100 ns. Only the
+// seconds may have a fraction. A duration too long for time.Duration becomes Forever.
 func ParseDuration(s string) (time.Duration, error) {
 	ticks, err := ParseTicks(s)
 	if err == nil && s[0] == '-' {
@@ -51,8 +49,8 @@ func ParseDuration(s string) (time.Duration, error) {
 	return DurationOfTicks(ticks), nil
 }
 
-// ParseTicks parses an ISO 8601 duration into .NET's ticks of 100 ns. A duration may be negative.
-// One that is longer than the longest TimeSpan becomes that TimeSpan.
+// ParseTicks parses an ISO 8601 duration, which may be negative, into .NET's ticks of 100 ns.
+// Beyond the longest TimeSpan it returns that TimeSpan.
 func ParseTicks(s string) (int64, error) {
 	rest, negative := strings.CutPrefix(s, "-")
 	rest, ok := strings.CutPrefix(rest, "P")
@@ -128,7 +126,7 @@ func FormatDuration(d time.Duration) string {
 	return FormatTicks(int64(max(d, 0) / tick))
 }
 
-// FormatTicks does the same as FormatDuration, for ticks of .NET.
+// FormatTicks is FormatDuration for ticks of .NET.
 func FormatTicks(ticks int64) string {
 	n, b := uint64(ticks), make([]byte, 0, len(maxTimeSpan)+1)
 	switch {
@@ -157,7 +155,6 @@ func FormatTicks(ticks int64) string {
 	return string(b)
 }
 
-// tick is the unit of .NET's time spans.
 const tick = 100 * time.Nanosecond
 
 // DurationOfTicks converts .NET's ticks of 100 ns. The longest result is Forever.

@@ -19,7 +19,6 @@ const (
 	StatusReceiveDisabled Status = "ReceiveDisabled"
 )
 
-// Statuses lists all statuses.
 var Statuses = [...]Status{StatusActive, StatusDisabled, StatusSendDisabled, StatusReceiveDisabled}
 
 // CanSend reports whether the status allows sending.
@@ -39,8 +38,8 @@ type Kind uint8
 const (
 	Queue        Kind = iota
 	Topic             // messages to it are copied to its subscriptions
-	Subscription      // a queue that gets copies of its topic's messages, as its rules select them
-	Schedule          // sends messages at the ticks of a cron expression; has no partitions and no Settings
+	Subscription      // a queue of the copies of its topic's messages that its rules select
+	Schedule          // sends messages at the times of a cron expression; has no partitions and no Settings
 )
 
 func (k Kind) String() string { return [...]string{"Queue", "Topic", "Subscription", "Schedule"}[k] }
@@ -48,16 +47,17 @@ func (k Kind) String() string { return [...]string{"Queue", "Topic", "Subscripti
 // Settings are the settings of an entity, under the names of the Service Bus management API. A
 // setting that a kind of entity does not have keeps its default.
 type Settings struct {
-	LockDuration                        time.Duration
-	MaxSizeInMegabytes                  int64
-	MaxMessageSizeInKilobytes           int64 // 0 in a request: the tier's default or, in an update, the old value
+	LockDuration       time.Duration
+	MaxSizeInMegabytes int64
+	// 0 in a request: the tier's default or, in an update, the current value
+	MaxMessageSizeInKilobytes           int64
 	RequiresDuplicateDetection          bool
 	DuplicateDetectionHistoryTimeWindow time.Duration
 	RequiresSession                     bool
 	DefaultMessageTimeToLive            time.Duration // Forever: messages do not expire
 	DeadLetteringOnMessageExpiration    bool
-	// DeadLetteringOnFilterEvaluationExceptions dead-letters a message if a rule of the
-	// subscription cannot be evaluated for it. Otherwise the message is dropped.
+	// DeadLetteringOnFilterEvaluationExceptions dead-letters a message for which a rule of the
+	// subscription cannot be evaluated. Otherwise the message is dropped.
 	DeadLetteringOnFilterEvaluationExceptions bool
 	FilteringMessagesBeforePublishing         bool
 	EnableSubscriptionPartitioning            bool
@@ -80,8 +80,8 @@ type AccessRule struct {
 	Name         string
 	PrimaryKey   string
 	SecondaryKey string
-	// Certificate is one of the names that auth.NamesOf returns for a client certificate. A client
-	// with such a certificate needs no key. Only configured policies of namespaces have it.
+	// Certificate is one of the names that auth.NamesOf returns for a client certificate, with
+	// which a client needs no key. Only configured policies of namespaces have it.
 	Certificate string `json:",omitempty"`
 	Rights      Right
 	CreatedAt   time.Time
@@ -94,12 +94,12 @@ const (
 	MaxLockDuration        = 24 * time.Hour
 	MaxMaxDeliveryCount    = 1<<31 - 1 // the documentation says 2000, but the service takes any int32
 	MinTimeToLive          = time.Second
-	MinDuplicateWindow     = 5 * time.Second // the emulator's minimum; Limits has the service's
+	MinDuplicateWindow     = 5 * time.Second // the emulator's minimum; Limits has that of Azure
 	MaxDuplicateWindow     = 7 * 24 * time.Hour
 	MinAutoDeleteOnIdle    = 5 * time.Minute
 	MaxSizeMegabytes       = 80 * 1024
 	DefaultMessageSizeKB   = 256
-	MinLargeMessageSizeKB  = 1024 // smallest maximum of an entity whose maximum is above the default
+	MinLargeMessageSizeKB  = 1024 // smallest maximum that is allowed above DefaultMessageSizeKB
 	MaxMessageSizeKB       = 100 * 1024
 	MaxUserMetadata        = 1024 // characters
 	MaxAccessRules         = 12
@@ -129,8 +129,7 @@ func DefaultSettings(k Kind) Settings {
 	}
 }
 
-// Validate returns a Refusal for the first setting outside its limits. Its text has the setting,
-// the value and the allowed range.
+// Validate returns a Refusal for the first setting outside its limits.
 func (q *Settings) Validate() error {
 	for i := range AllSettings {
 		if s := &AllSettings[i]; s.Min != 0 || s.Max != 0 {
@@ -168,10 +167,9 @@ func (q *Settings) Validate() error {
 	return nil
 }
 
-// ValidateName checks the name of a queue or topic: up to 260 characters, in segments between
-// slashes. Each segment has at least one character: letters, digits, '.', '-', '_' and '~'. A
-// segment of dots alone is refused, because HTTP clients remove it from an address before they send
-// it (RFC 3986 §5.2.4).
+// ValidateName checks the name of a queue or topic: up to 260 letters, digits, '.', '-', '_' and
+// '~', in non-empty segments between slashes. A segment of dots alone is refused, because HTTP
+// clients remove it from an address before they send it (RFC 3986 §5.2.4).
 func ValidateName(name string) error {
 	if name == "" || len(name) > MaxNameLength {
 		return Refuse(InvalidArgument, "The entity name '%.60s' has %d characters: it must have 1 to %d.", name, len(name), MaxNameLength)
@@ -192,8 +190,8 @@ func ValidateName(name string) error {
 	return nil
 }
 
-// indexOutside returns the index of the first character that is neither a letter, nor a digit, nor
-// in others; -1 if there is none.
+// indexOutside returns the index of the first character that is neither alphanumeric nor in others,
+// or -1.
 func indexOutside(name, others string) int {
 	return strings.IndexFunc(name, func(r rune) bool { return !isAlphanumeric(r) && !strings.ContainsRune(others, r) })
 }
@@ -211,20 +209,20 @@ func isAlphanumeric(r rune) bool {
 type Entity struct {
 	Namespace string // Namespace.ID
 	Kind      Kind
-	Name      string // in its creator's spelling; a subscription's SubscriptionPath, or a schedule's SchedulePath
+	Name      string // in its creator's spelling; a SubscriptionPath or SchedulePath for these kinds
 	// ID is a result of NewIncarnation, so that an entity that is deleted and created again never
-	// finds data of the old one. It consists of lower-case letters and digits.
+	// finds data of the deleted one. It consists of lower-case letters and digits.
 	ID         string
 	Partitions int
-	// TopicID is the ID of a subscription's topic. Partitions of a topic's subscriptions are stored
-	// in those of the topic, so that publishing to all of them is one step.
+	// TopicID is the ID of a subscription's topic. The topic's partitions contain those of its
+	// subscriptions, so that a publication to all of them is one atomic step.
 	TopicID string `json:",omitempty"`
-	// Rules are a subscription's rules, by name. A subscription without rules gets no messages.
-	// Catalogue says which calls use this field.
+	// Rules are a subscription's rules, by name; without rules it gets no messages. Catalogue says
+	// which calls use this field.
 	Rules []Rule `json:",omitempty"`
 	// Schedule is set for the kind Schedule only.
 	Schedule *ScheduleSettings `json:",omitempty"`
-	// Revision counts changes. An update must have the revision on which it is based.
+	// Revision counts changes. An update must have the current revision.
 	Revision   int64
 	Settings   Settings
 	CreatedAt  time.Time
@@ -232,15 +230,16 @@ type Entity struct {
 	AccessedAt time.Time // zero: never
 }
 
-// Applied describes, for operators, what a gateway's configuration applies to an entity. A text is
-// empty if the configuration has no such setting for the entity.
+// Applied describes, for operators, what a gateway's configuration sets for an entity. A text is
+// empty if the configuration sets nothing.
 type Applied struct {
-	RateLimit       string `json:"rateLimit,omitempty"`       // the maximum rate of deliveries over all gateways, such as "5/s"
-	CircuitBreaker  string `json:"circuitBreaker,omitempty"`  // the breaker's state at this gateway: "closed", "open" or "half-open"
-	KeepDeadLetters string `json:"keepDeadLetters,omitempty"` // how long dead letters are kept, such as "P30D"
+	RateLimit string `json:"rateLimit,omitempty"` // maximum deliveries over all gateways, such as "5/s"
+	// state at this gateway: "closed", "open" or "half-open"
+	CircuitBreaker  string `json:"circuitBreaker,omitempty"`
+	KeepDeadLetters string `json:"keepDeadLetters,omitempty"` // such as "P30D"
 }
 
-// Differing returns the settings to check when old is updated to q. It leaves out values that the
+// Differing returns the settings to check in an update from old to q. It leaves out values that the
 // tier no longer allows but that old already has.
 func (q Settings) Differing(old *Settings) Settings {
 	if q.MaxMessageSizeInKilobytes == old.MaxMessageSizeInKilobytes {
@@ -251,12 +250,11 @@ func (q Settings) Differing(old *Settings) Settings {
 	return q
 }
 
-// PartitionedSize is the size of a partitioned entity as a multiple of its MaxSizeInMegabytes. In
-// Service Bus, the entity has this number of partitions of that size.
+// PartitionedSize is the number of partitions that a partitioned entity has in Service Bus, each
+// with the entity's MaxSizeInMegabytes.
 const PartitionedSize = 16
 
-// Megabytes returns the size of the whole entity, as administration reports it and as quotas count
-// it.
+// Megabytes returns the size of the whole entity, as administration and quotas count it.
 func (e *Entity) Megabytes() int64 {
 	if e.Settings.EnablePartitioning {
 		return e.Settings.MaxSizeInMegabytes * PartitionedSize
@@ -264,7 +262,7 @@ func (e *Entity) Megabytes() int64 {
 	return e.Settings.MaxSizeInMegabytes
 }
 
-// Ref returns the reference to the i-th partition of the entity or its sub-queue.
+// Ref returns the reference to partition i of a sub-queue.
 func (e *Entity) Ref(i uint16, sub SubQueue) Ref {
 	r := Ref{Entity: e.ID, Index: i, Sub: sub}
 	if e.Kind == Subscription {
@@ -273,8 +271,7 @@ func (e *Entity) Ref(i uint16, sub SubQueue) Ref {
 	return r
 }
 
-// Partition returns the i-th partition of a sub-queue, with the policy that follows from the
-// settings.
+// Partition returns partition i of a sub-queue, with the policy that follows from the settings.
 func (e *Entity) Partition(i uint16, sub SubQueue) Partition {
 	p := Partition{
 		Ref: e.Ref(i, sub),
@@ -284,7 +281,7 @@ func (e *Entity) Partition(i uint16, sub SubQueue) Partition {
 			MaxDeliveryCount:  e.Settings.MaxDeliveryCount,
 			DeadLetterExpired: e.Settings.DeadLetteringOnMessageExpiration,
 			MaxBytes:          e.Settings.MaxSizeInMegabytes << 20,
-			// The broker does not use sessions to receive from an entity that forwards.
+			// an entity that forwards sends its messages without sessions
 			Sessions: e.Settings.RequiresSession && sub == Main && e.Settings.ForwardTo == "",
 		},
 	}
@@ -300,11 +297,12 @@ func (e *Entity) Partition(i uint16, sub SubQueue) Partition {
 	return p
 }
 
-// MaxSubscriptionName is the maximum length of a subscription's own name, in characters.
+// MaxSubscriptionName is the maximum length of a subscription's name without its topic's, in
+// characters.
 const MaxSubscriptionName = 50
 
-// ValidateSubscriptionName checks a subscription's own name: up to 50 letters, digits, '.', '-' and
-// '_', but not dots alone (see ValidateName).
+// ValidateSubscriptionName checks a subscription's name without its topic's: up to 50 letters,
+// digits, '.', '-' and '_', but not dots alone (see ValidateName).
 func ValidateSubscriptionName(name string) error { return validateOwnName("subscription", name) }
 
 func validateOwnName(kind, name string) error {

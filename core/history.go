@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// HistoryBounds bound the history of a queue, topic or subscription in one partition. Zero bounds
-// mean no history.
+// HistoryBounds bound the history of a queue, topic or subscription in one partition. The zero
+// value means no history.
 type HistoryBounds struct {
-	Keep time.Duration // how long an event is kept
-	Max  int           // maximum number of events, including those of sub-queues
+	Keep time.Duration
+	Max  int // events, including those of sub-queues
 }
 
 // Limits of a history.
@@ -18,7 +18,7 @@ const (
 	MinHistory       = time.Minute
 	MaxHistory       = 31 * 24 * time.Hour
 	MaxHistoryEvents = 10_000_000 // of an entity
-	// MaxEvents is the maximum number of events that are returned for a message: the newest ones.
+	// MaxEvents is the maximum number of events returned for a message; older ones are left out.
 	MaxEvents = 1000
 )
 
@@ -27,7 +27,8 @@ type EventKind string
 
 // Events that a partition's state machine writes in the same step.
 const (
-	EventAccepted     EventKind = "accepted"      // stored and available; for a copy, Other is the number of its publication
+	// stored and available; for a subscription's copy, Other is the number of the topic's message
+	EventAccepted     EventKind = "accepted"
 	EventScheduled    EventKind = "scheduled"     // stored until Until
 	EventDuplicate    EventKind = "duplicate"     // dropped: its id was seen within the window
 	EventActivated    EventKind = "activated"     // its scheduled time has come; Other is its new number
@@ -41,7 +42,7 @@ const (
 	EventLockExpired  EventKind = "lock-expired"  // Count deliveries have failed, with this one
 	EventDeadLettered EventKind = "dead-lettered" // moved to the dead letters, with the number Other; see Reason
 	EventExpired      EventKind = "expired"       // dropped, because its time to live was over
-	EventCancelled    EventKind = "cancelled"     // removed while it was scheduled
+	EventCancelled    EventKind = "cancelled"
 )
 
 // Events that the broker writes soon after they happen.
@@ -52,7 +53,7 @@ const (
 	EventForwarded EventKind = "forwarded" // to Entity, with the same message id
 	EventDropped   EventKind = "dropped"   // by Plugin
 	EventRouted    EventKind = "routed"    // to Entity, by Plugin
-	EventDiverted  EventKind = "diverted"  // dead-lettered by Plugin, or because of its schema, before it was stored
+	EventDiverted  EventKind = "diverted"  // dead-lettered by Plugin, or for its schema, before it was stored
 	EventParked    EventKind = "parked"    // until the routers answer again
 )
 
@@ -66,23 +67,23 @@ type Event struct {
 	MessageID ID        // zero if it is not known
 	Count     uint32    // deliveries that failed or ended with a deferral
 	Until     time.Time // see EventKind
-	Reason    string    // why it happened; a dead letter's reason
+	Reason    string    // also the reason of a dead letter
 	Note
 }
 
-// Note is the part of an event that only the broker knows. A note on an event of the state machine
+// Note is the part of an event that only the broker knows. A note on an event of the partition
 // follows that event, with the same Kind and Number.
 type Note struct {
-	By      Party  // the client
-	Entity  string // the other entity
+	By      Party
+	Entity  string
 	Rule    string
 	Plugin  string
-	Gateway string // the gateway that wrote the note
+	Gateway string
 }
 
 // Party is a client that uses an entity.
 type Party struct {
-	Policy string // the shared access policy, or other proof of the client's identity
+	Policy string // the shared access policy, or another proof of identity
 	Peer   string // the client's address and software, as its bridge knows them
 }
 
@@ -100,15 +101,15 @@ type Subject struct {
 // topic and its subscriptions have separate histories. Deleting or clearing an entity removes its
 // history.
 type Histories interface {
-	// Annotate appends the broker's events to the queue's history, in the order given. It does
-	// nothing if Policy.History is zero, or if the entity was deleted.
+	// Annotate appends the broker's events to the queue's history. It does nothing if
+	// Policy.History is zero or the entity was deleted.
 	Annotate(ctx context.Context, events []Event) error
 	// Recollect sweeps, and returns the newest MaxEvents events of a message in the queue and its
-	// sub-queues, in the order in which they were written.
+	// sub-queues, oldest first.
 	Recollect(ctx context.Context, s Subject) ([]Event, error)
 }
 
-// Account has the events of one message of an entity, or of all messages with one id, in order.
+// Account has the events, oldest first, of one message of an entity or of all messages with one id.
 type Account struct {
 	Entity string
 	Kind   Kind
@@ -122,11 +123,11 @@ type Account struct {
 
 // Unmatched is a subscription that got no copy of a message.
 type Unmatched struct {
-	Subscription string   `json:"subscription"` // its full name
+	Subscription string   `json:"subscription"` // with its topic's name
 	Why          []string `json:"why"`          // what its current rules say of a stored copy of the message
 }
 
-// Next returns the entities to which the message was forwarded, without those at remotes.
+// Next returns the entities to which the message was forwarded, without those of remotes.
 func (a *Account) Next() []string {
 	var next []string
 	for i := range a.Events {
@@ -148,7 +149,7 @@ type Trail struct {
 	found   []Event
 }
 
-// stand is the place of a message.
+// stand is where a message was at some time.
 type stand struct {
 	sub    SubQueue
 	number int64
@@ -157,8 +158,8 @@ type stand struct {
 // NewTrail makes a Trail for a subject.
 func NewTrail(s Subject) *Trail { return &Trail{subject: s, known: make(map[stand]struct{})} }
 
-// See reads an event. If the event moves the subject to another place, See then also collects the
-// events of that place.
+// See reads an event. If the event moves the subject, See then also collects the events with the
+// new sub-queue and number.
 func (t *Trail) See(e *Event) {
 	if !t.knows(e) {
 		return
@@ -189,5 +190,5 @@ func (t *Trail) knows(e *Event) bool {
 	return !e.MessageID.IsZero() && e.MessageID.String() == t.subject.MessageID
 }
 
-// Found returns the newest events of the subject, in order.
+// Found returns up to MaxEvents events, the newest ones, in order.
 func (t *Trail) Found() []Event { return t.found[max(0, len(t.found)-MaxEvents):] }

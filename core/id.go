@@ -19,11 +19,11 @@ const (
 	IDBinary
 )
 
-// ID is a message id or correlation id with its type. The zero ID means that there is no id. Two
-// IDs are equal, also with ==, if type and value are equal.
+// ID is a message id or correlation id with its type. The zero ID means that there is none. IDs
+// with equal type and value are equal with ==.
 type ID struct {
 	kind IDKind
-	raw  string // a text; 8 bytes, big-endian; 16 bytes in RFC 4122 order; or opaque bytes
+	raw  string // text; 8 bytes, big-endian; 16 bytes in RFC 4122 order; or opaque bytes
 }
 
 // StringID returns s as an ID; for "", the zero ID.
@@ -42,7 +42,7 @@ func UUIDID(u [16]byte) ID { return ID{IDUUID, string(u[:])} }
 // BinaryID makes an ID of opaque bytes.
 func BinaryID(b []byte) ID { return ID{IDBinary, string(b)} }
 
-// RawID returns the ID that has these results of Kind and Raw.
+// RawID is the inverse of Kind and Raw.
 func RawID(kind IDKind, raw string) ID { return ID{kind, raw} }
 
 // Kind returns the type.
@@ -62,8 +62,8 @@ func (id ID) ULong() uint64 {
 	return binary.BigEndian.Uint64([]byte(id.raw))
 }
 
-// String returns the ID as text, as HTTP clients see it, and as duplicate detection and the choice
-// of a partition use it.
+// String returns the text that HTTP clients see, and that duplicate detection and the choice of a
+// partition use.
 func (id ID) String() string {
 	switch id.kind {
 	case IDULong:

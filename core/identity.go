@@ -18,10 +18,10 @@ const (
 	Manage
 )
 
-// AllRights is all rights together.
+// AllRights has all rights.
 const AllRights = Send | Listen | Manage
 
-// String returns the rights as policies write them: "Send,Listen,Manage".
+// String returns the rights in the notation of policies: "Send,Listen,Manage".
 func (r Right) String() string {
 	var names []string
 	for _, p := range []struct {
@@ -56,35 +56,34 @@ func ParseRights(s string) (Right, error) {
 
 // Grant is proof of rights: for a path and everything below it, until a time.
 type Grant struct {
-	// Namespace is the name of the namespace that the grant is for. NamespaceID distinguishes it
-	// from former namespaces with that name.
+	// NamespaceID distinguishes the namespace from deleted ones with the same name.
 	Namespace, NamespaceID string
 
-	Policy string // the shared access policy that gives the rights
+	Policy string
 	// OfEntity means that the policy belongs to an entity, not to the namespace. The grant then
-	// covers only that entity, and not others below it in the tree of names.
+	// covers no other entity, even if its name is below Scope.
 	OfEntity bool
 	Rights   Right
 	Scope    string    // a folded entity path; "" is the whole namespace
 	Expires  time.Time // zero: never
 }
 
-// Covers reports whether the grant covers a folded path: its scope, and everything below. For an
-// entity's policy, this is limited to the entity with its sub-queues, its $management node and, for
-// a topic, its subscriptions.
+// Covers reports whether the grant covers a folded path: Scope, and everything below it. An
+// entity's policy covers only the entity with its sub-queues, its $management node and, for a
+// topic, its subscriptions.
 func (g *Grant) Covers(path string) bool {
 	return IsWithin(path, g.Scope) && (!g.OfEntity || EntityOf(path) == EntityOf(g.Scope))
 }
 
-// IsWithin reports whether path is scope, or is below it: "a/b" is within "a", but "ab" is not.
-// Both are folded. Every path is within "".
+// IsWithin reports whether path is scope or below it: "a/b" is within "a", "ab" is not. Both are
+// folded. Every path is within "".
 func IsWithin(path, scope string) bool {
 	rest, ok := strings.CutPrefix(path, scope)
 	return ok && (scope == "" || rest == "" || rest[0] == '/')
 }
 
-// EntityOf returns the queue or topic in a folded path: what precedes the first segment that the
-// names of queues and topics cannot contain.
+// EntityOf returns the queue or topic in a folded path: the part before the first segment that no
+// name of a queue or topic contains.
 func EntityOf(path string) string {
 	end := len(path)
 	for _, reserved := range [...]string{"/$", "/subscriptions/"} {
@@ -95,11 +94,11 @@ func EntityOf(path string) string {
 	return path[:end]
 }
 
-// Identity is everything that a client has proven: grants, all for one namespace. The nil Identity
-// has no rights.
+// Identity is all that a client has proven: grants for one namespace. The nil Identity has no
+// rights.
 type Identity []Grant
 
-// Namespace returns the name of the client's namespace, or "" for the nil Identity.
+// Namespace returns "" for the nil Identity.
 func (id Identity) Namespace() string {
 	if len(id) == 0 {
 		return ""
@@ -107,7 +106,7 @@ func (id Identity) Namespace() string {
 	return id[0].Namespace
 }
 
-// NamespaceID returns the ID of the client's namespace, or "" for the nil Identity.
+// NamespaceID returns "" for the nil Identity.
 func (id Identity) NamespaceID() string {
 	if len(id) == 0 {
 		return ""
@@ -115,7 +114,7 @@ func (id Identity) NamespaceID() string {
 	return id[0].NamespaceID
 }
 
-// Policies returns the policies of the client's grants, each once.
+// Policies returns the policies of the grants, each once.
 func (id Identity) Policies() (all []string) {
 	for _, g := range id {
 		if !slices.Contains(all, g.Policy) {
@@ -135,9 +134,10 @@ func (id Identity) NextExpiry(now time.Time) (next time.Time) {
 	return next
 }
 
-// With returns id with g, which replaces an older grant of the same policy and scope. Beyond max
-// grants, With removes those that have expired by now, and if that is not enough, returns
-// QuotaExceeded. It returns Unauthorized if g is for another namespace. It does not change id.
+// With returns id with g, which replaces the grant of the same policy and scope. If there are then
+// more than max grants, With removes those that have expired by now and, if that is not enough,
+// returns QuotaExceeded. It returns Unauthorized if g is for another namespace. It does not change
+// id.
 func (id Identity) With(g Grant, max int, now time.Time) (Identity, error) {
 	if len(id) > 0 && id.NamespaceID() != g.NamespaceID {
 		return nil, Refuse(Unauthorized, "The connection is for the namespace '%s', but the token is for another namespace. Open another connection for the other namespace.", id.Namespace())
@@ -156,8 +156,8 @@ func (id Identity) With(g Grant, max int, now time.Time) (Identity, error) {
 	return append(all, g), nil
 }
 
-// Check returns nil if the identity has the right on the entity path at the time now. Otherwise it
-// returns a Refusal with the code Unauthorized and a text that has the missing right and the path.
+// Check returns nil if the identity has the right on the path at now. Otherwise it returns
+// Unauthorized with a text for the client.
 func (id Identity) Check(right Right, path string, now time.Time) error {
 	folded := FoldName(path)
 	expired := false
@@ -176,7 +176,7 @@ func (id Identity) Check(right Right, path string, now time.Time) error {
 	return Refuse(Unauthorized, "Unauthorized access. '%s' claim(s) are required to perform this operation. Resource: '%s'.", right, path)
 }
 
-// Voucher returns the policy that makes Check succeed, or "".
+// Voucher returns the policy because of which Check succeeds, or "".
 func (id Identity) Voucher(right Right, path string, now time.Time) string {
 	folded := FoldName(path)
 	for _, g := range id {
@@ -195,7 +195,7 @@ func WithPeer(ctx context.Context, peer string) context.Context {
 	return context.WithValue(ctx, peerKey{}, peer)
 }
 
-// PeerOf returns the peer given to WithPeer, or "".
+// PeerOf returns the peer of WithPeer, or "".
 func PeerOf(ctx context.Context) string {
 	peer, _ := ctx.Value(peerKey{}).(string)
 	return peer
@@ -203,13 +203,13 @@ func PeerOf(ctx context.Context) string {
 
 type hostsKey struct{}
 
-// WithHosts returns a context for calls from a client. hosts are the names by which the client has
-// called the gateway, with or without port.
+// WithHosts returns a context for calls from a client that has called the gateway by these names,
+// with or without port.
 func WithHosts(ctx context.Context, hosts []string) context.Context {
 	return context.WithValue(ctx, hostsKey{}, hosts)
 }
 
-// HostsOf returns the names given to WithHosts.
+// HostsOf returns the hosts of WithHosts.
 func HostsOf(ctx context.Context) []string {
 	hosts, _ := ctx.Value(hostsKey{}).([]string)
 	return hosts
@@ -232,16 +232,16 @@ func CertificateOf(ctx context.Context) *x509.Certificate {
 // Authority turns credentials into grants. hosts are the names by which the client has called the
 // gateway, with or without port, the most specific first; they select the namespace.
 type Authority interface {
-	// Token verifies a shared access signature: that it is genuine, that it has not expired, and
-	// that its resource covers audience, a URI or a path ("": not checked). The Grant's scope is
-	// the token's resource. Without a token, it verifies the certificate of WithCertificate, if ctx
-	// has one. It returns Unauthorized with a text that says what is wrong.
+	// Token verifies that a shared access signature is genuine and has not expired, and that its
+	// resource covers audience, a URI or a path ("": not checked). The Grant's scope is that
+	// resource. If token is "", it verifies the certificate of WithCertificate. The text of
+	// Unauthorized says what is wrong.
 	Token(ctx context.Context, hosts []string, token, audience string) (Grant, error)
 	// Key verifies the name and key of a policy, as SASL PLAIN sends them.
 	Key(ctx context.Context, hosts []string, policy, key string) (Grant, error)
-	// Enter counts a connection of the identity in its namespace until leave is called, which may
-	// be called more than once. It returns QuotaExceeded if there are too many connections. When
-	// the namespace is deleted, closed is called once, with the reason, and should end the
-	// connection. closed must not block.
+	// Enter counts a connection to the namespace of id until leave is called, which may be called
+	// more than once. It returns QuotaExceeded if there are too many connections. When the
+	// namespace is deleted, closed is called once with the reason, and should end the connection
+	// without blocking.
 	Enter(id Identity, closed func(error)) (leave func(), err error)
 }

@@ -7,30 +7,29 @@ import (
 )
 
 // Limits are the limits of an Azure tier that are stricter than the gateway's own. 0 means no
-// limit. Limits that all tiers share are declared with the settings, the rules and the
-// transactions.
+// limit.
 type Limits struct {
-	Tier string // the tier's name in the cloud
+	Tier string
 
 	MinNamespaceName int // characters
 	MaxNamespaceName int
 	MaxPolicies      int
 	MaxEntities      int // queues and topics together
 	MaxPartitioned   int // partitioned queues and topics
-	MaxConnections   int // connections to the namespace at a time
+	MaxConnections   int // open at the same time
 
 	SizesInMegabytes   []int64       // allowed values of MaxSizeInMegabytes, which is the size of each partition
-	MaxMessageSizeKB   int64         // largest value of the setting
-	MessageSizeKB      int64         // default value of the setting
+	MaxMessageSizeKB   int64         // maximum of MaxMessageSizeInKilobytes
+	MessageSizeKB      int64         // default of MaxMessageSizeInKilobytes
 	MaxBatchBytes      int64         // of messages that are sent together
-	MinDuplicateWindow time.Duration // minimum of DuplicateDetectionHistoryTimeWindow
+	MinDuplicateWindow time.Duration // of DuplicateDetectionHistoryTimeWindow
 	MaxPurge           int           // messages that one request may delete
 	MaxLockDuration    time.Duration
 	MaxSQLLength       int // characters of a filter, and of an action
-	MaxSubscriptions   int // subscriptions of a topic
+	MaxSubscriptions   int // of a topic
 
 	ExclusiveSessions  bool // sessions cannot be taken over
-	NoBinaryProperties bool // properties of messages have no binary values
+	NoBinaryProperties bool // message properties cannot have binary values
 
 	MessagingUnits  int // of the namespace; 0: the tier has none
 	IsUnpartitioned bool
@@ -102,7 +101,7 @@ func (l *Limits) MessageBytes(s *Settings) int64 {
 	return kb << 10
 }
 
-// Purge returns n, or the largest number of messages that one request may delete.
+// Purge returns n, but at most the number of messages that one request may delete.
 func (l *Limits) Purge(n int) int {
 	if l.MaxPurge > 0 {
 		return min(n, l.MaxPurge)

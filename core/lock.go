@@ -9,11 +9,11 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// NumberBits is the number of low bits of a sequence number that hold a message's number in its
-// partition. The higher bits hold the partition's index.
+// NumberBits is the number of low bits of a sequence number that hold the message's number in its
+// partition. The other bits hold the partition's index.
 const NumberBits = 48
 
-// NumberMask masks the position in a sequence number.
+// NumberMask masks the message's number.
 const NumberMask = int64(1)<<NumberBits - 1
 
 // SequenceNumber combines a partition's index and a message's number.
@@ -26,13 +26,12 @@ func SplitSequenceNumber(seq int64) (partition uint16, n int64) {
 	return uint16(uint64(seq) >> NumberBits), seq & NumberMask
 }
 
-// LockToken proves a lock. It consists of the partition's index (16 bits), the message's number (48
-// bits) and a random nonce (64 bits), all big-endian. So any gateway can settle a lock without a
-// look-up. As text, it is a UUID with these bytes in RFC 4122 order.
+// LockToken proves a lock. It has the partition's index (16 bits), the message's number (48 bits)
+// and a random nonce (64 bits), all big-endian, so that any gateway can settle without a look-up.
+// As text, it is a UUID with these bytes in RFC 4122 order.
 type LockToken [16]byte
 
-// NewNonce returns the random part of a token. It proves the lock, because nobody can predict it
-// from other nonces.
+// NewNonce returns the part of a token that proves the lock, because nobody can predict it.
 func NewNonce() uint64 {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails
@@ -79,13 +78,11 @@ func ParseLockToken(s string) (LockToken, error) {
 	return LockToken(u), err
 }
 
-// SessionKey identifies a session of an entity: it is the session's id, folded with FoldName,
-// because ids that differ only in case are the same session. The empty id has a key too; the zero
-// SessionKey means no session. A key has no zero byte, so that stores can append one. The bytes of
-// keys sort in the order of the folded ids.
+// SessionKey identifies a session of an entity. It is the session's id, folded because ids that
+// differ only in case are the same session. The empty id has a key too; the zero SessionKey means
+// no session. A key has no zero byte, so that stores can append one. Keys sort like the folded ids.
 type SessionKey string
 
-// emptySessionKey is the key of the empty id, and of no other.
 const emptySessionKey SessionKey = "\x01"
 
 var sessionEscapes = strings.NewReplacer("\x00", "\x01\x01", "\x01", "\x01\x02")
@@ -98,7 +95,7 @@ func KeyOfSession(id string) SessionKey {
 	return SessionKey(sessionEscapes.Replace(FoldName(id)))
 }
 
-// SessionKey returns the key of the message's session, or "" without a session.
+// SessionKey returns "" for a message without a session.
 func (m *Message) SessionKey() SessionKey {
 	if !m.HasSession() {
 		return ""

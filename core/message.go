@@ -6,7 +6,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// Message has the fields that a producer may set. A zero field is not set, except for strings in
+// Message has the fields that a producer may set. Zero fields are not set, except for strings in
 // EmptyText. Strings are UTF-8; times have a resolution of a millisecond.
 type Message struct {
 	MessageID     ID
@@ -27,10 +27,10 @@ type Message struct {
 	CreationTime       time.Time
 	AbsoluteExpiryTime time.Time
 
-	// TimeToLive begins when the message becomes available. 0 means that the producer has not set
-	// it; when the broker has applied the entity's default, 0 means that the message never expires.
+	// TimeToLive counts from when the message becomes available. 0 means that the producer has not
+	// set it or, after the broker has applied the entity's default, that the message never expires.
 	TimeToLive time.Duration
-	// ScheduledEnqueueTime, if it is in the future, is when the message becomes available.
+	// ScheduledEnqueueTime has no effect if it is in the past.
 	ScheduledEnqueueTime time.Time
 	// WasScheduled means that ScheduledEnqueueTime was in the future when the broker accepted the
 	// message. Only the broker sets it.
@@ -40,32 +40,29 @@ type Message struct {
 	Durable       value.Opt[bool]
 	FirstAcquirer value.Opt[bool]
 	Priority      value.Opt[uint8]
-	// EmptyText has the string fields that the producer has set to the empty string. The bits of
-	// other fields mean nothing.
+	// EmptyText has the string fields that the producer has set to "". The bits of non-empty fields
+	// have no meaning.
 	EmptyText TextFields
 
 	// Annotations are the sender's message annotations, without those that only the broker sets.
 	// Keys are symbols.
 	Annotations Properties
-	// DeliveryAnnotations are the sender's delivery annotations. Receivers get them, too.
+	// DeliveryAnnotations are the sender's. Receivers get them, too.
 	DeliveryAnnotations Properties
-	// Properties are the application's typed key-value pairs.
-	Properties Properties
+	Properties          Properties
 
 	Body Body
 	// Footer is the encoded footer map of the sender, or nil.
 	Footer []byte
 
-	// Transit is what the broker records when a message comes from another entity. It is nil for a
-	// message from a producer.
+	// Transit is nil for a message from a producer.
 	Transit *Transit
 }
 
 // TextFields is a set of string fields of a message.
 type TextFields uint16
 
-// The string fields. Stores keep these values. The number of a bit is the position of the property
-// in the list of AMQP 1.0 §3.2.4.
+// Stores keep these values. The number of a bit is the position of the property in AMQP 1.0 §3.2.4.
 const (
 	FieldTo               TextFields = 1 << 2
 	FieldSubject          TextFields = 1 << 3
@@ -75,29 +72,27 @@ const (
 	FieldContentEncoding  TextFields = 1 << 7
 	FieldSessionID        TextFields = 1 << 10
 	FieldReplyToSessionID TextFields = 1 << 12
-	FieldPartitionKey     TextFields = 1 << 13 // it is an annotation, so it is not in the list of AMQP 1.0 §3.2.4
+	FieldPartitionKey     TextFields = 1 << 13 // an annotation, not a property of AMQP
 )
 
-// Has reports whether the field f, which has the value s, was set: s is not empty, or the producer
-// has set f to the empty string.
+// Has reports whether the field f with the value s was set. A producer can set it to "".
 func (m *Message) Has(f TextFields, s string) bool { return s != "" || m.EmptyText&f != 0 }
 
-// HasSession reports whether the message belongs to a session. The empty string
-// may be a session's id.
+// HasSession reports whether the message belongs to a session, whose id may be "".
 func (m *Message) HasSession() bool { return m.Has(FieldSessionID, m.SessionID) }
 
 // Transit is what the broker records on a forwarded or published message.
 type Transit struct {
-	// EnqueuedSequenceNumber is the message's sequence number in the entity that got it first.
+	// EnqueuedSequenceNumber is the message's sequence number in the first entity that stored it.
 	EnqueuedSequenceNumber int64
 	// DeadLetterSource is the entity that dead-lettered the message before it was forwarded.
 	DeadLetterSource string
-	// Hops is the number of times that the message was forwarded.
+	// Hops is how often the message was forwarded.
 	Hops uint8
 	// Destination is the entity to which a message in a transfer queue will be moved.
 	Destination string
-	// Key makes sure that a move happens only once: a partition that knows the Key does not store
-	// the message again (see Operations.Append). The Key is not stored with the message.
+	// Key makes a move idempotent: a partition that knows the Key does not store the message again
+	// (see Operations.Append). The Key is not stored with the message.
 	Key string
 }
 
@@ -108,12 +103,12 @@ const MaxHops = 4
 const messageOverhead = 64
 
 // Size estimates the bytes of the message with its metadata, which the maximum message size limits.
-// An entity's quota limits other bytes: the memory or disk space that the store uses.
+// An entity's quota limits the memory or disk space of the store instead.
 func (m *Message) Size() int {
 	return messageOverhead + m.HeaderSize() + len(m.Body.Bytes)
 }
 
-// HeaderSize returns the part of Size that is not the body.
+// HeaderSize returns Size without the body.
 func (m *Message) HeaderSize() int {
 	return len(m.MessageID.raw) + len(m.CorrelationID.raw) + len(m.UserID) +
 		len(m.To) + len(m.Subject) + len(m.ReplyTo) + len(m.ContentType) + len(m.ContentEncoding) +
@@ -125,13 +120,13 @@ func (m *Message) HeaderSize() int {
 type BodyKind uint8
 
 const (
-	// BodyData is an opaque payload, which is all of Bytes.
+	// BodyData is an opaque payload, all of Bytes.
 	BodyData BodyKind = iota
-	// BodyDataSections is several AMQP data sections, encoded as the client sent them.
+	// BodyDataSections is several AMQP data sections, as the client encoded them.
 	BodyDataSections
-	// BodyValue is one AMQP value section, encoded as the client sent it.
+	// BodyValue is one AMQP value section, as the client encoded it.
 	BodyValue
-	// BodySequence is one or more AMQP sequence sections, encoded as the client sent them.
+	// BodySequence is one or more AMQP sequence sections, as the client encoded them.
 	BodySequence
 	// BodyNone is a message without a body; Bytes is empty.
 	BodyNone
@@ -146,7 +141,7 @@ type Body struct {
 // State is the state of a stored message for its receivers.
 type State uint8
 
-// The states, with the numbers of x-opt-message-state.
+// The numbers are those of x-opt-message-state.
 const (
 	Active State = iota
 	Deferred
@@ -167,7 +162,7 @@ func (s State) String() string {
 // BrokerProperties are set only by the broker.
 type BrokerProperties struct {
 	SequenceNumber         int64
-	EnqueuedSequenceNumber int64 // the sequence number in the entity that got the message first
+	EnqueuedSequenceNumber int64 // the one in the first entity that stored the message
 	EnqueuedTime           time.Time
 	ExpiresAt              time.Time // zero: never
 	DeliveryCount          uint32    // failed deliveries before this one
@@ -175,7 +170,7 @@ type BrokerProperties struct {
 	LockedUntil            time.Time // zero unless locked; a peeked message has it, but no LockToken
 	State                  State
 	DeadLetterSource       string
-	DeadLetteredTime       time.Time // zero for other messages, and if it is not known
+	DeadLetteredTime       time.Time // zero for other messages, and if unknown
 	Partitioned            bool      // the entity has several partitions
 }
 
@@ -186,8 +181,8 @@ type Delivery struct {
 }
 
 // SetDue corrects ScheduledEnqueueTime if Activate has changed it since the message was stored. due
-// is when the message becomes due, or zero if it is not scheduled. A message that became available
-// earlier than it was scheduled for gets the time at which it became available.
+// is when the message becomes due, or zero if it is no longer scheduled. If it became available
+// before its scheduled time, it gets the time at which it became available.
 func (d *Delivery) SetDue(due time.Time) {
 	if due.IsZero() {
 		if due = d.EnqueuedTime; !d.ScheduledEnqueueTime.After(due) {
@@ -208,13 +203,13 @@ func SizeOf(ds []Delivery) (bytes int) {
 	return bytes
 }
 
-// The user properties in which dead letters have their reason.
+// User properties of dead letters.
 const (
 	PropertyDeadLetterReason      = "DeadLetterReason"
 	PropertyDeadLetterDescription = "DeadLetterErrorDescription"
 )
 
-// The reasons with which the broker itself dead-letters messages, and their descriptions.
+// The reasons and descriptions of messages that the broker itself dead-letters.
 const (
 	ReasonMaxDeliveryCount      = "MaxDeliveryCountExceeded"
 	DescriptionMaxDeliveryCount = "Message could not be consumed after %d delivery attempts."
@@ -227,10 +222,10 @@ const (
 	DescriptionExpired          = "The message expired and was dead lettered."
 )
 
-// PartitionOf returns which of n partitions a key belongs to: the 64-bit FNV-1a hash of the key,
-// modulo n, after the final mix of MurmurHash3. Without the mix, the low bits of the hash would
-// depend on little more than the parity of the key's bytes. The function must never change, because
-// stored messages would then be in the wrong partition.
+// PartitionOf returns the index of a key among n partitions: the 64-bit FNV-1a hash of the key,
+// modulo n, after the final mix of MurmurHash3. Without the mix, the low bits would depend on
+// little more than the parity of the key's bytes. The function must never change, because stored
+// messages would be in the wrong partition.
 func PartitionOf(key string, n int) uint16 {
 	const offset, prime = 14695981039346656037, 1099511628211
 	h := uint64(offset)
@@ -244,7 +239,8 @@ func PartitionOf(key string, n int) uint16 {
 }
 
 // PinKey returns the key whose messages keep their order when they are forwarded: the SessionKey
-// or, without a session, a key made of the partition key in the same way, or "".
+// or, without a session, the same encoding of the partition key. "" means that the message has
+// neither.
 func (m *Message) PinKey() string {
 	if key := m.SessionKey(); key != "" || m.PartitionKey == "" {
 		return string(key)

@@ -1,19 +1,18 @@
 package core
 
-// MessageField describes a string or an id that a sender sets. All code that reads or writes such
-// fields by name uses it.
+// MessageField describes a string or an id that a sender sets, for code that reads or writes such
+// fields by name.
 type MessageField struct {
-	Name string     // the name in Service Bus, in BrokerProperties and in SQL
-	Bit  TextFields // the bit in EmptyText; 0: an empty string means not set
-	// Limit is the maximum number of characters. 0 means that only the size of the message limits
-	// it.
+	Name string     // in Service Bus, in BrokerProperties and in SQL
+	Bit  TextFields // 0: an empty string means not set
+	// Limit is the maximum number of characters, or 0.
 	Limit int
-	// One of Text and ID returns a pointer to the field in a message; the other one is nil.
+	// Exactly one of Text and ID is set. It returns a pointer to the field.
 	Text func(*Message) *string
 	ID   func(*Message) *ID
 }
 
-// MessageFields describes all these fields.
+// MessageFields has all these fields.
 var MessageFields = [...]MessageField{
 	{Name: "MessageId", Limit: MaxKeyLength, ID: func(m *Message) *ID { return &m.MessageID }},
 	{Name: "CorrelationId", Bit: FieldCorrelationID, ID: func(m *Message) *ID { return &m.CorrelationID }},

@@ -7,61 +7,61 @@ import (
 	"time"
 )
 
-// Namespace is a namespace that was created at run time, as the store keeps it: the hosts and
-// policies by which clients reach it, and its quotas.
+// Namespace is a namespace that was created at run time, as the store keeps it.
 type Namespace struct {
 	Name string // in its creator's spelling
 	// ID is a result of NewIncarnation. The catalogue stores the namespace's entities under it, so
-	// that a namespace that is deleted and created again never finds entities of the old one.
+	// that a namespace that is deleted and created again never finds entities of the deleted one.
 	ID         string
 	CreatedAt  time.Time
 	ModifiedAt time.Time
 	Hosts      []string
 	Policies   []AccessRule
 	Quotas     NamespaceQuotas
-	// Clock is the namespace's virtual clock. nil means the store's clock, which cannot be moved.
-	// An update cannot add or remove it.
+	// Clock is the namespace's virtual clock. nil means the store's clock, which cannot be set. An
+	// update cannot add or remove it.
 	Clock *VirtualClock `json:",omitempty"`
-	// AllowFaults lets clients with Manage make operations fail: see core/faults.
+	// AllowFaults lets clients with Manage add fault rules: see core/faults.
 	AllowFaults bool `json:",omitempty"`
-	// Faults are the namespace's fault rules in the form of core/faults.
+	// Faults are the fault rules in the form of core/faults.
 	Faults string `json:",omitempty"`
-	// Revision counts changes. An update must have the revision on which it is based.
+	// Revision counts changes. An update must have the current revision.
 	Revision int64
 }
 
 // NamespaceQuotas limit the contents of a namespace. Zero means no limit.
 type NamespaceQuotas struct {
-	MaxEntities      int   `config:"max-entities" range:"1 to 1073741824"`       // queues and topics together
-	MaxConnections   int   `config:"max-connections" range:"1 to 1073741824"`    // to one gateway at a time
-	MaxSizeMegabytes int64 `config:"max-size-megabytes" range:"1 to 1073741824"` // the sum of the entities' MaxSizeInMegabytes
+	MaxEntities    int `config:"max-entities" range:"1 to 1073741824"`    // queues and topics together
+	MaxConnections int `config:"max-connections" range:"1 to 1073741824"` // to one gateway at the same time
+	// the sum of the entities' MaxSizeInMegabytes
+	MaxSizeMegabytes int64 `config:"max-size-megabytes" range:"1 to 1073741824"`
 }
 
-// Namespaces stores the namespaces that were created at run time. It compares folded names.
+// Namespaces stores the namespaces that were created at run time. Names are compared folded.
 type Namespaces interface {
-	// CreateNamespace stores a new namespace, for which the caller has set every field except
+	// CreateNamespace stores a new namespace, in which the caller has set every field except
 	// Revision. It returns AlreadyExists if the name is in use.
 	CreateNamespace(ctx context.Context, n Namespace) (Namespace, error)
 	// Namespace returns the namespace with that name, or NotFound.
 	Namespace(ctx context.Context, name string) (Namespace, error)
-	// Namespaces lists namespaces in the order of their folded names. It returns at most top
-	// namespaces, beginning with the first whose name is greater than after.
+	// Namespaces returns up to top namespaces in the order of their folded names, from the first
+	// whose name is greater than after.
 	Namespaces(ctx context.Context, after string, top int) ([]Namespace, error)
 	// UpdateNamespace replaces the namespace with n's name and returns it with its new Revision. It
 	// returns NotFound, or Conflict if the stored ID or Revision is not n's.
 	UpdateNamespace(ctx context.Context, n Namespace) (Namespace, error)
-	// DeleteNamespace removes a namespace at once, even if it is not empty, or returns NotFound.
-	// This store removes the entities and messages afterwards; if this process ends first, another
-	// process does. CreateEntity returns NotFound for the deleted ID until all entities are
-	// removed, and until all gateways have learned of the deletion.
+	// DeleteNamespace removes a namespace at once, even if it has entities, or returns NotFound.
+	// The entities and messages are removed afterwards, if necessary by another process.
+	// CreateEntity returns NotFound for the deleted ID until they are removed and all gateways have
+	// learned of the deletion.
 	DeleteNamespace(ctx context.Context, name string) error
 	// WatchNamespaces registers changed, which must not block. It is called with the folded name
-	// after this or another gateway has created, updated or deleted a namespace, and with "" if
-	// changes may have been missed.
+	// after a gateway has created, updated or deleted a namespace, and with "" if changes may have
+	// been missed.
 	WatchNamespaces(changed func(name string)) (stop func())
 }
 
-// NewIncarnation returns an ID that was never used before: 80 random bits in hexadecimal.
+// NewIncarnation returns an ID that was never used: 80 random bits in hexadecimal.
 func NewIncarnation() string {
 	var b [10]byte
 	_, _ = rand.Read(b[:]) // never fails

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// Router decides about messages before they enter an entity. A call can fail, because the router
-// may run in another process; then none of its messages has a verdict. After Busy (it cannot answer
-// now) or Timeout (it has not answered in time), the call may be repeated.
+// Router decides about messages before they enter an entity. It may run in another process. If a
+// call fails, none of its messages has a verdict. After Busy (it cannot answer now) or Timeout (it
+// has not answered in time), the call may be repeated.
 type Router interface {
-	// Route returns one verdict per message, in their order, for one stage. It only reads the
-	// messages, and only until it returns.
+	// Route returns one verdict per message, in their order. It only reads the messages, and only
+	// until it returns.
 	Route(ctx context.Context, at Stage, ms []*Message) ([]Verdict, error)
 }
 
@@ -20,40 +20,39 @@ type StageKind uint8
 
 // The stages.
 const (
-	// StageIngress decides about every message sent to the entity. It comes first.
+	// StageIngress decides about every message sent to the entity, before StageFilter and StageTo.
 	StageIngress StageKind = iota
-	// StageFilter evaluates plugin(…) in the rules of a topic's subscriptions. Pass means true,
-	// Drop means false, any other action is an error of the rule. The rest of the verdict is
+	// StageFilter evaluates plugin(…) in the rules of a topic's subscriptions. VerdictPass means
+	// true, VerdictDrop false; any other action is an error of the rule. The rest of the verdict is
 	// ignored. Rules with the same call get the same answer.
 	StageFilter
-	// StageTo interprets the property To of messages, if the entity they are sent to enables it.
+	// StageTo interprets the property To of messages, if the entity enables it.
 	StageTo
-	// StageSchema checks messages against the schema of the entity, before all other stages.
+	// StageSchema checks messages against the entity's schema, before all other stages.
 	StageSchema
 )
 
 func (k StageKind) String() string { return [...]string{"ingress", "filter", "to", "schema"}[k] }
 
-// Stage is the place at which a router is called.
+// Stage is where a router is called.
 type Stage struct {
 	Kind StageKind
 	// Entity is the queue or topic to which the messages are sent.
-	Entity string
-	// Parameters are from the configuration of the stage.
+	Entity     string
 	Parameters Properties
 }
 
 // VerdictAction says what happens to a message.
 type VerdictAction uint8
 
-// The actions. A router that cannot judge a message should choose VerdictDeadLetter.
+// A router that cannot judge a message should choose VerdictDeadLetter.
 const (
 	VerdictPass       VerdictAction = iota // the message enters the entity
-	VerdictDrop                            // the sender is told that the message was accepted, but it is not stored
+	VerdictDrop                            // accepted for the sender, but not stored
 	VerdictDeadLetter                      // the message goes to the entity's dead-letter queue
-	// VerdictRefuse refuses the message, and everything that would be stored with it, with
-	// NotAllowed. A message that was forwarded, pulled from a remote or routed has no sender who
-	// could get the refusal: it becomes a dead letter.
+	// VerdictRefuse refuses the message with NotAllowed, and everything that would be stored with
+	// it. A message that was forwarded, pulled from a remote or routed becomes a dead letter
+	// instead, because no sender waits for the refusal.
 	VerdictRefuse
 )
 
@@ -64,17 +63,17 @@ func (a VerdictAction) String() string {
 // Verdict is a router's answer for one message. The zero Verdict passes the message unchanged.
 type Verdict struct {
 	Action VerdictAction
-	// Reason says why a message was dropped, refused or dead-lettered. A dead letter has it as its
+	// Reason says why a message was dropped, refused or dead-lettered. It becomes
 	// PropertyDeadLetterReason.
 	Reason string
-	// Description explains the Reason. A dead letter has it as its PropertyDeadLetterDescription.
+	// Description explains the Reason. It becomes PropertyDeadLetterDescription.
 	Description string
-	// Remove has the names of user properties to remove, and Set the properties to set after that.
-	// Both apply to every message that results from this one.
+	// Remove has the names of user properties to remove; Set has properties to set afterwards. Both
+	// apply to every message that results from this one.
 	Set    Properties
 	Remove []string
-	// Routes are the addresses of entities to which the message goes, with VerdictPass: instead of
-	// its own entity or, if Beside is true, in addition to it.
+	// Routes are the addresses of entities that get the message after VerdictPass: instead of its
+	// own entity or, if Beside is true, in addition to it.
 	Routes []string
 	Beside bool
 }
@@ -82,45 +81,47 @@ type Verdict struct {
 // Revise applies the Remove and Set of the verdict to p.
 func (v *Verdict) Revise(p Properties) Properties { return p.Without(v.Remove...).Merge(v.Set) }
 
-// Serializer reads and writes payloads of some content types. It is safe for concurrent use.
+// Serializer reads and writes payloads of some content types, and is safe for concurrent use.
 // Values have the Go types that core/value lists: nil, bool, the integers, float32 and float64, the
 // decimals, string, []byte, value.Timestamp, value.UUID, value.List and value.Map. Decode may also
-// return symbols, chars, arrays and described values. Encode accepts all of these; a type that its
-// format lacks becomes the most similar one that the format has.
+// return symbols, chars, arrays and described values. Encode accepts all of these; for a type that
+// its format lacks, it writes the most similar one.
 type Serializer interface {
 	// ContentTypes returns the media types that the serializer handles, in lower case, without
 	// parameters, the preferred one first. '*' matches any characters: application/*+json, text/*.
 	// An empty list means that the types are not known yet.
 	ContentTypes() []string
-	// Decode reads a payload. contentType is the declared type with its parameters. It is "" if
-	// none is declared, or if the serializer handles only other types. Busy and Timeout mean that
-	// the serializer cannot answer now; any other error, that the payload is not in its format. The
+	// Decode reads a payload. contentType is the declared type with its parameters; it is "" if
+	// none is declared or the serializer does not handle it. Busy and Timeout mean that the
+	// serializer cannot answer now; any other error, that the payload is not in its format. The
 	// value shares no memory with the payload.
 	Decode(ctx context.Context, contentType string, payload []byte) (any, error)
-	// Encode writes a value as contentType, which has a type of ContentTypes and may have
-	// parameters. produced is the content type of the payload, with parameters.
+	// Encode writes a value as contentType, a type of ContentTypes that may have parameters.
+	// produced is the payload's content type, with parameters.
 	Encode(ctx context.Context, contentType string, v any) (payload []byte, produced string, err error)
 }
 
-// ReasonDeserializationFailed is the reason of a dead letter whose payload no serializer of the
-// entity could decode.
+// ReasonDeserializationFailed is the reason of dead letters that no serializer of the entity could
+// decode.
 const ReasonDeserializationFailed = "DeserializationFailed"
 
 // Attempt is a serializer's failure to decode a payload.
 type Attempt struct {
-	Serializer  string // the serializer's name
-	ContentType string // the declared type for which it was chosen; "" if it was only tried because the entity's chain has it
+	Serializer string
+	// the declared type that selected it; "" if it was only tried because it is in the entity's
+	// chain
+	ContentType string
 	Err         error
 }
 
-// Undecodable is the error for a payload that no serializer could decode. Tried has the serializers
-// that were tried, in order.
+// Undecodable is the error for a payload that no serializer could decode. Tried is in the order of
+// the attempts.
 type Undecodable struct {
 	ContentType string // as the message declares it
 	Tried       []Attempt
 }
 
-// Error returns a text for the description of the dead letter.
+// Error returns the description of the dead letter.
 func (u *Undecodable) Error() string {
 	var b strings.Builder
 	if u.ContentType == "" {

@@ -9,15 +9,14 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// Properties are typed key-value pairs. They stay encoded until somebody reads them, because most
-// messages are received over the protocol by which they were sent. They are immutable. The zero
-// Properties are empty.
+// Properties are typed key-value pairs, immutable. They stay encoded until somebody reads them,
+// because most messages are received over the protocol by which they were sent. The zero Properties
+// are empty.
 type Properties struct {
-	encoded []byte // a value map with text keys, validated; nil if empty
+	encoded []byte // a validated value map with text keys; nil if empty
 }
 
-// NewProperties encodes pairs in the given order. Of several pairs with one key, only the last
-// counts.
+// NewProperties encodes pairs in the given order. Of pairs with the same key, only the last counts.
 func NewProperties(pairs ...Property) (Properties, error) {
 	dst, mark := value.OpenMap(nil)
 	n := 0
@@ -62,11 +61,10 @@ func RawProperties(encoded []byte) Properties {
 	return Properties{encoded}
 }
 
-// Encoded returns the encoded map, or nil if it is empty. The caller must not change it.
+// Encoded returns the encoded map, which must not be changed, or nil if it is empty.
 func (p Properties) Encoded() []byte { return p.encoded }
 
-// MarshalJSON writes the encoded map in base64, or null if it is empty. Stores use this form,
-// because it keeps all types.
+// MarshalJSON writes the encoded map in base64, which keeps all types, or null.
 func (p Properties) MarshalJSON() ([]byte, error) { return json.Marshal(p.encoded) }
 
 // UnmarshalJSON reads what MarshalJSON writes.

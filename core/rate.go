@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Rate limits how often something may happen: Burst times at once, and on average once per Every.
+// Rate limits events: Burst at once, and on average one per Every.
 type Rate struct {
-	Every time.Duration // whole microseconds, at least one
+	Every time.Duration // a whole number of microseconds, at least 1
 	Burst int           // at least 1
 }
 
@@ -40,7 +40,7 @@ func ParseRate(text string) (Rate, error) {
 	return Rate{}, fmt.Errorf("%q is not a rate: use a number and a unit, such as 5/s, 300/m or 10/h", text)
 }
 
-// String returns the rate for users, with up to four digits: 5/s, or 5/s, burst 10.
+// String returns the rate with up to four digits: 5/s, or 5/s, burst 10.
 func (r Rate) String() string {
 	unit := rateUnits[0]
 	for _, larger := range rateUnits[1:] {
@@ -55,12 +55,13 @@ func (r Rate) String() string {
 	return text
 }
 
-// Take grants up to n operations, by the generic cell rate algorithm. Times are in microseconds.
-// whole is when a full burst is available again: 0 at first, and then the last wholeAfter. next is
-// when one more is allowed.
+// Take grants up to n operations by the generic cell rate algorithm. Times are in microseconds.
+// whole is 0 at first, and then the last wholeAfter: when a full burst is available again. next is
+// when one more operation is allowed.
 func (r Rate) Take(whole, now int64, n int) (granted int, wholeAfter, next int64) {
 	every, burst := r.Every.Microseconds(), int64(r.Burst)
-	whole = min(max(whole, now), now+burst*every) // if the clock was set back, wait at most as long as for a full burst
+	// if the clock was set back, wait no longer than for a full burst
+	whole = min(max(whole, now), now+burst*every)
 	granted = int(min(int64(n), (now+burst*every-whole)/every))
 	whole += int64(granted) * every
 	return granted, whole, whole - (burst-1)*every

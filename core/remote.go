@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// Remote is another broker to which messages are forwarded. Only its implementation knows the
-// protocol and the address. All methods are safe for concurrent use.
+// Remote is another broker to which messages are forwarded. All methods are safe for concurrent
+// use.
 type Remote interface {
 	// Send sends messages to an entity of the remote and returns one error per message: nil if the
-	// remote has accepted it. *Away means that the remote cannot be reached; it may nevertheless
-	// have got messages. NotAllowed, InvalidArgument, OutOfRange and TooLarge mean that the remote
-	// will never accept the message. After any other error, it may accept the message later.
-	// A message is only sent when all earlier messages with the same PinKey have been accepted, or
-	// refused for ever; otherwise it gets an error without being sent. Send only reads the
-	// messages, and only until it returns.
+	// remote has accepted it. *Away means that the remote cannot be reached, although it may have
+	// got messages. NotAllowed, InvalidArgument, OutOfRange and TooLarge mean that the remote will
+	// never accept the message. After any other error, it may accept the message later.
+	// To keep the order, a message is not sent, but gets an error, while an earlier message with
+	// its PinKey is neither accepted nor refused for ever. Send only reads the messages, and only
+	// until it returns.
 	Send(ctx context.Context, entity string, ms []*Message) []error
 	// Window returns the number of messages with which a call of Send is most efficient.
 	Window() int
@@ -27,22 +27,21 @@ type Remote interface {
 
 // Away is the error of a remote that cannot be reached.
 type Away struct {
-	Remote string // the remote's name
+	Remote string
 	Err    error
 }
 
 func (a *Away) Error() string { return fmt.Sprintf("remote %s is disconnected: %v", a.Remote, a.Err) }
 
-// Unwrap returns Busy, because most callers need no more than a Code.
+// Unwrap returns Busy, for callers that only look at the Code.
 func (a *Away) Unwrap() error { return Busy }
 
-// AnnotationHops is the annotation that counts, as a ubyte, how often a message has gone to another
+// AnnotationHops is the annotation, a ubyte, that counts how often a message has gone to another
 // broker, so that messages cannot circulate for ever.
 const AnnotationHops = "x-opt-crosstown-hops"
 
-// CountHop counts one more move to another broker. It returns false if there were already
-// MaxRemoteHops. A client may have set the annotation to any integer; other values, and negative
-// ones, count as 0.
+// CountHop counts a move to another broker, and returns false beyond MaxRemoteHops. A client may
+// have set the annotation to any integer; other types, and negative numbers, count as 0.
 func (m *Message) CountHop() bool {
 	v, _ := m.Annotations.Get(AnnotationHops)
 	var n uint8
@@ -61,7 +60,7 @@ func (m *Message) CountHop() bool {
 	return true
 }
 
-// MaxRemoteHops is the maximum number of times that a message may go to another broker.
+// MaxRemoteHops is how often a message may go to another broker.
 const MaxRemoteHops = 8
 
 // SplitRemote splits a destination of the form REMOTE:ENTITY, which may follow the host that SDKs

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// A receiver that abandons or releases a message can set one of these user properties to delay the
-// next delivery. The broker removes them.
+// User properties with which a receiver that abandons or releases a message delays the next
+// delivery. The broker removes them.
 const (
-	// PropertyRetryAfter is the delay: a number of seconds, such a number or an ISO 8601 duration
-	// as a string, or a TimeSpan of .NET.
+	// PropertyRetryAfter is a number of seconds, such a number or an ISO 8601 duration as a string,
+	// or a TimeSpan of .NET.
 	PropertyRetryAfter = "x-crosstown-retry-after"
 	// PropertyRetryAt is the time of the next delivery: a timestamp, or an RFC 3339 time as a
 	// string.
@@ -19,17 +19,17 @@ const (
 // MaxBackoff is the longest delay after a failed delivery.
 const MaxBackoff = 24 * time.Hour
 
-// Backoff is the delay after a failed delivery. The zero Backoff means no delay.
+// Backoff is the delay after a failed delivery. The zero value means no delay.
 type Backoff struct {
-	First  time.Duration // the delay after the first failure
-	Factor float64       // multiplies the delay for each further failure; a factor of at most 1 has no effect
-	Max    time.Duration // the longest delay; 0: MaxBackoff
+	First  time.Duration
+	Factor float64       // for each further failure; up to 1 has no effect
+	Max    time.Duration // 0: MaxBackoff
 }
 
 // IsZero reports whether there is no delay.
 func (b Backoff) IsZero() bool { return b.First < time.Millisecond }
 
-// Bound returns b with a Factor of at least 1, and with a Max between 0 and MaxBackoff.
+// Bound returns b with a Factor of at least 1 and a Max between 0 and MaxBackoff.
 func (b Backoff) Bound() Backoff {
 	b.Factor = max(b.Factor, 1)
 	if b.Max <= 0 || b.Max > MaxBackoff {
@@ -38,7 +38,7 @@ func (b Backoff) Bound() Backoff {
 	return b
 }
 
-// After returns the delay in whole milliseconds. failures counts the failures before this one.
+// After returns the delay, in whole milliseconds, after one more failure than failures.
 func (b Backoff) After(failures int) time.Duration {
 	b = b.Bound()
 	ms := float64(b.First.Milliseconds()) * math.Pow(b.Factor, float64(failures))

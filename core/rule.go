@@ -14,28 +14,28 @@ import (
 type Rule struct {
 	Name             string
 	Filter           Filter
-	Action           string     // an SQL action; "" for none
-	ActionParameters Properties `json:",omitzero"` // values of @name in Action; usually none
+	Action           string     // SQL; "" for none
+	ActionParameters Properties `json:",omitzero"` // values of @name in Action
 	CreatedAt        time.Time
 }
 
-// Filter is the condition of a rule. Fields that belong to other kinds are zero.
+// Filter is the condition of a rule. Fields of other kinds are zero.
 type Filter struct {
 	Kind        FilterKind
-	SQL         string       `json:",omitempty"` // the condition of an SQLFilter
-	Parameters  Properties   `json:",omitzero"`  // values of @name in SQL; usually none
-	Correlation *Correlation `json:",omitempty"` // the condition of a CorrelationFilter
+	SQL         string       `json:",omitempty"` // of an SQLFilter
+	Parameters  Properties   `json:",omitzero"`  // values of @name in SQL
+	Correlation *Correlation `json:",omitempty"` // of a CorrelationFilter
 }
 
 // FilterKind determines how a filter decides.
 type FilterKind uint8
 
-// The kinds of filters. Stores keep their names, so the names must not change.
+// Stores keep the names of the kinds, so these must not change.
 const (
-	SQLFilter         FilterKind = iota // an SQL expression decides
-	TrueFilter                          // every message matches
-	FalseFilter                         // no message matches
-	CorrelationFilter                   // properties must be equal
+	SQLFilter FilterKind = iota // an SQL expression decides
+	TrueFilter
+	FalseFilter
+	CorrelationFilter // properties must be equal
 )
 
 var filterKinds = [...]string{"sql", "true", "false", "correlation"}
@@ -48,7 +48,7 @@ func (k FilterKind) String() string {
 	return fmt.Sprintf("kind(%d)", uint8(k))
 }
 
-// MarshalText writes the kind's name.
+// MarshalText fails for an unknown kind.
 func (k FilterKind) MarshalText() ([]byte, error) {
 	if int(k) >= len(filterKinds) {
 		return nil, fmt.Errorf("filter kind %d is unknown", uint8(k))
@@ -56,7 +56,7 @@ func (k FilterKind) MarshalText() ([]byte, error) {
 	return []byte(filterKinds[k]), nil
 }
 
-// UnmarshalText reads what MarshalText writes.
+// UnmarshalText fails for an unknown kind.
 func (k *FilterKind) UnmarshalText(text []byte) error {
 	i := slices.Index(filterKinds[:], string(text))
 	if i < 0 {
@@ -66,8 +66,8 @@ func (k *FilterKind) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Correlation is the condition of a correlation filter: all its fields must be equal to those of
-// the message. A nil field does not matter, but an empty string does.
+// Correlation is the condition of a correlation filter: each field must be equal to the message's.
+// A nil field matches all messages; an empty string does not.
 type Correlation struct {
 	CorrelationID    *string    `json:",omitempty" config:"correlation-id"`
 	MessageID        *string    `json:",omitempty" config:"message-id"`
@@ -77,11 +77,11 @@ type Correlation struct {
 	SessionID        *string    `json:",omitempty" config:"session-id"`
 	ReplyToSessionID *string    `json:",omitempty" config:"reply-to-session-id"`
 	ContentType      *string    `json:",omitempty" config:"content-type"`
-	Properties       Properties `json:",omitzero" config:"-"` // config:"-", because the configuration has another field for them
+	Properties       Properties `json:",omitzero" config:"-"` // the configuration has another field for them
 }
 
-// Conditions yields the fields for broker properties, with their Service Bus names, in the order of
-// the management API. The caller may set them.
+// Conditions yields pointers to the fields for broker properties, with their Service Bus names, in
+// the order of the management API.
 func (c *Correlation) Conditions() iter.Seq2[string, **string] {
 	return func(yield func(string, **string) bool) {
 		for _, f := range [...]struct {
@@ -111,14 +111,13 @@ const DefaultRuleName = "$Default"
 const (
 	MaxRuleName  = 50       // characters
 	MaxSQLLength = 16 << 10 // characters of a filter, and of an action
-	// SQLLengthOfOne is the number of bytes of a filter or action up to which a rule counts as one
-	// in the limits of a topic.
+	// A longer filter or action, in bytes, counts as several rules in the limits of a topic.
 	SQLLengthOfOne      = 1024
 	MaxActionStatements = 32
 )
 
-// ValidateRuleName checks a rule's name: 1 to 50 characters, no control characters, none of / \ @ ?
-// # *, and no space at its ends.
+// ValidateRuleName allows 1 to 50 characters, but no control characters, none of / \ @ ? # *, and
+// no space at the ends.
 func ValidateRuleName(name string) error {
 	switch n := utf8.RuneCountInString(name); {
 	case n == 0:
@@ -140,10 +139,10 @@ func ValidateRuleName(name string) error {
 
 // Judgement is the result of one rule in TestRules.
 type Judgement struct {
-	Subscription string // the subscription's own name; "" for a trial rule
+	Subscription string // without its topic's name; "" for a trial rule
 	Rule         string
 	Matched      bool
-	Why          []string // the conditions that decided, with the values that they compared
+	Why          []string // the conditions that decided, with the compared values
 	Err          error    // why the filter or, if Matched, the action could not be evaluated
 	// Message is what the subscription gets, after the rule's action. It is nil if the rule does
 	// not match, if Err is set, or if the Messages of earlier Judgements already have 1 MiB

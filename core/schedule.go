@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// ScheduleSettings describe a schedule, which sends a message to a queue or topic at each tick of a
-// cron expression. The configuration, the administration API and stores have them.
+// ScheduleSettings describe a schedule, which sends a message to a queue or topic at each tick, a
+// time of its cron expression.
 type ScheduleSettings struct {
 	Name    string           `config:"name" json:"name"`     // in its creator's spelling; a queue may have the same name
 	Cron    string           `config:"cron" json:"cron"`     // five fields, or a word such as @daily
@@ -21,12 +21,12 @@ type ScheduleSettings struct {
 
 	// Configured means that the schedule comes from the configuration of a gateway.
 	Configured bool `config:"-" json:"configured"`
-	// LastTick is the last tick that was sent or skipped. Before the first tick it is the time at
-	// which the schedule was created or changed, because earlier ticks do not count as missed.
+	// LastTick is the last tick that was sent or skipped. Before the first one it is when the
+	// schedule was created or changed: earlier ticks do not count as missed.
 	LastTick time.Time `config:"-" json:"lastTick,omitzero"`
 }
 
-// Values of Missed, for ticks at which no gateway could send: send the last of them late, or none.
+// For ticks at which no gateway could send: send the last one late, or none.
 const (
 	MissedOnce = "once"
 	MissedSkip = "skip"
@@ -83,8 +83,7 @@ func (s *ScheduledMessage) Message() (*Message, error) {
 	return m, err
 }
 
-// schedules is the start of every schedule's name as an entity. Names of queues and topics contain
-// no $.
+// No name of a queue or topic contains a $.
 const schedules = "$schedules/"
 
 // SchedulePath returns the name of a schedule in the catalogue.
@@ -93,12 +92,12 @@ func SchedulePath(name string) string { return schedules + name }
 // IsSchedulePath reports whether a folded name is a SchedulePath.
 func IsSchedulePath(folded string) bool { return strings.HasPrefix(folded, schedules) }
 
-// ValidateScheduleName checks the name of a schedule. The rules are those for subscriptions.
+// ValidateScheduleName applies the rules for names of subscriptions.
 func ValidateScheduleName(name string) error { return validateOwnName("schedule", name) }
 
 // ScheduleState is a schedule as administration shows it.
 type ScheduleState struct {
 	ScheduleSettings           // LastTick is zero before the first tick
-	Next             time.Time `json:"next,omitzero"`   // the next tick; zero: none within five years
+	Next             time.Time `json:"next,omitzero"`   // zero: no tick within five years
 	Error            string    `json:"error,omitempty"` // why this gateway could not send at the last tick
 }

@@ -8,7 +8,6 @@ import (
 // Kinds is a set of kinds of entities.
 type Kinds uint8
 
-// Sets of kinds that have settings: each kind alone, and all of them.
 const (
 	Queues        Kinds = 1 << Queue
 	Topics        Kinds = 1 << Topic
@@ -19,19 +18,20 @@ const (
 // Has reports whether the set has a kind.
 func (k Kinds) Has(kind Kind) bool { return k&(1<<kind) != 0 }
 
-// Setting describes one of the Settings. All code that reads or writes settings by name uses it.
+// Setting describes one of the Settings, for code that reads or writes settings by name.
 type Setting struct {
-	Name  string // its name in the management API and in Settings
-	Kinds Kinds  // the kinds of entities that have it
-	// Min and Max limit a number, or a duration in nanoseconds. If both are 0, check has no limits.
+	Name  string
+	Kinds Kinds
+	// Min and Max limit a number, or a duration in nanoseconds. If both are 0, there are no limits
+	// here.
 	Min, Max int64
-	Fixed    bool // the setting cannot be changed after creation
+	Fixed    bool // after creation
 	Path     bool // its value is the name of an entity
 
-	field int // the index of its field in Settings
+	field int // index in Settings
 }
 
-// AllSettings describes all settings, in the order of Settings.
+// AllSettings has all settings, in the order of Settings.
 var AllSettings = func() []Setting {
 	all := []Setting{
 		{Name: "LockDuration", Kinds: Queues | Subscriptions, Min: int64(MinLockDuration), Max: int64(MaxLockDuration)},
@@ -76,7 +76,7 @@ var settingsByName = func() map[string]*Setting {
 	return all
 }()
 
-// SettingNamed returns the setting with that name, or nil.
+// SettingNamed returns nil if there is no such setting.
 func SettingNamed(name string) *Setting { return settingsByName[name] }
 
 // Of returns a pointer to the setting in q: a *time.Duration, *int64, *int, *bool, *string, *Status
@@ -112,7 +112,7 @@ func (s *Setting) Copy(to, from *Settings) {
 	reflect.ValueOf(to).Elem().Field(s.field).Set(reflect.ValueOf(from).Elem().Field(s.field))
 }
 
-// Fit sets each setting that entities of the kind do not have to its default.
+// Fit sets the settings that entities of the kind do not have to their defaults.
 func (q *Settings) Fit(k Kind) {
 	d := DefaultSettings(k)
 	for i := range AllSettings {

@@ -5,17 +5,17 @@ import "time"
 // VirtualClock is the clock of a namespace with virtual time: it is ahead of the store's clock, or
 // stands still. The zero VirtualClock shows the store's time.
 type VirtualClock struct {
-	Ahead  time.Duration `json:"ahead,omitempty"` // how far it is ahead of the store's clock
-	Frozen time.Time     `json:"frozen,omitzero"` // the time that it shows while it stands still; zero: it runs
+	Ahead  time.Duration `json:"ahead,omitempty"`
+	Frozen time.Time     `json:"frozen,omitzero"` // the time at which it stands still; zero: it runs
 }
 
-// The bounds of a virtual clock, between which SDKs and stores can express all times.
+// Between these bounds of a virtual clock, SDKs and stores can express all times.
 var (
 	EarliestTime = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 	LatestTime   = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
-// At returns what the clock shows when the store's clock shows now.
+// At returns the virtual time for the store's time now.
 func (c VirtualClock) At(now time.Time) time.Time {
 	if !c.Frozen.IsZero() {
 		return c.Frozen
@@ -28,12 +28,12 @@ func (c VirtualClock) Freeze(now time.Time) VirtualClock {
 	return VirtualClock{Frozen: c.At(now).UTC().Truncate(time.Millisecond)}
 }
 
-// Resume makes a frozen clock run again, from the time that it shows.
+// Resume makes a frozen clock run from the time that it shows.
 func (c VirtualClock) Resume(now time.Time) VirtualClock {
 	return VirtualClock{Ahead: c.At(now).Sub(now)}
 }
 
-// Set moves the clock to a time, or refuses a time outside the bounds. A frozen clock stays frozen.
+// Set sets the clock to a time between the bounds. A frozen clock stays frozen.
 func (c VirtualClock) Set(now, to time.Time) (VirtualClock, error) {
 	if to.Before(EarliestTime) || to.After(LatestTime) {
 		return c, Refuse(OutOfRange, "The time %s is not between the years %d and %d.", to.UTC().Format(time.RFC3339), EarliestTime.Year(), LatestTime.Year())

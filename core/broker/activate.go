@@ -8,9 +8,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 )
 
-// Activate makes deferred, delayed, locked and scheduled messages available by their numbers, or
-// changes when scheduled ones become due: see core.Activate. It returns one error per number. It
-// needs Manage, because it ends the locks of other clients.
+// Activate makes messages available by their numbers, or changes when scheduled ones become due:
+// see core.Activate. It returns one error per number. It needs Manage, because it ends the locks of
+// other clients.
 func (b *Broker) Activate(ctx context.Context, id core.Identity, a core.Address, numbers []int64, at time.Time) []error {
 	e, err := b.access(ctx, id, core.Manage, a)
 	if err != nil {
@@ -47,7 +47,7 @@ func (b *Broker) Activate(ctx context.Context, id core.Identity, a core.Address,
 }
 
 // UnlockSession ends the locks of a session and its messages, whoever holds them, without counting
-// failed deliveries. It returns SessionLockLost if the session is not locked. It needs Manage.
+// failed deliveries. It needs Manage, and returns SessionLockLost if the session is not locked.
 func (b *Broker) UnlockSession(ctx context.Context, id core.Identity, name, session string) error {
 	if err := id.Check(core.Manage, name, time.Now()); err != nil {
 		return err

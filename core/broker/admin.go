@@ -12,19 +12,17 @@ import (
 // maxTop is the maximum length of a page of a list.
 const maxTop = 1000
 
-// authorize refuses an identity without Manage on a path; "" is the namespace.
 func authorize(id core.Identity, path string) error {
 	return id.Check(core.Manage, path, time.Now())
 }
 
-// managed converts a name in any accepted spelling to its path. It refuses an identity without
-// Manage on that path.
+// managed returns the path for a name in any spelling of core.ResourcePath. It refuses an identity
+// without Manage on it.
 func managed(id core.Identity, name string) (path string, err error) {
 	path = core.ResourcePath(name)
 	return path, authorize(id, path)
 }
 
-// Entity implements core.Admin.
 func (b *Broker) Entity(ctx context.Context, id core.Identity, name string) (core.Entity, core.Runtime, error) {
 	name, err := managed(id, name)
 	if err != nil {
@@ -76,7 +74,6 @@ func (b *Broker) Entities(ctx context.Context, id core.Identity, l core.Listing,
 	return page, runtimes, nil
 }
 
-// UpdateEntity implements core.Admin.
 func (b *Broker) UpdateEntity(ctx context.Context, id core.Identity, name string, s core.Settings) (core.Entity, error) {
 	name, err := managed(id, name)
 	if err != nil {
@@ -105,9 +102,8 @@ func (b *Broker) UpdateEntity(ctx context.Context, id core.Identity, name string
 	return core.Entity{}, core.Refuse(core.Conflict, "Another conflicting operation is in progress on '%s'. Please retry later. ", name)
 }
 
-// datedRules sets when authorization rules were created and last changed. Rules that existed
-// before, under the same names, keep their times. The times in rules do not matter, because clients
-// send back what they have read.
+// datedRules sets the times of authorization rules. A rule with the name of one in before keeps its
+// times. The times in rules are ignored, because clients send back what they have read.
 func datedRules(rules, before []core.AccessRule, now time.Time) []core.AccessRule {
 	dated := slices.Clone(rules)
 	for i := range dated {
@@ -141,7 +137,7 @@ func (b *Broker) replace(ctx context.Context, ent core.Entity) (core.Entity, err
 	return made, err
 }
 
-// fitUpdate completes the new settings in ent. It refuses changes of settings that are fixed at
+// fitUpdate completes the settings in ent. It refuses changes of settings that are fixed at
 // creation, and any change while a partition does not answer.
 func (b *Broker) fitUpdate(ctx context.Context, id core.Identity, old, ent *core.Entity) error {
 	s := &ent.Settings
@@ -169,7 +165,6 @@ func unchangeable(k core.Kind, setting string) error {
 	return core.Refuse(core.InvalidArgument, "The value for the %s property of an existing %s cannot be changed. ", setting, k)
 }
 
-// DeleteEntity implements core.Admin.
 func (b *Broker) DeleteEntity(ctx context.Context, id core.Identity, name string) error {
 	name, err := managed(id, name)
 	if err != nil {
@@ -190,8 +185,8 @@ func (b *Broker) DeleteEntity(ctx context.Context, id core.Identity, name string
 	return nil
 }
 
-// Namespace implements core.Admin. The creation time in its result is when this gateway started,
-// because configured namespaces are not stored.
+// Namespace implements core.Admin. CreatedAt is when this gateway started, because configured
+// namespaces are not stored.
 func (b *Broker) Namespace(_ context.Context, id core.Identity) (core.NamespaceInfo, error) {
 	if err := authorize(id, ""); err != nil {
 		return core.NamespaceInfo{}, err

@@ -28,7 +28,6 @@ const (
 	refreshRetry = time.Second
 )
 
-// Types of Options, and of what a Broker reports, under shorter names.
 type (
 	Pipeline     = pipeline.Pipeline
 	Stage        = pipeline.Stage
@@ -39,10 +38,9 @@ type (
 	QueueTraffic = entity.QueueTraffic
 )
 
-// For is a setting of the entities whose names match a pattern, as in a Pipeline.
 type For[T any] = entity.For[T]
 
-// What a pipeline does with messages while the router of a Stage does not answer.
+// While the router of a Stage does not answer, a pipeline does this with messages.
 const (
 	Refuse = pipeline.Refuse
 	Pass   = pipeline.Pass
@@ -51,7 +49,7 @@ const (
 
 // Options configure a Broker. Only Namespace is required.
 type Options struct {
-	Namespace string // the namespace's ID
+	Namespace string // ID
 	// Name is the namespace's name in texts for clients; default Namespace.
 	Name string
 	// Host is the name by which clients reach the namespace. If it is set, refusals call a missing
@@ -61,52 +59,50 @@ type Options struct {
 	// PartitionCount is the number of partitions of a partitioned entity; default 4, at most
 	// core.MaxPartitions.
 	PartitionCount int
-	// Limits are the limits of the emulated tier; by default there are none.
+	// Limits are the limits of the emulated tier; zero means none.
 	Limits core.Limits
 	// Quotas returns the namespace's current quotas. If Quotas is nil, only Limits apply.
 	Quotas func() core.NamespaceQuotas
-	// MaxReceivers is the maximum number of receivers that this gateway opens on one sub-queue;
-	// default 5000.
+	// MaxReceivers limits the receivers of one sub-queue at this gateway; default 5000.
 	MaxReceivers int
-	// Pipelines select entities by name. The first one that matches an entity applies to it.
+	// Pipelines select entities by name. The first that matches an entity applies to it.
 	Pipelines []Pipeline
 	Selected
-	// Histories are the bounds of message histories. A bound is for all partitions of a queue or
-	// topic together. A topic's subscriptions have a history if the topic has one. All gateways of
-	// a namespace should have the same.
+	// Histories are the bounds of message histories, for all partitions of a queue or topic
+	// together. A topic's subscriptions have a history if the topic has one. All gateways of a
+	// namespace should have the same.
 	Histories []For[core.HistoryBounds]
 	// Gateway is this gateway's name in histories; default "gateway".
 	Gateway string
 	// Filters are the routers that rules can call with plugin('name', …), which is true if the
-	// router passes the message. The Parameters of these stages are ignored.
+	// router passes the message. Their Parameters are ignored.
 	Filters []Stage
-	// Body decodes a message's body for rules with conditions on its fields. If Body is nil, no
-	// such condition is true. If Body fails, the fields count as missing, unless the error has a
-	// retriable Code: then no decoder could answer now, and the message is refused with this Code.
+	// Body decodes a message's body for rules with conditions on its fields. Without Body, such a
+	// condition is never true. If Body fails, the fields count as missing; but if the error's Code
+	// is retriable, the message is refused with this Code, because no decoder could answer.
 	Body func(*core.Message) (any, error)
-	// Answers reports whether a folded host is a name of the namespace or of the gateway; a nil
-	// Answers accepts every host. Entities cannot forward to other hosts.
+	// Answers reports whether a folded host is a name of the namespace or of the gateway: entities
+	// cannot forward to other hosts. A nil Answers accepts every host.
 	Answers func(host string) bool
 	// ForwardWait keeps messages at their source while their destination is disabled or full.
 	// Otherwise they become transfer dead letters, as with Service Bus.
 	ForwardWait bool
-	// Remotes are the brokers, by name, to which messages can be forwarded: ForwardTo is then
-	// REMOTE:ENTITY.
+	// Remotes are the brokers to which ForwardTo can send with the form REMOTE:ENTITY.
 	Remotes map[string]core.Remote
-	// Memory is the memory for messages in progress. Copies for subscriptions take some of it until
-	// they are stored. If Memory is nil, the copies are not limited.
+	// Memory limits the copies for subscriptions until they are stored. If Memory is nil, they are
+	// not limited.
 	Memory *fair.Pool
 }
 
-// Selected has settings for entities, selected by name, that can change while the broker runs. The
-// first element of a list that matches an entity applies to it. All gateways of a namespace should
-// have the same settings.
+// Selected has settings for entities by name that can change while the broker runs. The first
+// element of a list that matches an entity applies to it. All gateways of a namespace should have
+// the same settings.
 type Selected struct {
 	Retries         []For[Retry]         // for queues and subscriptions
 	RateLimits      []For[core.Rate]     // of deliveries, over all gateways, for queues and subscriptions
-	CircuitBreakers []For[Breaker]       // for queues and subscriptions; the breakers of each gateway have states of their own
-	Schemas         []For[core.Router]   // compare messages with a schema; for queues and topics
-	DeadLetters     []For[time.Duration] // how long they are kept; for queues, topics and subscriptions
+	CircuitBreakers []For[Breaker]       // for queues and subscriptions; each gateway's breaker has its own state
+	Schemas         []For[core.Router]   // check messages of queues and topics against a schema
+	DeadLetters     []For[time.Duration] // how long dead letters are kept, for all kinds except schedules
 	// Schedules are stored in the catalogue, and stay there when they are removed from this list.
 	Schedules []core.ScheduleSettings
 }
@@ -131,7 +127,6 @@ func (b *Broker) applied(ent *core.Entity) (a core.Applied) {
 	return a
 }
 
-// OpenBreakers counts the entities whose circuit breaker is not closed at this gateway.
 func (b *Broker) OpenBreakers() (n int) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -143,11 +138,11 @@ func (b *Broker) OpenBreakers() (n int) {
 	return n
 }
 
-// Broker implements core.Broker and core.Admin. All its methods are safe for concurrent use.
+// Broker implements core.Broker and core.Admin. It is safe for concurrent use.
 type Broker struct {
 	store     core.Store
-	namespace string // the namespace's ID
-	name      string // the namespace's name
+	namespace string
+	name      string
 	refusals  *entity.Refusals
 	policy    *entity.Policy
 	log       *slog.Logger
@@ -158,7 +153,7 @@ type Broker struct {
 
 	base   context.Context // for calls that the broker makes itself
 	cancel context.CancelFunc
-	tasks  sync.WaitGroup // dispatchers and callbacks; it grows only under mu, while the broker is open
+	tasks  sync.WaitGroup // dispatchers and callbacks; grows only under mu, while the broker is open
 
 	entityCache
 
@@ -180,8 +175,8 @@ var (
 	_ core.Admin  = (*Broker)(nil)
 )
 
-// New makes a Broker on the store. Its entities may be used before Run is called, but until then a
-// change by another gateway is noticed only when the cached entity is older than maxAge.
+// New makes a Broker on the store. Its entities may be used before Run is called, but until then it
+// notices changes by other gateways only when a cached entity is older than maxAge.
 func New(store core.Store, o Options) *Broker {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.PartitionCount <= 0 {
@@ -221,13 +216,12 @@ func New(store core.Store, o Options) *Broker {
 	return b
 }
 
-// Now returns the namespace's time.
 func (b *Broker) Now() time.Time { return b.store.Now() }
 
 // Run works until ctx ends: it follows changes of entities, forwards messages, sends the messages
-// of schedules, removes old dead letters, deletes idle entities and records when entities were last
-// used. Then it closes all senders and receivers, waits for calls in flight, and returns nil. Call
-// it once.
+// of schedules, removes old dead letters, deletes idle entities and records uses of entities. Then
+// it closes all senders and receivers, waits for calls in flight, and returns nil. It must be
+// called only once.
 func (b *Broker) Run(ctx context.Context) error {
 	stopWatching := b.store.WatchEntities(b.entityChanged)
 	var forwarding sync.WaitGroup
@@ -284,8 +278,7 @@ func (b *Broker) stop() {
 	b.cancel()
 }
 
-// goOpen runs f in a goroutine that stop waits for. If the broker is stopping, goOpen does nothing
-// and returns false.
+// goOpen runs f in a goroutine that stop waits for, or returns false if the broker is stopping.
 func (b *Broker) goOpen(f func()) bool {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -306,7 +299,6 @@ func (b *Broker) access(ctx context.Context, id core.Identity, right core.Right,
 	return b.entity(ctx, a.Entity)
 }
 
-// Resolve implements core.Broker.
 func (b *Broker) Resolve(ctx context.Context, _ core.Identity, a core.Address) (core.Entity, error) {
 	if a.Entity == "" {
 		return core.Entity{}, b.refusals.NotFound(a.Unread)

@@ -17,15 +17,14 @@ const (
 	// firstPeek is the number of messages that Peek first asks the store for. Each further call
 	// asks for twice as many, up to delivery.PeekPage, so that large messages do not fill memory.
 	firstPeek = 8
-	// peekRead is the maximum number of bytes that the store reads for one PeekRequest.
+	// peekRead limits the bytes that the store reads for one PeekRequest.
 	peekRead = 32 << 20
-	// purgeLock is how long a removal locks the messages that it looks at.
+	// purgeLock is how long Purge locks the messages that it reads.
 	purgeLock = 10 * time.Second
-	// moveLock is the longest time for which LockNumbers locks messages.
+	// moveLock limits how long LockNumbers locks messages.
 	moveLock = 5 * time.Minute
 )
 
-// open returns the entity, its view and the sub-queue for an operation that reads messages.
 func (b *Broker) open(ctx context.Context, id core.Identity, a core.Address) (*entry, *entity.View, core.SubQueue, error) {
 	e, err := b.access(ctx, id, core.Listen, a)
 	if err != nil {
@@ -39,8 +38,8 @@ func (b *Broker) open(ctx context.Context, id core.Identity, a core.Address) (*e
 	return e, v, a.Sub, nil
 }
 
-// Peek implements core.Broker. It begins in the partition that from names, and continues with the
-// next partitions. limit and delivery.PeekBytes bound the result.
+// Peek implements core.Broker. It continues in the next partitions after that of from. limit and
+// delivery.PeekBytes bound the result.
 func (b *Broker) Peek(ctx context.Context, id core.Identity, a core.Address, state *core.State, from int64, limit int) ([]core.Delivery, error) {
 	_, v, sub, err := b.open(ctx, id, a)
 	if err != nil {
@@ -75,8 +74,7 @@ func (b *Broker) Peek(ctx context.Context, id core.Identity, a core.Address, sta
 	return found, nil
 }
 
-// PeekDamaged does the same as Peek for messages that are not delivered because they are damaged.
-// It needs Listen.
+// PeekDamaged is Peek for damaged messages, which are not delivered. It needs Listen.
 func (b *Broker) PeekDamaged(ctx context.Context, id core.Identity, a core.Address, from int64, limit int) ([]core.DamagedMessage, error) {
 	_, v, sub, err := b.open(ctx, id, a)
 	if err != nil {
@@ -106,8 +104,8 @@ func (b *Broker) largestMessage(ctx context.Context, v *entity.View) int64 {
 	return v.MaxMessage
 }
 
-// ReceiveDeferred implements core.Broker. If one partition refuses, it releases the locks in the
-// others.
+// ReceiveDeferred implements core.Broker. If one partition refuses, the locks in the others are
+// released.
 func (b *Broker) ReceiveDeferred(ctx context.Context, id core.Identity, a core.Address, numbers []int64, mode core.ReceiveMode) ([]core.Delivery, error) {
 	e, v, sub, err := b.open(ctx, id, a)
 	if err != nil {
@@ -144,16 +142,15 @@ func (b *Broker) ReceiveDeferred(ctx context.Context, id core.Identity, a core.A
 	return found, nil
 }
 
-// A refusal names up to maxNamed unknown sequence numbers. To find them, at most maxSought numbers
-// are looked up.
+// A refusal names up to maxNamed unknown sequence numbers; at most maxSought are looked up.
 const (
 	maxNamed  = 10
 	maxSought = 100
 )
 
 // unknown returns an error that names the numbers without a message in the given state. errs has
-// the answers of the partitions, or is nil if none was asked; a partition that answered without an
-// error knows all of its numbers.
+// the answers of the partitions, or is nil. A partition that answered without an error knows all of
+// its numbers.
 func (b *Broker) unknown(ctx context.Context, partitions []core.Partition, state core.State, numbers []int64, errs []error) error {
 	var names []string
 	for _, n := range numbers[:min(len(numbers), maxSought)] {
@@ -175,7 +172,7 @@ func (b *Broker) unknown(ctx context.Context, partitions []core.Partition, state
 	}
 	do := "do not exist, or are not"
 	switch {
-	case len(names) == 0: // in the meantime, all numbers have become known
+	case len(names) == 0: // meanwhile, all have become known
 		return entity.ErrNoNumber
 	case len(names) == 1:
 		do = "does not exist, or is not"
@@ -183,8 +180,8 @@ func (b *Broker) unknown(ctx context.Context, partitions []core.Partition, state
 	return core.Refuse(core.MessageNotFound, "The message with the given sequence number could not be found: %s %s %s.", strings.Join(names, ", "), do, strings.ToLower(state.String()))
 }
 
-// Cancel implements core.Broker. It ignores the queue's status. In each partition, it cancels all
-// of the partition's numbers or none. It returns the first refusal.
+// Cancel implements core.Broker, whatever the status of the queue. Each partition cancels all of
+// its numbers or none. Cancel returns the first refusal.
 func (b *Broker) Cancel(ctx context.Context, id core.Identity, a core.Address, numbers []int64) error {
 	e, err := b.access(ctx, id, core.Send, a)
 	if err != nil {
@@ -215,8 +212,8 @@ func (b *Broker) Cancel(ctx context.Context, id core.Identity, a core.Address, n
 }
 
 // Purge implements core.Broker. If before is in the future, the store removes messages without
-// reading them, unless the entity has a history, which must show who removed each message. In all
-// other cases, one call removes at most delivery.MaxPurge messages.
+// reading them, unless the entity has a history, which must show who removed each. Otherwise one
+// call removes at most delivery.MaxPurge messages.
 func (b *Broker) Purge(ctx context.Context, id core.Identity, a core.Address, before time.Time, limit int) (int, error) {
 	e, v, sub, err := b.open(ctx, id, a)
 	if err != nil {
@@ -249,9 +246,8 @@ func (b *Broker) Purge(ctx context.Context, id core.Identity, a core.Address, be
 	return removed, nil
 }
 
-// LockNumbers locks those of the numbered messages that are available, and returns them by
-// partition. In an entity with sessions, it locks messages of the session whose lock is given;
-// otherwise, session is nil. It needs Listen.
+// LockNumbers locks the available messages among the numbers, and returns them by partition.
+// session is the lock in an entity with sessions, and otherwise nil. It needs Listen.
 func (b *Broker) LockNumbers(ctx context.Context, id core.Identity, a core.Address, numbers []int64, session *core.SessionLock) ([]core.Delivery, error) {
 	e, v, sub, err := b.open(ctx, id, a)
 	if err != nil {
@@ -267,8 +263,8 @@ func (b *Broker) LockNumbers(ctx context.Context, id core.Identity, a core.Addre
 	errs := make([]error, len(v.Queues[sub]))
 	entity.EachGroup(groups, func(p *entity.PartitionGroup[int64]) {
 		at := v.Queues[sub][p.Partition]
-		// If the gateway ends during a move, the lock must end before the store forgets the move's
-		// key.
+		// The lock must end before the store forgets the move's key, even if the gateway ends
+		// during the move.
 		at.LockDuration = min(at.LockDuration, moveLock)
 		found[p.Partition], _, errs[p.Partition] = at.In(b.store).Lock(ctx, core.LockRequest{Numbers: p.Items, Session: session})
 	})

@@ -12,13 +12,13 @@ import (
 
 type entityCache struct {
 	mu      sync.RWMutex
-	entries map[string]*entry // by the entity's folded name
+	entries map[string]*entry // by folded name
 	closed  bool
-	dirty   wake.Signal // set when some entry's dirty is set
+	dirty   wake.Signal // set when the dirty flag of an entry is set
 }
 
-// entity returns an entity from the cache if it is fresh, and otherwise from the store. Each call
-// for a missing entity asks the store.
+// entity returns a fresh entity from the cache, or reads it from the store. A missing entity is not
+// cached: each call for it asks the store.
 func (b *Broker) entity(ctx context.Context, name string) (*entry, error) {
 	b.mu.RLock()
 	e, closed := b.entries[core.FoldName(name)], b.closed
@@ -42,7 +42,7 @@ func (b *Broker) find(ctx context.Context, name string) (*entity.View, error) {
 }
 
 // refresh reads the entity of e again if it may be outdated, and returns e or a new entry. While
-// another call reads the entity, or while the store does not answer, refresh returns e as it is.
+// another call reads it, or the store does not answer, refresh returns e as it is.
 func (b *Broker) refresh(ctx context.Context, e *entry) (*entry, error) {
 	now := time.Now()
 	if e.fresh(now) || !e.refreshing.CompareAndSwap(false, true) {
@@ -72,7 +72,7 @@ func (b *Broker) load(ctx context.Context, name string) (*entry, error) {
 	return b.keep(ent, now)
 }
 
-// notFoundIn returns NotFound. For a subscription, the refusal says whether its topic exists.
+// For a subscription, the refusal says whether its topic exists.
 func (b *Broker) notFoundIn(ctx context.Context, name string) error {
 	refusal := b.refusals.NotFound(name)
 	topic, _, ok := core.SplitSubscription(name)
@@ -91,8 +91,8 @@ func (b *Broker) cached(name string) *entry {
 	return b.entries[core.FoldName(name)]
 }
 
-// keep caches an entity that was read from the store at the time now. It ignores the entity if the
-// cache has one with the same name that was created later.
+// keep caches an entity that was read from the store at the time now, unless the cache has one with
+// the same name that was created later.
 func (b *Broker) keep(ent core.Entity, now time.Time) (*entry, error) {
 	key := core.FoldName(ent.Name)
 	b.mu.Lock()
@@ -136,14 +136,13 @@ func (b *Broker) forget(e *entry) {
 	e.end(b.refusals.NotFound(e.View().Name))
 }
 
-// forgetDeleted does the same as forget, for the entity that the caller has deleted.
 func (b *Broker) forgetDeleted(ent *core.Entity) {
 	if e := b.cached(ent.Name); e != nil && e.View().ID == ent.ID {
 		b.forget(e)
 	}
 }
 
-// entityChanged is called by the store. Two empty names mean that any entity may have changed.
+// The store calls entityChanged. Two empty names mean that any entity may have changed.
 func (b *Broker) entityChanged(namespace, name string) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -163,8 +162,8 @@ func (b *Broker) entityChanged(namespace, name string) {
 }
 
 // refreshDirty reads outdated entities with open senders or receivers, so that these notice
-// changes. All others are read when they are used next. It reports whether the store has answered
-// for all.
+// changes; others are read when they are used next. It reports whether the store has answered for
+// all.
 func (b *Broker) refreshDirty(ctx context.Context) bool {
 	var dirty []*entry
 	b.mu.RLock()
@@ -205,8 +204,8 @@ func (b *Broker) callback(calls []func(error), err error) {
 
 const listPage = 100
 
-// walk calls visit for all queues, topics and subscriptions of the namespace. gone is true if visit
-// has deleted the entity: the subscriptions of such a topic are skipped.
+// walk visits all queues, topics and subscriptions of the namespace. gone means that visit has
+// deleted the entity: the subscriptions of such a topic are skipped.
 func (b *Broker) walk(ctx context.Context, visit func(*core.Entity) (gone bool)) error {
 	if err := b.walkListing(ctx, core.Listing{Kind: core.Queue}, visit); err != nil {
 		return err

@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// duePause is how long RunDue waits before it again counts the messages that must be moved.
+	// duePause is how long RunDue waits before it counts the messages to be moved again.
 	duePause = 2 * time.Millisecond
-	// duePatience is how long RunDue waits while no message moves: those that remain may wait for a
-	// full destination, or for a remote that is not connected.
+	// duePatience is how long RunDue waits while no message moves: the rest may wait for a full
+	// destination, or for a remote that is not connected.
 	duePatience = 250 * time.Millisecond
 )
 

@@ -78,15 +78,15 @@ func (b *Broker) createSubscription(ctx context.Context, id core.Identity, name 
 	return made, nil
 }
 
-// touchTopic records that a topic was used. If that fails, the topic's next use is recorded.
+// A failure is only logged: the topic's next use is recorded.
 func (b *Broker) touchTopic(ctx context.Context, name string, at time.Time) {
 	if err := b.store.TouchEntities(ctx, b.namespace, map[string]time.Time{name: at}); err != nil {
 		b.log.Warn("cannot record when a topic was last used; trying again when it is used next", "entity", name, "err", err)
 	}
 }
 
-// roomFor refuses another entity if the listing l already has most entities. text is the format of
-// the refusal, for in, the name of what contains the entities, and most.
+// roomFor refuses another entity if the listing l already has most entities. text formats the
+// refusal, with in (the name of the entities' parent) and most.
 func (b *Broker) roomFor(ctx context.Context, l core.Listing, most int, text, in string) error {
 	last, err := b.store.Entities(ctx, b.namespace, l, most-1, 1)
 	if err != nil {

@@ -13,11 +13,10 @@ import (
 
 const deadLettersInterval = time.Minute
 
-// oldDeadLetters remembers when an entity will have old dead letters.
 type oldDeadLetters struct {
 	mu  sync.Mutex           // held for a whole call of removeDeadLetters
 	set *Selected            // the configuration for which due was made
-	due map[string]time.Time // by the entity's ID: before this time, no dead letter is old
+	due map[string]time.Time // by entity ID: no dead letter is old before this time
 }
 
 func (b *Broker) runDeadLetters(ctx context.Context) {
@@ -27,8 +26,8 @@ func (b *Broker) runDeadLetters(ctx context.Context) {
 }
 
 // removeDeadLetters removes dead letters that are older than the configuration allows. It reads
-// only entities that may have some: a dead letter that arrives later cannot become old earlier. All
-// gateways do this; each message is removed by the one that locks it.
+// only entities that may have some: a dead letter that arrives later becomes old later. All
+// gateways do this; the one that locks a message removes it.
 func (b *Broker) removeDeadLetters(ctx context.Context) {
 	o := &b.oldDead
 	o.mu.Lock()
@@ -47,7 +46,7 @@ func (b *Broker) removeDeadLetters(ctx context.Context) {
 			return false
 		}
 		at := o.due[ent.ID]
-		if !at.After(now) || at.After(now.Add(*keep)) { // the second condition holds if the clock was set back
+		if !at.After(now) || at.After(now.Add(*keep)) { // the second condition: the clock was set back
 			at = b.removeDeadLettersOf(ctx, ent.Name, now, *keep)
 		}
 		due[ent.ID] = at
@@ -59,8 +58,8 @@ func (b *Broker) removeDeadLetters(ctx context.Context) {
 	o.due = due
 }
 
-// removeDeadLettersOf removes the old dead letters of an entity, and returns the time due at which
-// others may become old: now, if a receiver has locked an old one or the store does not answer.
+// removeDeadLettersOf returns when others may become old: now, if a receiver has locked an old one
+// or the store does not answer.
 func (b *Broker) removeDeadLettersOf(ctx context.Context, name string, now time.Time, keep time.Duration) (due time.Time) {
 	e, err := b.entity(ctx, name)
 	if err != nil {
@@ -84,8 +83,8 @@ func (b *Broker) removeDeadLettersOf(ctx context.Context, name string, now time.
 	return due
 }
 
-// removeOldIn does the same as removeDeadLettersOf for one partition. It reads up to the first
-// message that is not old, because those after it were dead-lettered later.
+// removeOldIn stops at the first message that is not old, because those after it were dead-lettered
+// later.
 func (e *entry) removeOldIn(ctx context.Context, p core.Partition, page int, now time.Time, keep time.Duration) (removed int, due time.Time) {
 	due = now.Add(keep)
 	for from := int64(0); ; {
@@ -115,8 +114,8 @@ func (e *entry) removeOldIn(ctx context.Context, p core.Partition, page int, now
 	}
 }
 
-// deadSince returns when a message became a dead letter. If that is not known (it was appended as a
-// dead letter, or an earlier version dead-lettered it), it returns when the message was enqueued.
+// deadSince returns when a message became a dead letter or, if that is unknown (it was appended as
+// a dead letter, or by an earlier version), when it was enqueued.
 func deadSince(d *core.Delivery) time.Time {
 	if d.DeadLetteredTime.IsZero() {
 		return d.EnqueuedTime
@@ -124,7 +123,6 @@ func deadSince(d *core.Delivery) time.Time {
 	return d.DeadLetteredTime
 }
 
-// removeOld removes those of the numbered messages that are available.
 func (e *entry) removeOld(ctx context.Context, p core.Partition, numbers []int64, keep time.Duration) (removed int) {
 	if len(numbers) == 0 {
 		return 0

@@ -4,11 +4,11 @@
 // The cache has each entity at one revision. Run updates the cache, and everything that is open on
 // the entities. Each package below internal has one subject: entity (an entity at one revision),
 // delivery (receivers and sessions), topics (subscriptions and rules), pipeline (routers in front
-// of entities), forward (moves between entities) and audit (histories). Their imports are
-// restricted by gateway/imports_test.go, and none of them imports this package.
-// A message to a topic is evaluated with the rules of the subscriptions that this gateway knows,
-// and published with the version of these subscriptions. If the version is outdated, the store
-// refuses the publication, and the message is evaluated again.
+// of entities), forward (moves between entities) and audit (histories). gateway/imports_test.go
+// restricts their imports; none of them imports this package.
+// A message to a topic is evaluated with the rules that this gateway knows, and published with
+// their version. If the version is outdated, the store refuses the publication, and the message is
+// evaluated again.
 // Messages to an entity with a pipeline pass through routers first: see pipeline.Run and
 // pipeline.Result. A transaction collects operations, checks each as far as possible, and commits
 // them in one call of the store.

@@ -17,42 +17,44 @@ import (
 )
 
 const (
-	// maxAge is the maximum age of a cached entity when it is used, in case the store's watch has
-	// missed a change.
+	// maxAge is the maximum age of a cached entity at its use, in case the store's watch has missed
+	// a change.
 	maxAge = 5 * time.Second
 	// unavailableTime is how long messages without a key avoid a partition that was Busy.
 	unavailableTime = time.Second
 )
 
-// entry is a cached entity. An entity that was deleted and created again has a new ID and a new
+// entry is a cached entity. If the entity is deleted and created again, it has a new ID and a new
 // entry.
 type entry struct {
 	b   *Broker
-	key string // the folded name
+	key string
 
 	current    atomic.Pointer[entity.View]
-	readAt     atomic.Int64 // when current was read, in Unix nanoseconds of this machine's clock
-	dirty      atomic.Bool  // current is outdated
-	refreshing atomic.Bool  // a call is reading current
+	readAt     atomic.Int64 // of current, in Unix nanoseconds of this machine's clock
+	dirty      atomic.Bool
+	refreshing atomic.Bool
 
-	used             atomic.Int64     // last use at this gateway, in Unix milliseconds of the store's clock; 0: none
-	recorded         atomic.Int64     // the last use that was recorded in the store
-	nextKeyless      atomic.Uint32    // the next partition, round robin, for messages without a key
-	unavailableUntil []atomic.Int64   // until when messages without a key avoid each partition, in Unix nanoseconds
-	topic            *topics.Cache    // nil unless the entity is a topic
-	filters          filterCounts     // used for a topic
-	pipeline         *pipeline.Stages // nil for a subscription
+	// last use at this gateway, in Unix milliseconds of the store's clock; 0: none
+	used        atomic.Int64
+	recorded    atomic.Int64  // the last use that the store has recorded
+	nextKeyless atomic.Uint32 // the next partition, round robin, for messages without a key
+	// by partition: messages without a key avoid it until then, in Unix nanoseconds
+	unavailableUntil []atomic.Int64
+	topic            *topics.Cache // nil unless the entity is a topic
+	filters          filterCounts  // of a topic
+	pipeline         *pipeline.Stages
 	traffic          entity.Counters
 	seen             atomic.Int64          // the sum of traffic at the last call of Grown
-	seenAccepted     atomic.Int64          // number of accepted messages at the last call of Grown
-	retry            atomic.Pointer[Retry] // nil: there is no delay after an abandon
-	audit            *audit.Writer         // nil: there is no history
+	seenAccepted     atomic.Int64          // accepted messages at the last call of Grown
+	retry            atomic.Pointer[Retry] // nil: no delay after an abandon
+	audit            *audit.Writer         // nil: no history
 
 	receivers *delivery.Entity
 	listed    sessionMarks
 
 	mu      sync.Mutex
-	ended   error // set when the entity is closed; no sender may be added then
+	ended   error // once set, no sender may be added
 	senders map[*sender]struct{}
 }
 
@@ -81,7 +83,7 @@ func (e *entry) configure(s *Selected, name string) {
 	}
 }
 
-// Select replaces Options.Selected. Delays that have already begun stay as they are.
+// Select replaces Options.Selected. Delays that have begun stay as they are.
 func (b *Broker) Select(s Selected) {
 	b.mu.Lock() // so that no entry gets the old settings meanwhile
 	defer b.mu.Unlock()
@@ -104,7 +106,6 @@ func (e *entry) fresh(now time.Time) bool {
 	return !e.dirty.Load() && now.UnixNano()-e.readAt.Load() < int64(maxAge)
 }
 
-// View returns the entity as it was read last.
 func (e *entry) View() *entity.View { return e.current.Load() }
 
 // Refresh reads the entity again if it may be outdated. If it was deleted, its senders and
@@ -115,15 +116,14 @@ func (e *entry) Refresh(ctx context.Context) { _, _ = e.b.refresh(ctx, e) }
 // deleted.
 func (e *entry) Suspect() { e.b.suspect(e) }
 
-// Use records that the entity is used now.
 func (e *entry) Use() {
 	if now := e.b.store.Now().UnixMilli(); e.used.Load() < now {
 		e.used.Store(now)
 	}
 }
 
-// update replaces e's entity by a newer revision, and closes senders and receivers that its status
-// no longer allows.
+// update ignores an older revision. It closes senders and receivers that the status no longer
+// allows.
 func (e *entry) update(ent core.Entity, now time.Time) {
 	e.mu.Lock()
 	old := e.View()
@@ -159,7 +159,7 @@ func (e *entry) end(err error) {
 	e.receivers.End(err)
 }
 
-// takeSenders removes and returns all senders. e.mu is held.
+// e.mu is held.
 func (e *entry) takeSenders() []*sender {
 	senders := slices.Collect(maps.Keys(e.senders))
 	clear(e.senders)
@@ -173,7 +173,7 @@ func (e *entry) closeSenders(senders []*sender, err error) {
 			calls = append(calls, s.closed)
 		}
 	}
-	// The callbacks do not run here, because the caller may be a bridge that holds its own locks.
+	// The callbacks do not run here, because the caller may be a bridge that holds locks.
 	if len(calls) > 0 {
 		e.b.callback(calls, err)
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 )
 
-// Explain implements core.Admin.
 func (b *Broker) Explain(ctx context.Context, id core.Identity, address string, s core.Subject) (core.Account, error) {
 	a, err := core.ParseAddress(address)
 	if err != nil {

@@ -13,15 +13,13 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/pipeline"
 )
 
-// forwardedBroker is the Broker in the form that its forwarders need.
+// forwardedBroker implements forward.Host.
 type forwardedBroker struct{ b *Broker }
 
-// Entity implements forward.Host.
 func (f forwardedBroker) Entity(ctx context.Context, name string) (forward.Entity, error) {
 	return found(f.b.entity(ctx, name))
 }
 
-// Read implements forward.Host.
 func (f forwardedBroker) Read(ctx context.Context, name string) (forward.Entity, error) {
 	return found(f.b.load(ctx, name))
 }
@@ -34,7 +32,6 @@ func found(e *entry, err error) (forward.Entity, error) {
 	return e, nil
 }
 
-// Cached implements forward.Host.
 func (f forwardedBroker) Cached(name string) forward.Entity {
 	if e := f.b.cached(name); e != nil {
 		return e
@@ -42,18 +39,14 @@ func (f forwardedBroker) Cached(name string) forward.Entity {
 	return nil
 }
 
-// Walk implements forward.Host.
 func (f forwardedBroker) Walk(ctx context.Context, visit func(*core.Entity) (gone bool)) error {
 	return f.b.walk(ctx, visit)
 }
 
-// Key implements forward.Entity.
 func (e *entry) Key() string { return e.key }
 
-// Counters implements forward.Entity.
 func (e *entry) Counters() *entity.Counters { return &e.traffic }
 
-// Audit implements forward.Entity.
 func (e *entry) Audit() *audit.Writer { return e.audit }
 
 // Judge implements forward.Entity.
@@ -68,7 +61,7 @@ func (e *entry) Judge(ctx context.Context, v *entity.View, groups [][]*core.Mess
 
 // checkForwarding checks the destinations in ent's settings that differ from those in old, which is
 // zero for a new entity. A destination must exist, and the identity must be allowed to send there.
-// It also sets AutoDeleteOnIdle to Forever for a subscription that forwards.
+// checkForwarding also sets AutoDeleteOnIdle to Forever for a subscription that forwards.
 func (b *Broker) checkForwarding(ctx context.Context, id core.Identity, ent *core.Entity, old *core.Settings) error {
 	s := &ent.Settings
 	if old.RequiresSession && (s.ForwardTo == "") != (old.ForwardTo == "") {
@@ -93,7 +86,7 @@ func (b *Broker) checkForwarding(ctx context.Context, id core.Identity, ent *cor
 			return core.Refuse(core.InvalidArgument, "%s is '%s', whose host does not belong to this namespace: forward to an entity of this namespace.", f.setting, *f.to)
 		}
 		if core.FoldName(core.ResourcePath(*f.to)) == core.FoldName(core.ResourcePath(f.was)) {
-			continue // the same destination in another spelling
+			continue // only the spelling differs
 		}
 		if err := b.checkDestination(ctx, id, f.setting, *f.to); err != nil {
 			return err
@@ -105,8 +98,8 @@ func (b *Broker) checkForwarding(ctx context.Context, id core.Identity, ent *cor
 	return nil
 }
 
-// isOwnHost reports whether a folded host means this gateway: it is an IP address, localhost, a
-// name of the namespace or the gateway, or a name by which the client has called the gateway.
+// isOwnHost reports whether a folded host means this gateway: an IP address, localhost, a name of
+// the namespace or the gateway, or a name by which the client has called the gateway.
 func (b *Broker) isOwnHost(ctx context.Context, host string) bool {
 	if _, err := netip.ParseAddr(host); err == nil || host == "localhost" || b.options.Answers == nil || b.options.Answers(host) {
 		return true
@@ -120,7 +113,7 @@ func (b *Broker) checkDestination(ctx context.Context, id core.Identity, setting
 		if err := b.forwarders.CheckRemote(setting, to, remote, entity); err != nil {
 			return err
 		}
-		return id.Check(core.Send, path, time.Now()) // needs Send on the whole namespace
+		return id.Check(core.Send, path, time.Now()) // of the whole namespace, for a destination at a remote
 	}
 	dest, err := b.stored(ctx, path)
 	switch {
@@ -134,8 +127,7 @@ func (b *Broker) checkDestination(ctx context.Context, id core.Identity, setting
 	return id.Check(core.Send, dest.Name, time.Now())
 }
 
-// Forget removes the Transit.Keys of messages that were sent to a queue or topic, when they cannot
-// be sent again.
+// Forget removes the Transit.Keys of messages that cannot be sent to the entity again.
 func (b *Broker) Forget(ctx context.Context, name string, keys []string) error {
 	e, err := b.entity(ctx, name)
 	if err != nil {
@@ -151,15 +143,16 @@ func (b *Broker) Forget(ctx context.Context, name string, keys []string) error {
 
 // Export is an entity whose messages are forwarded to a remote.
 type Export struct {
-	Entity      string    `json:"entity"`               // the queue or subscription
-	DeadLetters bool      `json:"deadLetters,omitzero"` // the entity's dead letters are forwarded, not its messages
-	Remote      string    `json:"-"`
-	To          string    `json:"to"`
-	Waiting     int64     `json:"messages"`        // number of messages that have not reached the remote yet
-	Oldest      time.Time `json:"oldest,omitzero"` // when the first of them was enqueued; zero: there is none, or it is not known
+	Entity      string `json:"entity"`
+	DeadLetters bool   `json:"deadLetters,omitzero"` // the dead letters are forwarded, not the messages
+	Remote      string `json:"-"`
+	To          string `json:"to"`
+	Waiting     int64  `json:"messages"` // messages that have not reached the remote yet
+	// when the first of them was enqueued; zero: there is none, or it is unknown
+	Oldest time.Time `json:"oldest,omitzero"`
 }
 
-// Exports lists the entities that forward to remotes, with the number of messages that wait there.
+// Exports lists the entities that forward to remotes.
 func (b *Broker) Exports(ctx context.Context) ([]Export, error) {
 	all, ents, err := b.exports(ctx)
 	if err != nil {
@@ -182,7 +175,7 @@ func (b *Broker) Exports(ctx context.Context) ([]Export, error) {
 	return all, nil
 }
 
-// exports does the same as Exports without counting messages.
+// exports does not count the messages.
 func (b *Broker) exports(ctx context.Context) (all []Export, ents []core.Entity, err error) {
 	err = b.walk(ctx, func(ent *core.Entity) (gone bool) {
 		for _, sub := range []core.SubQueue{core.Main, core.DeadLetter} {
@@ -196,7 +189,7 @@ func (b *Broker) exports(ctx context.Context) (all []Export, ents []core.Entity,
 	return all, ents, err
 }
 
-// ForwardedTo returns the entities of a remote to which entities of this namespace forward.
+// ForwardedTo returns the entities of a remote to which this namespace forwards.
 func (b *Broker) ForwardedTo(ctx context.Context, remote string) (entities []string, err error) {
 	all, _, err := b.exports(ctx)
 	for i := range all {

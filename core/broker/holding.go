@@ -10,30 +10,27 @@ import (
 )
 
 const (
-	// oldestBytes is about the number of bytes that are read from a partition to find its oldest
-	// message.
+	// oldestBytes is about how much is read from a partition to find its oldest message.
 	oldestBytes = 64 << 10
-	// oldestLook is the number of messages that are read to find the oldest one, because the first
-	// ones may be scheduled, and do not count.
+	// oldestLook is how many messages are read to find the oldest one: the first ones may be
+	// scheduled, and do not count.
 	oldestLook = 8
 )
 
 // Holding has the contents of an entity at one moment, as the store counts them for all gateways.
 type Holding struct {
-	Entity string
-	Kind   core.Kind
-	// Sessions means that messages belong to sessions.
+	Entity   string
+	Kind     core.Kind
 	Sessions bool
 	Counts   [core.SubQueues]core.Stats
-	// Oldest is when the oldest message was enqueued, not counting sub-queues and scheduled
-	// messages. It is zero if there is none, or if large messages would have to be read to find it.
+	// Oldest is when the oldest message was enqueued, without sub-queues and scheduled messages. It
+	// is zero if there is none, or if large messages would have to be read to find it.
 	Oldest  time.Time
 	Applied core.Applied
 }
 
-// Holdings counts the contents of the entities for which wanted returns true. It calls wanted for
-// all entities. An entity that is deleted in the meantime is empty. If a partition does not answer,
-// the call fails.
+// Holdings counts the contents of the entities for which wanted returns true. An entity that is
+// deleted meanwhile is empty. If a partition does not answer, the call fails.
 func (b *Broker) Holdings(ctx context.Context, wanted func(name string, k core.Kind) bool) ([]Holding, error) {
 	var ents []core.Entity
 	err := b.walk(ctx, func(e *core.Entity) (gone bool) {
@@ -55,7 +52,6 @@ func (b *Broker) Holdings(ctx context.Context, wanted func(name string, k core.K
 	return all, nil
 }
 
-// Holding counts the contents of one entity, or returns NotFound.
 func (b *Broker) Holding(ctx context.Context, name string) (Holding, error) {
 	e, err := b.entity(ctx, name)
 	if err != nil {
@@ -74,7 +70,8 @@ func (b *Broker) holding(ctx context.Context, e *core.Entity, t *entityCount) (H
 	}
 	main := &h.Counts[core.Main]
 	there := main.Ready + main.Locked + main.Deferred
-	if there == 0 || e.Kind == core.Topic { // a topic has only scheduled messages and messages that are being published
+	// a topic has only scheduled messages and messages that are being published
+	if there == 0 || e.Kind == core.Topic {
 		return h, nil
 	}
 	look := int(min(oldestBytes*(there+main.Scheduled)/max(main.Bytes, 1), oldestLook))
@@ -98,7 +95,7 @@ func (b *Broker) holding(ctx context.Context, e *core.Entity, t *entityCount) (H
 	return h, nil
 }
 
-// Count has the contents of an entity for administration, except for a topic's rules.
+// Count has the contents of an entity, without a topic's counts of rules.
 type Count struct {
 	Name string
 	Kind core.Kind
@@ -106,7 +103,7 @@ type Count struct {
 }
 
 // Counts counts the contents of entities with one call to the store. It leaves out entities that
-// are missing, or whose partitions do not all answer. It does not count as a use of the entities.
+// are missing, or whose partitions do not all answer, and does not count as a use of them.
 func (b *Broker) Counts(ctx context.Context, names []string) []Count {
 	var ents []core.Entity
 	for _, name := range names {
@@ -123,8 +120,8 @@ func (b *Broker) Counts(ctx context.Context, names []string) []Count {
 	return all
 }
 
-// CountSessions counts the sessions of an entity that have messages or state, but no more than
-// most. Unlike ListSessions, it does not count as a use of the entity.
+// CountSessions counts the sessions that have messages or state, up to most. Unlike ListSessions,
+// it does not count as a use of the entity.
 func (b *Broker) CountSessions(ctx context.Context, name string, most int) (int, error) {
 	e, err := b.entity(ctx, name)
 	if err != nil {

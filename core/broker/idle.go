@@ -8,10 +8,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// touchInterval is how often Run records uses of entities.
 const touchInterval = 30 * time.Second
 
-// touch records when entities were last used. An open receiver counts as a use.
+// An open receiver counts as a use.
 func (b *Broker) touch(ctx context.Context) {
 	b.mu.RLock()
 	entries := maps.Clone(b.entries)
@@ -42,7 +41,7 @@ func (b *Broker) touchEntries(ctx context.Context, entries map[string]*entry) {
 	}
 }
 
-// deleteIdle deletes entities that were not used at any gateway for AutoDeleteOnIdle.
+// deleteIdle deletes entities that no gateway has used for AutoDeleteOnIdle.
 func (b *Broker) deleteIdle(ctx context.Context) {
 	err := b.walk(ctx, func(ent *core.Entity) (gone bool) { return b.deleteIfIdle(ctx, ent) })
 	if err != nil {

@@ -9,11 +9,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 )
 
-// Sessions describes the sessions that have messages or state, in the order of their ids: it leaves
-// out the first skip sessions, and returns at most top. In each partition, it reads the keys of
-// sessions in pages of sessionPage, beginning at the last sessionMark before skip, and then
-// describes the sessions in one call. The cost does not depend on the number of messages. Unlike
-// ListSessions, it does not count as a use of the entity.
+// Sessions describes the sessions that have messages or state, in the order of their ids, from the
+// index skip, up to top. Unlike ListSessions, it does not count as a use of the entity. Its cost
+// does not depend on the number of messages.
 func (b *Broker) Sessions(ctx context.Context, name string, skip, top int) ([]core.SessionInfo, error) {
 	e, v, err := b.viewWithSessions(ctx, name)
 	if err != nil {
@@ -39,7 +37,6 @@ func (b *Broker) Session(ctx context.Context, name, id string) (core.SessionInfo
 	return all[0], nil
 }
 
-// viewWithSessions returns an entity and its view, or refuses an entity without sessions.
 func (b *Broker) viewWithSessions(ctx context.Context, name string) (*entry, *entity.View, error) {
 	e, err := b.entity(ctx, name)
 	if err != nil {

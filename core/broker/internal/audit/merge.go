@@ -18,8 +18,8 @@ func Merge(found [][]core.Event) []core.Event {
 	return events
 }
 
-// mergeEvents adds the broker's notes to the events of the store that they describe. Other notes
-// become events of their own.
+// mergeEvents merges each note of the broker into the event of the store that it describes. Other
+// notes become events.
 func mergeEvents(events []core.Event) []core.Event {
 	merged := make([]core.Event, 0, len(events))
 	var deliveries, others []core.Event
@@ -56,7 +56,7 @@ func mergeEvents(events []core.Event) []core.Event {
 // placeDeliveries puts each delivery before the event that ended its lock, because the clock of the
 // gateway that delivered may be ahead of that of the gateway that settled.
 func placeDeliveries(events, deliveries []core.Event) []core.Event {
-	before := map[int][]core.Event{} // deliveries by the index of the event that ended their locks
+	before := map[int][]core.Event{} // by the index of the event that ended the lock
 	for _, d := range deliveries {
 		end, last, delayed := -1, -1, false
 		for i := range events {
@@ -65,7 +65,8 @@ func placeDeliveries(events, deliveries []core.Event) []core.Event {
 				continue
 			}
 			last = i
-			returns := delayed && e.Kind == core.EventReleased // EventPostponed has ended the lock, not this EventReleased
+			// EventPostponed has ended the lock, not this EventReleased
+			returns := delayed && e.Kind == core.EventReleased
 			if delayed = e.Kind == core.EventPostponed; returns || !endsLock(e.Kind) || len(before[i]) > 0 || e.Time.Add(skew).Before(d.Time) {
 				continue
 			}
@@ -129,7 +130,7 @@ func describes(note, event core.EventKind) bool {
 	}
 }
 
-// byTime orders events by time, and events of one instant so that a cause comes before its effect.
+// byTime orders events of one instant so that a cause comes before its effect.
 func byTime(a, b core.Event) int {
 	return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(rank(&a), rank(&b)))
 }

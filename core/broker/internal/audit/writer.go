@@ -18,39 +18,39 @@ import (
 const (
 	// noteDelay is how long the Writer collects events before it writes them.
 	noteDelay = 50 * time.Millisecond
-	// maxNotes is the maximum number of collected events; further ones are dropped.
+	// maxNotes limits the collected events; further ones are dropped.
 	maxNotes = 50_000
-	// maxReason is the number of characters to which a reason is cut.
+	// maxReason is in characters.
 	maxReason = 200
 	// noteTimeout limits one call of Flush.
 	noteTimeout = 5 * time.Second
 )
 
 // Writer adds to histories, in batches, the events that only the broker knows. No call waits for
-// it. Each entity with a history uses the Writer of its broker. Other entities have a nil Writer,
-// whose methods record nothing.
+// it. Entities without a history have a nil Writer, whose methods record nothing.
 type Writer struct {
 	now     func() time.Time // the store's clock
-	gateway string           // this gateway's name in histories
+	gateway string
 	log     *slog.Logger
 	woken   wake.Signal // set when there are notes to write
 
-	writing chan struct{} // has one element unless a flush is running: only one runs at a time, so that events stay in order
+	// has one element unless a flush is running: only one runs at a time, so that events stay in
+	// order
+	writing chan struct{}
 
 	mu     sync.Mutex
 	notes  map[core.Partition][]core.Event
 	count  int
-	missed int // events that were dropped since the last flush
+	missed int // events dropped since the last flush
 }
 
-// NewWriter returns a Writer, which only writes while Run is running.
+// NewWriter returns a Writer that collects events; Run writes them.
 func NewWriter(now func() time.Time, gateway string, log *slog.Logger) *Writer {
 	a := &Writer{now: now, gateway: gateway, log: log, woken: wake.New(), writing: make(chan struct{}, 1), notes: map[core.Partition][]core.Event{}}
 	a.writing <- struct{}{}
 	return a
 }
 
-// Add collects events for the history of a partition.
 func (a *Writer) Add(p core.Partition, events ...core.Event) {
 	if len(events) == 0 {
 		return
@@ -69,7 +69,6 @@ func (a *Writer) Add(p core.Partition, events ...core.Event) {
 	a.woken.Set()
 }
 
-// Run writes collected events until ctx ends.
 func (a *Writer) Run(ctx context.Context) {
 	for {
 		select {
@@ -107,7 +106,7 @@ func (a *Writer) Flush(ctx context.Context) {
 	}
 }
 
-// Party returns the client that uses an entity, or nothing without a history.
+// Party returns the zero Party without a history.
 func (a *Writer) Party(ctx context.Context, id core.Identity, right core.Right, v *entity.View) core.Party {
 	if a == nil {
 		return core.Party{}
@@ -116,8 +115,7 @@ func (a *Writer) Party(ctx context.Context, id core.Identity, right core.Right, 
 }
 
 // Trail collects the events that the broker adds to the histories of messages from one client or
-// one entity, and records them when the messages are stored. A nil Trail, for an entity without a
-// history, records nothing.
+// one entity, and records them when the messages are stored. A nil Trail records nothing.
 type Trail struct {
 	w    *Writer
 	by   core.Party
@@ -127,7 +125,7 @@ type Trail struct {
 	matched map[*core.Message][]core.Event // which rules matched each message
 }
 
-// Begin returns a Trail for messages from a client, or for those that another entity has forwarded.
+// Begin returns a Trail for messages from a client or, if from is not "", from that entity.
 func (a *Writer) Begin(by core.Party, from string) *Trail {
 	if a == nil {
 		return nil
@@ -135,7 +133,6 @@ func (a *Writer) Begin(by core.Party, from string) *Trail {
 	return &Trail{w: a, by: by, from: from, matched: map[*core.Message][]core.Event{}}
 }
 
-// Match adds events that say which rules matched a message.
 func (x *Trail) Match(m *core.Message, events []core.Event) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -155,8 +152,8 @@ func (x *Trail) Published(p core.Partition, now time.Time, d *core.Delivery) {
 	}
 }
 
-// Arrived records which client has sent messages, and which rules they matched. numbers are the
-// messages' numbers, or 0 for duplicates.
+// Arrived records which client has sent messages, and which rules they matched. A number is 0 for a
+// duplicate.
 func (x *Trail) Arrived(p core.Partition, ms []*core.Message, numbers []int64) {
 	if x == nil {
 		return
@@ -195,7 +192,7 @@ var settledAs = [...]core.EventKind{
 	core.Activate: core.EventReleased,
 }
 
-// Settled records which client has settled messages.
+// Settled records the settlements without an error.
 func (a *Writer) Settled(v *entity.View, sub core.SubQueue, settlements []core.Settlement, errs []error, by core.Party) {
 	if a == nil {
 		return
@@ -228,7 +225,6 @@ func ReasonOf(p core.Properties) string {
 	return entity.Truncate(text, maxReason)
 }
 
-// Delivered records which client has received messages.
 func (a *Writer) Delivered(v *entity.View, sub core.SubQueue, ds []core.Delivery, by core.Party) {
 	if a == nil {
 		return
@@ -245,7 +241,6 @@ func (a *Writer) Delivered(v *entity.View, sub core.SubQueue, ds []core.Delivery
 	}
 }
 
-// Cancelled records which client has cancelled scheduled messages.
 func (a *Writer) Cancelled(v *entity.View, sub core.SubQueue, numbers []int64, by core.Party) {
 	if a == nil {
 		return
@@ -257,7 +252,6 @@ func (a *Writer) Cancelled(v *entity.View, sub core.SubQueue, numbers []int64, b
 	}
 }
 
-// Committed records the events of committed work.
 func (x *Trail) Committed(v *entity.View, p core.Partition, w *core.Work, numbers []int64) {
 	if x == nil {
 		return

@@ -8,14 +8,13 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// admission holds back deliveries of an entity's main queue that the rate limit or the circuit
-// breaker does not allow yet. For receivers, such messages are not in the queue: a Drain does not
-// wait for them.
+// admission delays deliveries of an entity's main queue that the rate limit or the circuit breaker
+// does not allow yet. A Drain does not wait for such messages.
 type admission struct {
 	limiter limiter
-	circuit atomic.Pointer[Circuit] // nil: the entity has no breaker
-	opened  atomic.Int64            // number of times that the breaker has opened
-	warned  atomic.Bool             // a warning has said that Breaker.Consecutive is too large
+	circuit atomic.Pointer[Circuit] // nil: no breaker
+	opened  atomic.Int64            // how often the breaker has opened
+	warned  atomic.Bool             // the log has the warning that Breaker.Consecutive is too large
 }
 
 // take returns how many of n messages may be locked now. If none may, again is when to ask again.
@@ -30,7 +29,7 @@ func (a *admission) take(ctx context.Context, n int) (allowed int, again time.Ti
 	return allowed, again, err
 }
 
-// reserve does the same as take without asking the store.
+// reserve is take without a call to the store.
 func (a *admission) reserve(n int) int {
 	c := a.circuit.Load()
 	n, _ = c.take(n)
@@ -52,8 +51,7 @@ func (e *Entity) SetRate(r *core.Rate) {
 	e.wakeMain()
 }
 
-// SetBreaker sets the breaker that pauses deliveries of the main queue; nil means none. If the
-// breaker does not change, its state stays.
+// SetBreaker sets the breaker of the main queue; nil means none. An equal breaker keeps its state.
 func (e *Entity) SetBreaker(b *Breaker) {
 	switch c := e.Circuit(); {
 	case b == nil && c != nil:
@@ -70,7 +68,7 @@ func (e *Entity) ResetBreaker() {
 	}
 }
 
-// replaceCircuit replaces the circuit by c, which must be closed; nil removes it.
+// replaceCircuit replaces the circuit by c, which must be closed, or nil.
 func (e *Entity) replaceCircuit(c *Circuit) {
 	old := e.admission.circuit.Swap(c)
 	e.wakeMain()
@@ -79,8 +77,7 @@ func (e *Entity) replaceCircuit(c *Circuit) {
 	}
 }
 
-// Circuit returns the state of the circuit breaker, or nil without a breaker. All methods accept a
-// nil Circuit.
+// Circuit returns nil without a breaker. All methods accept a nil Circuit.
 func (e *Entity) Circuit() *Circuit { return e.admission.circuit.Load() }
 
 // wakeMain makes all receivers and sessions of the main queue look for messages.

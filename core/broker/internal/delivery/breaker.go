@@ -16,19 +16,18 @@ type Breaker struct {
 	Pause                     time.Duration
 }
 
-// States of a circuit breaker.
 const (
 	Closed   = "closed"
-	Open     = "open"      // nothing is delivered
+	Open     = "open"
 	HalfOpen = "half-open" // some messages are delivered, to test the receivers
 )
 
 const (
 	// If several connections receive, at most shareOf of shareIn results that count may come from
-	// the same connection.
+	// one connection.
 	shareOf, shareIn = 8, 20
-	// maxProbeDelay is the longest delay of a failed probe, as a multiple of Pause. If this number
-	// of messages at the head of a queue always fail, the next message still becomes a probe.
+	// maxProbeDelay limits the delay of a failed probe, as a multiple of Pause. Even if this many
+	// messages at the head of a queue always fail, the next message becomes a probe.
 	maxProbeDelay = 8
 	// circuitLook is how often receivers ask a half-open circuit that allows them nothing.
 	circuitLook = 100 * time.Millisecond
@@ -39,7 +38,7 @@ type link struct{ peer string }
 
 // lock is the lock of a message that this gateway has delivered, or will deliver.
 type lock struct {
-	link   *link // nil: the message is not delivered yet, or its link has closed
+	link   *link // nil: not delivered yet, or the link has closed
 	until  time.Time
 	round  int
 	gone   bool // the link has closed: the message is no longer in flight, but may still get a result
@@ -47,42 +46,40 @@ type lock struct {
 }
 
 type result struct {
-	peer   string // the connection
+	peer   string
 	failed bool
 }
 
 // Circuit is the state of a Breaker at this gateway. A closed circuit only counts results. After
-// too many failures it opens for a pause. Then it is half-open: only one message, the probe, may be
+// too many failures it opens for Pause. Then it is half-open: only one message, the probe, may be
 // in flight. Each window of good results doubles the limit of messages in flight. The circuit
-// closes when the limit has reached both Consecutive and the number of messages that were in flight
-// before the circuit opened. While the circuit is not closed, results of messages that were locked
-// before it opened do not count.
+// closes when the limit reaches both Consecutive and the number of messages that were in flight
+// when it opened. Until then, results of messages that were locked before it opened do not count.
 type Circuit struct {
 	Breaker
 	e *Entity
 
 	mu      sync.Mutex
 	locks   map[core.LockToken]*lock
-	holders map[string]int // number of locks by connection
+	holders map[string]int // locks by connection
 	next    time.Time      // no lock ends earlier; zero: unknown
-	taking  int            // number of messages that calls in flight may lock
+	taking  int            // messages that calls in flight may lock
 
-	results []result // the last results, the oldest first
+	results []result // oldest first
 
 	open        bool // open or half-open
 	until       time.Time
 	round       int // incremented when the circuit opens
-	limit       int // maximum number of messages in flight while half-open
+	limit       int // messages in flight while half-open
 	full        int // the limit at which the circuit closes
-	probes      int // number of failed probes
-	seen, wrong int // number of results in the current window, and of failures among them
+	probes      int // failed probes
+	seen, wrong int // results in the current window, and failures among them
 }
 
 func newCircuit(e *Entity, b Breaker) *Circuit {
 	return &Circuit{Breaker: b, e: e, locks: map[core.LockToken]*lock{}, holders: map[string]int{}}
 }
 
-// enter locks c.mu. It returns false without a breaker.
 func (c *Circuit) enter() bool {
 	if c == nil {
 		return false
@@ -91,7 +88,7 @@ func (c *Circuit) enter() bool {
 	return true
 }
 
-// take returns how many of n messages may be locked now. If none may, again is when to ask again.
+// If none of n messages may be locked now, again is when to ask again.
 func (c *Circuit) take(n int) (allowed int, again time.Time) {
 	if n <= 0 || !c.enter() {
 		return n, time.Time{}
@@ -123,7 +120,7 @@ func (c *Circuit) pauses() bool {
 	return c.open && wait > 0 && wait <= c.Pause
 }
 
-// locked records that ds, among the messages that take has allowed, were locked. l is their link,
+// locked records that ds were locked, of the taken messages that take has allowed. l is their link,
 // or nil if it is not known yet.
 func (c *Circuit) locked(taken int, ds []core.Delivery, l *link) {
 	if taken == 0 || !c.enter() {
@@ -133,7 +130,7 @@ func (c *Circuit) locked(taken int, ds []core.Delivery, l *link) {
 	c.taking = max(c.taking-taken, 0) // not below 0: the circuit may be newer than the call
 	for i := range ds {
 		x := &lock{until: ds[i].LockedUntil, round: c.round, failed: ds[i].DeliveryCount > 0}
-		if c.pauses() { // the call began before the circuit opened, so this lock is of the round before
+		if c.pauses() { // the call began before the circuit opened
 			x.round--
 		}
 		if c.next.IsZero() || x.until.Before(c.next) {
@@ -144,7 +141,7 @@ func (c *Circuit) locked(taken int, ds []core.Delivery, l *link) {
 	}
 }
 
-// hold sets the link of a lock. c.mu is held.
+// c.mu is held.
 func (c *Circuit) hold(x *lock, l *link) {
 	if x.link = l; l != nil {
 		c.holders[l.peer]++
@@ -163,8 +160,8 @@ func (c *Circuit) deliver(l *link, ds []core.Delivery) {
 	}
 }
 
-// forget removes and returns a lock, or returns nil if it does not exist. answered is true if there
-// is a result. c.mu is held.
+// forget removes and returns a lock, or returns nil. answered means that there is a result. c.mu is
+// held.
 func (c *Circuit) forget(token core.LockToken, answered bool) *lock {
 	x := c.locks[token]
 	if x != nil {
@@ -175,7 +172,7 @@ func (c *Circuit) forget(token core.LockToken, answered bool) *lock {
 }
 
 // leave records that a message is no longer in flight. After a probe without a result, the next
-// probe waits for another pause. c.mu is held.
+// probe waits for another Pause. c.mu is held.
 func (c *Circuit) leave(x *lock, answered bool) {
 	if x.link != nil {
 		if c.holders[x.link.peer]--; c.holders[x.link.peer] == 0 {
@@ -189,7 +186,7 @@ func (c *Circuit) leave(x *lock, answered bool) {
 }
 
 // end records that a link has closed. Messages of a receiver may still get results; those of a
-// session are forgotten. failed means that the session's lock had ended: this is one failure.
+// session are forgotten. failed means that the session's lock had ended, which is one failure.
 func (c *Circuit) end(l *link, failed bool) {
 	if !c.enter() {
 		return
@@ -231,7 +228,6 @@ func (c *Circuit) expire() {
 	}
 }
 
-// Renewed records the new ends of locks.
 func (c *Circuit) Renewed(tokens []core.LockToken, renewals []core.Renewal) {
 	if !c.enter() {
 		return
@@ -304,7 +300,7 @@ func (c *Circuit) note(x *lock, r result) {
 	}
 }
 
-// trip opens the circuit. c.mu is held.
+// c.mu is held.
 func (c *Circuit) trip(failures int) {
 	if !c.open {
 		c.open, c.full, c.probes = true, max(len(c.locks), c.consecutive()), 0
@@ -342,8 +338,8 @@ func (c *Circuit) logClosed() {
 	c.e.Log.Info("the circuit breaker has closed: deliveries continue", "entity", c.e.View().Name)
 }
 
-// consecutive returns the number of failures in a row that opens the circuit: less than the number
-// that makes a message a dead letter. c.mu is held.
+// consecutive returns how many failures in a row open the circuit: fewer than make a message a dead
+// letter. c.mu is held.
 func (c *Circuit) consecutive() int {
 	v := c.e.View()
 	deliveries := v.Settings.MaxDeliveryCount
@@ -361,8 +357,8 @@ func (c *Circuit) consecutive() int {
 }
 
 // Soften changes the result of a failed delivery unless the circuit is closed. If the message had
-// failed before, it is released, so that its delivery count does not rise. If it is a probe, it is
-// delayed, so that the next probe is another message.
+// failed before, it is released, so that its delivery count does not rise. A probe is delayed, so
+// that the next probe is another message.
 func (c *Circuit) Soften(s *core.Settlement) {
 	if !c.enter() {
 		return
@@ -385,7 +381,7 @@ func (c *Circuit) Soften(s *core.Settlement) {
 	}
 }
 
-// State returns the state of the circuit, or "" without a breaker.
+// State returns "" without a breaker.
 func (c *Circuit) State() string {
 	if !c.enter() {
 		return ""

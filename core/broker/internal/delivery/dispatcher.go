@@ -14,8 +14,8 @@ const (
 	// MaxLock and MaxLockBytes limit the messages of one Lock call.
 	MaxLock      = 200
 	MaxLockBytes = 8 << 20
-	// minShare and minShareBytes are the least credit that a partition gets, even if other
-	// partitions then get none.
+	// minShare and minShareBytes are the least credit that a partition gets, even if no credit is
+	// left for others.
 	minShare      = 32
 	minShareBytes = 1 << 20
 	// IdleLife is how long a dispatcher stays after its last receiver has closed, because a client
@@ -39,13 +39,13 @@ type dispatcher struct {
 	mu           sync.Mutex
 	deliverEnded sync.Cond // signalled when a Deliver callback has ended for which a Close waits
 	receivers    []*receiver
-	removing     int // number of receivers in ReceiveAndDelete mode
+	removing     int // receivers in ReceiveAndDelete mode
 	nextReceiver int
 	nextWorker   int
 	credit       int       // sum over the receivers that are willing
 	bytes        int64     // of the same receivers
 	reserved     core.Most // credit that Lock calls in flight use
-	draining     int       // number of receivers with a Drain in flight
+	draining     int       // receivers with a Drain in flight
 	queue        []*receiver
 	calling      bool // a goroutine is running callbacks
 	retireTimer  *time.Timer
@@ -69,7 +69,6 @@ func newDispatcher(e *Entity, sub core.SubQueue) (*dispatcher, bool) {
 	return d, true
 }
 
-// run runs the workers and, for a dead-letter queue, the sweeper.
 func (d *dispatcher) run() {
 	var wg sync.WaitGroup
 	for _, w := range d.workers {
@@ -121,7 +120,7 @@ func (d *dispatcher) add(r *receiver) error {
 	return nil
 }
 
-// remove removes a receiver with its credit. d.mu is held.
+// d.mu is held.
 func (d *dispatcher) remove(r *receiver) {
 	r.count(-1)
 	r.closed = true
@@ -209,8 +208,8 @@ func (d *dispatcher) free() core.Most {
 }
 
 // share divides deliveries among the receivers with credit, as evenly as possible, and returns the
-// rest. Deliveries for receivers in ReceiveAndDelete mode are added to removals, or given to other
-// receivers if removals is nil. d.mu is held.
+// rest. Deliveries for receivers in ReceiveAndDelete mode are added to removals; if removals is
+// nil, other receivers get them. d.mu is held.
 func (d *dispatcher) share(ds []core.Delivery, removals *[]removal) (surplus []core.Delivery) {
 	for len(ds) > 0 {
 		willing := 0
@@ -281,8 +280,8 @@ func (d *dispatcher) wakeIdleWorker() {
 	}
 }
 
-// flush runs the queued callbacks, unless another goroutine runs them. d.mu is held, and released
-// during callbacks.
+// flush runs the queued callbacks, unless another goroutine does. d.mu is held, and released during
+// callbacks.
 func (d *dispatcher) flush() {
 	if d.calling {
 		return
@@ -406,7 +405,7 @@ func (d *dispatcher) openReceivers() (receivers, credit int) {
 func (d *dispatcher) dropUndelivered() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, r := range d.queue { // no other list has receivers that were closed
+	for _, r := range d.queue { // no other list has closed receivers
 		if r.closed {
 			r.pending = nil
 		}
