@@ -1,12 +1,12 @@
 // Package delivery decides which receiver gets which message. An Entity has the open receivers and
 // sessions of an entity at this gateway.
-// Each sub-queue with receivers has a dispatcher, which has one worker per partition. The worker
-// turns the credit of all receivers into one Lock call at a time. An idle gateway does not poll,
-// but the dispatchers of dead letters sweep.
+// Each sub-queue with receivers has a dispatcher with one worker per partition. The worker turns
+// the credit of all receivers into one Lock call at a time. An idle gateway does not poll, but the
+// dispatchers of dead letters sweep.
 // An entity with sessions has a hub instead. Each open session has a goroutine that locks the
-// session's messages in order. Calls that wait for a free session are in one queue, for which a
-// finder per partition asks the store for sessions. Sessions and finders look for messages when the
-// store's doorbell rings, when something is due, and otherwise every few seconds.
+// session's messages in order. Calls that wait for a session are in one queue, for which a finder
+// per partition asks the store. Sessions and finders look for messages when the store rings the
+// doorbell (core.Watcher), when something is due, and otherwise every few seconds.
 package delivery
 
 import (
@@ -23,21 +23,19 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/pause"
 )
 
-// Shared is what the receivers of all entities of a broker share.
 type Shared struct {
-	Now          func() time.Time // the store's clock
-	Base         context.Context  // for calls that no client has made
+	Now          func() time.Time
+	Base         context.Context // for calls that no client has made
 	Log          *slog.Logger
 	Barrier      *pause.Barrier // entered before each step of background work
 	Refusals     *entity.Refusals
 	Limits       core.Limits
-	MaxReceivers int // on one sub-queue
-	// Start runs f in a goroutine for which the broker waits before it ends. It returns false if
+	MaxReceivers int
+	// Start runs f in a goroutine for which the broker waits before it ends, or returns false if
 	// the broker has stopped.
 	Start func(f func()) bool
 }
 
-// call calls a function of a bridge in a goroutine or, while the broker stops, at once.
 func (s *Shared) call(f func()) {
 	if !s.Start(f) {
 		f()
@@ -53,11 +51,9 @@ type Source interface {
 	// Suspect makes the next use read the entity again, because the store answered as if it had
 	// been deleted.
 	Suspect()
-	// Use records that the entity is being used.
 	Use()
 }
 
-// Entity has the open receivers and sessions of one entity at this gateway.
 type Entity struct {
 	*Shared
 	Source
@@ -66,14 +62,13 @@ type Entity struct {
 	admission admission
 
 	mu          sync.Mutex
-	ended       error                       // set at the end: no receiver can be opened then
-	dispatchers [core.SubQueues]*dispatcher // by sub-queue; nil without receivers
+	ended       error                       // once set, no receiver can be opened
+	dispatchers [core.SubQueues]*dispatcher // nil without receivers
 	hub         *sessionHub                 // nil without session receivers
 	// sweeps is dispatchers[DeadLetter], for senders, which do not lock mu.
 	sweeps atomic.Pointer[dispatcher]
 }
 
-// New makes an Entity without open receivers and sessions.
 func New(s *Shared, of Source, t *entity.Counters, a *audit.Writer) *Entity {
 	e := &Entity{Shared: s, Source: of, traffic: t, audit: a}
 	e.admission.limiter.e = e
@@ -112,7 +107,6 @@ func (e *Entity) OpenReceiver(ctx context.Context, sub core.SubQueue, o core.Rec
 	return r, nil
 }
 
-// AcceptSession locks the given session, or waits for a free one.
 func (e *Entity) AcceptSession(ctx context.Context, o core.SessionOptions, by core.Party) (core.Session, error) {
 	h, err := e.sessionHub()
 	if err != nil {
@@ -135,8 +129,7 @@ func (e *Entity) AcceptSession(ctx context.Context, o core.SessionOptions, by co
 	return s, nil
 }
 
-// sessionHub returns the entity's hub for an AcceptSession call, and makes it if there is none. If
-// it succeeds, the caller must later call leave.
+// If sessionHub succeeds, the caller must later call leave.
 func (e *Entity) sessionHub() (*sessionHub, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -158,7 +151,7 @@ func (e *Entity) open() ([core.SubQueues]*dispatcher, *sessionHub) {
 	return e.dispatchers, e.hub
 }
 
-// Update closes the receivers and sessions that the entity's settings no longer allow.
+// Update closes the receivers and sessions that the settings no longer allow.
 func (e *Entity) Update() {
 	v := e.View()
 	dispatchers, hub := e.open()
@@ -176,7 +169,6 @@ func (e *Entity) Update() {
 	}
 }
 
-// End closes all receivers and sessions for ever.
 func (e *Entity) End(err error) {
 	e.mu.Lock()
 	if e.ended != nil {
@@ -207,20 +199,18 @@ func closeReceivers(dispatchers [core.SubQueues]*dispatcher, err error) {
 	}
 }
 
-// InUse reports whether the entity has an open receiver or session, or has just had one.
 func (e *Entity) InUse() bool {
 	dispatchers, hub := e.open()
 	return dispatchers != [core.SubQueues]*dispatcher{} || hub != nil
 }
 
-// HasReceivers reports whether a receiver or session is open, or a call waits for a session.
+// HasReceivers also returns true while a call waits for a session.
 func (e *Entity) HasReceivers() bool {
 	dispatchers, hub := e.open()
 	return hub != nil && hub.busy() ||
 		slices.ContainsFunc(dispatchers[:], func(d *dispatcher) bool { return d != nil && d.hasReceivers() })
 }
 
-// Sessions returns the open sessions.
 func (e *Entity) Sessions() []*Session {
 	if _, hub := e.open(); hub != nil {
 		return hub.sessions()
@@ -270,8 +260,8 @@ func (e *Entity) ExpectExpiry(at time.Time) {
 	}
 }
 
-// Count sets in t the state and openings of the circuit breaker, the rate limit, and the counts of
-// open receivers, of their credit, of sessions, and of waiting calls.
+// Count sets the fields of t for the breaker, the rate limit, receivers, sessions and waiting
+// calls.
 func (e *Entity) Count(t *entity.Traffic) {
 	t.Breaker, t.Opened = e.Circuit().State(), e.admission.opened.Load()
 	if r := e.admission.limiter.rate.Load(); r != nil {

@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	// The limiter asks the store for the deliveries that the rate allows in grantTime, or in one
-	// burst of the rate if a burst allows more. It asks for at most maxGrant.
+	// The limiter asks the store for what the rate allows in grantTime, or in one burst if that is
+	// more, but at most for maxGrant deliveries.
 	grantTime = 50 * time.Millisecond
 	maxGrant  = 200
 	// grantLife is how long a gateway may keep unused deliveries of a grant.
 	grantLife = time.Second
 )
 
-// limiter enforces a rate for an admission. Since all gateways share the rate, the store grants
-// each of them a few deliveries at a time.
+// limiter enforces a rate that all gateways share: the store grants each of them a few deliveries
+// at a time.
 type limiter struct {
 	e    *Entity
 	rate atomic.Pointer[core.Rate] // nil: no limit
@@ -32,8 +32,7 @@ type limiter struct {
 	again  time.Time // before this time the store grants nothing
 }
 
-// take returns how many of n messages may be delivered now. If none may, again is when to ask
-// again.
+// If none of n messages may be delivered now, again is when to ask again.
 func (l *limiter) take(ctx context.Context, n int) (allowed int, again time.Time, err error) {
 	r := l.rate.Load()
 	if r == nil || n <= 0 {
@@ -68,13 +67,14 @@ func (l *limiter) use(r *core.Rate, n int) (used int, again time.Time) {
 		l.unused -= used
 		return used, time.Time{}
 	}
-	if wait := l.again.Sub(now); wait <= 0 || wait > r.Every { // otherwise the clock was set back, or the rate has changed
+	// otherwise the clock was set back, or the rate has changed
+	if wait := l.again.Sub(now); wait <= 0 || wait > r.Every {
 		return 0, time.Time{}
 	}
 	return 0, l.again
 }
 
-// reserve does the same as take without asking the store.
+// reserve is take without a call to the store.
 func (l *limiter) reserve(n int) int {
 	r := l.rate.Load()
 	if r == nil {

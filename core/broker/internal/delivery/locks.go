@@ -12,9 +12,9 @@ import (
 const (
 	// PeekBytes is the size after which Peek returns no more messages.
 	PeekBytes = 256 << 10
-	// PeekPage is the maximum number of messages in one Peek call to the store.
+	// PeekPage limits the messages of one Peek call to the store.
 	PeekPage = 256
-	// MaxPurge is the maximum number of messages that one Purge removes if it must read them.
+	// MaxPurge limits the messages that one Purge removes if it must read them.
 	MaxPurge = 4000
 )
 
@@ -25,7 +25,6 @@ func (e *Entity) noteSettled(ctx context.Context, sub core.SubQueue, settlements
 	}
 }
 
-// Settle settles messages by their lock tokens.
 func (e *Entity) Settle(ctx context.Context, sub core.SubQueue, settlements []core.Settlement) []error {
 	v := e.View()
 	partitions := v.Queues[sub]
@@ -49,7 +48,7 @@ func (e *Entity) Settle(ctx context.Context, sub core.SubQueue, settlements []co
 	return errs
 }
 
-// SettleAll settles ds, except deliveries without a lock.
+// SettleAll skips deliveries without a lock.
 func (e *Entity) SettleAll(ctx context.Context, sub core.SubQueue, ds []core.Delivery, o core.Outcome) []error {
 	settlements := make([]core.Settlement, 0, len(ds))
 	for i := range ds {
@@ -81,7 +80,8 @@ func (e *Entity) RemoveLocked(ctx context.Context, sub core.SubQueue, ds []core.
 }
 
 // Purge removes up to limit messages older than before: of p or, if under is not nil, of the
-// session with that lock. It keeps younger ones locked until it ends, so as not to find them twice.
+// session with that lock. Younger ones stay locked until it ends, so that it does not find them
+// twice.
 func (e *Entity) Purge(ctx context.Context, p core.Partition, under *core.SessionLock, before time.Time, limit int, by core.Party) (removed int, err error) {
 	var young []core.Delivery
 	defer func() {
@@ -118,7 +118,7 @@ func (e *Entity) Purge(ctx context.Context, p core.Partition, under *core.Sessio
 	return removed, nil
 }
 
-// PurgeAll removes up to limit messages of partitions, whatever their age.
+// PurgeAll removes up to limit messages, whatever their age.
 func (e *Entity) PurgeAll(ctx context.Context, partitions []core.Partition, limit int) (removed int, err error) {
 	for _, p := range partitions {
 		if removed >= limit {

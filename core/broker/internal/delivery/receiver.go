@@ -4,7 +4,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// receiver implements core.Receiver. d.mu guards all fields below o.
+// d.mu guards all fields below o.
 type receiver struct {
 	d    *dispatcher
 	o    core.ReceiverOptions
@@ -13,10 +13,10 @@ type receiver struct {
 
 	credit   int             // unused
 	bytes    int64           // unused; below zero if the last delivery was larger
-	pending  []core.Delivery // locked messages that are to be delivered
-	inFlight int             // number of messages that are being removed before they are delivered
+	pending  []core.Delivery // locked messages to deliver
+	inFlight int             // messages that are being removed before they are delivered
 	drained  []func(int)     // callbacks of the Drains in flight
-	targets  []uint64        // for each worker, the value of its calls at which Drains no longer wait for it
+	targets  []uint64        // by worker: the value of its calls at which Drains no longer wait for it
 	queued   bool            // in d.queue
 	closed   bool
 
@@ -27,7 +27,6 @@ type receiver struct {
 	told bool  // o.Closed was called
 }
 
-// AddCredit implements core.Receiver.
 func (r *receiver) AddCredit(n int, bytes int64) {
 	d := r.d
 	d.mu.Lock()
@@ -43,7 +42,7 @@ func (r *receiver) AddCredit(n int, bytes int64) {
 	d.assign()
 }
 
-// change adds n and bytes, which may be negative, to the receiver's credit. d.mu is held.
+// change adds n and bytes, which may be negative. d.mu is held.
 func (r *receiver) change(n int, bytes int64) {
 	r.count(-1)
 	r.credit += n
@@ -59,16 +58,16 @@ func (r *receiver) count(sign int) {
 	}
 }
 
-// isWilling reports whether the receiver has credit for a message. d.mu is held.
+// d.mu is held.
 func (r *receiver) isWilling() bool { return !r.closed && r.credit > 0 && r.bytes > 0 }
 
-// Drain implements core.Receiver. It waits for the store calls that may find messages, so that
-// messages available now are still delivered.
+// Drain waits for the store calls that may find messages, so that messages available now are still
+// delivered.
 func (r *receiver) Drain(drained func(unspent int)) {
 	d := r.d
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if r.closed { // maybe with its dispatcher
+	if r.closed { // its dispatcher may have stopped
 		d.e.call(func() { drained(0) })
 		return
 	}

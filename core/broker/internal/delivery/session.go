@@ -31,15 +31,15 @@ type Session struct {
 	woken wake.Signal   // set when something has changed
 	done  chan struct{} // closed when the session was released
 
-	mu          sync.Mutex
-	until       time.Time   // end of the lock for the client, by the store's clock
-	renewing    int         // number of Renew calls in flight, which may have extended the lock
-	credit      int         // unused
-	bytes       int64       // unused; below zero if the last delivery was larger
-	poller                  // for the session's messages
+	mu       sync.Mutex
+	until    time.Time // end of the lock for the client, by the store's clock
+	renewing int       // Renew calls in flight, which may have extended the lock
+	credit   int       // unused
+	bytes    int64     // unused; below zero if the last delivery was larger
+	poller
 	checks      bool        // run must ask the store whether the lock still holds, even without credit
-	purges      int         // number of Purge calls in flight, during which run locks no messages
-	lookAt      time.Time   // when to look for messages even if no doorbell rings; zero: not known
+	purges      int         // Purge calls in flight, during which run locks no messages
+	lookAt      time.Time   // when to look for messages without a doorbell; zero: unknown
 	drained     []func(int) // callbacks of the Drains in flight
 	targetCalls uint64      // the value of poller.calls at which Drains no longer wait
 	sessionEnd
@@ -63,23 +63,19 @@ func newSession(h *sessionHub, l core.SessionLock, o core.SessionOptions, by cor
 	return s
 }
 
-// ID implements core.Session.
 func (s *Session) ID() string { return s.lock.ID }
 
 // EntityID returns the ID of the queue or topic that has the session's partition.
 func (s *Session) EntityID() string { return s.hub.e.View().Root() }
 
-// Lock implements core.Session.
 func (s *Session) Lock() core.SessionLock { return s.lock }
 
-// LockedUntil implements core.Session.
 func (s *Session) LockedUntil() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.until
 }
 
-// AddCredit implements core.Receiver.
 func (s *Session) AddCredit(n int, bytes int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,10 +86,9 @@ func (s *Session) AddCredit(n int, bytes int64) {
 	}
 }
 
-// isWilling reports whether the session has credit for a message. s.mu is held.
+// s.mu is held.
 func (s *Session) isWilling() bool { return s.credit > 0 && s.bytes > 0 }
 
-// Drain implements core.Receiver.
 func (s *Session) Drain(drained func(unspent int)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,7 +113,7 @@ func (s *Session) Close() {
 	}
 }
 
-// CloseAfter implements core.Session. It waits for settled for at most SettleTimeout.
+// CloseAfter waits for settled for at most SettleTimeout.
 func (s *Session) CloseAfter(settled <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,7 +123,6 @@ func (s *Session) CloseAfter(settled <-chan struct{}) {
 	}
 }
 
-// Released implements core.Session.
 func (s *Session) Released() <-chan struct{} { return s.done }
 
 func (s *Session) awaitSettled(settled <-chan struct{}) {
@@ -147,7 +141,6 @@ func (s *Session) awaitSettled(settled <-chan struct{}) {
 // s.mu is held.
 func (s *Session) isOver() bool { return s.closed || s.ended != nil }
 
-// End closes the session with an error, at once.
 func (s *Session) End(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -198,8 +191,8 @@ func (s *Session) run() {
 	}
 }
 
-// next returns what run must do: look for messages within the limits of most if look is true, pause
-// otherwise, or end if open is false. It first answers Drains that need not wait.
+// next returns what run must do: look for messages within most if look is true, pause otherwise, or
+// end if open is false. It first answers Drains that need not wait.
 func (s *Session) next() (most core.Most, look bool, pause time.Duration, open bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -230,7 +223,7 @@ func (s *Session) next() (most core.Most, look bool, pause time.Duration, open b
 	}
 }
 
-// drain runs the callbacks of Drains. s.mu is held, and released during callbacks.
+// s.mu is held, and released during callbacks.
 func (s *Session) drain() {
 	calls, unspent := s.drained, s.credit
 	s.drained, s.credit, s.bytes = nil, 0, 0
@@ -265,7 +258,8 @@ func (s *Session) lockMessages(most core.Most) {
 	var ds []core.Delivery
 	var next time.Time
 	p := s.partition()
-	if err == nil && (again.IsZero() || s.lock.Mode == core.NonExclusive) { // even if no message is allowed: a NonExclusive lock may have been taken over
+	// even if no message is allowed: a NonExclusive lock may have been taken over
+	if err == nil && (again.IsZero() || s.lock.Mode == core.NonExclusive) {
 		ds, next, err = p.Lock(ctx, core.LockRequest{Most: most, Session: &s.lock})
 		e.admission.locked(allowed, ds, &s.link)
 	}
@@ -296,7 +290,8 @@ func (s *Session) lockMessages(most core.Most) {
 		s.delivering = false
 		s.deliverEnded.Broadcast()
 		s.mu.Unlock()
-	case s.o.Mode == core.PeekLock && s.lock.Mode == core.NonExclusive: // otherwise they would stay locked for the next holder of the lock
+	// otherwise they would stay locked for the next holder of the lock
+	case s.o.Mode == core.PeekLock && s.lock.Mode == core.NonExclusive:
 		e.SettleAll(e.Base, core.Main, ds, core.Release)
 	case s.o.Mode == core.ReceiveAndDelete:
 		e.Log.Info("messages are lost, because a receive-and-delete session receiver closed before it got them", "entity", e.View().Name, "count", len(ds))
@@ -380,8 +375,7 @@ func (s *Session) partition() core.Partition {
 	return s.hub.e.View().Queues[core.Main][s.lock.Index]
 }
 
-// call makes one call to the store for the session's client. Calls are still allowed after
-// CloseAfter.
+// call makes one call to the store for the session's client, also after CloseAfter.
 func (s *Session) call(f func(core.Partition) error) error {
 	s.mu.Lock()
 	over := s.ended != nil || s.closed && s.settled == nil
@@ -398,7 +392,6 @@ func (s *Session) call(f func(core.Partition) error) error {
 	return e.Refusals.Of(err, &e.View().Entity)
 }
 
-// Renew implements core.Session.
 func (s *Session) Renew(ctx context.Context) (until time.Time, err error) {
 	s.mu.Lock()
 	s.renewing++
@@ -417,7 +410,6 @@ func (s *Session) Renew(ctx context.Context) (until time.Time, err error) {
 	return until, err
 }
 
-// State implements core.Session.
 func (s *Session) State(ctx context.Context) (state []byte, err error) {
 	err = s.call(func(p core.Partition) (err error) {
 		state, err = p.SessionState(ctx, s.lock)
@@ -436,7 +428,6 @@ func (s *Session) SetState(ctx context.Context, state []byte) error {
 	})
 }
 
-// ReceiveDeferred implements core.Session.
 func (s *Session) ReceiveDeferred(ctx context.Context, numbers []int64, mode core.ReceiveMode) ([]core.Delivery, error) {
 	for i := range numbers {
 		if entity.PartitionOfNumber(&numbers[i]) != s.lock.Index {
@@ -463,7 +454,6 @@ func (s *Session) ReceiveDeferred(ctx context.Context, numbers []int64, mode cor
 // for twice as many, up to PeekPage.
 const firstPeek = 8
 
-// Peek implements core.Session.
 func (s *Session) Peek(ctx context.Context, from int64, limit int) ([]core.Delivery, error) {
 	index, n := core.SplitSequenceNumber(max(from, 0))
 	switch {
@@ -498,8 +488,8 @@ func (s *Session) Peek(ctx context.Context, from int64, limit int) ([]core.Deliv
 	return found, err
 }
 
-// Purge implements core.Session. It keeps messages that are younger than before locked until it
-// ends. Since other messages would now be out of order, none are delivered in the meantime.
+// Purge keeps messages younger than before locked until it ends. Until then no message is
+// delivered, because it would be out of order.
 func (s *Session) Purge(ctx context.Context, before time.Time, limit int) (removed int, err error) {
 	e := s.hub.e
 	s.countPurge(1)

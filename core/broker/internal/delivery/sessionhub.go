@@ -11,21 +11,21 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 )
 
-// sessionHub has the sessions of one entity that are open at this gateway. It gives free sessions
-// to the calls that wait for one, in the order of the calls. It asks a partition for one session at
-// a time, and never for more sessions than calls wait for.
+// sessionHub has the open sessions of one entity at this gateway. It gives sessions to the calls
+// that wait for one, in the order of the calls. It asks a partition for one session at a time, and
+// never for more sessions than calls wait for.
 type sessionHub struct {
 	e       *Entity
 	finders []*sessionFinder
 	unwatch []func()
 
 	mu          sync.Mutex
-	ended       error                        // set at the end: no call is admitted then
-	accepting   int                          // number of AcceptSession calls in flight
-	held        map[core.SessionKey]*Session // the open session with this key that was opened last
-	all         map[*Session]struct{}        // all open sessions, also those whose locks have ended
-	waiters     []*waiter                    // calls that wait for a free session, in order
-	finding     int                          // number of finders at work
+	ended       error                        // once set, no call is admitted
+	accepting   int                          // AcceptSession calls in flight
+	held        map[core.SessionKey]*Session // of the open sessions with a key, the one opened last
+	all         map[*Session]struct{}        // also sessions whose locks have ended
+	waiters     []*waiter                    // calls that wait for any session, in order
+	finding     int                          // finders at work
 	nextFinder  int
 	retireTimer *time.Timer
 }
@@ -43,7 +43,7 @@ func newSessionHub(e *Entity) *sessionHub {
 	return h
 }
 
-// enter admits an AcceptSession call, or refuses it. An admitted call must end with leave.
+// An admitted AcceptSession call must end with leave.
 func (h *sessionHub) enter() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -114,16 +114,14 @@ func (s *sessionFinder) wakeHolders() {
 	}
 }
 
-// due makes the holders in a partition look for messages at the due time that the store has
-// returned.
+// next is the due time that the store has returned.
 func (h *sessionHub) due(partition uint16, next time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.wakeHoldersAt(h.finders[partition], next)
 }
 
-// refusal returns the reason why no call is admitted now, or for ever; nil if calls are admitted.
-// h.mu is held.
+// refusal returns why no call is admitted now, or for ever, or nil. h.mu is held.
 func (h *sessionHub) refusal() error {
 	if v := h.e.View(); h.ended == nil && !v.Settings.Status.CanReceive() {
 		return entity.Disabled(v.Name)
@@ -131,8 +129,8 @@ func (h *sessionHub) refusal() error {
 	return h.ended
 }
 
-// acceptByID locks the session o.ID, or takes it over. If that session is being closed here, it
-// first waits until the session is released.
+// acceptByID locks the session o.ID, or takes it over. If the session is being closed here, it
+// first waits for the release.
 func (h *sessionHub) acceptByID(ctx context.Context, o *core.SessionOptions) (l core.SessionLock, err error) {
 	id := o.ID
 	e, key := h.e, core.KeyOfSession(id)

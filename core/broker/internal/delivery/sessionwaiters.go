@@ -18,7 +18,6 @@ type sessionGrant struct {
 	err  error
 }
 
-// next waits for a free session with messages until ctx ends.
 func (h *sessionHub) next(ctx context.Context, m core.SessionMode) (core.SessionLock, error) {
 	w, err := h.join(m)
 	if err != nil {
@@ -44,7 +43,8 @@ func (h *sessionHub) join(m core.SessionMode) (*waiter, error) {
 	if err := h.refusal(); err != nil {
 		return nil, err
 	}
-	if len(h.waiters) == 0 { // the hub ignored doorbells while no call waited, so any partition may have free sessions
+	// the hub ignored doorbells while no call waited, so any partition may have sessions to accept
+	if len(h.waiters) == 0 {
 		for _, s := range h.finders {
 			s.ready = s.ready || s.backoff == 0
 		}
@@ -79,8 +79,8 @@ func (h *sessionHub) stopTimers() {
 	}
 }
 
-// assign starts finders in partitions that may have free sessions, in turn, until there is one for
-// each waiting call. h.mu is held.
+// assign starts finders in partitions that may have sessions to accept, in turn, until there is one
+// for each waiting call. h.mu is held.
 func (h *sessionHub) assign() {
 	for i, first := 0, h.nextFinder; i < len(h.finders) && h.finding < len(h.waiters); i++ {
 		at := (first + i) % len(h.finders)
@@ -108,8 +108,7 @@ func (h *sessionHub) wantedMode() core.SessionMode {
 	return h.waiters[0].mode
 }
 
-// grant gives a session to the first waiter with its mode. It returns false if there is none. h.mu
-// is held.
+// grant gives a session to the first waiter with its mode, or returns false. h.mu is held.
 func (h *sessionHub) grant(l core.SessionLock) bool {
 	i := slices.IndexFunc(h.waiters, func(w *waiter) bool { return w.mode == l.Mode })
 	if i < 0 {
@@ -121,11 +120,11 @@ func (h *sessionHub) grant(l core.SessionLock) bool {
 	return true
 }
 
-// finderInterval is how often a partition is asked for a free session while calls wait, in case a
+// finderInterval is how often a partition is asked for a session while calls wait, in case a
 // doorbell was missed.
 const finderInterval = 5 * time.Second
 
-// sessionFinder finds free sessions in one partition. hub.mu guards all fields below index.
+// hub.mu guards all fields below index.
 type sessionFinder struct {
 	hub   *sessionHub
 	index int

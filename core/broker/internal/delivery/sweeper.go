@@ -6,13 +6,13 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// MaxSweepWait is the maximum time between sweeps of the main queue while a receiver of its dead
+// MaxSweepWait limits the time between sweeps of the main queue while a receiver of its dead
 // letters waits, because this gateway does not know when messages and locks of other gateways
 // expire.
 const MaxSweepWait = 5 * time.Second
 
 // sweep sweeps the main queue when something in it is due, while receivers of its dead letters have
-// credit. New dead letters then ring the doorbell.
+// credit. The store then rings the doorbell for new dead letters.
 func (d *dispatcher) sweep() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -31,7 +31,7 @@ func (d *dispatcher) sweep() {
 	}
 }
 
-// sweepOnce sweeps all partitions, and returns how long to wait.
+// sweepOnce returns how long to wait.
 func (d *dispatcher) sweepOnce() time.Duration {
 	var first time.Time
 	for _, p := range d.e.View().Queues[core.Main] {

@@ -20,14 +20,13 @@ type worker struct {
 	timer   *time.Timer
 }
 
-// removal has deliveries that are removed from the queue before a receiver gets them.
+// removal has deliveries to remove from the queue before a receiver gets them.
 type removal struct {
 	r  *receiver
 	ds []core.Delivery
 }
 
-// Wake implements core.Watcher. The store's doorbell and a timer call it when there may be
-// messages.
+// The store's doorbell and a timer call Wake when there may be messages.
 func (w *worker) Wake(core.SessionKey) {
 	w.d.mu.Lock()
 	defer w.d.mu.Unlock()
@@ -36,10 +35,9 @@ func (w *worker) Wake(core.SessionKey) {
 	}
 }
 
-// Reserve implements core.Watcher. If the worker has no call in flight, the store call that stores
-// messages also locks some for the worker. Reserve requests none if there are receivers in
-// ReceiveAndDelete mode, because the sender would have to wait for a second call that removes the
-// messages.
+// Reserve implements core.Watcher, for a worker without a call in flight. It requests no messages
+// if there are receivers in ReceiveAndDelete mode, because the sender would have to wait for a
+// second call that removes the messages.
 func (w *worker) Reserve() core.Most {
 	d := w.d
 	if !d.e.Barrier.TryEnter() {
@@ -64,13 +62,12 @@ func (w *worker) Reserve() core.Most {
 	return w.asked
 }
 
-// HandOver implements core.Watcher.
 func (w *worker) HandOver(ds []core.Delivery, next time.Time, more bool, err error) {
 	defer w.d.e.Barrier.Leave()
 	w.locked(ds, next, more, err)
 }
 
-// grant allows the worker one call that locks messages, within the limits of most. The caller holds d.mu.
+// grant allows the worker one call that locks messages. d.mu is held.
 func (w *worker) grant(most core.Most) {
 	w.begin()
 	w.asked = most
@@ -115,7 +112,8 @@ func (w *worker) lock() {
 	d := w.d
 	d.e.Barrier.Enter()
 	defer d.e.Barrier.Leave()
-	d.e.Refresh(d.context()) // if the entity was deleted, this has closed the receivers, and the call finds nothing
+	// if the entity was deleted, this has closed the receivers, and the call finds nothing
+	d.e.Refresh(d.context())
 	if again, err := w.pass(); !again.IsZero() || err != nil {
 		w.locked(nil, again, false, err)
 		return
@@ -139,7 +137,7 @@ func (w *worker) pass() (again time.Time, err error) {
 	return again, err
 }
 
-// locked distributes what a call has locked. more is true if other messages may be available.
+// more means that other messages may be available.
 func (w *worker) locked(ds []core.Delivery, next time.Time, more bool, err error) {
 	d := w.d
 	var removals []removal
@@ -255,17 +253,17 @@ const (
 
 // poller decides when a partition is asked for messages or sessions: after its doorbell has rung,
 // even during a call; as long as answers say that there may be more; and, while the partition does
-// not answer, after growing pauses. Workers, sessions and session finders have one, guarded by
-// their mutex. They set their timers and make the calls themselves.
+// not answer, after growing pauses. Its user sets timers, makes the calls, and guards it by a
+// mutex.
 type poller struct {
 	ready      bool          // the partition may have messages or sessions
 	busy       bool          // a call is in flight
 	wokenSince bool          // the doorbell has rung since the last call began
-	calls      uint64        // number of calls that have ended
+	calls      uint64        // calls that have ended
 	backoff    time.Duration // the pause before the next call; 0 while the partition answers
 }
 
-// wake records that the doorbell has rung. It reports whether a call can begin now.
+// wake handles a doorbell, and reports whether a call can begin now.
 func (p *poller) wake() bool {
 	p.wokenSince = true
 	if p.busy || p.backoff > 0 {
@@ -277,9 +275,8 @@ func (p *poller) wake() bool {
 
 func (p *poller) begin() { p.busy, p.ready, p.wokenSince = true, false, false }
 
-// end records that a call has ended. more is true if the partition may have more messages or
-// sessions. began is true if an outage has begun, with err as its first error. ended is true if an
-// outage is over: this is the first answer after errors.
+// end records that a call has ended. more means that the partition may have more messages or
+// sessions. began means that an outage has begun with err, ended that one is over with this answer.
 func (p *poller) end(more bool, err error) (began, ended bool) {
 	p.busy = false
 	p.calls++

@@ -29,7 +29,7 @@ func (v *View) AdmitGroup(group []*core.Message, now func() time.Time) error {
 	return nil
 }
 
-// Admit does the same as Check, and applies the entity's default time to live.
+// Admit also applies the entity's default time to live.
 func (v *View) Admit(m *core.Message) error {
 	if err := v.Check(m); err != nil {
 		return err
@@ -77,12 +77,10 @@ func (v *View) Check(m *core.Message) error {
 	return nil
 }
 
-// TooLong reports whether a key has more characters than keys may have.
 func TooLong(key string) bool {
 	return len(key) > core.MaxKeyLength && utf8.RuneCountInString(key) > core.MaxKeyLength
 }
 
-// LongKey returns the refusal of a key that is too long.
 func LongKey(name, text string) error {
 	return core.Refuse(core.InvalidArgument, "%s has %d characters: at most %d are allowed.", name, utf8.RuneCountInString(text), core.MaxKeyLength)
 }
@@ -109,8 +107,8 @@ func checkProperties(p core.Properties, noBinary bool) error {
 	return nil
 }
 
-// characters returns the length of an encoded string or, for other values, the number of bytes of
-// their encoding.
+// characters returns the length of an encoded string or, for other values, the bytes of their
+// encoding.
 func characters(encoded []byte) int {
 	if text, _, err := value.ReadText(encoded); err == nil {
 		return utf8.RuneCount(text)
@@ -119,7 +117,7 @@ func characters(encoded []byte) int {
 	return len(encoded) - constructor
 }
 
-// largestPart returns the field that has the largest part of a message's metadata, and that size.
+// largestPart returns the largest field of a message's metadata, and its size.
 func largestPart(m *core.Message) (name string, size int) {
 	consider := func(n string, s int) {
 		if s > size {
@@ -173,7 +171,7 @@ func newGUID() string {
 	return hex.EncodeToString(b[:])
 }
 
-// Soonest returns when the first message of the groups expires, or zero if none expires.
+// Soonest returns when the first message expires, or zero if none expires.
 func Soonest(groups [][]*core.Message, now time.Time) time.Time {
 	var first time.Duration
 	for _, g := range groups {

@@ -12,13 +12,11 @@ type Counters struct {
 	Queues                        [core.SubQueues]QueueCounters
 }
 
-// QueueCounters count the traffic out of a queue or sub-queue.
 type QueueCounters struct {
 	Delivered, Lost, Moved atomic.Int64
 	Settled                [core.Release + 1]atomic.Int64
 }
 
-// Accept counts the results of appending groups.
 func (t *Counters) Accept(answers []core.Appended) {
 	stored, others := 0, 0
 	for i := range answers {
@@ -38,7 +36,7 @@ func (t *Counters) add(accepted, absorbed int) {
 	}
 }
 
-// Sum returns the sum of the counters, which grows whenever a counter grows.
+// Sum grows whenever a counter grows.
 func (t *Counters) Sum() int64 {
 	n := t.Accepted.Load() + t.Absorbed.Load() + t.Cancelled.Load()
 	for sub := range t.Queues {
@@ -51,7 +49,7 @@ func (t *Counters) Sum() int64 {
 	return n
 }
 
-// countStored returns how many numbers are not 0. The numbers of dropped messages are 0.
+// The numbers of dropped messages are 0.
 func countStored(numbers []int64) (n int) {
 	for _, number := range numbers {
 		if number != 0 {
@@ -61,7 +59,7 @@ func countStored(numbers []int64) (n int) {
 	return n
 }
 
-// Commit counts committed work in a sub-queue. numbers are those of the work's messages.
+// numbers are those of the work's messages.
 func (t *Counters) Commit(sub core.SubQueue, w *core.Work, numbers []int64) {
 	stored := countStored(numbers)
 	t.add(stored+len(w.Scheduled), len(numbers)-stored)
@@ -71,7 +69,6 @@ func (t *Counters) Commit(sub core.SubQueue, w *core.Work, numbers []int64) {
 	t.Queues[sub].Settle(w.Settlements, make([]error, len(w.Settlements)))
 }
 
-// Settle counts ended locks.
 func (o *QueueCounters) Settle(settlements []core.Settlement, errs []error) {
 	var ended [core.Release + 1]int64
 	for i, err := range errs {
@@ -96,29 +93,28 @@ type Traffic struct {
 	Entity string
 	Kind   core.Kind
 
-	Accepted  int64   // messages from clients, transactions and forwarders, with scheduled ones
-	Absorbed  int64   // messages that were accepted but not stored: duplicates, and those that the pipeline dropped or routed away
-	Cancelled int64   // scheduled messages that were cancelled
-	Senders   int     // open senders
-	Sessions  int     // open sessions
-	Waiting   int     // calls that wait for a free session
-	Breaker   string  // the state of the circuit breaker; "": the entity has none
-	Opened    int64   // number of times that the circuit breaker has opened
-	PerSecond float64 // the rate limit in messages per second; 0: none
+	Accepted int64 // from clients, transactions and forwarders, including scheduled ones
+	// accepted but not stored: duplicates, and messages that the pipeline dropped or routed away
+	Absorbed  int64
+	Cancelled int64
+	Senders   int     // open
+	Sessions  int     // open
+	Waiting   int     // calls that wait for a session
+	Breaker   string  // its state; "": the entity has none
+	Opened    int64   // how often the circuit breaker has opened
+	PerSecond float64 // the rate limit; 0: none
 	Queues    [core.SubQueues]QueueTraffic
 }
 
-// QueueTraffic is the traffic out of a queue or sub-queue.
 type QueueTraffic struct {
 	Delivered int64                   // a message counts at each delivery
-	Settled   [core.Release + 1]int64 // locks by the outcome with which they ended; receive-and-delete counts as Complete
+	Settled   [core.Release + 1]int64 // by outcome; receive-and-delete counts as Complete
 	LocksLost int64                   // settlements whose lock had ended
 	Moved     int64                   // messages that forwarders moved away
-	Receivers int                     // open receivers, not counting sessions
+	Receivers int                     // open receivers, without sessions
 	Credit    int                     // their unused credit
 }
 
-// ScheduledBy returns the reserved messages that the work will schedule, with their numbers.
 func ScheduledBy(w *core.Work) (ms []*core.Message, numbers []int64) {
 	for _, x := range w.Scheduled {
 		ms, numbers = append(ms, x.Message), append(numbers, x.Number)
@@ -126,12 +122,10 @@ func ScheduledBy(w *core.Work) (ms []*core.Message, numbers []int64) {
 	return ms, numbers
 }
 
-// IsEmptyWork reports whether the work has no operations.
 func IsEmptyWork(w *core.Work) bool {
 	return len(w.Settlements)+len(w.Cancels)+len(w.States)+len(w.Scheduled)+len(w.Messages)+len(w.Transfers) == 0
 }
 
-// HasTransfers reports whether the work sends messages to other entities.
 func HasTransfers(w *core.Work) bool {
 	for i := range w.Effects {
 		if len(w.Effects[i].Transfers) > 0 {
@@ -141,8 +135,8 @@ func HasTransfers(w *core.Work) bool {
 	return len(w.Transfers) > 0
 }
 
-// WithoutCopies returns publications of scheduled messages. They have no copies, because the copies
-// of a message are made when the message is due.
+// Publications of scheduled messages have no copies, because these are made when the message is
+// due.
 func WithoutCopies(ms []*core.Message) []core.Publication {
 	made := make([]core.Publication, len(ms))
 	for i, m := range ms {

@@ -6,7 +6,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// ReasonProperties returns the properties in which a dead letter has its reason.
 func ReasonProperties(reason, description string) core.Properties {
 	over, err := core.NewProperties(
 		core.Property{Key: core.PropertyDeadLetterReason, Value: Truncate(reason, core.MaxDeadLetterTextChars)},

@@ -5,8 +5,8 @@ import (
 )
 
 // KeyOf returns the key that selects a message's partition: its session id or partition key;
-// without these, for an entity with duplicate detection, its message id. A message with the key ""
-// may be in any partition.
+// without these, for an entity with duplicate detection, its message id. With the key "", any
+// partition will do.
 func KeyOf(m *core.Message, duplicates bool) string {
 	switch {
 	case m.PinKey() != "":
@@ -18,8 +18,7 @@ func KeyOf(m *core.Message, duplicates bool) string {
 	}
 }
 
-// GroupKey returns the common key of a group of messages, or a refusal if keys differ. Messages
-// without a key go where the others go.
+// GroupKey refuses a group with different keys. Messages without a key go where the others go.
 func GroupKey(group []*core.Message, duplicates bool) (string, error) {
 	key := ""
 	for _, m := range group {
@@ -37,8 +36,7 @@ func GroupKey(group []*core.Message, duplicates bool) (string, error) {
 	return key, nil
 }
 
-// WithoutMoveKey returns the message without the key of its move, for copies: only the topic's
-// partition needs that key.
+// WithoutMoveKey is for copies, because only the topic's partition needs the key of a move.
 func WithoutMoveKey(m *core.Message) *core.Message {
 	if m.Transit == nil || m.Transit.Key == "" {
 		return m
@@ -49,11 +47,9 @@ func WithoutMoveKey(m *core.Message) *core.Message {
 	return &own
 }
 
-// PartitionOfNumber returns the partition of a message, from its sequence number.
 func PartitionOfNumber(n *int64) uint16 {
 	index, _ := core.SplitSequenceNumber(*n)
 	return index
 }
 
-// PartitionOfSettlement returns the partition of the message that is settled.
 func PartitionOfSettlement(s *core.Settlement) uint16 { return s.Token.Partition() }

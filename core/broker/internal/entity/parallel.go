@@ -18,15 +18,15 @@ func InParallel(n int, f func(i int)) {
 	wg.Wait()
 }
 
-// PartitionGroup has those items of a call of GroupByPartition that belong to one partition.
+// PartitionGroup has the items of GroupByPartition that belong to one partition.
 type PartitionGroup[T any] struct {
 	Partition uint16
 	Items     []T
-	at        []int // indexes that the items had in the call; nil: the group has all items
+	at        []int // by item: its index in the items given to GroupByPartition; nil: the group has all items
 }
 
-// OnlyPartition returns the partition that all items have in common. ok is false if they have none
-// in common, or one that is not below n.
+// OnlyPartition returns the partition of all items. ok is false if they have several, or one that
+// is not below n.
 func OnlyPartition[T any](items []T, n int, of func(*T) uint16) (partition uint16, ok bool) {
 	if len(items) == 0 {
 		return 0, false
@@ -40,8 +40,8 @@ func OnlyPartition[T any](items []T, n int, of func(*T) uint16) (partition uint1
 	return partition, int(partition) < n
 }
 
-// GroupByPartition groups items by partition. strays are the indexes of items whose partition is
-// not below n. If all items are in one partition, GroupByPartition copies nothing.
+// strays are the indexes of items whose partition is not below n. If all items are in one
+// partition, GroupByPartition copies nothing.
 func GroupByPartition[T any](items []T, n int, of func(*T) uint16) (groups []PartitionGroup[T], strays []int) {
 	if partition, ok := OnlyPartition(items, n, of); ok {
 		return []PartitionGroup[T]{{Partition: partition, Items: items}}, nil
@@ -65,7 +65,7 @@ func GroupByPartition[T any](items []T, n int, of func(*T) uint16) (groups []Par
 	return groups, strays
 }
 
-// Index returns the index that the group's i-th item had in the call of GroupByPartition.
+// Index returns the index that the group's i-th item had in the items given to GroupByPartition.
 func (p *PartitionGroup[T]) Index(i int) int {
 	if p.at == nil {
 		return i

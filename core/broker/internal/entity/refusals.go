@@ -32,7 +32,7 @@ type Refusals struct {
 	Log       *slog.Logger
 }
 
-// NotFound returns the error that SDKs recognise, by its text, as a missing entity.
+// SDKs recognise a missing entity by this text.
 func (r *Refusals) NotFound(name string) error {
 	if r.Host != "" {
 		name = "sb://" + r.Host + "/" + core.ResourcePath(name)
@@ -40,8 +40,7 @@ func (r *Refusals) NotFound(name string) error {
 	return core.Refuse(core.NotFound, "The messaging entity '%s' could not be found. To know more visit https://aka.ms/sbResourceMgrExceptions. ", name)
 }
 
-// Exists returns the refusal of a name that is in use. As in Service Bus, the text names the topic
-// and the subscription separately.
+// As in Service Bus, the text names the topic and the subscription separately.
 func (r *Refusals) Exists(ent *core.Entity) error {
 	const more = "already exists. To know more visit https://aka.ms/sbResourceMgrExceptions. "
 	if topic, own, ok := core.SplitSubscription(ent.Name); ok {
@@ -50,9 +49,9 @@ func (r *Refusals) Exists(ent *core.Entity) error {
 	return core.Refuse(core.AlreadyExists, "Conflict. You're requesting an operation that isn't allowed in the resource's current state. The messaging entity '%s' %s", ent.Name, more)
 }
 
-// Of turns an error of the store into one with a text for clients. A NotDone stays NotDone.
-// Refusals of the broker do not change. An error without a Code means that the store was not
-// reached: it is logged, and the client should try again.
+// Of gives an error of the store a text for clients. A NotDone stays NotDone, and refusals of the
+// broker do not change. An error without a Code means that the store was not reached: it is logged,
+// and the client should try again.
 func (r *Refusals) Of(err error, entity *core.Entity) error {
 	if err == nil {
 		return nil
@@ -95,7 +94,7 @@ func (r *Refusals) readable(err error, entity *core.Entity) error {
 	}
 }
 
-// Locks does the same as Of for errors of locks, in place. A lock in a deleted partition is lost.
+// Locks is Of for errors of locks, in place. A lock in a deleted partition is lost.
 func (r *Refusals) Locks(errs []error, v *View) []error {
 	for i, err := range errs {
 		switch {
@@ -117,10 +116,8 @@ type NoVerdict struct {
 
 func (n *NoVerdict) Error() string { return n.Refusal.Error() }
 
-// Unwrap implements errors.
 func (n *NoVerdict) Unwrap() error { return n.Refusal }
 
-// LacksVerdict reports whether the error is a NoVerdict.
 func LacksVerdict(err error) bool {
 	_, ok := errors.AsType[*NoVerdict](err)
 	return ok

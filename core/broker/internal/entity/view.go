@@ -13,10 +13,10 @@ import (
 // View is an entity at one revision, with its partitions. A View never changes.
 type View struct {
 	core.Entity
-	Queues     [core.SubQueues][]core.Partition // by sub-queue
-	MaxMessage int64                            // bytes
-	maxBatch   int64                            // maximum bytes of messages that are sent together; 0: no limit
-	noBinary   bool                             // user properties must not be binary
+	Queues     [core.SubQueues][]core.Partition
+	MaxMessage int64 // bytes
+	maxBatch   int64 // bytes of messages that are sent together; 0: no limit
+	noBinary   bool  // user properties must not be binary
 
 	policy                    *Policy
 	unlimited, withDuplicates atomic.Pointer[View] // made when first used
@@ -29,7 +29,6 @@ type Policy struct {
 	Histories []For[core.HistoryBounds] // for all partitions of an entity together
 }
 
-// View returns a view of the entity.
 func (c *Policy) View(ent core.Entity) *View {
 	v := &View{policy: c, Entity: ent, MaxMessage: c.Limits.MessageBytes(&ent.Settings), maxBatch: c.Limits.MaxBatchBytes, noBinary: c.Limits.NoBinaryProperties}
 	for sub := range v.Queues {
@@ -69,9 +68,8 @@ func (v *View) with(at *atomic.Pointer[View], change func(*core.Policy)) *View {
 	return u
 }
 
-// Partition returns a partition of the entity with its policy. Only messages that are sent to the
-// entity are subject to the quota and to duplicate detection, not those that move between its
-// sub-queues. Forwarders try to move a message any number of times.
+// Only messages that are sent to the entity are subject to the quota and to duplicate detection,
+// not those that move between its sub-queues. Forwarders try to move a message any number of times.
 func (c *Policy) Partition(ent *core.Entity, i uint16, sub core.SubQueue) core.Partition {
 	p := ent.Partition(i, sub)
 	p.History = c.Bounds(ent)
@@ -124,17 +122,15 @@ func (v *View) CheckState(state []byte) error {
 	return nil
 }
 
-// Forwards returns the refusal to receive from an entity that forwards its messages.
 func Forwards(v *View) error {
 	return core.Refuse(core.NotAllowed, "'%s' forwards its messages to '%s': receive from there.", v.Name, ForwardPath(&v.Settings, core.Main))
 }
 
-// Disabled returns the refusal of an operation that an entity's status does not allow.
 func Disabled(name string) error {
 	return core.Refuse(core.EntityDisabled, "The messaging entity '%s' is currently disabled.", name)
 }
 
-// ForwardPath returns the path to which a sub-queue forwards, or "" if it does not.
+// ForwardPath returns the path to which a sub-queue forwards, or "".
 func ForwardPath(s *core.Settings, sub core.SubQueue) string {
 	switch sub {
 	case core.Main:
@@ -146,7 +142,7 @@ func ForwardPath(s *core.Settings, sub core.SubQueue) string {
 	}
 }
 
-// Bounds returns the bounds of the first History that matches the entity.
+// Bounds returns the bounds for one partition, from the first of Histories that matches the entity.
 func (c *Policy) Bounds(ent *core.Entity) core.HistoryBounds {
 	name := ent.Name
 	if topic, _, ok := core.SplitSubscription(name); ok {
@@ -165,7 +161,7 @@ type For[T any] struct {
 	Set    T
 }
 
-// First returns the first of the settings whose pattern matches an entity's name, or nil.
+// First returns nil if no pattern matches.
 func First[T any](all []For[T], name string) *T {
 	for i := range all {
 		if FitsPattern(core.FoldName(all[i].Entity), core.FoldName(name)) {
@@ -175,7 +171,7 @@ func First[T any](all []For[T], name string) *T {
 	return nil
 }
 
-// FitsPattern reports whether a folded name matches a folded pattern.
+// Both are folded.
 func FitsPattern(pattern, name string) bool {
 	parts := strings.Split(pattern, "*")
 	if len(parts) == 1 {

@@ -13,9 +13,8 @@ func (fb *forwardBatch) reject(i int, err error) {
 	fb.reasons = append(fb.reasons, err)
 }
 
-// deadLetterRejected dead-letters the rejected messages: those with too many hops to the
-// dead-letter queue of the entity that they have reached, the others to the transfer dead-letter
-// queue.
+// A message with too many hops goes to the dead-letter queue of the entity that it has reached, any
+// other to the transfer dead-letter queue.
 func (fb *forwardBatch) deadLetterRejected(ctx context.Context) {
 	transferDeadLetters := fb.v.Queues[core.TransferDeadLetter][fb.p.Index]
 	var groups [][]*core.Message
@@ -51,8 +50,7 @@ func (fb *forwardBatch) deadLetterRejected(ctx context.Context) {
 	}
 }
 
-// deadLetterReason returns the properties with the reason for which a message was not moved. If it
-// had already been a dead letter, they also have the former reason.
+// If the message had already been a dead letter, the properties also have its former reason.
 func deadLetterReason(d *core.Delivery, err error) core.Properties {
 	reason, text := reasonUnsuitable, core.TextOf(err)
 	switch {

@@ -11,7 +11,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/pipeline"
 )
 
-// More reasons for transfer dead letters than those in core.
+// Reasons for transfer dead letters, in addition to those in core.
 const (
 	ReasonNoDestination = "MessagingEntityNotFound"
 	ReasonTooLarge      = "MessageSizeExceeded"
@@ -30,7 +30,7 @@ var (
 // it stores no message twice.
 type forwardBatch struct {
 	pf      *partitionForwarder
-	e       Entity // the source
+	e       Entity
 	v       *entity.View
 	p       core.Partition
 	ds      []core.Delivery
@@ -47,7 +47,7 @@ type forwardBatch struct {
 	settlements []core.Settlement
 	stored      []stored // for each settlement, where its message was stored, and the key to forget there
 	rejected    []int    // indexes of messages that become dead letters
-	reasons     []error  // for each of rejected
+	reasons     []error
 }
 
 type resolved struct {
@@ -64,14 +64,13 @@ type destinationBatch struct {
 	at     []int // indexes of the messages in the forward batch
 }
 
-// stored says where a message was stored. key is its Transit.Key there, if one must be forgotten.
+// key is the message's Transit.Key at p, if p must forget it.
 type stored struct {
 	p   core.Partition
 	key string
 	to  string // the destination's name; "" if the message was not moved
 }
 
-// forward moves locked messages to their destinations, and returns how many have left the source.
 func (pf *partitionForwarder) forward(ctx context.Context, e Entity, p core.Partition, ds []core.Delivery, locked time.Time) (moved int) {
 	fb := &forwardBatch{pf: pf, e: e, v: e.View(), p: p, ds: ds, locked: locked, dests: map[string]resolved{}, byDest: map[destination]*destinationBatch{}}
 	fb.route = route{
@@ -135,7 +134,7 @@ func (fb *forwardBatch) assign(i int) {
 	}
 }
 
-// resolve finds the destination with that name. It looks each name up once in a forward batch.
+// resolve looks each name up once in a forward batch.
 func (fb *forwardBatch) resolve(ctx context.Context, name string) resolved {
 	if r, ok := fb.dests[name]; ok {
 		return r
@@ -146,7 +145,7 @@ func (fb *forwardBatch) resolve(ctx context.Context, name string) resolved {
 	s := fb.pf.parent.set
 	e, err := s.Host.Entity(call, name)
 	if err == nil && !e.View().Settings.Status.CanSend() {
-		e, err = s.Host.Read(call, name) // the cached status may be outdated, and may be the reason for a dead letter
+		e, err = s.Host.Read(call, name) // the cached status may be outdated, and must not cause a dead letter
 	}
 	switch {
 	case name == "":
@@ -164,7 +163,7 @@ func (fb *forwardBatch) resolve(ctx context.Context, name string) resolved {
 	return r
 }
 
-// deliver stores a batch in its partition, and decides about each message from the answer.
+// deliver stores a batch in its partition, and handles each result.
 func (fb *forwardBatch) deliver(ctx context.Context, batch *destinationBatch) {
 	batch.to.e.Use()
 	trail := batch.to.e.Audit().Begin(core.Party{}, fb.v.Name+fb.p.Sub.Suffix())
@@ -181,7 +180,8 @@ func (fb *forwardBatch) deliver(ctx context.Context, batch *destinationBatch) {
 			fb.pf.retryAt = earlier(fb.pf.retryAt, time.Now().Add(maxVerdictHold))
 		case core.CodeOf(a.Err) == core.QuotaExceeded:
 			fb.destinationRefused(at, batch.to, a.Err)
-		case core.CodeOf(a.Err) == core.NotFound || !IsPermanent(a.Err): // the next resolve will show whether the entity was deleted
+		// the next resolve will show whether the entity was deleted
+		case core.CodeOf(a.Err) == core.NotFound || !IsPermanent(a.Err):
 			fb.pf.holdBack(&fb.ds[at], batch.to)
 		default:
 			fb.reject(at, a.Err)
@@ -190,9 +190,8 @@ func (fb *forwardBatch) deliver(ctx context.Context, batch *destinationBatch) {
 }
 
 // store stores a batch after it has passed the destination's pipeline. Every result has the key of
-// its move, so a repeated step stores nothing twice, even if the verdict has changed. If a message
-// has no verdict, it stays at the source, with all messages after it, because these must not
-// overtake it.
+// its move, so a repeated step stores nothing twice, even if the verdict has changed. A message
+// without a verdict stays at the source, with all messages after it, which must not overtake it.
 func (fb *forwardBatch) store(ctx context.Context, trail *audit.Trail, batch *destinationBatch) []core.Appended {
 	e := batch.to.e
 	judging, cancel := context.WithTimeout(ctx, CallTimeout)
@@ -229,7 +228,6 @@ func (fb *forwardBatch) holdBackAll(batch *destinationBatch, at []int) {
 	}
 }
 
-// settle notes how the message with index i leaves the source.
 func (fb *forwardBatch) settle(i int, s core.Settlement, where stored) {
 	s.Token = fb.ds[i].LockToken
 	fb.settlements = append(fb.settlements, s)

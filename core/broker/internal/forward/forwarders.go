@@ -23,62 +23,57 @@ const (
 	// gateway that knew of such messages may have died.
 	ScanInterval = time.Minute
 	// IdleLife is how long a temporary forwarder stays after its last message.
-	IdleLife = time.Minute
-	// readRetry is the pause before Forwarders.Run tries again to read an entity.
+	IdleLife  = time.Minute
 	readRetry = time.Second
 	// stepGrace is how long steps in flight may continue when Run ends.
 	stepGrace = 5 * time.Second
-	// MaxConcurrentSteps is the maximum number of goroutines for each of localWork and remoteWork.
+	// MaxConcurrentSteps limits the goroutines of localWork and of remoteWork.
 	MaxConcurrentSteps = 64
 )
 
 // Config configures the forwarders of a broker. Remotes and Wait are those of the broker's Options.
 type Config struct {
 	Host      Host
-	Namespace string // the namespace's ID
+	Namespace string
 	Store     core.Store
 	Base      context.Context // for calls that no client has made
 	Log       *slog.Logger
 	Policy    *entity.Policy
 	Barrier   *pause.Barrier // entered before each step
 	Remotes   map[string]core.Remote
-	Wait      bool // messages wait for a destination that is disabled or full
+	Wait      bool // for a destination that is disabled or full
 }
 
 // Host is the broker whose messages are moved.
 type Host interface {
-	// Entity returns an entity, which may come from the cache.
 	Entity(ctx context.Context, name string) (Entity, error)
-	// Read returns an entity as the store has it.
+	// Read returns an entity as the store has it, not from the cache.
 	Read(ctx context.Context, name string) (Entity, error)
-	// Cached returns an entity from the cache, or nil.
 	Cached(name string) Entity
-	// Walk calls visit for all entities of the namespace.
 	Walk(ctx context.Context, visit func(*core.Entity) (gone bool)) error
 }
 
 // Entity is the source or the destination of messages.
 type Entity interface {
-	Key() string // the folded name
+	Key() string
 	View() *entity.View
 	Use()
 	Counters() *entity.Counters
-	Audit() *audit.Writer // nil without a history
-	// Append stores groups of messages in a partition without the entity's pipeline.
+	Audit() *audit.Writer
+	// Append bypasses the entity's pipeline.
 	Append(ctx context.Context, trail *audit.Trail, v *entity.View, partition uint16, groups [][]*core.Message) []core.Appended
 	// Judge passes groups of messages through the entity's pipeline. It returns nil without a
 	// pipeline.
 	Judge(ctx context.Context, v *entity.View, groups [][]*core.Message) []pipeline.Result
-	// StoreResults stores groups of messages as the pipeline has decided.
 	StoreResults(ctx context.Context, trail *audit.Trail, v *entity.View, partition uint16, groups [][]*core.Message, results []pipeline.Result) []core.Appended
-	// PublishDue publishes scheduled messages of a topic that are due, and that the caller has
+	// PublishDue publishes scheduled messages of a topic that are due and that the caller has
 	// locked. The error is LockLost for a message that another gateway has published.
 	PublishDue(ctx context.Context, p core.Partition, ds []core.Delivery) []core.Appended
 }
 
 // Forwarders move messages without a client's request: from entities that forward, out of transfer
 // queues, and from topics with scheduled messages to their subscriptions. Only entities with such
-// messages have a forwarder. An idle forwarder needs only a doorbell and a timer.
+// messages have a forwarder. An idle one needs only a watch of the store and a timer.
 // Every gateway forwards. Locks of messages divide the work among gateways, and order leases keep
 // the order.
 type Forwarders struct {
@@ -92,7 +87,7 @@ type Forwarders struct {
 
 	pending struct { // names with which Changed was called
 		mu    sync.Mutex
-		names map[string]struct{} // folded names
+		names map[string]struct{}
 		all   bool
 	}
 	woken wake.Signal // set when pending has changed
@@ -111,7 +106,6 @@ type workQueue struct {
 	closed bool
 }
 
-// forwarderKey is the sub-queue that a forwarder empties.
 type forwarderKey struct {
 	id  string
 	sub core.SubQueue
@@ -124,12 +118,12 @@ type forwarder struct {
 	to   string // the destination, as forwardTarget returns it; "": each message has its own
 	// temporary means that the forwarder ends when it has nothing left to do.
 	temporary   bool
-	remote      string // the folded name of the remote that to names; "": to names none
+	remote      string // the folded name of the remote in to; "": to has none
 	partitions  []*partitionForwarder
 	retireTimer *time.Timer // guarded by set.mu
 }
 
-// New returns the forwarders of a broker. They begin when Run is called.
+// The forwarders begin when Run is called.
 func New(c Config) *Forwarders {
 	s := &Forwarders{Config: c, remotes: newRemotes(c.Remotes), byKey: map[forwarderKey]*forwarder{}, byName: map[string][]*forwarder{}, woken: wake.New()}
 	s.pending.names = map[string]struct{}{}
@@ -206,8 +200,8 @@ func (s *Forwarders) Changed(name string) {
 	s.woken.Set()
 }
 
-// readChanges reads the entities that have changed. all is true if any entity may have changed. ok
-// is false if the store did not answer for some, which are then read again.
+// all means that any entity may have changed. ok is false if the store did not answer for some
+// entities, which are then read again.
 func (s *Forwarders) readChanges(ctx context.Context) (all, ok bool) {
 	s.pending.mu.Lock()
 	names := s.pending.names
@@ -287,7 +281,6 @@ func (s *Forwarders) retry(name string) {
 	}
 }
 
-// Wake makes all forwarders look for messages, because the store's time was moved.
 func (s *Forwarders) Wake() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -298,7 +291,7 @@ func (s *Forwarders) Wake() {
 	}
 }
 
-// startForBacklog starts temporary forwarders for an entity that has messages to move already.
+// startForBacklog starts temporary forwarders for an entity that already has messages to move.
 func (s *Forwarders) startForBacklog(ctx context.Context, ent *core.Entity) {
 	subs := []core.SubQueue{core.Transfer}
 	if ent.Kind == core.Topic {
@@ -320,7 +313,7 @@ func (s *Forwarders) startForBacklog(ctx context.Context, ent *core.Entity) {
 	}
 }
 
-// MessagesAdded wakes the forwarder of a sub-queue that has new messages, or starts it.
+// MessagesAdded wakes or starts the forwarder of a sub-queue that has new messages.
 func (s *Forwarders) MessagesAdded(v *entity.View, sub core.SubQueue) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -346,7 +339,7 @@ func (s *Forwarders) ExpectExpiry(v *entity.View, at time.Time) {
 	}
 }
 
-// start returns the forwarder of a sub-queue, which it starts if there is none. s.mu is held.
+// s.mu is held.
 func (s *Forwarders) start(ent *core.Entity, sub core.SubQueue) *forwarder {
 	key := forwarderKey{ent.ID, sub}
 	if f := s.byKey[key]; f != nil || !s.open {
@@ -415,8 +408,7 @@ func (f *forwarder) idle() bool {
 	return true
 }
 
-// enqueue makes a partition forwarder take a step. Steps that wait for remotes have a queue of
-// their own, so that they do not delay the others.
+// Steps that wait for remotes have a separate queue, so that they do not delay the others.
 func (s *Forwarders) enqueue(pf *partitionForwarder) {
 	q := &s.localWork
 	if pf.parent.remote != "" {
@@ -470,8 +462,8 @@ func (s *Forwarders) DropHeld() {
 	}
 }
 
-// forwardTarget returns ForwardPath with folded names, except for the name of an entity at a
-// remote, where the case may matter.
+// forwardTarget is ForwardPath with folded names, except for the name of an entity at a remote,
+// where case may have a meaning.
 func forwardTarget(s *core.Settings, sub core.SubQueue) string {
 	to := entity.ForwardPath(s, sub)
 	if remote, entity, ok := core.SplitRemote(to); ok {
@@ -480,7 +472,6 @@ func forwardTarget(s *core.Settings, sub core.SubQueue) string {
 	return core.FoldName(to)
 }
 
-// Len returns the number of forwarders.
 func (s *Forwarders) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

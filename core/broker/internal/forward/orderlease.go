@@ -16,13 +16,13 @@ const (
 	shortYield    = 2 * time.Millisecond
 	LongYield     = 300 * time.Millisecond
 	leaseDuration = time.Second
-	// LongestYield is the longest total time for which a forwarder yields. All locks of forwarders
-	// are shorter. If a gateway dies, a store on Redis ends its locks after ten seconds in which
-	// the store answered.
+	// LongestYield limits how long a forwarder yields in total. All locks of forwarders are
+	// shorter. If a gateway dies, a store on Redis ends its locks after ten seconds in which the
+	// store answered.
 	LongestYield = forwardLock + 2*time.Second
 	// To find out whether another gateway has locked an older message, a partition forwarder peeks
-	// at lookBack messages in each gap between the numbers of its own messages, but in at most
-	// maxGaps gaps.
+	// at lookBack messages in each gap between the numbers of its messages, but in at most maxGaps
+	// gaps.
 	lookBack = 8
 	maxGaps  = 4
 )
@@ -31,15 +31,15 @@ const (
 // partition forwarder yields to another gateway that has locked older messages. It need not look
 // for such messages if its batch directly follows its last batch.
 type orderLease struct {
-	highest       int64     // the highest number that was moved or tried and is lower than all numbers that were released
+	highest       int64     // the highest number that was moved or tried, below all numbers that were released
 	movedAt       time.Time // when highest was set
 	yieldingSince time.Time // when the forwarder began to yield; zero: it does not yield
 	yieldUntil    time.Time // when the forwarder tries again with one message
 	pause         time.Duration
 }
 
-// mayMove reports whether this partition forwarder may move the messages that it has locked. If
-// not, it releases them, and tries again at lease.yieldUntil.
+// If this partition forwarder may not move the messages that it has locked, mayMove releases them,
+// and tries again at lease.yieldUntil.
 func (pf *partitionForwarder) mayMove(ctx context.Context, p core.Partition, ds []core.Delivery) bool {
 	lease := &pf.lease
 	low := lease.highest
@@ -72,8 +72,8 @@ func (pf *partitionForwarder) mayMove(ctx context.Context, p core.Partition, ds 
 	return true
 }
 
-// othersHoldOlder reports whether another gateway has locked a message that is to be delivered,
-// with a number between low and high. The messages in ds are this gateway's own.
+// othersHoldOlder reports whether another gateway has locked a message to deliver, with a number
+// between low and high. ds are locked by this gateway.
 func (pf *partitionForwarder) othersHoldOlder(ctx context.Context, p core.Partition, low, high int64, ds []core.Delivery) bool {
 	call, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
@@ -114,8 +114,8 @@ func (pf *partitionForwarder) othersHoldOlder(ctx context.Context, p core.Partit
 	return false
 }
 
-// longestYield returns the longest total time for which the partition forwarder yields. For a
-// remote, this is longer than another gateway waits for the remote.
+// longestYield limits how long the partition forwarder yields in total. For a remote, this is
+// longer than another gateway waits for the remote.
 func (pf *partitionForwarder) longestYield() time.Duration {
 	if pf.parent.remote != "" {
 		return remoteTimeout + forwardLock

@@ -10,18 +10,17 @@ import (
 )
 
 const (
-	// forwardBatchSize is the maximum number of messages that a step moves.
+	// forwardBatchSize limits the messages that a step moves.
 	forwardBatchSize = 200
-	// forwardBytes is the maximum size of the messages that a step has in memory.
+	// forwardBytes limits the messages that a step has in memory.
 	forwardBytes = 8 << 20
-	// forwardLock is how long a step locks messages, and CallTimeout how long one of its calls may
-	// take. CallTimeout is much shorter, because a late call would store a second copy of a message
-	// that another forwarder has moved in the meantime, and whose key the destination has
-	// forgotten.
+	// forwardLock is how long a step locks messages, and CallTimeout limits each of its calls.
+	// CallTimeout is much shorter, because a late call would store a second copy of a message that
+	// another forwarder has moved meanwhile, and whose key the destination has forgotten.
 	forwardLock = 20 * time.Second
 	CallTimeout = 3 * time.Second
-	// minHold and MaxHold are the shortest and longest time for which messages are held back when
-	// their destination does not accept them. A partition forwarder holds back at most maxHeld.
+	// minHold and MaxHold are how long messages are held back when their destination does not
+	// accept them. A partition forwarder holds back at most maxHeld.
 	minHold = 100 * time.Millisecond
 	MaxHold = 10 * time.Second
 	// minDeadHold and MaxDeadHold are minHold and MaxHold for dead letters, which are not locked
@@ -31,7 +30,7 @@ const (
 	// maxVerdictHold is MaxHold for messages that wait for the verdict of a pipeline.
 	maxVerdictHold = time.Second
 	maxHeld        = 2000
-	// maxSweepPause is the longest time between sweeps of a queue whose dead letters are forwarded.
+	// maxSweepPause limits the time between sweeps of a queue whose dead letters are forwarded.
 	maxSweepPause = 30 * time.Second
 )
 
@@ -40,15 +39,15 @@ type partitionForwarder struct {
 	parent *forwarder
 	index  int
 
-	view   *entity.View   // the entity in the last step
+	view   *entity.View
 	source core.Partition // view's partition, with the lock duration of a forwarder
 
-	// Used only by the step in flight.
-	held             []core.Settlement        // locked messages that could not be moved yet
-	blocked          map[destination]struct{} // their destinations
-	manyDestinations bool                     // messages that are not held may have other destinations
-	holdTime         time.Duration            // how long messages are held back; 0 while moves succeed
-	retryAt          time.Time                // when held messages are tried again
+	// Only the step in flight uses these.
+	held             []core.Settlement // locked messages that could not be moved yet
+	blocked          map[destination]struct{}
+	manyDestinations bool          // messages that are not held may have other destinations
+	holdTime         time.Duration // how long messages are held back; 0 while moves succeed
+	retryAt          time.Time     // when held messages are tried again
 	lease            orderLease
 	remoteStalled    bool      // a remote has not accepted all messages
 	remoteAway       bool      // the remote could not be reached
@@ -56,7 +55,7 @@ type partitionForwarder struct {
 
 	mu        sync.Mutex
 	unwatch   func()
-	queued    bool // a step is queued or in flight
+	queued    bool // or in flight
 	woken     bool // woken since the step in flight began
 	retryHeld bool // the next step must try the held messages
 	stopped   bool
@@ -79,7 +78,7 @@ func (pf *partitionForwarder) open(unwatch func()) {
 	pf.wake("")
 }
 
-// wake is called by the store's doorbell and by the timer, when there may be messages.
+// The store's doorbell and the timer call wake when there may be messages.
 func (pf *partitionForwarder) wake(core.SessionKey) {
 	pf.mu.Lock()
 	defer pf.mu.Unlock()
@@ -106,7 +105,7 @@ func (pf *partitionForwarder) schedule() {
 	}
 }
 
-// wakeAt wakes the partition forwarder at a time of the store's clock.
+// at is a time of the store's clock.
 func (pf *partitionForwarder) wakeAt(at time.Time) {
 	pf.mu.Lock()
 	defer pf.mu.Unlock()
@@ -160,7 +159,7 @@ func (pf *partitionForwarder) stop() {
 
 type nextStep struct {
 	again bool          // at once, because there is more to do
-	pause time.Duration // if again is false: when the next step follows; 0: when the forwarder is woken
+	pause time.Duration // without again: when the next step follows; 0: when the forwarder is woken
 }
 
 func (pf *partitionForwarder) serve(ctx context.Context) {
@@ -265,7 +264,8 @@ func (pf *partitionForwarder) step(ctx context.Context) nextStep {
 		}
 		e.Counters().Queues[p.Sub].Moved.Add(int64(moved))
 	}
-	if len(pf.held) > 0 && r == nil && p.Sub == core.DeadLetter { // release the held messages until then, so that clients can receive or remove them
+	// release the held messages until then, so that clients can receive or remove them
+	if len(pf.held) > 0 && r == nil && p.Sub == core.DeadLetter {
 		pf.pausedUntil = pf.retryAt
 		pf.releaseHeld(ctx)
 		return nextStep{pause: max(time.Until(pf.pausedUntil), time.Millisecond)}
@@ -273,8 +273,7 @@ func (pf *partitionForwarder) step(ctx context.Context) nextStep {
 	return pf.planNext(most.Left(ds, next, s.Store.Now), moved > 0, next, pause)
 }
 
-// planNext returns what follows a step. full means that the step may have left messages behind,
-// moved means that it has moved some.
+// planNext returns what follows a step. full means that the step may have left messages behind.
 func (pf *partitionForwarder) planNext(full, moved bool, next time.Time, pause time.Duration) nextStep {
 	if pf.remoteStalled {
 		if moved {
@@ -315,8 +314,8 @@ func (pf *partitionForwarder) backOff() nextStep {
 	return nextStep{pause: pf.holdTime}
 }
 
-// mayTake reports whether the step may move messages. A disabled entity keeps its messages, but not
-// scheduled ones and those in the transfer queue, which were accepted earlier.
+// A disabled entity keeps its messages, but not scheduled ones and those in the transfer queue,
+// which were accepted earlier.
 func (pf *partitionForwarder) mayTake(v *entity.View) bool {
 	switch {
 	case pf.parent.key.sub == core.Transfer, v.Kind == core.Topic:
@@ -328,8 +327,8 @@ func (pf *partitionForwarder) mayTake(v *entity.View) bool {
 	}
 }
 
-// sweep sweeps the main queue, whose dead letters this forwarder moves. It returns how long to wait
-// before the next sweep.
+// sweep sweeps the main queue of the dead letters, and returns how long to wait before the next
+// sweep.
 func (pf *partitionForwarder) sweep(ctx context.Context, v *entity.View) time.Duration {
 	s := pf.parent.set
 	call, cancel := context.WithTimeout(ctx, CallTimeout)

@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// remoteBatchBytes is about the number of bytes in one call of Send.
+	// remoteBatchBytes is about the size of one call of Send.
 	remoteBatchBytes = 8 << 20
-	// remoteTimeout is how long a step waits for remotes. transferTimeout is the same for a step of
-	// a transfer queue, in which messages for other destinations must wait, too.
+	// remoteTimeout is how long a step waits for remotes. A step of a transfer queue waits only for
+	// transferTimeout, because messages for other destinations wait, too.
 	remoteTimeout   = 2 * time.Minute
 	transferTimeout = forwardLock / 2
 )
@@ -80,8 +80,7 @@ func (rb *remoteBatch) chunk() (n int) {
 	return n
 }
 
-// noteAnswers handles the answers for the first messages of a remote batch. smooth is false if one
-// of them has to wait.
+// smooth is false if a message has to wait.
 func (fb *forwardBatch) noteAnswers(rb *remoteBatch, answers []error) (smooth bool) {
 	fb.mu.Lock()
 	defer fb.mu.Unlock()
@@ -104,7 +103,7 @@ func (fb *forwardBatch) noteAnswers(rb *remoteBatch, answers []error) (smooth bo
 	return smooth
 }
 
-// sendAll sends all remote batches, and renews the locks of the forward batch in the meantime.
+// sendAll sends all remote batches, and renews the locks of the forward batch meanwhile.
 func (fb *forwardBatch) sendAll(ctx context.Context) {
 	patience := remoteTimeout
 	if fb.p.Sub == core.Transfer {
@@ -167,7 +166,7 @@ func (fb *forwardBatch) releaseReturned(ctx context.Context) {
 	fb.pf.releaseUntried(ctx, fb.p, ds)
 }
 
-// remotes are the other brokers, by folded name.
+// by folded name
 type remotes map[string]core.Remote
 
 func newRemotes(given map[string]core.Remote) remotes {
@@ -178,7 +177,6 @@ func newRemotes(given map[string]core.Remote) remotes {
 	return all
 }
 
-// check refuses a destination without an entity, or with a remote that is not configured.
 func (r remotes) check(setting, to, remote, entity string) error {
 	switch {
 	case entity == "":
@@ -192,7 +190,6 @@ func (r remotes) check(setting, to, remote, entity string) error {
 		setting, to, remote, strings.Join(slices.Sorted(maps.Keys(r)), ", "))
 }
 
-// watch makes forwarders retry when their remote is back, until stop is called.
 func (r remotes) watch(forwarders *Forwarders) (stop func()) {
 	var stops []func()
 	for name, remote := range r {
@@ -218,7 +215,6 @@ func (s *Forwarders) retryRemote(remote string) {
 	}
 }
 
-// CheckRemote refuses a destination without an entity, or with a remote that is not configured.
 func (s *Forwarders) CheckRemote(setting, to, remote, entity string) error {
 	return s.remotes.check(setting, to, remote, entity)
 }

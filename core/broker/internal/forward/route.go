@@ -8,13 +8,13 @@ import (
 )
 
 // route decides where the messages of a partition go. It calls no store, takes no lock and reads no
-// clock: equal messages and destinations always give equal steps.
+// clock, so equal messages and destinations always give equal steps.
 type route struct {
 	p       core.Partition // the source
 	key     string         // the source's folded name
 	name    string         // the source's name
 	to      string         // the destination in the source's settings; "": each message has its own
-	waits   bool           // messages wait for a destination that is disabled or full
+	waits   bool           // for a destination that is disabled or full
 	remotes remotes
 	resolve func(name string) resolved
 	blocked func(to destination) bool // reports whether messages already wait for the destination
@@ -25,7 +25,7 @@ type step struct {
 	rejected error // why the message is rejected; nil: it is not
 	held     bool
 	to       destination
-	message  *core.Message // the message in the form for its destination
+	message  *core.Message // in the form for its destination
 	remote   *remoteBatch  // the destination, still without messages, if it is at a remote; otherwise nil
 	v        *entity.View  // the destination, if it is in this namespace
 }
@@ -58,7 +58,8 @@ func (r *route) next(d *core.Delivery) step {
 	}
 	m := r.forwarded(d, hops)
 	if returns {
-		m.Transit.EnqueuedSequenceNumber = d.Transit.EnqueuedSequenceNumber // for receivers, a number in the transfer queue has no meaning
+		// for receivers, a number in the transfer queue has no meaning
+		m.Transit.EnqueuedSequenceNumber = d.Transit.EnqueuedSequenceNumber
 	}
 	if err := dest.v.Admit(m); err != nil {
 		return step{rejected: err}
@@ -79,8 +80,8 @@ func (r *route) next(d *core.Delivery) step {
 	return step{to: where, message: m, v: dest.v}
 }
 
-// returns reports whether messages to the entity to (a folded name) go back to it: they were parked
-// in its own transfer queue.
+// returns reports whether messages to the entity with the folded name to go back to it: they were
+// parked in its transfer queue.
 func (r *route) returns(to string) bool { return r.p.Sub == core.Transfer && to == r.key }
 
 func (r *route) remoteStep(d *core.Delivery, name, at string) step {
@@ -113,7 +114,7 @@ func (r *route) forwarded(d *core.Delivery, hops uint8) *core.Message {
 	return &m
 }
 
-// moveKey returns the key of this move. It is unique, because sequence numbers are never reused.
+// The key of a move is unique, because sequence numbers are never reused.
 func (r *route) moveKey(d *core.Delivery) string {
 	_, n := core.SplitSequenceNumber(d.SequenceNumber)
 	b := make([]byte, 0, 64)

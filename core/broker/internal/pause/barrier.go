@@ -27,7 +27,6 @@ type pauseSignal struct {
 	cancel context.CancelFunc
 }
 
-// NewBarrier returns an open Barrier.
 func NewBarrier() *Barrier {
 	pb := &Barrier{left: wake.New(), pauser: make(chan struct{}, 1)}
 	pb.pauser <- struct{}{}
@@ -53,7 +52,6 @@ func (pb *Barrier) Enter() {
 	}
 }
 
-// TryEnter enters if the barrier is open. Otherwise it returns false at once.
 func (pb *Barrier) TryEnter() bool {
 	pb.inside.Add(1)
 	if pb.paused.Load() == nil {
@@ -63,7 +61,6 @@ func (pb *Barrier) TryEnter() bool {
 	return false
 }
 
-// Leave ends a step that Enter or TryEnter has begun.
 func (pb *Barrier) Leave() {
 	if pb.inside.Add(-1) == 0 && pb.paused.Load() != nil {
 		pb.left.Set()
@@ -95,7 +92,6 @@ func (pb *Barrier) Pause(ctx context.Context) error {
 	return nil
 }
 
-// Resume opens the barrier.
 func (pb *Barrier) Resume() {
 	pb.rearm()
 	close(pb.paused.Swap(nil).over)

@@ -17,37 +17,33 @@ import (
 // forwarded. All gateways of a namespace must have the same pipelines.
 type Pipeline struct {
 	// Entity is the name of a queue or topic, or a pattern in which * matches any characters, also
-	// '/'. The case does not matter.
+	// '/'. It is case-insensitive.
 	Entity string
-	// Ingress are the stages, in the order in which messages pass them.
+	// Ingress are the stages in their order.
 	Ingress []Stage
 	// To, if not nil, is the stage after Ingress for messages with a To property.
 	To *Stage
-	// FollowTo has names of queues and topics, or patterns like Entity. If To is nil, and a
-	// message's To property is another queue or topic that matches one of them, the message is
-	// routed there after Ingress.
+	// FollowTo has names of queues and topics, or patterns like Entity. If To is nil, a message
+	// whose To property names another queue or topic that matches is routed there after Ingress.
 	FollowTo []string
 }
 
-// Stage is a router with its settings.
 type Stage struct {
-	Name        string // the router's name for clients and logs
+	Name        string // for clients and logs
 	Router      core.Router
 	Parameters  core.Properties
 	Unavailable Unavailable
 }
 
-// Unavailable says what happens to a message whose router does not answer.
 type Unavailable uint8
 
-// The values of Unavailable. With Refuse and Park, a forwarded message waits at its source.
+// With Refuse and Park, a forwarded message waits at its source.
 const (
 	Refuse Unavailable = iota // the sender is asked to try again
 	Pass                      // the message skips the stage
 	Park                      // the message is accepted, and passes all stages when the router is back
 )
 
-// Stages is the pipeline of one entity.
 type Stages struct {
 	log    *slog.Logger
 	entity string
@@ -67,27 +63,28 @@ type stageCounts struct {
 	judged, mismatched, dropped, deadLettered, rejected, routed, parked, passed, refused atomic.Int64
 }
 
-// StageCounts has the decisions of a stage at this gateway since the broker was made. A refused or
-// parked message counts again when it passes the stage again.
+// StageCounts has the decisions of a stage at this gateway since the broker was made. A message
+// that was refused or parked counts again when it returns to the stage.
 type StageCounts struct {
-	Entity       string `json:"entity"`
-	Kind         string `json:"stage"`
-	Router       string `json:"plugin"`
-	Judged       int64  `json:"judged"`
-	Mismatched   int64  `json:"mismatched,omitempty"` // did not match the schema; dead-lettered, refused or only counted
-	Dropped      int64  `json:"dropped"`
-	DeadLettered int64  `json:"deadLettered"`
-	Rejected     int64  `json:"rejected"` // refused by a verdict
-	Routed       int64  `json:"routed"`   // routed to other entities; each message counts once
-	// Messages for which the router did not answer.
+	Entity string `json:"entity"`
+	Kind   string `json:"stage"`
+	Router string `json:"plugin"`
+	Judged int64  `json:"judged"`
+	// did not match the schema; dead-lettered, refused or only counted
+	Mismatched   int64 `json:"mismatched,omitempty"`
+	Dropped      int64 `json:"dropped"`
+	DeadLettered int64 `json:"deadLettered"`
+	Rejected     int64 `json:"rejected"` // refused by a verdict
+	Routed       int64 `json:"routed"`   // to other entities; each message counts once
+	// The router did not answer.
 	Parked  int64 `json:"parked"`
 	Passed  int64 `json:"passedUnjudged"`
 	Refused int64 `json:"refused"`
 }
 
-// New returns the pipeline of an entity: the first one that matches, an empty one if none matches,
-// and nil for a subscription. parks means that rules of topics may park messages. The pipeline of a
-// topic then does not count as empty (IsEmpty), even if it has no stages.
+// New returns the first pipeline that matches the entity, an empty one if none matches, and nil for
+// a subscription. parks means that rules of topics may park messages; then IsEmpty is false for a
+// topic, even without stages.
 func New(ent *core.Entity, all []Pipeline, parks bool, find findFunc, log *slog.Logger) *Stages {
 	if ent.Kind == core.Subscription {
 		return nil
@@ -121,8 +118,8 @@ func (p *Stages) IsEmpty() bool {
 }
 
 // SetSchema sets the router that compares messages with a schema; nil removes it. The schema's
-// counts continue. The verdict for a message that does not match has a Reason. If this message
-// passes nevertheless, it is only counted.
+// counts continue. The verdict for a mismatch has a Reason. If such a message passes nevertheless,
+// it is only counted.
 func (p *Stages) SetSchema(r *core.Router) {
 	if r == nil {
 		p.schema.Store(nil)
@@ -157,7 +154,6 @@ func (s *stage) unavailable(ctx context.Context) error {
 	return core.Refuse(core.Busy, "The plugin '%s', which processes messages to '%s', is not available. Please wait and try again.", s.Name, s.at.Entity)
 }
 
-// Counts returns the counts of the stages, in their order.
 func (p *Stages) Counts() (all []StageCounts) {
 	for _, s := range p.all() {
 		c := s.counts
@@ -196,7 +192,7 @@ func (l *parkedMark) note() {
 }
 
 // maxParkedLook is the number of messages of a transfer queue among which IsBehind looks for parked
-// ones. If the queue has more messages, IsBehind assumes that some are parked.
+// ones. If there are more messages, it assumes that some are parked.
 const maxParkedLook = 20
 
 // IsBehind reports whether messages to a partition must be parked behind others.
@@ -215,7 +211,6 @@ func (p *Stages) IsBehind(ctx context.Context, store core.Store, v *entity.View,
 	return false
 }
 
-// holdsParked reports whether some messages in the transfer queue p may be parked.
 func holdsParked(ctx context.Context, v *entity.View, p core.Partition) bool {
 	ds, err := p.Peek(ctx, core.PeekRequest{Max: maxParkedLook + 1})
 	return err != nil || len(ds) > maxParkedLook || slices.ContainsFunc(ds, func(d core.Delivery) bool {
@@ -223,8 +218,8 @@ func holdsParked(ctx context.Context, v *entity.View, p core.Partition) bool {
 	})
 }
 
-// ParkAll parks all messages of the run, because earlier messages are parked already. It only asks
-// the schema, which may refuse or dead-letter messages at once.
+// ParkAll parks all messages of the run, because earlier messages are parked. It only asks the
+// schema, which may refuse or dead-letter messages at once.
 func (p *Run) ParkAll(ctx context.Context) {
 	if s := p.p.schema.Load(); s != nil {
 		p.ask(ctx, s)

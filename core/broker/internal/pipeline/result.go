@@ -21,8 +21,7 @@ func (r Result) IsPlain() bool {
 	return true
 }
 
-// Refusal returns the reason why the group is not stored (a verdict refuses a message, or is
-// missing), or nil.
+// Refusal returns why the group is not stored (a verdict refuses a message, or is missing), or nil.
 func (r Result) Refusal() error {
 	if text := r.rejections(); text != "" {
 		return core.Refuse(core.NotAllowed, "%s.", strings.TrimSuffix(text, "."))
@@ -35,13 +34,13 @@ func (r Result) Refusal() error {
 	return nil
 }
 
-// Limits of the error that tells a sender why messages are refused.
+// Limits of the text that tells a sender why messages are refused.
 const (
-	maxRejections    = 5 // number of reasons
+	maxRejections    = 5 // reasons
 	maxRejectionText = 500
 )
 
-// rejections lists the messages that verdicts refuse, and up to maxRejections of the reasons.
+// rejections lists the messages that verdicts refuse, with up to maxRejections reasons.
 func (r Result) rejections() string {
 	var all []string // a message may have several reasons from a schema, separated by semicolons
 	for i := range r {
@@ -77,14 +76,15 @@ func (run *Run) Results(groups [][]*core.Message) []Result {
 }
 
 // AddResult adds the result of a group to the work. For each message it returns the index of its
-// number among the numbers of the work, or -1 if the message gets no number.
+// number among the numbers of the work, or -1 if it gets none.
 func AddResult(w *core.Work, v *entity.View, r Result) []int {
 	at := make([]int, len(r))
 	for i := range r {
 		x := &r[i]
 		at[i] = -1
 		switch {
-		case x.State == Parked: // duplicate detection checks the message's id when the message leaves the transfer queue
+		// duplicate detection checks the message's id when the message leaves the transfer queue
+		case x.State == Parked:
 			w.Transfers = append(w.Transfers, transferCopy(x.Message, v.Name))
 			continue
 		case x.State == Gone && len(x.transfers) == 0 && x.dead == nil && !v.Settings.RequiresDuplicateDetection:

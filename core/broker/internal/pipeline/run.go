@@ -11,16 +11,14 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 )
 
-// Reasons of dead letters that a pipeline makes.
 const (
 	reasonRouter = "DeadLetteredByRouter" // the router gives no reason
-	// reasonBadVerdict means that the verdict cannot be carried out.
+	// the verdict cannot be carried out
 	reasonBadVerdict = "VerdictRefused"
 )
 
 const maxRoutes = 100
 
-// State says what the pipeline of an entity has decided about a message.
 type State uint8
 
 const (
@@ -39,7 +37,7 @@ type Item struct {
 	err       error // why the message is Refused or Rejected
 	transfers []*core.Message
 	dead      *core.Message // the dead letter made of the message; nil: none
-	Events    []core.Event  // for the history; empty without one
+	Events    []core.Event  // empty without a history
 	askedAt   time.Time     // the time for Events; zero without a history
 }
 
@@ -66,8 +64,7 @@ type Run struct {
 	items []Item
 }
 
-// Begin begins a run for groups of admitted messages. now is the time for events of the history;
-// zero means that there is no history.
+// now is the time for events of the history; zero means that there is no history.
 func (p *Stages) Begin(v *entity.View, groups [][]*core.Message, now time.Time) *Run {
 	r := &Run{p: p, v: v, items: make([]Item, 0, core.CountOf(groups))}
 	for _, g := range groups {
@@ -78,7 +75,6 @@ func (p *Stages) Begin(v *entity.View, groups [][]*core.Message, now time.Time) 
 	return r
 }
 
-// AskAll asks all stages, one after the other.
 func (r *Run) AskAll(ctx context.Context) { r.ask(ctx, r.p.all()...) }
 
 func (r *Run) ask(ctx context.Context, stages ...*stage) {
@@ -97,8 +93,8 @@ func (r *Run) ask(ctx context.Context, stages ...*stage) {
 	}
 }
 
-// Refusal returns the reason why the schema refuses a group of a transaction, or nil. It adds to
-// the schema's counts only if the schema refuses, because a commit asks the schema again.
+// Refusal returns why the schema refuses a group of a transaction, or nil. It adds to the schema's
+// counts only if the schema refuses, because a commit asks the schema again.
 func (p *Stages) Refusal(ctx context.Context, v *entity.View, group []*core.Message) error {
 	if p == nil {
 		return nil
@@ -157,7 +153,8 @@ func (r *Run) apply(st *stage, x *Item, v *core.Verdict) {
 	if isSchema && v.Reason != "" {
 		st.counts.mismatched.Add(1)
 	}
-	if v.Action == core.VerdictRefuse && x.Message.Transit == nil { // a message with Transit has no sender who could be told
+	// a message with Transit has no sender who could be told
+	if v.Action == core.VerdictRefuse && x.Message.Transit == nil {
 		st.counts.rejected.Add(1)
 		why := v.Description
 		if !isSchema {
@@ -201,8 +198,8 @@ func (x *Item) deadLetter(st *stage, reason, description string) {
 	x.State, x.dead = Gone, &dead
 }
 
-// route adds a copy of the message for each entity that a verdict names. If it names the message's
-// own entity, the message stays.
+// route adds a copy of the message for each entity in the verdict. If its own entity is among
+// these, the message stays.
 func (r *Run) route(st *stage, x *Item, v *core.Verdict) {
 	if len(v.Routes) == 0 {
 		return
@@ -236,8 +233,7 @@ func (r *Run) route(st *stage, x *Item, v *core.Verdict) {
 	}
 }
 
-// transferCopy returns a copy of the message for a transfer queue. The copy keeps the message's
-// count of hops.
+// The copy keeps the message's count of hops.
 func transferCopy(m *core.Message, destination string) *core.Message {
 	own, t := *m, core.Transit{}
 	if m.Transit != nil {

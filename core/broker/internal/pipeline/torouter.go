@@ -10,10 +10,10 @@ import (
 
 type findFunc func(ctx context.Context, name string) (*entity.View, error)
 
-// toRouter is a router that follows the To property of messages to a queue or topic whose name
-// matches one of the patterns. A message with any other To passes, because applications may use To
-// for their own purposes. Only the patterns limit where a sender can put messages: the sender's
-// rights on that entity are not checked.
+// toRouter follows the To property of messages to a queue or topic whose name matches one of the
+// patterns. A message with any other To passes, because applications may use To for other purposes.
+// Only the patterns limit where a sender can put messages: the sender's rights on that entity are
+// not checked.
 type toRouter struct {
 	find    findFunc
 	allowed []string // folded patterns
@@ -27,7 +27,6 @@ func newToRouter(find findFunc, allowed []string) toRouter {
 	return r
 }
 
-// Route implements core.Router.
 func (r toRouter) Route(ctx context.Context, at core.Stage, ms []*core.Message) ([]core.Verdict, error) {
 	verdicts := make([]core.Verdict, len(ms))
 	found := map[string][]string{}

@@ -15,29 +15,27 @@ import (
 // Cache caches a topic's subscriptions. It reads them again only when it knows that they have
 // changed. This is safe, because the store refuses a publication with outdated subscriptions.
 type Cache struct {
-	namespace string // the namespace's ID
+	namespace string
 	policy    *entity.Policy
 	refusals  *entity.Refusals
 	log       *slog.Logger
 
 	current atomic.Pointer[Subscriptions]
 	stale   atomic.Bool
-	sweptAt atomic.Int64  // time of the last BeginSweep that returned true, in Unix nanoseconds
+	sweptAt atomic.Int64  // when BeginSweep last returned true, in Unix nanoseconds
 	reading chan struct{} // has one element while a call reads or changes current
 }
 
-// NewCache returns the cache for a topic, which is read when it is first used.
 func NewCache(namespace string, c *entity.Policy, r *entity.Refusals, log *slog.Logger) *Cache {
 	return &Cache{namespace: namespace, policy: c, refusals: r, log: log, reading: make(chan struct{}, 1)}
 }
 
-// MarkStale records that the topic's subscriptions may have changed.
 func (h *Cache) MarkStale() { h.stale.Store(true) }
 
 const minSweepInterval = time.Second
 
-// BeginSweep reports whether the caller should sweep the subscriptions. It returns false if another
-// call has just begun a sweep.
+// BeginSweep reports whether the caller should sweep the subscriptions: no call has begun a sweep
+// within minSweepInterval.
 func (h *Cache) BeginSweep() bool {
 	now, swept := time.Now().UnixNano(), h.sweptAt.Load()
 	return now-swept >= int64(minSweepInterval) && h.sweptAt.CompareAndSwap(swept, now)
@@ -56,7 +54,7 @@ func (h *Cache) Subscriptions(ctx context.Context, v *entity.View) (*Subscriptio
 		return nil, entity.ErrTimeout
 	}
 	old := h.current.Load()
-	if old != nil && !h.stale.Swap(false) { // another call has read the subscriptions in the meantime
+	if old != nil && !h.stale.Swap(false) { // another call has read them meanwhile
 		return old, nil
 	}
 	ss, err := h.read(ctx, v, old)
@@ -75,9 +73,9 @@ func (h *Cache) NoteOutdated(ss *Subscriptions) {
 	}
 }
 
-// ApplyRule applies a rule's change by this gateway, so that the subscriptions need not be read
-// again. sub is the changed subscription, version the topic's new version, and r the compiled rule,
-// or nil if the rule was removed. If the cache lacks the previous version, it stays outdated.
+// ApplyRule applies this gateway's change of a rule of sub, so that the subscriptions need not be
+// read again. version is the topic's new version, and r the compiled rule, or nil if the rule was
+// removed. A cache without the previous version stays outdated.
 func (h *Cache) ApplyRule(sub core.Entity, version int64, name string, r *rules.Rule) {
 	select {
 	case h.reading <- struct{}{}:
@@ -104,7 +102,7 @@ func (h *Cache) ApplyRule(sub core.Entity, version int64, name string, r *rules.
 	h.stale.Store(false)
 }
 
-// read reads the subscriptions. It reuses members of old that have not changed.
+// read reuses members of old that have not changed.
 func (h *Cache) read(ctx context.Context, v *entity.View, old *Subscriptions) (*Subscriptions, error) {
 	t, err := h.policy.Store.Topic(ctx, h.namespace, v.Name)
 	if err == nil && t.ID != v.ID {
@@ -133,9 +131,8 @@ func (h *Cache) read(ctx context.Context, v *entity.View, old *Subscriptions) (*
 	return ss, nil
 }
 
-// newMember compiles a subscription's rules. Rules are compiled before they are stored, but a
-// gateway of another version may have stored a rule that this one cannot compile. Then every
-// message counts as failed for this subscription.
+// Rules are compiled before they are stored, but a gateway of another version may have stored a
+// rule that this one cannot compile. Then every message counts as failed for this subscription.
 func (h *Cache) newMember(ent core.Entity) member {
 	stored := ent.Rules
 	ent.Rules = nil

@@ -40,8 +40,7 @@ func (ss *Subscriptions) copies(dst []core.Copy, topic *entity.View, index uint1
 	return dst
 }
 
-// copy returns the subscription's copy of a message that matched. If the subscription requires a
-// session and the message has none, the copy is a dead letter.
+// If the subscription requires a session and the message has none, the copy is a dead letter.
 func (m *member) copy(topic *entity.View, index uint16, msg *core.Message) core.Copy {
 	if m.Settings.RequiresSession && !msg.HasSession() {
 		return m.deadLetterCopy(index, msg, core.ReasonNoSession, core.DescriptionNoSession)

@@ -11,8 +11,8 @@ import (
 )
 
 // Evaluation evaluates the rules of a topic for groups of messages that are published in one
-// partition. It returns the copies in pieces, because there may be very many copies. The caller
-// must call Release when it has stored a piece.
+// partition. It returns the copies in pieces, because there may be very many. The caller must call
+// Release when it has stored a piece.
 type Evaluation struct {
 	subs      *Subscriptions
 	topic     *entity.View
@@ -27,11 +27,10 @@ type Evaluation struct {
 
 	made      []core.Publication // the publications of all evaluated groups
 	byGroup   [][]core.Publication
-	evaluated int // evaluated groups
+	evaluated int // number of evaluated groups
 }
 
-// Begin begins an Evaluation for messages from senders and forwarders. trail, if not nil, gets the
-// events of each message.
+// trail, if not nil, gets the events of each message.
 func (ev *Evaluator) Begin(ctx context.Context, ss *Subscriptions, topic *entity.View, partition uint16, groups [][]*core.Message, trail *audit.Trail) (*Evaluation, error) {
 	x := &Evaluation{subs: ss, topic: topic, partition: partition, trail: trail, groups: groups, body: ev.bodyDecoderFor(ss.set), room: room{ev: ev, topic: topic.Name}}
 	x.facts = x.body.facts(rules.Facts{EnqueuedTime: ev.Now()})
@@ -50,7 +49,7 @@ func (ev *Evaluator) Begin(ctx context.Context, ss *Subscriptions, topic *entity
 	return x, nil
 }
 
-// BeginDue begins an Evaluation for scheduled messages that are due. Each is a group of its own.
+// BeginDue is Begin for scheduled messages that are due. Each is a group of its own.
 func (ev *Evaluator) BeginDue(ctx context.Context, ss *Subscriptions, topic *entity.View, partition uint16, ds []core.Delivery, trail *audit.Trail) (*Evaluation, error) {
 	groups := make([][]*core.Message, len(ds))
 	for i := range ds {

@@ -15,12 +15,11 @@ import (
 	"github.com/crosstown-mq/crosstown/core/rules"
 )
 
-// Evaluator evaluates the rules of topics for messages.
 type Evaluator struct {
 	Plugins   *Plugins
 	Body      func(*core.Message) (any, error) // nil: conditions on fields of the body are not true
 	Memory    *fair.Pool                       // limits copies that are not stored yet; nil: no limit
-	Namespace string                           // the namespace's ID
+	Namespace string
 	Now       func() time.Time
 	Log       *slog.Logger
 }
@@ -47,7 +46,6 @@ func (ev *Evaluator) askPlugins(ctx context.Context, topic string, calls []rules
 	return q, nil
 }
 
-// askPluginNow returns a function that asks a router about one message.
 func (ev *Evaluator) askPluginNow(ctx context.Context, topic string, m *core.Message) func(rules.Call) (bool, error) {
 	return func(c rules.Call) (bool, error) {
 		q, err := ev.askPlugins(ctx, topic, []rules.Call{c}, []*core.Message{m})
@@ -59,7 +57,7 @@ func (ev *Evaluator) askPluginNow(ctx context.Context, topic string, m *core.Mes
 	}
 }
 
-// bodyDecoderFor returns a decoder for the rules of s, or nil if no rule reads bodies.
+// bodyDecoderFor returns nil if no rule reads bodies.
 func (ev *Evaluator) bodyDecoderFor(s *rules.Set) *bodyDecoder {
 	if ev.Body == nil || !s.ReadsBodies() {
 		return nil
@@ -68,8 +66,8 @@ func (ev *Evaluator) bodyDecoderFor(s *rules.Set) *bodyDecoder {
 }
 
 // appendFault appends a dead letter for a message whose evaluation failed, if the subscription's
-// settings require this. One dead letter is enough for all rules of the subscription. The
-// subscription's copies begin at dst[first].
+// settings require this. One dead letter is enough for all rules of the subscription, whose copies
+// begin at dst[first].
 func (m *member) appendFault(dst []core.Copy, first int, index uint16, msg *core.Message, err error) []core.Copy {
 	if !m.Settings.DeadLetteringOnFilterEvaluationExceptions {
 		return dst
@@ -110,7 +108,7 @@ func (d *bodyDecoder) body(m *core.Message) (any, error) {
 	return v, err
 }
 
-// failure returns the reason why results must not be used, or nil. d may be nil.
+// failure returns why results must not be used, or nil. d may be nil.
 func (d *bodyDecoder) failure() error {
 	if d == nil {
 		return nil

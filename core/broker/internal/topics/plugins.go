@@ -16,12 +16,11 @@ import (
 // Plugins are the routers, by name, that rules may call with plugin(…).
 type Plugins struct {
 	byName map[string]*pipeline.Stage
-	// what senders get if a router does not answer, by the router's name
+	// by the router's name: what senders get if it does not answer
 	refusals map[string]*entity.NoVerdict
 	Park     bool // a router is configured to park messages
 }
 
-// NewPlugins returns the Plugins for configured stages.
 func NewPlugins(stages []pipeline.Stage) *Plugins {
 	f := &Plugins{byName: map[string]*pipeline.Stage{}, refusals: map[string]*entity.NoVerdict{}}
 	for i := range stages {
@@ -34,7 +33,6 @@ func NewPlugins(stages []pipeline.Stage) *Plugins {
 	return f
 }
 
-// Check refuses a rule that calls a router that is not configured.
 func (f *Plugins) Check(r *rules.Rule) error {
 	for _, c := range r.Calls() {
 		if f.byName[c.Name] != nil {

@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// piece is the number of bytes of copies after which Next evaluates no further group.
+	// piece is the size of copies after which Next evaluates no further group.
 	piece = 1 << 20
-	// step is the smallest number of bytes of copies for which memory is taken. Fewer bytes are not
-	// counted: the memory taken when the message arrived is enough for them.
+	// step is the smallest size of copies for which memory is taken. Fewer bytes are not counted:
+	// the memory taken when the message arrived is enough for them.
 	step = 16 << 10
 )
 
@@ -54,7 +54,8 @@ func (r *room) take(ctx context.Context, waits bool) bool {
 		r.share = r.ev.Memory.Waiter(nil)
 		r.share.Join(fair.Who{Namespace: "/" + r.ev.Namespace, Policy: "copies for subscriptions of " + r.topic})
 	}
-	most := r.ev.Memory.Stats().Limit / 8 * 3 // about what is free in an idle gateway that has taken memory only for the messages themselves
+	// about what is free in an idle gateway that has taken memory only for the messages themselves
+	most := r.ev.Memory.Stats().Limit / 8 * 3
 	switch {
 	case r.held() > most:
 		r.full = core.Refuse(core.QuotaExceeded, "The copies for the subscriptions of '%s' take more than %d bytes of memory, which is three eighths of message-memory: send fewer messages in a batch, or increase message-memory.",

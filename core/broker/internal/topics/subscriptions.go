@@ -39,7 +39,7 @@ func (b *compiledRules) get(name string) *rules.Rule {
 	return b.byName[core.FoldName(name)]
 }
 
-// set replaces the rule with that name, or removes it if r is nil.
+// A nil r removes the rule.
 func (b *compiledRules) set(name string, r *rules.Rule) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -119,7 +119,6 @@ func (m *member) matchingRules(msg *core.Message, f rules.Facts) string {
 	return strings.Join(names, ", ")
 }
 
-// Queues returns the subscriptions' main queues in a partition.
 func (ss *Subscriptions) Queues(partition uint16) []core.Partition {
 	ps := make([]core.Partition, len(ss.members))
 	for i := range ss.members {

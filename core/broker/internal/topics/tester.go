@@ -20,7 +20,7 @@ type Tester struct {
 	shown   int // bytes of the messages in judgements so far
 }
 
-// maxShown is the maximum size of the messages in all judgements; a single message may be larger.
+// maxShown limits the messages in all judgements together; a single message may be larger.
 const maxShown = 1 << 20
 
 // show removes a judgement's message if maxShown is reached.
@@ -36,7 +36,6 @@ func (rt *Tester) show(j core.Judgement) core.Judgement {
 	return j
 }
 
-// NewTester makes a Tester for a message to the topic.
 func (ev *Evaluator) NewTester(ctx context.Context, topic *entity.View, m *core.Message) (*Tester, error) {
 	rt := &Tester{topic: topic, facts: rules.Facts{EnqueuedTime: ev.Now(), Body: ev.Body}}
 	if err := rt.admit(m); err != nil {
@@ -110,8 +109,7 @@ func (rt *Tester) test(r core.Rule) core.Judgement {
 	return core.Judgement{Rule: r.Name, Matched: e.Truth == rules.True, Why: e.Why, Err: e.Err, Message: e.Message}
 }
 
-// testFor evaluates a rule of the subscription for the message. The result of a match is what the
-// subscription would get.
+// If the rule matches, the result has what the subscription would get.
 func (rt *Tester) testFor(s *member, r core.Rule) core.Judgement {
 	j := rt.test(r)
 	_, j.Subscription, _ = core.SplitSubscription(s.Name)
