@@ -10,7 +10,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Bridge serves one protocol.
 type Bridge interface {
 	// Serve accepts on ln until ctx ends, then drains and returns nil.
 	Serve(ctx context.Context, ln net.Listener) error
@@ -22,14 +21,14 @@ type Front interface {
 	core.Admin
 }
 
-// Connection describes one client's connection. The administration API returns it.
+// Connection describes one client's connection, for the administration API.
 type Connection struct {
-	ID        string    `json:"id"`        // the id in the log
-	Protocol  string    `json:"protocol"`  // "amqp", "amqp over websocket", "websocket" or "event stream"
-	Peer      string    `json:"peer"`      // the client's address
+	ID        string    `json:"id"`
+	Protocol  string    `json:"protocol"` // "amqp", "amqp over websocket", "websocket" or "event stream"
+	Peer      string    `json:"peer"`
 	Namespace string    `json:"namespace"` // "" until the client has proven an identity
 	Since     time.Time `json:"since"`
-	Policies  []string  `json:"policies,omitempty"` // the client's shared access policies, or the subjects of its tokens
+	Policies  []string  `json:"policies,omitempty"` // shared access policies, or the subjects of tokens
 	Product   string    `json:"product,omitempty"`  // the client's name for itself
 	Links     []Link    `json:"links"`
 	Sessions  int       `json:"-"` // AMQP sessions; 0 with other protocols
@@ -37,9 +36,9 @@ type Connection struct {
 
 // Link describes how a connection uses one entity.
 type Link struct {
-	Entity    string  `json:"entity"`            // its address
-	Direction string  `json:"direction"`         // Sends or Receives
-	Mode      string  `json:"mode,omitempty"`    // "peekLock" or "receiveAndDelete"; "" if it sends
+	Entity    string  `json:"entity"`    // its address
+	Direction string  `json:"direction"` // Sends or Receives
+	Mode      string  `json:"mode,omitempty"`
 	Session   *string `json:"session,omitempty"` // the id of the session that the client holds
 }
 
@@ -60,7 +59,6 @@ func Receiving(entity string, mode core.ReceiveMode, session core.Session) Link 
 	return l
 }
 
-// SessionID returns the id of the link's session, or "".
 func (l *Link) SessionID() string {
 	if l.Session == nil {
 		return ""
@@ -74,9 +72,8 @@ const ForcedText = "An operator has closed the connection. Connect again."
 // Census lists and closes the open connections of a bridge.
 type Census interface {
 	Connections(ctx context.Context) []Connection
-	// CloseConnection closes the connection with that id, with ForcedText as the reason. Calls in
-	// flight may finish, as when the bridge stops. CloseConnection returns false if there is no
-	// such connection.
+	// CloseConnection closes the connection with that id, with ForcedText as the reason, or returns
+	// false. Calls in flight may finish, as when the bridge stops.
 	CloseConnection(id string) bool
 }
 
@@ -91,11 +88,11 @@ func Default[T int | int64 | uint32 | time.Duration](option *T, otherwise T) {
 // log.
 const warningPause = 10 * time.Second
 
-// Warnings limits warnings of one kind to one in ten seconds. The zero value is ready for use, and
-// safe for concurrent use.
+// Warnings limits warnings of one kind to one per warningPause. The zero value is ready for use,
+// and safe for concurrent use.
 type Warnings struct{ next atomic.Int64 } // Unix nanoseconds
 
-// Due reports whether to log a warning now. After true, it returns false for ten seconds.
+// Due reports whether to log a warning now. After true, it returns false for warningPause.
 func (w *Warnings) Due() bool {
 	now, next := time.Now().UnixNano(), w.next.Load()
 	return now >= next && w.next.CompareAndSwap(next, now+int64(warningPause))

@@ -7,8 +7,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Entities lists up to n entities, beginning with number skip. It calls admin again if admin
-// returns fewer, because clients take a short page for the last page.
+// Entities calls admin again if admin returns fewer than n, because clients take a short page for
+// the last page.
 func Entities(ctx context.Context, admin core.Admin, id core.Identity, l core.Listing, skip, n int) (all []core.Entity, counts []core.Runtime, err error) {
 	for len(all) < n {
 		es, rs, err := admin.Entities(ctx, id, l, skip+len(all), n-len(all))

@@ -17,7 +17,7 @@ import (
 // censusTime is how long bridges may take to describe their connections.
 const censusTime = 5 * time.Second
 
-// countAge is how old the result of Count may be, because counting anew asks the owner of each
+// countAge is how old the result of Count may be, because counting asks the owner of each
 // connection.
 const countAge = 5 * time.Second
 
@@ -37,7 +37,6 @@ type Registry struct {
 	counts   map[string]int // by protocol
 }
 
-// Add adds the connections of a bridge.
 func (c *Registry) Add(bridge bridges.Census) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -124,8 +123,8 @@ func (c *Registry) Close(ctx context.Context, id core.Identity, connection strin
 	return *closed, nil
 }
 
-// Count returns the number of connections in all namespaces, by protocol. The result may be some
-// seconds old.
+// Count returns the number of connections in all namespaces, by protocol. The result may be as old
+// as countAge.
 func (c *Registry) Count(ctx context.Context) map[string]int {
 	c.counting.Lock()
 	defer c.counting.Unlock()
@@ -144,5 +143,4 @@ func (c *Registry) Count(ctx context.Context) map[string]int {
 	return counts
 }
 
-// Closed returns the number of connections that operators have closed.
 func (c *Registry) Closed() int64 { return c.closed.Load() }

@@ -9,7 +9,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// The routes that Options.Answered is called with, besides the paths of Options.Routes.
+// Options.Answered gets these routes, and the paths of Options.Routes.
 const (
 	routeSend        = "send"
 	routeReceive     = "receive"
@@ -51,7 +51,7 @@ func (a *answer) note(status int) {
 	}
 }
 
-// WriteHeader reports the status, unless it is an interim status, which another one follows.
+// WriteHeader does not report an interim status, because another one follows.
 func (a *answer) WriteHeader(status int) {
 	if status >= http.StatusOK || status == http.StatusSwitchingProtocols {
 		a.note(status)

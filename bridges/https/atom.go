@@ -14,14 +14,13 @@ const (
 	defaultTop = 100
 	maxTop     = 10_000
 
-	// defaultAPIVersion is the API version of requests that name none.
+	// defaultAPIVersion is the API version of requests without one.
 	defaultAPIVersion = "2021-05"
 
 	// maxDescriptionBytes bounds an entity description in a request.
 	maxDescriptionBytes = 256 << 10
 )
 
-// management is a request to the admin API.
 type management struct {
 	*Bridge
 	w       http.ResponseWriter
@@ -47,7 +46,8 @@ func (b *Bridge) atom(w http.ResponseWriter, r *http.Request, segments []string,
 	case folded == "$resources/topics", folded == "topics" && isPage(r.URL.Query()):
 		m.target.feed = true
 		return m.authorized("GET, HEAD", func() error { return m.listEntities(core.Topic) })
-	case strings.HasPrefix(folded, "$") && r.Method != http.MethodPut: // a PUT gets a better refusal later, because such a name is not valid
+	// a PUT gets a better refusal later, because such a name is not valid
+	case strings.HasPrefix(folded, "$") && r.Method != http.MethodPut:
 		return core.Refuse(core.NotFound, "The resource '/%s' does not exist.", name)
 	}
 	if m.target, err = parseTarget(name); err != nil {
@@ -83,7 +83,7 @@ func (m *management) only(methods string, do func() error) error {
 	return do()
 }
 
-// authorized is like only, but the request must also prove an identity.
+// authorized is only for a request that must also prove an identity.
 func (m *management) authorized(methods string, do func() error) error {
 	return m.only(methods, func() (err error) {
 		if m.id, err = m.authorize(m.r, m.target.node()); err != nil {
@@ -136,14 +136,13 @@ func (at reference) link(path, query string) string {
 	return at.origin + path
 }
 
-// listing answers a request for the root with an empty list of public services.
+// listing answers a request for the root with an empty list of public services, from which the SDKs
+// also learn that an entity does not exist.
 func (m *management) listing() error {
 	writeAtom(m.w, http.StatusOK, feedType, appendFeed(nil, publicListing, m.at.self(), "", nil))
 	return nil
 }
 
-// publicListing is the title of the empty feed from which the SDKs learn that an entity does not
-// exist.
 const publicListing = "Publicly Listed Services"
 
 func (m *management) namespaceInfo() error {
@@ -174,7 +173,7 @@ func parsePage(r *http.Request, at reference, title string) (page, error) {
 	return page{skip, top, title, at}, nil
 }
 
-// write answers with the entries of the page. more is true if entries follow it.
+// more is true if entries follow the page.
 func (p page) write(w http.ResponseWriter, entries []byte, more bool) {
 	next := ""
 	if more {
@@ -187,7 +186,7 @@ func (p page) write(w http.ResponseWriter, entries []byte, more bool) {
 	writeAtom(w, http.StatusOK, feedType, appendFeed(nil, p.title, p.at.self(), next, entries))
 }
 
-// pageNumber reads $skip or $top. If the parameter is missing or 0, it returns otherwise.
+// If the parameter is missing or 0, pageNumber returns otherwise.
 func pageNumber(query url.Values, name string, otherwise, limit int) (int, error) {
 	text := query.Get(name)
 	if text == "" {
@@ -210,5 +209,6 @@ const (
 
 func writeAtom(w http.ResponseWriter, status int, contentType string, document []byte) {
 	w.Header().Set("Content-Type", contentType)
-	_ = respond(w, status, append([]byte(`<?xml version="1.0" encoding="utf-8"?>`), document...)) // if the client is gone, nothing has to be undone
+	// if the client is gone, nothing has to be undone
+	_ = respond(w, status, append([]byte(`<?xml version="1.0" encoding="utf-8"?>`), document...))
 }

@@ -34,7 +34,7 @@ type AdminClient struct {
 }
 
 const (
-	// maxPageBytes bounds a response of the management API.
+	// maxPageBytes bounds a response.
 	maxPageBytes = 64 << 20
 	// maxPageNodes bounds the elements of a response.
 	maxPageNodes = 1 << 20
@@ -47,7 +47,6 @@ const (
 	longestPause  = 30 * time.Second
 )
 
-// StatusError is a response that refuses a request.
 type StatusError struct {
 	Status int
 	Text   string
@@ -56,7 +55,6 @@ type StatusError struct {
 
 func (e *StatusError) Error() string { return e.Text }
 
-// Unwrap returns the Code for the status.
 func (e *StatusError) Unwrap() error {
 	switch e.Status {
 	case http.StatusNotFound:
@@ -71,9 +69,8 @@ func (e *StatusError) Unwrap() error {
 	return nil
 }
 
-// do sends a request and returns the root of the response, or nil if the response is empty. It
-// repeats the request while the namespace is busy, as in Azure after some tens of requests a
-// second.
+// do returns the root of the response, or nil if the response is empty. It repeats the request
+// while the namespace is busy, as in Azure after some tens of requests a second.
 func (c *AdminClient) do(ctx context.Context, method, path, query string, header http.Header, body []byte) (*node, error) {
 	for attempt := 1; ; attempt++ {
 		root, again, err := c.once(ctx, method, path, query, header, body)
@@ -86,7 +83,7 @@ func (c *AdminClient) do(ctx context.Context, method, path, query string, header
 	}
 }
 
-// once sends a request once. again is the pause before the next attempt, or -1 for no further one.
+// again is the pause before the next attempt, or -1 for no further one.
 func (c *AdminClient) once(ctx context.Context, method, path, query string, header http.Header, body []byte) (root *node, again time.Duration, err error) {
 	request, err := http.NewRequestWithContext(ctx, method, c.Origin+path+"?"+query+"api-version="+clientVersion, bytes.NewReader(body))
 	if err != nil {
@@ -213,7 +210,7 @@ func (c *AdminClient) Entity(ctx context.Context, _ core.Identity, name string) 
 	return e, counts, err
 }
 
-// readCounts reads the counts in a description. A missing count is 0.
+// A missing count is 0.
 func readCounts(description *node) (rt core.Runtime) {
 	number := func(of *node, name string) (n int64) {
 		if v := of.child(name); v != nil {
@@ -345,8 +342,7 @@ func (c *AdminClient) put(ctx context.Context, kind core.Kind, name string, s *c
 	return e, err
 }
 
-// changing returns the headers of a request that creates something, or replaces it if change is
-// true.
+// changing returns the headers of a request that creates something or, with change, replaces it.
 func changing(change bool) http.Header {
 	if change {
 		return http.Header{"If-Match": {"*"}}
@@ -354,7 +350,7 @@ func changing(change bool) http.Header {
 	return http.Header{}
 }
 
-// appendRule appends the description of a rule, with the elements in the order that Azure requires.
+// The elements of a rule have the order that Azure requires.
 func appendRule(dst []byte, r *core.Rule) []byte {
 	dst = appendFilter(dst, &r.Filter)
 	dst = appendAction(dst, r)

@@ -47,7 +47,6 @@ func formOf(s *core.Setting) string {
 	return "a string"
 }
 
-// readLeaf parses the text of a setting into q, and reports whether the text is valid.
 func readLeaf(s *core.Setting, q *core.Settings, text string) bool {
 	var err error
 	switch v := s.Of(q).(type) {
@@ -82,8 +81,8 @@ var notSettable = []string{
 // authorizationRules is the only setting that has elements inside.
 const authorizationRules = "AuthorizationRules"
 
-// readSettings copies the settings in a description to q. It ignores empty elements and those of
-// foreign namespaces, and refuses elements that no description has.
+// readSettings ignores empty elements and those of foreign XML namespaces, and refuses elements
+// that no description has.
 func readSettings(description *node, kind core.Kind, q *core.Settings) error {
 	seen := map[string]bool{}
 	for _, n := range description.children {

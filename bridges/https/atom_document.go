@@ -88,7 +88,7 @@ func appendBool(dst []byte, name string, v bool) []byte {
 	return closeElement(strconv.AppendBool(openElement(dst, name), v), name)
 }
 
-// appendTime appends an instant. The zero times of Go and .NET are the same.
+// The zero times of Go and .NET are the same.
 func appendTime(dst []byte, name string, t time.Time) []byte {
 	return closeElement(t.UTC().AppendFormat(openElement(dst, name), "2006-01-02T15:04:05.9999999Z"), name)
 }
@@ -121,7 +121,8 @@ func appendEscaped(dst []byte, text string) []byte {
 			dst = append(dst, "&quot;"...)
 		case r == '\r': // unescaped, it would be read as a line feed
 			dst = append(dst, "&#xD;"...)
-		case r < ' ' && r != '\t' && r != '\n', r == 0xfffe, r == 0xffff: // XML 1.0 §2.2 does not allow these characters
+		// XML 1.0 §2.2 does not allow these characters
+		case r < ' ' && r != '\t' && r != '\n', r == 0xfffe, r == 0xffff:
 			dst = utf8.AppendRune(dst, utf8.RuneError)
 		default:
 			dst = utf8.AppendRune(dst, r)

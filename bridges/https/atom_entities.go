@@ -12,15 +12,13 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// descriptions are the elements that describe an entity of each kind.
 var descriptions = [...]string{
 	core.Queue:        "QueueDescription",
 	core.Topic:        "TopicDescription",
 	core.Subscription: "SubscriptionDescription",
 }
 
-// listEntities answers with a page of all queues, all topics, or a topic's subscriptions. It reads
-// one entity more than requested, to know whether there is a next page.
+// listEntities reads one entity more than requested, to know whether there is a next page.
 func (m *management) listEntities(kind core.Kind) error {
 	p, err := parsePage(m.r, m.at, kind.String()+"s")
 	if err != nil {
@@ -42,10 +40,9 @@ func (m *management) listEntities(kind core.Kind) error {
 	return nil
 }
 
-// getEntity answers with a queue, topic or subscription. For a missing queue or topic it answers,
-// even if the client has no rights, with an empty public listing, from which the SDKs learn that
-// the entity is missing. But if the path has methods of the runtime API, it refuses the request's
-// method.
+// For a missing queue or topic, getEntity answers, even without rights, with an empty public
+// listing, from which the SDKs learn that the entity is missing. But if the path has methods of the
+// runtime API, it refuses the request's method.
 func (m *management) getEntity() error {
 	entity, runtime, err := m.front.Entity(m.r.Context(), m.id, m.target.node())
 	if m.target.subscription == "" {
@@ -98,8 +95,7 @@ func readDescription(w http.ResponseWriter, r *http.Request) (*node, error) {
 	return parseDescription(body)
 }
 
-// kind returns the kind of entity that a description is for. It refuses kinds that an
-// entity at the target's path cannot have.
+// kind refuses kinds that an entity at the target's path cannot have.
 func (t target) kind(description *node) (core.Kind, error) {
 	name := description.name.Local
 	switch {
@@ -144,8 +140,8 @@ func (p *put) create(ctx context.Context) (e core.Entity, rt core.Runtime, err e
 	return e, rt, err
 }
 
-// update replaces an entity's settings. Omitted settings get their defaults, except those that some
-// SDK cannot send or that cannot change: these keep their values.
+// In update, omitted settings get their defaults, except those that some SDK cannot send or that
+// cannot change: these keep their values.
 func (p *put) update(ctx context.Context) (e core.Entity, rt core.Runtime, err error) {
 	before, rt, err := p.front.Entity(ctx, p.id, p.target.node())
 	if err != nil {
@@ -191,8 +187,7 @@ const filterCountsVersion = "2024-05"
 // messageSizeVersion is the first api-version whose descriptions contain MaxMessageSizeInKilobytes.
 const messageSizeVersion = "2021-05"
 
-// appendEntity appends the entry of the queue, topic or subscription whose URL is link. The order
-// of the elements is part of the contract.
+// link is the URL of the entity. The order of the elements is part of the contract.
 func appendEntity(dst []byte, at reference, link string, e *core.Entity, rt core.Runtime) []byte {
 	title := e.Name
 	if e.Kind == core.Subscription {
@@ -263,8 +258,7 @@ func appendFact(dst []byte, at reference, e *core.Entity, rt *core.Runtime, name
 	return appendSetting(dst, at, &e.Settings, core.SettingNamed(name))
 }
 
-// appendSetting appends the element of a setting. It appends nothing if s is nil or the setting is
-// an empty text.
+// appendSetting appends nothing if s is nil or the setting is an empty text.
 func appendSetting(dst []byte, at reference, q *core.Settings, s *core.Setting) []byte {
 	if s == nil {
 		return dst
@@ -294,8 +288,7 @@ func appendSetting(dst []byte, at reference, q *core.Settings, s *core.Setting) 
 	return dst
 }
 
-// appendCounts appends the counts of messages. The element around them has one attribute, from
-// which clients read the prefix of its children.
+// Clients read the prefix of the counts from the only attribute of the element around them.
 func appendCounts(dst []byte, rt *core.Runtime) []byte {
 	dst = append(dst, `<CountDetails xmlns:d2p1="`+countSpace+`">`...)
 	dst = appendNumber(dst, "d2p1:ActiveMessageCount", rt.Active)
@@ -310,7 +303,7 @@ func appendCounts(dst []byte, rt *core.Runtime) []byte {
 // which uses this version, expects exactly the rules that it sent.
 const ruleTimesEnd = "2024-05"
 
-// appendAccessRules appends the authorization rules. An empty list must not have attributes.
+// An empty list must not have attributes.
 func appendAccessRules(dst []byte, at reference, rules []core.AccessRule) []byte {
 	if len(rules) == 0 {
 		return append(dst, `<AuthorizationRules/>`...)
@@ -343,8 +336,8 @@ const (
 )
 
 // checkForwarding requires the right Send on each new destination of forwarding, because the client
-// will send to it. The right must come from the header's token for the destination or, without a
-// token, from the request's identity.
+// will send to it: by the header's token for the destination or, without a token, by the request's
+// identity.
 func (p *put) checkForwarding(before, after *core.Settings) error {
 	for setting, to := range bridges.Destinations(before, after) {
 		header := forwardHeader
@@ -365,7 +358,8 @@ func (p *put) checkForwarding(before, after *core.Settings) error {
 			if p.id.NamespaceID() != grant.NamespaceID {
 				return unauthorized("%s: the token in the header %s is for another namespace, and entities can only forward within their namespace: send a token for this namespace.", setting, header)
 			}
-			p.id = append(slices.Clone(p.id), grant) // in addition to the request's own grants, which may have the same policy and scope
+			// in addition to the request's own grants, which may have the same policy and scope
+			p.id = append(slices.Clone(p.id), grant)
 		}
 		if id.Check(core.Send, to, time.Now()) != nil {
 			return unauthorized("%s: Unauthorized access. 'Send' claim(s) are required on '%s': give a token for it in the header %s.", setting, to, header)

@@ -23,8 +23,7 @@ type node struct {
 	children []*node
 }
 
-// parseXML parses a document in UTF-8. It refuses a document type, and more than the given number
-// of elements.
+// parseXML refuses a document type, and more than the given number of elements.
 func parseXML(document []byte, elements int) (*node, error) {
 	dec := xml.NewDecoder(bytes.NewReader(bytes.TrimPrefix(document, []byte("\xef\xbb\xbf"))))
 	malformed := func(what string) error {
@@ -95,5 +94,5 @@ func (n *node) child(local string) *node {
 
 func (n *node) value() string { return strings.TrimSpace(n.text) }
 
-// isEmpty reports whether an element contains nothing, which means that its value is not set.
+// An empty element means that its value is not set.
 func (n *node) isEmpty() bool { return n.null || len(n.children) == 0 && n.value() == "" }

@@ -105,8 +105,8 @@ func readTyped(n *node) (v any, form string) {
 	return v, form
 }
 
-// readDateTime parses an instant. If a timestamp would lose precision, it returns the text instead,
-// because clients compare what they read with what they wrote.
+// If a timestamp would lose precision, readDateTime returns the text, because clients compare what
+// they read with what they wrote.
 func readDateTime(text string) (any, error) {
 	if t, zoned, err := value.ParseDateTime(text); err == nil && (!zoned || t.Nanosecond()%int(time.Millisecond) != 0) {
 		return value.Described{Descriptor: value.DescriptorDateTime, Value: text}, nil
@@ -115,8 +115,8 @@ func readDateTime(text string) (any, error) {
 	return value.TimestampOf(t), err
 }
 
-// appendPairs appends pairs of keys and typed values, or nothing if there are none. The JavaScript
-// SDK requires that a type's prefix has five characters.
+// appendPairs appends nothing if there are no pairs. The JavaScript SDK requires that a type's
+// prefix has five characters.
 func appendPairs(dst []byte, name string, p core.Properties) []byte {
 	if p.IsEmpty() {
 		return dst
@@ -137,8 +137,7 @@ func appendPairs(dst []byte, name string, p core.Properties) []byte {
 	return append(append(append(dst, '<', '/'), name...), '>')
 }
 
-// writeTyped is the inverse of readTyped: it returns the namespace and name of a type, and the text
-// of the value. A value that has no such type becomes a string.
+// writeTyped is the inverse of readTyped. A value that has no such type becomes a string.
 func writeTyped(v any) (space, typ, text string) {
 	switch v := v.(type) {
 	case bool:

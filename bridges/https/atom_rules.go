@@ -7,8 +7,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// listRules answers with a page of a subscription's rules. It reads one rule more than requested,
-// to know whether there is a next page.
+// listRules reads one rule more than requested, to know whether there is a next page.
 func (m *management) listRules() error {
 	p, err := parsePage(m.r, m.at, "Rules")
 	if err != nil {
@@ -175,8 +174,8 @@ func appendRuleEntry(dst []byte, at reference, t target, r core.Rule) []byte {
 	return closeEntry(dst)
 }
 
-// appendFilter appends a filter. True and false filters have an expression, too: the JavaScript SDK
-// recognizes an SQL filter by its expression.
+// True and false filters have an expression, too: the JavaScript SDK recognizes an SQL filter by
+// its expression.
 func appendFilter(dst []byte, f *core.Filter) []byte {
 	switch f.Kind {
 	case core.TrueFilter:
@@ -198,7 +197,7 @@ func appendFilter(dst []byte, f *core.Filter) []byte {
 	return append(dst, `</Filter>`...)
 }
 
-// appendAction appends a rule's action. Clients require the element even if there is no action.
+// Clients require the element even if there is no action.
 func appendAction(dst []byte, r *core.Rule) []byte {
 	if r.Action == "" {
 		return append(dst, `<Action i:type="EmptyRuleAction"/>`...)

@@ -21,13 +21,15 @@ const (
 // authorize returns the identity that a request proves, with the rights that it has on node: the
 // path of an entity, or "" for the namespace. The broker checks these rights.
 func (b *Bridge) authorize(r *http.Request, node string) (core.Identity, error) {
-	token, ctx := r.Header.Get("Authorization"), bridges.CertifiedBy(r) // only the first header counts: an SDK that retries adds another one
+	// only the first header counts: an SDK that retries adds another one
+	token, ctx := r.Header.Get("Authorization"), bridges.CertifiedBy(r)
 	if token == "" && core.CertificateOf(ctx) == nil {
 		return nil, core.Refuse(core.Unauthorized, "MissingToken: The request has no Authorization header. Send 'Authorization: SharedAccessSignature sr=...&sig=...&se=...&skn=...'.")
 	}
 	scheme, _, _ := strings.Cut(token, " ")
 	isSignature := strings.EqualFold(scheme, sharedAccessSignature)
-	isWebToken := strings.EqualFold(scheme, bearer) || strings.HasPrefix(token, "eyJ") // eyJ is the beginning of JSON in base64; one SDK omits the scheme
+	// eyJ is the beginning of JSON in base64; one SDK omits the scheme
+	isWebToken := strings.EqualFold(scheme, bearer) || strings.HasPrefix(token, "eyJ")
 	if token != "" && !isSignature && !isWebToken {
 		return nil, core.Refuse(core.Unauthorized, "MalformedToken: The authorization scheme '%.30s' is not supported. Use 'SharedAccessSignature sr=...&sig=...&se=...&skn=...', or 'Bearer' with a JSON web token.", scheme)
 	}
@@ -63,10 +65,10 @@ type visitKey struct{}
 // visit is what the bridge keeps for the time of a request.
 type visit struct {
 	proven bool
-	memory *fair.Waiter // memory of the request's body and of its response
+	memory *fair.Waiter // of the request's body and of its response
 }
 
-// visited returns the request with a visit. The caller must close the visit's memory.
+// The caller must close the visit's memory.
 func (b *Bridge) visited(r *http.Request) (*http.Request, *visit) {
 	v := &visit{memory: b.opts.Budget.Waiter(nil)}
 	return r.WithContext(context.WithValue(r.Context(), visitKey{}, v)), v
@@ -94,7 +96,6 @@ func prove(r *http.Request, id core.Identity) error {
 // smallHeader is the size of headers that fair.Requests already includes.
 const smallHeader = 8 << 10
 
-// sizeOf returns approximately how many bytes of memory headers take.
 func sizeOf(h http.Header) (n int64) {
 	for name, values := range h {
 		n += int64(100 + len(name))
@@ -123,8 +124,7 @@ func scopeOf(scope, request, node string) string {
 // preflightLife is how long a browser may cache the answer to a preflight.
 const preflightLife = 10 * time.Minute
 
-// methodOf returns the method of a request. For a preflight (Fetch §3.2.2), this is the method of
-// the request that will follow.
+// For a preflight (Fetch §3.2.2), methodOf returns the method of the request that will follow.
 func methodOf(r *http.Request) string {
 	if asked := r.Header.Get("Access-Control-Request-Method"); isPreflight(r) {
 		return asked

@@ -127,8 +127,7 @@ func readBatchMessage(dec *json.Decoder) (*core.Message, error) {
 	return m, err
 }
 
-// readUserProperties reads a JSON object of strings, numbers and booleans. An integer becomes an
-// int, or a long if an int cannot hold it.
+// An integer becomes an int, or a long if an int cannot hold it.
 func readUserProperties(dec *json.Decoder, m *core.Message) error {
 	seen := map[string]bool{}
 	var pairs []core.Property

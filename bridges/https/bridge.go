@@ -19,16 +19,16 @@ import (
 
 // Options configure a Bridge. The zero value works.
 type Options struct {
-	// Logger receives what operators should know; nil means slog.Default().
+	// Logger is slog.Default() if nil.
 	Logger *slog.Logger
 	// PublicURL is the scheme and host of the links in responses, such as https://bus.example.com.
 	// If it is empty, they are those of the request.
 	PublicURL string
-	// Origins lists the origins whose web pages may use the REST runtime and the event streams, in
-	// addition to the gateway's own host. The patterns are those of origins.Check.
+	// Origins lists the origins whose web pages may use the REST runtime and the event streams,
+	// besides the gateway's own host. The patterns are those of origins.Check.
 	Origins []string
-	// MaxBodyBytes bounds a request's body; 0 means the largest message size that an entity can
-	// have. The entity's own limit also applies.
+	// MaxBodyBytes bounds a request's body, as does the entity's limit; 0 means the largest message
+	// size that an entity can have.
 	MaxBodyBytes int64
 	// Budget bounds the memory of messages in progress; nil means that the bridge has its own.
 	Budget *fair.Pool
@@ -62,8 +62,8 @@ type Options struct {
 	Plain func(remote string) bool
 	// Answered, if not nil, is called with the route and status of each request when the response
 	// begins. The routes are send, receive, stream, settle, management, health, page, misdirected
-	// (421), and the keys of Routes without the slash at the end. The status 499 means that the client
-	// disconnected before that.
+	// (421), and the keys of Routes without the slash at the end. The status 499 means that the
+	// client disconnected before that.
 	Answered func(route string, status int)
 	// Home answers a browser's GET or HEAD for "/": with text/html in Accept, and without
 	// api-version. If Home is nil, the management API answers, which lists entities there.
@@ -97,7 +97,7 @@ type Bridge struct {
 	open openStreams
 }
 
-// New returns a bridge. It starts no goroutine.
+// New starts no goroutine.
 func New(front bridges.Front, auth core.Authority, o Options) *Bridge {
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	bridges.Default(&o.MaxBodyBytes, core.MaxMessageSizeKB<<10)
@@ -122,8 +122,8 @@ func New(front bridges.Front, auth core.Authority, o Options) *Bridge {
 	return bridge
 }
 
-// Handler returns a handler for all routes of the bridge. It works without Serve, in a mux or a
-// server of the caller. Long polls then end only with their requests.
+// Handler serves all routes of the bridge, in a mux or a server of the caller. Without Serve, long
+// polls end only with their requests.
 func (b *Bridge) Handler() http.Handler { return http.HandlerFunc(b.serve) }
 
 // Serve accepts connections on ln until ctx ends. Then it answers waiting receives that there is no

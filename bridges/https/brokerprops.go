@@ -18,7 +18,7 @@ import (
 // brokerProperty is a member of BrokerProperties that a sender may set.
 type brokerProperty struct {
 	name string
-	form string // says in a refusal what a valid value is
+	form string // for a refusal: what a valid value is
 	set  func(m *core.Message, v any) bool
 }
 
@@ -33,7 +33,8 @@ var brokerProperties = func() []brokerProperty {
 	all := []brokerProperty{timeToLive, timeToLiveTimeSpan, scheduled, forcePersistence}
 	for i := range core.MessageFields {
 		f := &core.MessageFields[i]
-		all = append(all, brokerProperty{f.Name, formString, func(m *core.Message, v any) bool { // every id is sent as a text
+		// every id is sent as a text
+		all = append(all, brokerProperty{f.Name, formString, func(m *core.Message, v any) bool {
 			s, ok := v.(string)
 			if ok {
 				f.Set(m, s)
@@ -80,7 +81,7 @@ var (
 	}}
 )
 
-// wholeMilliseconds converts a time to live to whole milliseconds, at least one.
+// The result has at least one millisecond.
 func wholeMilliseconds(seconds float64) time.Duration {
 	ms := max(math.Round(seconds*1000), 1)
 	if ms >= float64(core.Forever/time.Millisecond) {
@@ -89,7 +90,7 @@ func wholeMilliseconds(seconds float64) time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
-// dateForms are the forms that parseDate accepts. A time without a zone is in UTC.
+// A time without a zone is in UTC.
 var dateForms = []string{
 	http.TimeFormat, time.RFC3339Nano, "2006-01-02T15:04:05.999999999", time.RFC1123Z, "2006-01-02 15:04:05Z07:00",
 }
@@ -166,7 +167,7 @@ func readBrokerProperties(dec *json.Decoder, m *core.Message) error {
 	})
 }
 
-// readObject reads a JSON object. It calls member for each key, whose value member must read.
+// readObject calls member for each key, whose value member must read.
 func readObject(dec *json.Decoder, subject string, member func(key string) error) error {
 	start, err := dec.Token()
 	if err != nil {
@@ -214,8 +215,7 @@ func describe(token any) string {
 // unlimitedSeconds is the TimeToLive of messages that do not expire: .NET's largest TimeSpan.
 const unlimitedSeconds = "922337203685.47754"
 
-// appendBrokerProperties appends the value of a delivery's BrokerProperties header: JSON in one
-// line of ASCII.
+// The BrokerProperties header is JSON in one line of ASCII.
 func appendBrokerProperties(dst []byte, d core.Delivery) []byte {
 	dst = append(dst, '{')
 	number := func(key string, n int64) {

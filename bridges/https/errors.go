@@ -23,7 +23,7 @@ var subCodes = map[core.Code]int{
 	core.Busy:            50001,
 }
 
-// textOf returns what a client is told about an error. Without a code, the cause stays hidden.
+// Without a code, the cause stays hidden from the client.
 func textOf(err error) string {
 	text := core.TextOf(err)
 	switch code := core.CodeOf(err); {

@@ -15,9 +15,9 @@ import (
 // writeChunk is how much of a response a client must read within bodyTimeout.
 const writeChunk = 1 << 20
 
-// respond sends a whole response. If the client does not read the next writeChunk of it within
-// bodyTimeout, the connection closes. If respond notices the end of the connection, it returns an
-// error.
+// respond sends a whole response. If the client does not read the next writeChunk within
+// bodyTimeout, the connection closes. respond returns an error if it notices the end of the
+// connection.
 func respond(w http.ResponseWriter, status int, body []byte) error {
 	control := http.NewResponseController(w)
 	_ = control.SetWriteDeadline(time.Now().Add(bodyTimeout)) // fails in tests whose writer has no deadlines
@@ -33,8 +33,8 @@ func respond(w http.ResponseWriter, status int, body []byte) error {
 
 // awaitBody sets a deadline, bodyTimeout from now, for the arrival of a request's body, if there is
 // one. The deadline also holds for a body that no handler reads, because net/http reads a short
-// rest before the next request. Once the whole body has been read, the deadline is removed. The
-// result is a copy of r: net/http looks at the original's body to decide what to do with its rest.
+// rest before the next request. When the body has been read, the deadline is removed. The result is
+// a copy of r: net/http looks at the original's body to decide what to do with its rest.
 func awaitBody(w http.ResponseWriter, r *http.Request) *http.Request {
 	if r.Body == http.NoBody {
 		return r
@@ -60,8 +60,7 @@ func (b *awaitedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// readBody reads a request's body of at most limit bytes. The budget counts the body until the
-// request is answered.
+// The budget counts the body until the request is answered.
 func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	if r.ContentLength == 0 {
 		return []byte{}, nil
@@ -76,7 +75,8 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	})
 	switch {
 	case err == nil:
-		_ = control.SetReadDeadline(time.Time{}) // net/http would take a deadline that passes later for a disconnect
+		// net/http would take a deadline that passes later for a disconnect
+		_ = control.SetReadDeadline(time.Time{})
 		return body, nil
 	case errors.Is(err, fair.ErrTooLarge):
 		return nil, core.Refuse(core.TooLarge, "The request body exceeds the limit of %d bytes.", limit)

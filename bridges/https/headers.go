@@ -30,7 +30,6 @@ var ownHeaders = map[string]bool{
 	"X-Request-Id": true,
 }
 
-// ownPrefixes are the beginnings of the names of other own headers.
 var ownPrefixes = []string{
 	"Accept", "Access-Control-", "Content-", "If-", "Proxy-", "Sec-", "Servicebus", "X-Forwarded-", "X-Ms-",
 }
@@ -74,7 +73,7 @@ func parseUserProperties(h http.Header) (core.Properties, error) {
 	return encodeProperties(pairs)
 }
 
-// encodeProperties encodes pairs, whose keys must be distinct.
+// The keys of pairs must be distinct.
 func encodeProperties(pairs []core.Property) (core.Properties, error) {
 	if len(pairs) == 0 {
 		return core.Properties{}, nil
@@ -103,7 +102,7 @@ func headerText(s string) string {
 	return string(runes)
 }
 
-// parseHeaderValue parses the value of a user property. API.md describes the forms.
+// API.md describes the forms of user properties.
 func parseHeaderValue(s string) any {
 	s = headerText(s)
 	if len(s) >= 2 && s[0] == '"' && s[len(s)-1] == '"' {
@@ -154,7 +153,6 @@ func parseNumber(s string) (any, bool) {
 	return f, err == nil
 }
 
-// setUserHeaders sets a header for each property that is not null.
 func setUserHeaders(h http.Header, p core.Properties) {
 	for key, v := range p.All() {
 		if v == nil || key == "" {
@@ -164,8 +162,7 @@ func setUserHeaders(h http.Header, p core.Properties) {
 	}
 }
 
-// headerName returns the name of a property's header: the key itself if HTTP allows that, else the
-// key percent-encoded.
+// headerName percent-encodes a key that HTTP does not allow as a name.
 func headerName(key string) string {
 	owned := !isUserHeader(http.CanonicalHeaderKey(key))
 	clean := !owned
@@ -195,7 +192,7 @@ func isTokenChar(c byte) bool {
 		c > ' ' && c < 0x7f && strings.IndexByte("!#$&'*+-.^_`|~", c) >= 0
 }
 
-// headerValue formats the value of a user property. API.md describes the forms.
+// API.md describes the forms of user properties.
 func headerValue(v any) string {
 	switch v := v.(type) {
 	case bool:

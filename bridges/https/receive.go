@@ -14,8 +14,8 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// receive answers with one message: with 201 if the message is locked for the client, with 200 if
-// it was removed from the entity. If none arrives in time, it answers with 204.
+// receive answers with one message: with 201 if it is locked for the client, with 200 if it was
+// removed from the entity. If none arrives in time, it answers with 204.
 func (b *Bridge) receive(w http.ResponseWriter, r *http.Request, entity string, mode core.ReceiveMode) error {
 	id, address, err := b.enter(r, entity)
 	if err != nil {
@@ -58,11 +58,11 @@ func (b *Bridge) pollTime(r *http.Request) (time.Duration, error) {
 	return min(time.Duration(seconds)*time.Second, limit), nil
 }
 
-// accepted returns the request's Accept header. Content types that no serializer writes are no
-// reason to refuse the request (RFC 9110 §12.5.1), because clients list many.
+// Content types that no serializer writes are no reason to refuse the request (RFC 9110 §12.5.1),
+// because clients list many.
 func accepted(r *http.Request) string { return strings.Join(r.Header.Values("Accept"), ",") }
 
-// release releases the lock of a client that has disconnected. The delivery does not count.
+// The delivery to a client that has disconnected does not count.
 func (b *Bridge) release(ctx context.Context, id core.Identity, address core.Address, d core.Delivery) {
 	if d.LockToken.IsZero() {
 		return
@@ -74,8 +74,8 @@ func (b *Bridge) release(ctx context.Context, id core.Identity, address core.Add
 	}
 }
 
-// deliver answers a receive with a message. It sets only the headers of the message, because old
-// clients take all others for user properties. So the body has no Content-Length.
+// deliver sets only the headers of the message, because old clients take all others for user
+// properties. So the body has no Content-Length.
 func (b *Bridge) deliver(w http.ResponseWriter, r *http.Request, entity string, mode core.ReceiveMode, d core.Delivery) error {
 	h := w.Header()
 	body, contentType := renderBody(d.Message)

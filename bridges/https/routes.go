@@ -13,7 +13,8 @@ import (
 )
 
 func (b *Bridge) serve(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("X-Content-Type-Options", "nosniff") // the sender of a message chooses the content type that receivers get
+	// the sender of a message chooses the content type that receivers get
+	w.Header().Set("X-Content-Type-Options", "nosniff")
 	if b.opts.Answered == nil {
 		b.route(w, r)
 		return
@@ -69,8 +70,7 @@ func wantsPage(r *http.Request) bool {
 		strings.Contains(r.Header.Get("Accept"), "text/html") && !r.URL.Query().Has("api-version")
 }
 
-// dispatch calls the handler of the resource that the path names. A handler returns an error only
-// if it has not answered.
+// A handler returns an error only if it has not answered.
 func (b *Bridge) dispatch(w http.ResponseWriter, r *http.Request) error {
 	segments, err := splitPath(r.URL)
 	if err != nil {
@@ -125,7 +125,7 @@ func runtimeRoute(method string, below []string) (methods string, ok bool) {
 	return "", method == http.MethodPost // runtime refuses such a POST
 }
 
-// mounted returns the handler of the longest key of Options.Routes that matches path, and the key.
+// mounted returns the longest matching key of Options.Routes, and its handler.
 func (b *Bridge) mounted(path string) (string, http.Handler) {
 	if len(b.exact) == 0 && len(b.prefix) == 0 {
 		return "", nil
@@ -185,7 +185,6 @@ func (b *Bridge) runtime(w http.ResponseWriter, r *http.Request, entity string, 
 	return core.Refuse(core.NotFound, "The resource does not exist: receive at .../messages/head, settle at .../messages/{id}/{lock token}.")
 }
 
-// origin returns the scheme and host for links to this gateway.
 func (b *Bridge) origin(r *http.Request) string {
 	switch {
 	case b.opts.PublicURL != "":
@@ -197,7 +196,6 @@ func (b *Bridge) origin(r *http.Request) string {
 	}
 }
 
-// escapePath percent-encodes a path, except its slashes.
 func escapePath(path string) string { return (&url.URL{Path: path}).EscapedPath() }
 
 // health answers whether messages can be sent. It requires no authorization.
@@ -209,7 +207,7 @@ func (b *Bridge) health(w http.ResponseWriter, r *http.Request) error {
 	defer cancel()
 	type store struct {
 		Engine   string   `json:"engine"`
-		Durable  bool     `json:"durable"`            // acknowledged messages survive a restart
+		Durable  bool     `json:"durable"`
 		Skew     string   `json:"clockSkew"`          // how far the store's clock is ahead
 		Warnings []string `json:"warnings,omitempty"` // how messages might be lost, and what to do about it
 	}

@@ -12,7 +12,6 @@ import (
 // batchMediaType is the content type of a batch: a JSON array of messages.
 const batchMediaType = "application/vnd.microsoft.servicebus.json"
 
-// send stores one message, or a batch, and answers 201.
 func (b *Bridge) send(w http.ResponseWriter, r *http.Request, entity string) error {
 	id, address, err := b.enter(r, entity)
 	if err != nil {
@@ -37,12 +36,12 @@ func (b *Bridge) send(w http.ResponseWriter, r *http.Request, entity string) err
 		}
 	}
 	visitOf(r).memory.Release()
-	_ = respond(w, http.StatusCreated, nil) // the messages are stored, even if the client does not get the response
+	// the messages are stored, even if the client does not get the response
+	_ = respond(w, http.StatusCreated, nil)
 	return nil
 }
 
-// enter authorizes a request about messages, and returns the address of its entity, which must hold
-// messages.
+// enter authorizes a request about messages, and refuses an address without messages.
 func (b *Bridge) enter(r *http.Request, entity string) (id core.Identity, address core.Address, err error) {
 	if id, err = b.authorize(r, entity); err != nil {
 		return nil, address, err

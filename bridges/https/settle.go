@@ -37,7 +37,7 @@ func (b *Bridge) settle(w http.ResponseWriter, r *http.Request, entity, message,
 	return err
 }
 
-// unlock abandons a message. The headers that say when to deliver it again become properties.
+// The headers that say when to deliver the message again become properties.
 func (b *Bridge) unlock(r *http.Request, id core.Identity, address core.Address, token core.LockToken) error {
 	var pairs []core.Property
 	for _, name := range [...]string{core.PropertyRetryAfter, core.PropertyRetryAt} {
@@ -56,9 +56,9 @@ func (b *Bridge) end(r *http.Request, id core.Identity, address core.Address, s 
 	return cmp.Or(b.front.Settle(r.Context(), id, address, []core.Settlement{s})...)
 }
 
-// verifyLocked checks that the token is for the message in the path. The token contains the
-// sequence number. If the path has another number, verifyLocked reads the message, because that
-// number may be its id.
+// verifyLocked checks that the token is for the message in the path. If the path has another
+// sequence number than the token, verifyLocked reads the message, because that number may be its
+// id.
 func (b *Bridge) verifyLocked(r *http.Request, id core.Identity, address core.Address, message string, token core.LockToken) error {
 	n, err := strconv.ParseInt(message, 10, 64)
 	if err != nil || n == token.SequenceNumber() {

@@ -73,7 +73,7 @@ func (s *events) close() {
 	s.beat.Stop()
 }
 
-// begin sends the header of the response, from which the client learns that the stream is open.
+// From the header of the response the client learns that the stream is open.
 func (s *events) begin() error {
 	h := s.w.Header()
 	h.Set("Content-Type", "text/event-stream")
@@ -149,7 +149,8 @@ func (s *events) flush() error {
 	for rest := s.buffer; len(rest) > 0; {
 		piece := rest[:min(writePiece, len(rest))]
 		rest = rest[len(piece):]
-		_ = s.control.SetWriteDeadline(time.Now().Add(streamTimeout)) // fails in tests whose writer has no deadlines
+		// fails in tests whose writer has no deadlines
+		_ = s.control.SetWriteDeadline(time.Now().Add(streamTimeout))
 		if _, err := s.w.Write(piece); err != nil {
 			return fmt.Errorf("%w: %w", errGone, err)
 		}

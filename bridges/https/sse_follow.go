@@ -105,7 +105,6 @@ func (f *follower) skip(ctx context.Context) error {
 	return nil
 }
 
-// peek returns up to n messages of a partition from the position on.
 func (f *follower) peek(ctx context.Context, partition, n int) ([]core.Delivery, error) {
 	ds, err := f.front.Peek(ctx, f.out.id, f.out.address, nil, core.SequenceNumber(uint16(partition), f.next[partition]), n)
 	for i := range ds {
@@ -180,8 +179,8 @@ func (f *follower) send(ds []core.Delivery) error {
 // last of each partition, separated by commas.
 type position []int64
 
-// parsePosition parses a text of sequence numbers. The position begins with these numbers if beyond
-// is 0, and with the numbers after them if beyond is 1.
+// The position begins with the sequence numbers in text if beyond is 0, and with the numbers after
+// them if beyond is 1.
 func parsePosition(name, text string, partitions int, beyond int64) (position, error) {
 	p := make(position, partitions)
 	if text == "" {

@@ -21,7 +21,8 @@ const (
 	streamBeat    = 15 * time.Second // a stream is never silent for longer
 	streamTimeout = 30 * time.Second // for the client to read a piece
 	streamRetry   = 3 * time.Second  // after which the client should connect again
-	streamWait    = 10 * time.Second // the same for a client whose stream was refused, because too many were open
+	// as streamRetry, for a client whose stream was refused because too many were open
+	streamWait = 10 * time.Second
 )
 
 // stream sends messages as server-sent events: by default those that the entity holds and then
@@ -139,7 +140,6 @@ func describeStream(r *http.Request, id core.Identity, entity string, mode core.
 	}
 }
 
-// add registers a stream until remove is called.
 func (s *openStreams) add(about bridges.Connection, e *events) (remove func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,14 +154,13 @@ func (s *openStreams) add(about bridges.Connection, e *events) (remove func()) {
 	}
 }
 
-// Streams returns the number of open event streams.
 func (b *Bridge) Streams() int {
 	b.open.mu.Lock()
 	defer b.open.mu.Unlock()
 	return len(b.open.byID)
 }
 
-// Connections implements bridges.Census. It lists the oldest streams first.
+// Connections lists the oldest streams first.
 func (b *Bridge) Connections(context.Context) []bridges.Connection {
 	b.open.mu.Lock()
 	var all []bridges.Connection
@@ -175,7 +174,6 @@ func (b *Bridge) Connections(context.Context) []bridges.Connection {
 	return all
 }
 
-// CloseConnection implements bridges.Census.
 func (b *Bridge) CloseConnection(id string) bool {
 	b.open.mu.Lock()
 	defer b.open.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 // subscriptions or a subscription's rules.
 type target struct {
 	entity       string // a queue or topic; "" for the namespace
-	subscription string // a subscription of the topic
-	rule         string // a rule of the subscription
+	subscription string // of the topic
+	rule         string // of the subscription
 	feed         bool   // the topic's subscriptions, or the subscription's rules
 }
 

@@ -17,8 +17,7 @@ const publishTries = 8
 var errChanging = core.Refuse(core.Busy, "The subscriptions of the topic are changing. Please wait and try again.")
 
 // publishAs publishes n groups to a partition of the topic. begin evaluates the groups from index
-// first on, for the subscriptions a. It is called again if the store has a newer version of the
-// subscriptions.
+// first on, for the subscriptions a; it is called again if the store has a newer version of these.
 func (e *entry) publishAs(ctx context.Context, p core.Partition, n int, begin func(a *topics.Subscriptions, first int) (*topics.Evaluation, error)) []core.Appended {
 	var answers []core.Appended
 	for range publishTries {
@@ -89,7 +88,6 @@ func (e *entry) publishOnce(ctx context.Context, trail *audit.Trail, v *entity.V
 	})
 }
 
-// wakeForScheduled tells the topic's forwarder that groups has scheduled messages.
 func (e *entry) wakeForScheduled(groups [][]*core.Message) {
 	now := time.Time{}
 	for _, g := range groups {
@@ -109,7 +107,7 @@ func (e *entry) wakeForScheduled(groups [][]*core.Message) {
 }
 
 // makeRoom sweeps the subscriptions, and publishes again the groups for which the topic was full.
-// Nothing else sweeps a subscription that has no receivers.
+// Nothing else sweeps a subscription without receivers.
 func (e *entry) makeRoom(ctx context.Context, trail *audit.Trail, v *entity.View, partition uint16, groups [][]*core.Message, answers []core.Appended) {
 	var full []int
 	for i := range answers {
@@ -146,7 +144,6 @@ func (e *entry) sweepSubscriptions(ctx context.Context, partition uint16) bool {
 	return true
 }
 
-// PublishDue implements forward.Entity.
 func (e *entry) PublishDue(ctx context.Context, p core.Partition, ds []core.Delivery) []core.Appended {
 	v := e.View()
 	trail := e.audit.Begin(core.Party{}, "")
@@ -218,7 +215,8 @@ func (e *entry) deposit(ctx context.Context, v *entity.View, sub core.SubQueue, 
 		}
 		batches[core.PartitionOf(key, len(batches))].add(g, i)
 	}
-	queues := v.WithDuplicates().Queues[sub] // duplicate detection would drop the second of two messages with one id
+	// duplicate detection would drop the second of two messages with one id
+	queues := v.WithDuplicates().Queues[sub]
 	for i := range batches {
 		if len(batches[i].groups) == 0 {
 			continue

@@ -19,8 +19,8 @@ func (b *Broker) quotas() (q core.NamespaceQuotas) {
 	return q
 }
 
-// quotaRefusal returns the text for a client whose entity the store has refused because of the
-// namespace's quotas.
+// quotaRefusal returns the text for an entity that the store has refused because of the namespace's
+// quotas.
 func (b *Broker) quotaRefusal(ctx context.Context, ent *core.Entity) error {
 	q := b.quotas()
 	n, others, err := b.population(ctx, ent.ID)
@@ -43,7 +43,7 @@ func (b *Broker) Population(ctx context.Context) (n int, megabytes int64, err er
 	return n, megabytes, nil
 }
 
-// population does the same as Population, but leaves out the entity whose ID is but.
+// population leaves out the entity whose ID is but.
 func (b *Broker) population(ctx context.Context, but string) (n int, megabytes int64, err error) {
 	for _, k := range [...]core.Kind{core.Queue, core.Topic} {
 		err := b.walkListing(ctx, core.Listing{Kind: k}, func(ent *core.Entity) (gone bool) {
@@ -71,16 +71,15 @@ func (b *Broker) checkSettings(s core.Settings) error {
 // reports the sum. Here it may have fewer partitions, which share that sum.
 const maxPartitionMegabytes = core.MaxSizeMegabytes / core.PartitionedSize
 
-// withReportedSize returns e with the size that administration reports.
 func withReportedSize(e core.Entity) core.Entity {
 	e.Settings.MaxSizeInMegabytes = e.Megabytes()
 	return e
 }
 
-// withUse returns e with its last use at this gateway, which the store may not know yet. The
+// withUse sets AccessedAt to the last use at this gateway, which the store may not know yet. The
 // creation counts as a use of a subscription. Stores keep milliseconds; but since clients compare
-// the times, withUse makes an update at the same millisecond later than the creation, and a use
-// later than both.
+// the times, an update at the same millisecond becomes later than the creation, and a use later
+// than both.
 func (b *Broker) withUse(e core.Entity) core.Entity {
 	if known := b.cached(e.Name); known != nil && known.View().ID == e.ID {
 		if used := time.UnixMilli(known.used.Load()).UTC(); used.After(e.AccessedAt) && known.used.Load() != 0 {
@@ -100,8 +99,8 @@ func (b *Broker) withUse(e core.Entity) core.Entity {
 	return e
 }
 
-// fitMessageSize sets the maximum message size if the client has not set it: to the stored one or,
-// for a new entity (stored is 0), to the tier's default.
+// fitMessageSize sets a maximum message size that the client has not set: to the stored one or, for
+// a new entity (stored is 0), to the tier's default.
 func (b *Broker) fitMessageSize(s *core.Settings, stored int64) {
 	s.MaxMessageSizeInKilobytes = cmp.Or(s.MaxMessageSizeInKilobytes, stored, b.options.Limits.MessageSizeKB, core.DefaultMessageSizeKB)
 }
@@ -109,7 +108,7 @@ func (b *Broker) fitMessageSize(s *core.Settings, stored int64) {
 // fitPartitioned converts the settings of a partitioned entity from the client's form to the stored
 // form. The client sets MaxSizeInMegabytes for one partition; but a client that has read the entity
 // sends back the sum of all partitions. Therefore a value that equals the reported sum, or that is
-// too large for one partition, counts as the sum. stored is the old value, 0 at creation.
+// too large for one partition, counts as the sum. stored is 0 at creation.
 func fitPartitioned(s *core.Settings, stored int64) {
 	if !s.EnablePartitioning {
 		return

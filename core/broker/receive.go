@@ -11,7 +11,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 )
 
-// OpenReceiver implements core.Broker.
 func (b *Broker) OpenReceiver(ctx context.Context, id core.Identity, a core.Address, o core.ReceiverOptions) (core.Receiver, error) {
 	e, err := b.access(ctx, id, core.Listen, a)
 	if err != nil {
@@ -24,7 +23,6 @@ func (b *Broker) OpenReceiver(ctx context.Context, id core.Identity, a core.Addr
 	return e.receivers.OpenReceiver(ctx, a.Sub, o, e.audit.Party(ctx, id, core.Listen, e.View()))
 }
 
-// AcceptSession implements core.Broker.
 func (b *Broker) AcceptSession(ctx context.Context, id core.Identity, a core.Address, o core.SessionOptions) (core.Session, error) {
 	e, _, err := b.sessionful(ctx, id, a)
 	if err != nil {
@@ -49,7 +47,7 @@ func checkSessionID(o *core.SessionOptions) error {
 	return nil
 }
 
-// sessionful returns an entity and its view, or refuses an entity without sessions.
+// sessionful refuses an entity without sessions.
 func (b *Broker) sessionful(ctx context.Context, id core.Identity, a core.Address) (*entry, *entity.View, error) {
 	e, err := b.access(ctx, id, core.Listen, a)
 	if err != nil {
@@ -69,7 +67,6 @@ func (b *Broker) sessionful(ctx context.Context, id core.Identity, a core.Addres
 	return e, v, nil
 }
 
-// sessionPage is the number of session ids that one call reads from a partition.
 const sessionPage = 1000
 
 // ListSessions implements core.Broker. It merges the lists of the partitions, because each session
@@ -84,8 +81,8 @@ func (b *Broker) ListSessions(ctx context.Context, id core.Identity, a core.Addr
 	return ids, b.refusals.Of(err, &v.Entity)
 }
 
-// marksLife is how long a mark can be used. If sessions appear or disappear in the meantime,
-// positions shift, as they do between any two pages.
+// marksLife is how long a mark can be used. If sessions appear or disappear meanwhile, positions in
+// the list shift, as they do between any two pages.
 const marksLife = 10 * time.Second
 
 // sessionMarks has the keys at which the pages of a list of sessions end. SDKs read the pages one
@@ -97,8 +94,7 @@ type sessionMarks struct {
 	marks []sessionMark
 }
 
-// sessionMark is the last session of a page: the mark with index i is the session at position (i +
-// 1) * sessionPage.
+// The mark with index i is the session at position (i + 1) * sessionPage.
 type sessionMark struct {
 	key  core.SessionKey
 	seen time.Time

@@ -12,9 +12,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 )
 
-// Reset implements core.Admin. It pauses receiving and forwarding at this gateway, waits for calls
-// in flight, and drops messages that are locked here but not delivered. Then this gateway has no
-// message from before the reset.
+// Reset pauses receiving and forwarding at this gateway, waits for calls in flight, and drops
+// messages that are locked here but not delivered. Then this gateway has no message from before the
+// reset.
 func (b *Broker) Reset(ctx context.Context, id core.Identity) error {
 	if err := authorize(id, ""); err != nil {
 		return err
@@ -52,8 +52,8 @@ func (b *Broker) Reset(ctx context.Context, id core.Identity) error {
 	return nil
 }
 
-// queuesAndTopics returns all queues and topics. It lists them until a list has nothing new: if
-// entities are deleted while they are listed, a page may skip others.
+// queuesAndTopics lists until a list has nothing new: if entities are deleted meanwhile, a page may
+// skip others.
 func (b *Broker) queuesAndTopics(ctx context.Context) (all []core.Entity, err error) {
 	known := map[string]bool{}
 	for more := true; more && err == nil; {
@@ -62,7 +62,8 @@ func (b *Broker) queuesAndTopics(ctx context.Context) (all []core.Entity, err er
 			if ent.Kind != core.Subscription && !known[ent.ID] { // subscriptions are cleared with their topics
 				known[ent.ID] = true
 				all = append(all, *ent)
-				more = len(all) >= listPage/2 // a shorter list was read in one page, so nothing was skipped between pages
+				// a shorter list was read in one page, so nothing was skipped between pages
+				more = len(all) >= listPage/2
 			}
 			return false
 		})
@@ -70,8 +71,7 @@ func (b *Broker) queuesAndTopics(ctx context.Context) (all []core.Entity, err er
 	return all, err
 }
 
-// clear removes all messages of a queue or topic in all partitions that answer. It returns the
-// first error.
+// clear clears all partitions that answer, and returns the first error.
 func (b *Broker) clear(ctx context.Context, ent *core.Entity) (err error) {
 	for i := range ent.Partitions {
 		err = cmp.Or(err, b.policy.Partition(ent, uint16(i), core.Main).In(b.store).Clear(ctx))

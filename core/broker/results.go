@@ -20,7 +20,8 @@ func (e *entry) StoreResults(ctx context.Context, trail *audit.Trail, v *entity.
 	for first := 0; first < len(groups); first = end {
 		if first > 0 {
 			if err := answers[first-1].Err; core.CodeOf(err).Retriable() || core.CodeOf(err) == core.NotFound {
-				copy(answers[first:], failed(len(groups)-first, err)) // later groups must not be stored before this one
+				// later groups must not be stored before this one
+				copy(answers[first:], failed(len(groups)-first, err))
 				return answers
 			}
 		}
@@ -74,11 +75,11 @@ func (e *entry) commitResults(ctx context.Context, trail *audit.Trail, v *entity
 	return answers
 }
 
-// maxCommitMessages is the maximum number of messages in a step that commits several groups.
+// maxCommitMessages limits a step that commits several groups.
 const maxCommitMessages = 100
 
-// commit carries out work in a partition. In a topic, it publishes the messages. It returns
-// refusals for clients.
+// commit carries out work in a partition, or publishes it in a topic's. It returns refusals for
+// clients.
 func (e *entry) commit(ctx context.Context, trail *audit.Trail, v *entity.View, p core.Partition, w core.Work) ([]int64, error) {
 	numbers, err := e.tryCommit(ctx, trail, v, p, w)
 	if core.CodeOf(err) == core.QuotaExceeded && v.Kind == core.Topic && e.sweepSubscriptions(ctx, p.Index) {
@@ -167,8 +168,8 @@ func (e *entry) evaluateExcept(ctx context.Context, trail *audit.Trail, a *topic
 }
 
 // runPipeline passes the messages of batches through the pipeline. Refused groups are removed from
-// the batches, and the others get their results. runPipeline also returns the results, by the index
-// of the group in answers.
+// the batches, the others get their results. runPipeline also returns the results, by the index of
+// the group in answers.
 func (e *entry) runPipeline(ctx context.Context, v *entity.View, batches []batch, answers []core.Appended) []pipeline.Result {
 	byPlace := make([]pipeline.Result, len(answers))
 	var groups [][]*core.Message // groups that still need a verdict

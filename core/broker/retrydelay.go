@@ -17,7 +17,6 @@ type Retry struct {
 	Jitter float64
 }
 
-// backoff returns the backoff of one message, shortened at random.
 func (r *Retry) backoff() core.Backoff {
 	b := r.Bound()
 	share := 1 - r.Jitter*rand.Float64()
@@ -26,8 +25,8 @@ func (r *Retry) backoff() core.Backoff {
 	return b
 }
 
-// delay sets the backoff of an abandoned or released message: from the properties of the settlement
-// or, for an abandoned message without them, from the configuration.
+// delay sets the backoff of an abandoned or released message from the properties of the settlement.
+// For an abandoned message without such properties, it comes from the configuration.
 func (e *entry) delay(sub core.SubQueue, s *core.Settlement) error {
 	wait, asked, err := askedDelay(s.Properties, e.b.store.Now())
 	switch {
@@ -48,7 +47,7 @@ func (e *entry) delay(sub core.SubQueue, s *core.Settlement) error {
 	return nil
 }
 
-// askedDelay returns the delay that the properties ask for. asked is false if they ask for none.
+// asked is false if the properties ask for no delay.
 func askedDelay(p core.Properties, now time.Time) (wait time.Duration, asked bool, err error) {
 	if p.IsEmpty() {
 		return 0, false, nil
@@ -73,7 +72,6 @@ func askedDelay(p core.Properties, now time.Time) (wait time.Duration, asked boo
 	return wait, true, err
 }
 
-// parseDelay parses a PropertyRetryAfter.
 func parseDelay(v any) (time.Duration, error) {
 	var seconds float64
 	switch v := v.(type) {
@@ -105,7 +103,6 @@ func parseDelay(v any) (time.Duration, error) {
 
 var errDelay = core.Refuse(core.InvalidArgument, "%s is not a delay: use a number of seconds of at least 0, or an ISO 8601 duration such as PT1M30S.", core.PropertyRetryAfter)
 
-// parseInstant parses a PropertyRetryAt.
 func parseInstant(v any) (time.Time, error) {
 	if t, ok := v.(value.Timestamp); ok {
 		return t.Time(), nil

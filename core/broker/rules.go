@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// maxSQLFilters and maxOtherFilters are the maximum numbers of rules of all subscriptions of a
-	// topic together, by kind of filter. A rule with long SQL counts as several, so that the limits
-	// also bound the memory and the work of evaluation.
+	// maxSQLFilters and maxOtherFilters limit the rules of all subscriptions of a topic together,
+	// by kind of filter. A rule with long SQL counts as several, so that the limits also bound the
+	// memory and the work of evaluation.
 	maxSQLFilters   = 2000
 	maxOtherFilters = 100000
 	// ruleTries is how often a change of a rule is tried while other changes conflict with it.
 	ruleTries = 10
 )
 
-// checkRule compiles a rule. It refuses a rule that cannot be evaluated.
+// checkRule compiles a rule, or refuses it.
 func (b *Broker) checkRule(r *core.Rule) (*rules.Rule, error) {
 	if err := cmp.Or(core.ValidateRuleName(r.Name), b.options.Limits.CheckRule(r)); err != nil {
 		return nil, err
@@ -34,11 +34,11 @@ func (b *Broker) checkRule(r *core.Rule) (*rules.Rule, error) {
 }
 
 // filterCounts estimates the number of rules of a topic: those at the last count, plus those
-// created through this gateway since. A count is repeated only when it is old or when the estimate
-// reaches a limit, because it reads all subscriptions.
+// created through this gateway since. A count reads all subscriptions, so it is repeated only when
+// it is old or when the estimate reaches a limit.
 type filterCounts struct {
 	mu      sync.Mutex
-	filters [2]int // number of rules with SQL filters, and of others, as weightOf counts them
+	filters [2]int // rules with SQL filters, and others, as weightOf counts them
 	at      time.Time
 }
 
@@ -49,8 +49,8 @@ func weightOf(r *core.Rule) int {
 	return max(1, (max(len(r.Filter.SQL), len(r.Action))+core.SQLLengthOfOne-1)/core.SQLLengthOfOne)
 }
 
-// roomForRule refuses new rules with a filter of kind k if the topic is full. weight is the sum of
-// weightOf of the rules.
+// roomForRule refuses rules with a filter of kind k if the topic would have too many. weight is the
+// sum of weightOf of the new rules.
 func (b *Broker) roomForRule(ctx context.Context, topic string, k core.FilterKind, weight int) (*filterCounts, error) {
 	e, err := b.entity(ctx, topic)
 	if err != nil {
@@ -97,7 +97,6 @@ func (c *filterCounts) add(k core.FilterKind, weight int) {
 	c.filters[filterIndex(k)] += weight
 }
 
-// CreateRule implements core.Admin.
 func (b *Broker) CreateRule(ctx context.Context, id core.Identity, subscription string, r core.Rule) (core.Rule, error) {
 	subscription, err := managed(id, subscription)
 	if err != nil {
@@ -169,7 +168,6 @@ func (b *Broker) UpdateRule(ctx context.Context, id core.Identity, subscription 
 	return r, err
 }
 
-// DeleteRule implements core.Admin.
 func (b *Broker) DeleteRule(ctx context.Context, id core.Identity, subscription, rule string) error {
 	subscription, err := managed(id, subscription)
 	if err != nil {
@@ -183,7 +181,6 @@ func (b *Broker) DeleteRule(ctx context.Context, id core.Identity, subscription,
 	})
 }
 
-// Rules implements core.Admin.
 func (b *Broker) Rules(ctx context.Context, id core.Identity, subscription string, skip, top int) ([]core.Rule, error) {
 	subscription, err := managed(id, subscription)
 	if err != nil {
@@ -197,7 +194,6 @@ func (b *Broker) Rules(ctx context.Context, id core.Identity, subscription strin
 	return list, b.refusals.Of(err, &ent)
 }
 
-// Rule implements core.Admin.
 func (b *Broker) Rule(ctx context.Context, id core.Identity, subscription, name string) (core.Rule, error) {
 	subscription, err := managed(id, subscription)
 	if err != nil {
@@ -226,8 +222,8 @@ func (b *Broker) subscription(ctx context.Context, name string) (core.Entity, er
 }
 
 // changeRule changes the rule with that name as decide says. known is the stored rule, or nil.
-// decide returns the change and the compiled rule, or a nil rule to remove it. changeRule calls
-// decide again if another change came first.
+// decide returns the change and the compiled rule, or a nil rule to remove it. If another change
+// came first, changeRule calls decide again.
 func (b *Broker) changeRule(ctx context.Context, subscription, name string,
 	decide func(ent *core.Entity, known *core.Rule) (core.RuleChange, *rules.Rule, error),
 ) error {
@@ -272,7 +268,6 @@ func (b *Broker) noRule(ent *core.Entity, rule string) error {
 	return b.refusals.NotFound(ent.Name + "/Rules/" + rule)
 }
 
-// TestRules implements core.Admin.
 func (b *Broker) TestRules(ctx context.Context, id core.Identity, name string, m *core.Message, trial []core.Rule) ([]core.Judgement, error) {
 	name = core.ResourcePath(name)
 	topic, _, one := core.SplitSubscription(name)

@@ -8,7 +8,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 )
 
-// counted returns the sub-queues that an entity of this kind can have messages in.
 func counted(k core.Kind) []core.SubQueue {
 	if k == core.Topic {
 		return []core.SubQueue{core.Main, core.Transfer, core.TransferDeadLetter}
@@ -16,8 +15,8 @@ func counted(k core.Kind) []core.SubQueue {
 	return []core.SubQueue{core.Main, core.DeadLetter, core.Transfer, core.TransferDeadLetter}
 }
 
-// entityCount has the counts of an entity: for each sub-queue, the sum over the partitions that
-// answer. err has the errors of the others.
+// entityCount has, for each sub-queue, the sum over the partitions that answered. err has the
+// errors of the others.
 type entityCount struct {
 	sums [core.SubQueues]core.Stats
 	err  error
@@ -97,8 +96,7 @@ func (t *entityCount) asRuntime() core.Runtime {
 	return r
 }
 
-// countRules counts a topic's subscriptions and their rules. As in Service Bus, filters that match
-// all or nothing count as SQL filters.
+// As in Service Bus, filters that match all or nothing count as SQL filters.
 func (b *Broker) countRules(ctx context.Context, topic *core.Entity, r *core.Runtime) error {
 	t, err := b.store.Topic(ctx, b.namespace, topic.Name)
 	if err != nil {
@@ -133,7 +131,7 @@ type probeRun struct {
 	err   error
 }
 
-// Health implements core.Broker. Concurrent callers share one probe of the store.
+// Concurrent callers share one probe of the store.
 func (b *Broker) Health(ctx context.Context) (core.About, error) {
 	b.probe.mu.Lock()
 	run := b.probe.now

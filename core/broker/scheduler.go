@@ -16,11 +16,10 @@ import (
 )
 
 const (
-	// missedAfter is how late a tick may be sent without being missed. It is also how far the last
-	// tick may be ahead of the clock before the clock counts as set back.
+	// missedAfter is how late a tick may be sent without being missed. If the last tick is ahead of
+	// the clock by more than that, the clock was set back.
 	missedAfter = time.Minute
-	// schedulerNap is the longest time for which the scheduler sleeps, because the clock may be set
-	// at any time.
+	// schedulerNap limits how long the scheduler sleeps, because the clock may be set at any time.
 	schedulerNap = time.Minute
 	// schedulerRetry is the pause after a refusal, or when the store does not answer.
 	schedulerRetry = 5 * time.Second
@@ -36,7 +35,7 @@ type scheduler struct {
 	mu      sync.Mutex
 	changed map[string]bool         // folded names of schedules to read again; "": all
 	wanted  []core.ScheduleSettings // the configuration's schedules that are not stored yet
-	failing map[string]string       // by folded name: why the due tick of a schedule was not sent
+	failing map[string]string       // by folded name: why the due tick was not sent
 
 	round  sync.Mutex          // held during runDue; guards what follows
 	known  map[string]*planned // by folded name
@@ -123,8 +122,7 @@ func (s *scheduler) runDue(ctx context.Context) (wait time.Duration) {
 	return 0
 }
 
-// due returns the schedules whose tick is due, and the time of the first tick that is not. There
-// are at most maxSchedules.
+// due returns the schedules whose tick is due, and the time of the first tick that is not.
 func (s *scheduler) due(now time.Time) (all []*planned, next time.Time) {
 	for _, p := range s.known {
 		switch {
@@ -150,7 +148,6 @@ func (s *scheduler) report(key string, set *core.ScheduleSettings, err error) {
 	}
 }
 
-// FailingSchedules counts the schedules whose due tick this gateway could not send.
 func (b *Broker) FailingSchedules() int {
 	b.scheduler.mu.Lock()
 	defer b.scheduler.mu.Unlock()
@@ -163,14 +160,15 @@ func (s *scheduler) state(ent *core.Entity) core.ScheduleState {
 	shown := core.ScheduleState{ScheduleSettings: *ent.Schedule, Error: s.failing[core.FoldName(ent.Name)]}
 	if ticks, err := cron.Parse(ent.Schedule.Cron, ent.Schedule.Zone); err == nil {
 		shown.Next = ticks.Next(s.b.store.Now()).UTC()
-		if !ticks.Next(shown.LastTick.Add(-time.Second)).Equal(shown.LastTick) { // LastTick is not a tick, but the time of the creation or of the last change
+		// LastTick is the time of the creation or of the last change
+		if !ticks.Next(shown.LastTick.Add(-time.Second)).Equal(shown.LastTick) {
 			shown.LastTick = time.Time{}
 		}
 	}
 	return shown
 }
 
-// declare stores the configuration's schedules. It reports whether all are stored.
+// declare stores the configuration's schedules, and reports whether all are stored.
 func (s *scheduler) declare(ctx context.Context) (done bool) {
 	s.mu.Lock()
 	wanted := s.wanted
@@ -206,7 +204,7 @@ func (s *scheduler) declare(ctx context.Context) (done bool) {
 	return true
 }
 
-// read reads changed schedules from the store. It reports whether the store has answered.
+// read reads changed schedules from the store, and reports whether it has answered.
 func (s *scheduler) read(ctx context.Context) (answered bool) {
 	s.mu.Lock()
 	changed := s.changed
@@ -257,7 +255,8 @@ func (s *scheduler) plan(ent *core.Entity) {
 	p := &planned{Entity: *ent, key: core.FoldName(ent.Name)}
 	s.known[p.key] = p
 	var err error
-	if p.ticks, err = cron.Parse(ent.Schedule.Cron, ent.Schedule.Zone); err != nil { // this machine does not know the time zone
+	// this machine does not know the time zone
+	if p.ticks, err = cron.Parse(ent.Schedule.Cron, ent.Schedule.Zone); err != nil {
 		s.report(p.key, p.Schedule, err)
 		return
 	}
@@ -303,8 +302,7 @@ func (s *scheduler) send(ctx context.Context, p *planned) error {
 	return err
 }
 
-// tickMessage returns the message of a tick. Its Transit.Key makes the partition store it only
-// once.
+// The Transit.Key of a tick's message makes the partition store it only once.
 func tickMessage(ent *core.Entity, tick time.Time) (*core.Message, error) {
 	m, err := ent.Schedule.Message.Message()
 	if err != nil {
@@ -315,7 +313,6 @@ func tickMessage(ent *core.Entity, tick time.Time) (*core.Message, error) {
 	return m, nil
 }
 
-// sendTick sends the message of a tick as a client would send it.
 func (s *scheduler) sendTick(ctx context.Context, ent *core.Entity, tick time.Time) error {
 	m, err := tickMessage(ent, tick)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 
 const maxSchedules = 10_000
 
-// Schedules lists schedules by name: it leaves out the first skip schedules, and returns at most
-// top. Like all calls for schedules it needs Manage on the namespace.
+// Schedules skips the first skip schedules in the order of their names, and returns up to top. Like
+// all calls for schedules it needs Manage on the namespace.
 func (b *Broker) Schedules(ctx context.Context, id core.Identity, skip, top int) (all []core.ScheduleState, err error) {
 	if err := authorize(id, ""); err != nil {
 		return nil, err
@@ -26,7 +26,7 @@ func (b *Broker) Schedules(ctx context.Context, id core.Identity, skip, top int)
 	return all, b.refusals.Of(err, &core.Entity{})
 }
 
-// Schedule returns the schedule with that name, or NotFound.
+// Schedule returns the named schedule, or NotFound.
 func (b *Broker) Schedule(ctx context.Context, id core.Identity, name string) (core.ScheduleState, error) {
 	if err := authorize(id, ""); err != nil {
 		return core.ScheduleState{}, err
@@ -58,7 +58,7 @@ func (b *Broker) PutSchedule(ctx context.Context, id core.Identity, set core.Sch
 	return b.scheduler.state(&ent), created, nil
 }
 
-// putSchedule creates or changes a schedule. It does nothing if the stored schedule is the same.
+// putSchedule does nothing if the stored schedule is the same.
 func (b *Broker) putSchedule(ctx context.Context, set core.ScheduleSettings) (ent core.Entity, created bool, err error) {
 	set.Zone, set.Missed = cmp.Or(set.Zone, "UTC"), cmp.Or(set.Missed, core.MissedOnce)
 	for {
@@ -101,7 +101,7 @@ func sameSchedule(a, b *core.ScheduleSettings) bool {
 	return bytes.Equal(x, y)
 }
 
-// DeleteSchedule deletes a schedule, or returns NotFound. Messages that it has already sent stay.
+// DeleteSchedule returns NotFound for an unknown schedule. Messages already sent stay.
 func (b *Broker) DeleteSchedule(ctx context.Context, id core.Identity, name string) error {
 	if err := authorize(id, ""); err != nil {
 		return err

@@ -12,7 +12,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/pipeline"
 )
 
-// sender implements core.Sender.
 type sender struct {
 	e      *entry
 	by     core.Party // for the history; zero without one
@@ -21,7 +20,6 @@ type sender struct {
 	failed atomic.Pointer[error] // set when sends must fail with this error
 }
 
-// OpenSender implements core.Broker.
 func (b *Broker) OpenSender(ctx context.Context, id core.Identity, a core.Address, closed func(error)) (core.Sender, error) {
 	s, err := b.openSender(ctx, id, a, closed)
 	if err != nil {
@@ -54,10 +52,8 @@ func (b *Broker) openSender(ctx context.Context, id core.Identity, a core.Addres
 	return s, nil
 }
 
-// MaxMessageSize implements core.Sender.
 func (s *sender) MaxMessageSize() int64 { return s.e.View().MaxMessage }
 
-// Close implements core.Sender.
 func (s *sender) Close() {
 	s.fail(core.Refuse(core.NotAllowed, "The sender is closed."))
 	s.e.mu.Lock()
@@ -68,7 +64,6 @@ func (s *sender) Close() {
 // fail makes all later sends fail with err. It returns false if they already fail.
 func (s *sender) fail(err error) bool { return s.failed.CompareAndSwap(nil, &err) }
 
-// Send implements core.Sender.
 func (s *sender) Send(ctx context.Context, groups [][]*core.Message) []core.Appended {
 	e := s.e
 	if _, err := e.b.refresh(ctx, e); err != nil {
@@ -139,12 +134,12 @@ func (e *entry) sendToOne(ctx context.Context, trail *audit.Trail, v *entity.Vie
 	return answers
 }
 
-// batch has those groups of one call that go to one partition.
+// batch has the groups of one call that go to one partition.
 type batch struct {
 	partition uint16
 	groups    [][]*core.Message
 	results   []pipeline.Result // nil without a pipeline
-	at        []int             // the indexes that the groups have in the call
+	at        []int             // the indexes of the groups in the call
 }
 
 func (b *batch) add(group []*core.Message, at int) {
@@ -161,7 +156,8 @@ func (e *entry) sendToMany(ctx context.Context, trail *audit.Trail, v *entity.Vi
 	answers := make([]core.Appended, len(groups))
 	batches := make([]batch, n)
 	keyless := make([]bool, len(groups))
-	tried := make([]uint32, len(groups)) // for each group, a bit for each partition that was tried; core.MaxPartitions is 32
+	// by group, a bit for each partition that was tried; core.MaxPartitions is 32
+	tried := make([]uint32, len(groups))
 	now := time.Now()
 	free := -1 // the partition for groups without a key; -1: not chosen yet
 	for i, g := range groups {
@@ -270,8 +266,8 @@ func (e *entry) appendBatch(ctx context.Context, trail *audit.Trail, v *entity.V
 	}
 }
 
-// Append appends groups to one partition, or publishes them in a topic's partition. It returns
-// refusals for clients.
+// Append appends groups to one partition, or publishes them in a topic's. It returns refusals for
+// clients.
 func (e *entry) Append(ctx context.Context, trail *audit.Trail, v *entity.View, partition uint16, groups [][]*core.Message) []core.Appended {
 	var answers []core.Appended
 	if v.Kind == core.Topic {

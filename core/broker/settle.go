@@ -8,7 +8,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 )
 
-// Settle implements core.Broker. It ignores the entity's status, so that work can be finished.
+// Settle ignores the entity's status, so that work can be finished.
 func (b *Broker) Settle(ctx context.Context, id core.Identity, a core.Address, settlements []core.Settlement) []error {
 	e, err := b.access(ctx, id, core.Listen, a)
 	if err != nil {
@@ -21,8 +21,8 @@ func (b *Broker) Settle(ctx context.Context, id core.Identity, a core.Address, s
 	return errs
 }
 
-// prepareAndSettle settles for a client, after it has set delays and shortened the properties of
-// dead letters. It returns the settlements in the form in which they were carried out.
+// prepareAndSettle settles for a client. The settlements that it returns have delays, and shortened
+// properties of dead letters.
 func (e *entry) prepareAndSettle(ctx context.Context, sub core.SubQueue, settlements []core.Settlement) ([]core.Settlement, []error) {
 	for i := range settlements {
 		if e.needsPreparing(&settlements[i]) {
@@ -51,7 +51,6 @@ func (e *entry) needsPreparing(s *core.Settlement) bool {
 	}
 }
 
-// prepareSettle returns a settlement in the form for the store.
 func (e *entry) prepareSettle(sub core.SubQueue, s core.Settlement) (core.Settlement, error) {
 	var err error
 	switch s.Outcome {
@@ -66,7 +65,6 @@ func (e *entry) prepareSettle(sub core.SubQueue, s core.Settlement) (core.Settle
 	return s, err
 }
 
-// settleEach prepares each settlement, and carries out those that are not refused.
 func (e *entry) settleEach(ctx context.Context, sub core.SubQueue, settlements []core.Settlement) ([]core.Settlement, []error) {
 	errs := make([]error, len(settlements))
 	settlements = slices.Clone(settlements)
@@ -84,7 +82,6 @@ func (e *entry) settleEach(ctx context.Context, sub core.SubQueue, settlements [
 	return settlements, errs
 }
 
-// Renew implements core.Broker.
 func (b *Broker) Renew(ctx context.Context, id core.Identity, a core.Address, tokens []core.LockToken) []core.Renewal {
 	renewals := make([]core.Renewal, len(tokens))
 	e, err := b.access(ctx, id, core.Listen, a)

@@ -15,8 +15,8 @@ import (
 // reserved in the store, because clients get their numbers before the commit.
 type transaction struct {
 	b           *Broker
-	messages    int        // number of sent and scheduled messages
-	others      int        // number of settlements, cancellations and states
+	messages    int        // sent and scheduled
+	others      int        // settlements, cancellations and states
 	by          core.Party // for the history; zero without one
 	location    *location  // of settlements, cancellations, schedules and states; nil if there are none yet
 	settlements []core.Settlement
@@ -38,13 +38,12 @@ func (l *location) name() string { return l.e.View().Name + l.sub.Suffix() }
 
 type enlistedSend struct {
 	e     *entry // the destination
-	via   *entry // the entity whose transfer queue the group goes through; nil: none was given
+	via   *entry // the entity whose transfer queue the group goes through, or nil
 	group []*core.Message
 }
 
 var errTransactionEnded = core.Refuse(core.NotAllowed, "The transaction has ended.")
 
-// Begin implements core.Transactions.
 func (b *Broker) Begin() core.Transaction { return &transaction{b: b} }
 
 // enlist counts new messages and other operations, or refuses them beyond the limits.
@@ -62,14 +61,13 @@ func (t *transaction) enlist(messages, others int) error {
 	return nil
 }
 
-// noteParty records, for the history, the client of the transaction.
+// noteParty records the client for the history.
 func (t *transaction) noteParty(ctx context.Context, id core.Identity, right core.Right, v *entity.View) {
 	if len(t.b.options.Histories) > 0 && t.by.IsZero() {
 		t.by = t.b.audit.Party(ctx, id, right, v)
 	}
 }
 
-// Send implements core.Transaction.
 func (t *transaction) Send(ctx context.Context, id core.Identity, a, via core.Address, group []*core.Message) error {
 	e, err := t.b.sendable(ctx, id, a)
 	if err != nil {
@@ -99,7 +97,7 @@ func (t *transaction) Send(ctx context.Context, id core.Identity, a, via core.Ad
 	return nil
 }
 
-// sendable returns the entity of an address if the identity may send to it.
+// sendable refuses an identity that may not send to the entity.
 func (b *Broker) sendable(ctx context.Context, id core.Identity, a core.Address) (*entry, error) {
 	s, err := b.openSender(ctx, id, a, nil)
 	if err != nil {
@@ -152,7 +150,6 @@ func (t *transaction) partition(e *entry, v *entity.View) (p uint16, bound bool)
 	return 0, false
 }
 
-// Settle implements core.Transaction.
 func (t *transaction) Settle(ctx context.Context, id core.Identity, a core.Address, settlements []core.Settlement) error {
 	if len(settlements) == 0 {
 		return nil
@@ -182,7 +179,6 @@ func (t *transaction) Settle(ctx context.Context, id core.Identity, a core.Addre
 	return nil
 }
 
-// Cancel implements core.Transaction.
 func (t *transaction) Cancel(ctx context.Context, id core.Identity, a core.Address, numbers []int64) error {
 	if len(numbers) == 0 {
 		return nil
@@ -222,7 +218,6 @@ const reservationTimeout = 5 * time.Second
 // transaction's reservations.
 const reservationGrace = time.Minute
 
-// Schedule implements core.Transaction.
 func (t *transaction) Schedule(ctx context.Context, id core.Identity, a core.Address, group []*core.Message) ([]int64, error) {
 	e, err := t.b.sendable(ctx, id, a)
 	if err != nil {
@@ -270,7 +265,6 @@ func (t *transaction) Schedule(ctx context.Context, id core.Identity, a core.Add
 	return numbers, nil
 }
 
-// SetSessionState implements core.Transaction.
 func (t *transaction) SetSessionState(ctx context.Context, id core.Identity, a core.Address, lock core.SessionLock, state []byte) error {
 	e, err := t.b.access(ctx, id, core.Listen, a)
 	if err != nil {
@@ -322,7 +316,6 @@ func (t *transaction) bindTo(ctx context.Context, p location, messages, others i
 	return nil
 }
 
-// Rollback implements core.Transaction.
 func (t *transaction) Rollback(ctx context.Context) {
 	if !t.ended {
 		t.ended = true
@@ -330,7 +323,7 @@ func (t *transaction) Rollback(ctx context.Context) {
 	}
 }
 
-// release removes the transaction's reservations. If that fails, they expire.
+// If release fails, the reservations expire.
 func (t *transaction) release(ctx context.Context) {
 	if len(t.scheduled) == 0 {
 		return
@@ -426,8 +419,8 @@ func (b *Broker) quotaOf(ctx context.Context, v *entity.View, partition uint16) 
 	return 0, nil // the topic was created again
 }
 
-// commitLocation returns where to commit the transaction: the location to which it is bound or, if
-// it is not bound, the first entity to or through which it sends.
+// commitLocation returns the location to which the transaction is bound or, without one, the first
+// entity to or through which it sends.
 func (t *transaction) commitLocation() (location, error) {
 	if t.location != nil {
 		return *t.location, nil
