@@ -11,13 +11,12 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Peer describes a client for core.WithPeer: by protocol, address and, if known, software.
 func Peer(protocol, address, product string) string {
 	return strings.TrimRight(protocol+" "+address+" "+product, " ")
 }
 
-// Network returns the part of an address that one customer has: all of an IPv4 address, but the
-// first 64 bits of an IPv6 address.
+// Network returns the part of an address that one customer has: all of an IPv4 address, but only
+// the first 64 bits of an IPv6 address.
 func Network(a netip.Addr) netip.Addr {
 	a = a.Unmap().WithZone("")
 	if a.Is6() && !a.IsLoopback() {
@@ -29,7 +28,7 @@ func Network(a netip.Addr) netip.Addr {
 }
 
 // Hosts returns the names by which a request called the gateway, for core.Authority: the Host
-// header, then the server name of the TLS handshake.
+// header, then the server name of TLS.
 func Hosts(r *http.Request) []string {
 	if r.TLS != nil && r.TLS.ServerName != "" {
 		return []string{r.Host, r.TLS.ServerName}
@@ -45,8 +44,8 @@ func Certified(ctx context.Context, state *tls.ConnectionState) context.Context 
 	return core.WithCertificate(ctx, state.PeerCertificates[0])
 }
 
-// CertifiedBy is like Certified, for a request. It ignores the certificates of browsers, which send
-// them even if a page of another site makes the request.
+// CertifiedBy ignores the certificates of browsers, which send them even if a page of another site
+// makes the request.
 func CertifiedBy(r *http.Request) context.Context {
 	if r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" {
 		return r.Context()
@@ -54,8 +53,8 @@ func CertifiedBy(r *http.Request) context.Context {
 	return Certified(r.Context(), r.TLS)
 }
 
-// Prove tells the connection that its client has proven an identity. Connections that need to know
-// have a method Proven, and connections that wrap others pass the call on.
+// Prove tells the connection that its client has proven an identity, by its method Proven, if any.
+// A connection that wraps another passes the call on.
 func Prove(nc net.Conn) {
 	if c, ok := nc.(interface{ Proven() }); ok {
 		c.Proven()
@@ -84,8 +83,8 @@ func WithConn(ctx context.Context, nc net.Conn, charge Charge) context.Context {
 	return context.WithValue(ctx, connKey{}, charged{nc, charge})
 }
 
-// ProveIn is like Prove, for the connection of the request with this context. The first identity
-// that is proven is charged with the connection, if the connection has a method Charge.
+// ProveIn is Prove for the connection of the request with this context. The first proven identity
+// is charged with the connection, if the connection has a method Charge.
 func ProveIn(ctx context.Context, id core.Identity) error {
 	c, ok := ctx.Value(connKey{}).(charged)
 	if !ok {
@@ -109,8 +108,8 @@ func WithEnding(ctx context.Context, ending <-chan struct{}) context.Context {
 	return context.WithValue(ctx, endingKey{}, ending)
 }
 
-// Ending returns a channel that closes when the request's server stops. A waiting request should
-// then return. The channel is nil if the server did not use WithEnding.
+// Ending returns a channel that closes when the request's server stops: a waiting request should
+// then return. It is nil without WithEnding.
 func Ending(ctx context.Context) <-chan struct{} {
 	ending, _ := ctx.Value(endingKey{}).(<-chan struct{})
 	return ending

@@ -13,7 +13,6 @@ import (
 // those of Check.
 type List []string
 
-// New returns a List of patterns.
 func New(patterns []string) List {
 	l := make(List, len(patterns))
 	for i, p := range patterns {
@@ -22,7 +21,6 @@ func New(patterns []string) List {
 	return l
 }
 
-// Has reports whether an origin matches a pattern of the list.
 func (l List) Has(origin string) bool {
 	origin = strings.ToLower(origin)
 	for _, pattern := range l {
@@ -33,8 +31,8 @@ func (l List) Has(origin string) bool {
 	return false
 }
 
-// Allows reports whether a request may be answered: it comes from a page of the gateway's own host
-// or of an origin in the list, or from a client that is not a page and sends no origin.
+// Allows also accepts pages of the gateway's own host, and clients that are not pages and send no
+// origin.
 func (l List) Allows(r *http.Request) bool {
 	origin := r.Header.Get("Origin")
 	if origin == "" {
@@ -47,8 +45,8 @@ func (l List) Allows(r *http.Request) bool {
 }
 
 // Check returns an error for an invalid pattern. A pattern is "*" for all origins, "null" for the
-// origin of pages that browsers name so, or an origin, SCHEME://HOST or SCHEME://HOST:PORT, in
-// which "*" stands for any characters, as in https://*.example.com.
+// origin of pages that browsers name so, or SCHEME://HOST or SCHEME://HOST:PORT, in which "*"
+// stands for any characters, as in https://*.example.com.
 func Check(pattern string) error {
 	if pattern == "*" || pattern == "null" {
 		return nil

@@ -20,10 +20,10 @@ const (
 	ofKnown     = 50 // lines a second about clients with a proven identity
 	ofStrangers = 2  // lines a second about all other clients
 	ofOne       = 5  // lines a second about one connection
-	burst       = 20 // as many seconds' worth of lines may be written at once
+	burst       = 20 // unused lines accumulate up to as many seconds' worth
 )
 
-// The longest texts of peers that are logged, in characters.
+// in characters of a peer's text
 const (
 	maxEntity = 300
 	maxText   = 600
@@ -32,7 +32,6 @@ const (
 // Log is the log of one bridge.
 type Log struct{ known, strangers bucket }
 
-// New returns a Log.
 func New() *Log { return &Log{known: bucket{rate: ofKnown}, strangers: bucket{rate: ofStrangers}} }
 
 // Share limits the lines about one connection.
@@ -41,24 +40,22 @@ type Share struct {
 	own bucket
 }
 
-// Share returns the share of a new connection.
 func (l *Log) Share() *Share { return &Share{of: l, own: bucket{rate: ofOne}} }
 
 // Told is an error that a client gets.
 type Told struct {
-	Tracking string // the id in its text
+	Tracking string // the id in the client's text
 	Code     core.Code
 	Entity   string
-	Err      error // with what the client must not know
-	Stranger bool  // the client has no proven identity
+	Err      error // may contain what the client must not know
+	Stranger bool  // without a proven identity
 }
 
-// Write logs an error of the connection's client, with further keys and values: see Log.Write.
 func (s *Share) Write(log *slog.Logger, t Told, more ...any) { s.of.write(log, &s.own, t, more) }
 
-// Write logs an error: with level error for a failure of the gateway, debug for a time-out or a
-// cancelled call, and info otherwise. Lines above the limits get the level debug. The next line
-// within the limits contains their number.
+// Write logs a failure of the gateway as an error, a time-out or cancelled call for debugging, and
+// other errors as info. Lines above the limits get the level debug; the next line within the limits
+// contains their number.
 func (l *Log) Write(log *slog.Logger, t Told, more ...any) { l.write(log, nil, t, more) }
 
 func (l *Log) write(log *slog.Logger, own *bucket, t Told, more []any) {
@@ -112,7 +109,7 @@ func cut(s string, most int) string {
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
-// bucket limits lines to rate a second. Lines that were not used accumulate for a burst.
+// bucket limits lines to rate a second. Unused lines accumulate for a burst.
 type bucket struct {
 	rate float64
 
@@ -122,9 +119,8 @@ type bucket struct {
 	leftOut int
 }
 
-// take takes the allowance for a line from b and, if own is not nil, also from own. If b or own is
-// empty, it returns false, and counts the line as left out. leftOut is how many lines were left out
-// before this line.
+// take takes a line from b and, if own is not nil, from own. If b or own is empty, it counts the
+// line as left out. leftOut is how many lines were left out before this one.
 func (b *bucket) take(own *bucket, now time.Time) (leftOut int, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -152,8 +148,8 @@ func (b *bucket) spend() {
 	b.level--
 }
 
-// fill adds lines for the time since the last call, and reports whether there is one to take. The
-// caller holds b.mu.
+// fill adds lines for the time since the last call, and reports whether there is one to take. b.mu
+// is held.
 func (b *bucket) fill(now time.Time) bool {
 	most := b.rate * burst
 	if b.filled.IsZero() {
@@ -165,10 +161,9 @@ func (b *bucket) fill(now time.Time) bool {
 	return b.level >= 1
 }
 
-// NewID returns a random id for a connection.
 func NewID() string {
 	var b [8]byte
-	_, _ = rand.Read(b[:]) // crypto/rand never fails
+	_, _ = rand.Read(b[:]) // never fails
 	return hex.EncodeToString(b[:])
 }
 
@@ -179,10 +174,8 @@ func NewTracking() string {
 	return id.String()
 }
 
-// HTTPStatus returns the HTTP status for a code.
 func HTTPStatus(c core.Code) int { return answers[c].status }
 
-// Text returns the text for HTTP and WebSocket clients if a refusal has none.
 func Text(c core.Code) string { return answers[c].text }
 
 // answers has an entry for every code. To the SDKs, 403 without a SubCode means a quota.

@@ -10,7 +10,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// hopeless maps the conditions with which a remote refuses a message for ever to core's codes.
+// hopeless has the conditions with which a remote refuses a message for ever.
 var hopeless = map[goamqp.ErrCond]core.Code{
 	goamqp.ErrCondDecodeError:              core.InvalidArgument,
 	goamqp.ErrCondInvalidField:             core.InvalidArgument,
@@ -28,8 +28,8 @@ var hopeless = map[goamqp.ErrCond]core.Code{
 	"com.microsoft:missing-property-error": core.InvalidArgument,
 }
 
-// answer returns the error for a message's outcome at the remote. A rejection with an unknown
-// reason, or without one, counts as temporary: some brokers reject messages when a queue is full.
+// answer returns the error for a message's outcome. A rejection with an unknown reason, or without
+// one, counts as temporary: some brokers reject messages when a queue is full.
 func (r *Remote) answer(state goamqp.DeliveryState) error {
 	switch s := state.(type) {
 	case *goamqp.StateAccepted:
@@ -50,7 +50,6 @@ func (r *Remote) answer(state goamqp.DeliveryState) error {
 	return core.Refuse(core.Busy, "The remote '%s' did not accept the message.", r.o.Name)
 }
 
-// isHopeless reports whether the remote will never accept the message.
 func isHopeless(err error) bool {
 	switch core.CodeOf(err) {
 	case core.NotAllowed, core.InvalidArgument, core.OutOfRange, core.TooLarge:
@@ -64,7 +63,6 @@ func (r *Remote) tooLarge(size int, limit uint64) error {
 	return core.Refuse(core.TooLarge, "The message would be sent as %d bytes, and the remote '%s' accepts at most %d.", size, r.o.Name, limit)
 }
 
-// unanswered returns the reason for which no answer arrived.
 func unanswered(ctx context.Context, err error) error {
 	if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
 		return fmt.Errorf("the remote did not answer in time: %w", ctx.Err())

@@ -14,8 +14,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// Client is a connection to a remote for a command-line tool. It does not reconnect. It is safe for
-// concurrent use.
+// Client is a connection to a remote for a command-line tool. It does not reconnect, and is safe
+// for concurrent use.
 type Client struct {
 	remote     *Remote
 	connection *connection
@@ -24,7 +24,7 @@ type Client struct {
 	tasks      sync.WaitGroup
 }
 
-// Connect connects to a remote. It does not try again, and ignores the options Pulls and Logger.
+// Connect tries only once, and ignores the options Pulls and Logger.
 func Connect(ctx context.Context, o Options) (*Client, error) {
 	r := New(o)
 	l, err := r.connect(ctx)
@@ -38,22 +38,19 @@ func Connect(ctx context.Context, o Options) (*Client, error) {
 	return c, nil
 }
 
-// Close ends the connection.
 func (c *Client) Close() {
 	c.stop()
 	c.tasks.Wait()
 	c.connection.close()
 }
 
-// Send implements the method Send of core.Remote.
 func (c *Client) Send(ctx context.Context, entity string, ms []*core.Message) []error {
 	return c.remote.Send(ctx, entity, ms)
 }
 
-// Peek returns messages of a queue, subscription or sub-queue, from a sequence number on, without
-// locking or removing them. most bounds their number. state selects messages in one state; nil
-// means all. Brokers other than Crosstown ignore the state, so the caller must check the state of
-// each message.
+// Peek returns up to most messages of a queue, subscription or sub-queue, from a sequence number
+// on, without locking them. state selects messages in one state; nil means all. Brokers other than
+// Crosstown ignore it, so the caller must check the state of each message.
 func (c *Client) Peek(ctx context.Context, entity string, state *core.State, from int64, most int) ([]amqp.Arrival, error) {
 	arguments := map[string]any{"from-sequence-number": from, "message-count": int32(most)}
 	if state != nil {
@@ -83,8 +80,8 @@ func (c *Client) Pages(ctx context.Context, entity string, state *core.State, fr
 	}
 }
 
-// HasActive reports whether a queue, subscription or sub-queue has active messages, locked or not,
-// besides those with the given sequence numbers.
+// HasActive reports whether there are active messages, locked or not, besides those with the given
+// sequence numbers.
 func (c *Client) HasActive(ctx context.Context, entity string, besides map[int64]bool) (bool, error) {
 	for page, err := range c.Pages(ctx, entity, nil, 0) {
 		if err != nil {
@@ -108,7 +105,7 @@ func checkAddress(entity string) error {
 	return nil
 }
 
-// eachMessage calls use for each message in an answer, with the entry that contains it.
+// entry is the part of the answer that contains the message.
 func eachMessage(answer value.Map, use func(a amqp.Arrival, entry value.Map)) error {
 	list, _ := answer.Get("messages")
 	entries, _ := list.(value.List)
@@ -125,7 +122,6 @@ func eachMessage(answer value.Map, use func(a amqp.Arrival, entry value.Map)) er
 	return nil
 }
 
-// CancelScheduled removes scheduled messages of an entity.
 func (c *Client) CancelScheduled(ctx context.Context, entity string, numbers []int64) error {
 	_, err := c.management.ask(ctx, entity, "com.microsoft:cancel-scheduled-message", map[string]any{"sequence-numbers": numbers})
 	if err != nil {
@@ -134,8 +130,7 @@ func (c *Client) CancelScheduled(ctx context.Context, entity string, numbers []i
 	return nil
 }
 
-// Refusal returns the remote's status and text if err means that the remote refused a token of the
-// policy.
+// Refusal returns the remote's status and text if it refused a token of the policy.
 func Refusal(err error) (status int, why string, ok bool) {
 	refused, ok := errors.AsType[*refusedToken](err)
 	if !ok {

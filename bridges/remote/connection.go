@@ -96,7 +96,6 @@ func (r *Remote) connect(ctx context.Context) (*connection, error) {
 	return l, nil
 }
 
-// close ends the session, waits up to farewell for the answer, and closes the connection.
 func (l *connection) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), farewell)
 	defer cancel()
@@ -109,7 +108,7 @@ type senderLink struct {
 	link *goamqp.Sender
 }
 
-// sender returns the link for sending to an entity. It attaches the link if necessary.
+// sender attaches the link for sending to an entity, if necessary.
 func (l *connection) sender(ctx context.Context, entity string) (*goamqp.Sender, error) {
 	l.mu.Lock()
 	o := l.senderLinks[entity]
@@ -162,7 +161,7 @@ func (l *connection) suspect(err error) {
 	}
 }
 
-// receiver attaches a link for receiving from an entity. The caller issues the credit.
+// The caller issues the credit.
 func (l *connection) receiver(ctx context.Context, entity string, within time.Duration, o *goamqp.ReceiverOptions) (*goamqp.Receiver, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()

@@ -19,8 +19,8 @@ type management struct {
 	nodes map[string]*node // by entity
 }
 
-// ask sends a request to an entity's $management node and returns the response, which is empty if
-// the remote found nothing. The error is a *goamqp.Error if the remote refuses.
+// The response of ask is empty if the remote found nothing. The error is a *goamqp.Error if the
+// remote refuses.
 func (m *management) ask(ctx context.Context, entity, operation string, arguments map[string]any) (value.Map, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -38,7 +38,6 @@ func (m *management) ask(ctx context.Context, entity, operation string, argument
 	return answer, err
 }
 
-// node returns the $management node of an entity. It attaches the node's links if necessary.
 func (m *management) node(ctx context.Context, entity string) (*node, error) {
 	if n := m.nodes[entity]; n != nil {
 		return n, nil

@@ -8,14 +8,15 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/amqp"
 )
 
-// node has the links to a node of the remote: one for requests, and one for the answers.
+// node is a node of the remote, such as $management, with a link for requests and one for the
+// answers.
 type node struct {
 	requests *goamqp.Sender
 	answers  *goamqp.Receiver
 	reply    string // the address for responses
 }
 
-// node attaches the links of a node. credit is the number of responses that may be in flight.
+// credit is the number of responses that may be in flight.
 func (l *connection) node(ctx context.Context, address, reply string, credit int32) (*node, error) {
 	n := &node{reply: reply}
 	var err error

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// pullBatch is the largest number of messages that one call stores.
+	// pullBatch limits the messages that one call stores.
 	pullBatch = 200
 	// keyLife is how long the key of a stored message is kept. A remote that does not learn that a
 	// message is stored delivers it again after the lock time, which is shorter.
@@ -52,13 +52,11 @@ type source struct {
 	cautious bool         // only run uses it: messages could not be stored, so pull one at a time
 }
 
-// storedKeys are keys of messages that have been stored. They are dropped after keyLife.
 type storedKeys struct {
 	since time.Time
 	keys  []string
 }
 
-// run pulls messages over a connection until ctx ends or the connection breaks.
 func (s *source) run(ctx context.Context, l *connection) {
 	pause := firstRetry
 	for ctx.Err() == nil {
@@ -89,7 +87,7 @@ func (s *source) fail(err error) {
 	s.err.Store(&err)
 }
 
-// who returns the remote as a user of the gateway's memory.
+// who is the user to whom the gateway's memory is charged.
 func (r *Remote) who() fair.Who {
 	who := fair.Of(r.here.Identity)
 	who.Policy = "remote " + r.o.Name
@@ -169,7 +167,6 @@ func next(ctx context.Context, link *goamqp.Receiver) ([]*goamqp.Message, error)
 	return ms, nil
 }
 
-// weightOf returns how many bytes of memory messages take until they are stored.
 func weightOf(ms []*goamqp.Message) int64 {
 	n := int64(len(ms)) * fair.Message
 	for _, m := range ms {
@@ -214,15 +211,17 @@ func (s *source) mark(a *amqp.Arrival) {
 		return
 	}
 	key := "remote/" + core.FoldName(s.r.o.Name) + "/" + s.From + "/" + strconv.FormatInt(a.SequenceNumber, 10) +
-		"/" + strconv.FormatInt(a.EnqueuedTime.UnixMilli(), 10) // because an entity that was deleted and created again begins with the same sequence numbers
+		// because an entity that was deleted and created again begins with the same sequence
+		// numbers
+		"/" + strconv.FormatInt(a.EnqueuedTime.UnixMilli(), 10)
 	a.Transit = &core.Transit{Key: key}
 	if a.MessageID.IsZero() {
 		a.MessageID = core.StringID(s.From + "/" + strconv.FormatInt(a.SequenceNumber, 10))
 	}
 }
 
-// store stores groups in the entity of to, until all are stored or rejected, so that later messages
-// cannot overtake them. It settles each message at the remote once the message is stored.
+// store stores groups until all are stored or rejected, so that later messages cannot overtake
+// them. It settles each message at the remote once the message is stored.
 func (s *source) store(ctx context.Context, link *goamqp.Receiver, to core.Sender, groups [][]*core.Message, arrived []amqp.Arrival, at []*goamqp.Message) error {
 	var keys []string
 	began := time.Now()
@@ -271,8 +270,8 @@ func (s *source) store(ctx context.Context, link *goamqp.Receiver, to core.Sende
 	return nil
 }
 
-// release unlocks messages at the remote, with those that arrived in the meantime. It returns why
-// or, if the release failed, the error of the release.
+// release unlocks messages at the remote, with those that arrived meanwhile. It returns why or, if
+// the release failed, the error of the release.
 func release(ctx context.Context, link *goamqp.Receiver, ms []*goamqp.Message, why error) error {
 	call, cancel := context.WithTimeout(ctx, linkTimeout)
 	defer cancel()
@@ -290,7 +289,7 @@ func release(ctx context.Context, link *goamqp.Receiver, ms []*goamqp.Message, w
 	return why
 }
 
-// copied returns copies of messages to store, because the next attempt may need the originals.
+// The next attempt may need the original messages.
 func copied(groups [][]*core.Message) [][]*core.Message {
 	all := make([][]*core.Message, len(groups))
 	for i, g := range groups {
@@ -315,7 +314,7 @@ func (s *source) took(a *amqp.Arrival, answer core.Appended, keys []string) []st
 	return append(keys, a.Transit.Key)
 }
 
-// reject dead-letters at the remote a message that cannot be stored here.
+// reject dead-letters a message at the remote, because it cannot be stored here.
 func (s *source) reject(ctx context.Context, link *goamqp.Receiver, m *goamqp.Message, why error) error {
 	s.parked.Add(1)
 	text := core.TextOf(why)

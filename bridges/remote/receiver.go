@@ -32,7 +32,7 @@ var ErrNoSession = errors.New("no session with messages became free")
 // uncompleted messages again.
 var ErrLockLost = errors.New("the lock of the message or of its session has expired")
 
-// ReceiverOptions configure a Receiver. The zero value locks messages, outside of sessions.
+// The zero ReceiverOptions lock messages, outside of sessions.
 type ReceiverOptions struct {
 	Session *string       // receive from the session with this id
 	Next    time.Duration // or wait up to this long for the next free session with messages; 0: do not
@@ -130,14 +130,15 @@ func (r *Receiver) Take(ctx context.Context, most int, wait time.Duration) ([]Ta
 		r.asked = most
 	}
 	for end := time.Now().Add(wait); ; {
-		all, err := r.takeWithin(ctx, min(time.Until(end), renewalPause/2)) // renewals need r.mu between these waits
+		// renewals need r.mu between these waits
+		all, err := r.takeWithin(ctx, min(time.Until(end), renewalPause/2))
 		if err != nil || len(all) > 0 || !time.Now().Before(end) {
 			return all, err
 		}
 	}
 }
 
-// takeWithin is like Take, but for a wait so short that no lock must be renewed during it.
+// takeWithin is Take for a wait so short that no lock must be renewed during it.
 func (r *Receiver) takeWithin(ctx context.Context, wait time.Duration) ([]Taken, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -157,7 +158,7 @@ func (r *Receiver) takeWithin(ctx context.Context, wait time.Duration) ([]Taken,
 	return r.taken()
 }
 
-// taken returns the messages that have arrived. The caller holds r.mu.
+// r.mu is held.
 func (r *Receiver) taken() ([]Taken, error) {
 	all := make([]Taken, len(r.arrived))
 	for i, m := range r.arrived {
@@ -172,7 +173,6 @@ func (r *Receiver) taken() ([]Taken, error) {
 	return all, nil
 }
 
-// collect moves the messages that the link has received to arrived.
 func (r *Receiver) collect() {
 	for m := r.link.Prefetched(); m != nil; m = r.link.Prefetched() {
 		r.arrive(m)
@@ -222,8 +222,8 @@ func (r *Receiver) Abandon(ctx context.Context, ts []Taken) []error {
 	return r.settle(ctx, ts, func(ctx context.Context, m *goamqp.Message) error { return r.link.ModifyMessage(ctx, m, nil) }, "abandoned", nil)
 }
 
-// DeadLetter moves messages to the dead-letter queue, in order. An empty reason or description is
-// left out. It returns an error for each, as Complete does.
+// DeadLetter moves messages to the dead-letter queue, in order, with errors as from Complete. An
+// empty reason or description is left out.
 func (r *Receiver) DeadLetter(ctx context.Context, ts []Taken, reason, description string) (errs []error) {
 	why, info := map[string]any{}, map[string]any{}
 	for _, text := range []struct{ argument, property, text string }{
@@ -279,7 +279,6 @@ func (r *Receiver) drop(m *goamqp.Message) bool {
 	return held
 }
 
-// lockError wraps err in an ErrLockLost if the lock of a message or a session has ended.
 func lockError(err error) error {
 	refused, ok := errors.AsType[*goamqp.Error](err)
 	if ok && (refused.Condition == "com.microsoft:message-lock-lost" || refused.Condition == "com.microsoft:session-lock-lost") {
@@ -322,8 +321,8 @@ func (r *Receiver) Return(ctx context.Context) error {
 	return r.Release(ctx, rest)
 }
 
-// renew renews the locks until ctx ends. After a failure it tries again after a pause. If a lock
-// has ended by then, the next call that takes or settles a message reports that.
+// After a failure renew tries again after a pause. If a lock has ended by then, the next call that
+// takes or settles a message reports that.
 func (r *Receiver) renew(ctx context.Context) {
 	defer close(r.ended)
 	_, inSession := r.link.LinkSourceFilterValue(sessionFilter).(string)
@@ -339,7 +338,8 @@ func (r *Receiver) renew(ctx context.Context) {
 		if !errors.Is(r.renewLocks(ctx, held...), ErrLockLost) {
 			continue
 		}
-		for _, m := range held { // one request for each lock, because the remote renews all locks of a request or none
+		// one request for each lock, because the remote renews all locks of a request or none
+		for _, m := range held {
 			if errors.Is(r.renewLocks(ctx, m), ErrLockLost) {
 				r.drop(m)
 			}

@@ -68,10 +68,8 @@ func New(o Options) *Remote {
 	return r
 }
 
-// Window implements core.Remote.
 func (r *Remote) Window() int { return r.o.Window }
 
-// Watch implements core.Remote.
 func (r *Remote) Watch(back func()) (stop func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -103,7 +101,8 @@ func (r *Remote) Run(ctx context.Context, here Local) error {
 		case err != nil:
 			r.lost(err, awayText)
 		default:
-			if r.serve(ctx, l); !l.splice.Refused() { // else the pause grows, because the remote may send the refused frame again
+			// else the pause grows, because the remote may send the refused frame again
+			if r.serve(ctx, l); !l.splice.Refused() {
 				pause = firstPause
 			}
 		}
@@ -148,7 +147,7 @@ func (r *Remote) serve(ctx context.Context, l *connection) {
 
 const awayText = "the remote is disconnected; connecting again later"
 
-// lost records the reason why there is no connection. text is for the log.
+// lost records why there is no connection. text is for the log.
 func (r *Remote) lost(err error, text string) {
 	if err == nil {
 		err = errors.New("the connection was closed")
@@ -164,7 +163,7 @@ func (r *Remote) lost(err error, text string) {
 	r.connection, r.err, r.erred = nil, err, time.Now()
 }
 
-// current returns the connection, or the reason why there is none.
+// current returns the connection, or why there is none.
 func (r *Remote) current() (*connection, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -187,8 +186,7 @@ func (r *Remote) away(err error) error {
 type Options struct {
 	Name    string
 	Address string // shown in State
-	// Dial opens a connection to the remote.
-	Dial func(ctx context.Context) (net.Conn, error)
+	Dial    func(ctx context.Context) (net.Conn, error)
 	// TLS is nil if the connection is not encrypted.
 	TLS *tls.Config
 	// Host is the remote's host name in the open frame.
@@ -203,8 +201,8 @@ type Options struct {
 	// Access, if not nil, returns the policy and the key for each new connection.
 	Access func(ctx context.Context) (policy, key string, err error)
 
-	// Window is the maximum number of messages in flight to the remote, and from each source;
-	// default 500.
+	// Window limits the messages in flight to the remote, and from each source; default
+	// DefaultWindow.
 	Window int
 	// Batches says that the remote supports Service Bus's batches. Messages of one session or
 	// partition key are then sent together, and all are accepted or none.
@@ -230,11 +228,9 @@ type Local struct {
 	Identity core.Identity // Pull stores messages with the rights of this identity
 	// ForwardedTo returns the entities of the named remote to which local entities forward; or nil.
 	ForwardedTo func(ctx context.Context, remote string) ([]string, error)
-	// Memory counts pulled messages until they are stored. If it is nil, they are not counted.
-	Memory *fair.Pool
+	Memory      *fair.Pool
 	// Forget drops the keys of messages that the remote will not deliver again.
 	Forget func(ctx context.Context, entity string, keys []string) error
 }
 
-// DefaultWindow is the default of Options.Window.
 const DefaultWindow = 500

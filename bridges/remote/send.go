@@ -19,12 +19,12 @@ const (
 	batchOverhead = 16
 )
 
-// target is an entity of the remote to which messages are sent. It counts the messages.
+// target is an entity of the remote to which messages are sent, with counts of these messages.
 type target struct {
 	entity   string
-	sent     atomic.Int64 // messages that the remote has accepted
-	parked   atomic.Int64 // messages that the remote will never accept
-	delayed  atomic.Int64 // messages that were not accepted for now, or not answered
+	sent     atomic.Int64 // the remote has accepted them
+	parked   atomic.Int64 // the remote will never accept them
+	delayed  atomic.Int64 // not accepted for now, or not answered
 	underWay atomic.Int64
 	trip     atomic.Int64 // moving average of the time from sending to the answer, in nanoseconds
 	alone    atomic.Bool  // messages without a session or partition key are not sent in batches
@@ -63,7 +63,6 @@ func (r *Remote) sentTo() (entities []string) {
 	return entities
 }
 
-// Send implements core.Remote.
 func (r *Remote) Send(ctx context.Context, entity string, ms []*core.Message) []error {
 	s := sending{r: r, ctx: ctx, entity: entity, t: r.target(entity), answers: make([]error, len(ms))}
 	defer s.count()

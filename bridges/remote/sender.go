@@ -36,7 +36,6 @@ type Sender struct {
 	sent     int
 }
 
-// Sender opens a link to an entity.
 func (c *Client) Sender(ctx context.Context, entity string) (*Sender, error) {
 	if err := checkAddress(entity); err != nil {
 		return nil, err
@@ -52,7 +51,6 @@ func (c *Client) Sender(ctx context.Context, entity string) (*Sender, error) {
 	return &Sender{client: c, entity: entity, link: link, most: most}, nil
 }
 
-// Sent returns the number of messages that the remote has accepted.
 func (s *Sender) Sent() int { return s.sent }
 
 // Add adds a message to the batch. If the batch would become too large, Add sends it first. If the

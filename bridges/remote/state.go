@@ -6,21 +6,19 @@ import (
 	"time"
 )
 
-// State is the state of a remote, as this gateway sees it.
 type State struct {
 	Name      string    `json:"name"`
 	Address   string    `json:"address"`
 	Connected bool      `json:"connected"`
-	Since     time.Time `json:"since"`          // when the remote was connected or disconnected last
-	Error     string    `json:"error,omitzero"` // the last error
+	Since     time.Time `json:"since"` // when the remote was connected or disconnected last
+	Error     string    `json:"error,omitzero"`
 	ErrorAt   time.Time `json:"errorAt,omitzero"`
 	Window    int       `json:"window"`
 	Targets   []Target  `json:"targets"`
 	Sources   []Source  `json:"sources"`
 }
 
-// Target counts the messages that this gateway has sent to an entity of a remote since the
-// gateway's start.
+// Target counts the messages that this gateway has sent to an entity since its start.
 type Target struct {
 	Entity    string        `json:"entity"`
 	Sent      int64         `json:"sent"`      // accepted by the remote
@@ -30,19 +28,19 @@ type Target struct {
 	RoundTrip time.Duration `json:"roundTrip"` // moving average from sending to the answer, in nanoseconds
 }
 
-// Source is an entity of a remote from which messages are pulled.
+// Source is an entity from which messages are pulled.
 type Source struct {
-	From     string        `json:"from"`
-	Into     string        `json:"into"`
-	Attached bool          `json:"attached"`
-	Received int64         `json:"received"` // messages that were stored
-	Repeated int64         `json:"repeated"` // of these, messages that had been stored before
-	Parked   int64         `json:"parked"`   // messages that cannot be stored: they were dead-lettered at the remote
-	Behind   time.Duration `json:"behind"`   // age of the last message when it was stored, in nanoseconds
-	Error    string        `json:"error,omitzero"`
+	From     string `json:"from"`
+	Into     string `json:"into"`
+	Attached bool   `json:"attached"`
+	Received int64  `json:"received"` // messages that were stored
+	Repeated int64  `json:"repeated"` // of these, messages that had been stored before
+	// messages that cannot be stored: they were dead-lettered at the remote
+	Parked int64         `json:"parked"`
+	Behind time.Duration `json:"behind"` // age of the last message when it was stored, in nanoseconds
+	Error  string        `json:"error,omitzero"`
 }
 
-// State returns the present state of the remote.
 func (r *Remote) State() State {
 	r.mu.Lock()
 	s := State{Name: r.o.Name, Address: r.o.Address, Connected: r.connection != nil, Since: r.since, ErrorAt: r.erred, Window: r.o.Window, Targets: []Target{}, Sources: []Source{}}

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// tokenLife is how long a token is valid; it is replaced every tokenRenewal.
+	// A token, valid for tokenLife, is replaced every tokenRenewal.
 	tokenLife    = time.Hour
 	tokenRenewal = 40 * time.Minute
 	// maxIntroductions is how many entities introduce tries.
@@ -102,7 +102,7 @@ func (t *tokens) prove(ctx context.Context, l *connection, entity string) error 
 	return nil
 }
 
-// put sends a token for an entity. The caller holds t.mu.
+// t.mu is held.
 func (t *tokens) put(ctx context.Context, l *connection, entity string) error {
 	audience := "amqp://" + l.r.o.Host + "/" + entity
 	expires := time.Now().Add(tokenLife)
@@ -124,7 +124,7 @@ func (t *tokens) put(ctx context.Context, l *connection, entity string) error {
 	return &refusedToken{status, why}
 }
 
-// renewTokens replaces tokens in time, until ctx ends. If it cannot, it closes the connection.
+// If renewTokens cannot replace the tokens in time, it closes the connection.
 func (l *connection) renewTokens(ctx context.Context) {
 	if l.tokens.node == nil || l.r.o.Signature != "" {
 		return
@@ -152,7 +152,7 @@ func (t *tokens) renew(ctx context.Context, l *connection) error {
 	return nil
 }
 
-// encodedOf returns the bytes of a message that came through a splice, as its sender encoded it.
+// encodedOf returns a message that came through a splice, as its sender encoded it.
 func encodedOf(m *goamqp.Message) []byte {
 	if len(m.Data) == 1 {
 		return m.Data[0]

@@ -11,14 +11,13 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// Value returns the JSON of a value of core/value's types.
 func Value(v any) json.RawMessage {
 	w := codec.NewWriter(codec.JSON, nil)
 	frame.Write(w, v)
 	return w.Bytes()
 }
 
-// ParseValue decodes what Value returns. Other texts are errors.
+// ParseValue decodes what Value returns.
 func ParseValue(data []byte) (any, error) {
 	r, err := reader(data)
 	if err != nil {
@@ -27,7 +26,6 @@ func ParseValue(data []byte) (any, error) {
 	return frame.Read(r)
 }
 
-// Properties returns the JSON of properties, in their order.
 func Properties(p core.Properties) json.RawMessage {
 	w := codec.NewWriter(codec.JSON, nil)
 	frame.WriteProperties(w, p)

@@ -30,17 +30,18 @@ const bodyTime = time.Minute // for the first byte of a body to arrive
 
 // Hook is a URL of the gateway for the requests of one service.
 type Hook struct {
-	Name      string        `config:"name"`
-	Namespace string        `config:"-"` // ID of the namespace of Entity; in the configuration, its name
-	Entity    string        `config:"entity"`
-	Scheme    Scheme        `config:"verify"`    // how senders prove that they know a key: url, github, stripe or standard
-	Keys      [][]byte      `config:"-"`         // made by Scheme.Key; a sender must know one of them
-	Tolerance time.Duration `config:"tolerance"` // largest difference between the signature's time and the clock
+	Name      string `config:"name"`
+	Namespace string `config:"-"` // ID of the namespace of Entity; in the configuration, its name
+	Entity    string `config:"entity"`
+	// how senders prove that they know a key: url, github, stripe or standard
+	Scheme Scheme   `config:"verify"`
+	Keys   [][]byte `config:"-"` // made by Scheme.Key; a sender must know one of them
+	// largest difference between the signature's time and the clock
+	Tolerance time.Duration `config:"tolerance"`
 	IDHeader  string        `config:"id-header"` // header with the delivery's id; "": the scheme's own header
 	Headers   []string      `config:"headers"`   // headers that become application properties
 }
 
-// Options configure Inbound.
 type Options struct {
 	Broker core.Broker
 	Hooks  []Hook
@@ -57,7 +58,6 @@ type Inbound struct {
 	proofs   proofs
 }
 
-// NewInbound returns a handler for Path.
 func NewInbound(o Options) *Inbound {
 	in := &Inbound{Options: o, refusals: refusals.New()}
 	if in.Now == nil {
@@ -70,7 +70,6 @@ func NewInbound(o Options) *Inbound {
 // Set replaces the hooks. Requests in flight continue with the old ones.
 func (in *Inbound) Set(hooks []Hook) { in.hooks.Store(&hooks) }
 
-// List returns the current hooks.
 func (in *Inbound) List() []Hook { return *in.hooks.Load() }
 
 func (in *Inbound) hook(name string) *Hook {
@@ -82,9 +81,9 @@ func (in *Inbound) hook(name string) *Hook {
 	return &all[i]
 }
 
-// ServeHTTP implements http.Handler. A request without a valid proof learns nothing, and its
-// connection is closed. So each attempt to guess a secret needs a new connection, of which clients
-// without an identity may open only a limited number.
+// A request without a valid proof learns nothing, and its connection is closed. So each attempt to
+// guess a secret needs a new connection, of which clients without an identity may open only a
+// limited number.
 func (in *Inbound) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name := strings.Trim(r.URL.Path[len(Path):], "/")
 	h := in.hook(name)
@@ -138,7 +137,8 @@ func (in *Inbound) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	text := cmp.Or(core.TextOf(err), "The message could not be stored. The gateway's log has the details.")
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(map[string]string{"error": text, "tracking": tracking}) // the client may have disconnected
+	// the client may have disconnected
+	_ = json.NewEncoder(w).Encode(map[string]string{"error": text, "tracking": tracking})
 }
 
 // take verifies a request, and stores it as a message.
@@ -150,7 +150,8 @@ func (in *Inbound) take(w http.ResponseWriter, r *http.Request, h *Hook, memory 
 		}
 	}
 	limit := int64(core.MaxMessageSizeKB << 10)
-	tx, closed := in.Broker.OpenSender(r.Context(), id, core.At(h.Entity), nil) // only a proven sender may learn the reason
+	// only a proven sender may learn the reason
+	tx, closed := in.Broker.OpenSender(r.Context(), id, core.At(h.Entity), nil)
 	if closed == nil {
 		defer tx.Close()
 		if n := tx.MaxMessageSize(); n > 0 {
@@ -248,7 +249,6 @@ func (h *Hook) message(r *http.Request, body []byte) (*core.Message, error) {
 	return m, nil
 }
 
-// deliveryID returns the id by which the sender marks repetitions of the same delivery, or "".
 func (h *Hook) deliveryID(r *http.Request, body []byte) string {
 	header := h.IDHeader
 	switch {

@@ -41,7 +41,8 @@ type proofCount struct {
 }
 
 func proverOf(r *http.Request, h *Hook) prover {
-	at, _ := netip.ParseAddrPort(r.RemoteAddr) // an invalid address becomes the zero value, which is limited, too
+	// an invalid address becomes the zero value, which is limited, too
+	at, _ := netip.ParseAddrPort(r.RemoteAddr)
 	return prover{bridges.Network(at.Addr()), h.Name}
 }
 
@@ -82,8 +83,7 @@ func (c *proofCount) left(now time.Time) float64 {
 	return max(0, c.failed-now.Sub(c.at).Seconds()*failedPerSecond)
 }
 
-// entry returns the counts of a client, which it makes the most recently used. The caller holds
-// p.mu.
+// entry makes the client the most recently used. p.mu is held.
 func (p *proofs) entry(of prover) *proofCount {
 	if p.of == nil {
 		p.of = map[prover]*list.Element{}

@@ -18,22 +18,23 @@ import (
 
 // PushOptions configure a Push. Numbers that are zero get their default.
 type PushOptions struct {
-	Name       string        `config:"name"`
-	Namespace  string        `config:"-"`    // ID of the namespace of From; in the configuration, its name
-	From       string        `config:"from"` // a queue, or TOPIC/Subscriptions/NAME
-	URL        string        `config:"url"`
-	Key        []byte        `config:"-"`                             // for signatures; made by Standard.Key
-	Headers    []string      `config:"headers"`                       // application properties that become headers
-	Concurrent int           `config:"concurrency" range:"1 to 1000"` // requests, and sessions, at a time; default 10
+	Name      string   `config:"name"`
+	Namespace string   `config:"-"`    // ID of the namespace of From; in the configuration, its name
+	From      string   `config:"from"` // a queue, or TOPIC/Subscriptions/NAME
+	URL       string   `config:"url"`
+	Key       []byte   `config:"-"`       // for signatures; made by Standard.Key
+	Headers   []string `config:"headers"` // application properties that become headers
+	// requests, and sessions, at a time; default 10
+	Concurrent int           `config:"concurrency" range:"1 to 1000"`
 	Budget     *fair.Pool    `config:"-"`
-	Timeout    time.Duration `config:"timeout" range:"1s to 10m0s"`       // of a request; default 30 s
-	FirstDelay time.Duration `config:"first-delay" range:"1s to 24h0m0s"` // after the first failure; doubled by each further one; default 5 s
-	MaxDelay   time.Duration `config:"max-delay" range:"1s to 24h0m0s"`   // default 1 h
-	Grace      time.Duration `config:"-"`                                 // for requests in flight at the end of Run
+	Timeout    time.Duration `config:"timeout" range:"1s to 10m0s"` // of a request; default 30 s
+	// after the first failure; doubled by each further one; default 5 s
+	FirstDelay time.Duration `config:"first-delay" range:"1s to 24h0m0s"`
+	MaxDelay   time.Duration `config:"max-delay" range:"1s to 24h0m0s"` // default 1 h
+	Grace      time.Duration `config:"-"`                               // for requests in flight at the end of Run
 	Logger     *slog.Logger  `config:"-"`
 }
 
-// PushState is the state of a push.
 type PushState struct {
 	Name         string    `json:"name"`
 	From         string    `json:"from"`
@@ -50,8 +51,8 @@ type PushState struct {
 func (s *PushState) fail(text string) { s.Failing, s.LastError, s.LastErrorAt = true, text, time.Now() }
 
 // Push delivers the messages of a queue or subscription by HTTP POST, signed as Standard Webhooks
-// requires. A message is locked during its delivery. So several gateways share the work, and if a
-// gateway crashes, another one delivers its messages.
+// requires. A message is locked during its delivery, so several gateways share the work, and if one
+// crashes, another one delivers its messages.
 type Push struct {
 	PushOptions
 	id     core.Identity
@@ -72,7 +73,6 @@ const (
 	maxAnswer     = 64 << 10 // bytes of a response that are read, so that the connection can be used again
 )
 
-// NewPush returns a Push that Run starts.
 func NewPush(o PushOptions) *Push {
 	bridges.Default(&o.Concurrent, 10)
 	bridges.Default(&o.Timeout, 30*time.Second)
@@ -109,7 +109,6 @@ func shown(address string) string {
 	return address
 }
 
-// State returns the present state.
 func (p *Push) State() PushState {
 	p.counts.mu.Lock()
 	defer p.counts.mu.Unlock()
@@ -217,7 +216,6 @@ func (w *pushing) messages(ctx context.Context) error {
 	return nil
 }
 
-// memory is what one request uses of the gateway's memory for messages in progress.
 type memory struct {
 	*fair.Waiter
 	next int64 // expected size of the next message
@@ -274,7 +272,7 @@ func (w *pushing) keep(renew func(context.Context) error) (stop func()) {
 	return func() { cancel(); <-done }
 }
 
-// attempt posts a message. It returns how to settle it: complete, dead-letter, or abandon with a
+// attempt posts a message, and returns how to settle it: complete, dead-letter, or abandon with a
 // delay. A request that the gateway cancels when it stops does not count as an attempt.
 func (w *pushing) attempt(d core.Delivery) core.Settlement {
 	w.change(func(s *PushState) { s.UnderWay++ })
@@ -304,12 +302,14 @@ func (w *pushing) attempt(d core.Delivery) core.Settlement {
 		return core.Settlement{Outcome: core.Complete}
 	case hopeless:
 		w.Logger.Warn("push: a message cannot be delivered, so the gateway dead-letters it", "push", w.Name, "entity", w.From, "seq", d.SequenceNumber, "reason", reason, "err", text)
-		why, _ := core.NewProperties(core.Property{Key: core.PropertyDeadLetterReason, Value: reason}, core.Property{Key: core.PropertyDeadLetterDescription, Value: text}) // texts can always be encoded
+		// texts can always be encoded
+		why, _ := core.NewProperties(core.Property{Key: core.PropertyDeadLetterReason, Value: reason}, core.Property{Key: core.PropertyDeadLetterDescription, Value: text})
 		return core.Settlement{Outcome: core.DeadLetterOutcome, Properties: why, Failed: reason != "HTTP 410"}
 	}
 	w.Logger.Debug("push: a delivery failed; trying again", "push", w.Name, "entity", w.From, "seq", d.SequenceNumber, "err", text)
 	delay := max(asked, w.backoff(d.DeliveryCount))
-	again, _ := core.NewProperties(core.Property{Key: core.PropertyRetryAfter, Value: delay.Seconds()}) // a number can always be encoded
+	// a number can always be encoded
+	again, _ := core.NewProperties(core.Property{Key: core.PropertyRetryAfter, Value: delay.Seconds()})
 	return core.Settlement{Outcome: core.Abandon, Properties: again, Failed: true}
 }
 

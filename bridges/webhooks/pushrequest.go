@@ -18,8 +18,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// post sends a message. reason is "" if it was accepted; wait is the pause that the receiver asks
-// for.
+// reason is "" if the message was accepted; wait is the pause that the receiver asks for.
 func (p *pushing) post(d core.Delivery) (reason, text string, wait time.Duration) {
 	ctx, cancel := context.WithTimeout(p.requests, p.Timeout)
 	defer cancel()
@@ -45,14 +44,16 @@ func (p *pushing) post(d core.Delivery) (reason, text string, wait time.Duration
 	r.Header.Set(headerSignature, Sign(p.Key, id, at, body))
 	res, err := p.client.Do(r)
 	if err != nil {
-		if at, ok := errors.AsType[*url.Error](err); ok { // a url.Error contains the address, which may be secret
+		// a url.Error contains the address, which may be secret
+		if at, ok := errors.AsType[*url.Error](err); ok {
 			err = at.Err
 		}
 		return "no answer", fmt.Sprintf("%s did not respond: %s", shown(p.URL), refusals.Cut(err.Error())), 0
 	}
 	defer func() { _ = res.Body.Close() }()
 	_, _ = io.CopyN(io.Discard, res.Body, maxAnswer)
-	status := strings.TrimSpace(strconv.Itoa(res.StatusCode) + " " + http.StatusText(res.StatusCode)) // the receiver's own text for the status is not used
+	// the receiver's own text for the status is not used
+	status := strings.TrimSpace(strconv.Itoa(res.StatusCode) + " " + http.StatusText(res.StatusCode))
 	switch {
 	case res.StatusCode >= 200 && res.StatusCode < 300:
 		return "", "", 0
@@ -93,7 +94,7 @@ func content(m *core.Message) (body []byte, contentType string) {
 	return value.AppendJSON(nil, v), "application/json"
 }
 
-// setHeader sets a header, unless the value is empty or no header can hold it.
+// setHeader ignores an empty value, and one that no header can hold.
 func setHeader(h http.Header, name, v string) {
 	if v != "" && isPrintable(v) {
 		h.Set(name, v)

@@ -18,20 +18,19 @@ import (
 type Scheme string
 
 const (
-	URL      Scheme = "url"      // query parameter "secret"
-	GitHub   Scheme = "github"   // header X-Hub-Signature-256
-	Stripe   Scheme = "stripe"   // header Stripe-Signature
-	Standard Scheme = "standard" // Standard Webhooks: headers webhook-id, webhook-timestamp and webhook-signature
+	URL    Scheme = "url"    // query parameter "secret"
+	GitHub Scheme = "github" // header X-Hub-Signature-256
+	Stripe Scheme = "stripe" // header Stripe-Signature
+	// Standard Webhooks: headers webhook-id, webhook-timestamp and webhook-signature
+	Standard Scheme = "standard"
 )
 
-// Schemes lists all schemes.
 var Schemes = []string{string(URL), string(GitHub), string(Stripe), string(Standard)}
 
 // LeastSecret is the fewest characters of a secret that cannot be guessed.
 const LeastSecret = 16
 
-// Key returns the key for a secret. An error says what is wrong with the secret, but does not
-// contain it.
+// An error says what is wrong with the secret, but does not contain it.
 func (s Scheme) Key(secret string) ([]byte, error) {
 	if len(secret) < LeastSecret {
 		return nil, fmt.Errorf("the secret has %d characters: use at least %d, for example from: openssl rand -base64 32", len(secret), LeastSecret)
@@ -99,7 +98,8 @@ func (s Scheme) verify(r *http.Request, body []byte, keys [][]byte, now time.Tim
 		if r.Header.Get(headerID) == "" {
 			return errors.New("the header webhook-id is missing")
 		}
-		if strings.Contains(r.Header.Get(headerID), ".") { // the id could otherwise include parts of the text after it
+		// the id could otherwise include parts of the text after it
+		if strings.Contains(r.Header.Get(headerID), ".") {
 			return errors.New("the header webhook-id contains a dot, which is not allowed")
 		}
 		signed = []string{r.Header.Get(headerID), ".", at, "."}

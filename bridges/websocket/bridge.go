@@ -22,13 +22,12 @@ import (
 // %24 also matches the dollar sign.
 const Path = "/$crosstown/ws"
 
-// The sub-protocols.
 const (
 	protocolJSON = "crosstown.v1.json"
 	protocolPack = "crosstown.v1.msgpack"
 )
 
-// readAhead is the size of a connection's read buffer. Most requests fit into it. Larger ones do
+// readAhead is the size of a connection's read buffer. Most requests fit into it; larger ones do
 // not pass through it.
 const readAhead = 2 << 10
 
@@ -48,8 +47,7 @@ type Bridge struct {
 	*link.Conns[*conn]
 }
 
-// New returns a bridge that passes calls to front and authenticates clients with auth. Run must be
-// called to stop it.
+// Run must be called to stop the bridge.
 func New(front bridges.Front, auth core.Authority, o Options) *Bridge {
 	o = o.withDefaults()
 	bridge := &Bridge{
@@ -68,8 +66,7 @@ func (b *Bridge) Run(ctx context.Context) error {
 	return nil
 }
 
-// ServeHTTP upgrades the request's connection to the native protocol. It returns before the
-// connection ends, so that the memory of the request is freed.
+// ServeHTTP returns before the connection ends, so that the memory of the request is freed.
 func (b *Bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ws, in, err := b.upgrader.accept(w, r, Path, readAhead, b.enter, b.group.done)
 	if err != nil {
@@ -108,8 +105,8 @@ func (b *Bridge) serve(c *conn) {
 type Options struct {
 	// Logger may be nil.
 	Logger *slog.Logger
-	// Origins are the origins of web pages that may connect, in addition to the gateway's own host.
-	// The patterns are those of origins.Check.
+	// Origins are the origins of web pages that may connect, besides the gateway's own host. The
+	// patterns are those of origins.Check.
 	Origins []string
 	// Clients is the registry of connections, to which the bridge adds its own. By default it
 	// contains only those of this bridge.
@@ -118,11 +115,12 @@ type Options struct {
 	// may not choose a namespace.
 	Within func(ctx context.Context, g core.Grant, namespace string) (core.Grant, error)
 
-	// MaxConnections is the maximum number of clients that have signed in; default 20000. The
-	// listener limits those that have not: see bridges.Prove.
+	// MaxConnections limits the clients that have signed in; default 20000. The listener limits the
+	// others: see bridges.Prove.
 	MaxConnections int
 	MaxFeeds       int // of one connection; default 256
-	MaxFrame       int // bytes of a client's frame; default 1.5 times the largest message size that an entity can have
+	// bytes of a client's frame; default 1.5 times the largest message size that an entity can have
+	MaxFrame int
 
 	// MaxUnderWay bounds the unanswered requests of one connection, in bytes; default 64 MiB. At
 	// the limit the bridge stops reading the connection.
@@ -139,7 +137,8 @@ type Options struct {
 	AuthTimeout  time.Duration // for the client to sign in; default 10 s
 	PingInterval time.Duration // from ping to ping, and for the answer to one; default 30 s
 	WriteTimeout time.Duration // for the client to read something; default 30 s
-	DrainGrace   time.Duration // for calls in flight when the bridge stops or the client disconnects; default 10 s
+	// for calls in flight when the bridge stops or the client disconnects; default 10 s
+	DrainGrace time.Duration
 }
 
 const (
@@ -152,7 +151,7 @@ const (
 	maxJudgements    = 1000
 	maxTokens        = 3 // refused tokens after which the connection closes
 	maxGrants        = 5000
-	maxSenders       = 64 // open senders above which an idle one is closed
+	maxSenders       = 64
 	maxWaiting       = 1 << 20
 	defaultWait      = time.Minute
 	maxWait          = 24 * time.Hour

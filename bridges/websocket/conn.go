@@ -58,7 +58,6 @@ type backlog struct {
 	full         []*settleQueue          // queues with settlements for the next call
 }
 
-// holdings is the memory that a connection uses.
 type holdings struct {
 	memory   *fair.Waiter       // for all goroutines
 	underWay map[int64]struct{} // requests that are not answered, by id
@@ -112,7 +111,7 @@ func (c *conn) run(ctx context.Context) error {
 	return c.lost
 }
 
-// readAll calls read. If read panics, the owner gets the panic and ends the connection.
+// If read panics, the owner gets the panic and ends the connection.
 func (c *conn) readAll() {
 	defer func() {
 		if r := recover(); r != nil {
@@ -204,13 +203,11 @@ func (c *conn) async(work link.Work) {
 	c.calls.Begin(c.ctx, operationTimeout, work)
 }
 
-// wait is like async, but with the given time-out, and for work that waits for an event. cancel
-// ends the context of work.
+// wait is async with a time-out, for work that waits for an event. cancel ends the context of work.
 func (c *conn) wait(timeout time.Duration, work link.Work) (cancel context.CancelFunc) {
 	return c.calls.Await(c.ctx, timeout, work)
 }
 
-// panicked closes the connection because a broker call has panicked.
 func (c *conn) panicked(err error) {
 	c.log.Error("panic in an operation of a client: the gateway closes the connection", "err", err)
 	c.close(closeInternal, refusals.Text(core.Internal))
@@ -234,8 +231,8 @@ func fetch[T any](c *conn, q *request, call func(ctx context.Context, id core.Id
 	})
 }
 
-// fetchIn is like fetch. It calls entity if the request names an entity, and otherwise session,
-// with the session of the request's feed.
+// fetchIn is fetch with entity if the request names an entity, and otherwise with session, for the
+// session of the request's feed.
 func fetchIn[T any](c *conn, q *request, entity func(context.Context, core.Identity) (T, error), session func(context.Context, core.Session) (T, error), write func(codec.Writer, T)) {
 	if q.has("entity") {
 		fetch(c, q, entity, write)
@@ -247,13 +244,10 @@ func fetchIn[T any](c *conn, q *request, entity func(context.Context, core.Ident
 	})
 }
 
-// Owned implements link.Member.
 func (c *conn) Owned() (id string, owner *link.Owner) { return c.id, c.owner }
 
-// Evacuate implements link.Member.
 func (c *conn) Evacuate(reason string) { c.drain(&fault{closeForced, reason}) }
 
-// Describe implements link.Member.
 func (c *conn) Describe() bridges.Connection {
 	about := bridges.Connection{ID: c.id, Protocol: "websocket", Peer: c.nc.RemoteAddr().String(), Since: c.since, Namespace: c.identity.Namespace(), Product: c.product, Policies: c.identity.Policies(), Links: []bridges.Link{}}
 	for _, f := range c.feeds {
@@ -307,7 +301,7 @@ func (c *conn) beat(now time.Time) time.Time {
 	return sooner(c.ping, c.pong)
 }
 
-// sooner returns the earlier of two instants. b may be zero, for never.
+// b may be zero, for never.
 func sooner(a, b time.Time) time.Time {
 	if !b.IsZero() && b.Before(a) {
 		return b

@@ -7,7 +7,6 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// endFeed ends a feed, or its wait for a session.
 func (c *conn) endFeed(q *request) {
 	f, err := c.feedOf(q)
 	if err != nil {
@@ -99,7 +98,9 @@ func (f *feed) stop(after func()) {
 	}
 	end := func(ctx context.Context) func() {
 		receiver.Close()
-		if held != nil { // answer when the session is free, because the client may request it at another gateway next
+		// answer when the session is free, because the client may request it at another gateway
+		// next
+		if held != nil {
 			select {
 			case <-held.Released():
 			case <-ctx.Done():

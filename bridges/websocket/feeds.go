@@ -28,8 +28,8 @@ type feed struct {
 	mode     core.ReceiveMode
 	binary   bool // the client wants bodies as bytes
 	receiver core.Receiver
-	held     core.Session       // the receiver's session, or nil
-	lock     *core.SessionLock  // the session's lock
+	held     core.Session // the receiver's session, or nil
+	lock     *core.SessionLock
 	cancel   context.CancelFunc // ends the wait for a session
 	leave    func()             // gives up the feed's place among Options.Streams
 
@@ -47,9 +47,9 @@ type feed struct {
 
 // requestQueue holds a feed's requests that wait for an earlier one.
 type requestQueue struct {
-	busy   bool     // an earlier request is in flight
-	queue  []func() // the waiting requests
-	leaves bool     // the feed ends when no request is in flight
+	busy   bool // an earlier request is in flight
+	queue  []func()
+	leaves bool // the feed ends when no request is in flight
 }
 
 func (c *conn) feedOf(q *request) (*feed, error) {
@@ -151,7 +151,8 @@ func (f *feed) opened(q *request, err error) {
 	case f.over: // ended meanwhile
 		err = core.Refuse(core.Timeout, "Feed %d was ended before it was open.", f.number)
 	default:
-		err = c.identity.Check(core.Listen, f.address.String(), time.Now()) // the rights may have ended meanwhile
+		// the rights may have ended meanwhile
+		err = c.identity.Check(core.Listen, f.address.String(), time.Now())
 	}
 	if err != nil {
 		c.refuse(q, err)
@@ -187,8 +188,7 @@ func (f *feed) forget() {
 	}
 }
 
-// do runs a request after the feed's earlier requests. It refuses the request if the feed has ended
-// by then.
+// do runs a request after the feed's earlier requests, or refuses it if the feed has ended by then.
 func (f *feed) do(q *request, run func()) {
 	job := func() {
 		if f.over {
@@ -312,7 +312,8 @@ func (f *feed) write() {
 		w.Key("feed").Int(f.number)
 		w.Key("messages").OpenList()
 		start := w.Len()
-		for n < len(f.pending) && (n == 0 || w.Len()-start+f.pending[n].Size() <= frameTarget) { // a large delivery gets a frame of its own
+		// a large delivery gets a frame of its own
+		for n < len(f.pending) && (n == 0 || w.Len()-start+f.pending[n].Size() <= frameTarget) {
 			frame.WriteDelivery(w, f.pending[n], f.binary)
 			n++
 		}

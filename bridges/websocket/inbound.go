@@ -78,7 +78,8 @@ func (c *conn) read() {
 			continue
 		}
 		c.owner.Do(func() { c.disconnected(err) })
-		for _, faulty := errors.AsType[*fault](err); faulty; { // the client may send more until it reads the close
+		// the client may send more until it reads the close
+		for _, faulty := errors.AsType[*fault](err); faulty; {
 			if _, _, err := c.ws.NextReader(); err != nil {
 				c.owner.Do(func() { c.disconnected(err) })
 				return
@@ -123,7 +124,7 @@ func (c *conn) hasNext() bool {
 	return whole
 }
 
-// shortestFrame is a number of bytes: if as many are buffered, ahead does not block.
+// If this number of bytes is buffered, ahead does not block.
 const shortestFrame = 10
 
 func (c *conn) readFrame() (*request, error) {
@@ -180,7 +181,8 @@ func (c *conn) gather(r io.Reader, size int64, whole bool, buffer []byte) ([]byt
 	a := fair.Arrival{Reader: hearing{c, r}, Size: size, Limit: limit, Buffer: buffer, Control: true}
 	if !whole {
 		a.Deadline = c.ws.SetReadDeadline
-		defer func() { _ = c.ws.SetReadDeadline(time.Time{}) }() // between messages, pings find out whether the client has disconnected
+		// between messages, pings find out whether the client has disconnected
+		defer func() { _ = c.ws.SetReadDeadline(time.Time{}) }()
 	}
 	if limit > strangerFrame {
 		a.Inspect = func(start []byte) (most int64, err error) {

@@ -32,7 +32,6 @@ func (c *conn) entity(q *request) {
 	})
 }
 
-// told returns a function that answers with the present state of an entity.
 func (c *conn) told(ctx context.Context, id core.Identity, name string) (func(codec.Writer), error) {
 	e, counts, err := c.bridge.front.Entity(ctx, id, name)
 	return func(w codec.Writer) { writeEntity(w.Key("entity"), &e, &counts) }, err
@@ -147,8 +146,7 @@ func writeEntity(w codec.Writer, e *core.Entity, counts *core.Runtime) {
 	w.CloseMap()
 }
 
-// connections lists the clients of this gateway in the client's namespace, over any protocol. For
-// operators, it lists those of all namespaces.
+// connections lists the clients in the client's namespace or, for operators, in all namespaces.
 func (c *conn) connections(q *request) {
 	fetch(c, q, c.bridge.opts.Clients.Connections, func(w codec.Writer, all []bridges.Connection) {
 		codec.WriteList(w.Key("connections"), all, writeConnection)
@@ -250,7 +248,7 @@ func readSettings(r codec.Reader) (all settings, err error) {
 	return all, err
 }
 
-// apply copies the given settings to q. It refuses settings that entities of the kind do not have.
+// apply refuses settings that entities of the kind do not have.
 func (all *settings) apply(kind core.Kind, q *core.Settings) error {
 	for _, s := range all.given {
 		if !s.Kinds.Has(kind) {

@@ -35,8 +35,8 @@ const (
 const (
 	// writeChunk is how much is written with one deadline.
 	writeChunk = 64 << 10
-	// writeGlances is how often, within the patience of transmit, the writer checks whether a client
-	// has read something: an incomplete write does not tell when the client last read.
+	// writeGlances is how often, within the patience of transmit, the writer checks whether a
+	// client has read something: an incomplete write does not tell when the client last read.
 	writeGlances = 6
 	// keptBuffer is the size of the largest buffer that is used again.
 	keptBuffer = 256 << 10
@@ -74,7 +74,7 @@ func (c *conn) growOut(size int) {
 	c.out = slices.Grow(c.out, size+frameHeads)
 }
 
-// openFrame begins a frame at the end of out. The caller appends the payload, and calls closeFrame.
+// The caller of openFrame appends the payload, and calls closeFrame.
 func openFrame(out []byte) (opened []byte, mark int) {
 	return append(out, 0, 0, 0, 0), len(out)
 }
@@ -99,13 +99,13 @@ func closeFrame(out []byte, mark int, opcode byte) []byte {
 	return out
 }
 
-// appendControl appends a control frame. It cuts payload to 125 bytes.
+// appendControl cuts payload to maxShort bytes.
 func appendControl(out []byte, opcode byte, payload string) []byte {
 	payload = payload[:min(len(payload), maxShort)]
 	return append(append(out, opcode, byte(len(payload))), payload...)
 }
 
-// appendClose appends a close frame, which has no code if code is closeNoStatus.
+// The close frame has no code if code is closeNoStatus.
 func appendClose(out []byte, code closeCode, reason string) []byte {
 	if code == closeNoStatus {
 		return appendControl(out, opClose, "")
@@ -162,7 +162,7 @@ func transmit(nc net.Conn, frames []byte, done int, patience time.Duration) erro
 		_, _ = nc.Write(appendClose(rest, closeTooSlow, "The client did not read its frames for too long."))
 		return errSlow
 	}
-	return nc.SetWriteDeadline(time.Time{}) // removed, because the deadline would also end writes of the owner
+	return nc.SetWriteDeadline(time.Time{}) // the deadline would also end writes of the owner
 }
 
 // write sends the output: at once what the transport takes without blocking, the rest in a
@@ -246,7 +246,8 @@ func (c *conn) tell(op string, more func(w codec.Writer)) {
 }
 
 func (c *conn) control(opcode byte, payload string) {
-	if !c.said && !c.broken && c.lost == nil && len(c.out) <= maxWaiting { // a client with so much unread output gets no pong
+	// a client with so much unread output gets no pong
+	if !c.said && !c.broken && c.lost == nil && len(c.out) <= maxWaiting {
 		c.out = appendControl(c.out, opcode, payload)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// request is a client's request. op says which fields it can have. The fields of omitted members
-// are zero or have their defaults.
+// op says which fields a request can have. The fields of omitted members are zero or have their
+// defaults.
 type request struct {
 	id    int64
 	op    *operation
@@ -56,7 +56,7 @@ type request struct {
 	connection      string
 }
 
-// memberSet is a set of members, one bit for each by its index in members.
+// memberSet has one bit for each member by its index in members.
 type memberSet uint64
 
 func (s memberSet) has(m memberSet) bool { return s&m == m }
@@ -134,7 +134,6 @@ func setOf(names ...string) (set memberSet) {
 
 func (q *request) has(name string) bool { return q.given.has(setOf(name)) }
 
-// memberOf maps the name of a member to its index in members.
 var memberOf = func() map[string]int {
 	m := make(map[string]int, len(members))
 	for i := range members {
@@ -147,9 +146,8 @@ var memberOf = func() map[string]int {
 // keeps.
 const maxID = 1<<53 - 1
 
-// parse decodes a request. It returns an error, which closes the connection, if the frame is
-// malformed or has no op or id. Other errors are stored in the request, so that they are answered
-// under its id.
+// parse returns an error, which closes the connection, if the frame is malformed or has no op or
+// id. Other errors are stored in the request, so that they are answered under its id.
 func parse(e codec.Encoding, b *readBuffer, afford func(bytes int64) error) (*request, error) {
 	var err error
 	r := b.reader(e)
@@ -181,7 +179,6 @@ func parse(e codec.Encoding, b *readBuffer, afford func(bytes int64) error) (*re
 	return q, nil
 }
 
-// read decodes the members of a request, except those at the indexes op and id.
 func (q *request) read(r codec.Reader, all []frame.Member, op, id int, afford func(bytes int64) error) error {
 	for i := range all {
 		if i == op || i == id {
@@ -342,8 +339,8 @@ func readBool(r codec.Reader) (bool, error) {
 	return r.Bool(), nil
 }
 
-// readMap decodes a map. It calls member for each name, whose value member must read. Errors
-// contain the name; a repeated name is an error.
+// readMap calls member for each name, whose value member must read. Errors contain the name; a
+// repeated name is an error.
 func readMap(r codec.Reader, member func(name string) error) error {
 	if k := r.Kind(); k != codec.Map {
 		return frame.Wrong("is %s: it must be a map", k)

@@ -11,8 +11,8 @@ func (c *conn) mayBegin() bool {
 	return !c.proving && len(c.underWay) < maxRequests && c.held <= c.bridge.opts.MaxUnderWay && len(c.out)+c.writing <= 2*maxWaiting
 }
 
-// largeRequest is a size in bytes. If a refused request's frame, or what its messages take once
-// decoded, is larger, the connection rests (see link.Owner.Rest).
+// If a refused request's frame, or what its messages take once decoded, has more bytes than
+// largeRequest, the connection rests (see link.Owner.Rest).
 const largeRequest = 16 << 10
 
 func (c *conn) begin(q *request) {
@@ -50,7 +50,6 @@ func (c *conn) answer(q *request, more func(w codec.Writer)) {
 	})
 }
 
-// refuse answers a request that was not carried out.
 func (c *conn) refuse(q *request, err error) {
 	c.finish(q)
 	c.tell("error", func(w codec.Writer) {

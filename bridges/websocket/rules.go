@@ -9,8 +9,7 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// readRule decodes a rule. A rule without a filter matches every message. SQL texts are not checked
-// here.
+// A rule without a filter matches every message. SQL texts are not checked here.
 func readRule(r codec.Reader) (rule core.Rule, err error) {
 	rule.Filter.Kind = core.TrueFilter
 	err = readMap(r, func(name string) (err error) {

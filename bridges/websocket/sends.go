@@ -13,7 +13,7 @@ import (
 type sendQueue struct {
 	conn    *conn
 	address core.Address
-	key     string // its key in conn.sendQueues
+	key     string // in conn.sendQueues
 	sender  core.Sender
 	queue   []*request
 	sending bool
@@ -42,8 +42,8 @@ func (c *conn) send(q *request) {
 	}
 }
 
-// addressOf parses an address, and checks the connection's right on it: a sender may outlive the
-// token with which it was opened.
+// addressOf also checks the connection's right on the address: a sender may outlive the token with
+// which it was opened.
 func (c *conn) addressOf(entity string, right core.Right) (core.Address, error) {
 	addr, err := core.ParseAddress(entity)
 	if err != nil {

@@ -46,7 +46,7 @@ func (c *conn) setState(q *request) {
 	})
 }
 
-// readState decodes a session's state: binary, a text, or null for none.
+// A session's state is binary, a text, or null for none.
 func readState(r codec.Reader) ([]byte, error) {
 	v, err := frame.Read(r)
 	if err != nil {

@@ -19,7 +19,6 @@ import (
 // stream presents a WebSocket's binary messages as a stream of bytes. Message boundaries have no
 // meaning, and messages have no largest size. Like every net.Conn it may be read, written and
 // closed by different goroutines.
-//
 // Most clients put each AMQP frame into a message of its own. Reading these one by one would cost
 // much more than the same bytes over TCP, so Read takes all messages that have arrived. To find
 // them, it looks at the bytes that ws will read next.
@@ -54,10 +53,9 @@ func newStream(ws *websocket.Conn, in *bufio.Reader, r *http.Request) *stream {
 
 func (s *stream) Protocol() string { return "amqp over websocket" }
 
-// Hosts returns the names by which the client called the gateway: see bridges.Hosts.
 func (s *stream) Hosts() []string { return s.hosts }
 
-// ConnectionState returns the state of TLS, which is zero without TLS.
+// ConnectionState returns the zero state without TLS.
 func (s *stream) ConnectionState() (state tls.ConnectionState) {
 	if s.tls != nil {
 		state = *s.tls
@@ -65,10 +63,8 @@ func (s *stream) ConnectionState() (state tls.ConnectionState) {
 	return state
 }
 
-// NetConn returns the connection under the WebSocket.
 func (s *stream) NetConn() net.Conn { return s.ws.NetConn() }
 
-// Proven passes on bridges.Prove to the connection under the WebSocket.
 func (s *stream) Proven() { bridges.Prove(s.NetConn()) }
 
 // Read reads what has arrived: several messages, or a part of one. A text message is an error,
@@ -182,7 +178,6 @@ func (s *stream) RemoteAddr() net.Addr { return s.ws.RemoteAddr() }
 
 func (s *stream) SetReadDeadline(at time.Time) error { return s.ws.SetReadDeadline(at) }
 
-// SetWriteDeadline sets the deadline of later calls of Write.
 func (s *stream) SetWriteDeadline(at time.Time) error { return s.ws.SetWriteDeadline(at) }
 
 func (s *stream) SetDeadline(at time.Time) error {

@@ -10,7 +10,6 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// client is what a connection knows about its client.
 type client struct {
 	since    time.Time // when it connected
 	product  string
@@ -18,13 +17,12 @@ type client struct {
 	identity core.Identity
 	leave    func()    // ends the connection's count in its namespace; nil if it is not counted
 	proving  bool      // a token is being checked, so nothing is read
-	refused  int       // number of refused tokens
+	refused  int       // refused tokens
 	expires  time.Time // when to check identity again; zero for never
 	warned   time.Time // the expiry of which the client was warned
 }
 
-// authenticate checks a token. Later requests wait for the result, so a client may send them at
-// once.
+// Later requests wait for the result of authenticate, so a client may send them at once.
 func (c *conn) authenticate(q *request) {
 	c.proving = true
 	c.async(func(ctx context.Context) func() {

@@ -18,8 +18,8 @@ const tunnelBuffer = 16 << 10
 
 // TunnelOptions configure a Tunnel. The zero value works.
 type TunnelOptions struct {
-	// Origins are the origins of web pages that may connect, in addition to the gateway's own host.
-	// The patterns are those of origins.Check.
+	// Origins are the origins of web pages that may connect, besides the gateway's own host. The
+	// patterns are those of origins.Check.
 	Origins []string
 	// Logger may be nil.
 	Logger *slog.Logger
@@ -34,7 +34,7 @@ type Tunnel struct {
 	group    *connGroup
 }
 
-// NewTunnel returns a tunnel. It passes each connection to serve, which must close it and must
+// NewTunnel returns a tunnel that passes each connection to serve, which must close it and must
 // return within some time after the end of its context.
 func NewTunnel(serve func(context.Context, net.Conn) error, o TunnelOptions) *Tunnel {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
@@ -48,8 +48,7 @@ func (t *Tunnel) Run(ctx context.Context) error {
 	return nil
 }
 
-// ServeHTTP upgrades the request's connection, and passes it on. It returns before the connection
-// ends, so that the memory of the request is freed.
+// ServeHTTP returns before the connection ends, so that the memory of the request is freed.
 func (t *Tunnel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ws, in, err := t.upgrader.accept(w, r, TunnelPath, tunnelBuffer, t.group.enter, t.group.done)
 	if err != nil {
@@ -58,6 +57,6 @@ func (t *Tunnel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	go func() {
 		defer t.group.done()
-		_ = t.serve(t.group.ctx, newStream(ws, in, r)) // serve logs its errors itself
+		_ = t.serve(t.group.ctx, newStream(ws, in, r)) // serve logs its errors
 	}()
 }

@@ -60,9 +60,8 @@ func (u *upgrader) upgrade(w http.ResponseWriter, r *http.Request) (*websocket.C
 	return u.upgrader.Upgrade(w, r, nil)
 }
 
-// accept upgrades a request for path to a WebSocket connection. The connection reads from the
-// result in, a buffer of readAhead bytes. enter admits the connection, or returns why not. leave is
-// called if the upgrade fails after that.
+// accept upgrades a request for path. ws reads from in, a buffer of readAhead bytes. enter admits
+// the connection, or returns why not. leave is called if the upgrade fails after that.
 func (u *upgrader) accept(w http.ResponseWriter, r *http.Request, path string, readAhead int, enter func() (refusal string), leave func()) (ws *websocket.Conn, in *bufio.Reader, err error) {
 	if !strings.EqualFold(strings.TrimSuffix(r.URL.Path, "/"), path) {
 		http.NotFound(w, r)
@@ -95,8 +94,8 @@ type hijacker struct {
 	buffer *bufio.Reader
 }
 
-// Hijack implements http.Hijacker. If the client has already sent bytes, they stay in the server's
-// buffer, and the upgrader refuses the request.
+// If the client has already sent bytes, they stay in the server's buffer, and the upgrader refuses
+// the request.
 func (h *hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	nc, rw, err := http.NewResponseController(h.ResponseWriter).Hijack()
 	if err == nil && rw.Reader.Buffered() == 0 {

@@ -26,7 +26,7 @@ type Options struct {
 	// host if it is one of Hosts or "localhost", or contains a colon. Otherwise it is the name of
 	// an entity.
 	Hosts []string
-	// Now returns the time; default time.Now.
+	// Now is time.Now if nil.
 	Now func() time.Time
 	// Issuers verifies JSON web tokens. If it is nil, they are refused.
 	Issuers Issuers
@@ -41,7 +41,6 @@ type Issuers interface {
 // implements core.Authority.
 type Authority struct{ o Options }
 
-// New makes an Authority.
 func New(o Options) *Authority {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -50,9 +49,9 @@ func New(o Options) *Authority {
 	return &Authority{o}
 }
 
-// Token implements core.Authority. It verifies the signature before the expiry, so that only a
-// holder of a key learns why a token is refused. A JSON web token may have the prefix "Bearer ". It
-// is for the whole namespace, but only with the token's rights.
+// Token verifies the signature before the expiry, so that only a holder of a key learns why a token
+// is refused. A JSON web token, perhaps after "Bearer ", is for the whole namespace, but only with
+// the token's rights.
 func (a *Authority) Token(ctx context.Context, _ []string, token, audience string) (core.Grant, error) {
 	if c := core.CertificateOf(ctx); c != nil && token == "" {
 		return a.certified(c)
@@ -127,8 +126,7 @@ func NamesOf(c *x509.Certificate) (names []string) {
 // Signature is a shared access signature that was parsed, but not verified.
 type Signature struct{ sas sas }
 
-// ParseSignature parses a token. If the token is a JSON web token, which names no policy, web is
-// true and s is empty.
+// If the token is a JSON web token, which names no policy, web is true and s is empty.
 func ParseSignature(token string) (s Signature, web bool, err error) {
 	if _, web := cutWebToken(token); web {
 		return Signature{}, true, nil
@@ -160,8 +158,8 @@ func cutWebToken(token string) (string, bool) {
 	return token, strings.HasPrefix(token, "eyJ") && !strings.Contains(token, "=")
 }
 
-// Key implements core.Authority. It accepts only policies of the namespace, because a policy's name
-// and key do not say which entity they are for.
+// Key accepts only policies of the namespace, because a policy's name and key do not say which
+// entity they are for.
 func (a *Authority) Key(_ context.Context, _ []string, policy, key string) (core.Grant, error) {
 	if len(key) > maxToken { // do not waste work on hashing it, perhaps for many namespaces
 		return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidKey: The key has %d bytes: at most %d are allowed.", len(key), maxToken)
@@ -175,7 +173,7 @@ func (a *Authority) Key(_ context.Context, _ []string, policy, key string) (core
 	return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidKey: The namespace has no shared access policy '%s' with this key.", policy)
 }
 
-// Enter implements core.Authority. It neither limits nor ends connections.
+// Enter neither limits nor ends connections.
 func (a *Authority) Enter(core.Identity, func(error)) (leave func(), err error) {
 	return func() {}, nil
 }
@@ -204,9 +202,8 @@ func (a *Authority) verify(ctx context.Context, s sas, resource string) (core.Gr
 	return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidSignature: The token has an invalid signature.")
 }
 
-// entityRules returns the policies of the entity with that name. HTTP clients sign the URL that
-// they call: if there is no such entity, entityRules looks for the name without a last segment
-// "messages".
+// entityRules returns the policies of an entity. HTTP clients sign the URL that they call: if there
+// is no such entity, entityRules looks for the name without a last segment "messages".
 func (a *Authority) entityRules(ctx context.Context, name string) ([]core.AccessRule, error) {
 	if a.o.Entities == nil || name == "" || strings.HasPrefix(name, "$") {
 		return nil, nil
@@ -292,7 +289,8 @@ func (a *Authority) isHost(segment string) bool {
 	if strings.HasPrefix(segment, "[") {
 		return true
 	}
-	if _, port, ok := strings.Cut(segment, ":"); ok { // names of entities have no colon, and REMOTE:ENTITY belongs to another broker
+	// names of entities have no colon, and REMOTE:ENTITY belongs to another broker
+	if _, port, ok := strings.Cut(segment, ":"); ok {
 		return port != "" && strings.Trim(port, "0123456789") == ""
 	}
 	for _, h := range a.o.Hosts {

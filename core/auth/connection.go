@@ -19,8 +19,8 @@ type ConnectionString struct {
 	Emulator   bool   // UseDevelopmentEmulator: plain TCP instead of TLS
 }
 
-// ParseConnectionString parses key=value pairs separated by semicolons. The case of keys does not
-// matter, and unknown keys are ignored. An error contains the key, but never a credential.
+// ParseConnectionString parses key=value pairs separated by semicolons. Keys are case-insensitive,
+// and unknown keys are ignored. An error contains the key, but never a credential.
 func ParseConnectionString(s string) (ConnectionString, error) {
 	var c ConnectionString
 	seen := map[string]bool{}

@@ -21,8 +21,8 @@ const (
 
 // sas is a parsed shared access signature: see the Service Bus wire contract.
 type sas struct {
-	signed    string // the signed text: resource and expiry as in the token, joined by a line feed
-	resource  string // the decoded resource
+	signed    string // resource and expiry as in the token, joined by a line feed
+	resource  string
 	signature [sha256.Size]byte
 	expires   time.Time
 	policy    string
@@ -101,8 +101,7 @@ func (s *sas) signedBy(policies []core.AccessRule) core.Right {
 	return 0
 }
 
-// sign returns the HMAC-SHA256 of text. The bytes of key are used as they are, not decoded from
-// base64.
+// The bytes of key are used as they are, not decoded from base64.
 func sign(key, text string) (mac [sha256.Size]byte) {
 	h := hmac.New(sha256.New, []byte(key))
 	_, _ = h.Write([]byte(text)) // never fails

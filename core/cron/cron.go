@@ -15,9 +15,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Ticks are the times of a cron expression in a time zone. A tick that falls into a gap, when
-// clocks go forward, is at the end of the gap. A tick in an hour that clocks show twice is in its
-// first pass. An expression for every hour ignores such changes: its ticks follow the elapsed time.
+// Ticks are the times of a cron expression in a time zone. A tick that clocks skip when they go
+// forward comes at the end of the skipped time. A tick in an hour that clocks show twice comes the
+// first time. An expression for every hour ignores such changes: its ticks follow the elapsed time.
 type Ticks struct {
 	spec      *cron.SpecSchedule
 	zone      *time.Location
@@ -44,7 +44,8 @@ func parse(expression string) (*Ticks, error) {
 	if strings.Contains(expression, "=") { // the library would read TZ=ZONE
 		return nil, fmt.Errorf("%.80q contains a time zone: set the time zone in 'zone'", expression)
 	}
-	parsed, err := parser.Parse(strings.ReplaceAll(expression, "H", "h")) // the library takes the H in THU for other syntax
+	// the library takes the H in THU for other syntax
+	parsed, err := parser.Parse(strings.ReplaceAll(expression, "H", "h"))
 	if err != nil {
 		return nil, fmt.Errorf("%.80q is not a cron expression (%w): %s", expression, err, form)
 	}
@@ -81,8 +82,7 @@ func (t *Ticks) Next(after time.Time) time.Time {
 	}
 }
 
-// nextElapsed does the same as Next for an expression for every hour, from one change of the clock
-// to the next.
+// nextElapsed is Next for an expression for every hour, from one change of the clock to the next.
 func (t *Ticks) nextElapsed(at time.Time) time.Time {
 	for from := shownAt(at); ; from = shownAt(at).Add(-time.Second) {
 		shown := t.spec.Next(from)
@@ -141,7 +141,7 @@ func (t *Ticks) first(shown time.Time) time.Time {
 	return at
 }
 
-// maxMessage is the maximum size of a schedule's message in bytes of JSON.
+// maxMessage is in bytes of JSON.
 const maxMessage = 32 << 10
 
 // Check returns the name of a schedule's first invalid setting, and the reason.

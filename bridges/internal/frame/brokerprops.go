@@ -24,8 +24,8 @@ var brokerProperties = func() map[string]func(m *core.Message, r codec.Reader) e
 	return all
 }()
 
-// givenByBroker are the members that only the broker sets. In a message from a sender they are
-// ignored, so that a client can send a received message again.
+// Members that only the broker sets are ignored in a message from a sender, so that a client can
+// send a received message again.
 var givenByBroker = map[string]bool{
 	"SequenceNumber": true, "EnqueuedSequenceNumber": true, "EnqueuedTimeUtc": true, "ExpiresAtUtc": true, "DeliveryCount": true,
 	"LockToken": true, "LockedUntilUtc": true, "State": true, "DeadLetterSource": true,

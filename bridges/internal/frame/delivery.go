@@ -13,13 +13,13 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// WriteDelivery writes a message for a client that receives it. If binary is true, the body is
-// written as bytes, whatever its content type.
+// WriteDelivery writes a message for a receiver. If binary is true, the body is written as bytes,
+// whatever its content type.
 func WriteDelivery(w codec.Writer, d core.Delivery, binary bool) {
 	writeMessage(w, d.Message, &d.BrokerProperties, int64(d.DeliveryCount)+1, binary)
 }
 
-// WritePeeked writes a message for a client that peeks.
+// WritePeeked differs in the delivery count, which does not include this delivery.
 func WritePeeked(w codec.Writer, d core.Delivery, binary bool) {
 	writeMessage(w, d.Message, &d.BrokerProperties, int64(d.DeliveryCount), binary)
 }
@@ -37,7 +37,6 @@ func writeMessage(w codec.Writer, m *core.Message, p *core.BrokerProperties, del
 	w.CloseMap()
 }
 
-// WriteProperties writes user properties with their types.
 func WriteProperties(w codec.Writer, p core.Properties) {
 	w.OpenMap()
 	if !p.IsEmpty() {
@@ -49,8 +48,7 @@ func WriteProperties(w codec.Writer, p core.Properties) {
 	w.CloseMap()
 }
 
-// writeBroker writes broker properties by their Service Bus names: those of the sender and, if p is
-// not nil, those of the broker.
+// p is nil for a message without properties of the broker.
 func writeBroker(w codec.Writer, m *core.Message, p *core.BrokerProperties, deliveries int64) {
 	w.OpenMap()
 	defer w.CloseMap()
@@ -100,7 +98,6 @@ func writeBroker(w codec.Writer, m *core.Message, p *core.BrokerProperties, deli
 	text("DeadLetterSource", p.DeadLetterSource)
 }
 
-// idValue returns an id as a value of its sender's type.
 func idValue(id core.ID) any {
 	switch id.Kind() {
 	case core.IDULong:
@@ -116,9 +113,8 @@ func idValue(id core.ID) any {
 	}
 }
 
-// writeBody writes the member for the body, if there is a body. It writes a body as bytes if it is
-// not valid for its kind, or has at least Large bytes and would take more memory than its base64.
-// So the output is at most 4/3 of the body.
+// writeBody writes a body as bytes if it is not valid for its kind, or has at least Large bytes and
+// would take more memory than its base64. So the output is at most 4/3 of the body.
 func writeBody(w codec.Writer, m *core.Message, binary bool) {
 	large := len(m.Body.Bytes) >= Large
 	switch m.Body.Kind {
@@ -202,7 +198,7 @@ func isShort(w codec.Writer, v []byte) bool {
 	}
 }
 
-// isShortText is like isShort, for a text: in JSON it may need too many escapes.
+// isShortText is isShort for a text: in JSON it may need too many escapes.
 func isShortText(w codec.Writer, s []byte) bool {
 	if w.Encoding() == codec.MessagePack {
 		return utf8.Valid(s)
@@ -229,13 +225,12 @@ func dataSections(encoded []byte) (sections iter.Seq[[]byte], size int, ok bool)
 	}
 	return func(yield func([]byte) bool) {
 		eachSection(encoded, func(v []byte) bool {
-			data, _, _ := value.ReadBinary(v) // read before without an error
+			data, _, _ := value.ReadBinary(v) // was read before without an error
 			return yield(data)
 		})
 	}, size, true
 }
 
-// eachSection calls f with each section's value, and returns false at the first failure.
 func eachSection(encoded []byte, f func(v []byte) bool) (ok bool) {
 	for len(encoded) > 0 {
 		v, rest, ok := cutSection(encoded)

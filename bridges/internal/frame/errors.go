@@ -7,8 +7,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// ErrMalformed reports that data is not a frame: it is not JSON or MessagePack, is not a map, or is
-// nested too deeply.
+// ErrMalformed reports that data is not JSON or MessagePack, is not a map, or is nested too deeply.
 var ErrMalformed = errors.New("the data is not a frame in JSON or MessagePack")
 
 // Error says what is wrong with a part of a well-formed frame.
@@ -43,7 +42,7 @@ func In(name string, err error) error {
 	return &Error{Code: e.Code, Path: name, Text: e.Text}
 }
 
-// At is like In, for element i of a list.
+// At is In for element i of a list.
 func At(i int, err error) error {
 	if err == nil {
 		return nil
@@ -58,5 +57,4 @@ func (e *Error) Error() string {
 	return e.Path + " " + e.Text + "."
 }
 
-// Unwrap returns the code, for errors.Is.
 func (e *Error) Unwrap() error { return e.Code }

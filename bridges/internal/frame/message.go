@@ -6,7 +6,7 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// The descriptors of body sections, AMQP 1.0 §3.2.7 and §3.2.8.
+// AMQP 1.0 §3.2.7 and §3.2.8
 const (
 	sequenceSection = 0x76
 	valueSection    = 0x77
@@ -18,12 +18,11 @@ const (
 	typeJSON = "application/json"
 )
 
-// bodies are the members for a message's body. A message has at most one of them.
+// A message has at most one of these members for its body.
 var bodies = map[string]func(m *core.Message, r codec.Reader) error{
 	"text": readTextBody, "json": readJSONBody, "binary": readBinaryBody, "value": readValueBody, "sequence": readSequenceBody,
 }
 
-// ReadMessage decodes a message from a sender.
 func ReadMessage(r codec.Reader) (*core.Message, error) {
 	if k := r.Kind(); k != codec.Map {
 		return nil, Wrong("is %s: it must be a map with a message", k)
@@ -67,7 +66,6 @@ func ReadMessage(r codec.Reader) (*core.Message, error) {
 	return m, nil
 }
 
-// ReadProperties decodes user properties.
 func ReadProperties(r codec.Reader) (core.Properties, error) {
 	if k := r.Kind(); k != codec.Map {
 		return core.Properties{}, Wrong("is %s: it must be a map", k)
@@ -109,7 +107,7 @@ func kept(part []byte) []byte {
 	return append([]byte{}, part...)
 }
 
-// readJSONBody takes a JSON text unchanged. In MessagePack, the text is a string.
+// In MessagePack, the JSON text is a string.
 func readJSONBody(m *core.Message, r codec.Reader) error {
 	if r.Encoding() != codec.JSON {
 		if err := readTextBody(m, r); err != nil {

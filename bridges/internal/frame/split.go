@@ -11,13 +11,12 @@ import (
 // must then not be used again. Smaller bodies are copied.
 const Large = 1 << 20
 
-// Member is a member of a map, with its encoded value.
 type Member struct {
 	Key   string
 	Value []byte
 }
 
-// NewReader returns a reader for frames and parts of frames. Split and Reset start it again.
+// Split and Reset start the reader again.
 func NewReader(e codec.Encoding) codec.Reader {
 	return codec.NewReader(e, nil, codec.Options{Depth: codec.MaxDepth, Frame: true})
 }

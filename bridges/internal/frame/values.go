@@ -14,8 +14,7 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// maxValueNesting bounds the depth of a value: of lists, maps, arrays and descriptors, as AMQP
-// counts them.
+// maxValueNesting bounds the depth of lists, maps, arrays and descriptors, as AMQP counts them.
 const maxValueNesting = 32
 
 // tags are the members that name the types of values, in the order of value.Kind.
@@ -116,7 +115,7 @@ func readMap(r codec.Reader, depth int) (any, error) {
 	return m, tooDeep(depth)
 }
 
-// readTagged decodes the value after a tag. depth is the nesting depth of a compound value.
+// depth is the nesting depth of a compound value.
 func readTagged(tag string, r codec.Reader, depth int) (any, error) {
 	k, ok := kindOfTag(tag)
 	if !ok {
@@ -196,13 +195,11 @@ func readAs(k value.Kind, r codec.Reader, depth int) (any, error) {
 	}
 }
 
-// narrow returns n as a T, into which it must fit.
 func narrow[T uint8 | uint16 | uint32 | int8 | int16 | int32, N int64 | uint64](n N, err error) (any, error) {
 	return T(n), err
 }
 
-// signed decodes an integer that fits into the given number of bits, and that may be written as a
-// text.
+// The integer must fit into the given number of bits, and may be written as a text.
 func signed(r codec.Reader, bits int) (n int64, err error) {
 	switch k := r.Kind(); k {
 	case codec.Int:
@@ -251,7 +248,6 @@ func unsigned(r codec.Reader, bits int) (n uint64, err error) {
 	return n, nil
 }
 
-// notWhole returns the error for a text that strconv could not parse as an integer.
 func notWhole(text string, err error) error {
 	if errors.Is(err, strconv.ErrRange) {
 		return outOfRange("is %.40s, which does not fit into 64 bits", text)
@@ -305,7 +301,6 @@ func wholeFloat(r codec.Reader) float64 {
 	return float64(r.Int())
 }
 
-// digits decodes n bytes from hexadecimal digits, and converts them with the function as.
 func digits(r codec.Reader, n int, as func([]byte) any) (any, error) {
 	if k := r.Kind(); k != codec.Text {
 		return nil, Wrong("is %s: it must be a string of %d hexadecimal digits", k, 2*n)
@@ -390,7 +385,8 @@ func ReadBinary(r codec.Reader) ([]byte, error) {
 
 // decodeBase64 decodes text without padding. A large text is decoded in place.
 func decodeBase64(text []byte) ([]byte, error) {
-	if len(text) < Large || bytes.IndexByte(text, '\n') >= 0 || bytes.IndexByte(text, '\r') >= 0 { // the decoder skips line ends, which could be anywhere
+	// the decoder skips line ends, which could be anywhere
+	if len(text) < Large || bytes.IndexByte(text, '\n') >= 0 || bytes.IndexByte(text, '\r') >= 0 {
 		return base64.RawStdEncoding.AppendDecode(make([]byte, 0, base64.RawStdEncoding.DecodedLen(len(text))), text)
 	}
 	const piece = 4096 // must be a multiple of 4
@@ -418,7 +414,6 @@ func readPairs(r codec.Reader, depth int) (any, error) {
 	return value.Map(m), err
 }
 
-// ReadList decodes a list. what describes the list in errors.
 func ReadList[T any](r codec.Reader, what string, read func(codec.Reader) (T, error)) ([]T, error) {
 	if k := r.Kind(); k != codec.List {
 		return nil, Wrong("is %s: it must be %s", k, what)
@@ -498,7 +493,6 @@ func readArray(r codec.Reader, depth int) (any, error) {
 	return a, nil
 }
 
-// kindNamed returns the type that AMQP calls name.
 func kindNamed(name string) value.Kind {
 	for k := value.KindNull; k < value.KindDescribed; k++ {
 		if k.String() == name {

@@ -10,13 +10,13 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// maxPlain, 2^53 - 1, is the largest integer that every JSON parser keeps exactly.
+// maxPlain is the largest integer that every JSON parser keeps exactly.
 const maxPlain = 1<<53 - 1
 
 // wholeFloats is the number from which integral floats get an exponent, as in JavaScript.
 const wholeFloats = 1e21
 
-// WriteValue writes the first AMQP value in b, which must be valid.
+// b must begin with a valid AMQP value.
 func WriteValue(w codec.Writer, b []byte) {
 	switch value.KindOf(b) { // fast paths for the most frequent kinds
 	case value.KindString:
@@ -64,7 +64,7 @@ func Write(w codec.Writer, v any) {
 	w.CloseMap()
 }
 
-// isPlain reports whether a value needs no tag. A value of an unknown type is written as null.
+// A plain value needs no tag. A value of an unknown type is written as null.
 func isPlain(v any, pack bool) bool {
 	switch v := v.(type) {
 	case nil, bool, string, value.List:
@@ -153,7 +153,7 @@ func writeBare(w codec.Writer, v any) {
 	}
 }
 
-// writeFloat writes a float. If JSON cannot express the number, it writes a name.
+// If JSON cannot express the number, writeFloat writes a name.
 func writeFloat(w codec.Writer, v float64, pack bool, finite func()) {
 	switch {
 	case pack || !math.IsNaN(v) && !math.IsInf(v, 0):
@@ -167,7 +167,7 @@ func writeFloat(w codec.Writer, v float64, pack bool, finite func()) {
 	}
 }
 
-// writeMap writes a map, as pairs if it could be misread.
+// writeMap writes a map as pairs if it could be misread.
 func writeMap(w codec.Writer, m value.Map) {
 	if !isPlainMap(m) {
 		writePairs(w, m)
@@ -196,7 +196,7 @@ func writeArray(w codec.Writer, a value.Array) {
 	w.CloseList(n)
 }
 
-// writePairs writes a map as a list of pairs, the form after $map.
+// writePairs writes the form after $map.
 func writePairs(w codec.Writer, v any) {
 	m, _ := v.(value.Map)
 	codec.WriteList(w, m, func(w codec.Writer, e value.Entry) { codec.WriteList(w, []any{e.Key, e.Value}, Write) })

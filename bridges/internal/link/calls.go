@@ -14,14 +14,13 @@ type Work = func(ctx context.Context) (then func())
 const (
 	// freeCalls is how many calls a connection can always have in progress.
 	freeCalls = 4
-	// maxCalls is how many calls a connection can have in progress if there is memory for their
-	// stacks.
+	// maxCalls limits the calls of a connection if there is memory for their stacks.
 	maxCalls = 64
 )
 
-// Calls makes the broker calls of one connection, each in a goroutine of its own. A client can
-// request thousands with one packet, and the stack of each takes fair.Call bytes, so calls for which
-// there is no memory wait until others have ended. Only jobs of the owner may use a Calls.
+// Calls makes the broker calls of one connection, each in a goroutine. A client can request
+// thousands with one packet, and the stack of each takes fair.Call bytes, so calls for which there
+// is no memory wait until others have ended. Only jobs of the owner may use a Calls.
 type Calls struct {
 	tasks  *sync.WaitGroup
 	owner  *Owner
@@ -39,8 +38,8 @@ type waitingCall struct {
 	work   Work
 }
 
-// NewCalls returns a Calls whose goroutines belong to tasks. Calls of Begin, except for the first
-// few at a time, reserve memory from the share memory. If a call panics, failed runs as a job of o.
+// NewCalls returns a Calls whose goroutines belong to tasks. Calls of Begin beyond freeCalls
+// reserve memory from memory. If a call panics, failed runs as a job of o.
 func NewCalls(tasks *sync.WaitGroup, o *Owner, memory *fair.Share, failed func(error)) *Calls {
 	return &Calls{tasks: tasks, owner: o, memory: memory, failed: failed}
 }
@@ -78,7 +77,7 @@ func (c *Calls) Await(ctx context.Context, timeout time.Duration, work Work) (ca
 	return cancel
 }
 
-// spawn runs work in a goroutine. A job of the owner then runs done and the function from work.
+// A job of the owner then runs done and the function from work.
 func (c *Calls) spawn(ctx context.Context, cancel context.CancelFunc, work Work, done func()) {
 	Go(c.tasks, func() {
 		then, err := attempt(func() func() {

@@ -14,13 +14,12 @@ import (
 // CensusTimeout is how long Connections waits for the owners of connections.
 const CensusTimeout = 2 * time.Second
 
-// Member is a connection in Conns.
 type Member interface {
 	comparable
 	// Owned returns the connection's id in the log, and its owner. Neither changes.
 	Owned() (id string, owner *Owner)
-	// Describe describes the connection. Evacuate begins to close it for the given reason. Conns
-	// calls both in jobs of the owner.
+	// Evacuate begins to close the connection for the given reason. Conns calls Describe and
+	// Evacuate in jobs of the owner.
 	Describe() bridges.Connection
 	Evacuate(reason string)
 }
@@ -33,26 +32,22 @@ type Conns[C Member] struct {
 	open map[C]struct{}
 }
 
-// NewConns returns an empty Conns.
 func NewConns[C Member]() *Conns[C] {
 	return &Conns[C]{asking: make(chan struct{}, 1), open: make(map[C]struct{})}
 }
 
-// Add adds a connection.
 func (s *Conns[C]) Add(c C) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.open[c] = struct{}{}
 }
 
-// Remove removes a connection.
 func (s *Conns[C]) Remove(c C) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.open, c)
 }
 
-// All returns the open connections.
 func (s *Conns[C]) All() []C {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,7 +73,6 @@ func (s *Conns[C]) Connections(ctx context.Context) []bridges.Connection {
 	return all
 }
 
-// ask returns the descriptions of connections that their owners give before ctx ends.
 func ask[C Member](ctx context.Context, conns []C) (all []bridges.Connection) {
 	answers := make([]chan bridges.Connection, len(conns))
 	for i, c := range conns {
@@ -104,7 +98,6 @@ func ask[C Member](ctx context.Context, conns []C) (all []bridges.Connection) {
 	return all
 }
 
-// CloseConnection implements bridges.Census.
 func (s *Conns[C]) CloseConnection(id string) bool {
 	for _, c := range s.All() {
 		if of, owner := c.Owned(); of == id {

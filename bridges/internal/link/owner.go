@@ -12,8 +12,8 @@ import (
 )
 
 // Owner runs the jobs of one connection one at a time and in order, so that jobs need no locks. It
-// has no goroutine of its own: the goroutine that submits a job runs it, and the jobs that others
-// submit meanwhile. So a single message waits for no other goroutine. Jobs must not block.
+// has no goroutine: whoever submits a job runs it, and the jobs that others submit meanwhile, so a
+// single message waits for no other goroutine. Jobs must not block.
 type Owner struct {
 	after  func()        // runs after the queued jobs
 	failed func(error)   // runs after a panic
@@ -41,7 +41,7 @@ func (o *Owner) Do(f func()) {
 	}
 }
 
-// Begin is like Do, for a goroutine that has just started, such as a timer's.
+// Begin is Do for a goroutine that has just started, such as a timer's.
 func (o *Owner) Begin(f func()) {
 	if o.add(f) {
 		growStack(0)
@@ -59,7 +59,7 @@ func (o *Owner) Post(f func()) {
 	}
 }
 
-// add adds a job, and reports whether the caller must run the queued jobs.
+// add reports whether the caller must run the queued jobs.
 func (o *Owner) add(f func()) (first bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -91,8 +91,7 @@ func (o *Owner) run() {
 	}
 }
 
-// next takes the queued jobs. If there are none, or the Owner has been stopped, it returns false,
-// and the goroutine runs no more jobs.
+// If next returns false, the goroutine runs no more jobs.
 func (o *Owner) next() (jobs []func(), ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -114,7 +113,6 @@ func (o *Owner) Stop() {
 	o.stopped = true
 }
 
-// Ended returns a channel that closes when the Owner has stopped and no job runs.
 func (o *Owner) Ended() <-chan struct{} { return o.ended }
 
 // Rest waits for fair.AfterRefusal, before a connection is read again after a refused batch. It
@@ -150,8 +148,8 @@ func attempt(work func() (then func())) (then func(), err error) {
 	return work(), nil
 }
 
-// End releases with letGo what a closed connection uses, and waits for the connection's calls. It
-// then releases what these have opened in the meantime.
+// End releases with letGo what a closed connection uses, waits for the connection's calls, and then
+// releases what these have opened meanwhile.
 func End(tasks *sync.WaitGroup, o *Owner, log *slog.Logger, letGo func()) {
 	defer func() {
 		if r := recover(); r != nil { // a job that has panicked before may have left an inconsistent state
@@ -164,13 +162,12 @@ func End(tasks *sync.WaitGroup, o *Owner, log *slog.Logger, letGo func()) {
 	}
 }
 
-// stackSize is about how many bytes of stack a call of the broker, or the work of a connection,
-// needs.
+// stackSize is about how much stack a call of the broker, or the work of a connection, needs.
 const stackSize = 8 << 10
 
 // growStack gives a new goroutine its stack at once. Otherwise the stack grows in several steps,
-// each of which copies the stack. That took 20 % of the time of a gateway that few clients use. The
-// array is indexed by an argument, because the compiler would otherwise leave the array out.
+// each of which copies it. That took 20 % of the time of a gateway with few clients. The array is
+// indexed by an argument, because the compiler would otherwise leave it out.
 //
 //go:noinline
 func growStack(i int) byte {

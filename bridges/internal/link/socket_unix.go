@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MostParts is the largest number of parts in one call of Write. Systems allow 1024.
+// MostParts limits the parts of one call of Write. Systems allow 1024.
 const MostParts = 64
 
 // Socket writes several buffers at once to a plain TCP connection, and can do so without waiting.
@@ -25,7 +25,7 @@ type Socket struct {
 	err   error
 }
 
-// SocketOf returns the socket of a plain TCP connection, or nil for another transport.
+// SocketOf returns nil for another transport than plain TCP.
 func SocketOf(nc net.Conn) *Socket {
 	raw := RawOf(nc)
 	if raw == nil {
@@ -36,7 +36,7 @@ func SocketOf(nc net.Conn) *Socket {
 	return s
 }
 
-// RawOf returns the syscall.RawConn of a plain TCP connection, or nil for another transport.
+// RawOf returns nil for another transport than plain TCP.
 func RawOf(nc net.Conn) syscall.RawConn {
 	sc, ok := nc.(syscall.Conn)
 	if !ok {
@@ -49,7 +49,7 @@ func RawOf(nc net.Conn) syscall.RawConn {
 	return raw
 }
 
-// Write writes some of the parts. If the socket's buffer is full, Write waits if wait is true, and
+// Write writes some of the parts. If the socket's buffer is full, it waits if wait is true, and
 // otherwise writes nothing.
 func (s *Socket) Write(parts [][]byte, wait bool) (n int, err error) {
 	s.parts, s.wait, s.n, s.err = parts[:min(len(parts), MostParts)], wait, 0, nil

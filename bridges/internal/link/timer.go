@@ -21,7 +21,7 @@ type Timer struct {
 	armed time.Time // when the timer fires; zero for never
 }
 
-// NewTimer returns an unarmed Timer. When it fires, o calls its function after (see New).
+// When the Timer, at first unarmed, fires, o calls its function after (see New).
 func NewTimer(o *Owner) *Timer {
 	t := &Timer{}
 	t.timer = time.AfterFunc(math.MaxInt64, func() { o.Begin(func() { t.armed = time.Time{} }) })
@@ -42,5 +42,4 @@ func (t *Timer) Arm(at time.Time) {
 	t.timer.Reset(left)
 }
 
-// Stop stops the timer for ever.
 func (t *Timer) Stop() { t.timer.Stop() }

@@ -25,12 +25,11 @@ var files embed.FS
 
 type file struct {
 	content     []byte
-	compressed  func() []byte // the content with gzip, compressed for the first request that accepts it
+	compressed  func() []byte // the gzip form, made for the first request that accepts it
 	contentType string
-	tag         string // the content's entity tag, without quotes
+	tag         string // entity tag, without quotes
 }
 
-// handler maps paths to files.
 type handler map[string]file
 
 // New returns a handler for ModulePath and TypesPath. Pages of every origin may import the module,
