@@ -31,10 +31,9 @@ type Namespace struct {
 
 // NamespaceQuotas limit the contents of a namespace. Zero means no limit.
 type NamespaceQuotas struct {
-	MaxEntities    int `config:"max-entities" range:"1 to 1073741824"`    // queues and topics together
-	MaxConnections int `config:"max-connections" range:"1 to 1073741824"` // to one gateway at the same time
-	// the sum of the entities' MaxSizeInMegabytes
-	MaxSizeMegabytes int64 `config:"max-size-megabytes" range:"1 to 1073741824"`
+	MaxEntities      int   `config:"max-entities" range:"1 to 1073741824"`       // queues and topics together
+	MaxConnections   int   `config:"max-connections" range:"1 to 1073741824"`    // to one gateway at the same time
+	MaxSizeMegabytes int64 `config:"max-size-megabytes" range:"1 to 1073741824"` // the sum of the entities' MaxSizeInMegabytes
 }
 
 // Namespaces stores the namespaces that were created at run time. Names are compared folded.

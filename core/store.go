@@ -34,12 +34,11 @@ type Store interface {
 }
 
 type About struct {
-	Engine  string `json:"engine"`           // "memory", "redis", "redis cluster", …
-	Detail  string `json:"detail,omitempty"` // version and address, without credentials
-	Durable bool   `json:"durable"`          // acknowledged messages survive a restart
-	// why acknowledged messages might be lost, and the remedy
-	Warnings []string      `json:"warnings,omitempty"`
-	Skew     time.Duration `json:"-"` // how far the engine's clock is ahead of this machine's
+	Engine   string        `json:"engine"`             // "memory", "redis", "redis cluster", …
+	Detail   string        `json:"detail,omitempty"`   // version and address, without credentials
+	Durable  bool          `json:"durable"`            // acknowledged messages survive a restart
+	Warnings []string      `json:"warnings,omitempty"` // why acknowledged messages might be lost, and the remedy
+	Skew     time.Duration `json:"-"`                  // how far the engine's clock is ahead of this machine's
 }
 
 type Listing struct {
@@ -262,8 +261,8 @@ type Operations interface {
 	// fewer, again is when one more is allowed. It does not sweep. A store that loses the rate's
 	// record, with its process or its master, allows a new burst. Each call uses its own r.
 	Take(ctx context.Context, r Rate, n int) (granted int, again time.Time, err error)
-	// Watch notifies w of messages that become available in the queue, until stop is called. Engines
-	// call this notification the doorbell.
+	// Watch notifies w of messages that become available in the queue, until stop is called.
+	// Engines call this notification the doorbell.
 	Watch(w Watcher) (stop func())
 }
 

@@ -46,8 +46,7 @@ func (b *Bridge) atom(w http.ResponseWriter, r *http.Request, segments []string,
 	case folded == "$resources/topics", folded == "topics" && isPage(r.URL.Query()):
 		m.target.feed = true
 		return m.authorized("GET, HEAD", func() error { return m.listEntities(core.Topic) })
-	// a PUT gets a better refusal later, because such a name is not valid
-	case strings.HasPrefix(folded, "$") && r.Method != http.MethodPut:
+	case strings.HasPrefix(folded, "$") && r.Method != http.MethodPut: // a PUT gets a better refusal later, because such a name is not valid
 		return core.Refuse(core.NotFound, "The resource '/%s' does not exist.", name)
 	}
 	if m.target, err = parseTarget(name); err != nil {
@@ -209,6 +208,5 @@ const (
 
 func writeAtom(w http.ResponseWriter, status int, contentType string, document []byte) {
 	w.Header().Set("Content-Type", contentType)
-	// if the client is gone, nothing has to be undone
-	_ = respond(w, status, append([]byte(`<?xml version="1.0" encoding="utf-8"?>`), document...))
+	_ = respond(w, status, append([]byte(`<?xml version="1.0" encoding="utf-8"?>`), document...)) // if the client is gone, nothing has to be undone
 }

@@ -21,15 +21,13 @@ const (
 // authorize returns the identity that a request proves, with the rights that it has on node: the
 // path of an entity, or "" for the namespace. The broker checks these rights.
 func (b *Bridge) authorize(r *http.Request, node string) (core.Identity, error) {
-	// only the first header counts: an SDK that retries adds another one
-	token, ctx := r.Header.Get("Authorization"), bridges.CertifiedBy(r)
+	token, ctx := r.Header.Get("Authorization"), bridges.CertifiedBy(r) // only the first header counts: an SDK that retries adds another one
 	if token == "" && core.CertificateOf(ctx) == nil {
 		return nil, core.Refuse(core.Unauthorized, "MissingToken: The request has no Authorization header. Send 'Authorization: SharedAccessSignature sr=...&sig=...&se=...&skn=...'.")
 	}
 	scheme, _, _ := strings.Cut(token, " ")
 	isSignature := strings.EqualFold(scheme, sharedAccessSignature)
-	// eyJ is the beginning of JSON in base64; one SDK omits the scheme
-	isWebToken := strings.EqualFold(scheme, bearer) || strings.HasPrefix(token, "eyJ")
+	isWebToken := strings.EqualFold(scheme, bearer) || strings.HasPrefix(token, "eyJ") // eyJ is the beginning of JSON in base64; one SDK omits the scheme
 	if token != "" && !isSignature && !isWebToken {
 		return nil, core.Refuse(core.Unauthorized, "MalformedToken: The authorization scheme '%.30s' is not supported. Use 'SharedAccessSignature sr=...&sig=...&se=...&skn=...', or 'Bearer' with a JSON web token.", scheme)
 	}

@@ -33,8 +33,7 @@ var brokerProperties = func() []brokerProperty {
 	all := []brokerProperty{timeToLive, timeToLiveTimeSpan, scheduled, forcePersistence}
 	for i := range core.MessageFields {
 		f := &core.MessageFields[i]
-		// every id is sent as a text
-		all = append(all, brokerProperty{f.Name, formString, func(m *core.Message, v any) bool {
+		all = append(all, brokerProperty{f.Name, formString, func(m *core.Message, v any) bool { // every id is sent as a text
 			s, ok := v.(string)
 			if ok {
 				f.Set(m, s)

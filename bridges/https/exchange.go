@@ -75,8 +75,7 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	})
 	switch {
 	case err == nil:
-		// net/http would take a deadline that passes later for a disconnect
-		_ = control.SetReadDeadline(time.Time{})
+		_ = control.SetReadDeadline(time.Time{}) // net/http would take a deadline that passes later for a disconnect
 		return body, nil
 	case errors.Is(err, fair.ErrTooLarge):
 		return nil, core.Refuse(core.TooLarge, "The request body exceeds the limit of %d bytes.", limit)

@@ -13,8 +13,7 @@ import (
 )
 
 func (b *Bridge) serve(w http.ResponseWriter, r *http.Request) {
-	// the sender of a message chooses the content type that receivers get
-	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("X-Content-Type-Options", "nosniff") // the sender of a message chooses the content type that receivers get
 	if b.opts.Answered == nil {
 		b.route(w, r)
 		return

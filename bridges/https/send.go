@@ -36,8 +36,7 @@ func (b *Bridge) send(w http.ResponseWriter, r *http.Request, entity string) err
 		}
 	}
 	visitOf(r).memory.Release()
-	// the messages are stored, even if the client does not get the response
-	_ = respond(w, http.StatusCreated, nil)
+	_ = respond(w, http.StatusCreated, nil) // the messages are stored, even if the client does not get the response
 	return nil
 }
 

@@ -149,8 +149,7 @@ func (s *events) flush() error {
 	for rest := s.buffer; len(rest) > 0; {
 		piece := rest[:min(writePiece, len(rest))]
 		rest = rest[len(piece):]
-		// fails in tests whose writer has no deadlines
-		_ = s.control.SetWriteDeadline(time.Now().Add(streamTimeout))
+		_ = s.control.SetWriteDeadline(time.Now().Add(streamTimeout)) // fails in tests whose writer has no deadlines
 		if _, err := s.w.Write(piece); err != nil {
 			return fmt.Errorf("%w: %w", errGone, err)
 		}

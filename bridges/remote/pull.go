@@ -211,9 +211,7 @@ func (s *source) mark(a *amqp.Arrival) {
 		return
 	}
 	key := "remote/" + core.FoldName(s.r.o.Name) + "/" + s.From + "/" + strconv.FormatInt(a.SequenceNumber, 10) +
-		// because an entity that was deleted and created again begins with the same sequence
-		// numbers
-		"/" + strconv.FormatInt(a.EnqueuedTime.UnixMilli(), 10)
+		"/" + strconv.FormatInt(a.EnqueuedTime.UnixMilli(), 10) // because an entity that was deleted and created again begins with the same sequence numbers
 	a.Transit = &core.Transit{Key: key}
 	if a.MessageID.IsZero() {
 		a.MessageID = core.StringID(s.From + "/" + strconv.FormatInt(a.SequenceNumber, 10))

@@ -130,8 +130,7 @@ func (r *Receiver) Take(ctx context.Context, most int, wait time.Duration) ([]Ta
 		r.asked = most
 	}
 	for end := time.Now().Add(wait); ; {
-		// renewals need r.mu between these waits
-		all, err := r.takeWithin(ctx, min(time.Until(end), renewalPause/2))
+		all, err := r.takeWithin(ctx, min(time.Until(end), renewalPause/2)) // renewals need r.mu between these waits
 		if err != nil || len(all) > 0 || !time.Now().Before(end) {
 			return all, err
 		}
@@ -338,8 +337,7 @@ func (r *Receiver) renew(ctx context.Context) {
 		if !errors.Is(r.renewLocks(ctx, held...), ErrLockLost) {
 			continue
 		}
-		// one request for each lock, because the remote renews all locks of a request or none
-		for _, m := range held {
+		for _, m := range held { // one request for each lock, because the remote renews all locks of a request or none
 			if errors.Is(r.renewLocks(ctx, m), ErrLockLost) {
 				r.drop(m)
 			}

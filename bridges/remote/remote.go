@@ -101,8 +101,7 @@ func (r *Remote) Run(ctx context.Context, here Local) error {
 		case err != nil:
 			r.lost(err, awayText)
 		default:
-			// else the pause grows, because the remote may send the refused frame again
-			if r.serve(ctx, l); !l.splice.Refused() {
+			if r.serve(ctx, l); !l.splice.Refused() { // else the pause grows, because the remote may send the refused frame again
 				pause = firstPause
 			}
 		}

@@ -30,15 +30,14 @@ type Target struct {
 
 // Source is an entity from which messages are pulled.
 type Source struct {
-	From     string `json:"from"`
-	Into     string `json:"into"`
-	Attached bool   `json:"attached"`
-	Received int64  `json:"received"` // messages that were stored
-	Repeated int64  `json:"repeated"` // of these, messages that had been stored before
-	// messages that cannot be stored: they were dead-lettered at the remote
-	Parked int64         `json:"parked"`
-	Behind time.Duration `json:"behind"` // age of the last message when it was stored, in nanoseconds
-	Error  string        `json:"error,omitzero"`
+	From     string        `json:"from"`
+	Into     string        `json:"into"`
+	Attached bool          `json:"attached"`
+	Received int64         `json:"received"` // messages that were stored
+	Repeated int64         `json:"repeated"` // of these, messages that had been stored before
+	Parked   int64         `json:"parked"`   // messages that cannot be stored: they were dead-lettered at the remote
+	Behind   time.Duration `json:"behind"`   // age of the last message when it was stored, in nanoseconds
+	Error    string        `json:"error,omitzero"`
 }
 
 func (r *Remote) State() State {

@@ -30,14 +30,12 @@ const bodyTime = time.Minute // for the first byte of a body to arrive
 
 // Hook is a URL of the gateway for the requests of one service.
 type Hook struct {
-	Name      string `config:"name"`
-	Namespace string `config:"-"` // ID of the namespace of Entity; in the configuration, its name
-	Entity    string `config:"entity"`
-	// how senders prove that they know a key: url, github, stripe or standard
-	Scheme Scheme   `config:"verify"`
-	Keys   [][]byte `config:"-"` // made by Scheme.Key; a sender must know one of them
-	// largest difference between the signature's time and the clock
-	Tolerance time.Duration `config:"tolerance"`
+	Name      string        `config:"name"`
+	Namespace string        `config:"-"` // ID of the namespace of Entity; in the configuration, its name
+	Entity    string        `config:"entity"`
+	Scheme    Scheme        `config:"verify"`    // how senders prove that they know a key: url, github, stripe or standard
+	Keys      [][]byte      `config:"-"`         // made by Scheme.Key; a sender must know one of them
+	Tolerance time.Duration `config:"tolerance"` // largest difference between the signature's time and the clock
 	IDHeader  string        `config:"id-header"` // header with the delivery's id; "": the scheme's own header
 	Headers   []string      `config:"headers"`   // headers that become application properties
 }
@@ -137,8 +135,7 @@ func (in *Inbound) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	text := cmp.Or(core.TextOf(err), "The message could not be stored. The gateway's log has the details.")
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	// the client may have disconnected
-	_ = json.NewEncoder(w).Encode(map[string]string{"error": text, "tracking": tracking})
+	_ = json.NewEncoder(w).Encode(map[string]string{"error": text, "tracking": tracking}) // the client may have disconnected
 }
 
 // take verifies a request, and stores it as a message.
@@ -150,8 +147,7 @@ func (in *Inbound) take(w http.ResponseWriter, r *http.Request, h *Hook, memory 
 		}
 	}
 	limit := int64(core.MaxMessageSizeKB << 10)
-	// only a proven sender may learn the reason
-	tx, closed := in.Broker.OpenSender(r.Context(), id, core.At(h.Entity), nil)
+	tx, closed := in.Broker.OpenSender(r.Context(), id, core.At(h.Entity), nil) // only a proven sender may learn the reason
 	if closed == nil {
 		defer tx.Close()
 		if n := tx.MaxMessageSize(); n > 0 {

@@ -41,8 +41,7 @@ type proofCount struct {
 }
 
 func proverOf(r *http.Request, h *Hook) prover {
-	// an invalid address becomes the zero value, which is limited, too
-	at, _ := netip.ParseAddrPort(r.RemoteAddr)
+	at, _ := netip.ParseAddrPort(r.RemoteAddr) // an invalid address becomes the zero value, which is limited, too
 	return prover{bridges.Network(at.Addr()), h.Name}
 }
 

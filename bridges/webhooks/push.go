@@ -18,20 +18,18 @@ import (
 
 // PushOptions configure a Push. Numbers that are zero get their default.
 type PushOptions struct {
-	Name      string   `config:"name"`
-	Namespace string   `config:"-"`    // ID of the namespace of From; in the configuration, its name
-	From      string   `config:"from"` // a queue, or TOPIC/Subscriptions/NAME
-	URL       string   `config:"url"`
-	Key       []byte   `config:"-"`       // for signatures; made by Standard.Key
-	Headers   []string `config:"headers"` // application properties that become headers
-	// requests, and sessions, at a time; default 10
-	Concurrent int           `config:"concurrency" range:"1 to 1000"`
+	Name       string        `config:"name"`
+	Namespace  string        `config:"-"`    // ID of the namespace of From; in the configuration, its name
+	From       string        `config:"from"` // a queue, or TOPIC/Subscriptions/NAME
+	URL        string        `config:"url"`
+	Key        []byte        `config:"-"`                             // for signatures; made by Standard.Key
+	Headers    []string      `config:"headers"`                       // application properties that become headers
+	Concurrent int           `config:"concurrency" range:"1 to 1000"` // requests, and sessions, at a time; default 10
 	Budget     *fair.Pool    `config:"-"`
-	Timeout    time.Duration `config:"timeout" range:"1s to 10m0s"` // of a request; default 30 s
-	// after the first failure; doubled by each further one; default 5 s
-	FirstDelay time.Duration `config:"first-delay" range:"1s to 24h0m0s"`
-	MaxDelay   time.Duration `config:"max-delay" range:"1s to 24h0m0s"` // default 1 h
-	Grace      time.Duration `config:"-"`                               // for requests in flight at the end of Run
+	Timeout    time.Duration `config:"timeout" range:"1s to 10m0s"`       // of a request; default 30 s
+	FirstDelay time.Duration `config:"first-delay" range:"1s to 24h0m0s"` // after the first failure; doubled by each further one; default 5 s
+	MaxDelay   time.Duration `config:"max-delay" range:"1s to 24h0m0s"`   // default 1 h
+	Grace      time.Duration `config:"-"`                                 // for requests in flight at the end of Run
 	Logger     *slog.Logger  `config:"-"`
 }
 
@@ -302,14 +300,12 @@ func (w *pushing) attempt(d core.Delivery) core.Settlement {
 		return core.Settlement{Outcome: core.Complete}
 	case hopeless:
 		w.Logger.Warn("push: a message cannot be delivered, so the gateway dead-letters it", "push", w.Name, "entity", w.From, "seq", d.SequenceNumber, "reason", reason, "err", text)
-		// texts can always be encoded
-		why, _ := core.NewProperties(core.Property{Key: core.PropertyDeadLetterReason, Value: reason}, core.Property{Key: core.PropertyDeadLetterDescription, Value: text})
+		why, _ := core.NewProperties(core.Property{Key: core.PropertyDeadLetterReason, Value: reason}, core.Property{Key: core.PropertyDeadLetterDescription, Value: text}) // texts can always be encoded
 		return core.Settlement{Outcome: core.DeadLetterOutcome, Properties: why, Failed: reason != "HTTP 410"}
 	}
 	w.Logger.Debug("push: a delivery failed; trying again", "push", w.Name, "entity", w.From, "seq", d.SequenceNumber, "err", text)
 	delay := max(asked, w.backoff(d.DeliveryCount))
-	// a number can always be encoded
-	again, _ := core.NewProperties(core.Property{Key: core.PropertyRetryAfter, Value: delay.Seconds()})
+	again, _ := core.NewProperties(core.Property{Key: core.PropertyRetryAfter, Value: delay.Seconds()}) // a number can always be encoded
 	return core.Settlement{Outcome: core.Abandon, Properties: again, Failed: true}
 }
 

@@ -44,16 +44,14 @@ func (p *pushing) post(d core.Delivery) (reason, text string, wait time.Duration
 	r.Header.Set(headerSignature, Sign(p.Key, id, at, body))
 	res, err := p.client.Do(r)
 	if err != nil {
-		// a url.Error contains the address, which may be secret
-		if at, ok := errors.AsType[*url.Error](err); ok {
+		if at, ok := errors.AsType[*url.Error](err); ok { // a url.Error contains the address, which may be secret
 			err = at.Err
 		}
 		return "no answer", fmt.Sprintf("%s did not respond: %s", shown(p.URL), refusals.Cut(err.Error())), 0
 	}
 	defer func() { _ = res.Body.Close() }()
 	_, _ = io.CopyN(io.Discard, res.Body, maxAnswer)
-	// the receiver's own text for the status is not used
-	status := strings.TrimSpace(strconv.Itoa(res.StatusCode) + " " + http.StatusText(res.StatusCode))
+	status := strings.TrimSpace(strconv.Itoa(res.StatusCode) + " " + http.StatusText(res.StatusCode)) // the receiver's own text for the status is not used
 	switch {
 	case res.StatusCode >= 200 && res.StatusCode < 300:
 		return "", "", 0

@@ -18,11 +18,10 @@ import (
 type Scheme string
 
 const (
-	URL    Scheme = "url"    // query parameter "secret"
-	GitHub Scheme = "github" // header X-Hub-Signature-256
-	Stripe Scheme = "stripe" // header Stripe-Signature
-	// Standard Webhooks: headers webhook-id, webhook-timestamp and webhook-signature
-	Standard Scheme = "standard"
+	URL      Scheme = "url"      // query parameter "secret"
+	GitHub   Scheme = "github"   // header X-Hub-Signature-256
+	Stripe   Scheme = "stripe"   // header Stripe-Signature
+	Standard Scheme = "standard" // Standard Webhooks: headers webhook-id, webhook-timestamp and webhook-signature
 )
 
 var Schemes = []string{string(URL), string(GitHub), string(Stripe), string(Standard)}
@@ -98,8 +97,7 @@ func (s Scheme) verify(r *http.Request, body []byte, keys [][]byte, now time.Tim
 		if r.Header.Get(headerID) == "" {
 			return errors.New("the header webhook-id is missing")
 		}
-		// the id could otherwise include parts of the text after it
-		if strings.Contains(r.Header.Get(headerID), ".") {
+		if strings.Contains(r.Header.Get(headerID), ".") { // the id could otherwise include parts of the text after it
 			return errors.New("the header webhook-id contains a dot, which is not allowed")
 		}
 		signed = []string{r.Header.Get(headerID), ".", at, "."}

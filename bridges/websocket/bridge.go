@@ -119,8 +119,7 @@ type Options struct {
 	// others: see bridges.Prove.
 	MaxConnections int
 	MaxFeeds       int // of one connection; default 256
-	// bytes of a client's frame; default 1.5 times the largest message size that an entity can have
-	MaxFrame int
+	MaxFrame       int // bytes of a client's frame; default 1.5 times the largest message size that an entity can have
 
 	// MaxUnderWay bounds the unanswered requests of one connection, in bytes; default 64 MiB. At
 	// the limit the bridge stops reading the connection.
@@ -137,8 +136,7 @@ type Options struct {
 	AuthTimeout  time.Duration // for the client to sign in; default 10 s
 	PingInterval time.Duration // from ping to ping, and for the answer to one; default 30 s
 	WriteTimeout time.Duration // for the client to read something; default 30 s
-	// for calls in flight when the bridge stops or the client disconnects; default 10 s
-	DrainGrace time.Duration
+	DrainGrace   time.Duration // for calls in flight when the bridge stops or the client disconnects; default 10 s
 }
 
 const (

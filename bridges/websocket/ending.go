@@ -128,7 +128,6 @@ func (c *conn) dispose() {
 func (c *conn) fail(err error) {
 	c.log.Error("connection", "err", err)
 	_ = c.nc.SetWriteDeadline(time.Now().Add(closeGrace))
-	// the client may not understand it, if a frame is half written
-	_, _ = c.nc.Write(appendClose(nil, closeInternal, refusals.Text(core.Internal)))
-	_ = c.nc.Close() // ends the reader
+	_, _ = c.nc.Write(appendClose(nil, closeInternal, refusals.Text(core.Internal))) // the client may not understand it, if a frame is half written
+	_ = c.nc.Close()                                                                 // ends the reader
 }

@@ -98,9 +98,7 @@ func (f *feed) stop(after func()) {
 	}
 	end := func(ctx context.Context) func() {
 		receiver.Close()
-		// answer when the session is free, because the client may request it at another gateway
-		// next
-		if held != nil {
+		if held != nil { // answer when the session is free, because the client may request it at another gateway next
 			select {
 			case <-held.Released():
 			case <-ctx.Done():

@@ -151,8 +151,7 @@ func (f *feed) opened(q *request, err error) {
 	case f.over: // ended meanwhile
 		err = core.Refuse(core.Timeout, "Feed %d was ended before it was open.", f.number)
 	default:
-		// the rights may have ended meanwhile
-		err = c.identity.Check(core.Listen, f.address.String(), time.Now())
+		err = c.identity.Check(core.Listen, f.address.String(), time.Now()) // the rights may have ended meanwhile
 	}
 	if err != nil {
 		c.refuse(q, err)
@@ -312,8 +311,7 @@ func (f *feed) write() {
 		w.Key("feed").Int(f.number)
 		w.Key("messages").OpenList()
 		start := w.Len()
-		// a large delivery gets a frame of its own
-		for n < len(f.pending) && (n == 0 || w.Len()-start+f.pending[n].Size() <= frameTarget) {
+		for n < len(f.pending) && (n == 0 || w.Len()-start+f.pending[n].Size() <= frameTarget) { // a large delivery gets a frame of its own
 			frame.WriteDelivery(w, f.pending[n], f.binary)
 			n++
 		}

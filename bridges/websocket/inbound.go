@@ -78,8 +78,7 @@ func (c *conn) read() {
 			continue
 		}
 		c.owner.Do(func() { c.disconnected(err) })
-		// the client may send more until it reads the close
-		for _, faulty := errors.AsType[*fault](err); faulty; {
+		for _, faulty := errors.AsType[*fault](err); faulty; { // the client may send more until it reads the close
 			if _, _, err := c.ws.NextReader(); err != nil {
 				c.owner.Do(func() { c.disconnected(err) })
 				return
@@ -181,8 +180,7 @@ func (c *conn) gather(r io.Reader, size int64, whole bool, buffer []byte) ([]byt
 	a := fair.Arrival{Reader: hearing{c, r}, Size: size, Limit: limit, Buffer: buffer, Control: true}
 	if !whole {
 		a.Deadline = c.ws.SetReadDeadline
-		// between messages, pings find out whether the client has disconnected
-		defer func() { _ = c.ws.SetReadDeadline(time.Time{}) }()
+		defer func() { _ = c.ws.SetReadDeadline(time.Time{}) }() // between messages, pings find out whether the client has disconnected
 	}
 	if limit > strangerFrame {
 		a.Inspect = func(start []byte) (most int64, err error) {

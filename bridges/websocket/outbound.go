@@ -246,8 +246,7 @@ func (c *conn) tell(op string, more func(w codec.Writer)) {
 }
 
 func (c *conn) control(opcode byte, payload string) {
-	// a client with so much unread output gets no pong
-	if !c.said && !c.broken && c.lost == nil && len(c.out) <= maxWaiting {
+	if !c.said && !c.broken && c.lost == nil && len(c.out) <= maxWaiting { // a client with so much unread output gets no pong
 		c.out = appendControl(c.out, opcode, payload)
 	}
 }

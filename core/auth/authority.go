@@ -289,8 +289,7 @@ func (a *Authority) isHost(segment string) bool {
 	if strings.HasPrefix(segment, "[") {
 		return true
 	}
-	// names of entities have no colon, and REMOTE:ENTITY belongs to another broker
-	if _, port, ok := strings.Cut(segment, ":"); ok {
+	if _, port, ok := strings.Cut(segment, ":"); ok { // names of entities have no colon, and REMOTE:ENTITY belongs to another broker
 		return port != "" && strings.Trim(port, "0123456789") == ""
 	}
 	for _, h := range a.o.Hosts {

@@ -35,8 +35,7 @@ type entry struct {
 	dirty      atomic.Bool
 	refreshing atomic.Bool
 
-	// last use at this gateway, in Unix milliseconds of the store's clock; 0: none
-	used        atomic.Int64
+	used        atomic.Int64  // last use at this gateway, in Unix milliseconds of the store's clock; 0: none
 	recorded    atomic.Int64  // the last use that the store has recorded
 	nextKeyless atomic.Uint32 // the next partition, round robin, for messages without a key
 	// by partition: messages without a key avoid it until then, in Unix nanoseconds

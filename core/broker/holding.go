@@ -70,8 +70,7 @@ func (b *Broker) holding(ctx context.Context, e *core.Entity, t *entityCount) (H
 	}
 	main := &h.Counts[core.Main]
 	there := main.Ready + main.Locked + main.Deferred
-	// a topic has only scheduled messages and messages that are being published
-	if there == 0 || e.Kind == core.Topic {
+	if there == 0 || e.Kind == core.Topic { // a topic has only scheduled messages and messages that are being published
 		return h, nil
 	}
 	look := int(min(oldestBytes*(there+main.Scheduled)/max(main.Bytes, 1), oldestLook))

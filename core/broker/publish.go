@@ -215,8 +215,7 @@ func (e *entry) deposit(ctx context.Context, v *entity.View, sub core.SubQueue, 
 		}
 		batches[core.PartitionOf(key, len(batches))].add(g, i)
 	}
-	// duplicate detection would drop the second of two messages with one id
-	queues := v.WithDuplicates().Queues[sub]
+	queues := v.WithDuplicates().Queues[sub] // duplicate detection would drop the second of two messages with one id
 	for i := range batches {
 		if len(batches[i].groups) == 0 {
 			continue

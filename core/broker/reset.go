@@ -62,8 +62,7 @@ func (b *Broker) queuesAndTopics(ctx context.Context) (all []core.Entity, err er
 			if ent.Kind != core.Subscription && !known[ent.ID] { // subscriptions are cleared with their topics
 				known[ent.ID] = true
 				all = append(all, *ent)
-				// a shorter list was read in one page, so nothing was skipped between pages
-				more = len(all) >= listPage/2
+				more = len(all) >= listPage/2 // a shorter list was read in one page, so nothing was skipped between pages
 			}
 			return false
 		})

@@ -20,8 +20,7 @@ func (e *entry) StoreResults(ctx context.Context, trail *audit.Trail, v *entity.
 	for first := 0; first < len(groups); first = end {
 		if first > 0 {
 			if err := answers[first-1].Err; core.CodeOf(err).Retriable() || core.CodeOf(err) == core.NotFound {
-				// later groups must not be stored before this one
-				copy(answers[first:], failed(len(groups)-first, err))
+				copy(answers[first:], failed(len(groups)-first, err)) // later groups must not be stored before this one
 				return answers
 			}
 		}

@@ -255,8 +255,7 @@ func (s *scheduler) plan(ent *core.Entity) {
 	p := &planned{Entity: *ent, key: core.FoldName(ent.Name)}
 	s.known[p.key] = p
 	var err error
-	// this machine does not know the time zone
-	if p.ticks, err = cron.Parse(ent.Schedule.Cron, ent.Schedule.Zone); err != nil {
+	if p.ticks, err = cron.Parse(ent.Schedule.Cron, ent.Schedule.Zone); err != nil { // this machine does not know the time zone
 		s.report(p.key, p.Schedule, err)
 		return
 	}

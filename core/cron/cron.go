@@ -44,8 +44,7 @@ func parse(expression string) (*Ticks, error) {
 	if strings.Contains(expression, "=") { // the library would read TZ=ZONE
 		return nil, fmt.Errorf("%.80q contains a time zone: set the time zone in 'zone'", expression)
 	}
-	// the library takes the H in THU for other syntax
-	parsed, err := parser.Parse(strings.ReplaceAll(expression, "H", "h"))
+	parsed, err := parser.Parse(strings.ReplaceAll(expression, "H", "h")) // the library takes the H in THU for other syntax
 	if err != nil {
 		return nil, fmt.Errorf("%.80q is not a cron expression (%w): %s", expression, err, form)
 	}

@@ -385,8 +385,7 @@ func ReadBinary(r codec.Reader) ([]byte, error) {
 
 // decodeBase64 decodes text without padding. A large text is decoded in place.
 func decodeBase64(text []byte) ([]byte, error) {
-	// the decoder skips line ends, which could be anywhere
-	if len(text) < Large || bytes.IndexByte(text, '\n') >= 0 || bytes.IndexByte(text, '\r') >= 0 {
+	if len(text) < Large || bytes.IndexByte(text, '\n') >= 0 || bytes.IndexByte(text, '\r') >= 0 { // the decoder skips line ends, which could be anywhere
 		return base64.RawStdEncoding.AppendDecode(make([]byte, 0, base64.RawStdEncoding.DecodedLen(len(text))), text)
 	}
 	const piece = 4096 // must be a multiple of 4

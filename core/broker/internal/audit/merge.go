@@ -65,8 +65,7 @@ func placeDeliveries(events, deliveries []core.Event) []core.Event {
 				continue
 			}
 			last = i
-			// EventPostponed has ended the lock, not this EventReleased
-			returns := delayed && e.Kind == core.EventReleased
+			returns := delayed && e.Kind == core.EventReleased // EventPostponed has ended the lock, not this EventReleased
 			if delayed = e.Kind == core.EventPostponed; returns || !endsLock(e.Kind) || len(before[i]) > 0 || e.Time.Add(skew).Before(d.Time) {
 				continue
 			}

@@ -34,9 +34,7 @@ type Writer struct {
 	log     *slog.Logger
 	woken   wake.Signal // set when there are notes to write
 
-	// has one element unless a flush is running: only one runs at a time, so that events stay in
-	// order
-	writing chan struct{}
+	writing chan struct{} // has one element unless a flush is running: only one runs at a time, so that events stay in order
 
 	mu     sync.Mutex
 	notes  map[core.Partition][]core.Event

@@ -67,8 +67,7 @@ func (l *limiter) use(r *core.Rate, n int) (used int, again time.Time) {
 		l.unused -= used
 		return used, time.Time{}
 	}
-	// otherwise the clock was set back, or the rate has changed
-	if wait := l.again.Sub(now); wait <= 0 || wait > r.Every {
+	if wait := l.again.Sub(now); wait <= 0 || wait > r.Every { // otherwise the clock was set back, or the rate has changed
 		return 0, time.Time{}
 	}
 	return 0, l.again

@@ -258,8 +258,7 @@ func (s *Session) lockMessages(most core.Most) {
 	var ds []core.Delivery
 	var next time.Time
 	p := s.partition()
-	// even if no message is allowed: a NonExclusive lock may have been taken over
-	if err == nil && (again.IsZero() || s.lock.Mode == core.NonExclusive) {
+	if err == nil && (again.IsZero() || s.lock.Mode == core.NonExclusive) { // even if no message is allowed: a NonExclusive lock may have been taken over
 		ds, next, err = p.Lock(ctx, core.LockRequest{Most: most, Session: &s.lock})
 		e.admission.locked(allowed, ds, &s.link)
 	}
@@ -290,8 +289,7 @@ func (s *Session) lockMessages(most core.Most) {
 		s.delivering = false
 		s.deliverEnded.Broadcast()
 		s.mu.Unlock()
-	// otherwise they would stay locked for the next holder of the lock
-	case s.o.Mode == core.PeekLock && s.lock.Mode == core.NonExclusive:
+	case s.o.Mode == core.PeekLock && s.lock.Mode == core.NonExclusive: // otherwise they would stay locked for the next holder of the lock
 		e.SettleAll(e.Base, core.Main, ds, core.Release)
 	case s.o.Mode == core.ReceiveAndDelete:
 		e.Log.Info("messages are lost, because a receive-and-delete session receiver closed before it got them", "entity", e.View().Name, "count", len(ds))

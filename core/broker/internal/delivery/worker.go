@@ -112,8 +112,7 @@ func (w *worker) lock() {
 	d := w.d
 	d.e.Barrier.Enter()
 	defer d.e.Barrier.Leave()
-	// if the entity was deleted, this has closed the receivers, and the call finds nothing
-	d.e.Refresh(d.context())
+	d.e.Refresh(d.context()) // if the entity was deleted, this has closed the receivers, and the call finds nothing
 	if again, err := w.pass(); !again.IsZero() || err != nil {
 		w.locked(nil, again, false, err)
 		return

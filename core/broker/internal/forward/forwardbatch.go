@@ -180,8 +180,7 @@ func (fb *forwardBatch) deliver(ctx context.Context, batch *destinationBatch) {
 			fb.pf.retryAt = earlier(fb.pf.retryAt, time.Now().Add(maxVerdictHold))
 		case core.CodeOf(a.Err) == core.QuotaExceeded:
 			fb.destinationRefused(at, batch.to, a.Err)
-		// the next resolve will show whether the entity was deleted
-		case core.CodeOf(a.Err) == core.NotFound || !IsPermanent(a.Err):
+		case core.CodeOf(a.Err) == core.NotFound || !IsPermanent(a.Err): // the next resolve will show whether the entity was deleted
 			fb.pf.holdBack(&fb.ds[at], batch.to)
 		default:
 			fb.reject(at, a.Err)

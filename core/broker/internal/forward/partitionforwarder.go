@@ -264,8 +264,7 @@ func (pf *partitionForwarder) step(ctx context.Context) nextStep {
 		}
 		e.Counters().Queues[p.Sub].Moved.Add(int64(moved))
 	}
-	// release the held messages until then, so that clients can receive or remove them
-	if len(pf.held) > 0 && r == nil && p.Sub == core.DeadLetter {
+	if len(pf.held) > 0 && r == nil && p.Sub == core.DeadLetter { // release the held messages until then, so that clients can receive or remove them
 		pf.pausedUntil = pf.retryAt
 		pf.releaseHeld(ctx)
 		return nextStep{pause: max(time.Until(pf.pausedUntil), time.Millisecond)}

@@ -58,8 +58,7 @@ func (r *route) next(d *core.Delivery) step {
 	}
 	m := r.forwarded(d, hops)
 	if returns {
-		// for receivers, a number in the transfer queue has no meaning
-		m.Transit.EnqueuedSequenceNumber = d.Transit.EnqueuedSequenceNumber
+		m.Transit.EnqueuedSequenceNumber = d.Transit.EnqueuedSequenceNumber // for receivers, a number in the transfer queue has no meaning
 	}
 	if err := dest.v.Admit(m); err != nil {
 		return step{rejected: err}

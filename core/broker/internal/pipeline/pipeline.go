@@ -66,16 +66,15 @@ type stageCounts struct {
 // StageCounts has the decisions of a stage at this gateway since the broker was made. A message
 // that was refused or parked counts again when it returns to the stage.
 type StageCounts struct {
-	Entity string `json:"entity"`
-	Kind   string `json:"stage"`
-	Router string `json:"plugin"`
-	Judged int64  `json:"judged"`
-	// did not match the schema; dead-lettered, refused or only counted
-	Mismatched   int64 `json:"mismatched,omitempty"`
-	Dropped      int64 `json:"dropped"`
-	DeadLettered int64 `json:"deadLettered"`
-	Rejected     int64 `json:"rejected"` // refused by a verdict
-	Routed       int64 `json:"routed"`   // to other entities; each message counts once
+	Entity       string `json:"entity"`
+	Kind         string `json:"stage"`
+	Router       string `json:"plugin"`
+	Judged       int64  `json:"judged"`
+	Mismatched   int64  `json:"mismatched,omitempty"` // did not match the schema; dead-lettered, refused or only counted
+	Dropped      int64  `json:"dropped"`
+	DeadLettered int64  `json:"deadLettered"`
+	Rejected     int64  `json:"rejected"` // refused by a verdict
+	Routed       int64  `json:"routed"`   // to other entities; each message counts once
 	// The router did not answer.
 	Parked  int64 `json:"parked"`
 	Passed  int64 `json:"passedUnjudged"`

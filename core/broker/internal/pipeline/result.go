@@ -83,8 +83,7 @@ func AddResult(w *core.Work, v *entity.View, r Result) []int {
 		x := &r[i]
 		at[i] = -1
 		switch {
-		// duplicate detection checks the message's id when the message leaves the transfer queue
-		case x.State == Parked:
+		case x.State == Parked: // duplicate detection checks the message's id when the message leaves the transfer queue
 			w.Transfers = append(w.Transfers, transferCopy(x.Message, v.Name))
 			continue
 		case x.State == Gone && len(x.transfers) == 0 && x.dead == nil && !v.Settings.RequiresDuplicateDetection:

@@ -153,8 +153,7 @@ func (r *Run) apply(st *stage, x *Item, v *core.Verdict) {
 	if isSchema && v.Reason != "" {
 		st.counts.mismatched.Add(1)
 	}
-	// a message with Transit has no sender who could be told
-	if v.Action == core.VerdictRefuse && x.Message.Transit == nil {
+	if v.Action == core.VerdictRefuse && x.Message.Transit == nil { // a message with Transit has no sender who could be told
 		st.counts.rejected.Add(1)
 		why := v.Description
 		if !isSchema {

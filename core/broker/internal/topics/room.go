@@ -54,8 +54,7 @@ func (r *room) take(ctx context.Context, waits bool) bool {
 		r.share = r.ev.Memory.Waiter(nil)
 		r.share.Join(fair.Who{Namespace: "/" + r.ev.Namespace, Policy: "copies for subscriptions of " + r.topic})
 	}
-	// about what is free in an idle gateway that has taken memory only for the messages themselves
-	most := r.ev.Memory.Stats().Limit / 8 * 3
+	most := r.ev.Memory.Stats().Limit / 8 * 3 // about what is free in an idle gateway that has taken memory only for the messages themselves
 	switch {
 	case r.held() > most:
 		r.full = core.Refuse(core.QuotaExceeded, "The copies for the subscriptions of '%s' take more than %d bytes of memory, which is three eighths of message-memory: send fewer messages in a batch, or increase message-memory.",
