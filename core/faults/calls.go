@@ -8,9 +8,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core/intercept"
 )
 
-// Intercept implements intercept.Interceptor. While there are rules, it carries out the groups,
-// settlements and tokens of a call one by one, so that a rule affects the configured number of
-// them. The settlements of one call of a transaction count as one operation.
+// While there are rules, Intercept carries out the groups, settlements and tokens of a call one by
+// one, so that a rule affects the configured number of them. The settlements of one call of a
+// transaction count as one operation.
 func (r *Rules) Intercept(ctx context.Context, c *intercept.Call) {
 	if c.Options != nil {
 		c.Options.Closed = once(c.Options.Closed)
@@ -63,9 +63,9 @@ func policyOf(id core.Identity) string {
 	return id[0].Policy
 }
 
-// about returns the operation of a call, and its message if it has one. No rule selects an
-// operation that is not in allowed. The operation is "", which no rule selects either, for
-// cancellations and session states in a transaction.
+// about returns the operation of a call, and its message if it has one. Cancellations and session
+// states in a transaction have the operation "". No rule selects it, or any operation that is not
+// in allowed.
 func about(c *intercept.Call) (op Operation, m *core.Message) {
 	switch {
 	case c.Op == intercept.Settle && len(c.Settlements) > 0:
@@ -78,7 +78,6 @@ func about(c *intercept.Call) (op Operation, m *core.Message) {
 	return Operation(c.Op.String()), nil
 }
 
-// one carries out a call of one operation, and applies the rule that affects it, if any.
 func (r *Rules) one(ctx context.Context, c *intercept.Call) {
 	op, m := about(c)
 	f := r.meet(ctx, policyOf(c.ID), op, c.Address, m)

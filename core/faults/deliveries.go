@@ -12,7 +12,6 @@ import (
 
 const settleTimeout = 10 * time.Second
 
-// deliveries applies rules to the messages on their way to one receiver.
 type deliveries struct {
 	rules     *Rules
 	ctx       context.Context // has the connection, for Drop and Cut
@@ -21,7 +20,7 @@ type deliveries struct {
 	link      *intercept.Link
 	inSession bool
 	forward   func([]core.Delivery)
-	detach    func(error) // the Closed of the receiver; may be nil
+	detach    func(error) // the receiver's Closed; may be nil
 
 	mu     sync.Mutex // also held while forward runs
 	held   []core.Delivery
@@ -29,7 +28,7 @@ type deliveries struct {
 	closed bool
 }
 
-// watch applies the rules to the messages of a receiver that is being opened.
+// watch makes d the stage of a receiver that is being opened.
 func (r *Rules) watch(ctx context.Context, c *intercept.Call) {
 	d := &deliveries{
 		rules: r, ctx: context.WithoutCancel(ctx), policy: policyOf(c.ID), address: c.Address, link: c.Link,
@@ -39,7 +38,6 @@ func (r *Rules) watch(ctx context.Context, c *intercept.Call) {
 	c.Link.Add(d)
 }
 
-// deliver replaces the receiver's Deliver.
 func (d *deliveries) deliver(ds []core.Delivery) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -52,7 +50,7 @@ func (d *deliveries) deliver(ds []core.Delivery) {
 	}
 }
 
-// one delivers the single message in one, with the effect of f unless f is nil. d.mu is held.
+// one delivers the only message in one, with the effect of f unless f is nil. d.mu is held.
 func (d *deliveries) one(f *Rule, one []core.Delivery) {
 	if f == nil {
 		d.forward(one)
@@ -84,7 +82,7 @@ func (d *deliveries) one(f *Rule, one []core.Delivery) {
 	}
 }
 
-// hold keeps a message back until the next one was delivered, or for the given time. d.mu is held.
+// hold delays a message until the next one is delivered, or for the given time. d.mu is held.
 func (d *deliveries) hold(one core.Delivery, atMost time.Duration) {
 	d.held = append(d.held, one)
 	if d.late != nil {
@@ -109,8 +107,8 @@ func (d *deliveries) flush() {
 	}
 }
 
-// Close implements intercept.Stage. It abandons the messages that were held back. In a session it
-// need not, because the end of the session releases them, without a failed delivery.
+// Close abandons the delayed messages. In a session it need not, because the end of the session
+// releases them, without a failed delivery.
 func (d *deliveries) Close() {
 	d.mu.Lock()
 	held := d.held
@@ -122,7 +120,7 @@ func (d *deliveries) Close() {
 	}
 }
 
-// Drained implements intercept.Stage. It first delivers the messages that were held back.
+// Drained first delivers the delayed messages.
 func (d *deliveries) Drained(then func()) {
 	d.mu.Lock()
 	d.flush()

@@ -18,51 +18,47 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Operation is an operation of a client.
 type Operation string
 
-// The operations that a Rule can select:
 const (
-	Authorize       Operation = "authorize"   // a client proves its identity
-	OpenSender      Operation = "open-sender" // a link for sending is opened
-	Send            Operation = "send"        // a message or a batch is sent or scheduled
+	Authorize       Operation = "authorize" // a client proves its identity
+	OpenSender      Operation = "open-sender"
+	Send            Operation = "send" // a message or a batch, also scheduled
 	OpenReceiver    Operation = "open-receiver"
-	Deliver         Operation = "deliver" // a message is delivered to a receiver
-	Settle          Operation = "settle"  // any of the next four
+	Deliver         Operation = "deliver" // of one message, to a receiver
+	Settle          Operation = "settle"  // any of Complete, Abandon, Defer and DeadLetter
 	Complete        Operation = "complete"
 	Abandon         Operation = "abandon"
 	Defer           Operation = "defer"
 	DeadLetter      Operation = "dead-letter"
-	Renew           Operation = "renew"          // the lock of a message is renewed
-	AcceptSession   Operation = "accept-session" // a session is accepted, by its id or the next one
+	Renew           Operation = "renew"
+	AcceptSession   Operation = "accept-session" // by its id, or the next one
 	RenewSession    Operation = "renew-session"
-	SessionState    Operation = "session-state" // a session's state is read or set
+	SessionState    Operation = "session-state"
 	Peek            Operation = "peek"
 	ReceiveDeferred Operation = "receive-deferred"
-	Cancel          Operation = "cancel" // scheduled messages are cancelled
-	Commit          Operation = "commit" // a transaction is committed; no entity is named
-	Manage          Operation = "manage" // an entity or a rule is created, changed or deleted
+	Cancel          Operation = "cancel"
+	Commit          Operation = "commit" // of a transaction, without an entity
+	Manage          Operation = "manage"
 )
 
-// Effect is what happens to an operation.
 type Effect string
 
-// The effects:
 const (
-	Fail         Effect = "fail"            // the client gets Rule.Code
-	Delay        Effect = "delay"           // the operation only waits for Rule.Delay
-	Throttle     Effect = "throttle"        // operations beyond Rule.Rate per second are refused as busy
-	Drop         Effect = "drop-connection" // the connection breaks without an error
-	Detach       Effect = "detach"          // the link is closed with Rule.Code
-	LoseLock     Effect = "lose-lock"       // the lock of a message or session ends right after the delivery
-	Reorder      Effect = "reorder"         // the message comes after the next one, or after Rule.Delay (default a second)
-	Cut          Effect = "cut-transfer"    // the connection breaks in the middle of the message
-	DeliverTwice Effect = "deliver-twice"   // a message is abandoned, but the client is told that it is completed
-	ExpireToken  Effect = "expire-token"    // the token expires after Rule.Delay, whatever its own expiry
+	Fail     Effect = "fail"     // the client gets Rule.Code
+	Delay    Effect = "delay"    // the operation only waits for Rule.Delay
+	Throttle Effect = "throttle" // operations beyond Rule.Rate per second are refused as busy
+	Drop     Effect = "drop-connection"
+	Detach   Effect = "detach"       // the link is closed with Rule.Code
+	LoseLock Effect = "lose-lock"    // of a message or session, right after the delivery
+	Reorder  Effect = "reorder"      // the message comes after the next one, or after Rule.Delay (default a second)
+	Cut      Effect = "cut-transfer" // the connection breaks in the middle of the message
+	// the message is abandoned, but the client is told that it is completed
+	DeliverTwice Effect = "deliver-twice"
+	ExpireToken  Effect = "expire-token" // after Rule.Delay, whatever the token's own expiry
 )
 
-// allowed has the effects that are possible for each operation, in addition to those that are
-// possible for all.
+// allowed has the effects of each operation, besides those of all operations.
 var allowed = map[Operation][]Effect{
 	Authorize: {ExpireToken}, OpenSender: nil, Send: {Detach}, OpenReceiver: nil, Deliver: {Detach, LoseLock, Reorder, Cut},
 	Settle: nil, Complete: {DeliverTwice}, Abandon: nil, Defer: nil, DeadLetter: nil, Renew: nil,
@@ -77,9 +73,9 @@ const (
 	MaxLife     = 24 * time.Hour
 )
 
-// Rule makes operations fail. The zero Rule refuses the next Send of any client as busy.
+// The zero Rule refuses the next Send of any client with core.Busy.
 type Rule struct {
-	// Name identifies the rule. The default is "fault-N".
+	// Name is "fault-N" by default.
 	Name string `json:"name,omitempty" config:"name"`
 
 	Operation Operation `json:"operation,omitempty" config:"operation"` // default Send
@@ -92,12 +88,12 @@ type Rule struct {
 	// Properties are user properties, with their values as text, that the message of a Send or
 	// Deliver must have.
 	Properties map[string]string `json:"properties,omitempty" config:"properties"`
-	// Skip is the number of matching operations that the rule leaves alone before it affects Times
+	// Skip is the number of matching operations that the rule ignores before it affects Times
 	// operations (default 1; for a Throttle, MaxTimes).
 	Skip  int `json:"skip,omitempty" config:"skip"`
 	Times int `json:"times,omitempty" config:"times"`
-	// Probability is the probability that a matching operation is affected; 0 means 1. Seed and the
-	// operation's number among the matching ones decide which are affected.
+	// Probability is that of affecting a matching operation; 0 means 1. Seed and the operation's
+	// number among the matching ones decide.
 	Probability float64 `json:"probability,omitempty" config:"probability"`
 	Seed        uint64  `json:"seed,omitempty" config:"seed"`
 
@@ -112,7 +108,7 @@ type Rule struct {
 	After bool          `json:"after,omitempty" config:"after"`
 	Delay time.Duration `json:"delay,omitempty" config:"delay"` // before the effect
 	Rate  float64       `json:"rate,omitempty" config:"rate"`   // operations per second that a Throttle allows at each gateway
-	// Life is how long the rule exists. The default is an hour.
+	// Life is how long the rule exists; default an hour.
 	Life time.Duration `json:"life,omitempty" config:"life"`
 }
 
@@ -165,22 +161,19 @@ func (r *Rule) check() error {
 	return nil
 }
 
-// aliases are names that users know from SDKs.
 var aliases = map[core.Code]core.Code{"server_busy": core.Busy, "internal_error": core.Internal, "message_lock_lost": core.LockLost}
 
-// codeOf returns the Code that a name stands for: one of core or of an SDK, with hyphens or
-// underscores.
+// codeOf accepts names of core and of SDKs, with hyphens or underscores.
 func codeOf(code core.Code) core.Code {
 	code = core.Code(strings.ReplaceAll(string(code), "-", "_"))
 	return cmp.Or(aliases[code], code)
 }
 
-// Effects returns all effects: first those that every operation can have.
+// Effects begins with those that every operation can have.
 func Effects() []Effect {
 	return []Effect{Fail, Delay, Throttle, Drop, Detach, LoseLock, Reorder, Cut, DeliverTwice, ExpireToken}
 }
 
-// Operations returns all operations, by name.
 func Operations() []Operation { return slices.Sorted(maps.Keys(allowed)) }
 
 func refuse(format string, args ...any) error {

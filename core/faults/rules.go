@@ -16,7 +16,6 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
-// Status is a rule with its state at this gateway.
 type Status struct {
 	Rule
 	Matched int // operations that the rule has selected, also those that passed
@@ -56,16 +55,15 @@ type active struct {
 	counted      time.Time
 }
 
-// New returns the rules in a book. now returns the store's time, with which the ends of rules are
-// compared.
+// now returns the store's time, with which the ends of rules are compared.
 func New(book Book, now func() time.Time) *Rules {
 	r := &Rules{book: book, now: now}
 	r.known.Store(&copied{})
 	return r
 }
 
-// Configure adds rules that have names. If a rule with that name exists, it is replaced if it
-// differs, and otherwise keeps its counts and its end.
+// Configure adds named rules, or replaces those with the same name. A rule that does not differ
+// keeps its counts and its end.
 func (r *Rules) Configure(ctx context.Context, rules []Rule) error {
 	if len(rules) == 0 {
 		return nil
@@ -106,7 +104,6 @@ func (r *Rules) List() []Status {
 	return all
 }
 
-// Remove removes a rule, or returns NotFound.
 func (r *Rules) Remove(ctx context.Context, name string) error {
 	return r.change(ctx, func(s *set, _ time.Time) error {
 		i := s.index(name)
@@ -118,7 +115,6 @@ func (r *Rules) Remove(ctx context.Context, name string) error {
 	})
 }
 
-// Clear removes all rules.
 func (r *Rules) Clear(ctx context.Context) error {
 	return r.change(ctx, func(s *set, _ time.Time) error {
 		s.Rules = nil
@@ -126,7 +122,7 @@ func (r *Rules) Clear(ctx context.Context) error {
 	})
 }
 
-// change stores the rules after edit, which is called again if another change comes first.
+// change calls edit again if another change comes first.
 func (r *Rules) change(ctx context.Context, edit func(s *set, now time.Time) error) error {
 	return r.book.ChangeFaults(ctx, func(text string) (string, error) {
 		s, err := parse(text)
@@ -148,8 +144,8 @@ func (r *Rules) idle() bool {
 	return len(k.rules) == 0 && k.text == r.book.Faults()
 }
 
-// current returns the rules in the book's text. A rule that was known before keeps its counts. If
-// the text cannot be read, because a later version has written it, there are no rules.
+// In current, a known rule keeps its counts. If the text cannot be read, because a later version
+// has written it, there are no rules.
 func (r *Rules) current() []*active {
 	if k := r.known.Load(); k.text == r.book.Faults() {
 		return k.rules
@@ -170,7 +166,7 @@ func (r *Rules) current() []*active {
 	return fresh.rules
 }
 
-// meet returns the rule that affects an operation, or nil, after the rule's delay. m is the
+// meet returns the rule that affects an operation, after the rule's delay, or nil. m is the
 // operation's message, or nil.
 func (r *Rules) meet(ctx context.Context, policy string, op Operation, address core.Address, m *core.Message) *Rule {
 	if r.idle() {
@@ -207,8 +203,8 @@ func (r *Rules) next(ctx context.Context, policy string, op Operation, address c
 	return nil
 }
 
-// count counts an operation that the rule selects. counted is false if the rule has already
-// affected Times operations. met is true if it affects this one.
+// counted is false if the rule has already affected Times operations. met is true if it affects
+// this one.
 func (a *active) count() (counted, met bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -259,7 +255,7 @@ func (r *Rules) Grant(ctx context.Context, g core.Grant) (core.Grant, error) {
 	return g, nil
 }
 
-// refuse refuses an operation with the effect of a rule. detach, if not nil, closes the link.
+// detach, if not nil, closes the link.
 func (f *Rule) refuse(ctx context.Context, detach func(error)) error {
 	if f.Effect == Drop {
 		core.Disconnect(ctx)
@@ -270,9 +266,8 @@ func (f *Rule) refuse(ctx context.Context, detach func(error)) error {
 	return f.refusal()
 }
 
-// set is what the text of a Book contains: the rules of a namespace.
 type set struct {
-	Made  int // number of rules that got a name fault-N
+	Made  int // rules that got a name fault-N
 	Rules []entry
 }
 
@@ -282,7 +277,7 @@ type entry struct {
 	Ends time.Time
 }
 
-// parse is the inverse of set.text; "" is the empty set.
+// "" is the empty set.
 func parse(text string) (s set, err error) {
 	if text == "" {
 		return s, nil
@@ -344,7 +339,7 @@ func (s *set) configure(rule Rule, now time.Time) error {
 	return nil
 }
 
-// Validate returns what is wrong with each of a namespace's rules; nil for a valid rule.
+// Validate returns what is wrong with each of a namespace's rules, or nil.
 func Validate(rules []Rule) []error {
 	var s set
 	errs := make([]error, len(rules))

@@ -7,11 +7,10 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Op is the operation of a call.
 type Op uint8
 
-// The operations. Peek, ReceiveDeferred and Purge are also calls of sessions; Send, Settle, Cancel
-// and SessionState also of transactions.
+// Peek, ReceiveDeferred and Purge are also calls of sessions; Send, Settle, Cancel and SessionState
+// also of transactions.
 const (
 	OpenSender Op = iota
 	OpenReceiver
@@ -20,7 +19,7 @@ const (
 	Settle
 	Renew
 	RenewSession
-	SessionState // read or set a session's state
+	SessionState // read or set
 	Peek
 	ReceiveDeferred
 	Cancel
@@ -28,12 +27,11 @@ const (
 	ListSessions
 	Commit
 	Schedule // in a transaction; otherwise Send also schedules messages
-	Create   // create an entity or a rule
+	Create   // an entity or a rule
 	Manage   // change or delete an entity or a rule
 	Read     // read entities, rules or the namespace, or reset the namespace
 )
 
-// String returns the operation's name, with hyphens between words.
 func (o Op) String() string {
 	return [...]string{
 		"open-sender", "open-receiver", "accept-session", "send", "settle", "renew", "renew-session", "session-state",
@@ -41,7 +39,7 @@ func (o Op) String() string {
 	}[o]
 }
 
-// Interceptor observes or changes calls. It must be safe for concurrent use.
+// An Interceptor must be safe for concurrent use.
 type Interceptor interface {
 	// Intercept carries out a call by calling c.Next or c.Fail. It must not keep c.
 	Intercept(ctx context.Context, c *Call)
@@ -55,14 +53,14 @@ type Call struct {
 	Address core.Address
 	Link    *Link // what the call opens or uses; may be nil
 
-	// The parts of the request that interceptors use.
+	// Interceptors use only these parts of the request.
 	Groups      [][]*core.Message // of Send and Schedule; in a transaction, one group
 	Settlements []core.Settlement
 	Tokens      []core.LockToken     // of Renew
 	Options     *core.SessionOptions // of the link that is opened; a sender has only Closed
 
-	// The answer: an element for each group, settlement or token. Other operations, and those of a
-	// transaction, have only Err.
+	// The answer has an element for each group, settlement or token. Other operations, and those of
+	// a transaction, have only Err.
 	Appended   []core.Appended
 	Errs       []error
 	Renewals   []core.Renewal
@@ -77,7 +75,7 @@ type Call struct {
 
 var calls = sync.Pool{New: func() any { return new(Call) }}
 
-// newCall returns a call. After all interceptors, do carries it out. The caller must free the call.
+// After all interceptors, do carries the call out. The caller must free it.
 func newCall(op Op, id core.Identity, address core.Address, do func(context.Context, *Call)) *Call {
 	c := calls.Get().(*Call)
 	c.Op, c.ID, c.Address, c.do = op, id, address, do
@@ -89,8 +87,7 @@ func (c *Call) free() {
 	calls.Put(c)
 }
 
-// run carries out the call in a space. With an err, interceptors of the front see a call that
-// fails.
+// With an err, interceptors of the front see a call that fails.
 func (c *Call) run(ctx context.Context, front *Front, space *Space, err error) {
 	if c.front, c.space = front, space; err != nil {
 		c.space, c.do = &Space{}, func(_ context.Context, c *Call) { c.Fail(err) }
@@ -114,7 +111,6 @@ func (c *Call) Next(ctx context.Context) {
 	c.at = at
 }
 
-// Fail sets the answer to an error.
 func (c *Call) Fail(err error) {
 	switch {
 	case c.InTransaction():

@@ -16,13 +16,12 @@ type Space struct {
 	Describe func(*core.NamespaceInfo)
 }
 
-// Spaces returns the Space of an identity's namespace. The nil Identity gets the gateway's own
-// Space.
+// The nil Identity gets the gateway's own Space.
 type Spaces interface {
 	Space(ctx context.Context, id core.Identity) (*Space, error)
 }
 
-// Space implements Spaces: s serves every identity.
+// A Space is a Spaces that serves every identity.
 func (s *Space) Space(context.Context, core.Identity) (*Space, error) { return s, nil }
 
 // Front is the core.Broker and core.Admin that bridges call. It is safe for concurrent use.
@@ -36,7 +35,7 @@ var (
 	_ core.Admin  = (*Front)(nil)
 )
 
-// New returns a Front with interceptors in the order of calls.
+// The interceptors are in the order of calls.
 func New(spaces Spaces, chain ...Interceptor) *Front { return &Front{spaces, chain} }
 
 func (f *Front) run(ctx context.Context, c *Call) {
@@ -52,7 +51,6 @@ func ask[T any](ctx context.Context, f *Front, op Op, id core.Identity, address 
 	return answer, c.Err
 }
 
-// tell does the same as ask for calls without an answer.
 func (f *Front) tell(ctx context.Context, op Op, id core.Identity, address core.Address, do func(context.Context, *Space) error) error {
 	c := newCall(op, id, address, func(ctx context.Context, c *Call) { c.Err = do(ctx, c.space) })
 	defer c.free()
@@ -60,7 +58,6 @@ func (f *Front) tell(ctx context.Context, op Op, id core.Identity, address core.
 	return c.Err
 }
 
-// deliveries does the same as ask for a call whose answer is messages.
 func (f *Front) deliveries(ctx context.Context, op Op, id core.Identity, address core.Address, do func(context.Context, core.Broker) ([]core.Delivery, error)) ([]core.Delivery, error) {
 	c := newCall(op, id, address, func(ctx context.Context, c *Call) { c.Deliveries, c.Err = do(ctx, c.space.Broker) })
 	defer c.free()
@@ -68,8 +65,7 @@ func (f *Front) deliveries(ctx context.Context, op Op, id core.Identity, address
 	return c.Deliveries, c.Err
 }
 
-// Health implements core.Broker. It returns the health of the gateway's own namespace, because all
-// namespaces share one store.
+// Health returns the health of the gateway's own namespace, because all namespaces share one store.
 func (f *Front) Health(ctx context.Context) (core.About, error) {
 	s, err := f.spaces.Space(ctx, nil)
 	if err != nil {
@@ -78,8 +74,7 @@ func (f *Front) Health(ctx context.Context) (core.About, error) {
 	return s.Broker.Health(ctx)
 }
 
-// Resolve implements core.Broker. Interceptors do not get this call, because it reads nothing that
-// is stored.
+// Interceptors do not get Resolve, because it reads nothing that is stored.
 func (f *Front) Resolve(ctx context.Context, id core.Identity, address core.Address) (core.Entity, error) {
 	s, err := f.spaces.Space(ctx, id)
 	if err != nil {

@@ -20,21 +20,21 @@ type Link struct {
 	transaction bool
 	kept        map[any]any
 
-	sender   core.Sender   // of a sender
-	receiver core.Receiver // of a receiver or a session
-	stages   []Stage       // in the order of their interceptors
+	sender   core.Sender
+	receiver core.Receiver
+	stages   []Stage
 
 	mu         sync.Mutex // orders Refund and Drain
-	draining   int        // number of Drains in flight
-	unreported int        // credit to add to the result of the next Drain
+	draining   int
+	unreported int // credit to add to the result of the next Drain
 }
 
 // Stage is the part of an interceptor that may hold messages back on their way to a receiver.
 type Stage interface {
 	// Drained passes on all earlier messages, and then calls the function then.
 	Drained(then func())
-	// Close stops the stage, after the broker's receiver was closed. When Close has returned, the
-	// stage passes no message on. Close may be called more than once.
+	// Close stops the stage, after the broker's receiver was closed. When it has returned, the
+	// stage passes no message on. It may be called more than once.
 	Close()
 }
 
@@ -47,13 +47,10 @@ func (l *Link) Keep(key, value any) {
 	l.kept[key] = value
 }
 
-// Kept returns the value that was kept under a key, or nil.
 func (l *Link) Kept(key any) any { return l.kept[key] }
 
-// Add adds a stage to a receiver or session.
 func (l *Link) Add(s Stage) { l.stages = append(l.stages, s) }
 
-// MaxMessageSize returns a sender's MaxMessageSize.
 func (l *Link) MaxMessageSize() int64 { return l.sender.MaxMessageSize() }
 
 // Settle settles messages of the receiver without calling interceptors.
@@ -114,8 +111,7 @@ func (l *Link) drain(drained func(unspent int)) {
 	})
 }
 
-// open carries out the call that opens a link. If an interceptor refuses the call after the broker
-// has opened the link, open closes it.
+// If an interceptor refuses the call after the broker has opened the link, open closes it.
 func (f *Front) open(ctx context.Context, op Op, id core.Identity, address core.Address, o *core.SessionOptions, do func(context.Context, *Call)) (*Link, error) {
 	c := newCall(op, id, address, do)
 	defer c.free()

@@ -8,7 +8,7 @@ import (
 
 // transaction is a core.Transaction in the space of its first operation.
 type transaction struct {
-	link  Link             // has no space before the first operation
+	link  Link
 	inner core.Transaction // nil before the first operation
 }
 
@@ -16,7 +16,7 @@ func (f *Front) Begin() core.Transaction {
 	return &transaction{link: Link{front: f, transaction: true}}
 }
 
-// enter returns the space for an operation. The first operation determines it.
+// The first operation determines the space.
 func (x *transaction) enter(ctx context.Context, id core.Identity) (*Space, error) {
 	switch {
 	case x.inner == nil:
@@ -72,7 +72,7 @@ func (x *transaction) SetSessionState(ctx context.Context, id core.Identity, add
 	})
 }
 
-// Commit implements core.Transaction. Without operations, only the interceptors are called.
+// Without operations, only the interceptors are called.
 func (x *transaction) Commit(ctx context.Context) error {
 	c := newCall(Commit, nil, core.Address{}, func(ctx context.Context, c *Call) {
 		if x.inner != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/auth"
 )
 
-// Token implements core.Authority. A JSON web token, or a signature by an entity's policy, is for
-// the namespace with one of the hosts, or for the gateway's own namespace.
+// A JSON web token, or a signature by an entity's policy, is for the namespace with one of the
+// hosts, or for the gateway's own namespace.
 func (d *Directory) Token(ctx context.Context, hosts []string, token, audience string) (core.Grant, error) {
 	authorize := func(m *member) (core.Grant, error) {
 		return m.record.Load().authority.Token(ctx, hosts, token, audience)
@@ -29,7 +29,6 @@ func (d *Directory) Token(ctx context.Context, hosts []string, token, audience s
 	return d.granted(ctx)(d.prove(ctx, credentials{hosts, s.Policy(), fits, authorize}))
 }
 
-// Key implements core.Authority.
 func (d *Directory) Key(ctx context.Context, hosts []string, policy, key string) (core.Grant, error) {
 	grant := func(m *member) (core.Grant, error) {
 		return m.record.Load().authority.Key(ctx, hosts, policy, key)
@@ -41,8 +40,7 @@ func (d *Directory) Key(ctx context.Context, hosts []string, policy, key string)
 	return d.granted(ctx)(d.prove(ctx, credentials{hosts, policy, fits, grant}))
 }
 
-// granted returns a function that passes the grant of a proven identity to Served.Grant of its
-// namespace.
+// granted passes the grant of a proven identity to Served.Grant of its namespace.
 func (d *Directory) granted(ctx context.Context) func(core.Grant, error) (core.Grant, error) {
 	return func(g core.Grant, err error) (core.Grant, error) {
 		if err != nil {
@@ -77,7 +75,6 @@ func (d *Directory) Within(ctx context.Context, g core.Grant, namespace string) 
 	return d.granted(ctx)(g, nil)
 }
 
-// credentials are what a client proves its identity with.
 type credentials struct {
 	hosts     []string // by which the client has called the gateway, the most specific first
 	policy    string
@@ -85,9 +82,8 @@ type credentials struct {
 	authorize func(*member) (core.Grant, error)
 }
 
-// prove checks a client's credentials in the namespace to which they belong. If they do not fit, it
-// reads the registry and tries again, because another gateway may have just created the namespace
-// or the key.
+// If a client's credentials do not fit, prove reads the registry and tries again, because another
+// gateway may have just created the namespace or the key.
 func (d *Directory) prove(ctx context.Context, c credentials) (core.Grant, error) {
 	m, version, err := d.decide(c)
 	if err != nil {
@@ -105,8 +101,8 @@ func (d *Directory) prove(ctx context.Context, c credentials) (core.Grant, error
 
 // decide returns the namespace of a client: the one with the first host that any namespace has;
 // otherwise, of the namespaces with a policy of that name, the first whose key fits, beginning with
-// the gateway's own; otherwise the gateway's own. It also returns the version of the namespaces. It
-// fails if too many keys were tried in vain.
+// the gateway's own; otherwise the gateway's own. version is that of the namespaces. decide fails
+// if too many keys were tried in vain.
 func (d *Directory) decide(c credentials) (m *member, version uint64, err error) {
 	d.mu.RLock()
 	version = d.version
@@ -143,13 +139,12 @@ func (d *Directory) decide(c credentials) (m *member, version uint64, err error)
 	return d.own, version, nil
 }
 
-// keyFits reports whether a key of the namespace fits, and counts the try.
+// keyFits also counts the try.
 func (d *Directory) keyFits(m *member, c credentials) bool {
 	d.tries.Add(1)
 	return c.fits(m)
 }
 
-// membersByPolicy returns the part [from:to] of the namespaces that have a policy of that name.
 func (d *Directory) membersByPolicy(policy string, from, to int) []*member {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -189,15 +184,13 @@ func (s *searches) take(n int) bool {
 	return true
 }
 
-// give gives back the tries of a search that has found a key: a client with a valid key costs
-// nothing.
+// give returns the tries of a search that has found a key: a client with a valid key costs nothing.
 func (s *searches) give(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.owed = max(0, s.owed-float64(n))
 }
 
-// prefer moves m to the front of the namespaces with that policy.
 func (d *Directory) prefer(policy string, m *member) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -211,7 +204,6 @@ func (d *Directory) prefer(policy string, m *member) {
 // KeyTries returns how often a key was tried to find the namespace of a client.
 func (d *Directory) KeyTries() uint64 { return d.tries.Load() }
 
-// Enter implements core.Authority.
 func (d *Directory) Enter(id core.Identity, closed func(error)) (leave func(), err error) {
 	m, err := d.of(id)
 	if err != nil {

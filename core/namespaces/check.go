@@ -8,11 +8,11 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// MaxHosts is the maximum number of hosts of a namespace, besides those that follow from its name.
+// MaxHosts limits the hosts of a namespace, besides those that follow from its name.
 const MaxHosts = 32
 
-// CheckName refuses an invalid name for a namespace. Hosts begin with the name, so it must be a DNS
-// label: 1 to 63 letters, digits and hyphens.
+// Hosts begin with the name of a namespace, so it must be a DNS label: 1 to 63 letters, digits and
+// hyphens.
 func CheckName(name string) error {
 	if !isLabel(name) {
 		return core.Refuse(core.InvalidArgument, "'%.80s' is not a valid namespace name: use 1 to 63 letters, digits and hyphens, without a hyphen at the start or end.", name)
@@ -141,8 +141,7 @@ func (d *Directory) checkOthers(n *core.Namespace) error {
 // the second to this machine.
 var ownDomains = []string{".servicebus.windows.net", ".localhost"}
 
-// HostsOf returns the hosts of a namespace: those that follow from its name, then the configured
-// ones.
+// HostsOf returns the hosts that follow from the namespace's name, then the configured ones.
 func HostsOf(n *core.Namespace) []string {
 	var all []string
 	for _, domain := range ownDomains {
@@ -154,8 +153,7 @@ func HostsOf(n *core.Namespace) []string {
 	return all
 }
 
-// foldHost returns the host of a name by which a client has called the gateway, in lower case. The
-// name may have a scheme, a port and a path.
+// The name by which a client has called the gateway may have a scheme, a port and a path.
 func foldHost(called string) string {
 	if _, rest, ok := strings.Cut(called, "://"); ok {
 		called = rest
@@ -164,7 +162,7 @@ func foldHost(called string) string {
 	return core.FoldHost(called)
 }
 
-// Answers reports whether a host, with or without a port, belongs to a namespace.
+// host may have a port.
 func (d *Directory) Answers(host string) bool {
 	d.mu.RLock()
 	defer d.mu.RUnlock()

@@ -16,13 +16,12 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
-// Served serves one namespace.
 type Served struct {
 	intercept.Space
 	// Grant, if not nil, may change or refuse the grant of an identity that was just proven.
 	Grant func(context.Context, core.Grant) (core.Grant, error)
-	// RunDue is called after the namespace's time was moved, and does everything that has become due.
-	// It is nil if the namespace has real time, which nobody can move.
+	// RunDue, after the namespace's time was moved, does everything that has become due. It is nil
+	// if the namespace has real time, which nobody can move.
 	RunDue func(context.Context) error
 	// Close ends the namespace and waits for its end. It is called once.
 	Close func()
@@ -33,8 +32,7 @@ type Live interface {
 	Quotas() core.NamespaceQuotas
 	// Answers reports whether a folded host belongs to the namespace or to the gateway.
 	Answers(host string) bool
-	// Time returns the namespace's time when the store's time is now. Without a Clock, it is the
-	// store's.
+	// Time returns the namespace's time when the store's time is now. Without a Clock, it is now.
 	Time(now time.Time) time.Time
 	// Faults and ChangeFaults implement faults.Book. A namespace of the registry has its rules in
 	// its record. Those of other namespaces end with the process.
@@ -54,16 +52,15 @@ type Options struct {
 	Open func(ctx context.Context, n core.Namespace, live Live) (Served, error)
 	// Hosts are names of the gateway that identify no namespace.
 	Hosts []string
-	// Issuers verifies JSON web tokens, which are for the gateway's own namespace. If Issuers is
-	// nil, such tokens are refused.
+	// Issuers verifies JSON web tokens, which are for the gateway's own namespace. If it is nil,
+	// they are refused.
 	Issuers auth.Issuers
 	// PublicKeys are keys that everybody knows. A policy with one of them cannot be created.
 	PublicKeys []string
-	// Limits are the limits of the emulated tier; by default there are none.
+	// Limits are the limits of the emulated tier; zero means none.
 	Limits core.Limits
 	// Now returns the store's time; default time.Now.
-	Now func() time.Time
-	// Logger may be nil.
+	Now    func() time.Time
 	Logger *slog.Logger
 }
 
@@ -84,11 +81,11 @@ type Directory struct {
 	byID     map[string]*member
 	byName   map[string]*member   // by folded name
 	byHost   map[string]*member   // by host, in the form of foldHost
-	byPolicy map[string][]*member // by the policy's name; the gateway's own namespace is not in it; see recentlyUsed
+	byPolicy map[string][]*member // by the policy's name, without the gateway's own namespace; see recentlyUsed
 	version  uint64               // incremented by each change of the maps
 	losses   uint64               // how often a namespace was found deleted
 
-	changing sync.Mutex // held while fixed namespaces change
+	changing sync.Mutex
 	pending  pendingChanges
 	shared   sharedRead
 	searches searches
@@ -104,8 +101,8 @@ var (
 // spreads their periodic work.
 const openPause = 10 * time.Millisecond
 
-// Open returns a Directory after it has opened the gateway's own namespace and the configured ones,
-// and has read the registry. Then call Run, which closes the Directory when it ends.
+// Open opens the gateway's own namespace and the configured ones, and reads the registry. Then call
+// Run, which closes the Directory when it ends.
 func Open(ctx context.Context, o Options) (*Directory, error) {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Now == nil {
@@ -142,7 +139,7 @@ func Open(ctx context.Context, o Options) (*Directory, error) {
 }
 
 // Run follows the registry and opens its namespaces until ctx ends. Then it closes all namespaces
-// and returns nil. Call it once.
+// and returns nil. It must be called only once.
 func (d *Directory) Run(ctx context.Context) error {
 	if d.o.Registry == nil {
 		<-ctx.Done()
@@ -170,8 +167,7 @@ func (d *Directory) close() {
 	d.tasks.Wait()
 }
 
-// goOpen runs f in a goroutine for which close waits. If the directory is closed, it does nothing
-// and returns false.
+// goOpen runs f in a goroutine for which close waits, or returns false if the directory is closed.
 func (d *Directory) goOpen(f func()) bool {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -214,7 +210,7 @@ func (d *Directory) index(m *member, r *record) {
 	}
 }
 
-// unindex undoes index. d.mu is held.
+// d.mu is held.
 func (d *Directory) unindex(m *member, r *record) {
 	d.version++
 	for _, h := range r.hosts {
@@ -230,7 +226,7 @@ func (d *Directory) unindex(m *member, r *record) {
 	}
 }
 
-// update gives m a newer record, and reports whether the namespace's time was moved.
+// moved means that the namespace's time was moved.
 func (d *Directory) update(m *member, n core.Namespace) (moved bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -292,8 +288,7 @@ func (d *Directory) named(name string) *member {
 	return d.byName[core.FoldName(name)]
 }
 
-// of returns the namespace of an identity. The nil Identity, which has no rights, gets the
-// gateway's own.
+// The nil Identity, which has no rights, gets the gateway's own namespace.
 func (d *Directory) of(id core.Identity) (*member, error) {
 	if len(id) == 0 {
 		return d.own, nil
@@ -307,7 +302,6 @@ func (d *Directory) of(id core.Identity) (*member, error) {
 	return m, nil
 }
 
-// Space implements intercept.Spaces.
 func (d *Directory) Space(ctx context.Context, id core.Identity) (*intercept.Space, error) {
 	m, err := d.of(id)
 	if err != nil {
@@ -320,8 +314,8 @@ func (d *Directory) Space(ctx context.Context, id core.Identity) (*intercept.Spa
 	return &s.Space, nil
 }
 
-// Operator reports whether an identity may operate the gateway: it has Manage on all of the
-// gateway's own namespace.
+// Operator reports whether an identity has Manage on the gateway's own namespace, and so may
+// operate the gateway.
 func (d *Directory) Operator(id core.Identity, now time.Time) bool {
 	return id.NamespaceID() == d.own.record.Load().ID && id.Check(core.Manage, "", now) == nil
 }

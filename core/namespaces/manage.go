@@ -12,17 +12,14 @@ import (
 // DefaultPolicy is the policy, with all rights, of a namespace that is created without policies.
 const DefaultPolicy = "RootManageSharedAccessKey"
 
-// changeTries is how often a change is tried while other changes conflict with it.
 const changeTries = 5
 
-// About is a namespace with its state at this gateway.
 type About struct {
 	core.Namespace
-	// Fixed means that the namespace is configured, or the gateway's own. Such a namespace can be
-	// reset, but not changed or deleted.
-	Fixed bool
-	Own   bool // it is the gateway's own
-	// Connections is the number of open connections at this gateway.
+	// Fixed means that the namespace is configured, or the gateway's own. It can be reset, but not
+	// changed or deleted.
+	Fixed       bool
+	Own         bool
 	Connections int
 }
 
@@ -92,7 +89,6 @@ func newKey() string {
 	return base64.StdEncoding.EncodeToString(b[:])
 }
 
-// Describe returns the namespace with that name, or NotFound.
 func (d *Directory) Describe(ctx context.Context, name string) (About, error) {
 	m, err := d.find(ctx, name)
 	if err != nil {
@@ -101,8 +97,8 @@ func (d *Directory) Describe(ctx context.Context, name string) (About, error) {
 	return m.about(), nil
 }
 
-// find returns the namespace with that name. If this gateway does not know it, find reads the
-// registry, because another gateway may have just created it.
+// If this gateway does not know the namespace, find reads the registry, because another gateway may
+// have just created it.
 func (d *Directory) find(ctx context.Context, name string) (*member, error) {
 	m := d.named(name)
 	if m == nil && d.o.Registry != nil {
@@ -121,8 +117,8 @@ func missing(name string) error {
 	return core.Refuse(core.NotFound, "The namespace '%.80s' does not exist.", name)
 }
 
-// All lists namespaces in the order of their names. It returns at most top namespaces, beginning
-// with the first whose name is greater than after.
+// All returns up to top namespaces in the order of their names, from the first whose name is
+// greater than after.
 func (d *Directory) All(after string, top int) []About {
 	var names []string
 	d.mu.RLock()
@@ -142,8 +138,8 @@ func (d *Directory) All(after string, top int) []About {
 	return all
 }
 
-// Change changes a namespace of the registry. It calls edit again if another change comes first.
-// Policies without a key keep their keys, or get random ones.
+// Change calls edit again if another change comes first. Policies without a key keep their keys, or
+// get random ones.
 func (d *Directory) Change(ctx context.Context, name string, edit func(*core.Namespace) error) (About, error) {
 	for range changeTries {
 		m, err := d.find(ctx, name)
@@ -201,7 +197,7 @@ func (d *Directory) change(ctx context.Context, m *member, edit func(*core.Names
 	return m.about(), nil
 }
 
-// settle gives a policy without a key its former keys, or random ones.
+// settle gives a policy without a key the keys that it had before, or random ones.
 func settle(p *core.AccessRule, before []core.AccessRule) {
 	i := slices.IndexFunc(before, func(o core.AccessRule) bool { return o.Name == p.Name })
 	if i >= 0 {
@@ -219,9 +215,9 @@ func settle(p *core.AccessRule, before []core.AccessRule) {
 	}
 }
 
-// Rotate gives a policy a new primary key. The former one becomes the secondary key, so both are
-// valid, and the former secondary key is not. If the namespace is deleted and created again in the
-// meantime, nothing changes.
+// Rotate gives a policy a new primary key. The old one becomes the secondary key, so both are
+// valid, and the old secondary key is not. If the namespace is deleted and created again meanwhile,
+// nothing changes.
 func (d *Directory) Rotate(ctx context.Context, name, policy string) (About, error) {
 	id := ""
 	return d.Change(ctx, name, func(n *core.Namespace) error {

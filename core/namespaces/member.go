@@ -61,7 +61,6 @@ func (m *member) entity(ctx context.Context, name string) (core.Entity, error) {
 	return s.Broker.Resolve(ctx, nil, core.At(name))
 }
 
-// serve returns the Served of the namespace, which it opens if needed.
 func (m *member) serve(ctx context.Context) (*Served, error) {
 	if s := m.opened.Load(); s != nil {
 		return s, nil
@@ -85,16 +84,13 @@ func (m *member) serve(ctx context.Context) (*Served, error) {
 	return &s, nil
 }
 
-// describe sets the name and the times in info.
 func (m *member) describe(info *core.NamespaceInfo) {
 	r := m.record.Load()
 	info.Name, info.CreatedAt, info.ModifiedAt = r.Name, r.CreatedAt, r.ModifiedAt
 }
 
-// Quotas implements Live.
 func (m *member) Quotas() core.NamespaceQuotas { return m.record.Load().Quotas }
 
-// Time implements Live.
 func (m *member) Time(now time.Time) time.Time {
 	if c := m.record.Load().Clock; c != nil {
 		return c.At(now)
@@ -102,10 +98,8 @@ func (m *member) Time(now time.Time) time.Time {
 	return now
 }
 
-// Faults implements Live.
 func (m *member) Faults() string { return m.record.Load().Faults }
 
-// ChangeFaults implements Live.
 func (m *member) ChangeFaults(ctx context.Context, edit func(text string) (string, error)) error {
 	id := m.record.Load().ID
 	change := func(n *core.Namespace) (err error) {
@@ -130,14 +124,13 @@ func (m *member) ChangeFaults(ctx context.Context, edit func(text string) (strin
 	return nil
 }
 
-// Answers implements Live. It also accepts hosts of the gateway, which identify no namespace.
+// Answers also accepts hosts of the gateway, which identify no namespace.
 func (m *member) Answers(host string) bool {
 	r := m.record.Load()
 	return core.FoldName(r.Name) == host || slices.Contains(r.hosts, host) ||
 		slices.ContainsFunc(m.d.o.Hosts, func(own string) bool { return core.FoldHost(own) == host })
 }
 
-// enter counts a connection until leave is called.
 func (m *member) enter(closed func(error)) (leave func(), err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -156,8 +149,8 @@ func (m *member) enter(closed func(error)) (leave func(), err error) {
 	}, nil
 }
 
-// close closes the namespace, and waits for its end. The namespace's connections get the reason. A
-// nil reason means that the gateway is stopping, and closes the connections itself.
+// close closes the namespace, and waits for its end. Its connections get the reason. A nil reason
+// means that the gateway is stopping, and closes the connections itself.
 func (m *member) close(reason error) {
 	m.mu.Lock()
 	if m.ended != nil {

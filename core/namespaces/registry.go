@@ -10,27 +10,25 @@ import (
 )
 
 const (
-	// pageSize is the number of namespaces that one call reads from the registry.
-	pageSize = 200
-	// readRetry is the pause after the registry could not be read.
+	pageSize  = 200
 	readRetry = time.Second
 	// minReadInterval is the shortest time between two reads of the registry for unknown
 	// credentials.
 	minReadInterval = 250 * time.Millisecond
-	// maxWaitingReads is the maximum number of clients that wait for a read of the registry for
-	// unknown credentials. Others are refused at once.
+	// maxWaitingReads limits the clients that wait for a read of the registry for unknown
+	// credentials. Others are refused at once.
 	maxWaitingReads = 1000
 )
 
 // pendingChanges are changes in the registry that must be read.
 type pendingChanges struct {
 	mu    sync.Mutex
-	names map[string]struct{} // folded names
+	names map[string]struct{}
 	all   bool
 	woken wake.Signal // set while there are changes
 }
 
-// changed is called with the name of a changed namespace, or "" for any. It does not block.
+// A changed name "" means any namespace. changed does not block.
 func (n *pendingChanges) changed(name string) {
 	n.mu.Lock()
 	if name == "" {
@@ -69,7 +67,7 @@ func (d *Directory) follow(ctx context.Context) {
 	}
 }
 
-// readPending reads the pending changes. Those for which the registry does not answer stay pending.
+// Changes for which the registry does not answer stay pending.
 func (d *Directory) readPending(ctx context.Context) {
 	names, all := d.pending.take()
 	var failed error
@@ -139,7 +137,7 @@ func (d *Directory) lost() uint64 {
 }
 
 // rereadAfterLoss makes names be read again if d.losses differs from losses. Then a namespace was
-// found deleted in the meantime, and what was just read may be older than the deletion, which the
+// found deleted meanwhile, and what was just read may be older than the deletion, which the
 // registry does not report again.
 func (d *Directory) rereadAfterLoss(losses uint64, names ...string) {
 	if d.lost() == losses {
@@ -187,8 +185,8 @@ func (d *Directory) readAll(ctx context.Context) error {
 	return nil
 }
 
-// apply applies what was read, unless a newer revision is known. It returns the namespace, or nil
-// if another namespace has its name.
+// apply applies what was read, unless a newer revision is known. It returns nil if another
+// namespace has the name.
 func (d *Directory) apply(n core.Namespace) *member {
 	d.mu.RLock()
 	known, named, closed := d.byID[n.ID], d.byName[core.FoldName(n.Name)], d.closed
@@ -225,7 +223,7 @@ type sharedRead struct {
 }
 
 // readShared waits for a read of the registry that begins after the call, and reports whether the
-// version is now newer than the given one.
+// version is then newer than the given one.
 func (d *Directory) readShared(ctx context.Context, version uint64) bool {
 	if d.o.Registry == nil {
 		return false

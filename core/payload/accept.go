@@ -14,7 +14,6 @@ type Accept struct {
 	ranges []mediaRange // in the order of preference
 }
 
-// mediaRange is a type, or a pattern for types, with its quality.
 type mediaRange struct {
 	pattern string
 	full    string // with parameters
@@ -23,10 +22,9 @@ type mediaRange struct {
 
 const defaultQuality = 1000
 
-// maxRanges is the maximum number of elements of a list.
 const maxRanges = 64
 
-// ParseAccept parses a list of types. It skips elements that are malformed or beyond maxRanges.
+// ParseAccept skips elements that are malformed or beyond maxRanges.
 func ParseAccept(list string) Accept {
 	var a Accept
 	for item := range strings.SplitSeq(list, ",") {
@@ -84,11 +82,10 @@ func (r mediaRange) specificity() int {
 	}
 }
 
-// IsAny reports whether all types are accepted equally.
 func (a Accept) IsAny() bool { return len(a.ranges) == 0 }
 
-// quality returns the quality of a type: that of the most specific range that it matches. The type
-// "", which is unknown, matches only */*.
+// quality returns the quality of the most specific range that the type matches. The type "", which
+// is unknown, matches only */*.
 func (a Accept) quality(mediaType string) int {
 	if a.IsAny() {
 		return defaultQuality
@@ -102,8 +99,7 @@ func (a Accept) quality(mediaType string) int {
 	return quality
 }
 
-// mediaType returns the type in a content type, in lower case and without parameters, or "" if it
-// has none.
+// mediaType returns the type in lower case and without parameters, or "".
 func mediaType(contentType string) string {
 	bare, _, _ := strings.Cut(contentType, ";")
 	bare = strings.ToLower(strings.TrimSpace(bare))
@@ -113,7 +109,6 @@ func mediaType(contentType string) string {
 	return bare
 }
 
-// isToken reports whether s is a token of RFC 9110 §5.6.2.
 func isToken(s string) bool {
 	for i := range len(s) {
 		c := s[i]
@@ -127,7 +122,6 @@ func isToken(s string) bool {
 
 func isPattern(mediaType string) bool { return strings.Contains(mediaType, "*") }
 
-// matches reports whether a type matches a pattern, in which '*' matches any characters.
 func matches(pattern, mediaType string) bool {
 	if !isPattern(pattern) {
 		return pattern == mediaType

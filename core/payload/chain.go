@@ -22,7 +22,7 @@ type Chain struct {
 	room    *Room
 }
 
-// NewChain returns a chain. room may be nil.
+// room may be nil.
 func NewChain(room *Room, members ...Named) *Chain { return &Chain{slices.Clone(members), room} }
 
 // serving returns the indexes of the members for a type: first those that name it, then those whose
@@ -60,7 +60,7 @@ func (n *Named) rank(mediaType string) int {
 	return rank
 }
 
-// errEncoded is the error for a payload with a content encoding, which a Chain does not decode.
+// A Chain does not decode a content encoding.
 var errEncoded = errors.New("the payload has a content encoding, which the gateway does not decode")
 
 // Enter waits for memory for the decoded body of a message, and takes it until leave is called.
@@ -69,7 +69,6 @@ func (c *Chain) Enter(ctx context.Context, m *core.Message) (leave func(), err e
 	return c.room.enter(ctx, m)
 }
 
-// Body decodes the body of a message for conditions on its fields.
 func (c *Chain) Body(m *core.Message) (any, error) {
 	leave, err := c.Enter(context.Background(), m)
 	if err != nil {
@@ -152,14 +151,12 @@ func isPassing(err error) bool {
 }
 
 // Transcode returns the message in the most preferred content type. It returns m if it has that
-// type already, or if no serializer writes an accepted type. With an error (see Decode), it also
-// returns m.
+// type already, if no serializer writes an accepted type, or with an error (see Decode).
 func (c *Chain) Transcode(ctx context.Context, m *core.Message, a Accept) (*core.Message, error) {
 	return c.convert(ctx, m, a, false)
 }
 
-// convert does the work of Transcode. If checked is true, it also decodes messages that need no
-// transcoding.
+// If checked is true, convert also decodes messages that need no transcoding.
 func (c *Chain) convert(ctx context.Context, m *core.Message, a Accept, checked bool) (*core.Message, error) {
 	if m.Body.Kind == core.BodyNone {
 		return m, nil
@@ -246,8 +243,8 @@ func withBody(m *core.Message, payload []byte, contentType string) *core.Message
 	return &changed
 }
 
-// describe returns the properties of a dead letter whose payload could not be decoded. The broker
-// shortens them.
+// describe returns the properties of a dead letter that could not be decoded. The broker shortens
+// them.
 func describe(u *core.Undecodable) core.Properties {
 	p, err := core.NewProperties(
 		core.Property{Key: core.PropertyDeadLetterReason, Value: core.ReasonDeserializationFailed},

@@ -39,8 +39,8 @@ type job struct {
 	drained func()
 }
 
-// receive adds a stage to a receiver that is being opened. With receive-and-delete, the stage locks
-// messages and then deletes them, because deleted ones could not be dead-lettered or released.
+// With receive-and-delete, the stage locks messages and then deletes them, because deleted ones
+// could not be dead-lettered or released.
 func (t *Transcoder) receive(p plan, c *intercept.Call) {
 	o := c.Options
 	r := &receiver{t: t, plan: p, link: c.Link, address: c.Address, bridge: o.Deliver, deletes: o.Mode == core.ReceiveAndDelete}
@@ -59,7 +59,6 @@ func (r *receiver) deliver(ds []core.Delivery) {
 	r.enqueue(jobs...)
 }
 
-// Drained implements intercept.Stage.
 func (r *receiver) Drained(then func()) { r.enqueue(job{drained: then}) }
 
 func (r *receiver) enqueue(jobs ...job) {
@@ -86,7 +85,7 @@ func (r *receiver) work() {
 	}
 }
 
-// do does jobs in order. It passes adjacent deliveries on together.
+// do passes adjacent deliveries on together.
 func (r *receiver) do(jobs []job) {
 	var ready []core.Delivery
 	for i := range jobs {
@@ -134,8 +133,8 @@ func (r *receiver) retry(d core.Delivery) (*core.Message, error) {
 	return d.Message, ctx.Err()
 }
 
-// isDelivered reports whether the bridge gets a message after a conversion that returned err. It
-// settles a message that the bridge does not get.
+// isDelivered reports whether the bridge gets a message after a conversion that returned err, and
+// settles a message that it does not get.
 func (r *receiver) isDelivered(d core.Delivery, err error) bool {
 	undecodable, ok := errors.AsType[*core.Undecodable](err)
 	switch {
@@ -197,7 +196,7 @@ func (r *receiver) handOver(ds []core.Delivery) {
 	}
 }
 
-// Close implements intercept.Stage. A worker that is busy releases its messages.
+// A worker that is busy releases its messages.
 func (r *receiver) Close() {
 	r.cancel()
 	r.delivery.Lock()

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// smallBody is the number of bytes up to which a body takes no room. Such bodies are decoded
-	// and forgotten before many others are decoded.
+	// A body of at most smallBody bytes takes no room: such bodies are decoded and forgotten before
+	// many others are decoded.
 	smallBody = 64 << 10
 	// growth is the largest ratio of a decoded body's memory to the body: each "1," of JSON is an
 	// element of 16 bytes in a list, whose capacity doubles when it grows.
@@ -24,7 +24,7 @@ type Room struct {
 	free *semaphore.Weighted
 }
 
-// NewRoom returns a Room with a number of bytes.
+// size is in bytes.
 func NewRoom(size int64) *Room { return &Room{size, semaphore.NewWeighted(size)} }
 
 // enter takes room for a body until leave is called. It fails only if ctx ends. r may be nil.

@@ -18,10 +18,8 @@ type Options struct {
 	Chain *Chain
 	// Entities are the settings of queues and subscriptions, by name.
 	Entities map[string]Entity
-	// Now returns the broker's time; default time.Now.
-	Now func() time.Time
-	// Logger gets what operators should know; default slog.Default().
-	Logger *slog.Logger
+	Now      func() time.Time
+	Logger   *slog.Logger
 }
 
 // Entity says how messages are received from one entity.
@@ -50,7 +48,6 @@ type plan struct {
 	checked bool // payloads that cannot be decoded become dead letters
 }
 
-// New makes a Transcoder.
 func New(o Options) *Transcoder {
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	if o.Now == nil {
@@ -70,7 +67,6 @@ func New(o Options) *Transcoder {
 // Wait waits until the workers of closed receivers have ended.
 func (t *Transcoder) Wait() { t.workers.Wait() }
 
-// Intercept implements intercept.Interceptor.
 func (t *Transcoder) Intercept(ctx context.Context, c *intercept.Call) {
 	switch c.Op {
 	case intercept.OpenReceiver, intercept.AcceptSession:
@@ -95,7 +91,6 @@ func (t *Transcoder) Intercept(ctx context.Context, c *intercept.Call) {
 	}
 }
 
-// plan returns the plan for a receiver. ok is false if there is nothing to do.
 func (t *Transcoder) plan(a core.Address, accept string) (p plan, ok bool) {
 	if t.chain == nil && len(t.entities) == 0 {
 		return p, false
@@ -111,7 +106,7 @@ func (t *Transcoder) plan(a core.Address, accept string) (p plan, ok bool) {
 	return p, p.chain != nil && (p.checked || !p.accept.IsAny())
 }
 
-// rewrite transcodes the payloads that can be transcoded. The others stay as they are.
+// Payloads that cannot be transcoded stay as they are.
 func (p *plan) rewrite(ctx context.Context, ds []core.Delivery) {
 	if p.accept.IsAny() {
 		return

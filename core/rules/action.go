@@ -13,7 +13,7 @@ type statement struct {
 	value  expression // nil for REMOVE
 }
 
-// target is the property that a statement changes: either system or user is set.
+// Either system or user is set.
 type target struct {
 	system *system
 	user   *userProperty
@@ -90,7 +90,6 @@ func (st statement) check() error {
 	return nil
 }
 
-// fault returns the error of a statement whose system property cannot have the value.
 func (st statement) fault(err error) *fault {
 	return faultAt(st.at, "sys.%s: %v", st.target.system.name, err)
 }

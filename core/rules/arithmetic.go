@@ -8,11 +8,11 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// maxText is the maximum length of a concatenation in bytes: that of a message without its body.
+// maxText limits a concatenation in bytes, like a message without its body.
 const maxText = core.MaxHeaderBytes
 
-// calculate returns a op b, for an op of + - * / %. The result is unknown if an operand is unknown,
-// or if op is not defined for the operands.
+// op is one of + - * / %. The result is unknown if an operand is unknown, or if op is not defined
+// for the operands.
 func calculate(op byte, a, b datum) (datum, error) {
 	if a.isUnknown() || b.isUnknown() {
 		return datum{}, nil
@@ -96,7 +96,7 @@ func concatenate(a, b datum) (datum, error) {
 	return textOf(s + t), nil
 }
 
-// negate returns -d, which is unknown if d is not a number.
+// negate returns an unknown datum if d is not a number.
 func negate(d datum) (datum, error) {
 	if d.isUnknown() {
 		return datum{}, nil

@@ -64,7 +64,7 @@ func (st step) from(v any) (any, bool) {
 	return elements[st.index], true
 }
 
-// decoded returns the message's body. It decodes the body at the first call.
+// The body is decoded at the first call.
 func (s *scope) decoded() (any, bool) {
 	if !s.looked {
 		s.looked = true
@@ -76,7 +76,7 @@ func (s *scope) decoded() (any, bool) {
 	return s.body, s.readable
 }
 
-// datumOf returns a decoded value as a datum. A value that fits no other kind becomes opaque.
+// A value that fits no other kind becomes opaque.
 func datumOf(v any) datum {
 	switch v := v.(type) {
 	case nil:

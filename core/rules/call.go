@@ -12,12 +12,12 @@ import (
 // Call is plugin('name', …) in a filter: a condition that a router decides. Calls with the same
 // name and arguments are equal.
 type Call struct {
-	Name       string // the router's name, as written
-	parameters string // the encoded arguments
+	Name       string // as written
+	parameters string // encoded
 }
 
-// Parameters returns the arguments after the plugin's name. An argument name = value has that name.
-// The name of any other argument is its position, from "1" on.
+// Parameters returns the arguments after the plugin's name. An argument name = value has that name;
+// any other has its position as name, from "1" on.
 func (c Call) Parameters() core.Properties {
 	if c.parameters == "" {
 		return core.Properties{}

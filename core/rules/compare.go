@@ -36,7 +36,7 @@ func (r relation) holds(c int) bool {
 	}
 }
 
-// compare returns the truth of a r b: Unknown if a or b is, or if they cannot be compared.
+// The truth is Unknown if a or b is, or if they cannot be compared.
 func compare(r relation, a, b datum) Truth {
 	if a.isUnknown() || b.isUnknown() {
 		return Unknown

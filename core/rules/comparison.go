@@ -5,7 +5,7 @@ var relations = map[string]relation{
 	"<": less, "<=": lessOrEqual, ">": greater, ">=": greaterOrEqual,
 }
 
-// comparison parses a value and the comparison that follows it, if there is one.
+// comparison parses a value and the comparison that follows it, if any.
 func (p *parser) comparison() operand {
 	left := p.sum()
 	if r, ok := relations[p.token.text]; ok && p.token.kind == tokenOperator {
@@ -31,8 +31,7 @@ func (p *parser) relation(left operand, r relation) operand {
 	return decided(left.at, &comparison{r, a, b}, a, b)
 }
 
-// decided makes an operand of a condition. If the condition cannot fail and its values are
-// constants, decided evaluates it.
+// If the condition cannot fail and its values are constants, decided evaluates it.
 func decided(at int, c predicate, values ...expression) operand {
 	if c.fallible() {
 		return operand{at: at, condition: c}
@@ -47,7 +46,7 @@ func decided(at int, c predicate, values ...expression) operand {
 
 func (p *parser) valueOf(parse func() operand) expression { return p.expression(parse()) }
 
-// expression returns the value of an operand. If the operand is a condition, parsing fails.
+// If the operand is a condition, parsing fails.
 func (p *parser) expression(o operand) expression {
 	if o.value == nil {
 		p.fail(faultAt(o.at, "expected a value but found a condition"))
@@ -115,7 +114,7 @@ func (p *parser) likeness(at int, of expression) operand {
 	return decided(at, newLikeness(of, values[1], escape, patternAt, escapeAt), values...)
 }
 
-// newLikeness makes a LIKE condition. If pattern and escape are constants, it compiles the pattern.
+// If pattern and escape are constants, newLikeness compiles the pattern.
 func newLikeness(of, pat, escape expression, patternAt, escapeAt int) predicate {
 	char := rune(-1)
 	switch e := escape.(type) {

@@ -20,7 +20,7 @@ func timeOf(ticks int64) time.Time {
 }
 
 // render returns the text form of a value: that of .NET, but ISO 8601 for instants. Unknown, binary
-// and opaque values have no text form.
+// and opaque values have none.
 func (d datum) render() (string, bool) {
 	switch d.kind {
 	case text:
@@ -47,7 +47,7 @@ func (d datum) render() (string, bool) {
 	}
 }
 
-// formatReal writes f like .NET: very large and very small numbers with an exponent.
+// Like .NET, formatReal writes very large and very small numbers with an exponent.
 func formatReal(f float64) string {
 	if a := math.Abs(f); a != 0 && a < 1e-5 || a >= 1e15 {
 		return strconv.FormatFloat(f, 'E', -1, 64)
@@ -81,14 +81,14 @@ func (d datum) encode(dst []byte) []byte {
 	}
 }
 
-// appendDescriptor appends the start of a described value. The value must follow.
+// The described value must follow.
 func appendDescriptor(dst []byte, symbol string) []byte {
 	const described = 0x00 // AMQP 1.0 §1.2: the constructor of a described value
 	return value.AppendSymbol(append(dst, described), symbol)
 }
 
-// encodeAs appends d, encoded as the type that the encoded value old has. If d cannot have this
-// type, it appends nothing, and ok is false.
+// encodeAs encodes d as the type that the encoded value old has. If d cannot have this type, it
+// appends nothing, and ok is false.
 func (d datum) encodeAs(dst, old []byte) (out []byte, ok bool) {
 	kind := value.KindOf(old)
 	switch kind {
@@ -252,7 +252,7 @@ func (d datum) asInstant() (int64, bool) {
 	return 0, false
 }
 
-// encodeDescribed does the same as encodeAs if old is encoded as one of .NET's types.
+// encodeDescribed is encodeAs if old is encoded as one of .NET's types.
 func (d datum) encodeDescribed(dst, old []byte) ([]byte, bool) {
 	raw, _, err := value.ReadRaw(old[1:])
 	if err != nil {

@@ -5,13 +5,13 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// correlation is a correlation filter: all its tests must be true.
+// All tests of a correlation filter must be true.
 type correlation struct {
 	fields     []fieldTest
 	properties []propertyTest
 }
 
-// fieldTest compares a system property with a text; "" means that the property must not be set.
+// A text "" means that the property must not be set.
 type fieldTest struct {
 	system *system
 	text   string
@@ -22,7 +22,7 @@ type propertyTest struct {
 	value datum
 }
 
-// newCorrelation compiles a filter. It returns nil if the filter tests nothing.
+// newCorrelation returns nil if the filter tests nothing.
 func newCorrelation(c *core.Correlation, n *names) *correlation {
 	filter := &correlation{}
 	if c == nil {

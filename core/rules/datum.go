@@ -78,7 +78,7 @@ func unsignedOf(n uint64) datum {
 	return datum{kind: integer, num: n}
 }
 
-// setInstantOf returns t as an instant, or null if t is zero.
+// A zero t is null.
 func setInstantOf(t time.Time) datum {
 	if t.IsZero() {
 		return datum{kind: null}
@@ -86,7 +86,7 @@ func setInstantOf(t time.Time) datum {
 	return instantOf(t.Unix()*ticksPerSecond + int64(t.Nanosecond())/int64(tick))
 }
 
-// setSpanOf returns d as a TimeSpan, or null if d is zero.
+// A zero d is null.
 func setSpanOf(d time.Duration) datum {
 	switch {
 	case d == 0:
@@ -119,7 +119,7 @@ func (d datum) real() float64 {
 // alias returns bytes, which never change, as a string without copying them.
 func alias(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-// decode decodes an encoded property. Common types take no allocation.
+// Common types take no allocation.
 func decode(raw []byte) datum {
 	switch value.KindOf(raw) {
 	case value.KindNull:
@@ -194,8 +194,7 @@ func decodeRare(raw []byte) datum {
 	return datum{kind: opaque, text: alias(raw)}
 }
 
-// decodeDescribed decodes a described value. One of .NET's types becomes the value inside, any
-// other one is opaque.
+// One of .NET's types becomes the value inside, any other one is opaque.
 func decodeDescribed(raw []byte) datum {
 	unknown := datum{kind: opaque, text: alias(raw)}
 	descriptor, inner, err := value.ReadRaw(raw[1:])

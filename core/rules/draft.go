@@ -10,7 +10,7 @@ import (
 // draft has the user properties of a message while an action changes them.
 type draft struct{ entries []entry }
 
-// entry is a property: its name and its encoded value, both immutable.
+// key and the encoded value raw are immutable.
 type entry struct {
 	key string
 	raw []byte
@@ -51,9 +51,8 @@ func (d *draft) put(name string, raw []byte) {
 	d.entries = append(d.entries, entry{name, raw})
 }
 
-// set sets a property. If the property exists and v can have its type, the property keeps its type.
-// Otherwise it gets the type of exact, the encoded value of the property that is copied, or the
-// type of v if exact is nil.
+// set keeps the type of an existing property if v can have it. Otherwise the property gets the type
+// of exact, the encoded value of the property that is copied, or the type of v if exact is nil.
 func (d *draft) set(p *userProperty, v datum, exact []byte) {
 	if old := d.raw(p.folded); old != nil {
 		if raw, ok := v.encodeAs(nil, old); ok {

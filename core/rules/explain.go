@@ -10,17 +10,16 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// Explanation is the result of a rule for a message, with the reasons.
 type Explanation struct {
 	Truth Truth
 	// Why has the conditions that decided, as the filter has them, each with its answer and the
 	// values that it compared: "price > 10 is unknown: price is not set".
 	Why []string
-	// Err is the reason why the rule does not compile, or the error of its filter or, if Truth is
-	// True, of its action.
+	// Err is why the rule does not compile, or the error of its filter or, if Truth is True, of its
+	// action.
 	Err error
-	// Message is what the rule's action makes of the message. It is nil if the rule does not match,
-	// or with Err.
+	// Message is the message after the rule's action. It is nil if the rule does not match, or with
+	// Err.
 	Message *core.Message
 }
 
@@ -138,7 +137,7 @@ func (s *scope) describe(e expression) string {
 	return d.describe(d.family())
 }
 
-// describeUser returns the value of a user property, with the type in which it was sent.
+// describeUser uses the type in which the property was sent.
 func (s *scope) describeUser(folded string) string {
 	for key, raw := range value.MapEntries(s.message.Properties.Encoded()) {
 		if isNamed(key, folded) {
@@ -168,7 +167,7 @@ func (d datum) describe(typeName string) string {
 	return s + " (" + typeName + ")"
 }
 
-// family returns the name of a datum's type. For user properties, typeOf has the sender's type.
+// For user properties, typeOf has the sender's type.
 func (d datum) family() string {
 	return [...]string{
 		absent: "", null: "", boolean: "boolean", integer: "long", huge: "ulong", real: "double", text: "string",
@@ -176,7 +175,7 @@ func (d datum) family() string {
 	}[d.kind]
 }
 
-// typeOf returns the name of an encoded value's type: for a type of .NET, the name in .NET.
+// A type of .NET has the name that it has in .NET.
 func typeOf(raw []byte) string {
 	if k := value.KindOf(raw); k != value.KindDescribed {
 		return k.String()
@@ -192,7 +191,6 @@ func typeOf(raw []byte) string {
 	return value.KindDescribed.String()
 }
 
-// quoted returns a text as an SQL literal, cut if it is long.
 func quoted(s string) string {
 	return "'" + strings.ReplaceAll(clipped(s), "'", "''") + "'"
 }

@@ -7,7 +7,7 @@ import (
 
 // expression is a part of an SQL text that has a value.
 type expression interface {
-	// eval returns the value. It records an error in the scope.
+	// eval records an error in the scope.
 	eval(*scope) datum
 	// fallible reports whether eval can record an error.
 	fallible() bool
@@ -20,7 +20,7 @@ func (c constant) eval(*scope) datum { return c.datum }
 func (constant) fallible() bool      { return false }
 
 type userProperty struct {
-	name   string // the name as written
+	name   string // as written
 	folded string
 	slot   int
 }
@@ -56,8 +56,8 @@ func (p *namedProperty) eval(s *scope) datum {
 }
 func (p *namedProperty) fallible() bool { return p.name.fallible() }
 
-// cutScope splits a computed name into scope and name. If what precedes its first dot is not a
-// scope, the whole is the name of a user property.
+// If what precedes the first dot of a computed name is not a scope, the whole is the name of a user
+// property.
 func cutScope(name string) (isSystem bool, bare string) {
 	if scope, bare, ok := strings.Cut(name, "."); ok {
 		switch {
@@ -110,7 +110,7 @@ func (c *calculation) compute(s *scope) (datum, error) {
 	return calculate(c.operator, left, right)
 }
 
-// fallible returns true, because sums can overflow, and divisors can be zero.
+// sums can overflow, and divisors can be zero
 func (*calculation) fallible() bool { return true }
 
 // positive is +expression. It is unknown if the expression is not a number.
@@ -126,7 +126,7 @@ func (p positive) eval(s *scope) datum {
 // Truth is an answer in SQL's three-valued logic. The zero Truth is Unknown.
 type Truth int8
 
-// The answers, in an order in which AND is the minimum and OR the maximum.
+// In this order, AND is the minimum and OR the maximum.
 const (
 	False   Truth = -1
 	Unknown Truth = 0
@@ -140,16 +140,12 @@ func truthOf(b bool) Truth {
 	return False
 }
 
-// Not exchanges True and False.
 func (t Truth) Not() Truth { return -t }
 
-// And returns False if either is False, else Unknown if either is Unknown.
 func (t Truth) And(o Truth) Truth { return min(t, o) }
 
-// Or returns True if either is True, else Unknown if either is Unknown.
 func (t Truth) Or(o Truth) Truth { return max(t, o) }
 
-// String returns TRUE, FALSE or UNKNOWN.
 func (t Truth) String() string {
 	switch {
 	case t > 0:
@@ -161,7 +157,7 @@ func (t Truth) String() string {
 	}
 }
 
-// operand is the meaning of a part of the text: either a value or a condition.
+// operand is a part of the text: either a value or a condition.
 type operand struct {
 	at        int
 	value     expression
@@ -176,7 +172,7 @@ func (o operand) continuation() string {
 	return "a comparison"
 }
 
-// predicate returns the operand as a condition. A value that may be boolean is a condition.
+// predicate accepts a value that may be boolean as a condition.
 func (o operand) predicate() (predicate, error) {
 	if o.condition != nil {
 		return o.condition, nil

@@ -9,7 +9,7 @@ type finder struct {
 	words   int
 	masks   []uint64 // by class of characters: the positions in the run that they match
 	ascii   [utf8.RuneSelf]uint16
-	classes map[rune]uint16 // the classes of other characters
+	classes map[rune]uint16 // of other characters
 	last    uint64          // the bit of the last position, in the last word of the state
 }
 
@@ -17,8 +17,7 @@ type finder struct {
 // only _.
 const invalid rune = -1
 
-// newFinder returns a finder for pieces. It ignores the skip of the first piece, which must have a
-// literal.
+// newFinder ignores the skip of the first piece, which must have a literal.
 func newFinder(pieces []piece) *finder {
 	length := utf8.RuneCountInString(pieces[0].literal)
 	for _, p := range pieces[1:] {
@@ -44,7 +43,7 @@ func newFinder(pieces []piece) *finder {
 	return f
 }
 
-// class returns the class of a character, or 0 if it does not occur in the run.
+// A character that does not occur in the run has class 0.
 func (f *finder) class(c rune) uint16 {
 	if c >= 0 && c < utf8.RuneSelf {
 		return f.ascii[c]
@@ -52,7 +51,7 @@ func (f *finder) class(c rune) uint16 {
 	return f.classes[c]
 }
 
-// add returns the class of a character of the run. It makes one if there is none yet.
+// add makes a class for a character of the run if there is none yet.
 func (f *finder) add(c rune) uint16 {
 	if class := f.class(c); class != 0 {
 		return class

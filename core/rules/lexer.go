@@ -10,7 +10,7 @@ import (
 
 // fault is an error in an SQL text or in its evaluation, with its position in the text.
 type fault struct {
-	at   int // as a byte offset in the SQL text
+	at   int // byte offset in the SQL text
 	text string
 }
 
@@ -23,19 +23,19 @@ func faultAt(at int, format string, args ...any) *fault {
 type tokenKind uint8
 
 const (
-	tokenEnd       tokenKind = iota
-	tokenWord                // a name or keyword without delimiters
-	tokenName                // a name in brackets or double quotes
-	tokenString              // a text in single quotes
-	tokenInteger             // its value is number
-	tokenReal                // its value is float
-	tokenParameter           // @name
+	tokenEnd    tokenKind = iota
+	tokenWord             // a name or keyword without delimiters
+	tokenName             // a name in brackets or double quotes
+	tokenString           // a text in single quotes
+	tokenInteger
+	tokenReal
+	tokenParameter // @name
 	tokenOperator
 )
 
 type token struct {
 	kind   tokenKind
-	at     int    // its byte offset
+	at     int    // byte offset
 	text   string // without delimiters; a word, parameter or operator as written
 	number uint64
 	float  float64
@@ -55,7 +55,6 @@ func (t token) String() string {
 	}
 }
 
-// is reports whether the token is the given keyword or operator.
 func (t token) is(word string) bool {
 	return t.kind == tokenOperator && t.text == word || t.kind == tokenWord && strings.EqualFold(t.text, word)
 }
@@ -76,16 +75,16 @@ func (t token) isName() bool {
 	return t.kind == tokenName || t.kind == tokenWord && !t.isKeyword()
 }
 
-// operators in the order in which the lexer tries them, longer ones first.
+// The lexer tries operators in this order, longer ones first.
 var operators = [...]string{"<>", "!=", ">=", "<=", "=", ">", "<", "+", "-", "*", "/", "%", "(", ")", ",", ".", ";"}
 
-// lexer splits an SQL text, which is valid UTF-8, into tokens.
+// sql is valid UTF-8.
 type lexer struct {
 	sql string
 	at  int
 }
 
-// next returns the next token. At the end of the text, each call returns a tokenEnd.
+// At the end of the text, each call of next returns a tokenEnd.
 func (l *lexer) next() (token, error) {
 	rest := strings.TrimLeftFunc(l.sql[l.at:], unicode.IsSpace)
 	l.at = len(l.sql) - len(rest)
@@ -133,7 +132,7 @@ func wordLength(s string) int {
 	return n
 }
 
-// delimited reads up to the closing delimiter. A doubled delimiter stands for itself.
+// A doubled delimiter stands for itself.
 func (l *lexer) delimited(kind tokenKind, closing byte, what string) (token, error) {
 	t := token{kind: kind, at: l.at}
 	var b strings.Builder
@@ -158,7 +157,7 @@ func (l *lexer) delimited(kind tokenKind, closing byte, what string) (token, err
 	return t, nil
 }
 
-// numeral reads an integer, or a double, which has a fraction, an exponent, or both.
+// A double has a fraction, an exponent, or both.
 func (l *lexer) numeral() (token, error) {
 	rest := l.sql[l.at:]
 	n, kind := digits(rest), tokenInteger

@@ -8,10 +8,10 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// pattern is a compiled LIKE pattern: the runs between its % signs.
-// Matching searches for the runs one after the other, each at its first place after the previous
-// run. A later place is never better, so nothing is tried again. A run without _ is found by the
-// standard library's search, one with _ by a finder in one pass over the text.
+// pattern is a compiled LIKE pattern: the runs between its % signs. Matching searches for the runs
+// one after the other, each at its first place after the previous run. A later place is never
+// better, so nothing is tried again. A run without _ is found by the standard library's search, one
+// with _ by a finder in one pass over the text.
 type pattern struct {
 	runs []run // at least one; the first must match the start of the text, the last its end
 	// width is the number of words in the state of the largest finder, or 0 without finders.
@@ -23,7 +23,7 @@ type pattern struct {
 // run is the part of a pattern between two % signs.
 type run struct {
 	pieces []piece
-	chars  int     // number of characters that the run matches
+	chars  int     // characters that the run matches
 	finder *finder // finds what follows the skip of the first piece; nil if that is a single literal
 }
 
@@ -49,8 +49,7 @@ func compileBounded(s string, escape rune) (*pattern, error) {
 	return compilePattern(s, escape)
 }
 
-// compilePattern compiles a LIKE pattern. The character after the escape character stands for
-// itself. A negative escape means that there is no escape character.
+// The character after escape stands for itself. A negative escape means that there is none.
 func compilePattern(s string, escape rune) (*pattern, error) {
 	p := &pattern{}
 	var b runBuilder
@@ -109,7 +108,6 @@ func (b *runBuilder) flush() {
 	}
 }
 
-// finish returns the run, and begins the next one.
 func (b *runBuilder) finish() run {
 	b.flush()
 	if b.skip > 0 {
@@ -120,7 +118,7 @@ func (b *runBuilder) finish() run {
 	return r
 }
 
-// cost returns the maximum cost of matching s, in steps of scope.spend.
+// cost limits the cost of matching s, in steps of scope.spend.
 func (p *pattern) cost(s string) int {
 	if p.width == 0 {
 		return len(s) / 8
@@ -195,7 +193,6 @@ func (r run) hasSuffix(s string) bool {
 	return ok
 }
 
-// skip cuts n characters from the start of s.
 func skip(s string, n int) (rest string, ok bool) {
 	for range n {
 		if s == "" {

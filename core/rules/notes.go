@@ -97,8 +97,8 @@ func deciding(dst []*note, c predicate, s *scope, negated bool) []*note {
 	return dst
 }
 
-// decidingParts does the same as deciding for parts joined by AND or OR. If the answer is Unknown
-// and one part would be enough for a match (anyMatches), all parts decided.
+// decidingParts is deciding for parts joined by AND or OR. If the answer is Unknown and one part
+// would be enough for a match (anyMatches), all parts decided.
 func decidingParts(dst []*note, parts []predicate, whole Truth, s *scope, negated, anyMatches bool) []*note {
 	for _, p := range parts {
 		t := p.truth(s)

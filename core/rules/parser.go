@@ -4,7 +4,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// maxDepth is the maximum depth to which parentheses, NOT, signs and functions can be nested.
+// maxDepth limits how deep parentheses, NOT, signs and functions can be nested.
 const maxDepth = 64
 
 // parser turns the text of a filter or an action into expressions. At the first error the text
@@ -57,14 +57,12 @@ func (p *parser) need(word string) {
 	}
 }
 
-// expected records that the next token is not what was expected. It returns an empty operand, for
-// its callers to return.
+// expected records an error, and returns an empty operand for its callers to return.
 func (p *parser) expected(what string) operand {
 	p.fail(faultAt(p.token.at, "expected %s but found %s", what, p.token))
 	return operand{}
 }
 
-// nested calls parse one level deeper.
 func (p *parser) nested(parse func() operand) operand {
 	p.depth++
 	defer func() { p.depth-- }()
@@ -75,7 +73,6 @@ func (p *parser) nested(parse func() operand) operand {
 	return parse()
 }
 
-// filter parses the whole text as a condition.
 func (p *parser) filter() (predicate, error) {
 	o := p.disjunction()
 	if p.token.kind != tokenEnd {
@@ -104,7 +101,6 @@ func (p *parser) conjunction() operand {
 	return p.chain("AND", p.negation, func(ps []predicate) predicate { return conjunction(ps) })
 }
 
-// chain parses conditions that are joined by a keyword.
 func (p *parser) chain(word string, part func() operand, join func([]predicate) predicate) operand {
 	first := part()
 	if !p.token.is(word) {
@@ -117,8 +113,7 @@ func (p *parser) chain(word string, part func() operand, join func([]predicate) 
 	return conditionAt(first.at, join(parts), parts...)
 }
 
-// conditionAt makes an operand of a condition. If none of its parts depends on the message,
-// conditionAt evaluates it.
+// If none of the parts depends on the message, conditionAt evaluates the condition.
 func conditionAt(at int, c predicate, parts ...predicate) operand {
 	for _, p := range parts {
 		if _, ok := p.(settled); !ok {

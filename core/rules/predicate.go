@@ -4,7 +4,7 @@ import "unicode/utf8"
 
 // predicate is a part of an SQL text that is true, false or unknown.
 type predicate interface {
-	// truth evaluates the condition. It records an error in the scope.
+	// truth records an error in the scope.
 	truth(*scope) Truth
 	// fallible reports whether truth can record an error.
 	fallible() bool
@@ -99,14 +99,14 @@ func (c *comparison) truth(s *scope) Truth {
 
 func (c *comparison) fallible() bool { return c.left.fallible() || c.right.fallible() }
 
-// nullTest is the condition of IS NULL.
+// nullTest is IS NULL.
 type nullTest struct{ of expression }
 
 func (n nullTest) truth(s *scope) Truth { return truthOf(n.of.eval(s).isUnknown()) }
 func (n nullTest) fallible() bool       { return n.of.fallible() }
 
-// existence is the condition EXISTS(of): of is a user property that exists, even without a value,
-// or a system property that has a value.
+// existence is EXISTS(of): a user property that exists, even without a value, or a system property
+// that has a value.
 type existence struct{ of expression }
 
 func (e existence) truth(s *scope) Truth {
@@ -118,13 +118,12 @@ func (e existence) truth(s *scope) Truth {
 }
 func (e existence) fallible() bool { return e.of.fallible() }
 
-// membership is the condition of IN (list).
+// membership is IN (list).
 type membership struct {
 	of   expression
 	list []expression
 }
 
-// truth returns the truth of (of = a OR of = b …), which is Unknown if the value of of is unknown.
 func (m *membership) truth(s *scope) Truth {
 	d := m.of.eval(s)
 	if d.isUnknown() {
@@ -145,7 +144,7 @@ func (m *membership) truth(s *scope) Truth {
 
 func (m *membership) fallible() bool { return m.of.fallible() || anyFallible(m.list) }
 
-// likeness is the condition of LIKE pattern, with a constant pattern.
+// likeness is LIKE pattern, with a constant pattern.
 type likeness struct {
 	of      expression
 	pattern *pattern
@@ -164,11 +163,11 @@ func (l *likeness) truth(s *scope) Truth {
 
 func (l *likeness) fallible() bool { return l.of.fallible() }
 
-// computedLikeness is the condition of LIKE pattern ESCAPE escape, with a pattern or an escape that
-// depends on the message.
+// computedLikeness is LIKE pattern ESCAPE escape, with a pattern or an escape that depends on the
+// message.
 type computedLikeness struct {
 	of, pattern, escape expression // escape may be nil
-	at                  int        // the place of the pattern
+	at                  int        // of the pattern
 }
 
 func (l *computedLikeness) truth(s *scope) Truth {
@@ -203,7 +202,7 @@ func (l *computedLikeness) truth(s *scope) Truth {
 
 func (*computedLikeness) fallible() bool { return true }
 
-// escapeOf returns the character in d, which must be a text of one character.
+// d must be a text of one character.
 func escapeOf(d datum) (rune, error) {
 	c, n := utf8.DecodeRuneInString(d.text)
 	if d.kind != text || d.text == "" || n != len(d.text) {

@@ -8,24 +8,24 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// PropertyRuleName is the user property of a copy that has the name of the rule whose action made
-// the copy.
+// PropertyRuleName is the user property of a copy with the name of the rule whose action made the
+// copy.
 const PropertyRuleName = "RuleName"
 
 // Rule is a compiled rule. It is immutable and safe for concurrent use.
 type Rule struct {
 	name      string
-	sql       string // text of the filter, for positions in errors
-	actionSQL string // text of the action, for positions in errors
+	sql       string // of the filter, for positions in errors
+	actionSQL string // of the action, for positions in errors
 	predicate predicate
 	action    []statement // nil without an action
 	names     names       // the user properties in the predicate
-	calls     []Call      // calls of plugins in the predicate
+	calls     []Call      // in the predicate
 }
 
-// Compile compiles a rule. If it does not understand the rule, or if the rule would always fail, it
-// returns core.InvalidArgument with a text that has the rule's name, the position in the SQL text
-// and the reason.
+// If Compile does not understand the rule, or if the rule would always fail, it returns
+// core.InvalidArgument with a text that has the rule's name, the position in the SQL text and the
+// reason.
 func Compile(r core.Rule) (*Rule, error) {
 	c := &Rule{name: r.Name, sql: r.Filter.SQL, actionSQL: r.Action}
 	var err error
@@ -46,7 +46,7 @@ func Compile(r core.Rule) (*Rule, error) {
 	return c, nil
 }
 
-// What errors call the two texts of a rule.
+// Errors call the two texts of a rule so.
 const (
 	filterText = "filter"
 	actionText = "action"
@@ -93,7 +93,7 @@ func (r *Rule) checkText(which, sql string) error {
 	return nil
 }
 
-// refusal returns an error in one of the rule's texts. Positions are characters, counted from 1.
+// Positions are characters, counted from 1.
 func (r *Rule) refusal(which, sql string, err error) error {
 	f, ok := errors.AsType[*fault](err)
 	if !ok {
@@ -102,17 +102,15 @@ func (r *Rule) refusal(which, sql string, err error) error {
 	return core.Refuse(core.InvalidArgument, "Rule '%s': SQL %s, position %d: %s", r.name, which, utf8.RuneCountInString(sql[:f.at])+1, f.text)
 }
 
-// Name returns the rule's name.
 func (r *Rule) Name() string { return r.name }
 
 // Calls returns the calls of plugins in the filter.
 func (r *Rule) Calls() []Call { return r.calls }
 
-// HasAction reports whether the rule has an action, and so makes its own copy of a message.
+// HasAction reports whether the rule makes its own copy of a message.
 func (r *Rule) HasAction() bool { return r.action != nil }
 
-// Matches evaluates the filter. Only True is a match. An error is core.InvalidArgument with a text
-// that says what failed.
+// Only True is a match. An error is core.InvalidArgument with a text that says what failed.
 func (r *Rule) Matches(m *core.Message, f Facts) (Truth, error) {
 	s := open(m, f, &r.names)
 	defer s.close()
@@ -124,8 +122,7 @@ func (r *Rule) Matches(m *core.Message, f Facts) (Truth, error) {
 }
 
 // Apply returns what the rule makes of a message that matches. With an action, this is a copy that
-// shares the body and has PropertyRuleName and what the action has set. Without an action, it is
-// the message itself.
+// shares the body and has PropertyRuleName and what the action has set. Without an action, it is m.
 func (r *Rule) Apply(m *core.Message, f Facts) (*core.Message, error) {
 	work := 0
 	return r.apply(m, f, &work)

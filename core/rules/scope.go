@@ -21,7 +21,7 @@ type names struct {
 // fold returns the form in which names of properties are compared.
 func fold(name string) string { return strings.ToLower(name) }
 
-// slot returns the slot of a name. It assigns one if there is none yet.
+// slot assigns a slot to a name that has none.
 func (n *names) slot(name string) int {
 	name = fold(name)
 	if slot, ok := n.slots[name]; ok {
@@ -41,8 +41,7 @@ func (n *names) slot(name string) int {
 // shortName is the length in bytes up to which find does not allocate.
 const shortName = 64
 
-// find returns the slot of a key. It recognises most keys without a slot by their length and first
-// byte.
+// find recognises most keys without a slot by their length and first byte.
 func (n *names) find(key []byte) (slot int, ok bool) {
 	if len(key) == 0 {
 		slot, ok = n.slots[""]
@@ -95,16 +94,15 @@ type scope struct {
 	ended   bool     // Facts.Changed has ended the evaluation
 	served  []uint64 // a bit for each subscription that has its plain copy; used by Set.Match
 
-	body     any  // the decoded body, if readable
+	body     any  // decoded, if readable
 	readable bool // the body was decoded
 	looked   bool // the decoder was called
 }
 
-// scopes has unused scopes. Without it, each scope would be allocated, because expressions are
-// called through interfaces.
+// Without the pool, each scope would be allocated, because expressions are called through
+// interfaces.
 var scopes = sync.Pool{New: func() any { return new(scope) }}
 
-// open returns a scope for a message, with the user properties in n.
 func open(m *core.Message, f Facts, n *names) *scope {
 	s := scopes.Get().(*scope)
 	s.message, s.facts = m, f
@@ -135,9 +133,9 @@ func (s *scope) close() {
 	scopes.Put(s)
 }
 
-// maxWork is the maximum cost of all rules of a topic for one message, in steps of about a
-// nanosecond: far more than rules usually need. Without it, 2,000 rules of a kilobyte and a message
-// with 64 KiB of properties would take minutes.
+// maxWork limits the cost of all rules of a topic for one message, in steps of about a nanosecond:
+// far more than rules usually need. Without it, 2,000 rules of a kilobyte and a message with 64 KiB
+// of properties would take minutes.
 const maxWork = 1 << 26
 
 var errWork = errors.New("the evaluation of this topic's rules takes too long for this message: shorten the message's properties, or simplify the rules")
@@ -153,14 +151,12 @@ func (s *scope) spend(at, steps int) bool {
 	return true
 }
 
-// fail records the first error.
 func (s *scope) fail(at int, err error) {
 	if s.fault == nil {
 		s.fault = &fault{at, err.Error()}
 	}
 }
 
-// at returns the property in a slot of the rule's names.
 func (s *scope) at(slot int) datum {
 	if s.places != nil {
 		slot = s.places[slot]
@@ -168,7 +164,7 @@ func (s *scope) at(slot int) datum {
 	return s.slots[slot]
 }
 
-// user returns a user property whose name, folded to one letter case, is only known at run time.
+// user returns a user property whose folded name is only known at run time.
 func (s *scope) user(folded string) datum {
 	if s.draft != nil {
 		return s.drafted(folded)
@@ -192,8 +188,8 @@ func (s *scope) drafted(folded string) datum {
 	return s.draft.get(folded)
 }
 
-// The cost of finding a property by name, in steps: per byte of a message's properties, and per
-// property of a draft.
+// Steps for finding a property by name: per byte of a message's properties, and per property of a
+// draft.
 const lookupCost, entryCost = 4, 64
 
 func isNamed(key []byte, folded string) bool {

@@ -30,15 +30,13 @@ type candidate struct {
 	places []int
 	// covered means that the subscription gets a plain copy in any case.
 	covered bool
-	// fallible: the filter can fail, so it is evaluated even if its answer does not matter.
+	// fallible means that the filter is evaluated even if its answer does not matter.
 	fallible bool
 }
 
-// Copy is the copy of a message for a subscription.
 type Copy struct {
-	Sub int // the subscription's index
-	// Rule is the rule that made the copy. It is nil for the plain copy, which all rules without an
-	// action share.
+	Sub int
+	// Rule made the copy. It is nil for the plain copy, which all rules without an action share.
 	Rule *Rule
 	// Message is the subscription's message, which Rule's action has changed unless Err is set.
 	Message *core.Message
@@ -47,7 +45,7 @@ type Copy struct {
 	Err error
 }
 
-// NewSet returns a Set for the rules of subscriptions. subs[i] has the rules of subscription i.
+// subs[i] has the rules of subscription i.
 func NewSet(subs [][]*Rule) *Set {
 	s := &Set{seed: maphash.MakeSeed(), served: (len(subs) + 63) / 64}
 	s.shapes = make(map[string]*shape)
@@ -63,7 +61,7 @@ func NewSet(subs [][]*Rule) *Set {
 	return s
 }
 
-// enter adds a rule of a subscription to the Set, unless the Set need not evaluate it (see counts).
+// enter adds a rule, unless the Set need not evaluate it (see counts).
 func (s *Set) enter(r *Rule, sub int, covered bool) {
 	if s.counts(r, covered) {
 		if len(r.calls) > 0 {
@@ -163,7 +161,6 @@ func (s *Set) add(c candidate) {
 	sh.buckets[h] = append(sh.buckets[h], c)
 }
 
-// file adds a new shape to the index that Match uses.
 func (s *Set) file(sh *shape) {
 	if len(sh.slots) == 0 {
 		s.shapeless = append(s.shapeless, sh)

@@ -17,8 +17,7 @@ type shape struct {
 	buckets map[uint64][]candidate
 }
 
-// hash returns the hash of the message's values. ok is false if the message lacks one of the
-// properties, so that no filter of the shape matches.
+// If the message lacks one of the properties, ok is false: no filter of the shape matches.
 func (sh *shape) hash(seed maphash.Seed, s *scope) (h uint64, ok bool) {
 	for _, f := range sh.fields {
 		h = combine(h, maphash.String(seed, f.text(s.message)))

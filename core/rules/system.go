@@ -23,20 +23,20 @@ type Facts struct {
 	// Ask returns the answer of plugin(…): whether the router passes the message. If it is nil, no
 	// rule may call a plugin.
 	Ask func(Call) (bool, error)
-	// Changed, if not nil, gets each message that an action makes during Match. If Changed
-	// returns false, Match ends, and Match's result must not be used. Changed must not block.
+	// Changed, if not nil, gets each message that an action makes during Match. If it returns
+	// false, Match ends, and its result must not be used. Changed must not block.
 	Changed func(*core.Message) bool
 }
 
 type system struct {
 	name string
-	// get returns the value. It is not used if text is set.
+	// get is not used if text is set.
 	get func(*core.Message, *Facts) datum
-	// text returns the value of a text; "" if it is not set.
+	// text returns "" if the property is not set.
 	text func(*core.Message) string
 	// field is the bit in Message.EmptyText, or 0 if the field has none.
 	field core.TextFields
-	// set changes the value. It is nil if actions must not change it.
+	// set is nil if actions must not change the property.
 	set func(*core.Message, datum) error
 }
 
@@ -50,7 +50,7 @@ func (p *system) value(m *core.Message, f *Facts) datum {
 	return p.get(m, f)
 }
 
-// unset is the function get of a property that no message has while it is published.
+// unset is the get of a property that no message has while it is published.
 func unset(*core.Message, *Facts) datum { return datum{kind: null} }
 
 // ignored is the set of a property that an action may set without effect.
@@ -88,8 +88,7 @@ var systems = func() map[string]*system {
 	return byName
 }()
 
-// systemNamed returns the system property with that name, in any case. If there is none, it returns
-// one without a value.
+// systemNamed ignores case. For an unknown name, it returns a property without a value.
 func systemNamed(name string) *system {
 	if p, ok := systems[strings.ToLower(name)]; ok {
 		return p
@@ -111,8 +110,7 @@ func expiresAt(m *core.Message, f *Facts) datum {
 	return setInstantOf(f.EnqueuedTime.Add(m.TimeToLive))
 }
 
-// fieldProperty returns the system property for a field of a message. An action that sets it to an
-// unknown value removes the field.
+// An action that sets a fieldProperty to an unknown value removes the field.
 func fieldProperty(f *core.MessageField) *system {
 	at, id := f.Text, f.ID
 	text := func(m *core.Message) string { return *at(m) }

@@ -24,8 +24,7 @@ func (p *parser) operations(part func() operand, operators ...string) operand {
 	return left
 }
 
-// computed makes an operand of a calculation. If all its values are constants, computed evaluates
-// it.
+// If all values of a calculation are constants, computed evaluates it.
 func computed(at int, c *calculation, values ...expression) operand {
 	for _, v := range values {
 		if _, ok := v.(constant); !ok {
@@ -90,7 +89,7 @@ func (p *parser) primary() operand {
 	return p.expected("a value")
 }
 
-// mentioned records o if o is a property or parameter, and returns o. The next token follows o.
+// mentioned records o if it is a property or parameter, and returns it. The next token follows o.
 func (p *parser) mentioned(o operand) operand {
 	if p.notes != nil && p.err == nil && o.value != nil {
 		p.notes.mention(o.value, o.at, p.token.at)
@@ -120,8 +119,7 @@ func (p *parser) existence() operand {
 	return operand{at: at, condition: existence{o.value}}
 }
 
-// parameter returns the value of a parameter, whose name was stored with or without the @, in any
-// case.
+// The name of a parameter was stored with or without the @, in any case.
 func (p *parser) parameter(t token) datum {
 	for key, raw := range value.MapEntries(p.parameters.Encoded()) {
 		if strings.EqualFold(strings.TrimPrefix(string(key), "@"), t.text[1:]) {
@@ -132,7 +130,6 @@ func (p *parser) parameter(t token) datum {
 	return datum{}
 }
 
-// name parses a property or a function.
 func (p *parser) name() operand {
 	t := p.token
 	p.advance()

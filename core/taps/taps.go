@@ -17,29 +17,27 @@ import (
 )
 
 const (
-	maxTaps = 20 // open taps of a namespace at a gateway
+	maxTaps = 20 // open at the same time, of a namespace at a gateway
 	// A tap holds at most maxHeld messages, of maxHeldBytes together, for Next. It misses further
 	// messages.
 	maxHeld, maxHeldBytes = 10_000, 8 << 20
 )
 
-// ErrEnded is the error when the namespace was deleted.
 var ErrEnded = errors.New("the namespace was deleted")
 
 // Taps are the taps of a namespace at this gateway. They are safe for concurrent use.
 type Taps struct {
 	now    func() time.Time
-	open   atomic.Int32 // number of open taps
+	open   atomic.Int32
 	places *fair.Pool
-	memory *fair.Pool // for the messages that taps hold
+	memory *fair.Pool
 
 	mu    sync.Mutex
 	all   map[string][]*Tap // by the entity's folded name
 	ended bool
 }
 
-// New returns a set of taps. Their messages use memory of the given pool. now returns the broker's
-// time.
+// The messages of taps use memory. now returns the broker's time.
 func New(now func() time.Time, memory *fair.Pool) *Taps {
 	return &Taps{now: now, memory: memory, places: fair.NewPlaces(maxTaps, "recordings of the namespace", memory.Gauge()), all: map[string][]*Tap{}}
 }
@@ -62,7 +60,6 @@ func (s *Taps) Open(entity string, by fair.Who) (*Tap, error) {
 	return t, nil
 }
 
-// End ends all taps.
 func (s *Taps) End() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,7 +71,7 @@ func (s *Taps) End() {
 	}
 }
 
-// sent shows messages that were stored. numbers has their numbers, or is nil.
+// numbers has the numbers of the stored messages, or is nil.
 func (s *Taps) sent(entity string, group []*core.Message, numbers []int64) {
 	s.mu.Lock()
 	list := slices.Clone(s.all[entity])
@@ -158,7 +155,6 @@ func (t *Tap) Next(ctx context.Context) (ds []core.Delivery, missed int, err err
 	}
 }
 
-// Close closes the tap.
 func (t *Tap) Close() {
 	s := t.set
 	s.mu.Lock()
@@ -180,8 +176,7 @@ type sending struct {
 	group  []*core.Message
 }
 
-// Intercept implements intercept.Interceptor. It shows the messages that a call has sent, or, after
-// a commit, those of the transaction.
+// Intercept shows the messages that a call has sent or, after a commit, those of the transaction.
 func (s *Taps) Intercept(ctx context.Context, c *intercept.Call) {
 	c.Next(ctx)
 	if s.open.Load() == 0 || c.Err != nil {
