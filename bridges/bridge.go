@@ -21,7 +21,6 @@ type Front interface {
 	core.Admin
 }
 
-// Connection describes one client's connection, for the administration API.
 type Connection struct {
 	ID        string    `json:"id"`
 	Protocol  string    `json:"protocol"` // "amqp", "amqp over websocket", "websocket" or "event stream"
@@ -34,9 +33,8 @@ type Connection struct {
 	Sessions  int       `json:"-"` // AMQP sessions; 0 with other protocols
 }
 
-// Link describes how a connection uses one entity.
 type Link struct {
-	Entity    string  `json:"entity"`    // its address
+	Entity    string  `json:"entity"`
 	Direction string  `json:"direction"` // Sends or Receives
 	Mode      string  `json:"mode,omitempty"`
 	Session   *string `json:"session,omitempty"` // the id of the session that the client holds

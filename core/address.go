@@ -36,7 +36,7 @@ type Address struct {
 	// SubscriptionPath
 	Entity     string
 	Sub        SubQueue
-	Management bool // the entity's $management node
+	Management bool
 
 	// Unread is the client's text if it is not a valid address; Entity is then "". Calls with such
 	// an address return NotFound.

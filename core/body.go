@@ -53,7 +53,6 @@ func (b Body) Value() (any, error) {
 	}
 }
 
-// eachSection calls f with each section's encoded value, without its descriptor.
 func (b Body) eachSection(f func(section []byte) error) error {
 	for rest := b.Bytes; len(rest) > 0; {
 		section, after, err := value.ReadRaw(rest)

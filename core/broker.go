@@ -203,7 +203,7 @@ type Runtime struct {
 	Deferred           int64 `json:"deferred"` // included in Active
 	Scheduled          int64 `json:"scheduled"`
 	DeadLetter         int64 `json:"deadLetter"`
-	Transfer           int64 `json:"transfer"` // messages to be moved to other entities
+	Transfer           int64 `json:"transfer"`
 	TransferDeadLetter int64 `json:"transferDeadLetter"`
 	Damaged            int64 `json:"damaged"` // in all sub-queues, and in no other count: see Operations
 	Bytes              int64 `json:"bytes"`

@@ -36,10 +36,10 @@ type Kind uint8
 
 // The kinds of entities.
 const (
-	Queue        Kind = iota
-	Topic             // messages to it are copied to its subscriptions
-	Subscription      // a queue of the copies of its topic's messages that its rules select
-	Schedule          // sends messages at the times of a cron expression; has no partitions and no Settings
+	Queue Kind = iota
+	Topic
+	Subscription // a queue of the copies of its topic's messages that its rules select
+	Schedule     // sends messages at the times of a cron expression; has no partitions and no Settings
 )
 
 func (k Kind) String() string { return [...]string{"Queue", "Topic", "Subscription", "Schedule"}[k] }
@@ -54,7 +54,7 @@ type Settings struct {
 	RequiresDuplicateDetection          bool
 	DuplicateDetectionHistoryTimeWindow time.Duration
 	RequiresSession                     bool
-	DefaultMessageTimeToLive            time.Duration // Forever: messages do not expire
+	DefaultMessageTimeToLive            time.Duration
 	DeadLetteringOnMessageExpiration    bool
 	// DeadLetteringOnFilterEvaluationExceptions dead-letters a message for which a rule of the
 	// subscription cannot be evaluated. Otherwise the message is dropped.
@@ -67,7 +67,7 @@ type Settings struct {
 	ForwardTo                                 string
 	ForwardDeadLetteredMessagesTo             string
 	UserMetadata                              string
-	AutoDeleteOnIdle                          time.Duration // Forever: never
+	AutoDeleteOnIdle                          time.Duration
 	EnablePartitioning                        bool
 	SupportOrdering                           bool
 	EnableExpress                             bool
@@ -109,7 +109,7 @@ const (
 	MaxHeaderBytes         = 64 << 10
 	MaxPartitions          = 32
 	MaxDeadLetterTextChars = 4096
-	MaxPeek                = 250 // messages that one peek returns
+	MaxPeek                = 250
 )
 
 // DefaultSettings returns the settings of an entity that is created without settings.
@@ -190,8 +190,6 @@ func ValidateName(name string) error {
 	return nil
 }
 
-// indexOutside returns the index of the first character that is neither alphanumeric nor in others,
-// or -1.
 func indexOutside(name, others string) int {
 	return strings.IndexFunc(name, func(r rune) bool { return !isAlphanumeric(r) && !strings.ContainsRune(others, r) })
 }
@@ -219,8 +217,7 @@ type Entity struct {
 	TopicID string `json:",omitempty"`
 	// Rules are a subscription's rules, by name; without rules it gets no messages. Catalogue says
 	// which calls use this field.
-	Rules []Rule `json:",omitempty"`
-	// Schedule is set for the kind Schedule only.
+	Rules    []Rule            `json:",omitempty"`
 	Schedule *ScheduleSettings `json:",omitempty"`
 	// Revision counts changes. An update must have the current revision.
 	Revision   int64

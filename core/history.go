@@ -29,11 +29,11 @@ type EventKind string
 const (
 	// stored and available; for a subscription's copy, Other is the number of the topic's message
 	EventAccepted     EventKind = "accepted"
-	EventScheduled    EventKind = "scheduled"     // stored until Until
-	EventDuplicate    EventKind = "duplicate"     // dropped: its id was seen within the window
-	EventActivated    EventKind = "activated"     // its scheduled time has come; Other is its new number
-	EventPublished    EventKind = "published"     // a scheduled message of a topic was published
-	EventCompleted    EventKind = "completed"     //
+	EventScheduled    EventKind = "scheduled" // stored until Until
+	EventDuplicate    EventKind = "duplicate" // dropped: its id was seen within the window
+	EventActivated    EventKind = "activated" // its scheduled time has come; Other is its new number
+	EventPublished    EventKind = "published" // a scheduled message of a topic was published
+	EventCompleted    EventKind = "completed"
 	EventAbandoned    EventKind = "abandoned"     // Count deliveries have failed, with this one
 	EventPostponed    EventKind = "postponed"     // abandoned, or released, and delayed until Until
 	EventReturned     EventKind = "returned"      // its delay has ended; Count deliveries have failed
@@ -149,7 +149,6 @@ type Trail struct {
 	found   []Event
 }
 
-// stand is where a message was at some time.
 type stand struct {
 	sub    SubQueue
 	number int64

@@ -15,7 +15,7 @@ type Limits struct {
 	MaxNamespaceName int
 	MaxPolicies      int
 	MaxEntities      int // queues and topics together
-	MaxPartitioned   int // partitioned queues and topics
+	MaxPartitioned   int
 	MaxConnections   int // open at the same time
 
 	SizesInMegabytes   []int64       // allowed values of MaxSizeInMegabytes, which is the size of each partition

@@ -99,7 +99,6 @@ type Transit struct {
 // MaxHops is the maximum of Transit.Hops.
 const MaxHops = 4
 
-// messageOverhead is what Size adds for the fields of fixed size.
 const messageOverhead = 64
 
 // Size estimates the bytes of the message with its metadata, which the maximum message size limits.
@@ -171,7 +170,7 @@ type BrokerProperties struct {
 	State                  State
 	DeadLetterSource       string
 	DeadLetteredTime       time.Time // zero for other messages, and if unknown
-	Partitioned            bool      // the entity has several partitions
+	Partitioned            bool
 }
 
 // Delivery is a message with its broker properties.

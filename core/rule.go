@@ -32,10 +32,10 @@ type FilterKind uint8
 
 // Stores keep the names of the kinds, so these must not change.
 const (
-	SQLFilter FilterKind = iota // an SQL expression decides
+	SQLFilter FilterKind = iota
 	TrueFilter
 	FalseFilter
-	CorrelationFilter // properties must be equal
+	CorrelationFilter
 )
 
 var filterKinds = [...]string{"sql", "true", "false", "correlation"}

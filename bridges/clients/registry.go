@@ -14,7 +14,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// censusTime is how long bridges may take to describe their connections.
 const censusTime = 5 * time.Second
 
 // countAge is how old the result of Count may be, because counting asks the owner of each

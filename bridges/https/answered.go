@@ -25,7 +25,6 @@ const (
 // statusGone is reported if the client disconnected before the response began.
 const statusGone = 499
 
-// answer is the writer of a response. It reports the request's route with the response's status.
 type answer struct {
 	http.ResponseWriter
 	r     *http.Request
@@ -34,7 +33,6 @@ type answer struct {
 	told  bool
 }
 
-// on sets the route of a request whose writer is an answer.
 func on(w http.ResponseWriter, route string) {
 	if a, ok := w.(*answer); ok {
 		a.route = route
@@ -51,7 +49,6 @@ func (a *answer) note(status int) {
 	}
 }
 
-// WriteHeader does not report an interim status, because another one follows.
 func (a *answer) WriteHeader(status int) {
 	if status >= http.StatusOK || status == http.StatusSwitchingProtocols {
 		a.note(status)

@@ -14,10 +14,8 @@ const (
 	defaultTop = 100
 	maxTop     = 10_000
 
-	// defaultAPIVersion is the API version of requests without one.
 	defaultAPIVersion = "2021-05"
 
-	// maxDescriptionBytes bounds an entity description in a request.
 	maxDescriptionBytes = 256 << 10
 )
 
@@ -123,7 +121,6 @@ func (at reference) host() string {
 
 func (at reference) self() string { return at.link(at.path, at.query) }
 
-// below returns the URL of an entry of the requested feed.
 func (at reference) below(name string) string {
 	return at.link(strings.TrimRight(at.path, "/")+"/"+escapePath(name), at.versioned)
 }
@@ -172,7 +169,6 @@ func parsePage(r *http.Request, at reference, title string) (page, error) {
 	return page{skip, top, title, at}, nil
 }
 
-// more is true if entries follow the page.
 func (p page) write(w http.ResponseWriter, entries []byte, more bool) {
 	next := ""
 	if more {

@@ -34,9 +34,7 @@ type AdminClient struct {
 }
 
 const (
-	// maxPageBytes bounds a response.
 	maxPageBytes = 64 << 20
-	// maxPageNodes bounds the elements of a response.
 	maxPageNodes = 1 << 20
 	// clientPage is the number of entities that a request asks for. Azure returns no more.
 	clientPage     = 100
@@ -136,7 +134,6 @@ func askAgain(response *http.Response) time.Duration {
 // errNoDocument reports that the response comes from another service.
 var errNoDocument = errors.New("the response is not a document of the management API: check the host of the connection string")
 
-// list calls take for each entry of a feed after the first skip entries, at most top times.
 func (c *AdminClient) list(ctx context.Context, path string, skip, top int, take func(title string, description *node) error) error {
 	for end := skip + top; skip < end; {
 		root, err := c.do(ctx, http.MethodGet, path, "$skip="+strconv.Itoa(skip)+"&$top="+strconv.Itoa(min(clientPage, end-skip))+"&", nil, nil)
@@ -210,7 +207,6 @@ func (c *AdminClient) Entity(ctx context.Context, _ core.Identity, name string) 
 	return e, counts, err
 }
 
-// A missing count is 0.
 func readCounts(description *node) (rt core.Runtime) {
 	number := func(of *node, name string) (n int64) {
 		if v := of.child(name); v != nil {
@@ -227,7 +223,6 @@ func readCounts(description *node) (rt core.Runtime) {
 	return rt
 }
 
-// entity decodes a description, and reports properties that this version does not know.
 func (c *AdminClient) entity(kind core.Kind, name string, description *node) (core.Entity, error) {
 	e := core.Entity{Kind: kind, Name: name, Settings: core.DefaultSettings(kind)}
 	for _, n := range description.children {
@@ -272,7 +267,6 @@ func (c *AdminClient) Rule(ctx context.Context, _ core.Identity, subscription, n
 	return r, err
 }
 
-// rule decodes a description, and reports properties that this version does not know.
 func (c *AdminClient) rule(subscription, name string, description *node) (core.Rule, error) {
 	known := &node{name: description.name}
 	for _, n := range description.children {
@@ -342,7 +336,6 @@ func (c *AdminClient) put(ctx context.Context, kind core.Kind, name string, s *c
 	return e, err
 }
 
-// changing returns the headers of a request that creates something or, with change, replaces it.
 func changing(change bool) http.Header {
 	if change {
 		return http.Header{"If-Match": {"*"}}

@@ -29,7 +29,6 @@ func parseDescription(body []byte) (*node, error) {
 
 const formDuration = "an ISO 8601 duration such as PT1M, PT0.5S or P14D"
 
-// formOf says, for a refusal, what the text of a setting must be.
 func formOf(s *core.Setting) string {
 	switch s.Of(&core.Settings{}).(type) {
 	case *time.Duration:

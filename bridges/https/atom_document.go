@@ -8,7 +8,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// The XML namespaces of the admin API.
 const (
 	atomSpace   = "http://www.w3.org/2005/Atom"
 	busSpace    = "http://schemas.microsoft.com/netservices/2010/10/servicebus/connect"
@@ -32,7 +31,6 @@ func appendFeed(dst []byte, title, self, next string, entries []byte) []byte {
 	return append(dst, `</feed>`...)
 }
 
-// entry is what ATOM says about a resource besides its content.
 type entry struct {
 	link, title, author string
 	created, updated    time.Time

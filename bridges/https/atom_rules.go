@@ -92,7 +92,7 @@ func readRule(description *node) (r core.Rule, err error) {
 			if r.Action, r.ActionParameters, err = readAction(n); err != nil {
 				return r, err
 			}
-		case "CreatedAt": // clients cannot set it
+		case "CreatedAt":
 		default:
 			return r, core.Refuse(core.InvalidArgument, "<%.60s> is not an element of a rule: use Name, Filter and Action.", n.name.Local)
 		}

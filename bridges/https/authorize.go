@@ -60,7 +60,6 @@ func (b *Bridge) authorize(r *http.Request, node string) (core.Identity, error) 
 
 type visitKey struct{}
 
-// visit is what the bridge keeps for the time of a request.
 type visit struct {
 	proven bool
 	memory *fair.Waiter // of the request's body and of its response
@@ -119,7 +118,6 @@ func scopeOf(scope, request, node string) string {
 	return scope
 }
 
-// preflightLife is how long a browser may cache the answer to a preflight.
 const preflightLife = 10 * time.Minute
 
 // For a preflight (Fetch §3.2.2), methodOf returns the method of the request that will follow.

@@ -19,7 +19,6 @@ import (
 
 // Options configure a Bridge. The zero value works.
 type Options struct {
-	// Logger is slog.Default() if nil.
 	Logger *slog.Logger
 	// PublicURL is the scheme and host of the links in responses, such as https://bus.example.com.
 	// If it is empty, they are those of the request.
@@ -87,7 +86,7 @@ type Bridge struct {
 	auth   core.Authority
 	log    *slog.Logger
 	opts   Options
-	exact  map[string]http.Handler // by lower-cased path
+	exact  map[string]http.Handler
 	prefix map[string]http.Handler // by lower-cased path with its slash at the end
 
 	origins origins.List
@@ -97,7 +96,6 @@ type Bridge struct {
 	open openStreams
 }
 
-// New starts no goroutine.
 func New(front bridges.Front, auth core.Authority, o Options) *Bridge {
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	bridges.Default(&o.MaxBodyBytes, core.MaxMessageSizeKB<<10)

@@ -15,7 +15,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// brokerProperty is a member of BrokerProperties that a sender may set.
 type brokerProperty struct {
 	name string
 	form string // for a refusal: what a valid value is
@@ -166,7 +165,6 @@ func readBrokerProperties(dec *json.Decoder, m *core.Message) error {
 	})
 }
 
-// readObject calls member for each key, whose value member must read.
 func readObject(dec *json.Decoder, subject string, member func(key string) error) error {
 	start, err := dec.Token()
 	if err != nil {
@@ -194,7 +192,6 @@ func skipValue(dec *json.Decoder) error {
 	return dec.Decode(&ignored)
 }
 
-// describe names the kind of a JSON token for a refusal.
 func describe(token any) string {
 	switch v := token.(type) {
 	case json.Delim:

@@ -39,7 +39,6 @@ func textOf(err error) string {
 // retryAfter is after how many seconds clients of a busy gateway should try again, as SDKs do.
 const retryAfter = "10"
 
-// statusError is a refusal with a status that no Code has.
 type statusError struct {
 	status int
 	text   string
@@ -87,7 +86,6 @@ func (b *Bridge) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	_ = respond(w, status, body)
 }
 
-// told logs the error that a client gets, under its tracking id.
 func (b *Bridge) told(r *http.Request, entity, tracking string, err error, more ...any) {
 	t := refusals.Told{Tracking: tracking, Code: core.CodeOf(err), Entity: entity, Err: err, Stranger: !isProven(r)}
 	if _, own := errors.AsType[*statusError](err); own {

@@ -46,7 +46,6 @@ func awaitBody(w http.ResponseWriter, r *http.Request) *http.Request {
 	return &awaited
 }
 
-// awaitedBody removes the deadline when the body has been read.
 type awaitedBody struct {
 	io.ReadCloser
 	control *http.ResponseController
@@ -55,7 +54,7 @@ type awaitedBody struct {
 func (b *awaitedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err == io.EOF {
-		_ = b.control.SetReadDeadline(time.Time{}) // as in awaitBody
+		_ = b.control.SetReadDeadline(time.Time{})
 	}
 	return n, err
 }

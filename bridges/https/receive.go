@@ -44,7 +44,6 @@ func (b *Bridge) receive(w http.ResponseWriter, r *http.Request, entity string, 
 	return nil
 }
 
-// pollTime returns how long a receive waits, by ?timeout=s.
 func (b *Bridge) pollTime(r *http.Request) (time.Duration, error) {
 	limit := time.Duration(b.opts.MaxPollSeconds) * time.Second
 	text := r.URL.Query().Get("timeout")

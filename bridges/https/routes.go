@@ -56,7 +56,7 @@ func (b *Bridge) route(w http.ResponseWriter, r *http.Request) {
 	defer v.memory.Close()
 	switch err := b.dispatch(w, r); {
 	case err == nil:
-	case r.Context().Err() != nil && !isTooSlow(err): // the client has disconnected
+	case r.Context().Err() != nil && !isTooSlow(err):
 		b.log.Debug("request abandoned", "method", r.Method, "path", r.URL.Path, "err", err)
 	default:
 		b.refuse(w, r, err)
@@ -124,7 +124,6 @@ func runtimeRoute(method string, below []string) (methods string, ok bool) {
 	return "", method == http.MethodPost // runtime refuses such a POST
 }
 
-// mounted returns the longest matching key of Options.Routes, and its handler.
 func (b *Bridge) mounted(path string) (string, http.Handler) {
 	if len(b.exact) == 0 && len(b.prefix) == 0 {
 		return "", nil
@@ -159,7 +158,6 @@ func splitPath(u *url.URL) ([]string, error) {
 	return segments, nil
 }
 
-// runtime serves /{entity}/messages and the paths below it.
 func (b *Bridge) runtime(w http.ResponseWriter, r *http.Request, entity string, below []string) error {
 	switch {
 	case len(below) == 0:

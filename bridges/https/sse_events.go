@@ -22,21 +22,20 @@ type events struct {
 	w        http.ResponseWriter
 	control  *http.ResponseController
 	id       core.Identity
-	address  core.Address // the entity whose messages are sent
+	address  core.Address
 	draining <-chan struct{}
 	closed   chan error // why the broker, or an operator, ended the stream
 	expired  *time.Timer
 	beat     *time.Timer
 	begun    bool
 	buffer   []byte
-	memory   *fair.Waiter // of the request
-	waiting  int          // bytes of messages that are not yet in buffer
-	charged  int          // bytes of waiting messages and of buffer that are charged to memory
-	size     int          // of the last message; 1 before the first one
+	memory   *fair.Waiter
+	waiting  int // bytes of messages that are not yet in buffer
+	charged  int // bytes of waiting messages and of buffer that are charged to memory
+	size     int // of the last message; 1 before the first one
 }
 
 const (
-	// eventsPage is how many bytes of events are collected before they are sent.
 	eventsPage = 64 << 10
 	// writePiece is how much a client must read within streamTimeout.
 	writePiece = 64 << 10
@@ -95,7 +94,6 @@ func (s *events) room(ctx context.Context) error {
 	return nil
 }
 
-// got counts messages that will be written.
 func (s *events) got(ds ...core.Delivery) {
 	for i := range ds {
 		s.size = ds[i].Size()
@@ -212,7 +210,6 @@ func (s *events) ended(ctx context.Context) error {
 	}
 }
 
-// end writes the last event, which tells the client why the stream ends.
 func (s *events) end(err error, tracking string) {
 	if errors.Is(err, errGone) {
 		return

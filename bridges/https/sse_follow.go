@@ -13,7 +13,6 @@ import (
 )
 
 const (
-	// followPage is the number of messages that one peek reads.
 	followPage = 100
 	// soonFollow is the first pause before follow looks for more messages. It doubles up to
 	// lateFollow.
@@ -25,11 +24,11 @@ const (
 type follower struct {
 	*Bridge
 	out     *events
-	entity  string   // the entity's ID when the stream began
-	next    position // the position after the messages that were sent
-	flowing []bool   // by partition: the last look found something
+	entity  string
+	next    position
+	flowing []bool // by partition: the last look found something
 	binary  bool
-	first   []core.Delivery // messages that newFollower has read; they are sent first
+	first   []core.Delivery
 }
 
 // follow sends the messages of an entity from a position on, and those that arrive. The broker

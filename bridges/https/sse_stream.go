@@ -19,8 +19,8 @@ import (
 
 const (
 	streamBeat    = 15 * time.Second // a stream is never silent for longer
-	streamTimeout = 30 * time.Second // for the client to read a piece
-	streamRetry   = 3 * time.Second  // after which the client should connect again
+	streamTimeout = 30 * time.Second
+	streamRetry   = 3 * time.Second // after which the client should connect again
 	// as streamRetry, for a client whose stream was refused because too many were open
 	streamWait = 10 * time.Second
 )
@@ -117,7 +117,6 @@ func readStreamQuery(r *http.Request) (streamQuery, error) {
 	return q, nil
 }
 
-// maxProduct bounds, in bytes, what is kept of a client's product name.
 const maxProduct = 200
 
 var _ bridges.Census = (*Bridge)(nil)

@@ -9,10 +9,10 @@ import (
 // target is the resource of an admin request: an entity, a rule, or the feed of a topic's
 // subscriptions or a subscription's rules.
 type target struct {
-	entity       string // a queue or topic; "" for the namespace
-	subscription string // of the topic
-	rule         string // of the subscription
-	feed         bool   // the topic's subscriptions, or the subscription's rules
+	entity       string
+	subscription string
+	rule         string
+	feed         bool // the topic's subscriptions, or the subscription's rules
 }
 
 // parseTarget parses {entity}, {topic}/Subscriptions, {topic}/Subscriptions/{name}, and below that

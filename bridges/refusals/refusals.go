@@ -34,7 +34,6 @@ type Log struct{ known, strangers bucket }
 
 func New() *Log { return &Log{known: bucket{rate: ofKnown}, strangers: bucket{rate: ofStrangers}} }
 
-// Share limits the lines about one connection.
 type Share struct {
 	of  *Log
 	own bucket
@@ -44,11 +43,11 @@ func (l *Log) Share() *Share { return &Share{of: l, own: bucket{rate: ofOne}} }
 
 // Told is an error that a client gets.
 type Told struct {
-	Tracking string // the id in the client's text
+	Tracking string
 	Code     core.Code
 	Entity   string
 	Err      error // may contain what the client must not know
-	Stranger bool  // without a proven identity
+	Stranger bool
 }
 
 func (s *Share) Write(log *slog.Logger, t Told, more ...any) { s.of.write(log, &s.own, t, more) }
@@ -115,7 +114,7 @@ type bucket struct {
 
 	mu      sync.Mutex
 	level   float64
-	filled  time.Time // zero if the bucket is full
+	filled  time.Time
 	leftOut int
 }
 

@@ -105,7 +105,6 @@ func checkAddress(entity string) error {
 	return nil
 }
 
-// entry is the part of the answer that contains the message.
 func eachMessage(answer value.Map, use func(a amqp.Arrival, entry value.Map)) error {
 	list, _ := answer.Get("messages")
 	entries, _ := list.(value.List)

@@ -22,8 +22,7 @@ const (
 	idleTimeout = 30 * time.Second
 	// linkTimeout bounds the time to attach a link, and to get the answer to a token.
 	linkTimeout = 15 * time.Second
-	// farewell bounds the time to close a connection.
-	farewell = time.Second
+	farewell    = time.Second
 )
 
 type connection struct {
@@ -31,12 +30,12 @@ type connection struct {
 	splice  *amqp.Splice
 	conn    *goamqp.Conn
 	session *goamqp.Session
-	tag     atomic.Uint64 // number of the last delivery-tag
+	tag     atomic.Uint64
 
-	policy, key string // sign the connection's tokens
+	policy, key string
 
 	mu          sync.Mutex
-	senderLinks map[string]*senderLink // by entity
+	senderLinks map[string]*senderLink
 	tokens      tokens
 }
 
@@ -108,7 +107,6 @@ type senderLink struct {
 	link *goamqp.Sender
 }
 
-// sender attaches the link for sending to an entity, if necessary.
 func (l *connection) sender(ctx context.Context, entity string) (*goamqp.Sender, error) {
 	l.mu.Lock()
 	o := l.senderLinks[entity]

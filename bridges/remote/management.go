@@ -15,8 +15,8 @@ import (
 type management struct {
 	connection *connection
 
-	mu    sync.Mutex       // held during a request
-	nodes map[string]*node // by entity
+	mu    sync.Mutex // held during a request
+	nodes map[string]*node
 }
 
 // The response of ask is empty if the remote found nothing. The error is a *goamqp.Error if the

@@ -13,7 +13,7 @@ import (
 type node struct {
 	requests *goamqp.Sender
 	answers  *goamqp.Receiver
-	reply    string // the address for responses
+	reply    string
 }
 
 // credit is the number of responses that may be in flight.

@@ -18,7 +18,6 @@ import (
 )
 
 const (
-	// pullBatch limits the messages that one call stores.
 	pullBatch = 200
 	// keyLife is how long the key of a stored message is kept. A remote that does not learn that a
 	// message is stored delivers it again after the lock time, which is shorter.
@@ -36,12 +35,11 @@ const (
 // errStored ends a source's link with little credit, once messages can be stored again.
 var errStored = errors.New("messages can be stored again: the gateway opens the link again with full credit")
 
-// source is an entity of the remote from which messages are pulled.
 type source struct {
 	r *Remote
 	Pull
 
-	received atomic.Int64 // messages that were stored
+	received atomic.Int64
 	repeated atomic.Int64 // messages that an earlier delivery had already stored
 	parked   atomic.Int64 // messages that can never be stored, and were dead-lettered at the remote
 	attached atomic.Bool
@@ -177,7 +175,6 @@ func weightOf(ms []*goamqp.Message) int64 {
 	return n
 }
 
-// bring stores messages, and settles them at the remote.
 func (s *source) bring(ctx context.Context, link *goamqp.Receiver, to core.Sender, ms []*goamqp.Message) error {
 	groups := make([][]*core.Message, 0, len(ms))
 	arrived := make([]amqp.Arrival, 0, len(ms))
@@ -297,7 +294,6 @@ func copied(groups [][]*core.Message) [][]*core.Message {
 	return all
 }
 
-// took counts a stored message, and adds its key to keys.
 func (s *source) took(a *amqp.Arrival, answer core.Appended, keys []string) []string {
 	s.received.Add(1)
 	if a.Transit == nil {
@@ -323,7 +319,6 @@ func (s *source) reject(ctx context.Context, link *goamqp.Receiver, m *goamqp.Me
 	})
 }
 
-// forget drops the keys that are older than keyLife.
 func (s *source) forget(ctx context.Context) {
 	for len(s.stored) > 0 && time.Since(s.stored[0].since) > keyLife {
 		if err := s.r.here.Forget(ctx, s.Into, s.stored[0].keys); err != nil {

@@ -25,7 +25,6 @@ const (
 	sessionWait = "com.microsoft:timeout"
 )
 
-// ErrNoSession reports that no session with messages became free.
 var ErrNoSession = errors.New("no session with messages became free")
 
 // ErrLockLost reports that the lock of a message or a session has ended. The remote then delivers
@@ -52,8 +51,8 @@ type Receiver struct {
 	stop   context.CancelFunc
 	ended  chan struct{} // closes when the goroutine of the renewals has ended
 
-	mu      sync.Mutex                   // held while waiting for a message
-	arrived []*goamqp.Message            // not taken yet
+	mu      sync.Mutex // held while waiting for a message
+	arrived []*goamqp.Message
 	held    map[*goamqp.Message]struct{} // messages that are locked, as far as is known
 }
 

@@ -20,10 +20,8 @@ import (
 )
 
 const (
-	// firstPause and lastPause bound the pause before the next attempt to connect.
-	firstPause = 100 * time.Millisecond
-	lastPause  = 10 * time.Second
-	// dialTimeout bounds an attempt to connect, with TLS and authentication.
+	firstPause  = 100 * time.Millisecond
+	lastPause   = 10 * time.Second
 	dialTimeout = 20 * time.Second
 )
 
@@ -43,7 +41,7 @@ type Remote struct {
 	mu         sync.Mutex
 	connection *connection // nil while disconnected
 	since      time.Time
-	err        error // the last error
+	err        error
 	erred      time.Time
 	backs      map[*func()]struct{}
 	targets    map[string]*target
@@ -111,7 +109,6 @@ func (r *Remote) Run(ctx context.Context, here Local) error {
 	return nil
 }
 
-// serve uses a connection until it breaks or ctx ends.
 func (r *Remote) serve(ctx context.Context, l *connection) {
 	r.mu.Lock()
 	r.connection, r.since = l, time.Now()
@@ -162,7 +159,6 @@ func (r *Remote) lost(err error, text string) {
 	r.connection, r.err, r.erred = nil, err, time.Now()
 }
 
-// current returns the connection, or why there is none.
 func (r *Remote) current() (*connection, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -173,7 +169,6 @@ func (r *Remote) current() (*connection, error) {
 	return r.connection, nil
 }
 
-// away records err, and returns it as the error of a send.
 func (r *Remote) away(err error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -184,7 +179,7 @@ func (r *Remote) away(err error) error {
 // Options describe a remote, and how to connect to it. Name and Dial are required.
 type Options struct {
 	Name    string
-	Address string // shown in State
+	Address string
 	Dial    func(ctx context.Context) (net.Conn, error)
 	// TLS is nil if the connection is not encrypted.
 	TLS *tls.Config
@@ -207,7 +202,6 @@ type Options struct {
 	// partition key are then sent together, and all are accepted or none.
 	Batches bool
 
-	// Pulls are the remote's entities to pull from.
 	Pulls  []Pull
 	Logger *slog.Logger // nil: nothing is logged
 

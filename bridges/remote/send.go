@@ -22,8 +22,8 @@ const (
 // target is an entity of the remote to which messages are sent, with counts of these messages.
 type target struct {
 	entity   string
-	sent     atomic.Int64 // the remote has accepted them
-	parked   atomic.Int64 // the remote will never accept them
+	sent     atomic.Int64
+	parked   atomic.Int64
 	delayed  atomic.Int64 // not accepted for now, or not answered
 	underWay atomic.Int64
 	trip     atomic.Int64 // moving average of the time from sending to the answer, in nanoseconds
@@ -104,7 +104,6 @@ type sending struct {
 	broken  error // why the remaining messages are not sent
 }
 
-// parcel holds the indexes of messages that are sent together.
 type parcel []int
 
 func parcelOf(n int) parcel {
@@ -119,11 +118,10 @@ func parcelOf(n int) parcel {
 // accepted.
 type chain []parcel
 
-// flight is a parcel that has been sent.
 type flight struct {
 	parcel  parcel
 	receipt goamqp.SendReceipt
-	err     error // why it could not be sent
+	err     error
 	left    time.Time
 }
 
@@ -146,7 +144,7 @@ func (s *sending) chains(ms []*core.Message) []chain {
 	if limit := s.link.MaxMessageSize(); limit > 0 {
 		most = min(most, int(limit))
 	}
-	sizes := map[int]int{} // bytes of the last parcel of each chain
+	sizes := map[int]int{}
 	for i, m := range ms {
 		if s.answers[i] != nil {
 			continue
@@ -191,7 +189,6 @@ func (s *sending) round(chains []chain) []chain {
 	return left
 }
 
-// launch sends a parcel, without waiting for the answer.
 func (s *sending) launch(p parcel) flight {
 	f := flight{parcel: p, left: time.Now(), err: s.broken}
 	if f.err != nil {
@@ -290,7 +287,6 @@ func (s *sending) count() {
 	}
 }
 
-// took includes d in the moving average of the round trip.
 func (t *target) took(d time.Duration) {
 	const weight = 8
 	old := t.trip.Load()

@@ -28,7 +28,7 @@ type Sender struct {
 	client *Client
 	entity string
 	link   *goamqp.Sender
-	most   uint64 // largest batch in bytes
+	most   uint64
 
 	envelope []byte // of the batch: the keys of its first message, by which Service Bus chooses the partition
 	batch    [][]byte

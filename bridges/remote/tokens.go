@@ -16,17 +16,16 @@ import (
 
 const (
 	// A token, valid for tokenLife, is replaced every tokenRenewal.
-	tokenLife    = time.Hour
-	tokenRenewal = 40 * time.Minute
-	// maxIntroductions is how many entities introduce tries.
+	tokenLife        = time.Hour
+	tokenRenewal     = 40 * time.Minute
 	maxIntroductions = 100
 )
 
 // tokens sends tokens to $cbs. The zero value is for connections without tokens.
 type tokens struct {
 	mu     sync.Mutex
-	node   *node               // nil if the connection needs no tokens
-	proven map[string]struct{} // entities for which a token was sent
+	node   *node // nil if the connection needs no tokens
+	proven map[string]struct{}
 }
 
 func (t *tokens) open(ctx context.Context, l *connection) (err error) {
@@ -85,7 +84,6 @@ func (e *refusedToken) Error() string {
 	return fmt.Sprintf("the remote answered with status %v: %v", e.status, e.why)
 }
 
-// prove sends a token for an entity, unless the connection has sent one.
 func (t *tokens) prove(ctx context.Context, l *connection, entity string) error {
 	if t.node == nil {
 		return nil

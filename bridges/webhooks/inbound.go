@@ -28,7 +28,6 @@ const Path = "/$crosstown/hooks/"
 
 const bodyTime = time.Minute // for the first byte of a body to arrive
 
-// Hook is a URL of the gateway for the requests of one service.
 type Hook struct {
 	Name      string        `config:"name"`
 	Namespace string        `config:"-"` // ID of the namespace of Entity; in the configuration, its name
@@ -51,7 +50,7 @@ type Options struct {
 // Inbound handles the requests to all hooks. It is safe for concurrent use.
 type Inbound struct {
 	Options
-	hooks    atomic.Pointer[[]Hook] // replaced by Set
+	hooks    atomic.Pointer[[]Hook]
 	refusals *refusals.Log
 	proofs   proofs
 }
@@ -138,7 +137,6 @@ func (in *Inbound) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]string{"error": text, "tracking": tracking}) // the client may have disconnected
 }
 
-// take verifies a request, and stores it as a message.
 func (in *Inbound) take(w http.ResponseWriter, r *http.Request, h *Hook, memory *fair.Waiter) (proven bool, err error) {
 	id := core.Identity{{Namespace: h.Namespace, NamespaceID: h.Namespace, Policy: "hook " + h.Name, Rights: core.Send, Scope: core.FoldName(h.Entity)}}
 	if h.Scheme == URL {

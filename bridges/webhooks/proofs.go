@@ -27,7 +27,6 @@ type proofs struct {
 	order list.List                // the most recently used address last
 }
 
-// prover is a client's address, and the hook that it calls.
 type prover struct {
 	address netip.Addr
 	hook    string
@@ -37,7 +36,7 @@ type proofCount struct {
 	prover
 	failed float64 // wrong proofs, as counted at the time at; the count decreases with time
 	at     time.Time
-	proven time.Time // time of the last right proof
+	proven time.Time
 }
 
 func proverOf(r *http.Request, h *Hook) prover {
@@ -61,7 +60,6 @@ func (p *proofs) begin(of prover, now time.Time) (pause time.Duration) {
 	return 0
 }
 
-// right records a right proof, and forgets the wrong ones.
 func (p *proofs) right(of prover, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

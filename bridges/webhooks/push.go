@@ -64,8 +64,8 @@ type pushCounts struct {
 }
 
 const (
-	reopen        = 5 * time.Second // pause before receiving again after an error
-	sessionIdle   = time.Second     // time without messages after which a session is released
+	reopen        = 5 * time.Second
+	sessionIdle   = time.Second // time without messages after which a session is released
 	settleTime    = 10 * time.Second
 	maxAnswerHead = 64 << 10 // bytes of the status line and headers of a response
 	maxAnswer     = 64 << 10 // bytes of a response that are read, so that the connection can be used again
@@ -144,7 +144,6 @@ func (p *Push) Run(ctx context.Context, b core.Broker) error {
 	return nil
 }
 
-// serve delivers messages until ctx ends, or the entity cannot be received from.
 func (p *Push) serve(ctx context.Context, b core.Broker) error {
 	from := core.At(p.From)
 	entity, err := b.Resolve(ctx, p.id, from)
@@ -245,7 +244,6 @@ func (w *pushing) deliver(ctx context.Context, d core.Delivery) {
 	w.settle(d, settlement)
 }
 
-// keep renews a lock until stop is called.
 func (w *pushing) keep(renew func(context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(w.requests)
 	done := make(chan struct{})

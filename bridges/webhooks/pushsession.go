@@ -33,7 +33,6 @@ func (w *pushing) sessions(ctx context.Context) {
 	}
 }
 
-// take takes one of places, for one session. It returns false if ctx ends first.
 func take(ctx context.Context, places chan struct{}) bool {
 	if ctx.Err() != nil {
 		return false

@@ -101,7 +101,6 @@ func (b *Bridge) serve(c *conn) {
 	c.log.Debug("connection closed", "err", err)
 }
 
-// Options configure a Bridge. A zero field has its default.
 type Options struct {
 	// Logger may be nil.
 	Logger *slog.Logger
@@ -140,7 +139,7 @@ type Options struct {
 }
 
 const (
-	maxRequests      = 256 // in flight on one connection
+	maxRequests      = 256
 	maxCredit        = 5000
 	maxGroup         = 4500 // messages, settlements or numbers in one request
 	defaultPeek      = 32
@@ -155,7 +154,7 @@ const (
 	maxWait          = 24 * time.Hour
 	expiryWarning    = time.Minute
 	operationTimeout = time.Minute
-	closeGrace       = 2 * time.Second // for the client to answer a close
+	closeGrace       = 2 * time.Second
 	minFrame         = 1 << 20
 	strangerFrame    = 64 << 10 // bytes of a frame until the client has signed in
 )
@@ -212,7 +211,6 @@ func (g *connGroup) enter() (refusal string) {
 
 func (g *connGroup) done() { g.members.Done() }
 
-// drainAfter waits for ctx to end, makes all connections drain, and returns when they have ended.
 func (g *connGroup) drainAfter(ctx context.Context) {
 	<-ctx.Done()
 	g.mu.Lock()

@@ -28,15 +28,15 @@ const maxProduct = 200
 // gorilla/websocket only reads, because it cannot write several frames with one call.
 type conn struct {
 	bridge   *Bridge // any goroutine may use it, because it never changes
-	id       string  // never changed
+	id       string
 	log      *slog.Logger
 	refusals *refusals.Share
-	nc       net.Conn       // the connection under ws
-	encoding codec.Encoding // never changed
-	owner    *link.Owner    // runs all jobs: of the reader, writes, timers and results of broker calls
-	tasks    sync.WaitGroup // the writer and broker calls
+	nc       net.Conn // the connection under ws
+	encoding codec.Encoding
+	owner    *link.Owner // runs all jobs: of the reader, writes, timers and results of broker calls
+	tasks    sync.WaitGroup
 	timer    *link.Timer
-	ctx      context.Context // for broker calls
+	ctx      context.Context
 	cancel   context.CancelFunc
 	calls    *link.Calls
 
@@ -52,19 +52,19 @@ type conn struct {
 // backlog holds what waits for a broker call, or for the client to read.
 type backlog struct {
 	feeds        map[int64]*feed
-	sendQueues   map[string]*sendQueue   // by folded address
-	sends        []*sendQueue            // queues with messages for the next call
-	settleQueues map[string]*settleQueue // by folded address
-	full         []*settleQueue          // queues with settlements for the next call
+	sendQueues   map[string]*sendQueue
+	sends        []*sendQueue // queues with messages for the next call
+	settleQueues map[string]*settleQueue
+	full         []*settleQueue // queues with settlements for the next call
 }
 
 type holdings struct {
-	memory   *fair.Waiter       // for all goroutines
-	underWay map[int64]struct{} // requests that are not answered, by id
-	held     int                // bytes of these requests
-	waiting  int                // bytes of deliveries that are not written yet
-	charged  int                // bytes of output and deliveries that are charged to memory
-	starved  bool               // feeds could not request messages for lack of memory
+	memory   *fair.Waiter // for all goroutines
+	underWay map[int64]struct{}
+	held     int // bytes of these requests
+	waiting  int
+	charged  int  // bytes of output and deliveries that are charged to memory
+	starved  bool // feeds could not request messages for lack of memory
 }
 
 func newConn(b *Bridge, ws *websocket.Conn, in *bufio.Reader, e codec.Encoding, r *http.Request) *conn {
@@ -165,7 +165,6 @@ func (c *conn) step(now time.Time) (again bool) {
 	return again
 }
 
-// tick does what is due, and sets the timer to what is due next.
 func (c *conn) tick(now time.Time) {
 	switch {
 	case c.gone:
@@ -223,7 +222,6 @@ func (c *conn) call(q *request, work func(ctx context.Context, id core.Identity)
 	})
 }
 
-// fetch answers a request with the result of call, which write encodes.
 func fetch[T any](c *conn, q *request, call func(ctx context.Context, id core.Identity) (T, error), write func(codec.Writer, T)) {
 	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
 		v, err := call(ctx, id)

@@ -13,10 +13,10 @@ import (
 
 // ending says how far the connection has come in closing.
 type ending struct {
-	said     bool      // our close is sent
-	broken   bool      // nothing can be written any more, but the client's earlier frames are still read
-	gone     bool      // nothing is read any more
-	lost     error     // why the connection ended, or nil
+	said     bool
+	broken   bool // nothing can be written any more, but the client's earlier frames are still read
+	gone     bool
+	lost     error
 	drains   *fault    // how the connection closes once no call is in flight; nil if it does not
 	deadline time.Time // when to stop waiting: for a token, for the client's close, or for calls in flight
 }
@@ -91,7 +91,6 @@ func (c *conn) drain(end *fault) {
 	c.deadline = time.Now().Add(c.bridge.opts.DrainGrace)
 }
 
-// ended reports whether the connection has ended, with nothing left to do or no time left for it.
 func (c *conn) ended(now time.Time) bool {
 	if !c.gone {
 		return false
@@ -99,7 +98,6 @@ func (c *conn) ended(now time.Time) bool {
 	return c.calls.Busy() == 0 && c.calls.Events() == 0 && c.writing == 0 && len(c.out) == 0 || !now.Before(c.deadline)
 }
 
-// leaves reports whether nothing more is sent to the client.
 func (c *conn) leaves() bool { return c.said || c.broken }
 
 func (c *conn) letGo() {
@@ -111,7 +109,6 @@ func (c *conn) letGo() {
 	}
 }
 
-// dispose releases what a connection that has ended uses, and waits for its goroutines.
 func (c *conn) dispose() {
 	c.gone, c.said = true, true
 	c.cancel()
@@ -124,7 +121,6 @@ func (c *conn) dispose() {
 	}
 }
 
-// fail ends the connection because a job panicked.
 func (c *conn) fail(err error) {
 	c.log.Error("connection", "err", err)
 	_ = c.nc.SetWriteDeadline(time.Now().Add(closeGrace))

@@ -50,7 +50,7 @@ const (
 	closeNormal      closeCode = 1000
 	closeStopping    closeCode = 1001
 	closeEncoding    closeCode = 1003 // a text frame although the client chose MessagePack, or the reverse
-	closeNoStatus    closeCode = 1005 // the client gave no code
+	closeNoStatus    closeCode = 1005
 	closeMalformed   closeCode = 1007
 	closeTooLarge    closeCode = 1009
 	closeInternal    closeCode = 1011
@@ -65,7 +65,7 @@ const (
 // fault is a violation of the protocol that closes the connection.
 type fault struct {
 	code closeCode
-	text string // for the client
+	text string
 }
 
 func (f *fault) Error() string { return fmt.Sprintf("close %d: %s", f.code, f.text) }

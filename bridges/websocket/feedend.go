@@ -27,7 +27,6 @@ func (c *conn) endFeed(q *request) {
 	f.do(q, end)
 }
 
-// ended tells the client that the gateway has ended the feed.
 func (f *feed) ended(err error) {
 	if f.over {
 		return

@@ -26,12 +26,12 @@ type feed struct {
 	number   int64
 	address  core.Address
 	mode     core.ReceiveMode
-	binary   bool // the client wants bodies as bytes
+	binary   bool
 	receiver core.Receiver
-	held     core.Session // the receiver's session, or nil
+	held     core.Session
 	lock     *core.SessionLock
-	cancel   context.CancelFunc // ends the wait for a session
-	leave    func()             // gives up the feed's place among Options.Streams
+	cancel   context.CancelFunc
+	leave    func() // gives up the feed's place among Options.Streams
 
 	requestQueue
 
@@ -41,8 +41,8 @@ type feed struct {
 	pending    []core.Delivery // delivered by the broker, but not written yet
 	drains     *request        // the request to answer once the broker has given the credit back and all is written
 	taking     bool            // the broker has been asked to give the credit back
-	over       bool            // the feed has ended
-	stopped    bool            // the broker delivers no more
+	over       bool
+	stopped    bool
 }
 
 // requestQueue holds a feed's requests that wait for an earlier one.
@@ -176,7 +176,6 @@ func (f *feed) opened(q *request, err error) {
 	f.ask()
 }
 
-// forget removes the feed from the connection, so that its number can be used again.
 func (f *feed) forget() {
 	if !f.over {
 		f.leave()
@@ -287,7 +286,6 @@ func (f *feed) delivered(ds []core.Delivery) {
 	}
 }
 
-// deliverMore writes deliveries as long as the client reads fast enough.
 func (c *conn) deliverMore() {
 	for again := !c.leaves(); again && !c.choked; {
 		again = false
@@ -347,7 +345,6 @@ func (f *feed) tookBack() {
 	f.taking, f.asked, f.askedBytes = false, 0, 0
 }
 
-// drained answers a drain once all deliveries are written.
 func (f *feed) drained() {
 	q := f.drains
 	if q == nil || f.taking || len(f.pending) > 0 {

@@ -23,12 +23,12 @@ type intake struct {
 	ws      *websocket.Conn // only the reader uses it
 	in      *bufio.Reader   // only the reader uses it; ws reads from it
 	turn    turn.Turn       // only the reader uses it
-	heard   atomic.Int64    // when bytes last arrived, Unix nanoseconds
-	limit   atomic.Int64    // largest frame in bytes
-	arrived []*request      // requests that were read and have not begun
-	pending bool            // the reader waits until all requests in arrived have begun
-	resumed chan struct{}   // makes the reader continue
-	rests   bool            // a large request was refused: see link.Owner.Rest
+	heard   atomic.Int64
+	limit   atomic.Int64 // largest frame in bytes
+	arrived []*request
+	pending bool          // the reader waits until all requests in arrived have begun
+	resumed chan struct{} // makes the reader continue
+	rests   bool          // a large request was refused: see link.Owner.Rest
 }
 
 // readBuffers hold frames while they are read and decoded. Idle connections have none.
@@ -88,8 +88,6 @@ func (c *conn) read() {
 	}
 }
 
-// bring passes requests to the owner and waits until they have begun. It returns false if the
-// connection has ended.
 func (c *conn) bring(got []*request) bool {
 	c.owner.Do(func() { c.arrived, c.pending = got, true })
 	select {
@@ -114,7 +112,6 @@ func (c *conn) readFrames() (got []*request, err error) {
 	return got, err
 }
 
-// hasNext reports whether the next request has arrived completely.
 func (c *conn) hasNext() bool {
 	if c.in.Buffered() < shortestFrame {
 		return false

@@ -16,10 +16,10 @@ import (
 
 type output struct {
 	socket  *link.Socket // nil if the connection is not a plain TCP connection
-	out     []byte       // frames to be written
-	last    int          // how many bytes of the next write are sent before the connection breaks; 0 if it does not
-	writing int          // bytes that the writer's goroutine has
-	choked  bool         // the client reads too slowly, so no more deliveries are requested
+	out     []byte
+	last    int  // how many bytes of the next write are sent before the connection breaks; 0 if it does not
+	writing int  // bytes that the writer's goroutine has
+	choked  bool // the client reads too slowly, so no more deliveries are requested
 }
 
 // The first bytes of frames that the gateway writes: the opcode (RFC 6455 §11.8), and the bit for
@@ -33,13 +33,11 @@ const (
 )
 
 const (
-	// writeChunk is how much is written with one deadline.
 	writeChunk = 64 << 10
 	// writeGlances is how often, within the patience of transmit, the writer checks whether a
 	// client has read something: an incomplete write does not tell when the client last read.
 	writeGlances = 6
-	// keptBuffer is the size of the largest buffer that is used again.
-	keptBuffer = 256 << 10
+	keptBuffer   = 256 << 10
 	// lastWords is how long a client that did not read has to read why the connection closes.
 	lastWords = 5 * time.Second
 

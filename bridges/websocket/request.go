@@ -18,9 +18,9 @@ import (
 type request struct {
 	id    int64
 	op    *operation
-	wrong error // why the request is invalid, or nil
-	bytes int   // size of its frame
-	large bool  // if it is refused, the connection rests
+	wrong error
+	bytes int
+	large bool // if it is refused, the connection rests
 	given memberSet
 
 	token           string
@@ -34,7 +34,7 @@ type request struct {
 	wait            time.Duration
 	mode            core.ReceiveMode
 	credit          int
-	binary          bool // the client wants bodies as bytes
+	binary          bool
 	accept          string
 	messages        []*core.Message
 	settlements     []core.Settlement
@@ -226,7 +226,6 @@ func (q *request) read(r codec.Reader, all []frame.Member, op, id int, afford fu
 	return nil
 }
 
-// into returns a function that decodes a member into a field.
 func into[T any](field func(*request) *T, read func(codec.Reader) (T, error)) func(*request, codec.Reader) error {
 	return func(q *request, r codec.Reader) (err error) {
 		*field(q), err = read(r)
@@ -240,7 +239,6 @@ type choice[T any] struct {
 	means T
 }
 
-// oneOf returns a function that decodes one of several words.
 func oneOf[T any](choices ...choice[T]) func(codec.Reader) (T, error) {
 	words := make([]string, len(choices))
 	for i, c := range choices {
@@ -258,7 +256,6 @@ func oneOf[T any](choices ...choice[T]) func(codec.Reader) (T, error) {
 	}
 }
 
-// whole returns a function that decodes an integer from least to most.
 func whole[T int | int64](least, most int64) func(codec.Reader) (T, error) {
 	return func(r codec.Reader) (T, error) {
 		switch k := r.Kind(); k {
@@ -275,7 +272,7 @@ func whole[T int | int64](least, most int64) func(codec.Reader) (T, error) {
 }
 
 var (
-	readID             = whole[int64](1, maxID) // of a request or a feed
+	readID             = whole[int64](1, maxID)
 	readSequenceNumber = whole[int64](0, math.MaxInt64)
 )
 

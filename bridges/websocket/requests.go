@@ -86,11 +86,11 @@ func (c *conn) finish(q *request) {
 // operation describes the requests with a certain op.
 type operation struct {
 	name   string
-	need   memberSet                 // members that a request must have
-	may    memberSet                 // members that it may have
-	either memberSet                 // members of which it must have exactly one
-	check  func(q *request) error    // checks what the sets cannot express; may be nil
-	run    func(c *conn, q *request) // runs in the owner
+	need   memberSet
+	may    memberSet
+	either memberSet              // members of which it must have exactly one
+	check  func(q *request) error // checks what the sets cannot express; may be nil
+	run    func(c *conn, q *request)
 }
 
 var operations = func() map[string]*operation {

@@ -26,11 +26,11 @@ type stream struct {
 	ws      *websocket.Conn
 	hosts   []string // by which the client called the gateway; see bridges.Hosts
 	tls     *tls.ConnectionState
-	in      *bufio.Reader // ws reads from it
-	message io.Reader     // the message being read, or nil between two messages
-	left    int64         // bytes of message that are left; 0 if not known
+	in      *bufio.Reader
+	message io.Reader
+	left    int64 // bytes of message that are left; 0 if not known
 	close   sync.Once
-	closed  error // what closing ws returned
+	closed  error
 }
 
 const (
@@ -85,7 +85,6 @@ func (s *stream) Read(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// read reads from one message. It may return 0 bytes without an error.
 func (s *stream) read(p []byte) (int, error) {
 	if s.message == nil {
 		_, _ = s.in.Peek(1) // wait for bytes; NextReader returns the error
@@ -112,7 +111,6 @@ func (s *stream) read(p []byte) (int, error) {
 	return n, err
 }
 
-// ready reports whether read would return bytes without blocking.
 func (s *stream) ready() bool {
 	if s.message != nil {
 		return s.left > 0 && s.in.Buffered() > 0

@@ -11,13 +11,13 @@ import (
 )
 
 type client struct {
-	since    time.Time // when it connected
+	since    time.Time
 	product  string
 	hosts    []string // names by which it called the gateway; never changed
 	identity core.Identity
-	leave    func()    // ends the connection's count in its namespace; nil if it is not counted
-	proving  bool      // a token is being checked, so nothing is read
-	refused  int       // refused tokens
+	leave    func() // ends the connection's count in its namespace; nil if it is not counted
+	proving  bool   // a token is being checked, so nothing is read
+	refused  int
 	expires  time.Time // when to check identity again; zero for never
 	warned   time.Time // the expiry of which the client was warned
 }
@@ -83,7 +83,6 @@ func (c *conn) allow(g core.Grant) error {
 	return nil
 }
 
-// enter makes the connection one of a client that has signed in.
 func (c *conn) enter(id core.Identity) error {
 	vacate, err := c.bridge.places.Open(fair.Of(id), 1)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 // upgrader turns HTTP requests into WebSocket connections with one of several sub-protocols.
 type upgrader struct {
 	origins   origins.List
-	protocols []string // the preferred one first
+	protocols []string
 	upgrader  websocket.Upgrader
 }
 

@@ -17,8 +17,7 @@ import (
 type Options struct {
 	// Namespace and NamespaceID are the name and the ID that grants contain.
 	Namespace, NamespaceID string
-	// Policies are the namespace's shared access policies.
-	Policies []core.AccessRule
+	Policies               []core.AccessRule
 	// Entities returns an entity, whose own policies may sign tokens. If Entities is nil, entities
 	// have no policies.
 	Entities func(ctx context.Context, name string) (core.Entity, error)
@@ -135,10 +134,8 @@ func ParseSignature(token string) (s Signature, web bool, err error) {
 	return Signature{read}, false, err
 }
 
-// Policy returns the policy that the token names.
 func (s *Signature) Policy() string { return s.sas.policy }
 
-// Resource returns the resource that the token names, as its creator has written it.
 func (s *Signature) Resource() string { return s.sas.resource }
 
 // SignedBy reports whether a key of one of the policies has made the signature. It checks neither

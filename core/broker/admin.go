@@ -9,15 +9,12 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// maxTop is the maximum length of a page of a list.
 const maxTop = 1000
 
 func authorize(id core.Identity, path string) error {
 	return id.Check(core.Manage, path, time.Now())
 }
 
-// managed returns the path for a name in any spelling of core.ResourcePath. It refuses an identity
-// without Manage on it.
 func managed(id core.Identity, name string) (path string, err error) {
 	path = core.ResourcePath(name)
 	return path, authorize(id, path)
@@ -43,7 +40,6 @@ func (b *Broker) stored(ctx context.Context, name string) (core.Entity, error) {
 	return ent, b.refusals.Of(err, &core.Entity{Name: name})
 }
 
-// Entities implements core.Admin. It returns at most maxTop entities.
 func (b *Broker) Entities(ctx context.Context, id core.Identity, l core.Listing, skip, top int) ([]core.Entity, []core.Runtime, error) {
 	path := ""
 	if l.Kind == core.Subscription {

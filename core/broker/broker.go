@@ -23,8 +23,7 @@ import (
 const (
 	probeTimeout = 2 * time.Second
 	// stopGrace is how long stop waits for calls to the store before it cancels them.
-	stopGrace = 5 * time.Second
-	// refreshRetry is the pause before Run tries again to read an entity.
+	stopGrace    = 5 * time.Second
 	refreshRetry = time.Second
 )
 
@@ -55,7 +54,7 @@ type Options struct {
 	// Host is the name by which clients reach the namespace. If it is set, refusals call a missing
 	// entity sb://Host/entity.
 	Host   string
-	Logger *slog.Logger // nil: no log
+	Logger *slog.Logger
 	// PartitionCount is the number of partitions of a partitioned entity; default 4, at most
 	// core.MaxPartitions.
 	PartitionCount int
@@ -98,11 +97,11 @@ type Options struct {
 // element of a list that matches an entity applies to it. All gateways of a namespace should have
 // the same settings.
 type Selected struct {
-	Retries         []For[Retry]         // for queues and subscriptions
-	RateLimits      []For[core.Rate]     // of deliveries, over all gateways, for queues and subscriptions
-	CircuitBreakers []For[Breaker]       // for queues and subscriptions; each gateway's breaker has its own state
-	Schemas         []For[core.Router]   // check messages of queues and topics against a schema
-	DeadLetters     []For[time.Duration] // how long dead letters are kept, for all kinds except schedules
+	Retries         []For[Retry]       // for queues and subscriptions
+	RateLimits      []For[core.Rate]   // of deliveries, over all gateways, for queues and subscriptions
+	CircuitBreakers []For[Breaker]     // for queues and subscriptions; each gateway's breaker has its own state
+	Schemas         []For[core.Router] // check messages of queues and topics against a schema
+	DeadLetters     []For[time.Duration]
 	// Schedules are stored in the catalogue, and stay there when they are removed from this list.
 	Schedules []core.ScheduleSettings
 }

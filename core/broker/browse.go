@@ -17,9 +17,7 @@ const (
 	// firstPeek is the number of messages that Peek first asks the store for. Each further call
 	// asks for twice as many, up to delivery.PeekPage, so that large messages do not fill memory.
 	firstPeek = 8
-	// peekRead limits the bytes that the store reads for one PeekRequest.
-	peekRead = 32 << 20
-	// purgeLock is how long Purge locks the messages that it reads.
+	peekRead  = 32 << 20
 	purgeLock = 10 * time.Second
 	// moveLock limits how long LockNumbers locks messages.
 	moveLock = 5 * time.Minute

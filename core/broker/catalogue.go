@@ -12,9 +12,9 @@ import (
 
 type entityCache struct {
 	mu      sync.RWMutex
-	entries map[string]*entry // by folded name
+	entries map[string]*entry
 	closed  bool
-	dirty   wake.Signal // set when the dirty flag of an entry is set
+	dirty   wake.Signal
 }
 
 // entity returns a fresh entity from the cache, or reads it from the store. A missing entity is not
@@ -72,7 +72,6 @@ func (b *Broker) load(ctx context.Context, name string) (*entry, error) {
 	return b.keep(ent, now)
 }
 
-// For a subscription, the refusal says whether its topic exists.
 func (b *Broker) notFoundIn(ctx context.Context, name string) error {
 	refusal := b.refusals.NotFound(name)
 	topic, _, ok := core.SplitSubscription(name)
@@ -142,7 +141,6 @@ func (b *Broker) forgetDeleted(ent *core.Entity) {
 	}
 }
 
-// The store calls entityChanged. Two empty names mean that any entity may have changed.
 func (b *Broker) entityChanged(namespace, name string) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()

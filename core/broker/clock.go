@@ -49,7 +49,6 @@ func (b *Broker) RunDue(ctx context.Context) error {
 	}
 }
 
-// onTheMove sweeps all partitions, and counts the messages that forwarders must move.
 func (b *Broker) onTheMove(ctx context.Context) (n int64, err error) {
 	var all []core.Entity
 	if err := b.walk(ctx, func(ent *core.Entity) (gone bool) {

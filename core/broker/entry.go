@@ -31,7 +31,7 @@ type entry struct {
 	key string
 
 	current    atomic.Pointer[entity.View]
-	readAt     atomic.Int64 // of current, in Unix nanoseconds of this machine's clock
+	readAt     atomic.Int64
 	dirty      atomic.Bool
 	refreshing atomic.Bool
 
@@ -41,13 +41,13 @@ type entry struct {
 	// by partition: messages without a key avoid it until then, in Unix nanoseconds
 	unavailableUntil []atomic.Int64
 	topic            *topics.Cache // nil unless the entity is a topic
-	filters          filterCounts  // of a topic
+	filters          filterCounts
 	pipeline         *pipeline.Stages
 	traffic          entity.Counters
-	seen             atomic.Int64          // the sum of traffic at the last call of Grown
-	seenAccepted     atomic.Int64          // accepted messages at the last call of Grown
-	retry            atomic.Pointer[Retry] // nil: no delay after an abandon
-	audit            *audit.Writer         // nil: no history
+	seen             atomic.Int64 // the sum of traffic at the last call of Grown
+	seenAccepted     atomic.Int64 // accepted messages at the last call of Grown
+	retry            atomic.Pointer[Retry]
+	audit            *audit.Writer
 
 	receivers *delivery.Entity
 	listed    sessionMarks
@@ -93,7 +93,6 @@ func (b *Broker) Select(s Selected) {
 	b.scheduler.want(s.Schedules)
 }
 
-// changed marks the entity, and a topic's subscriptions, as possibly outdated.
 func (e *entry) changed() {
 	e.dirty.Store(true)
 	if e.topic != nil {
@@ -144,7 +143,6 @@ func (e *entry) update(ent core.Entity, now time.Time) {
 	e.receivers.Update()
 }
 
-// end closes everything that is open on the entity, for ever.
 func (e *entry) end(err error) {
 	e.mu.Lock()
 	if e.ended != nil {

@@ -49,7 +49,7 @@ func (b *Broker) Explain(ctx context.Context, id core.Identity, address string, 
 const maxUnmatched = 1000
 
 func (b *Broker) addUnmatched(ctx context.Context, a *core.Account, topic *entity.View) error {
-	var last core.Event // the newest event about rules
+	var last core.Event
 	id := ""
 	for _, e := range a.Events {
 		if e.Kind == core.EventMatched || e.Kind == core.EventUnmatched {

@@ -13,7 +13,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/pipeline"
 )
 
-// forwardedBroker implements forward.Host.
 type forwardedBroker struct{ b *Broker }
 
 func (f forwardedBroker) Entity(ctx context.Context, name string) (forward.Entity, error) {
@@ -49,7 +48,6 @@ func (e *entry) Counters() *entity.Counters { return &e.traffic }
 
 func (e *entry) Audit() *audit.Writer { return e.audit }
 
-// Judge implements forward.Entity.
 func (e *entry) Judge(ctx context.Context, v *entity.View, groups [][]*core.Message) []pipeline.Result {
 	if e.pipeline.IsEmpty() {
 		return nil
@@ -141,18 +139,16 @@ func (b *Broker) Forget(ctx context.Context, name string, keys []string) error {
 	return nil
 }
 
-// Export is an entity whose messages are forwarded to a remote.
 type Export struct {
 	Entity      string `json:"entity"`
 	DeadLetters bool   `json:"deadLetters,omitzero"` // the dead letters are forwarded, not the messages
 	Remote      string `json:"-"`
 	To          string `json:"to"`
-	Waiting     int64  `json:"messages"` // messages that have not reached the remote yet
+	Waiting     int64  `json:"messages"`
 	// when the first of them was enqueued; zero: there is none, or it is unknown
 	Oldest time.Time `json:"oldest,omitzero"`
 }
 
-// Exports lists the entities that forward to remotes.
 func (b *Broker) Exports(ctx context.Context) ([]Export, error) {
 	all, ents, err := b.exports(ctx)
 	if err != nil {
@@ -189,7 +185,6 @@ func (b *Broker) exports(ctx context.Context) (all []Export, ents []core.Entity,
 	return all, ents, err
 }
 
-// ForwardedTo returns the entities of a remote to which this namespace forwards.
 func (b *Broker) ForwardedTo(ctx context.Context, remote string) (entities []string, err error) {
 	all, _, err := b.exports(ctx)
 	for i := range all {

@@ -94,7 +94,6 @@ func (b *Broker) holding(ctx context.Context, e *core.Entity, t *entityCount) (H
 	return h, nil
 }
 
-// Count has the contents of an entity, without a topic's counts of rules.
 type Count struct {
 	Name string
 	Kind core.Kind

@@ -49,7 +49,6 @@ func (b *Broker) viewWithSessions(ctx context.Context, name string) (*entry, *en
 	return e, v, nil
 }
 
-// describeSessions asks each partition about its own ids. The result is in the order of ids.
 func (b *Broker) describeSessions(ctx context.Context, v *entity.View, ids []string, content bool) ([]core.SessionInfo, error) {
 	partitions := v.Queues[core.Main]
 	places := make([][]int, len(partitions)) // by partition: the indexes of its sessions in ids

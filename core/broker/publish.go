@@ -10,8 +10,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/topics"
 )
 
-// publishTries is how often messages are evaluated with newer subscriptions before the sender must
-// try again.
 const publishTries = 8
 
 var errChanging = core.Refuse(core.Busy, "The subscriptions of the topic are changing. Please wait and try again.")
@@ -56,7 +54,7 @@ func publishNext(ctx context.Context, p core.Partition, version int64, x *topics
 		}
 	}
 	last := got[len(got)-1].Err
-	if answers == nil { // the usual case
+	if answers == nil {
 		answers = got
 	} else {
 		answers = append(answers, got...)
@@ -127,8 +125,6 @@ func (e *entry) makeRoom(ctx context.Context, trail *audit.Trail, v *entity.View
 	}
 }
 
-// sweepSubscriptions removes expired messages from all subscriptions in a partition of the topic.
-// It returns false if the last sweep was too recent, or if it failed.
 func (e *entry) sweepSubscriptions(ctx context.Context, partition uint16) bool {
 	if !e.topic.BeginSweep() {
 		return false

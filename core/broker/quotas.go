@@ -19,8 +19,6 @@ func (b *Broker) quotas() (q core.NamespaceQuotas) {
 	return q
 }
 
-// quotaRefusal returns the text for an entity that the store has refused because of the namespace's
-// quotas.
 func (b *Broker) quotaRefusal(ctx context.Context, ent *core.Entity) error {
 	q := b.quotas()
 	n, others, err := b.population(ctx, ent.ID)

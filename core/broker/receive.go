@@ -47,7 +47,6 @@ func checkSessionID(o *core.SessionOptions) error {
 	return nil
 }
 
-// sessionful refuses an entity without sessions.
 func (b *Broker) sessionful(ctx context.Context, id core.Identity, a core.Address) (*entry, *entity.View, error) {
 	e, err := b.access(ctx, id, core.Listen, a)
 	if err != nil {
@@ -90,7 +89,7 @@ const marksLife = 10 * time.Second
 // every time.
 type sessionMarks struct {
 	mu    sync.Mutex
-	since time.Time // the parameter since of the list
+	since time.Time
 	marks []sessionMark
 }
 
@@ -115,7 +114,6 @@ func (m *sessionMarks) before(since time.Time, skip int) (key core.SessionKey, a
 	return "", 0
 }
 
-// pass makes a mark for the session id at a position if a page ends there.
 func (m *sessionMarks) pass(since time.Time, position int, id string) {
 	if position%sessionPage != 0 {
 		return
@@ -160,13 +158,12 @@ func (b *Broker) listSessions(ctx context.Context, e *entry, v *entity.View, sin
 	return ids, nil
 }
 
-// sessionList reads the ids of one partition's sessions page by page.
 type sessionList struct {
 	p     core.Partition
 	since time.Time
 	after core.SessionKey
-	ids   []string // the rest of the current page
-	more  bool     // another page may follow
+	ids   []string
+	more  bool
 }
 
 func (l *sessionList) fill(ctx context.Context) (err error) {

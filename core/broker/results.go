@@ -74,7 +74,6 @@ func (e *entry) commitResults(ctx context.Context, trail *audit.Trail, v *entity
 	return answers
 }
 
-// maxCommitMessages limits a step that commits several groups.
 const maxCommitMessages = 100
 
 // commit carries out work in a partition, or publishes it in a topic's. It returns refusals for
@@ -171,7 +170,7 @@ func (e *entry) evaluateExcept(ctx context.Context, trail *audit.Trail, a *topic
 // the group in answers.
 func (e *entry) runPipeline(ctx context.Context, v *entity.View, batches []batch, answers []core.Appended) []pipeline.Result {
 	byPlace := make([]pipeline.Result, len(answers))
-	var groups [][]*core.Message // groups that still need a verdict
+	var groups [][]*core.Message
 	var places []int
 	for i := range batches {
 		b := &batches[i]

@@ -47,7 +47,6 @@ func (e *entry) delay(sub core.SubQueue, s *core.Settlement) error {
 	return nil
 }
 
-// asked is false if the properties ask for no delay.
 func askedDelay(p core.Properties, now time.Time) (wait time.Duration, asked bool, err error) {
 	if p.IsEmpty() {
 		return 0, false, nil

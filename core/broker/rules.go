@@ -17,11 +17,9 @@ const (
 	// memory and the work of evaluation.
 	maxSQLFilters   = 2000
 	maxOtherFilters = 100000
-	// ruleTries is how often a change of a rule is tried while other changes conflict with it.
-	ruleTries = 10
+	ruleTries       = 10
 )
 
-// checkRule compiles a rule, or refuses it.
 func (b *Broker) checkRule(r *core.Rule) (*rules.Rule, error) {
 	if err := cmp.Or(core.ValidateRuleName(r.Name), b.options.Limits.CheckRule(r)); err != nil {
 		return nil, err
@@ -44,7 +42,6 @@ type filterCounts struct {
 
 const filterCountsAge = time.Minute
 
-// weightOf returns the number of rules that r counts as, because of its length.
 func weightOf(r *core.Rule) int {
 	return max(1, (max(len(r.Filter.SQL), len(r.Action))+core.SQLLengthOfOne-1)/core.SQLLengthOfOne)
 }

@@ -20,8 +20,7 @@ const (
 	// the clock by more than that, the clock was set back.
 	missedAfter = time.Minute
 	// schedulerNap limits how long the scheduler sleeps, because the clock may be set at any time.
-	schedulerNap = time.Minute
-	// schedulerRetry is the pause after a refusal, or when the store does not answer.
+	schedulerNap   = time.Minute
 	schedulerRetry = 5 * time.Second
 )
 
@@ -30,22 +29,21 @@ const (
 // schedule before it sends, and then records the tick in it.
 type scheduler struct {
 	b     *Broker
-	woken wake.Signal // set when something has changed
+	woken wake.Signal
 
 	mu      sync.Mutex
 	changed map[string]bool         // folded names of schedules to read again; "": all
 	wanted  []core.ScheduleSettings // the configuration's schedules that are not stored yet
-	failing map[string]string       // by folded name: why the due tick was not sent
+	failing map[string]string
 
-	round  sync.Mutex          // held during runDue; guards what follows
-	known  map[string]*planned // by folded name
-	looked time.Time           // the clock in the last runDue
+	round  sync.Mutex // held during runDue; guards what follows
+	known  map[string]*planned
+	looked time.Time // the clock in the last runDue
 }
 
-// planned is a schedule, as read from the store, with its next tick.
 type planned struct {
 	core.Entity
-	key   string // the folded name
+	key   string
 	ticks *cron.Ticks
 	at    time.Time // zero: no tick is planned until the schedule is read again
 }
@@ -66,7 +64,6 @@ func (s *scheduler) run(ctx context.Context) {
 	}
 }
 
-// want makes run store the schedules of the configuration.
 func (s *scheduler) want(all []core.ScheduleSettings) {
 	s.mu.Lock()
 	s.wanted = append([]core.ScheduleSettings{}, all...)
@@ -74,7 +71,6 @@ func (s *scheduler) want(all []core.ScheduleSettings) {
 	s.woken.Set()
 }
 
-// note makes runDue read a schedule again, or all schedules if folded is "".
 func (s *scheduler) note(folded string) {
 	if folded != "" && !core.IsSchedulePath(folded) {
 		return
@@ -122,7 +118,6 @@ func (s *scheduler) runDue(ctx context.Context) (wait time.Duration) {
 	return 0
 }
 
-// due returns the schedules whose tick is due, and the time of the first tick that is not.
 func (s *scheduler) due(now time.Time) (all []*planned, next time.Time) {
 	for _, p := range s.known {
 		switch {
@@ -168,7 +163,6 @@ func (s *scheduler) state(ent *core.Entity) core.ScheduleState {
 	return shown
 }
 
-// declare stores the configuration's schedules, and reports whether all are stored.
 func (s *scheduler) declare(ctx context.Context) (done bool) {
 	s.mu.Lock()
 	wanted := s.wanted
@@ -204,7 +198,6 @@ func (s *scheduler) declare(ctx context.Context) (done bool) {
 	return true
 }
 
-// read reads changed schedules from the store, and reports whether it has answered.
 func (s *scheduler) read(ctx context.Context) (answered bool) {
 	s.mu.Lock()
 	changed := s.changed
@@ -245,7 +238,7 @@ func (s *scheduler) read(ctx context.Context) (answered bool) {
 	}
 	for _, name := range names {
 		if s.known[name] == nil {
-			s.report(name, nil, nil) // it was deleted
+			s.report(name, nil, nil)
 		}
 	}
 	return true

@@ -26,7 +26,6 @@ func (b *Broker) Schedules(ctx context.Context, id core.Identity, skip, top int)
 	return all, b.refusals.Of(err, &core.Entity{})
 }
 
-// Schedule returns the named schedule, or NotFound.
 func (b *Broker) Schedule(ctx context.Context, id core.Identity, name string) (core.ScheduleState, error) {
 	if err := authorize(id, ""); err != nil {
 		return core.ScheduleState{}, err
@@ -58,7 +57,6 @@ func (b *Broker) PutSchedule(ctx context.Context, id core.Identity, set core.Sch
 	return b.scheduler.state(&ent), created, nil
 }
 
-// putSchedule does nothing if the stored schedule is the same.
 func (b *Broker) putSchedule(ctx context.Context, set core.ScheduleSettings) (ent core.Entity, created bool, err error) {
 	set.Zone, set.Missed = cmp.Or(set.Zone, "UTC"), cmp.Or(set.Missed, core.MissedOnce)
 	for {

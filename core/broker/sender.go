@@ -14,7 +14,7 @@ import (
 
 type sender struct {
 	e      *entry
-	by     core.Party // for the history; zero without one
+	by     core.Party
 	closed func(error)
 	moves  bool                  // messages come from another broker: duplicate detection does not apply
 	failed atomic.Pointer[error] // set when sends must fail with this error
@@ -105,7 +105,6 @@ func failed(n int, err error) []core.Appended {
 	return answers
 }
 
-// sendToOne sends to an entity with one partition and no pipeline.
 func (e *entry) sendToOne(ctx context.Context, trail *audit.Trail, v *entity.View, groups [][]*core.Message) []core.Appended {
 	good := batch{}
 	var answers []core.Appended // nil unless a group is refused
@@ -134,12 +133,11 @@ func (e *entry) sendToOne(ctx context.Context, trail *audit.Trail, v *entity.Vie
 	return answers
 }
 
-// batch has the groups of one call that go to one partition.
 type batch struct {
 	partition uint16
 	groups    [][]*core.Message
-	results   []pipeline.Result // nil without a pipeline
-	at        []int             // the indexes of the groups in the call
+	results   []pipeline.Result
+	at        []int
 }
 
 func (b *batch) add(group []*core.Message, at int) {
@@ -184,7 +182,7 @@ func (e *entry) sendToMany(ctx context.Context, trail *audit.Trail, v *entity.Vi
 			batches[free].add(g, i)
 		}
 	}
-	var results []pipeline.Result // by the index of the group in the call
+	var results []pipeline.Result
 	if !e.pipeline.IsEmpty() {
 		results = e.runPipeline(ctx, v, batches, answers)
 	}
@@ -198,7 +196,7 @@ func (e *entry) sendToMany(ctx context.Context, trail *audit.Trail, v *entity.Vi
 }
 
 func (e *entry) appendBatches(ctx context.Context, trail *audit.Trail, v *entity.View, batches []batch, answers []core.Appended) {
-	var own *batch // the batch for this goroutine
+	var own *batch
 	var others sync.WaitGroup
 	for i := range batches {
 		b := &batches[i]

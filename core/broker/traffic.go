@@ -52,7 +52,6 @@ func (b *Broker) Grown(f func(name string, accepted int64)) {
 	}
 }
 
-// Stages returns the counts of all pipelines in use, by entity and in the order of the stages.
 func (b *Broker) Stages() []pipeline.StageCounts {
 	all := []pipeline.StageCounts{}
 	b.mu.RLock()

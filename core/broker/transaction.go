@@ -15,10 +15,10 @@ import (
 // reserved in the store, because clients get their numbers before the commit.
 type transaction struct {
 	b           *Broker
-	messages    int        // sent and scheduled
-	others      int        // settlements, cancellations and states
-	by          core.Party // for the history; zero without one
-	location    *location  // of settlements, cancellations, schedules and states; nil if there are none yet
+	messages    int
+	others      int
+	by          core.Party
+	location    *location // of settlements, cancellations, schedules and states; nil if there are none yet
 	settlements []core.Settlement
 	cancels     []int64
 	states      []core.SessionState
@@ -27,7 +27,6 @@ type transaction struct {
 	ended       bool
 }
 
-// location is the partition in which a transaction is committed.
 type location struct {
 	e         *entry
 	sub       core.SubQueue
@@ -37,7 +36,7 @@ type location struct {
 func (l *location) name() string { return l.e.View().Name + l.sub.Suffix() }
 
 type enlistedSend struct {
-	e     *entry // the destination
+	e     *entry
 	via   *entry // the entity whose transfer queue the group goes through, or nil
 	group []*core.Message
 }
@@ -46,7 +45,6 @@ var errTransactionEnded = core.Refuse(core.NotAllowed, "The transaction has ende
 
 func (b *Broker) Begin() core.Transaction { return &transaction{b: b} }
 
-// enlist counts new messages and other operations, or refuses them beyond the limits.
 func (t *transaction) enlist(messages, others int) error {
 	switch {
 	case t.ended:
@@ -61,7 +59,6 @@ func (t *transaction) enlist(messages, others int) error {
 	return nil
 }
 
-// noteParty records the client for the history.
 func (t *transaction) noteParty(ctx context.Context, id core.Identity, right core.Right, v *entity.View) {
 	if len(t.b.options.Histories) > 0 && t.by.IsZero() {
 		t.by = t.b.audit.Party(ctx, id, right, v)
@@ -97,7 +94,6 @@ func (t *transaction) Send(ctx context.Context, id core.Identity, a, via core.Ad
 	return nil
 }
 
-// sendable refuses an identity that may not send to the entity.
 func (b *Broker) sendable(ctx context.Context, id core.Identity, a core.Address) (*entry, error) {
 	s, err := b.openSender(ctx, id, a, nil)
 	if err != nil {
@@ -134,7 +130,6 @@ func (t *transaction) checkPartition(x *enlistedSend, v *entity.View) error {
 	return nil
 }
 
-// partition returns the partition of e's main queue to which the transaction is bound.
 func (t *transaction) partition(e *entry, v *entity.View) (p uint16, bound bool) {
 	if t.location != nil && t.location.e == e {
 		return t.location.partition, t.location.sub == core.Main
@@ -471,7 +466,6 @@ func (x *enlistedSend) key(host *entry, v *entity.View) (string, error) {
 	return "", nil
 }
 
-// checkKeys refuses messages whose key belongs to another partition.
 func checkKeys(v *entity.View, group []*core.Message, partition uint16) error {
 	n := len(v.Queues[core.Main])
 	if n == 1 || len(group) == 0 {

@@ -24,7 +24,6 @@ type Ticks struct {
 	everyHour bool
 }
 
-// everyHour has a bit for each hour of the day.
 const everyHour = 1<<24 - 1
 
 var parser = cron.MustNewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.DowOrDom | cron.Descriptor | cron.Extended)

@@ -37,7 +37,6 @@ func (r *Rules) Intercept(ctx context.Context, c *intercept.Call) {
 	}
 }
 
-// each carries out a call once for each element of asked, and collects the answers.
 func each[E, A any](asked *[]E, answered *[]A, one func()) {
 	all, answers := *asked, make([]A, len(*asked))
 	for i := range all {

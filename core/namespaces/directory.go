@@ -79,7 +79,7 @@ type Directory struct {
 	mu       sync.RWMutex
 	closed   bool
 	byID     map[string]*member
-	byName   map[string]*member   // by folded name
+	byName   map[string]*member
 	byHost   map[string]*member   // by host, in the form of foldHost
 	byPolicy map[string][]*member // by the policy's name, without the gateway's own namespace; see recentlyUsed
 	version  uint64               // incremented by each change of the maps

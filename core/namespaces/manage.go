@@ -237,7 +237,6 @@ func (d *Directory) Rotate(ctx context.Context, name, policy string) (About, err
 	})
 }
 
-// ResetNamed removes all messages of a namespace, and keeps its entities.
 func (d *Directory) ResetNamed(ctx context.Context, name string) error {
 	m, err := d.find(ctx, name)
 	if err != nil {

@@ -20,7 +20,6 @@ const (
 	maxWaitingReads = 1000
 )
 
-// pendingChanges are changes in the registry that must be read.
 type pendingChanges struct {
 	mu    sync.Mutex
 	names map[string]struct{}

@@ -11,7 +11,7 @@ import (
 // Accept is the list of types that a receiver can read, as in HTTP's Accept header (RFC 9110
 // §12.5.1). The zero Accept means any type.
 type Accept struct {
-	ranges []mediaRange // in the order of preference
+	ranges []mediaRange
 }
 
 type mediaRange struct {

@@ -243,8 +243,6 @@ func withBody(m *core.Message, payload []byte, contentType string) *core.Message
 	return &changed
 }
 
-// describe returns the properties of a dead letter that could not be decoded. The broker shortens
-// them.
 func describe(u *core.Undecodable) core.Properties {
 	p, err := core.NewProperties(
 		core.Property{Key: core.PropertyDeadLetterReason, Value: core.ReasonDeserializationFailed},

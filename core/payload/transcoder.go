@@ -41,7 +41,6 @@ type Transcoder struct {
 	workers  sync.WaitGroup
 }
 
-// plan says what is done with the payloads for one receiver.
 type plan struct {
 	chain   *Chain // nil: nothing is done
 	accept  Accept

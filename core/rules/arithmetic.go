@@ -83,7 +83,6 @@ func calculateReals(op byte, a, b float64) float64 {
 	}
 }
 
-// concatenate joins two texts, or a text and a value that has a text form.
 func concatenate(a, b datum) (datum, error) {
 	s, ok := a.render()
 	t, ok2 := b.render()

@@ -18,7 +18,6 @@ const (
 	greaterOrEqual
 )
 
-// holds reports whether a r b is true if cmp.Compare(a, b) is c.
 func (r relation) holds(c int) bool {
 	switch r {
 	case equal:

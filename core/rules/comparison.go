@@ -5,7 +5,6 @@ var relations = map[string]relation{
 	"<": less, "<=": lessOrEqual, ">": greater, ">=": greaterOrEqual,
 }
 
-// comparison parses a value and the comparison that follows it, if any.
 func (p *parser) comparison() operand {
 	left := p.sum()
 	if r, ok := relations[p.token.text]; ok && p.token.kind == tokenOperator {
@@ -77,7 +76,6 @@ func (o operand) isProperty() bool {
 	return false
 }
 
-// matching parses IN or LIKE, which follow left.
 func (p *parser) matching(left operand) operand {
 	of := p.expression(left)
 	switch {

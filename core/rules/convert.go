@@ -11,7 +11,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// instantLayout is the text form of instants.
 const instantLayout = "2006-01-02T15:04:05.9999999Z07:00"
 
 func timeOf(ticks int64) time.Time {

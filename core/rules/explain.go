@@ -73,7 +73,6 @@ func (r *Rule) explainSQL(filter core.Filter, m *core.Message, f Facts) Explanat
 	return e
 }
 
-// explain returns a condition with its result and the values that it has compared.
 func (n *notes) explain(c *note, verdict string, s *scope) string {
 	b := strings.Builder{}
 	b.WriteString(n.text(c.from, c.to) + " " + verdict)
@@ -115,7 +114,6 @@ func (r *Rule) explainCorrelation(filter *core.Correlation, m *core.Message, f F
 	return e
 }
 
-// describe returns the value of a property or parameter, with its type, for a reader.
 func (s *scope) describe(e expression) string {
 	switch e := e.(type) {
 	case *userProperty:
@@ -137,7 +135,6 @@ func (s *scope) describe(e expression) string {
 	return d.describe(d.family())
 }
 
-// describeUser uses the type in which the property was sent.
 func (s *scope) describeUser(folded string) string {
 	for key, raw := range value.MapEntries(s.message.Properties.Encoded()) {
 		if isNamed(key, folded) {
@@ -147,7 +144,6 @@ func (s *scope) describeUser(folded string) string {
 	return "not set"
 }
 
-// describe returns a value with the name of its type.
 func (d datum) describe(typeName string) string {
 	switch d.kind {
 	case absent:

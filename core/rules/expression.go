@@ -20,7 +20,7 @@ func (c constant) eval(*scope) datum { return c.datum }
 func (constant) fallible() bool      { return false }
 
 type userProperty struct {
-	name   string // as written
+	name   string
 	folded string
 	slot   int
 }
@@ -164,7 +164,6 @@ type operand struct {
 	condition predicate
 }
 
-// continuation returns, for errors, what may follow the operand at the end of a filter.
 func (o operand) continuation() string {
 	if o.condition != nil {
 		return "AND, OR or the end of the expression"

@@ -51,7 +51,6 @@ func (f *finder) class(c rune) uint16 {
 	return f.classes[c]
 }
 
-// add makes a class for a character of the run if there is none yet.
 func (f *finder) add(c rune) uint16 {
 	if class := f.class(c); class != 0 {
 		return class
@@ -69,7 +68,6 @@ func (f *finder) add(c rune) uint16 {
 	return class
 }
 
-// cut finds the first match in s and returns what follows it.
 func (f *finder) cut(s string) (rest string, ok bool) {
 	var short [16]uint64 // large enough for the longest pattern in a rule
 	state := short[:]

@@ -41,7 +41,6 @@ type token struct {
 	float  float64
 }
 
-// String returns the token as errors show it.
 func (t token) String() string {
 	switch t.kind {
 	case tokenEnd:

@@ -146,7 +146,6 @@ func (p *pattern) match(s string) bool {
 	return last.hasSuffix(rest)
 }
 
-// cutPrefix matches the run at the start of s, and returns what follows.
 func (r run) cutPrefix(s string) (rest string, ok bool) {
 	for _, p := range r.pieces {
 		if s, ok = skip(s, p.skip); !ok {
@@ -159,7 +158,6 @@ func (r run) cutPrefix(s string) (rest string, ok bool) {
 	return s, true
 }
 
-// cut finds the first match of the run in s, and returns what follows.
 func (r run) cut(s string) (rest string, ok bool) {
 	if len(r.pieces) == 0 {
 		return s, true

@@ -113,7 +113,6 @@ func decidingParts(dst []*note, parts []predicate, whole Truth, s *scope, negate
 	return dst
 }
 
-// failing returns the first note that failed, or nil.
 func failing(c predicate) *note {
 	parts := []predicate(nil)
 	switch c := c.(type) {

@@ -11,7 +11,7 @@ const maxDepth = 64
 // ends, and the results no longer matter.
 type parser struct {
 	lexer      lexer
-	token      token // the next token
+	token      token
 	err        error
 	names      *names
 	parameters core.Properties
@@ -41,7 +41,6 @@ func (p *parser) advance() {
 	p.fail(err)
 }
 
-// take skips the next token if it is the given keyword or operator.
 func (p *parser) take(word string) bool {
 	if !p.token.is(word) {
 		return false
@@ -50,7 +49,6 @@ func (p *parser) take(word string) bool {
 	return true
 }
 
-// need skips the given keyword or operator, or fails.
 func (p *parser) need(word string) {
 	if !p.take(word) {
 		p.expected(word)

@@ -99,7 +99,6 @@ func (c *comparison) truth(s *scope) Truth {
 
 func (c *comparison) fallible() bool { return c.left.fallible() || c.right.fallible() }
 
-// nullTest is IS NULL.
 type nullTest struct{ of expression }
 
 func (n nullTest) truth(s *scope) Truth { return truthOf(n.of.eval(s).isUnknown()) }
@@ -118,7 +117,6 @@ func (e existence) truth(s *scope) Truth {
 }
 func (e existence) fallible() bool { return e.of.fallible() }
 
-// membership is IN (list).
 type membership struct {
 	of   expression
 	list []expression

@@ -19,8 +19,8 @@ type Rule struct {
 	actionSQL string // of the action, for positions in errors
 	predicate predicate
 	action    []statement // nil without an action
-	names     names       // the user properties in the predicate
-	calls     []Call      // in the predicate
+	names     names
+	calls     []Call
 }
 
 // If Compile does not understand the rule, or if the rule would always fail, it returns
@@ -104,7 +104,6 @@ func (r *Rule) refusal(which, sql string, err error) error {
 
 func (r *Rule) Name() string { return r.name }
 
-// Calls returns the calls of plugins in the filter.
 func (r *Rule) Calls() []Call { return r.calls }
 
 // HasAction reports whether the rule makes its own copy of a message.

@@ -18,7 +18,6 @@ type names struct {
 	shapes [32]uint32 // a filter for find: shapes[length % 32] has the bit (first byte % 32) of each name
 }
 
-// fold returns the form in which names of properties are compared.
 func fold(name string) string { return strings.ToLower(name) }
 
 // slot assigns a slot to a name that has none.
@@ -85,18 +84,18 @@ func foldInto(dst, name []byte) (folded []byte, ok bool) {
 type scope struct {
 	message *core.Message
 	facts   Facts
-	slots   []datum  // by slot: the value of the user property
-	filled  []int    // slots that are not absent
-	places  []int    // by slot of the rule's names: the slot in this scope; nil: the same slot
-	draft   *draft   // set while an action runs: it then has the user properties
-	fault   *fault   // the first error
+	slots   []datum // by slot: the value of the user property
+	filled  []int   // slots that are not absent
+	places  []int   // by slot of the rule's names: the slot in this scope; nil: the same slot
+	draft   *draft  // set while an action runs: it then has the user properties
+	fault   *fault
 	work    int      // the cost of the evaluation so far, in steps
 	ended   bool     // Facts.Changed has ended the evaluation
 	served  []uint64 // a bit for each subscription that has its plain copy; used by Set.Match
 
-	body     any  // decoded, if readable
-	readable bool // the body was decoded
-	looked   bool // the decoder was called
+	body     any
+	readable bool
+	looked   bool
 }
 
 // Without the pool, each scope would be allocated, because expressions are called through

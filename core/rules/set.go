@@ -205,7 +205,6 @@ func (s *Set) Match(dst []Copy, m *core.Message, f Facts) []Copy {
 	return dst
 }
 
-// lookUp tries the candidates of a shape that have the message's hash.
 func (s *Set) lookUp(dst []Copy, sc *scope, sh *shape) []Copy {
 	h, ok := sh.hash(s.seed, sc)
 	if !ok {
@@ -218,7 +217,6 @@ func (s *Set) lookUp(dst []Copy, sc *scope, sh *shape) []Copy {
 	return dst
 }
 
-// try evaluates a candidate's filter, and appends the result to dst.
 func (s *scope) try(dst []Copy, c *candidate) []Copy {
 	if s.ended {
 		return dst

@@ -74,7 +74,6 @@ func (e *equalities) add(p predicate) {
 	}
 }
 
-// addComparison adds the test property = value, if value is a constant.
 func (e *equalities) addComparison(property, value expression) {
 	c, ok := value.(constant)
 	if !ok || c.isUnknown() || c.kind == opaque {
@@ -92,7 +91,6 @@ func (e *equalities) addComparison(property, value expression) {
 
 func (e equalities) isEmpty() bool { return len(e.fields)+len(e.properties) == 0 }
 
-// hash returns the hash of a message for which all tests are true.
 func (e equalities) hash(seed maphash.Seed) (h uint64) {
 	for _, f := range e.fields {
 		h = combine(h, maphash.String(seed, f.text))

@@ -38,7 +38,6 @@ func computed(at int, c *calculation, values ...expression) operand {
 	return operand{at: at, value: constant{d}}
 }
 
-// sign parses + and - before a value.
 func (p *parser) sign() operand {
 	at, minus := p.token.at, p.token.is("-")
 	if !minus && !p.token.is("+") {

@@ -24,7 +24,6 @@ func WritePeeked(w codec.Writer, d core.Delivery, binary bool) {
 	writeMessage(w, d.Message, &d.BrokerProperties, int64(d.DeliveryCount), binary)
 }
 
-// WriteMessage writes a message without properties of the broker.
 func WriteMessage(w codec.Writer, m *core.Message) { writeMessage(w, m, nil, 0, false) }
 
 func writeMessage(w codec.Writer, m *core.Message, p *core.BrokerProperties, deliveries int64, binary bool) {
@@ -164,7 +163,6 @@ func writeBody(w codec.Writer, m *core.Message, binary bool) {
 	w.Key("binary").Binary(m.Body.Bytes)
 }
 
-// writeData writes bytes in the form that suits their content type.
 func writeData(w codec.Writer, m *core.Message, data []byte, binary bool) {
 	kind, _, _ := strings.Cut(m.ContentType, ";")
 	kind = strings.ToLower(strings.TrimSpace(kind))

@@ -10,7 +10,6 @@ import (
 // ErrMalformed reports that data is not JSON or MessagePack, is not a map, or is nested too deeply.
 var ErrMalformed = errors.New("the data is not a frame in JSON or MessagePack")
 
-// Error says what is wrong with a part of a well-formed frame.
 type Error struct {
 	Code core.Code
 	Path string // such as messages[3].broker.Label

@@ -12,13 +12,11 @@ const (
 	valueSection    = 0x77
 )
 
-// Content types of bodies whose sender gives none.
 const (
 	typeText = "text/plain; charset=utf-8"
 	typeJSON = "application/json"
 )
 
-// A message has at most one of these members for its body.
 var bodies = map[string]func(m *core.Message, r codec.Reader) error{
 	"text": readTextBody, "json": readJSONBody, "binary": readBinaryBody, "value": readValueBody, "sequence": readSequenceBody,
 }

@@ -37,7 +37,6 @@ func kindOfTag(tag string) (value.Kind, bool) {
 	return value.KindInvalid, false
 }
 
-// Read decodes the next value as its AMQP type.
 func Read(r codec.Reader) (any, error) { return read(r, 0) }
 
 func read(r codec.Reader, depth int) (any, error) {
@@ -509,7 +508,6 @@ func readDescribed(r codec.Reader, depth int) (any, error) {
 	return value.Described{Descriptor: vs[0], Value: vs[1]}, nil
 }
 
-// AppendValue decodes the next value, and appends its AMQP encoding.
 func AppendValue(dst []byte, r codec.Reader) ([]byte, error) {
 	switch r.Kind() { // fast paths for the most frequent kinds
 	case codec.Text:

@@ -18,7 +18,7 @@ const wholeFloats = 1e21
 
 // b must begin with a valid AMQP value.
 func WriteValue(w codec.Writer, b []byte) {
-	switch value.KindOf(b) { // fast paths for the most frequent kinds
+	switch value.KindOf(b) {
 	case value.KindString:
 		if s, _, err := value.ReadString(b); err == nil {
 			w.TextBytes(s)
@@ -53,7 +53,6 @@ func writeBinary(w codec.Writer, v []byte) {
 	w.CloseMap()
 }
 
-// Write writes a value of core/value's types.
 func Write(w codec.Writer, v any) {
 	if isPlain(v, w.Encoding() == codec.MessagePack) {
 		writeBare(w, v)
@@ -196,7 +195,6 @@ func writeArray(w codec.Writer, a value.Array) {
 	w.CloseList(n)
 }
 
-// writePairs writes the form after $map.
 func writePairs(w codec.Writer, v any) {
 	m, _ := v.(value.Map)
 	codec.WriteList(w, m, func(w codec.Writer, e value.Entry) { codec.WriteList(w, []any{e.Key, e.Value}, Write) })

@@ -12,7 +12,6 @@ import (
 type Work = func(ctx context.Context) (then func())
 
 const (
-	// freeCalls is how many calls a connection can always have in progress.
 	freeCalls = 4
 	// maxCalls limits the calls of a connection if there is memory for their stacks.
 	maxCalls = 64
@@ -44,10 +43,8 @@ func NewCalls(tasks *sync.WaitGroup, o *Owner, memory *fair.Share, failed func(e
 	return &Calls{tasks: tasks, owner: o, memory: memory, failed: failed}
 }
 
-// Busy returns how many calls of Begin have not ended.
 func (c *Calls) Busy() int { return c.running + len(c.waiting) }
 
-// Events returns how many calls of Await have not ended.
 func (c *Calls) Events() int { return c.events }
 
 // Begin makes a call, at once or when others have ended. Its context ends after timeout, also while
@@ -95,7 +92,6 @@ func (c *Calls) spawn(ctx context.Context, cancel context.CancelFunc, work Work,
 	})
 }
 
-// ended counts a call of Begin as ended, and runs a waiting call.
 func (c *Calls) ended() {
 	if c.running--; c.running >= freeCalls {
 		c.memory.Add(-fair.Call)

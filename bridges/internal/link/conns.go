@@ -11,7 +11,6 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges"
 )
 
-// CensusTimeout is how long Connections waits for the owners of connections.
 const CensusTimeout = 2 * time.Second
 
 type Member interface {

@@ -21,7 +21,7 @@ type Owner struct {
 
 	mu      sync.Mutex
 	jobs    []func()
-	running bool // a goroutine is running jobs
+	running bool
 	stopped bool
 
 	spare []func() // memory for jobs; only the goroutine that runs them uses it

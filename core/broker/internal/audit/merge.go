@@ -23,7 +23,7 @@ func Merge(found [][]core.Event) []core.Event {
 func mergeEvents(events []core.Event) []core.Event {
 	merged := make([]core.Event, 0, len(events))
 	var deliveries, others []core.Event
-	later := map[int64]bool{} // numbers that messages had while they were scheduled
+	later := map[int64]bool{}
 	for i := range events {
 		e := &events[i]
 		if e.Kind == core.EventScheduled && e.Sub == core.Main {

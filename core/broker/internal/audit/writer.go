@@ -19,10 +19,8 @@ const (
 	// noteDelay is how long the Writer collects events before it writes them.
 	noteDelay = 50 * time.Millisecond
 	// maxNotes limits the collected events; further ones are dropped.
-	maxNotes = 50_000
-	// maxReason is in characters.
-	maxReason = 200
-	// noteTimeout limits one call of Flush.
+	maxNotes    = 50_000
+	maxReason   = 200
 	noteTimeout = 5 * time.Second
 )
 
@@ -39,7 +37,7 @@ type Writer struct {
 	mu     sync.Mutex
 	notes  map[core.Partition][]core.Event
 	count  int
-	missed int // events dropped since the last flush
+	missed int
 }
 
 // NewWriter returns a Writer that collects events; Run writes them.
@@ -117,10 +115,10 @@ func (a *Writer) Party(ctx context.Context, id core.Identity, right core.Right, 
 type Trail struct {
 	w    *Writer
 	by   core.Party
-	from string // the entity that has forwarded the messages; "" for a client
+	from string
 
 	mu      sync.Mutex
-	matched map[*core.Message][]core.Event // which rules matched each message
+	matched map[*core.Message][]core.Event
 }
 
 // Begin returns a Trail for messages from a client or, if from is not "", from that entity.
@@ -143,7 +141,6 @@ func (x *Trail) matches(m *core.Message) []core.Event {
 	return x.matched[m]
 }
 
-// Published records which rules matched a scheduled message of a topic when it became due.
 func (x *Trail) Published(p core.Partition, now time.Time, d *core.Delivery) {
 	if x != nil {
 		x.w.Add(p, at(now, d.SequenceNumber, x.matches(d.Message))...)
@@ -190,7 +187,6 @@ var settledAs = [...]core.EventKind{
 	core.Activate: core.EventReleased,
 }
 
-// Settled records the settlements without an error.
 func (a *Writer) Settled(v *entity.View, sub core.SubQueue, settlements []core.Settlement, errs []error, by core.Party) {
 	if a == nil {
 		return
@@ -216,7 +212,6 @@ func (a *Writer) Settled(v *entity.View, sub core.SubQueue, settlements []core.S
 	}
 }
 
-// ReasonOf returns the reason in the properties of a dead letter.
 func ReasonOf(p core.Properties) string {
 	reason, _ := p.Get(core.PropertyDeadLetterReason)
 	text, _ := reason.(string)
@@ -271,7 +266,6 @@ func (x *Trail) Committed(v *entity.View, p core.Partition, w *core.Work, number
 	x.Arrived(v.Queues[core.Main][p.Index], append(ms, scheduled...), append(given, theirs...))
 }
 
-// Judged records what stages have decided about a message that is now stored.
 func (x *Trail) Judged(p core.Partition, m *core.Message, events []core.Event) {
 	if x == nil {
 		return

@@ -13,8 +13,8 @@ import (
 type admission struct {
 	limiter limiter
 	circuit atomic.Pointer[Circuit] // nil: no breaker
-	opened  atomic.Int64            // how often the breaker has opened
-	warned  atomic.Bool             // the log has the warning that Breaker.Consecutive is too large
+	opened  atomic.Int64
+	warned  atomic.Bool
 }
 
 // take returns how many of n messages may be locked now. If none may, again is when to ask again.
@@ -43,7 +43,6 @@ func (a *admission) locked(taken int, ds []core.Delivery, l *link) {
 	a.circuit.Load().locked(taken, ds, l)
 }
 
-// SetRate sets the maximum rate of deliveries of the main queue; nil means no limit.
 func (e *Entity) SetRate(r *core.Rate) {
 	if old := e.admission.limiter.rate.Swap(r); old == r || old != nil && r != nil && *old == *r {
 		return
@@ -61,7 +60,6 @@ func (e *Entity) SetBreaker(b *Breaker) {
 	}
 }
 
-// ResetBreaker closes the breaker and forgets its results.
 func (e *Entity) ResetBreaker() {
 	if c := e.Circuit(); c != nil {
 		e.replaceCircuit(newCircuit(e, c.Breaker))
@@ -80,7 +78,6 @@ func (e *Entity) replaceCircuit(c *Circuit) {
 // Circuit returns nil without a breaker. All methods accept a nil Circuit.
 func (e *Entity) Circuit() *Circuit { return e.admission.circuit.Load() }
 
-// wakeMain makes all receivers and sessions of the main queue look for messages.
 func (e *Entity) wakeMain() {
 	dispatchers, hub := e.open()
 	if d := dispatchers[core.Main]; d != nil {

@@ -33,15 +33,13 @@ const (
 	circuitLook = 100 * time.Millisecond
 )
 
-// link is a receiver or a session, as a Circuit sees it.
 type link struct{ peer string }
 
-// lock is the lock of a message that this gateway has delivered, or will deliver.
 type lock struct {
 	link   *link // nil: not delivered yet, or the link has closed
 	until  time.Time
 	round  int
-	gone   bool // the link has closed: the message is no longer in flight, but may still get a result
+	gone   bool
 	failed bool // an earlier delivery of the message has failed
 }
 
@@ -61,18 +59,18 @@ type Circuit struct {
 
 	mu      sync.Mutex
 	locks   map[core.LockToken]*lock
-	holders map[string]int // locks by connection
-	next    time.Time      // no lock ends earlier; zero: unknown
-	taking  int            // messages that calls in flight may lock
+	holders map[string]int
+	next    time.Time // no lock ends earlier; zero: unknown
+	taking  int
 
 	results []result // oldest first
 
-	open        bool // open or half-open
+	open        bool
 	until       time.Time
 	round       int // incremented when the circuit opens
 	limit       int // messages in flight while half-open
 	full        int // the limit at which the circuit closes
-	probes      int // failed probes
+	probes      int
 	seen, wrong int // results in the current window, and failures among them
 }
 

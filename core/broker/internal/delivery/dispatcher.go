@@ -34,20 +34,20 @@ type dispatcher struct {
 	stopped atomic.Bool
 
 	sweepSoon wake.Signal
-	quit      chan struct{} // closed by stop
+	quit      chan struct{}
 
 	mu           sync.Mutex
 	deliverEnded sync.Cond // signalled when a Deliver callback has ended for which a Close waits
 	receivers    []*receiver
-	removing     int // receivers in ReceiveAndDelete mode
+	removing     int
 	nextReceiver int
 	nextWorker   int
-	credit       int       // sum over the receivers that are willing
-	bytes        int64     // of the same receivers
+	credit       int // sum over the receivers that are willing
+	bytes        int64
 	reserved     core.Most // credit that Lock calls in flight use
-	draining     int       // receivers with a Drain in flight
+	draining     int
 	queue        []*receiver
-	calling      bool // a goroutine is running callbacks
+	calling      bool
 	retireTimer  *time.Timer
 	nextExpiry   time.Time // when the sweeper must sweep the main queue, by the store's clock
 }
@@ -139,7 +139,6 @@ func (d *dispatcher) remove(r *receiver) {
 	}
 }
 
-// retireIdle stops the dispatcher unless it has a receiver again.
 func (d *dispatcher) retireIdle() {
 	d.e.mu.Lock()
 	idle := d.e.dispatchers[d.sub] == d && !d.hasReceivers()

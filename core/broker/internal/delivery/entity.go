@@ -25,7 +25,7 @@ import (
 
 type Shared struct {
 	Now          func() time.Time
-	Base         context.Context // for calls that no client has made
+	Base         context.Context
 	Log          *slog.Logger
 	Barrier      *pause.Barrier // entered before each step of background work
 	Refusals     *entity.Refusals
@@ -42,14 +42,9 @@ func (s *Shared) call(f func()) {
 	}
 }
 
-// Source is the entity from which the messages come.
 type Source interface {
 	View() *entity.View
-	// Refresh reads the entity again if it may be outdated. If it was deleted, its receivers are
-	// closed.
 	Refresh(ctx context.Context)
-	// Suspect makes the next use read the entity again, because the store answered as if it had
-	// been deleted.
 	Suspect()
 	Use()
 }
@@ -58,7 +53,7 @@ type Entity struct {
 	*Shared
 	Source
 	traffic   *entity.Counters
-	audit     *audit.Writer // nil: no history
+	audit     *audit.Writer
 	admission admission
 
 	mu          sync.Mutex
@@ -151,7 +146,6 @@ func (e *Entity) open() ([core.SubQueues]*dispatcher, *sessionHub) {
 	return e.dispatchers, e.hub
 }
 
-// Update closes the receivers and sessions that the settings no longer allow.
 func (e *Entity) Update() {
 	v := e.View()
 	dispatchers, hub := e.open()

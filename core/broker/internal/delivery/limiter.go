@@ -22,12 +22,12 @@ const (
 // at a time.
 type limiter struct {
 	e    *Entity
-	rate atomic.Pointer[core.Rate] // nil: no limit
+	rate atomic.Pointer[core.Rate]
 
 	asking sync.Mutex // held during calls to the store
 
 	mu     sync.Mutex
-	unused int       // granted deliveries that were not used yet
+	unused int
 	lapse  time.Time // when the unused deliveries are lost
 	again  time.Time // before this time the store grants nothing
 }

@@ -10,7 +10,6 @@ import (
 )
 
 const (
-	// PeekBytes is the size after which Peek returns no more messages.
 	PeekBytes = 256 << 10
 	// PeekPage limits the messages of one Peek call to the store.
 	PeekPage = 256
@@ -118,7 +117,6 @@ func (e *Entity) Purge(ctx context.Context, p core.Partition, under *core.Sessio
 	return removed, nil
 }
 
-// PurgeAll removes up to limit messages, whatever their age.
 func (e *Entity) PurgeAll(ctx context.Context, partitions []core.Partition, limit int) (removed int, err error) {
 	for _, p := range partitions {
 		if removed >= limit {

@@ -11,20 +11,20 @@ type receiver struct {
 	by   core.Party // for the history; zero without one
 	link link
 
-	credit   int             // unused
-	bytes    int64           // unused; below zero if the last delivery was larger
-	pending  []core.Delivery // locked messages to deliver
-	inFlight int             // messages that are being removed before they are delivered
-	drained  []func(int)     // callbacks of the Drains in flight
-	targets  []uint64        // by worker: the value of its calls at which Drains no longer wait for it
-	queued   bool            // in d.queue
+	credit   int
+	bytes    int64 // unused; below zero if the last delivery was larger
+	pending  []core.Delivery
+	inFlight int // messages that are being removed before they are delivered
+	drained  []func(int)
+	targets  []uint64 // by worker: the value of its calls at which Drains no longer wait for it
+	queued   bool
 	closed   bool
 
-	delivering bool // the Deliver callback is running
-	awaited    bool // a Close waits for the end of the Deliver callback
+	delivering bool
+	awaited    bool
 
-	err  error // why the broker has closed the receiver
-	told bool  // o.Closed was called
+	err  error
+	told bool
 }
 
 func (r *receiver) AddCredit(n int, bytes int64) {

@@ -25,32 +25,32 @@ const (
 type Session struct {
 	hub   *sessionHub
 	o     core.SessionOptions
-	by    core.Party // for the history; zero without one
+	by    core.Party
 	link  link
 	lock  core.SessionLock
-	woken wake.Signal   // set when something has changed
-	done  chan struct{} // closed when the session was released
+	woken wake.Signal
+	done  chan struct{}
 
 	mu       sync.Mutex
 	until    time.Time // end of the lock for the client, by the store's clock
 	renewing int       // Renew calls in flight, which may have extended the lock
-	credit   int       // unused
-	bytes    int64     // unused; below zero if the last delivery was larger
+	credit   int
+	bytes    int64 // unused; below zero if the last delivery was larger
 	poller
-	checks      bool        // run must ask the store whether the lock still holds, even without credit
-	purges      int         // Purge calls in flight, during which run locks no messages
-	lookAt      time.Time   // when to look for messages without a doorbell; zero: unknown
-	drained     []func(int) // callbacks of the Drains in flight
-	targetCalls uint64      // the value of poller.calls at which Drains no longer wait
+	checks      bool      // run must ask the store whether the lock still holds, even without credit
+	purges      int       // Purge calls in flight, during which run locks no messages
+	lookAt      time.Time // when to look for messages without a doorbell; zero: unknown
+	drained     []func(int)
+	targetCalls uint64
 	sessionEnd
 
-	delivering   bool      // the Deliver callback is running
-	deliverEnded sync.Cond // signalled when a Deliver callback has ended
+	delivering   bool
+	deliverEnded sync.Cond
 }
 
 type sessionEnd struct {
-	ended   error           // why the broker has closed the session
-	closed  bool            // Close or CloseAfter was called
+	ended   error
+	closed  bool
 	settled <-chan struct{} // the release waits until this is closed; nil: it does not wait
 }
 
@@ -316,7 +316,6 @@ func (s *Session) noteLook(err error, more bool) {
 	s.lookAt = e.Now().Add(pause)
 }
 
-// remove completes messages, returns those that were removed, and releases the others.
 func (s *Session) remove(p core.Partition, ds []core.Delivery) []core.Delivery {
 	e := s.hub.e
 	settlements := make([]core.Settlement, len(ds))
@@ -342,7 +341,6 @@ func (s *Session) remove(p core.Partition, ds []core.Delivery) []core.Delivery {
 	return gone
 }
 
-// finish releases the session, unless its lock has ended, and runs the remaining callbacks.
 func (s *Session) finish() {
 	s.mu.Lock()
 	ended, drained, unspent, settled := s.ended, s.drained, s.credit, s.settled

@@ -20,12 +20,12 @@ type sessionHub struct {
 	unwatch []func()
 
 	mu          sync.Mutex
-	ended       error                        // once set, no call is admitted
-	accepting   int                          // AcceptSession calls in flight
+	ended       error // once set, no call is admitted
+	accepting   int
 	held        map[core.SessionKey]*Session // of the open sessions with a key, the one opened last
-	all         map[*Session]struct{}        // also sessions whose locks have ended
-	waiters     []*waiter                    // calls that wait for any session, in order
-	finding     int                          // finders at work
+	all         map[*Session]struct{}
+	waiters     []*waiter
+	finding     int
 	nextFinder  int
 	retireTimer *time.Timer
 }
@@ -114,7 +114,6 @@ func (s *sessionFinder) wakeHolders() {
 	}
 }
 
-// next is the due time that the store has returned.
 func (h *sessionHub) due(partition uint16, next time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -253,7 +252,6 @@ func (h *sessionHub) retireIdle() {
 	}
 }
 
-// stop admits no more calls. Sessions end by themselves.
 func (h *sessionHub) stop(err error) {
 	h.mu.Lock()
 	stopped := h.ended != nil

@@ -132,8 +132,8 @@ type sessionFinder struct {
 	poller
 	timer *time.Timer
 
-	holdersTimer *time.Timer // wakes the holders
-	holdersDue   time.Time   // when holdersTimer fires, by the store's clock; zero: it is not set
+	holdersTimer *time.Timer
+	holdersDue   time.Time // when holdersTimer fires, by the store's clock; zero: it is not set
 }
 
 func (f *sessionFinder) endPause() {

@@ -31,7 +31,6 @@ func (d *dispatcher) sweep() {
 	}
 }
 
-// sweepOnce returns how long to wait.
 func (d *dispatcher) sweepOnce() time.Duration {
 	var first time.Time
 	for _, p := range d.e.View().Queues[core.Main] {

@@ -12,15 +12,14 @@ import (
 type worker struct {
 	d     *dispatcher
 	index int
-	woken wake.Signal // set when something has changed
+	woken wake.Signal
 
-	poller            // ready and busy decide whether the worker gets a grant
-	asked   core.Most // what the current call asks for
-	granted bool      // run must make a call
+	poller  // ready and busy decide whether the worker gets a grant
+	asked   core.Most
+	granted bool // run must make a call
 	timer   *time.Timer
 }
 
-// removal has deliveries to remove from the queue before a receiver gets them.
 type removal struct {
 	r  *receiver
 	ds []core.Delivery
@@ -75,7 +74,6 @@ func (w *worker) grant(most core.Most) {
 	w.d.reserved.Bytes += most.Bytes
 }
 
-// retry ends a pause after a failure.
 func (w *worker) retry() {
 	w.d.mu.Lock()
 	defer w.d.mu.Unlock()
@@ -151,7 +149,7 @@ func (w *worker) locked(ds []core.Delivery, next time.Time, more bool, err error
 		d.flush() // other receivers need not wait for the removal
 		d.mu.Unlock()
 		w.remove(d.e.View().Queues[d.sub][w.index], removals)
-		d.release(surplus) // before the worker locks messages again
+		d.release(surplus)
 		d.mu.Lock()
 	}
 	began, ended := w.end(more, err)
@@ -255,8 +253,8 @@ const (
 // not answer, after growing pauses. Its user sets timers, makes the calls, and guards it by a
 // mutex.
 type poller struct {
-	ready      bool          // the partition may have messages or sessions
-	busy       bool          // a call is in flight
+	ready      bool // the partition may have messages or sessions
+	busy       bool
 	wokenSince bool          // the doorbell has rung since the last call began
 	calls      uint64        // calls that have ended
 	backoff    time.Duration // the pause before the next call; 0 while the partition answers

@@ -117,7 +117,6 @@ func characters(encoded []byte) int {
 	return len(encoded) - constructor
 }
 
-// largestPart returns the largest field of a message's metadata, and its size.
 func largestPart(m *core.Message) (name string, size int) {
 	consider := func(n string, s int) {
 		if s > size {
@@ -171,7 +170,6 @@ func newGUID() string {
 	return hex.EncodeToString(b[:])
 }
 
-// Soonest returns when the first message expires, or zero if none expires.
 func Soonest(groups [][]*core.Message, now time.Time) time.Time {
 	var first time.Duration
 	for _, g := range groups {

@@ -97,11 +97,11 @@ type Traffic struct {
 	// accepted but not stored: duplicates, and messages that the pipeline dropped or routed away
 	Absorbed  int64
 	Cancelled int64
-	Senders   int     // open
-	Sessions  int     // open
-	Waiting   int     // calls that wait for a session
-	Breaker   string  // its state; "": the entity has none
-	Opened    int64   // how often the circuit breaker has opened
+	Senders   int
+	Sessions  int
+	Waiting   int
+	Breaker   string
+	Opened    int64
 	PerSecond float64 // the rate limit; 0: none
 	Queues    [core.SubQueues]QueueTraffic
 }
@@ -109,10 +109,10 @@ type Traffic struct {
 type QueueTraffic struct {
 	Delivered int64                   // a message counts at each delivery
 	Settled   [core.Release + 1]int64 // by outcome; receive-and-delete counts as Complete
-	LocksLost int64                   // settlements whose lock had ended
-	Moved     int64                   // messages that forwarders moved away
-	Receivers int                     // open receivers, without sessions
-	Credit    int                     // their unused credit
+	LocksLost int64
+	Moved     int64
+	Receivers int
+	Credit    int
 }
 
 func ScheduledBy(w *core.Work) (ms []*core.Message, numbers []int64) {

@@ -73,7 +73,6 @@ func (p *PartitionGroup[T]) Index(i int) int {
 	return p.at[i]
 }
 
-// EachGroup calls f for each group, in parallel, and waits for all calls.
 func EachGroup[T any](groups []PartitionGroup[T], f func(p *PartitionGroup[T])) {
 	if len(groups) == 1 {
 		f(&groups[0])

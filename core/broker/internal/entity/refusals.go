@@ -25,9 +25,8 @@ var (
 	ErrNoNumber = core.Refuse(core.MessageNotFound, "The message with the given sequence number could not be found: it does not exist, or its state does not allow the operation.")
 )
 
-// Refusals turn errors about entities into errors with a text for clients.
 type Refusals struct {
-	Host      string // by which clients reach the namespace; "": none
+	Host      string
 	Namespace string
 	Log       *slog.Logger
 }

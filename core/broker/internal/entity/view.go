@@ -19,10 +19,9 @@ type View struct {
 	noBinary   bool  // user properties must not be binary
 
 	policy                    *Policy
-	unlimited, withDuplicates atomic.Pointer[View] // made when first used
+	unlimited, withDuplicates atomic.Pointer[View]
 }
 
-// Policy has the configured settings that apply to all entities of a namespace, and their store.
 type Policy struct {
 	Store     core.Store
 	Limits    core.Limits
@@ -53,7 +52,6 @@ func (v *View) WithDuplicates() *View {
 	return v.with(&v.withDuplicates, func(p *core.Policy) { p.DuplicateWindow = 0 })
 }
 
-// with returns a view with changed policies in the main queue. at keeps the view for later calls.
 func (v *View) with(at *atomic.Pointer[View], change func(*core.Policy)) *View {
 	u := at.Load()
 	if u == nil {
@@ -84,7 +82,6 @@ func (c *Policy) Partition(ent *core.Entity, i uint16, sub core.SubQueue) core.P
 	return p
 }
 
-// Root returns the ID of the entity or, for a subscription, of its topic.
 func (v *View) Root() string {
 	if v.Kind == core.Subscription {
 		return v.TopicID
@@ -130,7 +127,6 @@ func Disabled(name string) error {
 	return core.Refuse(core.EntityDisabled, "The messaging entity '%s' is currently disabled.", name)
 }
 
-// ForwardPath returns the path to which a sub-queue forwards, or "".
 func ForwardPath(s *core.Settings, sub core.SubQueue) string {
 	switch sub {
 	case core.Main:

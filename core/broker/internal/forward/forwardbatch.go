@@ -40,13 +40,13 @@ type forwardBatch struct {
 	route   route
 
 	remoteBatches []*remoteBatch
-	returned      []int // indexes of messages that a remote has not accepted
+	returned      []int
 
 	mu          sync.Mutex // guards what follows, because batches are delivered in parallel
 	locked      time.Time  // no later than when the source's locks began, or were last renewed
 	settlements []core.Settlement
 	stored      []stored // for each settlement, where its message was stored, and the key to forget there
-	rejected    []int    // indexes of messages that become dead letters
+	rejected    []int
 	reasons     []error
 }
 
@@ -56,12 +56,11 @@ type resolved struct {
 	err error
 }
 
-// destinationBatch has the messages of a forward batch that go to one partition.
 type destinationBatch struct {
 	to     destination
 	v      *entity.View
 	groups [][]*core.Message
-	at     []int // indexes of the messages in the forward batch
+	at     []int
 }
 
 // key is the message's Transit.Key at p, if p must forget it.
@@ -134,7 +133,6 @@ func (fb *forwardBatch) assign(i int) {
 	}
 }
 
-// resolve looks each name up once in a forward batch.
 func (fb *forwardBatch) resolve(ctx context.Context, name string) resolved {
 	if r, ok := fb.dests[name]; ok {
 		return r
@@ -163,7 +161,6 @@ func (fb *forwardBatch) resolve(ctx context.Context, name string) resolved {
 	return r
 }
 
-// deliver stores a batch in its partition, and handles each result.
 func (fb *forwardBatch) deliver(ctx context.Context, batch *destinationBatch) {
 	batch.to.e.Use()
 	trail := batch.to.e.Audit().Begin(core.Party{}, fb.v.Name+fb.p.Sub.Suffix())

@@ -22,12 +22,10 @@ const (
 	// ScanInterval is how often the forwarders look for messages to move in all entities, because a
 	// gateway that knew of such messages may have died.
 	ScanInterval = time.Minute
-	// IdleLife is how long a temporary forwarder stays after its last message.
-	IdleLife  = time.Minute
-	readRetry = time.Second
+	IdleLife     = time.Minute
+	readRetry    = time.Second
 	// stepGrace is how long steps in flight may continue when Run ends.
-	stepGrace = 5 * time.Second
-	// MaxConcurrentSteps limits the goroutines of localWork and of remoteWork.
+	stepGrace          = 5 * time.Second
 	MaxConcurrentSteps = 64
 )
 
@@ -41,7 +39,7 @@ type Config struct {
 	Policy    *entity.Policy
 	Barrier   *pause.Barrier // entered before each step
 	Remotes   map[string]core.Remote
-	Wait      bool // for a destination that is disabled or full
+	Wait      bool
 }
 
 // Host is the broker whose messages are moved.
@@ -53,7 +51,6 @@ type Host interface {
 	Walk(ctx context.Context, visit func(*core.Entity) (gone bool)) error
 }
 
-// Entity is the source or the destination of messages.
 type Entity interface {
 	Key() string
 	View() *entity.View
@@ -81,7 +78,7 @@ type Forwarders struct {
 	remotes remotes
 
 	mu     sync.Mutex
-	open   bool // Run is running
+	open   bool
 	byKey  map[forwarderKey]*forwarder
 	byName map[string][]*forwarder
 
@@ -90,19 +87,19 @@ type Forwarders struct {
 		names map[string]struct{}
 		all   bool
 	}
-	woken wake.Signal // set when pending has changed
+	woken wake.Signal
 
 	localWork, remoteWork workQueue // steps inside the namespace, and steps that wait for a remote
 
-	tasks  sync.WaitGroup  // goroutines that take steps
-	ctx    context.Context // the context of steps
+	tasks  sync.WaitGroup
+	ctx    context.Context
 	cancel context.CancelFunc
 }
 
 type workQueue struct {
 	mu     sync.Mutex
 	queue  []*partitionForwarder
-	active int // goroutines that take steps
+	active int
 	closed bool
 }
 
@@ -114,7 +111,7 @@ type forwarderKey struct {
 type forwarder struct {
 	set  *Forwarders
 	key  forwarderKey
-	name string // the entity's folded name
+	name string
 	to   string // the destination, as forwardTarget returns it; "": each message has its own
 	// temporary means that the forwarder ends when it has nothing left to do.
 	temporary   bool
@@ -239,7 +236,6 @@ func (s *Forwarders) scan(ctx context.Context) {
 	}
 }
 
-// reconcile starts and ends the forwarders of an entity as its settings say.
 func (s *Forwarders) reconcile(ent *core.Entity) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -268,7 +264,6 @@ func (s *Forwarders) remove(name string) {
 	}
 }
 
-// retry wakes the forwarders whose messages may wait for the entity with that folded name.
 func (s *Forwarders) retry(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -380,7 +375,6 @@ func (s *Forwarders) end(f *forwarder) {
 	}
 }
 
-// retireIfIdle ends a temporary forwarder that stays idle for IdleLife.
 func (s *Forwarders) retireIfIdle(f *forwarder) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -31,8 +31,8 @@ const (
 // partition forwarder yields to another gateway that has locked older messages. It need not look
 // for such messages if its batch directly follows its last batch.
 type orderLease struct {
-	highest       int64     // the highest number that was moved or tried, below all numbers that were released
-	movedAt       time.Time // when highest was set
+	highest       int64 // the highest number that was moved or tried, below all numbers that were released
+	movedAt       time.Time
 	yieldingSince time.Time // when the forwarder began to yield; zero: it does not yield
 	yieldUntil    time.Time // when the forwarder tries again with one message
 	pause         time.Duration

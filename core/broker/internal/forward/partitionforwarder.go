@@ -30,8 +30,7 @@ const (
 	// maxVerdictHold is MaxHold for messages that wait for the verdict of a pipeline.
 	maxVerdictHold = time.Second
 	maxHeld        = 2000
-	// maxSweepPause limits the time between sweeps of a queue whose dead letters are forwarded.
-	maxSweepPause = 30 * time.Second
+	maxSweepPause  = 30 * time.Second
 )
 
 // partitionForwarder does a forwarder's work in one partition, one step after the other.
@@ -49,17 +48,17 @@ type partitionForwarder struct {
 	holdTime         time.Duration // how long messages are held back; 0 while moves succeed
 	retryAt          time.Time     // when held messages are tried again
 	lease            orderLease
-	remoteStalled    bool      // a remote has not accepted all messages
-	remoteAway       bool      // the remote could not be reached
+	remoteStalled    bool
+	remoteAway       bool
 	pausedUntil      time.Time // no message is sent earlier, even if the forwarder is woken
 
 	mu        sync.Mutex
 	unwatch   func()
-	queued    bool // or in flight
-	woken     bool // woken since the step in flight began
+	queued    bool
+	woken     bool
 	retryHeld bool // the next step must try the held messages
 	stopped   bool
-	idle      bool // the last step found nothing, and nothing is due
+	idle      bool
 	timer     *time.Timer
 	due       time.Time // when timer fires, by this machine's clock
 }
@@ -105,7 +104,6 @@ func (pf *partitionForwarder) schedule() {
 	}
 }
 
-// at is a time of the store's clock.
 func (pf *partitionForwarder) wakeAt(at time.Time) {
 	pf.mu.Lock()
 	defer pf.mu.Unlock()
@@ -139,7 +137,6 @@ func (pf *partitionForwarder) isIdle() bool {
 	return pf.idle && !pf.queued
 }
 
-// stop ends the partition forwarder. A last step releases the held messages.
 func (pf *partitionForwarder) stop() {
 	pf.mu.Lock()
 	defer pf.mu.Unlock()
@@ -307,7 +304,6 @@ func sooner(a, b time.Duration) time.Duration {
 	return a
 }
 
-// backOff returns what follows a step in which the store did not answer.
 func (pf *partitionForwarder) backOff() nextStep {
 	pf.lengthenHold()
 	return nextStep{pause: pf.holdTime}
@@ -326,8 +322,6 @@ func (pf *partitionForwarder) mayTake(v *entity.View) bool {
 	}
 }
 
-// sweep sweeps the main queue of the dead letters, and returns how long to wait before the next
-// sweep.
 func (pf *partitionForwarder) sweep(ctx context.Context, v *entity.View) time.Duration {
 	s := pf.parent.set
 	call, cancel := context.WithTimeout(ctx, CallTimeout)

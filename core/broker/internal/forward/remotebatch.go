@@ -20,20 +20,18 @@ const (
 	transferTimeout = forwardLock / 2
 )
 
-// remoteBatch has the messages of a forward batch that go to one entity of a remote.
 type remoteBatch struct {
 	remote core.Remote
-	name   string // the remote's folded name
+	name   string
 	entity string
 	ms     []*core.Message
-	at     []int // indexes of the messages in the forward batch
+	at     []int
 }
 
 func (rb *remoteBatch) destination() destination {
 	return destination{remote: rb.name + ":" + rb.entity}
 }
 
-// remoteBatch returns an earlier batch with the destination of rb, or adds and returns rb.
 func (fb *forwardBatch) remoteBatch(rb *remoteBatch) *remoteBatch {
 	for _, other := range fb.remoteBatches {
 		if other.destination() == rb.destination() {
@@ -80,7 +78,6 @@ func (rb *remoteBatch) chunk() (n int) {
 	return n
 }
 
-// smooth is false if a message has to wait.
 func (fb *forwardBatch) noteAnswers(rb *remoteBatch, answers []error) (smooth bool) {
 	fb.mu.Lock()
 	defer fb.mu.Unlock()
@@ -166,7 +163,6 @@ func (fb *forwardBatch) releaseReturned(ctx context.Context) {
 	fb.pf.releaseUntried(ctx, fb.p, ds)
 }
 
-// by folded name
 type remotes map[string]core.Remote
 
 func newRemotes(given map[string]core.Remote) remotes {
@@ -202,7 +198,6 @@ func (r remotes) watch(forwarders *Forwarders) (stop func()) {
 	}
 }
 
-// retryRemote wakes the forwarders whose messages may wait for the remote with that folded name.
 func (s *Forwarders) retryRemote(remote string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

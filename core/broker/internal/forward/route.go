@@ -10,24 +10,23 @@ import (
 // route decides where the messages of a partition go. It calls no store, takes no lock and reads no
 // clock, so equal messages and destinations always give equal steps.
 type route struct {
-	p       core.Partition // the source
-	key     string         // the source's folded name
-	name    string         // the source's name
-	to      string         // the destination in the source's settings; "": each message has its own
-	waits   bool           // for a destination that is disabled or full
+	p       core.Partition
+	key     string
+	name    string
+	to      string // the destination in the source's settings; "": each message has its own
+	waits   bool   // for a destination that is disabled or full
 	remotes remotes
 	resolve func(name string) resolved
 	blocked func(to destination) bool // reports whether messages already wait for the destination
 }
 
-// step says what happens to a message: it is rejected, held back, or moved.
 type step struct {
 	rejected error // why the message is rejected; nil: it is not
 	held     bool
 	to       destination
-	message  *core.Message // in the form for its destination
-	remote   *remoteBatch  // the destination, still without messages, if it is at a remote; otherwise nil
-	v        *entity.View  // the destination, if it is in this namespace
+	message  *core.Message
+	remote   *remoteBatch // the destination, still without messages, if it is at a remote; otherwise nil
+	v        *entity.View
 }
 
 func (r *route) next(d *core.Delivery) step {

@@ -18,10 +18,8 @@ type Barrier struct {
 	signal atomic.Pointer[pauseSignal]
 }
 
-// pausePeriod ends when the barrier is opened.
 type pausePeriod struct{ over chan struct{} }
 
-// pauseSignal is a context that ends when the barrier is closed.
 type pauseSignal struct {
 	context.Context
 	cancel context.CancelFunc

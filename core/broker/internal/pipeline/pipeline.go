@@ -18,8 +18,7 @@ import (
 type Pipeline struct {
 	// Entity is the name of a queue or topic, or a pattern in which * matches any characters, also
 	// '/'. It is case-insensitive.
-	Entity string
-	// Ingress are the stages in their order.
+	Entity  string
 	Ingress []Stage
 	// To, if not nil, is the stage after Ingress for messages with a To property.
 	To *Stage
@@ -29,7 +28,7 @@ type Pipeline struct {
 }
 
 type Stage struct {
-	Name        string // for clients and logs
+	Name        string
 	Router      core.Router
 	Parameters  core.Properties
 	Unavailable Unavailable
@@ -50,7 +49,7 @@ type Stages struct {
 	schema atomic.Pointer[stage] // the first stage; nil: none
 	stages []*stage
 	Parks  bool
-	parked []parkedMark // by partition
+	parked []parkedMark
 }
 
 type stage struct {

@@ -8,7 +8,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 )
 
-// Result is a group of messages after they have gone through the pipeline.
 type Result []Item
 
 // IsPlain reports whether all messages of the group are kept, and none is sent elsewhere.
@@ -36,11 +35,10 @@ func (r Result) Refusal() error {
 
 // Limits of the text that tells a sender why messages are refused.
 const (
-	maxRejections    = 5 // reasons
+	maxRejections    = 5
 	maxRejectionText = 500
 )
 
-// rejections lists the messages that verdicts refuse, with up to maxRejections reasons.
 func (r Result) rejections() string {
 	var all []string // a message may have several reasons from a schema, separated by semicolons
 	for i := range r {
@@ -65,7 +63,6 @@ func (r Result) ParkBehind(behind bool) bool {
 	return behind
 }
 
-// Results returns the messages of a run in their groups.
 func (run *Run) Results(groups [][]*core.Message) []Result {
 	all := make([]Result, len(groups))
 	rest := run.items

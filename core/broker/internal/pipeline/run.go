@@ -29,9 +29,8 @@ const (
 	Rejected       // a verdict refuses it: see Item.err
 )
 
-// Item is a message in a pipeline, with the result so far.
 type Item struct {
-	Message   *core.Message   // with the changes of verdicts
+	Message   *core.Message
 	original  core.Properties // the properties before the pipeline
 	State     State
 	err       error // why the message is Refused or Rejected
@@ -56,8 +55,6 @@ func (x *Item) park() {
 	x.note(core.EventParked, "", "", "")
 }
 
-// Run passes messages through the stages of an entity. It asks each stage once, for all messages
-// that reach it.
 type Run struct {
 	p     *Stages
 	v     *entity.View

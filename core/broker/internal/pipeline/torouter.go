@@ -16,7 +16,7 @@ type findFunc func(ctx context.Context, name string) (*entity.View, error)
 // not checked.
 type toRouter struct {
 	find    findFunc
-	allowed []string // folded patterns
+	allowed []string
 }
 
 func newToRouter(find findFunc, allowed []string) toRouter {

@@ -66,7 +66,6 @@ func (h *Cache) Subscriptions(ctx context.Context, v *entity.View) (*Subscriptio
 	return ss, nil
 }
 
-// NoteOutdated records that the store has a newer version than ss.
 func (h *Cache) NoteOutdated(ss *Subscriptions) {
 	if h.current.Load() == ss {
 		h.stale.Store(true)

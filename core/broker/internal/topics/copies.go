@@ -11,7 +11,6 @@ import (
 
 var matchBuffers = sync.Pool{New: func() any { return new([]rules.Copy) }}
 
-// copies appends a message's copies for the subscriptions, in one partition of the topic.
 func (ss *Subscriptions) copies(dst []core.Copy, topic *entity.View, index uint16, m *core.Message, f rules.Facts) []core.Copy {
 	found := matchBuffers.Get().(*[]rules.Copy)
 	*found = ss.set.Match((*found)[:0], m, f)

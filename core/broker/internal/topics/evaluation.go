@@ -25,9 +25,9 @@ type Evaluation struct {
 	due       []core.Delivery // for scheduled messages: each is a group
 	room      room
 
-	made      []core.Publication // the publications of all evaluated groups
+	made      []core.Publication
 	byGroup   [][]core.Publication
-	evaluated int // number of evaluated groups
+	evaluated int
 }
 
 // trail, if not nil, gets the events of each message.
@@ -107,7 +107,6 @@ func (x *Evaluation) note(i int) {
 	}
 }
 
-// factsOf returns what rules can know about the i-th message besides the message itself.
 func (x *Evaluation) factsOf(i int) rules.Facts {
 	f := x.facts
 	if x.due != nil {

@@ -57,7 +57,6 @@ func (ev *Evaluator) askPluginNow(ctx context.Context, topic string, m *core.Mes
 	}
 }
 
-// bodyDecoderFor returns nil if no rule reads bodies.
 func (ev *Evaluator) bodyDecoderFor(s *rules.Set) *bodyDecoder {
 	if ev.Body == nil || !s.ReadsBodies() {
 		return nil

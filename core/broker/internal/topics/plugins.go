@@ -58,7 +58,7 @@ type pluginAnswers struct {
 
 type pluginAnswer struct {
 	yes bool
-	err error // why there is no answer
+	err error
 }
 
 func (q *pluginAnswers) ask(ctx context.Context, c rules.Call) ([]pluginAnswer, error) {

@@ -17,7 +17,7 @@ import (
 // because the store refuses publications with the older version.
 type Subscriptions struct {
 	Version    int64
-	members    []member // in the order of the topic's view
+	members    []member
 	set        *rules.Set
 	uncompiled []int // indexes of members with a rule that does not compile
 }
@@ -25,7 +25,7 @@ type Subscriptions struct {
 type member struct {
 	*entity.View
 	rules *compiledRules
-	err   error // why a rule does not compile
+	err   error
 }
 
 type compiledRules struct {
@@ -71,7 +71,6 @@ func (ss *Subscriptions) byID() map[string]member {
 	return known
 }
 
-// matchEvents returns the events that say which copies of a message were made, and by which rules.
 func (ss *Subscriptions) matchEvents(copies []core.Copy, m *core.Message, f rules.Facts) []core.Event {
 	if len(copies) == 0 {
 		return []core.Event{{Kind: core.EventUnmatched}}
@@ -104,8 +103,6 @@ func (m *member) hasAction(name any) bool {
 	return r != nil && r.Name() == text && r.HasAction()
 }
 
-// matchingRules returns the names of the subscription's rules that match a message and have no
-// action.
 func (m *member) matchingRules(msg *core.Message, f rules.Facts) string {
 	var names []string
 	for _, r := range m.rules.all() {

@@ -11,13 +11,12 @@ import (
 	"github.com/crosstown-mq/crosstown/core/rules"
 )
 
-// Tester evaluates rules for one message as if it were sent to a topic.
 type Tester struct {
 	topic   *entity.View
 	message *core.Message
 	index   uint16 // the message's partition, or any if it has no key
 	facts   rules.Facts
-	shown   int // bytes of the messages in judgements so far
+	shown   int
 }
 
 // maxShown limits the messages in all judgements together; a single message may be larger.
@@ -45,7 +44,6 @@ func (ev *Evaluator) NewTester(ctx context.Context, topic *entity.View, m *core.
 	return rt, nil
 }
 
-// TestAll evaluates rules that belong to no subscription.
 func (rt *Tester) TestAll(trial []core.Rule) []core.Judgement {
 	all := make([]core.Judgement, 0, len(trial))
 	for _, r := range trial {
