@@ -82,12 +82,10 @@ func Default[T int | int64 | uint32 | time.Duration](option *T, otherwise T) {
 	}
 }
 
-// warningPause is the shortest time between two warnings of a kind, so that clients cannot fill the
-// log.
+// warningPause is the shortest time between two warnings of a kind: clients must not fill the log.
 const warningPause = 10 * time.Second
 
-// Warnings limits warnings of one kind to one per warningPause. The zero value is ready for use,
-// and safe for concurrent use.
+// Warnings limits warnings of a kind to one per warningPause. It is safe for concurrent use.
 type Warnings struct{ next atomic.Int64 } // Unix nanoseconds
 
 // Due reports whether to log a warning now. After true, it returns false for warningPause.

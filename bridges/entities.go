@@ -7,8 +7,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Entities calls admin again if admin returns fewer than n, because clients take a short page for
-// the last page.
+// Entities always returns n entities if there are as many, because clients take a short page for
+// the last one.
 func Entities(ctx context.Context, admin core.Admin, id core.Identity, l core.Listing, skip, n int) (all []core.Entity, counts []core.Runtime, err error) {
 	for len(all) < n {
 		es, rs, err := admin.Entities(ctx, id, l, skip+len(all), n-len(all))

@@ -7,8 +7,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// drainTimeout bounds how long after its wait Next waits for the broker to confirm that there is no
-// message.
+// drainTimeout bounds how long Next, after its wait, waits for the end of its Drain.
 const drainTimeout = 5 * time.Second
 
 // Next waits for one message of an entity. came reports whether one arrived. Whatever ends the
@@ -60,9 +59,9 @@ func Into(arrived chan<- core.Delivery) func([]core.Delivery) {
 	}
 }
 
-// Last drains and closes a receiver, and returns a message that the receiver still delivered:
-// otherwise a message that is being received and deleted could be lost. drained reports whether the
-// broker has looked for messages.
+// Last drains and closes a receiver, and returns a message that it still delivered: otherwise a
+// message in receive-and-delete could be lost. drained means that the broker has looked for
+// messages.
 func Last(ctx context.Context, rx core.Receiver, arrived <-chan core.Delivery) (d core.Delivery, came, drained bool) {
 	done := make(chan struct{})
 	rx.Drain(func(int) { close(done) })

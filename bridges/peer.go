@@ -44,8 +44,7 @@ func Certified(ctx context.Context, state *tls.ConnectionState) context.Context 
 	return core.WithCertificate(ctx, state.PeerCertificates[0])
 }
 
-// CertifiedBy ignores the certificates of browsers, which send them even if a page of another site
-// makes the request.
+// CertifiedBy ignores certificates of browsers, which send them even for a page of another site.
 func CertifiedBy(r *http.Request) context.Context {
 	if r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" {
 		return r.Context()

@@ -9,8 +9,7 @@ import (
 // SubQueue distinguishes an entity's main queue from its sub-queues.
 type SubQueue uint8
 
-// The transfer queue contains messages to be moved to other entities; its dead-letter queue, those
-// that could not be moved.
+// The transfer queue contains messages to be moved to other entities.
 const (
 	Main SubQueue = iota
 	DeadLetter
@@ -32,14 +31,12 @@ func (s SubQueue) DeadLetters() SubQueue { return s | 1 }
 
 // Address is where a message is sent to or received from.
 type Address struct {
-	// in the client's spelling, without outer slashes; for a subscription, in the form of
-	// SubscriptionPath
+	// in the client's spelling, without outer slashes; a subscription's SubscriptionPath
 	Entity     string
 	Sub        SubQueue
 	Management bool
 
-	// Unread is the client's text if it is not a valid address; Entity is then "". Calls with such
-	// an address return NotFound.
+	// Unread is the client's text if it is not a valid address. Calls then return NotFound.
 	Unread string
 }
 
@@ -87,8 +84,7 @@ func ParseAddress(s string) (Address, error) {
 	return a, nil
 }
 
-// ResourcePath removes scheme, authority, query and outer slashes from a resource URI, and decodes
-// percent-encoding.
+// ResourcePath removes scheme, authority, query and outer slashes, and decodes percent-encoding.
 func ResourcePath(s string) string {
 	s, _, _ = strings.Cut(s, "?")
 	if _, rest, ok := strings.Cut(s, "://"); ok {
@@ -116,8 +112,7 @@ func SplitAuthority(s string) (prefix, host, rest string) {
 	return strings.ToLower(scheme + "://" + after[:end]), FoldHost(after[:end]), after[end:]
 }
 
-// FoldHost returns the form in which hosts are compared: lower case, without port, brackets and
-// final dot.
+// FoldHost returns a host for comparisons: lower case, without port, brackets and final dot.
 func FoldHost(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -125,8 +120,7 @@ func FoldHost(host string) string {
 	return strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
 }
 
-// FoldName returns the form in which entity names are compared, because case has no meaning in
-// them.
+// FoldName returns a name for comparisons, in which case has no meaning.
 func FoldName(name string) string { return strings.ToLower(name) }
 
 func cutSuffixFold(s, suffix string) (string, bool) {

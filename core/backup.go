@@ -10,8 +10,8 @@ import (
 // includes its sub-queues and, for a topic, its subscriptions: r.Sub and r.Subscription are
 // ignored. A gateway that serves clients does not call it.
 type Backups interface {
-	// NamespaceIDs returns the IDs of all namespaces with entities, both configured ones and those
-	// created at run time.
+	// NamespaceIDs returns the IDs of all namespaces with entities, configured or created at run
+	// time.
 	NamespaceIDs(ctx context.Context) ([]string, error)
 	// Export calls take for each object of the partition, in the state of one moment, and stops at
 	// the first error of take. take must neither keep the Stored nor call the store.
@@ -56,8 +56,7 @@ type Stored struct {
 	// Delivery has no lock. A scheduled message becomes active at its ScheduledEnqueueTime. Only
 	// the low 48 bits of SequenceNumber are used.
 	Delivery
-	// InSession means that the queue has sessions, and receivers get the message only through its
-	// session.
+	// InSession means that receivers get the message only through its session.
 	InSession bool
 
 	Last         int64  // the highest number used in the sub-queue

@@ -9,11 +9,10 @@ import (
 // rights of the identity. A refusal has a Code and, if the client may see it, a text.
 type Broker interface {
 	Transactions
-	// Resolve returns the entity at an address in the identity's namespace, or NotFound. It does
-	// not check rights.
+	// Resolve returns the entity at an address, or NotFound. It does not check rights.
 	Resolve(ctx context.Context, id Identity, address Address) (Entity, error)
-	// OpenSender needs Send. closed, if not nil, is called at most once: when the entity is deleted
-	// or no longer allows sending.
+	// OpenSender needs Send. closed, if not nil, is called at most once, when sending is no longer
+	// possible.
 	OpenSender(ctx context.Context, id Identity, address Address, closed func(error)) (Sender, error)
 	// OpenReceiver needs Listen.
 	OpenReceiver(ctx context.Context, id Identity, address Address, o ReceiverOptions) (Receiver, error)
@@ -22,8 +21,8 @@ type Broker interface {
 	Settle(ctx context.Context, id Identity, address Address, settlements []Settlement) []error
 	// Renew needs Listen, and returns one result per token.
 	Renew(ctx context.Context, id Identity, address Address, tokens []LockToken) []Renewal
-	// Peek needs Listen. It returns up to max messages from the sequence number from, in the given
-	// state; a nil state means any.
+	// Peek needs Listen. It returns up to max messages from the number from on. A nil state means
+	// any.
 	Peek(ctx context.Context, id Identity, address Address, state *State, from int64, max int) ([]Delivery, error)
 	// ReceiveDeferred needs Listen. It returns all the numbered messages or, if one is not
 	// deferred, MessageNotFound. ReceiveAndDelete also removes them.
@@ -40,8 +39,8 @@ type Broker interface {
 	// is not the lock's token, and SessionLockLost if the session is not locked.
 	AcceptSession(ctx context.Context, id Identity, address Address, o SessionOptions) (Session, error)
 	// ListSessions needs Listen. It skips the first skip session ids in order, and returns up to
-	// top. With a zero since, it lists sessions that have messages or state; otherwise, those whose
-	// state was set after since.
+	// top. A zero since selects sessions with messages or state; otherwise, those with state set
+	// after since.
 	ListSessions(ctx context.Context, id Identity, address Address, since time.Time, skip, top int) ([]string, error)
 	// Health returns the store's description or, if sends do not work, the reason.
 	Health(ctx context.Context) (About, error)
@@ -75,12 +74,11 @@ type ReceiverOptions struct {
 	// Deliver gets messages while the receiver has credit; calls never overlap. It must not block:
 	// the credit bounds what the bridge must buffer.
 	Deliver func([]Delivery)
-	// Closed, if not nil, is called at most once: when the entity is deleted or no longer allows
-	// receiving.
+	// Closed, if not nil, is called at most once, when receiving is no longer possible.
 	Closed func(error)
 	// Accept lists the content types that the receiver can read, as HTTP's Accept (RFC 9110
-	// §12.5.1); "" means any. Serializers transcode other bodies into the most preferred of these
-	// types that they can write.
+	// §12.5.1); "" means any. Serializers transcode other bodies into the best type that they can
+	// write.
 	Accept string
 }
 
@@ -122,9 +120,8 @@ type Session interface {
 	ID() string
 	LockedUntil() time.Time
 	// CloseAfter begins a Close, but keeps the session locked until settled is closed, so that
-	// settlements in flight succeed. It does not wait, so Deliver may call it. The caller must
-	// still call Close. At this gateway, a call that accepts the session by its id waits for the
-	// release.
+	// settlements in flight succeed. Deliver may call it. The caller must still call Close. At this
+	// gateway, a call that accepts the session by its id waits for the release.
 	CloseAfter(settled <-chan struct{})
 	// Released returns a channel that is closed when the broker has released the session after
 	// Close or CloseAfter, or has given up. Receivers at any gateway may then accept the session.
@@ -184,15 +181,14 @@ type Admin interface {
 	// DeleteEntity deletes an entity, and the subscriptions of a topic.
 	DeleteEntity(ctx context.Context, id Identity, name string) error
 	// Explain returns the events of a message in an entity and its sub-queues, or NotAllowed for an
-	// entity without a history. The newest events from other gateways may not have the client yet
+	// entity without a history. The newest events from other gateways may lack the client
 	// (Note.By).
 	Explain(ctx context.Context, id Identity, entity string, s Subject) (Account, error)
 	Namespace(ctx context.Context, id Identity) (NamespaceInfo, error)
 	// Reset removes all messages of the namespace, in any state, and keeps its entities, settings
 	// and rules. Senders and receivers stay open; sessions are lost. When it returns, messages sent
 	// earlier through this gateway are gone, unless clients have received them. Other gateways may
-	// still store or deliver messages that they held at that time. After an error, some entities
-	// may be empty: call Reset again.
+	// still store or deliver messages that they held. After an error, call Reset again.
 	Reset(ctx context.Context, id Identity) error
 }
 
@@ -207,7 +203,7 @@ type Runtime struct {
 	TransferDeadLetter int64 `json:"transferDeadLetter"`
 	Damaged            int64 `json:"damaged"` // in all sub-queues, and in no other count: see Operations
 	Bytes              int64 `json:"bytes"`
-	// Enqueued counts all messages ever stored, and a scheduled message again when it becomes
+	// Enqueued counts all messages ever stored. A scheduled one counts again when it becomes
 	// active.
 	Enqueued     int64  `json:"enqueued"`
 	Availability string `json:"-"` // "Available", or "Limited" if a partition does not answer
@@ -238,8 +234,7 @@ type NamespaceInfo struct {
 type disconnectKey struct{}
 
 // WithDisconnect returns a context for calls from a client. disconnect ends the client's connection
-// after at most the given number of further bytes to the client. Any goroutine may call it at any
-// time.
+// after at most the given number of further bytes. Any goroutine may call it at any time.
 func WithDisconnect(ctx context.Context, disconnect func(most int)) context.Context {
 	return context.WithValue(ctx, disconnectKey{}, disconnect)
 }

@@ -215,8 +215,8 @@ type Entity struct {
 	// TopicID is the ID of a subscription's topic. The topic's partitions contain those of its
 	// subscriptions, so that a publication to all of them is one atomic step.
 	TopicID string `json:",omitempty"`
-	// Rules are a subscription's rules, by name; without rules it gets no messages. Catalogue says
-	// which calls use this field.
+	// Rules are a subscription's, by name; without rules it gets no messages. Catalogue says which
+	// calls use them.
 	Rules    []Rule            `json:",omitempty"`
 	Schedule *ScheduleSettings `json:",omitempty"`
 	// Revision counts changes. An update must have the current revision.
@@ -294,8 +294,7 @@ func (e *Entity) Partition(i uint16, sub SubQueue) Partition {
 	return p
 }
 
-// MaxSubscriptionName is the maximum length of a subscription's name without its topic's, in
-// characters.
+// MaxSubscriptionName limits a subscription's name without its topic's, in characters.
 const MaxSubscriptionName = 50
 
 // ValidateSubscriptionName checks a subscription's name without its topic's: up to 50 letters,
@@ -322,8 +321,8 @@ func SubscriptionPath(topic, subscription string) string {
 	return topic + subscriptions + subscription
 }
 
-// SplitSubscription splits a SubscriptionPath, with the segment Subscriptions in any case. ok is
-// false for other paths.
+// SplitSubscription splits a SubscriptionPath, with Subscriptions in any case. Otherwise ok is
+// false.
 func SplitSubscription(path string) (topic, subscription string, ok bool) {
 	i := strings.LastIndexByte(path, '/')
 	if i < 0 {

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// HistoryBounds bound the history of a queue, topic or subscription in one partition. The zero
-// value means no history.
+// HistoryBounds bound the history of an entity in one partition. Zero means no history.
 type HistoryBounds struct {
 	Keep time.Duration
 	Max  int // events, including those of sub-queues
@@ -90,22 +89,21 @@ type Party struct {
 // IsZero reports whether the client is unknown.
 func (p Party) IsZero() bool { return p == Party{} }
 
-// Subject identifies a message of an entity: by its id as text, or by a current or former sequence
-// number in the main queue.
+// Subject identifies a message by its id as text, or by a sequence number that it has or had in the
+// main queue.
 type Subject struct {
 	MessageID string
 	Number    int64 // used if MessageID is ""
 }
 
 // Histories is the part of a partition that stores events of its messages, within Policy.History. A
-// topic and its subscriptions have separate histories. Deleting or clearing an entity removes its
-// history.
+// topic and its subscriptions have separate histories, which deletion and Clear remove.
 type Histories interface {
 	// Annotate appends the broker's events to the queue's history. It does nothing if
 	// Policy.History is zero or the entity was deleted.
 	Annotate(ctx context.Context, events []Event) error
-	// Recollect sweeps, and returns the newest MaxEvents events of a message in the queue and its
-	// sub-queues, oldest first.
+	// Recollect sweeps, and returns a message's newest MaxEvents events in all sub-queues, oldest
+	// first.
 	Recollect(ctx context.Context, s Subject) ([]Event, error)
 }
 
@@ -116,8 +114,7 @@ type Account struct {
 	Events []Event
 	// Applied may explain why a message is not delivered, or is gone.
 	Applied Applied
-	// Unmatched are a topic's subscriptions that existed when the newest of these messages was
-	// published, but got no copy of it.
+	// Unmatched are a topic's subscriptions that got no copy of the newest of these messages.
 	Unmatched []Unmatched
 }
 
@@ -157,8 +154,7 @@ type stand struct {
 // NewTrail makes a Trail for a subject.
 func NewTrail(s Subject) *Trail { return &Trail{subject: s, known: make(map[stand]struct{})} }
 
-// See reads an event. If the event moves the subject, See then also collects the events with the
-// new sub-queue and number.
+// See reads an event, and follows the subject to a new sub-queue or number.
 func (t *Trail) See(e *Event) {
 	if !t.knows(e) {
 		return

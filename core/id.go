@@ -62,8 +62,7 @@ func (id ID) ULong() uint64 {
 	return binary.BigEndian.Uint64([]byte(id.raw))
 }
 
-// String returns the text that HTTP clients see, and that duplicate detection and the choice of a
-// partition use.
+// String returns the id for HTTP clients, duplicate detection and the choice of a partition.
 func (id ID) String() string {
 	switch id.kind {
 	case IDULong:

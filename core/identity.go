@@ -67,22 +67,20 @@ type Grant struct {
 	Expires  time.Time // zero: never
 }
 
-// Covers reports whether the grant covers a folded path: Scope, and everything below it. An
-// entity's policy covers only the entity with its sub-queues, its $management node and, for a
-// topic, its subscriptions.
+// Covers reports whether the grant covers a folded path: Scope, and everything below it; for an
+// entity's policy only its sub-queues, its $management node and a topic's subscriptions.
 func (g *Grant) Covers(path string) bool {
 	return IsWithin(path, g.Scope) && (!g.OfEntity || EntityOf(path) == EntityOf(g.Scope))
 }
 
 // IsWithin reports whether path is scope or below it: "a/b" is within "a", "ab" is not. Both are
-// folded. Every path is within "".
+// folded.
 func IsWithin(path, scope string) bool {
 	rest, ok := strings.CutPrefix(path, scope)
 	return ok && (scope == "" || rest == "" || rest[0] == '/')
 }
 
-// EntityOf returns the queue or topic in a folded path: the part before the first segment that no
-// name of a queue or topic contains.
+// EntityOf returns the queue or topic in a folded path, before the first reserved segment.
 func EntityOf(path string) string {
 	end := len(path)
 	for _, reserved := range [...]string{"/$", "/subscriptions/"} {
@@ -93,8 +91,7 @@ func EntityOf(path string) string {
 	return path[:end]
 }
 
-// Identity is all that a client has proven: grants for one namespace. The nil Identity has no
-// rights.
+// Identity is what a client has proven: grants for one namespace. nil has no rights.
 type Identity []Grant
 
 // Namespace returns "" for the nil Identity.
@@ -135,8 +132,7 @@ func (id Identity) NextExpiry(now time.Time) (next time.Time) {
 
 // With returns id with g, which replaces the grant of the same policy and scope. If there are then
 // more than max grants, With removes those that have expired by now and, if that is not enough,
-// returns QuotaExceeded. It returns Unauthorized if g is for another namespace. It does not change
-// id.
+// returns QuotaExceeded. For another namespace it returns Unauthorized. It does not change id.
 func (id Identity) With(g Grant, max int, now time.Time) (Identity, error) {
 	if len(id) > 0 && id.NamespaceID() != g.NamespaceID {
 		return nil, Refuse(Unauthorized, "The connection is for the namespace '%s', but the token is for another namespace. Open another connection for the other namespace.", id.Namespace())
@@ -188,8 +184,7 @@ func (id Identity) Voucher(right Right, path string, now time.Time) string {
 
 type peerKey struct{}
 
-// WithPeer returns a context for calls from a client. peer has the protocol, the address and, if
-// known, the client's software.
+// WithPeer returns a context for a client's calls. peer has its protocol, address and software.
 func WithPeer(ctx context.Context, peer string) context.Context {
 	return context.WithValue(ctx, peerKey{}, peer)
 }
@@ -202,8 +197,7 @@ func PeerOf(ctx context.Context) string {
 
 type hostsKey struct{}
 
-// WithHosts returns a context for calls from a client that has called the gateway by these names,
-// with or without port.
+// WithHosts returns a context for calls from a client that has called the gateway by these names.
 func WithHosts(ctx context.Context, hosts []string) context.Context {
 	return context.WithValue(ctx, hostsKey{}, hosts)
 }
@@ -216,8 +210,7 @@ func HostsOf(ctx context.Context) []string {
 
 type certificateKey struct{}
 
-// WithCertificate returns a context for Authority.Token with the client's certificate, which TLS
-// has verified.
+// WithCertificate returns a context for Authority.Token with a certificate that TLS has verified.
 func WithCertificate(ctx context.Context, c *x509.Certificate) context.Context {
 	return context.WithValue(ctx, certificateKey{}, c)
 }
@@ -240,7 +233,6 @@ type Authority interface {
 	Key(ctx context.Context, hosts []string, policy, key string) (Grant, error)
 	// Enter counts a connection to the namespace of id until leave is called, which may be called
 	// more than once. It returns QuotaExceeded if there are too many connections. When the
-	// namespace is deleted, closed is called once with the reason, and should end the connection
-	// without blocking.
+	// namespace is deleted, closed is called once with the reason, and must not block.
 	Enter(id Identity, closed func(error)) (leave func(), err error)
 }

@@ -6,8 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Limits are the limits of an Azure tier that are stricter than the gateway's own. 0 means no
-// limit.
+// Limits are limits of an Azure tier that are stricter than the gateway's own. 0 means none.
 type Limits struct {
 	Tier string
 

@@ -32,20 +32,18 @@ type Message struct {
 	TimeToLive time.Duration
 	// ScheduledEnqueueTime has no effect if it is in the past.
 	ScheduledEnqueueTime time.Time
-	// WasScheduled means that ScheduledEnqueueTime was in the future when the broker accepted the
-	// message. Only the broker sets it.
+	// WasScheduled, which the broker sets, means that the message was accepted as scheduled.
 	WasScheduled bool
 
 	// Receivers get these fields as sent; the broker ignores them.
 	Durable       value.Opt[bool]
 	FirstAcquirer value.Opt[bool]
 	Priority      value.Opt[uint8]
-	// EmptyText has the string fields that the producer has set to "". The bits of non-empty fields
-	// have no meaning.
+	// EmptyText has the strings that the producer has set to "". Bits of other strings mean
+	// nothing.
 	EmptyText TextFields
 
-	// Annotations are the sender's message annotations, without those that only the broker sets.
-	// Keys are symbols.
+	// Annotations, with symbols as keys, are the sender's, without those that only the broker sets.
 	Annotations Properties
 	// DeliveryAnnotations are the sender's. Receivers get them, too.
 	DeliveryAnnotations Properties
@@ -238,8 +236,7 @@ func PartitionOf(key string, n int) uint16 {
 }
 
 // PinKey returns the key whose messages keep their order when they are forwarded: the SessionKey
-// or, without a session, the same encoding of the partition key. "" means that the message has
-// neither.
+// or, without a session, the partition key in the same encoding. Without these it is "".
 func (m *Message) PinKey() string {
 	if key := m.SessionKey(); key != "" || m.PartitionKey == "" {
 		return string(key)

@@ -1,7 +1,6 @@
 package core
 
-// MessageField describes a string or an id that a sender sets, for code that reads or writes such
-// fields by name.
+// MessageField describes a string or an id of a sender, for code that handles them by name.
 type MessageField struct {
 	Name string     // in Service Bus, in BrokerProperties and in SQL
 	Bit  TextFields // 0: an empty string means not set

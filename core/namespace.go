@@ -18,8 +18,8 @@ type Namespace struct {
 	Hosts      []string
 	Policies   []AccessRule
 	Quotas     NamespaceQuotas
-	// Clock is the namespace's virtual clock. nil means the store's clock, which cannot be set. An
-	// update cannot add or remove it.
+	// Clock is the virtual clock; nil means the store's, which cannot be set. Updates cannot add or
+	// remove it.
 	Clock *VirtualClock `json:",omitempty"`
 	// AllowFaults lets clients with Manage add fault rules: see core/faults.
 	AllowFaults bool `json:",omitempty"`
@@ -43,20 +43,19 @@ type Namespaces interface {
 	CreateNamespace(ctx context.Context, n Namespace) (Namespace, error)
 	// Namespace returns the namespace with that name, or NotFound.
 	Namespace(ctx context.Context, name string) (Namespace, error)
-	// Namespaces returns up to top namespaces in the order of their folded names, from the first
-	// whose name is greater than after.
+	// Namespaces returns up to top namespaces in the order of folded names, from the first after
+	// after.
 	Namespaces(ctx context.Context, after string, top int) ([]Namespace, error)
 	// UpdateNamespace replaces the namespace with n's name and returns it with its new Revision. It
 	// returns NotFound, or Conflict if the stored ID or Revision is not n's.
 	UpdateNamespace(ctx context.Context, n Namespace) (Namespace, error)
 	// DeleteNamespace removes a namespace at once, even if it has entities, or returns NotFound.
-	// The entities and messages are removed afterwards, if necessary by another process.
-	// CreateEntity returns NotFound for the deleted ID until they are removed and all gateways have
-	// learned of the deletion.
+	// Entities and messages are removed afterwards, if necessary by another process. Until then,
+	// and until all gateways know, CreateEntity returns NotFound for the deleted ID.
 	DeleteNamespace(ctx context.Context, name string) error
 	// WatchNamespaces registers changed, which must not block. It is called with the folded name
-	// after a gateway has created, updated or deleted a namespace, and with "" if changes may have
-	// been missed.
+	// after a namespace was created, updated or deleted, and with "" if changes may have been
+	// missed.
 	WatchNamespaces(changed func(name string)) (stop func())
 }
 

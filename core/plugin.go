@@ -10,8 +10,7 @@ import (
 // call fails, none of its messages has a verdict. After Busy (it cannot answer now) or Timeout (it
 // has not answered in time), the call may be repeated.
 type Router interface {
-	// Route returns one verdict per message, in their order. It only reads the messages, and only
-	// until it returns.
+	// Route returns one verdict per message, in order. It reads the messages only until it returns.
 	Route(ctx context.Context, at Stage, ms []*Message) ([]Verdict, error)
 }
 
@@ -63,8 +62,7 @@ func (a VerdictAction) String() string {
 // Verdict is a router's answer for one message. The zero Verdict passes the message unchanged.
 type Verdict struct {
 	Action VerdictAction
-	// Reason says why a message was dropped, refused or dead-lettered. It becomes
-	// PropertyDeadLetterReason.
+	// Reason says why a message was not stored. It becomes PropertyDeadLetterReason.
 	Reason string
 	// Description explains the Reason. It becomes PropertyDeadLetterDescription.
 	Description string
@@ -101,21 +99,19 @@ type Serializer interface {
 	Encode(ctx context.Context, contentType string, v any) (payload []byte, produced string, err error)
 }
 
-// ReasonDeserializationFailed is the reason of dead letters that no serializer of the entity could
-// decode.
+// ReasonDeserializationFailed is the reason of dead letters that no serializer could decode.
 const ReasonDeserializationFailed = "DeserializationFailed"
 
 // Attempt is a serializer's failure to decode a payload.
 type Attempt struct {
 	Serializer string
-	// the declared type that selected it; "" if it was only tried because it is in the entity's
-	// chain
+	// the declared type that selected the serializer; "" if it was only tried because it is in the
+	// entity's chain
 	ContentType string
 	Err         error
 }
 
-// Undecodable is the error for a payload that no serializer could decode. Tried is in the order of
-// the attempts.
+// Undecodable is the error for a payload that no serializer could decode, in the order of tries.
 type Undecodable struct {
 	ContentType string // as the message declares it
 	Tried       []Attempt

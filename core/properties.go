@@ -10,8 +10,7 @@ import (
 )
 
 // Properties are typed key-value pairs, immutable. They stay encoded until somebody reads them,
-// because most messages are received over the protocol by which they were sent. The zero Properties
-// are empty.
+// because most messages are received over the protocol that sent them. Zero means none.
 type Properties struct {
 	encoded []byte // a validated value map with text keys; nil if empty
 }

@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// Remote is another broker to which messages are forwarded. All methods are safe for concurrent
-// use.
+// Remote is another broker to which messages are forwarded. It is safe for concurrent use.
 type Remote interface {
 	// Send sends messages to an entity of the remote and returns one error per message: nil if the
 	// remote has accepted it. *Away means that the remote cannot be reached, although it may have
@@ -20,8 +19,7 @@ type Remote interface {
 	Send(ctx context.Context, entity string, ms []*Message) []error
 	// Window returns the number of messages with which a call of Send is most efficient.
 	Window() int
-	// Watch registers back, which is called when the remote can be reached again, and must not
-	// block.
+	// Watch registers back, called when the remote can be reached again. It must not block.
 	Watch(back func()) (stop func())
 }
 

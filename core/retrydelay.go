@@ -5,14 +5,12 @@ import (
 	"time"
 )
 
-// User properties with which a receiver that abandons or releases a message delays the next
-// delivery. The broker removes them.
+// User properties of an abandon or release that delay the next delivery. The broker removes them.
 const (
-	// PropertyRetryAfter is a number of seconds, such a number or an ISO 8601 duration as a string,
-	// or a TimeSpan of .NET.
+	// PropertyRetryAfter is a number of seconds, also as a string, an ISO 8601 duration, or a
+	// TimeSpan of .NET.
 	PropertyRetryAfter = "x-crosstown-retry-after"
-	// PropertyRetryAt is the time of the next delivery: a timestamp, or an RFC 3339 time as a
-	// string.
+	// PropertyRetryAt is the time of the next delivery: a timestamp, or RFC 3339 as a string.
 	PropertyRetryAt = "x-crosstown-retry-at"
 )
 

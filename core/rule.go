@@ -80,8 +80,7 @@ type Correlation struct {
 	Properties       Properties `json:",omitzero" config:"-"` // the configuration has another field for them
 }
 
-// Conditions yields pointers to the fields for broker properties, with their Service Bus names, in
-// the order of the management API.
+// Conditions yields the fields for broker properties by name, in the order of the management API.
 func (c *Correlation) Conditions() iter.Seq2[string, **string] {
 	return func(yield func(string, **string) bool) {
 		for _, f := range [...]struct {
@@ -116,8 +115,8 @@ const (
 	MaxActionStatements = 32
 )
 
-// ValidateRuleName allows 1 to 50 characters, but no control characters, none of / \ @ ? # *, and
-// no space at the ends.
+// ValidateRuleName allows 1 to 50 characters, without control characters, / \ @ ? # * and outer
+// spaces.
 func ValidateRuleName(name string) error {
 	switch n := utf8.RuneCountInString(name); {
 	case n == 0:
@@ -145,7 +144,6 @@ type Judgement struct {
 	Why          []string // the conditions that decided, with the compared values
 	Err          error    // why the filter or, if Matched, the action could not be evaluated
 	// Message is what the subscription gets, after the rule's action. It is nil if the rule does
-	// not match, if Err is set, or if the Messages of earlier Judgements already have 1 MiB
-	// together.
+	// not match, with Err, or if earlier Judgements already have messages of 1 MiB together.
 	Message *Message
 }

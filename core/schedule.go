@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// ScheduleSettings describe a schedule, which sends a message to a queue or topic at each tick, a
-// time of its cron expression.
+// ScheduleSettings describe messages to a queue or topic at each tick, a time of the cron
+// expression.
 type ScheduleSettings struct {
 	Name    string           `config:"name" json:"name"`     // in its creator's spelling; a queue may have the same name
 	Cron    string           `config:"cron" json:"cron"`     // five fields, or a word such as @daily

@@ -22,7 +22,7 @@ func (k Kinds) Has(kind Kind) bool { return k&(1<<kind) != 0 }
 type Setting struct {
 	Name  string
 	Kinds Kinds
-	// Min and Max limit a number, or a duration in nanoseconds. If both are 0, there are no limits
+	// Min and Max limit a number, or a duration in nanoseconds. If both are 0, it is not limited
 	// here.
 	Min, Max int64
 	Fixed    bool // after creation

@@ -22,8 +22,7 @@ type Store interface {
 	// Now returns the store's clock, from which all of its times come.
 	Now() time.Time
 	// WithTime returns a Store with the same contents whose time is f(now): see VirtualClock. An
-	// entity's partitions must always be used with the same time. Only the original Store is
-	// closed.
+	// entity's partitions must always be used with the same time. Only the original is closed.
 	WithTime(f func(now time.Time) time.Time) Store
 	// Probe returns nil if an append would succeed now, or the reason why not.
 	Probe(ctx context.Context) error
@@ -78,11 +77,10 @@ type Catalogue interface {
 	CreateEntity(ctx context.Context, e Entity, q NamespaceQuotas) (Entity, error)
 	// Entity returns the named entity, or NotFound.
 	Entity(ctx context.Context, namespace, name string) (Entity, error)
-	// Entities skips the first skip entities in the order of their folded names, and returns up to
-	// top. An unknown topic has none.
+	// Entities skips the first skip entities by folded name, and returns up to top.
 	Entities(ctx context.Context, namespace string, l Listing, skip, top int) ([]Entity, error)
-	// Topic returns the named topic with its subscriptions, or NotFound, also for an entity of
-	// another kind.
+	// Topic returns a topic with its subscriptions, or NotFound, also for an entity of another
+	// kind.
 	Topic(ctx context.Context, namespace, name string) (TopicView, error)
 	// UpdateEntity replaces the entity with e's name and returns it with its new Revision. It
 	// returns NotFound, Conflict if the stored ID or Revision is not e's, or QuotaExceeded if e
@@ -96,11 +94,9 @@ type Catalogue interface {
 	Rules(ctx context.Context, e Entity, skip, top int) ([]Rule, error)
 	// Rule returns the named rule of the subscription e, or NotFound.
 	Rule(ctx context.Context, e Entity, name string) (Rule, error)
-	// DeleteEntity removes the entity, its messages and a topic's subscriptions, or returns
-	// NotFound.
+	// DeleteEntity removes the entity with all that it contains, or returns NotFound.
 	DeleteEntity(ctx context.Context, namespace, name string) error
-	// TouchEntities records when the named entities were last used. It ignores times before the
-	// recorded ones.
+	// TouchEntities records uses of entities. It ignores times before the recorded ones.
 	TouchEntities(ctx context.Context, namespace string, accessed map[string]time.Time) error
 	// WatchEntities registers changed, which must not block. It is called with namespace and folded
 	// name after a gateway has created, updated or deleted an entity; for a subscription also with
@@ -128,8 +124,7 @@ type Policy struct {
 	MaxDeliveryCount  int           // failed deliveries that make a message a dead letter; 0: no limit
 	DeadLetterExpired bool          // instead of dropping expired messages
 	DuplicateWindow   time.Duration // 0: no duplicate detection
-	// quota for Stats.Bytes of the main queue, which includes all sub-queues and a topic's
-	// subscriptions; 0: none
+	// quota for Stats.Bytes of the main queue; 0: none
 	MaxBytes int64
 	Sessions bool          // messages belong to sessions, and are locked through them
 	History  HistoryBounds // zero: no history
@@ -156,8 +151,7 @@ func (p Partition) In(s Store) Partition { return s.Partition(p.Ref, p.Policy) }
 // Most limits the messages that a call locks.
 type Most struct {
 	Messages int
-	// Bytes limits the sum of Message.Size, but one message is locked whatever its size. 0 means no
-	// limit.
+	// Bytes limits the sum of Message.Size, but one message is always locked. 0 means no limit.
 	Bytes int64
 }
 
@@ -169,8 +163,7 @@ type LockRequest struct {
 }
 
 // Left reports whether more messages may be available after Lock returned ds and next: ds is as
-// many as m allows, or next is not in the future, as after a stop because of m.Bytes. now is the
-// store's clock.
+// many as m allows, or next is not in the future, as after a stop because of m.Bytes.
 func (m Most) Left(ds []Delivery, next time.Time, now func() time.Time) bool {
 	return len(ds) == m.Messages || len(ds) > 0 && !next.IsZero() && !next.After(now())
 }
@@ -226,8 +219,7 @@ type Operations interface {
 	Purge(ctx context.Context, max int) (int, error)
 	// Settle ends locks, and returns one result per settlement: nil, LockLost, NotAllowed,
 	// InvalidArgument, a failure, or a result of Activate. With Policy.Sessions, a lost lock gives
-	// SessionLockLost whatever the cause; but with Settlement.Session, LockLost means that only the
-	// message's lock is lost.
+	// SessionLockLost; but with Settlement.Session, LockLost means that only the message's is lost.
 	Settle(ctx context.Context, settlements []Settlement) []error
 	// Renew extends locks to now + Policy.LockDuration, and returns one result per token. For a
 	// message of a session, whose lock ends with the session's, it only returns when it ends.
@@ -241,11 +233,10 @@ type Operations interface {
 	Peek(ctx context.Context, r PeekRequest) ([]Delivery, error)
 	// PeekDamaged is Peek for damaged messages, which are not delivered.
 	PeekDamaged(ctx context.Context, from int64, max int) ([]DamagedMessage, error)
-	// Cancel removes scheduled messages by sequence number, all or none. If one is not scheduled,
-	// it returns MessageNotFound.
+	// Cancel removes all scheduled messages with these sequence numbers, or returns
+	// MessageNotFound.
 	Cancel(ctx context.Context, numbers []int64) error
-	// Sweep carries out what is due, and returns when something is due next, or zero if that is
-	// unknown.
+	// Sweep carries out what is due. next is when something is due next; zero: unknown.
 	Sweep(ctx context.Context) (next time.Time, err error)
 	// Clear removes all messages of a queue or topic, in any state, with those of its sub-queues
 	// and of a topic's subscriptions. It also removes locks, sessions with their state, ids known
@@ -290,12 +281,10 @@ type Watcher interface {
 	// not know the session: then holders should call Lock, too.
 	Wake(session SessionKey)
 	// Reserve returns how many messages the watcher wants from a call that is about to store some.
-	// The engine then locks up to that number in the same round trip, and calls HandOver once. This
-	// saves a Wake and a Lock.
+	// The engine locks up to that number in the same round trip, and calls HandOver once.
 	Reserve() Most
 	// HandOver gets the messages locked after Reserve, in order, and the other results of Lock.
-	// more means that other messages may be available, and that the engine will not call Wake for
-	// them.
+	// more: other messages may be available, and the engine will not call Wake for them.
 	HandOver(ds []Delivery, next time.Time, more bool, err error)
 }
 
@@ -359,8 +348,7 @@ type SessionLock struct {
 	Index uint16
 	Nonce uint64 // proves the lock; the tokens of its messages contain it
 	Mode  SessionMode
-	// TakeOvers is how often the lock was taken over. A holder with a lower number has lost the
-	// lock.
+	// TakeOvers is how often the lock was taken over. A holder with a lower number has lost it.
 	TakeOvers uint32
 	Until     time.Time
 }
@@ -417,8 +405,7 @@ type Sessions interface {
 	ReleaseSession(ctx context.Context, l SessionLock) error
 	// SessionState returns nil if the session has no state. An empty state is a state.
 	SessionState(ctx context.Context, l SessionLock) ([]byte, error)
-	// SetSessionState sets the state, or removes it if state is nil. A session without messages
-	// keeps its state.
+	// SetSessionState sets the state; nil removes it. A session without messages keeps its state.
 	SetSessionState(ctx context.Context, l SessionLock, state []byte) error
 	// ListSessions returns up to top session ids in the order of their keys, beginning after the
 	// key after. If since is zero, it lists sessions that have state, or messages that are
@@ -487,8 +474,7 @@ func (o Outcome) String() string {
 type Settlement struct {
 	Token LockToken
 	// Session, with Policy.Sessions, is the session's lock under which the message must have been
-	// locked, so that a former holder of the session cannot settle. If Session is nil, the token is
-	// enough.
+	// locked, so that a former holder cannot settle. nil: the token is enough.
 	Session *SessionLock
 	// Abandon and Defer increment the delivery count, except for dead letters. At
 	// Policy.MaxDeliveryCount, the message becomes a dead letter.

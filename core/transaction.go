@@ -12,13 +12,12 @@ const (
 	TransactionLifetime       = 2 * time.Minute // from the first operation
 )
 
-// Work has the operations of a transaction, or of a message with verdicts, in one partition, which
-// carries out all or none.
+// Work has the operations of a transaction, or of a message with verdicts, in one partition.
 type Work struct {
 	// Settlements end locks. If one is lost, Commit returns LockLost or SessionLockLost.
 	Settlements []Settlement
-	// Cancels are the numbers of scheduled messages to remove. If one is not scheduled, Commit
-	// returns MessageNotFound.
+	// Cancels are scheduled messages to remove. If one is not scheduled, Commit returns
+	// MessageNotFound.
 	Cancels []int64
 	// States set states of sessions. If a session's lock has ended, Commit returns SessionLockLost.
 	States []SessionState
@@ -31,8 +30,7 @@ type Work struct {
 	// Operations.Cancel. Each has a ScheduledEnqueueTime, no Transit.Key and no copies, and the
 	// Work has nothing else.
 	Reserve time.Time
-	// Check only asks whether Commit would now refuse the Settlements, Cancels, States and
-	// Scheduled.
+	// Check only asks whether Commit would refuse the Settlements, Cancels, States and Scheduled.
 	Check bool
 	// Messages are one group to append, as with Append.
 	Messages []*Message
@@ -71,8 +69,7 @@ type Reserved struct {
 	Message *Message
 }
 
-// Effect is what a message causes besides being stored. A duplicate, or a message whose Transit.Key
-// is known, has no effect.
+// Effect is what a message causes besides being stored. A duplicate or known key has no effect.
 type Effect struct {
 	Of int // index among the Messages or Publications
 	// Instead means that the message is not stored. Its number is 0, but its id and key are
@@ -118,14 +115,12 @@ type Transaction interface {
 	// Schedule needs Send, and a ScheduledEnqueueTime in each message. It returns the numbers that
 	// the messages will have after Commit. The messages then belong to the transaction.
 	Schedule(ctx context.Context, id Identity, address Address, group []*Message) (numbers []int64, err error)
-	// Cancel needs Send. It adds all cancellations, or none. They may be of messages that the
-	// transaction itself schedules.
+	// Cancel needs Send. It adds all or no cancellations, also of the transaction's own messages.
 	Cancel(ctx context.Context, id Identity, address Address, numbers []int64) error
 	// SetSessionState needs Listen, and the lock of the session.
 	SetSessionState(ctx context.Context, id Identity, address Address, lock SessionLock, state []byte) error
 	// Commit carries out all operations or, if it returns an error, none.
 	Commit(ctx context.Context) error
-	// Rollback ends a transaction without a commit. Without Rollback, the store keeps reservations
-	// until TransactionLifetime is over.
+	// Rollback ends a transaction without a commit. Otherwise reservations stay until they expire.
 	Rollback(ctx context.Context)
 }

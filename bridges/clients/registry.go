@@ -16,8 +16,7 @@ import (
 
 const censusTime = 5 * time.Second
 
-// countAge is how old the result of Count may be, because counting asks the owner of each
-// connection.
+// countAge is how old the result of Count may be: counting asks the owner of each connection.
 const countAge = 5 * time.Second
 
 // Registry finds the connections of all bridges of a gateway. It is safe for concurrent use.
@@ -122,8 +121,7 @@ func (c *Registry) Close(ctx context.Context, id core.Identity, connection strin
 	return *closed, nil
 }
 
-// Count returns the number of connections in all namespaces, by protocol. The result may be as old
-// as countAge.
+// Count counts the connections in all namespaces, by protocol. The result may be countAge old.
 func (c *Registry) Count(ctx context.Context) map[string]int {
 	c.counting.Lock()
 	defer c.counting.Unlock()

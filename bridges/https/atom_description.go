@@ -69,9 +69,9 @@ func readLeaf(s *core.Setting, q *core.Settings, text string) bool {
 	return err == nil
 }
 
-// notSettable are elements of descriptions, of any api-version, that are not settings. Clients send
-// descriptions back that they have read, so these elements are ignored, as are the settings of
-// other kinds of entities.
+// notSettable are elements of descriptions, of any api-version, that are not settings. They are
+// ignored, as are other kinds' settings, because clients send back descriptions that they have
+// read.
 var notSettable = []string{
 	"SizeInBytes", "MessageCount", "CreatedAt", "UpdatedAt", "AccessedAt", "CountDetails", "EntityAvailabilityStatus",
 	"SubscriptionCount", "SqlFilterCount", "CorrelationFilterCount", "DefaultRuleDescription", "Name",
@@ -80,8 +80,7 @@ var notSettable = []string{
 // authorizationRules is the only setting that has elements inside.
 const authorizationRules = "AuthorizationRules"
 
-// readSettings ignores empty elements and those of foreign XML namespaces, and refuses elements
-// that no description has.
+// readSettings ignores empty elements and foreign XML namespaces, and refuses unknown elements.
 func readSettings(description *node, kind core.Kind, q *core.Settings) error {
 	seen := map[string]bool{}
 	for _, n := range description.children {

@@ -336,8 +336,7 @@ const (
 )
 
 // checkForwarding requires the right Send on each new destination of forwarding, because the client
-// will send to it: by the header's token for the destination or, without a token, by the request's
-// identity.
+// will send to it: from the header's token for it or, without one, from the request's identity.
 func (p *put) checkForwarding(before, after *core.Settings) error {
 	for setting, to := range bridges.Destinations(before, after) {
 		header := forwardHeader

@@ -19,9 +19,9 @@ const (
 // pair is the element that .NET's serializer writes for a key and its typed value.
 const pair = "KeyValueOfstringanyType"
 
-// readPairs reads the Properties of a correlation filter, or the Parameters of an SQL text. list
-// may be nil. Types are those of XML Schema and of .NET's serializer. Some SDKs write an int beyond
-// 32 bits, which becomes a long.
+// readPairs reads the Properties of a correlation filter, or the Parameters of an SQL text; list
+// may be nil. Types are those of XML Schema and .NET. Some SDKs write an int beyond 32 bits: a
+// long.
 func readPairs(list *node) (core.Properties, error) {
 	if list == nil {
 		return core.Properties{}, nil
@@ -46,8 +46,7 @@ func readPairs(list *node) (core.Properties, error) {
 	return encodeProperties(pairs)
 }
 
-// readTyped reads a value by its i:type. If the type is unknown, or the text does not fit it, form
-// says what is expected.
+// readTyped reads a value by its i:type. form says, for an invalid value, what is expected.
 func readTyped(n *node) (v any, form string) {
 	if n.null {
 		return nil, ""
@@ -105,8 +104,8 @@ func readTyped(n *node) (v any, form string) {
 	return v, form
 }
 
-// If a timestamp would lose precision, readDateTime returns the text, because clients compare what
-// they read with what they wrote.
+// If a timestamp would lose precision, readDateTime returns the text: clients expect what they
+// wrote.
 func readDateTime(text string) (any, error) {
 	if t, zoned, err := value.ParseDateTime(text); err == nil && (!zoned || t.Nanosecond()%int(time.Millisecond) != 0) {
 		return value.Described{Descriptor: value.DescriptorDateTime, Value: text}, nil
@@ -115,8 +114,7 @@ func readDateTime(text string) (any, error) {
 	return value.TimestampOf(t), err
 }
 
-// appendPairs appends nothing if there are no pairs. The JavaScript SDK requires that a type's
-// prefix has five characters.
+// The JavaScript SDK requires that a type's prefix has five characters.
 func appendPairs(dst []byte, name string, p core.Properties) []byte {
 	if p.IsEmpty() {
 		return dst

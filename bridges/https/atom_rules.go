@@ -174,8 +174,8 @@ func appendRuleEntry(dst []byte, at reference, t target, r core.Rule) []byte {
 	return closeEntry(dst)
 }
 
-// True and false filters have an expression, too: the JavaScript SDK recognizes an SQL filter by
-// its expression.
+// True and false filters also have an expression, by which the JavaScript SDK recognizes an SQL
+// filter.
 func appendFilter(dst []byte, f *core.Filter) []byte {
 	switch f.Kind {
 	case core.TrueFilter:

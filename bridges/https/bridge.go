@@ -26,8 +26,8 @@ type Options struct {
 	// Origins lists the origins whose web pages may use the REST runtime and the event streams,
 	// besides the gateway's own host. The patterns are those of origins.Check.
 	Origins []string
-	// MaxBodyBytes bounds a request's body, as does the entity's limit; 0 means the largest message
-	// size that an entity can have.
+	// MaxBodyBytes bounds a request's body, besides the entity's limit; 0: the largest message
+	// size.
 	MaxBodyBytes int64
 	// Budget bounds the memory of messages in progress; nil means that the bridge has its own.
 	Budget *fair.Pool
@@ -43,26 +43,23 @@ type Options struct {
 	// that begins with a slash, and is compared case-insensitively. A key with a slash at its end
 	// matches all paths that begin with it.
 	Routes map[string]http.Handler
-	// Context, if not nil, returns the context of a request, with values from the request's
-	// headers.
+	// Context, if not nil, returns a request's context, with values from the request's headers.
 	Context func(*http.Request) context.Context
-	// Details, if not nil, returns further details for /health by name, or nil. They do not change
-	// the status.
+	// Details, if not nil, returns further details for /health by name. They do not change the
+	// status.
 	Details func() map[string]any
-	// Degraded, if not nil, returns the reason for which /health reports degraded, still with
-	// status 200, or "" for healthy.
+	// Degraded, if not nil, returns why /health reports degraded, still with status 200, or "".
 	Degraded func() string
-	// Host, if not nil, decides whether the gateway accepts the host of a request, including
-	// requests for Routes and Home. The text of a core.Refusal that it returns is sent with status
-	// 421.
+	// Host, if not nil, decides whether the gateway accepts the host of a request, also for Routes
+	// and Home. The text of its core.Refusal is sent with status 421.
 	Host func(host string) error
 	// Plain, if not nil, reports whether a client at an address, host:port, may connect without
 	// TLS. If not, all its requests except those for /health are refused.
 	Plain func(remote string) bool
 	// Answered, if not nil, is called with the route and status of each request when the response
 	// begins. The routes are send, receive, stream, settle, management, health, page, misdirected
-	// (421), and the keys of Routes without the slash at the end. The status 499 means that the
-	// client disconnected before that.
+	// (421), and the keys of Routes without a final slash. 499: the client disconnected before
+	// that.
 	Answered func(route string, status int)
 	// Home answers a browser's GET or HEAD for "/": with text/html in Accept, and without
 	// api-version. If Home is nil, the management API answers, which lists entities there.
@@ -124,9 +121,8 @@ func New(front bridges.Front, auth core.Authority, o Options) *Bridge {
 // polls end only with their requests.
 func (b *Bridge) Handler() http.Handler { return http.HandlerFunc(b.serve) }
 
-// Serve accepts connections on ln until ctx ends. Then it answers waiting receives that there is no
-// message, gives requests in flight the grace period, and returns nil. TLS, if any, must be part of
-// ln.
+// Serve accepts connections on ln, which has TLS if needed, until ctx ends. Then it answers waiting
+// receives that there is no message, gives requests in flight the grace period, and returns nil.
 func (b *Bridge) Serve(ctx context.Context, ln net.Listener) error {
 	requests, cancel := context.WithCancel(bridges.WithEnding(context.WithoutCancel(ctx), ctx.Done()))
 	defer cancel()

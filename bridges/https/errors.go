@@ -11,8 +11,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// subCodes are the numbers that SDKs look for in the text of a refusal. 40301 means an operation
-// that the entity does not allow.
+// subCodes are the numbers that SDKs look for in a refusal's text; 40301: a disabled entity.
 var subCodes = map[core.Code]int{
 	core.AlreadyExists:   40900,
 	core.Conflict:        40901,

@@ -16,8 +16,7 @@ import (
 const writeChunk = 1 << 20
 
 // respond sends a whole response. If the client does not read the next writeChunk within
-// bodyTimeout, the connection closes. respond returns an error if it notices the end of the
-// connection.
+// bodyTimeout, the connection closes. If respond notices its end, it returns an error.
 func respond(w http.ResponseWriter, status int, body []byte) error {
 	control := http.NewResponseController(w)
 	_ = control.SetWriteDeadline(time.Now().Add(bodyTimeout)) // fails in tests whose writer has no deadlines
@@ -87,8 +86,8 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	return nil, core.Refuse(core.InvalidArgument, "The request body is incomplete.")
 }
 
-// skipBody discards the body of a request that needs none, because net/http notices a disconnect
-// only when the body has been read.
+// skipBody discards the body, because net/http notices a disconnect only when the body has been
+// read.
 func skipBody(w http.ResponseWriter, r *http.Request) error {
 	if r.Body == http.NoBody {
 		return nil

@@ -16,8 +16,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// ownHeaders are headers, in canonical form, that HTTP, its proxies or this API use in requests or
-// responses.
+// ownHeaders are headers, in canonical form, that HTTP, its proxies or this API use.
 var ownHeaders = map[string]bool{
 	"Age": true, "Allow": true, "Alt-Svc": true, "Authorization": true, "Brokerproperties": true,
 	"Cache-Control": true, "Cdn-Loop": true, "Connection": true, "Cookie": true, "Date": true, "Dnt": true,
@@ -89,8 +88,7 @@ func encodeProperties(pairs []core.Property) (core.Properties, error) {
 	return core.RawProperties(value.CloseMap(dst, mark, len(pairs))), nil
 }
 
-// headerText decodes a header as UTF-8 or, if that is not valid, as ISO 8859-1, which earlier
-// versions of HTTP used.
+// headerText decodes a header as UTF-8 or, if that is not valid, as ISO 8859-1 of earlier HTTP.
 func headerText(s string) string {
 	if utf8.ValidString(s) {
 		return s

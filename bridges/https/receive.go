@@ -57,8 +57,7 @@ func (b *Bridge) pollTime(r *http.Request) (time.Duration, error) {
 	return min(time.Duration(seconds)*time.Second, limit), nil
 }
 
-// Content types that no serializer writes are no reason to refuse the request (RFC 9110 §12.5.1),
-// because clients list many.
+// Types that no serializer writes are no reason to refuse (RFC 9110 §12.5.1): clients list many.
 func accepted(r *http.Request) string { return strings.Join(r.Header.Values("Accept"), ",") }
 
 // The delivery to a client that has disconnected does not count.

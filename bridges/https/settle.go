@@ -56,9 +56,8 @@ func (b *Bridge) end(r *http.Request, id core.Identity, address core.Address, s 
 	return cmp.Or(b.front.Settle(r.Context(), id, address, []core.Settlement{s})...)
 }
 
-// verifyLocked checks that the token is for the message in the path. If the path has another
-// sequence number than the token, verifyLocked reads the message, because that number may be its
-// id.
+// verifyLocked checks that the token is for the message in the path. If the path has another number
+// than the token's sequence number, that may be a message id, so verifyLocked reads the message.
 func (b *Bridge) verifyLocked(r *http.Request, id core.Identity, address core.Address, message string, token core.LockToken) error {
 	n, err := strconv.ParseInt(message, 10, 64)
 	if err != nil || n == token.SequenceNumber() {

@@ -16,8 +16,8 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// events writes a stream of server-sent events, HTML standard §9.2. Only the goroutine of the
-// request uses it, except for expel.
+// events writes server-sent events (HTML §9.2). Only the request's goroutine uses it, except for
+// expel.
 type events struct {
 	w        http.ResponseWriter
 	control  *http.ResponseController
@@ -134,8 +134,8 @@ func (s *events) message(position string, d *core.Delivery, write func(codec.Wri
 	s.charge()
 }
 
-// flush sends the buffer. If a client does not read a piece of it within streamTimeout, the
-// connection closes.
+// If a client does not read a piece of the buffer within streamTimeout, flush closes the
+// connection.
 func (s *events) flush() error {
 	defer func() {
 		if s.buffer = s.buffer[:0]; cap(s.buffer) > largeMessage {
@@ -164,8 +164,7 @@ var (
 	errStopping = core.Refuse(core.Busy, "The gateway is stopping. Connect again.")
 )
 
-// await waits for work, and keeps the connection alive meanwhile. An error is the reason to end the
-// stream.
+// await waits for work, and keeps the connection alive meanwhile. An error ends the stream.
 func await[T any](ctx context.Context, s *events, work <-chan T) (T, error) {
 	var none T
 	for {

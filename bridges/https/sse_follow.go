@@ -14,8 +14,7 @@ import (
 
 const (
 	followPage = 100
-	// soonFollow is the first pause before follow looks for more messages. It doubles up to
-	// lateFollow.
+	// soonFollow is the first pause of follow between looks. It doubles up to lateFollow.
 	soonFollow = 125 * time.Millisecond
 	lateFollow = 2 * time.Second
 )
@@ -178,8 +177,7 @@ func (f *follower) send(ds []core.Delivery) error {
 // last of each partition, separated by commas.
 type position []int64
 
-// The position begins with the sequence numbers in text if beyond is 0, and with the numbers after
-// them if beyond is 1.
+// The position begins with the numbers in text if beyond is 0, and after them if beyond is 1.
 func parsePosition(name, text string, partitions int, beyond int64) (position, error) {
 	p := make(position, partitions)
 	if text == "" {

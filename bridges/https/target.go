@@ -16,8 +16,7 @@ type target struct {
 }
 
 // parseTarget parses {entity}, {topic}/Subscriptions, {topic}/Subscriptions/{name}, and below that
-// Rules and Rules/{name}. The entity's name ends before the first segment Subscriptions, because no
-// name contains this segment.
+// Rules and Rules/{name}. No entity's name contains a segment Subscriptions.
 func parseTarget(path string) (target, error) {
 	segments := strings.Split(path, "/")
 	for i, s := range segments {

@@ -9,8 +9,7 @@ import (
 	"strings"
 )
 
-// List has the origins that may call the gateway, besides the gateway's own host. The patterns are
-// those of Check.
+// List has the origins, as patterns of Check, that may call the gateway, besides its own host.
 type List []string
 
 func New(patterns []string) List {
@@ -31,8 +30,7 @@ func (l List) Has(origin string) bool {
 	return false
 }
 
-// Allows also accepts pages of the gateway's own host, and clients that are not pages and send no
-// origin.
+// Allows also accepts pages of the gateway's own host, and clients that send no origin.
 func (l List) Allows(r *http.Request) bool {
 	origin := r.Header.Get("Origin")
 	if origin == "" {

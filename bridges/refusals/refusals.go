@@ -1,5 +1,5 @@
-// Package refusals logs the errors that clients get, under the tracking ids that they get, and
-// limits the number of log lines.
+// Package refusals logs the errors that clients get under their tracking ids, with a limit of
+// lines.
 package refusals
 
 import (
@@ -53,8 +53,8 @@ type Told struct {
 func (s *Share) Write(log *slog.Logger, t Told, more ...any) { s.of.write(log, &s.own, t, more) }
 
 // Write logs a failure of the gateway as an error, a time-out or cancelled call for debugging, and
-// other errors as info. Lines above the limits get the level debug; the next line within the limits
-// contains their number.
+// others as info. Lines above the limits get the level debug; the next line within has their
+// number.
 func (l *Log) Write(log *slog.Logger, t Told, more ...any) { l.write(log, nil, t, more) }
 
 func (l *Log) write(log *slog.Logger, own *bucket, t Told, more []any) {
@@ -147,8 +147,7 @@ func (b *bucket) spend() {
 	b.level--
 }
 
-// fill adds lines for the time since the last call, and reports whether there is one to take. b.mu
-// is held.
+// fill adds lines for the time since the last call, and reports whether one is left. b.mu is held.
 func (b *bucket) fill(now time.Time) bool {
 	most := b.rate * burst
 	if b.filled.IsZero() {

@@ -14,8 +14,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// Client is a connection to a remote for a command-line tool. It does not reconnect, and is safe
-// for concurrent use.
+// Client is a tool's connection to a remote. It does not reconnect. It is safe for concurrent use.
 type Client struct {
 	remote     *Remote
 	connection *connection
@@ -80,8 +79,7 @@ func (c *Client) Pages(ctx context.Context, entity string, state *core.State, fr
 	}
 }
 
-// HasActive reports whether there are active messages, locked or not, besides those with the given
-// sequence numbers.
+// HasActive reports whether there are active messages, locked or not, with other numbers.
 func (c *Client) HasActive(ctx context.Context, entity string, besides map[int64]bool) (bool, error) {
 	for page, err := range c.Pages(ctx, entity, nil, 0) {
 		if err != nil {
@@ -96,8 +94,7 @@ func (c *Client) HasActive(ctx context.Context, entity string, besides map[int64
 	return false, nil
 }
 
-// checkAddress refuses the address of a management node, because what is sent there is a request
-// and not a message.
+// checkAddress refuses the address of a management node, which takes requests, not messages.
 func checkAddress(entity string) error {
 	if a, err := core.ParseAddress(entity); err == nil && a.Management {
 		return &goamqp.Error{Condition: goamqp.ErrCondNotFound, Description: fmt.Sprintf("The messaging entity '%s' could not be found.", entity)}

@@ -17,8 +17,7 @@ import (
 )
 
 const (
-	// idleTimeout is how long a remote, which sends heartbeats, may be silent before the connection
-	// counts as broken.
+	// After idleTimeout without a heartbeat of the remote, the connection counts as broken.
 	idleTimeout = 30 * time.Second
 	// linkTimeout bounds the time to attach a link, and to get the answer to a token.
 	linkTimeout = 15 * time.Second

@@ -19,8 +19,7 @@ type management struct {
 	nodes map[string]*node
 }
 
-// The response of ask is empty if the remote found nothing. The error is a *goamqp.Error if the
-// remote refuses.
+// The response is empty if the remote found nothing. A refusal is a *goamqp.Error.
 func (m *management) ask(ctx context.Context, entity, operation string, arguments map[string]any) (value.Map, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

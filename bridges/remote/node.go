@@ -8,8 +8,7 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/amqp"
 )
 
-// node is a node of the remote, such as $management, with a link for requests and one for the
-// answers.
+// node is a node of the remote, such as $management, with links for requests and answers.
 type node struct {
 	requests *goamqp.Sender
 	answers  *goamqp.Receiver

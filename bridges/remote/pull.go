@@ -22,13 +22,11 @@ const (
 	// keyLife is how long the key of a stored message is kept. A remote that does not learn that a
 	// message is stored delivers it again after the lock time, which is shorter.
 	keyLife = 10 * time.Minute
-	// firstRetry and lastRetry bound the pause before the next attempt to store messages or to
-	// attach a link.
+	// firstRetry and lastRetry bound the pause before storing messages, or attaching a link, again.
 	firstRetry = 100 * time.Millisecond
 	lastRetry  = 5 * time.Second
-	// storePatience is how long messages that cannot be stored stay locked at the remote. Then the
-	// gateway releases them, because the end of a lock counts as a failed delivery, and tries one
-	// message at a time.
+	// storePatience is how long messages that cannot be stored stay locked at the remote. Then they
+	// are released, because the end of a lock counts as a failed delivery, and tried one at a time.
 	storePatience = 10 * time.Second
 )
 

@@ -27,8 +27,7 @@ const (
 
 var ErrNoSession = errors.New("no session with messages became free")
 
-// ErrLockLost reports that the lock of a message or a session has ended. The remote then delivers
-// uncompleted messages again.
+// ErrLockLost reports that a lock has ended. The remote then delivers uncompleted messages again.
 var ErrLockLost = errors.New("the lock of the message or of its session has expired")
 
 // The zero ReceiverOptions lock messages, outside of sessions.
@@ -292,8 +291,7 @@ func (e *lostLock) Error() string        { return fmt.Sprintf("%v: %s", ErrLockL
 func (e *lostLock) Unwrap() error        { return e.refused }
 func (e *lostLock) Is(target error) bool { return target == ErrLockLost }
 
-// Rest takes back the credit, and returns the messages that have arrived but were not taken. Take
-// must not be called afterwards.
+// Rest takes back the credit, and returns the messages not yet taken. Take must not follow.
 func (r *Receiver) Rest(ctx context.Context) ([]Taken, error) {
 	if r.asked == 0 {
 		return nil, nil
@@ -309,8 +307,7 @@ func (r *Receiver) Rest(ctx context.Context) ([]Taken, error) {
 	return r.taken()
 }
 
-// Return takes back the credit, and unlocks the messages that have arrived but were not taken. Take
-// must not be called afterwards.
+// Return takes back the credit, and unlocks the messages not yet taken. Take must not follow.
 func (r *Receiver) Return(ctx context.Context) error {
 	rest, err := r.Rest(ctx)
 	if err != nil {

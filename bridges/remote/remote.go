@@ -189,14 +189,12 @@ type Options struct {
 	// User and Password are for SASL PLAIN.
 	User, Password string
 	// Policy and Key sign a token for each entity, which is sent to $cbs. Signature, if set, is a
-	// token for all entities instead. Entity is the entity of the policy, or "" if that is not
-	// known.
+	// token for all entities instead. Entity is that of the policy, or "" if it is not known.
 	Policy, Key, Signature, Entity string
 	// Access, if not nil, returns the policy and the key for each new connection.
 	Access func(ctx context.Context) (policy, key string, err error)
 
-	// Window limits the messages in flight to the remote, and from each source; default
-	// DefaultWindow.
+	// Window limits the messages in flight to the remote and from each source.
 	Window int
 	// Batches says that the remote supports Service Bus's batches. Messages of one session or
 	// partition key are then sent together, and all are accepted or none.
@@ -208,8 +206,7 @@ type Options struct {
 	idle, patience, renewal time.Duration // replace idleTimeout, storePatience and renewalPause in tests
 }
 
-// Pull is an entity of the remote from which messages are pulled, and the entity here that stores
-// them.
+// Pull is an entity of the remote to pull messages from, and the entity here that stores them.
 type Pull struct {
 	From string `config:"from"` // a queue, or TOPIC/Subscriptions/NAME
 	Into string `config:"into"`

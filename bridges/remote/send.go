@@ -114,8 +114,7 @@ func parcelOf(n int) parcel {
 	return p
 }
 
-// chain holds the parcels of one session or partition key. Each waits until the one before is
-// accepted.
+// chain holds the parcels of one session or partition key, each sent when the previous is accepted.
 type chain []parcel
 
 type flight struct {

@@ -15,15 +15,13 @@ import (
 // ErrTooLarge reports that a message is larger than its entity accepts.
 var ErrTooLarge = errors.New("the message is larger than the entity accepts")
 
-// mostBatched and mostBatchBytes bound a batch. Service Bus accepts no larger batch, even if it
-// accepts larger messages.
+// Service Bus accepts no larger batch, even if it accepts larger messages.
 const (
 	mostBatched    = 1000
 	mostBatchBytes = 1 << 20
 )
 
-// Sender sends messages to an entity, in batches as large as the entity accepts. Only one goroutine
-// may call its methods.
+// Sender sends messages to an entity in batches. Only one goroutine may call its methods.
 type Sender struct {
 	client *Client
 	entity string
@@ -100,8 +98,7 @@ func (s *Sender) Flush(ctx context.Context) error {
 	return nil
 }
 
-// Schedule sends messages with a scheduled time, all or none. It returns their sequence numbers,
-// with which they can be cancelled.
+// Schedule sends all messages, or none. The sequence numbers are for CancelScheduled.
 func (s *Sender) Schedule(ctx context.Context, ms []*core.Message) (numbers []int64, err error) {
 	entries := make([]any, len(ms))
 	for i, m := range ms {

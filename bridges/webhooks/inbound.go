@@ -1,6 +1,5 @@
-// Package webhooks connects queues and topics with HTTP services. A hook is a URL of the gateway:
-// requests to it are stored as messages in one queue or topic. A push sends the messages of a queue
-// or subscription to a URL.
+// Package webhooks connects queues and topics with HTTP services. Requests to a hook, a URL of the
+// gateway, become messages. A push sends the messages of a queue or subscription to a URL.
 package webhooks
 
 import (
@@ -78,9 +77,8 @@ func (in *Inbound) hook(name string) *Hook {
 	return &all[i]
 }
 
-// A request without a valid proof learns nothing, and its connection is closed. So each attempt to
-// guess a secret needs a new connection, of which clients without an identity may open only a
-// limited number.
+// A request without a valid proof learns nothing, and its connection is closed: each attempt to
+// guess a secret needs a new connection, and the number of these without an identity is limited.
 func (in *Inbound) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name := strings.Trim(r.URL.Path[len(Path):], "/")
 	h := in.hook(name)

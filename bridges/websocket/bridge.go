@@ -18,8 +18,7 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// Path is the path of the native protocol. Paths are compared case-insensitively and unescaped, so
-// %24 also matches the dollar sign.
+// Paths are compared case-insensitively and unescaped, so %24 also matches the dollar sign.
 const Path = "/$crosstown/ws"
 
 const (
@@ -27,8 +26,7 @@ const (
 	protocolPack = "crosstown.v1.msgpack"
 )
 
-// readAhead is the size of a connection's read buffer. Most requests fit into it; larger ones do
-// not pass through it.
+// readAhead is the size of a connection's read buffer. Larger requests do not pass through it.
 const readAhead = 2 << 10
 
 const stoppingText = "The gateway is stopping. Connect again."
@@ -59,8 +57,8 @@ func New(front bridges.Front, auth core.Authority, o Options) *Bridge {
 	return bridge
 }
 
-// Run waits for ctx to end. Then it refuses new connections, drains the existing ones, and returns
-// nil when they have ended.
+// When ctx ends, Run refuses new connections, drains the others, and returns nil when they have
+// ended.
 func (b *Bridge) Run(ctx context.Context) error {
 	b.group.drainAfter(ctx)
 	return nil
@@ -110,12 +108,11 @@ type Options struct {
 	// Clients is the registry of connections, to which the bridge adds its own. By default it
 	// contains only those of this bridge.
 	Clients *clients.Registry
-	// Within turns an operator's grant into a grant for another namespace. If it is nil, clients
-	// may not choose a namespace.
+	// Within turns an operator's grant into one for another namespace. nil: clients cannot choose
+	// one.
 	Within func(ctx context.Context, g core.Grant, namespace string) (core.Grant, error)
 
-	// MaxConnections limits the clients that have signed in; default 20000. The listener limits the
-	// others: see bridges.Prove.
+	// MaxConnections limits the clients that have signed in; default 20000. See bridges.Prove.
 	MaxConnections int
 	MaxFeeds       int // of one connection; default 256
 	MaxFrame       int // bytes of a client's frame; default 1.5 times the largest message size that an entity can have
@@ -128,8 +125,7 @@ type Options struct {
 	Budget *fair.Pool
 	// Standing bounds the memory of connections and feeds. By default the bridge has its own.
 	Standing *fair.Pool
-	// Streams bounds the feeds of all connections together. By default the bridge has its own
-	// bound.
+	// Streams bounds the feeds of all connections. By default the bridge has its own bound.
 	Streams *fair.Pool
 
 	AuthTimeout  time.Duration // for the client to sign in; default 10 s
@@ -182,8 +178,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// connGroup counts connections, and waits for them at the end, because HTTP servers do not wait for
-// upgraded connections.
+// connGroup counts connections, because HTTP servers do not wait for upgraded connections.
 type connGroup struct {
 	ctx  context.Context // of all connections; ends when they must drain
 	stop context.CancelFunc

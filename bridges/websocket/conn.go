@@ -212,8 +212,7 @@ func (c *conn) panicked(err error) {
 	c.close(closeInternal, refusals.Text(core.Internal))
 }
 
-// call carries out a request outside the owner. work returns a function that writes the answer's
-// members.
+// call carries out a request outside the owner. work returns a writer of the answer's members.
 func (c *conn) call(q *request, work func(ctx context.Context, id core.Identity) (func(codec.Writer), error)) {
 	id := c.identity
 	c.async(func(ctx context.Context) func() {
@@ -229,8 +228,7 @@ func fetch[T any](c *conn, q *request, call func(ctx context.Context, id core.Id
 	})
 }
 
-// fetchIn is fetch with entity if the request names an entity, and otherwise with session, for the
-// session of the request's feed.
+// fetchIn uses entity if the request names an entity, and otherwise session.
 func fetchIn[T any](c *conn, q *request, entity func(context.Context, core.Identity) (T, error), session func(context.Context, core.Session) (T, error), write func(codec.Writer, T)) {
 	if q.has("entity") {
 		fetch(c, q, entity, write)

@@ -37,8 +37,7 @@ func (c *conn) close(code closeCode, reason string) {
 	c.letGo()
 }
 
-// disconnected notes why nothing more can be read. Answers in flight are still written if the
-// client may read them.
+// disconnected notes why nothing more can be read. Answers are written if the client may read them.
 func (c *conn) disconnected(err error) {
 	if fault, ok := errors.AsType[*fault](err); ok {
 		c.close(fault.code, fault.text)
@@ -74,8 +73,7 @@ func (c *conn) disconnect(most int) {
 	_ = c.nc.Close() // ends the reader
 }
 
-// drain announces the end of the connection to the client. Feeds get no more deliveries. Requests
-// in flight are still answered.
+// After drain, feeds get no more deliveries. Requests in flight are still answered.
 func (c *conn) drain(end *fault) {
 	if c.drains != nil {
 		return

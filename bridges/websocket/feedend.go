@@ -116,9 +116,8 @@ func (f *feed) stop(after func()) {
 	}
 }
 
-// giveBack unlocks the pending deliveries, except the first keep. Deliveries of a session are
-// unlocked with the session, unless another receiver may take it over. Received and deleted
-// messages are lost.
+// giveBack unlocks the pending deliveries, except the first keep. Those of a session are unlocked
+// with it, unless another receiver may take it over. Received and deleted messages are lost.
 func (f *feed) giveBack(keep int) {
 	if keep >= len(f.pending) {
 		return

@@ -61,8 +61,7 @@ func (b *readBuffer) free() {
 	readBuffers.Put(b)
 }
 
-// moreRequests bounds the requests that the reader passes to the owner together, so that they can
-// share broker calls.
+// The reader passes up to moreRequests requests to the owner together, to share broker calls.
 const moreRequests = 64
 
 // read passes requests to the owner until the connection ends, or the client violates the protocol.

@@ -80,8 +80,7 @@ func (c *conn) update(q *request) {
 	})
 }
 
-// mayForward requires the right Send on each new destination of forwarding, because the client will
-// send to it.
+// mayForward requires the right Send on new destinations, because the client will send to them.
 func mayForward(id core.Identity, before, after *core.Settings) error {
 	for setting, to := range bridges.Destinations(before, after) {
 		if id.Check(core.Send, to, time.Now()) != nil {

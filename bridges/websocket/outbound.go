@@ -22,8 +22,7 @@ type output struct {
 	choked  bool // the client reads too slowly, so no more deliveries are requested
 }
 
-// The first bytes of frames that the gateway writes: the opcode (RFC 6455 §11.8), and the bit for
-// an unfragmented message.
+// First bytes of frames: the opcode (RFC 6455 §11.8), and the bit for an unfragmented message.
 const (
 	opText   = 0x81
 	opBinary = 0x82
@@ -77,8 +76,7 @@ func openFrame(out []byte) (opened []byte, mark int) {
 	return append(out, 0, 0, 0, 0), len(out)
 }
 
-// closeFrame writes the head of the frame that was opened at mark. Frames of a server are not
-// masked.
+// closeFrame writes the head of the frame opened at mark. Frames of a server are not masked.
 func closeFrame(out []byte, mark int, opcode byte) []byte {
 	n := len(out) - mark - reservedHead
 	switch {
@@ -118,8 +116,7 @@ func appendClose(out []byte, code closeCode, reason string) []byte {
 	return appendControl(out, opClose, payload)
 }
 
-// frameEnd returns the end of the frame that contains byte i of b. b starts with the first byte of
-// a frame.
+// frameEnd returns the end of the frame with byte i of b, which starts at the start of a frame.
 func frameEnd(b []byte, i int) int {
 	end := 0
 	for end < i {

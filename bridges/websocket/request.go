@@ -13,8 +13,7 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// op says which fields a request can have. The fields of omitted members are zero or have their
-// defaults.
+// op says which fields a request can have. Fields of omitted members are zero or defaults.
 type request struct {
 	id    int64
 	op    *operation
@@ -142,8 +141,7 @@ var memberOf = func() map[string]int {
 	return m
 }()
 
-// maxID is the largest id of a request or a feed, and the largest integer that every JSON parser
-// keeps.
+// maxID is the largest id of a request or a feed. Every JSON parser keeps it exactly.
 const maxID = 1<<53 - 1
 
 // parse returns an error, which closes the connection, if the frame is malformed or has no op or
@@ -336,8 +334,7 @@ func readBool(r codec.Reader) (bool, error) {
 	return r.Bool(), nil
 }
 
-// readMap calls member for each name, whose value member must read. Errors contain the name; a
-// repeated name is an error.
+// readMap calls member for each name; member must read the value. A repeated name is an error.
 func readMap(r codec.Reader, member func(name string) error) error {
 	if k := r.Kind(); k != codec.Map {
 		return frame.Wrong("is %s: it must be a map", k)

@@ -42,8 +42,7 @@ func (c *conn) send(q *request) {
 	}
 }
 
-// addressOf also checks the connection's right on the address: a sender may outlive the token with
-// which it was opened.
+// addressOf also checks the right, because a sender may outlive the token that opened it.
 func (c *conn) addressOf(entity string, right core.Right) (core.Address, error) {
 	addr, err := core.ParseAddress(entity)
 	if err != nil {

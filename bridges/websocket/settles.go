@@ -117,8 +117,7 @@ func (p *settleQueue) settled(requests []settleRequest, errs []error) {
 	}
 }
 
-// writeResults writes the results of a request's n items. write writes one result, or returns why
-// the item was not carried out.
+// write writes the result of an item, or returns why the item was not carried out.
 func (c *conn) writeResults(w codec.Writer, entity string, n int, write func(i int) error) {
 	w.Key("results").OpenList()
 	for i := range n {

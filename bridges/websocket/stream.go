@@ -118,8 +118,7 @@ func (s *stream) ready() bool {
 	return s.ahead() > 0
 }
 
-// ahead returns the length of the next message, if that has one frame and its first byte has
-// arrived. Otherwise it returns 0.
+// ahead returns the length of the next message if it has one frame and has begun to arrive, or 0.
 func (s *stream) ahead() int64 {
 	const (
 		header      = 14   // the longest header in bytes, RFC 6455 §5.2

@@ -120,8 +120,7 @@ func (c *conn) expel(reason error) {
 }
 
 // checkIdentity warns the client before its last grant expires, closes the connection when that has
-// expired, and ends feeds whose rights have expired. It returns when to check again, or zero for
-// never.
+// expired, and ends feeds whose rights have expired. It returns when to check again; zero: never.
 func (c *conn) checkIdentity(now time.Time) time.Time {
 	if c.expires.IsZero() || now.Before(c.expires) {
 		return c.expires

@@ -44,8 +44,8 @@ func newUpgrader(listed []string, bufferSize int, protocols ...string) *upgrader
 	return u
 }
 
-// upgrade answers the request. It returns a connection without limits and deadlines, or an error if
-// it has refused the request.
+// upgrade returns a connection without limits and deadlines, or an error if it has refused the
+// request.
 func (u *upgrader) upgrade(w http.ResponseWriter, r *http.Request) (*websocket.Conn, error) {
 	switch {
 	case !websocket.IsWebSocketUpgrade(r):
@@ -94,8 +94,7 @@ type hijacker struct {
 	buffer *bufio.Reader
 }
 
-// If the client has already sent bytes, they stay in the server's buffer, and the upgrader refuses
-// the request.
+// If the client has already sent bytes, the upgrader finds them in rw, and refuses the request.
 func (h *hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	nc, rw, err := http.NewResponseController(h.ResponseWriter).Hijack()
 	if err == nil && rw.Reader.Buffered() == 0 {

@@ -18,12 +18,10 @@ type Options struct {
 	// Namespace and NamespaceID are the name and the ID that grants contain.
 	Namespace, NamespaceID string
 	Policies               []core.AccessRule
-	// Entities returns an entity, whose own policies may sign tokens. If Entities is nil, entities
-	// have no policies.
+	// Entities returns an entity, whose policies may sign tokens. nil: entities have no policies.
 	Entities func(ctx context.Context, name string) (core.Entity, error)
 	// Hosts are names of this server. In a signed resource without a scheme, the first segment is a
-	// host if it is one of Hosts or "localhost", or contains a colon. Otherwise it is the name of
-	// an entity.
+	// host if it is one of Hosts or "localhost", or contains a colon; otherwise an entity's name.
 	Hosts []string
 	// Now is time.Now if nil.
 	Now func() time.Time
@@ -36,8 +34,7 @@ type Issuers interface {
 	Verify(ctx context.Context, token string) (core.Grant, error)
 }
 
-// Authority verifies tokens and keys of one namespace, under any name by which clients call it. It
-// implements core.Authority.
+// Authority implements core.Authority for one namespace, under any name by which clients call it.
 type Authority struct{ o Options }
 
 func New(o Options) *Authority {
@@ -138,8 +135,7 @@ func (s *Signature) Policy() string { return s.sas.policy }
 
 func (s *Signature) Resource() string { return s.sas.resource }
 
-// SignedBy reports whether a key of one of the policies has made the signature. It checks neither
-// the resource nor the expiry.
+// SignedBy reports whether a policy's key has made the signature, whatever resource and expiry.
 func (s *Signature) SignedBy(policies []core.AccessRule) bool {
 	return s.sas.signedBy(policies) != 0
 }
@@ -155,8 +151,7 @@ func cutWebToken(token string) (string, bool) {
 	return token, strings.HasPrefix(token, "eyJ") && !strings.Contains(token, "=")
 }
 
-// Key accepts only policies of the namespace, because a policy's name and key do not say which
-// entity they are for.
+// Key accepts only the namespace's policies: name and key do not say which entity they are for.
 func (a *Authority) Key(_ context.Context, _ []string, policy, key string) (core.Grant, error) {
 	if len(key) > maxToken { // do not waste work on hashing it, perhaps for many namespaces
 		return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidKey: The key has %d bytes: at most %d are allowed.", len(key), maxToken)

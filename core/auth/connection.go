@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// ConnectionString has the host of a namespace and credentials for it: KeyName and Key, or
-// Signature.
+// ConnectionString has a namespace's host, and as credentials KeyName and Key, or Signature.
 type ConnectionString struct {
 	Endpoint   string // as written, such as sb://localhost:5672/
 	Host       string // of the endpoint, with the port if it has one

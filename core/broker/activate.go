@@ -8,9 +8,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 )
 
-// Activate makes messages available by their numbers, or changes when scheduled ones become due:
-// see core.Activate. It returns one error per number. It needs Manage, because it ends the locks of
-// other clients.
+// Activate makes messages available, or changes when scheduled ones become due: see core.Activate.
+// It returns one error per number. It needs Manage, because it ends the locks of other clients.
 func (b *Broker) Activate(ctx context.Context, id core.Identity, a core.Address, numbers []int64, at time.Time) []error {
 	e, err := b.access(ctx, id, core.Manage, a)
 	if err != nil {

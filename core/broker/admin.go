@@ -181,8 +181,7 @@ func (b *Broker) DeleteEntity(ctx context.Context, id core.Identity, name string
 	return nil
 }
 
-// Namespace implements core.Admin. CreatedAt is when this gateway started, because configured
-// namespaces are not stored.
+// CreatedAt is when this gateway started, because configured namespaces are not stored.
 func (b *Broker) Namespace(_ context.Context, id core.Identity) (core.NamespaceInfo, error) {
 	if err := authorize(id, ""); err != nil {
 		return core.NamespaceInfo{}, err

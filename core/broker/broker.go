@@ -51,12 +51,10 @@ type Options struct {
 	Namespace string // ID
 	// Name is the namespace's name in texts for clients; default Namespace.
 	Name string
-	// Host is the name by which clients reach the namespace. If it is set, refusals call a missing
-	// entity sb://Host/entity.
+	// Host, if not "", is the namespace's host: refusals call a missing entity sb://Host/entity.
 	Host   string
 	Logger *slog.Logger
-	// PartitionCount is the number of partitions of a partitioned entity; default 4, at most
-	// core.MaxPartitions.
+	// PartitionCount is for partitioned entities; default 4, at most core.MaxPartitions.
 	PartitionCount int
 	// Limits are the limits of the emulated tier; zero means none.
 	Limits core.Limits
@@ -67,9 +65,9 @@ type Options struct {
 	// Pipelines select entities by name. The first that matches an entity applies to it.
 	Pipelines []Pipeline
 	Selected
-	// Histories are the bounds of message histories, for all partitions of a queue or topic
-	// together. A topic's subscriptions have a history if the topic has one. All gateways of a
-	// namespace should have the same.
+	// Histories bound the history of a queue or topic, over all its partitions. A topic's
+	// subscriptions have a history if the topic has one. All gateways of a namespace should have
+	// the same.
 	Histories []For[core.HistoryBounds]
 	// Gateway is this gateway's name in histories; default "gateway".
 	Gateway string
@@ -88,14 +86,12 @@ type Options struct {
 	ForwardWait bool
 	// Remotes are the brokers to which ForwardTo can send with the form REMOTE:ENTITY.
 	Remotes map[string]core.Remote
-	// Memory limits the copies for subscriptions until they are stored. If Memory is nil, they are
-	// not limited.
+	// Memory limits the copies for subscriptions until they are stored; nil: no limit.
 	Memory *fair.Pool
 }
 
-// Selected has settings for entities by name that can change while the broker runs. The first
-// element of a list that matches an entity applies to it. All gateways of a namespace should have
-// the same settings.
+// Selected has settings for entities by name that can change while the broker runs. The first match
+// in a list applies. All gateways of a namespace should have the same settings.
 type Selected struct {
 	Retries         []For[Retry]       // for queues and subscriptions
 	RateLimits      []For[core.Rate]   // of deliveries, over all gateways, for queues and subscriptions
@@ -219,8 +215,7 @@ func (b *Broker) Now() time.Time { return b.store.Now() }
 
 // Run works until ctx ends: it follows changes of entities, forwards messages, sends the messages
 // of schedules, removes old dead letters, deletes idle entities and records uses of entities. Then
-// it closes all senders and receivers, waits for calls in flight, and returns nil. It must be
-// called only once.
+// it closes all senders and receivers, waits for calls in flight, and returns nil. Call it once.
 func (b *Broker) Run(ctx context.Context) error {
 	stopWatching := b.store.WatchEntities(b.entityChanged)
 	var forwarding sync.WaitGroup

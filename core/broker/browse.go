@@ -102,8 +102,7 @@ func (b *Broker) largestMessage(ctx context.Context, v *entity.View) int64 {
 	return v.MaxMessage
 }
 
-// ReceiveDeferred implements core.Broker. If one partition refuses, the locks in the others are
-// released.
+// If one partition refuses, ReceiveDeferred releases the locks in the others.
 func (b *Broker) ReceiveDeferred(ctx context.Context, id core.Identity, a core.Address, numbers []int64, mode core.ReceiveMode) ([]core.Delivery, error) {
 	e, v, sub, err := b.open(ctx, id, a)
 	if err != nil {
@@ -146,9 +145,9 @@ const (
 	maxSought = 100
 )
 
-// unknown returns an error that names the numbers without a message in the given state. errs has
-// the answers of the partitions, or is nil. A partition that answered without an error knows all of
-// its numbers.
+// unknown returns an error that names the numbers without a message in the given state. errs, if
+// not nil, has the answers of the partitions: nil means that the partition knows all of its
+// numbers.
 func (b *Broker) unknown(ctx context.Context, partitions []core.Partition, state core.State, numbers []int64, errs []error) error {
 	var names []string
 	for _, n := range numbers[:min(len(numbers), maxSought)] {
@@ -261,8 +260,7 @@ func (b *Broker) LockNumbers(ctx context.Context, id core.Identity, a core.Addre
 	errs := make([]error, len(v.Queues[sub]))
 	entity.EachGroup(groups, func(p *entity.PartitionGroup[int64]) {
 		at := v.Queues[sub][p.Partition]
-		// The lock must end before the store forgets the move's key, even if the gateway ends
-		// during the move.
+		// The lock must end before the store forgets the move's key, even if the gateway ends.
 		at.LockDuration = min(at.LockDuration, moveLock)
 		found[p.Partition], _, errs[p.Partition] = at.In(b.store).Lock(ctx, core.LockRequest{Numbers: p.Items, Session: session})
 	})

@@ -121,8 +121,8 @@ func (b *Broker) keep(ent core.Entity, now time.Time) (*entry, error) {
 	return e, nil
 }
 
-// forget removes e from the cache and closes everything that is open on it, because its entity was
-// deleted. e may be nil.
+// forget removes e, whose entity was deleted, and closes everything that is open on it. e may be
+// nil.
 func (b *Broker) forget(e *entry) {
 	if e == nil {
 		return
@@ -160,8 +160,7 @@ func (b *Broker) entityChanged(namespace, name string) {
 }
 
 // refreshDirty reads outdated entities with open senders or receivers, so that these notice
-// changes; others are read when they are used next. It reports whether the store has answered for
-// all.
+// changes; others are read at their next use. It reports whether the store has answered for all.
 func (b *Broker) refreshDirty(ctx context.Context) bool {
 	var dirty []*entry
 	b.mu.RLock()

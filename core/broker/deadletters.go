@@ -58,8 +58,7 @@ func (b *Broker) removeDeadLetters(ctx context.Context) {
 	o.due = due
 }
 
-// removeDeadLettersOf returns when others may become old: now, if a receiver has locked an old one
-// or the store does not answer.
+// due is when others may become old: now, if an old one is locked or the store does not answer.
 func (b *Broker) removeDeadLettersOf(ctx context.Context, name string, now time.Time, keep time.Duration) (due time.Time) {
 	e, err := b.entity(ctx, name)
 	if err != nil {
@@ -83,8 +82,7 @@ func (b *Broker) removeDeadLettersOf(ctx context.Context, name string, now time.
 	return due
 }
 
-// removeOldIn stops at the first message that is not old, because those after it were dead-lettered
-// later.
+// removeOldIn stops at the first message that is not old: those after it are younger.
 func (e *entry) removeOldIn(ctx context.Context, p core.Partition, page int, now time.Time, keep time.Duration) (removed int, due time.Time) {
 	due = now.Add(keep)
 	for from := int64(0); ; {

@@ -17,15 +17,14 @@ import (
 )
 
 const (
-	// maxAge is the maximum age of a cached entity at its use, in case the store's watch has missed
-	// a change.
+	// maxAge is how long a cached entity may be used, in case the store's watch has missed a
+	// change.
 	maxAge = 5 * time.Second
 	// unavailableTime is how long messages without a key avoid a partition that was Busy.
 	unavailableTime = time.Second
 )
 
-// entry is a cached entity. If the entity is deleted and created again, it has a new ID and a new
-// entry.
+// entry is a cached entity. An entity that is deleted and created again gets a new entry.
 type entry struct {
 	b   *Broker
 	key string
@@ -106,12 +105,10 @@ func (e *entry) fresh(now time.Time) bool {
 
 func (e *entry) View() *entity.View { return e.current.Load() }
 
-// Refresh reads the entity again if it may be outdated. If it was deleted, its senders and
-// receivers are closed.
+// If the entity was deleted, Refresh closes its senders and receivers.
 func (e *entry) Refresh(ctx context.Context) { _, _ = e.b.refresh(ctx, e) }
 
-// Suspect makes the next use read the entity again, because the store answered as if it had been
-// deleted.
+// Suspect makes the next use read the entity again: the store answered as if it was deleted.
 func (e *entry) Suspect() { e.b.suspect(e) }
 
 func (e *entry) Use() {
@@ -120,8 +117,7 @@ func (e *entry) Use() {
 	}
 }
 
-// update ignores an older revision. It closes senders and receivers that the status no longer
-// allows.
+// update ignores an older revision. It closes what the entity's status no longer allows.
 func (e *entry) update(ent core.Entity, now time.Time) {
 	e.mu.Lock()
 	old := e.View()

@@ -84,8 +84,7 @@ func (b *Broker) addUnmatched(ctx context.Context, a *core.Account, topic *entit
 	return nil
 }
 
-// copyOf returns the copy of a published message that a subscription still has according to its
-// history, or nil.
+// copyOf returns the copy that a subscription still has according to its history, or nil.
 func (b *Broker) copyOf(ctx context.Context, s *core.Entity, published int64, id string) *core.Delivery {
 	partition, _ := core.SplitSequenceNumber(published)
 	at := func(sub core.SubQueue) core.Partition { return b.policy.Partition(s, partition, sub).In(b.store) }

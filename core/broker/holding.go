@@ -12,8 +12,7 @@ import (
 const (
 	// oldestBytes is about how much is read from a partition to find its oldest message.
 	oldestBytes = 64 << 10
-	// oldestLook is how many messages are read to find the oldest one: the first ones may be
-	// scheduled, and do not count.
+	// oldestLook is how many messages are read to find the oldest one that is not scheduled.
 	oldestLook = 8
 )
 

@@ -38,9 +38,8 @@ func (e *entry) publishAs(ctx context.Context, p core.Partition, n int, begin fu
 	return append(answers, failed(n-len(answers), errChanging)...)
 }
 
-// publishNext publishes the next groups, and appends their results to answers. A non-nil err is the
-// result of all groups after these: they must not be stored before an earlier group that may be
-// sent again.
+// publishNext publishes the next groups. A non-nil err is the result of all groups after these,
+// which must not be stored before an earlier group that may be sent again.
 func publishNext(ctx context.Context, p core.Partition, version int64, x *topics.Evaluation, answers []core.Appended) ([]core.Appended, error) {
 	groups, err := x.Next(ctx)
 	if err != nil {

@@ -32,8 +32,7 @@ func (b *Broker) quotaRefusal(ctx context.Context, ent *core.Entity) error {
 		b.name, q.MaxSizeMegabytes, others, ent.Megabytes())
 }
 
-// Population returns the number of queues and topics of the namespace, and the sum of their maximum
-// sizes in megabytes.
+// Population returns the number of queues and topics, and the sum of their maximum sizes in MB.
 func (b *Broker) Population(ctx context.Context) (n int, megabytes int64, err error) {
 	if n, megabytes, err = b.population(ctx, ""); err != nil {
 		return 0, 0, b.refusals.Of(err, &core.Entity{})
@@ -76,8 +75,7 @@ func withReportedSize(e core.Entity) core.Entity {
 
 // withUse sets AccessedAt to the last use at this gateway, which the store may not know yet. The
 // creation counts as a use of a subscription. Stores keep milliseconds; but since clients compare
-// the times, an update at the same millisecond becomes later than the creation, and a use later
-// than both.
+// times, an update becomes later than the creation, and a use later than both.
 func (b *Broker) withUse(e core.Entity) core.Entity {
 	if known := b.cached(e.Name); known != nil && known.View().ID == e.ID {
 		if used := time.UnixMilli(known.used.Load()).UTC(); used.After(e.AccessedAt) && known.used.Load() != 0 {

@@ -68,8 +68,7 @@ func (b *Broker) sessionful(ctx context.Context, id core.Identity, a core.Addres
 
 const sessionPage = 1000
 
-// ListSessions implements core.Broker. It merges the lists of the partitions, because each session
-// is in only one partition.
+// ListSessions merges the lists of the partitions, because each session is in only one partition.
 func (b *Broker) ListSessions(ctx context.Context, id core.Identity, a core.Address, since time.Time, skip, top int) ([]string, error) {
 	e, v, err := b.sessionful(ctx, id, a)
 	if err != nil {
@@ -84,9 +83,8 @@ func (b *Broker) ListSessions(ctx context.Context, id core.Identity, a core.Addr
 // the list shift, as they do between any two pages.
 const marksLife = 10 * time.Second
 
-// sessionMarks has the keys at which the pages of a list of sessions end. SDKs read the pages one
-// after the other, each with a larger skip. Without marks the stores would read all earlier pages
-// every time.
+// sessionMarks has the keys at which the pages of a list of sessions end. SDKs read page after
+// page, with a larger skip. Without marks the stores would read all earlier pages every time.
 type sessionMarks struct {
 	mu    sync.Mutex
 	since time.Time

@@ -13,8 +13,7 @@ import (
 )
 
 // Reset pauses receiving and forwarding at this gateway, waits for calls in flight, and drops
-// messages that are locked here but not delivered. Then this gateway has no message from before the
-// reset.
+// messages locked here but not delivered. Then this gateway has no message from before.
 func (b *Broker) Reset(ctx context.Context, id core.Identity) error {
 	if err := authorize(id, ""); err != nil {
 		return err
@@ -52,8 +51,7 @@ func (b *Broker) Reset(ctx context.Context, id core.Identity) error {
 	return nil
 }
 
-// queuesAndTopics lists until a list has nothing new: if entities are deleted meanwhile, a page may
-// skip others.
+// queuesAndTopics lists until nothing is new: if entities are deleted, a page may skip others.
 func (b *Broker) queuesAndTopics(ctx context.Context) (all []core.Entity, err error) {
 	known := map[string]bool{}
 	for more := true; more && err == nil; {

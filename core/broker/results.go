@@ -12,8 +12,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/topics"
 )
 
-// StoreResults stores groups in a partition, in order. Plain groups are appended, results of others
-// are committed.
+// StoreResults stores groups in order. Plain groups are appended, results of others committed.
 func (e *entry) StoreResults(ctx context.Context, trail *audit.Trail, v *entity.View, partition uint16, groups [][]*core.Message, results []pipeline.Result) []core.Appended {
 	answers := make([]core.Appended, len(groups))
 	end := 0
@@ -39,8 +38,7 @@ func (e *entry) StoreResults(ctx context.Context, trail *audit.Trail, v *entity.
 	return answers
 }
 
-// commitResults commits the results of groups in one step. If one group makes the store refuse the
-// step, it commits each group alone.
+// If one group makes the store refuse the step, commitResults commits each group alone.
 func (e *entry) commitResults(ctx context.Context, trail *audit.Trail, v *entity.View, partition uint16, results []pipeline.Result) []core.Appended {
 	var w core.Work
 	at := make([][]int, len(results)) // for each result, the indexes in numbers of its messages
@@ -76,8 +74,7 @@ func (e *entry) commitResults(ctx context.Context, trail *audit.Trail, v *entity
 
 const maxCommitMessages = 100
 
-// commit carries out work in a partition, or publishes it in a topic's. It returns refusals for
-// clients.
+// commit carries out or, in a topic, publishes work. It returns refusals for clients.
 func (e *entry) commit(ctx context.Context, trail *audit.Trail, v *entity.View, p core.Partition, w core.Work) ([]int64, error) {
 	numbers, err := e.tryCommit(ctx, trail, v, p, w)
 	if core.CodeOf(err) == core.QuotaExceeded && v.Kind == core.Topic && e.sweepSubscriptions(ctx, p.Index) {
@@ -165,9 +162,8 @@ func (e *entry) evaluateExcept(ctx context.Context, trail *audit.Trail, a *topic
 	return x, nil
 }
 
-// runPipeline passes the messages of batches through the pipeline. Refused groups are removed from
-// the batches, the others get their results. runPipeline also returns the results, by the index of
-// the group in answers.
+// runPipeline removes refused groups from the batches, and gives the others their results. It also
+// returns the results, by the index of the group in answers.
 func (e *entry) runPipeline(ctx context.Context, v *entity.View, batches []batch, answers []core.Appended) []pipeline.Result {
 	byPlace := make([]pipeline.Result, len(answers))
 	var groups [][]*core.Message

@@ -12,9 +12,8 @@ import (
 )
 
 const (
-	// maxSQLFilters and maxOtherFilters limit the rules of all subscriptions of a topic together,
-	// by kind of filter. A rule with long SQL counts as several, so that the limits also bound the
-	// memory and the work of evaluation.
+	// maxSQLFilters and maxOtherFilters limit the rules of all subscriptions of a topic together. A
+	// rule with long SQL counts as several, so that the limits also bound memory and work.
 	maxSQLFilters   = 2000
 	maxOtherFilters = 100000
 	ruleTries       = 10
@@ -46,8 +45,7 @@ func weightOf(r *core.Rule) int {
 	return max(1, (max(len(r.Filter.SQL), len(r.Action))+core.SQLLengthOfOne-1)/core.SQLLengthOfOne)
 }
 
-// roomForRule refuses rules with a filter of kind k if the topic would have too many. weight is the
-// sum of weightOf of the new rules.
+// roomForRule refuses rules beyond the limit of the topic. weight is the sum of their weightOf.
 func (b *Broker) roomForRule(ctx context.Context, topic string, k core.FilterKind, weight int) (*filterCounts, error) {
 	e, err := b.entity(ctx, topic)
 	if err != nil {
@@ -126,8 +124,7 @@ func (b *Broker) CreateRule(ctx context.Context, id core.Identity, subscription 
 	return r, err
 }
 
-// UpdateRule implements core.Admin. The rule keeps the spelling of its name and the time of its
-// creation.
+// UpdateRule keeps the spelling of the rule's name and the time of its creation.
 func (b *Broker) UpdateRule(ctx context.Context, id core.Identity, subscription string, r core.Rule) (core.Rule, error) {
 	subscription, err := managed(id, subscription)
 	if err != nil {

@@ -15,8 +15,7 @@ func counted(k core.Kind) []core.SubQueue {
 	return []core.SubQueue{core.Main, core.DeadLetter, core.Transfer, core.TransferDeadLetter}
 }
 
-// entityCount has, for each sub-queue, the sum over the partitions that answered. err has the
-// errors of the others.
+// entityCount sums, by sub-queue, over the partitions that answered. err has the others' errors.
 type entityCount struct {
 	sums [core.SubQueues]core.Stats
 	err  error

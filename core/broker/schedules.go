@@ -37,8 +37,7 @@ func (b *Broker) Schedule(ctx context.Context, id core.Identity, name string) (c
 	return b.scheduler.state(&ent), nil
 }
 
-// PutSchedule creates a schedule, or changes the one with the same name. The queue or topic must
-// exist.
+// PutSchedule creates a schedule, or changes the one with its name. The entity must exist.
 func (b *Broker) PutSchedule(ctx context.Context, id core.Identity, set core.ScheduleSettings) (put core.ScheduleState, created bool, err error) {
 	if err := authorize(id, ""); err != nil {
 		return put, false, err

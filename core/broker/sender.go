@@ -264,8 +264,7 @@ func (e *entry) appendBatch(ctx context.Context, trail *audit.Trail, v *entity.V
 	}
 }
 
-// Append appends groups to one partition, or publishes them in a topic's. It returns refusals for
-// clients.
+// Append appends groups or, in a topic, publishes them. It returns refusals for clients.
 func (e *entry) Append(ctx context.Context, trail *audit.Trail, v *entity.View, partition uint16, groups [][]*core.Message) []core.Appended {
 	var answers []core.Appended
 	if v.Kind == core.Topic {

@@ -209,8 +209,7 @@ func (t *transaction) Cancel(ctx context.Context, id core.Identity, a core.Addre
 
 const reservationTimeout = 5 * time.Second
 
-// reservationGrace is how much longer than core.TransactionLifetime the store keeps the
-// transaction's reservations.
+// The store keeps reservations for reservationGrace after core.TransactionLifetime.
 const reservationGrace = time.Minute
 
 func (t *transaction) Schedule(ctx context.Context, id core.Identity, a core.Address, group []*core.Message) ([]int64, error) {
@@ -332,8 +331,7 @@ func (t *transaction) release(ctx context.Context) {
 	}
 }
 
-// Commit implements core.Transaction. If the store may have committed the work, it keeps the
-// reservations.
+// If the store may have committed the work, Commit keeps the reservations.
 func (t *transaction) Commit(ctx context.Context) error {
 	if t.ended {
 		return errTransactionEnded
@@ -397,8 +395,7 @@ func (t *transaction) commit(ctx context.Context) error {
 	return err
 }
 
-// quotaOf returns the quota of a partition: that of the entity or, for a subscription, of its
-// topic.
+// quotaOf returns the quota of a partition of the entity or, for a subscription, of its topic.
 func (b *Broker) quotaOf(ctx context.Context, v *entity.View, partition uint16) (int64, error) {
 	if v.Kind == core.Subscription {
 		topic, _, _ := core.SplitSubscription(v.Name)

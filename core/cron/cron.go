@@ -28,8 +28,7 @@ const everyHour = 1<<24 - 1
 
 var parser = cron.MustNewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.DowOrDom | cron.Descriptor | cron.Extended)
 
-// Parse parses an expression of five fields, or a word such as @daily. zone is a name of the IANA
-// time zone database; "" is UTC.
+// Parse parses five fields, or a word such as @daily. zone is an IANA time zone; "" is UTC.
 func Parse(expression, zone string) (*Ticks, error) {
 	t, err := parse(expression)
 	if err == nil {

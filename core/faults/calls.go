@@ -62,9 +62,8 @@ func policyOf(id core.Identity) string {
 	return id[0].Policy
 }
 
-// about returns the operation of a call, and its message if it has one. Cancellations and session
-// states in a transaction have the operation "". No rule selects it, or any operation that is not
-// in allowed.
+// about returns the operation of a call, and its message if any. Cancellations and session states
+// in a transaction have the operation "". Rules select only operations in allowed.
 func about(c *intercept.Call) (op Operation, m *core.Message) {
 	switch {
 	case c.Op == intercept.Settle && len(c.Settlements) > 0:

@@ -85,8 +85,7 @@ type Rule struct {
 	// Client is a part of the client's description in the log (protocol, address and name of its
 	// software), or the name of its policy; "" is any.
 	Client string `json:"client,omitempty" config:"client"`
-	// Properties are user properties, with their values as text, that the message of a Send or
-	// Deliver must have.
+	// Properties are user properties, as text, that the message of a Send or Deliver must have.
 	Properties map[string]string `json:"properties,omitempty" config:"properties"`
 	// Skip is the number of matching operations that the rule ignores before it affects Times
 	// operations (default 1; for a Throttle, MaxTimes).
@@ -103,8 +102,7 @@ type Rule struct {
 	Code core.Code `json:"code,omitempty" config:"code"`
 	// Condition is an AMQP condition to send instead of the Code's, such as amqp:link:stolen.
 	Condition string `json:"condition,omitempty" config:"condition"`
-	// After, with Fail, Drop and Detach, means that the operation is carried out, but its answer is
-	// lost.
+	// After, with Fail, Drop and Detach, loses the answer after the operation was carried out.
 	After bool          `json:"after,omitempty" config:"after"`
 	Delay time.Duration `json:"delay,omitempty" config:"delay"` // before the effect
 	Rate  float64       `json:"rate,omitempty" config:"rate"`   // operations per second that a Throttle allows at each gateway

@@ -27,13 +27,11 @@ type Status struct {
 type Book interface {
 	// Faults returns the text as this gateway knows it, or "" without rules.
 	Faults() string
-	// ChangeFaults replaces the text by the result of edit. If another change comes first, it calls
-	// edit again.
+	// ChangeFaults replaces the text by the result of edit, which may be called more than once.
 	ChangeFaults(ctx context.Context, edit func(text string) (string, error)) error
 }
 
-// Rules are the fault rules of a namespace. Each gateway counts its own operations. Rules are safe
-// for concurrent use.
+// Rules are the fault rules of a namespace at this gateway, safe for concurrent use.
 type Rules struct {
 	book  Book
 	now   func() time.Time // the store's clock
@@ -62,8 +60,7 @@ func New(book Book, now func() time.Time) *Rules {
 	return r
 }
 
-// Configure adds named rules, or replaces those with the same name. A rule that does not differ
-// keeps its counts and its end.
+// Configure adds named rules, or replaces those that differ: equal ones keep counts and end.
 func (r *Rules) Configure(ctx context.Context, rules []Rule) error {
 	if len(rules) == 0 {
 		return nil
@@ -89,8 +86,7 @@ func (r *Rules) Add(ctx context.Context, rule Rule) (added Status, err error) {
 	return added, err
 }
 
-// List returns, in order, the rules whose life has not ended, also those that have affected all
-// their operations.
+// List returns, in order, the rules whose life has not ended, also those that are used up.
 func (r *Rules) List() []Status {
 	all, now := []Status{}, r.now()
 	for _, a := range r.current() {
@@ -166,8 +162,7 @@ func (r *Rules) current() []*active {
 	return fresh.rules
 }
 
-// meet returns the rule that affects an operation, after the rule's delay, or nil. m is the
-// operation's message, or nil.
+// meet returns the rule that affects an operation, after its delay, or nil. m may be nil.
 func (r *Rules) meet(ctx context.Context, policy string, op Operation, address core.Address, m *core.Message) *Rule {
 	if r.idle() {
 		return nil
@@ -203,8 +198,7 @@ func (r *Rules) next(ctx context.Context, policy string, op Operation, address c
 	return nil
 }
 
-// counted is false if the rule has already affected Times operations. met is true if it affects
-// this one.
+// counted is false if the rule is used up. met means that it affects this operation.
 func (a *active) count() (counted, met bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -9,8 +9,7 @@ import (
 
 type Op uint8
 
-// Peek, ReceiveDeferred and Purge are also calls of sessions; Send, Settle, Cancel and SessionState
-// also of transactions.
+// Peek, ReceiveDeferred and Purge also belong to sessions; Send to SessionState to transactions.
 const (
 	OpenSender Op = iota
 	OpenReceiver
@@ -59,8 +58,7 @@ type Call struct {
 	Tokens      []core.LockToken     // of Renew
 	Options     *core.SessionOptions // of the link that is opened; a sender has only Closed
 
-	// The answer has an element for each group, settlement or token. Other operations, and those of
-	// a transaction, have only Err.
+	// The answer has an element for each group, settlement or token. All others have only Err.
 	Appended   []core.Appended
 	Errs       []error
 	Renewals   []core.Renewal
@@ -95,8 +93,7 @@ func (c *Call) run(ctx context.Context, front *Front, space *Space, err error) {
 	c.Next(ctx)
 }
 
-// Next passes the call to the next interceptor or, after the last one, to the broker, and sets the
-// answer.
+// Next passes the call on, to the broker after the last interceptor, and sets the answer.
 func (c *Call) Next(ctx context.Context) {
 	at := c.at
 	c.at++

@@ -153,9 +153,8 @@ func (d *Directory) membersByPolicy(policy string, from, to int) []*member {
 	return slices.Clone(all[min(from, to):to])
 }
 
-// recentlyUsed is the number of namespaces, for each name of a policy, that are kept in order of
-// use. A namespace that is found behind them moves to the front, so only a namespace that was idle
-// for a while takes long to find.
+// recentlyUsed is how many namespaces, for each name of a policy, are kept in order of use. One
+// that is found behind them moves to the front, so only idle namespaces take long to find.
 const recentlyUsed = 16
 
 // searchesPerSecond is how many namespaces, besides the recently used ones, may be tried in vain
@@ -169,8 +168,7 @@ type searches struct {
 	at   time.Time
 }
 
-// take takes n tries if at least one is left, so one search may go through more namespaces than
-// searchesPerSecond.
+// If a try is left, take takes n: one search may go through more than searchesPerSecond.
 func (s *searches) take(n int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,8 +11,7 @@ import (
 // MaxHosts limits the hosts of a namespace, besides those that follow from its name.
 const MaxHosts = 32
 
-// Hosts begin with the name of a namespace, so it must be a DNS label: 1 to 63 letters, digits and
-// hyphens.
+// Hosts begin with the namespace's name, so it must be a DNS label.
 func CheckName(name string) error {
 	if !isLabel(name) {
 		return core.Refuse(core.InvalidArgument, "'%.80s' is not a valid namespace name: use 1 to 63 letters, digits and hyphens, without a hyphen at the start or end.", name)
@@ -20,8 +19,7 @@ func CheckName(name string) error {
 	return nil
 }
 
-// CheckHost refuses a host that cannot identify a namespace: an IP address, localhost, or one with
-// a port.
+// CheckHost refuses IP addresses, localhost, and hosts with a port.
 func CheckHost(host string) error {
 	name := foldHost(host)
 	_, err := netip.ParseAddr(name)
@@ -71,8 +69,7 @@ func CheckPolicy(p *core.AccessRule) error {
 	return nil
 }
 
-// SharesKey reports whether two policies have a name and a key in common, so that the same
-// credentials fit both.
+// SharesKey reports whether the same name and key fit both policies.
 func SharesKey(p, q *core.AccessRule) bool {
 	if p.Name != q.Name {
 		return false
@@ -136,9 +133,8 @@ func (d *Directory) checkOthers(n *core.Namespace) error {
 	return nil
 }
 
-// ownDomains are domains in which each namespace has a host with its name. The first is for clients
-// that connect to an address other than the host that they name. Browsers and most systems resolve
-// the second to this machine.
+// ownDomains are domains in which each namespace has a host with its name: one for clients that
+// connect to another address than the host they name, and one that most systems resolve locally.
 var ownDomains = []string{".servicebus.windows.net", ".localhost"}
 
 // HostsOf returns the hosts that follow from the namespace's name, then the configured ones.

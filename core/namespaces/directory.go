@@ -52,8 +52,7 @@ type Options struct {
 	Open func(ctx context.Context, n core.Namespace, live Live) (Served, error)
 	// Hosts are names of the gateway that identify no namespace.
 	Hosts []string
-	// Issuers verifies JSON web tokens, which are for the gateway's own namespace. If it is nil,
-	// they are refused.
+	// Issuers verifies JSON web tokens for the gateway's own namespace. If nil, they are refused.
 	Issuers auth.Issuers
 	// PublicKeys are keys that everybody knows. A policy with one of them cannot be created.
 	PublicKeys []string
@@ -64,8 +63,7 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Directory implements core.Authority and intercept.Spaces for all namespaces of a gateway. It is
-// safe for concurrent use.
+// Directory implements core.Authority and intercept.Spaces for all namespaces of a gateway.
 type Directory struct {
 	o     Options
 	log   *slog.Logger
@@ -97,8 +95,7 @@ var (
 	_ intercept.Spaces = (*Directory)(nil)
 )
 
-// openPause is the pause between the openings of two namespaces that no client has used yet. It
-// spreads their periodic work.
+// openPause is the pause between the openings of unused namespaces, to spread their periodic work.
 const openPause = 10 * time.Millisecond
 
 // Open opens the gateway's own namespace and the configured ones, and reads the registry. Then call
@@ -178,8 +175,7 @@ func (d *Directory) goOpen(f func()) bool {
 	return true
 }
 
-// enter adds and returns m. If there is another namespace with its name, enter returns that one
-// instead.
+// enter adds and returns m, or returns another namespace with its name.
 func (d *Directory) enter(m *member) *member {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -193,8 +189,7 @@ func (d *Directory) enter(m *member) *member {
 	return m
 }
 
-// index adds m to the maps by host and by policy. If two namespaces have the same host, it belongs
-// to the first. d.mu is held.
+// If two namespaces have the same host, it belongs to the first. d.mu is held.
 func (d *Directory) index(m *member, r *record) {
 	d.version++
 	for _, h := range r.hosts {
@@ -241,9 +236,8 @@ func (d *Directory) update(m *member, n core.Namespace) (moved bool) {
 	return n.Clock != nil && old.Clock != nil && *n.Clock != *old.Clock
 }
 
-// Configure gives the gateway's own and the configured namespaces, by name, new policies, hosts and
-// quotas. It ignores names that Open was not given. Connected clients stay connected until their
-// tokens expire.
+// Configure gives the gateway's own and the configured namespaces new policies, hosts and quotas.
+// It ignores new names. Connected clients stay connected until their tokens expire.
 func (d *Directory) Configure(all []core.Namespace) {
 	d.changing.Lock()
 	defer d.changing.Unlock()
@@ -314,8 +308,7 @@ func (d *Directory) Space(ctx context.Context, id core.Identity) (*intercept.Spa
 	return &s.Space, nil
 }
 
-// Operator reports whether an identity has Manage on the gateway's own namespace, and so may
-// operate the gateway.
+// Operator reports whether an identity may operate the gateway: with Manage on its own namespace.
 func (d *Directory) Operator(id core.Identity, now time.Time) bool {
 	return id.NamespaceID() == d.own.record.Load().ID && id.Check(core.Manage, "", now) == nil
 }

@@ -16,8 +16,7 @@ const changeTries = 5
 
 type About struct {
 	core.Namespace
-	// Fixed means that the namespace is configured, or the gateway's own. It can be reset, but not
-	// changed or deleted.
+	// Fixed namespaces, from the configuration, can be reset, but not changed or deleted.
 	Fixed       bool
 	Own         bool
 	Connections int
@@ -29,9 +28,8 @@ func (m *member) about() About {
 	return About{Namespace: m.record.Load().Namespace, Fixed: m.fixed, Own: m == m.d.own, Connections: len(m.connections)}
 }
 
-// Create adds a namespace with n's Name, Hosts, Policies, Quotas and Clock to the registry and
-// serves it. Policies without a key get random keys. Without policies, the namespace gets
-// DefaultPolicy.
+// Create adds a namespace with n's Name, Hosts, Policies, Quotas and Clock to the registry.
+// Policies without a key get random keys. Without policies, it gets DefaultPolicy.
 func (d *Directory) Create(ctx context.Context, n core.Namespace) (About, error) {
 	if d.o.Registry == nil {
 		return About{}, core.Refuse(core.NotImplemented, "This gateway cannot create namespaces: it serves only those of its configuration.")
@@ -97,8 +95,7 @@ func (d *Directory) Describe(ctx context.Context, name string) (About, error) {
 	return m.about(), nil
 }
 
-// If this gateway does not know the namespace, find reads the registry, because another gateway may
-// have just created it.
+// find reads the registry for an unknown name: another gateway may have just created the namespace.
 func (d *Directory) find(ctx context.Context, name string) (*member, error) {
 	m := d.named(name)
 	if m == nil && d.o.Registry != nil {
@@ -117,8 +114,7 @@ func missing(name string) error {
 	return core.Refuse(core.NotFound, "The namespace '%.80s' does not exist.", name)
 }
 
-// All returns up to top namespaces in the order of their names, from the first whose name is
-// greater than after.
+// All returns up to top namespaces by name, from the first whose name is greater than after.
 func (d *Directory) All(after string, top int) []About {
 	var names []string
 	d.mu.RLock()
@@ -138,8 +134,7 @@ func (d *Directory) All(after string, top int) []About {
 	return all
 }
 
-// Change calls edit again if another change comes first. Policies without a key keep their keys, or
-// get random ones.
+// Change may call edit again. Policies without a key keep their keys, or get random ones.
 func (d *Directory) Change(ctx context.Context, name string, edit func(*core.Namespace) error) (About, error) {
 	for range changeTries {
 		m, err := d.find(ctx, name)
@@ -215,9 +210,8 @@ func settle(p *core.AccessRule, before []core.AccessRule) {
 	}
 }
 
-// Rotate gives a policy a new primary key. The old one becomes the secondary key, so both are
-// valid, and the old secondary key is not. If the namespace is deleted and created again meanwhile,
-// nothing changes.
+// Rotate gives a policy a new primary key. The old one becomes the secondary key, and the old
+// secondary key is invalid. If the namespace is deleted and created again, nothing changes.
 func (d *Directory) Rotate(ctx context.Context, name, policy string) (About, error) {
 	id := ""
 	return d.Change(ctx, name, func(n *core.Namespace) error {
@@ -250,8 +244,7 @@ func (d *Directory) ResetNamed(ctx context.Context, name string) error {
 	return s.Admin.Reset(ctx, core.Identity{{Namespace: r.Name, NamespaceID: r.ID, Policy: "operator", Rights: core.AllRights}})
 }
 
-// Delete deletes a namespace of the registry with its contents, and closes its clients'
-// connections.
+// Delete also closes the connections of the namespace's clients.
 func (d *Directory) Delete(ctx context.Context, name string) error {
 	m, err := d.find(ctx, name)
 	if err != nil {

@@ -12,8 +12,7 @@ import (
 const (
 	pageSize  = 200
 	readRetry = time.Second
-	// minReadInterval is the shortest time between two reads of the registry for unknown
-	// credentials.
+	// minReadInterval is the pause between reads of the registry for unknown credentials.
 	minReadInterval = 250 * time.Millisecond
 	// maxWaitingReads limits the clients that wait for a read of the registry for unknown
 	// credentials. Others are refused at once.
@@ -88,8 +87,7 @@ func (d *Directory) readPending(ctx context.Context) {
 	wake.After(ctx, readRetry)
 }
 
-// openNext opens a namespace that no client has used yet, because it may have messages to forward.
-// It returns false if there is none.
+// openNext opens an unused namespace, which may have messages to forward, or returns false.
 func (d *Directory) openNext(ctx context.Context) bool {
 	var closed *member
 	d.mu.RLock()
@@ -135,9 +133,8 @@ func (d *Directory) lost() uint64 {
 	return d.losses
 }
 
-// rereadAfterLoss makes names be read again if d.losses differs from losses. Then a namespace was
-// found deleted meanwhile, and what was just read may be older than the deletion, which the
-// registry does not report again.
+// If d.losses differs from losses, a namespace was found deleted meanwhile. What was just read may
+// be older than the deletion, which is not reported again, so names are read again.
 func (d *Directory) rereadAfterLoss(losses uint64, names ...string) {
 	if d.lost() == losses {
 		return
@@ -184,8 +181,7 @@ func (d *Directory) readAll(ctx context.Context) error {
 	return nil
 }
 
-// apply applies what was read, unless a newer revision is known. It returns nil if another
-// namespace has the name.
+// apply ignores an older revision. It returns nil if another namespace has the name.
 func (d *Directory) apply(n core.Namespace) *member {
 	d.mu.RLock()
 	known, named, closed := d.byID[n.ID], d.byName[core.FoldName(n.Name)], d.closed
@@ -212,8 +208,7 @@ func (d *Directory) apply(n core.Namespace) *member {
 	return d.enter(newMember(d, n))
 }
 
-// sharedRead lets clients with unknown credentials share reads of the registry, and limits how
-// often it is read.
+// sharedRead lets clients with unknown credentials share, and so limits, reads of the registry.
 type sharedRead struct {
 	mu      sync.Mutex
 	next    chan struct{} // closed when the next read has ended; nil: none is planned
@@ -259,8 +254,7 @@ func (d *Directory) readShared(ctx context.Context, version uint64) bool {
 	return d.version != version
 }
 
-// readOnce waits until the registry may be read again, and reads it. Clients that come later wait
-// for the next read.
+// readOnce reads the registry when it may. Clients that come later wait for the next read.
 func (d *Directory) readOnce() {
 	s := &d.shared
 	s.mu.Lock()

@@ -84,8 +84,8 @@ func (r mediaRange) specificity() int {
 
 func (a Accept) IsAny() bool { return len(a.ranges) == 0 }
 
-// quality returns the quality of the most specific range that the type matches. The type "", which
-// is unknown, matches only */*.
+// quality returns that of the most specific range that matches. An unknown type "" matches only
+// */*.
 func (a Accept) quality(mediaType string) int {
 	if a.IsAny() {
 		return defaultQuality

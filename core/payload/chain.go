@@ -15,8 +15,7 @@ type Named struct {
 	core.Serializer
 }
 
-// Chain has serializers in the order in which they are tried. It is immutable and safe for
-// concurrent use.
+// Chain has serializers in the order of tries. It is immutable and safe for concurrent use.
 type Chain struct {
 	members []Named
 	room    *Room
@@ -102,8 +101,7 @@ func (c *Chain) Decode(ctx context.Context, m *core.Message) (any, error) {
 	return v, nil
 }
 
-// payloadInValue returns the payload in an AMQP value that is a string or binary, if the message
-// has a content type.
+// payloadInValue returns the payload in an AMQP string or binary with a content type.
 func payloadInValue(m *core.Message, v any) (payload []byte, ok bool) {
 	if mediaType(m.ContentType) == "" || m.Body.Kind != core.BodyValue {
 		return nil, false

@@ -9,8 +9,7 @@ import (
 )
 
 const (
-	// A body of at most smallBody bytes takes no room: such bodies are decoded and forgotten before
-	// many others are decoded.
+	// A body of at most smallBody bytes takes no room, because it is soon decoded and forgotten.
 	smallBody = 64 << 10
 	// growth is the largest ratio of a decoded body's memory to the body: each "1," of JSON is an
 	// element of 16 bytes in a list, whose capacity doubles when it grows.

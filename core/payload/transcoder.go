@@ -27,8 +27,7 @@ type Entity struct {
 	// Chain is the entity's own chain: payloads that it cannot decode become dead letters. If it is
 	// nil, Options.Chain is used, and there are no such dead letters.
 	Chain *Chain
-	// Deliver lists content types, in the form of Accept, for receivers that list none, or that
-	// accept all types equally.
+	// Deliver lists content types, as in Accept, for receivers without a preference.
 	Deliver string
 }
 

@@ -11,8 +11,7 @@ import (
 // maxText limits a concatenation in bytes, like a message without its body.
 const maxText = core.MaxHeaderBytes
 
-// op is one of + - * / %. The result is unknown if an operand is unknown, or if op is not defined
-// for the operands.
+// The result is unknown if an operand is, or if op (+ - * / %) is not defined for the operands.
 func calculate(op byte, a, b datum) (datum, error) {
 	if a.isUnknown() || b.isUnknown() {
 		return datum{}, nil

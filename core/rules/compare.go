@@ -80,8 +80,7 @@ func order[T int64 | uint64 | float64](a, b T) int {
 	}
 }
 
-// compareNumbers compares numbers of two types, or two doubles, by their exact values. A NaN is
-// unequal to everything.
+// compareNumbers compares numbers by their exact values. A NaN is unequal to everything.
 func compareNumbers(r relation, a, b datum) Truth {
 	switch {
 	case a.kind == real && b.kind == real:

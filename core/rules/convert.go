@@ -18,8 +18,7 @@ func timeOf(ticks int64) time.Time {
 	return time.Unix(whole, (ticks-whole*ticksPerSecond)*int64(tick)).UTC()
 }
 
-// render returns the text form of a value: that of .NET, but ISO 8601 for instants. Unknown, binary
-// and opaque values have none.
+// render returns the text form of .NET, but ISO 8601 for instants, if the value has a text form.
 func (d datum) render() (string, bool) {
 	switch d.kind {
 	case text:
@@ -86,8 +85,7 @@ func appendDescriptor(dst []byte, symbol string) []byte {
 	return value.AppendSymbol(append(dst, described), symbol)
 }
 
-// encodeAs encodes d as the type that the encoded value old has. If d cannot have this type, it
-// appends nothing, and ok is false.
+// encodeAs encodes d as the type of the encoded value old. ok is false if d cannot have this type.
 func (d datum) encodeAs(dst, old []byte) (out []byte, ok bool) {
 	kind := value.KindOf(old)
 	switch kind {

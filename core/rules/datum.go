@@ -37,8 +37,8 @@ type datum struct {
 	text string
 }
 
-// A tick is .NET's unit of time, 100 ns. In .NET, and in messages, ticks of instants count from the
-// year 1, here from 1970.
+// A tick is .NET's unit of time, 100 ns. In messages, instants count from the year 1, here from
+// 1970.
 const (
 	tick           = 100 * time.Nanosecond
 	ticksPerSecond = int64(time.Second / tick)
@@ -231,8 +231,7 @@ func saturatedTicks(millis int64) int64 {
 	}
 }
 
-// parseTimeSpan parses a duration in the form of ISO 8601 (PT5M) or of .NET (00:05:00), and returns
-// ticks.
+// parseTimeSpan parses ISO 8601 (PT5M) or the form of .NET (00:05:00) into ticks.
 func parseTimeSpan(s string) (int64, error) {
 	if strings.HasPrefix(s, "P") {
 		ticks, err := core.ParseTicks(s)

@@ -15,16 +15,15 @@ type Explanation struct {
 	// Why has the conditions that decided, as the filter has them, each with its answer and the
 	// values that it compared: "price > 10 is unknown: price is not set".
 	Why []string
-	// Err is why the rule does not compile, or the error of its filter or, if Truth is True, of its
+	// Err is why the rule does not compile, or the error of its filter or, if that is True, its
 	// action.
 	Err error
-	// Message is the message after the rule's action. It is nil if the rule does not match, or with
+	// Message is the result of the rule's action. It is nil if the rule does not match, or with
 	// Err.
 	Message *core.Message
 }
 
-// Explain compiles a rule, evaluates it for one message, and explains the result, which is that of
-// Rule.Matches.
+// Explain evaluates a rule for one message, like Rule.Matches, and explains the result.
 func Explain(r core.Rule, m *core.Message, f Facts) Explanation {
 	c, err := Compile(r)
 	if err != nil {

@@ -56,8 +56,7 @@ func (p *namedProperty) eval(s *scope) datum {
 }
 func (p *namedProperty) fallible() bool { return p.name.fallible() }
 
-// If what precedes the first dot of a computed name is not a scope, the whole is the name of a user
-// property.
+// Without a scope before its first dot, a computed name is that of a user property.
 func cutScope(name string) (isSystem bool, bare string) {
 	if scope, bare, ok := strings.Cut(name, "."); ok {
 		switch {

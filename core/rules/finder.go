@@ -3,8 +3,7 @@ package rules
 import "unicode/utf8"
 
 // finder finds the first match of a run of a LIKE pattern in one pass over the text. It simulates
-// the run's automaton: bit i of its state means that the last i+1 characters match the first i+1
-// characters of the run.
+// the run's automaton: bit i of the state means that the last i+1 characters match the run's first.
 type finder struct {
 	words   int
 	masks   []uint64 // by class of characters: the positions in the run that they match
@@ -13,8 +12,7 @@ type finder struct {
 	last    uint64          // the bit of the last position, in the last word of the state
 }
 
-// Characters that do not occur in the run, and bytes that are not UTF-8, have class 0 and match
-// only _.
+// Characters that are not in the run, and invalid UTF-8, have class 0 and match only _.
 const invalid rune = -1
 
 // newFinder ignores the skip of the first piece, which must have a literal.

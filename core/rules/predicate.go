@@ -104,8 +104,8 @@ type nullTest struct{ of expression }
 func (n nullTest) truth(s *scope) Truth { return truthOf(n.of.eval(s).isUnknown()) }
 func (n nullTest) fallible() bool       { return n.of.fallible() }
 
-// existence is EXISTS(of): a user property that exists, even without a value, or a system property
-// that has a value.
+// existence is EXISTS(of): a user property, even without a value, or a system property with a
+// value.
 type existence struct{ of expression }
 
 func (e existence) truth(s *scope) Truth {
@@ -161,8 +161,7 @@ func (l *likeness) truth(s *scope) Truth {
 
 func (l *likeness) fallible() bool { return l.of.fallible() }
 
-// computedLikeness is LIKE pattern ESCAPE escape, with a pattern or an escape that depends on the
-// message.
+// computedLikeness is LIKE with a pattern or an escape that depends on the message.
 type computedLikeness struct {
 	of, pattern, escape expression // escape may be nil
 	at                  int        // of the pattern

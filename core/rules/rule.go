@@ -8,8 +8,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// PropertyRuleName is the user property of a copy with the name of the rule whose action made the
-// copy.
+// PropertyRuleName is the user property with the name of the rule whose action made the copy.
 const PropertyRuleName = "RuleName"
 
 // Rule is a compiled rule. It is immutable and safe for concurrent use.
@@ -23,9 +22,8 @@ type Rule struct {
 	calls     []Call
 }
 
-// If Compile does not understand the rule, or if the rule would always fail, it returns
-// core.InvalidArgument with a text that has the rule's name, the position in the SQL text and the
-// reason.
+// If Compile does not understand the rule, or the rule would always fail, it returns
+// core.InvalidArgument with a text that has rule, position and reason.
 func Compile(r core.Rule) (*Rule, error) {
 	c := &Rule{name: r.Name, sql: r.Filter.SQL, actionSQL: r.Action}
 	var err error

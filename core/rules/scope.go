@@ -98,8 +98,7 @@ type scope struct {
 	looked   bool
 }
 
-// Without the pool, each scope would be allocated, because expressions are called through
-// interfaces.
+// Without the pool, calls of expressions through interfaces would allocate each scope.
 var scopes = sync.Pool{New: func() any { return new(scope) }}
 
 func open(m *core.Message, f Facts, n *names) *scope {
@@ -132,9 +131,8 @@ func (s *scope) close() {
 	scopes.Put(s)
 }
 
-// maxWork limits the cost of all rules of a topic for one message, in steps of about a nanosecond:
-// far more than rules usually need. Without it, 2,000 rules of a kilobyte and a message with 64 KiB
-// of properties would take minutes.
+// maxWork limits the cost of all rules of a topic for one message, in steps of about 1 ns. Without
+// it, 2,000 rules of a kilobyte and a message with 64 KiB of properties would take minutes.
 const maxWork = 1 << 26
 
 var errWork = errors.New("the evaluation of this topic's rules takes too long for this message: shorten the message's properties, or simplify the rules")
@@ -187,8 +185,7 @@ func (s *scope) drafted(folded string) datum {
 	return s.draft.get(folded)
 }
 
-// Steps for finding a property by name: per byte of a message's properties, and per property of a
-// draft.
+// Steps for finding a property by name: per byte of a message, and per property of a draft.
 const lookupCost, entryCost = 4, 64
 
 func isNamed(key []byte, folded string) bool {

@@ -40,8 +40,7 @@ type Copy struct {
 	Rule *Rule
 	// Message is the subscription's message, which Rule's action has changed unless Err is set.
 	Message *core.Message
-	// Err is the error of Rule, which then makes no copy: the subscription dead-letters or ignores
-	// the message, as its settings say.
+	// Err is the error of Rule, which then makes no copy: the subscription's settings decide.
 	Err error
 }
 

@@ -9,8 +9,7 @@ import (
 )
 
 // shape is a set of properties that a group of filters test for equality. One hash of a message's
-// values of these properties finds the filters in the group that want these values, whatever the
-// size of the group.
+// values of these properties finds the filters that want these values.
 type shape struct {
 	fields  []*system
 	slots   []int // slots in the names of the Set
@@ -39,8 +38,7 @@ type equalities struct {
 }
 
 // equalitiesOf returns tests without which a predicate cannot be true, sorted, with slots from
-// places. It returns none if the predicate can fail, because then it must be evaluated whatever
-// these tests say.
+// places. It returns none for a predicate that can fail, which must always be evaluated.
 func equalitiesOf(p predicate, places []int) equalities {
 	var e equalities
 	if p.fallible() {

@@ -9,19 +9,16 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Facts are the broker's properties of a message. A zero field is not known yet, and is NULL in
-// SQL.
+// Facts are the broker's properties of a message. A zero field is not known yet: NULL in SQL.
 type Facts struct {
 	EnqueuedTime           time.Time
 	SequenceNumber         int64
 	EnqueuedSequenceNumber int64
 	DeliveryCount          uint32 // 0 is a known value
 	State                  core.State
-	// Body decodes a message's body for conditions on its fields. If it is nil, such fields are
-	// Unknown.
+	// Body decodes a message's body for conditions on its fields. If nil, these are Unknown.
 	Body func(*core.Message) (any, error)
-	// Ask returns the answer of plugin(…): whether the router passes the message. If it is nil, no
-	// rule may call a plugin.
+	// Ask returns whether a router passes the message. If nil, no rule may call a plugin.
 	Ask func(Call) (bool, error)
 	// Changed, if not nil, gets each message that an action makes during Match. If it returns
 	// false, Match ends, and its result must not be used. Changed must not block.

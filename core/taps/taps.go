@@ -18,8 +18,7 @@ import (
 
 const (
 	maxTaps = 20 // open at the same time, of a namespace at a gateway
-	// A tap holds at most maxHeld messages, of maxHeldBytes together, for Next. It misses further
-	// messages.
+	// A tap holds up to maxHeld messages, of maxHeldBytes together, and misses further ones.
 	maxHeld, maxHeldBytes = 10_000, 8 << 20
 )
 

@@ -24,8 +24,7 @@ var brokerProperties = func() map[string]func(m *core.Message, r codec.Reader) e
 	return all
 }()
 
-// Members that only the broker sets are ignored in a message from a sender, so that a client can
-// send a received message again.
+// A sender's values of these members are ignored, so that it can send a received message again.
 var givenByBroker = map[string]bool{
 	"SequenceNumber": true, "EnqueuedSequenceNumber": true, "EnqueuedTimeUtc": true, "ExpiresAtUtc": true, "DeliveryCount": true,
 	"LockToken": true, "LockedUntilUtc": true, "State": true, "DeadLetterSource": true,
@@ -73,8 +72,7 @@ func readScheduled(m *core.Message, r codec.Reader) (err error) {
 	return err
 }
 
-// ReadSeconds decodes a number of seconds as a duration in whole milliseconds, at least one unless
-// it is 0.
+// ReadSeconds returns whole milliseconds, at least one unless the number of seconds is 0.
 func ReadSeconds(r codec.Reader) (time.Duration, error) {
 	var seconds float64
 	switch k := r.Kind(); k {

@@ -13,8 +13,7 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// WriteDelivery writes a message for a receiver. If binary is true, the body is written as bytes,
-// whatever its content type.
+// If binary is true, WriteDelivery writes the body as bytes, whatever its content type.
 func WriteDelivery(w codec.Writer, d core.Delivery, binary bool) {
 	writeMessage(w, d.Message, &d.BrokerProperties, int64(d.DeliveryCount)+1, binary)
 }

@@ -96,8 +96,7 @@ func readTextBody(m *core.Message, r codec.Reader) error {
 	return nil
 }
 
-// kept makes a part of a frame permanent: a large one keeps the frame's memory, a small one is
-// copied.
+// kept makes a part of a frame permanent: a large one keeps the frame's memory, others are copied.
 func kept(part []byte) []byte {
 	if len(part) >= Large {
 		return part[:len(part):len(part)]

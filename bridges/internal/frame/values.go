@@ -130,8 +130,7 @@ func readTagged(tag string, r codec.Reader, depth int) (any, error) {
 	return v, In(tag, err)
 }
 
-// readAs decodes a value of kind k, in any of its forms. depth is the nesting depth of the value
-// around it.
+// readAs decodes a value of kind k in any of its forms. depth is that of the value around it.
 func readAs(k value.Kind, r codec.Reader, depth int) (any, error) {
 	got := r.Kind()
 	switch k {
@@ -254,8 +253,7 @@ func notWhole(text string, err error) error {
 	return Wrong("is %.40q: it must be an integer", text)
 }
 
-// specialFloats are the numbers that JSON cannot express, and negative zero, which JavaScript
-// writes without its sign.
+// specialFloats are the numbers that JSON lacks, and -0, which JavaScript writes without its sign.
 var specialFloats = map[string]float64{"NaN": math.NaN(), "Infinity": math.Inf(1), "-Infinity": math.Inf(-1), "-0": math.Copysign(0, -1)}
 
 // readFloat decodes a double, or a float if bits is 32.
@@ -427,8 +425,7 @@ func ReadList[T any](r codec.Reader, what string, read func(codec.Reader) (T, er
 	return all, nil
 }
 
-// readFew decodes a list of at most n elements that stands for one value. It returns nil for
-// anything else.
+// readFew decodes a list of at most n elements that stands for one value, or returns nil.
 func readFew(r codec.Reader, depth, n int) (vs []any, err error) {
 	if r.Kind() != codec.List {
 		return nil, nil

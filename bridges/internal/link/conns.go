@@ -17,8 +17,8 @@ type Member interface {
 	comparable
 	// Owned returns the connection's id in the log, and its owner. Neither changes.
 	Owned() (id string, owner *Owner)
-	// Evacuate begins to close the connection for the given reason. Conns calls Describe and
-	// Evacuate in jobs of the owner.
+	// Evacuate begins to close the connection. Conns calls Describe and Evacuate in jobs of the
+	// owner.
 	Describe() bridges.Connection
 	Evacuate(reason string)
 }
@@ -54,8 +54,8 @@ func (s *Conns[C]) All() []C {
 }
 
 // Connections lists the oldest connections first, as their owners describe them. It leaves out
-// connections whose owners have not answered when ctx ends, or after CensusTimeout. Calls run one
-// at a time.
+// those whose owners have not answered when ctx ends, or after CensusTimeout. Calls run one at a
+// time.
 func (s *Conns[C]) Connections(ctx context.Context) []bridges.Connection {
 	ctx, cancel := context.WithTimeout(ctx, CensusTimeout)
 	defer cancel()

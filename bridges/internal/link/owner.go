@@ -126,8 +126,7 @@ func (o *Owner) Rest() bool {
 	}
 }
 
-// Finish runs the jobs that were added after the end of the Owner. It returns false if there were
-// none.
+// Finish runs the jobs that were added after the end of the Owner, or returns false.
 func (o *Owner) Finish() bool {
 	o.mu.Lock()
 	jobs := o.jobs

@@ -49,8 +49,7 @@ func RawOf(nc net.Conn) syscall.RawConn {
 	return raw
 }
 
-// Write writes some of the parts. If the socket's buffer is full, it waits if wait is true, and
-// otherwise writes nothing.
+// Write writes some of the parts. If the socket's buffer is full, it waits if wait is true.
 func (s *Socket) Write(parts [][]byte, wait bool) (n int, err error) {
 	s.parts, s.wait, s.n, s.err = parts[:min(len(parts), MostParts)], wait, 0, nil
 	if err = s.raw.Write(s.call); err == nil {

@@ -33,8 +33,7 @@ type file struct {
 type handler map[string]file
 
 // New returns a handler for ModulePath and TypesPath. Pages of every origin may import the module,
-// because it is the same for all and contains no secret. Bridge and Tunnel decide which pages may
-// connect.
+// which contains no secret. Bridge and Tunnel decide which pages may connect.
 func New() http.Handler {
 	return handler{
 		ModulePath: open("crosstown.js", "text/javascript; charset=utf-8"),

@@ -18,8 +18,7 @@ func Merge(found [][]core.Event) []core.Event {
 	return events
 }
 
-// mergeEvents merges each note of the broker into the event of the store that it describes. Other
-// notes become events.
+// mergeEvents merges each note of the broker into the store's event that it describes, if any.
 func mergeEvents(events []core.Event) []core.Event {
 	merged := make([]core.Event, 0, len(events))
 	var deliveries, others []core.Event

@@ -77,8 +77,7 @@ func (a *Writer) Run(ctx context.Context) {
 	}
 }
 
-// Flush writes the collected events within noteTimeout, even if ctx ends. It drops events that it
-// cannot write.
+// Flush writes the collected events within noteTimeout, even if ctx ends. It drops the others.
 func (a *Writer) Flush(ctx context.Context) {
 	<-a.writing
 	defer func() { a.writing <- struct{}{} }()
@@ -147,8 +146,7 @@ func (x *Trail) Published(p core.Partition, now time.Time, d *core.Delivery) {
 	}
 }
 
-// Arrived records which client has sent messages, and which rules they matched. A number is 0 for a
-// duplicate.
+// Arrived records who has sent messages, and which rules matched. The number of a duplicate is 0.
 func (x *Trail) Arrived(p core.Partition, ms []*core.Message, numbers []int64) {
 	if x == nil {
 		return
@@ -276,8 +274,7 @@ func (x *Trail) Judged(p core.Partition, m *core.Message, events []core.Event) {
 	}
 }
 
-// Moved records to which entity a forwarder has moved a message or, if to is empty, how the
-// forwarder has settled it.
+// to is the entity to which a forwarder has moved a message, or "" if it was settled otherwise.
 func (a *Writer) Moved(p core.Partition, s *core.Settlement, to string) {
 	if a == nil {
 		return

@@ -23,8 +23,8 @@ const (
 )
 
 const (
-	// If several connections receive, at most shareOf of shareIn results that count may come from
-	// one connection.
+	// If several connections receive, at most shareOf of shareIn results that count are of one of
+	// them.
 	shareOf, shareIn = 8, 20
 	// maxProbeDelay limits the delay of a failed probe, as a multiple of Pause. Even if this many
 	// messages at the head of a queue always fail, the next message becomes a probe.
@@ -111,15 +111,14 @@ func (c *Circuit) take(n int) (allowed int, again time.Time) {
 	return n, time.Time{}
 }
 
-// pauses reports whether nothing may be delivered. Setting the clock back does not prolong a pause.
-// c.mu is held.
+// pauses reports whether nothing may be delivered, at most for Pause if the clock is set back. c.mu
+// is held.
 func (c *Circuit) pauses() bool {
 	wait := c.until.Sub(c.e.Now())
 	return c.open && wait > 0 && wait <= c.Pause
 }
 
-// locked records that ds were locked, of the taken messages that take has allowed. l is their link,
-// or nil if it is not known yet.
+// locked records that ds, of the taken messages, were locked. l may be nil if it is not known yet.
 func (c *Circuit) locked(taken int, ds []core.Delivery, l *link) {
 	if taken == 0 || !c.enter() {
 		return
@@ -158,8 +157,7 @@ func (c *Circuit) deliver(l *link, ds []core.Delivery) {
 	}
 }
 
-// forget removes and returns a lock, or returns nil. answered means that there is a result. c.mu is
-// held.
+// forget removes and returns a lock, or nil. answered: there is a result. c.mu is held.
 func (c *Circuit) forget(token core.LockToken, answered bool) *lock {
 	x := c.locks[token]
 	if x != nil {
@@ -206,8 +204,7 @@ func (c *Circuit) end(l *link, failed bool) {
 	}
 }
 
-// expire counts locks that have ended as failures. Locks in a session end with the session's lock.
-// c.mu is held.
+// expire counts ended locks as failures. Locks in a session end with the session's. c.mu is held.
 func (c *Circuit) expire() {
 	now := c.e.Now()
 	if len(c.locks) == 0 || now.Before(c.next) || c.e.View().Settings.RequiresSession {

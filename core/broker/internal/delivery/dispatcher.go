@@ -14,12 +14,12 @@ const (
 	// MaxLock and MaxLockBytes limit the messages of one Lock call.
 	MaxLock      = 200
 	MaxLockBytes = 8 << 20
-	// minShare and minShareBytes are the least credit that a partition gets, even if no credit is
-	// left for others.
+	// minShare and minShareBytes are the least credit that a partition gets, even if others get
+	// none.
 	minShare      = 32
 	minShareBytes = 1 << 20
-	// IdleLife is how long a dispatcher stays after its last receiver has closed, because a client
-	// that polls will return soon.
+	// IdleLife is how long a dispatcher stays without receivers: a client that polls will return
+	// soon.
 	IdleLife = 10 * time.Second
 )
 
@@ -172,8 +172,7 @@ func (d *dispatcher) closeReceivers(err error) {
 	d.wakeIdleWorker()
 }
 
-// assign gives free credit to the workers of partitions that may have messages, in turn. d.mu is
-// held.
+// assign gives free credit, in turn, to workers that may find messages. d.mu is held.
 func (d *dispatcher) assign() {
 	free, ready := d.free(), 0
 	if free.Messages <= 0 || free.Bytes <= 0 {

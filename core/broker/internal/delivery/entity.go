@@ -31,8 +31,8 @@ type Shared struct {
 	Refusals     *entity.Refusals
 	Limits       core.Limits
 	MaxReceivers int
-	// Start runs f in a goroutine for which the broker waits before it ends, or returns false if
-	// the broker has stopped.
+	// Start runs f in a goroutine that the broker waits for. It returns false if the broker has
+	// stopped.
 	Start func(f func()) bool
 }
 
@@ -246,16 +246,15 @@ func (e *Entity) DropUndelivered() {
 // AwaitsDeadLetters reports whether receivers of dead letters are open.
 func (e *Entity) AwaitsDeadLetters() bool { return e.sweeps.Load() != nil }
 
-// ExpectExpiry schedules a sweep of the main queue, for the receivers of dead letters. It ignores a
-// zero time.
+// ExpectExpiry schedules a sweep of the main queue, for receivers of dead letters, unless at is
+// zero.
 func (e *Entity) ExpectExpiry(at time.Time) {
 	if d := e.sweeps.Load(); d != nil {
 		d.expectExpiry(at)
 	}
 }
 
-// Count sets the fields of t for the breaker, the rate limit, receivers, sessions and waiting
-// calls.
+// Count sets what t has about the breaker, the rate limit, receivers, sessions and waiting calls.
 func (e *Entity) Count(t *entity.Traffic) {
 	t.Breaker, t.Opened = e.Circuit().State(), e.admission.opened.Load()
 	if r := e.admission.limiter.rate.Load(); r != nil {

@@ -18,8 +18,7 @@ const (
 	grantLife = time.Second
 )
 
-// limiter enforces a rate that all gateways share: the store grants each of them a few deliveries
-// at a time.
+// limiter enforces a rate that all gateways share: the store grants a few deliveries at a time.
 type limiter struct {
 	e    *Entity
 	rate atomic.Pointer[core.Rate]
@@ -54,8 +53,8 @@ func (l *limiter) take(ctx context.Context, n int) (allowed int, again time.Time
 	return allowed, again, nil
 }
 
-// use takes up to n granted deliveries. If there are none, again is when the store grants more, or
-// zero if it may do so now.
+// use takes up to n granted deliveries. If there are none, again is when to ask the store; zero:
+// now.
 func (l *limiter) use(r *core.Rate, n int) (used int, again time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -61,8 +61,7 @@ func (r *receiver) count(sign int) {
 // d.mu is held.
 func (r *receiver) isWilling() bool { return !r.closed && r.credit > 0 && r.bytes > 0 }
 
-// Drain waits for the store calls that may find messages, so that messages available now are still
-// delivered.
+// Drain waits for store calls in flight, so that messages available now are still delivered.
 func (r *receiver) Drain(drained func(unspent int)) {
 	d := r.d
 	d.mu.Lock()

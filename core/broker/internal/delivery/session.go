@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// sessionLookInterval is how often a session with credit looks for messages, in case it has
-	// missed the store's doorbell.
+	// A session with credit looks for messages every sessionLookInterval, in case it missed a
+	// doorbell.
 	sessionLookInterval = 10 * time.Second
 	// releaseTimeout limits the call that releases a session. If it fails, the lock expires later.
 	releaseTimeout = 5 * time.Second
@@ -150,8 +150,7 @@ func (s *Session) End(err error) {
 	s.woken.Set()
 }
 
-// wakeByName handles a doorbell for this session: it may have messages, or a receiver at another
-// gateway has taken it over.
+// A doorbell for this session can also mean that another gateway has taken it over.
 func (s *Session) wakeByName() {
 	s.wake()
 	if s.lock.Mode == core.NonExclusive {
@@ -446,8 +445,8 @@ func (s *Session) ReceiveDeferred(ctx context.Context, numbers []int64, mode cor
 	return found, nil
 }
 
-// firstPeek is the number of messages that Peek first asks the store for. Each further call asks
-// for twice as many, up to PeekPage.
+// firstPeek is how many messages Peek first asks for. Further calls ask for twice as many, up to
+// PeekPage.
 const firstPeek = 8
 
 func (s *Session) Peek(ctx context.Context, from int64, limit int) ([]core.Delivery, error) {

@@ -61,8 +61,7 @@ func (h *sessionHub) leave() {
 	h.retireLater()
 }
 
-// wake handles the store's doorbell, for a session or, if key is "", for any session of the
-// partition.
+// wake handles the store's doorbell. A key "" stands for any session of the partition.
 func (h *sessionHub) wake(s *sessionFinder, key core.SessionKey) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -128,8 +127,7 @@ func (h *sessionHub) refusal() error {
 	return h.ended
 }
 
-// acceptByID locks the session o.ID, or takes it over. If the session is being closed here, it
-// first waits for the release.
+// acceptByID first waits for the release if the session is being closed here.
 func (h *sessionHub) acceptByID(ctx context.Context, o *core.SessionOptions) (l core.SessionLock, err error) {
 	id := o.ID
 	e, key := h.e, core.KeyOfSession(id)

@@ -120,8 +120,7 @@ func (h *sessionHub) grant(l core.SessionLock) bool {
 	return true
 }
 
-// finderInterval is how often a partition is asked for a session while calls wait, in case a
-// doorbell was missed.
+// While calls wait, a partition is asked every finderInterval, in case a doorbell was missed.
 const finderInterval = 5 * time.Second
 
 // hub.mu guards all fields below index.
@@ -171,8 +170,7 @@ func (f *sessionFinder) find() {
 	}
 }
 
-// noteLook records the result of a call to the store, and sets when to make the next one. hub.mu is
-// held.
+// noteLook records a result, and sets when to make the next call. hub.mu is held.
 func (f *sessionFinder) noteLook(ok bool, next time.Time, err error) {
 	e := f.hub.e
 	pause := finderInterval

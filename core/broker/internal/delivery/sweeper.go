@@ -6,9 +6,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// MaxSweepWait limits the time between sweeps of the main queue while a receiver of its dead
-// letters waits, because this gateway does not know when messages and locks of other gateways
-// expire.
+// MaxSweepWait limits the time between sweeps while receivers of dead letters wait: this gateway
+// does not know when messages and locks of other gateways expire.
 const MaxSweepWait = 5 * time.Second
 
 // sweep sweeps the main queue when something in it is due, while receivers of its dead letters have

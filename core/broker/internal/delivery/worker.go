@@ -7,8 +7,8 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
-// worker locks messages of one partition for its dispatcher, in one call at a time. d.mu guards all
-// fields below woken.
+// worker locks messages of one partition, in one call at a time. d.mu guards the fields below
+// woken.
 type worker struct {
 	d     *dispatcher
 	index int
@@ -87,7 +87,7 @@ func (w *worker) run() {
 	}
 }
 
-// await runs callbacks until the worker has a grant. It returns false if the dispatcher has
+// await runs callbacks until the worker has a grant, or returns false if the dispatcher has
 // stopped.
 func (w *worker) await() bool {
 	d := w.d
@@ -120,8 +120,7 @@ func (w *worker) lock() {
 	w.locked(ds, next, w.asked.Left(ds, next, d.e.Now), err)
 }
 
-// pass lowers the worker's grant to what the admission allows. If it allows nothing, again is when
-// to ask again.
+// pass lowers the worker's grant to what the admission allows. If that is nothing, again is set.
 func (w *worker) pass() (again time.Time, err error) {
 	if w.d.sub != core.Main {
 		return time.Time{}, nil
@@ -250,8 +249,7 @@ const (
 
 // poller decides when a partition is asked for messages or sessions: after its doorbell has rung,
 // even during a call; as long as answers say that there may be more; and, while the partition does
-// not answer, after growing pauses. Its user sets timers, makes the calls, and guards it by a
-// mutex.
+// not answer, after growing pauses. A mutex of its user guards it.
 type poller struct {
 	ready      bool // the partition may have messages or sessions
 	busy       bool

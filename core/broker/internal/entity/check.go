@@ -107,8 +107,7 @@ func checkProperties(p core.Properties, noBinary bool) error {
 	return nil
 }
 
-// characters returns the length of an encoded string or, for other values, the bytes of their
-// encoding.
+// characters returns the length of an encoded string or, for other values, of their encoding.
 func characters(encoded []byte) int {
 	if text, _, err := value.ReadText(encoded); err == nil {
 		return utf8.RuneCount(text)
@@ -147,8 +146,7 @@ func largestPart(m *core.Message) (name string, size int) {
 	return name, size
 }
 
-// Identify gives messages without an id a random one of 32 hexadecimal digits, which duplicate
-// detection has never seen.
+// Identify gives messages without an id a random one, which duplicate detection has never seen.
 func Identify(group []*core.Message) {
 	for _, m := range group {
 		if m.MessageID.IsZero() {

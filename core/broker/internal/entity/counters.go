@@ -135,8 +135,7 @@ func HasTransfers(w *core.Work) bool {
 	return len(w.Transfers) > 0
 }
 
-// Publications of scheduled messages have no copies, because these are made when the message is
-// due.
+// Publications of scheduled messages have no copies: these are made when the message is due.
 func WithoutCopies(ms []*core.Message) []core.Publication {
 	made := make([]core.Publication, len(ms))
 	for i, m := range ms {

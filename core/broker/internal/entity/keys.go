@@ -4,9 +4,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// KeyOf returns the key that selects a message's partition: its session id or partition key;
-// without these, for an entity with duplicate detection, its message id. With the key "", any
-// partition will do.
+// KeyOf returns the key that selects a message's partition: its session id, its partition key or,
+// with duplicate detection, its message id. With the key "", any partition will do.
 func KeyOf(m *core.Message, duplicates bool) string {
 	switch {
 	case m.PinKey() != "":

@@ -103,8 +103,7 @@ func (v *View) Receivable(sub core.SubQueue) error {
 	}
 }
 
-// Sessionless refuses to receive outside of a session from a queue with sessions. Sub-queues have
-// no sessions.
+// Sessionless refuses to receive outside of a session from a queue with sessions.
 func (v *View) Sessionless(sub core.SubQueue) error {
 	if v.Queues[sub][0].Sessions {
 		return errSessionsOnly

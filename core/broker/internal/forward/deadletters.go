@@ -75,9 +75,8 @@ func deadLetterReason(d *core.Delivery, err error) core.Properties {
 	return entity.ReasonProperties(reason, text)
 }
 
-// destinationRefused handles a message whose destination is full. The message waits if it was
-// parked there, if it is a dead letter, or if the broker is configured so. Otherwise it is
-// rejected.
+// If its destination is full, a message waits if it was parked there, if it is a dead letter, or if
+// the broker is configured so. Otherwise it is rejected.
 func (fb *forwardBatch) destinationRefused(i int, to destination, err error) {
 	if fb.route.waits || fb.route.returns(to.e.Key()) {
 		fb.pf.holdBack(&fb.ds[i], to)

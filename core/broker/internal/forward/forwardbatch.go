@@ -25,9 +25,8 @@ var (
 	errTooManyHops = core.Refuse(core.QuotaExceeded, core.DescriptionMaxHops)
 )
 
-// forwardBatch moves a batch of messages out of a partition. If the gateway dies, another gateway
-// repeats the steps. Until the source is settled, the destination knows the keys of the moves, so
-// it stores no message twice.
+// forwardBatch moves a batch of messages out of a partition. If the gateway dies, another one
+// repeats the steps: until the source is settled, the destination knows the moves' keys.
 type forwardBatch struct {
 	pf      *partitionForwarder
 	e       Entity
@@ -263,8 +262,7 @@ func (fb *forwardBatch) finish(ctx context.Context) (ended int) {
 	return ended
 }
 
-// publishDue publishes scheduled messages of a topic that are due, and returns how many have left
-// the topic's own queue.
+// publishDue publishes due messages of a topic, and returns how many have left its own queue.
 func (pf *partitionForwarder) publishDue(ctx context.Context, e Entity, p core.Partition, ds []core.Delivery) (moved int) {
 	call, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()

@@ -59,8 +59,7 @@ type Entity interface {
 	Audit() *audit.Writer
 	// Append bypasses the entity's pipeline.
 	Append(ctx context.Context, trail *audit.Trail, v *entity.View, partition uint16, groups [][]*core.Message) []core.Appended
-	// Judge passes groups of messages through the entity's pipeline. It returns nil without a
-	// pipeline.
+	// Judge passes messages through the entity's pipeline. It returns nil without one.
 	Judge(ctx context.Context, v *entity.View, groups [][]*core.Message) []pipeline.Result
 	StoreResults(ctx context.Context, trail *audit.Trail, v *entity.View, partition uint16, groups [][]*core.Message, results []pipeline.Result) []core.Appended
 	// PublishDue publishes scheduled messages of a topic that are due and that the caller has
@@ -70,9 +69,8 @@ type Entity interface {
 
 // Forwarders move messages without a client's request: from entities that forward, out of transfer
 // queues, and from topics with scheduled messages to their subscriptions. Only entities with such
-// messages have a forwarder. An idle one needs only a watch of the store and a timer.
-// Every gateway forwards. Locks of messages divide the work among gateways, and order leases keep
-// the order.
+// messages have a forwarder.
+// Every gateway forwards. Locks of messages divide the work, and order leases keep the order.
 type Forwarders struct {
 	Config
 	remotes remotes
@@ -128,8 +126,7 @@ func New(c Config) *Forwarders {
 	return s
 }
 
-// Run starts and ends forwarders as the entities' settings change, until ctx ends. Then it stops
-// them and waits for their steps.
+// Run starts and ends forwarders as settings change, until ctx ends. Then it waits for their steps.
 func (s *Forwarders) Run(ctx context.Context) {
 	s.mu.Lock()
 	s.open = true
@@ -184,8 +181,8 @@ func (s *Forwarders) stop() {
 	s.cancel()
 }
 
-// Changed records that the entity with that folded name has changed; "" means any entity. It does
-// not block.
+// Changed records that the entity with the folded name may have changed; "" means any. It does not
+// block.
 func (s *Forwarders) Changed(name string) {
 	s.pending.mu.Lock()
 	if name == "" {
@@ -319,8 +316,7 @@ func (s *Forwarders) MessagesAdded(v *entity.View, sub core.SubQueue) {
 	}
 }
 
-// ExpectExpiry wakes the forwarder of an entity's dead letters when a message of the entity may
-// expire. A zero time means never.
+// ExpectExpiry wakes the forwarder of dead letters when a message may expire; at may be zero.
 func (s *Forwarders) ExpectExpiry(v *entity.View, at time.Time) {
 	if at.IsZero() {
 		return
@@ -456,8 +452,8 @@ func (s *Forwarders) DropHeld() {
 	}
 }
 
-// forwardTarget is ForwardPath with folded names, except for the name of an entity at a remote,
-// where case may have a meaning.
+// forwardTarget is ForwardPath with folded names, except for a name at a remote: case may matter
+// there.
 func forwardTarget(s *core.Settings, sub core.SubQueue) string {
 	to := entity.ForwardPath(s, sub)
 	if remote, entity, ok := core.SplitRemote(to); ok {

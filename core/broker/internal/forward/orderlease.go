@@ -21,8 +21,7 @@ const (
 	// store answered.
 	LongestYield = forwardLock + 2*time.Second
 	// To find out whether another gateway has locked an older message, a partition forwarder peeks
-	// at lookBack messages in each gap between the numbers of its messages, but in at most maxGaps
-	// gaps.
+	// at lookBack messages in each of up to maxGaps gaps between the numbers of its messages.
 	lookBack = 8
 	maxGaps  = 4
 )

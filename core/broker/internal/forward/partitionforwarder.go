@@ -23,8 +23,7 @@ const (
 	// accept them. A partition forwarder holds back at most maxHeld.
 	minHold = 100 * time.Millisecond
 	MaxHold = 10 * time.Second
-	// minDeadHold and MaxDeadHold are minHold and MaxHold for dead letters, which are not locked
-	// while they are held back.
+	// minDeadHold and MaxDeadHold are for dead letters, which are not locked while held back.
 	minDeadHold = time.Second
 	MaxDeadHold = time.Minute
 	// maxVerdictHold is MaxHold for messages that wait for the verdict of a pipeline.
@@ -84,8 +83,7 @@ func (pf *partitionForwarder) wake(core.SessionKey) {
 	pf.schedule()
 }
 
-// retry makes the next step try the held messages, too, because their destination may accept them
-// now.
+// retry makes the next step try the held messages, too: their destination may accept them now.
 func (pf *partitionForwarder) retry() {
 	pf.mu.Lock()
 	defer pf.mu.Unlock()

@@ -78,8 +78,7 @@ func (r *route) next(d *core.Delivery) step {
 	return step{to: where, message: m, v: dest.v}
 }
 
-// returns reports whether messages to the entity with the folded name to go back to it: they were
-// parked in its transfer queue.
+// returns reports whether messages to the entity to (folded) return from its own transfer queue.
 func (r *route) returns(to string) bool { return r.p.Sub == core.Transfer && to == r.key }
 
 func (r *route) remoteStep(d *core.Delivery, name, at string) step {

@@ -65,12 +65,10 @@ func (pb *Barrier) Leave() {
 	}
 }
 
-// Pausing returns a context that ends when the barrier is about to close, so that long steps can
-// end early.
+// Pausing returns a context that ends when the barrier is about to close, for long steps.
 func (pb *Barrier) Pausing() context.Context { return pb.signal.Load() }
 
-// Pause closes the barrier and waits until nobody is inside. Unless it fails because ctx has ended,
-// the caller must call Resume.
+// Pause closes the barrier and waits until nobody is inside. If it succeeds, call Resume.
 func (pb *Barrier) Pause(ctx context.Context) error {
 	select {
 	case <-pb.pauser:

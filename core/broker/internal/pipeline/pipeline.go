@@ -16,8 +16,7 @@ import (
 // Pipeline has the stages that messages pass before they enter an entity, whether they were sent or
 // forwarded. All gateways of a namespace must have the same pipelines.
 type Pipeline struct {
-	// Entity is the name of a queue or topic, or a pattern in which * matches any characters, also
-	// '/'. It is case-insensitive.
+	// Entity is a case-insensitive name, or a pattern in which * matches any characters, also '/'.
 	Entity  string
 	Ingress []Stage
 	// To, if not nil, is the stage after Ingress for messages with a To property.
@@ -81,8 +80,7 @@ type StageCounts struct {
 }
 
 // New returns the first pipeline that matches the entity, an empty one if none matches, and nil for
-// a subscription. parks means that rules of topics may park messages; then IsEmpty is false for a
-// topic, even without stages.
+// a subscription. parks means that rules of topics may park messages.
 func New(ent *core.Entity, all []Pipeline, parks bool, find findFunc, log *slog.Logger) *Stages {
 	if ent.Kind == core.Subscription {
 		return nil
@@ -115,9 +113,8 @@ func (p *Stages) IsEmpty() bool {
 	return p == nil || len(p.stages) == 0 && !p.Parks && p.schema.Load() == nil
 }
 
-// SetSchema sets the router that compares messages with a schema; nil removes it. The schema's
-// counts continue. The verdict for a mismatch has a Reason. If such a message passes nevertheless,
-// it is only counted.
+// SetSchema sets the router that compares messages with a schema; nil removes it. Counts continue.
+// The verdict for a mismatch has a Reason. A mismatch that passes nevertheless is only counted.
 func (p *Stages) SetSchema(r *core.Router) {
 	if r == nil {
 		p.schema.Store(nil)

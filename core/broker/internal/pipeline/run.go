@@ -194,8 +194,7 @@ func (x *Item) deadLetter(st *stage, reason, description string) {
 	x.State, x.dead = Gone, &dead
 }
 
-// route adds a copy of the message for each entity in the verdict. If its own entity is among
-// these, the message stays.
+// route adds a copy for each entity in the verdict. If the own entity is among these, x stays.
 func (r *Run) route(st *stage, x *Item, v *core.Verdict) {
 	if len(v.Routes) == 0 {
 		return

@@ -10,10 +10,9 @@ import (
 
 type findFunc func(ctx context.Context, name string) (*entity.View, error)
 
-// toRouter follows the To property of messages to a queue or topic whose name matches one of the
-// patterns. A message with any other To passes, because applications may use To for other purposes.
-// Only the patterns limit where a sender can put messages: the sender's rights on that entity are
-// not checked.
+// toRouter follows the To property to a queue or topic whose name matches one of the patterns. Any
+// other To passes, because applications may use it for other purposes. Only the patterns limit
+// where a sender can put messages: the sender's rights on that entity are not checked.
 type toRouter struct {
 	find    findFunc
 	allowed []string
@@ -47,8 +46,7 @@ func (r toRouter) Route(ctx context.Context, at core.Stage, ms []*core.Message) 
 	return verdicts, nil
 }
 
-// target returns the name of the queue or topic in a To property, or "" if toRouter does not follow
-// it.
+// target returns the queue or topic in a To property, or "" if toRouter does not follow it.
 func (r toRouter) target(ctx context.Context, to string) (string, error) {
 	a, err := core.ParseAddress(to)
 	if err != nil || a.Sub != core.Main || a.Management || !r.allows(core.FoldName(a.Entity)) {

@@ -34,8 +34,7 @@ func (h *Cache) MarkStale() { h.stale.Store(true) }
 
 const minSweepInterval = time.Second
 
-// BeginSweep reports whether the caller should sweep the subscriptions: no call has begun a sweep
-// within minSweepInterval.
+// BeginSweep returns true if no sweep has begun within minSweepInterval.
 func (h *Cache) BeginSweep() bool {
 	now, swept := time.Now().UnixNano(), h.sweptAt.Load()
 	return now-swept >= int64(minSweepInterval) && h.sweptAt.CompareAndSwap(swept, now)

@@ -24,8 +24,7 @@ type Evaluator struct {
 	Log       *slog.Logger
 }
 
-// askPlugins asks the routers that rules call. If one does not answer, the error says whether
-// messages are refused or parked.
+// If a router does not answer, the error says whether messages are refused or parked.
 func (ev *Evaluator) askPlugins(ctx context.Context, topic string, calls []rules.Call, ms []*core.Message) (*pluginAnswers, error) {
 	q := &pluginAnswers{f: ev.Plugins, topic: topic, ms: ms, answers: make(map[rules.Call][]pluginAnswer, len(calls))}
 	if len(calls) == 0 || len(ms) == 0 {
@@ -64,9 +63,8 @@ func (ev *Evaluator) bodyDecoderFor(s *rules.Set) *bodyDecoder {
 	return &bodyDecoder{decode: ev.Body}
 }
 
-// appendFault appends a dead letter for a message whose evaluation failed, if the subscription's
-// settings require this. One dead letter is enough for all rules of the subscription, whose copies
-// begin at dst[first].
+// appendFault appends a dead letter for a message whose evaluation failed, if the settings require
+// it. One is enough for all rules of the subscription, whose copies begin at dst[first].
 func (m *member) appendFault(dst []core.Copy, first int, index uint16, msg *core.Message, err error) []core.Copy {
 	if !m.Settings.DeadLetteringOnFilterEvaluationExceptions {
 		return dst
@@ -87,8 +85,7 @@ func (m *member) deadLetterCopy(index uint16, msg *core.Message, reason, descrip
 
 type bodyDecoder struct {
 	decode func(*core.Message) (any, error)
-	// err is set if no decoder could answer. Then the rules were evaluated without the body, and
-	// their results must not be used.
+	// err is set if no decoder could answer: the results of the rules must then not be used.
 	err error
 }
 

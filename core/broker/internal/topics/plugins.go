@@ -47,8 +47,7 @@ func (f *Plugins) Check(r *rules.Rule) error {
 	return nil
 }
 
-// pluginAnswers has the answers of routers to the calls in rules. Each call is made once for all
-// messages.
+// pluginAnswers has the answers to the calls in rules. Each call is made once for all messages.
 type pluginAnswers struct {
 	f       *Plugins
 	topic   string

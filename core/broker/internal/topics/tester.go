@@ -66,8 +66,7 @@ func (rt *Tester) TestSubscription(ctx context.Context, v *entity.View) (all []c
 
 const maxWhyNot = 3
 
-// WhyNot explains the results of up to maxWhyNot rules for a stored message of the topic. Rules
-// that match come first.
+// WhyNot explains up to maxWhyNot rules for a stored message of the topic, matching ones first.
 func (ev *Evaluator) WhyNot(ctx context.Context, topic *entity.View, d *core.Delivery, rs []core.Rule) (all []string) {
 	facts := rules.Facts{EnqueuedTime: d.EnqueuedTime, Body: ev.Body, Ask: ev.askPluginNow(ctx, topic.Name, d.Message)}
 	for _, r := range rs {
