@@ -15,7 +15,6 @@ type Bridge interface {
 	Serve(ctx context.Context, ln net.Listener) error
 }
 
-// Front is the part of the broker that bridges call.
 type Front interface {
 	core.Broker
 	core.Admin
@@ -35,7 +34,7 @@ type Connection struct {
 
 type Link struct {
 	Entity    string  `json:"entity"`
-	Direction string  `json:"direction"` // Sends or Receives
+	Direction string  `json:"direction"`
 	Mode      string  `json:"mode,omitempty"`
 	Session   *string `json:"session,omitempty"` // the id of the session that the client holds
 }
@@ -64,7 +63,6 @@ func (l *Link) SessionID() string {
 	return *l.Session
 }
 
-// ForcedText tells a client that an operator has closed its connection.
 const ForcedText = "An operator has closed the connection. Connect again."
 
 // Census lists and closes the open connections of a bridge.
@@ -75,7 +73,6 @@ type Census interface {
 	CloseConnection(id string) bool
 }
 
-// Default replaces an option that is not positive with its default.
 func Default[T int | int64 | uint32 | time.Duration](option *T, otherwise T) {
 	if *option <= 0 {
 		*option = otherwise

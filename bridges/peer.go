@@ -36,7 +36,6 @@ func Hosts(r *http.Request) []string {
 	return []string{r.Host}
 }
 
-// Certified returns a context with the client's certificate, if TLS has verified it.
 func Certified(ctx context.Context, state *tls.ConnectionState) context.Context {
 	if state == nil || len(state.VerifiedChains) == 0 {
 		return ctx
@@ -77,7 +76,6 @@ type charged struct {
 	charge Charge
 }
 
-// WithConn returns a context for the requests on a connection, for ProveIn.
 func WithConn(ctx context.Context, nc net.Conn, charge Charge) context.Context {
 	return context.WithValue(ctx, connKey{}, charged{nc, charge})
 }

@@ -104,7 +104,7 @@ type Receiver interface {
 type SessionOptions struct {
 	ReceiverOptions // its Closed also gets SessionLockLost if the lock ends before Close
 	ID              string
-	Next            bool // accept any session that is not locked, and ignore ID
+	Next            bool
 	// Sharing is NonExclusive if another receiver may take over the session.
 	Sharing SessionMode
 	// TakeOver, if not zero, is the token of the session's lock. The lock passes to this receiver,

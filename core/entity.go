@@ -233,7 +233,7 @@ type Applied struct {
 	RateLimit string `json:"rateLimit,omitempty"` // maximum deliveries over all gateways, such as "5/s"
 	// state at this gateway: "closed", "open" or "half-open"
 	CircuitBreaker  string `json:"circuitBreaker,omitempty"`
-	KeepDeadLetters string `json:"keepDeadLetters,omitempty"` // such as "P30D"
+	KeepDeadLetters string `json:"keepDeadLetters,omitempty"`
 }
 
 // Differing returns the settings to check in an update from old to q. It leaves out values that the

@@ -66,7 +66,7 @@ type Event struct {
 	MessageID ID        // zero if it is not known
 	Count     uint32    // deliveries that failed or ended with a deferral
 	Until     time.Time // see EventKind
-	Reason    string    // also the reason of a dead letter
+	Reason    string
 	Note
 }
 

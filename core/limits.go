@@ -15,7 +15,7 @@ type Limits struct {
 	MaxPolicies      int
 	MaxEntities      int // queues and topics together
 	MaxPartitioned   int
-	MaxConnections   int // open at the same time
+	MaxConnections   int
 
 	SizesInMegabytes   []int64       // allowed values of MaxSizeInMegabytes, which is the size of each partition
 	MaxMessageSizeKB   int64         // maximum of MaxMessageSizeInKilobytes
@@ -25,7 +25,7 @@ type Limits struct {
 	MaxPurge           int           // messages that one request may delete
 	MaxLockDuration    time.Duration
 	MaxSQLLength       int // characters of a filter, and of an action
-	MaxSubscriptions   int // of a topic
+	MaxSubscriptions   int
 
 	ExclusiveSessions  bool // sessions cannot be taken over
 	NoBinaryProperties bool // message properties cannot have binary values

@@ -46,9 +46,9 @@ type VerdictAction uint8
 
 // A router that cannot judge a message should choose VerdictDeadLetter.
 const (
-	VerdictPass       VerdictAction = iota // the message enters the entity
-	VerdictDrop                            // accepted for the sender, but not stored
-	VerdictDeadLetter                      // the message goes to the entity's dead-letter queue
+	VerdictPass       VerdictAction = iota
+	VerdictDrop                     // accepted for the sender, but not stored
+	VerdictDeadLetter               // the message goes to the entity's dead-letter queue
 	// VerdictRefuse refuses the message with NotAllowed, and everything that would be stored with
 	// it. A message that was forwarded, pulled from a remote or routed becomes a dead letter
 	// instead, because no sender waits for the refusal.

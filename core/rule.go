@@ -22,9 +22,9 @@ type Rule struct {
 // Filter is the condition of a rule. Fields of other kinds are zero.
 type Filter struct {
 	Kind        FilterKind
-	SQL         string       `json:",omitempty"` // of an SQLFilter
-	Parameters  Properties   `json:",omitzero"`  // values of @name in SQL
-	Correlation *Correlation `json:",omitempty"` // of a CorrelationFilter
+	SQL         string       `json:",omitempty"`
+	Parameters  Properties   `json:",omitzero"` // values of @name in SQL
+	Correlation *Correlation `json:",omitempty"`
 }
 
 // FilterKind determines how a filter decides.

@@ -156,10 +156,10 @@ type Most struct {
 }
 
 type LockRequest struct {
-	Most                  // ignored with Numbers
-	Session  *SessionLock // with Policy.Sessions, the lock of the session to receive from
-	Numbers  []int64      // sequence numbers; nil: any available messages
-	Deferred bool         // Numbers select deferred messages
+	Most     // ignored with Numbers
+	Session  *SessionLock
+	Numbers  []int64 // sequence numbers; nil: any available messages
+	Deferred bool
 }
 
 // Left reports whether more messages may be available after Lock returned ds and next: ds is as

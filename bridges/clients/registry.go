@@ -19,7 +19,6 @@ const censusTime = 5 * time.Second
 // countAge is how old the result of Count may be: counting asks the owner of each connection.
 const countAge = 5 * time.Second
 
-// Registry finds the connections of all bridges of a gateway. It is safe for concurrent use.
 type Registry struct {
 	// Home is the ID of the gateway's own namespace, whose managers operate the gateway. They see
 	// the connections of all namespaces; other managers see only those of their own.

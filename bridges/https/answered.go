@@ -18,7 +18,7 @@ const (
 	routePreflight   = "preflight"  // of a web page from another origin
 	routeManagement  = "management" // every path that belongs to no other route
 	routeHealth      = "health"
-	routePage        = "page" // Options.Home
+	routePage        = "page"
 	routeMisdirected = "misdirected"
 )
 
@@ -71,7 +71,7 @@ func (a *answer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return nc, rw, err
 }
 
-// Unwrap lets http.ResponseController find the original writer.
+// http.ResponseController finds the original writer with Unwrap.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // end reports a response for which nothing was written.

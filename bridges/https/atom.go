@@ -72,7 +72,7 @@ func (b *Bridge) atom(w http.ResponseWriter, r *http.Request, segments []string,
 	return m.authorized("GET, HEAD, PUT, DELETE", do)
 }
 
-// only calls do if the request has one of methods, and otherwise refuses the request.
+// Without one of methods, only refuses the request.
 func (m *management) only(methods string, do func() error) error {
 	if !slices.Contains(strings.Split(methods, ", "), m.r.Method) {
 		return methodNotAllowed(m.r, methods)
@@ -204,5 +204,5 @@ const (
 
 func writeAtom(w http.ResponseWriter, status int, contentType string, document []byte) {
 	w.Header().Set("Content-Type", contentType)
-	_ = respond(w, status, append([]byte(`<?xml version="1.0" encoding="utf-8"?>`), document...)) // if the client is gone, nothing has to be undone
+	_ = respond(w, status, append([]byte(`<?xml version="1.0" encoding="utf-8"?>`), document...))
 }

@@ -36,7 +36,7 @@ type AdminClient struct {
 const (
 	maxPageBytes = 64 << 20
 	maxPageNodes = 1 << 20
-	// clientPage is the number of entities that a request asks for. Azure returns no more.
+	// Azure returns no more than clientPage entities.
 	clientPage     = 100
 	clientAttempts = 6
 	// clientVersion is the first API version with all counts of a topic.
@@ -131,7 +131,6 @@ func askAgain(response *http.Response) time.Duration {
 	return usualPause
 }
 
-// errNoDocument reports that the response comes from another service.
 var errNoDocument = errors.New("the response is not a document of the management API: check the host of the connection string")
 
 func (c *AdminClient) list(ctx context.Context, path string, skip, top int, take func(title string, description *node) error) error {

@@ -77,7 +77,6 @@ var notSettable = []string{
 	"SubscriptionCount", "SqlFilterCount", "CorrelationFilterCount", "DefaultRuleDescription", "Name",
 }
 
-// authorizationRules is the only setting that has elements inside.
 const authorizationRules = "AuthorizationRules"
 
 // readSettings ignores empty elements and foreign XML namespaces, and refuses unknown elements.
@@ -166,7 +165,7 @@ func readAccessRules(list *node, q *core.Settings) error {
 	return nil
 }
 
-// suggestion names the settings whose names are most similar to name, if any are similar.
+// suggestion names the settings that are most similar to name, if any.
 func suggestion(name string, kind core.Kind) string {
 	var names []string
 	for _, s := range core.AllSettings {

@@ -119,7 +119,7 @@ func appendEscaped(dst []byte, text string) []byte {
 			dst = append(dst, "&quot;"...)
 		case r == '\r': // unescaped, it would be read as a line feed
 			dst = append(dst, "&#xD;"...)
-		case r < ' ' && r != '\t' && r != '\n', r == 0xfffe, r == 0xffff: // XML 1.0 §2.2 does not allow these characters
+		case r < ' ' && r != '\t' && r != '\n', r == 0xfffe, r == 0xffff:
 			dst = utf8.AppendRune(dst, utf8.RuneError)
 		default:
 			dst = utf8.AppendRune(dst, r)

@@ -95,7 +95,6 @@ func readDescription(w http.ResponseWriter, r *http.Request) (*node, error) {
 	return parseDescription(body)
 }
 
-// kind refuses kinds that an entity at the target's path cannot have.
 func (t target) kind(description *node) (core.Kind, error) {
 	name := description.name.Local
 	switch {
@@ -329,7 +328,7 @@ func appendAccessRules(dst []byte, at reference, rules []core.AccessRule) []byte
 	return append(dst, `</AuthorizationRules>`...)
 }
 
-// Headers with a token for the entity that ForwardTo or ForwardDeadLetteredMessagesTo names.
+// These headers have a token for the entity in ForwardTo or ForwardDeadLetteredMessagesTo.
 const (
 	forwardHeader           = "ServiceBusSupplementaryAuthorization"
 	forwardDeadLetterHeader = "ServiceBusDlqSupplementaryAuthorization"

@@ -31,7 +31,7 @@ func parseXML(document []byte, elements int) (*node, error) {
 		return core.Refuse(core.InvalidArgument, "Line %d of the request body is not valid: %s.", line, what)
 	}
 	root := &node{}
-	open := []*node{root} // the elements around the current position
+	open := []*node{root}
 	nodes := 0
 	for {
 		token, err := dec.Token()

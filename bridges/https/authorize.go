@@ -62,7 +62,7 @@ type visitKey struct{}
 
 type visit struct {
 	proven bool
-	memory *fair.Waiter // of the request's body and of its response
+	memory *fair.Waiter
 }
 
 // The caller must close the visit's memory.

@@ -73,7 +73,7 @@ const (
 	readHeaderTimeout = 10 * time.Second
 	bodyTimeout       = time.Minute // for the client to begin a body, and to read a part of a response
 	idleTimeout       = 2 * time.Minute
-	cleanupTimeout    = 5 * time.Second // to release the lock of a client that has disconnected
+	cleanupTimeout    = 5 * time.Second
 	healthTimeout     = 5 * time.Second
 )
 
@@ -165,7 +165,7 @@ func (b *Bridge) Serve(ctx context.Context, ln net.Listener) error {
 	if err := srv.Shutdown(grace); err != nil {
 		b.log.Warn("stopped before all HTTP requests had ended: the grace period is over", "grace", b.opts.Grace, "err", err)
 		cancel()
-		_ = srv.Close() // closes the connections; the listener is closed already
+		_ = srv.Close() // the listener is closed already
 	}
 	<-served
 	return nil

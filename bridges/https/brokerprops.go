@@ -17,7 +17,7 @@ import (
 
 type brokerProperty struct {
 	name string
-	form string // for a refusal: what a valid value is
+	form string
 	set  func(m *core.Message, v any) bool
 }
 
@@ -79,7 +79,6 @@ var (
 	}}
 )
 
-// The result has at least one millisecond.
 func wholeMilliseconds(seconds float64) time.Duration {
 	ms := max(math.Round(seconds*1000), 1)
 	if ms >= float64(core.Forever/time.Millisecond) {

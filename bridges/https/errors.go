@@ -22,7 +22,6 @@ var subCodes = map[core.Code]int{
 	core.Busy:            50001,
 }
 
-// Without a code, the cause stays hidden from the client.
 func textOf(err error) string {
 	text := core.TextOf(err)
 	switch code := core.CodeOf(err); {
@@ -41,7 +40,7 @@ const retryAfter = "10"
 type statusError struct {
 	status int
 	text   string
-	allow  string // allowed methods, for 405
+	allow  string
 }
 
 func (e *statusError) Error() string { return e.text }

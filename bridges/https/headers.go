@@ -100,7 +100,6 @@ func headerText(s string) string {
 	return string(runes)
 }
 
-// API.md describes the forms of user properties.
 func parseHeaderValue(s string) any {
 	s = headerText(s)
 	if len(s) >= 2 && s[0] == '"' && s[len(s)-1] == '"' {
@@ -190,7 +189,6 @@ func isTokenChar(c byte) bool {
 		c > ' ' && c < 0x7f && strings.IndexByte("!#$&'*+-.^_`|~", c) >= 0
 }
 
-// API.md describes the forms of user properties.
 func headerValue(v any) string {
 	switch v := v.(type) {
 	case bool:
@@ -221,7 +219,6 @@ func quoteHeader(s string) string {
 	return `"` + s + `"`
 }
 
-// isPrintable reports whether a header can hold s unchanged.
 func isPrintable(s string) bool {
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] > '~' {

@@ -36,7 +36,7 @@ func (b *Bridge) receive(w http.ResponseWriter, r *http.Request, entity string, 
 		w.WriteHeader(http.StatusNoContent)
 		return nil
 	}
-	visitOf(r).memory.Add(int64(d.Size())) // counted until the request is answered
+	visitOf(r).memory.Add(int64(d.Size()))
 	if r.Context().Err() != nil || b.deliver(w, r, entity, mode, d) != nil {
 		// The client has disconnected. Release a locked message; one that was removed is lost.
 		b.release(r.Context(), id, address, d)
@@ -60,7 +60,7 @@ func (b *Bridge) pollTime(r *http.Request) (time.Duration, error) {
 // Types that no serializer writes are no reason to refuse (RFC 9110 §12.5.1): clients list many.
 func accepted(r *http.Request) string { return strings.Join(r.Header.Values("Accept"), ",") }
 
-// The delivery to a client that has disconnected does not count.
+// Release does not count a failed delivery.
 func (b *Bridge) release(ctx context.Context, id core.Identity, address core.Address, d core.Delivery) {
 	if d.LockToken.IsZero() {
 		return

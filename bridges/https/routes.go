@@ -121,7 +121,7 @@ func runtimeRoute(method string, below []string) (methods string, ok bool) {
 		_, err := core.ParseLockToken(below[len(below)-1])
 		return "DELETE, PUT, POST", method == http.MethodPost || err == nil && (method == http.MethodDelete || method == http.MethodPut)
 	}
-	return "", method == http.MethodPost // runtime refuses such a POST
+	return "", method == http.MethodPost
 }
 
 func (b *Bridge) mounted(path string) (string, http.Handler) {
@@ -205,7 +205,7 @@ func (b *Bridge) health(w http.ResponseWriter, r *http.Request) error {
 	type store struct {
 		Engine   string   `json:"engine"`
 		Durable  bool     `json:"durable"`
-		Skew     string   `json:"clockSkew"`          // how far the store's clock is ahead
+		Skew     string   `json:"clockSkew"`
 		Warnings []string `json:"warnings,omitempty"` // how messages might be lost, and what to do about it
 	}
 	answer := struct {

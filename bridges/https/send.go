@@ -9,7 +9,6 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/turn"
 )
 
-// batchMediaType is the content type of a batch: a JSON array of messages.
 const batchMediaType = "application/vnd.microsoft.servicebus.json"
 
 func (b *Bridge) send(w http.ResponseWriter, r *http.Request, entity string) error {

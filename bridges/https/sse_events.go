@@ -30,19 +30,17 @@ type events struct {
 	begun    bool
 	buffer   []byte
 	memory   *fair.Waiter
-	waiting  int // bytes of messages that are not yet in buffer
+	waiting  int
 	charged  int // bytes of waiting messages and of buffer that are charged to memory
 	size     int // of the last message; 1 before the first one
 }
 
 const (
 	eventsPage = 64 << 10
-	// writePiece is how much a client must read within streamTimeout.
 	writePiece = 64 << 10
 	// largeMessage is the size from which a message gets a buffer that is not used again.
 	largeMessage = 256 << 10
-	// eventHeads is about the size of an event without its message's body.
-	eventHeads = 16 << 10
+	eventHeads   = 16 << 10
 )
 
 func newEvents(w http.ResponseWriter, r *http.Request, id core.Identity, address core.Address) *events {
@@ -72,7 +70,6 @@ func (s *events) close() {
 	s.beat.Stop()
 }
 
-// From the header of the response the client learns that the stream is open.
 func (s *events) begin() error {
 	h := s.w.Header()
 	h.Set("Content-Type", "text/event-stream")
@@ -158,7 +155,6 @@ func (s *events) flush() error {
 	return nil
 }
 
-// Reasons for the end of a stream that come neither from the entity nor from the token.
 var (
 	errGone     = errors.New("the client has disconnected")
 	errStopping = core.Refuse(core.Busy, "The gateway is stopping. Connect again.")

@@ -113,7 +113,6 @@ func (f *follower) peek(ctx context.Context, partition, n int) ([]core.Delivery,
 	return ds, err
 }
 
-// look sends all messages from the position on, and reports whether there were any.
 func (f *follower) look(ctx context.Context) (found bool, err error) {
 	ent, err := f.front.Resolve(ctx, f.out.id, f.out.address)
 	if err != nil {

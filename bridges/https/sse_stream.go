@@ -72,8 +72,8 @@ func (b *Bridge) stream(w http.ResponseWriter, r *http.Request, entity string) e
 
 type streamQuery struct {
 	mode   core.ReceiveMode
-	binary bool   // the client wants bodies as bytes
-	accept string // content types that the client can read
+	binary bool
+	accept string
 	from   string // where to begin: a position, "new", or "" for the first message
 	after  string // the position up to which the client has got all messages, or ""
 }

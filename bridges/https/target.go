@@ -12,7 +12,7 @@ type target struct {
 	entity       string
 	subscription string
 	rule         string
-	feed         bool // the topic's subscriptions, or the subscription's rules
+	feed         bool
 }
 
 // parseTarget parses {entity}, {topic}/Subscriptions, {topic}/Subscriptions/{name}, and below that

@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	ofKnown     = 50 // lines a second about clients with a proven identity
-	ofStrangers = 2  // lines a second about all other clients
-	ofOne       = 5  // lines a second about one connection
-	burst       = 20 // unused lines accumulate up to as many seconds' worth
+	ofKnown     = 50
+	ofStrangers = 2
+	ofOne       = 5
+	burst       = 20 // in seconds: how long unused lines accumulate
 )
 
 // in characters of a peer's text
@@ -29,7 +29,6 @@ const (
 	maxText   = 600
 )
 
-// Log is the log of one bridge.
 type Log struct{ known, strangers bucket }
 
 func New() *Log { return &Log{known: bucket{rate: ofKnown}, strangers: bucket{rate: ofStrangers}} }
@@ -108,7 +107,7 @@ func cut(s string, most int) string {
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
-// bucket limits lines to rate a second. Unused lines accumulate for a burst.
+// Lines that a bucket has not used accumulate for a burst.
 type bucket struct {
 	rate float64
 
@@ -165,7 +164,6 @@ func NewID() string {
 	return hex.EncodeToString(b[:])
 }
 
-// NewTracking returns a random tracking id, in the form of a UUID.
 func NewTracking() string {
 	var id core.LockToken
 	_, _ = rand.Read(id[:])

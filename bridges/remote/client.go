@@ -66,7 +66,6 @@ func (c *Client) Peek(ctx context.Context, entity string, state *core.State, fro
 	return found, nil
 }
 
-// Pages yields all messages from a sequence number on, page by page, as Peek returns them.
 func (c *Client) Pages(ctx context.Context, entity string, state *core.State, from int64) iter.Seq2[[]amqp.Arrival, error] {
 	return func(yield func([]amqp.Arrival, error) bool) {
 		for from >= 0 { // negative after the last partition

@@ -19,7 +19,6 @@ import (
 const (
 	// After idleTimeout without a heartbeat of the remote, the connection counts as broken.
 	idleTimeout = 30 * time.Second
-	// linkTimeout bounds the time to attach a link, and to get the answer to a token.
 	linkTimeout = 15 * time.Second
 	farewell    = time.Second
 )
@@ -158,7 +157,6 @@ func (l *connection) suspect(err error) {
 	}
 }
 
-// The caller issues the credit.
 func (l *connection) receiver(ctx context.Context, entity string, within time.Duration, o *goamqp.ReceiverOptions) (*goamqp.Receiver, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()

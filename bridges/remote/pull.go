@@ -83,7 +83,6 @@ func (s *source) fail(err error) {
 	s.err.Store(&err)
 }
 
-// who is the user to whom the gateway's memory is charged.
 func (r *Remote) who() fair.Who {
 	who := fair.Of(r.here.Identity)
 	who.Policy = "remote " + r.o.Name
@@ -146,7 +145,6 @@ func (s *source) fetch(ctx context.Context, l *connection) error {
 	}
 }
 
-// next waits for a message, and returns it with all others that have arrived.
 func next(ctx context.Context, link *goamqp.Receiver) ([]*goamqp.Message, error) {
 	first, err := link.Receive(ctx, nil)
 	if err != nil {
@@ -200,7 +198,6 @@ func (s *source) bring(ctx context.Context, link *goamqp.Receiver, to core.Sende
 	return s.store(ctx, link, to, groups, arrived, at)
 }
 
-// mark gives a message the key by which a repeated delivery is recognised.
 func (s *source) mark(a *amqp.Arrival) {
 	if a.SequenceNumber == 0 {
 		return
@@ -282,7 +279,6 @@ func release(ctx context.Context, link *goamqp.Receiver, ms []*goamqp.Message, w
 	return why
 }
 
-// The next attempt may need the original messages.
 func copied(groups [][]*core.Message) [][]*core.Message {
 	all := make([][]*core.Message, len(groups))
 	for i, g := range groups {
@@ -306,7 +302,6 @@ func (s *source) took(a *amqp.Arrival, answer core.Appended, keys []string) []st
 	return append(keys, a.Transit.Key)
 }
 
-// reject dead-letters a message at the remote, because it cannot be stored here.
 func (s *source) reject(ctx context.Context, link *goamqp.Receiver, m *goamqp.Message, why error) error {
 	s.parked.Add(1)
 	text := core.TextOf(why)

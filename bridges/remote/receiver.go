@@ -34,8 +34,8 @@ var ErrLockLost = errors.New("the lock of the message or of its session has expi
 type ReceiverOptions struct {
 	Session *string       // receive from the session with this id
 	Next    time.Duration // or wait up to this long for the next free session with messages; 0: do not
-	Delete  bool          // the remote removes messages when it delivers them
-	Largest int64         // bytes of the largest message of the entity; 0: not known
+	Delete  bool
+	Largest int64 // bytes of the largest message of the entity; 0: not known
 }
 
 // Receiver receives messages. Until it is closed, it renews their locks, and that of its session.
@@ -46,9 +46,9 @@ type Receiver struct {
 	link   *goamqp.Receiver
 	o      ReceiverOptions
 	window int // upper bound of asked
-	asked  int // messages that are requested and have not been taken
+	asked  int
 	stop   context.CancelFunc
-	ended  chan struct{} // closes when the goroutine of the renewals has ended
+	ended  chan struct{}
 
 	mu      sync.Mutex // held while waiting for a message
 	arrived []*goamqp.Message
@@ -62,11 +62,10 @@ const (
 	// renewalPause is the time between renewals. If a lock is shorter, the remote may deliver the
 	// message again before it is settled.
 	renewalPause = 2 * time.Second
-	// longestSessionWait bounds the wait for the next free session.
+	// longestSessionWait bounds ReceiverOptions.Next.
 	longestSessionWait = time.Hour
 )
 
-// Taken is a message that is locked or, with ReceiverOptions.Delete, removed.
 type Taken struct {
 	amqp.Arrival
 	m     *goamqp.Message // nil if the message was deferred
@@ -183,7 +182,6 @@ func (r *Receiver) arrive(m *goamqp.Message) {
 	}
 }
 
-// TakeDeferred locks all deferred messages with the given sequence numbers, and returns them.
 func (r *Receiver) TakeDeferred(ctx context.Context, numbers []int64) ([]Taken, error) {
 	mode := uint32(goamqp.ReceiverSettleModeSecond)
 	if r.o.Delete {
@@ -238,7 +236,6 @@ func (r *Receiver) DeadLetter(ctx context.Context, ts []Taken, reason, descripti
 	return errs
 }
 
-// Release unlocks messages, without counting the delivery.
 func (r *Receiver) Release(ctx context.Context, ts []Taken) error {
 	errs := r.settle(ctx, ts, r.link.ReleaseMessage, "abandoned", nil)
 	return errors.Join(slices.DeleteFunc(errs, func(err error) bool { return errors.Is(err, ErrLockLost) })...)
@@ -284,7 +281,6 @@ func lockError(err error) error {
 	return err
 }
 
-// lostLock is an ErrLockLost with the remote's text.
 type lostLock struct{ refused *goamqp.Error }
 
 func (e *lostLock) Error() string        { return fmt.Sprintf("%v: %s", ErrLockLost, e.refused.Description) }

@@ -30,13 +30,13 @@ var errNotYet = errors.New("not connected yet")
 // Remote is another broker, to which this gateway keeps a connection. It implements core.Remote.
 type Remote struct {
 	o      Options
-	here   Local // set by Run
+	here   Local
 	log    *slog.Logger
 	window *semaphore.Weighted // limits messages in flight to the remote
 
 	wanted wake.Signal // wakes Run when a message needs the remote while it is disconnected
 
-	flying atomic.Int64 // messages that are sent and not yet answered
+	flying atomic.Int64
 
 	mu         sync.Mutex
 	connection *connection // nil while disconnected
@@ -50,7 +50,6 @@ type Remote struct {
 
 var _ core.Remote = (*Remote)(nil)
 
-// New returns a Remote, which connects when Run is called.
 func New(o Options) *Remote {
 	if o.Window <= 0 {
 		o.Window = DefaultWindow
@@ -143,7 +142,6 @@ func (r *Remote) serve(ctx context.Context, l *connection) {
 
 const awayText = "the remote is disconnected; connecting again later"
 
-// lost records why there is no connection. text is for the log.
 func (r *Remote) lost(err error, text string) {
 	if err == nil {
 		err = errors.New("the connection was closed")
@@ -176,17 +174,14 @@ func (r *Remote) away(err error) error {
 	return &core.Away{Remote: r.o.Name, Err: err}
 }
 
-// Options describe a remote, and how to connect to it. Name and Dial are required.
 type Options struct {
 	Name    string
 	Address string
 	Dial    func(ctx context.Context) (net.Conn, error)
-	// TLS is nil if the connection is not encrypted.
-	TLS *tls.Config
+	TLS     *tls.Config
 	// Host is the remote's host name in the open frame.
 	Host string
 
-	// User and Password are for SASL PLAIN.
 	User, Password string
 	// Policy and Key sign a token for each entity, which is sent to $cbs. Signature, if set, is a
 	// token for all entities instead. Entity is that of the policy, or "" if it is not known.
@@ -194,7 +189,6 @@ type Options struct {
 	// Access, if not nil, returns the policy and the key for each new connection.
 	Access func(ctx context.Context) (policy, key string, err error)
 
-	// Window limits the messages in flight to the remote and from each source.
 	Window int
 	// Batches says that the remote supports Service Bus's batches. Messages of one session or
 	// partition key are then sent together, and all are accepted or none.
@@ -208,11 +202,10 @@ type Options struct {
 
 // Pull is an entity of the remote to pull messages from, and the entity here that stores them.
 type Pull struct {
-	From string `config:"from"` // a queue, or TOPIC/Subscriptions/NAME
+	From string `config:"from"`
 	Into string `config:"into"`
 }
 
-// Local is the gateway's part, which stores pulled messages.
 type Local struct {
 	Broker   core.Broker
 	Identity core.Identity // Pull stores messages with the rights of this identity

@@ -19,7 +19,6 @@ const (
 	batchOverhead = 16
 )
 
-// target is an entity of the remote to which messages are sent, with counts of these messages.
 type target struct {
 	entity   string
 	sent     atomic.Int64
@@ -101,7 +100,7 @@ type sending struct {
 
 	encoded [][]byte
 	answers []error
-	broken  error // why the remaining messages are not sent
+	broken  error
 }
 
 type parcel []int
@@ -135,7 +134,6 @@ func (s *sending) encode(ms []*core.Message) {
 	}
 }
 
-// chains puts the messages of a call into parcels, and the parcels of one key into one chain.
 func (s *sending) chains(ms []*core.Message) []chain {
 	var all []chain
 	byKey := map[string]int{}
@@ -213,7 +211,6 @@ func (s *sending) launch(p parcel) flight {
 	return f
 }
 
-// breaks records that nothing more can be sent, and why.
 func (s *sending) breaks(err error) error {
 	if s.broken == nil {
 		s.broken = s.r.away(unanswered(s.ctx, err))

@@ -12,7 +12,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// ErrTooLarge reports that a message is larger than its entity accepts.
 var ErrTooLarge = errors.New("the message is larger than the entity accepts")
 
 // Service Bus accepts no larger batch, even if it accepts larger messages.

@@ -21,19 +21,18 @@ type State struct {
 // Target counts the messages that this gateway has sent to an entity since its start.
 type Target struct {
 	Entity    string        `json:"entity"`
-	Sent      int64         `json:"sent"`      // accepted by the remote
-	Parked    int64         `json:"parked"`    // the remote will never accept them
-	Delayed   int64         `json:"delayed"`   // not accepted for now, or not answered
-	UnderWay  int64         `json:"underWay"`  // not answered yet
+	Sent      int64         `json:"sent"`
+	Parked    int64         `json:"parked"`  // the remote will never accept them
+	Delayed   int64         `json:"delayed"` // not accepted for now, or not answered
+	UnderWay  int64         `json:"underWay"`
 	RoundTrip time.Duration `json:"roundTrip"` // moving average from sending to the answer, in nanoseconds
 }
 
-// Source is an entity from which messages are pulled.
 type Source struct {
 	From     string        `json:"from"`
 	Into     string        `json:"into"`
 	Attached bool          `json:"attached"`
-	Received int64         `json:"received"` // messages that were stored
+	Received int64         `json:"received"`
 	Repeated int64         `json:"repeated"` // of these, messages that had been stored before
 	Parked   int64         `json:"parked"`   // messages that cannot be stored: they were dead-lettered at the remote
 	Behind   time.Duration `json:"behind"`   // age of the last message when it was stored, in nanoseconds

@@ -17,7 +17,6 @@ func Value(v any) json.RawMessage {
 	return w.Bytes()
 }
 
-// ParseValue decodes what Value returns.
 func ParseValue(data []byte) (any, error) {
 	r, err := reader(data)
 	if err != nil {
@@ -32,7 +31,6 @@ func Properties(p core.Properties) json.RawMessage {
 	return w.Bytes()
 }
 
-// ParseProperties decodes what Properties returns.
 func ParseProperties(data []byte) (core.Properties, error) {
 	r, err := reader(data)
 	if err != nil {

@@ -22,7 +22,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core/fair"
 )
 
-// Path is the beginning of the path of every hook; the hook's name follows.
 const Path = "/$crosstown/hooks/"
 
 const bodyTime = time.Minute // for the first byte of a body to arrive
@@ -107,7 +106,7 @@ func (in *Inbound) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.Context().Err() != nil {
-		return // the client has disconnected
+		return
 	}
 	code := core.CodeOf(err)
 	switch {

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	failedAtOnce    = 20 // wrong proofs that an address may give at once
+	failedAtOnce    = 20
 	failedPerSecond = 1.0
 	provenFor       = 24 * time.Hour
 	maxProvers      = 4096
@@ -75,7 +75,6 @@ func (p *proofs) untried(of prover) {
 	c.failed = max(0, c.failed-1)
 }
 
-// left returns how many wrong proofs still count: the count falls by failedPerSecond.
 func (c *proofCount) left(now time.Time) float64 {
 	return max(0, c.failed-now.Sub(c.at).Seconds()*failedPerSecond)
 }

@@ -29,7 +29,7 @@ type PushOptions struct {
 	Timeout    time.Duration `config:"timeout" range:"1s to 10m0s"`       // of a request; default 30 s
 	FirstDelay time.Duration `config:"first-delay" range:"1s to 24h0m0s"` // after the first failure; doubled by each further one; default 5 s
 	MaxDelay   time.Duration `config:"max-delay" range:"1s to 24h0m0s"`   // default 1 h
-	Grace      time.Duration `config:"-"`                                 // for requests in flight at the end of Run
+	Grace      time.Duration `config:"-"`
 	Logger     *slog.Logger  `config:"-"`
 }
 
@@ -55,7 +55,7 @@ type Push struct {
 	PushOptions
 	id     core.Identity
 	client *http.Client
-	counts *pushCounts // also used by the Push that Replace returns
+	counts *pushCounts
 }
 
 type pushCounts struct {
@@ -168,7 +168,6 @@ func (p *Push) serve(ctx context.Context, b core.Broker) error {
 	return context.Cause(ctx)
 }
 
-// pushing is a Push while it receives.
 type pushing struct {
 	*Push
 	from     core.Address
@@ -215,7 +214,7 @@ func (w *pushing) messages(ctx context.Context) error {
 
 type memory struct {
 	*fair.Waiter
-	next int64 // expected size of the next message
+	next int64
 }
 
 func (w *pushing) memory() *memory {
@@ -273,7 +272,7 @@ func (w *pushing) keep(renew func(context.Context) error) (stop func()) {
 func (w *pushing) attempt(d core.Delivery) core.Settlement {
 	w.change(func(s *PushState) { s.UnderWay++ })
 	reason, text, asked := w.post(d)
-	cut := reason != "" && w.requests.Err() != nil // cancelled because the gateway stops
+	cut := reason != "" && w.requests.Err() != nil
 	hopeless := reason == "HTTP 410" || int(d.DeliveryCount)+1 >= w.settings.MaxDeliveryCount
 	w.change(func(s *PushState) {
 		s.UnderWay--

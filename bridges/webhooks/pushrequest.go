@@ -74,7 +74,6 @@ func retryAfter(header string, now time.Time) time.Duration {
 	return 0
 }
 
-// content returns a message's body as HTTP sends it, and its content type.
 func content(m *core.Message) (body []byte, contentType string) {
 	if payload, ok := m.Body.Payload(); ok {
 		return payload, m.ContentType

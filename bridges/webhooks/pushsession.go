@@ -9,7 +9,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// sessions delivers the messages of up to Concurrent sessions at a time.
 func (w *pushing) sessions(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()

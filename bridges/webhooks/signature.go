@@ -26,7 +26,6 @@ const (
 
 var Schemes = []string{string(URL), string(GitHub), string(Stripe), string(Standard)}
 
-// LeastSecret is the fewest characters of a secret that cannot be guessed.
 const LeastSecret = 16
 
 // An error says what is wrong with the secret, but does not contain it.
@@ -61,7 +60,6 @@ func mac(key []byte, parts ...string) []byte {
 	return h.Sum(nil)
 }
 
-// Sign returns the signature of a message by Standard Webhooks.
 func Sign(key []byte, id string, at time.Time, body []byte) string {
 	return "v1," + base64.StdEncoding.EncodeToString(mac(key, id, ".", strconv.FormatInt(at.Unix(), 10), ".", string(body)))
 }
@@ -69,7 +67,7 @@ func Sign(key []byte, id string, at time.Time, body []byte) string {
 // verify returns nil if the request proves that its sender knows one of the keys, and was signed at
 // most tolerance before or after now. It compares all signatures with all keys, in constant time.
 func (s Scheme) verify(r *http.Request, body []byte, keys [][]byte, now time.Time, tolerance time.Duration) error {
-	var signed []string // the signed parts before the body
+	var signed []string
 	var given [][]byte
 	switch s {
 	case URL:
@@ -151,7 +149,6 @@ func hexSignatures(header, separator, name string) (all [][]byte) {
 	return all
 }
 
-// fresh checks that a time, in seconds since 1970, differs from now by at most tolerance.
 func fresh(at string, now time.Time, tolerance time.Duration) error {
 	seconds, err := strconv.ParseInt(at, 10, 64)
 	if err != nil {

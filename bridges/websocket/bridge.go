@@ -137,7 +137,7 @@ type Options struct {
 const (
 	maxRequests      = 256
 	maxCredit        = 5000
-	maxGroup         = 4500 // messages, settlements or numbers in one request
+	maxGroup         = 4500
 	defaultPeek      = 32
 	maxTop           = 1000
 	defaultTop       = 100

@@ -31,7 +31,7 @@ type conn struct {
 	id       string
 	log      *slog.Logger
 	refusals *refusals.Share
-	nc       net.Conn // the connection under ws
+	nc       net.Conn
 	encoding codec.Encoding
 	owner    *link.Owner // runs all jobs: of the reader, writes, timers and results of broker calls
 	tasks    sync.WaitGroup
@@ -49,13 +49,12 @@ type conn struct {
 	ending
 }
 
-// backlog holds what waits for a broker call, or for the client to read.
 type backlog struct {
 	feeds        map[int64]*feed
 	sendQueues   map[string]*sendQueue
-	sends        []*sendQueue // queues with messages for the next call
+	sends        []*sendQueue
 	settleQueues map[string]*settleQueue
-	full         []*settleQueue // queues with settlements for the next call
+	full         []*settleQueue
 }
 
 type holdings struct {
@@ -105,7 +104,7 @@ func newConn(b *Bridge, ws *websocket.Conn, in *bufio.Reader, e codec.Encoding, 
 func (c *conn) run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { c.owner.Post(func() { c.drain(&fault{closeStopping, stoppingText}) }) })
 	defer stop()
-	c.owner.Do(func() {}) // sets the timer
+	c.owner.Do(func() {})
 	c.readAll()
 	<-c.owner.Ended()
 	return c.lost
@@ -255,9 +254,8 @@ func (c *conn) Describe() bridges.Connection {
 	return about
 }
 
-// heartbeat checks that the client still answers.
 type heartbeat struct {
-	ping    time.Time // when to ping next
+	ping    time.Time
 	pinged  pinging
 	pong    time.Time // until when the client must have sent something; zero if no ping is unanswered
 	stalled bool      // the connection was recently not read

@@ -21,7 +21,7 @@ func words(err error) (core.Code, string) {
 	if wrong, ok := errors.AsType[*frame.Error](err); ok {
 		text = wrong.Error()
 	}
-	if code == core.Internal { // only the log has the cause
+	if code == core.Internal {
 		text = ""
 	}
 	if text == "" {
@@ -62,7 +62,6 @@ const (
 	closeTooSlow     closeCode = 4408
 )
 
-// fault is a violation of the protocol that closes the connection.
 type fault struct {
 	code closeCode
 	text string

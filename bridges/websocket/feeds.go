@@ -16,7 +16,7 @@ const (
 	// whatever credit the client gives. So their locks do not end here, and a client that does not
 	// read costs little memory. fair.Pending bounds their bytes.
 	maxAsked    = 1000
-	frameTarget = 128 << 10 // bytes at which a frame of deliveries is full
+	frameTarget = 128 << 10
 )
 
 // feed is a client's subscription to messages. Requests for it wait while it is being opened, and
@@ -45,9 +45,8 @@ type feed struct {
 	stopped    bool
 }
 
-// requestQueue holds a feed's requests that wait for an earlier one.
 type requestQueue struct {
-	busy   bool // an earlier request is in flight
+	busy   bool
 	queue  []func()
 	leaves bool // the feed ends when no request is in flight
 }
@@ -251,7 +250,6 @@ func (c *conn) credit(q *request) {
 	})
 }
 
-// ask gives the broker the client's credit, as far as the limits allow.
 func (f *feed) ask() {
 	c := f.conn
 	if f.receiver == nil || f.drains != nil || f.over || c.drains != nil || c.leaves() || c.choked {
@@ -324,7 +322,6 @@ func (f *feed) write() {
 	f.ask()
 }
 
-// drainFeed takes the client's credit back, and answers when no more deliveries will follow.
 func (c *conn) drainFeed(q *request) {
 	f, err := c.feedOf(q)
 	if err != nil {

@@ -24,11 +24,11 @@ type intake struct {
 	in      *bufio.Reader   // only the reader uses it; ws reads from it
 	turn    turn.Turn       // only the reader uses it
 	heard   atomic.Int64
-	limit   atomic.Int64 // largest frame in bytes
+	limit   atomic.Int64
 	arrived []*request
-	pending bool          // the reader waits until all requests in arrived have begun
-	resumed chan struct{} // makes the reader continue
-	rests   bool          // a large request was refused: see link.Owner.Rest
+	pending bool // the reader waits until all requests in arrived have begun
+	resumed chan struct{}
+	rests   bool // a large request was refused: see link.Owner.Rest
 }
 
 // readBuffers hold frames while they are read and decoded. Idle connections have none.
@@ -208,7 +208,6 @@ func (c *conn) afford(n int64) error {
 	return nil
 }
 
-// hearing notes that the client is active while it sends a long frame.
 type hearing struct {
 	conn *conn
 	r    io.Reader

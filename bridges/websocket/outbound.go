@@ -17,8 +17,8 @@ import (
 type output struct {
 	socket  *link.Socket // nil if the connection is not a plain TCP connection
 	out     []byte
-	last    int  // how many bytes of the next write are sent before the connection breaks; 0 if it does not
-	writing int  // bytes that the writer's goroutine has
+	last    int // how many bytes of the next write are sent before the connection breaks; 0 if it does not
+	writing int
 	choked  bool // the client reads too slowly, so no more deliveries are requested
 }
 
@@ -71,7 +71,6 @@ func (c *conn) growOut(size int) {
 	c.out = slices.Grow(c.out, size+frameHeads)
 }
 
-// The caller of openFrame appends the payload, and calls closeFrame.
 func openFrame(out []byte) (opened []byte, mark int) {
 	return append(out, 0, 0, 0, 0), len(out)
 }
@@ -95,13 +94,11 @@ func closeFrame(out []byte, mark int, opcode byte) []byte {
 	return out
 }
 
-// appendControl cuts payload to maxShort bytes.
 func appendControl(out []byte, opcode byte, payload string) []byte {
 	payload = payload[:min(len(payload), maxShort)]
 	return append(append(out, opcode, byte(len(payload))), payload...)
 }
 
-// The close frame has no code if code is closeNoStatus.
 func appendClose(out []byte, code closeCode, reason string) []byte {
 	if code == closeNoStatus {
 		return appendControl(out, opClose, "")

@@ -60,13 +60,11 @@ type memberSet uint64
 
 func (s memberSet) has(m memberSet) bool { return s&m == m }
 
-// member is a member that requests may have. read decodes its value into the request.
 type member struct {
 	name string
 	read func(q *request, r codec.Reader) error
 }
 
-// members are the members that requests may have besides op and id.
 var members = [...]member{
 	{"token", into(func(q *request) *string { return &q.token }, frame.ReadText)},
 	{"entity", into(func(q *request) *string { return &q.entity }, frame.ReadText)},
@@ -231,7 +229,6 @@ func into[T any](field func(*request) *T, read func(codec.Reader) (T, error)) fu
 	}
 }
 
-// choice is a word that can be the value of a member, and its meaning.
 type choice[T any] struct {
 	word  string
 	means T
@@ -276,7 +273,6 @@ var (
 
 var errTooMany = &frame.Error{Code: core.OutOfRange, Text: wholeRange(1, maxGroup) + " elements"}
 
-// items returns a function that decodes a list of 1 to maxGroup elements.
 func items[T any](read func(codec.Reader) (T, error)) func(codec.Reader) ([]T, error) {
 	return func(r codec.Reader) (all []T, err error) {
 		if k := r.Kind(); k != codec.List {

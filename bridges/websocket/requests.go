@@ -39,7 +39,6 @@ func (c *conn) begin(q *request) {
 	}
 }
 
-// answer answers a request that was carried out. more writes further members.
 func (c *conn) answer(q *request, more func(w codec.Writer)) {
 	c.finish(q)
 	c.tell("ok", func(w codec.Writer) {
@@ -88,7 +87,7 @@ type operation struct {
 	name   string
 	need   memberSet
 	may    memberSet
-	either memberSet              // members of which it must have exactly one
+	either memberSet
 	check  func(q *request) error // checks what the sets cannot express; may be nil
 	run    func(c *conn, q *request)
 }

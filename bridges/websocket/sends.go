@@ -13,7 +13,7 @@ import (
 type sendQueue struct {
 	conn    *conn
 	address core.Address
-	key     string // in conn.sendQueues
+	key     string
 	sender  core.Sender
 	queue   []*request
 	sending bool
@@ -94,7 +94,6 @@ func (o *sendQueue) start() {
 	})
 }
 
-// sent tells the client the outcomes of a call. If failure is not nil, no message was sent.
 func (o *sendQueue) sent(batch []*request, appended []core.Appended, failure error) {
 	o.sending = false
 	for i, q := range batch {

@@ -18,7 +18,6 @@ type settleQueue struct {
 	settling    bool
 }
 
-// settleRequest is a request for n of the queue's settlements.
 type settleRequest struct {
 	q    *request // nil if the gateway itself unlocks messages
 	n    int
@@ -117,7 +116,6 @@ func (p *settleQueue) settled(requests []settleRequest, errs []error) {
 	}
 }
 
-// write writes the result of an item, or returns why the item was not carried out.
 func (c *conn) writeResults(w codec.Writer, entity string, n int, write func(i int) error) {
 	w.Key("results").OpenList()
 	for i := range n {

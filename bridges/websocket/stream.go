@@ -34,8 +34,8 @@ type stream struct {
 }
 
 const (
-	pongTimeout  = 10 * time.Second // to write a pong, while nothing is read
-	closeTimeout = time.Second      // to write the close frame
+	pongTimeout  = 10 * time.Second
+	closeTimeout = time.Second
 )
 
 var _ net.Conn = (*stream)(nil)
@@ -157,7 +157,6 @@ func (s *stream) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close tries to send a close frame, and closes the connection.
 func (s *stream) Close() error {
 	s.closeWith(websocket.CloseNormalClosure, "")
 	return s.closed

@@ -108,12 +108,10 @@ func (c *conn) enter(id core.Identity) error {
 	return nil
 }
 
-// evict closes the connection because memory is full and this connection uses more than any other.
 func (c *conn) evict() {
 	c.close(closeBusy, "The gateway's memory is full. It closed this connection, which used more of it than any other. Connect again.")
 }
 
-// expel closes the connection because its namespace has been deleted.
 func (c *conn) expel(reason error) {
 	_, text := words(reason)
 	c.close(closeExpelled, text)

@@ -16,14 +16,12 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/origins"
 )
 
-// upgrader turns HTTP requests into WebSocket connections with one of several sub-protocols.
 type upgrader struct {
 	origins   origins.List
 	protocols []string
 	upgrader  websocket.Upgrader
 }
 
-// upgradeTimeout is how long a client may take to read the response of the handshake.
 const upgradeTimeout = 10 * time.Second
 
 // newUpgrader returns an upgrader that admits web pages of the listed origins (see origins.Check)

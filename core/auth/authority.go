@@ -13,7 +13,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Options configure an Authority.
 type Options struct {
 	// Namespace and NamespaceID are the name and the ID that grants contain.
 	Namespace, NamespaceID string

@@ -13,7 +13,7 @@ type ConnectionString struct {
 	Host       string // of the endpoint, with the port if it has one
 	KeyName    string
 	Key        string
-	Signature  string // a complete shared access signature
+	Signature  string
 	EntityPath string // "" unless the string is for one entity
 	Emulator   bool   // UseDevelopmentEmulator: plain TCP instead of TLS
 }

@@ -19,7 +19,6 @@ const (
 	lastExpiry = 253402300799
 )
 
-// sas is a parsed shared access signature: see the Service Bus wire contract.
 type sas struct {
 	signed    string // resource and expiry as in the token, joined by a line feed
 	resource  string
@@ -83,7 +82,6 @@ func malformed(format string, args ...any) error {
 	return core.Refuse(core.Unauthorized, "MalformedToken: The token is not a shared access signature: "+format+".", args...)
 }
 
-// signedBy returns the rights of the policy with a key that has made the signature, or none.
 func (s *sas) signedBy(policies []core.AccessRule) core.Right {
 	for _, p := range policies {
 		if p.Name != s.policy {

@@ -48,7 +48,7 @@ const (
 
 // Options configure a Broker. Only Namespace is required.
 type Options struct {
-	Namespace string // ID
+	Namespace string
 	// Name is the namespace's name in texts for clients; default Namespace.
 	Name string
 	// Host, if not "", is the namespace's host: refusals call a missing entity sb://Host/entity.
@@ -146,7 +146,7 @@ type Broker struct {
 	selected  atomic.Pointer[Selected]
 	created   time.Time
 
-	base   context.Context // for calls that the broker makes itself
+	base   context.Context
 	cancel context.CancelFunc
 	tasks  sync.WaitGroup // dispatchers and callbacks; grows only under mu, while the broker is open
 

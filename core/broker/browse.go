@@ -19,8 +19,7 @@ const (
 	firstPeek = 8
 	peekRead  = 32 << 20
 	purgeLock = 10 * time.Second
-	// moveLock limits how long LockNumbers locks messages.
-	moveLock = 5 * time.Minute
+	moveLock  = 5 * time.Minute
 )
 
 func (b *Broker) open(ctx context.Context, id core.Identity, a core.Address) (*entry, *entity.View, core.SubQueue, error) {
@@ -169,7 +168,7 @@ func (b *Broker) unknown(ctx context.Context, partitions []core.Partition, state
 	}
 	do := "do not exist, or are not"
 	switch {
-	case len(names) == 0: // meanwhile, all have become known
+	case len(names) == 0:
 		return entity.ErrNoNumber
 	case len(names) == 1:
 		do = "does not exist, or is not"

@@ -9,7 +9,6 @@ import (
 )
 
 const (
-	// duePause is how long RunDue waits before it counts the messages to be moved again.
 	duePause = 2 * time.Millisecond
 	// duePatience is how long RunDue waits while no message moves: the rest may wait for a full
 	// destination, or for a remote that is not connected.

@@ -150,7 +150,7 @@ func (b *Broker) create(ctx context.Context, id core.Identity, ent core.Entity) 
 	switch code := core.CodeOf(err); {
 	case code == core.AlreadyExists:
 		return core.Entity{}, b.refusals.Exists(&ent)
-	case code == core.NotFound && ent.Kind == core.Subscription: // the topic was just deleted
+	case code == core.NotFound && ent.Kind == core.Subscription:
 		topic, _, _ := core.SplitSubscription(ent.Name)
 		return core.Entity{}, b.refusals.NotFound(topic)
 	case code == core.NotFound:

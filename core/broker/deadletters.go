@@ -14,8 +14,8 @@ import (
 const deadLettersInterval = time.Minute
 
 type oldDeadLetters struct {
-	mu  sync.Mutex           // held for a whole call of removeDeadLetters
-	set *Selected            // the configuration for which due was made
+	mu  sync.Mutex // held for a whole call of removeDeadLetters
+	set *Selected
 	due map[string]time.Time // by entity ID: no dead letter is old before this time
 }
 

@@ -19,8 +19,7 @@ import (
 const (
 	// maxAge is how long a cached entity may be used, in case the store's watch has missed a
 	// change.
-	maxAge = 5 * time.Second
-	// unavailableTime is how long messages without a key avoid a partition that was Busy.
+	maxAge          = 5 * time.Second
 	unavailableTime = time.Second
 )
 
@@ -34,8 +33,8 @@ type entry struct {
 	dirty      atomic.Bool
 	refreshing atomic.Bool
 
-	used        atomic.Int64  // last use at this gateway, in Unix milliseconds of the store's clock; 0: none
-	recorded    atomic.Int64  // the last use that the store has recorded
+	used        atomic.Int64 // last use at this gateway, in Unix milliseconds of the store's clock; 0: none
+	recorded    atomic.Int64
 	nextKeyless atomic.Uint32 // the next partition, round robin, for messages without a key
 	// by partition: messages without a key avoid it until then, in Unix nanoseconds
 	unavailableUntil []atomic.Int64
@@ -108,7 +107,6 @@ func (e *entry) View() *entity.View { return e.current.Load() }
 // If the entity was deleted, Refresh closes its senders and receivers.
 func (e *entry) Refresh(ctx context.Context) { _, _ = e.b.refresh(ctx, e) }
 
-// Suspect makes the next use read the entity again: the store answered as if it was deleted.
 func (e *entry) Suspect() { e.b.suspect(e) }
 
 func (e *entry) Use() {

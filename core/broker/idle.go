@@ -41,7 +41,6 @@ func (b *Broker) touchEntries(ctx context.Context, entries map[string]*entry) {
 	}
 }
 
-// deleteIdle deletes entities that no gateway has used for AutoDeleteOnIdle.
 func (b *Broker) deleteIdle(ctx context.Context) {
 	err := b.walk(ctx, func(ent *core.Entity) (gone bool) { return b.deleteIfIdle(ctx, ent) })
 	if err != nil {

@@ -51,7 +51,7 @@ func (b *Broker) viewWithSessions(ctx context.Context, name string) (*entry, *en
 
 func (b *Broker) describeSessions(ctx context.Context, v *entity.View, ids []string, content bool) ([]core.SessionInfo, error) {
 	partitions := v.Queues[core.Main]
-	places := make([][]int, len(partitions)) // by partition: the indexes of its sessions in ids
+	places := make([][]int, len(partitions))
 	for i, id := range ids {
 		at := core.PartitionOf(string(core.KeyOfSession(id)), len(partitions))
 		places[at] = append(places[at], i)

@@ -10,7 +10,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// Retry says how long a message waits after an Abandon if the receiver sets no time.
 type Retry struct {
 	core.Backoff
 	// Jitter, from 0 to 1, is the largest part by which a delay is shortened at random.

@@ -130,7 +130,6 @@ type probeRun struct {
 	err   error
 }
 
-// Concurrent callers share one probe of the store.
 func (b *Broker) Health(ctx context.Context) (core.About, error) {
 	b.probe.mu.Lock()
 	run := b.probe.now

@@ -38,7 +38,7 @@ type scheduler struct {
 
 	round  sync.Mutex // held during runDue; guards what follows
 	known  map[string]*planned
-	looked time.Time // the clock in the last runDue
+	looked time.Time
 }
 
 type planned struct {
@@ -261,7 +261,6 @@ func (s *scheduler) plan(ent *core.Entity) {
 // isAhead reports whether the clock was set back, by more than missedAfter, since it showed last.
 func isAhead(last, now time.Time) bool { return last.After(now.Add(missedAfter)) }
 
-// send sends the last due tick of a schedule, if one is due, and records it.
 func (s *scheduler) send(ctx context.Context, p *planned) error {
 	ent, err := s.b.store.Entity(ctx, s.b.namespace, p.Name)
 	if core.CodeOf(err) == core.NotFound || err == nil && (ent.ID != p.ID || ent.Revision != p.Revision) {

@@ -16,8 +16,8 @@ type sender struct {
 	e      *entry
 	by     core.Party
 	closed func(error)
-	moves  bool                  // messages come from another broker: duplicate detection does not apply
-	failed atomic.Pointer[error] // set when sends must fail with this error
+	moves  bool // messages come from another broker: duplicate detection does not apply
+	failed atomic.Pointer[error]
 }
 
 func (b *Broker) OpenSender(ctx context.Context, id core.Identity, a core.Address, closed func(error)) (core.Sender, error) {

@@ -37,7 +37,7 @@ func (l *location) name() string { return l.e.View().Name + l.sub.Suffix() }
 
 type enlistedSend struct {
 	e     *entry
-	via   *entry // the entity whose transfer queue the group goes through, or nil
+	via   *entry
 	group []*core.Message
 }
 
@@ -450,7 +450,6 @@ func keyNeeded(v *entity.View) error {
 	return core.Refuse(core.NotAllowed, "In a transaction on the partitioned entity '%s', every message must have a SessionId or PartitionKey. A message that is sent via another entity must have a ViaPartitionKey.", v.Name)
 }
 
-// key returns the key that binds x to a partition of host.
 func (x *enlistedSend) key(host *entry, v *entity.View) (string, error) {
 	if x.via == nil && x.e == host {
 		return entity.GroupKey(x.group, v.Settings.RequiresDuplicateDetection)

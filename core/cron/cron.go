@@ -113,7 +113,6 @@ func (t *Ticks) Latest(after, now time.Time) (last time.Time) {
 	return last
 }
 
-// shownAt returns the date and time that clocks in at's zone show, as a time in UTC.
 func shownAt(at time.Time) time.Time {
 	_, offset := at.Zone()
 	return at.UTC().Add(time.Duration(offset) * time.Second)
@@ -138,10 +137,8 @@ func (t *Ticks) first(shown time.Time) time.Time {
 	return at
 }
 
-// maxMessage is in bytes of JSON.
 const maxMessage = 32 << 10
 
-// Check returns the name of a schedule's first invalid setting, and the reason.
 func Check(s *core.ScheduleSettings, now time.Time) (setting string, err error) {
 	if err := core.ValidateScheduleName(s.Name); err != nil {
 		return "name", err

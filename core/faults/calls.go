@@ -90,7 +90,7 @@ func (r *Rules) one(ctx context.Context, c *intercept.Call) {
 		c.Next(ctx)
 	default:
 		if f.After {
-			c.Next(ctx) // carry it out, and lose the answer
+			c.Next(ctx)
 		}
 		var detach func(error)
 		if c.Link != nil {

@@ -28,7 +28,6 @@ type deliveries struct {
 	closed bool
 }
 
-// watch applies the rules to the messages of a receiver that is being opened.
 func (r *Rules) watch(ctx context.Context, c *intercept.Call) {
 	d := &deliveries{
 		rules: r, ctx: context.WithoutCancel(ctx), policy: policyOf(c.ID), address: c.Address, link: c.Link,

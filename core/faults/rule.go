@@ -45,14 +45,14 @@ const (
 type Effect string
 
 const (
-	Fail     Effect = "fail"     // the client gets Rule.Code
+	Fail     Effect = "fail"
 	Delay    Effect = "delay"    // the operation only waits for Rule.Delay
 	Throttle Effect = "throttle" // operations beyond Rule.Rate per second are refused as busy
 	Drop     Effect = "drop-connection"
-	Detach   Effect = "detach"       // the link is closed with Rule.Code
-	LoseLock Effect = "lose-lock"    // of a message or session, right after the delivery
-	Reorder  Effect = "reorder"      // the message comes after the next one, or after Rule.Delay (default a second)
-	Cut      Effect = "cut-transfer" // the connection breaks in the middle of the message
+	Detach   Effect = "detach"
+	LoseLock Effect = "lose-lock" // of a message or session, right after the delivery
+	Reorder  Effect = "reorder"   // the message comes after the next one, or after Rule.Delay (default a second)
+	Cut      Effect = "cut-transfer"
 	// the message is abandoned, but the client is told that it is completed
 	DeliverTwice Effect = "deliver-twice"
 	ExpireToken  Effect = "expire-token" // after Rule.Delay, whatever the token's own expiry
@@ -75,7 +75,6 @@ const (
 
 // The zero Rule refuses the next Send of any client with core.Busy.
 type Rule struct {
-	// Name is "fault-N" by default.
 	Name string `json:"name,omitempty" config:"name"`
 
 	Operation Operation `json:"operation,omitempty" config:"operation"` // default Send
@@ -104,15 +103,14 @@ type Rule struct {
 	Condition string `json:"condition,omitempty" config:"condition"`
 	// After, with Fail, Drop and Detach, loses the answer after the operation was carried out.
 	After bool          `json:"after,omitempty" config:"after"`
-	Delay time.Duration `json:"delay,omitempty" config:"delay"` // before the effect
-	Rate  float64       `json:"rate,omitempty" config:"rate"`   // operations per second that a Throttle allows at each gateway
+	Delay time.Duration `json:"delay,omitempty" config:"delay"`
+	Rate  float64       `json:"rate,omitempty" config:"rate"` // operations per second that a Throttle allows at each gateway
 	// Life is how long the rule exists; default an hour.
 	Life time.Duration `json:"life,omitempty" config:"life"`
 }
 
 var condition = regexp.MustCompile(`^[a-z][a-z0-9.-]*(:[A-Za-z0-9._-]+)+$`)
 
-// check sets defaults in a rule, and returns what is wrong with it.
 func (r *Rule) check() error {
 	r.Operation = cmp.Or(r.Operation, Send)
 	r.Effect = cmp.Or(r.Effect, Fail)

@@ -23,7 +23,6 @@ type Status struct {
 	Ends    time.Time // by the store's clock
 }
 
-// Book stores the rules of a namespace as a text, which only Rules reads.
 type Book interface {
 	// Faults returns the text as this gateway knows it, or "" without rules.
 	Faults() string
@@ -34,7 +33,7 @@ type Book interface {
 // Rules are the fault rules of a namespace at this gateway, safe for concurrent use.
 type Rules struct {
 	book  Book
-	now   func() time.Time // the store's clock
+	now   func() time.Time
 	known atomic.Pointer[copied]
 	mu    sync.Mutex // held while known is replaced
 }
@@ -86,7 +85,6 @@ func (r *Rules) Add(ctx context.Context, rule Rule) (added Status, err error) {
 	return added, err
 }
 
-// List returns, in order, the rules whose life has not ended, also those that are used up.
 func (r *Rules) List() []Status {
 	all, now := []Status{}, r.now()
 	for _, a := range r.current() {
@@ -261,7 +259,7 @@ func (f *Rule) refuse(ctx context.Context, detach func(error)) error {
 }
 
 type set struct {
-	Made  int // rules that got a name fault-N
+	Made  int
 	Rules []entry
 }
 
@@ -333,7 +331,6 @@ func (s *set) configure(rule Rule, now time.Time) error {
 	return nil
 }
 
-// Validate returns what is wrong with each of a namespace's rules, or nil.
 func Validate(rules []Rule) []error {
 	var s set
 	errs := make([]error, len(rules))

@@ -50,7 +50,7 @@ type Call struct {
 	Op      Op
 	ID      core.Identity
 	Address core.Address
-	Link    *Link // what the call opens or uses; may be nil
+	Link    *Link
 
 	// Interceptors use only these parts of the request.
 	Groups      [][]*core.Message // of Send and Schedule; in a transaction, one group
@@ -67,7 +67,7 @@ type Call struct {
 
 	front *Front
 	space *Space
-	at    int // number of interceptors to which the call was passed
+	at    int
 	do    func(context.Context, *Call)
 }
 
@@ -85,7 +85,6 @@ func (c *Call) free() {
 	calls.Put(c)
 }
 
-// With an err, interceptors of the front see a call that fails.
 func (c *Call) run(ctx context.Context, front *Front, space *Space, err error) {
 	if c.front, c.space = front, space; err != nil {
 		c.space, c.do = &Space{}, func(_ context.Context, c *Call) { c.Fail(err) }
@@ -132,5 +131,4 @@ func (c *Call) Fail(err error) {
 	}
 }
 
-// InTransaction reports whether the call belongs to a core.Transaction.
 func (c *Call) InTransaction() bool { return c.Link != nil && c.Link.transaction }

@@ -7,7 +7,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Space serves one namespace.
 type Space struct {
 	Broker core.Broker
 	Admin  core.Admin
@@ -35,7 +34,6 @@ var (
 	_ core.Admin  = (*Front)(nil)
 )
 
-// The interceptors are in the order of calls.
 func New(spaces Spaces, chain ...Interceptor) *Front { return &Front{spaces, chain} }
 
 func (f *Front) run(ctx context.Context, c *Call) {
@@ -43,7 +41,6 @@ func (f *Front) run(ctx context.Context, c *Call) {
 	c.run(ctx, f, space, err)
 }
 
-// ask carries out a call whose answer interceptors do not need.
 func ask[T any](ctx context.Context, f *Front, op Op, id core.Identity, address core.Address, do func(context.Context, *Space) (T, error)) (answer T, err error) {
 	c := newCall(op, id, address, func(ctx context.Context, c *Call) { answer, c.Err = do(ctx, c.space) })
 	defer c.free()

@@ -8,7 +8,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Link is a bridge's sender, receiver, session or transaction.
 type Link struct {
 	// Closed is the callback for the broker, for all but a transaction. It may be nil.
 	Closed func(error)

@@ -16,7 +16,6 @@ func (f *Front) Begin() core.Transaction {
 	return &transaction{link: Link{front: f, transaction: true}}
 }
 
-// The first operation determines the space.
 func (x *transaction) enter(ctx context.Context, id core.Identity) (*Space, error) {
 	switch {
 	case x.inner == nil:

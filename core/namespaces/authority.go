@@ -40,7 +40,6 @@ func (d *Directory) Key(ctx context.Context, hosts []string, policy, key string)
 	return d.granted(ctx)(d.prove(ctx, credentials{hosts, policy, fits, grant}))
 }
 
-// granted passes the grant of a proven identity to Served.Grant of its namespace.
 func (d *Directory) granted(ctx context.Context) func(core.Grant, error) (core.Grant, error) {
 	return func(g core.Grant, err error) (core.Grant, error) {
 		if err != nil {
@@ -139,7 +138,6 @@ func (d *Directory) decide(c credentials) (m *member, version uint64, err error)
 	return d.own, version, nil
 }
 
-// keyFits also counts the try.
 func (d *Directory) keyFits(m *member, c credentials) bool {
 	d.tries.Add(1)
 	return c.fits(m)
@@ -161,7 +159,6 @@ const recentlyUsed = 16
 // per second, for all clients together. A try computes two hashes, which takes a few microseconds.
 const searchesPerSecond = 10_000
 
-// searches limits how many keys are tried in vain for clients that do not name their namespace.
 type searches struct {
 	mu   sync.Mutex
 	owed float64 // the tries so far, minus searchesPerSecond for each second
@@ -199,7 +196,6 @@ func (d *Directory) prefer(policy string, m *member) {
 	}
 }
 
-// KeyTries returns how often a key was tried to find the namespace of a client.
 func (d *Directory) KeyTries() uint64 { return d.tries.Load() }
 
 func (d *Directory) Enter(id core.Identity, closed func(error)) (leave func(), err error) {

@@ -8,7 +8,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// MaxHosts limits the hosts of a namespace, besides those that follow from its name.
 const MaxHosts = 32
 
 // Hosts begin with the namespace's name, so it must be a DNS label.
@@ -158,7 +157,6 @@ func foldHost(called string) string {
 	return core.FoldHost(called)
 }
 
-// host may have a port.
 func (d *Directory) Answers(host string) bool {
 	d.mu.RLock()
 	defer d.mu.RUnlock()

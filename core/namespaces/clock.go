@@ -7,7 +7,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Clock returns the virtual clock of a namespace, and the store's time.
 func (d *Directory) Clock(ctx context.Context, name string) (c core.VirtualClock, now time.Time, err error) {
 	m, err := d.find(ctx, name)
 	if err != nil {

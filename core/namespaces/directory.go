@@ -27,7 +27,6 @@ type Served struct {
 	Close func()
 }
 
-// Live is what may change in a namespace while it is served.
 type Live interface {
 	Quotas() core.NamespaceQuotas
 	// Answers reports whether a folded host belongs to the namespace or to the gateway.
@@ -70,7 +69,7 @@ type Directory struct {
 	own   *member
 	fixed []*member // the gateway's own, then the configured ones
 
-	base   context.Context // for work that no client has asked for
+	base   context.Context
 	cancel context.CancelFunc
 	tasks  sync.WaitGroup // grows only under mu, while the directory is open
 
@@ -80,8 +79,8 @@ type Directory struct {
 	byName   map[string]*member
 	byHost   map[string]*member   // by host, in the form of foldHost
 	byPolicy map[string][]*member // by the policy's name, without the gateway's own namespace; see recentlyUsed
-	version  uint64               // incremented by each change of the maps
-	losses   uint64               // how often a namespace was found deleted
+	version  uint64
+	losses   uint64 // how often a namespace was found deleted
 
 	changing sync.Mutex
 	pending  pendingChanges
@@ -221,7 +220,6 @@ func (d *Directory) unindex(m *member, r *record) {
 	}
 }
 
-// moved means that the namespace's time was moved.
 func (d *Directory) update(m *member, n core.Namespace) (moved bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

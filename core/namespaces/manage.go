@@ -70,7 +70,7 @@ func (d *Directory) Create(ctx context.Context, n core.Namespace) (About, error)
 	d.log.Info("namespace created", "namespace", made.Name)
 	m := d.apply(made)
 	d.rereadAfterLoss(losses, made.Name)
-	if m == nil || m.record.Load().ID != made.ID { // deleted since then, and another one has its name
+	if m == nil || m.record.Load().ID != made.ID {
 		return About{Namespace: made}, nil
 	}
 	return m.about(), nil

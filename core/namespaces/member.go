@@ -13,7 +13,7 @@ import (
 
 type member struct {
 	d      *Directory
-	fixed  bool // configured, or the gateway's own
+	fixed  bool
 	record atomic.Pointer[record]
 	opened atomic.Pointer[Served] // nil until it is opened
 
@@ -22,7 +22,6 @@ type member struct {
 	connections map[*connection]struct{}
 }
 
-// record is a namespace at one revision. It never changes.
 type record struct {
 	core.Namespace
 	hosts     []string // in the form of foldHost, with those that follow from the name

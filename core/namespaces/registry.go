@@ -23,7 +23,7 @@ type pendingChanges struct {
 	mu    sync.Mutex
 	names map[string]struct{}
 	all   bool
-	woken wake.Signal // set while there are changes
+	woken wake.Signal
 }
 
 // A changed name "" means any namespace. changed does not block.
@@ -46,7 +46,6 @@ func (n *pendingChanges) take() (names map[string]struct{}, all bool) {
 	return names, all
 }
 
-// follow reads changes, and opens one namespace after the other, until ctx ends.
 func (d *Directory) follow(ctx context.Context) {
 	opening := time.NewTicker(openPause)
 	defer opening.Stop()

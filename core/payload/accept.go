@@ -16,8 +16,8 @@ type Accept struct {
 
 type mediaRange struct {
 	pattern string
-	full    string // with parameters
-	quality int    // in thousandths; 0: not accepted
+	full    string
+	quality int // in thousandths; 0: not accepted
 }
 
 const defaultQuality = 1000

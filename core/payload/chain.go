@@ -9,7 +9,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Named is a serializer with its name for the configuration and for dead letters.
 type Named struct {
 	Name string
 	core.Serializer

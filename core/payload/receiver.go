@@ -20,9 +20,9 @@ type receiver struct {
 	link      *intercept.Link
 	address   core.Address
 	bridge    func([]core.Delivery)
-	deletes   bool            // the bridge wants ReceiveAndDelete
-	inSession bool            // the end of the session releases its locks
-	ctx       context.Context // ends with Close
+	deletes   bool // the bridge wants ReceiveAndDelete
+	inSession bool // the end of the session releases its locks
+	ctx       context.Context
 	cancel    context.CancelFunc
 
 	delivery sync.Mutex // held while the bridge is called, and while deliveries for the bridge are completed
@@ -173,7 +173,6 @@ func (r *receiver) settle(ds []core.Delivery, outcome core.Outcome, p core.Prope
 	return settled
 }
 
-// handOver passes deliveries to the bridge or, if the receiver is closed, releases them.
 func (r *receiver) handOver(ds []core.Delivery) {
 	r.delivery.Lock()
 	defer r.delivery.Unlock()

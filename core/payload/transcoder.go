@@ -22,7 +22,6 @@ type Options struct {
 	Logger   *slog.Logger
 }
 
-// Entity says how messages are received from one entity.
 type Entity struct {
 	// Chain is the entity's own chain: payloads that it cannot decode become dead letters. If it is
 	// nil, Options.Chain is used, and there are no such dead letters.
@@ -31,10 +30,9 @@ type Entity struct {
 	Deliver string
 }
 
-// Transcoder is an interceptor that transcodes payloads into types that receivers accept.
 type Transcoder struct {
 	chain    *Chain
-	entities map[string]plan // by folded name
+	entities map[string]plan
 	now      func() time.Time
 	log      *slog.Logger
 	workers  sync.WaitGroup

@@ -24,7 +24,7 @@ func parseAction(sql string, parameters core.Properties, n *names) ([]statement,
 	p := newParser(sql, parameters, n)
 	var list []statement
 	for p.err == nil {
-		for p.take(";") || p.take(",") { // skips any number of separators
+		for p.take(";") || p.take(",") {
 		}
 		if p.token.kind == tokenEnd && len(list) > 0 {
 			break
@@ -78,7 +78,6 @@ func (p *parser) target() target {
 	return target{}
 }
 
-// check refuses a constant to which the target cannot be set.
 func (st statement) check() error {
 	c, ok := st.value.(constant)
 	if !ok || st.target.system == nil {
@@ -122,7 +121,6 @@ func (st statement) run(s *scope) error {
 	return nil
 }
 
-// runAction applies an action to a copy of m that shares its body, and adds the cost to work.
 func runAction(name string, action []statement, m *core.Message, f Facts, work *int) (*core.Message, error) {
 	copied := *m
 	s := open(&copied, f, &names{})

@@ -15,7 +15,7 @@ type bodyField struct {
 type step struct {
 	key   string
 	index int
-	inner bool // index is used, not key
+	inner bool
 }
 
 func (p *bodyField) eval(s *scope) datum {
@@ -64,7 +64,6 @@ func (st step) from(v any) (any, bool) {
 	return elements[st.index], true
 }
 
-// The body is decoded at the first call.
 func (s *scope) decoded() (any, bool) {
 	if !s.looked {
 		s.looked = true

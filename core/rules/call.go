@@ -13,7 +13,7 @@ import (
 // Calls.
 type Call struct {
 	Name       string // as written
-	parameters string // encoded
+	parameters string
 }
 
 // Parameters returns the arguments after the plugin's name. An argument name = value has that name;

@@ -45,7 +45,6 @@ func decided(at int, c predicate, values ...expression) operand {
 
 func (p *parser) valueOf(parse func() operand) expression { return p.expression(parse()) }
 
-// If the operand is a condition, parsing fails.
 func (p *parser) expression(o operand) expression {
 	if o.value == nil {
 		p.fail(faultAt(o.at, "expected a value but found a condition"))
@@ -112,7 +111,6 @@ func (p *parser) likeness(at int, of expression) operand {
 	return decided(at, newLikeness(of, values[1], escape, patternAt, escapeAt), values...)
 }
 
-// If pattern and escape are constants, newLikeness compiles the pattern.
 func newLikeness(of, pat, escape expression, patternAt, escapeAt int) predicate {
 	char := rune(-1)
 	switch e := escape.(type) {

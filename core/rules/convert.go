@@ -79,7 +79,6 @@ func (d datum) encode(dst []byte) []byte {
 	}
 }
 
-// The described value must follow.
 func appendDescriptor(dst []byte, symbol string) []byte {
 	const described = 0x00 // AMQP 1.0 §1.2: the constructor of a described value
 	return value.AppendSymbol(append(dst, described), symbol)
@@ -161,7 +160,6 @@ func (d datum) encodeInteger(dst []byte, kind value.Kind, r integerRange) ([]byt
 	}
 }
 
-// asNumber returns a number, or the number that a text stands for.
 func (d datum) asNumber() (datum, bool) {
 	if d.kind != text {
 		return d, d.isNumber()
@@ -234,7 +232,6 @@ func (d datum) encodeGUID(dst []byte) ([]byte, bool) {
 	return dst, false
 }
 
-// asInstant returns the ticks of an instant, or of a text in the form of ISO 8601.
 func (d datum) asInstant() (int64, bool) {
 	switch d.kind {
 	case instant:

@@ -5,7 +5,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// All tests of a correlation filter must be true.
 type correlation struct {
 	fields     []fieldTest
 	properties []propertyTest

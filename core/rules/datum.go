@@ -46,7 +46,6 @@ const (
 	unixEpochTicks = 621_355_968_000_000_000
 )
 
-// The descriptors of .NET's types in messages.
 const (
 	descriptorTimeSpan       = "com.microsoft:timespan"
 	descriptorURI            = "com.microsoft:uri"
@@ -78,7 +77,6 @@ func unsignedOf(n uint64) datum {
 	return datum{kind: integer, num: n}
 }
 
-// A zero t is null.
 func setInstantOf(t time.Time) datum {
 	if t.IsZero() {
 		return datum{kind: null}
@@ -86,7 +84,6 @@ func setInstantOf(t time.Time) datum {
 	return instantOf(t.Unix()*ticksPerSecond + int64(t.Nanosecond())/int64(tick))
 }
 
-// A zero d is null.
 func setSpanOf(d time.Duration) datum {
 	switch {
 	case d == 0:
@@ -104,7 +101,6 @@ func (d datum) isNumber() bool { return d.kind >= integer && d.kind <= real }
 
 func (d datum) int() int64 { return int64(d.num) }
 
-// real converts a number of any kind to a double.
 func (d datum) real() float64 {
 	switch d.kind {
 	case integer:

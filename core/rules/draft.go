@@ -7,7 +7,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// draft has the user properties of a message while an action changes them.
 type draft struct{ entries []entry }
 
 // key and the encoded value raw are immutable.
@@ -28,7 +27,6 @@ func (d *draft) index(folded string) int {
 	return slices.IndexFunc(d.entries, func(e entry) bool { return fold(e.key) == folded })
 }
 
-// raw returns the encoded value of a property, or nil.
 func (d *draft) raw(folded string) []byte {
 	if i := d.index(folded); i >= 0 {
 		return d.entries[i].raw

@@ -46,7 +46,6 @@ func Explain(r core.Rule, m *core.Message, f Facts) Explanation {
 	return e
 }
 
-// explainSQL parses the filter again, with notes of its conditions, and evaluates it for m.
 func (r *Rule) explainSQL(filter core.Filter, m *core.Message, f Facts) Explanation {
 	n, own := &notes{sql: filter.SQL}, &names{}
 	p := newParser(filter.SQL, filter.Parameters, own)
@@ -95,7 +94,7 @@ func (r *Rule) explainCorrelation(filter *core.Correlation, m *core.Message, f F
 			e.Why = append(e.Why, name+" = "+wanted+" is true")
 		}
 	}
-	c := r.predicate.(*correlation) // compileFilter has made it
+	c := r.predicate.(*correlation)
 	for _, t := range c.fields {
 		seen := t.system.text(m)
 		shown := "not set"

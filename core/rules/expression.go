@@ -5,7 +5,6 @@ import (
 	"strings"
 )
 
-// expression is a part of an SQL text that has a value.
 type expression interface {
 	// eval records an error in the scope.
 	eval(*scope) datum
@@ -13,7 +12,6 @@ type expression interface {
 	fallible() bool
 }
 
-// constant is a literal, or the value of a parameter.
 type constant struct{ datum }
 
 func (c constant) eval(*scope) datum { return c.datum }
@@ -156,7 +154,6 @@ func (t Truth) String() string {
 	}
 }
 
-// operand is a part of the text: either a value or a condition.
 type operand struct {
 	at        int
 	value     expression

@@ -8,8 +8,8 @@ type finder struct {
 	words   int
 	masks   []uint64 // by class of characters: the positions in the run that they match
 	ascii   [utf8.RuneSelf]uint16
-	classes map[rune]uint16 // of other characters
-	last    uint64          // the bit of the last position, in the last word of the state
+	classes map[rune]uint16
+	last    uint64 // the bit of the last position, in the last word of the state
 }
 
 // Characters that are not in the run, and invalid UTF-8, have class 0 and match only _.

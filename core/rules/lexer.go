@@ -10,7 +10,7 @@ import (
 
 // fault is an error in an SQL text or in its evaluation, with its position in the text.
 type fault struct {
-	at   int // byte offset in the SQL text
+	at   int
 	text string
 }
 
@@ -35,7 +35,7 @@ const (
 
 type token struct {
 	kind   tokenKind
-	at     int    // byte offset
+	at     int
 	text   string // without delimiters; a word, parameter or operator as written
 	number uint64
 	float  float64
@@ -177,7 +177,7 @@ func (l *lexer) numeral() (token, error) {
 		if t.number, err = strconv.ParseUint(t.text, 10, 64); err == nil {
 			return t, nil
 		}
-		t.kind = tokenReal // beyond 64 bits
+		t.kind = tokenReal
 	}
 	if t.float, err = strconv.ParseFloat(t.text, 64); err != nil {
 		return token{}, faultAt(t.at, "the number %.40s is outside the range of a double", t.text)

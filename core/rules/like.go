@@ -23,7 +23,7 @@ type pattern struct {
 // run is the part of a pattern between two % signs.
 type run struct {
 	pieces []piece
-	chars  int     // characters that the run matches
+	chars  int
 	finder *finder // finds what follows the skip of the first piece; nil if that is a single literal
 }
 
@@ -118,7 +118,6 @@ func (b *runBuilder) finish() run {
 	return r
 }
 
-// cost limits the cost of matching s, in steps of scope.spend.
 func (p *pattern) cost(s string) int {
 	if p.width == 0 {
 		return len(s) / 8

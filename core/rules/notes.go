@@ -12,7 +12,6 @@ type notes struct {
 	mentions []mention
 }
 
-// mention is an occurrence of a property or parameter in the text.
 type mention struct {
 	from, to int
 	value    expression
@@ -42,7 +41,6 @@ func isNoted(c predicate) bool {
 	return false
 }
 
-// in returns the properties and parameters in a condition, each spelling once.
 func (n *notes) in(c *note) []mention {
 	var found []mention
 	for _, m := range n.mentions {

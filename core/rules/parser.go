@@ -79,7 +79,6 @@ func (p *parser) filter() (predicate, error) {
 	return p.condition(o), p.err
 }
 
-// condition converts an operand, which ends before the next token, to a condition.
 func (p *parser) condition(o operand) predicate {
 	c, err := o.predicate()
 	if p.fail(err); p.err != nil {

@@ -2,7 +2,6 @@ package rules
 
 import "unicode/utf8"
 
-// predicate is a part of an SQL text that is true, false or unknown.
 type predicate interface {
 	// truth records an error in the scope.
 	truth(*scope) Truth
@@ -142,7 +141,6 @@ func (m *membership) truth(s *scope) Truth {
 
 func (m *membership) fallible() bool { return m.of.fallible() || anyFallible(m.list) }
 
-// likeness is LIKE pattern, with a constant pattern.
 type likeness struct {
 	of      expression
 	pattern *pattern
@@ -164,7 +162,7 @@ func (l *likeness) fallible() bool { return l.of.fallible() }
 // computedLikeness is LIKE with a pattern or an escape that depends on the message.
 type computedLikeness struct {
 	of, pattern, escape expression // escape may be nil
-	at                  int        // of the pattern
+	at                  int
 }
 
 func (l *computedLikeness) truth(s *scope) Truth {
@@ -199,7 +197,6 @@ func (l *computedLikeness) truth(s *scope) Truth {
 
 func (*computedLikeness) fallible() bool { return true }
 
-// d must be a text of one character.
 func escapeOf(d datum) (rune, error) {
 	c, n := utf8.DecodeRuneInString(d.text)
 	if d.kind != text || d.text == "" || n != len(d.text) {

@@ -14,8 +14,8 @@ const PropertyRuleName = "RuleName"
 // Rule is a compiled rule. It is immutable and safe for concurrent use.
 type Rule struct {
 	name      string
-	sql       string // of the filter, for positions in errors
-	actionSQL string // of the action, for positions in errors
+	sql       string
+	actionSQL string
 	predicate predicate
 	action    []statement // nil without an action
 	names     names
@@ -44,7 +44,6 @@ func Compile(r core.Rule) (*Rule, error) {
 	return c, nil
 }
 
-// Errors call the two texts of a rule so.
 const (
 	filterText = "filter"
 	actionText = "action"

@@ -20,7 +20,6 @@ type names struct {
 
 func fold(name string) string { return strings.ToLower(name) }
 
-// slot assigns a slot to a name that has none.
 func (n *names) slot(name string) int {
 	name = fold(name)
 	if slot, ok := n.slots[name]; ok {
@@ -85,11 +84,11 @@ type scope struct {
 	message *core.Message
 	facts   Facts
 	slots   []datum // by slot: the value of the user property
-	filled  []int   // slots that are not absent
-	places  []int   // by slot of the rule's names: the slot in this scope; nil: the same slot
-	draft   *draft  // set while an action runs: it then has the user properties
+	filled  []int
+	places  []int  // by slot of the rule's names: the slot in this scope; nil: the same slot
+	draft   *draft // set while an action runs: it then has the user properties
 	fault   *fault
-	work    int      // the cost of the evaluation so far, in steps
+	work    int
 	ended   bool     // Facts.Changed has ended the evaluation
 	served  []uint64 // a bit for each subscription that has its plain copy; used by Set.Match
 
@@ -161,7 +160,6 @@ func (s *scope) at(slot int) datum {
 	return s.slots[slot]
 }
 
-// user returns a user property whose folded name is only known at run time.
 func (s *scope) user(folded string) datum {
 	if s.draft != nil {
 		return s.drafted(folded)
@@ -177,7 +175,6 @@ func (s *scope) user(folded string) datum {
 	return datum{}
 }
 
-// drafted returns a property that the action may have changed.
 func (s *scope) drafted(folded string) datum {
 	if !s.spend(0, entryCost*len(s.draft.entries)) {
 		return datum{}

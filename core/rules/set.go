@@ -17,7 +17,7 @@ type Set struct {
 	shapeless []*shape          // shapes without user properties
 	anchored  [][]*shape        // the other shapes, by the slot of a property without which a message cannot match
 	linear    []candidate
-	names     names // all user properties that filters read
+	names     names
 	seed      maphash.Seed
 	served    int // the length of scope.served
 	calls     []Call
@@ -44,7 +44,6 @@ type Copy struct {
 	Err error
 }
 
-// subs[i] has the rules of subscription i.
 func NewSet(subs [][]*Rule) *Set {
 	s := &Set{seed: maphash.MakeSeed(), served: (len(subs) + 63) / 64}
 	s.shapes = make(map[string]*shape)
@@ -133,7 +132,6 @@ func (s *Set) note(calls []Call) {
 	}
 }
 
-// places gives the rule's names slots in the Set, and returns these.
 func (s *Set) places(r *Rule) []int {
 	places := make([]int, len(r.names.slots))
 	for name, slot := range r.names.slots {

@@ -99,7 +99,6 @@ func (e equalities) hash(seed maphash.Seed) (h uint64) {
 	return h
 }
 
-// shape returns an empty shape with the properties of these tests, and the shape's name.
 func (e equalities) shape() (sh *shape, name string) {
 	sh = &shape{buckets: make(map[uint64][]candidate)}
 	var b strings.Builder

@@ -58,7 +58,6 @@ func (p *parser) sign() operand {
 	return operand{at: at, value: positive{v}}
 }
 
-// primary parses a constant, a parameter, a property, a function, EXISTS or parentheses.
 func (p *parser) primary() operand {
 	t := p.token
 	constantOf := func(d datum) operand {
@@ -138,7 +137,6 @@ func (p *parser) name() operand {
 	return p.property(t)
 }
 
-// property parses the rest of a property: if first is a scope, the name in that scope.
 func (p *parser) property(first token) operand {
 	if !p.token.is(".") {
 		return operand{at: first.at, value: p.userProperty(first.text)}

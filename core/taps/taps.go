@@ -32,7 +32,7 @@ type Taps struct {
 	memory *fair.Pool
 
 	mu    sync.Mutex
-	all   map[string][]*Tap // by the entity's folded name
+	all   map[string][]*Tap
 	ended bool
 }
 
@@ -41,7 +41,6 @@ func New(now func() time.Time, memory *fair.Pool) *Taps {
 	return &Taps{now: now, memory: memory, places: fair.NewPlaces(maxTaps, "recordings of the namespace", memory.Gauge()), all: map[string][]*Tap{}}
 }
 
-// Open opens a client's tap of a queue or topic. The caller must close it.
 func (s *Taps) Open(entity string, by fair.Who) (*Tap, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,7 +95,6 @@ func (s *Taps) sent(entity string, group []*core.Message, numbers []int64) {
 	}
 }
 
-// Tap shows the messages that clients send to one queue or topic.
 type Tap struct {
 	set    *Taps
 	name   string

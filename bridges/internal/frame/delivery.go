@@ -222,7 +222,7 @@ func dataSections(encoded []byte) (sections iter.Seq[[]byte], size int, ok bool)
 	}
 	return func(yield func([]byte) bool) {
 		eachSection(encoded, func(v []byte) bool {
-			data, _, _ := value.ReadBinary(v) // was read before without an error
+			data, _, _ := value.ReadBinary(v)
 			return yield(data)
 		})
 	}, size, true

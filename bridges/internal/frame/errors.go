@@ -13,10 +13,9 @@ var ErrMalformed = errors.New("the data is not a frame in JSON or MessagePack")
 type Error struct {
 	Code core.Code
 	Path string // such as messages[3].broker.Label
-	Text string // such as "must be a string"
+	Text string
 }
 
-// Wrong returns an Error with InvalidArgument. In adds the name of the part.
 func Wrong(format string, args ...any) error {
 	return &Error{Code: core.InvalidArgument, Text: fmt.Sprintf(format, args...)}
 }

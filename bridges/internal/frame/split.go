@@ -16,7 +16,6 @@ type Member struct {
 	Value []byte
 }
 
-// Split and Reset start the reader again.
 func NewReader(e codec.Encoding) codec.Reader {
 	return codec.NewReader(e, nil, codec.Options{Depth: codec.MaxDepth, Frame: true})
 }

@@ -114,7 +114,6 @@ func readMap(r codec.Reader, depth int) (any, error) {
 	return m, tooDeep(depth)
 }
 
-// depth is the nesting depth of a compound value.
 func readTagged(tag string, r codec.Reader, depth int) (any, error) {
 	k, ok := kindOfTag(tag)
 	if !ok {
@@ -506,7 +505,7 @@ func readDescribed(r codec.Reader, depth int) (any, error) {
 }
 
 func AppendValue(dst []byte, r codec.Reader) ([]byte, error) {
-	switch r.Kind() { // fast paths for the most frequent kinds
+	switch r.Kind() {
 	case codec.Text:
 		return value.AppendString(dst, r.Text()), nil
 	case codec.Int:

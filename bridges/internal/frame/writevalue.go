@@ -10,13 +10,11 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// maxPlain is the largest integer that every JSON parser keeps exactly.
 const maxPlain = 1<<53 - 1
 
 // wholeFloats is the number from which integral floats get an exponent, as in JavaScript.
 const wholeFloats = 1e21
 
-// b must begin with a valid AMQP value.
 func WriteValue(w codec.Writer, b []byte) {
 	switch value.KindOf(b) {
 	case value.KindString:

@@ -13,8 +13,7 @@ type Work = func(ctx context.Context) (then func())
 
 const (
 	freeCalls = 4
-	// maxCalls limits the calls of a connection if there is memory for their stacks.
-	maxCalls = 64
+	maxCalls  = 64
 )
 
 // Calls makes the broker calls of one connection, each in a goroutine. A client can request

@@ -23,7 +23,6 @@ type Member interface {
 	Evacuate(reason string)
 }
 
-// Conns are the open connections of a bridge. They implement bridges.Census.
 type Conns[C Member] struct {
 	asking chan struct{} // holds an element during a call of Connections
 

@@ -15,8 +15,8 @@ import (
 // has no goroutine: whoever submits a job runs it, and the jobs that others submit meanwhile, so a
 // single message waits for no other goroutine. Jobs must not block.
 type Owner struct {
-	after  func()        // runs after the queued jobs
-	failed func(error)   // runs after a panic
+	after  func() // runs after the queued jobs
+	failed func(error)
 	ended  chan struct{} // closes when the Owner has ended and no job runs
 
 	mu      sync.Mutex
@@ -24,7 +24,7 @@ type Owner struct {
 	running bool
 	stopped bool
 
-	spare []func() // memory for jobs; only the goroutine that runs them uses it
+	spare []func() // only the goroutine that runs jobs uses it
 }
 
 // New returns an Owner. It calls after when it has run all queued jobs, to act on their results
@@ -59,7 +59,6 @@ func (o *Owner) Post(f func()) {
 	}
 }
 
-// add reports whether the caller must run the queued jobs.
 func (o *Owner) add(f func()) (first bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -161,7 +160,6 @@ func End(tasks *sync.WaitGroup, o *Owner, log *slog.Logger, letGo func()) {
 	}
 }
 
-// stackSize is about how much stack a call of the broker, or the work of a connection, needs.
 const stackSize = 8 << 10
 
 // growStack gives a new goroutine its stack at once. Otherwise the stack grows in several steps,

@@ -25,7 +25,7 @@ type Socket struct {
 	err   error
 }
 
-// SocketOf returns nil for another transport than plain TCP.
+// SocketOf and RawOf return nil for another transport than plain TCP.
 func SocketOf(nc net.Conn) *Socket {
 	raw := RawOf(nc)
 	if raw == nil {
@@ -36,7 +36,6 @@ func SocketOf(nc net.Conn) *Socket {
 	return s
 }
 
-// RawOf returns nil for another transport than plain TCP.
 func RawOf(nc net.Conn) syscall.RawConn {
 	sc, ok := nc.(syscall.Conn)
 	if !ok {
@@ -69,7 +68,7 @@ func (s *Socket) send(fd uintptr) (done bool) {
 			s.n = n
 		case errors.Is(err, unix.EINTR):
 			continue
-		case errors.Is(err, unix.EAGAIN): // the socket's buffer is full
+		case errors.Is(err, unix.EAGAIN):
 			return !s.wait
 		default:
 			s.err = err

@@ -12,7 +12,6 @@ const beat = time.Second
 // Leeway is how much earlier than armed a Timer may fire.
 const Leeway = beat
 
-// beginning is the first time at which timers fire together: see beat.
 var beginning = time.Now()
 
 // Timer wakes an Owner at a given time. Only jobs of the owner may use it.

@@ -8,7 +8,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Merge merges the events of an entity's partitions by time.
 func Merge(found [][]core.Event) []core.Event {
 	for i := range found {
 		found[i] = mergeEvents(found[i])
@@ -55,7 +54,7 @@ func mergeEvents(events []core.Event) []core.Event {
 // placeDeliveries puts each delivery before the event that ended its lock, because the clock of the
 // gateway that delivered may be ahead of that of the gateway that settled.
 func placeDeliveries(events, deliveries []core.Event) []core.Event {
-	before := map[int][]core.Event{} // by the index of the event that ended the lock
+	before := map[int][]core.Event{}
 	for _, d := range deliveries {
 		end, last, delayed := -1, -1, false
 		for i := range events {

@@ -16,9 +16,7 @@ import (
 )
 
 const (
-	// noteDelay is how long the Writer collects events before it writes them.
-	noteDelay = 50 * time.Millisecond
-	// maxNotes limits the collected events; further ones are dropped.
+	noteDelay   = 50 * time.Millisecond
 	maxNotes    = 50_000
 	maxReason   = 200
 	noteTimeout = 5 * time.Second
@@ -30,7 +28,7 @@ type Writer struct {
 	now     func() time.Time // the store's clock
 	gateway string
 	log     *slog.Logger
-	woken   wake.Signal // set when there are notes to write
+	woken   wake.Signal
 
 	writing chan struct{} // has one element unless a flush is running: only one runs at a time, so that events stay in order
 

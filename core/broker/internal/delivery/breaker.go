@@ -40,7 +40,7 @@ type lock struct {
 	until  time.Time
 	round  int
 	gone   bool
-	failed bool // an earlier delivery of the message has failed
+	failed bool
 }
 
 type result struct {
@@ -63,13 +63,13 @@ type Circuit struct {
 	next    time.Time // no lock ends earlier; zero: unknown
 	taking  int
 
-	results []result // oldest first
+	results []result
 
 	open        bool
 	until       time.Time
 	round       int // incremented when the circuit opens
 	limit       int // messages in flight while half-open
-	full        int // the limit at which the circuit closes
+	full        int
 	probes      int
 	seen, wrong int // results in the current window, and failures among them
 }

@@ -11,7 +11,6 @@ import (
 )
 
 const (
-	// MaxLock and MaxLockBytes limit the messages of one Lock call.
 	MaxLock      = 200
 	MaxLockBytes = 8 << 20
 	// minShare and minShareBytes are the least credit that a partition gets, even if others get
@@ -44,7 +43,7 @@ type dispatcher struct {
 	nextWorker   int
 	credit       int // sum over the receivers that are willing
 	bytes        int64
-	reserved     core.Most // credit that Lock calls in flight use
+	reserved     core.Most
 	draining     int
 	queue        []*receiver
 	calling      bool

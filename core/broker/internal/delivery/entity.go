@@ -70,7 +70,6 @@ func New(s *Shared, of Source, t *entity.Counters, a *audit.Writer) *Entity {
 	return e
 }
 
-// OpenReceiver implements Broker.OpenReceiver for a sub-queue.
 func (e *Entity) OpenReceiver(ctx context.Context, sub core.SubQueue, o core.ReceiverOptions, by core.Party) (core.Receiver, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -243,7 +242,6 @@ func (e *Entity) DropUndelivered() {
 	}
 }
 
-// AwaitsDeadLetters reports whether receivers of dead letters are open.
 func (e *Entity) AwaitsDeadLetters() bool { return e.sweeps.Load() != nil }
 
 // ExpectExpiry schedules a sweep of the main queue, for receivers of dead letters, unless at is
@@ -254,7 +252,6 @@ func (e *Entity) ExpectExpiry(at time.Time) {
 	}
 }
 
-// Count sets what t has about the breaker, the rate limit, receivers, sessions and waiting calls.
 func (e *Entity) Count(t *entity.Traffic) {
 	t.Breaker, t.Opened = e.Circuit().State(), e.admission.opened.Load()
 	if r := e.admission.limiter.rate.Load(); r != nil {

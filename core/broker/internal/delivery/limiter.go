@@ -27,7 +27,7 @@ type limiter struct {
 
 	mu     sync.Mutex
 	unused int
-	lapse  time.Time // when the unused deliveries are lost
+	lapse  time.Time
 	again  time.Time // before this time the store grants nothing
 }
 

@@ -11,8 +11,7 @@ import (
 
 const (
 	PeekBytes = 256 << 10
-	// PeekPage limits the messages of one Peek call to the store.
-	PeekPage = 256
+	PeekPage  = 256
 	// MaxPurge limits the messages that one Purge removes if it must read them.
 	MaxPurge = 4000
 )

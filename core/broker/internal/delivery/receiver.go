@@ -14,7 +14,7 @@ type receiver struct {
 	credit   int
 	bytes    int64 // unused; below zero if the last delivery was larger
 	pending  []core.Delivery
-	inFlight int // messages that are being removed before they are delivered
+	inFlight int
 	drained  []func(int)
 	targets  []uint64 // by worker: the value of its calls at which Drains no longer wait for it
 	queued   bool

@@ -16,8 +16,7 @@ const (
 	sessionLookInterval = 10 * time.Second
 	// releaseTimeout limits the call that releases a session. If it fails, the lock expires later.
 	releaseTimeout = 5 * time.Second
-	// SettleTimeout is how long a closed session waits for settlements in flight.
-	SettleTimeout = 30 * time.Second
+	SettleTimeout  = 30 * time.Second
 )
 
 // Session implements core.Session. Only one goroutine, run, calls the store for messages and runs
@@ -37,8 +36,8 @@ type Session struct {
 	credit   int
 	bytes    int64 // unused; below zero if the last delivery was larger
 	poller
-	checks      bool      // run must ask the store whether the lock still holds, even without credit
-	purges      int       // Purge calls in flight, during which run locks no messages
+	checks      bool // run must ask the store whether the lock still holds, even without credit
+	purges      int
 	lookAt      time.Time // when to look for messages without a doorbell; zero: unknown
 	drained     []func(int)
 	targetCalls uint64

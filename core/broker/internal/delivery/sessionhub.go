@@ -61,7 +61,6 @@ func (h *sessionHub) leave() {
 	h.retireLater()
 }
 
-// wake handles the store's doorbell. A key "" stands for any session of the partition.
 func (h *sessionHub) wake(s *sessionFinder, key core.SessionKey) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

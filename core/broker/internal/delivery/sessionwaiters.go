@@ -30,7 +30,7 @@ func (h *sessionHub) next(ctx context.Context, m core.SessionMode) (core.Session
 	}
 	h.giveUp(w)
 	select {
-	case g := <-w.answer: // the answer was earlier
+	case g := <-w.answer:
 		return g.lock, g.err
 	default:
 		return core.SessionLock{}, core.Refuse(core.Timeout, "The operation did not complete within the allotted timeout: '%s' has no free session with messages.", h.e.View().Name)

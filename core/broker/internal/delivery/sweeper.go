@@ -44,7 +44,7 @@ func (d *dispatcher) sweepOnce() time.Duration {
 	now := d.e.Now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.nextExpiry.After(now) { // this sweep has handled it
+	if !d.nextExpiry.After(now) {
 		d.nextExpiry = time.Time{}
 	}
 	if first.IsZero() || !d.nextExpiry.IsZero() && d.nextExpiry.Before(first) {

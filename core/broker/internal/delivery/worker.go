@@ -16,7 +16,7 @@ type worker struct {
 
 	poller  // ready and busy decide whether the worker gets a grant
 	asked   core.Most
-	granted bool // run must make a call
+	granted bool
 	timer   *time.Timer
 }
 
@@ -133,7 +133,6 @@ func (w *worker) pass() (again time.Time, err error) {
 	return again, err
 }
 
-// more means that other messages may be available.
 func (w *worker) locked(ds []core.Delivery, next time.Time, more bool, err error) {
 	d := w.d
 	var removals []removal
@@ -242,7 +241,6 @@ func (w *worker) noteOutage(err error) {
 }
 
 const (
-	// The shortest and the longest pause while a partition does not answer.
 	firstBackoff = 50 * time.Millisecond
 	lastBackoff  = 2 * time.Second
 )
@@ -253,8 +251,8 @@ const (
 type poller struct {
 	ready      bool // the partition may have messages or sessions
 	busy       bool
-	wokenSince bool          // the doorbell has rung since the last call began
-	calls      uint64        // calls that have ended
+	wokenSince bool // the doorbell has rung since the last call began
+	calls      uint64
 	backoff    time.Duration // the pause before the next call; 0 while the partition answers
 }
 

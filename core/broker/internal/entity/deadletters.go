@@ -38,7 +38,6 @@ func DeadLetterProperties(p core.Properties) (core.Properties, error) {
 	return p.Merge(over), nil
 }
 
-// Truncate returns the first n characters of s.
 func Truncate(s string, n int) string {
 	if len(s) <= n || utf8.RuneCountInString(s) <= n {
 		return s

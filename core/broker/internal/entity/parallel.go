@@ -18,7 +18,6 @@ func InParallel(n int, f func(i int)) {
 	wg.Wait()
 }
 
-// PartitionGroup has the items of GroupByPartition that belong to one partition.
 type PartitionGroup[T any] struct {
 	Partition uint16
 	Items     []T

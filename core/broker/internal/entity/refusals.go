@@ -106,10 +106,9 @@ func (r *Refusals) Locks(errs []error, v *View) []error {
 	return errs
 }
 
-// NoVerdict is the error of a message whose router has not answered.
 type NoVerdict struct {
-	Refusal error // for the sender
-	Parks   bool  // the router is configured to park the message
+	Refusal error
+	Parks   bool // the router is configured to park the message
 }
 
 func (n *NoVerdict) Error() string { return n.Refusal.Error() }

@@ -16,7 +16,7 @@ type View struct {
 	Queues     [core.SubQueues][]core.Partition
 	MaxMessage int64 // bytes
 	maxBatch   int64 // bytes of messages that are sent together; 0: no limit
-	noBinary   bool  // user properties must not be binary
+	noBinary   bool
 
 	policy                    *Policy
 	unlimited, withDuplicates atomic.Pointer[View]
@@ -39,7 +39,6 @@ func (c *Policy) View(ent core.Entity) *View {
 	return v
 }
 
-// Unlimited returns the view with partitions that have no quota.
 func (v *View) Unlimited() *View {
 	return v.with(&v.unlimited, func(p *core.Policy) { p.MaxBytes = 0 })
 }

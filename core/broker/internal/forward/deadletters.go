@@ -85,7 +85,6 @@ func (fb *forwardBatch) destinationRefused(i int, to destination, err error) {
 	fb.reject(i, err)
 }
 
-// IsPermanent reports whether the same call can never succeed.
 func IsPermanent(err error) bool {
 	switch core.CodeOf(err) {
 	case core.NotFound, core.NotAllowed, core.InvalidArgument, core.OutOfRange, core.TooLarge:

@@ -11,7 +11,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/pipeline"
 )
 
-// Reasons for transfer dead letters, in addition to those in core.
 const (
 	ReasonNoDestination = "MessagingEntityNotFound"
 	ReasonTooLarge      = "MessageSizeExceeded"
@@ -44,7 +43,7 @@ type forwardBatch struct {
 	mu          sync.Mutex // guards what follows, because batches are delivered in parallel
 	locked      time.Time  // no later than when the source's locks began, or were last renewed
 	settlements []core.Settlement
-	stored      []stored // for each settlement, where its message was stored, and the key to forget there
+	stored      []stored
 	rejected    []int
 	reasons     []error
 }
@@ -262,7 +261,6 @@ func (fb *forwardBatch) finish(ctx context.Context) (ended int) {
 	return ended
 }
 
-// publishDue publishes due messages of a topic, and returns how many have left its own queue.
 func (pf *partitionForwarder) publishDue(ctx context.Context, e Entity, p core.Partition, ds []core.Delivery) (moved int) {
 	call, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()

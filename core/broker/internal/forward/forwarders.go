@@ -42,7 +42,6 @@ type Config struct {
 	Wait      bool
 }
 
-// Host is the broker whose messages are moved.
 type Host interface {
 	Entity(ctx context.Context, name string) (Entity, error)
 	// Read returns an entity as the store has it, not from the cache.
@@ -80,7 +79,7 @@ type Forwarders struct {
 	byKey  map[forwarderKey]*forwarder
 	byName map[string][]*forwarder
 
-	pending struct { // names with which Changed was called
+	pending struct {
 		mu    sync.Mutex
 		names map[string]struct{}
 		all   bool
@@ -107,18 +106,16 @@ type forwarderKey struct {
 }
 
 type forwarder struct {
-	set  *Forwarders
-	key  forwarderKey
-	name string
-	to   string // the destination, as forwardTarget returns it; "": each message has its own
-	// temporary means that the forwarder ends when it has nothing left to do.
+	set         *Forwarders
+	key         forwarderKey
+	name        string
+	to          string // the destination, as forwardTarget returns it; "": each message has its own
 	temporary   bool
 	remote      string // the folded name of the remote in to; "": to has none
 	partitions  []*partitionForwarder
 	retireTimer *time.Timer // guarded by set.mu
 }
 
-// The forwarders begin when Run is called.
 func New(c Config) *Forwarders {
 	s := &Forwarders{Config: c, remotes: newRemotes(c.Remotes), byKey: map[forwarderKey]*forwarder{}, byName: map[string][]*forwarder{}, woken: wake.New()}
 	s.pending.names = map[string]struct{}{}
@@ -137,7 +134,7 @@ func (s *Forwarders) Run(ctx context.Context) {
 	retry := time.NewTimer(readRetry)
 	retry.Stop()
 	defer retry.Stop()
-	scanned := make(chan struct{}, 1) // has one element unless a scan is running
+	scanned := make(chan struct{}, 1)
 	scanned <- struct{}{}
 	var due <-chan struct{} = scanned // nil unless a scan is requested
 	for ctx.Err() == nil {
@@ -305,7 +302,6 @@ func (s *Forwarders) startForBacklog(ctx context.Context, ent *core.Entity) {
 	}
 }
 
-// MessagesAdded wakes or starts the forwarder of a sub-queue that has new messages.
 func (s *Forwarders) MessagesAdded(v *entity.View, sub core.SubQueue) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

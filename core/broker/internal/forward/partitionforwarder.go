@@ -10,10 +10,8 @@ import (
 )
 
 const (
-	// forwardBatchSize limits the messages that a step moves.
 	forwardBatchSize = 200
-	// forwardBytes limits the messages that a step has in memory.
-	forwardBytes = 8 << 20
+	forwardBytes     = 8 << 20
 	// forwardLock is how long a step locks messages, and CallTimeout limits each of its calls.
 	// CallTimeout is much shorter, because a late call would store a second copy of a message that
 	// another forwarder has moved meanwhile, and whose key the destination has forgotten.
@@ -41,11 +39,11 @@ type partitionForwarder struct {
 	source core.Partition // view's partition, with the lock duration of a forwarder
 
 	// Only the step in flight uses these.
-	held             []core.Settlement // locked messages that could not be moved yet
+	held             []core.Settlement
 	blocked          map[destination]struct{}
 	manyDestinations bool          // messages that are not held may have other destinations
 	holdTime         time.Duration // how long messages are held back; 0 while moves succeed
-	retryAt          time.Time     // when held messages are tried again
+	retryAt          time.Time
 	lease            orderLease
 	remoteStalled    bool
 	remoteAway       bool
@@ -55,14 +53,13 @@ type partitionForwarder struct {
 	unwatch   func()
 	queued    bool
 	woken     bool
-	retryHeld bool // the next step must try the held messages
+	retryHeld bool
 	stopped   bool
 	idle      bool
 	timer     *time.Timer
 	due       time.Time // when timer fires, by this machine's clock
 }
 
-// destination is a partition, or an entity of a remote.
 type destination struct {
 	e         Entity
 	partition uint16

@@ -12,7 +12,6 @@ import (
 )
 
 const (
-	// remoteBatchBytes is about the size of one call of Send.
 	remoteBatchBytes = 8 << 20
 	// remoteTimeout is how long a step waits for remotes. A step of a transfer queue waits only for
 	// transferTimeout, because messages for other destinations wait, too.

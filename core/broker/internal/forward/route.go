@@ -17,7 +17,7 @@ type route struct {
 	waits   bool   // for a destination that is disabled or full
 	remotes remotes
 	resolve func(name string) resolved
-	blocked func(to destination) bool // reports whether messages already wait for the destination
+	blocked func(to destination) bool
 }
 
 type step struct {
@@ -78,7 +78,7 @@ func (r *route) next(d *core.Delivery) step {
 	return step{to: where, message: m, v: dest.v}
 }
 
-// returns reports whether messages to the entity to (folded) return from its own transfer queue.
+// returns reports whether a message for the folded name to comes from that entity's transfer queue.
 func (r *route) returns(to string) bool { return r.p.Sub == core.Transfer && to == r.key }
 
 func (r *route) remoteStep(d *core.Delivery, name, at string) step {

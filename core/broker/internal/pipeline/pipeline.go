@@ -71,12 +71,11 @@ type StageCounts struct {
 	Mismatched   int64  `json:"mismatched,omitempty"` // did not match the schema; dead-lettered, refused or only counted
 	Dropped      int64  `json:"dropped"`
 	DeadLettered int64  `json:"deadLettered"`
-	Rejected     int64  `json:"rejected"` // refused by a verdict
-	Routed       int64  `json:"routed"`   // to other entities; each message counts once
-	// The router did not answer.
-	Parked  int64 `json:"parked"`
-	Passed  int64 `json:"passedUnjudged"`
-	Refused int64 `json:"refused"`
+	Rejected     int64  `json:"rejected"`
+	Routed       int64  `json:"routed"` // to other entities; each message counts once
+	Parked       int64  `json:"parked"`
+	Passed       int64  `json:"passedUnjudged"`
+	Refused      int64  `json:"refused"`
 }
 
 // New returns the first pipeline that matches the entity, an empty one if none matches, and nil for
@@ -167,7 +166,6 @@ func (r Result) ParkAll() {
 	}
 }
 
-// somethingParked is the bit of parkedMark.mark that is set if messages may be parked.
 const somethingParked = 1
 
 // parkedMark is what this gateway knows about the parked messages of a partition. While there are
@@ -226,5 +224,4 @@ func (p *Run) ParkAll(ctx context.Context) {
 	}
 }
 
-// NotePark must be called before messages of a partition are parked.
 func (p *Stages) NotePark(partition uint16) { p.parked[partition].note() }

@@ -33,7 +33,6 @@ func (r Result) Refusal() error {
 	return nil
 }
 
-// Limits of the text that tells a sender why messages are refused.
 const (
 	maxRejections    = 5
 	maxRejectionText = 500
@@ -84,7 +83,7 @@ func AddResult(w *core.Work, v *entity.View, r Result) []int {
 			w.Transfers = append(w.Transfers, transferCopy(x.Message, v.Name))
 			continue
 		case x.State == Gone && len(x.transfers) == 0 && x.dead == nil && !v.Settings.RequiresDuplicateDetection:
-			continue // nothing of it is stored
+			continue
 		}
 		at[i] = len(w.Messages)
 		w.Messages = append(w.Messages, x.Message)

@@ -31,7 +31,7 @@ const (
 
 type Item struct {
 	Message   *core.Message
-	original  core.Properties // the properties before the pipeline
+	original  core.Properties
 	State     State
 	err       error // why the message is Refused or Rejected
 	transfers []*core.Message
@@ -194,7 +194,7 @@ func (x *Item) deadLetter(st *stage, reason, description string) {
 	x.State, x.dead = Gone, &dead
 }
 
-// route adds a copy for each entity in the verdict. If the own entity is among these, x stays.
+// route adds a copy for each entity in the verdict. If the message's entity is one, x stays.
 func (r *Run) route(st *stage, x *Item, v *core.Verdict) {
 	if len(v.Routes) == 0 {
 		return

@@ -30,7 +30,6 @@ type Evaluation struct {
 	evaluated int
 }
 
-// trail, if not nil, gets the events of each message.
 func (ev *Evaluator) Begin(ctx context.Context, ss *Subscriptions, topic *entity.View, partition uint16, groups [][]*core.Message, trail *audit.Trail) (*Evaluation, error) {
 	x := &Evaluation{subs: ss, topic: topic, partition: partition, trail: trail, groups: groups, body: ev.bodyDecoderFor(ss.set), room: room{ev: ev, topic: topic.Name}}
 	x.facts = x.body.facts(rules.Facts{EnqueuedTime: ev.Now()})

@@ -18,7 +18,7 @@ type Plugins struct {
 	byName map[string]*pipeline.Stage
 	// by the router's name: what senders get if it does not answer
 	refusals map[string]*entity.NoVerdict
-	Park     bool // a router is configured to park messages
+	Park     bool
 }
 
 func NewPlugins(stages []pipeline.Stage) *Plugins {

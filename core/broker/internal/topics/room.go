@@ -24,7 +24,7 @@ type room struct {
 	share *fair.Waiter // nil before memory is first taken
 	taken int64
 	owed  int64 // bytes of copies for which no memory was taken yet
-	full  error // why no more memory can be taken
+	full  error
 }
 
 func (r *room) held() int64 { return r.taken + r.owed }
@@ -45,7 +45,6 @@ func (r *room) takeCopies(ctx context.Context, m *core.Message, n int) error {
 	return r.full
 }
 
-// take takes memory for the bytes that r owes, and reports whether there was enough.
 func (r *room) take(ctx context.Context, waits bool) bool {
 	if r.ev.Memory == nil || r.owed < step || r.full != nil {
 		return r.full == nil

@@ -19,7 +19,7 @@ type Subscriptions struct {
 	Version    int64
 	members    []member
 	set        *rules.Set
-	uncompiled []int // indexes of members with a rule that does not compile
+	uncompiled []int
 }
 
 type member struct {
@@ -30,7 +30,7 @@ type member struct {
 
 type compiledRules struct {
 	mu     sync.Mutex
-	byName map[string]*rules.Rule // by folded name
+	byName map[string]*rules.Rule
 }
 
 func (b *compiledRules) get(name string) *rules.Rule {

@@ -22,7 +22,6 @@ type Tester struct {
 // maxShown limits the messages in all judgements together; a single message may be larger.
 const maxShown = 1 << 20
 
-// show removes a judgement's message if maxShown is reached.
 func (rt *Tester) show(j core.Judgement) core.Judgement {
 	if j.Message == nil {
 		return j
@@ -52,7 +51,6 @@ func (rt *Tester) TestAll(trial []core.Rule) []core.Judgement {
 	return all
 }
 
-// TestSubscription evaluates the rules of a subscription until ctx ends.
 func (rt *Tester) TestSubscription(ctx context.Context, v *entity.View) (all []core.Judgement, err error) {
 	s := member{View: v}
 	for _, r := range s.Rules {
@@ -90,7 +88,6 @@ func (ev *Evaluator) WhyNot(ctx context.Context, topic *entity.View, d *core.Del
 	return all
 }
 
-// admit checks and completes the message as a sender does.
 func (rt *Tester) admit(m *core.Message) error {
 	if err := rt.topic.Admit(m); err != nil {
 		return err
