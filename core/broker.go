@@ -77,8 +77,8 @@ type ReceiverOptions struct {
 	// Closed, if not nil, is called at most once, when receiving is no longer possible.
 	Closed func(error)
 	// Accept lists the content types that the receiver can read, as HTTP's Accept (RFC 9110
-	// §12.5.1); "" means any. Serializers transcode other bodies into the best type that they can
-	// write.
+	// §12.5.1); "" means any. Serializers transcode other bodies into the most preferred type that
+	// they can write.
 	Accept string
 }
 

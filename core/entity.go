@@ -321,8 +321,8 @@ func SubscriptionPath(topic, subscription string) string {
 	return topic + subscriptions + subscription
 }
 
-// SplitSubscription splits a SubscriptionPath, with Subscriptions in any case. Otherwise ok is
-// false.
+// SplitSubscription splits a SubscriptionPath, with Subscriptions in any case. ok is false for
+// other paths.
 func SplitSubscription(path string) (topic, subscription string, ok bool) {
 	i := strings.LastIndexByte(path, '/')
 	if i < 0 {

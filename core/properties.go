@@ -10,7 +10,7 @@ import (
 )
 
 // Properties are typed key-value pairs, immutable. They stay encoded until somebody reads them,
-// because most messages are received over the protocol that sent them. Zero means none.
+// because most messages are received over the protocol that sent them. The zero value is empty.
 type Properties struct {
 	encoded []byte // a validated value map with text keys; nil if empty
 }

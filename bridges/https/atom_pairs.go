@@ -20,8 +20,8 @@ const (
 const pair = "KeyValueOfstringanyType"
 
 // readPairs reads the Properties of a correlation filter, or the Parameters of an SQL text; list
-// may be nil. Types are those of XML Schema and .NET. Some SDKs write an int beyond 32 bits: a
-// long.
+// may be nil. Types are those of XML Schema and .NET. An int beyond 32 bits, as some SDKs write,
+// becomes a long.
 func readPairs(list *node) (core.Properties, error) {
 	if list == nil {
 		return core.Properties{}, nil

@@ -16,7 +16,8 @@ import (
 const writeChunk = 1 << 20
 
 // respond sends a whole response. If the client does not read the next writeChunk within
-// bodyTimeout, the connection closes. If respond notices its end, it returns an error.
+// bodyTimeout, the connection closes. respond returns an error if it notices that the connection
+// has ended.
 func respond(w http.ResponseWriter, status int, body []byte) error {
 	control := http.NewResponseController(w)
 	_ = control.SetWriteDeadline(time.Now().Add(bodyTimeout)) // fails in tests whose writer has no deadlines

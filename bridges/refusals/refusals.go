@@ -52,8 +52,8 @@ type Told struct {
 func (s *Share) Write(log *slog.Logger, t Told, more ...any) { s.of.write(log, &s.own, t, more) }
 
 // Write logs a failure of the gateway as an error, a time-out or cancelled call for debugging, and
-// others as info. Lines above the limits get the level debug; the next line within has their
-// number.
+// others as info. Lines above the limits get the level debug; the next line within the limits
+// contains their number.
 func (l *Log) Write(log *slog.Logger, t Told, more ...any) { l.write(log, nil, t, more) }
 
 func (l *Log) write(log *slog.Logger, own *bucket, t Told, more []any) {

@@ -71,7 +71,8 @@ func unanswered(ctx context.Context, err error) error {
 }
 
 // blame returns what the end of a link, session or connection means for the only message in flight:
-// some brokers end these for a message that they will never accept. nil: the reason is unclear.
+// some brokers end these for a message that they will never accept. It returns nil if there may be
+// another reason.
 func (r *Remote) blame(err error) error {
 	var why *goamqp.Error
 	if e, ok := errors.AsType[*goamqp.LinkError](err); ok {

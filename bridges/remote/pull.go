@@ -25,8 +25,9 @@ const (
 	// firstRetry and lastRetry bound the pause before storing messages, or attaching a link, again.
 	firstRetry = 100 * time.Millisecond
 	lastRetry  = 5 * time.Second
-	// storePatience is how long messages that cannot be stored stay locked at the remote. Then they
-	// are released, because the end of a lock counts as a failed delivery, and tried one at a time.
+	// storePatience is how long messages that cannot be stored stay locked at the remote. Then the
+	// gateway releases them, because the end of a lock counts as a failed delivery, and tries one
+	// at a time.
 	storePatience = 10 * time.Second
 )
 

@@ -188,7 +188,7 @@ func (c *conn) tick(now time.Time) {
 	}
 }
 
-// later returns at, or one second after now if at has passed while a goroutine is still at work.
+// later returns at or, if it has passed while a goroutine is still at work, one second after now.
 func later(at, now time.Time) time.Time {
 	if at.After(now) {
 		return at

@@ -145,8 +145,7 @@ const (
 )
 
 // unknown returns an error that names the numbers without a message in the given state. errs, if
-// not nil, has the answers of the partitions: nil means that the partition knows all of its
-// numbers.
+// not nil, has the error of each partition; without an error, a partition knows all of its numbers.
 func (b *Broker) unknown(ctx context.Context, partitions []core.Partition, state core.State, numbers []int64, errs []error) error {
 	var names []string
 	for _, n := range numbers[:min(len(numbers), maxSought)] {

@@ -75,7 +75,8 @@ func withReportedSize(e core.Entity) core.Entity {
 
 // withUse sets AccessedAt to the last use at this gateway, which the store may not know yet. The
 // creation counts as a use of a subscription. Stores keep milliseconds; but since clients compare
-// times, an update becomes later than the creation, and a use later than both.
+// the times, an update at the same millisecond becomes later than the creation, and a use later
+// than both.
 func (b *Broker) withUse(e core.Entity) core.Entity {
 	if known := b.cached(e.Name); known != nil && known.View().ID == e.ID {
 		if used := time.UnixMilli(known.used.Load()).UTC(); used.After(e.AccessedAt) && known.used.Load() != 0 {

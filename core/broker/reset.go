@@ -13,7 +13,7 @@ import (
 )
 
 // Reset pauses receiving and forwarding at this gateway, waits for calls in flight, and drops
-// messages locked here but not delivered. Then this gateway has no message from before.
+// messages locked here but not delivered. Then this gateway has no message from before the reset.
 func (b *Broker) Reset(ctx context.Context, id core.Identity) error {
 	if err := authorize(id, ""); err != nil {
 		return err

@@ -84,8 +84,8 @@ func (r mediaRange) specificity() int {
 
 func (a Accept) IsAny() bool { return len(a.ranges) == 0 }
 
-// quality returns that of the most specific range that matches. An unknown type "" matches only
-// */*.
+// quality returns the quality of the most specific range that matches. The unknown type "" matches
+// only */*.
 func (a Accept) quality(mediaType string) int {
 	if a.IsAny() {
 		return defaultQuality

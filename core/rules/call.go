@@ -9,8 +9,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// Call is plugin('name', …), a condition that a router decides. Equal names and arguments: equal
-// Calls.
+// Call is plugin('name', …), a condition that a router decides. Calls with the same name and
+// arguments are equal.
 type Call struct {
 	Name       string // as written
 	parameters string

@@ -15,7 +15,7 @@ type Explanation struct {
 	// Why has the conditions that decided, as the filter has them, each with its answer and the
 	// values that it compared: "price > 10 is unknown: price is not set".
 	Why []string
-	// Err is why the rule does not compile, or the error of its filter or, if that is True, its
+	// Err is why the rule does not compile, or the error of its filter or, if Truth is True, of its
 	// action.
 	Err error
 	// Message is the result of the rule's action. It is nil if the rule does not match, or with
@@ -161,7 +161,7 @@ func (d datum) describe(typeName string) string {
 	return s + " (" + typeName + ")"
 }
 
-// For user properties, typeOf has the sender's type.
+// For a user property, use typeOf instead: it returns the type that the sender chose.
 func (d datum) family() string {
 	return [...]string{
 		absent: "", null: "", boolean: "boolean", integer: "long", huge: "ulong", real: "double", text: "string",
@@ -169,7 +169,7 @@ func (d datum) family() string {
 	}[d.kind]
 }
 
-// A type of .NET has the name that it has in .NET.
+// typeOf names a described value as .NET does.
 func typeOf(raw []byte) string {
 	if k := value.KindOf(raw); k != value.KindDescribed {
 		return k.String()

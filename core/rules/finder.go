@@ -3,7 +3,8 @@ package rules
 import "unicode/utf8"
 
 // finder finds the first match of a run of a LIKE pattern in one pass over the text. It simulates
-// the run's automaton: bit i of the state means that the last i+1 characters match the run's first.
+// the run's automaton: bit i of its state means that the last i+1 characters match the first i+1
+// characters of the run.
 type finder struct {
 	words   int
 	masks   []uint64 // by class of characters: the positions in the run that they match

@@ -40,7 +40,8 @@ type Copy struct {
 	Rule *Rule
 	// Message is the subscription's message, which Rule's action has changed unless Err is set.
 	Message *core.Message
-	// Err is the error of Rule, which then makes no copy: the subscription's settings decide.
+	// Err is the error of Rule, which then makes no copy: the subscription's settings say whether
+	// the message becomes a dead letter.
 	Err error
 }
 

@@ -23,8 +23,8 @@ const (
 )
 
 const (
-	// If several connections receive, at most shareOf of shareIn results that count are of one of
-	// them.
+	// If several connections receive, at most shareOf of shareIn results that count may come from
+	// one connection.
 	shareOf, shareIn = 8, 20
 	// maxProbeDelay limits the delay of a failed probe, as a multiple of Pause. Even if this many
 	// messages at the head of a queue always fail, the next message becomes a probe.
@@ -111,8 +111,8 @@ func (c *Circuit) take(n int) (allowed int, again time.Time) {
 	return n, time.Time{}
 }
 
-// pauses reports whether nothing may be delivered, at most for Pause if the clock is set back. c.mu
-// is held.
+// pauses reports whether nothing may be delivered. Setting the clock back does not prolong a pause.
+// c.mu is held.
 func (c *Circuit) pauses() bool {
 	wait := c.until.Sub(c.e.Now())
 	return c.open && wait > 0 && wait <= c.Pause

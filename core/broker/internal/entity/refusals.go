@@ -49,7 +49,8 @@ func (r *Refusals) Exists(ent *core.Entity) error {
 }
 
 // Of gives an error of the store a text for clients. A NotDone stays NotDone, and refusals of the
-// broker do not change. Without a Code, the store was not reached: Of logs that, and returns Busy.
+// broker do not change. An error without a Code means that the store was not reached: Of logs it,
+// and returns Busy.
 func (r *Refusals) Of(err error, entity *core.Entity) error {
 	if err == nil {
 		return nil
