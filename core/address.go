@@ -31,7 +31,8 @@ func (s SubQueue) DeadLetters() SubQueue { return s | 1 }
 
 // Address is where a message is sent to or received from.
 type Address struct {
-	// in the client's spelling, without outer slashes; a subscription's SubscriptionPath
+	// Entity is in the client's spelling, without outer slashes; of a subscription, it is the
+	// SubscriptionPath.
 	Entity     string
 	Sub        SubQueue
 	Management bool

@@ -38,7 +38,7 @@ type Backups interface {
 // StoredKind is the kind of a Stored object.
 type StoredKind uint8
 
-// Each kind uses Subscription, Sub and the fields beside it.
+// Each kind uses Subscription, Sub and the fields in its comment.
 const (
 	StoredLast    StoredKind = iota // Last
 	StoredState                     // Session, SessionState, Time (when the state was set)

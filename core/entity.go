@@ -231,7 +231,7 @@ type Entity struct {
 // empty if the configuration sets nothing.
 type Applied struct {
 	RateLimit string `json:"rateLimit,omitempty"` // maximum deliveries over all gateways, such as "5/s"
-	// state at this gateway: "closed", "open" or "half-open"
+	// CircuitBreaker is the state at this gateway: "closed", "open" or "half-open".
 	CircuitBreaker  string `json:"circuitBreaker,omitempty"`
 	KeepDeadLetters string `json:"keepDeadLetters,omitempty"`
 }
@@ -278,7 +278,7 @@ func (e *Entity) Partition(i uint16, sub SubQueue) Partition {
 			MaxDeliveryCount:  e.Settings.MaxDeliveryCount,
 			DeadLetterExpired: e.Settings.DeadLetteringOnMessageExpiration,
 			MaxBytes:          e.Settings.MaxSizeInMegabytes << 20,
-			// an entity that forwards sends its messages without sessions
+			// An entity that forwards sends its messages without sessions.
 			Sessions: e.Settings.RequiresSession && sub == Main && e.Settings.ForwardTo == "",
 		},
 	}

@@ -105,8 +105,8 @@ const ReasonDeserializationFailed = "DeserializationFailed"
 // Attempt is a serializer's failure to decode a payload.
 type Attempt struct {
 	Serializer string
-	// the declared type that selected the serializer; "" if it was only tried because it is in the
-	// entity's chain
+	// ContentType is the declared type that selected the serializer; "" if it was only tried because
+	// it is in the entity's chain.
 	ContentType string
 	Err         error
 }

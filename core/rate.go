@@ -60,7 +60,7 @@ func (r Rate) String() string {
 // when one more operation is allowed.
 func (r Rate) Take(whole, now int64, n int) (granted int, wholeAfter, next int64) {
 	every, burst := r.Every.Microseconds(), int64(r.Burst)
-	// if the clock was set back, wait no longer than for a full burst
+	// If the clock was set back, wait no longer than for a full burst.
 	whole = min(max(whole, now), now+burst*every)
 	granted = int(min(int64(n), (now+burst*every-whole)/every))
 	whole += int64(granted) * every

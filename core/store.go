@@ -124,7 +124,8 @@ type Policy struct {
 	MaxDeliveryCount  int           // failed deliveries that make a message a dead letter; 0: no limit
 	DeadLetterExpired bool          // instead of dropping expired messages
 	DuplicateWindow   time.Duration // 0: no duplicate detection
-	// quota for Stats.Bytes of the main queue; 0: none
+	// MaxBytes is the quota for Stats.Bytes of the main queue, which includes sub-queues and a
+	// topic's subscriptions; 0: none.
 	MaxBytes int64
 	Sessions bool          // messages belong to sessions, and are locked through them
 	History  HistoryBounds // zero: no history
@@ -262,7 +263,7 @@ type PeekRequest struct {
 	From  int64 // the low 48 bits of a sequence number
 	Max   int
 	State *State // nil: any state
-	// with Policy.Sessions and a nil State: only messages of this session; "": of all sessions
+	// Session, with Policy.Sessions and a nil State, selects the messages of one session; "": of all.
 	Session SessionKey
 }
 

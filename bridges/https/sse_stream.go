@@ -21,7 +21,7 @@ const (
 	streamBeat    = 15 * time.Second // a stream is never silent for longer
 	streamTimeout = 30 * time.Second
 	streamRetry   = 3 * time.Second // after which the client should connect again
-	// as streamRetry, for a client whose stream was refused because too many were open
+	// streamWait is streamRetry for a stream that was refused because too many were open.
 	streamWait = 10 * time.Second
 )
 

@@ -23,7 +23,7 @@ const (
 	burst       = 20 // in seconds: how long unused lines accumulate
 )
 
-// in characters of a peer's text
+// The log has at most so many characters of a text from a peer.
 const (
 	maxEntity = 300
 	maxText   = 600

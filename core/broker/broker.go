@@ -93,11 +93,11 @@ type Options struct {
 // Selected has settings for entities by name that can change while the broker runs. The first match
 // in a list applies. All gateways of a namespace should have the same settings.
 type Selected struct {
-	Retries         []For[Retry]       // for queues and subscriptions
-	RateLimits      []For[core.Rate]   // of deliveries, over all gateways, for queues and subscriptions
-	CircuitBreakers []For[Breaker]     // for queues and subscriptions; each gateway's breaker has its own state
-	Schemas         []For[core.Router] // check messages of queues and topics against a schema
-	DeadLetters     []For[time.Duration]
+	Retries         []For[Retry]         // for queues and subscriptions
+	RateLimits      []For[core.Rate]     // of deliveries, over all gateways, for queues and subscriptions
+	CircuitBreakers []For[Breaker]       // for queues and subscriptions; each gateway's breaker has its own state
+	Schemas         []For[core.Router]   // check messages of queues and topics against a schema
+	DeadLetters     []For[time.Duration] // how long dead letters are kept
 	// Schedules are stored in the catalogue, and stay there when they are removed from this list.
 	Schedules []core.ScheduleSettings
 }

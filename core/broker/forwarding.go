@@ -145,7 +145,7 @@ type Export struct {
 	Remote      string `json:"-"`
 	To          string `json:"to"`
 	Waiting     int64  `json:"messages"`
-	// when the first of them was enqueued; zero: there is none, or it is unknown
+	// Oldest is when the first of them was enqueued. Zero: there is none, or the time is unknown.
 	Oldest time.Time `json:"oldest,omitzero"`
 }
 

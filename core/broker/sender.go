@@ -154,7 +154,7 @@ func (e *entry) sendToMany(ctx context.Context, trail *audit.Trail, v *entity.Vi
 	answers := make([]core.Appended, len(groups))
 	batches := make([]batch, n)
 	keyless := make([]bool, len(groups))
-	// by group, a bit for each partition that was tried; core.MaxPartitions is 32
+	// tried has, by group, a bit for each partition that was tried; core.MaxPartitions is 32.
 	tried := make([]uint32, len(groups))
 	now := time.Now()
 	free := -1 // the partition for groups without a key; -1: not chosen yet

@@ -59,7 +59,8 @@ func New(book Book, now func() time.Time) *Rules {
 	return r
 }
 
-// Configure adds named rules, or replaces those that differ: equal ones keep counts and end.
+// Configure adds named rules, or replaces those that differ. An equal rule keeps its counts and its
+// end.
 func (r *Rules) Configure(ctx context.Context, rules []Rule) error {
 	if len(rules) == 0 {
 		return nil

@@ -58,7 +58,8 @@ type Call struct {
 	Tokens      []core.LockToken     // of Renew
 	Options     *core.SessionOptions // of the link that is opened; a sender has only Closed
 
-	// The answer has an element for each group, settlement or token. All others have only Err.
+	// The answer has an element for each group, settlement or token. Other operations, and those of
+	// a transaction, have only Err.
 	Appended   []core.Appended
 	Errs       []error
 	Renewals   []core.Renewal

@@ -107,7 +107,7 @@ func (c *calculation) compute(s *scope) (datum, error) {
 	return calculate(c.operator, left, right)
 }
 
-// sums can overflow, and divisors can be zero
+// Sums can overflow, and divisors can be zero.
 func (*calculation) fallible() bool { return true }
 
 // positive is +expression. It is unknown if the expression is not a number.

@@ -18,7 +18,7 @@ func WriteDelivery(w codec.Writer, d core.Delivery, binary bool) {
 	writeMessage(w, d.Message, &d.BrokerProperties, int64(d.DeliveryCount)+1, binary)
 }
 
-// WritePeeked differs in the delivery count, which does not include this delivery.
+// WritePeeked is WriteDelivery for a client that peeks: the delivery count excludes this delivery.
 func WritePeeked(w codec.Writer, d core.Delivery, binary bool) {
 	writeMessage(w, d.Message, &d.BrokerProperties, int64(d.DeliveryCount), binary)
 }

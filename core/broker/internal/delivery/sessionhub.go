@@ -22,7 +22,7 @@ type sessionHub struct {
 	mu          sync.Mutex
 	ended       error // once set, no call is admitted
 	accepting   int
-	held        map[core.SessionKey]*Session // of the open sessions with a key, the one opened last
+	held        map[core.SessionKey]*Session // by key: the open session that was opened last
 	all         map[*Session]struct{}
 	waiters     []*waiter
 	finding     int

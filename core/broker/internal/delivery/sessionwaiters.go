@@ -43,7 +43,7 @@ func (h *sessionHub) join(m core.SessionMode) (*waiter, error) {
 	if err := h.refusal(); err != nil {
 		return nil, err
 	}
-	// the hub ignored doorbells while no call waited, so any partition may have sessions to accept
+	// The hub ignored doorbells while no call waited, so any partition may have sessions to accept.
 	if len(h.waiters) == 0 {
 		for _, s := range h.finders {
 			s.ready = s.ready || s.backoff == 0

@@ -94,7 +94,8 @@ type Traffic struct {
 	Kind   core.Kind
 
 	Accepted int64 // from clients, transactions and forwarders, including scheduled ones
-	// accepted but not stored: duplicates, and messages that the pipeline dropped or routed away
+	// Absorbed messages were accepted but not stored: duplicates, and those that the pipeline dropped
+	// or routed away.
 	Absorbed  int64
 	Cancelled int64
 	Senders   int

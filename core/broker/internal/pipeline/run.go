@@ -13,7 +13,7 @@ import (
 
 const (
 	reasonRouter = "DeadLetteredByRouter" // the router gives no reason
-	// the verdict cannot be carried out
+	// reasonBadVerdict means that the verdict cannot be carried out.
 	reasonBadVerdict = "VerdictRefused"
 )
 

@@ -16,7 +16,7 @@ import (
 // Plugins are the routers, by name, that rules may call with plugin(…).
 type Plugins struct {
 	byName map[string]*pipeline.Stage
-	// by the router's name: what senders get if it does not answer
+	// refusals has, by the router's name, what senders get if the router does not answer.
 	refusals map[string]*entity.NoVerdict
 	Park     bool
 }
