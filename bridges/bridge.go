@@ -65,7 +65,6 @@ func (l *Link) SessionID() string {
 
 const ForcedText = "An operator has closed the connection. Connect again."
 
-// Census lists and closes the open connections of a bridge.
 type Census interface {
 	Connections(ctx context.Context) []Connection
 	// CloseConnection closes the connection with that id, with ForcedText as the reason, or returns

@@ -79,7 +79,6 @@ func Last(ctx context.Context, rx core.Receiver, arrived <-chan core.Delivery) (
 	return d, came, drained
 }
 
-// left closes a receiver, and returns a message that it had already sent to arrived.
 func left(rx core.Receiver, arrived <-chan core.Delivery) (d core.Delivery, came bool) {
 	rx.Close()
 	select {

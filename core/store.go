@@ -263,7 +263,7 @@ type PeekRequest struct {
 	From  int64 // the low 48 bits of a sequence number
 	Max   int
 	State *State // nil: any state
-	// Session, with Policy.Sessions and a nil State, selects the messages of one session; "": of all.
+	// Session, with Policy.Sessions and a nil State, selects messages of one session; "": of all.
 	Session SessionKey
 }
 

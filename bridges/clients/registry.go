@@ -46,7 +46,6 @@ func (c *Registry) all() []bridges.Census {
 	return slices.Clone(c.censuses)
 }
 
-// IsOperator reports whether an identity has Manage on the gateway's own namespace.
 func (c *Registry) IsOperator(id core.Identity) bool {
 	return id.NamespaceID() == c.Home && id.Check(core.Manage, "", time.Now()) == nil
 }

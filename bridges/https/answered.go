@@ -62,7 +62,6 @@ func (a *answer) Write(p []byte) (int, error) {
 	return a.ResponseWriter.Write(p)
 }
 
-// Hijack reports that another handler takes over the connection.
 func (a *answer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	nc, rw, err := http.NewResponseController(a.ResponseWriter).Hijack()
 	if err == nil {
@@ -74,7 +73,6 @@ func (a *answer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // http.ResponseController finds the original writer with Unwrap.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// end reports a response for which nothing was written.
 func (a *answer) end() { a.note(http.StatusOK) }
 
 // Content types of bodies whose message has none, or whose body is converted.

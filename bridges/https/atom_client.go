@@ -39,10 +39,9 @@ const (
 	// Azure returns no more than clientPage entities.
 	clientPage     = 100
 	clientAttempts = 6
-	// clientVersion is the first API version with all counts of a topic.
-	clientVersion = filterCountsVersion
-	usualPause    = 2 * time.Second
-	longestPause  = 30 * time.Second
+	clientVersion  = filterCountsVersion
+	usualPause     = 2 * time.Second
+	longestPause   = 30 * time.Second
 )
 
 type StatusError struct {
@@ -120,7 +119,6 @@ func (c *AdminClient) once(ctx context.Context, method, path, query string, head
 	return root, -1, nil
 }
 
-// askAgain returns the pause before a refused request is repeated, or -1 if it is not repeated.
 func askAgain(response *http.Response) time.Duration {
 	if response.StatusCode != http.StatusTooManyRequests && response.StatusCode != http.StatusServiceUnavailable {
 		return -1

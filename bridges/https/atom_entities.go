@@ -186,7 +186,6 @@ const filterCountsVersion = "2024-05"
 // messageSizeVersion is the first api-version whose descriptions contain MaxMessageSizeInKilobytes.
 const messageSizeVersion = "2021-05"
 
-// link is the URL of the entity. The order of the elements is part of the contract.
 func appendEntity(dst []byte, at reference, link string, e *core.Entity, rt core.Runtime) []byte {
 	title := e.Name
 	if e.Kind == core.Subscription {

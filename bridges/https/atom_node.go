@@ -94,5 +94,4 @@ func (n *node) child(local string) *node {
 
 func (n *node) value() string { return strings.TrimSpace(n.text) }
 
-// An empty element means that its value is not set.
 func (n *node) isEmpty() bool { return n.null || len(n.children) == 0 && n.value() == "" }

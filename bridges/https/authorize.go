@@ -140,7 +140,7 @@ func isPreflight(r *http.Request) bool {
 func (b *Bridge) shareWithPage(w http.ResponseWriter, r *http.Request, methods string) (answered bool, err error) {
 	h, origin := w.Header(), r.Header.Get("Origin")
 	if len(b.origins) > 0 {
-		h.Add("Vary", "Origin") // for caches
+		h.Add("Vary", "Origin")
 	}
 	listed := origin != "" && b.origins.Has(origin)
 	if listed {

@@ -72,7 +72,6 @@ func parseUserProperties(h http.Header) (core.Properties, error) {
 	return encodeProperties(pairs)
 }
 
-// The keys of pairs must be distinct.
 func encodeProperties(pairs []core.Property) (core.Properties, error) {
 	if len(pairs) == 0 {
 		return core.Properties{}, nil
@@ -159,7 +158,6 @@ func setUserHeaders(h http.Header, p core.Properties) {
 	}
 }
 
-// headerName percent-encodes a key that HTTP does not allow as a name.
 func headerName(key string) string {
 	owned := !isUserHeader(http.CanonicalHeaderKey(key))
 	clean := !owned

@@ -117,7 +117,7 @@ func runtimeRoute(method string, below []string) (methods string, ok bool) {
 		return "POST, DELETE", method == http.MethodPost || method == http.MethodDelete
 	case len(below) == 1 && strings.EqualFold(below[0], "stream"):
 		return "GET", method == http.MethodGet
-	case len(below) >= 2: // the token is always the last segment
+	case len(below) >= 2:
 		_, err := core.ParseLockToken(below[len(below)-1])
 		return "DELETE, PUT, POST", method == http.MethodPost || err == nil && (method == http.MethodDelete || method == http.MethodPut)
 	}

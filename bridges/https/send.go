@@ -39,7 +39,6 @@ func (b *Bridge) send(w http.ResponseWriter, r *http.Request, entity string) err
 	return nil
 }
 
-// enter authorizes a request about messages, and refuses an address without messages.
 func (b *Bridge) enter(r *http.Request, entity string) (id core.Identity, address core.Address, err error) {
 	if id, err = b.authorize(r, entity); err != nil {
 		return nil, address, err

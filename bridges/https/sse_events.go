@@ -80,7 +80,6 @@ func (s *events) begin() error {
 	return s.flush()
 }
 
-// room waits until there is memory for a message as large as the last one.
 func (s *events) room(ctx context.Context) error {
 	for s.memory.Available(int64(s.size)) == 0 && s.memory.Fits(int64(s.size)) {
 		s.memory.Share.Wait(int64(s.size))
@@ -191,7 +190,6 @@ func (s *events) allowed() error {
 	return s.id.Check(core.Listen, s.address.String(), time.Now())
 }
 
-// ended returns the reason to end the stream, or nil, without waiting.
 func (s *events) ended(ctx context.Context) error {
 	select {
 	case err := <-s.closed:

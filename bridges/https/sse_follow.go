@@ -196,7 +196,6 @@ func parsePosition(name, text string, partitions int, beyond int64) (position, e
 	return p, nil
 }
 
-// String returns the text for parsePosition with 1 as beyond.
 func (p position) String() string {
 	var b []byte
 	for i, next := range p {

@@ -41,7 +41,6 @@ func parseTarget(path string) (target, error) {
 	return target{entity: path}, nil
 }
 
-// node returns the path of the entity on which the request needs rights.
 func (t target) node() string {
 	if t.subscription == "" {
 		return t.entity

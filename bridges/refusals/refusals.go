@@ -40,7 +40,6 @@ type Share struct {
 
 func (l *Log) Share() *Share { return &Share{of: l, own: bucket{rate: ofOne}} }
 
-// Told is an error that a client gets.
 type Told struct {
 	Tracking string
 	Code     core.Code
@@ -97,7 +96,6 @@ func (l *Log) write(log *slog.Logger, own *bucket, t Told, more []any) {
 	log.Log(context.Background(), level, text, attrs...)
 }
 
-// Cut shortens a text from a peer, such as a path, to maxEntity characters.
 func Cut(s string) string { return cut(s, maxEntity) }
 
 func cut(s string, most int) string {

@@ -125,7 +125,6 @@ func (c *Client) CancelScheduled(ctx context.Context, entity string, numbers []i
 	return nil
 }
 
-// Refusal returns the remote's status and text if it refused a token of the policy.
 func Refusal(err error) (status int, why string, ok bool) {
 	refused, ok := errors.AsType[*refusedToken](err)
 	if !ok {

@@ -31,7 +31,6 @@ const (
 	storePatience = 10 * time.Second
 )
 
-// errStored ends a source's link with little credit, once messages can be stored again.
 var errStored = errors.New("messages can be stored again: the gateway opens the link again with full credit")
 
 type source struct {

@@ -264,7 +264,6 @@ func (r *Receiver) settle(ctx context.Context, ts []Taken, outcome func(context.
 	return errs
 }
 
-// drop ends the renewals of a message's lock, and reports whether the lock is believed to hold.
 func (r *Receiver) drop(m *goamqp.Message) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

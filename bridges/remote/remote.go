@@ -179,8 +179,7 @@ type Options struct {
 	Address string
 	Dial    func(ctx context.Context) (net.Conn, error)
 	TLS     *tls.Config
-	// Host is the remote's host name in the open frame.
-	Host string
+	Host    string
 
 	User, Password string
 	// Policy and Key sign a token for each entity, which is sent to $cbs. Signature, if set, is a

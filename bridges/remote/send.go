@@ -165,7 +165,6 @@ func (s *sending) chains(ms []*core.Message) []chain {
 	return all
 }
 
-// round sends the first parcel of each chain. It returns the rest of the chains that may continue.
 func (s *sending) round(chains []chain) []chain {
 	flying := make([]flight, 0, len(chains))
 	for _, c := range chains {

@@ -18,11 +18,10 @@ type State struct {
 	Sources   []Source  `json:"sources"`
 }
 
-// Target counts the messages that this gateway has sent to an entity since its start.
 type Target struct {
 	Entity    string        `json:"entity"`
 	Sent      int64         `json:"sent"`
-	Parked    int64         `json:"parked"`  // the remote will never accept them
+	Parked    int64         `json:"parked"`
 	Delayed   int64         `json:"delayed"` // not accepted for now, or not answered
 	UnderWay  int64         `json:"underWay"`
 	RoundTrip time.Duration `json:"roundTrip"` // moving average from sending to the answer, in nanoseconds

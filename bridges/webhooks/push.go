@@ -22,7 +22,7 @@ type PushOptions struct {
 	Namespace  string        `config:"-"`    // ID of the namespace of From; in the configuration, its name
 	From       string        `config:"from"` // a queue, or TOPIC/Subscriptions/NAME
 	URL        string        `config:"url"`
-	Key        []byte        `config:"-"`                             // for signatures; made by Standard.Key
+	Key        []byte        `config:"-"`
 	Headers    []string      `config:"headers"`                       // application properties that become headers
 	Concurrent int           `config:"concurrency" range:"1 to 1000"` // requests, and sessions, at a time; default 10
 	Budget     *fair.Pool    `config:"-"`
@@ -130,7 +130,7 @@ func (p *Push) Run(ctx context.Context, b core.Broker) error {
 	for ctx.Err() == nil {
 		began := time.Now()
 		if err := p.serve(ctx, b); err != nil && ctx.Err() == nil {
-			if time.Since(began) > reopen { // receiving had worked for a while
+			if time.Since(began) > reopen {
 				said = ""
 			}
 			if said != err.Error() { // the same error may repeat every few seconds for days

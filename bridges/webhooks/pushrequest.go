@@ -91,7 +91,6 @@ func content(m *core.Message) (body []byte, contentType string) {
 	return value.AppendJSON(nil, v), "application/json"
 }
 
-// setHeader ignores an empty value, and one that no header can hold.
 func setHeader(h http.Header, name, v string) {
 	if v != "" && isPrintable(v) {
 		h.Set(name, v)

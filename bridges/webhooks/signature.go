@@ -14,7 +14,6 @@ import (
 	"time"
 )
 
-// Scheme says how the sender of a request proves that it knows the secret.
 type Scheme string
 
 const (
@@ -137,7 +136,6 @@ func decide(keys [][]byte, fits func(key []byte) bool) error {
 	return err
 }
 
-// hexSignatures returns the values for name in a list such as v1=…,v1=….
 func hexSignatures(header, separator, name string) (all [][]byte) {
 	for part := range strings.SplitSeq(header, separator) {
 		if text, ok := strings.CutPrefix(strings.TrimSpace(part), name+"="); ok {

@@ -142,7 +142,7 @@ const (
 	maxTop           = 1000
 	defaultTop       = 100
 	maxJudgements    = 1000
-	maxTokens        = 3 // refused tokens after which the connection closes
+	maxTokens        = 3
 	maxGrants        = 5000
 	maxSenders       = 64
 	maxWaiting       = 1 << 20
@@ -152,7 +152,7 @@ const (
 	operationTimeout = time.Minute
 	closeGrace       = 2 * time.Second
 	minFrame         = 1 << 20
-	strangerFrame    = 64 << 10 // bytes of a frame until the client has signed in
+	strangerFrame    = 64 << 10
 )
 
 func (o Options) withDefaults() Options {

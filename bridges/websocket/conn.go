@@ -136,7 +136,6 @@ func (c *conn) pass() {
 	}
 }
 
-// step carries out what is possible now, and reports whether the socket has taken all output.
 func (c *conn) step(now time.Time) (again bool) {
 	for len(c.arrived) > 0 && (c.said || c.mayBegin()) {
 		q := c.arrived[0]
@@ -258,7 +257,7 @@ type heartbeat struct {
 	ping    time.Time
 	pinged  pinging
 	pong    time.Time // until when the client must have sent something; zero if no ping is unanswered
-	stalled bool      // the connection was recently not read
+	stalled bool
 }
 
 type pinging uint8
@@ -295,7 +294,6 @@ func (c *conn) beat(now time.Time) time.Time {
 	return sooner(c.ping, c.pong)
 }
 
-// b may be zero, for never.
 func sooner(a, b time.Time) time.Time {
 	if !b.IsZero() && b.Before(a) {
 		return b

@@ -11,7 +11,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// ending says how far the connection has come in closing.
 type ending struct {
 	said     bool
 	broken   bool // nothing can be written any more, but the client's earlier frames are still read
@@ -21,7 +20,6 @@ type ending struct {
 	deadline time.Time // when to stop waiting: for a token, for the client's close, or for calls in flight
 }
 
-// close sends a close frame. The client has closeGrace to answer it.
 func (c *conn) close(code closeCode, reason string) {
 	if c.said {
 		return

@@ -201,7 +201,6 @@ func (f *feed) do(q *request, run func()) {
 	job()
 }
 
-// next runs the waiting requests in order, until one of them does not end at once.
 func (f *feed) next() {
 	f.busy = false
 	for len(f.queue) > 0 && !f.busy {

@@ -145,7 +145,6 @@ func writeEntity(w codec.Writer, e *core.Entity, counts *core.Runtime) {
 	w.CloseMap()
 }
 
-// connections lists the clients in the client's namespace or, for operators, in all namespaces.
 func (c *conn) connections(q *request) {
 	fetch(c, q, c.bridge.opts.Clients.Connections, func(w codec.Writer, all []bridges.Connection) {
 		codec.WriteList(w.Key("connections"), all, writeConnection)
@@ -247,7 +246,6 @@ func readSettings(r codec.Reader) (all settings, err error) {
 	return all, err
 }
 
-// apply refuses settings that entities of the kind do not have.
 func (all *settings) apply(kind core.Kind, q *core.Settings) error {
 	for _, s := range all.given {
 		if !s.Kinds.Has(kind) {

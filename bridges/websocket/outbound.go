@@ -134,7 +134,7 @@ var errSlow = errors.New("the client does not read the frames that the gateway s
 // transmit writes the frames from byte done on. If the client reads nothing for the time patience,
 // transmit sends only the rest of the current frame, and a close.
 func transmit(nc net.Conn, frames []byte, done int, patience time.Duration) error {
-	idle := 0 // consecutive glances that saw nothing read
+	idle := 0
 	for done < len(frames) {
 		_ = nc.SetWriteDeadline(time.Now().Add(patience / writeGlances))
 		n, err := nc.Write(frames[done:min(done+writeChunk, len(frames))])

@@ -28,7 +28,7 @@ type request struct {
 	feed            int64
 	session         string
 	nextSession     bool
-	shared          bool           // another receiver may take the session over
+	shared          bool
 	takeOver        core.LockToken // the lock token of the session to take over
 	wait            time.Duration
 	mode            core.ReceiveMode
@@ -55,7 +55,6 @@ type request struct {
 	connection      string
 }
 
-// memberSet has one bit for each member by its index in members.
 type memberSet uint64
 
 func (s memberSet) has(m memberSet) bool { return s&m == m }

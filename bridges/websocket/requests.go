@@ -82,7 +82,6 @@ func (c *conn) finish(q *request) {
 	c.memory.Add(-int64(q.bytes))
 }
 
-// operation describes the requests with a certain op.
 type operation struct {
 	name   string
 	need   memberSet

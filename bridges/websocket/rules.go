@@ -141,7 +141,6 @@ func (c *conn) testRules(q *request) {
 	}, func(w codec.Writer, judgements []core.Judgement) { c.writeJudgements(w, judgements, q.entity) })
 }
 
-// writeJudgements writes up to maxJudgements judgements, and the number of all.
 func (c *conn) writeJudgements(w codec.Writer, all []core.Judgement, entity string) {
 	matched := 0
 	for i := range all {

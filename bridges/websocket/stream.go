@@ -141,7 +141,6 @@ func (s *stream) ahead() int64 {
 	}
 }
 
-// endOf returns io.EOF if the client has closed the WebSocket in order.
 func endOf(err error) error {
 	if websocket.IsCloseError(err, websocket.CloseNormalClosure, websocket.CloseGoingAway, websocket.CloseNoStatusReceived) {
 		return io.EOF

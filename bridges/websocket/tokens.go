@@ -19,7 +19,7 @@ type client struct {
 	proving  bool   // a token is being checked, so nothing is read
 	refused  int
 	expires  time.Time // when to check identity again; zero for never
-	warned   time.Time // the expiry of which the client was warned
+	warned   time.Time
 }
 
 // Later requests wait for the result of authenticate, so a client may send them at once.
@@ -66,7 +66,6 @@ func (c *conn) authenticated(q *request, g core.Grant, err error) {
 	})
 }
 
-// allow adds a grant to the identity. The first grant makes the connection count in its namespace.
 func (c *conn) allow(g core.Grant) error {
 	now := time.Now()
 	id, err := c.identity.With(g, maxGrants, now)

@@ -28,7 +28,6 @@ type Options struct {
 	Issuers Issuers
 }
 
-// Issuers verifies JSON web tokens of trusted issuers, with the errors of Authority.Token.
 type Issuers interface {
 	Verify(ctx context.Context, token string) (core.Grant, error)
 }
@@ -118,7 +117,6 @@ func NamesOf(c *x509.Certificate) (names []string) {
 	return slices.Compact(names)
 }
 
-// Signature is a shared access signature that was parsed, but not verified.
 type Signature struct{ sas sas }
 
 // If the token is a JSON web token, which names no policy, web is true and s is empty.
@@ -223,7 +221,7 @@ func (a *Authority) resource(signed string) (path, host string, err error) {
 	if strings.ContainsFunc(signed, func(r rune) bool { return r < ' ' || r == '\\' || r == 0x7f }) {
 		return bad("has a character that no URI has")
 	}
-	var rest string // begins with the host
+	var rest string
 	if scheme, after, ok := strings.Cut(signed, "://"); ok {
 		if scheme == "" || strings.ContainsAny(scheme, "/?#") {
 			return bad("has no scheme before '://'")

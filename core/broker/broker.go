@@ -22,7 +22,6 @@ import (
 
 const (
 	probeTimeout = 2 * time.Second
-	// stopGrace is how long stop waits for calls to the store before it cancels them.
 	stopGrace    = 5 * time.Second
 	refreshRetry = time.Second
 )

@@ -181,7 +181,6 @@ func (b *Broker) refreshDirty(ctx context.Context) bool {
 	return all
 }
 
-// suspect makes the next use read the entity again, because it seems to have been deleted.
 func (b *Broker) suspect(e *entry) {
 	e.dirty.Store(true)
 	b.dirty.Set()

@@ -78,7 +78,6 @@ func (b *Broker) createSubscription(ctx context.Context, id core.Identity, name 
 	return made, nil
 }
 
-// A failure is only logged: the topic's next use is recorded.
 func (b *Broker) touchTopic(ctx context.Context, name string, at time.Time) {
 	if err := b.store.TouchEntities(ctx, b.namespace, map[string]time.Time{name: at}); err != nil {
 		b.log.Warn("cannot record when a topic was last used; trying again when it is used next", "entity", name, "err", err)

@@ -36,7 +36,7 @@ type entry struct {
 	used        atomic.Int64 // last use at this gateway, in Unix milliseconds of the store's clock; 0: none
 	recorded    atomic.Int64
 	nextKeyless atomic.Uint32 // the next partition, round robin, for messages without a key
-	// unavailableUntil is, by partition, until when messages without a key avoid it (Unix nanoseconds).
+	// By partition: messages without a key avoid it until unavailableUntil, in Unix nanoseconds.
 	unavailableUntil []atomic.Int64
 	topic            *topics.Cache // nil unless the entity is a topic
 	filters          filterCounts

@@ -10,7 +10,6 @@ import (
 )
 
 const (
-	// oldestBytes is about how much is read from a partition to find its oldest message.
 	oldestBytes = 64 << 10
 	// oldestLook is how many messages are read to find the oldest one that is not scheduled.
 	oldestLook = 8

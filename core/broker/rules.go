@@ -124,7 +124,6 @@ func (b *Broker) CreateRule(ctx context.Context, id core.Identity, subscription 
 	return r, err
 }
 
-// UpdateRule keeps the spelling of the rule's name and the time of its creation.
 func (b *Broker) UpdateRule(ctx context.Context, id core.Identity, subscription string, r core.Rule) (core.Rule, error) {
 	subscription, err := managed(id, subscription)
 	if err != nil {

@@ -317,7 +317,6 @@ func (t *transaction) Rollback(ctx context.Context) {
 	}
 }
 
-// If release fails, the reservations expire.
 func (t *transaction) release(ctx context.Context) {
 	if len(t.scheduled) == 0 {
 		return

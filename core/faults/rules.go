@@ -174,7 +174,6 @@ func (r *Rules) meet(ctx context.Context, policy string, op Operation, address c
 	return f
 }
 
-// next counts an operation, and returns the rule that affects it, or nil.
 func (r *Rules) next(ctx context.Context, policy string, op Operation, address core.Address, m *core.Message) *Rule {
 	peer, now := core.PeerOf(ctx), r.now()
 	for _, a := range r.current() {
@@ -233,7 +232,6 @@ func (a *active) passes() bool {
 	return true
 }
 
-// Grant applies rules to an identity that was just proven.
 func (r *Rules) Grant(ctx context.Context, g core.Grant) (core.Grant, error) {
 	f := r.meet(ctx, g.Policy, Authorize, core.At(g.Scope), nil)
 	if f != nil && f.Effect == ExpireToken {

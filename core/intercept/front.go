@@ -20,7 +20,6 @@ type Spaces interface {
 	Space(ctx context.Context, id core.Identity) (*Space, error)
 }
 
-// A Space is a Spaces that serves every identity.
 func (s *Space) Space(context.Context, core.Identity) (*Space, error) { return s, nil }
 
 // Front is the core.Broker and core.Admin that bridges call. It is safe for concurrent use.

@@ -84,7 +84,6 @@ func (l *Link) Close() {
 	}
 }
 
-// drain calls drained when the end of a Drain has passed all stages, from back to front.
 func (l *Link) drain(drained func(unspent int)) {
 	if len(l.stages) == 0 {
 		l.receiver.Drain(drained)

@@ -6,7 +6,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// transaction is a core.Transaction in the space of its first operation.
 type transaction struct {
 	link  Link
 	inner core.Transaction // nil before the first operation

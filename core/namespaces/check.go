@@ -136,7 +136,6 @@ func (d *Directory) checkOthers(n *core.Namespace) error {
 // connect to another address than the host they name, and one that most systems resolve locally.
 var ownDomains = []string{".servicebus.windows.net", ".localhost"}
 
-// HostsOf returns the hosts that follow from the namespace's name, then the configured ones.
 func HostsOf(n *core.Namespace) []string {
 	var all []string
 	for _, domain := range ownDomains {

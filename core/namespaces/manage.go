@@ -192,7 +192,6 @@ func (d *Directory) change(ctx context.Context, m *member, edit func(*core.Names
 	return m.about(), nil
 }
 
-// settle gives a policy without a key the keys that it had before, or random ones.
 func settle(p *core.AccessRule, before []core.AccessRule) {
 	i := slices.IndexFunc(before, func(o core.AccessRule) bool { return o.Name == p.Name })
 	if i >= 0 {

@@ -58,7 +58,6 @@ func (n *Named) rank(mediaType string) int {
 	return rank
 }
 
-// A Chain does not decode a content encoding.
 var errEncoded = errors.New("the payload has a content encoding, which the gateway does not decode")
 
 // Enter waits for memory for the decoded body of a message, and takes it until leave is called.
@@ -186,7 +185,6 @@ func (c *Chain) convert(ctx context.Context, m *core.Message, a Accept, checked 
 // amqpValueType is the content type that AMQP values and sequences have inside the gateway.
 const amqpValueType = "application/x-amqp-value"
 
-// declared returns the type that a message declares for its body, or "".
 func declared(m *core.Message) string {
 	if m.Body.Kind == core.BodyData || m.Body.Kind == core.BodyDataSections {
 		return mediaType(m.ContentType)

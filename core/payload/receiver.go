@@ -85,7 +85,6 @@ func (r *receiver) work() {
 	}
 }
 
-// do passes adjacent deliveries on together.
 func (r *receiver) do(jobs []job) {
 	var ready []core.Delivery
 	for i := range jobs {

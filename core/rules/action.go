@@ -106,7 +106,7 @@ func (st statement) run(s *scope) error {
 		}
 		return nil
 	}
-	if !s.spend(st.at, 3*entryCost*len(s.draft.entries)+len(d.text)) { // for finding and encoding the property
+	if !s.spend(st.at, 3*entryCost*len(s.draft.entries)+len(d.text)) {
 		return s.fault
 	}
 	if d.isUnknown() {

@@ -94,7 +94,6 @@ func concatenate(a, b datum) (datum, error) {
 	return textOf(s + t), nil
 }
 
-// negate returns an unknown datum if d is not a number.
 func negate(d datum) (datum, error) {
 	if d.isUnknown() {
 		return datum{}, nil

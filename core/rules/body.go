@@ -6,7 +6,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// bodyField is a field of the message's body, such as body.order.lines[0].total.
 type bodyField struct {
 	path []step
 }

@@ -30,7 +30,6 @@ func (p *parser) relation(left operand, r relation) operand {
 	return decided(left.at, &comparison{r, a, b}, a, b)
 }
 
-// If the condition cannot fail and its values are constants, decided evaluates it.
 func decided(at int, c predicate, values ...expression) operand {
 	if c.fallible() {
 		return operand{at: at, condition: c}

@@ -81,7 +81,6 @@ func (n *notes) explain(c *note, verdict string, s *scope) string {
 	return b.String()
 }
 
-// explainCorrelation returns what differs or, if nothing does, all that is equal.
 func (r *Rule) explainCorrelation(filter *core.Correlation, m *core.Message, f Facts) Explanation {
 	s := open(m, f, &r.names)
 	defer s.close()

@@ -81,7 +81,6 @@ func (newID) eval(s *scope) datum {
 }
 func (newID) fallible() bool { return false }
 
-// calculation is left operator right or, without left, the negative of right.
 type calculation struct {
 	operator    byte
 	left, right expression

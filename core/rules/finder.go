@@ -42,7 +42,6 @@ func newFinder(pieces []piece) *finder {
 	return f
 }
 
-// A character that does not occur in the run has class 0.
 func (f *finder) class(c rune) uint16 {
 	if c >= 0 && c < utf8.RuneSelf {
 		return f.ascii[c]

@@ -193,7 +193,6 @@ func digits(s string) int {
 	return n
 }
 
-// exponentLength returns the length of an exponent such as E5 or e-2 at the start of s, or 0.
 func exponentLength(s string) int {
 	if s == "" || s[0] != 'e' && s[0] != 'E' {
 		return 0

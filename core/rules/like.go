@@ -125,7 +125,6 @@ func (p *pattern) cost(s string) int {
 	return len(s) * (3 + p.width)
 }
 
-// compileCost is the cost of compiling a pattern per byte, in steps of scope.spend.
 const compileCost = 64
 
 func (p *pattern) match(s string) bool {

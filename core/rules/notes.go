@@ -23,7 +23,6 @@ func (n *notes) mention(value expression, from, to int) {
 	}
 }
 
-// condition records a condition, unless its parts are already recorded.
 func (n *notes) condition(c predicate, from, to int) predicate {
 	if isNoted(c) {
 		return c
@@ -54,7 +53,6 @@ func (n *notes) in(c *note) []mention {
 
 func (n *notes) text(from, to int) string { return strings.TrimSpace(n.sql[from:to]) }
 
-// note is a condition that keeps its result for one message.
 type note struct {
 	predicate
 	from, to int

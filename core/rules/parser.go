@@ -26,7 +26,6 @@ func newParser(sql string, parameters core.Properties, n *names) *parser {
 	return p
 }
 
-// fail records the first error, and ends the text.
 func (p *parser) fail(err error) {
 	if p.err == nil && err != nil {
 		p.err = err

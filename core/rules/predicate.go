@@ -9,13 +9,11 @@ type predicate interface {
 	fallible() bool
 }
 
-// settled is a condition that does not depend on the message.
 type settled Truth
 
 func (t settled) truth(*scope) Truth { return Truth(t) }
 func (settled) fallible() bool       { return false }
 
-// impossible is a condition that fails for every message.
 type impossible struct {
 	at  int
 	err error

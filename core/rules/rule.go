@@ -103,7 +103,6 @@ func (r *Rule) Name() string { return r.name }
 
 func (r *Rule) Calls() []Call { return r.calls }
 
-// HasAction reports whether the rule makes its own copy of a message.
 func (r *Rule) HasAction() bool { return r.action != nil }
 
 // Only True is a match. An error is core.InvalidArgument with a text that says what failed.

@@ -13,7 +13,7 @@ import (
 
 // names assigns a slot to each user property that a rule reads, by its folded name.
 type names struct {
-	bodies bool // fields of the body are read, too
+	bodies bool
 	slots  map[string]int
 	shapes [32]uint32 // a filter for find: shapes[length % 32] has the bit (first byte % 32) of each name
 }
@@ -79,7 +79,6 @@ func foldInto(dst, name []byte) (folded []byte, ok bool) {
 	return dst, true
 }
 
-// scope is the state of evaluating expressions for one message, in one goroutine.
 type scope struct {
 	message *core.Message
 	facts   Facts

@@ -13,13 +13,13 @@ import (
 type Set struct {
 	mu        sync.RWMutex
 	shapes    map[string]*shape // by shape name: see equalities.shape
-	always    []int             // subscriptions that get a plain copy of every message
-	shapeless []*shape          // shapes without user properties
-	anchored  [][]*shape        // the other shapes, by the slot of a property without which a message cannot match
+	always    []int
+	shapeless []*shape   // shapes without user properties
+	anchored  [][]*shape // the other shapes, by the slot of a property without which a message cannot match
 	linear    []candidate
 	names     names
 	seed      maphash.Seed
-	served    int // the length of scope.served
+	served    int
 	calls     []Call
 }
 

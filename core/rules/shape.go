@@ -12,7 +12,7 @@ import (
 // values of these properties finds the filters that want these values.
 type shape struct {
 	fields  []*system
-	slots   []int // slots in the names of the Set
+	slots   []int
 	buckets map[uint64][]candidate
 }
 

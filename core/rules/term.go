@@ -11,7 +11,6 @@ func (p *parser) sum() operand { return p.operations(p.product, "+", "-") }
 
 func (p *parser) product() operand { return p.operations(p.sign, "*", "/", "%") }
 
-// operations parses values that are joined, from the left, by operators of one precedence.
 func (p *parser) operations(part func() operand, operators ...string) operand {
 	left := part()
 	for slices.ContainsFunc(operators, p.token.is) {
@@ -191,7 +190,6 @@ func (p *parser) function(t token) operand {
 	return o
 }
 
-// named returns property(name), or the property itself for a constant name.
 func (p *parser) named(name expression, at int) expression {
 	c, ok := name.(constant)
 	if !ok {

@@ -104,7 +104,6 @@ func kept(part []byte) []byte {
 	return append([]byte{}, part...)
 }
 
-// In MessagePack, the JSON text is a string.
 func readJSONBody(m *core.Message, r codec.Reader) error {
 	if r.Encoding() != codec.JSON {
 		if err := readTextBody(m, r); err != nil {

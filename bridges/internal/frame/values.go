@@ -255,7 +255,6 @@ func notWhole(text string, err error) error {
 // specialFloats are the numbers that JSON lacks, and -0, which JavaScript writes without its sign.
 var specialFloats = map[string]float64{"NaN": math.NaN(), "Infinity": math.Inf(1), "-Infinity": math.Inf(-1), "-0": math.Copysign(0, -1)}
 
-// readFloat decodes a double, or a float if bits is 32.
 func readFloat(r codec.Reader, bits int) (any, error) {
 	var f float64
 	switch k := r.Kind(); k {
@@ -285,7 +284,6 @@ func readFloat(r codec.Reader, bits int) (any, error) {
 	return single, nil
 }
 
-// wholeFloat decodes an integer as a double, and keeps the sign of -0.
 func wholeFloat(r codec.Reader) float64 {
 	if r.Encoding() == codec.JSON {
 		f, _ := r.Float()
@@ -397,7 +395,6 @@ func decodeBase64(text []byte) ([]byte, error) {
 	return text[:n], nil
 }
 
-// readPairs decodes a map that is written as a list of pairs.
 func readPairs(r codec.Reader, depth int) (any, error) {
 	m, err := ReadList(r, "a list of pairs", func(r codec.Reader) (e value.Entry, err error) {
 		vs, err := readFew(r, depth, 2)

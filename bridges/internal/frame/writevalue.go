@@ -164,7 +164,6 @@ func writeFloat(w codec.Writer, v float64, pack bool, finite func()) {
 	}
 }
 
-// writeMap writes a map as pairs if it could be misread.
 func writeMap(w codec.Writer, m value.Map) {
 	if !isPlainMap(m) {
 		writePairs(w, m)

@@ -90,7 +90,6 @@ func (o *Owner) run() {
 	}
 }
 
-// If next returns false, the goroutine runs no more jobs.
 func (o *Owner) next() (jobs []func(), ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -105,7 +104,6 @@ func (o *Owner) next() (jobs []func(), ok bool) {
 	return jobs, true
 }
 
-// Stop makes the Owner run no more jobs. Only a job or after may call it.
 func (o *Owner) Stop() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -38,7 +38,6 @@ type Writer struct {
 	missed int
 }
 
-// NewWriter returns a Writer that collects events; Run writes them.
 func NewWriter(now func() time.Time, gateway string, log *slog.Logger) *Writer {
 	a := &Writer{now: now, gateway: gateway, log: log, woken: wake.New(), writing: make(chan struct{}, 1), notes: map[core.Partition][]core.Event{}}
 	a.writing <- struct{}{}
@@ -99,7 +98,6 @@ func (a *Writer) Flush(ctx context.Context) {
 	}
 }
 
-// Party returns the zero Party without a history.
 func (a *Writer) Party(ctx context.Context, id core.Identity, right core.Right, v *entity.View) core.Party {
 	if a == nil {
 		return core.Party{}

@@ -27,7 +27,7 @@ type Shared struct {
 	Now          func() time.Time
 	Base         context.Context
 	Log          *slog.Logger
-	Barrier      *pause.Barrier // entered before each step of background work
+	Barrier      *pause.Barrier
 	Refusals     *entity.Refusals
 	Limits       core.Limits
 	MaxReceivers int

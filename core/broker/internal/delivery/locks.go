@@ -12,8 +12,7 @@ import (
 const (
 	PeekBytes = 256 << 10
 	PeekPage  = 256
-	// MaxPurge limits the messages that one Purge removes if it must read them.
-	MaxPurge = 4000
+	MaxPurge  = 4000
 )
 
 func (e *Entity) noteSettled(ctx context.Context, sub core.SubQueue, settlements []core.Settlement, errs []error) {

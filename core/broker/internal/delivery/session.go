@@ -64,7 +64,6 @@ func newSession(h *sessionHub, l core.SessionLock, o core.SessionOptions, by cor
 
 func (s *Session) ID() string { return s.lock.ID }
 
-// EntityID returns the ID of the queue or topic that has the session's partition.
 func (s *Session) EntityID() string { return s.hub.e.View().Root() }
 
 func (s *Session) Lock() core.SessionLock { return s.lock }

@@ -66,7 +66,6 @@ func (w *worker) HandOver(ds []core.Delivery, next time.Time, more bool, err err
 	w.locked(ds, next, more, err)
 }
 
-// grant allows the worker one call that locks messages. d.mu is held.
 func (w *worker) grant(most core.Most) {
 	w.begin()
 	w.asked = most
@@ -249,7 +248,7 @@ const (
 // even during a call; as long as answers say that there may be more; and, while the partition does
 // not answer, after growing pauses. A mutex of its user guards it.
 type poller struct {
-	ready      bool // the partition may have messages or sessions
+	ready      bool
 	busy       bool
 	wokenSince bool // the doorbell has rung since the last call began
 	calls      uint64

@@ -107,7 +107,6 @@ func checkProperties(p core.Properties, noBinary bool) error {
 	return nil
 }
 
-// characters returns the length of an encoded string or, for other values, of their encoding.
 func characters(encoded []byte) int {
 	if text, _, err := value.ReadText(encoded); err == nil {
 		return utf8.RuneCount(text)

@@ -59,7 +59,6 @@ func countStored(numbers []int64) (n int) {
 	return n
 }
 
-// numbers are those of the work's messages.
 func (t *Counters) Commit(sub core.SubQueue, w *core.Work, numbers []int64) {
 	stored := countStored(numbers)
 	t.add(stored+len(w.Scheduled), len(numbers)-stored)
@@ -94,8 +93,8 @@ type Traffic struct {
 	Kind   core.Kind
 
 	Accepted int64 // from clients, transactions and forwarders, including scheduled ones
-	// Absorbed messages were accepted but not stored: duplicates, and those that the pipeline dropped
-	// or routed away.
+	// Absorbed messages were accepted but not stored: duplicates, and messages that the pipeline
+	// dropped or routed away.
 	Absorbed  int64
 	Cancelled int64
 	Senders   int

@@ -109,7 +109,7 @@ func (r *Refusals) Locks(errs []error, v *View) []error {
 
 type NoVerdict struct {
 	Refusal error
-	Parks   bool // the router is configured to park the message
+	Parks   bool
 }
 
 func (n *NoVerdict) Error() string { return n.Refusal.Error() }

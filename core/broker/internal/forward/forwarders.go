@@ -29,7 +29,6 @@ const (
 	MaxConcurrentSteps = 64
 )
 
-// Config configures the forwarders of a broker. Remotes and Wait are those of the broker's Options.
 type Config struct {
 	Host      Host
 	Namespace string
@@ -37,7 +36,7 @@ type Config struct {
 	Base      context.Context // for calls that no client has made
 	Log       *slog.Logger
 	Policy    *entity.Policy
-	Barrier   *pause.Barrier // entered before each step
+	Barrier   *pause.Barrier
 	Remotes   map[string]core.Remote
 	Wait      bool
 }
@@ -280,7 +279,6 @@ func (s *Forwarders) Wake() {
 	}
 }
 
-// startForBacklog starts temporary forwarders for an entity that already has messages to move.
 func (s *Forwarders) startForBacklog(ctx context.Context, ent *core.Entity) {
 	subs := []core.SubQueue{core.Transfer}
 	if ent.Kind == core.Topic {

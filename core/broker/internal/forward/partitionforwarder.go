@@ -63,7 +63,7 @@ type partitionForwarder struct {
 type destination struct {
 	e         Entity
 	partition uint16
-	remote    string // REMOTE:ENTITY
+	remote    string
 }
 
 func (pf *partitionForwarder) open(unwatch func()) {

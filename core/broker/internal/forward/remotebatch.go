@@ -99,7 +99,6 @@ func (fb *forwardBatch) noteAnswers(rb *remoteBatch, answers []error) (smooth bo
 	return smooth
 }
 
-// sendAll sends all remote batches, and renews the locks of the forward batch meanwhile.
 func (fb *forwardBatch) sendAll(ctx context.Context) {
 	patience := remoteTimeout
 	if fb.p.Sub == core.Transfer {

@@ -38,8 +38,8 @@ type Unavailable uint8
 // With Refuse and Park, a forwarded message waits at its source.
 const (
 	Refuse Unavailable = iota // the sender is asked to try again
-	Pass                      // the message skips the stage
-	Park                      // the message is accepted, and passes all stages when the router is back
+	Pass
+	Park // the message is accepted, and passes all stages when the router is back
 )
 
 type Stages struct {
@@ -188,7 +188,6 @@ func (l *parkedMark) note() {
 // ones. If there are more messages, it assumes that some are parked.
 const maxParkedLook = 20
 
-// IsBehind reports whether messages to a partition must be parked behind others.
 func (p *Stages) IsBehind(ctx context.Context, store core.Store, v *entity.View, partition uint16) bool {
 	l := &p.parked[partition]
 	mark := l.mark.Load()

@@ -10,7 +10,6 @@ import (
 
 type Result []Item
 
-// IsPlain reports whether all messages of the group are kept, and none is sent elsewhere.
 func (r Result) IsPlain() bool {
 	for i := range r {
 		if !r[i].isPlain() {

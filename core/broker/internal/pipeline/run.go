@@ -228,7 +228,6 @@ func (r *Run) route(st *stage, x *Item, v *core.Verdict) {
 	}
 }
 
-// The copy keeps the message's count of hops.
 func transferCopy(m *core.Message, destination string) *core.Message {
 	own, t := *m, core.Transit{}
 	if m.Transit != nil {

@@ -104,7 +104,6 @@ func (d *bodyDecoder) body(m *core.Message) (any, error) {
 	return v, err
 }
 
-// failure returns why results must not be used, or nil. d may be nil.
 func (d *bodyDecoder) failure() error {
 	if d == nil {
 		return nil

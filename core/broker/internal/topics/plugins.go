@@ -52,7 +52,7 @@ type pluginAnswers struct {
 	f       *Plugins
 	topic   string
 	ms      []*core.Message
-	answers map[rules.Call][]pluginAnswer // for each call, one answer per message
+	answers map[rules.Call][]pluginAnswer
 }
 
 type pluginAnswer struct {

@@ -19,7 +19,6 @@ type Tester struct {
 	shown   int
 }
 
-// maxShown limits the messages in all judgements together; a single message may be larger.
 const maxShown = 1 << 20
 
 func (rt *Tester) show(j core.Judgement) core.Judgement {
@@ -103,7 +102,6 @@ func (rt *Tester) test(r core.Rule) core.Judgement {
 	return core.Judgement{Rule: r.Name, Matched: e.Truth == rules.True, Why: e.Why, Err: e.Err, Message: e.Message}
 }
 
-// If the rule matches, the result has what the subscription would get.
 func (rt *Tester) testFor(s *member, r core.Rule) core.Judgement {
 	j := rt.test(r)
 	_, j.Subscription, _ = core.SplitSubscription(s.Name)
